@@ -1,0 +1,238 @@
+"""A builder for Kernel IR: methods for the statements and primitives, blocks as context managers.
+
+Pure expressions are built once per block chain: asking again for what an enclosing block already
+holds gives the same register.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from staticflow.codegen.kernel import (
+    LANE_SYM,
+    PRIMITIVES,
+    Accumulate,
+    Active,
+    Apply,
+    Bind,
+    Bitcast,
+    Buffer,
+    Cast,
+    Check,
+    Const,
+    Expr,
+    Fold,
+    If,
+    Index,
+    Kernel,
+    Let,
+    Load,
+    Loop,
+    Operand,
+    Reg,
+    Set,
+    Splat,
+    Stmt,
+    Store,
+    Var,
+    operands_of,
+)
+from staticflow.graph.dims import Dim, Size, Sym, symbols_of
+from staticflow.graph.dtypes import DType, bool_, int64
+
+__all__ = ["Builder"]
+
+Number = bool | int | float
+
+
+class Builder:
+    """Builds the body of one kernel, statement by statement.
+
+    >>> from staticflow.graph.dtypes import float32
+    >>> n = Dim.of(Sym("n"))
+    >>> k = Builder([Buffer("x", float32, "in"), Buffer("y", float32, "out")], [Sym("n")])
+    >>> with k.loop("i", n) as i:
+    ...     k.store("y", i, k.mul(k.load("x", i), 2.0))
+    >>> kernel = k.kernel("double")
+    """
+
+    def __init__(self, buffers: list[Buffer], sizes: list[Sym]) -> None:
+        self.buffers = {b.name: b for b in buffers}
+        self.sizes = tuple(sizes)
+        self._serial = itertools.count()
+        self._blocks: list[list[Stmt]] = [[]]
+        self._known: list[dict[tuple[Expr, DType, int], Reg]] = [{}]
+        self._mutable: set[str] = set()
+
+    def kernel(self, name: str) -> Kernel:
+        """The kernel, once its body is complete."""
+        (body,) = self._blocks
+        return Kernel(name, tuple(self.buffers.values()), self.sizes, tuple(body))
+
+    # -- statements --------------------------------------------------------------------------
+
+    def emit(self, stmt: Stmt) -> None:
+        """Append a statement to the current block."""
+        self._blocks[-1].append(stmt)
+
+    def let(self, expr: Expr, dtype: DType, lanes: int = 1) -> Reg:
+        """A register that holds ``expr``; one that already does is reused where that is safe."""
+        key = (expr, dtype, lanes)
+        for known in reversed(self._known):
+            if key in known:
+                return known[key]
+        reg = Reg(f"v{next(self._serial)}", dtype, lanes)
+        self.emit(Let(reg, expr))
+        if self._is_pure(expr):
+            self._known[-1][key] = reg
+        return reg
+
+    def _is_pure(self, expr: Expr) -> bool:
+        if isinstance(expr, Load):
+            return self.buffers[expr.buffer].access == "in"
+        return not any(isinstance(a, Reg) and a.name in self._mutable for a in operands_of(expr))
+
+    def var(self, init: Operand) -> Reg:
+        """A register that can be set and accumulated into."""
+        reg = Reg(f"m{next(self._serial)}", init.dtype, init.lanes)
+        self._mutable.add(reg.name)
+        self.emit(Var(reg, init))
+        return reg
+
+    def set(self, reg: Reg, value: Operand) -> None:
+        """Give a `var` another value."""
+        self.emit(Set(reg, self.splat(value, reg.lanes)))
+
+    def accumulate(self, reg: Reg, op: str, value: Operand) -> None:
+        """``reg = op(reg, value)``, in any order."""
+        self.emit(Accumulate(reg, op, self.splat(value, reg.lanes)))
+
+    def store(self, buffer: str, index: Size, value: Operand, bound: Size | None = None) -> None:
+        """Write ``value`` at ``index``."""
+        self.emit(Store(buffer, index, value, bound))
+
+    def check(self, cond: Operand, code: int) -> None:
+        """Leave the kernel with ``code`` unless ``cond``."""
+        self.emit(Check(cond, code))
+
+    def bind(self, value: Operand, name: str = "b", upper: Size | None = None) -> Dim:
+        """An integer register as a symbol for indices."""
+        sym = Sym(f"{name}{next(self._serial)}", 0, upper)
+        self.emit(Bind(sym, value))
+        return Dim.of(sym)
+
+    @contextmanager
+    def _block(self) -> Iterator[list[Stmt]]:
+        self._blocks.append([])
+        self._known.append({})
+        yield self._blocks[-1]
+        self._blocks.pop()
+        self._known.pop()
+
+    @contextmanager
+    def loop(
+        self, name: str, hi: Size, *, lo: Size = 0, step: int = 1, kind: str = "serial"
+    ) -> Iterator[Dim]:
+        """``for name in lo..hi step step``; gives the loop variable."""
+        sym = Sym(f"{name}{next(self._serial)}", 0, hi)
+        with self._block() as body:
+            yield Dim.of(sym)
+        self.emit(Loop(sym, lo, hi, tuple(body), step, kind))
+
+    @contextmanager
+    def when(self, cond: Operand) -> Iterator[None]:
+        """A block that runs where the scalar ``cond`` is true."""
+        with self._block() as body:
+            yield
+        self.emit(If(cond, tuple(body)))
+
+    # -- expressions -------------------------------------------------------------------------
+
+    def load(
+        self, buffer: str, index: Size, lanes: int = 1, bound: Size | None = None
+    ) -> Reg:
+        """The element at ``index``, or ``lanes`` of them if the index names ``lane``."""
+        dtype = self.buffers[buffer].dtype
+        if lanes > 1 and LANE_SYM not in symbols_of(index):
+            return self.splat(self.let(Load(buffer, index), dtype), lanes)  # type: ignore[return-value]
+        return self.let(Load(buffer, index, bound), dtype, lanes)
+
+    def const(self, value: Number, dtype: DType, lanes: int = 1) -> Const:
+        """A literal."""
+        return Const(value, dtype, lanes)
+
+    def index(self, index: Size, lanes: int = 1) -> Reg:
+        """An index expression as an int64 value."""
+        return self.let(Index(index), int64, lanes)
+
+    def active(self, bound: Size, lanes: int) -> Reg:
+        """``lane < bound``."""
+        return self.let(Active(bound), bool_, lanes)
+
+    def splat(self, arg: Operand, lanes: int) -> Operand:
+        """A scalar in every lane; what already has the lanes is returned as it is."""
+        if arg.lanes == lanes:
+            return arg
+        if isinstance(arg, Const):
+            return Const(arg.value, arg.dtype, lanes)
+        return self.let(Splat(arg), arg.dtype, lanes)
+
+    def cast(self, arg: Operand, dtype: DType) -> Operand:
+        """``arg`` in ``dtype``."""
+        return arg if arg.dtype is dtype else self.let(Cast(arg), dtype, arg.lanes)
+
+    def bitcast(self, arg: Operand, dtype: DType) -> Operand:
+        """The bits of ``arg`` as ``dtype``."""
+        return arg if arg.dtype is dtype else self.let(Bitcast(arg), dtype, arg.lanes)
+
+    def fold(self, op: str, arg: Operand) -> Operand:
+        """All lanes combined into one."""
+        return arg if arg.lanes == 1 else self.let(Fold(op, arg), arg.dtype)
+
+    def apply(self, op: str, *args: Operand | Number) -> Operand:
+        """A primitive. Python numbers take the dtype of the other operands, scalars are splat."""
+        regs = [a for a in args if isinstance(a, (Reg, Const))]
+        lanes = max(a.lanes for a in regs)
+        typed = regs[1:] if op == "select" and len(regs) > 1 else regs
+        own = typed[0].dtype
+        operands = tuple(
+            self.splat(a if isinstance(a, (Reg, Const)) else Const(a, own), lanes) for a in args
+        )
+        result = {"same": operands[0].dtype, "second": operands[-1].dtype, "bool": bool_}
+        return self.let(Apply(op, operands), result[PRIMITIVES[op].result], lanes)
+
+    def add(self, a: Operand | Number, b: Operand | Number) -> Operand:
+        """``a + b``."""
+        return self.apply("add", a, b)
+
+    def sub(self, a: Operand | Number, b: Operand | Number) -> Operand:
+        """``a - b``."""
+        return self.apply("sub", a, b)
+
+    def mul(self, a: Operand | Number, b: Operand | Number) -> Operand:
+        """``a * b``."""
+        return self.apply("mul", a, b)
+
+    def div(self, a: Operand | Number, b: Operand | Number) -> Operand:
+        """``a / b``."""
+        return self.apply("div", a, b)
+
+    def fma(self, a: Operand | Number, b: Operand | Number, c: Operand | Number) -> Operand:
+        """``a * b + c``, rounded once."""
+        return self.apply("fma", a, b, c)
+
+    def neg(self, a: Operand) -> Operand:
+        """``-a``."""
+        return self.apply("neg", a)
+
+    def select(
+        self, cond: Operand, a: Operand | Number, b: Operand | Number
+    ) -> Operand:
+        """``a`` where ``cond``, else ``b``."""
+        return self.apply("select", cond, a, b)
+
+    def compare(self, op: str, a: Operand | Number, b: Operand | Number) -> Operand:
+        """One of lt, le, gt, ge, eq, ne."""
+        return self.apply(op, a, b)

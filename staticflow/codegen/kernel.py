@@ -1,0 +1,370 @@
+"""Kernel IR: what a kernel does, for either back end, with no word of LLVM or CUDA in it.
+
+The grammar, in the text form that `print_kernel` writes::
+
+    kernel  := "kernel" NAME "(" [size ("," size)*] ")" "{" buffer* stmt* "}"
+    buffer  := "buffer" NAME ":" DTYPE ("in" | "out" | "inout")
+    stmt    := "let" reg "=" expr                            bind a register once
+             | "var" reg "=" operand                         bind a register that may be set
+             | "set" reg "=" operand                         give a `var` of an outer block a value
+             | "accumulate" reg OP operand                   reg = OP(reg, operand)
+             | "store" NAME "[" index "]" "=" operand [bound]
+             | "for" NAME "in" index ".." index ["step" INT] [KIND] "{" stmt* "}"
+             | "if" operand "{" stmt* "}" ["else" "{" stmt* "}"]
+             | "bind" NAME "=" operand                       an integer register as an index symbol
+             | "check" operand CODE                          stop and return CODE unless true
+    expr    := OP "(" [operand ("," operand)*] ")"           a primitive of `PRIMITIVES`
+             | "load" NAME "[" index "]" [bound]
+             | "cast" operand | "bitcast" operand            to the dtype of the bound register
+             | "splat" operand                               one scalar in every lane
+             | "fold" OP operand                             all lanes combined into one scalar
+             | "index" index                                 an index expression as an int64 value
+             | "active" index                                lane < index, a bool vector
+    operand := reg | CONST ":" type
+    reg     := "%" NAME ":" type
+    type    := DTYPE ["x" LANES]
+    bound   := "if" "lane" "<" index                         lanes at or past it are off
+    index   := a `Size` over sizes, loop variables, bound symbols and `lane`
+
+Registers hold scalars, or vectors of ``lanes`` elements. An index counts elements of a flat buffer.
+In a load or store of several lanes the index says where each lane goes through the symbol ``lane``:
+coefficient 1 is a contiguous vector, another one is strided, none at all is only legal in a store
+of one lane (a load that does not name ``lane`` is scalar and is then splat). Lanes that are off read
+as zero and are not written. A bool is one bit in a register and one byte, 0 or 1, in a buffer.
+
+A register is visible in its block after its statement, and in nested blocks. Only a `var` is ever
+set or accumulated into. A loop runs while ``variable < hi``; ``kind`` says how its iterations may be
+spread: ``serial`` (in order), ``parallel`` (in any order, on any thread) or ``grid`` (one GPU thread
+each). Distinct buffers of a kernel do not overlap. A kernel returns 0, or the code of the first
+`Check` that failed; what it stored until then is unspecified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from typing import TypeAlias
+
+from staticflow.graph.dims import Dim, Size, Sym
+from staticflow.graph.dtypes import DType
+
+__all__ = [
+    "ACCESSES",
+    "COMBINES",
+    "KINDS",
+    "LANE",
+    "PRIMITIVES",
+    "Accumulate",
+    "Active",
+    "Apply",
+    "Bind",
+    "Bitcast",
+    "Block",
+    "Buffer",
+    "Cast",
+    "Check",
+    "Const",
+    "Expr",
+    "Fold",
+    "If",
+    "Index",
+    "Kernel",
+    "Let",
+    "Load",
+    "Loop",
+    "Operand",
+    "Reg",
+    "Set",
+    "Splat",
+    "Stmt",
+    "Store",
+    "Var",
+    "operands_of",
+    "walk",
+]
+
+LANE_SYM = Sym("lane")
+LANE: Dim = Dim.of(LANE_SYM)
+"""The number of the lane, inside the index of a vector load, store or `Index`."""
+
+ACCESSES = ("in", "out", "inout")
+KINDS = ("serial", "parallel", "grid")
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    """What a primitive takes and gives. ``kinds`` are the operand dtype kinds it is defined for
+    (see `DType`); ``result`` is ``same`` as the first operand, or ``bool``."""
+
+    arity: int
+    kinds: str
+    result: str
+    doc: str
+
+
+PRIMITIVES: dict[str, Primitive] = {
+    "add": Primitive(2, "iuf", "same", "a + b; integers wrap"),
+    "sub": Primitive(2, "iuf", "same", "a - b; integers wrap"),
+    "mul": Primitive(2, "iuf", "same", "a * b; integers wrap"),
+    "div": Primitive(2, "f", "same", "a / b"),
+    "fma": Primitive(3, "f", "same", "a * b + c, rounded once"),
+    "neg": Primitive(1, "if", "same", "-a; flips the sign of zero"),
+    "abs": Primitive(1, "if", "same", "|a|"),
+    "sqrt": Primitive(1, "f", "same", "square root, NaN below zero"),
+    "floor": Primitive(1, "f", "same", "towards minus infinity"),
+    "ceil": Primitive(1, "f", "same", "towards infinity"),
+    "trunc": Primitive(1, "f", "same", "towards zero"),
+    "round": Primitive(1, "f", "same", "to nearest, ties to even"),
+    "copysign": Primitive(2, "f", "same", "|a| with the sign bit of b"),
+    "quotient": Primitive(2, "iu", "same", "a / b towards zero; the caller excludes b = 0"),
+    "remainder": Primitive(2, "iu", "same", "a - quotient(a, b) * b"),
+    "and": Primitive(2, "biu", "same", "bitwise and"),
+    "or": Primitive(2, "biu", "same", "bitwise or"),
+    "xor": Primitive(2, "biu", "same", "bitwise exclusive or"),
+    "not": Primitive(1, "biu", "same", "bitwise complement"),
+    "shl": Primitive(2, "iu", "same", "a shifted left by b, 0 <= b < bits"),
+    "shr": Primitive(2, "iu", "same", "a shifted right by b; keeps the sign of a signed a"),
+    "lt": Primitive(2, "biuf", "bool", "a < b, false with NaN"),
+    "le": Primitive(2, "biuf", "bool", "a <= b, false with NaN"),
+    "gt": Primitive(2, "biuf", "bool", "a > b, false with NaN"),
+    "ge": Primitive(2, "biuf", "bool", "a >= b, false with NaN"),
+    "eq": Primitive(2, "biuf", "bool", "a == b, false with NaN"),
+    "ne": Primitive(2, "biuf", "bool", "a != b, true with NaN"),
+    "max": Primitive(2, "biuf", "same", "the larger; NaN if either is NaN"),
+    "min": Primitive(2, "biuf", "same", "the smaller; NaN if either is NaN"),
+    "select": Primitive(3, "b", "second", "b where a (a bool) is true, else c"),
+}
+
+COMBINES = ("add", "mul", "max", "min", "and", "or")
+"""The primitives that `Accumulate` and `Fold` take: associative, with an identity."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reg:
+    """A register: a typed name, ``lanes`` elements wide."""
+
+    name: str
+    dtype: DType
+    lanes: int = 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Const:
+    """A literal, in every lane. Compared by bits, so that 0.0 and -0.0 differ and NaN equals itself."""
+
+    value: bool | int | float
+    dtype: DType
+    lanes: int = 1
+
+    def _key(self) -> tuple[object, ...]:
+        return (repr(self.value), self.dtype, self.lanes)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Const) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+
+Operand: TypeAlias = Reg | Const
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """A primitive on operands of equal lanes."""
+
+    op: str
+    args: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Elements of a buffer. With ``bound``, only lanes below it are read, the others are zero."""
+
+    buffer: str
+    index: Size
+    bound: Size | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """The value in the register's dtype: floats to integers truncate (out of range: unspecified),
+    integers wrap, anything to bool is ``!= 0``."""
+
+    arg: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Bitcast:
+    """The same bits as another dtype of the same width."""
+
+    arg: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Splat:
+    """One scalar in every lane of the register."""
+
+    arg: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """All lanes combined into one scalar, in an unspecified order."""
+
+    op: str
+    arg: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """An index expression as an int64 value; naming ``lane`` makes it a vector."""
+
+    index: Size
+
+
+@dataclass(frozen=True, slots=True)
+class Active:
+    """The bool vector ``lane < bound``."""
+
+    bound: Size
+
+
+Expr: TypeAlias = Apply | Load | Cast | Bitcast | Splat | Fold | Index | Active
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    """Bind a register, once."""
+
+    reg: Reg
+    expr: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Var:
+    """Bind a register that `Set` and `Accumulate` may change."""
+
+    reg: Reg
+    init: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """Give a `Var` another value."""
+
+    reg: Reg
+    value: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulate:
+    """``reg = op(reg, value)``, in whatever order suits; ``op`` is one of `COMBINES`."""
+
+    reg: Reg
+    op: str
+    value: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Write lanes to a buffer; with ``bound``, only those below it."""
+
+    buffer: str
+    index: Size
+    value: Operand
+    bound: Size | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """``for var in lo..hi step step``."""
+
+    var: Sym
+    lo: Size
+    hi: Size
+    body: Block
+    step: int = 1
+    kind: str = "serial"
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """Run ``then`` where a scalar bool is true, ``orelse`` where it is not."""
+
+    cond: Operand
+    then: Block
+    orelse: Block = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Name the value of a scalar integer register so that indices can use it."""
+
+    sym: Sym
+    value: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Return ``code`` (positive) from the kernel unless a scalar bool is true."""
+
+    cond: Operand
+    code: int
+
+
+Stmt: TypeAlias = Let | Var | Set | Accumulate | Store | Loop | If | Bind | Check
+Block: TypeAlias = tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A flat array that the kernel is given; ``access`` is one of `ACCESSES`."""
+
+    name: str
+    dtype: DType
+    access: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel: buffers first, then sizes, in the order of its native parameters."""
+
+    name: str
+    buffers: tuple[Buffer, ...]
+    sizes: tuple[Sym, ...]
+    body: Block
+
+    def buffer(self, name: str) -> Buffer:
+        """The buffer of that name."""
+        return next(b for b in self.buffers if b.name == name)
+
+    def with_body(self, body: Block) -> Kernel:
+        """The same kernel doing something else."""
+        return replace(self, body=body)
+
+    def renamed(self, name: str) -> Kernel:
+        """The same kernel under another name."""
+        return replace(self, name=name)
+
+
+def walk(block: Block) -> Iterator[Stmt]:
+    """Every statement of a block and of the blocks nested in it, outer before inner."""
+    for stmt in block:
+        yield stmt
+        if isinstance(stmt, Loop):
+            yield from walk(stmt.body)
+        elif isinstance(stmt, If):
+            yield from walk(stmt.then)
+            yield from walk(stmt.orelse)
+
+
+def operands_of(part: Stmt | Expr) -> tuple[Operand, ...]:
+    """The operands that a statement or expression names itself, nested blocks left out."""
+    if isinstance(part, Let):
+        return operands_of(part.expr)
+    if isinstance(part, Apply):
+        return part.args
+    values = (getattr(part, f.name) for f in fields(part))
+    skip = part.reg if isinstance(part, (Var, Set, Accumulate)) else None
+    return tuple(v for v in values if isinstance(v, (Reg, Const)) and v is not skip)

@@ -1,0 +1,37 @@
+"""The settings of staticflow, read once from environment variables named ``STATICFLOW_*``."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+__all__ = ["Config", "config"]
+
+
+@dataclass(slots=True)
+class Config:
+    """All settings.
+
+    ``verify``: run the verifiers after every pass and on every kernel (``STATICFLOW_VERIFY=1``).
+    ``debug``: 1 prints the graph after every pass, 2 also the kernels, 3 also the LLVM text
+    (``STATICFLOW_DEBUG=2``).
+    ``fast_call``: call compiled programs through a native entry that unpacks arrays itself, where
+    the platform allows; off, through ctypes with a packed table (``STATICFLOW_FAST_CALL=0``).
+    """
+
+    verify: bool
+    debug: int
+    fast_call: bool
+
+    @staticmethod
+    def from_environment() -> Config:
+        """The settings that the environment asks for."""
+        get = os.environ.get
+        return Config(
+            verify=get("STATICFLOW_VERIFY", "0") not in ("", "0"),
+            debug=int(get("STATICFLOW_DEBUG", "0") or 0),
+            fast_call=get("STATICFLOW_FAST_CALL", "1") not in ("", "0"),
+        )
+
+
+config = Config.from_environment()

@@ -1,0 +1,54 @@
+"""The errors that staticflow raises. Every message names the op, the shapes and dtypes, the user's
+own line where there is one, and what to do. All are subclasses of the built-in class that a NumPy
+or PyTorch user would catch.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "AutogradError",
+    "CompileError",
+    "DTypeError",
+    "IndexRangeError",
+    "ParseError",
+    "ShapeError",
+    "StaticflowError",
+    "SymbolicError",
+    "VerifyError",
+]
+
+
+class StaticflowError(Exception):
+    """The base of every error that staticflow raises on purpose."""
+
+
+class ShapeError(StaticflowError, ValueError):
+    """Shapes, dims or numbers of arguments that do not fit together."""
+
+
+class DTypeError(StaticflowError, TypeError):
+    """A dtype that an operation does not take."""
+
+
+class SymbolicError(StaticflowError, TypeError):
+    """A symbolic value where a concrete one is needed, or the other way round."""
+
+
+class AutogradError(StaticflowError, RuntimeError):
+    """A derivative that cannot be taken, or was taken twice."""
+
+
+class IndexRangeError(StaticflowError, IndexError):
+    """An index outside the axis that it selects from."""
+
+
+class CompileError(StaticflowError, RuntimeError):
+    """A graph that cannot be compiled to native code."""
+
+
+class VerifyError(StaticflowError, ValueError):
+    """A graph or kernel that breaks the rules of its IR; a bug in what built it."""
+
+
+class ParseError(StaticflowError, ValueError):
+    """Text that is not in the grammar of the IR it is parsed as."""

@@ -1,0 +1,468 @@
+"""Sizes that may be unknown until the program runs, with exact integer arithmetic.
+
+A `Size` is a Python int or a `Dim`. A `Dim` is a polynomial with integer coefficients over
+*atoms*: symbols (`Sym`), floor divisions, maxima and minima. Arithmetic keeps it canonical, so two
+sizes that are equal as polynomials are equal as Python objects, and an operation whose result is
+known gives an int. The remainder has no atom of its own: ``e % d`` is ``e - d * (e // d)``, so that
+``(e // d) * d + e % d`` cancels to ``e``.
+
+The same arithmetic serves as the index arithmetic of the Kernel IR, where loop variables are
+symbols too. A symbol is a non-negative integer; one with an ``upper`` bound is smaller than it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, Union
+
+from staticflow.errors import ShapeError, SymbolicError
+
+__all__ = [
+    "Call",
+    "Dim",
+    "Size",
+    "Sym",
+    "ceil_div",
+    "coefficient",
+    "dim_max",
+    "dim_min",
+    "evaluate_dim",
+    "floor_div",
+    "fresh_sym",
+    "is_provably_ge",
+    "prod",
+    "substitute_dim",
+    "symbols_of",
+]
+
+Size: TypeAlias = Union[int, "Dim"]
+
+_serials = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Sym:
+    """A named unknown. Serial 0 is the user's own name, equal wherever it is written."""
+
+    name: str
+    serial: int = 0
+    upper: Size | None = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def sort_key(self) -> tuple[Any, ...]:
+        """A total order over atoms, so that polynomials have one form."""
+        return (0, self.name, self.serial)
+
+
+def fresh_sym(name: str, upper: Size | None = None) -> Dim:
+    """A size equal to no other, printed as ``name``; below ``upper`` if that is given."""
+    return Dim.of(Sym(name, next(_serials), upper))
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An atom that is no symbol: ``floordiv``, ``max`` or ``min`` of two sizes."""
+
+    fn: str
+    a: Size
+    b: Size
+
+    def __str__(self) -> str:
+        if self.fn == "floordiv":
+            return f"({self.a})//({self.b})"
+        return f"{self.fn}({self.a}, {self.b})"
+
+    def sort_key(self) -> tuple[Any, ...]:
+        """After all symbols, by text."""
+        return (1, self.fn, str(self.a), str(self.b))
+
+
+Atom: TypeAlias = Sym | Call
+Monomial: TypeAlias = tuple[Atom, ...]  # sorted, an atom repeated for a power; () is 1
+
+
+def _monomial_key(m: Monomial) -> tuple[Any, ...]:
+    return (-len(m), tuple(a.sort_key() for a in m))
+
+
+class Dim:
+    """A size that is not a plain int; see the module. Immutable and hashable.
+
+    >>> n = Dim.of(Sym("N"))
+    >>> (n + 1) * 2 - n
+    N + 2
+    >>> (2 * n) // 2 == n
+    True
+    """
+
+    __slots__ = ("_hash", "terms")
+    terms: tuple[tuple[Monomial, int], ...]
+
+    def __init__(self, terms: tuple[tuple[Monomial, int], ...]) -> None:
+        object.__setattr__(self, "terms", terms)
+        object.__setattr__(self, "_hash", hash(terms))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("a Dim is immutable")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Dim, (self.terms,)
+
+    @staticmethod
+    def of(atom: Atom) -> Dim:
+        """The size that is this one atom."""
+        return Dim((((atom,), 1),))
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Dim) and self.terms == other.terms)
+
+    def __hash__(self) -> int:
+        return int(self._hash)  # type: ignore[attr-defined]
+
+    def __repr__(self) -> str:
+        text = ""
+        for monomial, c in self.terms:
+            body = "*".join(str(a) for a in monomial)
+            if not body:
+                piece = str(abs(c))
+            else:
+                piece = body if abs(c) == 1 else f"{abs(c)}*{body}"
+            sign = (" - " if c < 0 else " + ") if text else ("-" if c < 0 else "")
+            text += sign + piece
+        return text
+
+    # arithmetic
+    def __add__(self, other: Size) -> Size:
+        if not isinstance(other, (int, Dim)):
+            return NotImplemented
+        return _build(itertools.chain(self.terms, terms_of(other)))
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Size:
+        return Dim(tuple((m, -c) for m, c in self.terms))
+
+    def __sub__(self, other: Size) -> Size:
+        if not isinstance(other, (int, Dim)):
+            return NotImplemented
+        return self + -other
+
+    def __rsub__(self, other: Size) -> Size:
+        return -self + other
+
+    def __mul__(self, other: Size) -> Size:
+        if not isinstance(other, (int, Dim)):
+            return NotImplemented
+        return _build(
+            (tuple(sorted(m + n, key=lambda a: a.sort_key())), c * d)
+            for m, c in self.terms
+            for n, d in terms_of(other)
+        )
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Size) -> Size:
+        if not isinstance(other, (int, Dim)):
+            return NotImplemented
+        return floor_div(self, other)
+
+    def __rfloordiv__(self, other: Size) -> Size:
+        return floor_div(other, self)
+
+    def __mod__(self, other: Size) -> Size:
+        if not isinstance(other, (int, Dim)):
+            return NotImplemented
+        return self - floor_div(self, other) * other
+
+    def __rmod__(self, other: Size) -> Size:
+        return other - floor_div(other, self) * self
+
+    # order: only what holds for every non-negative value of the symbols
+    def __ge__(self, other: Size) -> bool:
+        return _decide(self, other, f"{self} >= {other}")
+
+    def __le__(self, other: Size) -> bool:
+        return _decide(other, self, f"{self} <= {other}")
+
+    def __gt__(self, other: Size) -> bool:
+        return _decide(self, other + 1, f"{self} > {other}")
+
+    def __lt__(self, other: Size) -> bool:
+        return _decide(other, self + 1, f"{self} < {other}")
+
+    def __bool__(self) -> bool:
+        return _decide(self, 1, f"bool({self})")
+
+    def __index__(self) -> int:
+        raise SymbolicError(
+            f"the size {self} is known only when the program runs, so it is no Python int; "
+            "use it in shapes and arithmetic, or loop with sf.scan, sf.while_loop or sf.fori_loop"
+        )
+
+    __int__ = __index__
+
+
+def terms_of(size: Size) -> tuple[tuple[Monomial, int], ...]:
+    """The terms of a size; an int has at most one."""
+    if isinstance(size, Dim):
+        return size.terms
+    return (((), size),) if size else ()
+
+
+def _build(terms: Iterable[tuple[Monomial, int]]) -> Size:
+    total: dict[Monomial, int] = {}
+    for monomial, c in terms:
+        total[monomial] = total.get(monomial, 0) + c
+    kept = [(m, c) for m, c in total.items() if c]
+    if not kept:
+        return 0
+    if len(kept) == 1 and kept[0][0] == ():
+        return kept[0][1]
+    kept.sort(key=lambda t: _monomial_key(t[0]))
+    return Dim(tuple(kept))
+
+
+def _decide(big: Size, small: Size, question: str) -> bool:
+    if is_provably_ge(big, small):
+        return True
+    if is_provably_ge(small - 1, big):
+        return False
+    raise SymbolicError(
+        f"whether {question} depends on sizes known only when the program runs, so Python cannot "
+        "branch on it; use sf.cond, or give the size a number"
+    )
+
+
+def _extreme(size: Size, largest: bool) -> Size:
+    """An upper (or lower) bound: every bounded symbol replaced by its extreme."""
+    total: Size = 0
+    for monomial, c in terms_of(size):
+        value: Size = c
+        for atom in monomial:
+            grow = (c > 0) == largest
+            if isinstance(atom, Sym) and atom.upper is not None:
+                value = value * (atom.upper - 1 if grow else 0)
+            elif grow:
+                value = value * Dim.of(atom)
+            else:
+                value = 0
+        total = total + value
+    return total
+
+
+def is_provably_ge(a: Size, b: Size) -> bool:
+    """Whether ``a >= b`` for every value that the symbols can take. False means "not proved".
+
+    >>> n = Dim.of(Sym("N"))
+    >>> is_provably_ge(2 * n, n), is_provably_ge(n, 1)
+    (True, False)
+    """
+    difference = a - b
+    if isinstance(difference, int):
+        return difference >= 0
+    if all(c >= 0 and _nonnegative(m) for m, c in difference.terms):
+        return True
+    if any(isinstance(x, Call) and x.fn in ("max", "min") for m, _ in difference.terms for x in m):
+        return _ge_through_call(difference)
+    low = _extreme(difference, largest=False)
+    if low == difference:
+        return False
+    return is_provably_ge(low, 0)
+
+
+def _nonnegative(m: Monomial) -> bool:
+    return all(isinstance(a, Sym) or (is_provably_ge(a.a, 0) and is_provably_ge(a.b, 0)) for a in m)
+
+
+def _ge_through_call(difference: Dim) -> bool:
+    """``c * max(a, b) + rest >= 0``: where the atom only raises the sum (max with c > 0, min with
+    c < 0) one choice proves it, otherwise both must hold."""
+    for monomial, _ in difference.terms:
+        for atom in monomial:
+            if isinstance(atom, Call) and atom.fn in ("max", "min"):
+                signs = {c > 0 for m, c in difference.terms if atom in m}
+                proofs = (
+                    is_provably_ge(_replace_atom(difference, atom, choice), 0)
+                    for choice in (atom.a, atom.b)
+                )
+                return any(proofs) if signs == {atom.fn == "max"} else all(proofs)
+    return False
+
+
+def _replace_atom(size: Size, atom: Atom, value: Size) -> Size:
+    total: Size = 0
+    for monomial, c in terms_of(size):
+        piece: Size = c
+        for a in monomial:
+            piece = piece * (value if a == atom else Dim.of(a))
+        total = total + piece
+    return total
+
+
+def floor_div(a: Size, b: Size) -> Size:
+    """``a // b``, rounded towards minus infinity as Python does; ``b`` is positive.
+
+    Terms that ``b`` divides leave the division, and a rest that is provably in ``[0, b)`` gives 0.
+    """
+    if isinstance(b, int) and b == 0:
+        raise ShapeError(f"the size {a} is divided by zero")
+    if isinstance(a, int) and isinstance(b, int):
+        return a // b
+    if b == 1:
+        return a
+    if a == b:
+        return 1
+    whole: Size = 0
+    rest: Size = 0
+    for monomial, c in terms_of(a):
+        quotient = _divide_term(monomial, c, b)
+        if quotient is None:
+            rest = rest + _build([(monomial, c)])
+        else:
+            whole = whole + quotient
+    if isinstance(rest, int) and isinstance(b, int):
+        return whole + rest // b
+    if is_provably_ge(rest, 0) and _provably_below(rest, b):
+        return whole
+    if isinstance(rest, Dim) and len(rest.terms) == 1 and rest.terms[0][1] == 1:
+        (monomial, _), = rest.terms
+        inner = monomial[0]
+        if len(monomial) == 1 and isinstance(inner, Call) and inner.fn == "floordiv":
+            return whole + floor_div(inner.a, inner.b * b)  # (e // c) // d = e // (c d)
+    return whole + Dim.of(Call("floordiv", rest, b))
+
+
+def _provably_below(a: Size, b: Size) -> bool:
+    return is_provably_ge(b, _extreme(a, largest=True) + 1)
+
+
+def _divide_term(monomial: Monomial, c: int, b: Size) -> Size | None:
+    """The exact quotient of one term by ``b``, or None if ``b`` does not divide it."""
+    if isinstance(b, int):
+        return _build([(monomial, c // b)]) if c % b == 0 else None
+    if len(b.terms) != 1:
+        return None
+    (divisor, d), = b.terms
+    if c % d:
+        return None
+    left = list(monomial)
+    for atom in divisor:
+        if atom not in left:
+            return None
+        left.remove(atom)
+    return _build([(tuple(left), c // d)])
+
+
+def ceil_div(a: Size, b: Size) -> Size:
+    """``a / b`` rounded up."""
+    return floor_div(a + b - 1, b)
+
+
+def _choose(fn: str, a: Size, b: Size, a_wins: bool, b_wins: bool) -> Size:
+    if a_wins:
+        return a
+    if b_wins:
+        return b
+    first, second = sorted((a, b), key=str)
+    return Dim.of(Call(fn, first, second))
+
+
+def dim_max(a: Size, b: Size) -> Size:
+    """The larger of two sizes."""
+    return _choose("max", a, b, is_provably_ge(a, b), is_provably_ge(b, a))
+
+
+def dim_min(a: Size, b: Size) -> Size:
+    """The smaller of two sizes."""
+    return _choose("min", a, b, is_provably_ge(b, a), is_provably_ge(a, b))
+
+
+_CALLS: dict[str, Callable[[Size, Size], Size]] = {
+    "floordiv": floor_div,
+    "max": dim_max,
+    "min": dim_min,
+}
+
+
+def substitute_dim(size: Size, values: Mapping[Sym, Size]) -> Size:
+    """``size`` with symbols replaced, simplified anew; symbols not in ``values`` stay."""
+    if isinstance(size, int) or not values:
+        return size
+    total: Size = 0
+    for monomial, c in size.terms:
+        piece: Size = c
+        for atom in monomial:
+            if isinstance(atom, Sym):
+                piece = piece * values.get(atom, Dim.of(atom))
+            else:
+                a, b = substitute_dim(atom.a, values), substitute_dim(atom.b, values)
+                piece = piece * _CALLS[atom.fn](a, b)
+        total = total + piece
+    return total
+
+
+def evaluate_dim(size: Size, values: Mapping[Sym, int]) -> int:
+    """The number that ``size`` is where the symbols have ``values``; KeyError if one is missing."""
+    if isinstance(size, int):
+        return size
+    total = 0
+    for monomial, c in size.terms:
+        piece = c
+        for atom in monomial:
+            if isinstance(atom, Sym):
+                piece *= values[atom]
+            else:
+                a, b = evaluate_dim(atom.a, values), evaluate_dim(atom.b, values)
+                piece *= _EVALUATE[atom.fn](a, b)
+        total += piece
+    return total
+
+
+_EVALUATE: dict[str, Callable[[int, int], int]] = {
+    "floordiv": lambda a, b: a // b,
+    "max": max,
+    "min": min,
+}
+
+
+def symbols_of(size: Size) -> frozenset[Sym]:
+    """The symbols that occur anywhere in ``size``."""
+    found: set[Sym] = set()
+    for monomial, _ in terms_of(size):
+        for atom in monomial:
+            if isinstance(atom, Sym):
+                found.add(atom)
+            else:
+                found |= symbols_of(atom.a) | symbols_of(atom.b)
+    return frozenset(found)
+
+
+def coefficient(size: Size, sym: Sym) -> Size | None:
+    """``s`` where ``size = s * sym + rest`` with neither naming ``sym``; None if not of that form.
+
+    >>> i = Sym("i"); n = Dim.of(Sym("N"))
+    >>> coefficient(Dim.of(i) * n + 3, i)
+    N
+    """
+    stride: Size = 0
+    for monomial, c in terms_of(size):
+        if any(isinstance(a, Call) and sym in symbols_of(Dim.of(a)) for a in monomial):
+            return None
+        power = monomial.count(sym)
+        if power > 1:
+            return None
+        if power == 1:
+            left = list(monomial)
+            left.remove(sym)
+            stride = stride + _build([(tuple(left), c)])
+    return stride
+
+
+def prod(sizes: Iterable[Size]) -> Size:
+    """The product of sizes, 1 if there are none."""
+    return math.prod(sizes)

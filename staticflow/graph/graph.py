@@ -1,0 +1,296 @@
+"""Graphs: closed, immutable programs over nodes, and their closing.
+
+Closing renames nothing and reorders nothing; it merges equal nodes (keeping the lines of all), drops
+what no output needs, and settles what the ops assumed of unknown sizes: where two are assumed equal
+one of them replaces the other throughout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from staticflow.errors import ShapeError, VerifyError
+from staticflow.graph.dims import Dim, Size, Sym, substitute_dim, symbols_of
+from staticflow.graph.locs import Locs, format_locs, merge_locs
+from staticflow.graph.node import Node, param, toposort
+from staticflow.graph.types import Facts, TensorType, Type, types_of
+
+__all__ = ["Equality", "Graph", "close", "map_attrs", "new_param", "rebuild", "substitute_nodes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Equality:
+    """Two sizes of a graph that must turn out equal, and the lines that need it."""
+
+    a: Size
+    b: Size
+    reason: str
+    locs: Locs
+
+    def __str__(self) -> str:
+        return f"{self.a} == {self.b} ({self.reason}, {format_locs(self.locs)})"
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """``params`` in, ``outputs`` out, nothing captured. Compared by identity.
+
+    ``equalities`` are checked when the sizes are known. ``declared`` are the types that the params
+    had before equal sizes were replaced by one: what a caller is told about.
+    """
+
+    params: tuple[Node, ...]
+    outputs: tuple[Node, ...]
+    equalities: tuple[Equality, ...] = ()
+    declared: tuple[TensorType, ...] = ()
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        """Every node, params first, arguments before users."""
+        inside = set(self.params)
+        rest = (n for n in toposort(self.outputs) if n not in inside)
+        return (*self.params, *rest)
+
+    @cached_property
+    def users(self) -> Mapping[Node, tuple[Node, ...]]:
+        """The nodes that take each node as an argument."""
+        found: dict[Node, list[Node]] = {n: [] for n in self.nodes}
+        for node in self.nodes:
+            for arg in dict.fromkeys(node.args):
+                found[arg].append(node)
+        return {n: tuple(us) for n, us in found.items()}
+
+    def __str__(self) -> str:
+        from staticflow.graph.printer import print_graph
+
+        return print_graph(self)
+
+    def to_networkx(self) -> Any:
+        """The graph as a ``networkx.MultiDiGraph`` to explore: vertices are the nodes with ``op``,
+        ``type`` and ``lines``, edges carry ``position``, the place among the arguments."""
+        import networkx as nx
+
+        g = nx.MultiDiGraph()
+        for node in self.nodes:
+            g.add_node(node, op=node.op.name, type=str(node.type), lines=format_locs(node.locs))
+        for node in self.nodes:
+            for position, arg in enumerate(node.args):
+                g.add_edge(arg, node, position=position)
+        return g
+
+
+def new_param(type: TensorType, name: str, source: object = None, locs: Locs = ()) -> Node:
+    """A fresh param."""
+    return Node(param, (), {"type": type, "name": name, "source": source}, type, locs)
+
+
+# What an attribute may contain, and how to rebuild it with sizes and graphs replaced.
+def map_attrs(
+    attrs: Mapping[str, Any],
+    size: Callable[[Size], Size],
+    graph: Callable[[Graph], Graph],
+) -> dict[str, Any]:
+    """Attributes with every symbolic size and nested graph replaced."""
+
+    def one(value: Any) -> Any:
+        if isinstance(value, Dim):
+            return size(value)
+        if isinstance(value, tuple):
+            return tuple(one(v) for v in value)
+        if isinstance(value, TensorType):
+            return TensorType(value.dtype, tuple(one(d) for d in value.shape))
+        if isinstance(value, Graph):
+            return graph(value)
+        return value
+
+    return {name: one(value) for name, value in attrs.items()}
+
+
+def regions_of(node: Node) -> Iterator[Graph]:
+    """The graphs that a node holds."""
+    for value in node.attrs.values():
+        if isinstance(value, Graph):
+            yield value
+
+
+def rebuild(
+    graph: Graph, visit: Callable[[Node, tuple[Node, ...]], Node], outputs: Sequence[Node] = ()
+) -> Graph:
+    """The graph with every node but the params passed through ``visit(node, new_args)``; what
+    does not change is shared. Equal nodes are merged on the way out."""
+    new: dict[Node, Node] = {p: p for p in graph.params}
+    for node in toposort(outputs or graph.outputs):
+        if node not in new:
+            new[node] = visit(node, tuple(new[a] for a in node.args))
+    return close(
+        graph.params, [new[o] for o in outputs or graph.outputs], graph.equalities, graph.declared
+    )
+
+
+def substitute_nodes(outputs: Iterable[Node], values: Mapping[Node, Node]) -> list[Node]:
+    """``outputs`` with some nodes replaced by others; nodes that do not change are shared."""
+    outputs = list(outputs)
+    new: dict[Node, Node] = dict(values)
+    for node in toposort(outputs):
+        if node not in new:
+            args = tuple(new[a] for a in node.args)
+            same = all(a is b for a, b in zip(args, node.args, strict=True))
+            new[node] = node if same else Node(node.op, args, node.attrs, node.type, node.locs)
+    return [new[o] for o in outputs]
+
+
+def close(
+    params: Sequence[Node],
+    outputs: Sequence[Node],
+    equalities: Sequence[Equality] = (),
+    declared: Sequence[TensorType] = (),
+) -> Graph:
+    """A graph of what ``outputs`` need of ``params``. See the module for what closing does.
+
+    Raises `ShapeError` if sizes that must be equal never are, `VerifyError` if an output needs a
+    param that is not among ``params``.
+    """
+    order = toposort(outputs)
+    known = set(params)
+    for node in order:
+        if node.op is param and node not in known:
+            raise VerifyError(
+                f"the graph needs the param {node.attrs['name']!r} ({node.type}, made at "
+                f"{format_locs(node.locs)}), which is not among its params"
+            )
+    found = [*equalities, *_assumed(order)]
+    values, kept = _unify(found)
+    types = tuple(declared) or tuple(p.tensor_type for p in params)
+    if values:
+        params, outputs = _with_sizes(params, outputs, values)
+    merged = _merge_equal(params, outputs)
+    return Graph(tuple(params), tuple(merged), tuple(kept), types)
+
+
+def _assumed(order: Iterable[Node]) -> Iterator[Equality]:
+    for node in order:
+        if not node.args:
+            continue
+        facts = Facts()
+        node.op.infer(facts, *(a.type for a in node.args), **node.attrs)
+        for fact in facts.assumptions:
+            yield Equality(fact.a, fact.b, f"{node.op.name}: {fact.reason}", node.locs)
+
+
+def _unify(found: Iterable[Equality]) -> tuple[dict[Sym, Size], list[Equality]]:
+    """Replacements for symbols that equal something else, and the equalities left to check.
+
+    All stay to be checked, in their first form, since the caller must be told in the names that
+    the user gave.
+    """
+    values: dict[Sym, Size] = {}
+    kept: dict[tuple[Size, Size], Equality] = {}
+    for fact in found:
+        kept.setdefault((fact.a, fact.b), fact)
+        a, b = _settle(fact.a, values), _settle(fact.b, values)
+        if a == b:
+            continue
+        if isinstance(a - b, int):
+            raise ShapeError(f"{fact.reason}: {a} and {b} differ, at {format_locs(fact.locs)}")
+        sym, value = _solved(a, b) or _solved(b, a) or (None, 0)
+        if sym is not None:
+            values = {s: substitute_dim(v, {sym: value}) for s, v in values.items()}
+            values[sym] = value
+    return values, list(kept.values())
+
+
+def _settle(size: Size, values: dict[Sym, Size]) -> Size:
+    return substitute_dim(size, values)
+
+
+def _solved(a: Size, b: Size) -> tuple[Sym, Size] | None:
+    """``a`` as a bare symbol that may be replaced by ``b``. Names prefer the user's own."""
+    if not isinstance(a, Dim) or len(a.terms) != 1:
+        return None
+    (monomial, c), = a.terms
+    if c != 1 or len(monomial) != 1 or not isinstance(monomial[0], Sym):
+        return None
+    sym = monomial[0]
+    if sym in symbols_of(b):
+        return None
+    if isinstance(b, Dim) and sym.serial == 0 and _solved_serial(b) > 0:
+        return None  # rather replace the nameless one
+    return sym, b
+
+
+def _solved_serial(size: Dim) -> int:
+    (monomial, c), *rest = size.terms
+    plain = not rest and c == 1 and len(monomial) == 1 and isinstance(monomial[0], Sym)
+    return monomial[0].serial if plain and isinstance(monomial[0], Sym) else 0
+
+
+def _with_sizes(
+    params: Sequence[Node], outputs: Sequence[Node], values: dict[Sym, Size]
+) -> tuple[list[Node], list[Node]]:
+    def size(s: Size) -> Size:
+        return substitute_dim(s, values)
+
+    def type_of(t: Type) -> Type:
+        if isinstance(t, tuple):
+            return tuple(x.substitute(values) for x in t)
+        return t.substitute(values)
+
+    def region(g: Graph) -> Graph:
+        ps, outs = _with_sizes(g.params, g.outputs, values)
+        return Graph(tuple(ps), tuple(outs), g.equalities, g.declared)
+
+    new: dict[Node, Node] = {}
+    for node in (*params, *toposort(outputs)):
+        if node in new:
+            continue
+        args = tuple(new[a] for a in node.args)
+        attrs = map_attrs(node.attrs, size, region)
+        new[node] = Node(node.op, args, attrs, type_of(node.type), node.locs)
+    return [new[p] for p in params], [new[o] for o in outputs]
+
+
+def attrs_key(attrs: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Attributes as something that equal ones share."""
+    return tuple(sorted(attrs.items(), key=lambda kv: kv[0]))
+
+
+def _merge_equal(params: Sequence[Node], outputs: Sequence[Node]) -> list[Node]:
+    """Hash-cons. First number every value, then build one node for each number with all lines."""
+    number: dict[Node, int] = {}
+    table: dict[Any, int] = {}
+    locs: dict[int, Locs] = {}
+    order = toposort([*params, *outputs])
+    for node in order:
+        if node.op is param:
+            key: Any = node
+        else:
+            key = (node.op, tuple(number[a] for a in node.args), attrs_key(node.attrs), node.type)
+        n = number[node] = table.setdefault(key, len(table))
+        locs[n] = merge_locs(locs.get(n, ()), node.locs)
+    built: dict[int, Node] = {}
+    for node in order:
+        n = number[node]
+        if n in built:
+            continue
+        args = tuple(built[number[a]] for a in node.args)
+        same = node.locs == locs[n] and all(
+            a is b for a, b in zip(args, node.args, strict=True)
+        )
+        if same or node.op is param:
+            built[n] = node
+        else:
+            built[n] = Node(node.op, args, node.attrs, node.type, locs[n])
+    return [built[number[o]] for o in outputs]
+
+
+def free_symbols(graph: Graph) -> frozenset[Sym]:
+    """Every dim symbol that the types of a graph's params name."""
+    found: frozenset[Sym] = frozenset()
+    for p in graph.params:
+        for t in types_of(p.type):
+            for d in t.shape:
+                found |= symbols_of(d)
+    return found

@@ -1,0 +1,81 @@
+"""Where in the user's own code a value was made.
+
+A location is taken as (code object, instruction) and turned into a file and a line only when
+somebody prints it. Frames of staticflow itself are skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import CodeType
+
+__all__ = ["Loc", "format_locs", "here", "merge_locs", "using"]
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_override = threading.local()
+
+
+@dataclass(frozen=True, slots=True)
+class Loc:
+    """An instruction of a code object."""
+
+    code: CodeType
+    instruction: int
+
+    @property
+    def file(self) -> str:
+        """The file, as Python was given it."""
+        return self.code.co_filename
+
+    @property
+    def line(self) -> int:
+        """The line number, from 1."""
+        for start, end, line in self.code.co_lines():
+            if start <= self.instruction < end and line is not None:
+                return line
+        return self.code.co_firstlineno
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+Locs = tuple[Loc, ...]
+
+
+def here() -> Locs:
+    """The innermost frame outside staticflow, or what `using` has set."""
+    forced: Locs | None = getattr(_override, "locs", None)
+    if forced is not None:
+        return forced
+    frame = sys._getframe(1)
+    while frame.f_code.co_filename.startswith(_PACKAGE):
+        if frame.f_back is None:
+            return ()
+        frame = frame.f_back
+    return (Loc(frame.f_code, frame.f_lasti),)
+
+
+@contextmanager
+def using(locs: Locs) -> Iterator[None]:
+    """What is made inside belongs to ``locs``: a rewrite keeps the lines of what it replaces."""
+    before: Locs | None = getattr(_override, "locs", None)
+    _override.locs = locs
+    try:
+        yield
+    finally:
+        _override.locs = before
+
+
+def merge_locs(a: Locs, b: Locs) -> Locs:
+    """The lines of two values that became one, each once, in order."""
+    return a + tuple(loc for loc in b if loc not in a)
+
+
+def format_locs(locs: Locs) -> str:
+    """``file:line, file:line``, or ``<unknown line>``."""
+    return ", ".join(dict.fromkeys(map(str, locs))) or "<unknown line>"

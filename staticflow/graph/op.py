@@ -1,0 +1,72 @@
+"""The record of an operation: all that both modes and both back ends know of it.
+
+Ops are declared in `staticflow.ops`; this layer only knows their form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from staticflow.errors import SymbolicError
+from staticflow.graph.types import Type
+
+__all__ = ["OUT", "Op", "Vjp"]
+
+OUT = -1
+"""In `Op.saves`: the op's own output."""
+
+Vjp = Callable[..., Sequence[Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Op:
+    """One operation. Compared by identity; calling it applies it in the mode of its arguments.
+
+    - ``infer(facts, *types, **attrs)`` gives the result's type or raises `ShapeError`/`DTypeError`.
+    - ``reference(xp, *arrays, **attrs)`` computes it with NumPy (or cupy); the oracle, and the
+      eager kernel.
+    - ``vjp(needs, ct, out, *args, **attrs)`` gives a cotangent for each argument (None where
+      ``needs`` is False or there is none), written in ops. None: not differentiable.
+    - ``saves`` are the arguments (by position, `OUT` for the output) whose *values* the vjp uses;
+      of the others it may only use shape and dtype.
+    - ``lowering`` says how kernels compute it, one of the forms of `staticflow.ops.lowering`;
+      ``decompose(*args, **attrs)`` says it in other ops instead. Exactly one of them is given.
+    - ``promote`` says what happens to operands of several dtypes: ``common`` (`promote`),
+      ``float`` (likewise, and integers become the default float) or ``none``.
+    - ``grad_name`` is the name that ``grad_fn`` prints, as PyTorch's.
+    """
+
+    name: str
+    doc: str
+    infer: Callable[..., Type]
+    reference: Callable[..., Any]
+    vjp: Vjp | None
+    lowering: Any = None
+    decompose: Callable[..., Any] | None = None
+    saves: tuple[int, ...] = ()
+    promote: str = "none"
+    grad_name: str = ""
+
+    def __call__(self, *args: Any, **attrs: Any) -> Any:
+        """Apply the op: runs now on tensors, makes a node if any argument is a symbol."""
+        mode = None
+        for arg in args:
+            candidate = getattr(arg, "__sf_mode__", None)
+            if candidate is not None and (mode is None or candidate.rank > mode.rank):
+                mode = candidate
+        if mode is None:
+            given = ", ".join(type(a).__name__ for a in args) or "nothing"
+            raise SymbolicError(
+                f"{self.name}({given}): one argument at least must be a staticflow tensor or "
+                "symbol; wrap data with sf.tensor(...) or sf.from_numpy(...)"
+            )
+        return mode.apply(self, args, attrs)
+
+    def beside(self, other: Any, *args: Any, **attrs: Any) -> Any:
+        """Apply the op in the mode of ``other``: for ops without tensor arguments."""
+        return other.__sf_mode__.apply(self, args, attrs)
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"

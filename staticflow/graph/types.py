@@ -1,0 +1,95 @@
+"""What is known of a value before it is computed: its dtype and its shape; and the rules by which
+shapes meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from staticflow.errors import ShapeError
+from staticflow.graph.dims import Size, Sym, prod, substitute_dim
+
+from staticflow.graph.dtypes import DType
+
+__all__ = ["Assumption", "Facts", "Shape", "TensorType", "Type", "types_of"]
+
+Shape = tuple[Size, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """The dtype and shape of one tensor, printed as ``f32[N, 10]``."""
+
+    dtype: DType
+    shape: Shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of dims."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> Size:
+        """The number of elements."""
+        return prod(self.shape)
+
+    def substitute(self, values: dict[Sym, Size]) -> TensorType:
+        """The type with dim symbols replaced."""
+        return TensorType(self.dtype, tuple(substitute_dim(d, values) for d in self.shape))
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+Type = TensorType | tuple[TensorType, ...]
+"""A node gives one tensor, or a tuple of them of which `item` takes one."""
+
+
+def types_of(t: Type) -> tuple[TensorType, ...]:
+    """The tensors of a type, one or several."""
+    return t if isinstance(t, tuple) else (t,)
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """Two sizes that an op needs to be equal, to be checked when sizes are known."""
+
+    a: Size
+    b: Size
+    reason: str
+
+
+@dataclass(slots=True)
+class Facts:
+    """Collects what shape rules assume about unknown sizes."""
+
+    assumptions: list[Assumption] = field(default_factory=list)
+
+    def equal(self, a: Size, b: Size, reason: str) -> Size:
+        """One size for two that must be the same.
+
+        Raises `ShapeError` if they never are; where it depends on the run it is assumed.
+        """
+        if a == b:
+            return a
+        if isinstance(a - b, int):
+            raise ShapeError(f"{reason}: {a} and {b} differ")
+        self.assumptions.append(Assumption(a, b, reason))
+        return a if isinstance(a, int) else b  # a number tells more than a name
+
+    def broadcast(self, shapes: Sequence[Shape], reason: str = "broadcast") -> Shape:
+        """NumPy's broadcasting, where only a literal 1 stretches."""
+        ndim = max((len(s) for s in shapes), default=0)
+        out: list[Size] = []
+        for axis in range(-ndim, 0):
+            size: Size = 1
+            for s in shapes:
+                if -axis > len(s) or s[axis] == 1:
+                    continue
+                if size == 1:
+                    size = s[axis]
+                else:
+                    size = self.equal(size, s[axis], f"{reason} at dim {axis}")
+            out.append(size)
+        return tuple(out)

@@ -1,0 +1,114 @@
+"""Nested tuples, lists, dicts and named tuples of leaves, flattened and put together again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from staticflow.errors import ShapeError
+
+__all__ = ["TreeDef", "flatten", "map_tree", "paths", "unflatten"]
+
+
+@dataclass(frozen=True, slots=True)
+class TreeDef:
+    """The structure of a tree. ``kind`` is None for a leaf, else the container's type;
+    ``keys`` are the names or positions of the ``children``."""
+
+    kind: type | None
+    keys: tuple[Any, ...]
+    children: tuple[TreeDef, ...]
+
+    @property
+    def leaf_count(self) -> int:
+        """How many leaves a tree of this structure has."""
+        return 1 if self.kind is None else sum(c.leaf_count for c in self.children)
+
+    def __str__(self) -> str:
+        if self.kind is None:
+            return "*"
+        inner = (
+            f"{k!r}: {c}" if self.kind is dict else str(c)
+            for k, c in zip(self.keys, self.children, strict=True)
+        )
+        text = ", ".join(inner)
+        if self.kind is tuple:
+            return f"({text},)" if len(self.keys) == 1 else f"({text})"
+        return {dict: "{" + text + "}", list: f"[{text}]"}.get(
+            self.kind, f"{self.kind.__name__}({text})"
+        )
+
+
+LEAF = TreeDef(None, (), ())
+NONE = TreeDef(type(None), (), ())
+
+
+def flatten(tree: Any) -> tuple[list[Any], TreeDef]:
+    """The leaves of a tree in order (dicts by sorted key), and its structure. None has no leaves.
+
+    >>> flatten((1, [2, {"b": 4, "a": 3}]))[0]
+    [1, 2, 3, 4]
+    """
+    if tree is None:
+        return [], NONE
+    kind = type(tree)
+    if kind is dict:
+        keys: tuple[Any, ...] = tuple(sorted(tree))
+        parts: Iterable[Any] = (tree[k] for k in keys)
+    elif kind in (tuple, list) or (isinstance(tree, tuple) and hasattr(tree, "_fields")):
+        keys, parts = tuple(range(len(tree))), tree
+    else:
+        return [tree], LEAF
+    leaves: list[Any] = []
+    children = []
+    for part in parts:
+        sub, definition = flatten(part)
+        leaves += sub
+        children.append(definition)
+    return leaves, TreeDef(kind, keys, tuple(children))
+
+
+def unflatten(definition: TreeDef, leaves: Iterable[Any]) -> Any:
+    """The tree of that structure with these leaves.
+
+    >>> leaves, definition = flatten({"a": (1, 2)})
+    >>> unflatten(definition, [5, 6])
+    {'a': (5, 6)}
+    """
+    rest = iter(leaves)
+
+    def build(d: TreeDef) -> Any:
+        if d.kind is None:
+            return next(rest)
+        if d.kind is type(None):
+            return None
+        parts = [build(c) for c in d.children]
+        if d.kind is dict:
+            return dict(zip(d.keys, parts, strict=True))
+        return d.kind(*parts) if hasattr(d.kind, "_fields") else d.kind(parts)
+
+    return build(definition)
+
+
+def paths(definition: TreeDef, name: str = "") -> list[str]:
+    """How each leaf is written below ``name``: ``carry['h'][0]``."""
+    if definition.kind is None:
+        return [name]
+    return [
+        p
+        for key, child in zip(definition.keys, definition.children, strict=True)
+        for p in paths(child, f"{name}[{key!r}]")
+    ]
+
+
+def map_tree(fn: Callable[..., Any], tree: Any, *others: Any) -> Any:
+    """``fn`` on each leaf (and on the matching leaves of ``others``, of the same structure)."""
+    leaves, definition = flatten(tree)
+    columns = [leaves]
+    for other in others:
+        more, found = flatten(other)
+        if found != definition:
+            raise ShapeError(f"the trees differ in structure: {definition} and {found}")
+        columns.append(more)
+    return unflatten(definition, [fn(*row) for row in zip(*columns, strict=True)])
