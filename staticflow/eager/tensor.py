@@ -1,0 +1,381 @@
+"""The eager tensor: a NumPy array that runs operations now and records them for backward."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from staticflow.eager import tape
+from staticflow.eager.grad_mode import state
+from staticflow.errors import AutogradError, DTypeError, ShapeError
+from staticflow.graph.dtypes import DType, dtype_of, float32
+from staticflow.graph.locs import Locs, format_locs, here
+from staticflow.graph.op import OUT, Op
+from staticflow.graph.types import Facts, TensorType
+from staticflow.ops.arithmetic import cast
+from staticflow.ops.lowering import View
+from staticflow.ops.methods import Methods
+from staticflow.ops.promote import is_number, operand_dtype
+
+__all__ = ["EAGER", "Tensor", "as_tensor"]
+
+
+class Version:
+    """How often the memory of a tensor and of its views was changed in place, and where last."""
+
+    __slots__ = ("count", "locs")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.locs: Locs = ()
+
+    def bump(self) -> None:
+        """Note a change."""
+        self.count += 1
+        self.locs = here()
+
+
+def as_tensor(x: Any, dtype: DType | None = None) -> Tensor:
+    """A tensor as it is; an array or number wrapped (arrays are shared, not copied)."""
+    if isinstance(x, Tensor):
+        return x
+    if isinstance(x, np.ndarray | np.generic):
+        dtype_of(x.dtype)
+        return Tensor._wrap(np.asarray(x))
+    if isinstance(x, bool | int | float):
+        return Tensor._wrap(np.asarray(x, dtype=(dtype or dtype_of(type(x))).numpy))
+    raise DTypeError(
+        f"{type(x).__name__} is no tensor; wrap data with sf.tensor(...), at {format_locs(here())}"
+    )
+
+
+class EagerMode:
+    """Runs an op by its reference, now, and records it if an argument requires a gradient."""
+
+    rank = 0
+
+    def apply(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+        """The result of ``op`` as a tensor."""
+        operands = self._operands(op, args)
+        arrays = [a._data if type(a) is Tensor else a for a in operands]
+        try:
+            with np.errstate(all="ignore"):
+                data = op.reference(np, *arrays, **attrs)
+        except Exception as error:
+            _explain(op, operands, attrs, error)
+            raise
+        if type(data) is not np.ndarray:
+            data = np.asarray(data)
+        out = Tensor._wrap(data)
+        if type(op.lowering) is View:
+            out._version = operands[0]._version
+        if state.enabled and op.vjp is not None:
+            self._record(op, operands, attrs, out)
+        return out
+
+    def _operands(self, op: Op, args: Sequence[Any]) -> list[Any]:
+        """The arguments in one dtype; numbers stay numbers where NumPy treats them as we do."""
+        operands = [a if is_number(a) else as_tensor(a) for a in args]
+        if op.promote == "none":
+            return [as_tensor(a) for a in operands]
+        dtype = operand_dtype(op, operands)
+        first = 1 if op.promote == "tail" else 0
+        for i in range(first, len(operands)):
+            a = operands[i]
+            if type(a) is not Tensor:
+                if len(operands) == first + 1 or not _any_of(operands[first:], dtype):
+                    operands[i] = as_tensor(a, dtype)
+            elif a.dtype is not dtype:
+                operands[i] = cast(a, dtype=dtype)
+        return operands
+
+    def _record(self, op: Op, args: list[Any], attrs: Mapping[str, Any], out: Tensor) -> None:
+        edges = tuple(
+            a._edge() if type(a) is Tensor and a._data.dtype.kind not in "iub" else None
+            for a in args
+        )
+        if any(e is not None for e in edges) and out.dtype.is_floating:
+            entry = tape.TapeEntry(op, args, attrs, edges)
+            entry.save_output(out)
+            out._entry = (entry, 0)
+
+
+def _any_of(operands: Sequence[Any], dtype: DType | None) -> bool:
+    return any(type(a) is Tensor and a.dtype is dtype for a in operands)
+
+
+def _explain(op: Op, args: Sequence[Any], attrs: Mapping[str, Any], error: Exception) -> None:
+    """Word a failure by the op's type rule, which knows what was wanted."""
+    if isinstance(error, IndexError):
+        raise type(error)(f"{error}, at {format_locs(here())}") from None
+    types = [
+        TensorType(a.dtype, a.shape) if type(a) is Tensor else TensorType(dtype_of(type(a)), ())
+        for a in args
+    ]
+    try:
+        op.infer(Facts(), *types, **attrs)
+    except (ShapeError, DTypeError) as rule:
+        called = f"{op.name}({', '.join(map(str, types))})"
+        raise type(rule)(f"{called}: {rule}, at {format_locs(here())}") from None
+
+
+EAGER = EagerMode()
+_FLOATS = frozenset("fV")  # bfloat16 is of NumPy's kind V
+
+
+class Tensor(Methods):
+    """An n-dimensional array of one dtype, with PyTorch's autograd. Make one with ``sf.tensor``.
+
+    ``requires_grad`` says whether operations on it are recorded; after ``loss.backward()`` the
+    gradient is in ``grad``.
+    """
+
+    __slots__ = ("__weakref__", "_data", "_entry", "_leaf_grad", "_version", "grad", "name")
+    __sf_mode__ = EAGER
+
+    _data: np.ndarray[Any, Any]
+    _entry: tuple[Any, int] | None
+    _leaf_grad: bool
+    _version: Version
+    grad: Tensor | None
+    name: str | None
+
+    def __init__(self, data: Any, dtype: Any = None, requires_grad: bool = False) -> None:
+        """A tensor with a copy of ``data``: numbers, nested lists, an array or a tensor. Python
+        floats become float32, ints int64."""
+        self._start(_array_from(data, dtype))
+        if requires_grad:
+            self.requires_grad_()
+
+    def _start(self, data: np.ndarray[Any, Any]) -> None:
+        self._data = data
+        self._entry = None
+        self._leaf_grad = False
+        self._version = Version()
+        self.grad = None
+        self.name = None
+
+    @classmethod
+    def _wrap(cls, data: np.ndarray[Any, Any]) -> Tensor:
+        """A tensor on this very array."""
+        out = Tensor.__new__(Tensor)
+        out._start(data)
+        return out
+
+    @classmethod
+    def _on_tape(
+        cls, data: np.ndarray[Any, Any], version: Version, edge: tuple[Any, int] | None
+    ) -> Tensor:
+        """A tensor on this array that came from ``edge``; a leaf is itself."""
+        if edge is not None and isinstance(edge[0], Tensor):
+            return edge[0]
+        out = Tensor._wrap(data)
+        out._version = version
+        out._entry = edge
+        return out
+
+    def _edge(self) -> tuple[Any, int] | None:
+        """Where a gradient for this tensor goes; None if nowhere."""
+        if self._entry is not None:
+            return self._entry
+        return (self, 0) if self._leaf_grad else None
+
+    # -- about itself -------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the dims."""
+        return self._data.shape
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return dtype_of(self._data.dtype)
+
+    @property
+    def device(self) -> str:
+        """``"cpu"``."""
+        return "cpu"
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether operations on this tensor are recorded."""
+        return self._leaf_grad or self._entry is not None
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Record operations on this leaf from now on, or no more."""
+        if self._entry is not None:
+            if requires_grad:
+                return self
+            raise AutogradError(
+                "requires_grad can be switched off on leaves only; use .detach() for a tensor "
+                "without history"
+            )
+        if requires_grad and not self.dtype.is_floating:
+            raise AutogradError(f"only floating tensors have gradients, not {self.dtype.name}")
+        self._leaf_grad = requires_grad
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether this tensor was made by the user and not by a recorded operation."""
+        return self._entry is None
+
+    @property
+    def grad_fn(self) -> Any:
+        """The tape entry of the operation that made this tensor, None for a leaf."""
+        return None if self._entry is None else self._entry[0]
+
+    @property
+    def data(self) -> Tensor:
+        """The same memory without history."""
+        return self.detach()
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        self._data = value._data
+        self._version = value._version
+
+    def detach(self) -> Tensor:
+        """The same memory without history."""
+        out = Tensor._wrap(self._data)
+        out._version = self._version
+        return out
+
+    def clone(self) -> Tensor:
+        """A copy, on the tape."""
+        return self * 1 if self.requires_grad else Tensor._wrap(self._data.copy())
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """The values as a NumPy array on the same memory."""
+        if self.requires_grad:
+            raise AutogradError(
+                "numpy() of a tensor that requires a gradient: a change of the array would not be "
+                "recorded; call .detach().numpy()"
+            )
+        return self._data
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        data = self.numpy()
+        wanted = data.dtype if dtype is None else np.dtype(dtype)
+        return np.array(data, dtype=wanted, copy=copy)
+
+    def item(self) -> Any:
+        """The one element as a Python number."""
+        if self._data.size != 1:
+            raise ShapeError(f"item() of a tensor of shape {list(self.shape)}; it has one element")
+        return self._data.item()
+
+    def tolist(self) -> Any:
+        """The values as nested lists of Python numbers."""
+        return self._data.tolist()
+
+    def __bool__(self) -> bool:
+        if self._data.size != 1:
+            raise ShapeError(
+                f"the truth of a tensor of shape {list(self.shape)} is ambiguous; use .any() or "
+                ".all()"
+            )
+        return bool(self._data.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> Any:
+        return float(self.item())
+
+    def __index__(self) -> int:
+        if self.dtype.kind not in "iu":
+            raise DTypeError(f"only an integer tensor is an index, not {self.dtype.name}")
+        return int(self.item())
+
+    def __iter__(self) -> Any:
+        if self.ndim == 0:
+            raise TypeError("iteration over a 0-d tensor")
+        return (self[i] for i in range(self.shape[0]))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        part = self[key]
+        part._assign(as_tensor(value, self.dtype))
+
+    def __repr__(self) -> str:
+        body = np.array2string(self._data, separator=", ", precision=4, prefix="tensor(")
+        extra = ""
+        if self.dtype not in (float32, dtype_of(int), dtype_of(bool)):
+            extra += f", dtype={self.dtype!r}"
+        if self._entry is not None:
+            extra += f", grad_fn={self._entry[0]!r}"
+        elif self._leaf_grad:
+            extra += ", requires_grad=True"
+        return f"tensor({body}{extra})"
+
+    # -- autograd -----------------------------------------------------------------------------
+
+    def backward(
+        self,
+        gradient: Any = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+    ) -> None:
+        """Add the gradient of this tensor to the ``.grad`` of the leaves that it came from.
+
+        ``gradient`` is the gradient with respect to this tensor, needed unless it has one element.
+        Saved values are freed unless ``retain_graph``; with ``create_graph`` the gradients are
+        recorded too, for a second derivative.
+        """
+        tape.backward(self, gradient, retain_graph, create_graph)
+
+    def _assign(self, value: Any) -> Tensor:
+        """Take the values of ``value`` in place: what every in-place form comes to."""
+        recorded = state.enabled and (self.requires_grad or value.requires_grad)
+        if recorded and self._leaf_grad:
+            raise AutogradError(
+                "an in-place operation on a leaf that requires a gradient would be lost to it; "
+                f"wrap the update in sf.no_grad(), or compute out of place, at {format_locs(here())}"
+            )
+        if value.shape != self.shape:
+            raise ShapeError(
+                f"an in-place operation cannot change the shape {list(self.shape)} to "
+                f"{list(value.shape)}, at {format_locs(here())}"
+            )
+        if recorded and self._data.base is not None:
+            raise AutogradError(
+                "an in-place operation on a view is not recorded; compute out of place "
+                f"(y = y + x), at {format_locs(here())}"
+            )
+        if not self._data.flags.writeable:
+            raise AutogradError(
+                f"the memory of this tensor is read-only; change a clone, at {format_locs(here())}"
+            )
+        np.copyto(self._data, value._data, casting="unsafe")
+        self._version.bump()
+        if recorded:
+            self._adopt(value)
+        return self
+
+    def _adopt(self, value: Tensor) -> None:
+        """Stand where ``value`` stands on the tape; an output kept for the vjp has these values."""
+        self._entry = value._entry
+        if value._entry is not None and OUT in value._entry[0].op.saves:
+            value._entry[0].saved[-1] = tape.Saved(value, None, "its output")
+
+
+def _array_from(data: Any, dtype: Any) -> np.ndarray[Any, Any]:
+    wanted = None if dtype is None else dtype_of(dtype).numpy
+    if isinstance(data, Tensor):
+        data = data._data
+    if isinstance(data, np.ndarray | np.generic):
+        return np.array(data, dtype=wanted or dtype_of(data.dtype).numpy)
+    if isinstance(data, list | tuple):
+        data = [d._data if isinstance(d, Tensor) else d for d in data]
+    array = np.array(data, dtype=wanted)
+    if wanted is None and array.dtype == np.float64:
+        array = array.astype(np.float32)
+    dtype_of(array.dtype)
+    return array

@@ -1,0 +1,221 @@
+"""Arithmetic, comparison, logic and selection, element by element."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from staticflow.errors import DTypeError
+from staticflow.graph.dtypes import DType, bool_
+from staticflow.graph.op import OUT
+from staticflow.graph.types import Facts, TensorType
+from staticflow.ops.declare import elementwise
+
+__all__ = [
+    "add", "cast", "clamp_op", "div", "eq", "floor_divide", "ge", "gt", "le", "logical_and",
+    "logical_not", "logical_or", "logical_xor", "lt", "maximum", "minimum", "mul", "ne", "neg",
+    "remainder", "stop_gradient", "sub", "where",
+]  # fmt: skip
+
+
+def _or_on_bool(op: str, bool_op: str) -> Any:
+    """The primitive ``op``, and on bools the one that NumPy and PyTorch mean by it there."""
+
+    def emit(k: Any, x: Any, y: Any) -> Any:
+        return k.apply(bool_op if x.dtype is bool_ else op, x, y)
+
+    return emit
+
+
+add = elementwise(
+    "add", "``x + y``; or on bools.",
+    lambda xp, x, y: xp.add(x, y),
+    _or_on_bool("add", "or"),
+    (lambda ct, out, x, y: ct, lambda ct, out, x, y: ct),
+)  # fmt: skip
+
+sub = elementwise(
+    "sub", "``x - y``.",
+    lambda xp, x, y: xp.subtract(x, y),
+    lambda k, x, y: k.sub(x, y),
+    (lambda ct, out, x, y: ct, lambda ct, out, x, y: -ct),
+    kinds="iuf",
+)  # fmt: skip
+
+mul = elementwise(
+    "mul", "``x * y``; and on bools.",
+    lambda xp, x, y: xp.multiply(x, y),
+    _or_on_bool("mul", "and"),
+    (lambda ct, out, x, y: ct * y, lambda ct, out, x, y: ct * x),
+    saves=(0, 1),
+)  # fmt: skip
+
+div = elementwise(
+    "div", "``x / y``, of real numbers: integers become float32 first.",
+    lambda xp, x, y: xp.divide(x, y),
+    lambda k, x, y: k.div(x, y),
+    (lambda ct, out, x, y: ct / y, lambda ct, out, x, y: -ct * out / y),
+    saves=(1, OUT), kinds="f", promote="float",
+)  # fmt: skip
+
+floor_divide = elementwise(
+    "floor_divide", "``x / y`` rounded towards minus infinity.",
+    lambda xp, x, y: xp.floor_divide(x, y),
+    lambda k, x, y: k.floor_divide(x, y),
+    kinds="iuf",
+)  # fmt: skip
+
+remainder = elementwise(
+    "remainder", "``x - floor_divide(x, y) * y``: the sign is that of ``y``.",
+    lambda xp, x, y: xp.remainder(x, y),
+    lambda k, x, y: k.remainder(x, y),
+    (lambda ct, out, x, y: ct, lambda ct, out, x, y: -ct * floor_divide(x, y)),
+    saves=(0, 1), kinds="iuf",
+)  # fmt: skip
+
+neg = elementwise(
+    "neg", "``-x``.",
+    lambda xp, x: xp.negative(x),
+    lambda k, x: k.neg(x) if x.dtype.kind != "u" else k.sub(k.const(0, x.dtype, x.lanes), x),
+    (lambda ct, out, x: -ct,),
+    kinds="iuf",
+)  # fmt: skip
+
+
+def _larger_share(ct: Any, x: Any, y: Any, wins: Any) -> Any:
+    """All of ``ct`` where ``x`` wins; ties are shared in halves, as in PyTorch."""
+    return where(x == y, ct * 0.5, where(wins, ct, 0.0))
+
+
+maximum = elementwise(
+    "maximum", "The larger of ``x`` and ``y``; NaN if either is NaN.",
+    lambda xp, x, y: xp.maximum(x, y),
+    lambda k, x, y: k.apply("max", x, y),
+    (lambda ct, out, x, y: _larger_share(ct, x, y, x > y),
+     lambda ct, out, x, y: _larger_share(ct, x, y, y > x)),
+    saves=(0, 1),
+)  # fmt: skip
+
+minimum = elementwise(
+    "minimum", "The smaller of ``x`` and ``y``; NaN if either is NaN.",
+    lambda xp, x, y: xp.minimum(x, y),
+    lambda k, x, y: k.apply("min", x, y),
+    (lambda ct, out, x, y: _larger_share(ct, x, y, x < y),
+     lambda ct, out, x, y: _larger_share(ct, x, y, y < x)),
+    saves=(0, 1),
+)  # fmt: skip
+
+
+def _clamp_reference(xp: Any, x: Any, *, min: Any, max: Any) -> Any:
+    if min is not None:
+        x = xp.maximum(x, x.dtype.type(min))
+    if max is not None:
+        x = xp.minimum(x, x.dtype.type(max))
+    return x
+
+
+def _clamp_emit(k: Any, x: Any, *, min: Any, max: Any) -> Any:
+    # select(bound > x, bound, x) is one instruction and keeps NaN
+    if min is not None:
+        x = k.select(k.compare("lt", x, min), min, x)
+    if max is not None:
+        x = k.select(k.compare("gt", x, max), max, x)
+    return x
+
+
+def _clamp_vjp(ct: Any, out: Any, x: Any, *, min: Any, max: Any) -> Any:
+    if min is not None:
+        ct = where(x >= min, ct, 0.0)
+    if max is not None:
+        ct = where(x <= max, ct, 0.0)
+    return ct
+
+
+clamp_op = elementwise(
+    "clamp", "``x`` held between the numbers ``min`` and ``max`` (None: no bound); NaN stays.",
+    _clamp_reference,
+    _clamp_emit,
+    (_clamp_vjp,),
+    saves=(0,), kinds="iuf",
+)  # fmt: skip
+
+
+def _comparison(name: str, sign: str, numpy_name: str) -> Any:
+    return elementwise(
+        name, f"``x {sign} y``, a bool.",
+        lambda xp, x, y: getattr(xp, numpy_name)(x, y),
+        lambda k, x, y: k.compare(name, x, y),
+        result=bool_,
+    )  # fmt: skip
+
+
+lt = _comparison("lt", "<", "less")
+le = _comparison("le", "<=", "less_equal")
+gt = _comparison("gt", ">", "greater")
+ge = _comparison("ge", ">=", "greater_equal")
+eq = _comparison("eq", "==", "equal")
+ne = _comparison("ne", "!=", "not_equal")
+
+
+def _truth(k: Any, x: Any) -> Any:
+    return k.cast(x, bool_)
+
+
+def _logical(name: str, op: str) -> Any:
+    return elementwise(
+        name, f"Whether ``x`` {op} ``y`` are nonzero, a bool.",
+        lambda xp, x, y: getattr(xp, name)(x, y),
+        lambda k, x, y: k.apply(op, _truth(k, x), _truth(k, y)),
+        result=bool_,
+    )  # fmt: skip
+
+
+logical_and = _logical("logical_and", "and")
+logical_or = _logical("logical_or", "or")
+logical_xor = _logical("logical_xor", "xor")
+logical_not = elementwise(
+    "logical_not", "Whether ``x`` is zero, a bool.",
+    lambda xp, x: xp.logical_not(x),
+    lambda k, x: k.apply("not", _truth(k, x)),
+    result=bool_,
+)  # fmt: skip
+
+
+def _where_infer(facts: Facts, c: TensorType, x: TensorType, y: TensorType) -> TensorType:
+    if c.dtype is not bool_:
+        raise DTypeError(f"the condition is {c.dtype}, it must be bool; compare, as in x > 0")
+    if x.dtype is not y.dtype:
+        raise DTypeError(f"the branches are of different dtypes, {x.dtype} and {y.dtype}")
+    return TensorType(x.dtype, facts.broadcast([c.shape, x.shape, y.shape]))
+
+
+where = elementwise(
+    "where", "``x`` where ``condition`` (a bool) is true, ``y`` elsewhere.",
+    lambda xp, c, x, y: xp.where(c, x, y),
+    lambda k, c, x, y: k.select(c, x, y),
+    (None,
+     lambda ct, out, c, x, y: where(c, ct, 0.0),
+     lambda ct, out, c, x, y: where(c, 0.0, ct)),
+    saves=(0,), promote="tail", infer=_where_infer,
+)  # fmt: skip
+
+
+def _cast_reference(xp: Any, x: Any, *, dtype: DType) -> Any:
+    return xp.asarray(x).astype(dtype.numpy)
+
+
+cast = elementwise(
+    "cast", "``x`` in another dtype; floats to integers truncate.",
+    _cast_reference,
+    lambda k, x, *, dtype: k.cast(x, dtype),
+    (lambda ct, out, x, *, dtype: cast(ct, dtype=x.dtype) if x.dtype.is_floating else None,),
+    promote="none", grad_name="ToCopyBackward0",
+    infer=lambda facts, x, *, dtype: TensorType(dtype, x.shape),
+)  # fmt: skip
+
+stop_gradient = elementwise(
+    "stop_gradient", "``x``, through which no gradient flows.",
+    lambda xp, x: xp.asarray(x),
+    lambda k, x: x,
+    (None,),
+    promote="none",
+)  # fmt: skip

@@ -1,0 +1,103 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from staticflow.errors import DTypeError, ShapeError
+from staticflow.graph.op import Op
+from staticflow.graph.types import Facts, TensorType
+from staticflow.ops.declare import per_arg, sum_to
+from staticflow.ops.lowering import Contract
+from staticflow.ops.view import reshape, transpose, unsqueeze
+
+__all__ = ["bmm", "dot", "linear", "matmul", "matmul_op", "mm"]
+
+
+def _infer(facts: Facts, x: TensorType, y: TensorType) -> TensorType:
+    if x.ndim < 2 or y.ndim < 2:
+        raise ShapeError(f"takes tensors of at least 2 dims, not {x} and {y}")
+    if x.dtype is not y.dtype:
+        raise DTypeError(f"the operands are of different dtypes, {x.dtype} and {y.dtype}")
+    if x.dtype.kind == "b":
+        raise DTypeError("not defined for bool; cast to a number first")
+    facts.equal(x.shape[-1], y.shape[-2], f"the columns of {x} and the rows of {y} agree")
+    batch = facts.broadcast([x.shape[:-2], y.shape[:-2]], "the leading dims broadcast")
+    return TensorType(x.dtype, (*batch, x.shape[-2], y.shape[-1]))
+
+
+def _reference(xp: Any, x: Any, y: Any) -> Any:
+    if x.dtype.kind != "f" and xp is np and x.dtype.kind not in "iu":  # bfloat16
+        return xp.matmul(x.astype(xp.float32), y.astype(xp.float32)).astype(x.dtype)
+    return xp.matmul(x, y)
+
+
+def mT(x: Any) -> Any:
+    """``x`` with its last two dims exchanged."""
+    return transpose(x, -2, -1)
+
+
+matmul_op = Op(
+    name="matmul",
+    doc="``out[b, m, n] = sum_k x[b, m, k] * y[b, k, n]``, the leading dims broadcast.",
+    infer=_infer,
+    reference=_reference,
+    vjp=per_arg(
+        lambda ct, out, x, y: sum_to(matmul_op(ct, mT(y)), x.shape),
+        lambda ct, out, x, y: sum_to(matmul_op(mT(x), ct), y.shape),
+    ),
+    lowering=Contract(),
+    saves=(0, 1),
+    promote="common",
+    grad_name="MmBackward0",
+)
+
+
+def matmul(x: Any, y: Any) -> Any:
+    """The matrix product as ``x @ y`` means it: vectors are rows on the left and columns on the
+    right (and their dim goes), leading dims are batches and broadcast.
+
+    >>> import staticflow as sf
+    >>> sf.matmul(sf.ones(2, 3), sf.ones(3)).shape
+    (2,)
+    """
+    if x.ndim == 0 or y.ndim == 0:
+        raise ShapeError("matmul: takes no 0-d tensors; multiply with *")
+    left, right = x.ndim == 1, y.ndim == 1
+    out = matmul_op(unsqueeze(x, 0) if left else x, unsqueeze(y, 1) if right else y)
+    shape = out.shape
+    if left:
+        shape = (*shape[:-2], shape[-1])
+    if right:
+        shape = shape[:-1]
+    return reshape(out, shape)
+
+
+def _of_ndim(name: str, ndim: int, x: Any, y: Any) -> Any:
+    for a in (x, y):
+        if a.ndim != ndim:
+            raise ShapeError(f"{name}: takes tensors of {ndim} dims, not one of shape {a.shape}")
+    return matmul(x, y)
+
+
+def mm(x: Any, y: Any) -> Any:
+    """The product of two matrices."""
+    return _of_ndim("mm", 2, x, y)
+
+
+def bmm(x: Any, y: Any) -> Any:
+    """The products of two batches of matrices, (b, m, k) and (b, k, n)."""
+    return _of_ndim("bmm", 3, x, y)
+
+
+def dot(x: Any, y: Any) -> Any:
+    """The inner product of two vectors."""
+    return _of_ndim("dot", 1, x, y)
+
+
+def linear(x: Any, weight: Any, bias: Any = None) -> Any:
+    """``x @ weight.T + bias``: ``x`` (..., in), ``weight`` (out, in), ``bias`` (out,)."""
+    y = matmul(x, mT(weight))
+    return y if bias is None else y + bias

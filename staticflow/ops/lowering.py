@@ -1,0 +1,89 @@
+"""The forms in which an op says how kernels compute it.
+
+The forms hold functions over ``k``, the builder of a kernel (`staticflow.codegen.math.Scalars`),
+which is passed in; operands are registers or constants of it, of one lane or many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from staticflow.graph.dims import Size
+from staticflow.graph.types import Shape
+
+__all__ = ["Contract", "Elementwise", "Generate", "LoopNest", "Lowering", "Reduce", "Region", "View"]
+
+Index = tuple[Size, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Elementwise:
+    """``emit(k, *operands, **attrs)`` gives one element of the result from those at the same index
+    of the arguments (broadcast). In the arguments' dtype; the result is cast to the node's."""
+
+    emit: Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Generate:
+    """``emit(k, index, lanes, **attrs)`` gives the element at ``index`` from the index alone."""
+
+    emit: Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """``source(index, in_shape, out_shape, **attrs)`` is the index in the argument whose element
+    stands at ``index`` of the result; no arithmetic on elements."""
+
+    source: Callable[..., Index]
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """Elements along ``dims`` (an attribute, with ``keepdim``) combined by ``combine``, one of
+    ``add``, ``mul``, ``max``, ``min``, ``and``, ``or``."""
+
+    combine: str
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """A matrix product over the last two dims, the others batched:
+    ``out[b, m, n] = sum_k x[b, m, k] * y[b, k, n]``."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopNest:
+    """``emit(nest)`` writes the whole loop nest; see `staticflow.codegen.nest.Nest`."""
+
+    emit: Callable[..., None]
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A loop over a nested graph, lowered to a loop of the program, not of a kernel."""
+
+
+Lowering = Elementwise | Generate | View | Reduce | Contract | LoopNest | Region
+
+
+def linear(index: Sequence[Size], shape: Shape) -> Size:
+    """The position of ``index`` in a row-major array of ``shape``."""
+    at: Size = 0
+    for i, d in zip(index, shape, strict=True):
+        at = at * d + i
+    return at
+
+
+def delinear(at: Size, shape: Shape) -> Index:
+    """The index at position ``at`` of a row-major array of ``shape``."""
+    index: list[Size] = []
+    for d in reversed(shape[1:]):
+        index.append(at % d)
+        at = at // d
+    if shape:
+        index.append(at)
+    return tuple(reversed(index))

@@ -1,0 +1,58 @@
+"""The dtype in which operands meet: PyTorch's ``result_type``.
+
+Operands count in three ranks: tensors with dims, 0-d tensors, Python numbers. A lower rank changes
+the dtype only if it is of a higher category (bool < integer < floating).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from staticflow.graph.dims import Dim
+from staticflow.graph.dtypes import DType, bool_, float32, int64, promote
+from staticflow.graph.op import Op
+
+__all__ = ["is_number", "operand_dtype", "result_type"]
+
+_NUMBERS: dict[type, DType] = {bool: bool_, int: int64, float: float32, Dim: int64}
+
+
+def is_number(x: Any) -> bool:
+    """Whether ``x`` is a Python number or a size, which have no dtype of their own."""
+    return type(x) in _NUMBERS
+
+
+def _combine(higher: DType | None, lower: DType | None) -> DType | None:
+    if higher is None or lower is None:
+        return higher or lower
+    return higher if higher.category >= lower.category else promote((higher, lower))
+
+
+def result_type(operands: Sequence[Any]) -> DType:
+    """The dtype that ``operands`` (tensors, symbols or numbers; at least one) combine in.
+
+    >>> import staticflow as sf
+    >>> result_type([sf.ones(2, dtype="float16"), 2.5, 3])
+    staticflow.float16
+    """
+    ranks: list[DType | None] = [None, None, None]
+    for x in operands:
+        number = _NUMBERS.get(type(x))
+        rank = 2 if number is not None else 0 if x.ndim else 1
+        dtype = number or x.dtype
+        before = ranks[rank]
+        ranks[rank] = dtype if before is None else promote((before, dtype))
+    result = _combine(ranks[0], _combine(ranks[1], ranks[2]))
+    assert result is not None
+    return result
+
+
+def operand_dtype(op: Op, args: Sequence[Any]) -> DType | None:
+    """The dtype that ``op`` wants its operands brought to, None if it takes them as they are."""
+    if op.promote == "none":
+        return None
+    dtype = result_type(args[1:] if op.promote == "tail" else args)
+    if op.promote == "float" and not dtype.is_floating:
+        return float32
+    return dtype

@@ -1,0 +1,181 @@
+"""Symbols: what a user holds of a graph while it is being written.
+
+A symbol is a thin handle on a node, with the operators and methods of a tensor. Every operation on
+it makes a node; in-place forms make the handle name another node.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from staticflow.errors import DTypeError, ShapeError, StaticflowError, SymbolicError
+from staticflow.graph.dims import Dim
+from staticflow.graph.dtypes import DType, dtype_of, weak_dtype
+from staticflow.graph.graph import new_param
+from staticflow.graph.locs import format_locs, here
+from staticflow.graph.node import Literal, Node, constant, item, make_node
+from staticflow.graph.op import Op
+from staticflow.graph.types import Shape, TensorType
+from staticflow.ops.arithmetic import cast, stop_gradient
+from staticflow.ops.creation import size_value
+from staticflow.ops.methods import Methods
+from staticflow.ops.promote import is_number, operand_dtype
+
+__all__ = ["STATIC", "StaticMode", "Symbol", "constant_node", "symbolic", "to_node"]
+
+_captured: weakref.WeakValueDictionary[int, Node] = weakref.WeakValueDictionary()
+
+
+def constant_node(value: Any, dtype: DType) -> Node:
+    """A node that is a number or an array known now."""
+    array = np.asarray(value, dtype=dtype.numpy)
+    attrs = {"value": Literal(array), "type": TensorType(dtype, array.shape)}
+    return make_node(constant, (), attrs, here())
+
+
+def _captured_node(tensor: Any) -> Node:
+    """The param that stands for an eager tensor: the same one each time, while anyone holds it.
+    The node keeps the tensor alive, so its id is not given to another meanwhile."""
+    node = _captured.get(id(tensor))
+    if node is None:
+        name = getattr(tensor, "name", None) or "captured"
+        node = new_param(TensorType(tensor.dtype, tensor.shape), name, tensor, here())
+        _captured[id(tensor)] = node
+    return node
+
+
+def to_node(x: Any, dtype: DType | None = None) -> Node:
+    """The node of anything that may stand in a symbolic expression: a symbol, an eager tensor
+    (captured by reference), a NumPy array or number (a constant), a size."""
+    if isinstance(x, Symbol):
+        return x.node
+    if hasattr(x, "__sf_mode__"):
+        return _captured_node(x)
+    if isinstance(x, Dim):
+        return make_node(size_value, (), {"size": x, "dtype": dtype or dtype_of(int)}, here())
+    if isinstance(x, bool | int | float):
+        return constant_node(x, dtype or weak_dtype(x, None))
+    if isinstance(x, np.ndarray | np.generic):
+        return constant_node(x, dtype_of(x.dtype))
+    raise SymbolicError(
+        f"{type(x).__name__} cannot stand in a symbolic expression; use symbols, tensors, NumPy "
+        f"arrays or numbers, at {format_locs(here())}"
+    )
+
+
+class StaticMode:
+    """Makes nodes. Outranks the eager mode: an op with one symbol among its arguments is symbolic."""
+
+    rank = 1
+
+    def apply(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+        """One node of ``op``; a symbol, or a tuple of them where the op gives several."""
+        operands = [a if is_number(a) or isinstance(a, Symbol) else Symbol(to_node(a)) for a in args]
+        dtype = operand_dtype(op, operands)
+        nodes = []
+        for position, x in enumerate(operands):
+            wanted = None if op.promote == "tail" and position == 0 else dtype
+            node = to_node(x, wanted)
+            if wanted is not None and node.tensor_type.dtype is not wanted:
+                node = make_node(cast, (node,), {"dtype": wanted}, here())
+            nodes.append(node)
+        try:
+            node = make_node(op, tuple(nodes), attrs, here())
+        except (ShapeError, DTypeError) as error:
+            raise type(error)(describe(op, [n.type for n in nodes], error)) from None
+        if isinstance(node.type, tuple):
+            return tuple(
+                Symbol(make_node(item, (node,), {"index": i}, node.locs))
+                for i in range(len(node.type))
+            )
+        return Symbol(node)
+
+
+def describe(op: Op, types: Sequence[Any], error: StaticflowError) -> str:
+    """An error of a type rule with the op, its operands and the user's line."""
+    return f"{op.name}({', '.join(map(str, types))}): {error}, at {format_locs(here())}"
+
+
+STATIC = StaticMode()
+
+
+class Symbol(Methods):
+    """A value of a graph that is not computed yet. Make one with ``sf.placeholder``."""
+
+    __slots__ = ("node",)
+    __sf_mode__ = STATIC
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes of the dims: ints, or `Dim` where they are known only as the program runs."""
+        return self.node.tensor_type.shape
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self.node.tensor_type.dtype
+
+    @property
+    def requires_grad(self) -> bool:
+        """Always False: a symbolic gradient is asked for with ``sf.grad``."""
+        return False
+
+    def _assign(self, value: Any) -> Symbol:
+        self.node = to_node(value, self.dtype)
+        return self
+
+    def detach(self) -> Any:
+        """The same value, through which no gradient flows."""
+        return stop_gradient(self)
+
+    def __repr__(self) -> str:
+        made = format_locs(self.node.locs)
+        return f"<symbol {self.node.op.name}: {self.node.type}, made at {made}>"
+
+    def _refuse(self, wanted: str, instead: str) -> NoReturn:
+        raise SymbolicError(
+            f"{wanted} of a symbolic value ({self.node.op.name}: {self.node.type}, made at "
+            f"{format_locs(self.node.locs)}) is known only when the program runs; {instead}, "
+            f"at {format_locs(here())}"
+        )
+
+    def __bool__(self) -> bool:
+        self._refuse(
+            "the truth",
+            "instead of a Python if write sf.where(condition, a, b), instead of a while loop sf.scan",
+        )
+
+    def __int__(self) -> int:
+        self._refuse("the number", "keep computing with the symbol, or compile it and call it")
+
+    __float__ = __index__ = __int__  # type: ignore[assignment]
+
+    def item(self) -> Any:
+        """Refused: a symbol has no number yet."""
+        self._refuse("the number", "compile it with sf.compile and call the program")
+
+    numpy = tolist = item
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        self._refuse("the array", "use the functions of sf instead of NumPy's")
+
+    def __iter__(self) -> Any:
+        if self.ndim == 0 or isinstance(self.shape[0], Dim):
+            self._refuse("the iteration", "loop over the first dim with sf.scan")
+        return (self[i] for i in range(self.shape[0]))
+
+    def backward(self, *_: Any, **__: Any) -> None:
+        """Refused: a symbolic gradient is asked for with ``sf.grad``."""
+        self._refuse("the gradient", "build it with sf.grad(loss, [w, ...]) and compile that")
+
+
+def symbolic(*values: Any) -> bool:
+    """Whether any of ``values`` is a symbol or an unknown size."""
+    return any(isinstance(v, Symbol | Dim) for v in values)
