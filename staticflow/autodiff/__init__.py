@@ -1,1 +1,1 @@
-"""TBD"""
+"""The reverse walk that both modes share."""

@@ -1,7 +1,8 @@
 """A builder for Kernel IR: methods for the statements and primitives, blocks as context managers.
 
-Pure expressions are built once per block chain: asking again for what an enclosing block already
-holds gives the same register.
+Pure expressions are built once, and as far out as their operands and index symbols allow: what does
+not depend on a loop is computed before it, and asking again for what is in scope gives the same
+register. A load never leaves an ``if``, which may be what guards it.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from staticflow.codegen.kernel import (
     Store,
     Var,
     operands_of,
+    sizes_of,
 )
 from staticflow.graph.dims import Dim, Size, Sym, symbols_of
 from staticflow.graph.dtypes import DType, bool_, int64
@@ -64,6 +66,8 @@ class Builder:
         self._serial = itertools.count()
         self._blocks: list[list[Stmt]] = [[]]
         self._known: list[dict[tuple[Expr, DType, int], Reg]] = [{}]
+        self._guards: list[int] = [0]  # for each block, the innermost that an `if` guards
+        self._depths: dict[str | Sym, int] = {sym: 0 for sym in sizes}
         self._mutable: set[str] = set()
 
     def kernel(self, name: str) -> Kernel:
@@ -84,10 +88,21 @@ class Builder:
             if key in known:
                 return known[key]
         reg = Reg(f"v{next(self._serial)}", dtype, lanes)
-        self.emit(Let(reg, expr))
+        depth = self._home(expr) if self._is_pure(expr) else len(self._blocks) - 1
+        self._depths[reg.name] = depth
+        self._blocks[depth].append(Let(reg, expr))
         if self._is_pure(expr):
-            self._known[-1][key] = reg
+            self._known[depth][key] = reg
         return reg
+
+    def _home(self, expr: Expr) -> int:
+        """The depth of the outermost block in which ``expr`` can stand."""
+        needs: set[str | Sym] = {a.name for a in operands_of(expr) if isinstance(a, Reg)}
+        for size in sizes_of(expr):
+            needs |= symbols_of(size) - {LANE_SYM}
+        floor = self._guards[-1] if isinstance(expr, Load) else 0
+        here = len(self._blocks) - 1
+        return max([floor, *(self._depths.get(n, here) for n in needs)])
 
     def _is_pure(self, expr: Expr) -> bool:
         if isinstance(expr, Load):
@@ -98,7 +113,13 @@ class Builder:
         """A register that can be set and accumulated into."""
         reg = Reg(f"m{next(self._serial)}", init.dtype, init.lanes)
         self._mutable.add(reg.name)
+        self._depths[reg.name] = len(self._blocks) - 1
         self.emit(Var(reg, init))
+        return reg
+
+    def freeze(self, reg: Reg) -> Reg:
+        """Say that a `var` of the current block is not changed any more."""
+        self._mutable.discard(reg.name)
         return reg
 
     def set(self, reg: Reg, value: Operand) -> None:
@@ -120,16 +141,19 @@ class Builder:
     def bind(self, value: Operand, name: str = "b", upper: Size | None = None) -> Dim:
         """An integer register as a symbol for indices."""
         sym = Sym(f"{name}{next(self._serial)}", 0, upper)
+        self._depths[sym] = len(self._blocks) - 1
         self.emit(Bind(sym, value))
         return Dim.of(sym)
 
     @contextmanager
-    def _block(self) -> Iterator[list[Stmt]]:
+    def _block(self, guarded: bool = False) -> Iterator[list[Stmt]]:
         self._blocks.append([])
         self._known.append({})
+        self._guards.append(len(self._blocks) - 1 if guarded else self._guards[-1])
         yield self._blocks[-1]
         self._blocks.pop()
         self._known.pop()
+        self._guards.pop()
 
     @contextmanager
     def loop(
@@ -138,13 +162,14 @@ class Builder:
         """``for name in lo..hi step step``; gives the loop variable."""
         sym = Sym(f"{name}{next(self._serial)}", 0, hi)
         with self._block() as body:
+            self._depths[sym] = len(self._blocks) - 1
             yield Dim.of(sym)
         self.emit(Loop(sym, lo, hi, tuple(body), step, kind))
 
     @contextmanager
     def when(self, cond: Operand) -> Iterator[None]:
         """A block that runs where the scalar ``cond`` is true."""
-        with self._block() as body:
+        with self._block(guarded=True) as body:
             yield
         self.emit(If(cond, tuple(body)))
 
@@ -163,8 +188,13 @@ class Builder:
         """A literal."""
         return Const(value, dtype, lanes)
 
-    def index(self, index: Size, lanes: int = 1) -> Reg:
-        """An index expression as an int64 value."""
+    def index_value(self, index: Size, lanes: int = 1) -> Operand:
+        """An index expression as an int64 value in every lane; one that names `lane` differs by
+        lane."""
+        if isinstance(index, int):
+            return Const(index, int64, lanes)
+        if LANE_SYM not in symbols_of(index):
+            return self.splat(self.let(Index(index), int64), lanes)
         return self.let(Index(index), int64, lanes)
 
     def active(self, bound: Size, lanes: int) -> Reg:

@@ -2,16 +2,16 @@
 
 The grammar, in the text form that `print_kernel` writes::
 
-    kernel  := "kernel" NAME "(" [size ("," size)*] ")" "{" buffer* stmt* "}"
+    kernel  := "kernel" NAME "(" [NAME ("," NAME)*] ")" "{" buffer* stmt* "}"    names of sizes
     buffer  := "buffer" NAME ":" DTYPE ("in" | "out" | "inout")
-    stmt    := "let" reg "=" expr                            bind a register once
-             | "var" reg "=" operand                         bind a register that may be set
-             | "set" reg "=" operand                         give a `var` of an outer block a value
+    stmt    := "let" binding "=" expr                        bind a register once
+             | "var" binding "=" operand                     bind a register that may be set
+             | "set" reg "=" operand                         give a `var` another value
              | "accumulate" reg OP operand                   reg = OP(reg, operand)
              | "store" NAME "[" index "]" "=" operand [bound]
              | "for" NAME "in" index ".." index ["step" INT] [KIND] "{" stmt* "}"
              | "if" operand "{" stmt* "}" ["else" "{" stmt* "}"]
-             | "bind" NAME "=" operand                       an integer register as an index symbol
+             | "bind" NAME "=" operand ["below" index]       an integer register as an index symbol
              | "check" operand CODE                          stop and return CODE unless true
     expr    := OP "(" [operand ("," operand)*] ")"           a primitive of `PRIMITIVES`
              | "load" NAME "[" index "]" [bound]
@@ -20,11 +20,16 @@ The grammar, in the text form that `print_kernel` writes::
              | "fold" OP operand                             all lanes combined into one scalar
              | "index" index                                 an index expression as an int64 value
              | "active" index                                lane < index, a bool vector
-    operand := reg | CONST ":" type
-    reg     := "%" NAME ":" type
+    operand := reg | CONST ":" type                          CONST is a Python literal, inf or nan,
+    reg     := "%" NAME                                        true or false
+    binding := "%" NAME ":" type
     type    := DTYPE ["x" LANES]
     bound   := "if" "lane" "<" index                         lanes at or past it are off
-    index   := a `Size` over sizes, loop variables, bound symbols and `lane`
+    index   := a `Size` over sizes, loop variables, bound symbols and `lane`, as
+               `staticflow.graph.size_text` reads it
+
+White space separates words, a line end is nothing more, and ``#`` starts a comment. The variable of
+a loop is below the loop's end, which is the symbol's ``upper``.
 
 Registers hold scalars, or vectors of ``lanes`` elements. An index counts elements of a flat buffer.
 In a load or store of several lanes the index says where each lane goes through the symbol ``lane``:
@@ -32,11 +37,13 @@ coefficient 1 is a contiguous vector, another one is strided, none at all is onl
 of one lane (a load that does not name ``lane`` is scalar and is then splat). Lanes that are off read
 as zero and are not written. A bool is one bit in a register and one byte, 0 or 1, in a buffer.
 
-A register is visible in its block after its statement, and in nested blocks. Only a `var` is ever
-set or accumulated into. A loop runs while ``variable < hi``; ``kind`` says how its iterations may be
+A register or bound symbol is visible in its block after its statement, and in nested blocks. No two
+registers of a kernel have the same name, and no two symbols are equal. Only a `var` is ever set or
+accumulated into. A loop runs while ``variable < hi``; ``kind`` says how its iterations may be
 spread: ``serial`` (in order), ``parallel`` (in any order, on any thread) or ``grid`` (one GPU thread
-each). Distinct buffers of a kernel do not overlap. A kernel returns 0, or the code of the first
-`Check` that failed; what it stored until then is unspecified.
+each; a kernel has at most one, at its top level). Iterations of a loop that is not serial change no
+register bound outside it. Distinct buffers of a kernel do not overlap. A kernel returns 0, or the
+code of the first `Check` that failed; what it stored until then is unspecified.
 """
 
 from __future__ import annotations
@@ -80,6 +87,7 @@ __all__ = [
     "Store",
     "Var",
     "operands_of",
+    "sizes_of",
     "walk",
 ]
 
@@ -365,6 +373,11 @@ def operands_of(part: Stmt | Expr) -> tuple[Operand, ...]:
         return operands_of(part.expr)
     if isinstance(part, Apply):
         return part.args
-    values = (getattr(part, f.name) for f in fields(part))
-    skip = part.reg if isinstance(part, (Var, Set, Accumulate)) else None
-    return tuple(v for v in values if isinstance(v, (Reg, Const)) and v is not skip)
+    values = (getattr(part, f.name) for f in fields(part) if f.name != "reg")
+    return tuple(v for v in values if isinstance(v, (Reg, Const)))
+
+
+def sizes_of(expr: Expr) -> tuple[Size, ...]:
+    """The index expressions that an expression names."""
+    values = (getattr(expr, f.name) for f in fields(expr))
+    return tuple(v for v in values if isinstance(v, (int, Dim)))

@@ -1,1 +1,1 @@
-"""TBD"""
+"""Define-by-run: tensors that compute now, and the tape."""

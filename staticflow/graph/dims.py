@@ -25,6 +25,7 @@ __all__ = [
     "Dim",
     "Size",
     "Sym",
+    "as_symbol",
     "ceil_div",
     "coefficient",
     "dim_max",
@@ -74,12 +75,25 @@ class Call:
 
     def __str__(self) -> str:
         if self.fn == "floordiv":
-            return f"({self.a})//({self.b})"
+            return f"{_in_product(self.a)}//{_in_product(self.b)}"
         return f"{self.fn}({self.a}, {self.b})"
 
     def sort_key(self) -> tuple[Any, ...]:
-        """After all symbols, by text."""
-        return (1, self.fn, str(self.a), str(self.b))
+        """After all symbols, by structure: symbols of one name differ in their serials."""
+        return (1, self.fn, _size_key(self.a), _size_key(self.b))
+
+
+def _in_product(part: Size | Atom) -> str:
+    """The text of a factor or divisor, in parentheses where a Python reader would need them."""
+    text = str(part)
+    return text if text.isidentifier() or text.isdigit() or _is_extreme(part) else f"({text})"
+
+
+def _is_extreme(part: Size | Atom) -> bool:
+    if isinstance(part, Dim) and len(part.terms) == 1:
+        ((monomial, c),) = part.terms
+        return c == 1 and len(monomial) == 1 and _is_extreme(monomial[0])
+    return isinstance(part, Call) and part.fn != "floordiv"
 
 
 Atom: TypeAlias = Sym | Call
@@ -88,6 +102,10 @@ Monomial: TypeAlias = tuple[Atom, ...]  # sorted, an atom repeated for a power; 
 
 def _monomial_key(m: Monomial) -> tuple[Any, ...]:
     return (-len(m), tuple(a.sort_key() for a in m))
+
+
+def _size_key(size: Size) -> tuple[Any, ...]:
+    return tuple((_monomial_key(m), c) for m, c in terms_of(size))
 
 
 class Dim:
@@ -127,11 +145,11 @@ class Dim:
     def __repr__(self) -> str:
         text = ""
         for monomial, c in self.terms:
-            body = "*".join(str(a) for a in monomial)
-            if not body:
-                piece = str(abs(c))
-            else:
-                piece = body if abs(c) == 1 else f"{abs(c)}*{body}"
+            alone = len(monomial) == 1 and c == 1
+            factors = [str(a) if alone else _in_product(a) for a in monomial]
+            if abs(c) != 1 or not factors:
+                factors.insert(0, str(abs(c)))
+            piece = "*".join(factors)
             sign = (" - " if c < 0 else " + ") if text else ("-" if c < 0 else "")
             text += sign + piece
         return text
@@ -238,23 +256,6 @@ def _decide(big: Size, small: Size, question: str) -> bool:
     )
 
 
-def _extreme(size: Size, largest: bool) -> Size:
-    """An upper (or lower) bound: every bounded symbol replaced by its extreme."""
-    total: Size = 0
-    for monomial, c in terms_of(size):
-        value: Size = c
-        for atom in monomial:
-            grow = (c > 0) == largest
-            if isinstance(atom, Sym) and atom.upper is not None:
-                value = value * (atom.upper - 1 if grow else 0)
-            elif grow:
-                value = value * Dim.of(atom)
-            else:
-                value = 0
-        total = total + value
-    return total
-
-
 def is_provably_ge(a: Size, b: Size) -> bool:
     """Whether ``a >= b`` for every value that the symbols can take. False means "not proved".
 
@@ -265,18 +266,34 @@ def is_provably_ge(a: Size, b: Size) -> bool:
     difference = a - b
     if isinstance(difference, int):
         return difference >= 0
-    if all(c >= 0 and _nonnegative(m) for m, c in difference.terms):
+    if all(c >= 0 and all(map(_nonnegative, m)) for m, c in difference.terms):
         return True
     if any(isinstance(x, Call) and x.fn in ("max", "min") for m, _ in difference.terms for x in m):
         return _ge_through_call(difference)
-    low = _extreme(difference, largest=False)
-    if low == difference:
-        return False
-    return is_provably_ge(low, 0)
+    low = _lower_bound(difference)
+    return low != difference and is_provably_ge(low, 0)
 
 
-def _nonnegative(m: Monomial) -> bool:
-    return all(isinstance(a, Sym) or (is_provably_ge(a.a, 0) and is_provably_ge(a.b, 0)) for a in m)
+def _nonnegative(atom: Atom) -> bool:
+    if isinstance(atom, Sym):
+        return True
+    enough = any if atom.fn == "max" else all
+    return enough(is_provably_ge(part, 0) for part in (atom.a, atom.b))
+
+
+def _lower_bound(difference: Dim) -> Size:
+    """Every bounded symbol that is subtracted, at its largest."""
+    total: Size = 0
+    for monomial, c in difference.terms:
+        grows = c < 0 and all(map(_nonnegative, monomial))
+        value: Size = c
+        for atom in monomial:
+            if grows and isinstance(atom, Sym) and atom.upper is not None:
+                value = value * (atom.upper - 1)
+            else:
+                value = value * Dim.of(atom)
+        total = total + value
+    return total
 
 
 def _ge_through_call(difference: Dim) -> bool:
@@ -285,13 +302,23 @@ def _ge_through_call(difference: Dim) -> bool:
     for monomial, _ in difference.terms:
         for atom in monomial:
             if isinstance(atom, Call) and atom.fn in ("max", "min"):
-                signs = {c > 0 for m, c in difference.terms if atom in m}
                 proofs = (
                     is_provably_ge(_replace_atom(difference, atom, choice), 0)
                     for choice in (atom.a, atom.b)
                 )
-                return any(proofs) if signs == {atom.fn == "max"} else all(proofs)
+                return any(proofs) if _only_raises(atom, difference) else all(proofs)
     return False
+
+
+def _only_raises(atom: Call, difference: Dim) -> bool:
+    """Whether the sum grows with a max (falls with a min) wherever it stands."""
+    return all(
+        (c > 0) == (atom.fn == "max")
+        and monomial.count(atom) == 1
+        and all(_nonnegative(other) for other in monomial if other != atom)
+        for monomial, c in difference.terms
+        if atom in monomial
+    )
 
 
 def _replace_atom(size: Size, atom: Atom, value: Size) -> Size:
@@ -327,18 +354,14 @@ def floor_div(a: Size, b: Size) -> Size:
             whole = whole + quotient
     if isinstance(rest, int) and isinstance(b, int):
         return whole + rest // b
-    if is_provably_ge(rest, 0) and _provably_below(rest, b):
+    if rest == 0 or (is_provably_ge(rest, 0) and is_provably_ge(b, rest + 1)):
         return whole
     if isinstance(rest, Dim) and len(rest.terms) == 1 and rest.terms[0][1] == 1:
-        (monomial, _), = rest.terms
+        ((monomial, _),) = rest.terms
         inner = monomial[0]
         if len(monomial) == 1 and isinstance(inner, Call) and inner.fn == "floordiv":
             return whole + floor_div(inner.a, inner.b * b)  # (e // c) // d = e // (c d)
     return whole + Dim.of(Call("floordiv", rest, b))
-
-
-def _provably_below(a: Size, b: Size) -> bool:
-    return is_provably_ge(b, _extreme(a, largest=True) + 1)
 
 
 def _divide_term(monomial: Monomial, c: int, b: Size) -> Size | None:
@@ -347,7 +370,7 @@ def _divide_term(monomial: Monomial, c: int, b: Size) -> Size | None:
         return _build([(monomial, c // b)]) if c % b == 0 else None
     if len(b.terms) != 1:
         return None
-    (divisor, d), = b.terms
+    ((divisor, d),) = b.terms
     if c % d:
         return None
     left = list(monomial)
@@ -368,7 +391,7 @@ def _choose(fn: str, a: Size, b: Size, a_wins: bool, b_wins: bool) -> Size:
         return a
     if b_wins:
         return b
-    first, second = sorted((a, b), key=str)
+    first, second = sorted((a, b), key=_size_key)
     return Dim.of(Call(fn, first, second))
 
 
@@ -440,6 +463,15 @@ def symbols_of(size: Size) -> frozenset[Sym]:
             else:
                 found |= symbols_of(atom.a) | symbols_of(atom.b)
     return frozenset(found)
+
+
+def as_symbol(size: Size) -> Sym | None:
+    """The symbol that ``size`` is, if it is nothing more."""
+    if isinstance(size, int) or len(size.terms) != 1:
+        return None
+    ((monomial, c),) = size.terms
+    alone = c == 1 and len(monomial) == 1
+    return monomial[0] if alone and isinstance(monomial[0], Sym) else None
 
 
 def coefficient(size: Size, sym: Sym) -> Size | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import ml_dtypes
@@ -120,7 +120,7 @@ def dtype_of(dtype: Any) -> DType:
     elif isinstance(dtype, type):
         found = _BY_PYTHON.get(dtype) or _BY_SCALAR_TYPE.get(dtype)
     else:
-        found = _BY_NUMPY.get(dtype)
+        found = _BY_NUMPY.get(dtype) if isinstance(dtype, np.dtype) else None
     if found is None:
         known = ", ".join(d.name for d in DTYPES)
         raise DTypeError(f"{dtype!r} is no dtype that staticflow knows; use one of {known}")
@@ -134,7 +134,7 @@ _MEETS: dict[frozenset[DType], DType] = {
 }
 
 
-@lru_cache(maxsize=None)
+@cache
 def _promote_two(a: DType, b: DType) -> DType:
     if a is b:
         return a

@@ -1,8 +1,8 @@
 """Graphs: closed, immutable programs over nodes, and their closing.
 
-Closing renames nothing and reorders nothing; it merges equal nodes (keeping the lines of all), drops
-what no output needs, and settles what the ops assumed of unknown sizes: where two are assumed equal
-one of them replaces the other throughout.
+Closing renames nothing and reorders nothing; it merges equal nodes (keeping the lines of all),
+drops what no output needs, and settles what the ops assumed of unknown sizes: where two are assumed
+equal one of them replaces the other throughout.
 """
 
 from __future__ import annotations
@@ -13,12 +13,25 @@ from functools import cached_property
 from typing import Any
 
 from staticflow.errors import ShapeError, VerifyError
-from staticflow.graph.dims import Dim, Size, Sym, substitute_dim, symbols_of
+from staticflow.graph.dims import Dim, Size, Sym, as_symbol, substitute_dim, symbols_of
 from staticflow.graph.locs import Locs, format_locs, merge_locs
 from staticflow.graph.node import Node, param, toposort
 from staticflow.graph.types import Facts, TensorType, Type, types_of
 
-__all__ = ["Equality", "Graph", "close", "map_attrs", "new_param", "rebuild", "substitute_nodes"]
+__all__ = [
+    "Equality",
+    "Graph",
+    "attrs_key",
+    "bound_symbols",
+    "close",
+    "free_symbols",
+    "map_attrs",
+    "new_param",
+    "rebuild",
+    "regions_of",
+    "substitute_nodes",
+    "unify",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +103,11 @@ def new_param(type: TensorType, name: str, source: object = None, locs: Locs = (
 # What an attribute may contain, and how to rebuild it with sizes and graphs replaced.
 def map_attrs(
     attrs: Mapping[str, Any],
-    size: Callable[[Size], Size],
-    graph: Callable[[Graph], Graph],
+    size: Callable[[Dim], Any],
+    graph: Callable[[Graph], Any],
 ) -> dict[str, Any]:
-    """Attributes with every symbolic size and nested graph replaced."""
+    """Attributes with every symbolic size and nested graph replaced, by whatever takes its place:
+    the interpreter puts in numbers and functions."""
 
     def one(value: Any) -> Any:
         if isinstance(value, Dim):
@@ -109,11 +123,16 @@ def map_attrs(
     return {name: one(value) for name, value in attrs.items()}
 
 
-def regions_of(node: Node) -> Iterator[Graph]:
+def regions_of(node: Node) -> list[Graph]:
     """The graphs that a node holds."""
-    for value in node.attrs.values():
-        if isinstance(value, Graph):
-            yield value
+    found: list[Graph] = []
+
+    def take(graph: Graph) -> Graph:
+        found.append(graph)
+        return graph
+
+    map_attrs(node.attrs, lambda size: size, take)
+    return found
 
 
 def rebuild(
@@ -162,7 +181,8 @@ def close(
                 f"{format_locs(node.locs)}), which is not among its params"
             )
     found = [*equalities, *_assumed(order)]
-    values, kept = _unify(found)
+    bound = frozenset[Sym]().union(*map(bound_symbols, order))
+    values, kept = unify(found, bound)
     types = tuple(declared) or tuple(p.tensor_type for p in params)
     if values:
         params, outputs = _with_sizes(params, outputs, values)
@@ -180,21 +200,26 @@ def _assumed(order: Iterable[Node]) -> Iterator[Equality]:
             yield Equality(fact.a, fact.b, f"{node.op.name}: {fact.reason}", node.locs)
 
 
-def _unify(found: Iterable[Equality]) -> tuple[dict[Sym, Size], list[Equality]]:
+def unify(
+    found: Iterable[Equality], bound: frozenset[Sym] = frozenset()
+) -> tuple[dict[Sym, Size], list[Equality]]:
     """Replacements for symbols that equal something else, and the equalities left to check.
 
     All stay to be checked, in their first form, since the caller must be told in the names that
-    the user gave.
+    the user gave. Symbols in ``bound`` are left alone: what is known only when an op has run cannot
+    stand for a size that is needed before, nor the other way round, or there was nothing to check.
     """
     values: dict[Sym, Size] = {}
     kept: dict[tuple[Size, Size], Equality] = {}
     for fact in found:
         kept.setdefault((fact.a, fact.b), fact)
-        a, b = _settle(fact.a, values), _settle(fact.b, values)
+        a, b = substitute_dim(fact.a, values), substitute_dim(fact.b, values)
         if a == b:
             continue
         if isinstance(a - b, int):
             raise ShapeError(f"{fact.reason}: {a} and {b} differ, at {format_locs(fact.locs)}")
+        if not bound.isdisjoint(symbols_of(a) | symbols_of(b)):
+            continue
         sym, value = _solved(a, b) or _solved(b, a) or (None, 0)
         if sym is not None:
             values = {s: substitute_dim(v, {sym: value}) for s, v in values.items()}
@@ -202,29 +227,14 @@ def _unify(found: Iterable[Equality]) -> tuple[dict[Sym, Size], list[Equality]]:
     return values, list(kept.values())
 
 
-def _settle(size: Size, values: dict[Sym, Size]) -> Size:
-    return substitute_dim(size, values)
-
-
 def _solved(a: Size, b: Size) -> tuple[Sym, Size] | None:
     """``a`` as a bare symbol that may be replaced by ``b``. Names prefer the user's own."""
-    if not isinstance(a, Dim) or len(a.terms) != 1:
+    sym, other = as_symbol(a), as_symbol(b)
+    if sym is None or sym in symbols_of(b):
         return None
-    (monomial, c), = a.terms
-    if c != 1 or len(monomial) != 1 or not isinstance(monomial[0], Sym):
-        return None
-    sym = monomial[0]
-    if sym in symbols_of(b):
-        return None
-    if isinstance(b, Dim) and sym.serial == 0 and _solved_serial(b) > 0:
+    if sym.serial == 0 and other is not None and other.serial > 0:
         return None  # rather replace the nameless one
     return sym, b
-
-
-def _solved_serial(size: Dim) -> int:
-    (monomial, c), *rest = size.terms
-    plain = not rest and c == 1 and len(monomial) == 1 and isinstance(monomial[0], Sym)
-    return monomial[0].serial if plain and isinstance(monomial[0], Sym) else 0
 
 
 def _with_sizes(
@@ -253,8 +263,15 @@ def _with_sizes(
 
 
 def attrs_key(attrs: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Attributes as something that equal ones share."""
-    return tuple(sorted(attrs.items(), key=lambda kv: kv[0]))
+    """Attributes as something that equal ones share, and only they: Python holds 0.0 == -0.0 and
+    1 == 1.0 == True, which are different attributes."""
+    return tuple((name, _exactly(attrs[name])) for name in sorted(attrs))
+
+
+def _exactly(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(_exactly, value))
+    return type(value), repr(value) if isinstance(value, float) else value
 
 
 def _merge_equal(params: Sequence[Node], outputs: Sequence[Node]) -> list[Node]:
@@ -276,14 +293,18 @@ def _merge_equal(params: Sequence[Node], outputs: Sequence[Node]) -> list[Node]:
         if n in built:
             continue
         args = tuple(built[number[a]] for a in node.args)
-        same = node.locs == locs[n] and all(
-            a is b for a, b in zip(args, node.args, strict=True)
-        )
+        same = node.locs == locs[n] and all(a is b for a, b in zip(args, node.args, strict=True))
         if same or node.op is param:
             built[n] = node
         else:
             built[n] = Node(node.op, args, node.attrs, node.type, locs[n])
     return [built[number[o]] for o in outputs]
+
+
+def bound_symbols(node: Node) -> frozenset[Sym]:
+    """The dim symbols whose sizes are known only when ``node`` has run. Its attribute ``binds``, a
+    tuple of fresh dims that its type names, says which; most nodes have none."""
+    return frozenset[Sym]().union(*map(symbols_of, node.attrs.get("binds", ())))
 
 
 def free_symbols(graph: Graph) -> frozenset[Sym]:

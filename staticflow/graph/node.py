@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from staticflow.graph.dtypes import dtype_of
 from staticflow.graph.locs import Locs
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType, Type
@@ -84,6 +85,11 @@ class Literal:
         self.array = array.copy()
         self.array.flags.writeable = False
         self._key = (self.array.dtype, self.array.shape, self.array.tobytes())
+
+    @property
+    def type(self) -> TensorType:
+        """Its dtype and shape."""
+        return TensorType(dtype_of(self.array.dtype), self.array.shape)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Literal) and self._key == other._key

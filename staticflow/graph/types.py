@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 from staticflow.errors import ShapeError
 from staticflow.graph.dims import Size, Sym, prod, substitute_dim
-
 from staticflow.graph.dtypes import DType
 
 __all__ = ["Assumption", "Facts", "Shape", "TensorType", "Type", "types_of"]

@@ -1,1 +1,1 @@
-"""TBD"""
+"""Layers and losses, one definition for both modes."""

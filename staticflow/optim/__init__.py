@@ -1,1 +1,1 @@
-"""TBD"""
+"""Optimisers, one definition for both modes."""

@@ -1,1 +1,1 @@
-"""TBD"""
+"""Graph to graph: rewriting, folding, fusion, and the pipeline of them."""

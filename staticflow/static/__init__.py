@@ -1,1 +1,1 @@
-"""TBD"""
+"""Define-then-run: placeholders, compile, grad and jit."""

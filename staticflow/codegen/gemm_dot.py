@@ -1,0 +1,65 @@
+"""Matrix products whose vectors run along the inner dimension: each element of C is a dot product.
+
+For A by rows and B by columns (``a.col`` and ``b.row`` are 1), such as ``x @ w.T``, a matrix times a
+vector, or a row times a transposed matrix. Nothing is copied; what it costs is adding up the lanes
+of each accumulator at the end.
+"""
+
+from __future__ import annotations
+
+from staticflow.codegen.builder import Builder
+from staticflow.codegen.gemm_plan import Span, dot_tile
+from staticflow.codegen.gemm_tile import Epilogue, Product, each, multiply_add
+from staticflow.codegen.kernel import LANE
+from staticflow.graph.dims import Size, is_provably_ge
+
+__all__ = ["emit_dots"]
+
+
+def emit_dots(k: Builder, p: Product, epilogue: Epilogue, first: Size = 0) -> None:
+    """Rows ``first..p.m`` of C; the epilogue is given single elements."""
+    rows, cols = dot_tile(p.target, p.m, p.n)
+    alone = is_provably_ge(cols, p.n)  # then the rows are what can be spread over threads
+
+    def panel(j: Size, width: int) -> None:
+        for span, height in _spans(first, p.m, rows):
+            each(
+                k,
+                "i",
+                span,
+                lambda i, height=height: _tile(k, p, height, width, i, j, epilogue),
+                kind="parallel" if alone else "serial",
+            )
+
+    for span, width in _spans(0, p.n, cols):
+        each(k, "j", span, lambda j, width=width: panel(j, width), kind="parallel")
+
+
+def _spans(lo: Size, hi: Size, most: int) -> list[tuple[Span, int]]:
+    """``most`` at a time and the rest one by one."""
+    if isinstance(lo, int) and isinstance(hi, int):
+        most = max(1, min(most, hi - lo))
+    cut = lo + (hi - lo) // most * most
+    return [(Span(lo, cut, most), most), (Span(cut, hi, 1), 1)]
+
+
+def _tile(
+    k: Builder, p: Product, rows: int, cols: int, row: Size, col: Size, epilogue: Epilogue
+) -> None:
+    lanes = p.lanes
+    acc = [[k.var(k.const(0.0, p.dtype, lanes)) for _ in range(cols)] for _ in range(rows)]
+
+    def step(kk: Size, bound: Size | None) -> None:
+        a_at, b_at = p.a.at(row, kk) + LANE, p.b.at(kk, col) + LANE
+        right = [k.load(p.b.buffer, b_at + c * p.b.col, lanes, bound) for c in range(cols)]
+        for r in range(rows):
+            left = k.load(p.a.buffer, a_at + r * p.a.row, lanes, bound)
+            for reg, vector in zip(acc[r], right, strict=True):
+                k.set(reg, multiply_add(k, p.target, left, vector, reg))
+
+    whole = p.depth // lanes * lanes
+    each(k, "k", Span(0, whole, lanes), lambda kk: step(kk, None))
+    each(k, "k", Span(whole, p.depth, lanes), lambda kk: step(kk, p.depth - kk))
+    for r in range(rows):
+        for c in range(cols):
+            epilogue(k, k.fold("add", acc[r][c]), row + r, col + c, 1, None)

@@ -1,0 +1,28 @@
+"""The matrix product of any dtype as three loops, for the dtypes that no tile is made for."""
+
+from __future__ import annotations
+
+from staticflow.codegen.builder import Builder
+from staticflow.codegen.gemm_tile import Epilogue, Product
+from staticflow.codegen.kernel import Operand
+from staticflow.graph.dims import Size
+from staticflow.graph.dtypes import bfloat16, bool_, float16, float32
+
+__all__ = ["emit_plain"]
+
+
+def emit_plain(k: Builder, p: Product, epilogue: Epilogue) -> None:
+    """Integers wrap, bools are combined by ``or`` of ``and``, 16-bit floats are summed in float32
+    and rounded once."""
+    wide = float32 if p.dtype in (float16, bfloat16) else p.dtype
+    times, plus = ("and", "or") if p.dtype is bool_ else ("mul", "add")
+
+    def element(matrix_buffer: str, at: Size) -> Operand:
+        return k.cast(k.load(matrix_buffer, at), wide)
+
+    with k.loop("i", p.m, kind="parallel") as i, k.loop("j", p.n) as j:
+        total = k.var(k.const(0, wide))
+        with k.loop("k", p.depth) as kk:
+            x, y = element(p.a.buffer, p.a.at(i, kk)), element(p.b.buffer, p.b.at(kk, j))
+            k.accumulate(total, plus, k.apply(times, x, y))
+        epilogue(k, k.cast(total, p.dtype), i, j, 1, None)

@@ -1,0 +1,190 @@
+"""How the result of a matrix product is cut into register tiles: pure functions over sizes.
+
+A tile is some rows by a `Panel`, vectors side by side, and stays in registers while the whole inner
+dimension passes. A known size is cut into pieces that are as equal as can be, an unknown one into
+full pieces and a rest, by loops whose ends are computed as the program runs. Every different tile is
+code of its own, so a cut of few different tiles is preferred to a slightly better one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TypeAlias
+
+from staticflow.codegen.kernel import LANE
+from staticflow.codegen.target import Target
+from staticflow.graph.dims import Size
+
+__all__ = [
+    "Column",
+    "Panel",
+    "Span",
+    "column_panels",
+    "dot_tile",
+    "main_rows",
+    "row_blocks",
+    "spare_rows",
+]
+
+Column: TypeAlias = tuple[Size, int, Size | None]
+"""A vector of a row: the column of its lanes, their number, and the bound past which they are off."""
+
+_UNKNOWN_WIDTH = 3  # vectors in a panel where the number of columns is unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Vectors side by side: the lanes of each, and whether the last is cut off by the last column."""
+
+    lanes: tuple[int, ...]
+    partial: bool = False
+
+    @property
+    def width(self) -> int:
+        """Columns that the vectors span."""
+        return sum(self.lanes)
+
+    def columns(self, col: Size, n: Size) -> list[Column]:
+        """The vectors of the panel that starts at column ``col`` of ``n``."""
+        columns: list[Column] = []
+        for v, lanes in enumerate(self.lanes):
+            at = col + sum(self.lanes[:v])
+            cut = self.partial and v == len(self.lanes) - 1
+            columns.append((at + LANE if lanes > 1 else at, lanes, n - at if cut else None))
+        return columns
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """``lo, lo + step, ...`` below ``hi``."""
+
+    lo: Size
+    hi: Size
+    step: int
+
+
+# -- registers: all accumulators, a row of B and an element of A are held together ----------------
+
+
+def _registers(target: Target) -> int:
+    """Vector registers of x86-64, less one that is left to the compiler."""
+    return 31 if target.vector_bits >= 512 else 15
+
+
+def main_rows(target: Target) -> int:
+    """Rows of the tiles that do most of the work where the number of rows is unknown."""
+    return 8 if target.vector_bits >= 512 else 6
+
+
+def _most_rows(target: Target, vectors: int) -> int:
+    """The most rows of a tile that is ``vectors`` wide: ``rows*nv + nv + 1 <= registers``."""
+    return max(1, min(12, (_registers(target) - 1 - vectors) // vectors))
+
+
+def _most_vectors(target: Target, rows: int) -> int:
+    """The most vectors in a tile of ``rows`` rows, by the same rule."""
+    return max(1, min(8, (_registers(target) - 1) // (rows + 1)))
+
+
+def dot_tile(target: Target, m: Size, n: Size) -> tuple[int, int]:
+    """Rows and columns of a tile whose vectors run along the inner dimension: ``rows*cols``
+    accumulators, ``rows`` vectors of A and ``cols`` of B. ``cols`` divides ``n`` if it can."""
+    registers = _registers(target)
+    most = 8 if m == 1 else 5 if registers > 15 else 4
+    cols = _divisor(n, min(n, most), 3) if isinstance(n, int) else 4
+    rows = min(8, (registers - cols) // (cols + 1))
+    return min(rows, m) if isinstance(m, int) else rows, cols
+
+
+def _divisor(n: int, most: int, least: int) -> int:
+    """The largest number in ``least..most`` that divides ``n``, or ``most``."""
+    return next((d for d in range(most, least - 1, -1) if n % d == 0), most)
+
+
+# -- rows --------------------------------------------------------------------------------------
+
+
+def row_blocks(m: Size, target: Target, vectors: int) -> list[tuple[Span, int]]:
+    """Spans of ``m`` rows, each with the rows of its tiles, where panels are ``vectors`` wide at
+    most. A known number gives one span or two."""
+    if not isinstance(m, int):
+        rows = main_rows(target)
+        full = m // rows * rows
+        return [(Span(0, full, rows), rows), *spare_rows(full, m)]
+    most = _most_rows(target, vectors)
+    rows = _divisor(m, most, most * 2 // 3)
+    if m % rows == 0:
+        return [(Span(0, m, rows), rows)]
+    low, more = divmod(m, -(-m // most))
+    cut = more * (low + 1)
+    return [(Span(0, cut, low + 1), low + 1), (Span(cut, m, low), low)]
+
+
+def spare_rows(lo: Size, m: Size) -> list[tuple[Span, int]]:
+    """The rows from ``lo`` on, three at a time and then one by one."""
+    cut = lo + (m - lo) // 3 * 3
+    return [(Span(lo, cut, 3), 3), (Span(cut, m, 1), 1)]
+
+
+# -- columns -----------------------------------------------------------------------------------
+
+
+def column_panels(n: Size, lanes: int, target: Target, rows: int) -> list[tuple[Span, Panel]]:
+    """Spans of ``n`` columns, each with the panel that tiles of ``rows`` rows take, in vectors of
+    at most ``lanes`` lanes. Without masks no panel is partial."""
+    most, masks = _most_vectors(target, rows), target.masks
+    if isinstance(n, int):
+        return _known_panels(n, lanes, most, masks)
+    most = min(most, _UNKNOWN_WIDTH)
+    full = n // (most * lanes) * (most * lanes)
+    spans = [(Span(0, full, most * lanes), Panel((lanes,) * most))]
+    if masks:
+        return [*spans, (Span(full, n, lanes), Panel((lanes,), partial=True))]
+    whole = n // lanes * lanes
+    single = (Span(full, whole, lanes), Panel((lanes,)))
+    return [*spans, single, (Span(whole, n, 1), Panel((1,)))]
+
+
+def _known_panels(n: int, lanes: int, most: int, masks: bool) -> list[tuple[Span, Panel]]:
+    vectors = _vectors(n, lanes, masks)
+    cuts = (_cut(vectors, sizes) for sizes in _partitions(len(vectors), most))
+    spans: list[tuple[Span, Panel]] = []
+    lo = 0
+    for own, equal in groupby(min(cuts, key=lambda cut: _price(cut, lanes))):
+        hi = lo + sum(sum(panel) for panel in equal)
+        spans.append((Span(lo, min(hi, n), sum(own)), Panel(own, partial=hi > n)))
+        lo = hi
+    return spans
+
+
+def _vectors(n: int, lanes: int, masks: bool) -> tuple[int, ...]:
+    """Full vectors, then the rest: one masked vector no wider than needed, or powers of two."""
+    whole, rest = divmod(n, lanes)
+    tail = []
+    while rest > 0:
+        tail.append(1 << (rest - 1).bit_length() if masks else 1 << (rest.bit_length() - 1))
+        rest -= tail[-1]
+    return (lanes,) * whole + tuple(tail)
+
+
+def _partitions(count: int, most: int) -> list[list[int]]:
+    """``count`` vectors in as few panels as can be: as equal as can be, or full ones and a rest."""
+    panels = -(-count // most)
+    low, more = divmod(count, panels) if panels else (0, 0)
+    full, rest = divmod(count, most)
+    return [[low] * (panels - more) + [low + 1] * more, [most] * full + [rest] * bool(rest)]
+
+
+def _cut(vectors: tuple[int, ...], sizes: list[int]) -> list[tuple[int, ...]]:
+    cut, at = [], 0
+    for size in sizes:
+        cut.append(vectors[at : at + size])
+        at += size
+    return cut
+
+
+def _price(cut: list[tuple[int, ...]], lanes: int) -> int:
+    """Different panels, and one more for a narrow vector alone: too little work for its loads."""
+    alone = sum(len(panel) == 1 and panel[0] < lanes for panel in cut)
+    return len(set(cut)) + alone

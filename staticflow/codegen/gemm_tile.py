@@ -1,0 +1,183 @@
+"""The register tile of a matrix product: some rows of A times a panel of B, all in registers.
+
+Each step of the inner dimension loads a row of the panel and multiplies it by each element of a
+column of A. A is read one element at a time, so its layout does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeAlias
+
+from staticflow.codegen.builder import Builder
+from staticflow.codegen.gemm_plan import Panel, Span, column_panels, main_rows, row_blocks
+from staticflow.codegen.kernel import Operand
+from staticflow.codegen.target import Target
+from staticflow.graph.dims import Size, is_provably_ge
+from staticflow.graph.dtypes import DType
+
+__all__ = [
+    "Epilogue",
+    "Matrix",
+    "Piece",
+    "Product",
+    "each",
+    "emit_tile",
+    "emit_tiles",
+    "finish",
+    "multiply_add",
+]
+
+Epilogue: TypeAlias = Callable[[Builder, Operand, Size, Size, int, Size | None], None]
+"""``epilogue(k, acc, row, col, lanes, bound)`` takes a complete piece of a row of C: ``lanes``
+columns from ``row`` on, of which ``col`` is the index (it names ``lane`` if there are several) and
+those at or past ``bound`` are off. It stores whatever is made of it."""
+
+_CHAINS = 8  # accumulations that must be under way at a time to keep the multipliers busy
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """A matrix in a buffer: element ``[i, j]`` is at ``base + i * row + j * col``."""
+
+    buffer: str
+    base: Size
+    row: Size
+    col: Size
+
+    def at(self, i: Size, j: Size) -> Size:
+        """The position of an element in the buffer."""
+        return self.base + i * self.row + j * self.col
+
+    @property
+    def transposed(self) -> Matrix:
+        """The same elements, rows and columns exchanged."""
+        return replace(self, row=self.col, col=self.row)
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """``a @ b``, ``m x depth`` times ``depth x n``, and what it is made for."""
+
+    a: Matrix
+    b: Matrix
+    m: Size
+    n: Size
+    depth: Size
+    dtype: DType
+    target: Target
+
+    @property
+    def lanes(self) -> int:
+        """Elements of the widest vector."""
+        return self.target.vector_bits // self.dtype.bits
+
+    def panels(self, rows: int) -> list[tuple[Span, Panel]]:
+        """The columns of C, as tiles of ``rows`` rows take them."""
+        return column_panels(self.n, self.lanes, self.target, rows)
+
+    @property
+    def main_panels(self) -> list[tuple[Span, Panel]]:
+        """The columns of C, as most tiles take them."""
+        return self.panels(main_rows(self.target))
+
+    @property
+    def blocks(self) -> list[tuple[Span, int]]:
+        """The rows of C, each span with the rows of its tiles."""
+        vectors = max((len(panel.lanes) for _, panel in self.main_panels), default=1)
+        return row_blocks(self.m, self.target, vectors)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """``lanes`` columns of a row of C, complete: what an epilogue is given."""
+
+    acc: Operand
+    row: Size
+    col: Size
+    lanes: int
+    bound: Size | None
+
+
+def each(
+    k: Builder, name: str, span: Span, body: Callable[[Size], None], kind: str = "serial"
+) -> None:
+    """``body`` for each value of ``span``; without a loop if that is known to be one or none."""
+    if is_provably_ge(span.lo, span.hi):
+        return
+    if is_provably_ge(span.hi, span.lo + 1) and is_provably_ge(span.lo + span.step, span.hi):
+        body(span.lo)
+        return
+    with k.loop(name, span.hi, lo=span.lo, step=span.step, kind=kind) as i:
+        body(i)
+
+
+def multiply_add(k: Builder, target: Target, x: Operand, y: Operand, z: Operand) -> Operand:
+    """``x * y + z``, in one instruction where there is one."""
+    return k.fma(x, y, z) if target.fma else k.add(k.mul(x, y), z)
+
+
+def emit_tile(
+    k: Builder, p: Product, rows: int, panel: Panel, row: Size, col: Size, *, padded: bool = False
+) -> list[Piece]:
+    """The product of ``rows`` rows from ``row`` and the columns of ``panel`` from ``col``.
+
+    ``p.b.col`` is 1. Where B is ``padded``, its rows can be read past ``p.n``.
+    """
+    columns = panel.columns(col, p.n)
+    # A small tile accumulates several steps side by side: one chain of additions would wait.
+    chains = max(1, _CHAINS // (rows * len(columns)))
+    acc = [
+        [[k.var(k.const(0.0, p.dtype, w)) for w in panel.lanes] for _ in range(rows)]
+        for _ in range(chains)
+    ]
+
+    def step(kk: Size, chain: int) -> None:
+        b_row, a_col = p.b.at(kk, 0), p.a.at(row, kk)
+        vectors = [
+            k.load(p.b.buffer, b_row + j, w, None if padded else bound) for j, w, bound in columns
+        ]
+        for r in range(rows):
+            x = k.load(p.a.buffer, a_col + r * p.a.row)
+            for reg, vector in zip(acc[chain][r], vectors, strict=True):
+                k.set(reg, multiply_add(k, p.target, x, vector, reg))
+
+    def steps(kk: Size) -> None:
+        for chain in range(chains):
+            step(kk + chain, chain)
+
+    whole = p.depth // chains * chains
+    each(k, "k", Span(0, whole, chains), steps)
+    each(k, "k", Span(whole, p.depth, 1), lambda kk: step(kk, 0))
+    pieces = []
+    for r in range(rows):
+        for v, (j, w, bound) in enumerate(columns):
+            total: Operand = acc[0][r][v]
+            for chain in range(1, chains):
+                total = k.add(total, acc[chain][r][v])
+            pieces.append(Piece(total, row + r, j, w, bound))
+    return pieces
+
+
+def emit_tiles(
+    k: Builder, p: Product, epilogue: Epilogue, blocks: list[tuple[Span, int]]
+) -> None:
+    """The rows of ``blocks``, with A and B read where they are; ``p.b.col`` is 1."""
+    for span, rows in blocks:
+
+        def across(row: Size, rows: int = rows) -> None:
+            for columns, panel in p.panels(rows):
+                each(k, "j", columns, partial(tile, row, rows, panel))
+
+        def tile(row: Size, rows: int, panel: Panel, col: Size) -> None:
+            finish(k, epilogue, emit_tile(k, p, rows, panel, row, col))
+
+        each(k, "i", span, across, kind="parallel")
+
+
+def finish(k: Builder, epilogue: Epilogue, pieces: list[Piece]) -> None:
+    """Hand all pieces of a tile to the epilogue."""
+    for piece in pieces:
+        epilogue(k, piece.acc, piece.row, piece.col, piece.lanes, piece.bound)

@@ -1,0 +1,81 @@
+"""Whether the iterations of a loop provably keep out of each other's elements."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from staticflow.codegen.kernel import Let, Load, Loop, Store, walk
+from staticflow.codegen.rewrite import symbol_of
+from staticflow.graph.dims import (
+    Dim,
+    Size,
+    Sym,
+    coefficient,
+    floor_div,
+    is_provably_ge,
+    prod,
+    symbols_of,
+    terms_of,
+)
+
+__all__ = ["memory_conflict"]
+
+# An element e belongs to the iteration ((e - start) mod modulus) // stride of the loop.
+Owner: TypeAlias = tuple[Size, Size, Size | None]
+
+
+def memory_conflict(loop: Loop) -> str | None:
+    """What keeps two iterations from being independent in memory, or None if they provably are.
+
+    A buffer that the loop stores to is safe if one rule tells from the number of an element which
+    iteration it belongs to, and all loads and stores of that buffer follow it. The rule is read
+    off the index, ``start + stride * variable + low + modulus * high`` with ``0 <= low < stride``
+    (the digits of a number in a mixed base). A symbolic stride is taken not to be zero.
+    """
+    if is_provably_ge(loop.lo + 1, loop.hi):
+        return None  # there is one iteration at most
+    inner = frozenset(s for s in map(symbol_of, walk(loop.body)) if s is not None)
+    places: dict[str, list[Size]] = {}
+    for stmt in walk(loop.body):
+        part = stmt.expr if isinstance(stmt, Let) else stmt
+        if isinstance(part, (Load, Store)):
+            places.setdefault(part.buffer, []).append(part.index)
+    stored = dict.fromkeys(s.buffer for s in walk(loop.body) if isinstance(s, Store))
+    for buffer in stored:
+        indices = list(dict.fromkeys(places[buffer]))
+        moduli = dict.fromkeys(coefficient(i, s) for i in indices for s in inner)
+        candidates = [None, *(m for m in moduli if m is not None and m != 0)]
+        rules = [_owners(index, loop.var, inner, candidates) for index in indices]
+        if not set.intersection(*rules):
+            accesses = ", ".join(f"{buffer}[{index}]" for index in indices)
+            return f"iterations may meet in {accesses}"
+    return None
+
+
+def _owners(index: Size, var: Sym, inner: frozenset[Sym], moduli: list[Size | None]) -> set[Owner]:
+    """The rules that say for every element that ``index`` reaches which iteration reaches it."""
+    stride = coefficient(index, var)
+    if stride is None or stride == 0:
+        return set()
+    width = -stride if isinstance(stride, int) and stride < 0 else stride
+    start = _start(index, {var, *inner}, width)
+    rules: set[Owner] = set()
+    for modulus in moduli:
+        digits = index - start
+        if modulus is not None:
+            digits = digits % modulus
+        low = digits - stride * Dim.of(var)
+        if var not in symbols_of(low) and floor_div(low, width) == 0:
+            rules.add((start, stride, modulus))
+    return rules
+
+
+def _start(index: Size, moving: set[Sym], width: Size) -> Size:
+    """The terms of ``index`` that stay the same, a constant only up to a multiple of ``width``."""
+    start: Size = 0
+    for monomial, c in terms_of(index):
+        if not monomial and isinstance(width, int):
+            start = start + (c - c % width)
+        elif not any(symbols_of(Dim.of(atom)) & moving for atom in monomial):
+            start = start + prod((c, *map(Dim.of, monomial)))
+    return start

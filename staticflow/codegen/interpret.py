@@ -1,0 +1,304 @@
+"""An interpreter of Kernel IR in NumPy: slow, plain, and the tests' word on what a kernel means."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from staticflow.codegen.kernel import (
+    LANE_SYM,
+    Accumulate,
+    Active,
+    Apply,
+    Bind,
+    Bitcast,
+    Block,
+    Cast,
+    Check,
+    Fold,
+    If,
+    Index,
+    Kernel,
+    Let,
+    Load,
+    Loop,
+    Operand,
+    Reg,
+    Set,
+    Splat,
+    Stmt,
+    Store,
+    Var,
+)
+from staticflow.codegen.text import format_statement
+from staticflow.errors import IndexRangeError, VerifyError
+from staticflow.graph.dims import Size, Sym, evaluate_dim
+from staticflow.graph.dtypes import DType, bool_, int64
+
+__all__ = ["interpret_kernel"]
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+
+def interpret_kernel(kernel: Kernel, buffers: Mapping[str, Array], sizes: Mapping[Sym, int]) -> int:
+    """Run a verified kernel and return its code: 0, or that of the first check that failed.
+
+    ``buffers`` holds a flat array of the right dtype for every buffer; those that the kernel
+    stores to are written in place. Every operation rounds to its own dtype. The iterations of
+    parallel and grid loops run last to first, so that a result that depends on their order shows.
+
+    Raises `IndexRangeError` for an access outside its buffer and ZeroDivisionError for an integer
+    division by zero, both of which are undefined in native code, and `VerifyError` for buffers or
+    sizes that do not fit.
+    """
+    for buffer in kernel.buffers:
+        array = buffers.get(buffer.name)
+        if array is None or array.ndim != 1 or array.dtype != buffer.dtype.numpy:
+            raise VerifyError(
+                f"kernel {kernel.name}: buffer {buffer.name} needs a flat {buffer.dtype} array"
+            )
+    for size in kernel.sizes:
+        if sizes.get(size, -1) < 0:
+            raise VerifyError(f"kernel {kernel.name}: size {size} needs a non-negative number")
+    with np.errstate(all="ignore"):
+        return _Run(kernel.name, buffers, {s: int(sizes[s]) for s in kernel.sizes}).block(
+            kernel.body
+        )
+
+
+class _Run:
+    """One run of a kernel: its buffers, and what its symbols and registers hold."""
+
+    def __init__(self, name: str, buffers: Mapping[str, Array], symbols: dict[Sym, int]) -> None:
+        self.name = name
+        self.buffers = buffers
+        self.symbols = symbols
+        self.regs: dict[str, Array] = {}
+
+    def block(self, block: Block) -> int:
+        """Run the statements until one gives a code that is not 0."""
+        for stmt in block:
+            code = _STATEMENTS[type(stmt)](self, stmt)
+            if code:
+                return code
+        return 0
+
+    # -- values ----------------------------------------------------------------------------------
+
+    def size(self, size: Size) -> int:
+        return evaluate_dim(size, self.symbols)
+
+    def lane_sizes(self, size: Size, lanes: Sequence[int]) -> list[int]:
+        return [evaluate_dim(size, self.symbols | {LANE_SYM: lane}) for lane in lanes]
+
+    def operand(self, arg: Operand) -> Array:
+        if isinstance(arg, Reg):
+            return self.regs[arg.name]
+        return np.full(arg.lanes, arg.value, arg.dtype.numpy)
+
+    def bind(self, reg: Reg, value: Array) -> int:
+        if value.dtype != reg.dtype.numpy or value.shape != (reg.lanes,):
+            raise VerifyError(
+                f"kernel {self.name}: {value.dtype} of {value.shape} in the register {reg}"
+            )
+        self.regs[reg.name] = value
+        return 0
+
+    def elements(self, part: Load | Store, lanes: int, stmt: Stmt) -> list[int]:
+        """The elements that the lanes that are on touch, in order."""
+        on = lanes if part.bound is None else min(max(self.size(part.bound), 0), lanes)
+        elements = self.lane_sizes(part.index, range(on))
+        length = len(self.buffers[part.buffer])
+        for element in elements:
+            if not 0 <= element < length:
+                values = ", ".join(f"{s}={v}" for s, v in self.symbols.items())
+                raise IndexRangeError(
+                    f"kernel {self.name}: {format_statement(stmt)}\n  element {element} of "
+                    f"{part.buffer}, which has {length}, where {values}"
+                )
+        return elements
+
+    # -- statements ------------------------------------------------------------------------------
+
+    def let(self, stmt: Let) -> int:
+        if isinstance(stmt.expr, Load):
+            return self.bind(stmt.reg, self.load(stmt, stmt.expr))
+        return self.bind(stmt.reg, _EXPRESSIONS[type(stmt.expr)](self, stmt.reg, stmt.expr))
+
+    def load(self, stmt: Let, expr: Load) -> Array:
+        value = np.zeros(stmt.reg.lanes, stmt.reg.dtype.numpy)
+        for lane, element in enumerate(self.elements(expr, stmt.reg.lanes, stmt)):
+            value[lane] = self.buffers[expr.buffer][element]
+        return value
+
+    def accumulate(self, stmt: Accumulate) -> int:
+        combined = _PRIMITIVES[stmt.op](self.regs[stmt.reg.name], self.operand(stmt.value))
+        return self.bind(stmt.reg, combined)
+
+    def store(self, stmt: Store) -> int:
+        value = self.operand(stmt.value)
+        for lane, element in enumerate(self.elements(stmt, stmt.value.lanes, stmt)):
+            self.buffers[stmt.buffer][element] = value[lane]
+        return 0
+
+    def loop(self, stmt: Loop) -> int:
+        trips = range(self.size(stmt.lo), self.size(stmt.hi), stmt.step)
+        for trip in trips if stmt.kind == "serial" else reversed(trips):
+            self.symbols[stmt.var] = trip
+            code = self.block(stmt.body)
+            if code:
+                return code
+        return 0
+
+    def branch(self, stmt: If) -> int:
+        return self.block(stmt.then if self.operand(stmt.cond)[0] else stmt.orelse)
+
+    def bind_symbol(self, stmt: Bind) -> int:
+        self.symbols[stmt.sym] = int(self.operand(stmt.value)[0])
+        return 0
+
+    def check(self, stmt: Check) -> int:
+        return 0 if self.operand(stmt.cond)[0] else stmt.code
+
+    # -- expressions -----------------------------------------------------------------------------
+
+    def apply(self, reg: Reg, expr: Apply) -> Array:
+        return _PRIMITIVES[expr.op](*map(self.operand, expr.args))
+
+    def cast(self, reg: Reg, expr: Cast) -> Array:
+        return _cast(self.operand(expr.arg), reg.dtype)
+
+    def bitcast(self, reg: Reg, expr: Bitcast) -> Array:
+        return self.operand(expr.arg).view(reg.dtype.numpy)
+
+    def splat(self, reg: Reg, expr: Splat) -> Array:
+        return np.repeat(self.operand(expr.arg), reg.lanes)
+
+    def fold(self, reg: Reg, expr: Fold) -> Array:
+        value = self.operand(expr.arg)
+        total = value[:1]
+        for lane in range(1, len(value)):
+            total = _PRIMITIVES[expr.op](total, value[lane : lane + 1])
+        return total
+
+    def index(self, reg: Reg, expr: Index) -> Array:
+        return np.array(self.lane_sizes(expr.index, range(reg.lanes)), int64.numpy)
+
+    def active(self, reg: Reg, expr: Active) -> Array:
+        return np.arange(reg.lanes) < self.size(expr.bound)
+
+
+_STATEMENTS: dict[type, Callable[[_Run, Any], int]] = {
+    Let: _Run.let,
+    Var: lambda run, s: run.bind(s.reg, run.operand(s.init)),
+    Set: lambda run, s: run.bind(s.reg, run.operand(s.value)),
+    Accumulate: _Run.accumulate,
+    Store: _Run.store,
+    Loop: _Run.loop,
+    If: _Run.branch,
+    Bind: _Run.bind_symbol,
+    Check: _Run.check,
+}
+_EXPRESSIONS: dict[type, Callable[[_Run, Reg, Any], Array]] = {
+    Apply: _Run.apply,
+    Cast: _Run.cast,
+    Bitcast: _Run.bitcast,
+    Splat: _Run.splat,
+    Fold: _Run.fold,
+    Index: _Run.index,
+    Active: _Run.active,
+}
+
+# -- primitives ------------------------------------------------------------------------------------
+
+
+def _cast(value: Array, dtype: DType) -> Array:
+    if dtype is bool_:
+        return np.asarray(value != 0)
+    return value.astype(dtype.numpy)
+
+
+def _quotient(a: Array, b: Array) -> Array:
+    """Towards zero, by Python's integers; the one quotient that is out of range wraps."""
+    exact = (abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1) for x, y in _pairs(a, b))
+    return np.array([_wrap(q, a.dtype) for q in exact], a.dtype)
+
+
+def _remainder(a: Array, b: Array) -> Array:
+    exact = (abs(x) % abs(y) * (-1 if x < 0 else 1) for x, y in _pairs(a, b))
+    return np.array(list(exact), a.dtype)
+
+
+def _pairs(a: Array, b: Array) -> list[tuple[int, int]]:
+    return list(zip(map(int, a), map(int, b), strict=True))
+
+
+def _wrap(value: int, dtype: np.dtype[Any]) -> int:
+    limits = np.iinfo(dtype)
+    return (value - int(limits.min)) % (1 << limits.bits) + int(limits.min)
+
+
+def _fma(a: Array, b: Array, c: Array) -> Array:
+    values = zip(map(float, a), map(float, b), map(float, c), strict=True)
+    return np.array([_fma_once(*v, a.dtype) for v in values], a.dtype)
+
+
+def _fma_once(a: float, b: float, c: float, dtype: np.dtype[Any]) -> float:
+    """``a * b + c`` as the float64 that rounds to the right ``dtype``."""
+    if not (math.isfinite(a) and math.isfinite(b)):
+        return a * b + c
+    if not math.isfinite(c):
+        return c
+    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    if exact == 0:
+        # The sign of an exact zero: that of both terms where they agree, else +.
+        return a * b + c if Fraction(a) * Fraction(b) == 0 else 0.0
+    try:
+        nearest = float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
+    if dtype == np.float64 or Fraction(nearest) == exact:
+        return nearest
+    # Rounding to odd keeps the second rounding, to the narrower dtype, right (Boldo and Melquiond,
+    # "Emulation of a FMA and correctly rounded sums: proved algorithms using rounding to odd").
+    is_odd = int(np.float64(nearest).view(np.int64)) & 1
+    towards = math.inf if exact > Fraction(nearest) else -math.inf
+    return nearest if is_odd else math.nextafter(nearest, towards)
+
+
+_PRIMITIVES: dict[str, Callable[..., Array]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "fma": _fma,
+    "neg": np.negative,
+    "abs": np.abs,
+    "sqrt": np.sqrt,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "round": np.rint,
+    "copysign": np.copysign,
+    "quotient": _quotient,
+    "remainder": _remainder,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "not": np.invert,
+    "shl": np.left_shift,
+    "shr": np.right_shift,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "max": np.maximum,
+    "min": np.minimum,
+    "select": np.where,
+}

@@ -1,0 +1,245 @@
+"""The LLVM renderer: a kernel as the text of one function.
+
+``define internal i32 @NAME(ptr %b.x, ..., i64 %s.n, ...)`` takes the buffers, then the sizes, and
+returns 0 or the code of the failed check. The text is what should run: vectors are explicit,
+registers that are set are phis, index arithmetic is where it is loop-invariant, so that no pass of
+LLVM over the IR is needed. Loops of kind ``parallel`` and ``grid`` are rendered in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from staticflow.codegen.kernel import (
+    Accumulate,
+    Active,
+    Apply,
+    Bind,
+    Bitcast,
+    Block,
+    Cast,
+    Check,
+    Const,
+    Expr,
+    Fold,
+    If,
+    Index,
+    Kernel,
+    Let,
+    Load,
+    Loop,
+    Operand,
+    Reg,
+    Set,
+    Splat,
+    Stmt,
+    Store,
+    Var,
+    walk,
+)
+from staticflow.codegen.llvm_index import IndexWriter
+from staticflow.codegen.llvm_memory import load, store
+from staticflow.codegen.llvm_text import I64, BasicBlock, FunctionText, phi
+from staticflow.codegen.llvm_values import Value, apply, bitcast, cast, constant, fold, splat
+from staticflow.graph.dims import Sym, is_provably_ge
+from staticflow.graph.dtypes import bool_, int64
+
+__all__ = ["render_kernel", "render_module"]
+
+# LLVM narrows vectors to 256 bits on some CPUs with AVX-512 unless it is told not to.
+_ATTRIBUTES = 'nounwind "prefer-vector-width"="512" "min-legal-vector-width"="512"'
+
+
+def render_module(kernels: Iterable[Kernel]) -> str:
+    """The text of several kernels, whose names differ."""
+    return "\n".join(render_kernel(kernel) for kernel in kernels)
+
+
+def render_kernel(kernel: Kernel) -> str:
+    """The text of one kernel; intrinsics need no declaration."""
+    sizes = {size: f"%s.{size}" for size in kernel.sizes}
+    parameters = [
+        f"ptr noalias {'readonly ' if b.access == 'in' else ''}%b.{b.name}" for b in kernel.buffers
+    ]
+    parameters += [f"i64 {name}" for name in sizes.values()]
+    writer = _Writer(kernel, sizes)
+    writer.block(kernel.body)
+    writer.text.block.end = "ret i32 0"
+    head = f"define internal i32 @{kernel.name}({', '.join(parameters)}) {_ATTRIBUTES}"
+    return f"{head} {{\n{writer.text}}}\n"
+
+
+class _Writer:
+    """Writes statements; ``registers`` holds the value that each register has by now."""
+
+    def __init__(self, kernel: Kernel, sizes: dict[Sym, str]) -> None:
+        self.text = FunctionText()
+        self.indices = IndexWriter(self.text, sizes)
+        self.buffers = {b.name: b for b in kernel.buffers}
+        self.registers: dict[str, Value] = {}
+
+    def block(self, block: Block) -> None:
+        """Write the statements of a block."""
+        for stmt in block:
+            _STATEMENTS[type(stmt)](self, stmt)
+
+    def operand(self, operand: Operand) -> Value:
+        """The value of a register or constant."""
+        if isinstance(operand, Const):
+            return constant(operand.value, operand.dtype, operand.lanes)
+        return self.registers[operand.name]
+
+    # -- statements --------------------------------------------------------------------------
+
+    def let(self, stmt: Let) -> None:
+        self.registers[stmt.reg.name] = _EXPRESSIONS[type(stmt.expr)](self, stmt.expr, stmt.reg)
+
+    def var(self, stmt: Var) -> None:
+        self.registers[stmt.reg.name] = self.operand(stmt.init)
+
+    def set(self, stmt: Set) -> None:
+        self.registers[stmt.reg.name] = self.operand(stmt.value)
+
+    def accumulate(self, stmt: Accumulate) -> None:
+        name = stmt.reg.name
+        self.registers[name] = apply(
+            self.text, stmt.op, self.registers[name], self.operand(stmt.value)
+        )
+
+    def store(self, stmt: Store) -> None:
+        value = self.operand(stmt.value)
+        store(self.indices, self.buffers[stmt.buffer], stmt.index, value, stmt.bound)
+
+    def bind(self, stmt: Bind) -> None:
+        self.indices.define(stmt.sym, cast(self.text, self.operand(stmt.value), int64).name)
+
+    def check(self, stmt: Check) -> None:
+        passed, failed = self.text.new_block("passed"), self.text.new_block("failed")
+        self.text.branch(self.operand(stmt.cond).name, passed, failed)
+        self.text.start(failed)
+        failed.end = f"ret i32 {stmt.code}"
+        self.text.start(passed)
+
+    def loop(self, stmt: Loop) -> None:
+        """Bottom-tested, and entered only if it runs at all; what the body sets is a phi at its
+        head, and one behind the loop where that can be reached both ways."""
+        text = self.text
+        lo, hi = self.indices.value(stmt.lo), self.indices.value(stmt.hi)
+        before, head, done = text.block, text.new_block("loop"), text.new_block("done")
+        always = is_provably_ge(stmt.hi, stmt.lo + 1)
+        if always:
+            text.jump(head)
+        else:
+            text.branch(text.op(f"icmp slt i64 {lo}, {hi}"), head, done)
+        entry = self._assigned(stmt.body)
+        text.start(head)
+        variable = text.fresh(stmt.var.name)
+        carried = {name: Value(text.fresh(name), v.dtype, v.lanes) for name, v in entry.items()}
+        with self.indices.scope(before):
+            self.indices.define(stmt.var, variable)
+            last = self._nested(stmt.body, carried)
+        latch = text.block
+        following = text.op(f"add nuw nsw i64 {variable}, {stmt.step}", stmt.var.name)
+        text.branch(text.op(f"icmp slt i64 {following}, {hi}"), head, done)
+        head.phis.append(phi(variable, I64, [(lo, before), (following, latch)]))
+        for name, value in carried.items():
+            head.phis.append(_phi(value, [(entry[name], before), (last[name], latch)]))
+        text.start(done)
+        self.registers.update(last if always else self._merge(done, (entry, before), (last, latch)))
+
+    def branch(self, stmt: If) -> None:
+        text = self.text
+        before, then, join = text.block, text.new_block("then"), text.new_block("join")
+        orelse = text.new_block("else") if stmt.orelse else join
+        text.branch(self.operand(stmt.cond).name, then, orelse)
+        entry = self._assigned(stmt.then + stmt.orelse)
+        ends = []
+        for block, body in ((then, stmt.then), (orelse, stmt.orelse)):
+            if block is join:
+                ends.append((entry, before))
+                continue
+            text.start(block)
+            with self.indices.scope(before):
+                values = self._nested(body, entry)
+            text.jump(join)
+            ends.append((values, text.block))
+        text.start(join)
+        self.registers.update(self._merge(join, *ends))
+
+    def _assigned(self, body: Block) -> dict[str, Value]:
+        """The registers of enclosing blocks that ``body`` sets, with their values before it."""
+        names = (s.reg.name for s in walk(body) if isinstance(s, (Set, Accumulate)))
+        return {name: self.registers[name] for name in names if name in self.registers}
+
+    def _nested(self, body: Block, entry: dict[str, Value]) -> dict[str, Value]:
+        """Write a nested block; gives the values at its end of the registers in ``entry``."""
+        self.registers.update(entry)
+        self.block(body)
+        return {name: self.registers[name] for name in entry}
+
+    def _merge(
+        self, block: BasicBlock, *ends: tuple[dict[str, Value], BasicBlock]
+    ) -> dict[str, Value]:
+        """The registers behind a join, each a phi of its values at the ``ends``."""
+        merged = {}
+        for name, value in ends[0][0].items():
+            merged[name] = Value(self.text.fresh(name), value.dtype, value.lanes)
+            block.phis.append(_phi(merged[name], [(values[name], at) for values, at in ends]))
+        return merged
+
+    # -- expressions -------------------------------------------------------------------------
+
+    def apply(self, expr: Apply, reg: Reg) -> Value:
+        return apply(self.text, expr.op, *map(self.operand, expr.args))
+
+    def load(self, expr: Load, reg: Reg) -> Value:
+        buffer = self.buffers[expr.buffer]
+        return load(self.indices, buffer, expr.index, reg.lanes, expr.bound)
+
+    def cast(self, expr: Cast, reg: Reg) -> Value:
+        return cast(self.text, self.operand(expr.arg), reg.dtype)
+
+    def bitcast(self, expr: Bitcast, reg: Reg) -> Value:
+        return bitcast(self.text, self.operand(expr.arg), reg.dtype)
+
+    def splat(self, expr: Splat, reg: Reg) -> Value:
+        return splat(self.text, self.operand(expr.arg), reg.lanes)
+
+    def fold(self, expr: Fold, reg: Reg) -> Value:
+        return fold(self.text, expr.op, self.operand(expr.arg))
+
+    def index(self, expr: Index, reg: Reg) -> Value:
+        return Value(self.indices.vector(expr.index, reg.lanes), int64, reg.lanes)
+
+    def active(self, expr: Active, reg: Reg) -> Value:
+        if reg.lanes > 1:
+            return Value(self.indices.mask(expr.bound, reg.lanes), bool_, reg.lanes)
+        return Value(self.text.op(f"icmp sgt i64 {self.indices.value(expr.bound)}, 0"), bool_)
+
+
+def _phi(result: Value, incoming: list[tuple[Value, BasicBlock]]) -> str:
+    return phi(result.name, result.type, [(value.name, block) for value, block in incoming])
+
+
+_STATEMENTS: dict[type[Stmt], Callable[..., None]] = {
+    Let: _Writer.let,
+    Var: _Writer.var,
+    Set: _Writer.set,
+    Accumulate: _Writer.accumulate,
+    Store: _Writer.store,
+    Loop: _Writer.loop,
+    If: _Writer.branch,
+    Bind: _Writer.bind,
+    Check: _Writer.check,
+}
+
+_EXPRESSIONS: dict[type[Expr], Callable[..., Value]] = {
+    Apply: _Writer.apply,
+    Load: _Writer.load,
+    Cast: _Writer.cast,
+    Bitcast: _Writer.bitcast,
+    Splat: _Writer.splat,
+    Fold: _Writer.fold,
+    Index: _Writer.index,
+    Active: _Writer.active,
+}

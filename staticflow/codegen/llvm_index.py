@@ -1,0 +1,237 @@
+"""Index arithmetic in LLVM text, computed where it is loop-invariant.
+
+A *scope* is the function or the body of a loop or branch; it defines symbols: sizes, a loop
+variable, bound registers. A part of an index is computed in the outermost scope in which all of its
+symbols are known, at the end of the block that scope has reached, which is the block before the
+nested loop; and once there, since each scope remembers what it computed. So
+``i*N*K + j*K + k`` inside three loops leaves one addition in the innermost one.
+
+Code that is moved out this way may run where its place of use would not, hence nothing here may
+trap: a divisor that could be zero is replaced by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from staticflow.codegen.kernel import LANE_SYM
+from staticflow.codegen.llvm_text import (
+    I32,
+    I64,
+    BasicBlock,
+    FunctionText,
+    Type,
+    lane_numbers,
+    mask_literal,
+)
+from staticflow.graph.dims import (
+    Call,
+    Dim,
+    Size,
+    Sym,
+    coefficient,
+    is_provably_ge,
+    prod,
+    substitute_dim,
+    symbols_of,
+)
+
+__all__ = ["IndexWriter"]
+
+Atom = Sym | Call
+
+
+def _symbols(atom: Atom) -> Iterable[Sym]:
+    return (atom,) if isinstance(atom, Sym) else symbols_of(Dim.of(atom))
+
+
+@dataclass(slots=True)
+class _Scope:
+    """``block`` is where its code goes; set when a scope is opened inside of it."""
+
+    known: dict[Hashable, str] = field(default_factory=dict)
+    block: BasicBlock | None = None
+
+
+class IndexWriter:
+    """Writes the values of indices, masks and addresses into a `FunctionText`."""
+
+    def __init__(self, text: FunctionText, symbols: Mapping[Sym, str]) -> None:
+        self.text = text
+        self._scopes = [_Scope()]
+        self._values = dict(symbols)
+        self._depths = dict.fromkeys(symbols, 0)
+
+    # -- scopes ------------------------------------------------------------------------------
+
+    @contextmanager
+    def scope(self, before: BasicBlock) -> Iterator[None]:
+        """A scope inside of the current one, whose code goes to the end of ``before`` meanwhile."""
+        self._scopes[-1].block = before
+        self._scopes.append(_Scope())
+        yield
+        self._scopes.pop()
+        self._scopes[-1].block = None
+
+    def define(self, sym: Sym, value: str) -> None:
+        """Give a symbol its value, in the current scope."""
+        self._values[sym] = value
+        self._depths[sym] = len(self._scopes) - 1
+
+    def _depth(self, symbols: Iterable[Sym]) -> int:
+        return max((self._depths[s] for s in symbols), default=0)
+
+    def _once(self, depth: int, key: Hashable, write: Callable[[], str]) -> str:
+        """The value that ``write`` computes, computed once at ``depth``."""
+        scope = self._scopes[depth]
+        if key not in scope.known:
+            with self.text.at(scope.block or self.text.block):
+                scope.known[key] = write()
+        return scope.known[key]
+
+    # -- scalars -----------------------------------------------------------------------------
+
+    def value(self, size: Size) -> str:
+        """An index as an i64 register or literal."""
+        if isinstance(size, int):
+            return str(size)
+        depth = self._depth(symbols_of(size))
+        return self._once(depth, size, lambda: self._sum(size, depth))
+
+    def _sum(self, size: Dim, depth: int) -> str:
+        """The terms grouped by what varies at ``depth``: ``rest + factor * group + ...``."""
+        factors: dict[tuple[Atom, ...], Size] = {}
+        for monomial, c in size.terms:
+            varying = tuple(a for a in monomial if self._depth(_symbols(a)) == depth)
+            fixed = prod(Dim.of(a) for a in monomial if a not in varying)
+            factors[varying] = factors.get(varying, 0) + fixed * c
+        rest = factors.pop((), 0)
+        total = None if rest == 0 else self.value(rest)
+        for varying, factor in factors.items():
+            group = self._product([self._atom(a) for a in varying])
+            if total is not None and factor == -1:
+                total = self.text.op(f"sub i64 {total}, {group}")
+                continue
+            part = group if factor == 1 else self.text.op(f"mul i64 {group}, {self.value(factor)}")
+            total = part if total is None else self.text.op(f"add i64 {total}, {part}")
+        assert total is not None, "a Dim has terms"
+        return total
+
+    def _product(self, values: list[str]) -> str:
+        result = values[0]
+        for value in values[1:]:
+            result = self.text.op(f"mul i64 {result}, {value}")
+        return result
+
+    def _atom(self, atom: Atom) -> str:
+        if isinstance(atom, Sym):
+            return self._values[atom]
+        return _CALLS[atom.fn](self, atom.a, atom.b)
+
+    def _floordiv(self, a: Size, b: Size) -> str:
+        x, y = self.value(a), self._divisor(b)
+        if is_provably_ge(a, 0):
+            return self.text.op(f"udiv i64 {x}, {y}")
+        quotient = self.text.op(f"sdiv i64 {x}, {y}")
+        remainder = self.text.op(f"srem i64 {x}, {y}")
+        borrow = self.text.op(f"ashr i64 {remainder}, 63")  # -1 where sdiv rounded up
+        return self.text.op(f"add i64 {quotient}, {borrow}")
+
+    def _divisor(self, b: Size) -> str:
+        if is_provably_ge(b, 1):
+            return self.value(b)
+        return self.text.call("smax.i64", I64, (I64, self.value(b)), (I64, "1"))
+
+    def _max(self, a: Size, b: Size) -> str:
+        return self.text.call("smax.i64", I64, (I64, self.value(a)), (I64, self.value(b)))
+
+    def _min(self, a: Size, b: Size) -> str:
+        return self.text.call("smin.i64", I64, (I64, self.value(a)), (I64, self.value(b)))
+
+    # -- vectors -----------------------------------------------------------------------------
+
+    def vector(self, size: Size, lanes: int) -> str:
+        """An index that may name ``lane``, as ``lanes`` i64."""
+        if lanes == 1:
+            return self.value(substitute_dim(size, {LANE_SYM: 0}))
+        depth = self._depth(symbols_of(size) - {LANE_SYM})
+        return self._once(depth, ("vector", size, lanes), lambda: self._vector(size, lanes))
+
+    def _vector(self, size: Size, lanes: int) -> str:
+        type = I64.wide(lanes)
+        stride = coefficient(size, LANE_SYM)
+        if stride is None:
+            result = "poison"
+            for lane in range(lanes):
+                one = self.value(substitute_dim(size, {LANE_SYM: lane}))
+                result = self.text.op(f"insertelement {type} {result}, i64 {one}, i64 {lane}")
+            return result
+        base = self.text.splat(type, self.value(substitute_dim(size, {LANE_SYM: 0})))
+        if isinstance(stride, int):
+            return self.text.op(f"add {type} {base}, {lane_numbers('i64', lanes, stride)}")
+        steps = self.text.splat(type, self.value(stride))
+        offsets = self.text.op(f"mul {type} {steps}, {lane_numbers('i64', lanes)}")
+        return self.text.op(f"add {type} {base}, {offsets}")
+
+    def mask(self, bound: Size, lanes: int) -> str:
+        """``lane < bound`` for each lane, as ``<lanes x i1>`` even where ``lanes`` is 1."""
+        if isinstance(bound, int):
+            return mask_literal(bound, lanes)
+        depth = self._depth(symbols_of(bound))
+        return self._once(depth, ("mask", bound, lanes), lambda: self._mask(bound, lanes))
+
+    def _mask(self, bound: Size, lanes: int) -> str:
+        # Compared as i32, half the width of the bound, which is first brought into 0..lanes.
+        n = self.value(bound)
+        if not is_provably_ge(lanes, bound):
+            n = self.text.call("smin.i64", I64, (I64, n), (I64, str(lanes)))
+        if not is_provably_ge(bound, 0):
+            n = self.text.call("smax.i64", I64, (I64, n), (I64, "0"))
+        narrow = self.text.convert("trunc", n, I64, "i32")
+        vector = Type("i32", lanes).vector
+        one = self.text.op(f"insertelement {vector} poison, i32 {narrow}, i64 0")
+        every = one
+        if lanes > 1:
+            every = self.text.shuffle(I32.wide(lanes), one, "poison", [0] * lanes)
+        return self.text.op(f"icmp sgt {vector} {every}, {lane_numbers('i32', lanes)}")
+
+    # -- addresses ---------------------------------------------------------------------------
+
+    def address(self, base: str, element: Type, index: Size) -> str:
+        """The address of an element of the buffer at ``base``.
+
+        One offset for each scope, outermost first, and the constant last: what varies least is
+        added once outside, and what varies most is left to the addressing modes of the machine.
+        """
+        here = len(self._scopes) - 1
+        return self._once(here, (base, index), lambda: self._address(base, element, index))
+
+    def _address(self, base: str, element: Type, index: Size) -> str:
+        parts: dict[int, Size] = {}
+        constant = 0
+        for monomial, c in index.terms if isinstance(index, Dim) else (((), index),):
+            if monomial:
+                depth = max(self._depth(_symbols(atom)) for atom in monomial)
+                parts[depth] = parts.get(depth, 0) + prod(map(Dim.of, monomial)) * c
+            else:
+                constant = c
+        for depth in sorted(parts):
+            base = self._advance(depth, base, element, parts[depth])
+        here = len(self._scopes) - 1
+        return self._advance(here, base, element, constant) if constant else base
+
+    def _advance(self, depth: int, base: str, element: Type, count: Size) -> str:
+        def write() -> str:
+            offset = self.value(count)
+            return self.text.op(f"getelementptr {element}, ptr {base}, i64 {offset}", "p")
+
+        return self._once(depth, (base, count), write)
+
+
+_CALLS: dict[str, Callable[[IndexWriter, Size, Size], str]] = {
+    "floordiv": IndexWriter._floordiv,
+    "max": IndexWriter._max,
+    "min": IndexWriter._min,
+}

@@ -1,0 +1,146 @@
+"""Loads and stores in LLVM text: scalar, contiguous, strided, each with or without a mask.
+
+User arrays are aligned to their element only, so vectors are too. LLVM declares the intrinsics
+itself, and takes these masked ones in their older form in every version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from staticflow.codegen.kernel import LANE_SYM, Buffer
+from staticflow.codegen.llvm_index import IndexWriter
+from staticflow.codegen.llvm_text import FunctionText, Type, memory_type
+from staticflow.codegen.llvm_values import Value
+from staticflow.graph.dims import Size, coefficient, is_provably_ge, substitute_dim
+from staticflow.graph.dtypes import DType, bool_
+
+__all__ = ["load", "store"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The lanes of one load or store; ``mask`` is None if all of them are on."""
+
+    indices: IndexWriter
+    buffer: Buffer
+    index: Size
+    lanes: int
+    mask: str | None
+
+    @property
+    def type(self) -> Type:
+        return memory_type(self.buffer.dtype, self.lanes)
+
+    @property
+    def align(self) -> int:
+        return self.buffer.dtype.itemsize
+
+    @property
+    def contiguous(self) -> bool:
+        return self.lanes == 1 or coefficient(self.index, LANE_SYM) == 1
+
+    @property
+    def suffix(self) -> str:
+        """How the masked intrinsics spell the type, ``v1f32`` for one lane."""
+        element = memory_type(self.buffer.dtype).suffix
+        return f"v{self.lanes}{element}"
+
+    def address(self, lane: int = 0) -> str:
+        index = substitute_dim(self.index, {LANE_SYM: lane})
+        element = memory_type(self.buffer.dtype)
+        return self.indices.address(f"%b.{self.buffer.name}", element, index)
+
+    def addresses(self) -> str:
+        """The addresses of all lanes, as a vector."""
+        offsets = self.indices.vector(self.index, self.lanes)
+        element, base = memory_type(self.buffer.dtype), f"%b.{self.buffer.name}"
+        return self.indices.text.op(
+            f"getelementptr {element}, ptr {base}, <{self.lanes} x i64> {offsets}"
+        )
+
+
+def _place(
+    indices: IndexWriter, buffer: Buffer, index: Size, lanes: int, bound: Size | None
+) -> _Place:
+    masked = bound is not None and not is_provably_ge(bound, lanes)
+    mask = indices.mask(bound, lanes) if masked and bound is not None else None
+    return _Place(indices, buffer, index, lanes, mask)
+
+
+def load(
+    indices: IndexWriter, buffer: Buffer, index: Size, lanes: int, bound: Size | None
+) -> Value:
+    """``lanes`` elements; those at or past ``bound`` are zero and their memory is not touched."""
+    text = indices.text
+    place = _place(indices, buffer, index, lanes, bound)
+    if place.mask is not None:
+        raw = _load_masked(text, place)
+    elif place.contiguous:
+        raw = text.op(f"load {place.type}, ptr {place.address()}, align {place.align}")
+    else:
+        raw = _load_lanes(text, place)
+    return Value(_from_memory(text, raw, buffer.dtype, lanes), buffer.dtype, lanes)
+
+
+def _load_lanes(text: FunctionText, place: _Place) -> str:
+    element, result = memory_type(place.buffer.dtype), "poison"
+    for lane in range(place.lanes):
+        one = text.op(f"load {element}, ptr {place.address(lane)}, align {place.align}")
+        result = text.op(f"insertelement {place.type} {result}, {element} {one}, i64 {lane}")
+    return result
+
+
+def _load_masked(text: FunctionText, place: _Place) -> str:
+    n, vector = place.lanes, place.type.vector
+    given = f"i32 {place.align}, <{n} x i1> {place.mask}, {vector} zeroinitializer"
+    if not place.contiguous:
+        word = f"@llvm.masked.gather.{place.suffix}.v{n}p0"
+        return text.op(f"call {vector} {word}(<{n} x ptr> {place.addresses()}, {given})")
+    word = f"@llvm.masked.load.{place.suffix}.p0"
+    raw = text.op(f"call {vector} {word}(ptr {place.address()}, {given})")
+    return raw if n > 1 else text.op(f"extractelement {vector} {raw}, i64 0")
+
+
+def store(
+    indices: IndexWriter, buffer: Buffer, index: Size, value: Value, bound: Size | None
+) -> None:
+    """The lanes of ``value`` to their elements; at or past ``bound`` memory is not touched."""
+    text = indices.text
+    place = _place(indices, buffer, index, value.lanes, bound)
+    raw = _to_memory(text, value)
+    if place.mask is not None:
+        _store_masked(text, place, raw)
+    elif place.contiguous:
+        text.do(f"store {place.type} {raw}, ptr {place.address()}, align {place.align}")
+    else:
+        element = memory_type(buffer.dtype)
+        for lane in range(value.lanes):
+            one = text.op(f"extractelement {place.type} {raw}, i64 {lane}")
+            text.do(f"store {element} {one}, ptr {place.address(lane)}, align {place.align}")
+
+
+def _store_masked(text: FunctionText, place: _Place, raw: str) -> None:
+    n, vector = place.lanes, place.type.vector
+    given = f"i32 {place.align}, <{n} x i1> {place.mask}"
+    if not place.contiguous:
+        word = f"@llvm.masked.scatter.{place.suffix}.v{n}p0"
+        text.do(f"call void {word}({vector} {raw}, <{n} x ptr> {place.addresses()}, {given})")
+        return
+    if n == 1:
+        raw = text.op(f"insertelement {vector} poison, {place.type} {raw}, i64 0")
+    word = f"@llvm.masked.store.{place.suffix}.p0"
+    text.do(f"call void {word}({vector} {raw}, ptr {place.address()}, {given})")
+
+
+def _from_memory(text: FunctionText, raw: str, dtype: DType, lanes: int) -> str:
+    if dtype is not bool_:
+        return raw
+    stored = memory_type(dtype, lanes)
+    return text.op(f"icmp ne {stored} {raw}, {stored.splat('0')}")
+
+
+def _to_memory(text: FunctionText, value: Value) -> str:
+    if value.dtype is not bool_:
+        return value.name
+    return text.convert("zext", value.name, value.type, "i8")

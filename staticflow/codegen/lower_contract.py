@@ -1,0 +1,77 @@
+"""Matrix products and what is fused behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+
+from staticflow.codegen.gemm import Gemm, emit_gemm, scratch_size
+from staticflow.codegen.kernel import Buffer, Kernel, Operand
+from staticflow.codegen.math import Scalars
+from staticflow.codegen.builder import Builder
+from staticflow.codegen.target import Target
+from staticflow.codegen.values import Values
+from staticflow.errors import CompileError
+from staticflow.graph.dims import Dim, Size, Sym, coefficient, substitute_dim
+from staticflow.graph.dtypes import DType
+from staticflow.graph.graph import Graph
+from staticflow.graph.node import Node
+from staticflow.graph.types import Shape
+from staticflow.ops.lowering import Contract, Index, linear
+from staticflow.passes.access import broadcast_index, source_of
+
+__all__ = ["lower_contract"]
+
+ROW, COL = Sym("row", -1), Sym("col", -1)
+
+
+def lower_contract(
+    k: Scalars, body: Graph, names: Mapping[Node, str], outs: list[str], target: Target
+) -> tuple[Kernel, DType, Size]:
+    """The kernel, and the dtype and number of elements of the scratch memory that it wants."""
+    (product,) = (n for n in body.nodes if isinstance(n.op.lowering, Contract))
+    x, y = product.args
+    shape = product.tensor_type.shape
+    inner = x.tensor_type.shape[-1]
+    dtype = product.tensor_type.dtype
+    with ExitStack() as stack:
+        batch: list[Size] = [
+            stack.enter_context(k.loop("b", d, kind="parallel" if i == 0 else "serial"))
+            for i, d in enumerate(shape[:-2])
+        ]
+        a, a_base, a_row, a_col = _strides(x, tuple(batch), names)
+        b, b_base, b_row, b_col = _strides(y, tuple(batch), names)
+        gemm = Gemm(shape[-2], shape[-1], inner, a_row, a_col, b_row, b_col, dtype)
+        size = scratch_size(gemm, target)
+        if size != 0:
+            k.buffers["scratch"] = Buffer("scratch", dtype, "inout")
+
+        def epilogue(
+            kk: Builder, acc: Operand, row: Size, col: Size, lanes: int, bound: Size | None
+        ) -> None:
+            index: Index = (*batch, row, col)
+            values = Values(kk, names, {product: (index, acc)}, lanes, bound)
+            results = [(o, values.at(o, index)) for o in body.outputs]
+            for name, (o, value) in zip(outs, results, strict=True):
+                kk.store(name, linear(index, o.tensor_type.shape), value, bound)
+
+        emit_gemm(
+            k, gemm, target, a, b, "scratch" if size != 0 else None, epilogue, a_base, b_base
+        )
+    return k.kernel("contract"), dtype, size
+
+
+def _strides(
+    operand: Node, batch: Index, names: Mapping[Node, str]
+) -> tuple[str, Size, Size, Size]:
+    """The buffer behind an operand, where its matrix for ``batch`` begins, and its strides."""
+    shape: Shape = operand.tensor_type.shape
+    index = (*broadcast_index(batch, shape[:-2]), Dim.of(ROW), Dim.of(COL))
+    source, place = source_of(operand, index)
+    at = linear(place, source.tensor_type.shape)
+    row, col = coefficient(at, ROW), coefficient(at, COL)
+    if source not in names or row is None or col is None:
+        raise CompileError(f"an operand of matmul, {operand.type}, is no strided view of an array")
+    return names[source], substitute_dim(at, {ROW: 0, COL: 0}), row, col
+
+

@@ -1,0 +1,288 @@
+"""Elementwise work and reductions: loops over a domain.
+
+The dims that nothing reduces make the outer loops, the reduced ones the inner. Within one iteration
+of the outer loops the reductions run in *phases*: a phase is one pass of the inner loops, which
+accumulates every reduction whose operand is known by then and stores the elements that are. What a
+later phase needs again is computed again, since that is cheaper than memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from staticflow.codegen.kernel import Kernel, Operand, Reg
+from staticflow.codegen.math import Scalars
+from staticflow.codegen.target import Target
+from staticflow.codegen.values import Values
+from staticflow.codegen.vectorize import identity, is_vectorizable, vectorize
+from staticflow.graph.dims import Call, Size, Sym, coefficient, fresh_sym, prod, symbols_of, terms_of
+from staticflow.graph.dtypes import float32
+from staticflow.graph.graph import Graph
+from staticflow.graph.node import Node, param
+from staticflow.graph.types import Shape
+from staticflow.ops.lowering import Generate, Index, Reduce, View, delinear, linear
+from staticflow.passes.access import broadcast_index, row_index
+
+__all__ = ["lower_loops"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Axes:
+    """Some dims of the domain and the sizes of the loops that run over them: one for each dim, or
+    one for all."""
+
+    dims: tuple[int, ...]
+    sizes: Shape
+    collapsed: bool
+
+    @property
+    def loops(self) -> Shape:
+        """The trip counts."""
+        return (prod(self.sizes),) if self.collapsed else self.sizes
+
+    def index(self, at: Sequence[Size]) -> Index:
+        """The index along the dims at these loop variables."""
+        return delinear(at[0], self.sizes) if self.collapsed else tuple(at)
+
+
+@dataclass(frozen=True, slots=True)
+class _Nest:
+    """The loops of a cluster."""
+
+    domain: Shape
+    outer: _Axes
+    inner: _Axes
+
+    def index(self, outer: Sequence[Size], inner: Sequence[Size]) -> Index:
+        """The index in the domain."""
+        at: dict[int, Size] = dict(zip(self.outer.dims, self.outer.index(outer), strict=True))
+        at |= zip(self.inner.dims, self.inner.index(inner), strict=True)
+        return tuple(0 if d == 1 else at[i] for i, d in enumerate(self.domain))
+
+
+def lower_loops(
+    k: Scalars, body: Graph, names: Mapping[Node, str], outs: list[str], target: Target
+) -> Kernel:
+    """The kernel of a ``map`` or ``reduce`` cluster, vectorised."""
+    reductions = [n for n in body.nodes if isinstance(n.op.lowering, Reduce)]
+    if reductions:
+        domain: Shape = reductions[0].args[0].tensor_type.shape
+        dims: tuple[int, ...] = reductions[0].attrs["dims"]
+    else:
+        domain, dims = body.outputs[0].tensor_type.shape, ()
+    nest = _choose(body, domain, dims)
+    writer = _Writer(k, body, names, outs, nest, reductions)
+    writer.write()
+    kernel = k.kernel("reduce" if reductions else "map")
+    lanes = _lanes(body, target)
+    for var in writer.inner_vars if _runs_inward(body, nest, dims) else writer.outer_vars:
+        if is_vectorizable(kernel, var):
+            kernel = vectorize(kernel, var, lanes)
+    return kernel
+
+
+# -- the loops -----------------------------------------------------------------------------------
+
+
+def _choose(body: Graph, domain: Shape, dims: tuple[int, ...]) -> _Nest:
+    """As few loops as keep every index free of divisions."""
+    kept = tuple(i for i in range(len(domain)) if i not in dims)
+    for outer_one, inner_one in ((True, True), (True, False), (False, True)):
+        nest = _Nest(domain, _axes(kept, domain, outer_one), _axes(dims, domain, inner_one))
+        outer, inner = _symbols(nest)
+        if all(_is_plain(i) for i in _places(body, nest, dims, outer, inner)):
+            return nest
+    return _Nest(domain, _axes(kept, domain, False), _axes(dims, domain, False))
+
+
+def _axes(dims: tuple[int, ...], domain: Shape, collapsed: bool) -> _Axes:
+    return _Axes(dims, tuple(domain[d] for d in dims), collapsed and len(dims) > 1)
+
+
+def _symbols(nest: _Nest) -> tuple[list[Size], list[Size]]:
+    """Stand-ins for the loop variables."""
+    outer: list[Size] = [fresh_sym("o", size) for size in nest.outer.loops]
+    inner: list[Size] = [fresh_sym("r", size) for size in nest.inner.loops]
+    return outer, inner
+
+
+def _is_plain(index: Size) -> bool:
+    return not any(isinstance(a, Call) for m, _ in terms_of(index) for a in m)
+
+
+def _places(
+    body: Graph,
+    nest: _Nest,
+    dims: tuple[int, ...],
+    outer: Sequence[Size],
+    inner: Sequence[Size],
+) -> Iterator[Size]:
+    """Every position in memory and every index value that the cluster works out."""
+    full = nest.index(outer, inner)
+    seen: set[tuple[Node, Index]] = set()
+    stack = [(o, _place(o, full, nest.domain, dims)) for o in body.outputs]
+    for node, index in stack:
+        yield linear(index, node.tensor_type.shape)
+    while stack:
+        node, index = stack.pop()
+        if (node, index) in seen:
+            continue
+        seen.add((node, index))
+        lowering = node.op.lowering
+        if node.op is param:
+            yield linear(index, node.tensor_type.shape)
+        elif isinstance(lowering, Generate):
+            yield from index
+        elif isinstance(lowering, View):
+            (arg,) = node.args
+            shapes = (arg.tensor_type.shape, node.tensor_type.shape)
+            stack.append((arg, lowering.source(index, *shapes, **node.attrs)))
+        elif isinstance(lowering, Reduce):
+            stack.append((node.args[0], full))
+        else:
+            stack += [(a, broadcast_index(index, a.tensor_type.shape)) for a in node.args]
+
+
+def _place(node: Node, full: Index, domain: Shape, dims: tuple[int, ...]) -> Index:
+    """Where a node of the cluster stands: at its element, or at its row."""
+    shape = node.tensor_type.shape
+    if not dims or (shape == domain and not isinstance(node.op.lowering, Reduce)):
+        return full
+    return row_index(full, dims, len(shape) == len(domain))
+
+
+def _runs_inward(body: Graph, nest: _Nest, dims: tuple[int, ...]) -> bool:
+    """Whether the innermost reduced dim is the one to vectorise: more is contiguous along it."""
+    if not nest.inner.loops:
+        return False
+    if not nest.outer.loops:
+        return True
+    outer, inner = _symbols(nest)
+    scores = []
+    for last in (inner[-1], outer[-1]):
+        (sym,) = symbols_of(last) or (Sym("none"),)
+        strides = [coefficient(p, sym) for p in _places(body, nest, dims, outer, inner)]
+        scores.append(sum(1 if s == 1 else 0 if s == 0 else -1 for s in strides))
+    return scores[0] >= scores[1]
+
+
+_COSTLY = frozenset(("exp", "expm1", "log", "log1p", "tanh", "sigmoid", "sin", "cos", "tan", "erf", "pow"))
+
+
+def _lanes(body: Graph, target: Target) -> int:
+    """One register of the widest dtype; several for cheap bodies, whose latency they hide."""
+    widest = max(n.tensor_type.dtype.bits for n in body.nodes)
+    cheap = not any(n.op.name in _COSTLY for n in body.nodes) and len(body.nodes) < 12
+    return target.vector_bits // widest * (4 if cheap else 1)
+
+
+# -- the code ------------------------------------------------------------------------------------
+
+
+class _Writer:
+    """Writes the loops of one cluster and remembers their innermost variables."""
+
+    def __init__(
+        self,
+        k: Scalars,
+        body: Graph,
+        names: Mapping[Node, str],
+        outs: list[str],
+        nest: _Nest,
+        reductions: list[Node],
+    ) -> None:
+        self.k, self.body, self.names, self.outs = k, body, names, outs
+        self.nest, self.reductions = nest, reductions
+        self.dims = nest.inner.dims
+        self.phase = self._phases()
+        self.inner_vars: list[Sym] = []
+        self.outer_vars: list[Sym] = []
+
+    def _phases(self) -> dict[Node, int]:
+        """How many passes of the inner loops a node needs before it is known."""
+        phase: dict[Node, int] = {}
+        for node in self.body.nodes:
+            after = max((phase[a] for a in node.args), default=0)
+            phase[node] = after + isinstance(node.op.lowering, Reduce)
+        return phase
+
+    def write(self) -> None:
+        """The whole nest."""
+        with self._loops("o", self.nest.outer.loops, "parallel", self.outer_vars) as outer:
+            rows: dict[Node, tuple[Index, Operand]] = {}
+            for phase in range(self._passes()):
+                self._pass(phase, outer, rows)
+            full = self.nest.index(outer, [0] * len(self.nest.inner.loops))
+            for name, node in zip(self.outs, self.body.outputs, strict=True):
+                if not self._is_element(node):
+                    place = _place(node, full, self.nest.domain, self.dims)
+                    self._store(name, node, place, Values(self.k, self.names, rows).at(node, place))
+
+    def _is_element(self, node: Node) -> bool:
+        """Whether a node has a value for each element, not for each row."""
+        return (
+            bool(self.dims)
+            and node.tensor_type.shape == self.nest.domain
+            and not isinstance(node.op.lowering, Reduce)
+        )
+
+    def _passes(self) -> int:
+        last = [self.phase[r] for r in self.reductions]
+        last += [self.phase[o] + 1 for o in self.body.outputs if self._is_element(o)]
+        return max(last, default=0)
+
+    def _pass(
+        self, phase: int, outer: Sequence[Size], rows: dict[Node, tuple[Index, Operand]]
+    ) -> None:
+        """One run of the inner loops."""
+        k = self.k
+        due = [r for r in self.reductions if self.phase[r] == phase + 1]
+        stored = [
+            (name, o)
+            for name, o in zip(self.outs, self.body.outputs, strict=True)
+            if self._is_element(o) and self.phase[o] == phase
+        ]
+        sums = [self._accumulator(r) for r in due]
+        with self._loops("r", self.nest.inner.loops, "serial", self.inner_vars) as inner:
+            full = self.nest.index(outer, inner)
+            values = Values(k, self.names, rows)
+            for r, total in zip(due, sums, strict=True):
+                element = k.cast(values.at(r.args[0], full), total.dtype)
+                k.accumulate(total, r.op.lowering.combine, element)
+            results = [(name, o, values.at(o, full)) for name, o in stored]
+            for name, o, value in results:
+                self._store(name, o, full, value)
+        for r, total in zip(due, sums, strict=True):
+            place = _place(r, full, self.nest.domain, self.dims)
+            rows[r] = (place, k.cast(k.freeze(total), r.tensor_type.dtype))
+
+    def _accumulator(self, node: Node) -> Reg:
+        """Starts at the neutral element; 16-bit floats are summed in 32 bits."""
+        dtype = node.tensor_type.dtype
+        if dtype.is_floating and dtype.bits == 16:
+            dtype = float32
+        combine: str = node.op.lowering.combine
+        start = 0.0 if combine == "add" and dtype.is_floating else identity(combine, dtype)
+        return self.k.var(self.k.const(start, dtype))
+
+    def _store(self, name: str, node: Node, index: Index, value: Operand) -> None:
+        t = node.tensor_type
+        self.k.store(name, linear(index, t.shape), self.k.cast(value, t.dtype))
+
+    @contextmanager
+    def _loops(
+        self, name: str, sizes: Shape, kind: str, innermost: list[Sym]
+    ) -> Iterator[list[Size]]:
+        with ExitStack() as stack:
+            at: list[Size] = []
+            for axis, size in enumerate(sizes):
+                loop = self.k.loop(name, size, kind=kind if axis == 0 else "serial")
+                at.append(stack.enter_context(loop))
+            if at:
+                (sym,) = symbols_of(at[-1])
+                innermost.append(sym)
+            yield at
+
+

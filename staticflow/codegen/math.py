@@ -1,0 +1,14 @@
+from __future__ import annotations
+from staticflow.codegen import math_exp, math_log, math_trig
+from staticflow.codegen.builder import Builder
+
+__all__ = ["Scalars"]
+
+
+class Scalars(Builder):
+    """dev"""
+
+
+for mod in (math_exp, math_log, math_trig):
+    for n in mod.__all__:
+        callable(getattr(mod, n)) and setattr(Scalars, n, getattr(mod, n))

@@ -1,0 +1,129 @@
+"""What the mathematical functions are made of: number formats, polynomials, powers of two."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from staticflow.codegen.builder import Builder
+from staticflow.codegen.kernel import Operand
+from staticflow.graph.dtypes import DType, float32, float64, int32, int64
+
+__all__ = [
+    "FORMATS",
+    "Format",
+    "at_least",
+    "at_most",
+    "integer_to_float",
+    "nearest_integer",
+    "polynomial",
+    "power_of_two",
+    "scale",
+    "sign_bit",
+    "split_exponent",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """An IEEE 754 binary format: ``fraction`` stored bits, exponents biased by ``bias``."""
+
+    dtype: DType
+    integer: DType
+    fraction: int
+    bias: int
+
+    @property
+    def magic(self) -> float:
+        """1.5 * 2**fraction. Added to a small number it leaves the nearest integer, ties to even,
+        in the low end of the fraction, whose own bits are zero."""
+        return 1.5 * 2.0**self.fraction
+
+    @property
+    def smallest_normal(self) -> float:
+        """The smallest positive number with a full fraction."""
+        return 2.0 ** (1 - self.bias)
+
+
+FORMATS: dict[DType, Format] = {
+    float32: Format(float32, int32, fraction=23, bias=127),
+    float64: Format(float64, int64, fraction=52, bias=1023),
+}
+
+
+def polynomial(k: Builder, x: Operand, coefficients: Sequence[float]) -> Operand:
+    """``sum(c * x**i)`` by Horner's rule, constant coefficient first; two or more of them."""
+    *rest, last = coefficients
+    value: Operand | float = last
+    for c in reversed(rest):
+        value = k.fma(value, x, c)
+    assert not isinstance(value, float)
+    return value
+
+
+def at_most(k: Builder, x: Operand, limit: float) -> Operand:
+    """The smaller of both; NaN stays NaN. One instruction on x86, unlike the primitive ``min``."""
+    return k.select(k.compare("gt", x, limit), limit, x)
+
+
+def at_least(k: Builder, x: Operand, limit: float) -> Operand:
+    """The larger of both; NaN stays NaN."""
+    return k.select(k.compare("lt", x, limit), limit, x)
+
+
+def nearest_integer(
+    k: Builder, x: Operand, factor: float, bias: int = 0
+) -> tuple[Operand, Operand]:
+    """The integer n nearest to ``x * factor``, as a float, and bits whose low end is ``n + bias``.
+
+    Right for ``|n| < 2**(fraction - 2)``. The bits are those of a float near `Format.magic`, so
+    that shifting them left by ``fraction`` leaves nothing but the low end.
+    """
+    f = FORMATS[x.dtype]
+    shift = f.magic + bias
+    shifted = k.add(x, shift) if factor == 1.0 else k.fma(x, factor, shift)
+    return k.sub(shifted, shift), k.bitcast(shifted, f.integer)
+
+
+def power_of_two(k: Builder, biased: Operand, f: Format) -> Operand:
+    """``2**(e - f.bias)``, where e is the low end of ``biased``, a normal number's exponent."""
+    return k.bitcast(k.apply("shl", biased, f.fraction), f.dtype)
+
+
+def scale(k: Builder, x: Operand, twice: Operand) -> Operand:
+    """``x * 2**n``, rounded once, where the low end of ``twice`` is ``n + 2 * bias``.
+
+    In two steps, so that results that are denormal or overflow come out right: n may be anything
+    from ``-2 * bias + 2`` to ``2 * bias``.
+    """
+    f = FORMATS[x.dtype]
+    half = k.apply("shr", twice, 1)
+    rest = k.sub(twice, half)
+    return k.mul(k.mul(x, power_of_two(k, half, f)), power_of_two(k, rest, f))
+
+
+def integer_to_float(k: Builder, n: Operand, f: Format) -> Operand:
+    """An integer ``|n| < 2**(fraction - 1)`` as a float, in instructions that all vectors have."""
+    if f.dtype is float32:
+        return k.cast(n, float32)
+    magic = int(f.dtype.numpy.type(f.magic).view(f.integer.numpy))
+    return k.sub(k.bitcast(k.add(n, magic), f.dtype), f.magic)
+
+
+def sign_bit(k: Builder, x: Operand) -> Operand:
+    """Whether the sign bit is set: true for -0.0, unlike ``x < 0``."""
+    return k.compare("lt", k.bitcast(x, FORMATS[x.dtype].integer), 0)
+
+
+def split_exponent(k: Builder, x: Operand, lowest: float) -> tuple[Operand, Operand]:
+    """(m, e) with ``x = m * 2**e`` and ``lowest <= m < 2 * lowest``, e as an integer.
+
+    For positive normal x; of others, m and e are finite and mean nothing.
+    """
+    f = FORMATS[x.dtype]
+    offset = int(f.dtype.numpy.type(lowest).view(f.integer.numpy))
+    bits = k.bitcast(x, f.integer)
+    above = k.sub(bits, offset)
+    exponent = k.apply("shr", above, f.fraction)
+    fraction = k.sub(bits, k.apply("and", above, -1 << f.fraction))
+    return k.bitcast(fraction, f.dtype), exponent

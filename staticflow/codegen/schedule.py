@@ -1,0 +1,147 @@
+"""Schedules: functions from a kernel to one that computes the same in another order or shape."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from staticflow.codegen.kernel import (
+    Accumulate,
+    Bind,
+    Block,
+    Check,
+    Kernel,
+    Let,
+    Loop,
+    Set,
+    Stmt,
+    Store,
+    Var,
+    walk,
+)
+from staticflow.codegen.rewrite import Names, copy_block, find_loop, replace_loop
+from staticflow.codegen.text import format_statement
+from staticflow.codegen.vectorize import is_vectorizable, vectorize
+from staticflow.errors import VerifyError
+from staticflow.graph.dims import (
+    Dim,
+    Size,
+    Sym,
+    ceil_div,
+    dim_max,
+    floor_div,
+    prod,
+    symbols_of,
+)
+
+__all__ = ["bind_grid", "is_vectorizable", "parallel", "trip_count", "unroll", "vectorize"]
+
+
+def trip_count(loop: Loop) -> Size:
+    """How often the body of a loop runs."""
+    return ceil_div(dim_max(loop.hi - loop.lo, 0), loop.step)
+
+
+def unroll(kernel: Kernel, var: Sym, factor: int) -> Kernel:
+    """The kernel whose loop over ``var`` has ``factor`` iterations in its body, in order.
+
+    What is left over runs in a second loop. Where the number of iterations is constant, ``factor``
+    of them or fewer are written out with no loop, and so are those that are left over.
+
+    Raises `VerifyError` if there is no such loop, it is a grid's, or ``factor`` is below 1.
+    """
+    loop = find_loop(kernel, var)
+    if loop.kind == "grid":
+        raise VerifyError(f"kernel {kernel.name}: {var} numbers a grid's threads; it has no order")
+    if factor < 1:
+        raise VerifyError(f"kernel {kernel.name}: {var} cannot be unrolled {factor} times")
+    return replace_loop(kernel, var, _unrolled(loop, factor, Names(kernel)))
+
+
+def _unrolled(loop: Loop, factor: int, names: Names) -> Block:
+    count = trip_count(loop)
+    if isinstance(count, int) and count <= factor:
+        return _copies(loop, loop.lo, count, names)
+    full = floor_div(count, factor) * factor
+    middle = loop.lo + full * loop.step
+    if full == factor:
+        main = _copies(loop, loop.lo, factor, names)
+    else:
+        var = replace(loop.var, upper=middle)
+        body = _copies(loop, Dim.of(var), factor, names)
+        main = (Loop(var, loop.lo, middle, body, loop.step * factor, loop.kind),)
+    if isinstance(count, int):
+        rest = replace(loop, body=copy_block(loop.body, {}, names))
+        return (*main, *_copies(rest, middle, count % factor, names))
+    if count == full:
+        return main
+    return (*main, *copy_block((replace(loop, lo=middle),), {}, names))
+
+
+def _copies(loop: Loop, first: Size, count: int, names: Names) -> Block:
+    """``count`` iterations in a row, the first of them with the names of the loop's own body."""
+    copies: list[Stmt] = []
+    for k in range(count):
+        at = {loop.var: first + k * loop.step}
+        copies += copy_block(loop.body, at, names if k else None)
+    return tuple(copies)
+
+
+def parallel(kernel: Kernel, var: Sym) -> Kernel:
+    """The kernel whose loop over ``var`` may run its iterations in any order, on any thread.
+
+    Raises `VerifyError` if an iteration changes a register from outside the loop, or stores to an
+    element that does not depend on ``var``. That no iteration loads or stores what another one
+    stores is the caller's promise: it cannot be decided in general.
+    """
+    loop = find_loop(kernel, var)
+    own = {s.reg.name for s in walk(loop.body) if isinstance(s, (Let, Var))}
+    for stmt in walk(loop.body):
+        if isinstance(stmt, (Set, Accumulate)) and stmt.reg.name not in own:
+            fault = "iterations share the register"
+        elif isinstance(stmt, Store) and var not in symbols_of(stmt.index):
+            fault = "iterations share the element"
+        else:
+            continue
+        raise VerifyError(
+            f"kernel {kernel.name}: the loop over {var} cannot be parallel: "
+            f"{format_statement(stmt)}: {fault}"
+        )
+    return replace_loop(kernel, var, (replace(loop, kind="parallel"),))
+
+
+def bind_grid(kernel: Kernel) -> Kernel:
+    """The kernel as one GPU thread of a grid.
+
+    The outermost parallel loop, together with the parallel loops that are all of its body, becomes
+    one loop of kind ``grid`` over the product of their numbers of iterations, the innermost varying
+    fastest. Statements that compute no more than registers may stand before it; every thread runs
+    them. Any other kernel is returned unchanged: it runs in one thread.
+    """
+    *before, loop = kernel.body or (None,)
+    if not isinstance(loop, Loop) or loop.kind != "parallel":
+        return kernel
+    if not all(isinstance(stmt, (Let, Var, Bind, Check)) for stmt in before):
+        return kernel
+    nest = [loop]
+    while (inner := _only_loop(nest[-1].body)) is not None and _is_rectangular(nest, inner):
+        nest.append(inner)
+    counts = [trip_count(loop) for loop in nest]
+    total = prod(counts)
+    thread = Sym(Names(kernel).fresh("thread"), 0, total)
+    values: dict[Sym, Size] = {}
+    rest: Size = Dim.of(thread)
+    for loop, count in reversed(list(zip(nest, counts, strict=True))):
+        values[loop.var] = loop.lo + loop.step * (rest % count if loop is not nest[0] else rest)
+        rest = rest // count
+    body = copy_block(nest[-1].body, values)
+    return kernel.with_body((*before, Loop(thread, 0, total, body, 1, "grid")))
+
+
+def _only_loop(body: Block) -> Loop | None:
+    (stmt,) = body if len(body) == 1 else (None,)
+    return stmt if isinstance(stmt, Loop) and stmt.kind == "parallel" else None
+
+
+def _is_rectangular(nest: list[Loop], inner: Loop) -> bool:
+    outer = {loop.var for loop in nest}
+    return not outer & (symbols_of(inner.lo) | symbols_of(inner.hi))

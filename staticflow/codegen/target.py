@@ -1,0 +1,20 @@
+"""What lowering and schedules need to know of the machine that a kernel is made for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Target"]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A CPU as schedules see it.
+
+    ``vector_bits`` is the widest vector register, ``fma`` whether ``a * b + c`` is one instruction,
+    ``masks`` whether a load or store can leave out lanes without a branch for each.
+    """
+
+    vector_bits: int
+    fma: bool
+    masks: bool

@@ -1,0 +1,376 @@
+"""Vectorisation: the iterations of one loop, ``width`` of them at a time, as lanes.
+
+What depends on the loop's variable gets lanes, everything else stays scalar. Iterations that do not
+fill a vector run as one more vector with lanes off. A sum (or another combination) over the
+iterations is kept in one vector and folded after the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from staticflow.codegen.independent import memory_conflict
+from staticflow.codegen.kernel import (
+    LANE,
+    LANE_SYM,
+    Accumulate,
+    Active,
+    Apply,
+    Bind,
+    Bitcast,
+    Block,
+    Cast,
+    Check,
+    Const,
+    Expr,
+    Fold,
+    If,
+    Index,
+    Kernel,
+    Let,
+    Load,
+    Loop,
+    Operand,
+    Reg,
+    Set,
+    Splat,
+    Stmt,
+    Store,
+    Var,
+    operands_of,
+    walk,
+)
+from staticflow.codegen.rewrite import Names, copy_block, find_loop, replace_loop
+from staticflow.codegen.text import format_statement
+from staticflow.errors import VerifyError
+from staticflow.graph.dims import Dim, Size, Sym, dim_max, floor_div, substitute_dim, symbols_of
+from staticflow.graph.dtypes import DType, bool_, int64
+
+__all__ = ["identity", "is_vectorizable", "vectorize"]
+
+
+def vectorize(kernel: Kernel, var: Sym, width: int) -> Kernel:
+    """The kernel whose loop over ``var`` handles ``width`` iterations at a time.
+
+    Full vectors run in a loop of step ``width``; what is left, if anything, runs in one vector
+    with lanes off. With a constant number of iterations, only what is needed of both is there.
+    ``width`` may exceed the machine's vectors: the back end splits them, which gives a sum several
+    accumulators. Combinations of floats are reordered.
+
+    Raises `VerifyError` where the loop cannot be vectorised, and says why: there is no such loop,
+    its step is not 1 or its kind ``grid``; there is an `If` or `Check` in it, a vector, an inner
+    loop or bound symbol that depends on ``var``, a `Set` of a register from outside, an
+    accumulator that is read or combined in two ways; or its iterations may touch the same element.
+    """
+    loop = find_loop(kernel, var)
+    fault = _obstacle(loop)
+    if width < 2:
+        fault = f"the width must be at least 2, not {width}"
+    if fault is not None:
+        raise VerifyError(
+            f"kernel {kernel.name}: the loop over {var} cannot be vectorised: {fault}"
+        )
+    return replace_loop(kernel, var, _vectorized(loop, width, Names(kernel)))
+
+
+def is_vectorizable(kernel: Kernel, var: Sym) -> bool:
+    """Whether `vectorize` takes the loop over ``var``."""
+    return _obstacle(find_loop(kernel, var)) is None
+
+
+def identity(op: str, dtype: DType) -> bool | int | float:
+    """The value that changes nothing when it is combined with ``op``.
+
+    >>> from staticflow.graph.dtypes import float32, int8
+    >>> identity("max", float32), identity("max", int8), identity("add", float32)
+    (-inf, -128, -0.0)
+    """
+    if dtype is bool_:
+        return op in ("min", "and")
+    if dtype.is_floating:
+        return {"add": -0.0, "mul": 1.0, "max": -np.inf, "min": np.inf}[op]
+    limits = np.iinfo(dtype.numpy)
+    ones = -1 if dtype.kind == "i" else int(limits.max)
+    lowest, highest = int(limits.min), int(limits.max)
+    return {"add": 0, "mul": 1, "max": lowest, "min": highest, "and": ones, "or": 0}[op]
+
+
+# -- what stands in the way ------------------------------------------------------------------------
+
+
+def _obstacle(loop: Loop) -> str | None:
+    if loop.step != 1:
+        return f"its step is {loop.step}"
+    if loop.kind == "grid":
+        return "its iterations are the threads of a grid"
+    own = {s.reg.name for s in walk(loop.body) if isinstance(s, (Let, Var))}
+    vectors = _vector_registers(loop.body, loop.var)
+    for stmt in walk(loop.body):
+        fault = _statement_obstacle(stmt, loop.var, own, vectors)
+        if fault is not None:
+            return f"{format_statement(stmt)}: {fault}"
+    fault = _accumulator_obstacle(loop.body, own)
+    return fault if fault is not None or loop.kind == "parallel" else memory_conflict(loop)
+
+
+def _statement_obstacle(stmt: Stmt, var: Sym, own: set[str], vectors: set[str]) -> str | None:
+    if isinstance(stmt, (If, Check)):
+        return "lanes cannot branch"
+    if isinstance(stmt, Set) and stmt.reg.name not in own:
+        return "the register is from outside the loop"
+    if isinstance(stmt, Loop) and var in symbols_of(stmt.lo) | symbols_of(stmt.hi):
+        return "lanes differ in the number of iterations"
+    if isinstance(stmt, Bind) and _is_vector(stmt.value, vectors):
+        return "lanes differ in the value of the symbol"
+    if isinstance(stmt, Store) and var not in symbols_of(stmt.index):
+        return "all lanes store to one element"
+    regs = [stmt.reg] if isinstance(stmt, (Let, Var, Set, Accumulate)) else operands_of(stmt)
+    part = stmt.expr if isinstance(stmt, Let) else stmt
+    bounded = isinstance(part, (Load, Store)) and part.bound is not None
+    if bounded or any(r.lanes > 1 for r in regs) or isinstance(part, Active):
+        return "it has lanes already"
+    return None
+
+
+def _accumulator_obstacle(body: Block, own: set[str]) -> str | None:
+    """Accumulators from outside the loop take one kind of combination, and are not read in it."""
+    ops: dict[str, str] = {}
+    for stmt in walk(body):
+        if not isinstance(stmt, Accumulate) or stmt.reg.name in own:
+            continue
+        if ops.setdefault(stmt.reg.name, stmt.op) != stmt.op:
+            return f"%{stmt.reg.name} is combined in two ways"
+    read = {a.name for s in walk(body) for a in operands_of(s) if isinstance(a, Reg)}
+    both = sorted(read & ops.keys())
+    return f"%{both[0]} is accumulated and read in one iteration" if both else None
+
+
+def _is_vector(arg: Operand, vectors: set[str]) -> bool:
+    return isinstance(arg, Reg) and arg.name in vectors
+
+
+def _vector_registers(body: Block, var: Sym) -> set[str]:
+    """The registers bound in ``body`` whose value differs from iteration to iteration."""
+    vectors: set[str] = set()
+    own = {s.reg.name for s in walk(body) if isinstance(s, (Let, Var))}
+    size = -1
+    while size != len(vectors):
+        size = len(vectors)
+        for stmt in walk(body):
+            if not isinstance(stmt, (Let, Var, Set, Accumulate)) or stmt.reg.name not in own:
+                continue
+            expr = stmt.expr if isinstance(stmt, Let) else None
+            names_var = isinstance(expr, (Load, Index)) and var in symbols_of(expr.index)
+            if names_var or any(_is_vector(a, vectors) for a in operands_of(stmt)):
+                vectors.add(stmt.reg.name)
+    return vectors
+
+
+# -- the vectorised loop ---------------------------------------------------------------------------
+
+
+def _vectorized(loop: Loop, width: int, names: Names) -> Block:
+    count = dim_max(loop.hi - loop.lo, 0)
+    full = floor_div(count, width) * width
+    own = {s.reg.name for s in walk(loop.body) if isinstance(s, (Let, Var))}
+    outer = {
+        s.reg.name: s
+        for s in walk(loop.body)
+        if isinstance(s, Accumulate) and s.reg.name not in own
+    }
+    sums = {n: Reg(names.fresh(n), s.reg.dtype, width) for n, s in outer.items()}
+    lanes = _Lanes(loop.var, width, names, sums)
+    block: list[Stmt] = []
+    body = loop.body
+    if full != 0:
+        var = replace(loop.var, upper=loop.lo + full)
+        if full == width:
+            block += lanes.iterations(body, loop.lo, None)
+        else:
+            main = lanes.iterations(body, Dim.of(var), None)
+            block.append(Loop(var, loop.lo, loop.lo + full, main, width, loop.kind))
+        body = copy_block(body, {}, names)
+    left = count - full
+    if isinstance(left, int):
+        block += lanes.iterations(body, loop.lo + full, left) if left else ()
+    else:
+        block += _tail(replace(loop, body=body), left, names, lanes)
+    for name, stmt in outer.items():
+        folded = Reg(names.fresh(name), stmt.reg.dtype)
+        block += [Let(folded, Fold(stmt.op, sums[name])), Accumulate(stmt.reg, stmt.op, folded)]
+    starts = (
+        Var(sums[n], Const(identity(s.op, s.reg.dtype), s.reg.dtype, width))
+        for n, s in outer.items()
+    )
+    return (*starts, *lanes.blocks[0], *block)
+
+
+def _tail(loop: Loop, left: Size, names: Names, lanes: _Lanes) -> Block:
+    """The last ``left`` iterations, fewer than there are lanes, if there are any."""
+    name = loop.var.name
+    count = Reg(names.fresh(f"{name}_left"), int64)
+    rest = Sym(names.fresh(f"{name}_rest"), 0, lanes.width)
+    some = Reg(names.fresh(f"{name}_some"), bool_)
+    start = Reg(names.fresh(f"{name}_start"), int64)
+    first = Sym(names.fresh(name), 0, loop.hi)
+    tail = (
+        Let(start, Index(loop.hi - Dim.of(rest))),
+        Bind(first, start),
+        *lanes.iterations(loop.body, Dim.of(first), Dim.of(rest)),
+    )
+    return (
+        Let(count, Index(left)),
+        Bind(rest, count),
+        Let(some, Apply("gt", (count, Const(0, int64)))),
+        If(some, tail),
+    )
+
+
+class _Lanes:
+    """Writes iterations of the loop over ``var`` as lanes.
+
+    ``sums`` are the vectors that stand for the accumulators from outside the loop. A scalar is
+    splat once, in the block that binds it; ``blocks`` are the ones being written, the innermost
+    last, and the first is what must stand before the loop.
+    """
+
+    def __init__(self, var: Sym, width: int, names: Names, sums: Mapping[str, Reg]) -> None:
+        self.var = var
+        self.width = width
+        self.names = names
+        self.sums = sums
+        self.blocks: list[list[Stmt]] = [[]]
+        self.known: list[dict[Expr, Reg]] = [{}]
+        self.depths: dict[str, int] = {}
+
+    def iterations(self, body: Block, first: Size, bound: Size | None) -> Block:
+        """The body for as many iterations from ``first`` on as there are lanes, or ``bound``."""
+        self.sizes = {self.var: first + LANE}
+        self.bound = bound
+        self.vectors = _vector_registers(body, self.var)
+        self.changing = {s.reg.name for s in walk(body) if isinstance(s, Var)}
+        return self.block(body)
+
+    def block(self, body: Block) -> Block:
+        self.blocks.append([])
+        self.known.append({})
+        for stmt in body:
+            _STATEMENTS[type(stmt)](self, stmt)
+        self.known.pop()
+        return tuple(self.blocks.pop())
+
+    def emit(self, stmt: Stmt) -> None:
+        self.blocks[-1].append(stmt)
+
+    # -- operands --------------------------------------------------------------------------------
+
+    def wide(self, reg: Reg) -> Reg:
+        """The vector that takes the place of a register that differs between iterations."""
+        return replace(reg, lanes=self.width)
+
+    def new(self, like: str, dtype: DType, expr: Expr) -> Reg:
+        """A new vector register that holds ``expr``."""
+        reg = Reg(self.names.fresh(like), dtype, self.width)
+        self.emit(Let(reg, expr))
+        return reg
+
+    def once(self, like: str, dtype: DType, expr: Expr, depth: int) -> Reg:
+        """A vector register of the block at ``depth`` that holds ``expr``, which does not change."""
+        known = self.known[depth]
+        if expr not in known:
+            known[expr] = Reg(self.names.fresh(like), dtype, self.width)
+            self.blocks[depth].append(Let(known[expr], expr))
+        return known[expr]
+
+    def vector(self, arg: Operand) -> Operand:
+        """``arg`` in all lanes."""
+        if isinstance(arg, Const):
+            return replace(arg, lanes=self.width)
+        if arg.name in self.vectors:
+            return self.wide(arg)
+        if arg.name in self.changing:
+            return self.new(arg.name, arg.dtype, Splat(arg))
+        return self.once(arg.name, arg.dtype, Splat(arg), self.depths.get(arg.name, 0))
+
+    def active_or(self, arg: Operand, rest: bool | int | float) -> Operand:
+        """``arg`` in all lanes, but ``rest`` in those that are off."""
+        value = self.vector(arg)
+        if self.bound is None:
+            return value
+        on = self.once("on", bool_, Active(self.bound), 1)
+        off = Const(rest, arg.dtype, self.width)
+        return self.new("kept", arg.dtype, Apply("select", (on, value, off)))
+
+    def index(self, index: Size) -> Size:
+        return substitute_dim(index, self.sizes)
+
+    # -- statements ------------------------------------------------------------------------------
+
+    def let(self, stmt: Let) -> None:
+        if stmt.reg.name not in self.vectors:
+            self.depths[stmt.reg.name] = len(self.blocks) - 1
+            self.emit(stmt)
+            return
+        expr = _EXPRESSIONS[type(stmt.expr)](self, stmt.expr)
+        if isinstance(expr, (Load, Index)) and LANE_SYM not in symbols_of(expr.index):
+            # The index turned out to be the same for all these iterations.
+            scalar = Reg(self.names.fresh(stmt.reg.name), stmt.reg.dtype)
+            self.emit(Let(scalar, expr))
+            expr = Splat(scalar)
+        self.emit(Let(self.wide(stmt.reg), expr))
+
+    def variable(self, stmt: Var) -> None:
+        if stmt.reg.name in self.vectors:
+            stmt = Var(self.wide(stmt.reg), self.vector(stmt.init))
+        self.emit(stmt)
+
+    def set(self, stmt: Set) -> None:
+        if stmt.reg.name in self.vectors:
+            stmt = Set(self.wide(stmt.reg), self.vector(stmt.value))
+        self.emit(stmt)
+
+    def accumulate(self, stmt: Accumulate) -> None:
+        if stmt.reg.name in self.sums:
+            value = self.active_or(stmt.value, identity(stmt.op, stmt.reg.dtype))
+            stmt = Accumulate(self.sums[stmt.reg.name], stmt.op, value)
+        elif stmt.reg.name in self.vectors:
+            stmt = Accumulate(self.wide(stmt.reg), stmt.op, self.vector(stmt.value))
+        self.emit(stmt)
+
+    def store(self, stmt: Store) -> None:
+        value = self.vector(stmt.value)
+        self.emit(Store(stmt.buffer, self.index(stmt.index), value, self.bound))
+
+    def loop(self, stmt: Loop) -> None:
+        self.emit(replace(stmt, body=self.block(stmt.body)))
+
+    # -- expressions -----------------------------------------------------------------------------
+
+    def apply(self, expr: Apply) -> Apply:
+        args = list(map(self.vector, expr.args))
+        if expr.op in ("quotient", "remainder") and _is_vector(expr.args[1], self.vectors):
+            # Lanes that are off may have loaded a zero, and dividing by it would trap.
+            args[1] = self.active_or(expr.args[1], 1)
+        return Apply(expr.op, tuple(args))
+
+
+_STATEMENTS: dict[type, Callable[[_Lanes, Any], None]] = {
+    Let: _Lanes.let,
+    Var: _Lanes.variable,
+    Set: _Lanes.set,
+    Accumulate: _Lanes.accumulate,
+    Store: _Lanes.store,
+    Loop: _Lanes.loop,
+    Bind: _Lanes.emit,
+}
+_EXPRESSIONS: dict[type, Callable[[_Lanes, Any], Expr]] = {
+    Apply: _Lanes.apply,
+    Load: lambda lanes, e: Load(e.buffer, lanes.index(e.index), lanes.bound),
+    Cast: lambda lanes, e: Cast(lanes.vector(e.arg)),
+    Bitcast: lambda lanes, e: Bitcast(lanes.vector(e.arg)),
+    Index: lambda lanes, e: Index(lanes.index(e.index)),
+}

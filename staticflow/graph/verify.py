@@ -1,0 +1,235 @@
+"""Whether a graph keeps the rules of the graph IR. A graph that does not is a bug in what made it.
+
+The rules are the functions of `_GRAPH_RULES` and `_NODE_RULES`; each gives what is wrong, or None.
+That arguments are made before they are used needs no rule: nodes are immutable, so they cannot form
+a cycle.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from staticflow.errors import ShapeError, VerifyError
+from staticflow.graph.dims import Dim, Size, Sym, substitute_dim, symbols_of
+from staticflow.graph.graph import (
+    Equality,
+    Graph,
+    bound_symbols,
+    free_symbols,
+    map_attrs,
+    regions_of,
+    unify,
+)
+from staticflow.graph.locs import format_locs
+from staticflow.graph.node import Literal, Node, constant, param
+from staticflow.graph.printer import ATTR_CLASSES, excerpt
+from staticflow.graph.types import Facts, TensorType, Type, types_of
+
+__all__ = ["verify_graph"]
+
+
+def verify_graph(graph: Graph) -> Graph:
+    """The graph itself, if it keeps the rules, as do the regions in it.
+
+    Raises `VerifyError`, which says what is wrong and shows the place in the graph's text.
+    """
+    _verify(graph, graph, None)
+    return graph
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What the rules need to know of the graph around a node."""
+
+    graph: Graph
+    symbols: frozenset[Sym]
+    equalities: tuple[Equality, ...]
+    values: dict[Sym, Size]  # what the equalities replace symbols by
+
+    def settled(self, type: Type) -> Type:
+        """The type in the one form that all equal ones share."""
+        if not self.values:
+            return type
+        if isinstance(type, tuple):
+            return tuple(t.substitute(self.values) for t in type)
+        return type.substitute(self.values)
+
+    def equal(self, a: Size, b: Size) -> bool:
+        """Whether two sizes are equal by the equalities."""
+        pairs = [(e.a, e.b) for e in self.equalities]
+        settled = [{substitute_dim(s, self.values) for s in pair} for pair in (*pairs, (a, b))]
+        return len(settled[-1]) == 1 or settled[-1] in settled[:-1]
+
+
+def _verify(root: Graph, graph: Graph, around: _Scope | None) -> None:
+    scope = _scope(root, graph, around)
+    for graph_rule in _GRAPH_RULES:
+        problem = graph_rule(scope)
+        if problem is not None:
+            raise _error(root, graph, problem)
+    for node in graph.nodes:
+        for region in regions_of(node):  # first: a fault in a region makes its op look wrong
+            _verify(root, region, scope)
+        for node_rule in _NODE_RULES:
+            problem = node_rule(scope, node)
+            if problem is not None:
+                made = f"; made at {format_locs(node.locs)}" if node.locs else ""
+                raise _error(root, node, problem + made)
+
+
+def _scope(root: Graph, graph: Graph, around: _Scope | None) -> _Scope:
+    symbols = free_symbols(graph).union(*map(_symbols_in, graph.declared))
+    symbols = symbols.union(*map(bound_symbols, graph.nodes))
+    equalities = graph.equalities
+    if around is not None:
+        symbols |= around.symbols
+        equalities += around.equalities
+    try:
+        values, _ = unify(equalities)
+    except ShapeError as error:
+        raise _error(root, graph, f"the equalities contradict each other: {error}") from error
+    return _Scope(graph, symbols, equalities, values)
+
+
+def _error(root: Graph, at: Node | Graph, problem: str) -> VerifyError:
+    return VerifyError(f"{problem}\n{excerpt(root, at)}")
+
+
+# -- rules of a graph ------------------------------------------------------------------------------
+
+
+def _params_are_distinct_params(scope: _Scope) -> str | None:
+    for p, count in Counter(scope.graph.params).items():
+        if p.op is not param:
+            return f"the {p.op.name} of type {p.type} is no param, and is among the params"
+        if count > 1:
+            return f"the param {p.attrs['name']!r} is there {count} times"
+    return None
+
+
+def _params_are_as_declared(scope: _Scope) -> str | None:
+    params, declared = scope.graph.params, scope.graph.declared
+    if declared and len(declared) != len(params):
+        return f"{len(declared)} types are declared for {len(params)} params"
+    for p, d in zip(params, declared, strict=False):
+        if scope.settled(p.type) != scope.settled(d):
+            return (
+                f"the param {p.attrs['name']!r} is {p.type}, which the equalities do not give "
+                f"for the declared {d}"
+            )
+    return None
+
+
+def _outputs_are_tensors(scope: _Scope) -> str | None:
+    for output in scope.graph.outputs:
+        if not isinstance(output.type, TensorType):
+            return f"the output of type ({', '.join(map(str, output.type))}) is not one tensor"
+    return None
+
+
+def _equalities_are_of_known_sizes(scope: _Scope) -> str | None:
+    for e in scope.graph.equalities:
+        unknown = (symbols_of(e.a) | symbols_of(e.b)) - scope.symbols
+        if unknown:
+            return f"the equality {e.a} == {e.b} names {_names(unknown)}"
+    return None
+
+
+_GRAPH_RULES: tuple[Callable[[_Scope], str | None], ...] = (
+    _params_are_distinct_params,
+    _params_are_as_declared,
+    _outputs_are_tensors,
+    _equalities_are_of_known_sizes,
+)
+
+# -- rules of a node -------------------------------------------------------------------------------
+
+
+def _params_are_the_graphs_own(scope: _Scope, node: Node) -> str | None:
+    if node.op is not param or node in scope.graph.params:
+        return None
+    return f"the param {node.attrs['name']!r} is not among the params of the graph that uses it"
+
+
+def _attrs_have_text(scope: _Scope, node: Node) -> str | None:
+    for name, value in node.attrs.items():
+        if name == "source" and node.op is param:
+            continue
+        stranger = next((v for v in _flat(value) if type(v) not in ATTR_CLASSES), None)
+        if stranger is not None:
+            return f"the attribute {name} of {node.op.name} holds a {type(stranger).__name__}"
+    return None
+
+
+def _constants_are_of_their_type(scope: _Scope, node: Node) -> str | None:
+    if node.op is not constant:
+        return None
+    literal = node.attrs.get("value")
+    if not isinstance(literal, Literal):
+        return "the constant has no value"
+    if literal.type == node.type:
+        return None
+    return f"the constant is {_type_text(node.type)} and its value {literal.type}"
+
+
+def _type_is_what_the_op_gives(scope: _Scope, node: Node) -> str | None:
+    facts = Facts()
+    try:
+        inferred = node.op.infer(facts, *(a.type for a in node.args), **node.attrs)
+    except Exception as error:  # a rule may fail in any way on arguments that it does not expect
+        return f"{node.op.name} refuses its arguments: {type(error).__name__}: {error}"
+    if scope.settled(inferred) != scope.settled(node.type):
+        return f"{node.op.name} gives {_type_text(inferred)}, not {_type_text(node.type)}"
+    for fact in facts.assumptions:
+        if not scope.equal(fact.a, fact.b):
+            return (
+                f"{node.op.name} assumes {fact.a} == {fact.b} ({fact.reason}), "
+                "which is no equality of the graph"
+            )
+    return None
+
+
+def _sizes_are_known(scope: _Scope, node: Node) -> str | None:
+    found: set[Sym] = set()
+    for t in types_of(node.type):
+        found |= _symbols_in(t)
+
+    def collect(size: Dim) -> Dim:
+        found.update(symbols_of(size))
+        return size
+
+    map_attrs(node.attrs, collect, lambda region: region)
+    unknown = found - scope.symbols
+    return f"{node.op.name} names {_names(unknown)}" if unknown else None
+
+
+_NODE_RULES: tuple[Callable[[_Scope, Node], str | None], ...] = (
+    _params_are_the_graphs_own,
+    _attrs_have_text,
+    _constants_are_of_their_type,
+    _type_is_what_the_op_gives,
+    _sizes_are_known,
+)
+
+# -- helpers ---------------------------------------------------------------------------------------
+
+
+def _symbols_in(type: TensorType) -> frozenset[Sym]:
+    return frozenset[Sym]().union(*map(symbols_of, type.shape))
+
+
+def _flat(value: Any) -> list[Any]:
+    """A value, or what a tuple holds at any depth."""
+    return [f for v in value for f in _flat(v)] if type(value) is tuple else [value]
+
+
+def _type_text(type: Type) -> str:
+    return f"({', '.join(map(str, type))})" if isinstance(type, tuple) else str(type)
+
+
+def _names(unknown: set[Sym] | frozenset[Sym]) -> str:
+    names = ", ".join(sorted(s.name for s in unknown))
+    return f"{names}, which neither a param's shape nor the attribute `binds` of an op gives"

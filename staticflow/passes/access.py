@@ -1,0 +1,87 @@
+"""Which element of what a node reads, followed through views: the analysis that fusion and lowering
+share.
+
+Views, filled tensors, index ramps and numbers are never computed into memory for a kernel's sake:
+they are *inlined*, as index arithmetic or constants, wherever they are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from staticflow.graph.dims import Dim, Size, Sym
+from staticflow.graph.node import Node, constant, param
+from staticflow.graph.types import Shape
+from staticflow.ops.lowering import Elementwise, Generate, Index, Reduce, View
+
+__all__ = [
+    "broadcast_index", "canonical_index", "is_inline", "reads", "row_index", "source_of",
+]  # fmt: skip
+
+
+def is_inline(node: Node) -> bool:
+    """Whether a kernel that reads ``node`` works it out where it stands."""
+    if isinstance(node.op.lowering, View | Generate):
+        return True
+    if node.op is constant:
+        return node.attrs["value"].array.size == 1
+    return _is_scalar_arithmetic(node)
+
+
+def _is_scalar_arithmetic(node: Node) -> bool:
+    """A 0-d number worked out from sizes and numbers: cheaper to repeat than to keep."""
+    return (
+        isinstance(node.op.lowering, Elementwise)
+        and not node.tensor_type.shape
+        and all(a.op is not param and is_inline(a) for a in node.args)
+    )
+
+
+def broadcast_index(index: Index, shape: Shape) -> Index:
+    """``index`` of a broadcast result as the index into an operand of ``shape``."""
+    own = index[len(index) - len(shape) :]
+    return tuple(0 if d == 1 else i for i, d in zip(own, shape, strict=True))
+
+
+def source_of(node: Node, index: Index) -> tuple[Node, Index]:
+    """The node behind a chain of views, and the index in it that stands at ``index``."""
+    while isinstance(node.op.lowering, View):
+        (arg,) = node.args
+        source = node.op.lowering.source
+        index = source(index, arg.tensor_type.shape, node.tensor_type.shape, **node.attrs)
+        node = arg
+    return node, index
+
+
+def canonical_index(shape: Shape, names: Sequence[Sym]) -> Index:
+    """The index that loops over ``shape`` with variables ``names`` stand at."""
+    return tuple(0 if d == 1 else Dim.of(s) for d, s in zip(shape, names, strict=True))
+
+
+def row_index(index: Index, dims: tuple[int, ...], keepdim: bool) -> Index:
+    """Where in the result of a reduction the element at ``index`` of its argument goes."""
+    kept: list[Size] = []
+    for axis, i in enumerate(index):
+        if axis not in dims:
+            kept.append(i)
+        elif keepdim:
+            kept.append(0)
+    return tuple(kept)
+
+
+def reads(node: Node, index: Index) -> Iterator[tuple[Node, Index]]:
+    """What an elementwise node or view at ``index`` reads: the nodes that are not inlined, with the
+    index in each. A reduction reads its argument at ``index`` of that argument."""
+    stack = [(node, index, True)]
+    while stack:
+        at, where, root = stack.pop()
+        if isinstance(at.op.lowering, View):
+            at, where = source_of(at, where)
+            stack.append((at, where, False))
+        elif root or is_inline(at):
+            for arg in reversed(at.args):
+                shape = arg.tensor_type.shape
+                own = where if isinstance(at.op.lowering, Reduce) else broadcast_index(where, shape)
+                stack.append((arg, own, False))
+        else:
+            yield at, where

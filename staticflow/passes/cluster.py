@@ -1,0 +1,43 @@
+"""The op that fusion makes: a small graph that becomes one kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from staticflow.errors import VerifyError
+from staticflow.graph.graph import Graph
+from staticflow.graph.op import Op
+from staticflow.graph.types import Facts, TensorType, Type
+
+__all__ = ["KINDS", "cluster"]
+
+KINDS = ("map", "reduce", "contract", "nest")
+"""What leads a cluster: elementwise work alone, reductions over shared dims, a matrix product, or a
+loop nest of its own."""
+
+
+def _infer(facts: Facts, *args: TensorType, body: Graph, kind: str) -> Type:
+    if kind not in KINDS:
+        raise VerifyError(f"a cluster is one of {KINDS}, not {kind!r}")
+    if len(args) != len(body.params):
+        raise VerifyError(f"the body takes {len(body.params)} values, {len(args)} are given")
+    for given, inner in zip(args, body.params, strict=True):
+        wanted = inner.tensor_type
+        if given != wanted:
+            raise VerifyError(f"an operand is {given} where the body takes {wanted}")
+    outs = tuple(o.tensor_type for o in body.outputs)
+    return outs if len(outs) > 1 else outs[0]
+
+
+def _reference(xp: Any, *args: Any, body: Any, kind: str) -> Any:
+    outs = body(*args)
+    return tuple(outs) if len(outs) > 1 else outs[0]
+
+
+cluster = Op(
+    name="cluster",
+    doc="A fused group of ops that runs as one kernel.",
+    infer=_infer,
+    reference=_reference,
+    vjp=None,
+)

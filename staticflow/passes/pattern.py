@@ -1,0 +1,152 @@
+"""Rewrite rules as data: a pattern and a replacement, both written with the ops' own operators.
+
+A pattern is a function of variables: ``lambda x: x * 1``. Called with `Var` objects, the operators
+build the pattern instead of a node. The replacement is a function of the same variables, called with
+the symbols that matched; giving None declines. Attributes that a pattern names must be equal; one
+given as `attr` is bound to its name.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from staticflow.errors import SymbolicError
+from staticflow.graph.node import Node, constant
+from staticflow.graph.op import Op
+from staticflow.ops.arithmetic import (
+    add,
+    eq,
+    logical_and,
+    logical_or,
+    maximum,
+    minimum,
+    mul,
+    ne,
+)
+from staticflow.ops.creation import full
+from staticflow.ops.methods import Methods
+from staticflow.ops.symbol import Symbol
+
+__all__ = ["Pattern", "Rule", "attr", "match", "number_of", "rule"]
+
+COMMUTATIVE = frozenset((add, mul, maximum, minimum, eq, ne, logical_and, logical_or))
+
+
+class _PatternMode:
+    """Builds patterns. Outranks the other modes, though patterns never meet symbols."""
+
+    rank = 2
+
+    def apply(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Pattern:
+        return Pattern(op, tuple(args), dict(attrs))
+
+
+class Pattern(Methods):
+    """Matches a node of ``op`` whose arguments match ``args``; numbers match equal constants."""
+
+    __slots__ = ("args", "attrs", "op")
+    __sf_mode__ = _PatternMode()
+
+    def __init__(self, op: Op | None, args: tuple[Any, ...], attrs: dict[str, Any]) -> None:
+        self.op, self.args, self.attrs = op, args, attrs
+
+
+class Var(Pattern):
+    """Matches anything, the same node wherever it stands in the pattern."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        super().__init__(None, (), {})
+        self.name = name
+
+
+@dataclass(frozen=True, slots=True)
+class attr:
+    """In a pattern: any value of this attribute, bound to ``name``."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """``pattern`` becomes what ``replace`` gives. ``identity`` says why that is the same."""
+
+    name: str
+    identity: str
+    pattern: Pattern
+    replace: Callable[..., Any]
+
+
+def rule(
+    name: str, identity: str, pattern: Callable[..., Any], replace: Callable[..., Any]
+) -> Rule:
+    """A rule from two functions of the same variables."""
+    variables = {v: Var(v) for v in inspect.signature(pattern).parameters}
+    built = pattern(**variables)
+    if not isinstance(built, Pattern) or built.op is None:
+        raise SymbolicError(f"the pattern of rule {name} must be an operation")
+    return Rule(name, identity, built, replace)
+
+
+def number_of(node: Node) -> bool | int | float | None:
+    """The number that a constant or filled tensor has everywhere, None if it is no such node."""
+    if node.op is full:
+        return node.attrs["value"]  # type: ignore[no-any-return]
+    if node.op is constant and node.attrs["value"].array.size == 1:
+        return node.attrs["value"].array.item()  # type: ignore[no-any-return]
+    return None
+
+
+def match(pattern: Any, node: Node, bound: dict[str, Any]) -> bool:
+    """Whether ``node`` is of the form of ``pattern``; binds variables and attributes."""
+    if not isinstance(pattern, Pattern):
+        number = number_of(node)
+        return number is not None and _same_number(number, pattern)
+    if isinstance(pattern, Var):
+        return bound.setdefault(pattern.name, node) is node
+    if node.op is not pattern.op or len(node.args) != len(pattern.args):
+        return False
+    if not _match_attrs(pattern.attrs, node.attrs, bound):
+        return False
+    orders = [node.args]
+    if node.op in COMMUTATIVE:
+        orders.append(node.args[::-1])
+    for args in orders:
+        trial = dict(bound)
+        if all(match(p, a, trial) for p, a in zip(pattern.args, args, strict=True)):
+            bound.update(trial)
+            return True
+    return False
+
+
+def _same_number(a: Any, b: Any) -> bool:
+    """Equal, telling 0.0 from -0.0."""
+    return bool(a == b) and str(float(a)) == str(float(b))
+
+
+def _match_attrs(
+    pattern: Mapping[str, Any], attrs: Mapping[str, Any], bound: dict[str, Any]
+) -> bool:
+    for name, wanted in pattern.items():
+        value = attrs[name]
+        if isinstance(wanted, attr):
+            if wanted.name in bound and bound[wanted.name] != value:
+                return False
+            bound[wanted.name] = value
+        elif wanted != value:
+            return False
+    return True
+
+
+def apply_rule(r: Rule, node: Node) -> Node | None:
+    """What ``r`` makes of ``node``, None if it does not apply."""
+    bound: dict[str, Any] = {}
+    if not match(r.pattern, node, bound):
+        return None
+    values = {k: Symbol(v) if isinstance(v, Node) else v for k, v in bound.items()}
+    result = r.replace(**values)
+    return result.node if isinstance(result, Symbol) else None

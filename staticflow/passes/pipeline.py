@@ -1,0 +1,87 @@
+"""The passes in their order, and the record of what each did."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from staticflow.config import config
+from staticflow.errors import ShapeError
+from staticflow.graph.graph import Graph
+from staticflow.graph.verify import verify_graph
+from staticflow.passes.decompose import decompose
+from staticflow.passes.fold import fold_constants
+from staticflow.passes.fuse import fuse
+from staticflow.passes.merge_scans import merge_scans
+from staticflow.passes.pattern import Rule
+from staticflow.passes.rewrite import Counts, each_region, rewrite
+from staticflow.passes.rules import CANONICAL, FAST, STABILIZE
+
+__all__ = ["PASSES", "PassRecord", "optimize"]
+
+Pass = Callable[[Graph, Counts], Graph]
+
+
+def _rules(rules: tuple[Rule, ...]) -> Pass:
+    return lambda graph, counts: rewrite(graph, rules, counts)
+
+
+def stabilize(graph: Graph, counts: Counts) -> Graph:
+    """Rewrite what rounds badly into what does not."""
+    return rewrite(graph, STABILIZE, counts)
+
+
+def canonicalize(graph: Graph, counts: Counts) -> Graph:
+    """Rewrite to simpler forms, results unchanged to the last bit or better."""
+    return rewrite(graph, CANONICAL, counts)
+
+
+def relax(graph: Graph, counts: Counts) -> Graph:
+    """Rewrite as ``numerics="fast"`` allows: signed zeros, infinities and NaN may differ."""
+    return rewrite(graph, FAST, counts)
+
+
+PASSES: tuple[tuple[str, Pass], ...] = (
+    ("canonicalize", canonicalize),
+    ("stabilize", stabilize),
+    ("relax", relax),
+    ("decompose", decompose),
+    ("simplify", canonicalize),
+    ("fold", fold_constants),
+    ("merge_scans", merge_scans),
+    ("fuse", fuse),
+)
+"""Every pass in the order in which it runs; ``relax`` only where fast numerics are asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassRecord:
+    """What one pass did: the graphs before and after, and how often each of its rules fired."""
+
+    name: str
+    before: Graph
+    after: Graph
+    counts: Counts
+
+
+def optimize(graph: Graph, numerics: str = "strict") -> tuple[Graph, list[PassRecord]]:
+    """The graph through all `PASSES`, each also on every nested graph, and their records.
+
+    ``numerics`` is ``"strict"`` (IEEE results kept, sums may be reordered) or ``"fast"``.
+    """
+    if numerics not in ("strict", "fast"):
+        raise ShapeError(f'numerics is "strict" or "fast", not {numerics!r}')
+    records = []
+    for name, run in PASSES:
+        if name == "relax" and numerics == "strict":
+            continue
+        counts: Counts = Counter()
+        after = each_region(graph, lambda g, run=run, counts=counts: run(g, counts))  # type: ignore[misc]
+        if config.verify:
+            verify_graph(after)
+        if config.debug:
+            print(f"-- after {name} {dict(counts)}\n{after}")
+        records.append(PassRecord(name, graph, after, counts))
+        graph = after
+    return graph, records

@@ -1,0 +1,81 @@
+"""The engine that applies rules to a graph until none fires."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from staticflow.errors import VerifyError
+from staticflow.graph.graph import Graph, map_attrs, rebuild
+from staticflow.graph.locs import using
+from staticflow.graph.node import Node
+from staticflow.graph.op import Op
+from staticflow.ops.symbol import Symbol
+from staticflow.ops.view import expand
+from staticflow.passes.pattern import Rule, apply_rule
+
+__all__ = ["Counts", "each_region", "rewrite"]
+
+Counts = Counter[str]
+_MOST_ROUNDS = 20
+
+
+def rewrite(graph: Graph, rules: Sequence[Rule], counts: Counts) -> Graph:
+    """``graph`` with ``rules`` applied, first match first, everywhere and again until none fires.
+
+    What replaces a node has its dtype and, if need be, is stretched to its shape.
+    """
+    table: dict[Op, list[Rule]] = {}
+    for r in rules:
+        assert r.pattern.op is not None
+        table.setdefault(r.pattern.op, []).append(r)
+    for _ in range(_MOST_ROUNDS):
+        fired: Counts = Counter()
+
+        def visit(node: Node, args: tuple[Node, ...], fired: Counts = fired) -> Node:
+            node = with_args(node, args)
+            for r in table.get(node.op, ()):
+                with using(node.locs):
+                    found = apply_rule(r, node)
+                    if found is None:
+                        continue
+                    fired[r.name] += 1
+                    return _as_type_of(found, node, r)
+            return node
+
+        graph = rebuild(graph, visit)
+        if not fired:
+            return graph
+        counts.update(fired)
+    raise VerifyError(f"the rules {sorted(fired)} keep firing after {_MOST_ROUNDS} rounds")
+
+
+def with_args(node: Node, args: tuple[Node, ...]) -> Node:
+    """The node with other arguments; itself if they are the same."""
+    if all(a is b for a, b in zip(args, node.args, strict=True)):
+        return node
+    return Node(node.op, args, node.attrs, node.type, node.locs)
+
+
+def _as_type_of(found: Node, node: Node, r: Rule) -> Node:
+    if found.type == node.type:
+        return found
+    if found.tensor_type.dtype is not node.tensor_type.dtype:
+        raise VerifyError(f"rule {r.name} made {found.type} of {node.type}")
+    stretched: Node = expand(Symbol(found), node.tensor_type.shape).node
+    return stretched
+
+
+def each_region(graph: Graph, one: Callable[[Graph], Graph]) -> Graph:
+    """``one`` applied to every nested graph, inner before outer, and to the graph itself."""
+
+    def visit(node: Node, args: tuple[Node, ...]) -> Node:
+        node = with_args(node, args)
+        attrs = map_attrs(node.attrs, lambda s: s, lambda g: each_region(g, one))
+        if all(attrs[k] is v or attrs[k] == v for k, v in node.attrs.items()):
+            return node
+        return Node(node.op, args, attrs, node.type, node.locs)
+
+    if any(isinstance(v, Graph) for n in graph.nodes for v in n.attrs.values()):
+        graph = rebuild(graph, visit)
+    return one(graph)

@@ -1,0 +1,139 @@
+"""The rewrite rules, in named sets. Each is given with the identity that it stands on.
+
+A rule makes code better or simpler, never the other way round, so that applying them ends.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from staticflow.graph.dims import prod
+from staticflow.ops.arithmetic import add, cast, mul, stop_gradient, sub, where
+from staticflow.ops.creation import full, zeros_like
+from staticflow.ops.maths import exp, expm1, log, log1p, pow, reciprocal, sqrt
+from staticflow.ops.reduce import sum_op
+from staticflow.ops.softmax import log_softmax_op, softmax_op
+from staticflow.ops.symbol import STATIC
+from staticflow.ops.view import expand_op, permute, permute_op, reshape, reshape_op, slice_op
+from staticflow.passes.pattern import Pattern, Rule, attr, rule
+
+__all__ = ["CANONICAL", "FAST", "STABILIZE"]
+
+
+def _compose(inner: tuple[int, ...], outer: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(inner[d] for d in outer)
+
+
+def _whole(x: Any, start: Any, size: Any, step: Any) -> Any:
+    return x if size == x.shape and all(s == 0 for s in start) else None
+
+
+_FILLED = Pattern(full, (), {"shape": attr("_"), "value": attr("value"), "dtype": attr("dtype")})
+
+
+def _filled(shape: Any, value: Any, dtype: Any, _: Any = None) -> Any:
+    return STATIC.apply(full, (), {"shape": shape, "value": value, "dtype": dtype})
+
+
+def _cast_filled(shape: Any, value: Any, dtype: Any) -> Any:
+    if dtype.is_floating:
+        return _filled(shape, float(value), dtype)
+    return None
+
+
+CANONICAL: tuple[Rule, ...] = (
+    # arithmetic with the neutral element; -0.0 is the neutral element of + on floats
+    rule("mul_one", "x * 1 = x", lambda x: mul(x, 1), lambda x: x),
+    rule("div_one", "x / 1 = x", lambda x: x / 1, lambda x: x),
+    rule("sub_zero", "x - 0 = x", lambda x: sub(x, 0), lambda x: x),
+    rule("add_minus_zero", "x + -0.0 = x", lambda x: add(x, -0.0), lambda x: x),
+    rule("neg_neg", "--x = x", lambda x: -(-x), lambda x: x),
+    rule("mul_minus_one", "x * -1 = -x", lambda x: mul(x, -1), lambda x: -x),
+    rule("sub_neg", "x - (-y) = x + y", lambda x, y: sub(x, -y), lambda x, y: x + y),
+    rule("add_neg", "x + (-y) = x - y", lambda x, y: add(x, -y), lambda x, y: x - y),
+    # powers that are cheaper otherwise, and rounded the same or better
+    rule("pow_one", "x ** 1 = x", lambda x: pow(x, 1), lambda x: x),
+    rule("pow_two", "x ** 2 = x x", lambda x: pow(x, 2), lambda x: x * x),
+    rule("pow_minus_one", "x ** -1 = 1 / x", lambda x: pow(x, -1), lambda x: reciprocal(x)),
+    # selection
+    rule("where_same", "c ? x : x = x", lambda c, x: where(c, x, x), lambda c, x: x),
+    rule("stop_gradient", "it only stops gradients", lambda x: stop_gradient(x), lambda x: x),
+    rule(
+        "cast_same", "a cast to the own dtype", lambda x: cast(x, dtype=attr("dtype")),
+        lambda x, dtype: x if x.dtype is dtype else None,
+    ),
+    # views of views
+    rule(
+        "reshape_reshape", "only the last shape counts",
+        lambda x: reshape_op(reshape_op(x, shape=attr("_")), shape=attr("shape")),
+        lambda x, _, shape: reshape(x, shape),
+    ),
+    rule(
+        "reshape_same", "a reshape to the own shape", lambda x: reshape_op(x, shape=attr("shape")),
+        lambda x, shape: x if x.shape == shape else None,
+    ),
+    rule(
+        "permute_permute", "permutations compose",
+        lambda x: permute_op(permute_op(x, dims=attr("inner")), dims=attr("outer")),
+        lambda x, inner, outer: permute(x, _compose(inner, outer)),
+    ),
+    rule(
+        "permute_same", "the identity permutation", lambda x: permute_op(x, dims=attr("dims")),
+        lambda x, dims: x if dims == tuple(range(x.ndim)) else None,
+    ),
+    rule(
+        "expand_same", "nothing to stretch", lambda x: expand_op(x, shape=attr("shape")),
+        lambda x, shape: x if x.shape == shape else None,
+    ),
+    rule(
+        "slice_whole", "a slice of everything",
+        lambda x: slice_op(x, start=attr("start"), size=attr("size"), step=attr("step")), _whole,
+    ),
+    # a filled tensor stays one under views
+    rule(
+        "reshape_full", "the same number everywhere",
+        lambda: reshape_op(_FILLED, shape=attr("shape")), lambda **a: _filled(**a),
+    ),
+    rule(
+        "expand_full", "the same number everywhere",
+        lambda: expand_op(_FILLED, shape=attr("shape")), lambda **a: _filled(**a),
+    ),
+    rule(
+        "cast_full", "the number in the other dtype",
+        lambda: cast(Pattern(full, (), {"shape": attr("shape"), "value": attr("value")}),
+                     dtype=attr("dtype")),
+        lambda **a: _cast_filled(**a),
+    ),
+    rule(
+        "sum_of_one", "a sum over dims of size 1 only drops them",
+        lambda x: sum_op(x, dims=attr("dims"), keepdim=attr("keepdim")),
+        lambda x, dims, keepdim: _drop(x, dims, keepdim),
+    ),
+)  # fmt: skip
+
+
+def _drop(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
+    if prod(x.shape[d] for d in dims) != 1:
+        return None
+    if keepdim:
+        return x
+    return reshape(x, tuple(s for i, s in enumerate(x.shape) if i not in dims))
+
+
+STABILIZE: tuple[Rule, ...] = (
+    rule(
+        "log_of_softmax", "log softmax(x) = x - logsumexp(x)",
+        lambda x: log(softmax_op(x, dim=attr("dim"))), lambda x, dim: log_softmax_op(x, dim=dim),
+    ),
+    rule("log_one_plus", "log(1 + x) = log1p(x)", lambda x: log(add(x, 1)), lambda x: log1p(x)),
+    rule("exp_minus_one", "exp(x) - 1 = expm1(x)", lambda x: sub(exp(x), 1), lambda x: expm1(x)),
+)  # fmt: skip
+
+FAST: tuple[Rule, ...] = (
+    # wrong only for signed zeros, infinities, NaN or in the last bits
+    rule("add_zero", "x + 0 = x", lambda x: add(x, 0.0), lambda x: x),
+    rule("mul_zero", "x * 0 = 0", lambda x: mul(x, 0.0), lambda x: zeros_like(x)),
+    rule("pow_half", "x ** 0.5 = sqrt(x)", lambda x: pow(x, 0.5), lambda x: sqrt(x)),
+    rule("pow_three", "x ** 3 = x x x", lambda x: pow(x, 3), lambda x: x * x * x),
+    rule("square_of_sqrt", "sqrt(x) ** 2 = x", lambda x: mul(sqrt(x), sqrt(x)), lambda x: x),
+)

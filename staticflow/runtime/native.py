@@ -1,0 +1,147 @@
+"""Native code: LLVM text to object bytes, object bytes to addresses."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from staticflow.codegen.target import Target
+from staticflow.errors import CompileError
+
+__all__ = ["NativeModule", "compile_native", "host_target", "load_native", "vector_bits"]
+
+_lock = threading.RLock()
+_serials = itertools.count()
+
+
+@dataclass(frozen=True, slots=True)
+class _Engine:
+    """The compiler for this machine and the linker that loads what it makes."""
+
+    machine: Any
+    linker: Any
+
+
+@functools.lru_cache(maxsize=1)
+def _engine() -> _Engine:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return _Engine(_target_machine(), llvm.create_lljit_compiler(_target_machine()))
+
+
+def _target_machine() -> Any:
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=_host_features().flatten(), opt=3, jit=True
+    )
+
+
+@functools.lru_cache(maxsize=1)
+def _host_features() -> Any:
+    return llvm.get_host_cpu_features()
+
+
+@functools.lru_cache(maxsize=1)
+def host_target() -> Target:
+    """The machine that runs this process."""
+    features = _host_features()
+    wide = bool(features.get("avx512f"))
+    has_avx2 = bool(features.get("avx2"))
+    arm = "neon" in features
+    return Target(
+        vector_bits=512 if wide else 256 if has_avx2 else 128,
+        fma=arm or bool(features.get("fma")),
+        masks=wide or has_avx2,
+    )
+
+
+def vector_bits() -> int:
+    """Bits of the widest vector register of this machine: 512, 256 or 128."""
+    return host_target().vector_bits
+
+
+class NativeModule:
+    """Machine code in this process; it stays loaded as long as this object is alive.
+
+    ``object_bytes`` can be kept and loaded again by `load_native` on a machine of the same kind,
+    ``llvm`` is the text it was compiled from.
+    """
+
+    def __init__(self, object_bytes: bytes, text: str, tracker: Any) -> None:
+        self.object_bytes = object_bytes
+        self.llvm = text
+        self._tracker = tracker
+
+    def address(self, name: str) -> int:
+        """The address of an exported function; KeyError if it was not exported."""
+        return int(self._tracker[name])
+
+    @functools.cached_property
+    def _assembly(self) -> str:
+        with _lock:
+            return str(_engine().machine.emit_assembly(_parse(self.llvm)))
+
+    def assembly(self) -> str:
+        """The machine code as text, made when it is first asked for."""
+        return self._assembly
+
+
+def compile_native(
+    text: str, exports: Iterable[str], symbols: Mapping[str, int] | None = None
+) -> NativeModule:
+    """Compile LLVM text and load it.
+
+    ``exports`` are the functions whose addresses are wanted, ``symbols`` the addresses of those
+    that the text declares and the process does not export. Raises `CompileError` with LLVM's
+    message and the lines at fault.
+    """
+    with _lock:
+        object_bytes = bytes(_engine().machine.emit_object(_parse(text)))
+    return load_native(object_bytes, exports, symbols, text)
+
+
+def load_native(
+    object_bytes: bytes,
+    exports: Iterable[str],
+    symbols: Mapping[str, int] | None = None,
+    text: str = "",
+) -> NativeModule:
+    """Load object code that `compile_native` made on a machine of the same kind."""
+    builder = llvm.JITLibraryBuilder().add_object_img(object_bytes).add_current_process()
+    for name, address in (symbols or {}).items():
+        builder.import_symbol(name, address)
+    for name in exports:
+        builder.export_symbol(name)
+    with _lock:
+        try:
+            tracker = builder.link(_engine().linker, f"staticflow.{next(_serials)}")
+        except RuntimeError as error:
+            raise CompileError(f"native code cannot be loaded: {error}") from error
+    return NativeModule(object_bytes, text, tracker)
+
+
+def _parse(text: str) -> Any:
+    try:
+        module = llvm.parse_assembly(text, llvm.create_context())
+        module.verify()
+    except RuntimeError as error:
+        where = _around(text, str(error))
+        raise CompileError(f"LLVM rejects the generated code: {error}\n{where}") from error
+    return module
+
+
+def _around(text: str, message: str, reach: int = 3) -> str:
+    """The lines of ``text`` about the one that ``message`` points to."""
+    where = re.search(r":(\d+):\d+: error", message)
+    if where is None:
+        return ""
+    at = int(where[1])
+    lines = text.splitlines()
+    shown = range(max(1, at - reach), min(len(lines), at + reach) + 1)
+    return "\n".join(f"{'>' if n == at else ' '} {n:5} {lines[n - 1]}" for n in shown)

@@ -1,0 +1,86 @@
+"""``grad``: gradients of symbols or of eager tensors, by the arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from staticflow.eager import tape
+from staticflow.eager.tensor import Tensor
+from staticflow.errors import AutogradError, ShapeError
+from staticflow.graph.locs import format_locs, here
+from staticflow.graph.types import Facts
+from staticflow.ops.creation import ones_like
+from staticflow.ops.gradient import pullback
+from staticflow.ops.symbol import Symbol, to_node
+
+__all__ = ["grad"]
+
+
+def grad(
+    outputs: Any,
+    wrt: Any,
+    cotangents: Any = None,
+    allow_unused: bool = False,
+    create_graph: bool = False,
+) -> Any:
+    """The gradients of ``outputs`` with respect to ``wrt``.
+
+    Either may be one value or a list; the result has the form of ``wrt``. For symbolic outputs the
+    result is symbolic, a `Parameter` in ``wrt`` means the variable that it is captured as, and
+    nobody's ``.grad`` is touched. ``cotangents`` (ones for a single number) has one entry for each
+    output. What is not reached is an error, or None with ``allow_unused``.
+
+    >>> import staticflow as sf
+    >>> x = sf.placeholder((), name="x")
+    >>> f = sf.compile([x], sf.grad(sf.grad(x ** 3, x), x))
+    >>> f(sf.tensor(2.0)).item()
+    12.0
+    """
+    outs = list(outputs) if isinstance(outputs, list | tuple) else [outputs]
+    targets = list(wrt) if isinstance(wrt, list | tuple) else [wrt]
+    cts = _cotangents(outs, cotangents)
+    if any(isinstance(o, Symbol) for o in outs):
+        handles = [Symbol(to_node(w)) for w in targets]
+        seeds = [_seed(o, ct) for o, ct in zip(outs, cts, strict=True)]
+        found = pullback([Symbol(to_node(o)) for o in outs], seeds, handles)
+    else:
+        found = tape.grad(outs, targets, cts, create_graph)
+    for position, (g, w) in enumerate(zip(found, targets, strict=True)):
+        if g is None and not allow_unused:
+            raise AutogradError(
+                f"grad: the outputs do not depend on entry {position} of wrt "
+                f"({_describe(w)}); leave it out, or pass allow_unused=True to get None, "
+                f"at {format_locs(here())}"
+            )
+    if isinstance(wrt, list | tuple):
+        return type(wrt)(found)
+    return found[0]
+
+
+def _cotangents(outs: Sequence[Any], given: Any) -> list[Any]:
+    if given is None:
+        return [None] * len(outs)
+    cts = list(given) if isinstance(given, list | tuple) else [given]
+    if len(cts) != len(outs):
+        raise ShapeError(f"grad: {len(cts)} cotangents for {len(outs)} outputs")
+    return cts
+
+
+def _seed(out: Symbol, ct: Any) -> Any:
+    if ct is None:
+        if out.shape != ():
+            raise AutogradError(
+                f"grad: an output of shape {list(out.shape)} needs a cotangent; reduce it to a "
+                f"number, as in loss.sum(), or give cotangents=, at {format_locs(here())}"
+            )
+        return ones_like(out)
+    ct = Symbol(to_node(ct, out.dtype))
+    Facts().broadcast([ct.shape, out.shape], "the cotangent and its output")
+    return ct
+
+
+def _describe(w: Any) -> str:
+    if isinstance(w, Tensor):
+        return f"a tensor of shape {list(w.shape)}" + (f" named {w.name!r}" if w.name else "")
+    return repr(w)

@@ -1,0 +1,66 @@
+"""What a symbolic expression starts from."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from staticflow.eager.tensor import Tensor
+from staticflow.errors import ShapeError
+from staticflow.graph.dims import Dim, Size, Sym, fresh_sym
+from staticflow.graph.dtypes import dtype_of
+from staticflow.graph.graph import new_param
+from staticflow.graph.locs import here
+from staticflow.graph.types import TensorType
+from staticflow.ops.symbol import Symbol, constant_node
+
+__all__ = ["constant", "placeholder", "variable"]
+
+_unnamed = itertools.count()
+
+
+def placeholder(
+    shape: Sequence[int | str | None], dtype: Any = "float32", name: str | None = None
+) -> Symbol:
+    """An input of a graph, given when the compiled program is called.
+
+    A size is an int; a name (``"T"``), one unknown size wherever the name is written; or None, an
+    unknown size of its own. Unknown sizes may be 0 or 1 like any other.
+
+    >>> placeholder((None, "T", 3), name="x").shape
+    (x.0, T, 3)
+    """
+    name = name or f"input{next(_unnamed)}"
+    if not name.isidentifier():
+        raise ShapeError(f"the name of a placeholder is an identifier, not {name!r}")
+    sizes: list[Size] = []
+    for axis, size in enumerate(shape):
+        if size is None:
+            sizes.append(fresh_sym(f"{name}.{axis}"))
+        elif isinstance(size, str):
+            if not size.isidentifier():
+                raise ShapeError(f"the name of a size is an identifier, not {size!r}")
+            sizes.append(Dim.of(Sym(size)))
+        elif isinstance(size, int | Dim) and (isinstance(size, Dim) or size >= 0):
+            sizes.append(size)
+        else:
+            raise ShapeError(f"placeholder {name}: a size is an int, a name or None, not {size!r}")
+    return Symbol(new_param(TensorType(dtype_of(dtype), tuple(sizes)), name, None, here()))
+
+
+def variable(init: Any, dtype: Any = None, name: str | None = None) -> Tensor:
+    """A tensor that compiled programs read and update in place: a copy of ``init``."""
+    made = Tensor(init, dtype)
+    made.name = name
+    return made
+
+
+def constant(value: Any, dtype: Any = None) -> Symbol:
+    """A symbol for a value known now; ``value`` is copied."""
+    array = np.array(value.numpy() if isinstance(value, Tensor) else value)
+    if dtype is None and array.dtype == np.float64 and not isinstance(value, np.ndarray | np.generic):
+        dtype = "float32"
+    return Symbol(constant_node(array, dtype_of(dtype if dtype is not None else array.dtype)))
