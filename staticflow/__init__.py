@@ -120,7 +120,7 @@ from staticflow.ops.view import (
     transpose,
     unsqueeze,
 )
-# from staticflow.static.compile import compile
+from staticflow.static.compile import compile
 from staticflow.static.grad import grad
 from staticflow.static.inputs import constant, placeholder, variable
 # from staticflow.static.jit import jit

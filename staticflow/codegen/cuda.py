@@ -82,7 +82,7 @@ __all__ = [
 ]
 
 NVRTC_OPTIONS = ("--fmad=false", "--prec-div=true", "--prec-sqrt=true", "--ftz=false")
-"""The options of NVRTC with which the text computes what the interpreter does, to the bit."""
+"""The options of NVRTC under which it keeps the arithmetic as it is written; see the module."""
 
 _BLOCK_THREADS = 256
 _MAX_BLOCKS = 2**31 - 1  # the limit of the first dimension of a launch

@@ -1,20 +1,26 @@
 """Matrix products as Kernel IR: which way a product is computed, by its sizes and strides.
 
-There are four ways: tiles that read both matrices where they are (`gemm_tile`), tiles that read a
-copy of B (`gemm_pack`), dot products along the inner dimension (`gemm_dot`), and plain loops
-(`gemm_plain`). A size may be unknown; where the choice then depends on it, the kernel holds both ways
-and chooses as it runs.
+The ways: tiles that read both matrices where they are (`gemm_tile`), tiles over a copy of B
+(`gemm_pack`), dot products along the inner dimension (`gemm_dot`), and plain loops (`gemm_plain`).
+Any size may be unknown; where the choice depends on it, the kernel holds both ways and chooses as
+it runs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.gemm_dot import emit_dots
-from staticflow.codegen.gemm_pack import emit_packed, packed_scratch
+from staticflow.codegen.gemm_pack import (
+    emit_panelled,
+    emit_transposed,
+    panelled_scratch,
+    transposed_scratch,
+)
 from staticflow.codegen.gemm_plain import emit_plain
-from staticflow.codegen.gemm_plan import main_rows, spare_rows
+from staticflow.codegen.gemm_plan import Span, main_rows, spare_rows
 from staticflow.codegen.gemm_tile import Epilogue, Matrix, Product, emit_tiles
 from staticflow.codegen.kernel import Operand
 from staticflow.codegen.target import Target
@@ -50,10 +56,8 @@ class Gemm:
 def scratch_size(gemm: Gemm, target: Target) -> Size:
     """Elements of workspace, of the product's dtype, that `emit_gemm` needs."""
     p, _ = _product(gemm, target, "a", "b", 0, 0)
-    worth = _rows_worth_packing(p)
-    if worth is None or _provably_below(p.m, worth):
-        return 0
-    return packed_scratch(p)
+    copy = _copying(p)
+    return copy.scratch(p) if copy is not None else 0
 
 
 def emit_gemm(
@@ -74,17 +78,14 @@ def emit_gemm(
     """
     p, swapped = _product(gemm, target, a, b, a_base, b_base)
     own = _swapped(epilogue) if swapped else epilogue
-    worth = _rows_worth_packing(p)
+    copy = _copying(p)
     if p.dtype not in _TILED:
         emit_plain(k, p, own)
-    elif worth is None or _provably_below(p.m, worth):
+    elif copy is None:
         _emit_in_place(k, p, own)
     else:
         assert scratch is not None, "this product needs a workspace of scratch_size elements"
-        if is_provably_ge(p.m, worth):
-            emit_packed(k, p, scratch, own)
-        else:
-            _emit_either(k, p, worth, scratch, own)
+        _emit_copying(k, p, copy, scratch, own)
 
 
 def _product(
@@ -115,29 +116,42 @@ def _is_dots(p: Product) -> bool:
     return p.a.col == 1 and p.b.row == 1 and (p.b.col != 1 or p.n == 1)
 
 
-def _rows_worth_packing(p: Product) -> Size | None:
-    """The number of rows of A from which on a copy of B pays; None if it never does.
+@dataclass(frozen=True, slots=True)
+class _Copying:
+    """A way that copies B, and the number of rows of A from which on that pays."""
 
-    Beside dot products, the copy saves the additions of lanes, about 5 multiplications of a vector
-    for each element of C, and costs about 0.8 for each element of B.
-    """
+    worth: Size
+    emit: Callable[[Builder, Product, str, Epilogue, list[tuple[Span, int]]], None]
+    scratch: Callable[[Product], Size]
+
+
+def _copying(p: Product) -> _Copying | None:
+    """How B is copied, if that can pay."""
     if p.dtype not in _TILED or p.n == 1:
         return None
-    if _is_dots(p):
-        if isinstance(p.m, int) and p.m < main_rows(p.target):
-            return None
-        brief = isinstance(p.depth, int) and p.depth <= _BRIEF and not isinstance(p.m, int)
-        return 0 if brief else ceil_div(p.depth, 6)
-    if p.b.col != 1:
+    large = (
+        isinstance(p.n, int)
+        and isinstance(p.depth, int)
+        and p.n * p.depth * p.dtype.itemsize > _CACHE
+    )
+    if p.b.col == 1:
+        copy = _Copying(_MANY_ROWS, emit_panelled, panelled_scratch) if large else None
+    elif large:
+        copy = _Copying(_rows_worth_transposing(p), emit_panelled, panelled_scratch)
+    else:
+        copy = _Copying(_rows_worth_transposing(p), emit_transposed, transposed_scratch)
+    return None if copy is not None and is_provably_ge(copy.worth, p.m + 1) else copy
+
+
+def _rows_worth_transposing(p: Product) -> Size:
+    """Beside dot products, a copy saves the additions of lanes, about 5 multiplications of a vector
+    for each element of C, and costs about 0.8 for each element of B."""
+    if not _is_dots(p):
         return 0
-    if isinstance(p.n, int) and isinstance(p.depth, int):
-        size = p.n * p.depth * p.dtype.itemsize
-        return _MANY_ROWS if size > _CACHE else None
-    return None
-
-
-def _provably_below(a: Size, b: Size) -> bool:
-    return is_provably_ge(b, a + 1)
+    if isinstance(p.m, int):
+        return max(ceil_div(p.depth, 6), main_rows(p.target))
+    brief = isinstance(p.depth, int) and p.depth <= _BRIEF
+    return 0 if brief else ceil_div(p.depth, 6)
 
 
 def _emit_in_place(k: Builder, p: Product, epilogue: Epilogue, first: Size = 0) -> None:
@@ -148,11 +162,16 @@ def _emit_in_place(k: Builder, p: Product, epilogue: Epilogue, first: Size = 0) 
         emit_tiles(k, p, epilogue, p.blocks if first == 0 else spare_rows(first, p.m))
 
 
-def _emit_either(k: Builder, p: Product, worth: Size, scratch: str, epilogue: Epilogue) -> None:
-    """Full tiles over a copy of B if there are ``worth`` rows; the others read B where it is."""
-    full = p.m // main_rows(p.target) * main_rows(p.target)
+def _emit_copying(k: Builder, p: Product, copy: _Copying, scratch: str, epilogue: Epilogue) -> None:
+    """All rows over a copy of B; or, if there may be too few for that, full tiles if there are
+    enough and the rest in place."""
+    if is_provably_ge(p.m, copy.worth):
+        copy.emit(k, p, scratch, epilogue, p.blocks)
+        return
+    rows = main_rows(p.target)
+    full = p.m // rows * rows
     first = k.var(k.const(0, int64))
-    with k.when(k.compare("ge", k.index_value(p.m), k.index_value(worth))):
-        emit_packed(k, replace(p, m=full), scratch, epilogue)
+    with k.when(k.compare("ge", k.index_value(p.m), k.index_value(copy.worth))):
+        copy.emit(k, p, scratch, epilogue, [(Span(0, full, rows), rows)])
         k.set(first, k.index_value(full))
     _emit_in_place(k, p, epilogue, k.bind(first, "first"))

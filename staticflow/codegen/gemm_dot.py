@@ -1,8 +1,8 @@
 """Matrix products whose vectors run along the inner dimension: each element of C is a dot product.
 
-For A by rows and B by columns (``a.col`` and ``b.row`` are 1), such as ``x @ w.T``, a matrix times a
-vector, or a row times a transposed matrix. Nothing is copied; what it costs is adding up the lanes
-of each accumulator at the end.
+For A by rows and B by columns (``a.col`` and ``b.row`` are 1), such as ``x @ w.T``, a matrix times
+a vector, or a row times a transposed matrix. Nothing is copied; what it costs is adding up the
+lanes of each accumulator at the end.
 """
 
 from __future__ import annotations
@@ -20,19 +20,12 @@ def emit_dots(k: Builder, p: Product, epilogue: Epilogue, first: Size = 0) -> No
     """Rows ``first..p.m`` of C; the epilogue is given single elements."""
     rows, cols = dot_tile(p.target, p.m, p.n)
     alone = is_provably_ge(cols, p.n)  # then the rows are what can be spread over threads
-
-    def panel(j: Size, width: int) -> None:
-        for span, height in _spans(first, p.m, rows):
-            each(
-                k,
-                "i",
-                span,
-                lambda i, height=height: _tile(k, p, height, width, i, j, epilogue),
-                kind="parallel" if alone else "serial",
-            )
-
-    for span, width in _spans(0, p.n, cols):
-        each(k, "j", span, lambda j, width=width: panel(j, width), kind="parallel")
+    inner = "parallel" if alone else "serial"
+    for columns, width in _spans(0, p.n, cols):
+        for col in each(k, "j", columns, "parallel"):
+            for span, height in _spans(first, p.m, rows):
+                for row in each(k, "i", span, inner):
+                    _tile(k, p, height, width, row, col, epilogue)
 
 
 def _spans(lo: Size, hi: Size, most: int) -> list[tuple[Span, int]]:
@@ -58,8 +51,10 @@ def _tile(
                 k.set(reg, multiply_add(k, p.target, left, vector, reg))
 
     whole = p.depth // lanes * lanes
-    each(k, "k", Span(0, whole, lanes), lambda kk: step(kk, None))
-    each(k, "k", Span(whole, p.depth, lanes), lambda kk: step(kk, p.depth - kk))
+    for kk in each(k, "k", Span(0, whole, lanes)):
+        step(kk, None)
+    for kk in each(k, "k", Span(whole, p.depth, lanes)):
+        step(kk, p.depth - kk)
     for r in range(rows):
         for c in range(cols):
             epilogue(k, k.fold("add", acc[r][c]), row + r, col + c, 1, None)

@@ -1,9 +1,9 @@
 """How the result of a matrix product is cut into register tiles: pure functions over sizes.
 
-A tile is some rows by a `Panel`, vectors side by side, and stays in registers while the whole inner
-dimension passes. A known size is cut into pieces that are as equal as can be, an unknown one into
-full pieces and a rest, by loops whose ends are computed as the program runs. Every different tile is
-code of its own, so a cut of few different tiles is preferred to a slightly better one.
+A tile is some rows by a `Panel`, vectors side by side, and stays in registers while the whole
+inner dimension passes. A known size is cut into pieces that are as equal as can be, an unknown one
+into full pieces and a rest, by loops whose ends are computed as the program runs. Every different
+tile is code of its own, so a cut of few different tiles is preferred to a slightly better one.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ __all__ = [
 ]
 
 Column: TypeAlias = tuple[Size, int, Size | None]
-"""A vector of a row: the column of its lanes, their number, and the bound past which they are off."""
+"""A vector of a row: the column of its lanes, their number, and the bound that turns lanes off."""
 
 _UNKNOWN_WIDTH = 3  # vectors in a panel where the number of columns is unknown
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Vectors side by side: the lanes of each, and whether the last is cut off by the last column."""
+    """Vectors side by side: the lanes of each, and whether the last goes past the last column."""
 
     lanes: tuple[int, ...]
     partial: bool = False
@@ -148,7 +148,7 @@ def column_panels(n: Size, lanes: int, target: Target, rows: int) -> list[tuple[
 
 def _known_panels(n: int, lanes: int, most: int, masks: bool) -> list[tuple[Span, Panel]]:
     vectors = _vectors(n, lanes, masks)
-    cuts = (_cut(vectors, sizes) for sizes in _partitions(len(vectors), most))
+    cuts = [_cut(vectors, sizes) for sizes in _partitions(len(vectors), most)]
     spans: list[tuple[Span, Panel]] = []
     lo = 0
     for own, equal in groupby(min(cuts, key=lambda cut: _price(cut, lanes))):

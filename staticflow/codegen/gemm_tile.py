@@ -6,9 +6,8 @@ column of A. A is read one element at a time, so its layout does not matter.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TypeAlias
 
 from staticflow.codegen.builder import Builder
@@ -101,17 +100,18 @@ class Piece:
     bound: Size | None
 
 
-def each(
-    k: Builder, name: str, span: Span, body: Callable[[Size], None], kind: str = "serial"
-) -> None:
-    """``body`` for each value of ``span``; without a loop if that is known to be one or none."""
+def each(k: Builder, name: str, span: Span, kind: str = "serial") -> Iterator[Size]:
+    """A loop over ``span``, whose body is written by the body of ``for i in each(...)``.
+
+    Gives the loop variable; or the only value there is, without a loop; or nothing at all.
+    """
     if is_provably_ge(span.lo, span.hi):
         return
     if is_provably_ge(span.hi, span.lo + 1) and is_provably_ge(span.lo + span.step, span.hi):
-        body(span.lo)
+        yield span.lo
         return
     with k.loop(name, span.hi, lo=span.lo, step=span.step, kind=kind) as i:
-        body(i)
+        yield i
 
 
 def multiply_add(k: Builder, target: Target, x: Operand, y: Operand, z: Operand) -> Operand:
@@ -144,13 +144,12 @@ def emit_tile(
             for reg, vector in zip(acc[chain][r], vectors, strict=True):
                 k.set(reg, multiply_add(k, p.target, x, vector, reg))
 
-    def steps(kk: Size) -> None:
+    whole = p.depth // chains * chains
+    for kk in each(k, "k", Span(0, whole, chains)):
         for chain in range(chains):
             step(kk + chain, chain)
-
-    whole = p.depth // chains * chains
-    each(k, "k", Span(0, whole, chains), steps)
-    each(k, "k", Span(whole, p.depth, 1), lambda kk: step(kk, 0))
+    for kk in each(k, "k", Span(whole, p.depth, 1)):
+        step(kk, 0)
     pieces = []
     for r in range(rows):
         for v, (j, w, bound) in enumerate(columns):
@@ -161,20 +160,13 @@ def emit_tile(
     return pieces
 
 
-def emit_tiles(
-    k: Builder, p: Product, epilogue: Epilogue, blocks: list[tuple[Span, int]]
-) -> None:
+def emit_tiles(k: Builder, p: Product, epilogue: Epilogue, blocks: list[tuple[Span, int]]) -> None:
     """The rows of ``blocks``, with A and B read where they are; ``p.b.col`` is 1."""
     for span, rows in blocks:
-
-        def across(row: Size, rows: int = rows) -> None:
+        for row in each(k, "i", span, "parallel"):
             for columns, panel in p.panels(rows):
-                each(k, "j", columns, partial(tile, row, rows, panel))
-
-        def tile(row: Size, rows: int, panel: Panel, col: Size) -> None:
-            finish(k, epilogue, emit_tile(k, p, rows, panel, row, col))
-
-        each(k, "i", span, across, kind="parallel")
+                for col in each(k, "j", columns):
+                    finish(k, epilogue, emit_tile(k, p, rows, panel, row, col))
 
 
 def finish(k: Builder, epilogue: Epilogue, pieces: list[Piece]) -> None:

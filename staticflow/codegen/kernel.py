@@ -32,18 +32,18 @@ White space separates words, a line end is nothing more, and ``#`` starts a comm
 a loop is below the loop's end, which is the symbol's ``upper``.
 
 Registers hold scalars, or vectors of ``lanes`` elements. An index counts elements of a flat buffer.
-In a load or store of several lanes the index says where each lane goes through the symbol ``lane``:
-coefficient 1 is a contiguous vector, another one is strided, none at all is only legal in a store
-of one lane (a load that does not name ``lane`` is scalar and is then splat). Lanes that are off read
-as zero and are not written. A bool is one bit in a register and one byte, 0 or 1, in a buffer.
+In a load or store of several lanes the index says where each lane goes through the symbol
+``lane``: coefficient 1 is a contiguous vector, another one is strided, none at all is only legal
+with one lane (a load that does not name ``lane`` is scalar and is then splat). Lanes that are off
+read as zero and are not written. A bool is one bit in a register and one byte, 0 or 1, in a buffer.
 
 A register or bound symbol is visible in its block after its statement, and in nested blocks. No two
 registers of a kernel have the same name, and no two symbols are equal. Only a `var` is ever set or
 accumulated into. A loop runs while ``variable < hi``; ``kind`` says how its iterations may be
-spread: ``serial`` (in order), ``parallel`` (in any order, on any thread) or ``grid`` (one GPU thread
-each; a kernel has at most one, at its top level). Iterations of a loop that is not serial change no
-register bound outside it. Distinct buffers of a kernel do not overlap. A kernel returns 0, or the
-code of the first `Check` that failed; what it stored until then is unspecified.
+spread: ``serial`` (in order), ``parallel`` (in any order, on any thread) or ``grid`` (one GPU
+thread each; a kernel has at most one, at its top level). Iterations of a loop that is not serial
+change no register bound outside it. Distinct buffers of a kernel do not overlap. A kernel returns
+0, or the code of the first `Check` that failed; what it stored until then is unspecified.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class Reg:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Const:
-    """A literal, in every lane. Compared by bits, so that 0.0 and -0.0 differ and NaN equals itself."""
+    """A literal, in every lane. Compared by bits: 0.0 and -0.0 differ, NaN equals itself."""
 
     value: bool | int | float
     dtype: DType

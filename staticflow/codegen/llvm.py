@@ -39,7 +39,7 @@ from staticflow.codegen.kernel import (
 )
 from staticflow.codegen.llvm_index import IndexWriter
 from staticflow.codegen.llvm_memory import load, store
-from staticflow.codegen.llvm_text import I64, BasicBlock, FunctionText, phi
+from staticflow.codegen.llvm_text import I64, BasicBlock, FunctionText, local, phi
 from staticflow.codegen.llvm_values import Value, apply, bitcast, cast, constant, fold, splat
 from staticflow.graph.dims import Sym, is_provably_ge
 from staticflow.graph.dtypes import bool_, int64
@@ -57,9 +57,10 @@ def render_module(kernels: Iterable[Kernel]) -> str:
 
 def render_kernel(kernel: Kernel) -> str:
     """The text of one kernel; intrinsics need no declaration."""
-    sizes = {size: f"%s.{size}" for size in kernel.sizes}
+    sizes = {size: local(f"s.{size}") for size in kernel.sizes}
     parameters = [
-        f"ptr noalias {'readonly ' if b.access == 'in' else ''}%b.{b.name}" for b in kernel.buffers
+        f"ptr noalias {'readonly ' if b.access == 'in' else ''}{local(f'b.{b.name}')}"
+        for b in kernel.buffers
     ]
     parameters += [f"i64 {name}" for name in sizes.values()]
     writer = _Writer(kernel, sizes)
@@ -135,7 +136,7 @@ class _Writer:
         text.start(head)
         variable = text.fresh(stmt.var.name)
         carried = {name: Value(text.fresh(name), v.dtype, v.lanes) for name, v in entry.items()}
-        with self.indices.scope(before):
+        with self.indices.scope(before, is_loop=True):
             self.indices.define(stmt.var, variable)
             last = self._nested(stmt.body, carried)
         latch = text.block
@@ -159,7 +160,7 @@ class _Writer:
                 ends.append((entry, before))
                 continue
             text.start(block)
-            with self.indices.scope(before):
+            with self.indices.scope(before, is_loop=False):
                 values = self._nested(body, entry)
             text.jump(join)
             ends.append((values, text.block))

@@ -1,10 +1,9 @@
 """Index arithmetic in LLVM text, computed where it is loop-invariant.
 
-A *scope* is the function or the body of a loop or branch; it defines symbols: sizes, a loop
-variable, bound registers. A part of an index is computed in the outermost scope in which all of its
-symbols are known, at the end of the block that scope has reached, which is the block before the
-nested loop; and once there, since each scope remembers what it computed. So
-``i*N*K + j*K + k`` inside three loops leaves one addition in the innermost one.
+A *scope* is the function, or the body of a loop or of a branch; it defines symbols: sizes, a loop
+variable, bound registers. Each part of an index is computed once, in front of the outermost loop
+that it does not depend on, so that ``i*N*K + j*K + k`` in three loops leaves one addition to the
+innermost. What depends on all the loops around a branch stays in the branch.
 
 Code that is moved out this way may run where its place of use would not, hence nothing here may
 trap: a divisor that could be zero is replaced by one.
@@ -12,11 +11,11 @@ trap: a divisor that could be zero is replaced by one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from staticflow.codegen.kernel import LANE_SYM
+from staticflow.codegen.kernel import LANE, LANE_SYM
 from staticflow.codegen.llvm_text import (
     I32,
     I64,
@@ -33,24 +32,29 @@ from staticflow.graph.dims import (
     Sym,
     coefficient,
     is_provably_ge,
-    prod,
     substitute_dim,
-    symbols_of,
+    terms_of,
 )
 
-__all__ = ["IndexWriter"]
+__all__ = ["IndexWriter", "at_lane"]
 
 Atom = Sym | Call
+Monomial = tuple[Atom, ...]
 
 
-def _symbols(atom: Atom) -> Iterable[Sym]:
-    return (atom,) if isinstance(atom, Sym) else symbols_of(Dim.of(atom))
+def at_lane(index: Size, lane: int) -> Size:
+    """The index that one lane has."""
+    stride = coefficient(index, LANE_SYM)
+    if stride is None:
+        return substitute_dim(index, {LANE_SYM: lane})
+    return index + stride * (lane - LANE)
 
 
 @dataclass(slots=True)
 class _Scope:
     """``block`` is where its code goes; set when a scope is opened inside of it."""
 
+    is_loop: bool
     known: dict[Hashable, str] = field(default_factory=dict)
     block: BasicBlock | None = None
 
@@ -60,17 +64,17 @@ class IndexWriter:
 
     def __init__(self, text: FunctionText, symbols: Mapping[Sym, str]) -> None:
         self.text = text
-        self._scopes = [_Scope()]
+        self._scopes = [_Scope(is_loop=False)]
         self._values = dict(symbols)
-        self._depths = dict.fromkeys(symbols, 0)
+        self._depths = dict.fromkeys([*symbols, LANE_SYM], 0)
 
     # -- scopes ------------------------------------------------------------------------------
 
     @contextmanager
-    def scope(self, before: BasicBlock) -> Iterator[None]:
+    def scope(self, before: BasicBlock, is_loop: bool) -> Iterator[None]:
         """A scope inside of the current one, whose code goes to the end of ``before`` meanwhile."""
         self._scopes[-1].block = before
-        self._scopes.append(_Scope())
+        self._scopes.append(_Scope(is_loop))
         yield
         self._scopes.pop()
         self._scopes[-1].block = None
@@ -80,15 +84,27 @@ class IndexWriter:
         self._values[sym] = value
         self._depths[sym] = len(self._scopes) - 1
 
-    def _depth(self, symbols: Iterable[Sym]) -> int:
-        return max((self._depths[s] for s in symbols), default=0)
+    def _depth(self, size: Size) -> int:
+        """The outermost scope that knows all symbols of ``size``."""
+        return max((self._atom_depth(a) for m, _ in terms_of(size) for a in m), default=0)
+
+    def _atom_depth(self, atom: Atom) -> int:
+        if isinstance(atom, Sym):
+            return self._depths[atom]
+        return max(self._depth(atom.a), self._depth(atom.b))
 
     def _once(self, depth: int, key: Hashable, write: Callable[[], str]) -> str:
-        """The value that ``write`` computes, computed once at ``depth``."""
-        scope = self._scopes[depth]
-        if key not in scope.known:
-            with self.text.at(scope.block or self.text.block):
-                scope.known[key] = write()
+        """What ``write`` computes of symbols that are known at ``depth``, computed once before the
+        loops inside of that."""
+        for scope in self._scopes[depth:]:
+            if key in scope.known:
+                return scope.known[key]
+        home = depth
+        while home + 1 < len(self._scopes) and not self._scopes[home + 1].is_loop:
+            home += 1
+        scope = self._scopes[home]
+        with self.text.at(scope.block or self.text.block):
+            scope.known[key] = write()
         return scope.known[key]
 
     # -- scalars -----------------------------------------------------------------------------
@@ -97,16 +113,16 @@ class IndexWriter:
         """An index as an i64 register or literal."""
         if isinstance(size, int):
             return str(size)
-        depth = self._depth(symbols_of(size))
+        depth = self._depth(size)
         return self._once(depth, size, lambda: self._sum(size, depth))
 
     def _sum(self, size: Dim, depth: int) -> str:
         """The terms grouped by what varies at ``depth``: ``rest + factor * group + ...``."""
-        factors: dict[tuple[Atom, ...], Size] = {}
+        factors: dict[Monomial, Size] = {}
         for monomial, c in size.terms:
-            varying = tuple(a for a in monomial if self._depth(_symbols(a)) == depth)
-            fixed = prod(Dim.of(a) for a in monomial if a not in varying)
-            factors[varying] = factors.get(varying, 0) + fixed * c
+            varying = tuple(a for a in monomial if self._atom_depth(a) == depth)
+            fixed = tuple(a for a in monomial if a not in varying)
+            factors[varying] = factors.get(varying, 0) + (Dim(((fixed, c),)) if fixed else c)
         rest = factors.pop((), 0)
         total = None if rest == 0 else self.value(rest)
         for varying, factor in factors.items():
@@ -155,9 +171,10 @@ class IndexWriter:
     def vector(self, size: Size, lanes: int) -> str:
         """An index that may name ``lane``, as ``lanes`` i64."""
         if lanes == 1:
-            return self.value(substitute_dim(size, {LANE_SYM: 0}))
-        depth = self._depth(symbols_of(size) - {LANE_SYM})
-        return self._once(depth, ("vector", size, lanes), lambda: self._vector(size, lanes))
+            return self.value(size)
+        return self._once(
+            self._depth(size), ("vector", size, lanes), lambda: self._vector(size, lanes)
+        )
 
     def _vector(self, size: Size, lanes: int) -> str:
         type = I64.wide(lanes)
@@ -165,10 +182,10 @@ class IndexWriter:
         if stride is None:
             result = "poison"
             for lane in range(lanes):
-                one = self.value(substitute_dim(size, {LANE_SYM: lane}))
+                one = self.value(at_lane(size, lane))
                 result = self.text.op(f"insertelement {type} {result}, i64 {one}, i64 {lane}")
             return result
-        base = self.text.splat(type, self.value(substitute_dim(size, {LANE_SYM: 0})))
+        base = self.text.splat(type, self.value(at_lane(size, 0)))
         if isinstance(stride, int):
             return self.text.op(f"add {type} {base}, {lane_numbers('i64', lanes, stride)}")
         steps = self.text.splat(type, self.value(stride))
@@ -179,8 +196,9 @@ class IndexWriter:
         """``lane < bound`` for each lane, as ``<lanes x i1>`` even where ``lanes`` is 1."""
         if isinstance(bound, int):
             return mask_literal(bound, lanes)
-        depth = self._depth(symbols_of(bound))
-        return self._once(depth, ("mask", bound, lanes), lambda: self._mask(bound, lanes))
+        return self._once(
+            self._depth(bound), ("mask", bound, lanes), lambda: self._mask(bound, lanes)
+        )
 
     def _mask(self, bound: Size, lanes: int) -> str:
         # Compared as i32, half the width of the bound, which is first brought into 0..lanes.
@@ -209,16 +227,16 @@ class IndexWriter:
         return self._once(here, (base, index), lambda: self._address(base, element, index))
 
     def _address(self, base: str, element: Type, index: Size) -> str:
-        parts: dict[int, Size] = {}
+        parts: dict[int, list[tuple[Monomial, int]]] = {}
         constant = 0
-        for monomial, c in index.terms if isinstance(index, Dim) else (((), index),):
+        for monomial, c in terms_of(index):
             if monomial:
-                depth = max(self._depth(_symbols(atom)) for atom in monomial)
-                parts[depth] = parts.get(depth, 0) + prod(map(Dim.of, monomial)) * c
+                depth = max(map(self._atom_depth, monomial))
+                parts.setdefault(depth, []).append((monomial, c))
             else:
                 constant = c
         for depth in sorted(parts):
-            base = self._advance(depth, base, element, parts[depth])
+            base = self._advance(depth, base, element, Dim(tuple(parts[depth])))
         here = len(self._scopes) - 1
         return self._advance(here, base, element, constant) if constant else base
 

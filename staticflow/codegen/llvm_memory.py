@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from staticflow.codegen.kernel import LANE_SYM, Buffer
-from staticflow.codegen.llvm_index import IndexWriter
-from staticflow.codegen.llvm_text import FunctionText, Type, memory_type
+from staticflow.codegen.llvm_index import IndexWriter, at_lane
+from staticflow.codegen.llvm_text import FunctionText, Type, local, memory_type
 from staticflow.codegen.llvm_values import Value
-from staticflow.graph.dims import Size, coefficient, is_provably_ge, substitute_dim
+from staticflow.graph.dims import Size, coefficient, is_provably_ge
 from staticflow.graph.dtypes import DType, bool_
 
 __all__ = ["load", "store"]
@@ -33,6 +33,10 @@ class _Place:
         return memory_type(self.buffer.dtype, self.lanes)
 
     @property
+    def base(self) -> str:
+        return local(f"b.{self.buffer.name}")
+
+    @property
     def align(self) -> int:
         return self.buffer.dtype.itemsize
 
@@ -47,16 +51,15 @@ class _Place:
         return f"v{self.lanes}{element}"
 
     def address(self, lane: int = 0) -> str:
-        index = substitute_dim(self.index, {LANE_SYM: lane})
-        element = memory_type(self.buffer.dtype)
-        return self.indices.address(f"%b.{self.buffer.name}", element, index)
+        index = self.index if self.lanes == 1 else at_lane(self.index, lane)
+        return self.indices.address(self.base, memory_type(self.buffer.dtype), index)
 
     def addresses(self) -> str:
         """The addresses of all lanes, as a vector."""
         offsets = self.indices.vector(self.index, self.lanes)
-        element, base = memory_type(self.buffer.dtype), f"%b.{self.buffer.name}"
+        element = memory_type(self.buffer.dtype)
         return self.indices.text.op(
-            f"getelementptr {element}, ptr {base}, <{self.lanes} x i64> {offsets}"
+            f"getelementptr {element}, ptr {self.base}, <{self.lanes} x i64> {offsets}"
         )
 
 

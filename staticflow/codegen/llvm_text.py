@@ -22,6 +22,7 @@ __all__ = [
     "Type",
     "lane_numbers",
     "literal",
+    "local",
     "mask_literal",
     "memory_type",
     "phi",
@@ -81,6 +82,11 @@ def register_type(dtype: DType, lanes: int = 1) -> Type:
 def memory_type(dtype: DType, lanes: int = 1) -> Type:
     """The type that elements of a buffer have: a bool takes a byte."""
     return Type("i8", lanes) if dtype is bool_ else register_type(dtype, lanes)
+
+
+def local(name: str) -> str:
+    """The name of a register or parameter; LLVM wants quotes about letters beyond ASCII."""
+    return f"%{name}" if name.isascii() else f'%"{name}"'
 
 
 def literal(const: Const) -> str:
@@ -149,7 +155,7 @@ class FunctionText:
 
     def fresh(self, hint: str = "t") -> str:
         """A name that nothing has yet."""
-        return f"%{hint}.{next(self._serial)}"
+        return local(f"{hint}.{next(self._serial)}")
 
     def op(self, instruction: str, hint: str = "t") -> str:
         """Append an instruction with a result; gives the result's name."""

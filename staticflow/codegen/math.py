@@ -1,5 +1,5 @@
 from __future__ import annotations
-from staticflow.codegen import math_exp, math_log, math_trig
+from staticflow.codegen import math_exp, math_log, math_trig, math_arc, math_erf
 from staticflow.codegen.builder import Builder
 
 __all__ = ["Scalars"]
@@ -9,6 +9,6 @@ class Scalars(Builder):
     """dev"""
 
 
-for mod in (math_exp, math_log, math_trig):
+for mod in (math_exp, math_log, math_trig, math_arc, math_erf):
     for n in mod.__all__:
         callable(getattr(mod, n)) and setattr(Scalars, n, getattr(mod, n))

@@ -1,15 +1,15 @@
 """Sine, cosine and tangent.
 
-The argument is reduced by multiples of pi (sine, cosine) or pi / 2 (tangent) that are subtracted in
-three parts by fma (Cody and Waite, "Software Manual for the Elementary Functions", 1980), which
-keeps the relative precision of the remainder up to ``LIMIT``; then follows one minimax polynomial,
-fitted by Remez's exchange. Past the limit no digit of the result means anything, but it stays the
-sine, cosine or tangent of some angle. Infinity gives NaN.
+The argument is reduced by multiples of pi / 2, subtracted in three parts by fma (Cody and Waite,
+"Software Manual for the Elementary Functions", 1980), which keeps the relative precision of the
+remainder r up to ``LIMIT``; on ``|r| <= pi / 4`` follow minimax polynomials, fitted by Remez's
+exchange. Past the limit no digit of the result means anything, though sine and cosine stay within
+[-1, 1]. Infinity gives NaN. Errors are the largest seen, in units in the last place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from math import pi
 
 from staticflow.codegen.builder import Builder
@@ -25,7 +25,7 @@ from staticflow.graph.dtypes import DType, float32, float64
 
 __all__ = ["LIMIT", "cos", "sin", "tan"]
 
-LIMIT: dict[DType, float] = {float32: 2.0**20, float64: 2.0**49}
+LIMIT: dict[DType, float] = {float32: 2.0**19, float64: 2.0**49}
 """The largest ``|x|`` for which sin, cos and tan keep their promise."""
 
 # pi as a sum of three floats; pi / 2 is the sum of their halves.
@@ -34,18 +34,23 @@ PI: dict[DType, tuple[float, float, float]] = {
     float64: (3.141592653589793, 1.2246467991473532e-16, -2.9947698097183397e-33),
 }
 
-# How far the remainder may be past pi / 2 and pi / 4, where n is not quite the nearest integer.
-SIN_BOUND = 1.65
-TAN_BOUND = 0.82
+# How far ``|r|`` may come past pi / 4, for n is not quite the nearest integer when it is large.
+BOUND = 0.82
 
-# (sin(r) / r - 1) / r**2 as a polynomial of r**2, to 2**-26.5 and 2**-59.7 of sin(r), and the same
-# of the tangent, to 2**-28.4 and 2**-57.7.
+# Polynomials of r**2: sin(r) = r + r**3 * SIN to 2**-27.4 and 2**-57.1, cos(r) = COS to 2**-32.2
+# and 2**-62.9, tan(r) = r + r**3 * TAN to 2**-28.4 and 2**-57.7.
 SIN: dict[DType, tuple[float, ...]] = {
-    float32: (-0.16666657, 0.008332985, -0.00019803346, 2.5915338e-06),
+    float32: (-0.16666651, 0.008331925, -0.00019484147),
     float64: (
-        -0.16666666666666663, 0.00833333333333293, -0.00019841269841119205, 2.7557319196582496e-06,
-        -2.505210561552698e-08, 1.6058880069661022e-10, -7.641526392950857e-13,
-        2.7066030044069723e-15,
+        -0.16666666666666607, 0.008333333333316244, -0.00019841269824877049,
+        2.755731199403167e-06, -2.5050495213850823e-08, 1.588176346669677e-10,
+    ),
+}  # fmt: skip
+COS: dict[DType, tuple[float, ...]] = {
+    float32: (1.0, -0.5, 0.041666638, -0.0013886959, 2.4393648e-05),
+    float64: (
+        1.0, -0.5, 0.04166666666666654, -0.0013888888888863972, 2.4801587283293985e-05,
+        -2.755731260808118e-07, 2.087549201033829e-09, -1.1347970798069284e-11,
     ),
 }  # fmt: skip
 TAN: dict[DType, tuple[float, ...]] = {
@@ -62,49 +67,71 @@ TAN: dict[DType, tuple[float, ...]] = {
 }  # fmt: skip
 
 
-def _subtract(k: Builder, x: Operand, n: Operand, share: float, bound: float) -> Operand:
-    """``x - n * share * pi``, kept within the bound where ``|x|`` is past the limit."""
-    for part in PI[x.dtype]:
-        x = k.fma(n, -part * share, x)
-    return at_least(k, at_most(k, x, bound), -bound)
+@dataclass(frozen=True, slots=True)
+class _Reduced:
+    """``x = n * pi / 2 + r``: r, kept within the bound; n as a float and as the low end of bits;
+    and r as it was before the third part of pi was subtracted."""
+
+    r: Operand
+    n: Operand
+    bits: Operand
+    before: Operand
 
 
-def _odd_polynomial(k: Builder, r: Operand, coefficients: Sequence[float]) -> Operand:
-    """``r + r**3 * P(r**2)``."""
+def _reduce(k: Builder, x: Operand) -> _Reduced:
+    first, second, third = (part / 2 for part in PI[x.dtype])
+    n, bits = nearest_integer(k, x, 2 / pi)
+    before = k.fma(n, -second, k.fma(n, -first, x))
+    r = k.fma(n, -third, before)
+    return _Reduced(at_least(k, at_most(k, r, BOUND), -BOUND), n, bits, before)
+
+
+def _is_odd(k: Builder, n: Operand) -> Operand:
+    return k.compare("ne", k.apply("and", n, 1), 0)
+
+
+def _sine(k: Builder, r: Operand, n: Operand) -> Operand:
+    """sin(n pi / 2 + r): sin r, cos r, -sin r, -cos r for n modulo 4."""
+    f = FORMATS[r.dtype]
     z = k.mul(r, r)
-    return k.fma(k.mul(r, z), polynomial(k, z, coefficients), r)
+    sine = k.fma(k.mul(r, z), polynomial(k, z, SIN[r.dtype]), r)
+    y = k.select(_is_odd(k, n), polynomial(k, z, COS[r.dtype]), sine)
+    sign = k.apply("and", k.apply("shl", n, f.dtype.bits - 2), -1 << f.dtype.bits - 1)
+    return k.bitcast(k.apply("xor", k.bitcast(y, f.integer), sign), f.dtype)
 
 
-def _alternating(k: Builder, x: Operand, parity: Operand) -> Operand:
-    """x, negated where the integer ``parity`` is odd."""
-    f = FORMATS[x.dtype]
-    sign = k.apply("shl", parity, f.dtype.bits - 1)
-    return k.bitcast(k.apply("xor", k.bitcast(x, f.integer), sign), f.dtype)
-
-
-def sin(k: Builder, x: Operand) -> Operand:
-    """The sine for float32 and float64, within 1.5 ulp for ``|x| <= LIMIT``:
-    sin(n pi + r) = (-1)**n sin(r)."""
-    n, parity = nearest_integer(k, x, 1 / pi)
-    r = _subtract(k, x, n, 1.0, SIN_BOUND)
-    y = _alternating(k, _odd_polynomial(k, r, SIN[x.dtype]), parity)
+def _keeping_zero(k: Builder, x: Operand, y: Operand) -> Operand:
+    """y, or x where x is a zero, for its sign."""
     return k.select(k.compare("eq", x, 0.0), x, y)
 
 
+def sin(k: Builder, x: Operand) -> Operand:
+    """The sine for float32 and float64, within 1.6 ulp for ``|x| <= LIMIT``."""
+    reduced = _reduce(k, x)
+    return _keeping_zero(k, x, _sine(k, reduced.r, reduced.bits))
+
+
 def cos(k: Builder, x: Operand) -> Operand:
-    """The cosine for float32 and float64, within 1.5 ulp for ``|x| <= LIMIT``:
-    cos((n + 1/2) pi + r) = (-1)**(n + 1) sin(r)."""
-    n, parity = nearest_integer(k, k.fma(x, 1 / pi, -0.5), 1.0, 1)
-    r = _subtract(k, x, k.fma(n, 2.0, 1.0), 0.5, SIN_BOUND)
-    return _alternating(k, _odd_polynomial(k, r, SIN[x.dtype]), parity)
+    """The cosine for float32 and float64, within 1.6 ulp for ``|x| <= LIMIT``."""
+    reduced = _reduce(k, x)
+    return _sine(k, reduced.r, k.add(reduced.bits, 1))
 
 
 def tan(k: Builder, x: Operand) -> Operand:
     """The tangent for float32 and float64, within 2 ulp for ``|x| <= LIMIT``:
-    tan(n pi/2 + r) = tan(r) for even n, -1 / tan(r) for odd n."""
-    n, parity = nearest_integer(k, x, 2 / pi)
-    r = _subtract(k, x, n, 0.5, TAN_BOUND)
-    t = _odd_polynomial(k, r, TAN[x.dtype])
-    odd = k.compare("ne", k.apply("and", parity, 1), 0)
-    y = k.div(k.select(odd, -1.0, t), k.select(odd, t, 1.0))
-    return k.select(k.compare("eq", x, 0.0), x, y)
+    tan(n pi / 2 + r) is tan(r) for even n, -1 / tan(r) for odd n.
+
+    Next to a pole the reciprocal doubles every error, so that what the last additions lost is
+    kept, as a low part of r and of tan(r), and the quotient is corrected by its residue.
+    """
+    reduced = _reduce(k, x)
+    r, third = reduced.r, PI[x.dtype][2] / 2
+    lost = k.fma(reduced.n, -third, k.sub(reduced.before, r))
+    z = k.mul(r, r)
+    curve = k.fma(k.mul(r, z), polynomial(k, z, TAN[x.dtype]), lost)
+    tangent = k.add(r, curve)
+    low = k.sub(curve, k.sub(tangent, r))
+    quotient = k.div(k.const(-1.0, x.dtype), tangent)
+    residue = k.fma(quotient, low, k.fma(quotient, tangent, 1.0))
+    cotangent = k.fma(quotient, residue, quotient)
+    return _keeping_zero(k, x, k.select(_is_odd(k, reduced.bits), cotangent, tangent))

@@ -133,7 +133,8 @@ def copy_block(block: Block, sizes: Mapping[Sym, Size], names: Names | None = No
             syms[symbol] = symbol_copy
             values[symbol] = Dim.of(symbol_copy)
         elif isinstance(stmt, (Let, Var)) and names is not None:
-            regs[stmt.reg.name] = replace(stmt.reg, name=names.fresh(stmt.reg.name))
+            reg = stmt.reg
+            regs[reg.name] = Reg(names.fresh(reg.name), reg.dtype, reg.lanes)
     return rewrite(block, values, syms, regs)
 
 

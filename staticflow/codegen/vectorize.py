@@ -270,7 +270,7 @@ class _Lanes:
 
     def wide(self, reg: Reg) -> Reg:
         """The vector that takes the place of a register that differs between iterations."""
-        return replace(reg, lanes=self.width)
+        return Reg(reg.name, reg.dtype, self.width)
 
     def new(self, like: str, dtype: DType, expr: Expr) -> Reg:
         """A new vector register that holds ``expr``."""
@@ -279,7 +279,7 @@ class _Lanes:
         return reg
 
     def once(self, like: str, dtype: DType, expr: Expr, depth: int) -> Reg:
-        """A vector register of the block at ``depth`` that holds ``expr``, which does not change."""
+        """A vector register, bound in the block at ``depth``, that holds the constant ``expr``."""
         known = self.known[depth]
         if expr not in known:
             known[expr] = Reg(self.names.fresh(like), dtype, self.width)
@@ -289,7 +289,7 @@ class _Lanes:
     def vector(self, arg: Operand) -> Operand:
         """``arg`` in all lanes."""
         if isinstance(arg, Const):
-            return replace(arg, lanes=self.width)
+            return Const(arg.value, arg.dtype, self.width)
         if arg.name in self.vectors:
             return self.wide(arg)
         if arg.name in self.changing:

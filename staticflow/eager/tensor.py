@@ -59,7 +59,7 @@ class EagerMode:
     def apply(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """The result of ``op`` as a tensor."""
         operands = self._operands(op, args)
-        arrays = [a._data if type(a) is Tensor else a for a in operands]
+        arrays = [a._data if isinstance(a, Tensor) else a for a in operands]
         try:
             with np.errstate(all="ignore"):
                 data = op.reference(np, *arrays, **attrs)
@@ -84,7 +84,7 @@ class EagerMode:
         first = 1 if op.promote == "tail" else 0
         for i in range(first, len(operands)):
             a = operands[i]
-            if type(a) is not Tensor:
+            if not isinstance(a, Tensor):
                 if len(operands) == first + 1 or not _any_of(operands[first:], dtype):
                     operands[i] = as_tensor(a, dtype)
             elif a.dtype is not dtype:
@@ -93,7 +93,7 @@ class EagerMode:
 
     def _record(self, op: Op, args: list[Any], attrs: Mapping[str, Any], out: Tensor) -> None:
         edges = tuple(
-            a._edge() if type(a) is Tensor and a._data.dtype.kind not in "iub" else None
+            a._edge() if isinstance(a, Tensor) and a._data.dtype.kind not in "iub" else None
             for a in args
         )
         if any(e is not None for e in edges) and out.dtype.is_floating:
@@ -103,7 +103,7 @@ class EagerMode:
 
 
 def _any_of(operands: Sequence[Any], dtype: DType | None) -> bool:
-    return any(type(a) is Tensor and a.dtype is dtype for a in operands)
+    return any(isinstance(a, Tensor) and a.dtype is dtype for a in operands)
 
 
 def _explain(op: Op, args: Sequence[Any], attrs: Mapping[str, Any], error: Exception) -> None:
@@ -111,7 +111,7 @@ def _explain(op: Op, args: Sequence[Any], attrs: Mapping[str, Any], error: Excep
     if isinstance(error, IndexError):
         raise type(error)(f"{error}, at {format_locs(here())}") from None
     types = [
-        TensorType(a.dtype, a.shape) if type(a) is Tensor else TensorType(dtype_of(type(a)), ())
+        TensorType(a.dtype, a.shape) if isinstance(a, Tensor) else TensorType(dtype_of(type(a)), ())
         for a in args
     ]
     try:

@@ -103,13 +103,11 @@ class _Printer:
     def graph(self, graph: Graph, indent: str) -> None:
         """Write a graph, its first line going on with the last one."""
         names = _value_names(graph)
-        declared = graph.declared or (None,) * len(graph.params)
+        declared = dict(zip(graph.params, graph.declared, strict=False))
         self.line_of.setdefault(graph, len(self.lines) - 1)
         for p in graph.params:
             self.line_of.setdefault(p, len(self.lines) - 1)
-        params = (
-            self._param(names[p], p.type, d) for p, d in zip(graph.params, declared, strict=True)
-        )
+        params = (self._param(names[p], p.type, declared.get(p)) for p in graph.params)
         self.write(f"graph ({', '.join(params)}) {{")
         for node in graph.nodes[len(graph.params) :]:
             self.lines.append(indent + "  ")
@@ -207,6 +205,7 @@ class _Printer:
                 self.write(", ")
             self._datum(value, indent)
         self.write("]")
+
 
 _DATA: dict[type, Callable[[_Printer, Any, str], None]] = {
     bool: lambda p, v, _: p.write(str(v).lower()),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
+from staticflow.graph.node import constant, item, param
 from staticflow.graph.op import Op
 from staticflow.ops import (
     arithmetic,
@@ -24,6 +25,9 @@ _ROOMS: tuple[ModuleType, ...] = (
 )  # fmt: skip
 
 OPS: dict[str, Op] = {
-    op.name: op for room in _ROOMS for op in vars(room).values() if isinstance(op, Op)
+    op.name: op
+    for room in _ROOMS
+    for op in vars(room).values()
+    if isinstance(op, Op) and op not in (param, constant, item)
 }
 """Every op by name: what the parser of the text form and the tests go through."""

@@ -1,0 +1,102 @@
+"""When the new value of a variable may be written over the old one, and in which order that lets
+kernels run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import networkx as nx
+
+from staticflow.graph.graph import Graph, regions_of
+from staticflow.graph.node import Node, item
+from staticflow.ops.lowering import Contract
+from staticflow.ops.view import reshape_op
+from staticflow.passes.access import canonical_index, is_inline, reads, source_of
+from staticflow.passes.cluster import cluster
+from staticflow.passes.fuse import AXES
+
+__all__ = ["maker_of", "order_updates", "root_of"]
+
+
+def root_of(node: Node) -> Node:
+    """The node whose memory a chain of reshapes shows."""
+    while node.op is reshape_op:
+        node = node.args[0]
+    return node
+
+
+def maker_of(node: Node) -> Node:
+    """The node that computes a value: behind `item`, the one that gives several."""
+    return node.args[0] if node.op is item else node
+
+
+def order_updates(
+    graph: Graph, updates: Sequence[tuple[Node, Node]]
+) -> tuple[list[Node], set[Node]]:
+    """An order for the graph's nodes, and the params that may be overwritten in place.
+
+    ``updates`` are (new value, param). Whatever else reads the param, and whatever may fail, runs
+    before the kernel that overwrites it; where that is impossible, or where that kernel reads the
+    param elsewhere than it writes, the new value goes through a copy.
+    """
+    dag = nx.DiGraph()
+    rank = {n: i for i, n in enumerate(graph.nodes)}
+    dag.add_nodes_from(graph.nodes)
+    dag.add_edges_from((a, n) for n in graph.nodes for a in n.args)
+    in_place: set[Node] = set()
+    for value, over in updates:
+        maker = maker_of(value)
+        if maker.op is not cluster or not _reads_in_place(maker, value, over):
+            continue
+        before = {r for r in _readers(graph, over) if r is not maker}
+        before |= {n for n in graph.nodes if n is not maker and _may_fail(n)}
+        if any(nx.has_path(dag, maker, r) for r in before):
+            continue
+        dag.add_edges_from((r, maker) for r in before)
+        in_place.add(over)
+    return list(nx.lexicographical_topological_sort(dag, key=rank.__getitem__)), in_place
+
+
+def _readers(graph: Graph, node: Node) -> Iterator[Node]:
+    """What reads the memory of ``node``, under whatever shape."""
+    stack = [node]
+    while stack:
+        for user in graph.users[stack.pop()]:
+            if user.op is reshape_op:
+                stack.append(user)
+            else:
+                yield user
+
+
+def _may_fail(node: Node) -> bool:
+    """Loop nests check indices."""
+    if node.op is cluster:
+        return bool(node.attrs["kind"] == "nest")
+    return any(_may_fail(n) for region in regions_of(node) for n in region.nodes)
+
+
+def _reads_in_place(maker: Node, value: Node, over: Node) -> bool:
+    """Whether each element of ``over`` is read, if at all, just where the new one is written."""
+    body: Graph = maker.attrs["body"]
+    result = body.outputs[value.attrs["index"] if value.op is item else 0]
+    params = {p for p, a in zip(body.params, maker.args, strict=True) if root_of(a) is over}
+    if not params:
+        return True
+    if maker.attrs["kind"] not in ("map", "contract") or len(params) > 1:
+        return False
+    (old,) = params
+    shape = result.tensor_type.shape
+    if old.type != result.type:
+        return False
+    here = canonical_index(shape, AXES[: len(shape)])
+    for node in body.nodes:
+        if isinstance(node.op.lowering, Contract):
+            for a in node.args:
+                inner = a.tensor_type.shape
+                if source_of(a, canonical_index(inner, AXES[: len(inner)]))[0] is old:
+                    return False
+        elif node.args and (not is_inline(node) or node is result):
+            if any(source is old and index != here for source, index in reads(node, here)):
+                return False
+    return True

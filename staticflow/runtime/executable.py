@@ -1,0 +1,206 @@
+"""A compiled program that can be called on arrays: checks, sizes, output arrays, the native run."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from staticflow.codegen.llvm_program import NO_MEMORY, render_program
+from staticflow.codegen.nest import INDEX_OUT_OF_RANGE
+from staticflow.codegen.program import Program
+from staticflow.errors import CompileError, DTypeError, IndexRangeError, ShapeError
+from staticflow.graph.dims import Dim, Size, Sym, evaluate_dim
+from staticflow.graph.graph import Equality
+from staticflow.graph.locs import format_locs
+from staticflow.graph.types import TensorType
+from staticflow.runtime.native import NativeModule, compile_native
+from staticflow.runtime.plan import Plan
+
+__all__ = ["Executable", "ParamSpec", "Signature"]
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ParamSpec:
+    """An array that the caller gives: its name, the type that the user declared, whether the
+    program overwrites it."""
+
+    name: str
+    type: TensorType
+    updated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a program takes and gives.
+
+    ``params`` (inputs, then variables) fill the first slots of the table, then come ``constants``
+    and ``outputs``. ``equalities`` are what the graph assumed of the sizes.
+    """
+
+    params: tuple[ParamSpec, ...]
+    constants: tuple[Array, ...]
+    outputs: tuple[TensorType, ...]
+    equalities: tuple[Equality, ...]
+
+
+class _State:
+    """The cell that keeps the arena between calls."""
+
+    def __init__(self) -> None:
+        self.cell = ctypes.c_void_p(None)
+        self.address = ctypes.addressof(self.cell)
+        libc = ctypes.CDLL(None)
+        weakref.finalize(self, _free_arena, self.cell, libc.free)
+
+
+def _free_arena(cell: ctypes.c_void_p, free: Any) -> None:
+    if cell.value:
+        free(ctypes.c_void_p(cell.value))
+        cell.value = None
+
+
+class Executable:
+    """Native code for a program. Called with one array for each param; gives the outputs."""
+
+    def __init__(self, program: Program, plan: Plan, signature: Signature) -> None:
+        self.program, self.plan, self.signature = program, plan, signature
+        self.llvm = render_program(program, plan.offsets, plan.peak)
+        self.module: NativeModule = compile_native(self.llvm, ["run"])
+        self._run = ctypes.CFUNCTYPE(
+            ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
+        )(self.module.address("run"))
+        self._state = _State()
+
+    def __call__(self, arrays: Sequence[Array]) -> list[Array]:
+        """Run on ``arrays``, of the params' shapes and dtypes; updated ones are changed in place.
+
+        Raises `ShapeError` or `DTypeError` if an array is not what its param wants, before
+        anything runs.
+        """
+        values = self.bind(arrays)
+        ready, write_back = self._prepared(arrays)
+        outputs = [
+            np.empty([evaluate_dim(d, values) for d in t.shape], t.dtype.numpy)
+            for t in self.signature.outputs
+        ]
+        everything = (*ready, *self.signature.constants, *outputs)
+        table = (ctypes.c_void_p * len(everything))(*(a.ctypes.data for a in everything))
+        sizes = (ctypes.c_int64 * len(self.program.sizes))(
+            *(values[s] for s in self.program.sizes)
+        )
+        status = self._run(
+            ctypes.addressof(table), ctypes.addressof(sizes), self._state.address
+        )
+        if status != 0:
+            self.fail(status)
+        for target, source in write_back:
+            np.copyto(target, source)
+        return outputs
+
+    def bind(self, arrays: Sequence[Array]) -> dict[Sym, int]:
+        """The unknown sizes, from the shapes of ``arrays``, all checked."""
+        params = self.signature.params
+        if len(arrays) != len(params):
+            raise ShapeError(f"{len(params)} arrays are needed, {len(arrays)} were given")
+        values: dict[Sym, int] = {}
+        origin: dict[Sym, str] = {}
+        later: list[tuple[ParamSpec, int, Size, int]] = []
+        for spec, array in zip(params, arrays, strict=True):
+            _check_kind(spec, array)
+            for axis, (size, have) in enumerate(zip(spec.type.shape, array.shape, strict=True)):
+                sym = _bare(size)
+                if sym is not None and sym not in values:
+                    values[sym] = have
+                    origin[sym] = f"dim {axis} of {spec.name} is {have}"
+                else:
+                    later.append((spec, axis, size, have))
+        for spec, axis, size, have in later:
+            want = evaluate_dim(size, values)
+            if want != have:
+                sym = _bare(size)
+                because = f", because {origin[sym]}" if sym in origin else ""
+                raise ShapeError(
+                    f"{spec.name} has {have} in dim {axis} where {spec.type} wants "
+                    f"{size}{f' = {want}' if not isinstance(size, int) else ''}{because}"
+                )
+        for e in self.signature.equalities:
+            a, b = evaluate_dim(e.a, values), evaluate_dim(e.b, values)
+            if a != b:
+                raise ShapeError(
+                    f"the sizes {e.a} = {a} and {e.b} = {b} must be equal: {e.reason}, at "
+                    f"{format_locs(e.locs)} ({'; '.join(origin.values())})"
+                )
+        return values
+
+    def _prepared(
+        self, arrays: Sequence[Array]
+    ) -> tuple[list[Array], list[tuple[Array, Array]]]:
+        """The arrays as the native code takes them: contiguous, aligned, and inputs apart from the
+        variables that are overwritten; and the copies of variables to write back."""
+        specs = self.signature.params
+        updated = [a for a, s in zip(arrays, specs, strict=True) if s.updated]
+        ready: list[Array] = []
+        write_back: list[tuple[Array, Array]] = []
+        for array, spec in zip(arrays, specs, strict=True):
+            own = np.require(array, requirements=["C", "A"])
+            if spec.updated:
+                if not array.flags.writeable:
+                    raise ShapeError(f"{spec.name} is updated, but its memory is read-only")
+                if own is not array:
+                    write_back.append((array, own))
+            elif any(np.may_share_memory(own, u) for u in updated):
+                own = own.copy()
+            ready.append(own)
+        for i, a in enumerate(updated):
+            if any(np.may_share_memory(a, b) for b in updated[:i]):
+                raise ShapeError("two updated variables share memory; give each its own")
+        return ready, write_back
+
+    def fail(self, status: int) -> None:
+        """Raise what a status of the native run means."""
+        if status == NO_MEMORY:
+            raise MemoryError(f"no memory for the arena of {self.plan.peak} bytes")
+        site, code = divmod(status, 256)
+        failure = self.program.failures[site - 1]
+        if code == INDEX_OUT_OF_RANGE:
+            raise IndexRangeError(
+                f"{failure.what}: an index lies outside the dim that it selects from, at "
+                f"{format_locs(failure.locs)}; nothing was updated"
+            )
+        raise CompileError(f"{failure.what} failed with code {code}")
+
+
+def _bare(size: Size) -> Sym | None:
+    """The symbol that a size is, if it is one by itself."""
+    if not isinstance(size, Dim) or len(size.terms) != 1:
+        return None
+    ((monomial, c),) = size.terms
+    atom = monomial[0]
+    return atom if c == 1 and len(monomial) == 1 and isinstance(atom, Sym) else None
+
+
+def _check_kind(spec: ParamSpec, array: Array) -> None:
+    want = spec.type
+    if array.dtype != want.dtype.numpy:
+        raise DTypeError(
+            f"{spec.name} is {array.dtype} and must be {want.dtype.name}; convert it, as in "
+            f"array.astype({want.dtype.name!r})"
+        )
+    if array.ndim != want.ndim:
+        raise ShapeError(
+            f"{spec.name} has {array.ndim} dims, shape {list(array.shape)}, and must have "
+            f"{want.ndim}: {want}"
+        )
+
+
+def unbound_sizes(signature: Signature, sizes: Mapping[Sym, object] | Sequence[Sym]) -> list[Sym]:
+    """The sizes that no param has as a dim of its own, so that a call cannot tell them."""
+    bound = {s for p in signature.params for d in p.type.shape if (s := _bare(d)) is not None}
+    return [s for s in sizes if s not in bound]

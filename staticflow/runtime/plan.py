@@ -1,0 +1,179 @@
+"""The memory plan: where in the arena each buffer lies.
+
+Buffers that are never needed at the same time share a *slot*. Sizes may be unknown, so a buffer
+takes over a free slot only where one of the two provably holds the other; the slot has the larger
+size. Offsets follow from the slots' sizes and are computed as the program starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from staticflow.codegen.program import (
+    Arena,
+    Carry,
+    Copy,
+    Launch,
+    Place,
+    Program,
+    Repeat,
+    Row,
+    Step,
+    walk_steps,
+)
+from staticflow.graph.dims import Size, ceil_div, evaluate_dim, is_provably_ge
+from staticflow.graph.locs import format_locs
+
+__all__ = ["ALIGNMENT", "Plan", "plan_memory"]
+
+ALIGNMENT = 64
+"""Bytes to which every buffer is aligned: a cache line, and the widest vector."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """``offsets`` of the buffers, in bytes, and the ``peak``: the size of the arena.
+
+    >>> import staticflow as sf
+    >>> x = sf.placeholder((None, 4), name="x")
+    >>> sf.compile([x], (x @ sf.ones(4, 4)).exp().sum()).plan.peak
+    64*((16*x.0 + 63)//64)
+    """
+
+    program: Program
+    live: tuple[tuple[int, int], ...]
+    slots: tuple[int, ...]
+    offsets: tuple[Size, ...]
+    peak: Size
+
+    def peak_bytes(self, sizes: Mapping[str, int] | None = None) -> int:
+        """The arena's size in bytes where the unknown sizes have these values, by name."""
+        values = {s: (sizes or {})[s.name] for s in self.program.sizes}
+        return evaluate_dim(self.peak, values)
+
+    def __str__(self) -> str:
+        lines = [f"arena of {self.peak} bytes, {len(self.offsets)} buffers"]
+        for i, buffer in enumerate(self.program.buffers):
+            shape = ", ".join(map(str, buffer.shape))
+            first, last = self.live[i]
+            lines.append(
+                f"  {buffer.label}: {buffer.dtype}[{shape}] at {self.offsets[i]}, live in steps "
+                f"{first}..{last}, {format_locs(buffer.locs)}"
+            )
+        return "\n".join(lines)
+
+
+def plan_memory(program: Program) -> Plan:
+    """Lay out the buffers of a program."""
+    live = _live_ranges(program)
+    sizes: list[Size] = []  # of the slots
+    busy: list[int] = []  # the step until which each slot is taken
+    slots = [0] * len(program.buffers)
+    for i in sorted(range(len(live)), key=lambda i: live[i][0]):
+        first, last = live[i]
+        want = ceil_div(program.buffers[i].bytes, ALIGNMENT) * ALIGNMENT
+        slot = _fitting(sizes, busy, want, first)
+        if slot is None:
+            slot = len(sizes)
+            sizes.append(want)
+            busy.append(last)
+        else:
+            if is_provably_ge(want, sizes[slot]):
+                sizes[slot] = want
+            busy[slot] = last
+        slots[i] = slot
+    starts: list[Size] = []
+    at: Size = 0
+    for size in sizes:
+        starts.append(at)
+        at = at + size
+    return Plan(program, tuple(live), tuple(slots), tuple(starts[s] for s in slots), at)
+
+
+def _fitting(sizes: Sequence[Size], busy: Sequence[int], want: Size, first: int) -> int | None:
+    """A free slot for a buffer: preferably one of just its size."""
+    free = [s for s in range(len(sizes)) if busy[s] < first]
+    for s in free:
+        if sizes[s] == want:
+            return s
+    for s in free:
+        if is_provably_ge(sizes[s], want) or is_provably_ge(want, sizes[s]):
+            return s
+    return None
+
+
+def _live_ranges(program: Program) -> list[tuple[int, int]]:
+    """The first and last step that touch each buffer, steps counted in the order they are written.
+
+    A buffer that was made before a loop and is used in it is needed until the loop ends; so are the
+    loop's own carries. What is made and used within one iteration is needed only there.
+    """
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    carriers: dict[int, tuple[Place, ...]] = {}
+    clock = 0
+
+    def touch(place: Place, now: int) -> None:
+        for b in _buffers(place, carriers):
+            first.setdefault(b, now)
+            last[b] = max(last.get(b, now), now)
+
+    def visit(steps: Sequence[Step]) -> None:
+        nonlocal clock
+        for step in steps:
+            clock += 1
+            if isinstance(step, Launch):
+                for place in step.places:
+                    touch(place, clock)
+            elif isinstance(step, Copy):
+                touch(step.target, clock)
+                touch(step.source, clock)
+            else:
+                begin = clock
+                carriers[step.loop] = tuple(p for trio in step.carries for p in trio)
+                whole = (*carriers[step.loop], *_rows(step))
+                for place in whole:
+                    touch(place, clock)
+                visit(step.body)
+                clock += 1
+                for place in whole:
+                    touch(place, clock)
+                for b, start in first.items():
+                    if start <= begin and last[b] > begin:
+                        last[b] = clock
+
+    visit(program.steps)
+    count = len(program.buffers)
+    return [(first.get(b, 0), last.get(b, 0)) for b in range(count)]
+
+
+def _rows(loop: Repeat) -> list[Place]:
+    """What the loop reads or fills row by row: all of it is needed while the loop runs."""
+    found: list[Place] = []
+    for step in walk_steps(loop.body):
+        places = step.places if isinstance(step, Launch) else ()
+        if isinstance(step, Copy):
+            places = (step.target, step.source)
+        found += [p for p in places if _moves_with(p, loop.loop)]
+    return found
+
+
+def _moves_with(place: Place, loop: int) -> bool:
+    while isinstance(place, Row):
+        if place.loop == loop:
+            return True
+        place = place.array
+    return False
+
+
+def _buffers(place: Place, carriers: Mapping[int, tuple[Place, ...]]) -> Iterator[int]:
+    if isinstance(place, Arena):
+        yield place.buffer
+    elif isinstance(place, Row):
+        yield from _buffers(place.array, carriers)
+    elif isinstance(place, Carry):
+        for other in carriers[place.loop]:
+            yield from _buffers(other, carriers)
+
+

@@ -1,0 +1,273 @@
+"""``compile``: from symbols to a native program."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from staticflow import pytree
+from staticflow.codegen.assemble import Wanted, assemble
+from staticflow.config import config
+from staticflow.eager.tensor import Tensor
+from staticflow.errors import ShapeError, StaticflowError, SymbolicError
+from staticflow.graph.dims import Sym
+from staticflow.graph.graph import Graph, close, free_symbols
+from staticflow.graph.locs import Locs, format_locs, here
+from staticflow.graph.node import Node, constant, param, toposort
+from staticflow.graph.types import Facts, TensorType
+from staticflow.ops.symbol import Symbol, to_node
+from staticflow.passes.pipeline import optimize
+from staticflow.runtime.executable import Executable, ParamSpec, Signature, unbound_sizes
+from staticflow.runtime.native import host_target
+from staticflow.runtime.plan import Plan, plan_memory
+
+__all__ = ["Program", "compile"]
+
+
+def compile(
+    inputs: Sequence[Symbol] | Mapping[str, Symbol],
+    outputs: Any,
+    updates: Mapping[Tensor, Any] | Sequence[tuple[Tensor, Any]] | None = None,
+    *,
+    numerics: str = "strict",
+) -> Program:
+    """One native program that computes ``outputs`` from ``inputs``.
+
+    ``inputs`` are placeholders, in the order of the call's arguments (or by name). ``outputs`` is a
+    symbol or a tree of them; a call gives eager tensors in that structure. ``updates`` says which
+    tensors get which new values: all are computed from the values before the call and stored in
+    place after the last thing that can fail. Tensors that the symbols mention are read afresh at
+    every call. ``numerics="fast"`` allows rewrites that ignore signed zeros, infinities and NaN.
+
+    The program is compiled once, here; unknown sizes are taken from the arrays of each call.
+
+    >>> import staticflow as sf
+    >>> w = sf.ones(2)
+    >>> x = sf.placeholder((None, 2), name="x")
+    >>> step = sf.compile([x], (x * w).sum(), updates={w: w - 0.1 * x.sum(dim=0)})
+    >>> step(sf.ones(3, 2)).item(), w
+    (6.0, tensor([0.7, 0.7]))
+    """
+    return Program(inputs, outputs, updates, numerics)
+
+
+class Program:
+    """A compiled graph. Call it with one array or tensor for each input."""
+
+    def __init__(
+        self, inputs: Any, outputs: Any, updates: Any, numerics: str = "strict"
+    ) -> None:
+        began = time.perf_counter()
+        self._made: Locs = here()
+        self._names, handles = _named_inputs(inputs)
+        leaves, self._structure = pytree.flatten(outputs)
+        pairs = _pairs(updates)
+        out_nodes = [to_node(v) for v in leaves]
+        new_nodes = [_new_value(t, v) for t, v in pairs]
+        in_nodes = [h.node for h in handles]
+        variables = _captured(in_nodes, [*out_nodes, *new_nodes], [t for t, _ in pairs])
+        self._variables: tuple[Tensor, ...] = tuple(n.attrs["source"] for n in variables)
+        self._updated = tuple(t for t, _ in pairs)
+        self.graph = close([*in_nodes, *variables], [*out_nodes, *new_nodes])
+        """The graph as it was written, before any pass."""
+        self.optimized, self.passes = optimize(self.graph, numerics)
+        self._executable = _build(self.optimized, self._names, self._updated, len(out_nodes))
+        self.compile_seconds = time.perf_counter() - began
+        self.compile_count = 1
+        """How often this program was compiled: once, whatever the sizes."""
+
+    # -- running -----------------------------------------------------------------------------
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """Run on NumPy arrays or tensors; gives eager tensors in the structure of the outputs."""
+        given = self._arguments(args, named)
+        try:
+            results = self._executable([*given, *(v._data for v in self._variables)])
+        except StaticflowError as error:
+            raise type(error)(f"{error}; the program was compiled at {format_locs(self._made)}, "
+                              f"called at {format_locs(here())}") from None
+        for t in self._updated:
+            t._version.count += 1
+            t._version.locs = self._made
+        return pytree.unflatten(self._structure, map(Tensor._wrap, results))
+
+    def _arguments(self, args: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
+        if named:
+            unknown = [n for n in named if n not in self._names[len(args):]]
+            if unknown:
+                raise ShapeError(
+                    f"no input is called {unknown[0]!r}; the inputs are {', '.join(self._names)}, "
+                    f"at {format_locs(here())}"
+                )
+            args = (*args, *(named[n] for n in self._names[len(args):] if n in named))
+        if len(args) != len(self._names):
+            raise ShapeError(
+                f"the program takes {len(self._names)} inputs ({', '.join(self._names)}), "
+                f"{len(args)} were given, at {format_locs(here())}"
+            )
+        return [_as_array(a, n) for a, n in zip(args, self._names, strict=True)]
+
+    # -- looking -----------------------------------------------------------------------------
+
+    @property
+    def plan(self) -> Plan:
+        """The memory plan: offsets, live ranges, peak."""
+        return self._executable.plan
+
+    @property
+    def kernel_count(self) -> int:
+        """How many different kernels the program has."""
+        return len(self._executable.program.kernels)
+
+    def source(self, kind: str = "llvm") -> str:
+        """The program as ``"llvm"`` text, as ``"asm"`` of this machine, or its ``"kernels"``."""
+        from staticflow.codegen.text import print_kernel
+
+        makers = {
+            "llvm": lambda: self._executable.llvm,
+            "asm": self._executable.module.assembly,
+            "kernels": lambda: "\n\n".join(map(print_kernel, self._executable.program.kernels)),
+        }
+        if kind not in makers:
+            raise ShapeError(f"source: {kind!r} is none of {', '.join(makers)}")
+        return makers[kind]()
+
+    def explain(self) -> str:
+        """What each pass did, and the graph that came out."""
+        lines = [
+            f"{r.name}: {len(r.before.nodes)} -> {len(r.after.nodes)} nodes"
+            + "".join(f"\n    {rule}: {n}" for rule, n in sorted(r.counts.items()))
+            for r in self.passes
+        ]
+        return "\n".join([*lines, str(self.optimized), str(self.plan)])
+
+    def __repr__(self) -> str:
+        ins = ", ".join(f"{n}: {p.type}" for n, p in zip(self._names, self.graph.params, strict=False))
+        return f"<program ({ins}), {self.kernel_count} kernels, made at {format_locs(self._made)}>"
+
+
+def _named_inputs(inputs: Any) -> tuple[tuple[str, ...], list[Symbol]]:
+    named = isinstance(inputs, Mapping)
+    handles = list(inputs.values() if named else inputs)
+    for h in handles:
+        if not isinstance(h, Symbol) or h.node.op is not param or h.node.attrs["source"] is not None:
+            raise SymbolicError(
+                f"compile: an input is {h!r}; inputs are what sf.placeholder made, "
+                f"at {format_locs(here())}"
+            )
+    if len({h.node for h in handles}) != len(handles):
+        raise SymbolicError(f"compile: an input is named twice, at {format_locs(here())}")
+    names = tuple(inputs) if named else tuple(h.node.attrs["name"] for h in handles)
+    return names, handles
+
+
+def _pairs(updates: Any) -> list[tuple[Tensor, Any]]:
+    pairs = list(updates.items() if isinstance(updates, Mapping) else updates or ())
+    seen: set[Tensor] = set()
+    for t, _ in pairs:
+        if not isinstance(t, Tensor):
+            raise SymbolicError(
+                f"compile: updates name tensors, not {t!r}, at {format_locs(here())}"
+            )
+        if t in seen:
+            raise ShapeError(
+                f"compile: a tensor of shape {list(t.shape)} is updated twice, at "
+                f"{format_locs(here())}"
+            )
+        seen.add(t)
+    return pairs
+
+
+def _new_value(t: Tensor, value: Any) -> Node:
+    node = to_node(value, t.dtype)
+    have = node.tensor_type
+    if have.dtype is not t.dtype or have.ndim != t.ndim:
+        raise ShapeError(
+            f"compile: the new value of a variable {TensorType(t.dtype, t.shape)} is {have}; they "
+            f"must agree, at {format_locs(node.locs)}"
+        )
+    for a, b in zip(have.shape, t.shape, strict=True):
+        Facts().equal(a, b, "the new value of a variable has its shape")
+    return node
+
+
+def _captured(
+    inputs: Sequence[Node], outputs: Sequence[Node], updated: Sequence[Tensor]
+) -> list[Node]:
+    """The params that stand for eager tensors, those that are only written included."""
+    found = {}
+    known = set(inputs)
+    for node in toposort(outputs):
+        if node.op is not param or node in known:
+            continue
+        if node.attrs["source"] is None:
+            raise SymbolicError(
+                f"compile: the outputs need the placeholder {node.attrs['name']!r} ({node.type}, "
+                f"made at {format_locs(node.locs)}), which is not among the inputs, "
+                f"at {format_locs(here())}"
+            )
+        found[node] = None
+    for t in updated:
+        found[to_node(t)] = None
+    return list(found)
+
+
+def _build(
+    graph: Graph, names: Sequence[str], updated: Sequence[Tensor], n_out: int
+) -> Executable:
+    """Assemble, plan and compile a fused graph whose last outputs are the updates."""
+    sources = [p.attrs["source"] for p in graph.params]
+    specs = []
+    for i, (p, declared) in enumerate(zip(graph.params, graph.declared, strict=True)):
+        name = names[i] if i < len(names) else p.attrs["name"]
+        is_updated = any(sources[i] is t for t in updated)
+        specs.append(ParamSpec(name, declared, is_updated))
+    literals = [n for n in graph.nodes if n.op is constant]
+    slots = {n: i for i, n in enumerate([*graph.params, *literals])}
+    first = len(slots)
+    wanted = [Wanted(o, first + i) for i, o in enumerate(graph.outputs[:n_out])]
+    for t, node in zip(updated, graph.outputs[n_out:], strict=True):
+        own = next(p for p in graph.params if p.attrs["source"] is t)
+        wanted.append(Wanted(node, slots[own], own))
+    sizes: tuple[Sym, ...] = tuple(
+        sorted(free_symbols(graph), key=lambda s: (s.name, s.serial))
+    )
+    signature = Signature(
+        tuple(specs),
+        tuple(np.ascontiguousarray(n.attrs["value"].array) for n in literals),
+        tuple(o.tensor_type for o in graph.outputs[:n_out]),
+        graph.equalities,
+    )
+    missing = unbound_sizes(signature, sizes)
+    if missing:
+        raise ShapeError(
+            f"compile: no input has {missing[0]} as a dim of its own, so a call cannot tell it; "
+            f"add a placeholder that has, at {format_locs(here())}"
+        )
+    program = assemble(graph, slots, wanted, sizes, host_target())
+    if config.verify:
+        from staticflow.codegen.verify import verify_kernel
+
+        for kernel in program.kernels:
+            verify_kernel(kernel)
+    return Executable(program, plan_memory(program), signature)
+
+
+def _as_array(value: Any, name: str) -> Any:
+    if isinstance(value, Tensor):
+        return value._data
+    if isinstance(value, np.ndarray):
+        return value
+    if isinstance(value, np.generic | bool | int | float):
+        return np.asarray(value, dtype=np.float32 if isinstance(value, float) else None)
+    if hasattr(value, "__dlpack__"):
+        return np.from_dlpack(value)
+    raise SymbolicError(
+        f"the input {name} is {type(value).__name__}; give a NumPy array or a tensor, "
+        f"at {format_locs(here())}"
+    )
+
+

@@ -1,0 +1,356 @@
+// Runs CUDA C kernels on the host, for tests. Included before the text of the kernels, which g++
+// compiles as it is; `emulator.py` compiles, loads and launches.
+//
+// A CUDA thread runs on a fiber, all fibers on one OS thread. A fiber runs thread after thread of
+// the block until one has to wait at a barrier; then the scheduler goes on with another fiber. So
+// a kernel without barriers costs no switches. Blocks run one after the other. The order of the
+// blocks, of the threads that start and of those that a barrier releases is chosen at the launch.
+//
+// What cannot be plain C++ is a macro that a kernel writes in this form on a GPU too:
+//   SF_SHARED(float, name, 256);      a block's shared array of 256 floats
+//
+// A failure (trap, misused barrier) leaves the kernel by siglongjmp, from whatever fiber, and its
+// message names block and thread.
+#pragma once
+#include <cmath>
+#include <csetjmp>
+#include <csignal>
+#include <cstdarg>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <deque>
+#include <string>
+#include <sys/mman.h>
+#include <type_traits>
+#include <ucontext.h>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#define __global__
+#define __device__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+
+struct dim3 {
+  unsigned x, y, z;
+};
+using uint3 = dim3;
+
+namespace emu {
+
+// ---- memory ------------------------------------------------------------------------------------
+
+// Whole pages between two that cannot be accessed.
+struct GuardedPages {
+  char* begin = nullptr;
+  size_t bytes = 0;
+
+  static size_t page() { return (size_t)sysconf(_SC_PAGESIZE); }
+  void allocate(size_t least) {
+    bytes = (least + page() - 1) / page() * page();
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+    begin = (char*)mmap(nullptr, bytes + 2 * page(), PROT_NONE, flags, -1, 0) + page();
+    mprotect(begin, bytes, PROT_READ | PROT_WRITE);
+  }
+  void free() {
+    if (begin) munmap(begin - page(), bytes + 2 * page());
+  }
+};
+
+// ---- the launch under way ----------------------------------------------------------------------
+
+enum Order { forward, reverse, seeded };
+
+struct Fiber {
+  ucontext_t context;
+  GuardedPages stack;
+  uint3 thread;
+};
+
+struct SharedArray {
+  GuardedPages pages;
+  uint64_t block = 0;  // the serial number of the block that it was poisoned for
+};
+
+struct Launch {
+  dim3 grid, block;
+  uint3 block_index;
+  uint64_t block_serial;
+  Order order;
+  uint64_t random;
+  void (*kernel)(void* arguments);
+  void* arguments;
+  std::vector<uint3> threads;  // of a block, in the order in which they start
+  size_t started, returned;
+  std::vector<Fiber*> fibers, idle;
+  std::deque<Fiber*> ready, waiting;  // able to go on; at a barrier
+  int barrier_line;
+  std::vector<SharedArray> shared;
+  std::string failure;
+};
+
+static Launch now;
+static Fiber* running;
+static ucontext_t scheduler;
+static sigjmp_buf escape;
+static const size_t stack_bytes = 256 << 10;
+
+// Ends the launch; `what` and where the running thread is become its message.
+[[noreturn]] __attribute__((format(printf, 1, 2))) inline void fail(const char* what, ...) {
+  char text[160], where[160];
+  va_list values;
+  va_start(values, what);
+  vsnprintf(text, sizeof text, what, values);
+  va_end(values);
+  const uint3 b = now.block_index, t = running->thread;
+  snprintf(where, sizeof where, " in block (%u, %u, %u), thread (%u, %u, %u)", b.x, b.y, b.z, t.x,
+           t.y, t.z);
+  now.failure = std::string(text) + where;
+  siglongjmp(escape, 1);
+}
+
+inline void on_trap(int signal, siginfo_t* info, void*) {
+  if (signal == SIGFPE) fail("integer division by zero");
+  fail("memory access out of bounds at %p", info->si_addr);
+}
+
+// ---- scheduling --------------------------------------------------------------------------------
+
+inline uint64_t draw(uint64_t below) {  // a 64-bit linear congruential generator, Knuth's constants
+  now.random = now.random * 6364136223846793005u + 1442695040888963407u;
+  return (now.random >> 33) % below;
+}
+
+template <class Sequence>
+void arrange(Sequence& items) {
+  const size_t n = items.size();
+  if (now.order == reverse)
+    for (size_t i = 0; i < n / 2; i++) std::swap(items[i], items[n - 1 - i]);
+  if (now.order == seeded)
+    for (size_t i = n; i > 1; i--) std::swap(items[i - 1], items[draw(i)]);
+}
+
+inline void fiber_main() {
+  while (true) {
+    while (now.started < now.threads.size()) {
+      running->thread = now.threads[now.started++];
+      now.kernel(now.arguments);
+      now.returned++;
+      if (!now.waiting.empty())
+        fail("a thread returned while others wait at the barrier of line %d", now.barrier_line);
+    }
+    now.idle.push_back(running);
+    swapcontext(&running->context, &scheduler);
+  }
+}
+
+inline Fiber* idle_fiber() {
+  if (now.idle.empty()) {
+    Fiber* fiber = new Fiber();
+    fiber->stack.allocate(stack_bytes);
+    getcontext(&fiber->context);
+    fiber->context.uc_stack.ss_sp = fiber->stack.begin;
+    fiber->context.uc_stack.ss_size = fiber->stack.bytes;
+    makecontext(&fiber->context, fiber_main, 0);
+    now.fibers.push_back(fiber);
+    return fiber;
+  }
+  Fiber* fiber = now.idle.back();
+  now.idle.pop_back();
+  return fiber;
+}
+
+// Runs one block. Barriers refuse what could deadlock, so in the end every thread has returned.
+inline void run_block() {
+  now.started = now.returned = 0;
+  while (!now.ready.empty() || now.started < now.threads.size()) {
+    if (now.ready.empty()) {
+      running = idle_fiber();
+    } else {
+      running = now.ready.front();
+      now.ready.pop_front();
+    }
+    swapcontext(&scheduler, &running->context);
+  }
+}
+
+inline void barrier(int line) {
+  if (now.returned) fail("the barrier of line %d comes after threads of the block returned", line);
+  if (now.waiting.empty()) now.barrier_line = line;
+  if (now.barrier_line != line)
+    fail("threads wait at the barriers of lines %d and %d", now.barrier_line, line);
+  now.waiting.push_back(running);
+  if (now.waiting.size() == now.threads.size()) {
+    now.ready.swap(now.waiting);
+    arrange(now.ready);
+  }
+  swapcontext(&running->context, &scheduler);
+}
+
+// Shared array number `id` of the running block: poisoned at the block's first use of it, its end
+// at a page without access.
+template <class T>
+T* shared_array(size_t id, size_t count) {
+  if (id >= now.shared.size()) now.shared.resize(id + 1);
+  SharedArray& array = now.shared[id];
+  if (!array.pages.begin) array.pages.allocate(count * sizeof(T));
+  if (array.block != now.block_serial) {
+    array.block = now.block_serial;
+    memset(array.pages.begin, 0xff, array.pages.bytes);
+  }
+  return (T*)(array.pages.begin + array.pages.bytes) - count;
+}
+
+// ---- launching ---------------------------------------------------------------------------------
+
+struct Config {
+  unsigned grid[3], block[3], order, seed;
+};
+
+inline std::vector<uint3> arranged_indices(dim3 extent) {
+  std::vector<uint3> indices;
+  for (unsigned z = 0; z < extent.z; z++)
+    for (unsigned y = 0; y < extent.y; y++)
+      for (unsigned x = 0; x < extent.x; x++) indices.push_back({x, y, z});
+  arrange(indices);
+  return indices;
+}
+
+inline void run_grid() {
+  for (const uint3& index : arranged_indices(now.grid)) {
+    now.threads = arranged_indices(now.block);
+    now.block_index = index;
+    now.block_serial++;
+    run_block();
+  }
+}
+
+// Installs the trap handlers while it lives; they run on a stack of their own, because a trap may
+// be a fiber's stack that overflowed.
+struct Traps {
+  static constexpr int signals[3] = {SIGSEGV, SIGBUS, SIGFPE};
+  struct sigaction before[3];
+  stack_t stack_before;
+  char stack[64 << 10];
+  Traps() {
+    stack_t alternate{};
+    alternate.ss_sp = stack;
+    alternate.ss_size = sizeof stack;
+    sigaltstack(&alternate, &stack_before);
+    struct sigaction action {};
+    action.sa_sigaction = on_trap;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    for (int i = 0; i < 3; i++) sigaction(signals[i], &action, &before[i]);
+  }
+  ~Traps() {
+    for (int i = 0; i < 3; i++) sigaction(signals[i], &before[i], nullptr);
+    sigaltstack(&stack_before, nullptr);
+  }
+};
+
+template <class... A, size_t... I>
+void call(void (*kernel)(A...), void** values, std::index_sequence<I...>) {
+  kernel(*(std::remove_cv_t<A>*)values[I]...);
+}
+
+// Runs `kernel` over the grid; `values` point to its arguments. Returns whether it failed, with
+// the reason in `message` (512 bytes).
+template <class... A>
+int launch(void (*kernel)(A...), const Config& config, void** values, char* message) {
+  struct Arguments {
+    void (*kernel)(A...);
+    void** values;
+  } arguments{kernel, values};
+  now = Launch{};
+  now.grid = {config.grid[0], config.grid[1], config.grid[2]};
+  now.block = {config.block[0], config.block[1], config.block[2]};
+  now.order = (Order)config.order;
+  now.random = config.seed;
+  now.arguments = &arguments;
+  now.kernel = [](void* p) {
+    const Arguments& a = *(Arguments*)p;
+    call(a.kernel, a.values, std::index_sequence_for<A...>());
+  };
+  {
+    Traps traps;
+    if (sigsetjmp(escape, 1) == 0) run_grid();
+  }
+  for (Fiber* fiber : now.fibers) {
+    fiber->stack.free();
+    delete fiber;
+  }
+  for (SharedArray& array : now.shared) array.pages.free();
+  snprintf(message, 512, "%s", now.failure.c_str());
+  return !now.failure.empty();
+}
+
+// The parameter types as NumPy names them: "const float32*", "int64".
+template <class T>
+std::string type_name() {
+  if constexpr (std::is_pointer_v<T>) {
+    using Element = std::remove_pointer_t<T>;
+    const char* prefix = std::is_const_v<Element> ? "const " : "";
+    return prefix + type_name<std::remove_cv_t<Element>>() + "*";
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return "bool";
+  } else {
+    const char* kind = std::is_floating_point_v<T> ? "float" : std::is_signed_v<T> ? "int" : "uint";
+    return kind + std::to_string(8 * sizeof(T));
+  }
+}
+
+template <class... A>
+const char* signature(void (*)(A...)) {
+  static std::string text;
+  text.clear();
+  ((text += (text.empty() ? "" : ",") + type_name<A>()), ...);
+  return text.c_str();
+}
+
+template <class T, class Change>
+T update(T* where, Change change) {  // one OS thread: every read and write is atomic
+  const T before = *where;
+  *where = change(before);
+  return before;
+}
+
+}  // namespace emu
+
+#define EMU_EXPORT(kernel)                                                                        \
+  extern "C" int kernel##_launch(const emu::Config* config, void** values, char* message) {       \
+    return emu::launch(kernel, *config, values, message);                                         \
+  }                                                                                               \
+  extern "C" const char* kernel##_signature() { return emu::signature(kernel); }
+
+// ---- what kernels name -------------------------------------------------------------------------
+
+#define threadIdx (emu::running->thread)
+#define blockIdx (emu::now.block_index)
+#define blockDim (emu::now.block)
+#define gridDim (emu::now.grid)
+#define __syncthreads() emu::barrier(__LINE__)
+#define SF_SHARED(type, name, count) \
+  type* const name = emu::shared_array<type>(__COUNTER__, count)
+
+inline int atomicCAS(int* where, int expected, int value) {
+  return emu::update(where, [=](int old) { return old == expected ? value : old; });
+}
+inline int atomicAdd(int* where, int value) {
+  return emu::update(where, [=](int old) { return old + value; });
+}
+
+template <class To, class From>
+inline To emu_bits(From value) {
+  static_assert(sizeof(To) == sizeof(From), "bits of another width");
+  To result;
+  memcpy(&result, &value, sizeof result);
+  return result;
+}
+inline float __int_as_float(int x) { return emu_bits<float>(x); }
+inline float __uint_as_float(unsigned x) { return emu_bits<float>(x); }
+inline int __float_as_int(float x) { return emu_bits<int>(x); }
+inline unsigned __float_as_uint(float x) { return emu_bits<unsigned>(x); }
+inline double __longlong_as_double(long long x) { return emu_bits<double>(x); }
+inline long long __double_as_longlong(double x) { return emu_bits<long long>(x); }

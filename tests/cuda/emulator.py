@@ -1,0 +1,217 @@
+"""Runs CUDA C on the host, for tests: g++ compiles it behind `cuda_emu.h`.
+
+`Module` is a compiled source and launches its kernels; `DeviceArray` is memory that ends at a guard
+page.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import mmap
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["ORDERS", "DeviceArray", "EmulatorError", "Module"]
+
+ORDERS = ("forward", "reverse", "seeded")
+"""The orders in which blocks, threads and the waiters of a barrier run, as `cuda_emu.h` numbers
+them."""
+
+Dim3 = tuple[int, int, int]
+
+_HEADER = Path(__file__).with_name("cuda_emu.h")
+# As NVRTC_OPTIONS: nothing is contracted, everything is rounded as written.
+_FLAGS = ("-std=c++17", "-O1", "-shared", "-fPIC", "-ffp-contract=off", "-U_FORTIFY_SOURCE")
+_KERNEL = re.compile(r'extern "C" __global__ void (\w+)\(')
+_MAX_GRID = (2**31 - 1, 65535, 65535)
+_MAX_BLOCK = (1024, 1024, 64)
+_MAX_THREADS = 1024
+
+
+class EmulatorError(Exception):
+    """What a GPU would answer with an error, or would do wrong in silence."""
+
+
+# -- memory ----------------------------------------------------------------------------------------
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+_NO_ACCESS, _READ = 0, mmap.PROT_READ
+
+
+class DeviceArray:
+    """An array whose last byte is followed by a page without access.
+
+    It holds a copy of ``array``, or 0xff in every byte (NaN, -1) with ``poisoned``. In front of it
+    are 0xff bytes that `check` looks at, and then another page without access. An array that is not
+    ``writable`` traps a kernel that stores to it. ``values`` is the memory as a NumPy array.
+    """
+
+    def __init__(
+        self, array: np.ndarray[Any, Any], *, poisoned: bool = False, writable: bool = True
+    ) -> None:
+        page = mmap.PAGESIZE
+        inner = (array.nbytes // page + 1) * page
+        self._map = mmap.mmap(-1, inner + 2 * page)
+        everything = np.frombuffer(self._map, np.uint8)
+        self.dtype = array.dtype
+        self.writable = writable
+        self.address = everything.ctypes.data + page + inner - array.nbytes
+        memory = everything[page : page + inner]
+        memory[:] = 0xFF
+        self._front = memory[: inner - array.nbytes]
+        self.values = memory[inner - array.nbytes :].view(array.dtype).reshape(array.shape)
+        if not poisoned:
+            self.values[...] = array
+        base = everything.ctypes.data
+        _protect(base, page, _NO_ACCESS)
+        _protect(base + page + inner, page, _NO_ACCESS)
+        if not writable:
+            _protect(base + page, inner, _READ)
+
+    def check(self) -> None:
+        """Raise `EmulatorError` if something was written in front of the array."""
+        if (self._front != 0xFF).any():
+            raise EmulatorError("a kernel wrote in front of an array")
+
+
+def _protect(address: int, size: int, access: int) -> None:
+    if _libc.mprotect(address, size, access):
+        raise OSError(ctypes.get_errno(), "mprotect")
+
+
+# -- compilation -----------------------------------------------------------------------------------
+
+
+@functools.cache
+def compiler() -> str:
+    """The path of g++. Raises `EmulatorError` with what to install if there is none: the tests that
+    need it fail then, they are not skipped."""
+    found = shutil.which("g++")
+    if found is None:
+        raise EmulatorError("the CUDA tests need g++, which is not installed: apt-get install g++")
+    return found
+
+
+@functools.cache
+def cache_folder() -> Path:
+    """The folder of compiled sources, of this user alone, since code is loaded from it."""
+    folder = Path(tempfile.gettempdir(), f"staticflow-emulator-{os.getuid()}")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    status = folder.lstat()
+    if status.st_uid != os.getuid() or status.st_mode & 0o077 or folder.is_symlink():
+        raise EmulatorError(f"{folder} can be written to by others; remove it")
+    return folder
+
+
+def _compile(text: str) -> Path:
+    """The shared library for ``text``, from the cache if it was compiled before."""
+    version = subprocess.check_output([compiler(), "-dumpfullversion"], text=True)
+    key = "\0".join((text, _HEADER.read_text(), *_FLAGS, version))
+    library = cache_folder() / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.so"
+    if not library.exists():
+        with tempfile.TemporaryDirectory(dir=cache_folder()) as folder:
+            source, built = Path(folder, "kernels.cpp"), Path(folder, "kernels.so")
+            source.write_text(text)
+            command = [compiler(), *_FLAGS, f"-I{_HEADER.parent}", "-o", str(built), str(source)]
+            result = subprocess.run(command, capture_output=True, text=True)
+            if result.returncode:
+                raise EmulatorError(f"g++ refuses the source:\n{result.stderr}")
+            built.replace(library)
+    return library
+
+
+# -- launching -------------------------------------------------------------------------------------
+
+
+class Module:
+    """The kernels of one CUDA C source, each written as ``extern "C" __global__ void NAME(``."""
+
+    def __init__(self, source: str) -> None:
+        self.kernels = tuple(_KERNEL.findall(source))
+        exports = "".join(f"EMU_EXPORT({name})\n" for name in self.kernels)
+        text = f'#include "cuda_emu.h"\n#line 1 "kernels.cu"\n{source}\n{exports}'
+        # PyDLL keeps the GIL: the trap handlers of a launch belong to the whole process.
+        self._library = ctypes.PyDLL(str(_compile(text)))
+
+    def signature(self, name: str) -> list[str]:
+        """The parameter types of a kernel: ``const float32*`` and ``int64``, for example."""
+        function = self._library[f"{name}_signature"]
+        function.restype = ctypes.c_char_p
+        text: str = function().decode()
+        return text.split(",") if text else []
+
+    def launch(
+        self,
+        name: str,
+        grid: Dim3,
+        block: Dim3,
+        arguments: Sequence[DeviceArray | np.generic],
+        order: str = "forward",
+        seed: int = 0,
+    ) -> None:
+        """Run a kernel to its end.
+
+        Arguments are of exactly the parameters' types, as cupy needs them: a NumPy scalar for a
+        number, a `DeviceArray` for a pointer. Raises `EmulatorError` for a launch or an argument
+        that CUDA would refuse or misread, for an access outside of an array, for a division by zero
+        and for a misused barrier, the last three with block and thread.
+        """
+        _check_geometry(name, grid, block)
+        parameters = self.signature(name)
+        if len(arguments) != len(parameters):
+            raise EmulatorError(
+                f"{name} takes {len(parameters)} arguments, {len(arguments)} are given"
+            )
+        values = [
+            _argument(f"argument {i} of {name}", parameter, argument)
+            for i, (parameter, argument) in enumerate(zip(parameters, arguments, strict=True))
+        ]
+        pointers = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
+        config = (ctypes.c_uint * 8)(*grid, *block, ORDERS.index(order), seed)
+        message = ctypes.create_string_buffer(512)
+        if self._library[f"{name}_launch"](config, pointers, message):
+            raise EmulatorError(f"{name}: {message.value.decode()}")
+        for argument in arguments:
+            if isinstance(argument, DeviceArray):
+                argument.check()
+
+
+def _check_geometry(name: str, grid: Dim3, block: Dim3) -> None:
+    in_range = all(
+        1 <= n <= most for n, most in zip((*grid, *block), (*_MAX_GRID, *_MAX_BLOCK), strict=True)
+    )
+    if not in_range or block[0] * block[1] * block[2] > _MAX_THREADS:
+        raise EmulatorError(f"{name}: no launch of {grid} blocks of {block} threads is possible")
+
+
+def _argument(what: str, parameter: str, argument: DeviceArray | np.generic) -> ctypes.Array[Any]:
+    """The bytes of one argument, if it is of the parameter's type."""
+    if isinstance(argument, DeviceArray):
+        element = _element(argument.dtype)
+        given = [f"const {element}*"] + [f"{element}*"] * argument.writable
+        data = np.uintp(argument.address).tobytes()
+    elif isinstance(argument, np.generic):
+        given, data = [argument.dtype.name], argument.tobytes()
+    else:
+        given, data = [f"a Python {type(argument).__name__}"], b""
+    if parameter not in given:
+        raise EmulatorError(f"{what} is {given[-1]}, the kernel takes {parameter}")
+    return ctypes.create_string_buffer(data, len(data))
+
+
+def _element(dtype: np.dtype[Any]) -> str:
+    """How the kernels see an element: a bool, a float16 and a bfloat16 as their bits."""
+    if dtype == np.bool_ or (dtype.itemsize == 2 and dtype.kind not in "iu"):
+        return f"uint{8 * dtype.itemsize}"
+    return dtype.name
