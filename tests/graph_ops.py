@@ -54,6 +54,19 @@ def _repeat(xp: Any, *arrays: Any, times: int, body: Any) -> list[Any]:
     return list(arrays)
 
 
+def _steps_type(facts: Facts, x: TensorType, *, times: Size, body: Graph) -> TensorType:
+    out = body.outputs[0].tensor_type
+    return TensorType(out.dtype, (times, *out.shape))
+
+
+def _steps(xp: Any, x: Any, *, times: int, body: Any) -> Any:
+    (type,) = body.output_types
+    out = xp.empty((times, *type.shape), type.dtype.numpy)
+    for step in range(times):
+        (x,) = (out[step],) = body(x)
+    return out
+
+
 def _choose(xp: Any, which: Any, *arrays: Any, branches: Any) -> Any:
     return branches[int(which)](*arrays)[0]
 
@@ -83,6 +96,7 @@ nonzero = _op(
     lambda xp, x, *, binds: xp.flatnonzero(x),
 )
 repeat = _op("repeat", _repeat_type, _repeat)
+steps = _op("steps", _steps_type, _steps)
 choose = _op("choose", lambda facts, which, *types, branches: types[0], _choose)
 tagged = _op("tagged", lambda facts, x, **tags: x, lambda xp, x, **tags: x)
 narrowed = _op(  # its reference does not keep what its rule says
@@ -91,7 +105,7 @@ narrowed = _op(  # its reference does not keep what its rule says
 OPS: dict[str, Op] = {
     op.name: op
     for op in (
-        neg, add, matmul, total, halves, pairs, fill, nonzero, repeat, choose, tagged, narrowed,
+        neg, add, matmul, total, halves, pairs, fill, nonzero, repeat, steps, choose, tagged, narrowed,
     )
 }  # fmt: skip
 

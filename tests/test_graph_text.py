@@ -174,6 +174,8 @@ def test_text_does_not_depend_on_hashes() -> None:
         ("graph () {\n  %0: f32[] = fill() {a=}\n}", 2, 25, "a size, found '}'"),
         ("graph () {\n  %0: f32[] = fill() {a=true//2}\n}", 2, 29, "',' or '}', found '//'"),
         ("graph () {\n  return\n} graph", 3, 3, "the end of the text, found 'graph'"),
+        ('graph () {\n  assume 1 == 1 because "\\q"\n}', 2, 25, "the reason in quotes, found"),
+        ('graph (%"\\q": f32[]) {\n}', 1, 9, "the name of a value, found"),
         ("size K above 3\ngraph () {\n  return\n}", 1, 8, "'below', found 'above'"),
     ],
 )  # fmt: skip

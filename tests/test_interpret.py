@@ -87,6 +87,21 @@ def test_a_loop_without_trips_gives_what_it_was_given() -> None:
         assert out.tolist() == [(-1.0) ** n] * n
 
 
+@pytest.mark.parametrize("length", [0, 1, 3])
+def test_a_region_tells_its_types_before_it_runs(length: int) -> None:
+    graph = parsed("""
+        graph (%x: f32[N], %n: i8[T]) {
+          %0: f32[T, N] = steps(%x) {times=T, body=graph (%c: f32[N]) {
+            %0: f32[N] = add(%c, %c)
+            return %0
+          }}
+          return %0
+        }""")
+    args = [np.ones(2, np.float32), np.zeros(length, np.int8)]
+    (out,) = interpret_graph(verify_graph(graph), args)
+    assert out.shape == (length, 2) and out.tolist() == [[2.0**k] * 2 for k in range(1, length + 1)]
+
+
 def pair(x: Any, y: Any) -> list[Any]:
     graph = parsed("graph (%x: f32[N, 2], %y: f32[3, N]) {\n  return %x, %y\n}")
     return interpret_graph(graph, [x, y])

@@ -24,7 +24,7 @@ from staticflow.codegen.gemm_plan import Span, main_rows, spare_rows
 from staticflow.codegen.gemm_tile import Epilogue, Matrix, Product, emit_tiles
 from staticflow.codegen.kernel import Operand
 from staticflow.codegen.target import Target
-from staticflow.graph.dims import Size, ceil_div, is_provably_ge
+from staticflow.graph.dims import Size, ceil_div, dim_max, is_provably_ge
 from staticflow.graph.dtypes import DType, float32, float64, int64
 
 __all__ = ["Epilogue", "Gemm", "emit_gemm", "scratch_size"]
@@ -127,7 +127,7 @@ class _Copying:
 
 def _copying(p: Product) -> _Copying | None:
     """How B is copied, if that can pay."""
-    if p.dtype not in _TILED or p.n == 1:
+    if p.dtype not in _TILED or p.n == 1 or 0 in (p.m, p.n, p.depth):
         return None
     large = (
         isinstance(p.n, int)
@@ -149,7 +149,7 @@ def _rows_worth_transposing(p: Product) -> Size:
     if not _is_dots(p):
         return 0
     if isinstance(p.m, int):
-        return max(ceil_div(p.depth, 6), main_rows(p.target))
+        return dim_max(ceil_div(p.depth, 6), main_rows(p.target))
     brief = isinstance(p.depth, int) and p.depth <= _BRIEF
     return 0 if brief else ceil_div(p.depth, 6)
 

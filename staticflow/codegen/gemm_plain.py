@@ -21,7 +21,7 @@ def emit_plain(k: Builder, p: Product, epilogue: Epilogue) -> None:
         return k.cast(k.load(matrix_buffer, at), wide)
 
     with k.loop("i", p.m, kind="parallel") as i, k.loop("j", p.n) as j:
-        total = k.var(k.const(0, wide))
+        total = k.var(k.const(wide.numpy.type(0).item(), wide))
         with k.loop("k", p.depth) as kk:
             x, y = element(p.a.buffer, p.a.at(i, kk)), element(p.b.buffer, p.b.at(kk, j))
             k.accumulate(total, plus, k.apply(times, x, y))

@@ -122,9 +122,10 @@ def row_blocks(m: Size, target: Target, vectors: int) -> list[tuple[Span, int]]:
 
 
 def spare_rows(lo: Size, m: Size) -> list[tuple[Span, int]]:
-    """The rows from ``lo`` on, three at a time and then one by one."""
-    cut = lo + (m - lo) // 3 * 3
-    return [(Span(lo, cut, 3), 3), (Span(cut, m, 1), 1)]
+    """The rows from ``lo`` on, three at a time, then the last two or the last one."""
+    threes = lo + (m - lo) // 3 * 3
+    twos = threes + (m - threes) // 2 * 2
+    return [(Span(lo, threes, 3), 3), (Span(threes, twos, 2), 2), (Span(twos, m, 1), 1)]
 
 
 # -- columns -----------------------------------------------------------------------------------

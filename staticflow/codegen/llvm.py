@@ -136,7 +136,7 @@ class _Writer:
         text.start(head)
         variable = text.fresh(stmt.var.name)
         carried = {name: Value(text.fresh(name), v.dtype, v.lanes) for name, v in entry.items()}
-        with self.indices.scope(before, is_loop=True):
+        with self.indices.scope(before):
             self.indices.define(stmt.var, variable)
             last = self._nested(stmt.body, carried)
         latch = text.block

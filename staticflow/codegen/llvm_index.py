@@ -71,7 +71,7 @@ class IndexWriter:
     # -- scopes ------------------------------------------------------------------------------
 
     @contextmanager
-    def scope(self, before: BasicBlock, is_loop: bool) -> Iterator[None]:
+    def scope(self, before: BasicBlock, is_loop: bool = True) -> Iterator[None]:
         """A scope inside of the current one, whose code goes to the end of ``before`` meanwhile."""
         self._scopes[-1].block = before
         self._scopes.append(_Scope(is_loop))

@@ -204,7 +204,7 @@ class _Writer:
         for i in range(len(step.carries)):
             self.carries[step.loop, i, False] = now[i]
             self.carries[step.loop, i, True] = following[i]
-        with self.indices.scope(before):
+        with self.indices.scope(before, is_loop=True):
             self.indices.define(Sym("count", -1 - step.loop), count)
             self.rows[step.loop] = count
             if step.reverse:

@@ -86,7 +86,8 @@ class Call:
 def _in_product(part: Size | Atom) -> str:
     """The text of a factor or divisor, in parentheses where a Python reader would need them."""
     text = str(part)
-    return text if text.replace(".", "").isidentifier() or text.isdigit() or _is_extreme(part) else f"({text})"
+    plain = text.replace(".", "").isidentifier() or text.isdigit() or _is_extreme(part)
+    return text if plain else f"({text})"
 
 
 def _is_extreme(part: Size | Atom) -> bool:

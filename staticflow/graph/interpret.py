@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
@@ -17,7 +17,7 @@ from staticflow.graph.locs import format_locs
 from staticflow.graph.node import Node
 from staticflow.graph.types import TensorType, types_of
 
-__all__ = ["interpret_graph"]
+__all__ = ["Region", "interpret_graph"]
 
 Array = Any
 
@@ -26,8 +26,8 @@ def interpret_graph(graph: Graph, args: Sequence[Array], xp: ModuleType = np) ->
     """The outputs of ``graph`` for ``args``, one array for each param; ``xp`` is NumPy or cupy.
 
     Sizes come from the shapes of ``args``. An op's reference receives numbers for the sizes in its
-    attributes, and for each region a function ``fn(*arrays)`` that gives its outputs as a list.
-    Outputs may share memory with ``args``. Floating-point warnings are off.
+    attributes, and a `Region` for each graph. Outputs may share memory with ``args``. Floating-point
+    warnings are off.
 
     Raises `ShapeError` where shapes contradict the params' types or the graph's equalities,
     `DTypeError` for an argument of another dtype, and `VerifyError` if a reference's result is not
@@ -35,6 +35,26 @@ def interpret_graph(graph: Graph, args: Sequence[Array], xp: ModuleType = np) ->
     """
     with np.errstate(all="ignore"):
         return _run(graph, args, xp, _Sizes())
+
+
+class Region:
+    """A nested graph as references see it: ``region(*arrays)`` is the list of its outputs."""
+
+    def __init__(self, graph: Graph, xp: ModuleType, sizes: _Sizes) -> None:
+        self._graph = graph
+        self._xp = xp
+        self._sizes = sizes
+
+    def __call__(self, *arrays: Array) -> list[Array]:
+        """Run it once."""
+        return _run(self._graph, arrays, self._xp, _Sizes(self._sizes))
+
+    @property
+    def output_types(self) -> tuple[TensorType, ...]:
+        """The types of its outputs, of numbers only: a loop may have no step to learn them from."""
+        number = self._sizes.number
+        types = (o.tensor_type for o in self._graph.outputs)
+        return tuple(TensorType(t.dtype, tuple(map(number, t.shape))) for t in types)
 
 
 class _Sizes:
@@ -125,12 +145,9 @@ def _check_equalities(equalities: Sequence[Equality], sizes: _Sizes) -> list[Equ
 def _apply(
     node: Node, args: Sequence[Any], xp: ModuleType, sizes: _Sizes
 ) -> Array | tuple[Array, ...]:
-    def region(graph: Graph) -> Callable[..., list[Array]]:
-        return lambda *arrays: _run(graph, arrays, xp, _Sizes(sizes))
-
     try:
         known = {name: v for name, v in node.attrs.items() if name != "binds"}
-        attrs = map_attrs(known, sizes.number, region)
+        attrs = map_attrs(known, sizes.number, lambda graph: Region(graph, xp, sizes))
         if "binds" in node.attrs:
             attrs["binds"] = node.attrs["binds"]  # known only after this
         result = node.op.reference(xp, *args, **attrs)

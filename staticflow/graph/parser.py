@@ -87,7 +87,7 @@ class _Parser:
         name = self.new_name(values)
         self.tokens.expect(":")
         type = self.tensor()
-        values[name] = new_param(type, json.loads(name) if name.startswith('"') else name)
+        values[name] = new_param(type, _unquoted(name) if name.startswith('"') else name)
         declared.append(self.tensor() if self.tokens.accept("declared") else type)
 
     def node(self, values: dict[str, Node]) -> None:
@@ -119,15 +119,15 @@ class _Parser:
         self.tokens.expect("=")
         b = self.size()
         self.tokens.expect("because")
-        return Equality(a, b, self.string("the reason"), ())
+        return Equality(a, b, self.string("the reason in quotes"), ())
 
     def new_name(self, values: Mapping[str, Node]) -> str:
         """The name of a value that is defined here, as it is written."""
         self.tokens.expect("%")
         if self.tokens.next in values:
             raise self.tokens.error("a name that no value has yet")
-        if not any(map(self.tokens.sees_kind, ("name", "number", "string"))):
-            raise self.tokens.error("the name of a value")
+        if not (self.tokens.sees_kind("name") or self.tokens.sees_kind("number")):
+            self.expect_string("the name of a value")
         return self.tokens.take()
 
     def value(self, values: Mapping[str, Node]) -> Node:
@@ -249,10 +249,15 @@ class _Parser:
 
     def string(self, what: str) -> str:
         """A string; ``what`` says for the error what it is."""
-        if not self.tokens.sees_kind("string"):
-            raise self.tokens.error(what + " in quotes")
-        text: str = json.loads(self.tokens.take())
-        return text
+        self.expect_string(what)
+        return _unquoted(self.tokens.take())
+
+    def expect_string(self, what: str) -> None:
+        """The next token must be a string, with the escapes that JSON has."""
+        try:
+            json.loads(self.tokens.next if self.tokens.sees_kind("string") else "")
+        except ValueError:
+            raise self.tokens.error(what) from None
 
     def listed(self, opening: str, one: Callable[[], T], closing: str) -> tuple[T, ...]:
         """Things between brackets, with commas between them."""
@@ -274,6 +279,10 @@ class _Symbols(dict[str, Sym]):
     def __missing__(self, name: str) -> Sym:
         self[name] = symbol = Sym(name)
         return symbol
+
+
+def _unquoted(text: str) -> str:
+    return str(json.loads(text))
 
 
 def _number(text: str) -> int | float | None:

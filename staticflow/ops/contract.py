@@ -11,7 +11,7 @@ from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.declare import per_arg, sum_to
 from staticflow.ops.lowering import Contract
-from staticflow.ops.view import reshape, transpose, unsqueeze
+from staticflow.ops.view import permute_op, reshape, transpose, unsqueeze
 
 __all__ = ["bmm", "dot", "linear", "matmul", "matmul_op", "mm"]
 
@@ -99,5 +99,8 @@ def dot(x: Any, y: Any) -> Any:
 
 def linear(x: Any, weight: Any, bias: Any = None) -> Any:
     """``x @ weight.T + bias``: ``x`` (..., in), ``weight`` (out, in), ``bias`` (out,)."""
-    y = matmul(x, mT(weight))
+    if weight.ndim != 2:
+        raise ShapeError(f"linear: the weight is (out, in), not of shape {weight.shape}")
+    # beside x: a weight that a graph captures is transposed in that graph, not once and for all
+    y = matmul(x, permute_op.beside(x, weight, dims=(1, 0)))
     return y if bias is None else y + bias

@@ -1,0 +1,224 @@
+"""``jit``: a Python function traced into a graph, compiled, and called like the function."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from staticflow import pytree
+from staticflow.eager.grad_mode import state
+from staticflow.eager.tape import TapeEntry
+from staticflow.eager.tensor import Tensor, as_tensor
+from staticflow.errors import ShapeError, SymbolicError
+from staticflow.graph.dims import Size, fresh_sym
+from staticflow.graph.dtypes import DType
+from staticflow.graph.graph import new_param
+from staticflow.graph.locs import format_locs, here
+from staticflow.graph.node import Node, param, toposort
+from staticflow.graph.op import Op
+from staticflow.graph.types import TensorType
+from staticflow.ops.gradient import pullback
+from staticflow.ops.symbol import Symbol, to_node
+from staticflow.static.compile import Program
+
+__all__ = ["Jitted", "jit"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """What a tensor argument looks like to the trace: sizes of 1 broadcast, others are unknown."""
+
+    dtype: DType
+    ones: tuple[bool, ...]
+
+    @staticmethod
+    def of(t: Tensor) -> _Leaf:
+        return _Leaf(t.dtype, tuple(n == 1 for n in t.shape))
+
+    def symbol(self, name: str) -> Symbol:
+        sizes: list[Size] = [
+            1 if one else fresh_sym(f"{name}.{axis}") for axis, one in enumerate(self.ones)
+        ]
+        return Symbol(new_param(TensorType(self.dtype, tuple(sizes)), name, None, here()))
+
+
+@dataclass(slots=True)
+class _Traced:
+    """One trace of the function: its inputs, outputs, the tensors that it mentions, and programs."""
+
+    inputs: list[Symbol]
+    outputs: list[Symbol]
+    structure: pytree.TreeDef
+    captured: tuple[Tensor, ...]
+    forward: Program
+    backward: dict[tuple[bool, ...], Program]
+
+
+class Jitted:
+    """A function that is traced and compiled when it is first called with arguments of a kind.
+
+    The kind is the structure of the arguments, and of each array its dtype, its rank and which of
+    its sizes are 1; anything that is no array is static and part of the kind by value. Other sizes
+    never trace anew.
+    """
+
+    def __init__(self, fn: Callable[..., Any], numerics: str) -> None:
+        functools.update_wrapper(self, fn)
+        self._fn, self._numerics = fn, numerics
+        self._traces: dict[Hashable, _Traced] = {}
+
+    @property
+    def compile_count(self) -> int:
+        """How many kinds of arguments were compiled."""
+        return len(self._traces)
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """The compiled programs, one for each kind of arguments."""
+        return tuple(t.forward for t in self._traces.values())
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        leaves, structure = pytree.flatten((args, kwargs))
+        if any(isinstance(v, Symbol) for v in leaves):
+            return self._fn(*args, **kwargs)
+        tensors = [as_tensor(v) if _is_array(v) else None for v in leaves]
+        kind = (
+            structure,
+            tuple(v if t is None else _Leaf.of(t) for v, t in zip(leaves, tensors, strict=True)),
+        )
+        traced = self._traces.get(kind)
+        if traced is None:
+            traced = self._traces[kind] = self._trace(leaves, tensors, structure)
+        given = [t for t in tensors if t is not None]
+        results = traced.forward(*given)
+        operands = (*given, *traced.captured)
+        if state.enabled and any(t.requires_grad for t in operands):
+            _record(self, traced, operands, results)
+        return pytree.unflatten(traced.structure, results)
+
+    def _trace(
+        self, leaves: Sequence[Any], tensors: Sequence[Tensor | None], structure: pytree.TreeDef
+    ) -> _Traced:
+        name = getattr(self._fn, "__name__", "fn")
+        symbols = [
+            None if t is None else _Leaf.of(t).symbol(f"arg{i}") for i, t in enumerate(tensors)
+        ]
+        args, kwargs = pytree.unflatten(
+            structure, [v if s is None else s for v, s in zip(leaves, symbols, strict=True)]
+        )
+        out_leaves, out_structure = pytree.flatten(self._fn(*args, **kwargs))
+        if not out_leaves:
+            raise ShapeError(f"jit: {name} returned no tensor, at {format_locs(here())}")
+        inputs = [s for s in symbols if s is not None]
+        outputs = [Symbol(to_node(v)) for v in out_leaves]
+        captured = _mentioned(outputs)
+        forward = Program(inputs, outputs, None, self._numerics)
+        return _Traced(inputs, outputs, out_structure, captured, forward, {})
+
+    def __repr__(self) -> str:
+        return f"<jit of {getattr(self._fn, '__name__', self._fn)}, {self.compile_count} compiled>"
+
+
+def jit(fn: F | None = None, *, numerics: str = "strict") -> Any:
+    """Compile a function of arrays; sizes other than 1 stay unknown, so any size runs.
+
+    ``fn`` is traced once for each kind of arguments (see `Jitted`): its operations become one
+    graph. Python code that needs a value (``if x > 0``, ``int(x)``) is an error that says what to
+    write instead. Called on tensors that require gradients, the result is one node of the tape,
+    whose backward is compiled too.
+
+    >>> import staticflow as sf
+    >>> f = sf.jit(lambda x: (x * x).sum())
+    >>> x = sf.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    >>> f(x).backward()
+    >>> x.grad, f.compile_count
+    (tensor([2., 4., 6.]), 1)
+    """
+    if fn is None:
+        return functools.partial(jit, numerics=numerics)
+    return Jitted(fn, numerics)
+
+
+def _is_array(v: Any) -> bool:
+    return isinstance(v, Tensor | np.ndarray | np.generic)
+
+
+def _mentioned(outputs: Sequence[Symbol]) -> tuple[Tensor, ...]:
+    """The eager tensors that a trace captured."""
+    nodes = toposort(o.node for o in outputs)
+    return tuple(
+        n.attrs["source"] for n in nodes if n.op is param and n.attrs["source"] is not None
+    )
+
+
+def _record(
+    jitted: Jitted, traced: _Traced, operands: Sequence[Tensor], results: Sequence[Tensor]
+) -> None:
+    """Put the call on the tape as one operation with several results."""
+    edges = tuple(t._edge() if t.dtype.is_floating else None for t in operands)
+    entry = TapeEntry(_JIT_OP, operands, {"jitted": jitted, "traced": traced}, edges)
+    entry.save_output(results[0])
+    for i, out in enumerate(results):
+        if out.dtype.is_floating:
+            out._entry = (entry, i)
+
+
+def _vjp(
+    needs: Sequence[bool], cts: Any, out: Any, *operands: Any, jitted: Jitted, traced: _Traced
+) -> list[Any]:
+    if state.enabled:
+        raise SymbolicError(
+            "a second derivative through a jitted call is not recorded; take both derivatives "
+            "inside the jitted function with sf.grad"
+        )
+    given = tuple(i in cts for i in range(len(traced.outputs)))
+    key = (*needs, *given)
+    program = traced.backward.get(key)
+    if program is None:
+        program = traced.backward[key] = _backward_program(jitted, traced, needs, given)
+    inputs = operands[: len(traced.inputs)]
+    found = iter(program(*inputs, *(cts[i] for i, is_given in enumerate(given) if is_given)))
+    return [next(found) if need else None for need in needs]
+
+
+def _backward_program(
+    jitted: Jitted, traced: _Traced, needs: Sequence[bool], given: Sequence[bool]
+) -> Program:
+    """From the inputs and the given cotangents to the needed ones."""
+    seeds: list[Any] = [
+        Symbol(new_param(o.node.tensor_type, f"ct{i}", None, here())) if is_given else None
+        for i, (o, is_given) in enumerate(zip(traced.outputs, given, strict=True))
+    ]
+    targets: list[Node] = [s.node for s in traced.inputs]
+    targets += [to_node(t) for t in traced.captured]
+    handles = [Symbol(n) for n in targets]
+    found = pullback(traced.outputs, seeds, handles)
+    wanted = [
+        h * 0 if g is None else g
+        for h, g, need in zip(handles, found, needs, strict=True)
+        if need
+    ]
+    return Program(
+        [*traced.inputs, *(s for s in seeds if s is not None)], wanted, None, jitted._numerics
+    )
+
+
+def _unused(*_: Any, **__: Any) -> Any:
+    raise AssertionError("the tape runs a jitted call through its compiled programs")
+
+
+_JIT_OP = Op(
+    name="jit",
+    doc="A call of a jitted function, as one node of the tape.",
+    infer=_unused,
+    reference=_unused,
+    vjp=_vjp,
+    saves=tuple(range(256)),
+    grad_name="JitBackward",
+)

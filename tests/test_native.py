@@ -1,0 +1,115 @@
+"""The JIT: text to object code to addresses, and what it says of text that is wrong."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+
+import numpy as np
+import pytest
+from native_kernels import N, entry_text, run
+
+from staticflow.codegen.builder import Builder
+from staticflow.codegen.kernel import LANE, Buffer, Kernel
+from staticflow.codegen.llvm import render_kernel, render_module
+from staticflow.errors import CompileError
+from staticflow.graph.dims import Sym
+from staticflow.graph.dtypes import float32
+from staticflow.runtime.native import compile_native, host_target, load_native, vector_bits
+
+
+def doubling(name: str, factor: float) -> Kernel:
+    k = Builder([Buffer("x", float32, "inout")], [Sym("n")])
+    with k.loop("i", N) as i:
+        k.store("x", i, k.mul(k.load("x", i), factor))
+    return k.kernel(name)
+
+
+def called(address: int, x: np.ndarray) -> None:
+    function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64)(address)
+    assert function(x.ctypes.data, len(x)) == 0
+
+
+def test_module_of_several_kernels_and_its_object_code() -> None:
+    kernels = [doubling("twice", 2.0), doubling("thrice", 3.0)]
+    text = render_module(kernels) + "".join(map(entry_text, kernels))
+    exports = ["call_twice", "call_thrice"]
+    module = compile_native(text, exports)
+    again = load_native(module.object_bytes, exports)
+    for loaded in (module, again):
+        x = np.ones(5, np.float32)
+        called(loaded.address("call_twice"), x)
+        called(loaded.address("call_thrice"), x)
+        assert x.tolist() == [6.0] * 5
+    assert module.llvm == text
+    assert "call_thrice" in module.assembly()
+    with pytest.raises(KeyError):
+        module.address("twice")
+
+
+def test_symbols_are_given_by_address() -> None:
+    seen = []
+
+    @ctypes.CFUNCTYPE(None, ctypes.c_int64)
+    def report(value: int) -> None:
+        seen.append(value)
+
+    text = (
+        "declare void @report(i64)\n"
+        "define i32 @go(i64 %n) {\n  call void @report(i64 %n)\n  ret i32 0\n}\n"
+    )
+    address = ctypes.cast(report, ctypes.c_void_p).value
+    assert address is not None
+    module = compile_native(text, ["go"], {"report": address})
+    ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64)(module.address("go"))(41)
+    assert seen == [41]
+
+
+def test_a_fault_in_the_text_is_shown_with_its_line() -> None:
+    text = "define i32 @go(i64 %n) {\n  %a = add i64 %n, 1\n  %b = add i32 %a, 1\n  ret i32 %b\n}\n"
+    with pytest.raises(CompileError, match=r"(?s)defined with type.*>\s+3   %b = add i32 %a, 1"):
+        compile_native(text, ["go"])
+
+
+def test_a_fault_found_by_the_verifier() -> None:
+    text = "define i32 @go(i1 %c) {\na:\n  br i1 %c, label %b, label %d\nb:\n  %x = add i32 1, 1\n"
+    text += "  br label %d\nd:\n  ret i32 %x\n}\n"
+    with pytest.raises(CompileError, match="does not dominate"):
+        compile_native(text, ["go"])
+
+
+def test_a_missing_symbol() -> None:
+    text = "declare i32 @nowhere_to_be_found()\n"
+    text += "define i32 @go() {\n  %r = call i32 @nowhere_to_be_found()\n  ret i32 %r\n}\n"
+    with pytest.raises(CompileError, match="cannot be loaded"):
+        compile_native(text, ["go"])
+
+
+def test_threads_compile_at_once() -> None:
+    results: dict[int, float] = {}
+
+    def work(factor: int) -> None:
+        for _ in range(3):
+            kernel = doubling("times", float(factor))
+            x = np.ones(3, np.float32)
+            assert run(kernel, {"x": x}, n=3) == 0
+            results[factor] = x[2]
+
+    threads = [threading.Thread(target=work, args=(factor,)) for factor in range(1, 7)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == {factor: float(factor) for factor in range(1, 7)}
+
+
+def test_host_target() -> None:
+    assert host_target().vector_bits == vector_bits() in (128, 256, 512)
+
+
+@pytest.mark.skipif(vector_bits() < 512, reason="needs AVX-512")
+def test_wide_vectors_are_used() -> None:
+    k = Builder([Buffer("x", float32, "inout")], [])
+    k.store("x", LANE, k.add(k.load("x", LANE, 16), 1.0))
+    kernel = k.kernel("wide")
+    assert "%zmm" in compile_native(render_kernel(kernel) + entry_text(kernel), []).assembly()
