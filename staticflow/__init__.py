@@ -123,6 +123,6 @@ from staticflow.ops.view import (
 from staticflow.static.compile import compile
 from staticflow.static.grad import grad
 from staticflow.static.inputs import constant, placeholder, variable
-# from staticflow.static.jit import jit
+from staticflow.static.jit import jit
 
 __version__ = "0.1.0"

@@ -35,9 +35,9 @@ class TreeDef:
         text = ", ".join(inner)
         if self.kind is tuple:
             return f"({text},)" if len(self.keys) == 1 else f"({text})"
-        return {dict: "{" + text + "}", list: f"[{text}]"}.get(
-            self.kind, f"{self.kind.__name__}({text})"
-        )
+        if self.kind in (dict, list):
+            return ("{" + text + "}") if self.kind is dict else f"[{text}]"
+        return f"{self.kind.__name__}({text})"
 
 
 LEAF = TreeDef(None, (), ())

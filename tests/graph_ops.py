@@ -105,7 +105,8 @@ narrowed = _op(  # its reference does not keep what its rule says
 OPS: dict[str, Op] = {
     op.name: op
     for op in (
-        neg, add, matmul, total, halves, pairs, fill, nonzero, repeat, steps, choose, tagged, narrowed,
+        neg, add, matmul, total, halves, pairs, fill, nonzero, repeat, steps, choose, tagged,
+        narrowed,
     )
 }  # fmt: skip
 

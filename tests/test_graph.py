@@ -101,9 +101,15 @@ def test_what_no_output_needs_is_gone_but_params_stay() -> None:
 
 
 def test_closing_a_closed_graph_changes_nothing() -> None:
-    x, y = new_param(f32(N), "x"), new_param(f32(M), "y")
-    graph = close([x, y], [node("neg", node("add", x, y))])
+    x, y, c = new_param(f32(N), "x"), new_param(f32(M), "y"), new_param(f32(3), "c")
+    loop = node("repeat", c, times=3, body=close([c], [node("neg", c)]))
+    graph = close(
+        [x, y, c], [node("neg", node("add", x, y)), make_node(item, (loop,), {"index": 0})]
+    )
+    assert graph.params[0] is not x and graph.params[1:] == (y, c)  # only what names N is new
+    assert loop in graph.nodes
     again = close(graph.params, graph.outputs, graph.equalities, graph.declared)
+    assert again.nodes == graph.nodes and again.equalities == graph.equalities
     assert print_graph(again, locs=True) == print_graph(graph, locs=True)
     assert close([x], [x]).nodes == (x,)
 

@@ -1,5 +1,4 @@
-"""Loads, stores and control flow as native code, compared with NumPy and the interpreter of Kernel
-IR."""
+"""Loads, stores and control flow as native code, against NumPy and the interpreter."""
 
 from __future__ import annotations
 
@@ -23,6 +22,8 @@ from staticflow.codegen.kernel import (
     If,
     Kernel,
     Let,
+    Stmt,
+    Store,
     walk,
 )
 from staticflow.codegen.schedule import unroll, vectorize
@@ -320,21 +321,19 @@ def test_bind_makes_an_index(dtype: DType) -> None:
 # -- whatever a kernel may be ------------------------------------------------------------------
 
 
-def orders_zeros(kernel: Kernel) -> bool:
-    """Whether which of two zeros is the larger could show in a result."""
-    extremes = ("max", "min")
-    return any(
-        (isinstance(s, Let) and isinstance(s.expr, Apply) and s.expr.op in extremes)
-        or (isinstance(s, Accumulate) and s.op in extremes and s.reg.name == "part")
-        for s in walk(kernel.body)
-    )
+def orders_zeros(stmt: Stmt) -> bool:
+    """Whether ``stmt`` may show which of two zeros is taken for the larger, which is open."""
+    if isinstance(stmt, Let) and isinstance(stmt.expr, Apply):
+        return stmt.expr.op in ("max", "min")
+    return isinstance(stmt, Accumulate) and stmt.op == "max" and stmt.reg.name == "part"
 
 
 @settings(max_examples=30, deadline=None)
 @given(kernels(), st.sampled_from([2, 3, 16]), st.integers(0, 20), st.integers(0, 3))
 def test_random_kernels_and_their_schedules(kernel: Kernel, width: int, n: int, m: int) -> None:
-    assume(not orders_zeros(kernel))
-    i = Sym("i")
+    assume(not any(map(orders_zeros, walk(kernel.body))))
+    body = tuple(s for s in kernel.body if not (isinstance(s, Store) and s.buffer == "fs"))
+    kernel, i = kernel.with_body(body), Sym("i")
     for scheduled in (kernel, vectorize(kernel, i, width), unroll(kernel, i, width)):
         buffers = random_buffers(kernel, LENGTH)
         assert run_both(scheduled, buffers, n=n, m=m) == 0

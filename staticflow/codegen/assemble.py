@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import networkx as nx
-
 from staticflow.codegen.kernel import Check, Kernel, walk
 from staticflow.codegen.lower import Lowered, lower_cluster
 from staticflow.codegen.program import (
@@ -27,6 +25,7 @@ from staticflow.codegen.program import (
     Step,
     Table,
 )
+from staticflow.codegen.schedule_cpu import schedule_cpu
 from staticflow.codegen.sharing import maker_of, order_updates, root_of
 from staticflow.codegen.target import Target
 from staticflow.errors import CompileError
@@ -169,7 +168,7 @@ class _Assembler:
 
     def _kernel(self, lowered: Lowered, node: Node) -> Kernel:
         """The kernel under a name of its own; equal kernels are one."""
-        key = lowered.kernel
+        key = schedule_cpu(lowered, self.target)
         if key not in self.kernels:
             self.kernels[key] = key.renamed(f"{key.name}{len(self.kernels)}")
         return self.kernels[key]

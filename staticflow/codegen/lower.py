@@ -1,6 +1,8 @@
 """From a cluster to a kernel.
 
-The lowering writes the plain loops that the ops' index maps ask for; schedules make them fast.
+The lowering writes the plain loops that the ops' index maps ask for, and says which of them are the
+innermost whose iterations may share a register; schedules make them fast (`schedule_cpu`, and
+`bind_grid` for a GPU). Matrix products alone are written for a target at once.
 """
 
 from __future__ import annotations
@@ -15,7 +17,6 @@ from staticflow.codegen.lower_loops import lower_loops
 from staticflow.codegen.math import Scalars
 from staticflow.codegen.nest import Nest
 from staticflow.codegen.target import Target
-from staticflow.codegen.vectorize import is_vectorizable, vectorize
 from staticflow.graph.dims import Size, Sym, symbols_of
 from staticflow.graph.dtypes import DType
 from staticflow.graph.graph import Graph
@@ -37,12 +38,15 @@ class Scratch:
 class Lowered:
     """A kernel and its buffers in order: params, then outputs that share no param, then scratch.
 
-    ``shared`` maps an output to the param whose buffer it is written to.
+    ``inner`` are the variables of the loops to vectorise, ``bits`` the width of the widest element
+    there, and ``cheap`` says that an iteration is too short to hide the latency of its operations.
     """
 
     kernel: Kernel
-    shared: tuple[tuple[int, int], ...]
-    scratch: Scratch | None
+    scratch: Scratch | None = None
+    inner: tuple[Sym, ...] = ()
+    bits: int = 32
+    cheap: bool = False
 
 
 def lower_cluster(
@@ -68,8 +72,7 @@ def lower_cluster(
             outs.append(f"o{i}")
             buffers.append(Buffer(f"o{i}", o.tensor_type.dtype, "inout" if kind == "nest" else "out"))
     k = Scalars(buffers, sorted(_sizes(body), key=lambda s: (s.name, s.serial)))
-    kernel, scratch = _LOWER[kind](k, body, names, outs, target)
-    return Lowered(kernel, tuple(shared.items()), scratch)
+    return _LOWER[kind](k, body, names, outs, target)
 
 
 def _sizes(body: Graph) -> frozenset[Sym]:
@@ -89,30 +92,43 @@ def _symbols(value: Any) -> frozenset[Sym]:
     return symbols_of(value) if hasattr(value, "terms") else frozenset()
 
 
+_COSTLY = frozenset(
+    ("exp", "expm1", "log", "log1p", "tanh", "sigmoid", "sin", "cos", "tan", "erf", "pow")
+)
+_SHORT = 12  # nodes
+
+
+def _lower_loops(
+    k: Scalars, body: Graph, names: Mapping[Node, str], outs: list[str], target: Target
+) -> Lowered:
+    kernel, inner = lower_loops(k, body, names, outs)
+    bits = max(n.tensor_type.dtype.bits for n in body.nodes)
+    cheap = len(body.nodes) < _SHORT and not any(n.op.name in _COSTLY for n in body.nodes)
+    return Lowered(kernel, inner=tuple(inner), bits=bits, cheap=cheap)
+
+
 def _lower_nest(
     k: Scalars, body: Graph, names: Mapping[Node, str], outs: list[str], target: Target
-) -> tuple[Kernel, Scratch | None]:
+) -> Lowered:
     (node,) = body.outputs
     args = [a.tensor_type for a in node.args]
     nest = Nest(k, node.attrs, args, [node.tensor_type], [names[a] for a in node.args], outs)
     node.op.lowering.emit(nest)
-    kernel = k.kernel("nest")
-    for var in nest.innermost:
-        if is_vectorizable(kernel, var):
-            kernel = vectorize(kernel, var, target.vector_bits // node.tensor_type.dtype.bits)
-    return kernel, None
+    return Lowered(
+        k.kernel("nest"), inner=tuple(nest.innermost), bits=node.tensor_type.dtype.bits
+    )
 
 
 def _lower_contract(
     k: Scalars, body: Graph, names: Mapping[Node, str], outs: list[str], target: Target
-) -> tuple[Kernel, Scratch | None]:
+) -> Lowered:
     kernel, dtype, size = lower_contract(k, body, names, outs, target)
-    return kernel, Scratch(dtype, size) if size != 0 else None
+    return Lowered(kernel, Scratch(dtype, size) if size != 0 else None)
 
 
-_LOWER: dict[str, Callable[..., tuple[Kernel, Scratch | None]]] = {
-    "map": lambda *given: (lower_loops(*given), None),
-    "reduce": lambda *given: (lower_loops(*given), None),
+_LOWER: dict[str, Callable[..., Lowered]] = {
+    "map": _lower_loops,
+    "reduce": _lower_loops,
     "contract": _lower_contract,
     "nest": _lower_nest,
 }

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 
+from staticflow.codegen.builder import Builder
 from staticflow.codegen.gemm import Gemm, emit_gemm, scratch_size
 from staticflow.codegen.kernel import Buffer, Kernel, Operand
 from staticflow.codegen.math import Scalars
-from staticflow.codegen.builder import Builder
 from staticflow.codegen.target import Target
 from staticflow.codegen.values import Values
 from staticflow.errors import CompileError

@@ -14,10 +14,18 @@ from dataclasses import dataclass
 
 from staticflow.codegen.kernel import Kernel, Operand, Reg
 from staticflow.codegen.math import Scalars
-from staticflow.codegen.target import Target
 from staticflow.codegen.values import Values
-from staticflow.codegen.vectorize import identity, is_vectorizable, vectorize
-from staticflow.graph.dims import Call, Size, Sym, coefficient, fresh_sym, prod, symbols_of, terms_of
+from staticflow.codegen.vectorize import identity
+from staticflow.graph.dims import (
+    Call,
+    Size,
+    Sym,
+    coefficient,
+    fresh_sym,
+    prod,
+    symbols_of,
+    terms_of,
+)
 from staticflow.graph.dtypes import float32
 from staticflow.graph.graph import Graph
 from staticflow.graph.node import Node, param
@@ -63,9 +71,10 @@ class _Nest:
 
 
 def lower_loops(
-    k: Scalars, body: Graph, names: Mapping[Node, str], outs: list[str], target: Target
-) -> Kernel:
-    """The kernel of a ``map`` or ``reduce`` cluster, vectorised."""
+    k: Scalars, body: Graph, names: Mapping[Node, str], outs: list[str]
+) -> tuple[Kernel, list[Sym]]:
+    """The kernel of a ``map`` or ``reduce`` cluster, and the loops in it that run over contiguous
+    elements."""
     reductions = [n for n in body.nodes if isinstance(n.op.lowering, Reduce)]
     if reductions:
         domain: Shape = reductions[0].args[0].tensor_type.shape
@@ -76,11 +85,7 @@ def lower_loops(
     writer = _Writer(k, body, names, outs, nest, reductions)
     writer.write()
     kernel = k.kernel("reduce" if reductions else "map")
-    lanes = _lanes(body, target)
-    for var in writer.inner_vars if _runs_inward(body, nest, dims) else writer.outer_vars:
-        if is_vectorizable(kernel, var):
-            kernel = vectorize(kernel, var, lanes)
-    return kernel
+    return kernel, writer.inner_vars if _runs_inward(body, nest, dims) else writer.outer_vars
 
 
 # -- the loops -----------------------------------------------------------------------------------
@@ -166,16 +171,6 @@ def _runs_inward(body: Graph, nest: _Nest, dims: tuple[int, ...]) -> bool:
         strides = [coefficient(p, sym) for p in _places(body, nest, dims, outer, inner)]
         scores.append(sum(1 if s == 1 else 0 if s == 0 else -1 for s in strides))
     return scores[0] >= scores[1]
-
-
-_COSTLY = frozenset(("exp", "expm1", "log", "log1p", "tanh", "sigmoid", "sin", "cos", "tan", "erf", "pow"))
-
-
-def _lanes(body: Graph, target: Target) -> int:
-    """One register of the widest dtype; several for cheap bodies, whose latency they hide."""
-    widest = max(n.tensor_type.dtype.bits for n in body.nodes)
-    cheap = not any(n.op.name in _COSTLY for n in body.nodes) and len(body.nodes) < 12
-    return target.vector_bits // widest * (4 if cheap else 1)
 
 
 # -- the code ------------------------------------------------------------------------------------

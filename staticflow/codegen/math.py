@@ -1,14 +1,244 @@
+"""`Scalars`: the builder with which ops write their elementwise lowering, ``k.exp(x)`` and the like.
+
+Every function is written in primitives of the Kernel IR, so that it inlines, is vectorised with what
+surrounds it and reaches both back ends; none branches on data or calls a library. NaN stays NaN;
+signed zeros and infinities are as in Annex F of the C standard, and results that are denormal or
+about to overflow keep their accuracy. float16 and bfloat16 are computed in float32 and rounded.
+"""
+
 from __future__ import annotations
-from staticflow.codegen import math_exp, math_log, math_trig, math_arc, math_erf
-from staticflow.codegen.builder import Builder
+
+from collections.abc import Callable
+from math import inf
+
+from staticflow.codegen import (
+    math_arc,
+    math_division,
+    math_erf,
+    math_exp,
+    math_log,
+    math_pow,
+    math_trig,
+)
+from staticflow.codegen.builder import Builder, Number
+from staticflow.codegen.kernel import Const, Operand, Reg
+from staticflow.graph.dtypes import DType, bfloat16, float16, float32
 
 __all__ = ["Scalars"]
 
+_NARROW: tuple[DType, ...] = (float16, bfloat16)
+
+# The exponents for which repeated multiplication stays within 2 ulp.
+_SMALL_POWERS = range(-2, 5)
+
 
 class Scalars(Builder):
-    """dev"""
+    """A `Builder` with the mathematical functions.
 
+    Operands have any number of lanes, scalars among vectors are splat, and a Python number beside
+    an operand takes its dtype. Unless it says otherwise a function is for floating dtypes and gives
+    the dtype of its operand; ``|error|`` of those that round is at most 2 ulp of float32 and
+    float64, and the docstrings of the modules ``math_*`` tell which is how close.
 
-for mod in (math_exp, math_log, math_trig, math_arc, math_erf):
-    for n in mod.__all__:
-        callable(getattr(mod, n)) and setattr(Scalars, n, getattr(mod, n))
+    >>> from staticflow.codegen.kernel import Buffer
+    >>> from staticflow.graph.dims import Sym
+    >>> k = Scalars([Buffer("x", float32, "in"), Buffer("y", float32, "out")], [Sym("n")])
+    >>> k.store("y", 0, k.exp(k.load("x", 0)))
+    """
+
+    def _real(self, function: Callable[..., Operand], *args: Operand | Number) -> Operand:
+        """``function``, which is written for float32 and float64, of operands of any float dtype."""
+        operands = self._operands(*args)
+        dtype = operands[0].dtype
+        if dtype not in _NARROW:
+            return function(self, *operands)
+        return self.cast(function(self, *(self.cast(a, float32) for a in operands)), dtype)
+
+    def _operands(self, *args: Operand | Number) -> tuple[Operand, ...]:
+        """Python numbers as constants of the dtype of the operand beside them."""
+        (dtype,) = {a.dtype for a in args if isinstance(a, (Reg, Const))}
+        return tuple(a if isinstance(a, (Reg, Const)) else self.const(a, dtype) for a in args)
+
+    # -- exponentials and logarithms -----------------------------------------------------------
+
+    def exp(self, x: Operand) -> Operand:
+        """e**x."""
+        return self._real(math_exp.exp, x)
+
+    def exp2(self, x: Operand) -> Operand:
+        """2**x."""
+        return self._real(math_exp.exp2, x)
+
+    def expm1(self, x: Operand) -> Operand:
+        """e**x - 1, with all digits near 0."""
+        return self._real(math_exp.expm1, x)
+
+    def log(self, x: Operand) -> Operand:
+        """The natural logarithm; -inf at 0, NaN below."""
+        return self._real(math_log.log, x)
+
+    def log2(self, x: Operand) -> Operand:
+        """The logarithm to base 2."""
+        return self._real(math_log.log2, x)
+
+    def log10(self, x: Operand) -> Operand:
+        """The logarithm to base 10."""
+        return self._real(math_log.log10, x)
+
+    def log1p(self, x: Operand) -> Operand:
+        """log(1 + x), with all digits near 0."""
+        return self._real(math_log.log1p, x)
+
+    def sigmoid(self, x: Operand) -> Operand:
+        """1 / (1 + e**-x)."""
+        return self._real(math_exp.sigmoid, x)
+
+    def erf(self, x: Operand) -> Operand:
+        """The error function."""
+        return self._real(math_erf.erf, x)
+
+    # -- trigonometric and hyperbolic functions ------------------------------------------------
+
+    def sin(self, x: Operand) -> Operand:
+        """The sine; `math_trig.LIMIT` bounds the arguments for which it is accurate."""
+        return self._real(math_trig.sin, x)
+
+    def cos(self, x: Operand) -> Operand:
+        """The cosine; `math_trig.LIMIT` bounds the arguments for which it is accurate."""
+        return self._real(math_trig.cos, x)
+
+    def tan(self, x: Operand) -> Operand:
+        """The tangent; `math_trig.LIMIT` bounds the arguments for which it is accurate."""
+        return self._real(math_trig.tan, x)
+
+    def asin(self, x: Operand) -> Operand:
+        """The arc sine; NaN outside [-1, 1]."""
+        return self._real(math_arc.asin, x)
+
+    def acos(self, x: Operand) -> Operand:
+        """The arc cosine; NaN outside [-1, 1]."""
+        return self._real(math_arc.acos, x)
+
+    def atan(self, x: Operand) -> Operand:
+        """The arc tangent."""
+        return self._real(math_arc.atan, x)
+
+    def atan2(self, y: Operand | Number, x: Operand | Number) -> Operand:
+        """The angle of the point (x, y), from -pi to pi."""
+        return self._real(math_arc.atan2, y, x)
+
+    def sinh(self, x: Operand) -> Operand:
+        """The hyperbolic sine."""
+        return self._real(math_exp.sinh, x)
+
+    def cosh(self, x: Operand) -> Operand:
+        """The hyperbolic cosine."""
+        return self._real(math_exp.cosh, x)
+
+    def tanh(self, x: Operand) -> Operand:
+        """The hyperbolic tangent."""
+        return self._real(math_exp.tanh, x)
+
+    # -- powers and roots ----------------------------------------------------------------------
+
+    def pow(self, x: Operand | Number, y: Operand | Number) -> Operand:
+        """x**y, for integers too, which wrap. A small constant y is multiplied out."""
+        base, exponent = self._operands(x, y)
+        if isinstance(exponent, Const) and exponent.value in _SMALL_POWERS:
+            n = int(exponent.value)
+            if n >= 0 or base.dtype.is_floating:
+                return self.pow_int(base, n)
+        if not base.dtype.is_floating:
+            return math_pow.integer_pow(self, base, exponent)
+        return self._real(math_pow.pow, base, exponent)
+
+    def pow_int(self, x: Operand, n: int) -> Operand:
+        """x**n by repeated multiplication, for integers too if n >= 0 (else `ValueError`)."""
+        return self._real(lambda k, a: math_pow.pow_int(k, a, n), x)
+
+    def sqrt(self, x: Operand) -> Operand:
+        """The square root; NaN below 0."""
+        return self.apply("sqrt", x)
+
+    def rsqrt(self, x: Operand) -> Operand:
+        """1 / sqrt(x)."""
+        return self._real(lambda k, a: k.div(1.0, k.apply("sqrt", a)), x)
+
+    def reciprocal(self, x: Operand) -> Operand:
+        """1 / x."""
+        return self.div(1.0, x)
+
+    # -- rounding and division -----------------------------------------------------------------
+
+    def floor(self, x: Operand) -> Operand:
+        """The largest integer not above x."""
+        return self.apply("floor", x)
+
+    def ceil(self, x: Operand) -> Operand:
+        """The smallest integer not below x."""
+        return self.apply("ceil", x)
+
+    def trunc(self, x: Operand) -> Operand:
+        """x without its fraction."""
+        return self.apply("trunc", x)
+
+    def round(self, x: Operand) -> Operand:
+        """The nearest integer, of two the even one."""
+        return self.apply("round", x)
+
+    def floor_divide(self, x: Operand | Number, y: Operand | Number) -> Operand:
+        """The largest integer not above x / y, of floats or of integers; of integers 0 for y = 0."""
+        a, b = self._operands(x, y)
+        if a.dtype.is_floating:
+            return self._real(math_division.floor_divide, a, b)
+        return math_division.integer_floor_divide(self, a, b)
+
+    def remainder(self, x: Operand | Number, y: Operand | Number) -> Operand:
+        """``x - floor_divide(x, y) * y``, with the sign of y; of integers 0 for y = 0."""
+        a, b = self._operands(x, y)
+        if a.dtype.is_floating:
+            return self._real(math_division.remainder, a, b)
+        return math_division.integer_remainder(self, a, b)
+
+    # -- signs, extremes and tests, of integers too --------------------------------------------
+
+    def abs(self, x: Operand) -> Operand:
+        """|x|; the least integer stays as it is."""
+        return x if x.dtype.kind == "u" else self.apply("abs", x)
+
+    def neg(self, x: Operand) -> Operand:
+        """-x; integers wrap."""
+        return self.sub(0, x) if x.dtype.kind == "u" else self.apply("neg", x)
+
+    def sign(self, x: Operand) -> Operand:
+        """-1, 0 or 1 with the sign of x; zeros and NaN stay as they are."""
+        if x.dtype.kind == "u":
+            return self.apply("min", x, 1)
+        if x.dtype.kind == "i":
+            return self.apply("max", self.apply("min", x, 1), -1)
+        unit = self.apply("copysign", self.const(1.0, x.dtype), x)
+        return self.select(self.compare("gt", self.apply("abs", x), 0.0), unit, x)
+
+    def relu(self, x: Operand) -> Operand:
+        """0 where x is below it, else x: NaN stays, and x86 has it in one instruction."""
+        return self.select(self.compare("gt", self.const(0, x.dtype), x), 0, x)
+
+    def maximum(self, x: Operand | Number, y: Operand | Number) -> Operand:
+        """The larger; NaN if either is NaN."""
+        return self.apply("max", x, y)
+
+    def minimum(self, x: Operand | Number, y: Operand | Number) -> Operand:
+        """The smaller; NaN if either is NaN."""
+        return self.apply("min", x, y)
+
+    def isnan(self, x: Operand) -> Operand:
+        """Whether x is NaN, a bool."""
+        return self.compare("ne", x, x)
+
+    def isinf(self, x: Operand) -> Operand:
+        """Whether x is infinite, a bool."""
+        return self.compare("eq", self.apply("abs", x), inf)
+
+    def isfinite(self, x: Operand) -> Operand:
+        """Whether x is neither infinite nor NaN, a bool."""
+        return self.compare("lt", self.apply("abs", x), inf)

@@ -14,11 +14,11 @@ from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import Operand
 from staticflow.codegen.math_parts import (
     FORMATS,
-    Format,
     integer_to_float,
     polynomial,
     power_of_two,
     split_exponent,
+    split_positive,
 )
 from staticflow.graph.dtypes import DType, float32, float64
 
@@ -85,16 +85,8 @@ def _at_the_ends(k: Builder, x: Operand, pole: float, y: Operand) -> Operand:
 
 
 def _log(k: Builder, x: Operand, bases: dict[DType, Base]) -> Operand:
-    form = FORMATS[x.dtype]
-    denormal = k.compare("lt", x, form.smallest_normal)
-    normal = k.select(denormal, k.mul(x, 2.0**form.fraction), x)
-    m, e = split_exponent(k, normal, LOWEST)
-    exponent = k.sub(
-        integer_to_float(k, e, form),
-        k.select(denormal, k.const(float(form.fraction), x.dtype), 0.0),
-    )
-    y = _assemble(k, k.sub(m, 1.0), exponent, bases[x.dtype])
-    return _at_the_ends(k, x, 0.0, y)
+    m, e = split_positive(k, x, LOWEST)
+    return _at_the_ends(k, x, 0.0, _assemble(k, k.sub(m, 1.0), e, bases[x.dtype]))
 
 
 def log(k: Builder, x: Operand) -> Operand:

@@ -21,6 +21,7 @@ __all__ = [
     "scale",
     "sign_bit",
     "split_exponent",
+    "split_positive",
 ]
 
 
@@ -127,3 +128,12 @@ def split_exponent(k: Builder, x: Operand, lowest: float) -> tuple[Operand, Oper
     exponent = k.apply("shr", above, f.fraction)
     fraction = k.sub(bits, k.apply("and", above, -1 << f.fraction))
     return k.bitcast(fraction, f.dtype), exponent
+
+
+def split_positive(k: Builder, x: Operand, lowest: float) -> tuple[Operand, Operand]:
+    """(m, e) as of `split_exponent`, e as a float, for every positive finite x."""
+    f = FORMATS[x.dtype]
+    denormal = k.compare("lt", x, f.smallest_normal)
+    m, e = split_exponent(k, k.select(denormal, k.mul(x, 2.0**f.fraction), x), lowest)
+    shift = k.select(denormal, k.const(float(f.fraction), x.dtype), 0.0)
+    return m, k.sub(integer_to_float(k, e, f), shift)

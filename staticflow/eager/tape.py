@@ -74,9 +74,9 @@ class Saved:
 
 
 class TapeEntry:
-    """One recorded operation."""
+    """One recorded operation. With ``several`` results its vjp takes the cotangents by index."""
 
-    __slots__ = ("__weakref__", "attrs", "edges", "locs", "op", "out_types", "saved")
+    __slots__ = ("__weakref__", "attrs", "edges", "locs", "op", "saved", "several")
 
     def __init__(
         self,
@@ -84,8 +84,10 @@ class TapeEntry:
         args: Sequence[Any],
         attrs: Mapping[str, Any],
         edges: tuple[Edge | None, ...],
+        several: bool = False,
     ) -> None:
         self.op = op
+        self.several = several
         self.attrs = attrs
         self.edges = edges
         self.locs: Locs = here()
@@ -126,7 +128,8 @@ class TapeEntry:
         if not keep:
             self.saved = None
         assert self.op.vjp is not None
-        return self.op.vjp(needs, cts[0], values[-1], *values[:-1], **self.attrs)
+        ct = cts if self.several else cts[0]
+        return self.op.vjp(needs, ct, values[-1], *values[:-1], **self.attrs)
 
     def __repr__(self) -> str:
         return f"<{self.name}>"

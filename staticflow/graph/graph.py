@@ -240,6 +240,8 @@ def _solved(a: Size, b: Size) -> tuple[Sym, Size] | None:
 def _with_sizes(
     params: Sequence[Node], outputs: Sequence[Node], values: dict[Sym, Size]
 ) -> tuple[list[Node], list[Node]]:
+    """Params and outputs with symbols replaced; what does not name them is shared."""
+
     def size(s: Size) -> Size:
         return substitute_dim(s, values)
 
@@ -249,16 +251,19 @@ def _with_sizes(
         return t.substitute(values)
 
     def region(g: Graph) -> Graph:
-        ps, outs = _with_sizes(g.params, g.outputs, values)
-        return Graph(tuple(ps), tuple(outs), g.equalities, g.declared)
+        ps, outs = map(tuple, _with_sizes(g.params, g.outputs, values))
+        if (ps, outs) == (g.params, g.outputs):
+            return g
+        return Graph(ps, outs, g.equalities, g.declared)
 
     new: dict[Node, Node] = {}
     for node in (*params, *toposort(outputs)):
         if node in new:
             continue
         args = tuple(new[a] for a in node.args)
-        attrs = map_attrs(node.attrs, size, region)
-        new[node] = Node(node.op, args, attrs, type_of(node.type), node.locs)
+        changed = (args, map_attrs(node.attrs, size, region), type_of(node.type))
+        same = changed == (node.args, node.attrs, node.type)
+        new[node] = node if same else Node(node.op, *changed, node.locs)
     return [new[p] for p in params], [new[o] for o in outputs]
 
 

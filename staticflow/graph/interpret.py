@@ -26,8 +26,8 @@ def interpret_graph(graph: Graph, args: Sequence[Array], xp: ModuleType = np) ->
     """The outputs of ``graph`` for ``args``, one array for each param; ``xp`` is NumPy or cupy.
 
     Sizes come from the shapes of ``args``. An op's reference receives numbers for the sizes in its
-    attributes, and a `Region` for each graph. Outputs may share memory with ``args``. Floating-point
-    warnings are off.
+    attributes, and a `Region` for each graph. Outputs may share memory with ``args``. Warnings of
+    floating-point arithmetic are off.
 
     Raises `ShapeError` where shapes contradict the params' types or the graph's equalities,
     `DTypeError` for an argument of another dtype, and `VerifyError` if a reference's result is not

@@ -6,7 +6,7 @@ from typing import Any
 
 from staticflow.errors import DTypeError
 from staticflow.graph.dtypes import DType, bool_
-from staticflow.graph.op import OUT
+from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.declare import elementwise
 
@@ -188,7 +188,7 @@ def _where_infer(facts: Facts, c: TensorType, x: TensorType, y: TensorType) -> T
     return TensorType(x.dtype, facts.broadcast([c.shape, x.shape, y.shape]))
 
 
-where = elementwise(
+where: Op = elementwise(
     "where", "``x`` where ``condition`` (a bool) is true, ``y`` elsewhere.",
     lambda xp, c, x, y: xp.where(c, x, y),
     lambda k, c, x, y: k.select(c, x, y),
@@ -203,7 +203,7 @@ def _cast_reference(xp: Any, x: Any, *, dtype: DType) -> Any:
     return xp.asarray(x).astype(dtype.numpy)
 
 
-cast = elementwise(
+cast: Op = elementwise(
     "cast", "``x`` in another dtype; floats to integers truncate.",
     _cast_reference,
     lambda k, x, *, dtype: k.cast(x, dtype),

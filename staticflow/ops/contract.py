@@ -39,7 +39,7 @@ def mT(x: Any) -> Any:
     return transpose(x, -2, -1)
 
 
-matmul_op = Op(
+matmul_op: Op = Op(
     name="matmul",
     doc="``out[b, m, n] = sum_k x[b, m, k] * y[b, k, n]``, the leading dims broadcast.",
     infer=_infer,

@@ -124,7 +124,7 @@ def _scatter_emit(nest: Any) -> None:
         nest.store(0, place, k.add(nest.load_out(0, place), nest.load(2, at)))
 
 
-scatter_add_op = Op(
+scatter_add_op: Op = Op(
     name="scatter_add",
     doc="``x`` with ``src`` added where ``index`` says, places that repeat in order.",
     infer=_scatter_infer,

@@ -70,7 +70,7 @@ sin = _function(
     "sin", "The sine of ``x`` in radians.",
     lambda xp, x: xp.sin(x), lambda ct, out, x: ct * cos(x),
 )  # fmt: skip
-cos = _function(
+cos: Op = _function(
     "cos", "The cosine of ``x`` in radians.",
     lambda xp, x: xp.cos(x), lambda ct, out, x: -ct * sin(x),
 )  # fmt: skip
@@ -139,7 +139,7 @@ def _flat(name: str, doc: str, reference: Callable[..., Any]) -> Op:
     )  # fmt: skip
 
 
-sign = elementwise(
+sign: Op = elementwise(
     "sign", "-1, 0 or 1 with the sign of ``x``; NaN stays.",
     lambda xp, x: xp.sign(x),
     lambda k, x: k.sign(x),
@@ -186,7 +186,7 @@ def _pow_exponent(ct: Any, out: Any, x: Any, y: Any) -> Any:
     return where((x == 0) & (y >= 0), 0.0, ct * (out * log(x)))
 
 
-pow = elementwise(
+pow: Op = elementwise(
     "pow", "``x ** y``.",
     _pow_reference,
     lambda k, x, y: k.pow(x, y),

@@ -90,7 +90,7 @@ def _inverse(dims: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(dims.index(i) for i in range(len(dims)))
 
 
-permute_op = Op(
+permute_op: Op = Op(
     name="permute",
     doc="Dim ``i`` of the result is dim ``dims[i]`` of ``x``.",
     infer=lambda facts, x, *, dims: TensorType(x.dtype, tuple(x.shape[d] for d in dims)),
@@ -216,7 +216,7 @@ def _embed_emit(nest: Any) -> None:
         nest.store(0, place, nest.load(0, index))
 
 
-embed_op = Op(
+embed_op: Op = Op(
     name="embed",
     doc="Zeros of ``shape`` with ``x`` from ``start`` on at every ``step``-th place; the transpose "
     "of slice.",

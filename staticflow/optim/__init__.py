@@ -1,1 +1,23 @@
-"""Optimisers, one definition for both modes."""
+"""Optimisers, one definition for both modes.
+
+An optimiser is one update rule written in ops. ``step()`` applies it now, from the ``.grad`` of the
+parameters; ``minimize(loss)`` gives it as updates for ``sf.compile``. Parameters, state and
+learning rates are tensors that both share, so either mode can go on from the other.
+
+>>> import staticflow as sf
+>>> w = sf.tensor([1.0, 2.0], requires_grad=True)
+>>> opt = sf.optim.SGD([w], lr=0.25)
+>>> (w * w).sum().backward(); opt.step()
+>>> w.detach()
+tensor([0.5000, 1.0000])
+>>> x = sf.placeholder((2,), name="x")
+>>> loss = (w * x).sum()
+>>> step = sf.compile([x], loss, updates=opt.minimize(loss))
+>>> step(sf.ones(2)).item(), w.tolist()
+(1.5, [0.25, 0.75])
+"""
+
+from staticflow.optim.optimizer import Optimizer, ParamGroup
+from staticflow.optim.sgd import SGD
+
+__all__ = ["SGD", "Optimizer", "ParamGroup"]

@@ -24,7 +24,7 @@ def is_inline(node: Node) -> bool:
     if isinstance(node.op.lowering, View | Generate):
         return True
     if node.op is constant:
-        return node.attrs["value"].array.size == 1
+        return bool(node.attrs["value"].array.size == 1)
     return _is_scalar_arithmetic(node)
 
 

@@ -16,7 +16,7 @@ import networkx as nx
 
 from staticflow.graph.dims import Sym, coefficient, symbols_of
 from staticflow.graph.graph import Graph, close, new_param, substitute_nodes
-from staticflow.graph.locs import merge_locs
+from staticflow.graph.locs import Locs, merge_locs
 from staticflow.graph.node import Node, item, make_node, param
 from staticflow.graph.types import Shape, TensorType
 from staticflow.ops.lowering import (
@@ -324,7 +324,7 @@ def _emit_group(graph: Graph, group: Group, new: dict[Node, Node], kept: set[Nod
     inside = substitute_nodes(outputs, outside)
     body = close(tuple(outside.values()), inside)
     args = tuple(new[n] for n in outside)
-    locs = ()
+    locs: Locs = ()
     for n in group.members:
         locs = merge_locs(locs, n.locs)
     made = make_node(cluster, args, {"body": body, "kind": group.kind}, locs)

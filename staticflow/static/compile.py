@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -126,7 +126,7 @@ class Program:
         """The program as ``"llvm"`` text, as ``"asm"`` of this machine, or its ``"kernels"``."""
         from staticflow.codegen.text import print_kernel
 
-        makers = {
+        makers: dict[str, Callable[[], str]] = {
             "llvm": lambda: self._executable.llvm,
             "asm": self._executable.module.assembly,
             "kernels": lambda: "\n\n".join(map(print_kernel, self._executable.program.kernels)),
@@ -198,7 +198,7 @@ def _captured(
     inputs: Sequence[Node], outputs: Sequence[Node], updated: Sequence[Tensor]
 ) -> list[Node]:
     """The params that stand for eager tensors, those that are only written included."""
-    found = {}
+    found: dict[Node, None] = {}
     known = set(inputs)
     for node in toposort(outputs):
         if node.op is not param or node in known:

@@ -162,7 +162,7 @@ def _record(
 ) -> None:
     """Put the call on the tape as one operation with several results."""
     edges = tuple(t._edge() if t.dtype.is_floating else None for t in operands)
-    entry = TapeEntry(_JIT_OP, operands, {"jitted": jitted, "traced": traced}, edges)
+    entry = TapeEntry(_JIT_OP, operands, {"jitted": jitted, "traced": traced}, edges, several=True)
     entry.save_output(results[0])
     for i, out in enumerate(results):
         if out.dtype.is_floating:

@@ -1,0 +1,102 @@
+"""Division that rounds down, and what it leaves: ``//`` and ``%`` of floats and of integers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from staticflow.codegen.builder import Builder
+from staticflow.codegen.kernel import Const, Operand
+from staticflow.codegen.math_parts import FORMATS
+
+__all__ = ["floor_divide", "integer_floor_divide", "integer_remainder", "remainder"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Division:
+    """``|x| = quotient * |y| + rest`` with ``0 <= rest < |y|``; whether x and y have different
+    signs and the rest is not zero, which is where rounding down is not rounding towards zero; and
+    the sign bit of x / y with all others clear."""
+
+    quotient: Operand
+    rest: Operand
+    below: Operand
+    sign: Operand
+
+
+def _divide(k: Builder, x: Operand, y: Operand) -> _Division:
+    """In two steps of fma: the first leaves an exact remainder, but of a quotient that was rounded,
+    which the second divides again, and which may still be one too large."""
+    f = FORMATS[x.dtype]
+    a, b = k.apply("abs", x), k.apply("abs", y)
+    ratio = k.div(a, b)
+    first = k.apply("trunc", ratio)
+    rest = k.fma(k.neg(first), b, a)
+    second = k.apply("floor", k.div(rest, b))
+    rest = k.fma(k.neg(second), b, rest)
+    over = k.compare("lt", rest, 0.0)
+    rest = k.select(over, k.add(rest, b), rest)
+    quotient = k.sub(k.add(first, second), k.select(over, k.const(1.0, x.dtype), 0.0))
+    # Of an infinite y all of x is left; a zero y gives the infinite or undefined ratio.
+    smaller = k.compare("lt", a, b)
+    rest = k.select(smaller, a, rest)
+    quotient = k.select(smaller, 0.0, k.select(k.compare("eq", b, 0.0), ratio, quotient))
+    differ = k.apply("xor", k.bitcast(x, f.integer), k.bitcast(y, f.integer))
+    below = k.apply("and", k.compare("lt", differ, 0), k.compare("gt", rest, 0.0))
+    return _Division(quotient, rest, below, k.apply("and", differ, -1 << f.dtype.bits - 1))
+
+
+def floor_divide(k: Builder, x: Operand, y: Operand) -> Operand:
+    """The largest integer not above x / y, for float32 and float64, as NumPy has it.
+
+    Exact for ``|x / y| < 2**24`` and ``2**53``, and up to ``2**46`` and ``2**104`` the float
+    next to it or that after next. x / y for y = 0; NaN for an infinite x.
+    """
+    d = _divide(k, x, y)
+    size = k.select(d.below, k.add(d.quotient, 1.0), d.quotient)
+    f = FORMATS[x.dtype]
+    return k.bitcast(k.apply("or", k.bitcast(size, f.integer), d.sign), f.dtype)
+
+
+def remainder(k: Builder, x: Operand, y: Operand) -> Operand:
+    """``x - floor(x / y) * y`` with the sign of y, for float32 and float64, as Python has it.
+
+    Exact, but for one rounding where the signs differ, for ``|x / y| < 2**46`` and ``2**104``;
+    past that no digit means anything. NaN for y = 0 and for an infinite x.
+    """
+    d = _divide(k, x, y)
+    rest = k.select(d.below, k.sub(k.apply("abs", y), d.rest), d.rest)
+    return k.apply("copysign", rest, y)
+
+
+def _without_zero(k: Builder, y: Operand) -> Operand:
+    """y, or 1 where it is 0."""
+    if isinstance(y, Const) and y.value:
+        return y
+    return k.select(k.compare("eq", y, 0), k.const(1, y.dtype), y)
+
+
+def _divide_integers(k: Builder, x: Operand, y: Operand) -> tuple[Operand, Operand, Operand]:
+    """(quotient towards zero, rest, whether rounding down makes the quotient one less)."""
+    divisor = _without_zero(k, y)
+    quotient = k.apply("quotient", x, divisor)
+    rest = k.sub(x, k.mul(quotient, divisor))
+    differ = k.compare("lt", k.apply("xor", rest, y), 0)
+    return quotient, rest, k.apply("and", differ, k.compare("ne", rest, 0))
+
+
+def integer_floor_divide(k: Builder, x: Operand, y: Operand) -> Operand:
+    """The largest integer not above x / y; 0 for y = 0, as NumPy has it."""
+    quotient, _, below = _divide_integers(k, x, y)
+    if x.dtype.kind == "i":
+        quotient = k.sub(quotient, k.cast(below, x.dtype))
+    if isinstance(y, Const) and y.value:
+        return quotient
+    return k.select(k.compare("eq", y, 0), 0, quotient)
+
+
+def integer_remainder(k: Builder, x: Operand, y: Operand) -> Operand:
+    """``x - floor(x / y) * y``, with the sign of y; 0 for y = 0, as NumPy has it."""
+    _, rest, below = _divide_integers(k, x, y)
+    if x.dtype.kind == "u":
+        return rest
+    return k.add(rest, k.select(below, y, 0))

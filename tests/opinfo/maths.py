@@ -1,0 +1,186 @@
+"""Functions of real numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from opinfo.arithmetic import binary, sized_unary, unary
+from opinfo.core import ALL, NUMBERS, Failure, OpInfo, Sample, pointwise, special, values
+
+import staticflow as sf
+from staticflow.errors import DTypeError
+from staticflow.graph.dtypes import DType, bool_
+from staticflow.ops import OPS
+
+__all__ = ["ROWS"]
+
+inf, nan = math.inf, math.nan
+
+
+def _saturating(fn: Callable[[float], float]) -> Callable[[float], float]:
+    """Python raises where IEEE overflows."""
+
+    def apply(x: float) -> float:
+        try:
+            return fn(x)
+        except OverflowError:
+            return inf
+
+    return apply
+
+
+def _inverse(x: float) -> float:
+    return math.copysign(inf, x) if x == 0 else 1 / x
+
+
+def _log(x: float) -> float:
+    return math.log(x) if x > 0 else -inf if x == 0 else nan
+
+
+def _log1p(x: float) -> float:
+    return math.log1p(x) if x > -1 else -inf if x == -1 else nan
+
+
+def _sqrt(x: float) -> float:
+    return math.sqrt(x) if x >= 0 else nan
+
+
+def _bounded(fn: Callable[[float], float]) -> Callable[[float], float]:
+    """Trigonometry has no value at infinity."""
+    return lambda x: nan if math.isinf(x) else fn(x)
+
+
+def _sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-x)) if x > 0 else math.exp(x) / (1 + math.exp(x))
+
+
+def _real(
+    name: str, fn: Callable[[float], float], low: float = -3, high: float = 3, **row: Any
+) -> OpInfo:
+    return OpInfo(
+        OPS[name],
+        getattr(sf, name),
+        pointwise(lambda x: fn(float(x)), real=True),
+        unary(low, high),
+        ALL,
+        grad=True,
+        sized=sized_unary,
+        **row,
+    )
+
+
+_REAL = (
+    _real("exp", _saturating(math.exp)),
+    _real("expm1", _saturating(math.expm1)),
+    _real("log", _log, 0.3),
+    _real("log1p", _log1p, -0.7),
+    _real("sqrt", _sqrt, 0.3),
+    _real("rsqrt", lambda x: _inverse(_sqrt(x)), 0.3),
+    _real("reciprocal", _inverse, 0.5),
+    _real("sin", _bounded(math.sin)),
+    _real("cos", _bounded(math.cos)),
+    _real("tan", _bounded(math.tan), -1.2, 1.2, ulps=16),
+    _real("tanh", math.tanh),
+    _real("sigmoid", _sigmoid),
+    _real("erf", math.erf),
+)
+
+
+# -- steps and signs ------------------------------------------------------------------------------
+
+
+def _step(fn: Callable[[float], int]) -> Callable[[Any], Any]:
+    """Integers stay; the zeros that come of a negative number are negative."""
+
+    def apply(x: Any) -> Any:
+        if not isinstance(x, float) or not math.isfinite(x):
+            return x
+        return math.copysign(fn(x), x)
+
+    return apply
+
+
+def _sign(x: Any) -> Any:
+    return x if x != x else (x > 0) - (x < 0)
+
+
+_NO_BOOL = (Failure(Sample((np.array([True]),)), DTypeError, "not defined for bool"),)
+
+
+def _plain(name: str, fn: Callable[[Any], Any], **row: Any) -> OpInfo:
+    return OpInfo(
+        OPS[name], getattr(sf, name), pointwise(fn), unary(), NUMBERS, grad=True, sized=sized_unary,
+        failures=_NO_BOOL, **row,
+    )  # fmt: skip
+
+
+_STEPS = (
+    _plain("floor", _step(math.floor), exact=True),
+    _plain("ceil", _step(math.ceil), exact=True),
+    _plain("trunc", _step(math.trunc), exact=True),
+    _plain("round", _step(round), exact=True),
+    _plain("abs", abs, exact=True),
+    _plain("sign", _sign, zeros=False),
+    _plain("relu", lambda x: x if x != x or x > 0 else 0, zeros=False),
+)
+
+
+# -- tests ---------------------------------------------------------------------------------------
+
+
+def _test(name: str, fn: Callable[[float], bool]) -> OpInfo:
+    expect = pointwise(lambda x: fn(float(x)), bool_)
+    return OpInfo(
+        OPS[name], getattr(sf, name), expect, unary(), ALL, grad=False, sized=sized_unary
+    )
+
+
+_TESTS = (
+    _test("isnan", math.isnan),
+    _test("isinf", math.isinf),
+    _test("isfinite", math.isfinite),
+)
+
+
+# -- power ---------------------------------------------------------------------------------------
+
+
+def _pow(x: Any, y: Any) -> Any:
+    if not isinstance(x, float) and not isinstance(y, float):
+        return x**y
+    return float(np.float64(x) ** np.float64(y))  # C's pow: IEEE 754-2008, 9.2.1
+
+
+def _pow_samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
+    positive = (0.5, 3)
+    for a, b in (((3,), (3,)), ((2, 1), (1, 3)), ((), (3,)), ((2, 3), ()), ((0,), (1,))):
+        yield Sample((values(a, dtype, *positive), values(b, dtype, 0, 3, seed=1)))
+    exponents = (2, 3, 0, 1, 2.5, -1, 0.5, -2) if dtype.is_floating else (2, 3, 0, 1)
+    for y in exponents:
+        yield Sample((values((2, 3), dtype, *positive), y))
+    yield Sample((2, values((2, 3), dtype, 0, 3)))
+    if smooth:
+        return
+    yield from (s for s in binary(specials=False)(dtype, False) if dtype.is_floating)
+    if dtype.is_floating:
+        yield Sample((special(dtype)[:, None], special(dtype)))
+        for y in (2, 3, 0, -1, 0.5):
+            yield Sample((special(dtype), y))
+    else:
+        few = np.array([0, 1, 2, 3, 7], dtype.numpy)
+        yield Sample((special(dtype)[:, None], few))
+
+
+_POW = OpInfo(
+    OPS["pow"], sf.pow, pointwise(_pow), _pow_samples, NUMBERS, grad=True,
+    sized=lambda dtype, n: Sample((values((n, 3), dtype, 0, 3), values((n, 1), dtype, 0, 3))),
+    failures=(
+        Failure(Sample((np.array([True]), np.array([True]))), DTypeError, "not defined for bool"),
+        Failure(Sample((np.array([2, 3]), -1)), DTypeError, "negative", eager=True),
+    ),
+)  # fmt: skip
+
+ROWS = (*_REAL, *_STEPS, *_TESTS, _POW)

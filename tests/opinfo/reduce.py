@@ -1,0 +1,183 @@
+"""Reductions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from opinfo.core import (
+    ALL,
+    FLOATS,
+    NUMBERS,
+    Array,
+    Failure,
+    OpInfo,
+    Sample,
+    Samples,
+    layouts,
+    special,
+    values,
+    wrap,
+)
+
+import staticflow as sf
+from staticflow.errors import DTypeError, ShapeError
+from staticflow.graph.dtypes import DTYPES, DType, bool_, float64, int64
+from staticflow.ops import OPS
+
+__all__ = ["ROWS", "reduced"]
+
+
+def reduced(fn: Callable[[list[Any]], Any], result: DType | None = None) -> Callable[..., Array]:
+    """The expectation of a reduction by a function of a list of Python numbers. ``result`` is the
+    dtype if it is not that of the array."""
+
+    def expect(x: Array, dim: Any = None, keepdim: bool = False, **_: Any) -> Array:
+        dims = range(x.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
+        gone = {d % max(x.ndim, 1) for d in dims} if x.ndim else set()
+        own = next(d for d in DTYPES if d.numpy == x.dtype)
+        out_dtype = (result or own).numpy
+        groups: dict[tuple[int, ...], list[Any]] = {}
+        shape = tuple(1 if i in gone else n for i, n in enumerate(x.shape))
+        for at in np.ndindex(shape):
+            groups[at] = []
+        wide = x.astype(np.float64) if own.is_floating else x
+        for at in np.ndindex(x.shape):
+            place = tuple(0 if i in gone else j for i, j in enumerate(at))
+            groups[place].append(wide[at].item())
+        out = np.empty(shape, out_dtype)
+        for at, group in groups.items():
+            out[at] = fn(group)
+        kept = shape if keepdim else tuple(n for i, n in enumerate(x.shape) if i not in gone)
+        return out.reshape(kept)
+
+    return expect
+
+
+def _ways(ndim: int) -> Iterator[dict[str, Any]]:
+    """The dims to reduce, written in every way."""
+    yield {}
+    yield {"keepdim": True}
+    for dim in range(-ndim, ndim):
+        yield {"dim": dim}
+    if ndim:
+        yield {"dim": -1, "keepdim": True}
+    if ndim > 1:
+        yield {"dim": (0, -1)}
+        yield {"dim": tuple(range(ndim))[::-1], "keepdim": True}
+    if ndim == 0:
+        yield {"dim": -1}
+
+
+def _over_dims(
+    low: float = -3, high: float = 3, nonempty: bool = False, several: bool = True
+) -> Samples:
+    def samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
+        for x in layouts(lambda shape: values(shape, dtype, low, high)):
+            for way in _ways(x.ndim):
+                if not several and (way == {} or isinstance(way.get("dim"), tuple) or len(way) != 1):
+                    continue
+                sample = Sample((x,), way)
+                if not nonempty or _reduces_something(x, way.get("dim")):
+                    yield sample
+        if not smooth:
+            grid = np.stack([special(dtype), special(dtype)[::-1]])
+            for dim in (0, 1):
+                yield Sample((grid,), {"dim": dim})
+
+    return samples
+
+
+def _reduces_something(x: Array, dim: Any) -> bool:
+    dims = range(x.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
+    return all(x.shape[d] for d in dims) if x.ndim else True
+
+
+def _sum(group: list[Any]) -> Any:
+    if any(isinstance(v, float) for v in group):
+        try:
+            return math.fsum(group)
+        except (OverflowError, ValueError):  # intermediate overflow, or inf - inf
+            return float(np.sum(np.array(group)))
+    return wrap(sum(group), int64)
+
+
+def _mean(group: list[float]) -> float:
+    if not group:
+        return math.nan
+    return float(np.array(group, np.longdouble).mean())
+
+
+def _best(pick: Callable[[list[Any]], Any], empty: float) -> Callable[[list[Any]], Any]:
+    def best(group: list[Any]) -> Any:
+        if not group:
+            return empty
+        return math.nan if any(v != v for v in group) else pick(group)
+
+    return best
+
+
+def _place(pick: Callable[..., Any]) -> Callable[[list[Any]], int]:
+    def place(group: list[Any]) -> int:
+        nans = [i for i, v in enumerate(group) if v != v]
+        return nans[0] if nans else group.index(pick(group))
+
+    return place
+
+
+def _row(name: str, fn: Callable[[list[Any]], Any], dtypes: Any, **row: Any) -> OpInfo:
+    return OpInfo(
+        OPS[name], getattr(sf, name), reduced(fn), _over_dims(**row.pop("samples", {})), dtypes,
+        grad=OPS[name].vjp is not None, sized=lambda dtype, n: Sample((values((3, n), dtype, 1, 3),), {"dim": 1}),
+        failures=(
+            Failure(Sample((np.zeros((2, 3), "?" if name in ("all", "any") else "f4"), 2)), ShapeError, "out of range"),
+            *row.pop("failures", ()),
+        ),
+        **row,
+    )  # fmt: skip
+
+
+def _nothing(*args: Any) -> Failure:
+    return Failure(Sample((np.zeros((3, 0), "f4"), *args)), ShapeError, "of nothing")
+
+
+def _summed(x: Array, **way: Any) -> Array:
+    own = next(d for d in DTYPES if d.numpy == x.dtype)
+    return reduced(_sum, None if own.is_floating else int64)(x, **way)
+
+
+_TWICE = Failure(Sample((np.zeros((2, 3), "f4"), (0, -2))), ShapeError, "twice")
+
+ROWS = (
+    OpInfo(
+        OPS["sum"], sf.sum, _summed, _over_dims(0.5, 3), ALL, grad=True,
+        sized=lambda dtype, n: Sample((values((n, 3), dtype),), {"dim": 0}), failures=(_TWICE,),
+        zeros=False,
+    ),
+    _row("mean", _mean, FLOATS, samples={"low": 0.5}, failures=(
+        Failure(Sample((np.zeros(3, "i8"),)), DTypeError, "floating"),
+    ), zeros=False),
+    _row("amax", _best(max, -math.inf), ALL, samples={"nonempty": True}, zeros=False,
+         failures=(_nothing(), _nothing(1))),
+    _row("amin", _best(min, math.inf), ALL, samples={"nonempty": True}, zeros=False,
+         failures=(_nothing(), _nothing(1))),
+    OpInfo(
+        OPS["all"], sf.all, reduced(all, bool_), _over_dims(), ALL, grad=False, exact=True,
+        sized=lambda dtype, n: Sample((values((n, 3), dtype),), {"dim": 0}), failures=(_TWICE,),
+    ),
+    OpInfo(
+        OPS["any"], sf.any, reduced(any, bool_), _over_dims(), ALL, grad=False, exact=True,
+        sized=lambda dtype, n: Sample((values((n, 3), dtype),), {"dim": 0}), failures=(_TWICE,),
+    ),
+    *(
+        OpInfo(
+            OPS[name], getattr(sf, name), reduced(_place(pick), int64),
+            _over_dims(nonempty=True, several=False), NUMBERS, grad=False, exact=True,
+            sized=lambda dtype, n: Sample((values((n, 3), dtype),), {"dim": 1}),
+            failures=(_nothing(), _nothing(1)),
+        )
+        for name, pick in (("argmax", max), ("argmin", min))
+    ),
+)  # fmt: skip
