@@ -1,8 +1,8 @@
-"""`Scalars`: the builder with which ops write their elementwise lowering, ``k.exp(x)`` and the like.
+"""`Scalars`: the builder with which ops write their elementwise lowering, ``k.exp(x)`` and others.
 
-Every function is written in primitives of the Kernel IR, so that it inlines, is vectorised with what
-surrounds it and reaches both back ends; none branches on data or calls a library. NaN stays NaN;
-signed zeros and infinities are as in Annex F of the C standard, and results that are denormal or
+Every function is written in primitives of the Kernel IR, so that it inlines, is vectorised with
+what surrounds it and reaches both back ends; none branches on data or calls a library. NaN stays
+NaN; signed zeros and infinities are as in Annex F of the C standard, and results that are denormal or
 about to overflow keep their accuracy. float16 and bfloat16 are computed in float32 and rounded.
 """
 
@@ -47,7 +47,7 @@ class Scalars(Builder):
     """
 
     def _real(self, function: Callable[..., Operand], *args: Operand | Number) -> Operand:
-        """``function``, which is written for float32 and float64, of operands of any float dtype."""
+        """``function``, written for float32 and float64, of operands of any floating dtype."""
         operands = self._operands(*args)
         dtype = operands[0].dtype
         if dtype not in _NARROW:
@@ -187,14 +187,14 @@ class Scalars(Builder):
         return self.apply("round", x)
 
     def floor_divide(self, x: Operand | Number, y: Operand | Number) -> Operand:
-        """The largest integer not above x / y, of floats or of integers; of integers 0 for y = 0."""
+        """The largest integer not above x / y, for integers too; of integers 0 for y = 0."""
         a, b = self._operands(x, y)
         if a.dtype.is_floating:
             return self._real(math_division.floor_divide, a, b)
         return math_division.integer_floor_divide(self, a, b)
 
     def remainder(self, x: Operand | Number, y: Operand | Number) -> Operand:
-        """``x - floor_divide(x, y) * y``, with the sign of y; of integers 0 for y = 0."""
+        """``x - floor_divide(x, y) * y``, for integers too; of integers 0 for y = 0."""
         a, b = self._operands(x, y)
         if a.dtype.is_floating:
             return self._real(math_division.remainder, a, b)

@@ -1,8 +1,8 @@
 """Logarithms: log, log2, log10, log1p.
 
-All split ``x = (1 + f) * 2**e`` with ``1/sqrt(2) <= 1 + f < sqrt(2)`` and take ``log(1 + f) = f + f**2 * Q(f)``
-with a minimax polynomial Q, fitted by Remez's exchange. Errors are the largest seen, in units in
-the last place.
+All split ``x = (1 + f) * 2**e`` with ``1/sqrt(2) <= 1 + f < sqrt(2)`` and take ``log(1 + f)`` as
+``f + f**2 * Q(f)`` with a minimax polynomial Q, fitted by Remez's exchange. Errors are the largest
+seen, in units in the last place.
 """
 
 from __future__ import annotations

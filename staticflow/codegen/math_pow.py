@@ -122,9 +122,11 @@ def _magnitude(k: Builder, a: Operand, y: Operand) -> Operand:
 
 
 def pow(k: Builder, x: Operand, y: Operand) -> Operand:
-    """x**y for float32 and float64, within 1 ulp, with the special cases of C (IEEE 754-2019, 9.2.1):
+    """x**y for float32 and float64, within 1 ulp, with the special cases of C (F.10.4.4).
+
     1 for y = 0 or x = 1 even with NaN, NaN for a negative finite x and a y that is no integer, the
-    sign of x for an odd y."""
+    sign of x for an odd y.
+    """
     whole = k.compare("eq", y, k.apply("trunc", y))
     half = k.mul(y, 0.5)
     odd = k.apply("and", whole, k.compare("ne", half, k.apply("trunc", half)))

@@ -81,6 +81,6 @@ def _join(a: Node, b: Node) -> _Joined | None:
         if out not in outputs[carries:]:
             outputs.append(out)
         places[i] = outputs.index(out, carries)
-    body = close(body_a.params, outputs, both.equalities)
+    body = close(both.params, outputs, both.equalities)
     loop = make_node(scan_op, a.args, {**a.attrs, "body": body}, merge_locs(a.locs, b.locs))
     return _Joined(loop, places)

@@ -38,7 +38,7 @@ class Plan:
     >>> import staticflow as sf
     >>> x = sf.placeholder((None, 4), name="x")
     >>> sf.compile([x], (x @ sf.ones(4, 4)).exp().sum()).plan.peak
-    64*((16*x.0 + 63)//64)
+    64*((16*x_0 + 63)//64)
     """
 
     program: Program

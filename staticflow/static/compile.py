@@ -161,6 +161,12 @@ def _named_inputs(inputs: Any) -> tuple[tuple[str, ...], list[Symbol]]:
     if len({h.node for h in handles}) != len(handles):
         raise SymbolicError(f"compile: an input is named twice, at {format_locs(here())}")
     names = tuple(inputs) if named else tuple(h.node.attrs["name"] for h in handles)
+    twice = [n for i, n in enumerate(names) if n in names[:i]]
+    if twice:
+        raise SymbolicError(
+            f"compile: two inputs are called {twice[0]!r}; give them names of their own, "
+            f"at {format_locs(here())}"
+        )
     return names, handles
 
 
@@ -235,6 +241,11 @@ def _build(
     sizes: tuple[Sym, ...] = tuple(
         sorted(free_symbols(graph), key=lambda s: (s.name, s.serial))
     )
+    if len({s.name for s in sizes}) != len(sizes):
+        raise ShapeError(
+            f"compile: two different sizes share a name among {', '.join(map(str, sizes))}; rename "
+            f"one of the placeholders, at {format_locs(here())}"
+        )
     signature = Signature(
         tuple(specs),
         tuple(np.ascontiguousarray(n.attrs["value"].array) for n in literals),

@@ -31,7 +31,7 @@ def placeholder(
     unknown size of its own. Unknown sizes may be 0 or 1 like any other.
 
     >>> placeholder((None, "T", 3), name="x").shape
-    (x.0, T, 3)
+    (x_0, T, 3)
     """
     name = name or f"input{next(_unnamed)}"
     if not name.isidentifier():
@@ -39,7 +39,7 @@ def placeholder(
     sizes: list[Size] = []
     for axis, size in enumerate(shape):
         if size is None:
-            sizes.append(fresh_sym(f"{name}.{axis}"))
+            sizes.append(fresh_sym(f"{name}_{axis}"))
         elif isinstance(size, str):
             if not size.isidentifier():
                 raise ShapeError(f"the name of a size is an identifier, not {size!r}")

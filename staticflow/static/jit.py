@@ -43,7 +43,7 @@ class _Leaf:
 
     def symbol(self, name: str) -> Symbol:
         sizes: list[Size] = [
-            1 if one else fresh_sym(f"{name}.{axis}") for axis, one in enumerate(self.ones)
+            1 if one else fresh_sym(f"{name}_{axis}") for axis, one in enumerate(self.ones)
         ]
         return Symbol(new_param(TensorType(self.dtype, tuple(sizes)), name, None, here()))
 
