@@ -2,13 +2,13 @@
 
 Pure expressions are built once, and as far out as their operands and index symbols allow: what does
 not depend on a loop is computed before it, and asking again for what is in scope gives the same
-register. A load never leaves an ``if``, which may be what guards it.
+register. A load leaves an ``if``, or a loop that may run zero times, only if it is in range anyway.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from staticflow.codegen.kernel import (
@@ -41,7 +41,7 @@ from staticflow.codegen.kernel import (
     operands_of,
     sizes_of,
 )
-from staticflow.graph.dims import Dim, Size, Sym, symbols_of
+from staticflow.graph.dims import Dim, Size, Sym, is_provably_ge, symbols_of
 from staticflow.graph.dtypes import DType, bool_, int64
 
 __all__ = ["Builder"]
@@ -60,13 +60,20 @@ class Builder:
     >>> kernel = k.kernel("double")
     """
 
-    def __init__(self, buffers: list[Buffer], sizes: list[Sym]) -> None:
+    def __init__(
+        self,
+        buffers: list[Buffer],
+        sizes: list[Sym],
+        extents: Mapping[str, Size] | None = None,
+    ) -> None:
+        """``extents`` are the numbers of elements of buffers, where they are known."""
         self.buffers = {b.name: b for b in buffers}
+        self._extents = extents or {}
         self.sizes = tuple(sizes)
         self._serial = itertools.count()
         self._blocks: list[list[Stmt]] = [[]]
         self._known: list[dict[tuple[Expr, DType, int], Reg]] = [{}]
-        self._guards: list[int] = [0]  # for each block, the innermost that an `if` guards
+        self._guards: list[int] = [0]  # for each block, the innermost that may not run
         self._depths: dict[str | Sym, int] = {sym: 0 for sym in sizes}
         self._mutable: set[str] = set()
 
@@ -100,9 +107,19 @@ class Builder:
         needs: set[str | Sym] = {a.name for a in operands_of(expr) if isinstance(a, Reg)}
         for size in sizes_of(expr):
             needs |= symbols_of(size) - {LANE_SYM}
-        floor = self._guards[-1] if isinstance(expr, Load) else 0
+        guarded = isinstance(expr, Load) and not self._is_in_range(expr)
+        floor = self._guards[-1] if guarded else 0
         here = len(self._blocks) - 1
         return max([floor, *(self._depths.get(n, here) for n in needs)])
+
+    def _is_in_range(self, load: Load) -> bool:
+        extent = self._extents.get(load.buffer)
+        return (
+            extent is not None
+            and LANE_SYM not in symbols_of(load.index)
+            and is_provably_ge(load.index, 0)
+            and is_provably_ge(extent, load.index + 1)
+        )
 
     def _is_pure(self, expr: Expr) -> bool:
         if isinstance(expr, Load):
@@ -161,7 +178,7 @@ class Builder:
     ) -> Iterator[Dim]:
         """``for name in lo..hi step step``; gives the loop variable."""
         sym = Sym(f"{name}{next(self._serial)}", 0, hi)
-        with self._block() as body:
+        with self._block(guarded=not is_provably_ge(hi, lo + 1)) as body:
             self._depths[sym] = len(self._blocks) - 1
             yield Dim.of(sym)
         self.emit(Loop(sym, lo, hi, tuple(body), step, kind))

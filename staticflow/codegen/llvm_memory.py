@@ -66,8 +66,9 @@ class _Place:
 def _place(
     indices: IndexWriter, buffer: Buffer, index: Size, lanes: int, bound: Size | None
 ) -> _Place:
-    masked = bound is not None and not is_provably_ge(bound, lanes)
-    mask = indices.mask(bound, lanes) if masked and bound is not None else None
+    mask = None
+    if bound is not None and not is_provably_ge(bound, lanes):
+        mask = indices.mask(bound, lanes)
     return _Place(indices, buffer, index, lanes, mask)
 
 

@@ -1,9 +1,9 @@
 """Primitives, casts and folds in LLVM text: tables from the word of the Kernel IR to instructions.
 
 float16 and bfloat16 are computed in float32 and rounded back, which is the correctly rounded
-result of add, sub, mul, div and sqrt (24 >= 2 * 11 + 2 bits; Figueroa 1995, "When is double rounding
-innocuous?"). fma goes through float64: correctly rounded for float16, and for bfloat16 except where
-a term below 2**-53 of the other decides a tie.
+result of add, sub, mul, div and sqrt (24 >= 2 * 11 + 2 bits; Figueroa 1995, "When is double
+rounding innocuous?"). fma goes through float64: correctly rounded for float16, and for bfloat16
+except where a term below 2**-53 of the other decides a tie.
 """
 
 from __future__ import annotations

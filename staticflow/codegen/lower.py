@@ -71,7 +71,8 @@ def lower_cluster(
         else:
             outs.append(f"o{i}")
             buffers.append(Buffer(f"o{i}", o.tensor_type.dtype, "inout" if kind == "nest" else "out"))
-    k = Scalars(buffers, sorted(_sizes(body), key=lambda s: (s.name, s.serial)))
+    extents = {names[p]: p.tensor_type.size for p in body.params}
+    k = Scalars(buffers, sorted(_sizes(body), key=lambda s: (s.name, s.serial)), extents)
     return _LOWER[kind](k, body, names, outs, target)
 
 

@@ -2,7 +2,7 @@
 
 Every function is written in primitives of the Kernel IR, so that it inlines, is vectorised with
 what surrounds it and reaches both back ends; none branches on data or calls a library. NaN stays
-NaN; signed zeros and infinities are as in Annex F of the C standard, and results that are denormal or
+NaN; signed zeros and infinities are as in Annex F of the C standard; results that are denormal or
 about to overflow keep their accuracy. float16 and bfloat16 are computed in float32 and rounded.
 """
 

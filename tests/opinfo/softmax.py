@@ -1,0 +1,158 @@
+"""Exponentials normalised along a dim, and losses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from opinfo.core import FLOATS, Array, Failure, OpInfo, Sample, layouts, values
+from opinfo.reduce import reduced
+
+import staticflow as sf
+from staticflow.errors import DTypeError, IndexRangeError, ShapeError
+from staticflow.graph.dtypes import DType, int64
+from staticflow.ops import OPS
+
+__all__ = ["ROWS"]
+
+_INF = math.inf
+
+
+def _extremes(dtype: DType) -> Array:
+    """Rows that overflow without care, and rows of infinities and NaN."""
+    rows = [
+        [1e4, 1e4 - 1, 0], [-1e4, -1e4 + 1, -1e4], [0, -_INF, 1], [-_INF, -_INF, -_INF],
+        [_INF, 0, 1], [math.nan, 0, 1], [60, -60, 0],
+    ]  # fmt: skip
+    return np.array(rows).astype(dtype.numpy)
+
+
+def _log_sum_exp(group: list[float]) -> float:
+    """``m + log(sum(exp(x - m)))`` with exact sums."""
+    if any(v != v for v in group):
+        return math.nan
+    m = max(group, default=-_INF)
+    if math.isinf(m):
+        return m
+    return m + math.log(math.fsum(math.exp(v - m) for v in group))
+
+
+def _along(one: Callable[[float, float], float]) -> Callable[..., Array]:
+    """The expectation of an op along ``dim``, by a function of each element and its row's
+    log-sum-exp."""
+
+    def expect(x: Array, dim: int) -> Array:
+        wide = x.astype(np.float64)
+        totals = reduced(_log_sum_exp)(wide, dim, keepdim=True)
+        out = np.empty(x.shape, x.dtype)
+        totals = np.broadcast_to(totals, x.shape)
+        for at in np.ndindex(x.shape):
+            out[at] = one(float(wide[at]), float(totals[at]))
+        return out
+
+    return expect
+
+
+def _difference(x: float, total: float) -> float:
+    """A row of only -inf has no distribution, nor has one with +inf."""
+    return math.nan if math.isinf(total) else x - total
+
+
+def _dim_samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
+    for x in layouts(lambda shape: values(shape, dtype)):
+        for dim in range(-max(x.ndim, 1), max(x.ndim, 1)):
+            yield Sample((x, dim))
+    yield Sample((values((0, 3), dtype), 1))
+    yield Sample((values((3, 0), dtype), 1))
+    if not smooth:
+        yield Sample((_extremes(dtype), 1))
+
+
+def _softmax_row(name: str, one: Callable[[float, float], float]) -> OpInfo:
+    return OpInfo(
+        OPS[name], getattr(sf, name), _along(one), _dim_samples, FLOATS, grad=True, ulps=32,
+        sized=lambda dtype, n: Sample((values((3, n), dtype), 1)), zeros=False,
+        failures=(Failure(Sample((np.zeros((2, 3), "f4"), 2)), ShapeError, "out of range"),),
+    )  # fmt: skip
+
+
+def _lse_samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
+    for x in layouts(lambda shape: values(shape, dtype, 1, 3)):
+        for dim in range(-max(x.ndim, 1), max(x.ndim, 1)):
+            yield Sample((x, dim))
+            yield Sample((x, dim), {"keepdim": True})
+        yield Sample((x, tuple(range(x.ndim))))
+        yield Sample((x, None))
+    if not smooth:
+        yield Sample((_extremes(dtype), 1))
+
+
+# -- losses ---------------------------------------------------------------------------------------
+
+
+def _nll_samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
+    for rows, classes, kind in (
+        (4, 3, np.int64), (1, 1, np.int32), (3, 5, np.uint8), (0, 3, np.int64), (2, 300, np.uint8)
+    ):  # fmt: skip
+        target = values((rows,), int64, 0, min(classes, 200) - 1).astype(kind)
+        yield Sample((values((rows, classes), dtype, -3, -1), target))
+    yield Sample((values((3, 4), dtype, -3, -1).T, np.array([2, 0, 1, 2])[::-1]))
+
+
+def _nll(x: Array, target: Array) -> Array:
+    picked = [float(x[i, t]) for i, t in enumerate(target)]
+    mean = -math.fsum(picked) / len(picked) if picked else math.nan
+    return np.array(mean).astype(x.dtype)
+
+
+def _classes(shape: Any, dtype: str = "i8") -> Array:
+    return np.zeros(shape, dtype)
+
+
+_SCORES = np.zeros((3, 4), "f4")
+_NLL = OpInfo(
+    OPS["nll_loss"], OPS["nll_loss"], _nll, _nll_samples, FLOATS, grad=True, zeros=False,
+    sized=lambda dtype, n: Sample((values((n, 3), dtype, -3, -1), _classes(n))),
+    failures=(
+        Failure(Sample((_SCORES, np.array([0, 4, 1]))), IndexRangeError, "index 4", eager=True),
+        Failure(Sample((_SCORES, np.array([0, -1, 1]))), IndexRangeError, "index -1", eager=True),
+        Failure(Sample((_SCORES, _classes(3, "f4"))), DTypeError, "integer"),
+        Failure(Sample((_SCORES, _classes(1))), ShapeError, "3 and 1 differ"),
+        Failure(Sample((_SCORES, _classes((3, 1)))), ShapeError, "(N, C)"),
+        Failure(Sample((_SCORES.astype("i8"), _classes(3))), DTypeError, "floating"),
+    ),
+)  # fmt: skip
+
+
+def _mse_samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
+    for a, b in (((3,), (3,)), ((2, 3), ()), ((2, 1), (1, 3)), ((0,), (0,)), ((), ()), ((0, 2), (1, 2))):
+        yield Sample((values(a, dtype), values(b, dtype, seed=1)))
+    yield Sample((values((3, 2), dtype).T, values((2, 3), dtype)[::-1]))
+    yield Sample((values((2, 3), dtype), 1.5))
+
+
+def _mse(x: Array, y: Any) -> Array:
+    wide = (np.asarray(x, np.float64) - np.asarray(y, np.float64)) ** 2
+    mean = math.fsum(wide.reshape(-1).tolist()) / wide.size if wide.size else math.nan
+    return np.array(mean).astype(x.dtype)
+
+
+_MSE = OpInfo(
+    OPS["mse_loss"], OPS["mse_loss"], _mse, _mse_samples, FLOATS, grad=True,
+    sized=lambda dtype, n: Sample((values((n, 3), dtype), values((n, 1), dtype))),
+    failures=(Failure(Sample((np.zeros(3, "f4"), np.zeros(2, "f4"))), ShapeError, "3 and 2 differ"),),
+)  # fmt: skip
+
+ROWS = (
+    _softmax_row("softmax", lambda x, total: math.exp(_difference(x, total))),
+    _softmax_row("log_softmax", _difference),
+    OpInfo(
+        OPS["logsumexp"], sf.logsumexp, lambda x, dim, keepdim=False: reduced(_log_sum_exp)(x, dim, keepdim),
+        _lse_samples, FLOATS, grad=True, ulps=32, zeros=False,
+        sized=lambda dtype, n: Sample((values((3, n), dtype), 1)),
+    ),
+    _NLL,
+    _MSE,
+)  # fmt: skip
