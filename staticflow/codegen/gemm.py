@@ -14,13 +14,16 @@ from dataclasses import dataclass, replace
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.gemm_dot import emit_dots
 from staticflow.codegen.gemm_pack import (
+    BLOCK,
+    by_columns_scratch,
+    by_rows_scratch,
+    emit_by_columns,
+    emit_by_rows,
     emit_panelled,
-    emit_transposed,
     panelled_scratch,
-    transposed_scratch,
 )
 from staticflow.codegen.gemm_plain import emit_plain
-from staticflow.codegen.gemm_plan import Span, main_rows, spare_rows
+from staticflow.codegen.gemm_plan import main_rows, spare_rows
 from staticflow.codegen.gemm_tile import Epilogue, Matrix, Product, emit_tiles
 from staticflow.codegen.kernel import Operand
 from staticflow.codegen.target import Target
@@ -31,7 +34,8 @@ __all__ = ["Epilogue", "Gemm", "emit_gemm", "scratch_size"]
 
 _TILED = (float32, float64)
 _CACHE = 1 << 19  # bytes of B that tiles read without a copy: half a usual second-level cache
-_MANY_ROWS = 32  # rows that make up for a copy of a large B
+_MANY_ROWS = 32  # rows that make up for a copy of B in panels
+_FEW_ROWS = 4  # rows that make up for a copy of a narrow B
 _BRIEF = 64  # the inner dimension up to which a copy is always cheap enough
 
 
@@ -110,18 +114,13 @@ def _swapped(epilogue: Epilogue) -> Epilogue:
     return swapped
 
 
-def _is_dots(p: Product) -> bool:
-    """Whether C is made of dot products if B is not copied: both matrices run along the inner
-    dimension, and tiles could not read B or would use one lane of it."""
-    return p.a.col == 1 and p.b.row == 1 and (p.b.col != 1 or p.n == 1)
-
-
 @dataclass(frozen=True, slots=True)
 class _Copying:
-    """A way that copies B, and the number of rows of A from which on that pays."""
+    """A way that copies B: the number of rows of A from which on that pays, how it is emitted, and
+    the workspace it needs."""
 
     worth: Size
-    emit: Callable[[Builder, Product, str, Epilogue, list[tuple[Span, int]]], None]
+    emit: Callable[[Builder, Product, str, Epilogue], None]
     scratch: Callable[[Product], Size]
 
 
@@ -129,18 +128,46 @@ def _copying(p: Product) -> _Copying | None:
     """How B is copied, if that can pay."""
     if p.dtype not in _TILED or p.n == 1 or 0 in (p.m, p.n, p.depth):
         return None
-    large = (
-        isinstance(p.n, int)
-        and isinstance(p.depth, int)
-        and p.n * p.depth * p.dtype.itemsize > _CACHE
-    )
-    if p.b.col == 1:
-        copy = _Copying(_MANY_ROWS, emit_panelled, panelled_scratch) if large else None
-    elif large:
+    copy = None
+    if _is_narrow(p):
+        if p.b.row != 1:
+            copy = _Copying(_FEW_ROWS, emit_by_columns, by_columns_scratch)
+    elif p.b.col == 1:
+        if _is_long(p) or _is_large(p):
+            copy = _Copying(_MANY_ROWS, emit_panelled, panelled_scratch)
+    elif _is_large(p):
         copy = _Copying(_rows_worth_transposing(p), emit_panelled, panelled_scratch)
     else:
-        copy = _Copying(_rows_worth_transposing(p), emit_transposed, transposed_scratch)
-    return None if copy is not None and is_provably_ge(copy.worth, p.m + 1) else copy
+        copy = _Copying(_rows_worth_transposing(p), emit_by_rows, by_rows_scratch)
+    return None if copy is None or is_provably_ge(copy.worth, p.m + 1) else copy
+
+
+def _is_dots(p: Product) -> bool:
+    """Whether C is made of dot products if B is not copied: both matrices run along the inner
+    dimension, and tiles could not read B or would be too narrow."""
+    return p.a.col == 1 and p.b.row == 1 and (p.b.col != 1 or p.n == 1)
+
+
+def _is_narrow(p: Product) -> bool:
+    """Whether dot products beat a tile of ``n`` columns in half-rate vectors: in multiplications
+    of a vector, ``depth / lanes + 5 < depth / 2n`` for each element of C."""
+    if not (isinstance(p.n, int) and isinstance(p.depth, int)) or p.a.col != 1:
+        return False
+    return 10 * p.n * p.lanes < p.depth * (p.lanes - 2 * p.n)
+
+
+def _is_large(p: Product) -> bool:
+    """Whether B does not stay in the cache."""
+    if not (isinstance(p.n, int) and isinstance(p.depth, int)):
+        return False
+    return p.n * p.depth * p.dtype.itemsize > _CACHE
+
+
+def _is_long(p: Product) -> bool:
+    """Whether the columns of A, one of which is read at each step, may be more than there are pages
+    at hand: such products are gradients of weights."""
+    long = not isinstance(p.depth, int) or p.depth > BLOCK
+    return long and p.a.col != 1 and isinstance(p.n, int) and isinstance(p.m, int)
 
 
 def _rows_worth_transposing(p: Product) -> Size:
@@ -166,12 +193,12 @@ def _emit_copying(k: Builder, p: Product, copy: _Copying, scratch: str, epilogue
     """All rows over a copy of B; or, if there may be too few for that, full tiles if there are
     enough and the rest in place."""
     if is_provably_ge(p.m, copy.worth):
-        copy.emit(k, p, scratch, epilogue, p.blocks)
+        copy.emit(k, p, scratch, epilogue)
         return
     rows = main_rows(p.target)
     full = p.m // rows * rows
     first = k.var(k.const(0, int64))
     with k.when(k.compare("ge", k.index_value(p.m), k.index_value(copy.worth))):
-        copy.emit(k, p, scratch, epilogue, [(Span(0, full, rows), rows)])
+        copy.emit(k, replace(p, m=full), scratch, epilogue)
         k.set(first, k.index_value(full))
     _emit_in_place(k, p, epilogue, k.bind(first, "first"))

@@ -1,8 +1,9 @@
 """Matrix products that copy B first.
 
-A B by columns, which tiles cannot read, is copied by rows. A B too large for the cache is copied in
-panels, as tiles read it, one block of the inner dimension after the other. What the blocks before
-have summed up waits in the workspace, and only the tiles of the last block run the epilogue.
+By rows, if it lies by columns, which tiles cannot read. By columns, if they are so few that dot
+products are faster. And in panels, in the order in which tiles read it, one block of the inner
+dimension after the other, if a matrix is too large for the cache: then what the blocks before have
+summed up waits in the workspace, and only the tiles of the last block run the epilogue.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from staticflow.codegen.builder import Builder
+from staticflow.codegen.gemm_dot import emit_dots
 from staticflow.codegen.gemm_plan import Panel, Span
 from staticflow.codegen.gemm_tile import (
     Epilogue,
@@ -22,20 +24,28 @@ from staticflow.codegen.gemm_tile import (
     finish,
 )
 from staticflow.codegen.kernel import LANE
-from staticflow.graph.dims import Size, ceil_div, dim_min
+from staticflow.graph.dims import Size, ceil_div, dim_max, dim_min
 
-__all__ = ["emit_panelled", "emit_transposed", "panelled_scratch", "transposed_scratch"]
+__all__ = [
+    "BLOCK",
+    "by_columns_scratch",
+    "by_rows_scratch",
+    "emit_by_columns",
+    "emit_by_rows",
+    "emit_panelled",
+    "panelled_scratch",
+]
 
-_BLOCK = 512  # rows of B in a block: a panel of them stays in the second-level cache
-_ROWS = 160  # rows of A that pass all panels together: they stay there too
+BLOCK = 512  # rows of B in a block: a panel of them stays in the second-level cache
+_PAGES = 128  # columns of A in a block, if each lies in another page
 _STRIP = 4  # columns copied side by side; more would compete for the same places of the cache
 
 
-# -- a copy by rows ----------------------------------------------------------------------------
+# -- a copy by rows or by columns --------------------------------------------------------------
 
 
-def transposed_scratch(p: Product) -> Size:
-    """Elements of workspace that `emit_transposed` needs."""
+def by_rows_scratch(p: Product) -> Size:
+    """Elements of workspace that `emit_by_rows` needs."""
     return p.depth * _row_length(p)
 
 
@@ -44,23 +54,33 @@ def _row_length(p: Product) -> Size:
     return ceil_div(p.n, p.lanes) * p.lanes + p.lanes
 
 
-def emit_transposed(
-    k: Builder, p: Product, scratch: str, epilogue: Epilogue, blocks: list[tuple[Span, int]]
-) -> None:
-    """The rows of ``blocks``, over a copy of B by rows."""
+def emit_by_rows(k: Builder, p: Product, scratch: str, epilogue: Epilogue) -> None:
+    """The whole product, as tiles over a copy of B by rows."""
     to = Matrix(scratch, 0, _row_length(p), 1)
-    _copy_columns(k, p, to, 0, p.n)
-    emit_tiles(k, replace(p, b=to), epilogue, blocks)
+    _copy_columns(k, p.b, to, p.depth, 0, p.n)
+    emit_tiles(k, replace(p, b=to), epilogue, p.blocks)
 
 
-def _copy_columns(k: Builder, p: Product, to: Matrix, lo: Size, hi: Size) -> None:
-    """Copy columns ``lo..hi`` of B, which lie apart in its rows."""
+def by_columns_scratch(p: Product) -> Size:
+    """Elements of workspace that `emit_by_columns` needs."""
+    return p.depth * p.n
+
+
+def emit_by_columns(k: Builder, p: Product, scratch: str, epilogue: Epilogue) -> None:
+    """The whole product, as dot products with a copy of B by columns; ``p.a.col`` is 1."""
+    to = Matrix(scratch, 0, 1, p.depth)
+    _copy_columns(k, p.b.transposed, to.transposed, p.n, 0, p.depth)
+    emit_dots(k, replace(p, b=to), epilogue)
+
+
+def _copy_columns(k: Builder, source: Matrix, to: Matrix, rows: Size, lo: Size, hi: Size) -> None:
+    """Copy columns ``lo..hi`` of some rows; elements of a row lie apart in the source."""
     cut = lo + (hi - lo) // _STRIP * _STRIP
     for span, lanes in ((Span(lo, cut, _STRIP), _STRIP), (Span(cut, hi, 1), 1)):
         for j in each(k, "j", span, "parallel"):
             at = j + LANE if lanes > 1 else j
-            for kk in each(k, "k", Span(0, p.depth, 1)):
-                k.store(to.buffer, to.at(kk, at), k.load(p.b.buffer, p.b.at(kk, at), lanes))
+            for i in each(k, "i", Span(0, rows, 1)):
+                k.store(to.buffer, to.at(i, at), k.load(source.buffer, source.at(i, at), lanes))
 
 
 # -- a copy in panels --------------------------------------------------------------------------
@@ -73,7 +93,7 @@ class _Layout:
 
     buffer: str
     depth: int
-    blocks: int
+    blocks: Size
     width: int
 
     @property
@@ -87,21 +107,23 @@ class _Layout:
 
 
 def _layout(p: Product, scratch: str) -> _Layout:
-    assert isinstance(p.n, int) and isinstance(p.depth, int), "panels are for a B of known size"
-    blocks = -(-p.depth // _BLOCK)
-    return _Layout(scratch, -(-p.depth // blocks), blocks, -(-p.n // p.lanes) * p.lanes)
+    assert isinstance(p.n, int), "panels are for a known number of columns"
+    width = -(-p.n // p.lanes) * p.lanes
+    most = BLOCK if p.a.col == 1 else _PAGES
+    if not isinstance(p.depth, int):
+        return _Layout(scratch, most, dim_max(1, ceil_div(p.depth, most)), width)
+    blocks = -(-p.depth // most)
+    return _Layout(scratch, -(-p.depth // blocks), blocks, width)
 
 
 def panelled_scratch(p: Product) -> Size:
     """Elements of workspace that `emit_panelled` needs."""
     layout = _layout(p, "")
-    return layout.depth * layout.width + (p.m * layout.width if layout.blocks > 1 else 0)
+    return layout.depth * layout.width + (p.m * layout.width if layout.blocks != 1 else 0)
 
 
-def emit_panelled(
-    k: Builder, p: Product, scratch: str, epilogue: Epilogue, blocks: list[tuple[Span, int]]
-) -> None:
-    """The rows of ``blocks``, over a copy of B in panels; ``p.n`` and ``p.depth`` are known."""
+def emit_panelled(k: Builder, p: Product, scratch: str, epilogue: Epilogue) -> None:
+    """The whole product, as tiles over a copy of B in panels; ``p.n`` is known."""
     layout = _layout(p, scratch)
     for block in each(k, "block", Span(0, layout.blocks, 1)):
         start = block * layout.depth
@@ -114,49 +136,34 @@ def emit_panelled(
         for columns, panel in p.main_panels:
             for col in each(k, "j", columns, "parallel"):
                 _pack(k, here, layout.panel(panel, col), panel, col)
-        for span, rows in blocks:
-            _multiply(k, here, layout, block, span, rows, epilogue)
+        for span, rows in p.blocks:
+            for row in each(k, "i", span, "parallel"):
+                for columns, panel in p.main_panels:
+                    for col in each(k, "j", columns):
+                        packed = replace(here, b=layout.panel(panel, col))
+                        padded = p.b.col == 1
+                        pieces = emit_tile(k, packed, rows, panel, row, col, padded=padded)
+                        _finish(k, layout, block, pieces, epilogue)
 
 
 def _pack(k: Builder, p: Product, to: Matrix, panel: Panel, col: Size) -> None:
     """Copy the columns of a panel."""
     if p.b.col != 1:
-        _copy_columns(k, p, to, col, dim_min(col + panel.width, p.n))
+        _copy_columns(k, p.b, to, p.depth, col, dim_min(col + panel.width, p.n))
         return
     for kk in each(k, "k", Span(0, p.depth, 1)):
         for j, lanes, bound in panel.columns(col, p.n):
             k.store(to.buffer, to.at(kk, j), k.load(p.b.buffer, p.b.at(kk, j), lanes, bound))
 
 
-def _multiply(
-    k: Builder,
-    p: Product,
-    layout: _Layout,
-    block: Size,
-    span: Span,
-    rows: int,
-    epilogue: Epilogue,
-) -> None:
-    """The tiles of one span of rows over the packed block, `_ROWS` rows at a time."""
-    step = _ROWS // rows * rows
-    for top in each(k, "top", Span(span.lo, span.hi, step), "parallel"):
-        inside = Span(top, dim_min(top + step, span.hi), rows)
-        for columns, panel in p.main_panels:
-            for col in each(k, "j", columns):
-                here = replace(p, b=layout.panel(panel, col))
-                for row in each(k, "i", inside):
-                    pieces = emit_tile(k, here, rows, panel, row, col, padded=p.b.col == 1)
-                    if layout.blocks == 1:
-                        finish(k, epilogue, pieces)
-                    else:
-                        _carry(k, layout, block, pieces, epilogue)
-
-
-def _carry(
+def _finish(
     k: Builder, layout: _Layout, block: Size, pieces: list[Piece], epilogue: Epilogue
 ) -> None:
-    """Add what the blocks before have summed up; then finish, or leave the sums for the next."""
-    number, last = k.index_value(block), layout.blocks - 1
+    """Add what the blocks before have summed up; then end, or leave the sums for the next block."""
+    if layout.blocks == 1:
+        finish(k, epilogue, pieces)
+        return
+    number, last = k.index_value(block), k.index_value(layout.blocks - 1)
     totals = [k.var(piece.acc) for piece in pieces]
     places = [layout.sums.at(piece.row, piece.col) for piece in pieces]
     with k.when(k.compare("gt", number, 0)):

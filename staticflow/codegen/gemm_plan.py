@@ -21,6 +21,7 @@ __all__ = [
     "Panel",
     "Span",
     "column_panels",
+    "divisor",
     "dot_tile",
     "main_rows",
     "row_blocks",
@@ -92,12 +93,12 @@ def dot_tile(target: Target, m: Size, n: Size) -> tuple[int, int]:
     accumulators, ``rows`` vectors of A and ``cols`` of B. ``cols`` divides ``n`` if it can."""
     registers = _registers(target)
     most = 8 if m == 1 else 5 if registers > 15 else 4
-    cols = _divisor(n, min(n, most), 3) if isinstance(n, int) else 4
+    cols = divisor(n, min(n, most), 3) if isinstance(n, int) else 4
     rows = min(8, (registers - cols) // (cols + 1))
     return min(rows, m) if isinstance(m, int) else rows, cols
 
 
-def _divisor(n: int, most: int, least: int) -> int:
+def divisor(n: int, most: int, least: int) -> int:
     """The largest number in ``least..most`` that divides ``n``, or ``most``."""
     return next((d for d in range(most, least - 1, -1) if n % d == 0), most)
 
@@ -113,7 +114,7 @@ def row_blocks(m: Size, target: Target, vectors: int) -> list[tuple[Span, int]]:
         full = m // rows * rows
         return [(Span(0, full, rows), rows), *spare_rows(full, m)]
     most = _most_rows(target, vectors)
-    rows = _divisor(m, most, most * 2 // 3)
+    rows = divisor(m, most, most * 2 // 3)
     if m % rows == 0:
         return [(Span(0, m, rows), rows)]
     low, more = divmod(m, -(-m // most))
@@ -152,7 +153,8 @@ def _known_panels(n: int, lanes: int, most: int, masks: bool) -> list[tuple[Span
     cuts = [_cut(vectors, sizes) for sizes in _partitions(len(vectors), most)]
     spans: list[tuple[Span, Panel]] = []
     lo = 0
-    for own, equal in groupby(min(cuts, key=lambda cut: _price(cut, lanes))):
+    best: list[tuple[int, ...]] = min(cuts, key=lambda cut: _price(cut, lanes))
+    for own, equal in groupby(best):
         hi = lo + sum(sum(panel) for panel in equal)
         spans.append((Span(lo, min(hi, n), sum(own)), Panel(own, partial=hi > n)))
         lo = hi

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from staticflow.codegen.builder import Builder
-from staticflow.codegen.gemm_plan import Panel, Span, column_panels, main_rows, row_blocks
+from staticflow.codegen.gemm_plan import Panel, Span, column_panels, divisor, main_rows, row_blocks
 from staticflow.codegen.kernel import Operand
 from staticflow.codegen.target import Target
 from staticflow.graph.dims import Size, is_provably_ge
@@ -129,6 +129,8 @@ def emit_tile(
     columns = panel.columns(col, p.n)
     # A small tile accumulates several steps side by side: one chain of additions would wait.
     chains = max(1, _CHAINS // (rows * len(columns)))
+    if isinstance(p.depth, int):
+        chains = divisor(p.depth, chains, -(-chains // 2))
     acc = [
         [[k.var(k.const(0.0, p.dtype, w)) for w in panel.lanes] for _ in range(rows)]
         for _ in range(chains)

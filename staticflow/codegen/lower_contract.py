@@ -36,8 +36,7 @@ def lower_contract(
     dtype = product.tensor_type.dtype
     with ExitStack() as stack:
         batch: list[Size] = [
-            stack.enter_context(k.loop("b", d, kind="parallel" if i == 0 else "serial"))
-            for i, d in enumerate(shape[:-2])
+            stack.enter_context(k.loop("b", d, kind="parallel")) for d in shape[:-2]
         ]
         a, a_base, a_row, a_col = _strides(x, tuple(batch), names)
         b, b_base, b_row, b_col = _strides(y, tuple(batch), names)

@@ -210,10 +210,15 @@ class _Writer:
             for phase in range(self._passes()):
                 self._pass(phase, outer, rows)
             full = self.nest.index(outer, [0] * len(self.nest.inner.loops))
-            for name, node in zip(self.outs, self.body.outputs, strict=True):
-                if not self._is_element(node):
-                    place = _place(node, full, self.nest.domain, self.dims)
-                    self._store(name, node, place, Values(self.k, self.names, rows).at(node, place))
+            values = Values(self.k, self.names, rows)
+            results = [
+                (name, node, place, values.at(node, place))
+                for name, node in zip(self.outs, self.body.outputs, strict=True)
+                if not self._is_element(node)
+                for place in [_place(node, full, self.nest.domain, self.dims)]
+            ]
+            for result in results:  # after every load: an output may lie over a param
+                self._store(*result)
 
     def _is_element(self, node: Node) -> bool:
         """Whether a node has a value for each element, not for each row."""
@@ -272,9 +277,8 @@ class _Writer:
     ) -> Iterator[list[Size]]:
         with ExitStack() as stack:
             at: list[Size] = []
-            for axis, size in enumerate(sizes):
-                loop = self.k.loop(name, size, kind=kind if axis == 0 else "serial")
-                at.append(stack.enter_context(loop))
+            for size in sizes:
+                at.append(stack.enter_context(self.k.loop(name, size, kind=kind)))
             if at:
                 (sym,) = symbols_of(at[-1])
                 innermost.append(sym)

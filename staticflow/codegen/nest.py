@@ -87,10 +87,9 @@ class Nest:
         else ``serial``."""
         with ExitStack() as stack:
             index: list[Size] = []
-            for axis, size in enumerate(shape):
+            for size in shape:
                 name = f"n{next(self._names)}"
-                outer = kind if axis == 0 else "serial"
-                index.append(stack.enter_context(self.k.loop(name, size, kind=outer)))
+                index.append(stack.enter_context(self.k.loop(name, size, kind=kind)))
             if index and kind == "parallel" and isinstance(index[-1], Dim):
                 ((atom,), _) = index[-1].terms[0]
                 assert isinstance(atom, Sym)
