@@ -65,9 +65,8 @@ def assemble(
 ) -> Program:
     """The program of a fused graph. ``slots`` are the table slots of params and of constants that
     are arrays."""
-    work = _Assembler(target)
-    places: dict[Node, Place] = {n: Table(s) for n, s in slots.items()}
-    steps = work.top(graph, places, wanted)
+    work = _Assembler(target, {n: Table(s) for n, s in slots.items()})
+    steps = work.top(graph, dict(work.tables), wanted)
     count = 1 + max([-1, *slots.values(), *(w.slot for w in wanted)])
     return Program(
         tuple(work.kernels.values()), tuple(steps), tuple(work.buffers), sizes, count,
@@ -78,6 +77,7 @@ def assemble(
 @dataclass(slots=True)
 class _Assembler:
     target: Target
+    tables: Mapping[Node, Place]
     kernels: dict[Kernel, Kernel] = field(default_factory=dict)
     buffers: list[Buffer] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
@@ -193,7 +193,7 @@ class _Assembler:
         carries, xs = node.attrs["carries"], node.attrs["xs"]
         loop = self.loops
         self.loops += 1
-        inner: dict[Node, Place] = {}
+        inner: dict[Node, Place] = {n: self.tables[n] for n in body.nodes if n.op is constant}
         starts: list[tuple[Place, Place, Place]] = []
         for i, (p, a) in enumerate(zip(body.params, node.args, strict=True)):
             if i < carries:

@@ -134,8 +134,13 @@ def emit_panelled(k: Builder, p: Product, scratch: str, epilogue: Epilogue) -> N
             depth=dim_min(layout.depth, p.depth - start),
         )
         for columns, panel in p.main_panels:
-            for col in each(k, "j", columns, "parallel"):
-                _pack(k, here, layout.panel(panel, col), panel, col)
+            if p.b.col == 1:
+                for col in each(k, "j", columns, "parallel"):
+                    _copy_panel(k, here, layout.panel(panel, col), panel, col)
+            else:
+                for col in each(k, "j", columns):
+                    end = dim_min(col + panel.width, p.n)
+                    _copy_columns(k, here.b, layout.panel(panel, col), here.depth, col, end)
         for span, rows in p.blocks:
             for row in each(k, "i", span, "parallel"):
                 for columns, panel in p.main_panels:
@@ -146,11 +151,8 @@ def emit_panelled(k: Builder, p: Product, scratch: str, epilogue: Epilogue) -> N
                         _finish(k, layout, block, pieces, epilogue)
 
 
-def _pack(k: Builder, p: Product, to: Matrix, panel: Panel, col: Size) -> None:
-    """Copy the columns of a panel."""
-    if p.b.col != 1:
-        _copy_columns(k, p.b, to, p.depth, col, dim_min(col + panel.width, p.n))
-        return
+def _copy_panel(k: Builder, p: Product, to: Matrix, panel: Panel, col: Size) -> None:
+    """Copy the columns of a panel, with zeros past the last column of B."""
     for kk in each(k, "k", Span(0, p.depth, 1)):
         for j, lanes, bound in panel.columns(col, p.n):
             k.store(to.buffer, to.at(kk, j), k.load(p.b.buffer, p.b.at(kk, j), lanes, bound))

@@ -94,7 +94,8 @@ def dot_tile(target: Target, m: Size, n: Size) -> tuple[int, int]:
     registers = _registers(target)
     most = 8 if m == 1 else 5 if registers > 15 else 4
     cols = divisor(n, min(n, most), 3) if isinstance(n, int) else 4
-    rows = min(8, (registers - cols) // (cols + 1))
+    fit = min(8, (registers - cols) // (cols + 1))
+    rows = 1 << (fit.bit_length() - 1)
     return min(rows, m) if isinstance(m, int) else rows, cols
 
 

@@ -180,8 +180,10 @@ class _Writer:
         text.start(good)
 
     def copy(self, step: Copy) -> None:
-        target, source = self._place(step.target), self._place(step.source)
-        size = self.indices.value(step.bytes)
+        self._memcpy(self._place(step.target), self._place(step.source), step.bytes)
+
+    def _memcpy(self, target: str, source: str, bytes_: Size) -> None:
+        size = self.indices.value(bytes_)
         self.text.do(
             f"call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, i64 {size}, i1 false)"
         )
@@ -193,10 +195,11 @@ class _Writer:
         length = self.indices.value(step.length)
         begins = [[self._place(p) for p in trio] for trio in step.carries]
         before, head, done = text.block, text.new_block("scan"), text.new_block("scanned")
+        skipped = None
         if is_provably_ge(step.length, 1):
             text.jump(head)
         else:
-            text.branch(text.op(f"icmp sgt i64 {length}, 0"), head, done)
+            skipped = self._skip(step, begins, head, done)
         text.start(head)
         count = text.fresh("count")
         now = [text.fresh("now") for _ in step.carries]
@@ -228,14 +231,34 @@ class _Writer:
                 f"{following[i]} = phi ptr [ {a}, %{before.label} ], [ {spare[i]}, %{latch.label} ]"
             )
         text.start(done)
-        skipped = not is_provably_ge(step.length, 1)
-        for i, (start, _, _) in enumerate(begins):
+        for i, (_, a, _) in enumerate(begins):
             last = text.fresh("last")
             merged = f"[ {following[i]}, %{latch.label} ]"
-            if skipped:
-                merged = f"[ {start}, %{before.label} ], {merged}"
+            if skipped is not None:
+                merged = f"[ {a}, %{skipped.label} ], {merged}"
             done.phis.append(f"{last} = phi ptr {merged}")
             self.carries[step.loop, i, False] = last
+
+    def _skip(
+        self,
+        step: Repeat,
+        begins: Sequence[Sequence[str]],
+        head: BasicBlock,
+        done: BasicBlock,
+    ) -> BasicBlock:
+        """The way past a loop without trips. It copies the carries: where they began may be a
+        variable, which gets its new value before they are read."""
+        text = self.text
+        before, skipped = text.block, text.new_block("skipped")
+        length = self.indices.value(step.length)
+        text.branch(text.op(f"icmp sgt i64 {length}, 0"), head, skipped)
+        text.start(skipped)
+        with self.indices.scope(before, is_loop=False):
+            for (start, a, _), (_, place, _) in zip(begins, step.carries, strict=True):
+                assert isinstance(place, Arena)
+                self._memcpy(a, start, self.program.buffers[place.buffer].bytes)
+        text.jump(done)
+        return skipped
 
 
 _PLACES: dict[type, Callable[[_Writer, Any], str]] = {

@@ -25,7 +25,8 @@ class _Division:
 
 def _divide(k: Builder, x: Operand, y: Operand) -> _Division:
     """In two steps of fma: the first leaves an exact remainder, but of a quotient that was rounded,
-    which the second divides again, and which may still be one too large."""
+    which the second divides again. Its quotient may be one too large, but only of quotients that
+    have no bit left to tell."""
     f = FORMATS[x.dtype]
     a, b = k.apply("abs", x), k.apply("abs", y)
     ratio = k.div(a, b)
@@ -33,9 +34,8 @@ def _divide(k: Builder, x: Operand, y: Operand) -> _Division:
     rest = k.fma(k.neg(first), b, a)
     second = k.apply("floor", k.div(rest, b))
     rest = k.fma(k.neg(second), b, rest)
-    over = k.compare("lt", rest, 0.0)
-    rest = k.select(over, k.add(rest, b), rest)
-    quotient = k.sub(k.add(first, second), k.select(over, k.const(1.0, x.dtype), 0.0))
+    rest = k.select(k.compare("lt", rest, 0.0), k.add(rest, b), rest)
+    quotient = k.add(first, second)
     # Of an infinite y all of x is left; a zero y gives the infinite or undefined ratio.
     smaller = k.compare("lt", a, b)
     rest = k.select(smaller, a, rest)
@@ -48,8 +48,8 @@ def _divide(k: Builder, x: Operand, y: Operand) -> _Division:
 def floor_divide(k: Builder, x: Operand, y: Operand) -> Operand:
     """The largest integer not above x / y, for float32 and float64, as NumPy has it.
 
-    Exact for ``|x / y| < 2**24`` and ``2**53``, and up to ``2**46`` and ``2**104`` the float
-    next to it or that after next. x / y for y = 0; NaN for an infinite x.
+    Exact for ``|x / y| < 2**24`` and ``2**53``, then within an ulp up to ``2**46`` and ``2**104``;
+    past that no digit means anything. x / y for y = 0; NaN for an infinite x.
     """
     d = _divide(k, x, y)
     size = k.select(d.below, k.add(d.quotient, 1.0), d.quotient)

@@ -47,7 +47,7 @@ def order_updates(
     in_place: set[Node] = set()
     for value, over in updates:
         maker = maker_of(value)
-        if maker.op is not cluster or not _reads_in_place(maker, value, over):
+        if maker.op is not cluster or _may_fail(maker) or not _reads_in_place(maker, value, over):
             continue
         before = {r for r in _readers(graph, over) if r is not maker}
         before |= {n for n in graph.nodes if n is not maker and _may_fail(n)}

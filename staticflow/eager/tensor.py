@@ -9,8 +9,16 @@ import numpy as np
 
 from staticflow.eager import tape
 from staticflow.eager.grad_mode import state
-from staticflow.errors import AutogradError, DTypeError, ShapeError
-from staticflow.graph.dtypes import DType, dtype_of, float32
+from staticflow.errors import (
+    AutogradError,
+    DTypeError,
+    IndexRangeError,
+    ShapeError,
+    StaticflowError,
+    SymbolicError,
+)
+from staticflow.graph.dims import Dim
+from staticflow.graph.dtypes import DType, bfloat16, dtype_of, float32
 from staticflow.graph.locs import Locs, format_locs, here
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
@@ -18,6 +26,8 @@ from staticflow.ops.arithmetic import cast
 from staticflow.ops.lowering import View
 from staticflow.ops.methods import Methods
 from staticflow.ops.promote import is_number, operand_dtype
+from staticflow.ops.symbol import STATIC, Symbol, tracing_state
+from staticflow.ops.view import expand
 
 __all__ = ["EAGER", "Tensor", "as_tensor"]
 
@@ -57,9 +67,13 @@ class EagerMode:
     rank = 0
 
     def apply(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-        """The result of ``op`` as a tensor."""
-        operands = self._operands(op, args)
+        """The result of ``op`` as a tensor; inside a trace as a symbol."""
+        if tracing_state.active or Dim in map(type, args):
+            return STATIC.apply(op, args, attrs)
+        operands, dtype = self._operands(op, args)
         arrays = [a._data if isinstance(a, Tensor) else a for a in operands]
+        if dtype is bfloat16:  # beside which NumPy does not take numbers as weak
+            arrays = [np.asarray(a, dtype.numpy) if type(a) in (int, float) else a for a in arrays]
         try:
             with np.errstate(all="ignore"):
                 data = op.reference(np, *arrays, **attrs)
@@ -75,12 +89,16 @@ class EagerMode:
             self._record(op, operands, attrs, out)
         return out
 
-    def _operands(self, op: Op, args: Sequence[Any]) -> list[Any]:
-        """The arguments in one dtype; numbers stay numbers where NumPy treats them as we do."""
+    def _operands(self, op: Op, args: Sequence[Any]) -> tuple[list[Any], DType | None]:
+        """The arguments in one dtype, and that dtype; numbers stay numbers where NumPy treats them
+        as we do."""
         operands = [a if is_number(a) else as_tensor(a) for a in args]
         if op.promote == "none":
-            return [as_tensor(a) for a in operands]
+            return [as_tensor(a) for a in operands], None
         dtype = operand_dtype(op, operands)
+        if dtype is not None and dtype.kind not in op.kinds:
+            called = _called(op, _types(op, operands))
+            raise DTypeError(f"{called}: not defined for {dtype.name}, at {format_locs(here())}")
         first = 1 if op.promote == "tail" else 0
         for i in range(first, len(operands)):
             a = operands[i]
@@ -89,7 +107,7 @@ class EagerMode:
                     operands[i] = as_tensor(a, dtype)
             elif a.dtype is not dtype:
                 operands[i] = cast(a, dtype=dtype)
-        return operands
+        return operands, dtype
 
     def _record(self, op: Op, args: list[Any], attrs: Mapping[str, Any], out: Tensor) -> None:
         edges = tuple(
@@ -106,23 +124,41 @@ def _any_of(operands: Sequence[Any], dtype: DType | None) -> bool:
     return any(isinstance(a, Tensor) and a.dtype is dtype for a in operands)
 
 
+def _types(op: Op, operands: Sequence[Any]) -> list[TensorType]:
+    """The types of operands; a number has that of the tensors beside it."""
+    weak = operand_dtype(op, operands)
+    return [
+        TensorType(a.dtype, a.shape)
+        if isinstance(a, Tensor)
+        else TensorType(weak if weak and (i or op.promote != "tail") else dtype_of(type(a)), ())
+        for i, a in enumerate(operands)
+    ]
+
+
+def _called(op: Op, types: Sequence[TensorType]) -> str:
+    return f"{op.name}({', '.join(map(str, types))})"
+
+
 def _explain(op: Op, args: Sequence[Any], attrs: Mapping[str, Any], error: Exception) -> None:
     """Word a failure by the op's type rule, which knows what was wanted."""
-    if isinstance(error, IndexError):
-        raise type(error)(f"{error}, at {format_locs(here())}") from None
-    types = [
-        TensorType(a.dtype, a.shape) if isinstance(a, Tensor) else TensorType(dtype_of(type(a)), ())
-        for a in args
-    ]
+    at = f"at {format_locs(here())}"
+    if isinstance(error, IndexRangeError):
+        raise IndexRangeError(f"{error}, {at}") from None
+    types = _types(op, args)
+    called = _called(op, types)
     try:
         op.infer(Facts(), *types, **attrs)
     except (ShapeError, DTypeError) as rule:
-        called = f"{op.name}({', '.join(map(str, types))})"
-        raise type(rule)(f"{called}: {rule}, at {format_locs(here())}") from None
+        raise type(rule)(f"{called}: {rule}, {at}") from None
+    if isinstance(error, StaticflowError):
+        raise type(error)(f"{called}: {error}, {at}") from None
+    if isinstance(error, OverflowError):  # a number that the dtype cannot hold
+        raise DTypeError(f"{called}: {error}, {at}") from None
+    error.add_note(f"in {called}, {at}")
 
 
 EAGER = EagerMode()
-_FLOATS = frozenset("fV")  # bfloat16 is of NumPy's kind V
+_new = object.__new__
 
 
 class Tensor(Methods):
@@ -132,13 +168,13 @@ class Tensor(Methods):
     gradient is in ``grad``.
     """
 
-    __slots__ = ("__weakref__", "_data", "_entry", "_leaf_grad", "_version", "grad", "name")
+    __slots__ = ("__weakref__", "_data", "_entry", "_known_version", "_leaf_grad", "grad", "name")
     __sf_mode__ = EAGER
 
     _data: np.ndarray[Any, Any]
     _entry: tuple[Any, int] | None
+    _known_version: Version | None
     _leaf_grad: bool
-    _version: Version
     grad: Tensor | None
     name: str | None
 
@@ -152,17 +188,30 @@ class Tensor(Methods):
     def _start(self, data: np.ndarray[Any, Any]) -> None:
         self._data = data
         self._entry = None
+        self._known_version = None
         self._leaf_grad = False
-        self._version = Version()
         self.grad = None
         self.name = None
 
-    @classmethod
-    def _wrap(cls, data: np.ndarray[Any, Any]) -> Tensor:
+    @staticmethod
+    def _wrap(data: np.ndarray[Any, Any]) -> Tensor:
         """A tensor on this very array."""
-        out = Tensor.__new__(Tensor)
+        out = _new(Tensor)
         out._start(data)
         return out
+
+    @property
+    def _version(self) -> Version:
+        """Shared by all tensors on this memory. Made when it is first asked for: most tensors are
+        neither changed nor kept for a gradient."""
+        version = self._known_version
+        if version is None:
+            version = self._known_version = Version()
+        return version
+
+    @_version.setter
+    def _version(self, version: Version) -> None:
+        self._known_version = version
 
     @classmethod
     def _on_tape(
@@ -302,7 +351,7 @@ class Tensor(Methods):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         part = self[key]
-        part._assign(as_tensor(value, self.dtype))
+        part._assign(expand(as_tensor(value, self.dtype), part.shape))
 
     def __repr__(self) -> str:
         body = np.array2string(self._data, separator=", ", precision=4, prefix="tensor(")
@@ -333,6 +382,11 @@ class Tensor(Methods):
 
     def _assign(self, value: Any) -> Tensor:
         """Take the values of ``value`` in place: what every in-place form comes to."""
+        if isinstance(value, Symbol):
+            raise SymbolicError(
+                "an in-place change of a tensor cannot be part of a graph; compute the new value "
+                f"and pass it in updates= of sf.compile, at {format_locs(here())}"
+            )
         recorded = state.enabled and (self.requires_grad or value.requires_grad)
         if recorded and self._leaf_grad:
             raise AutogradError(

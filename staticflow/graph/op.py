@@ -35,6 +35,7 @@ class Op:
       ``decompose(*args, **attrs)`` says it in other ops instead. Exactly one of them is given.
     - ``promote`` says what happens to operands of several dtypes: ``common`` (`promote`),
       ``float`` (likewise, and integers become the default float) or ``none``.
+    - ``kinds`` are the dtype kinds that promoted operands may have.
     - ``grad_name`` is the name that ``grad_fn`` prints, as PyTorch's.
     """
 
@@ -47,6 +48,7 @@ class Op:
     decompose: Callable[..., Any] | None = None
     saves: tuple[int, ...] = ()
     promote: str = "none"
+    kinds: str = "biuf"
     grad_name: str = ""
 
     def __call__(self, *args: Any, **attrs: Any) -> Any:

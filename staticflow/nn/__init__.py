@@ -9,7 +9,7 @@ eager code share them.
 >>> model(sf.ones(2, 4)).shape
 (2, 1)
 >>> model(sf.placeholder((None, 4), name="x")).shape
-(x.0, 1)
+(x_0, 1)
 """
 
 from staticflow.nn import functional, init

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 from staticflow.errors import ShapeError
 from staticflow.graph.dtypes import dtype_of
 from staticflow.nn.init import Parameter
-from staticflow.ops.methods import Methods
+from staticflow.ops.symbol import Symbol, tracing
 
 __all__ = ["LoadResult", "Module"]
 
@@ -46,7 +46,11 @@ class Module:
         raise NotImplementedError(f"{type(self).__name__} does not define forward")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run ``forward``: now on tensors, as part of a graph on symbols."""
+        """Run ``forward``: now on tensors, as part of a graph if any argument is a symbol. In that
+        case what it computes of the parameters alone belongs to the graph too."""
+        if _any_symbol((*args, *kwargs.values())):
+            with tracing():
+                return self.forward(*args, **kwargs)
         return self.forward(*args, **kwargs)
 
     # -- registration -------------------------------------------------------------------------
@@ -172,7 +176,7 @@ class Module:
             )
         for name in common:
             value = state[name]
-            own[name][...] = value.detach() if isinstance(value, Methods) else value
+            own[name][...] = value.detach() if hasattr(value, "detach") else value
         return result
 
     def to(self, dtype: Any) -> Self:
@@ -227,6 +231,15 @@ class Module:
             return f"{type(self).__name__}({extra})"
         lines = "\n  ".join([extra, *children] if extra else children)
         return f"{type(self).__name__}(\n  {lines}\n)"
+
+
+def _any_symbol(values: Iterable[Any]) -> bool:
+    return any(
+        isinstance(v, Symbol)
+        or (isinstance(v, tuple | list) and _any_symbol(v))
+        or (isinstance(v, dict) and _any_symbol(v.values()))
+        for v in values
+    )
 
 
 def _join(path: str, name: str) -> str:

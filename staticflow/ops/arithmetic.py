@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from staticflow.errors import DTypeError
 from staticflow.graph.dtypes import DType, bool_
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
+from staticflow.ops.creation import zeros_like
 from staticflow.ops.declare import elementwise
 
 __all__ = [
@@ -58,14 +61,16 @@ div = elementwise(
 )  # fmt: skip
 
 floor_divide = elementwise(
-    "floor_divide", "``x / y`` rounded towards minus infinity.",
+    "floor_divide", "``x / y`` rounded towards minus infinity; an integer divided by 0 gives 0.",
     lambda xp, x, y: xp.floor_divide(x, y),
     lambda k, x, y: k.floor_divide(x, y),
+    (lambda ct, out, x, y: zeros_like(ct), lambda ct, out, x, y: zeros_like(ct)),
     kinds="iuf",
 )  # fmt: skip
 
 remainder = elementwise(
-    "remainder", "``x - floor_divide(x, y) * y``: the sign is that of ``y``.",
+    "remainder",
+    "``x - floor_divide(x, y) * y``: the sign is that of ``y``; of an integer and 0 it is 0.",
     lambda xp, x, y: xp.remainder(x, y),
     lambda k, x, y: k.remainder(x, y),
     (lambda ct, out, x, y: ct, lambda ct, out, x, y: -ct * floor_divide(x, y)),
@@ -81,17 +86,18 @@ neg = elementwise(
 )  # fmt: skip
 
 
-def _larger_share(ct: Any, x: Any, y: Any, wins: Any) -> Any:
-    """All of ``ct`` where ``x`` wins; ties are shared in halves, as in PyTorch."""
-    return where(x == y, ct * 0.5, where(wins, ct, 0.0))
+def _share(ct: Any, x: Any, y: Any, loses: Any) -> Any:
+    """``ct`` unless ``x`` loses; ties are shared in halves, and of a NaN both have all, as in
+    PyTorch."""
+    return where(x == y, ct * 0.5, where(loses, 0.0, ct))
 
 
 maximum = elementwise(
     "maximum", "The larger of ``x`` and ``y``; NaN if either is NaN.",
     lambda xp, x, y: xp.maximum(x, y),
     lambda k, x, y: k.apply("max", x, y),
-    (lambda ct, out, x, y: _larger_share(ct, x, y, x > y),
-     lambda ct, out, x, y: _larger_share(ct, x, y, y > x)),
+    (lambda ct, out, x, y: _share(ct, x, y, x < y),
+     lambda ct, out, x, y: _share(ct, x, y, y < x)),
     saves=(0, 1),
 )  # fmt: skip
 
@@ -99,10 +105,21 @@ minimum = elementwise(
     "minimum", "The smaller of ``x`` and ``y``; NaN if either is NaN.",
     lambda xp, x, y: xp.minimum(x, y),
     lambda k, x, y: k.apply("min", x, y),
-    (lambda ct, out, x, y: _larger_share(ct, x, y, x < y),
-     lambda ct, out, x, y: _larger_share(ct, x, y, y < x)),
+    (lambda ct, out, x, y: _share(ct, x, y, x > y),
+     lambda ct, out, x, y: _share(ct, x, y, y > x)),
     saves=(0, 1),
 )  # fmt: skip
+
+
+def _clamp_infer(facts: Facts, x: TensorType, *, min: Any, max: Any) -> TensorType:
+    if x.dtype is bool_:
+        raise DTypeError("not defined for bool")
+    if not x.dtype.is_floating:
+        limits = np.iinfo(x.dtype.numpy)
+        for bound in (min, max):
+            if bound is not None and not limits.min <= bound <= limits.max:
+                raise DTypeError(f"the bound {bound} does not fit {x.dtype.name}")
+    return x
 
 
 def _clamp_reference(xp: Any, x: Any, *, min: Any, max: Any) -> Any:
@@ -135,7 +152,7 @@ clamp_op = elementwise(
     _clamp_reference,
     _clamp_emit,
     (_clamp_vjp,),
-    saves=(0,), kinds="iuf",
+    saves=(0,), kinds="iuf", infer=_clamp_infer,
 )  # fmt: skip
 
 
@@ -188,9 +205,15 @@ def _where_infer(facts: Facts, c: TensorType, x: TensorType, y: TensorType) -> T
     return TensorType(x.dtype, facts.broadcast([c.shape, x.shape, y.shape]))
 
 
+def _where_reference(xp: Any, c: Any, x: Any, y: Any) -> Any:
+    if type(c) is not bool and c.dtype.kind != "b":
+        raise DTypeError("the condition must be bool")
+    return xp.where(c, x, y)
+
+
 where: Op = elementwise(
     "where", "``x`` where ``condition`` (a bool) is true, ``y`` elsewhere.",
-    lambda xp, c, x, y: xp.where(c, x, y),
+    _where_reference,
     lambda k, c, x, y: k.select(c, x, y),
     (None,
      lambda ct, out, c, x, y: where(c, ct, 0.0),

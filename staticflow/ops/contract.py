@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.errors import DTypeError, ShapeError
+from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.declare import per_arg, sum_to
@@ -51,6 +52,7 @@ matmul_op: Op = Op(
     lowering=Contract(),
     saves=(0, 1),
     promote="common",
+    kinds="iuf",
     grad_name="MmBackward0",
 )
 
@@ -64,7 +66,9 @@ def matmul(x: Any, y: Any) -> Any:
     (2,)
     """
     if x.ndim == 0 or y.ndim == 0:
-        raise ShapeError("matmul: takes no 0-d tensors; multiply with *")
+        raise ShapeError(
+            f"matmul: takes no 0-d tensors; multiply with *, at {format_locs(here())}"
+        )
     left, right = x.ndim == 1, y.ndim == 1
     out = matmul_op(unsqueeze(x, 0) if left else x, unsqueeze(y, 1) if right else y)
     shape = out.shape
@@ -78,7 +82,10 @@ def matmul(x: Any, y: Any) -> Any:
 def _of_ndim(name: str, ndim: int, x: Any, y: Any) -> Any:
     for a in (x, y):
         if a.ndim != ndim:
-            raise ShapeError(f"{name}: takes tensors of {ndim} dims, not one of shape {a.shape}")
+            raise ShapeError(
+                f"{name}: takes tensors of {ndim} dims, not one of shape {list(a.shape)}, "
+                f"at {format_locs(here())}"
+            )
     return matmul(x, y)
 
 

@@ -7,12 +7,15 @@ from typing import Any
 
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dims import Dim, Size
-from staticflow.graph.dtypes import DType
+from staticflow.graph.dtypes import DType, dtype_of
+from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
 from staticflow.ops.lowering import Elementwise
 
-__all__ = ["elementwise", "normalize_dim", "normalize_dims", "per_arg", "same_size", "sum_to"]
+__all__ = [
+    "elementwise", "normalize_dim", "normalize_dims", "per_arg", "same_size", "strict", "sum_to",
+]  # fmt: skip
 
 Partial = Callable[..., Any] | None
 
@@ -42,7 +45,7 @@ def normalize_dim(dim: int, ndim: int, what: str) -> int:
     if not -limit <= dim < limit:
         raise ShapeError(
             f"{what}: dim {dim} is out of range for a tensor of {ndim} dims; "
-            f"it must be from {-limit} to {limit - 1}"
+            f"it must be from {-limit} to {limit - 1}, at {format_locs(here())}"
         )
     return dim % limit
 
@@ -54,8 +57,20 @@ def normalize_dims(dim: int | Sequence[int] | None, ndim: int, what: str) -> tup
     given = (dim,) if isinstance(dim, int) else tuple(dim)
     dims = sorted(normalize_dim(d, ndim, what) for d in given)
     if len(set(dims)) != len(dims):
-        raise ShapeError(f"{what}: a dim appears twice in {given}")
+        raise ShapeError(f"{what}: a dim appears twice in {given}, at {format_locs(here())}")
     return tuple(dims) if ndim else ()
+
+
+def strict(
+    infer: Callable[..., TensorType], reference: Callable[..., Any]
+) -> Callable[..., Any]:
+    """A reference that holds its arguments to the type rule, where NumPy would take more."""
+
+    def checked(xp: Any, *arrays: Any, **attrs: Any) -> Any:
+        infer(Facts(), *(TensorType(dtype_of(a.dtype), a.shape) for a in arrays), **attrs)
+        return reference(xp, *arrays, **attrs)
+
+    return checked
 
 
 def _dtypes(types: Sequence[TensorType]) -> DType:
@@ -106,6 +121,7 @@ def elementwise(
         lowering=Elementwise(emit),
         saves=saves,
         promote=promote,
+        kinds="biuf" if promote == "float" else kinds,
         grad_name=grad_name or f"{name.title().replace('_', '')}Backward0",
     )
 

@@ -10,8 +10,9 @@ from staticflow.graph.dtypes import int64
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.creation import zeros_like
-from staticflow.ops.declare import normalize_dim, per_arg
+from staticflow.ops.declare import normalize_dim, per_arg, strict
 from staticflow.ops.lowering import LoopNest
+from staticflow.ops.view import embed_op, reshape
 
 __all__ = ["gather", "gather_op", "scatter_add", "scatter_add_op"]
 
@@ -71,7 +72,7 @@ gather_op = Op(
     name="gather",
     doc="``out[i, j] = x[index[i, j], j]`` for dim 0, and so on.",
     infer=_gather_infer,
-    reference=_gather_reference,
+    reference=strict(_gather_infer, _gather_reference),
     vjp=per_arg(
         lambda ct, out, x, index, *, dim: scatter_add_op(zeros_like(x), index, ct, dim=dim), None
     ),
@@ -87,7 +88,10 @@ def gather(x: Any, dim: int, index: Any) -> Any:
 
     Raises `IndexRangeError` for an index outside ``[0, x.shape[dim])``.
     """
-    return gather_op(x, index, dim=normalize_dim(dim, x.ndim, "gather"))
+    at = normalize_dim(dim, x.ndim, "gather")
+    if x.shape == index.shape == ():
+        return reshape(gather_op(reshape(x, (1,)), reshape(index, (1,)), dim=0), ())
+    return gather_op(x, index, dim=at)
 
 
 def _scatter_infer(
@@ -124,15 +128,24 @@ def _scatter_emit(nest: Any) -> None:
         nest.store(0, place, k.add(nest.load_out(0, place), nest.load(2, at)))
 
 
+def _source_vjp(ct: Any, out: Any, x: Any, index: Any, src: Any, *, dim: int) -> Any:
+    """A source may be larger than the index: what lies outside of it is not read."""
+    used = gather_op(ct, index, dim=dim)
+    if index.shape == src.shape:
+        return used
+    rank = len(src.shape)
+    return embed_op(used, shape=src.shape, start=(0,) * rank, step=(1,) * rank)
+
+
 scatter_add_op: Op = Op(
     name="scatter_add",
     doc="``x`` with ``src`` added where ``index`` says, places that repeat in order.",
     infer=_scatter_infer,
-    reference=_scatter_reference,
+    reference=strict(_scatter_infer, _scatter_reference),
     vjp=per_arg(
         lambda ct, out, x, index, src, *, dim: ct,
         None,
-        lambda ct, out, x, index, src, *, dim: gather_op(ct, index, dim=dim),
+        _source_vjp,
     ),
     lowering=LoopNest(_scatter_emit),
     saves=(1,),
@@ -145,4 +158,8 @@ def scatter_add(x: Any, dim: int, index: Any, src: Any) -> Any:
 
     Raises `IndexRangeError` for an index outside ``[0, x.shape[dim])``.
     """
-    return scatter_add_op(x, index, src, dim=normalize_dim(dim, x.ndim, "scatter_add"))
+    at = normalize_dim(dim, x.ndim, "scatter_add")
+    if x.shape == index.shape == src.shape == ():
+        rows = (reshape(v, (1,)) for v in (x, index, src))
+        return reshape(scatter_add_op(*rows, dim=0), ())
+    return scatter_add_op(x, index, src, dim=at)

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from staticflow.errors import DTypeError
 from staticflow.graph.dtypes import bool_
 from staticflow.graph.op import OUT, Op
 from staticflow.ops.arithmetic import where
-from staticflow.ops.creation import zeros_like
+from staticflow.ops.creation import ones_like, zeros_like
 from staticflow.ops.declare import elementwise
 
 __all__ = [
@@ -87,7 +88,7 @@ tanh = _function(
 def _sigmoid_reference(xp: Any, x: Any) -> Any:
     # exp of a non-positive number on either side, so that nothing overflows
     e = xp.exp(-xp.abs(x))
-    return xp.where(x >= 0, 1 / (1 + e), e / (1 + e)) + x * 0
+    return xp.where(x >= 0, 1 / (1 + e), e / (1 + e))
 
 
 sigmoid = _function(
@@ -116,7 +117,7 @@ relu = elementwise(
     "relu", "``x`` where it is above 0, else 0; NaN stays.",
     lambda xp, x: xp.maximum(x, x.dtype.type(0)),
     lambda k, x: k.relu(x),
-    (lambda ct, out, x: where(out > 0, ct, 0.0),),
+    (lambda ct, out, x: where(out <= 0, 0.0, ct),),
     saves=(OUT,), kinds="iuf",
 )  # fmt: skip
 
@@ -130,12 +131,13 @@ abs = elementwise(
 
 
 def _flat(name: str, doc: str, reference: Callable[..., Any]) -> Op:
-    """A step function: its derivative is 0 wherever it has one."""
+    """A step function: its derivative is 0 wherever it has one. Integers stay what they are."""
     return elementwise(
-        name, doc, reference,
-        lambda k, x: getattr(k, name)(x),
+        name, doc,
+        lambda xp, x: x.copy() if x.dtype.kind in "iu" else reference(xp, x),
+        lambda k, x: getattr(k, name)(x) if x.dtype.is_floating else x,
         (lambda ct, out, x: zeros_like(ct),),
-        kinds="f", promote="float",
+        kinds="iuf",
     )  # fmt: skip
 
 
@@ -169,7 +171,15 @@ isfinite = _test("isfinite", "Whether ``x`` is neither infinite nor NaN, a bool.
 def _pow_reference(xp: Any, x: Any, y: Any) -> Any:
     if isinstance(y, int | float) and y == 2:
         return xp.square(x)  # as the power with this exponent gives, and much faster
-    return xp.power(x, y)
+    if isinstance(y, int) and y < 0 and x.dtype.kind in "iu":
+        raise DTypeError(f"an integer to the negative power {y} is no integer; use a float tensor")
+    out = xp.power(x, y)
+    half = y == 0.5
+    if half is False or not xp.any(half):
+        return out
+    # NumPy may take the square root here, which is not the power at -0.0 and -inf
+    end = out.dtype.type(xp.inf)
+    return xp.where(half & (x == -end), end, xp.where(half, xp.abs(out), out))
 
 
 def _pow_base(ct: Any, out: Any, x: Any, y: Any) -> Any:
@@ -182,7 +192,7 @@ def _pow_base(ct: Any, out: Any, x: Any, y: Any) -> Any:
 def _pow_exponent(ct: Any, out: Any, x: Any, y: Any) -> Any:
     # d x**y / dy = x**y log x, and 0 at x = 0 for y >= 0
     if isinstance(x, int | float):
-        x = y * 0.0 + x
+        x = ones_like(y) * x
     return where((x == 0) & (y >= 0), 0.0, ct * (out * log(x)))
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from staticflow.errors import DTypeError
-from staticflow.graph.dims import Size, prod
+import numpy as np
+
+from staticflow.errors import DTypeError, ShapeError
+from staticflow.graph.dims import Size, dim_max, is_provably_ge, prod
 from staticflow.graph.dtypes import DType, bool_, dtype_of, float32, int64
+from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, Shape, TensorType
 from staticflow.ops.arithmetic import cast, div, where
@@ -38,9 +41,14 @@ def restored(y: Any, shape: Shape, dims: tuple[int, ...], keepdim: bool) -> Any:
     return expand(y, shape)
 
 
-def _sum_reference(xp: Any, x: Any, *, dims: tuple[int, ...], keepdim: bool) -> Any:
+def _wide_sum(xp: Any, x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
+    """The sum in the dtype it is made in: float32 for 16-bit floats."""
     wide = xp.float32 if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x.dtype
-    return xp.asarray(xp.sum(x, axis=dims, keepdims=keepdim, dtype=wide)).astype(x.dtype)
+    return xp.asarray(xp.sum(x, axis=dims, keepdims=keepdim, dtype=wide))
+
+
+def _sum_reference(xp: Any, x: Any, *, dims: tuple[int, ...], keepdim: bool) -> Any:
+    return _wide_sum(xp, x, dims, keepdim).astype(x.dtype)
 
 
 sum_op = Op(
@@ -56,13 +64,27 @@ sum_op = Op(
 
 def _mean_reference(xp: Any, x: Any, *, dims: tuple[int, ...], keepdim: bool) -> Any:
     count = prod(x.shape[d] for d in dims)
-    total = _sum_reference(xp, x, dims=dims, keepdim=keepdim)
+    total = _wide_sum(xp, x, dims, keepdim)
     with xp.errstate(invalid="ignore", divide="ignore"):
-        return total / x.dtype.type(count)
+        return xp.asarray(total / total.dtype.type(count)).astype(x.dtype)
+
+
+def share(x: Any, count: Size) -> Any:
+    """``x / count``, also where a 16-bit float cannot hold the count."""
+    if x.dtype.bits > 16:
+        return x / count
+    return cast(cast(x, dtype=float32) / count, dtype=x.dtype)
 
 
 def _mean_vjp(ct: Any, out: Any, x: Any, *, dims: tuple[int, ...], keepdim: bool) -> Any:
-    return restored(ct / prod(x.shape[d] for d in dims), x.shape, dims, keepdim)
+    return restored(share(ct, prod(x.shape[d] for d in dims)), x.shape, dims, keepdim)
+
+
+def _mean_decompose(x: Any, *, dims: tuple[int, ...], keepdim: bool) -> Any:
+    # the sum of 16-bit floats may be out of their range, their mean is not
+    wide = x if x.dtype.bits > 16 else cast(x, dtype=float32)
+    mean = div(sum_op(wide, dims=dims, keepdim=keepdim), prod(x.shape[d] for d in dims))
+    return mean if wide is x else cast(mean, dtype=x.dtype)
 
 
 mean_op = Op(
@@ -71,48 +93,48 @@ mean_op = Op(
     infer=_infer,
     reference=_mean_reference,
     vjp=per_arg(_mean_vjp),
-    decompose=lambda x, *, dims, keepdim: div(
-        sum_op(x, dims=dims, keepdim=keepdim), prod(x.shape[d] for d in dims)
-    ),
+    decompose=_mean_decompose,
     grad_name="MeanBackward0",
 )
 
 
 def _extreme_vjp(ct: Any, out: Any, x: Any, *, dims: tuple[int, ...], keepdim: bool) -> Any:
-    """Shared evenly among ties, as PyTorch's amax and amin do."""
-    hit = x == restored(out, x.shape, dims, keepdim)
+    """Shared evenly among ties, as PyTorch's amax and amin do; where NaN won, among the NaNs."""
+    hit = (x == restored(out, x.shape, dims, keepdim)) | (x != x)
     ties = sum_op(cast(hit, dtype=ct.dtype), dims=dims, keepdim=keepdim)
     return where(hit, restored(ct / ties, x.shape, dims, keepdim), 0.0)
 
 
-def _nonempty(facts: Facts, x: TensorType, *, dims: tuple[int, ...], keepdim: bool) -> TensorType:
-    for d in dims:
-        if x.shape[d] == 0:
-            raise DTypeError(f"the extreme of nothing: dim {d} of {x} has size 0")
-    return _infer(facts, x, dims=dims, keepdim=keepdim)
+def _bounds(dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    """The largest and the smallest value, infinities included."""
+    if dtype.kind == "b":
+        return True, False
+    if dtype.kind in "iu":
+        return np.iinfo(dtype).max, np.iinfo(dtype).min
+    return np.inf, -np.inf
 
 
-amax = Op(
-    name="amax",
-    doc="The largest element over ``dims``; NaN if there is one.",
-    infer=_nonempty,
-    reference=lambda xp, x, *, dims, keepdim: xp.max(x, axis=dims, keepdims=keepdim),
-    vjp=per_arg(_extreme_vjp),
-    lowering=Reduce("max"),
-    saves=(0, OUT),
-    grad_name="AmaxBackward0",
-)
+def _extreme_op(name: str, which: str, numpy_name: str, combine: str, of_nothing: int) -> Op:
+    def reference(xp: Any, x: Any, *, dims: tuple[int, ...], keepdim: bool) -> Any:
+        if 0 in (x.shape[d] for d in dims):
+            shape = reduced_shape(x.shape, dims, keepdim)
+            return xp.full(shape, _bounds(x.dtype)[of_nothing], dtype=x.dtype)
+        return getattr(xp, numpy_name)(x, axis=dims, keepdims=keepdim)
 
-amin = Op(
-    name="amin",
-    doc="The smallest element over ``dims``; NaN if there is one.",
-    infer=_nonempty,
-    reference=lambda xp, x, *, dims, keepdim: xp.min(x, axis=dims, keepdims=keepdim),
-    vjp=per_arg(_extreme_vjp),
-    lowering=Reduce("min"),
-    saves=(0, OUT),
-    grad_name="AminBackward0",
-)
+    return Op(
+        name=name,
+        doc=f"The {which} element over ``dims``; NaN if there is one, the neutral element of nothing.",
+        infer=_infer,
+        reference=reference,
+        vjp=per_arg(_extreme_vjp),
+        lowering=Reduce(combine),
+        saves=(0, OUT),
+        grad_name=f"{name.title()}Backward0",
+    )
+
+
+amax_op = _extreme_op("amax", "largest", "max", "max", of_nothing=1)
+amin_op = _extreme_op("amin", "smallest", "min", "min", of_nothing=0)
 
 
 def _bool_infer(facts: Facts, x: TensorType, *, dims: Any, keepdim: bool) -> TensorType:
@@ -141,6 +163,9 @@ any_op = Op(
 
 
 def _arg_infer(facts: Facts, x: TensorType, *, dim: int, keepdim: bool) -> TensorType:
+    if not is_provably_ge(x.shape[dim], 1):
+        some = dim_max(x.shape[dim], 1)
+        facts.equal(some, x.shape[dim], f"the extreme of nothing, dim {dim} of {x}")
     return TensorType(int64, reduced_shape(x.shape, (dim,), keepdim))
 
 
@@ -219,14 +244,44 @@ def mean(x: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) 
         x = cast(x, dtype=dtype_of(dtype))
     if not x.dtype.is_floating:
         raise DTypeError(
-            f"mean: of {x.dtype.name}; give a floating dtype, as in mean(x, dtype={float32.name!r})"
+            f"mean: of {x.dtype.name}; give a floating dtype, as in mean(x, dtype={float32.name!r}), "
+            f"at {format_locs(here())}"
         )
     return mean_op(x, dims=normalize_dims(dim, x.ndim, "mean"), keepdim=keepdim)
 
 
+def _extreme(x: Any, dim: Dims, keepdim: bool, op: Op) -> Any:
+    dims = normalize_dims(dim, x.ndim, op.name)
+    for d in dims:
+        if isinstance(x.shape[d], int) and x.shape[d] == 0:
+            raise ShapeError(
+                f"{op.name}: the extreme of nothing: dim {d} of shape {list(x.shape)} has size 0, "
+                f"at {format_locs(here())}"
+            )
+    return op(x, dims=dims, keepdim=keepdim)
+
+
+def amax(x: Any, dim: Dims = None, keepdim: bool = False) -> Any:
+    """The largest element over ``dim`` (an int, several, or None for all); NaN if there is one.
+
+    Where there is nothing a `ShapeError`; but where a size known only as a program runs turns out
+    0, the neutral element (-inf).
+
+    >>> import staticflow as sf
+    >>> sf.amax(sf.tensor([[1.0, 4.0], [3.0, 2.0]]), dim=1)
+    tensor([4., 3.])
+    """
+    return _extreme(x, dim, keepdim, amax_op)
+
+
+def amin(x: Any, dim: Dims = None, keepdim: bool = False) -> Any:
+    """The smallest element over ``dim``, as `amax`."""
+    return _extreme(x, dim, keepdim, amin_op)
+
+
 def _extreme_along(x: Any, dim: int | None, keepdim: bool, full: Op, arg: Op, name: str) -> Any:
     if dim is None:
-        return full(x, dims=tuple(range(x.ndim)), keepdim=keepdim)
+        return _extreme(x, None, keepdim, full)
     dim = normalize_dim(dim, x.ndim, name)
     if x.ndim == 0:
         return MaxResult(x, cast(x * 0, dtype=int64))
@@ -239,17 +294,18 @@ def _extreme_along(x: Any, dim: int | None, keepdim: bool, full: Op, arg: Op, na
 
 def max(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The largest element, or with ``dim`` the named tuple (values, indices) along it."""
-    return _extreme_along(x, dim, keepdim, amax, argmax_op, "max")
+    return _extreme_along(x, dim, keepdim, amax_op, argmax_op, "max")
 
 
 def min(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The smallest element, or with ``dim`` the named tuple (values, indices) along it."""
-    return _extreme_along(x, dim, keepdim, amin, argmin_op, "min")
+    return _extreme_along(x, dim, keepdim, amin_op, argmin_op, "min")
 
 
 def _arg(x: Any, dim: int | None, keepdim: bool, op: Op) -> Any:
     if dim is None or x.ndim == 0:
-        return op(reshape(x, (-1,)), dim=0, keepdim=False)
+        at = op(reshape(x, (prod(x.shape),)), dim=0, keepdim=False)
+        return reshape(at, (1,) * x.ndim) if keepdim else at
     return op(x, dim=normalize_dim(dim, x.ndim, op.name), keepdim=keepdim)
 
 

@@ -85,8 +85,10 @@ def _vjp(
     ``merge_scans`` makes that one with the loop that is differentiated), computes the step again
     and pulls the cotangents through it. Cotangents of captured values are summed in the carry.
     """
-    args = tuple(a if isinstance(a, Symbol) else Symbol(to_node(a)) for a in args)
     params = body.params
+    args = tuple(
+        Symbol(to_node(a, p.tensor_type.dtype)) for a, p in zip(args, params, strict=True)
+    )
     stacking = close(params, (*body.outputs[:carries], *params[:carries]), body.equalities)
     attrs = {"carries": carries, "xs": xs, "length": length, "reverse": reverse}
     begun = scan_op(*args, body=stacking, **attrs)[carries:]
@@ -175,7 +177,7 @@ def scan(
     if not ys:
         raise ShapeError(
             "scan: of length 0 on eager tensors: the shapes of the ys are unknown, since fn never "
-            "ran; compile it, or guard the empty case"
+            f"ran; compile it, or guard the empty case, at {format_locs(here())}"
         )
     if reverse:
         ys.reverse()
@@ -194,14 +196,18 @@ def _checked_pair(result: Any) -> tuple[Any, Any]:
 def _common_length(leaves: Sequence[Any], names: Sequence[str], length: Size | None) -> Size:
     for leaf, name in zip(leaves, names, strict=True):
         if not leaf.shape:
-            raise ShapeError(f"scan: {name} is 0-d; it has no first dim to loop over")
+            raise ShapeError(
+                f"scan: {name} is 0-d; it has no first dim to loop over, at {format_locs(here())}"
+            )
         own = leaf.shape[0]
         if length is None:
             length = own
         elif isinstance(length, int) and isinstance(own, int) and own != length:
-            raise ShapeError(f"scan: {name} has {own} rows where {length} are needed")
+            raise ShapeError(
+                f"scan: {name} has {own} rows where {length} are needed, at {format_locs(here())}"
+            )
     if length is None:
-        raise ShapeError("scan: give xs or length")
+        raise ShapeError(f"scan: give xs or length, at {format_locs(here())}")
     return length
 
 

@@ -6,14 +6,23 @@ from typing import Any
 
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dims import prod
+from staticflow.graph.dtypes import int64
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.arithmetic import where
 from staticflow.ops.creation import iota
-from staticflow.ops.declare import normalize_dim, normalize_dims, per_arg, sum_to
+from staticflow.ops.declare import normalize_dim, normalize_dims, per_arg, strict, sum_to
 from staticflow.ops.indexing import check_range, gather_op
 from staticflow.ops.maths import exp, isinf, log
-from staticflow.ops.reduce import Dims, amax, mean_op, reduced_shape, restored, sum_op
+from staticflow.ops.reduce import (
+    Dims,
+    amax_op,
+    mean_op,
+    reduced_shape,
+    restored,
+    share,
+    sum_op,
+)
 from staticflow.ops.view import reshape, unsqueeze
 
 __all__ = ["log_softmax", "logsumexp", "mse_loss_op", "nll_loss_op", "softmax"]
@@ -38,7 +47,7 @@ def _softmax_reference(xp: Any, x: Any, *, dim: int) -> Any:
 
 def _softmax_decompose(x: Any, *, dim: int) -> Any:
     # softmax(x) = softmax(x - max x), which does not overflow
-    e = exp(x - amax(x, dims=(dim,), keepdim=True))
+    e = exp(x - amax_op(x, dims=(dim,), keepdim=True))
     return e / sum_op(e, dims=(dim,), keepdim=True)
 
 
@@ -63,7 +72,7 @@ def _log_softmax_reference(xp: Any, x: Any, *, dim: int) -> Any:
 
 
 def _log_softmax_decompose(x: Any, *, dim: int) -> Any:
-    s = x - amax(x, dims=(dim,), keepdim=True)
+    s = x - amax_op(x, dims=(dim,), keepdim=True)
     return s - log(sum_op(exp(s), dims=(dim,), keepdim=True))
 
 
@@ -89,7 +98,7 @@ def _lse_infer(
 
 
 def _lse_reference(xp: Any, x: Any, *, dims: tuple[int, ...], keepdim: bool) -> Any:
-    m = xp.max(x, axis=dims, keepdims=True)
+    m = amax_op.reference(xp, x, dims=dims, keepdim=True)
     m = xp.where(xp.isinf(m), xp.zeros_like(m), m)
     total = xp.log(xp.sum(xp.exp(x - m), axis=dims, keepdims=True)) + m
     return total if keepdim else total.reshape(reduced_shape(x.shape, dims, False))
@@ -97,7 +106,7 @@ def _lse_reference(xp: Any, x: Any, *, dims: tuple[int, ...], keepdim: bool) -> 
 
 def _lse_decompose(x: Any, *, dims: tuple[int, ...], keepdim: bool) -> Any:
     # log sum exp(x) = m + log sum exp(x - m); an infinite m must not meet itself
-    m = amax(x, dims=dims, keepdim=True)
+    m = amax_op(x, dims=dims, keepdim=True)
     m = where(isinf(m), 0.0, m)
     total = log(sum_op(exp(x - m), dims=dims, keepdim=True)) + m
     return total if keepdim else reshape(total, reduced_shape(x.shape, dims, False))
@@ -120,14 +129,19 @@ logsumexp_op = Op(
 )
 
 
+def _along_dim(op: Op, x: Any, dim: int) -> Any:
+    at = normalize_dim(dim, x.ndim, op.name)
+    return op(x, dim=at) if x.ndim else reshape(op(reshape(x, (1,)), dim=0), ())
+
+
 def softmax(x: Any, dim: int) -> Any:
     """``exp(x) / sum(exp(x))`` along ``dim``."""
-    return softmax_op(x, dim=normalize_dim(dim, x.ndim, "softmax"))
+    return _along_dim(softmax_op, x, dim)
 
 
 def log_softmax(x: Any, dim: int) -> Any:
     """The logarithm of `softmax`, without its rounding to 0."""
-    return log_softmax_op(x, dim=normalize_dim(dim, x.ndim, "log_softmax"))
+    return _along_dim(log_softmax_op, x, dim)
 
 
 def logsumexp(x: Any, dim: Dims, keepdim: bool = False) -> Any:
@@ -141,6 +155,8 @@ def logsumexp(x: Any, dim: Dims, keepdim: bool = False) -> Any:
 def _nll_infer(facts: Facts, x: TensorType, target: TensorType) -> TensorType:
     if x.ndim != 2 or target.ndim != 1:
         raise ShapeError(f"takes log-probabilities (N, C) and classes (N,), not {x} and {target}")
+    if not x.dtype.is_floating:
+        raise DTypeError(f"the log-probabilities are {x.dtype}; they must be of a floating dtype")
     if target.dtype.kind not in "iu":
         raise DTypeError(f"the classes are {target.dtype}; they must be of an integer dtype")
     facts.equal(x.shape[0], target.shape[0], f"the rows of {x} and the classes {target} agree")
@@ -149,21 +165,19 @@ def _nll_infer(facts: Facts, x: TensorType, target: TensorType) -> TensorType:
 
 def _nll_reference(xp: Any, x: Any, target: Any) -> Any:
     check_range(xp, target, x.shape[1], "nll_loss")
-    with xp.errstate(invalid="ignore", divide="ignore"):
-        total = xp.sum(x[xp.arange(x.shape[0]), target])
-        return -total / x.dtype.type(x.shape[0])
+    return -mean_op.reference(xp, x[xp.arange(x.shape[0]), target], dims=(0,), keepdim=False)
 
 
 def _nll_vjp(ct: Any, out: Any, x: Any, target: Any) -> Any:
-    classes = iota.beside(x, shape=x.shape, dim=1, dtype=target.dtype)
-    return where(classes == unsqueeze(target, 1), -ct / x.shape[0], 0.0)
+    classes = iota.beside(x, shape=x.shape, dim=1, dtype=int64)
+    return where(classes == unsqueeze(target, 1), share(-ct, x.shape[0]), 0.0)
 
 
 nll_loss_op = Op(
     name="nll_loss",
     doc="Minus the mean of ``x[i, target[i]]``.",
     infer=_nll_infer,
-    reference=_nll_reference,
+    reference=strict(_nll_infer, _nll_reference),
     vjp=per_arg(_nll_vjp, None),
     decompose=lambda x, target: -mean_op(
         gather_op(x, unsqueeze(target, 1), dim=1), dims=(0, 1), keepdim=False
@@ -182,14 +196,14 @@ def _mse_infer(facts: Facts, x: TensorType, y: TensorType) -> TensorType:
 
 def _mse_reference(xp: Any, x: Any, y: Any) -> Any:
     d = x - y
-    with xp.errstate(invalid="ignore", divide="ignore"):
-        return xp.sum(d * d) / x.dtype.type(d.size)
+    return mean_op.reference(xp, d * d, dims=tuple(range(d.ndim)), keepdim=False)
 
 
 def _mse_partial(sign: int) -> Any:
     def partial(ct: Any, out: Any, x: Any, y: Any) -> Any:
         d = x - y
-        return sum_to(d * (ct * (2.0 * sign) / prod(d.shape)), (x if sign > 0 else y).shape)
+        slope = share(ct * (2.0 * sign), prod(d.shape))
+        return sum_to(d * slope, (x if sign > 0 else y).shape)
 
     return partial
 

@@ -6,8 +6,10 @@ it makes a node; in-place forms make the handle name another node.
 
 from __future__ import annotations
 
+import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import numpy as np
@@ -25,7 +27,10 @@ from staticflow.ops.creation import size_value
 from staticflow.ops.methods import Methods
 from staticflow.ops.promote import is_number, operand_dtype
 
-__all__ = ["STATIC", "StaticMode", "Symbol", "constant_node", "symbolic", "to_node"]
+__all__ = [
+    "STATIC", "StaticMode", "Symbol", "constant_node", "symbolic", "to_node", "tracing",
+    "tracing_state",
+]  # fmt: skip
 
 _captured: weakref.WeakValueDictionary[int, Node] = weakref.WeakValueDictionary()
 
@@ -40,6 +45,15 @@ def constant_node(value: Any, dtype: DType) -> Node:
 def _captured_node(tensor: Any) -> Node:
     """The param that stands for an eager tensor: the same one each time, while anyone holds it.
     The node keeps the tensor alive, so its id is not given to another meanwhile."""
+    made = getattr(tensor, "grad_fn", None)
+    if made is not None:
+        raise SymbolicError(
+            f"a tensor of shape {list(tensor.shape)} that was computed at once ({made.op.name}, made "
+            f"at {format_locs(made.locs)}) from one that requires a gradient meets a symbol: the "
+            "graph could not reach what it was computed from. Start from the symbol (x * w * w, not "
+            "w * w * x), compute it in the forward of a Module, or capture its value with "
+            f".detach(), at {format_locs(here())}"
+        )
     node = _captured.get(id(tensor))
     if node is None:
         name = getattr(tensor, "name", None) or "captured"
@@ -57,10 +71,10 @@ def to_node(x: Any, dtype: DType | None = None) -> Node:
         return _captured_node(x)
     if isinstance(x, Dim):
         return make_node(size_value, (), {"size": x, "dtype": dtype or dtype_of(int)}, here())
+    if isinstance(x, np.ndarray | np.generic):  # first: np.float64 is a Python float, too
+        return constant_node(x, dtype_of(x.dtype))
     if isinstance(x, bool | int | float):
         return constant_node(x, dtype or weak_dtype(x, None))
-    if isinstance(x, np.ndarray | np.generic):
-        return constant_node(x, dtype_of(x.dtype))
     raise SymbolicError(
         f"{type(x).__name__} cannot stand in a symbolic expression; use symbols, tensors, NumPy "
         f"arrays or numbers, at {format_locs(here())}"
@@ -179,3 +193,25 @@ class Symbol(Methods):
 def symbolic(*values: Any) -> bool:
     """Whether any of ``values`` is a symbol or an unknown size."""
     return any(isinstance(v, Symbol | Dim) for v in values)
+
+
+class _Tracing(threading.local):
+    active = False
+
+
+tracing_state = _Tracing()
+"""Whether this thread is inside `tracing`."""
+
+
+@contextmanager
+def tracing() -> Iterator[None]:
+    """A block in which every op makes a node, also one on eager tensors alone.
+
+    Without it ``w.t()`` of a parameter runs at once, and a graph that takes the result captures what
+    ``w`` was then, with no way back to ``w`` for a gradient.
+    """
+    before, tracing_state.active = tracing_state.active, True
+    try:
+        yield
+    finally:
+        tracing_state.active = before

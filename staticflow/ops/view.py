@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
-from staticflow.errors import ShapeError
+from staticflow.errors import IndexRangeError, ShapeError
 from staticflow.graph.dims import Dim, Size, ceil_div, dim_max, dim_min, is_provably_ge, prod
+from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
-from staticflow.ops.declare import normalize_dim, per_arg, sum_to
+from staticflow.ops.declare import normalize_dim, per_arg, strict, sum_to
 from staticflow.ops.lowering import Index, LoopNest, View, delinear, linear
 
 __all__ = [
@@ -50,12 +52,22 @@ def reshape(x: Any, *shape: Any) -> Any:
     (2, 3)
     """
     sizes = _sizes(shape)
-    if any(isinstance(s, int) and s == -1 for s in sizes):
-        known = prod(s for s in sizes if s != -1)
-        if sum(1 for s in sizes if isinstance(s, int) and s == -1) > 1 or known == 0:
-            raise ShapeError(f"reshape: {list(sizes)} leaves more than one size open")
+    missing = [i for i, s in enumerate(sizes) if isinstance(s, int) and s < 0]
+    if missing:
+        known = prod(s for i, s in enumerate(sizes) if i not in missing)
+        wrong = (
+            "leaves more than one size open" if len(missing) > 1
+            else f"has the negative size {sizes[missing[0]]}" if sizes[missing[0]] != -1
+            else "leaves a size open that could be any size" if known == 0
+            else None
+        )  # fmt: skip
+        if wrong:
+            raise ShapeError(
+                f"reshape: {list(sizes)} {wrong}; the tensor is of shape {list(x.shape)}, "
+                f"at {format_locs(here())}"
+            )
         rest = prod(x.shape) // known
-        sizes = tuple(rest if isinstance(s, int) and s == -1 else s for s in sizes)
+        sizes = tuple(rest if i in missing else s for i, s in enumerate(sizes))
     return x if sizes == x.shape else reshape_op(x, shape=sizes)
 
 
@@ -64,7 +76,9 @@ def flatten(x: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     a = normalize_dim(start_dim, x.ndim, "flatten")
     b = normalize_dim(end_dim, x.ndim, "flatten")
     if a > b:
-        raise ShapeError(f"flatten: start_dim {start_dim} lies behind end_dim {end_dim}")
+        raise ShapeError(
+            f"flatten: start_dim {start_dim} lies behind end_dim {end_dim}, at {format_locs(here())}"
+        )
     return reshape(x, (*x.shape[:a], prod(x.shape[a : b + 1]), *x.shape[b + 1 :]))
 
 
@@ -105,7 +119,10 @@ def permute(x: Any, *dims: Any) -> Any:
     """The dims of ``x`` in another order."""
     order = tuple(normalize_dim(d, x.ndim, "permute") for d in _sizes(dims))
     if sorted(order) != list(range(x.ndim)):
-        raise ShapeError(f"permute: {list(_sizes(dims))} does not name each of {x.ndim} dims once")
+        raise ShapeError(
+            f"permute: {list(_sizes(dims))} does not name each of {x.ndim} dims once, "
+            f"at {format_locs(here())}"
+        )
     return x if order == tuple(range(x.ndim)) else permute_op(x, dims=order)
 
 
@@ -121,7 +138,10 @@ def transpose(x: Any, dim0: int, dim1: int) -> Any:
 def t(x: Any) -> Any:
     """The transpose of a matrix; vectors and scalars as they are."""
     if x.ndim > 2:
-        raise ShapeError(f"t: takes at most 2 dims, not {x.ndim}; name them: x.transpose(0, 1)")
+        raise ShapeError(
+            f"t: takes at most 2 dims, not {x.ndim}; name them: x.transpose(0, 1), "
+            f"at {format_locs(here())}"
+        )
     return transpose(x, 0, 1) if x.ndim == 2 else x
 
 
@@ -157,6 +177,11 @@ def expand(x: Any, *shape: Any) -> Any:
     """``x`` with its dims of size 1 repeated; -1 keeps a size."""
     sizes = _sizes(shape)
     extra = len(sizes) - x.ndim
+    if any(isinstance(s, int) and s == -1 for s in sizes[: max(extra, 0)]):
+        raise ShapeError(
+            f"expand: {list(sizes)} has a -1 where the tensor, of shape {list(x.shape)}, has no dim "
+            f"to keep the size of, at {format_locs(here())}"
+        )
     sizes = tuple(
         x.shape[i - extra] if isinstance(s, int) and s == -1 and i >= extra else s
         for i, s in enumerate(sizes)
@@ -170,11 +195,18 @@ def expand(x: Any, *shape: Any) -> Any:
 def _slice_infer(
     facts: Facts, x: TensorType, *, start: Index, size: Shape, step: tuple[int, ...]
 ) -> TensorType:
+    _inside(facts, x, start, size, step)
+    return TensorType(x.dtype, size)
+
+
+def _inside(facts: Facts, x: TensorType, start: Index, size: Shape, step: tuple[int, ...]) -> None:
+    """Whether ``size`` elements from ``start`` on lie in ``x``."""
     for axis, (n, a, s, by) in enumerate(zip(x.shape, start, size, step, strict=True)):
+        if not is_provably_ge(a, 0):
+            facts.equal(dim_max(a, 0), a, f"dim {axis} of {x} starts at {a}")
         end = a + (s - 1) * by + 1 if s != 0 else a
         if not is_provably_ge(n, end):
             facts.equal(dim_max(n, end), n, f"dim {axis} of {x} reaches to {end}")
-    return TensorType(x.dtype, size)
 
 
 def _slices(start: Any, size: Any, step: Any) -> tuple[slice, ...]:
@@ -183,11 +215,18 @@ def _slices(start: Any, size: Any, step: Any) -> tuple[slice, ...]:
     )
 
 
-slice_op = Op(
+def _slice_reference(xp: Any, x: Any, *, start: Any, size: Any, step: Any) -> Any:
+    out = x[_slices(start, size, step)]
+    if out.shape != size or not all(0 <= a <= n for a, n in zip(start, x.shape, strict=True)):
+        raise ShapeError("a slice reaches outside")
+    return out
+
+
+slice_op: Op = Op(
     name="slice",
     doc="``size`` elements along each dim, from ``start`` on, every ``step``-th.",
     infer=_slice_infer,
-    reference=lambda xp, x, *, start, size, step: x[_slices(start, size, step)],
+    reference=_slice_reference,
     vjp=per_arg(
         lambda ct, out, x, *, start, size, step: embed_op(ct, shape=x.shape, start=start, step=step)
     ),
@@ -198,6 +237,14 @@ slice_op = Op(
     ),
     grad_name="SliceBackward0",
 )
+
+
+def _embed_infer(
+    facts: Facts, x: TensorType, *, shape: Shape, start: Index, step: tuple[int, ...]
+) -> TensorType:
+    out = TensorType(x.dtype, shape)
+    _inside(facts, out, start, x.shape, step)
+    return out
 
 
 def _embed_reference(xp: Any, x: Any, *, shape: Any, start: Any, step: Any) -> Any:
@@ -220,8 +267,8 @@ embed_op: Op = Op(
     name="embed",
     doc="Zeros of ``shape`` with ``x`` from ``start`` on at every ``step``-th place; the transpose "
     "of slice.",
-    infer=lambda facts, x, *, shape, start, step: TensorType(x.dtype, shape),
-    reference=_embed_reference,
+    infer=_embed_infer,
+    reference=strict(_embed_infer, _embed_reference),
     vjp=per_arg(
         lambda ct, out, x, *, shape, start, step: slice_op(
             ct, start=start, size=x.shape, step=step
@@ -244,13 +291,40 @@ def narrow(x: Any, dim: int, start: Size, length: Size) -> Any:
     return slice_op(x, start=tuple(begin), size=tuple(whole), step=(1,) * x.ndim)
 
 
-def _clip(i: Size | None, n: Size, default: Size) -> Size:
+def _position(k: Any) -> Size | None:
+    """An index as an int or a size, None if it is something else."""
+    if isinstance(k, Dim):
+        return k
+    if isinstance(k, bool) or not hasattr(k, "__index__") or getattr(k, "shape", ()) != ():
+        return None
+    return operator.index(k)
+
+
+def _clip(i: Any, n: Size, default: Size) -> Size:
     """A slice's bound as Python reads it, held in [0, n]."""
     if i is None:
         return default
-    if isinstance(i, int) and i < 0:
-        return dim_max(n + i, 0)
-    return dim_min(i, n)
+    at = _position(i)
+    if at is None or (isinstance(at, Dim) and is_provably_ge(0, at)):
+        raise ShapeError(
+            f"indexing: a slice's bound is {i!r}; it must be an int or a size that is not negative, "
+            f"at {format_locs(here())}"
+        )
+    if isinstance(at, int) and at < 0:
+        return dim_max(n + at, 0)
+    return dim_min(at, n)
+
+
+def _from_front(at: Size, n: Size, axis: int) -> Size:
+    """An index into a dim of size ``n``, counted from its front."""
+    if isinstance(at, int):
+        if isinstance(n, int) and not -n <= at < n:
+            raise IndexRangeError(
+                f"indexing: the index {at} is outside dim {axis} of size {n}, "
+                f"at {format_locs(here())}"
+            )
+        return n + at if at < 0 else at
+    return at
 
 
 def index(x: Any, key: Any) -> Any:
@@ -258,10 +332,14 @@ def index(x: Any, key: Any) -> Any:
     keys = key if isinstance(key, tuple) else (key,)
     used = sum(1 for k in keys if k is not None and k is not Ellipsis)
     if used > x.ndim:
-        raise ShapeError(f"indexing: {used} indices for a tensor of {x.ndim} dims")
+        raise ShapeError(
+            f"indexing: {used} indices for a tensor of {x.ndim} dims, at {format_locs(here())}"
+        )
     fill = (slice(None),) * (x.ndim - used)
     at = next((i for i, k in enumerate(keys) if k is Ellipsis), len(keys))
     keys = (*keys[:at], *fill, *keys[at + 1 :])
+    if any(k is Ellipsis for k in keys):
+        raise ShapeError(f"indexing: ... may stand once, at {format_locs(here())}")
     start: list[Size] = []
     size: list[Size] = []
     step: list[int] = []
@@ -270,25 +348,29 @@ def index(x: Any, key: Any) -> Any:
         if k is None:
             shape.append(1)
             continue
-        n = x.shape[len(start)]
+        axis = len(start)
+        n = x.shape[axis]
+        position = None if isinstance(k, slice) else _position(k)
         if isinstance(k, slice):
-            by = 1 if k.step is None else k.step
+            by = 1 if k.step is None else operator.index(k.step)
             if by < 1:
-                raise ShapeError(f"indexing: a step of {by}; it must be positive")
+                raise ShapeError(
+                    f"indexing: a step of {by}; it must be positive, at {format_locs(here())}"
+                )
             lo = _clip(k.start, n, 0)
             hi = dim_max(_clip(k.stop, n, n), lo)
             start.append(lo)
             size.append(ceil_div(hi - lo, by))
             step.append(by)
             shape.append(size[-1])
-        elif isinstance(k, int | Dim) and not isinstance(k, bool):
-            start.append(n + k if isinstance(k, int) and k < 0 else k)
+        elif position is not None:
+            start.append(_from_front(position, n, axis))
             size.append(1)
             step.append(1)
         else:
             raise ShapeError(
                 f"indexing by {type(k).__name__}: use ints, slices, None and ...; to select by "
-                "values use sf.gather or sf.where"
+                f"values use sf.gather or sf.where, at {format_locs(here())}"
             )
     if tuple(size) != x.shape or any(s != 0 for s in start):
         x = slice_op(x, start=tuple(start), size=tuple(size), step=tuple(step))
@@ -300,6 +382,8 @@ def index(x: Any, key: Any) -> Any:
 
 def _cat_infer(facts: Facts, *xs: TensorType, dim: int) -> TensorType:
     shape = list(xs[0].shape)
+    if not shape:
+        raise ShapeError("0-d tensors cannot be joined; use stack")
     for x in xs[1:]:
         if x.ndim != len(shape) or x.dtype is not xs[0].dtype:
             raise ShapeError(f"{xs[0]} and {x} cannot be joined: dims or dtypes differ")
@@ -346,7 +430,7 @@ cat_op = Op(
 def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
     """The ``tensors`` joined along ``dim``; their other sizes agree."""
     if not tensors:
-        raise ShapeError("cat: takes at least one tensor")
+        raise ShapeError(f"cat: takes at least one tensor, at {format_locs(here())}")
     return cat_op(*tensors, dim=normalize_dim(dim, tensors[0].ndim, "cat"))
 
 

@@ -9,7 +9,7 @@ learning rates are tensors that both share, so either mode can go on from the ot
 >>> opt = sf.optim.SGD([w], lr=0.25)
 >>> (w * w).sum().backward(); opt.step()
 >>> w.detach()
-tensor([0.5000, 1.0000])
+tensor([0.5, 1. ])
 >>> x = sf.placeholder((2,), name="x")
 >>> loss = (w * x).sum()
 >>> step = sf.compile([x], loss, updates=opt.minimize(loss))

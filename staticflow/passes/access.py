@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from staticflow.graph.dims import Dim, Size, Sym
-from staticflow.graph.node import Node, constant, param
+from staticflow.graph.node import Node, constant
 from staticflow.graph.types import Shape
 from staticflow.ops.lowering import Elementwise, Generate, Index, Reduce, View
 
@@ -18,23 +18,38 @@ __all__ = [
     "broadcast_index", "canonical_index", "is_inline", "reads", "row_index", "source_of",
 ]  # fmt: skip
 
+MOST_REPEATED = 8
+"""Operations on numbers that are done again wherever their result is read."""
+
 
 def is_inline(node: Node) -> bool:
     """Whether a kernel that reads ``node`` works it out where it stands."""
-    if isinstance(node.op.lowering, View | Generate):
-        return True
+    lowering = node.op.lowering
+    return isinstance(lowering, View) or _is_given(node) or _is_scalar_arithmetic(node)
+
+
+def _is_given(node: Node) -> bool:
+    """A value that follows from the index alone, or a number."""
     if node.op is constant:
         return bool(node.attrs["value"].array.size == 1)
-    return _is_scalar_arithmetic(node)
+    return isinstance(node.op.lowering, Generate)
 
 
 def _is_scalar_arithmetic(node: Node) -> bool:
-    """A 0-d number worked out from sizes and numbers: cheaper to repeat than to keep."""
-    return (
-        isinstance(node.op.lowering, Elementwise)
-        and not node.tensor_type.shape
-        and all(a.op is not param and is_inline(a) for a in node.args)
-    )
+    """A 0-d number worked out from sizes and numbers in a few operations: cheaper to repeat than to
+    keep."""
+    operations, stack = 0, [node]
+    while stack:
+        at = stack.pop()
+        if _is_given(at):
+            continue
+        if not isinstance(at.op.lowering, Elementwise | View) or at.tensor_type.shape:
+            return False
+        operations += 1
+        if operations > MOST_REPEATED:
+            return False
+        stack.extend(at.args)
+    return True
 
 
 def broadcast_index(index: Index, shape: Shape) -> Index:

@@ -9,7 +9,7 @@ for each element, values of the reduced shape for each row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import networkx as nx
@@ -17,12 +17,11 @@ import networkx as nx
 from staticflow.graph.dims import Sym, coefficient, symbols_of
 from staticflow.graph.graph import Graph, close, new_param, substitute_nodes
 from staticflow.graph.locs import Locs, merge_locs
-from staticflow.graph.node import Node, item, make_node, param
+from staticflow.graph.node import Node, item, make_node
 from staticflow.graph.types import Shape, TensorType
 from staticflow.ops.lowering import (
     Contract,
     Elementwise,
-    Generate,
     Index,
     LoopNest,
     Reduce,
@@ -33,6 +32,7 @@ from staticflow.ops.reduce import reduced_shape
 from staticflow.ops.view import reshape_op
 from staticflow.passes.access import canonical_index, is_inline, reads, row_index, source_of
 from staticflow.passes.cluster import cluster
+from staticflow.passes.contraction import Contraction
 from staticflow.passes.rewrite import Counts
 
 __all__ = ["fuse", "member_index", "operand_strides"]
@@ -58,29 +58,31 @@ def fuse(graph: Graph, counts: Counts) -> Graph:
     """The graph as clusters, plain reshapes of what is in memory, and loops (which hold fused
     graphs themselves)."""
     kept = _kept_in_memory(graph)
-    groups = {n: g for n in graph.nodes if (g := _own_group(n, kept)) is not None}
+    arrays = {n: _arrays(n, kept) for n in graph.nodes if n in kept or not is_inline(n)}
+    groups = {n: g for n in arrays if (g := _own_group(n, kept)) is not None}
     order = {n: i for i, n in enumerate(graph.nodes)}
+    units = Contraction(
+        {groups.get(n, n): [groups.get(s, s) for s in sources] for n, sources in arrays.items()}
+    )
     merged = True
     while merged:
         merged = False
-        for node in reversed(graph.nodes):
-            if node not in groups:
-                continue
-            for producer in _producers(node):
+        for node in reversed(list(groups)):
+            for producer in arrays[node]:
                 mine, other = groups[node], groups.get(producer)
                 if other is None or other is mine:
                     continue
                 joint = _joint(other, mine)
-                if joint is None or _detour(graph, groups, order, other, mine):
+                if joint is None:
                     continue
                 joint.members = sorted(other.members + mine.members, key=order.__getitem__)
-                if not _reads_in_place(joint):
+                if not _reads_in_place(joint) or not units.contract(other, mine, joint):
                     continue
                 for n in joint.members:
                     groups[n] = joint
                 counts["fuse"] += 1
                 merged = True
-    return _emit(graph, groups, kept)
+    return _emit(graph, groups, arrays)
 
 
 # -- what stays in memory ------------------------------------------------------------------------
@@ -105,6 +107,23 @@ def _kept_in_memory(graph: Graph) -> set[Node]:
         if node.op is reshape_op:  # the same memory under another shape
             wanted.append(node.args[0])
     return kept
+
+
+def _arrays(node: Node, kept: set[Node]) -> list[Node]:
+    """The arrays that a node reads, through what is inlined on the way. Elementwise work, views and
+    reductions inline whatever can be; other ops take it from memory where it was kept for them."""
+    inlines = isinstance(node.op.lowering, Elementwise | View | Reduce)
+    if node.op is reshape_op:
+        inlines = False  # the same memory under another shape
+    found: dict[Node, None] = {}
+    stack = list(reversed(node.args))
+    while stack:
+        arg = stack.pop()
+        if not is_inline(arg) or (arg in kept and not inlines):
+            found[arg] = None
+        else:
+            stack.extend(reversed(arg.args))
+    return list(found)
 
 
 def operand_strides(node: Node, which: int) -> tuple[Node, Index] | None:
@@ -142,23 +161,6 @@ def _own_group(node: Node, kept: set[Node]) -> Group | None:
     if isinstance(lowering, LoopNest):
         return Group("nest", (), (), [node])
     return None
-
-
-def _producers(node: Node) -> list[Node]:
-    if isinstance(node.op.lowering, LoopNest):
-        return []
-    return list(dict.fromkeys(n for n, _ in reads(node, _any_index(node))))
-
-
-def _any_index(node: Node) -> Index:
-    shape = _looped_shape(node)
-    return canonical_index(shape, AXES[: len(shape)])
-
-
-def _looped_shape(node: Node) -> Shape:
-    if isinstance(node.op.lowering, Reduce):
-        return node.args[0].tensor_type.shape
-    return node.tensor_type.shape
 
 
 def _rows_of(group: Group) -> tuple[Shape, Shape]:
@@ -211,127 +213,65 @@ def _reads_in_place(group: Group) -> bool:
     return True
 
 
-def _detour(
-    graph: Graph, groups: dict[Node, Group], order: dict[Node, int], a: Group, b: Group
-) -> bool:
-    """Whether a path leads from ``a`` to ``b`` through anything else."""
-    last = max(order[n] for n in b.members)
-    seen: set[int] = {id(a), id(b)}
-    stack: list[Node] = [u for n in a.members for u in graph.users[n] if _other(u, groups, a, b)]
-    visited: set[Node] = set(stack)
-    while stack:
-        node = stack.pop()
-        if order[node] > last:
-            continue
-        group = groups.get(node)
-        members = [node] if group is None else group.members
-        if group is not None:
-            if id(group) in seen:
-                continue
-            seen.add(id(group))
-        for user in (u for n in members for u in graph.users[n]):
-            if groups.get(user) is b and not _only_inlined(node, groups):
-                return True
-            if user not in visited and _other(user, groups, a, b):
-                visited.add(user)
-                stack.append(user)
-    return False
-
-
-def _other(node: Node, groups: dict[Node, Group], a: Group, b: Group) -> bool:
-    return groups.get(node) not in (a, b)
-
-
-def _only_inlined(node: Node, groups: dict[Node, Group]) -> bool:
-    return node not in groups and is_inline(node)
-
-
 # -- the fused graph -----------------------------------------------------------------------------
 
 
-def _emit(graph: Graph, groups: dict[Node, Group], kept: set[Node]) -> Graph:
+def _emit(
+    graph: Graph, groups: Mapping[Node, Group], arrays: Mapping[Node, Sequence[Node]]
+) -> Graph:
+    readers: dict[Node, list[Node]] = {n: [] for n in arrays}
+    for node, sources in arrays.items():
+        for source in sources:
+            readers[source].append(node)
+    results = set(graph.outputs)
     new: dict[Node, Node] = {p: p for p in graph.params}
-    for unit in _in_order(graph, groups, kept):
+    for unit in _in_order(groups, arrays):
         if isinstance(unit, Group):
-            _emit_group(graph, unit, new, kept)
+            members = set(unit.members)
+            outputs = [
+                n
+                for n in unit.members
+                if n in results or any(r not in members for r in readers[n])
+            ]
+            outside = dict.fromkeys(s for n in unit.members for s in arrays[n] if s not in members)
+            _emit_group(unit, outputs, tuple(outside), new)
         elif unit not in new:
             args = tuple(new[a] for a in unit.args)
             new[unit] = Node(unit.op, args, unit.attrs, unit.type, unit.locs)
-    outputs = [new[o] for o in graph.outputs]
-    return close(graph.params, outputs, graph.equalities, graph.declared)
+    return close(graph.params, [new[o] for o in graph.outputs], graph.equalities, graph.declared)
 
 
 def _in_order(
-    graph: Graph, groups: dict[Node, Group], kept: set[Node]
+    groups: Mapping[Node, Group], arrays: Mapping[Node, Sequence[Node]]
 ) -> Iterator[Group | Node]:
     """Groups, and nodes that are in none but stand in memory, each after what it reads."""
     dag = nx.DiGraph()
     rank: dict[Group | Node, int] = {}
-
-    def unit_of(node: Node) -> Group | Node | None:
-        if node in groups:
-            return groups[node]
-        return node if node in kept or not is_inline(node) else None
-
-    for position, node in enumerate(graph.nodes):
-        unit = unit_of(node)
-        if unit is None:
-            continue
+    for position, (node, sources) in enumerate(arrays.items()):
+        unit = groups.get(node, node)
         rank.setdefault(unit, position)
         dag.add_node(unit)
-        for source in _array_inputs(node, kept):
-            other = unit_of(source)
-            if other is not None and other is not unit:
-                dag.add_edge(other, unit)
+        dag.add_edges_from(
+            (other, unit) for s in sources if (other := groups.get(s, s)) is not unit
+        )
     yield from nx.lexicographical_topological_sort(dag, key=rank.__getitem__)
 
 
-def _array_inputs(node: Node, kept: set[Node]) -> Iterator[Node]:
-    """The arrays that a node needs, through whatever is inlined on the way."""
-    stack = list(node.args)
-    while stack:
-        arg = stack.pop()
-        if is_inline(arg) and arg not in kept:
-            stack.extend(arg.args)
-        elif is_inline(arg) and isinstance(arg.op.lowering, View | Generate | Elementwise):
-            yield arg
-            stack.extend(arg.args)
-        else:
-            yield arg
-
-
-def _emit_group(graph: Graph, group: Group, new: dict[Node, Node], kept: set[Node]) -> None:
-    members = set(group.members)
-    outputs = [
-        n
-        for n in group.members
-        if n in graph.outputs or any(u not in members for u in graph.users[n])
-    ]
-    outside: dict[Node, Node] = {}
-    stack = [a for n in reversed(group.members) for a in reversed(n.args)]
-    nest = group.kind == "nest"
-    while stack:
-        node = stack.pop()
-        if node in members or node in outside:
-            continue
-        if node.op is param or (nest and node in new) or not is_inline(node):
-            t = node.tensor_type
-            outside[node] = new_param(t, f"p{len(outside)}", locs=node.locs)
-        elif nest:
-            raise AssertionError("an operand of a loop nest stands in memory")
-        else:
-            stack.extend(reversed(node.args))
-    inside = substitute_nodes(outputs, outside)
-    body = close(tuple(outside.values()), inside)
-    args = tuple(new[n] for n in outside)
-    locs: Locs = ()
+def _emit_group(
+    group: Group, outputs: Sequence[Node], outside: Sequence[Node], new: dict[Node, Node]
+) -> None:
+    """Make the cluster that computes ``outputs`` from the arrays ``outside``."""
+    params = {
+        n: new_param(n.tensor_type, f"p{i}", locs=n.locs) for i, n in enumerate(outside)
+    }
+    body = close(tuple(params.values()), substitute_nodes(outputs, params))
+    locs = ()
     for n in group.members:
         locs = merge_locs(locs, n.locs)
+    args = tuple(new[n] for n in outside)
     made = make_node(cluster, args, {"body": body, "kind": group.kind}, locs)
     if isinstance(made.type, TensorType):
         new[outputs[0]] = made
     else:
         for i, n in enumerate(outputs):
             new[n] = make_node(item, (made,), {"index": i}, n.locs)
-
-

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from staticflow.graph.dims import prod
 from staticflow.ops.arithmetic import add, cast, mul, stop_gradient, sub, where
 from staticflow.ops.creation import full, zeros_like
@@ -35,10 +37,11 @@ def _filled(shape: Any, value: Any, dtype: Any, _: Any = None) -> Any:
     return STATIC.apply(full, (), {"shape": shape, "value": value, "dtype": dtype})
 
 
-def _cast_filled(shape: Any, value: Any, dtype: Any) -> Any:
-    if dtype.is_floating:
-        return _filled(shape, float(value), dtype)
-    return None
+def _cast_filled(shape: Any, value: Any, before: Any, dtype: Any) -> Any:
+    if not dtype.is_floating:
+        return None
+    with np.errstate(all="ignore"):  # through both dtypes, as the element that the cast reads
+        return _filled(shape, float(np.asarray(value, before.numpy).astype(dtype.numpy)), dtype)
 
 
 CANONICAL: tuple[Rule, ...] = (
@@ -54,7 +57,10 @@ CANONICAL: tuple[Rule, ...] = (
     # powers that are cheaper otherwise, and rounded the same or better
     rule("pow_one", "x ** 1 = x", lambda x: pow(x, 1), lambda x: x),
     rule("pow_two", "x ** 2 = x x", lambda x: pow(x, 2), lambda x: x * x),
-    rule("pow_minus_one", "x ** -1 = 1 / x", lambda x: pow(x, -1), lambda x: reciprocal(x)),
+    rule(
+        "pow_minus_one", "x ** -1 = 1 / x", lambda x: pow(x, -1),
+        lambda x: reciprocal(x) if x.dtype.is_floating else None,
+    ),
     # selection
     rule("where_same", "c ? x : x = x", lambda c, x: where(c, x, x), lambda c, x: x),
     rule("stop_gradient", "it only stops gradients", lambda x: stop_gradient(x), lambda x: x),
@@ -100,8 +106,12 @@ CANONICAL: tuple[Rule, ...] = (
     ),
     rule(
         "cast_full", "the number in the other dtype",
-        lambda: cast(Pattern(full, (), {"shape": attr("shape"), "value": attr("value")}),
-                     dtype=attr("dtype")),
+        lambda: cast(
+            Pattern(
+                full, (), {"shape": attr("shape"), "value": attr("value"), "dtype": attr("before")}
+            ),
+            dtype=attr("dtype"),
+        ),
         lambda **a: _cast_filled(**a),
     ),
     rule(

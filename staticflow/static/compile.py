@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,17 +14,22 @@ from staticflow.config import config
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import ShapeError, StaticflowError, SymbolicError
 from staticflow.graph.dims import Sym
-from staticflow.graph.graph import Graph, close, free_symbols
+from staticflow.graph.dtypes import DType, weak_dtype
+from staticflow.graph.graph import Equality, Graph, close, free_symbols, regions_of
 from staticflow.graph.locs import Locs, format_locs, here
 from staticflow.graph.node import Node, constant, param, toposort
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.symbol import Symbol, to_node
+from staticflow.passes.cluster import cluster
 from staticflow.passes.pipeline import optimize
 from staticflow.runtime.executable import Executable, ParamSpec, Signature, unbound_sizes
+from staticflow.runtime.fastcall_layout import box_type
 from staticflow.runtime.native import host_target
 from staticflow.runtime.plan import Plan, plan_memory
 
 __all__ = ["Program", "compile"]
+
+_wrap = Tensor._wrap
 
 
 def compile(
@@ -67,14 +72,17 @@ class Program:
         pairs = _pairs(updates)
         out_nodes = [to_node(v) for v in leaves]
         new_nodes = [_new_value(t, v) for t, v in pairs]
+        equalities = [e for (t, _), n in zip(pairs, new_nodes, strict=True) for e in _fits(t, n)]
         in_nodes = [h.node for h in handles]
         variables = _captured(in_nodes, [*out_nodes, *new_nodes], [t for t, _ in pairs])
         self._variables: tuple[Tensor, ...] = tuple(n.attrs["source"] for n in variables)
         self._updated = tuple(t for t, _ in pairs)
-        self.graph = close([*in_nodes, *variables], [*out_nodes, *new_nodes])
+        self.graph = close([*in_nodes, *variables], [*out_nodes, *new_nodes], equalities)
         """The graph as it was written, before any pass."""
         self.optimized, self.passes = optimize(self.graph, numerics)
         self._executable = _build(self.optimized, self._names, self._updated, len(out_nodes))
+        self._fast = self._executable.fast
+        self._is_leaf = self._structure.kind is None
         self.compile_seconds = time.perf_counter() - began
         self.compile_count = 1
         """How often this program was compiled: once, whatever the sizes."""
@@ -83,32 +91,53 @@ class Program:
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Run on NumPy arrays or tensors; gives eager tensors in the structure of the outputs."""
-        given = self._arguments(args, named)
+        if named:
+            args = self._in_order(args, named)
+        results = self._fast(*args)
+        if results is None or type(results) is int:
+            results = self._explained(args, results)
+        for t in self._updated:
+            version = t._known_version or t._version
+            version.count += 1
+            version.locs = self._made
+        if self._is_leaf:
+            return _wrap(results)
+        arrays = results if type(results) is tuple else (results,)
+        return pytree.unflatten(self._structure, map(_wrap, arrays))
+
+    def _explained(self, args: tuple[Any, ...], status: int | None) -> Any:
+        """The results, or the error worded, of a call that the native entry did not take (None), or
+        that failed with ``status``."""
+        given = self._arguments(args)
         try:
-            results = self._executable([*given, *(v._data for v in self._variables)])
+            if status is not None:
+                self._executable.fail(status)
+            arrays = self._executable([*given, *(v._data for v in self._variables)])
         except StaticflowError as error:
             raise type(error)(f"{error}; the program was compiled at {format_locs(self._made)}, "
                               f"called at {format_locs(here())}") from None
-        for t in self._updated:
-            t._version.count += 1
-            t._version.locs = self._made
-        return pytree.unflatten(self._structure, map(Tensor._wrap, results))
+        return arrays[0] if len(arrays) == 1 else tuple(arrays)
 
-    def _arguments(self, args: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
-        if named:
-            unknown = [n for n in named if n not in self._names[len(args):]]
-            if unknown:
-                raise ShapeError(
-                    f"no input is called {unknown[0]!r}; the inputs are {', '.join(self._names)}, "
-                    f"at {format_locs(here())}"
-                )
-            args = (*args, *(named[n] for n in self._names[len(args):] if n in named))
+    def _in_order(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+        rest = self._names[len(args):]
+        unknown = [n for n in named if n not in rest]
+        if unknown:
+            raise ShapeError(
+                f"no input is called {unknown[0]!r}; the inputs are {', '.join(self._names)}, "
+                f"at {format_locs(here())}"
+            )
+        return (*args, *(named[n] for n in rest if n in named))
+
+    def _arguments(self, args: tuple[Any, ...]) -> list[Any]:
         if len(args) != len(self._names):
             raise ShapeError(
                 f"the program takes {len(self._names)} inputs ({', '.join(self._names)}), "
                 f"{len(args)} were given, at {format_locs(here())}"
             )
-        return [_as_array(a, n) for a, n in zip(args, self._names, strict=True)]
+        return [
+            _as_array(a, n, p.tensor_type.dtype)
+            for a, n, p in zip(args, self._names, self.graph.params, strict=False)
+        ]
 
     # -- looking -----------------------------------------------------------------------------
 
@@ -195,9 +224,16 @@ def _new_value(t: Tensor, value: Any) -> Node:
             f"compile: the new value of a variable {TensorType(t.dtype, t.shape)} is {have}; they "
             f"must agree, at {format_locs(node.locs)}"
         )
-    for a, b in zip(have.shape, t.shape, strict=True):
-        Facts().equal(a, b, "the new value of a variable has its shape")
     return node
+
+
+def _fits(t: Tensor, value: Node) -> Iterator[Equality]:
+    """What must hold of sizes for ``value`` to be stored over ``t``."""
+    facts = Facts()
+    what = f"the new value of a variable {TensorType(t.dtype, t.shape)} is {value.tensor_type}"
+    for a, b in zip(value.tensor_type.shape, t.shape, strict=True):
+        facts.equal(a, b, what)
+    return (Equality(f.a, f.b, f.reason, value.locs) for f in facts.assumptions)
 
 
 def _captured(
@@ -231,7 +267,7 @@ def _build(
         name = names[i] if i < len(names) else p.attrs["name"]
         is_updated = any(sources[i] is t for t in updated)
         specs.append(ParamSpec(name, declared, is_updated))
-    literals = [n for n in graph.nodes if n.op is constant]
+    literals = list(_literals(graph))
     slots = {n: i for i, n in enumerate([*graph.params, *literals])}
     first = len(slots)
     wanted = [Wanted(o, first + i) for i, o in enumerate(graph.outputs[:n_out])]
@@ -264,16 +300,28 @@ def _build(
 
         for kernel in program.kernels:
             verify_kernel(kernel)
-    return Executable(program, plan_memory(program), signature)
+    return Executable(
+        program, plan_memory(program), signature, sources[len(names):], box_type(Tensor, "_data")
+    )
 
 
-def _as_array(value: Any, name: str) -> Any:
+def _literals(graph: Graph) -> Iterator[Node]:
+    """The constants that stand in memory: those of the graph and of its loops, not of kernels."""
+    for node in graph.nodes:
+        if node.op is constant:
+            yield node
+        elif node.op is not cluster:
+            for region in regions_of(node):
+                yield from _literals(region)
+
+
+def _as_array(value: Any, name: str, dtype: DType) -> Any:
     if isinstance(value, Tensor):
         return value._data
-    if isinstance(value, np.ndarray):
-        return value
-    if isinstance(value, np.generic | bool | int | float):
-        return np.asarray(value, dtype=np.float32 if isinstance(value, float) else None)
+    if isinstance(value, np.ndarray | np.generic):
+        return np.asarray(value)
+    if isinstance(value, bool | int | float):  # a number takes the dtype that holds its kind
+        return np.asarray(value, weak_dtype(value, dtype).numpy)
     if hasattr(value, "__dlpack__"):
         return np.from_dlpack(value)
     raise SymbolicError(

@@ -9,10 +9,10 @@ from staticflow.eager import tape
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import AutogradError, ShapeError
 from staticflow.graph.locs import format_locs, here
-from staticflow.graph.types import Facts
 from staticflow.ops.creation import ones_like
 from staticflow.ops.gradient import pullback
 from staticflow.ops.symbol import Symbol, to_node
+from staticflow.ops.view import expand
 
 __all__ = ["grad"]
 
@@ -76,8 +76,12 @@ def _seed(out: Symbol, ct: Any) -> Any:
             )
         return ones_like(out)
     ct = Symbol(to_node(ct, out.dtype))
-    Facts().broadcast([ct.shape, out.shape], "the cotangent and its output")
-    return ct
+    if ct.dtype is not out.dtype or ct.ndim != out.ndim:
+        raise ShapeError(
+            f"grad: the cotangent {ct.node.type} of an output {out.node.type} must be of its type, "
+            f"at {format_locs(here())}"
+        )
+    return expand(ct, out.shape)  # unknown sizes that must agree become an assumption of the graph
 
 
 def _describe(w: Any) -> str:

@@ -16,7 +16,7 @@ from staticflow.eager.tensor import Tensor, as_tensor
 from staticflow.errors import ShapeError, SymbolicError
 from staticflow.graph.dims import Size, fresh_sym
 from staticflow.graph.dtypes import DType
-from staticflow.graph.graph import new_param
+from staticflow.graph.graph import attrs_key, new_param
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.node import Node, param, toposort
 from staticflow.graph.op import Op
@@ -90,7 +90,10 @@ class Jitted:
         tensors = [as_tensor(v) if _is_array(v) else None for v in leaves]
         kind = (
             structure,
-            tuple(v if t is None else _Leaf.of(t) for v, t in zip(leaves, tensors, strict=True)),
+            tuple(
+                attrs_key({"": v}) if t is None else _Leaf.of(t)
+                for v, t in zip(leaves, tensors, strict=True)
+            ),
         )
         traced = self._traces.get(kind)
         if traced is None:

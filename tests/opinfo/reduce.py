@@ -76,6 +76,8 @@ def _over_dims(
 ) -> Samples:
     def samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
         for x in layouts(lambda shape: values(shape, dtype, low, high)):
+            if smooth and 0 in x.strides:
+                continue  # equal elements: a kink of the extremes
             for way in _ways(x.ndim):
                 if not several and (way == {} or isinstance(way.get("dim"), tuple) or len(way) != 1):
                     continue

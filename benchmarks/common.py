@@ -1,0 +1,201 @@
+"""How the benchmarks measure: all contestants in one process, in turns, checked against each other.
+
+Every round times each contestant once, in another order each time, so that what else the machine
+does meets all alike. Of the rounds the median counts. The ratio to the best peer comes with the
+lower end of its 95 % bootstrap interval, rounds being drawn with what all contestants did in them.
+A peer that is not installed is left out of the table and named below it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Contestant", "main"]
+
+BOOTSTRAP_DRAWS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """One way to do the work. ``run(n)`` does it n times and waits for the last; ``result()`` gives
+    arrays that all contestants must agree on after as many runs."""
+
+    run: Callable[[int], None]
+    result: Callable[[], Sequence[Any]]
+
+
+Maker = Callable[[], Contestant]
+
+
+def main(
+    description: str,
+    tables: Mapping[str, Mapping[str, Maker]],
+    *,
+    checked_runs: int = 1,
+    tolerance: float = 1e-4,
+) -> None:
+    """Run a benchmark's tables: contestants by name, those of staticflow named so.
+
+    The first contestant of a table is what the others are checked against, after ``checked_runs``
+    runs, to ``tolerance`` relative to the largest element.
+    """
+    options = _options(description)
+    _settle_threads(options.threads)
+    rows: dict[str, Any] = {}
+    for title, makers in tables.items():
+        chosen = {n: m for n, m in makers.items() if options.only in n or n == next(iter(makers))}
+        print(f"{title}; threads: {options.threads}, rounds: {options.rounds}")
+        entered, set_up = _enter(chosen, checked_runs, tolerance)
+        seconds = _measure(entered, options.rounds, options.seconds)
+        rows[title] = _summary(seconds, set_up)
+        print(_table(rows[title]), flush=True)
+    if options.json is not None:
+        options.json.write_text(json.dumps({"threads": options.threads, "tables": rows}, indent=2))
+
+
+def _options(description: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--seconds", type=float, default=0.1, help="for a contestant in a round")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--only", default="", help="contestants with this in their name")
+    parser.add_argument("--json", type=Path, metavar="PATH")
+    return parser.parse_args()
+
+
+def _settle_threads(count: int) -> None:
+    """OpenMP, BLAS and XLA read these as they are loaded, so the process starts anew with them."""
+    wanted = {n: str(count) for n in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+    wanted["NPROC"] = str(count)  # the size of XLA's thread pool
+    if count == 1:
+        wanted["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
+    if any(os.environ.get(name) != value for name, value in wanted.items()):
+        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | wanted)
+
+
+def _enter(
+    makers: Mapping[str, Maker], checked_runs: int, tolerance: float
+) -> tuple[dict[str, Contestant], dict[str, float]]:
+    """The contestants that can take part and agree, and the seconds until each had run once."""
+    entered: dict[str, Contestant] = {}
+    set_up: dict[str, float] = {}
+    expected: Sequence[Any] | None = None
+    for name, make in makers.items():
+        began = time.perf_counter()
+        try:
+            contestant = make()
+        except ImportError as error:
+            print(f"  left out: {name} ({error})")
+            continue
+        contestant.run(1)
+        set_up[name] = time.perf_counter() - began
+        contestant.run(checked_runs - 1)
+        found = contestant.result()
+        expected = found if expected is None else expected
+        _check(name, found, expected, tolerance)
+        entered[name] = contestant
+    return entered, set_up
+
+
+def _check(name: str, found: Sequence[Any], expected: Sequence[Any], tolerance: float) -> None:
+    import numpy as np
+
+    for position, (a, b) in enumerate(zip(found, expected, strict=True)):
+        a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+        error = np.max(np.abs(a - b)) / np.max(np.abs(b))
+        if not (a.shape == b.shape and error <= tolerance):
+            raise SystemExit(f"{name} disagrees in result {position}: relative error {error:.1e}")
+
+
+def _measure(
+    entered: Mapping[str, Contestant], rounds: int, seconds: float
+) -> dict[str, list[float]]:
+    """Seconds a run, for each contestant and round."""
+    counts = {name: _count(c, seconds) for name, c in entered.items()}
+    measured: dict[str, list[float]] = {name: [] for name in entered}
+    order = list(entered)
+    shuffle = random.Random(0).shuffle
+    for _ in range(rounds):
+        shuffle(order)
+        for name in order:
+            began = time.perf_counter()
+            entered[name].run(counts[name])
+            measured[name].append((time.perf_counter() - began) / counts[name])
+    return measured
+
+
+def _count(contestant: Contestant, seconds: float) -> int:
+    """How many runs take that long, found by doubling, which also warms up."""
+    count = 1
+    while True:
+        began = time.perf_counter()
+        contestant.run(count)
+        taken = time.perf_counter() - began
+        if taken >= seconds / 4:
+            return max(1, round(count * seconds / taken))
+        count *= 2
+
+
+def _is_ours(name: str) -> bool:
+    return name.startswith("staticflow")
+
+
+def _summary(measured: Mapping[str, list[float]], set_up: Mapping[str, float]) -> dict[str, Any]:
+    medians = {name: statistics.median(times) for name, times in measured.items()}
+    peers = {name: m for name, m in medians.items() if not _is_ours(name)}
+    best = min(peers, key=lambda name: peers[name])
+    return {
+        name: {
+            "median": medians[name],
+            "least": min(times),
+            "most": max(times),
+            "first": set_up[name],
+            "best_peer": best,
+            "ratio": medians[best] / medians[name],
+            "ratio_low": _lower_end(measured[best], times),
+        }
+        for name, times in measured.items()
+    }
+
+
+def _lower_end(peer: Sequence[float], own: Sequence[float]) -> float:
+    """The 2.5 % quantile of the ratio of medians over rounds drawn with replacement (Efron 1979)."""
+    draw = random.Random(0)
+    ratios = []
+    for _ in range(BOOTSTRAP_DRAWS):
+        rounds = draw.choices(range(len(own)), k=len(own))
+        ratios.append(
+            statistics.median(peer[r] for r in rounds) / statistics.median(own[r] for r in rounds)
+        )
+    return sorted(ratios)[round(0.025 * BOOTSTRAP_DRAWS)]
+
+
+def _table(rows: Mapping[str, Mapping[str, Any]]) -> str:
+    best = next(iter(rows.values()))["best_peer"]
+    lines = [
+        f"  {'':<24}{'median':>12}{'least':>12}{'most':>12}{'first run':>12}   against {best}"
+    ]
+    for name, row in sorted(rows.items(), key=lambda item: item[1]["median"]):
+        times = "".join(f"{_time(row[c]):>12}" for c in ("median", "least", "most", "first"))
+        ratio = f"{row['ratio']:.2f} x" + (
+            f", 95 % above {row['ratio_low']:.2f}" if _is_ours(name) else ""
+        )
+        lines.append(f"  {name:<24}{times}   {ratio}")
+    return "\n".join(lines) + "\n"
+
+
+def _time(seconds: float) -> str:
+    for unit, name in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
+        if seconds >= unit:
+            return f"{seconds / unit:.3g} {name}"
+    return f"{seconds * 1e9:.3g} ns"

@@ -1,0 +1,192 @@
+"""Workload a: a two-layer network, a whole SGD step, one call a step.
+
+N 64, D_in 1000, H 100, D_out 10, float32; loss = sum((relu(x w1) w2 - y) ** 2), lr 1e-6.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from common import Contestant, main
+
+N, D_IN, H, D_OUT = 64, 1000, 100, 10
+LR = 1e-6
+STEPS_CHECKED = 5
+
+
+def data() -> list[Any]:
+    """x, y, w1, w2: the same for all."""
+    rng = np.random.default_rng(0)
+    shapes = [(N, D_IN), (N, D_OUT), (D_IN, H), (H, D_OUT)]
+    return [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+
+
+def numpy_by_hand() -> Contestant:
+    """Every intermediate in a buffer of its own; lr is folded into the smallest matrix."""
+    x, y, w1, w2 = data()
+    h, grad_h = np.empty((N, H), np.float32), np.empty((N, H), np.float32)
+    alive = np.empty((N, H), bool)
+    d = np.empty((N, D_OUT), np.float32)
+    grad1, grad2 = np.empty_like(w1), np.empty_like(w2)
+    loss = 0.0
+
+    def run(n: int) -> None:
+        nonlocal loss
+        for _ in range(n):
+            np.matmul(x, w1, out=h)
+            np.greater(h, 0, out=alive)
+            np.maximum(h, 0, out=h)
+            np.matmul(h, w2, out=d)
+            np.subtract(d, y, out=d)
+            loss = np.vdot(d, d)
+            np.multiply(d, np.float32(2 * LR), out=d)
+            np.matmul(h.T, d, out=grad2)
+            np.matmul(d, w2.T, out=grad_h)
+            np.multiply(grad_h, alive, out=grad_h)
+            np.matmul(x.T, grad_h, out=grad1)
+            np.subtract(w1, grad1, out=w1)
+            np.subtract(w2, grad2, out=w2)
+
+    return Contestant(run, lambda: (loss, w1, w2))
+
+
+def staticflow_static() -> Contestant:
+    """The compiled step; the batch is an unknown size."""
+    import staticflow as sf
+
+    x, y, *weights = data()
+    w1, w2 = map(sf.from_numpy, weights)
+    xs = sf.placeholder(("N", D_IN), name="x")
+    ys = sf.placeholder(("N", D_OUT), name="y")
+    total = (xs.mm(w1).clamp(min=0).mm(w2) - ys).pow(2).sum()
+    g1, g2 = sf.grad(total, [w1, w2])
+    step = sf.compile([xs, ys], total, updates={w1: w1 - LR * g1, w2: w2 - LR * g2})
+    loss = None
+
+    def run(n: int) -> None:
+        nonlocal loss
+        for _ in range(n):
+            loss = step(x, y)
+
+    return Contestant(run, lambda: (loss, w1, w2))
+
+
+def staticflow_eager() -> Contestant:
+    """Autograd, updates in place."""
+    import staticflow as sf
+
+    x, y, w1, w2 = map(sf.from_numpy, data())
+    weights = [w1.requires_grad_(), w2.requires_grad_()]
+    loss = None
+
+    def run(n: int) -> None:
+        nonlocal loss
+        for _ in range(n):
+            loss = (x.mm(w1).clamp(min=0).mm(w2) - y).pow(2).sum()
+            loss.backward()
+            with sf.no_grad():
+                for w in weights:
+                    w -= LR * w.grad
+                    w.grad = None
+
+    return Contestant(run, lambda: [t.detach() for t in (loss, w1, w2)])
+
+
+def pytorch_eager() -> Contestant:
+    """Autograd, updates in place."""
+    import torch
+
+    torch.set_num_threads(_threads())
+    x, y, w1, w2 = map(torch.from_numpy, data())
+    weights = [w1.requires_grad_(), w2.requires_grad_()]
+    loss = None
+
+    def run(n: int) -> None:
+        nonlocal loss
+        for _ in range(n):
+            loss = (x.mm(w1).clamp(min=0).mm(w2) - y).square().sum()
+            loss.backward()
+            with torch.no_grad():
+                for w in weights:
+                    w.sub_(w.grad, alpha=LR)
+                    w.grad = None
+
+    return Contestant(run, lambda: [t.detach() for t in (loss, w1, w2)])
+
+
+def pytorch_compiled() -> Contestant:
+    """``torch.compile`` of the whole step, gradient and update included."""
+    import torch
+
+    torch.set_num_threads(_threads())
+    x, y, w1, w2 = map(torch.from_numpy, data())
+
+    def objective(w1: Any, w2: Any) -> Any:
+        return (x.mm(w1).clamp(min=0).mm(w2) - y).square().sum()
+
+    @torch.compile
+    def step(w1: Any, w2: Any) -> Any:
+        (g1, g2), total = torch.func.grad_and_value(objective, argnums=(0, 1))(w1, w2)
+        w1.sub_(g1, alpha=LR)
+        w2.sub_(g2, alpha=LR)
+        return total
+
+    loss = None
+
+    def run(n: int) -> None:
+        nonlocal loss
+        for _ in range(n):
+            loss = step(w1, w2)
+
+    return Contestant(run, lambda: (loss, w1, w2))
+
+
+def jax_jit() -> Contestant:
+    """``jit`` of the whole step, the weights donated."""
+    import jax
+    import jax.numpy as jnp
+
+    x, y, *weights = map(jnp.asarray, data())
+
+    def objective(weights: Any, x: Any, y: Any) -> Any:
+        w1, w2 = weights
+        return jnp.square(jnp.maximum(x @ w1, 0) @ w2 - y).sum()
+
+    @jax.jit(donate_argnums=0)
+    def step(weights: Any, x: Any, y: Any) -> Any:
+        total, grads = jax.value_and_grad(objective)(weights, x, y)
+        return total, [w - LR * g for w, g in zip(weights, grads, strict=True)]
+
+    loss = None
+
+    def run(n: int) -> None:
+        nonlocal loss, weights
+        for _ in range(n):
+            loss, weights = step(weights, x, y)
+        jax.block_until_ready(weights)
+
+    return Contestant(run, lambda: (loss, *weights))
+
+
+def _threads() -> int:
+    import os
+
+    return int(os.environ["OMP_NUM_THREADS"])
+
+
+if __name__ == "__main__":
+    main(
+        __doc__,
+        {
+            "two-layer net, SGD step": {
+                "NumPy": numpy_by_hand,
+                "staticflow static": staticflow_static,
+                "staticflow eager": staticflow_eager,
+                "PyTorch eager": pytorch_eager,
+                "torch.compile": pytorch_compiled,
+                "JAX jit": jax_jit,
+            }
+        },
+        checked_runs=STEPS_CHECKED,
+    )

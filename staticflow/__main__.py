@@ -1,0 +1,7 @@
+"""``python -m staticflow``: see `staticflow.tools.cli`."""
+
+import sys
+
+from staticflow.tools.cli import main
+
+sys.exit(main())

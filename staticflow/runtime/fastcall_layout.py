@@ -1,0 +1,145 @@
+"""Where CPython and NumPy keep what native code reads of an array, and the functions it calls.
+
+Offsets are in bytes, from the address of the object, as 64-bit CPython and NumPy 2 have them.
+`has_known_layout` reads arrays of known content through them before anyone relies on them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib
+import sys
+import sysconfig
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "ALIGNED", "CONTIGUOUS", "DATA", "DESCR", "DIMS", "FLAGS", "METH_FASTCALL", "NDIM", "TYPE",
+    "WRITEABLE", "BoxType", "MethodDef", "box_type", "c_symbols", "has_known_layout",
+]  # fmt: skip
+
+TYPE = 8  # PyObject.ob_type
+DATA, NDIM, DIMS, DESCR, FLAGS = 16, 24, 32, 56, 64  # PyArrayObject_fields
+CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400  # NPY_ARRAY_*; contiguous in C order
+METH_FASTCALL = 0x80
+
+_HEAD = 16  # sizeof(PyObject)
+_EMPTY = 184  # the index of PyArray_Empty in NumPy's table of functions
+
+_PYTHON = (
+    "Py_IncRef", "Py_DecRef", "PyType_IsSubtype", "PyTuple_New", "PyTuple_SetItem",
+    "PyLong_FromLongLong", "PyEval_SaveThread", "PyEval_RestoreThread",
+)  # fmt: skip
+
+
+class MethodDef(ctypes.Structure):
+    """CPython's ``PyMethodDef``. A builtin function points to the one it was made from."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BoxType:
+    """A class whose instances (and those of its subclasses) hold an array: the address of the
+    class, and the offset of the slot."""
+
+    type_address: int
+    slot_offset: int
+
+
+@functools.lru_cache
+def box_type(cls: type, slot: str) -> BoxType | None:
+    """Where instances of ``cls`` keep what is assigned to ``slot``; None if that cannot be told.
+
+    Found by assigning to the slot of a bare instance, and looking for it.
+    """
+    if not has_known_layout():
+        return None
+    instance, mark = cls.__new__(cls), object()
+    setattr(instance, slot, mark)
+    offsets = range(_HEAD, cls.__basicsize__, ctypes.sizeof(ctypes.c_void_p))
+    found = [o for o in offsets if _word(instance, o) == id(mark)]
+    return BoxType(id(cls), found[0]) if len(found) == 1 else None
+
+
+@functools.lru_cache(maxsize=1)
+def has_known_layout() -> bool:
+    """Whether arrays and calls in this process are laid out as this module says."""
+    if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return False
+    if ctypes.sizeof(ctypes.c_void_p) != 8 or ctypes.sizeof(ctypes.c_size_t) != 8:
+        return False
+    read_only = np.zeros((5, 1, 2), np.float32)
+    read_only.flags.writeable = False
+    samples = (np.array(1.5), np.ones((3, 7), np.int8), np.ones((4, 6), np.int64).T, read_only)
+    return all(map(_reads_right, samples)) and _allocates_right()
+
+
+def _word(instance: object, offset: int) -> int:
+    return ctypes.c_size_t.from_address(id(instance) + offset).value
+
+
+def _reads_right(array: np.ndarray[Any, Any]) -> bool:
+    if (
+        type(array).__basicsize__ < FLAGS + ctypes.sizeof(ctypes.c_int)
+        or _word(array, TYPE) != id(type(array))
+        or _word(array, DATA) != array.__array_interface__["data"][0]
+        or ctypes.c_int.from_address(id(array) + NDIM).value != array.ndim
+        or _word(array, DESCR) != id(array.dtype)
+    ):
+        return False
+    flags = ctypes.c_int.from_address(id(array) + FLAGS).value
+    expected = {
+        CONTIGUOUS: array.flags.c_contiguous,
+        ALIGNED: array.flags.aligned,
+        WRITEABLE: array.flags.writeable,
+    }
+    dims = (ctypes.c_int64 * array.ndim).from_address(_word(array, DIMS)) if array.ndim else ()
+    return tuple(dims) == array.shape and all(
+        bool(flags & mask) == is_set for mask, is_set in expected.items()
+    )
+
+
+def _allocates_right() -> bool:
+    try:
+        address = _empty_address()
+    except (ImportError, AttributeError, ValueError):
+        return False
+    make = ctypes.PYFUNCTYPE(
+        ctypes.py_object, ctypes.c_int, ctypes.c_void_p, ctypes.py_object, ctypes.c_int
+    )(address)
+    dtype = np.dtype(np.float32)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(dtype))  # which the call takes over
+    made = make(2, ctypes.addressof((ctypes.c_int64 * 2)(2, 3)), dtype, 0)
+    return bool(type(made) is np.ndarray and made.shape == (2, 3) and made.dtype is dtype)
+
+
+def _empty_address() -> int:
+    """The address of ``PyArray_Empty``, which NumPy lends in a table to other extensions."""
+    capsule = importlib.import_module("numpy._core._multiarray_umath")._ARRAY_API
+    prototype = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+    pointer = prototype(("PyCapsule_GetPointer", ctypes.pythonapi))
+    table = ctypes.cast(pointer(capsule, None), ctypes.POINTER(ctypes.c_void_p))
+    return int(table[_EMPTY])
+
+
+@functools.lru_cache(maxsize=1)
+def c_symbols() -> dict[str, int]:
+    """The addresses of what native code uses of CPython and NumPy, by their names in C."""
+    symbols = {n: _address_of(getattr(ctypes.pythonapi, n)) for n in _PYTHON}
+    symbols["PyArray_Empty"] = _empty_address()
+    symbols["PyArray_Type"] = id(np.ndarray)
+    symbols["_Py_NoneStruct"] = id(None)
+    return symbols
+
+
+def _address_of(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0

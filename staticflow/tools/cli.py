@@ -1,0 +1,59 @@
+"""The command line: ``python -m staticflow COMMAND``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from staticflow.tools import compare, info
+from staticflow.tools.digits import MissingExtraError
+
+__all__ = ["COMMANDS", "Command", "main"]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A subcommand: its line of help, its options, and its work, which gives the exit status."""
+
+    help: str
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], int]
+
+
+COMMANDS = {
+    "compare": Command(
+        "train a classifier of handwritten digits in both modes and compare them",
+        compare.add_arguments,
+        compare.run,
+    ),
+    "info": Command("versions, CPU and GPU", info.add_arguments, info.run),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command that ``arguments`` (by default those of the process) name; the exit status
+    is 0 if all went well, 1 if not, 2 for a command that does not exist."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    parser = argparse.ArgumentParser(
+        prog="python -m staticflow", description="Tensors in two modes: eager and compiled."
+    )
+    subparsers = parser.add_subparsers(metavar="COMMAND", title="commands")
+    for name, command in COMMANDS.items():
+        sub = subparsers.add_parser(name, help=command.help, description=command.help)
+        command.add_arguments(sub)
+        sub.set_defaults(run=command.run)
+    if not given:
+        parser.print_help()
+        return 2
+    if given[0] not in COMMANDS and not given[0].startswith("-"):
+        known = "\n".join(f"    {name:<10}{c.help}" for name, c in COMMANDS.items())
+        print(f"there is no command {given[0]!r}; the commands are\n{known}", file=sys.stderr)
+        return 2
+    options = parser.parse_args(given)
+    try:
+        return int(options.run(options))
+    except MissingExtraError as error:
+        print(error, file=sys.stderr)
+        return 1

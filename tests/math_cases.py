@@ -1,0 +1,213 @@
+"""The mathematical functions under test: how to run them, what to give them, what is exact."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from native_kernels import run
+
+from staticflow.codegen.kernel import Buffer, Kernel
+from staticflow.codegen.math import Scalars
+from staticflow.codegen.math_trig import LIMIT
+from staticflow.codegen.vectorize import vectorize
+from staticflow.codegen.verify import verify_kernel
+from staticflow.graph.dims import Dim, Sym, symbols_of
+from staticflow.graph.dtypes import DType, dtype_of, float32, float64
+from staticflow.runtime.native import vector_bits
+
+inf, nan = math.inf, math.nan
+Array = np.ndarray[Any, Any]
+Emit = Callable[..., Any]
+
+FLOATS = (float32, float64)
+BITS = {16: np.uint16, 32: np.uint32, 64: np.uint64}
+
+
+# -- running a function over arrays ------------------------------------------------------------
+
+
+def kernel_of(emit: Emit, dtypes: list[DType], lanes: int) -> Kernel:
+    """The kernel that stores ``emit(k, *elements)``, ``lanes`` elements at a time."""
+    inputs = [Buffer(f"x{i}", dtype, "in") for i, dtype in enumerate(dtypes)]
+    probe = Scalars(inputs, [])
+    out = emit(probe, *(probe.load(b.name, 0) for b in inputs)).dtype
+    k = Scalars([*inputs, Buffer("y", out, "out")], [Sym("n")])
+    with k.loop("i", Dim.of(Sym("n"))) as i:
+        k.store("y", i, emit(k, *(k.load(b.name, i) for b in inputs)))
+    kernel = k.kernel("function")
+    if lanes > 1:
+        (var,) = symbols_of(i)
+        kernel = vectorize(kernel, var, lanes)
+    return verify_kernel(kernel)
+
+
+def buffers_of(kernel: Kernel, inputs: tuple[Array, ...]) -> dict[str, Array]:
+    arrays = {f"x{i}": x for i, x in enumerate(inputs)}
+    return arrays | {"y": np.empty(len(inputs[0]), kernel.buffer("y").dtype.numpy)}
+
+
+def computed(emit: Emit, *inputs: Array, lanes: int | None = None) -> Array:
+    """``emit`` of every element, by native code; in vectors of the machine's width."""
+    dtypes = [dtype_of(x.dtype) for x in inputs]
+    kernel = kernel_of(emit, dtypes, lanes or vector_bits() // max(d.bits for d in dtypes))
+    arrays = buffers_of(kernel, inputs)
+    assert run(kernel, arrays, n=len(inputs[0])) == 0
+    return arrays["y"]
+
+
+def method(name: str) -> Emit:
+    return lambda k, *args: getattr(k, name)(*args)
+
+
+# -- how far off -------------------------------------------------------------------------------
+
+
+def error_in_ulp(got: Array, exact: Array) -> Array:
+    """The distance from ``exact``, in units in the last place that ``got``'s dtype has there.
+
+    Infinite for a NaN or infinity on one side only, unless the other is next to the infinity.
+    """
+    info = ml_dtypes.finfo(got.dtype)
+    rounded = exact.astype(got.dtype)
+    exponent = np.maximum(np.frexp(exact)[1] - 1, int(info.minexp))
+    error = np.abs(got.astype(exact.dtype) - exact) / np.ldexp(np.longdouble(1), exponent)
+    error = np.ldexp(error, int(info.nmant)).astype(np.float64)
+    same = (got == rounded) | (np.isnan(got) & np.isnan(rounded))
+    special = ~(np.isfinite(got) & np.isfinite(rounded))
+    # one of both is the largest float and the other has just become infinity
+    share = np.abs(exact) / float(info.max)
+    edge = (np.abs(share - 1) <= float(info.eps)) & (np.abs(got.astype(np.float64)) >= info.max)
+    edge &= np.signbit(got) == np.signbit(exact)
+    return np.where(special, np.where(same, 0.0, np.where(edge, 1.0, inf)), error)
+
+
+def assert_within(ulp: float, got: Array, exact: Array, *inputs: Array) -> None:
+    """No error above ``ulp``, and every zero of the right sign."""
+    error = error_in_ulp(got, exact)
+    worst = int(error.argmax())
+    assert error[worst] <= ulp, ([x[worst] for x in inputs], got[worst], exact[worst])
+    rounded = exact.astype(got.dtype)
+    zeros = (got == 0) & (rounded == 0)
+    np.testing.assert_array_equal(np.signbit(got[zeros]), np.signbit(rounded[zeros]))
+
+
+def bit_patterns(dtype: DType, count: int, seed: int = 0) -> Array:
+    """Floats of every size, NaN and infinities among them."""
+    bits = np.random.default_rng(seed).integers(0, 2**dtype.bits, count, np.uint64)
+    return bits.astype(BITS[dtype.bits]).view(dtype.numpy)
+
+
+def edges(dtype: DType) -> Array:
+    """Zeros, infinities, NaN, extremes, integers and halves, and powers of two."""
+    info = ml_dtypes.finfo(dtype.numpy)
+    extremes = [info.max, info.tiny, info.smallest_subnormal, info.eps, 1 + info.eps, 1 - info.eps]
+    values = [0.0, inf, nan, *map(float, extremes), 0.1, math.pi, math.pi / 2, math.pi / 4]
+    values += [n / 2 for n in range(1, 60)] + [2.0**n for n in range(-30, 31)]
+    values += [88.72283, 88.72284, 103.97, 709.782712893384, 745.1332191019411]
+    return np.array([*values, *(-v for v in values)]).astype(dtype.numpy)
+
+
+def sample(dtype: DType, intervals: tuple[tuple[float, float], ...]) -> Array:
+    generator = np.random.default_rng(1)
+    parts = [generator.uniform(lo, hi, 30_000).astype(dtype.numpy) for lo, hi in intervals]
+    return np.concatenate([edges(dtype), bit_patterns(dtype, 30_000), *parts])
+
+
+# -- accuracy ----------------------------------------------------------------------------------
+
+
+def exact_sigmoid(x: Array) -> Array:
+    e = np.exp(-np.abs(x))
+    return np.where(x < 0, e, 1) / (1 + e)
+
+
+def exact_erf(x: Array) -> Array:
+    """By its series with positive terms, 2/sqrt(pi) e**(-x x) sum (2 x x)**n x / (2n + 1)!!."""
+    a = np.minimum(np.abs(x), 7)
+    total = term = a
+    for n in range(1, 220):
+        term = term * (2 * a * a / (2 * n + 1))
+        total = total + term
+    root = np.sqrt(4 * np.arctan(np.longdouble(1)))
+    return np.copysign(np.where(a < 7, 2 / root * np.exp(-a * a) * total, a / 7), x)
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of one number, the error that it may have in float32 and in float64, and where to
+    look closely."""
+
+    exact: Callable[[Array], Array]
+    ulp: tuple[float, float]
+    intervals: tuple[tuple[float, float], ...] = ((-4, 4), (-100, 100))
+
+
+FUNCTIONS: Mapping[str, Function] = {
+    "exp": Function(np.exp, (1.0, 1.0), ((-110, 90), (-750, 711), (-1, 1))),
+    "exp2": Function(np.exp2, (1.0, 1.0), ((-152, 129), (-1080, 1025), (-1, 1))),
+    "expm1": Function(np.expm1, (1.6, 1.6), ((-20, 90), (-40, 711), (-1, 1))),
+    "sigmoid": Function(exact_sigmoid, (2.0, 2.0), ((-110, 40), (-750, 50), (-3, 3))),
+    "tanh": Function(np.tanh, (2.0, 2.0), ((-10, 10), (-20, 20), (-1, 1))),
+    "sinh": Function(np.sinh, (2.0, 2.0), ((-90, 90), (-711, 711), (-2, 2))),
+    "cosh": Function(np.cosh, (2.0, 2.0), ((-90, 90), (-711, 711), (-2, 2))),
+    "log": Function(np.log, (1.2, 1.0), ((0, 3), (0.6, 1.5), (0.99, 1.01))),
+    "log2": Function(np.log2, (1.5, 1.5), ((0, 3), (0.6, 1.5), (0.99, 1.01))),
+    "log10": Function(np.log10, (1.5, 1.5), ((0, 3), (0.6, 1.5), (0.99, 1.01))),
+    "log1p": Function(np.log1p, (1.9, 1.9), ((-1, 3), (-0.5, 0.5), (-0.01, 0.01))),
+    "sin": Function(np.sin, (1.6, 1.6), ((-4, 4), (-1e3, 1e3), (-5e5, 5e5), (-5e14, 5e14))),
+    "cos": Function(np.cos, (1.6, 1.6), ((-4, 4), (-1e3, 1e3), (-5e5, 5e5), (-5e14, 5e14))),
+    "tan": Function(np.tan, (2.0, 2.0), ((-4, 4), (-1e3, 1e3), (-5e5, 5e5), (-5e14, 5e14))),
+    "asin": Function(np.arcsin, (2.0, 2.0), ((-1, 1), (0.99, 1))),
+    "acos": Function(np.arccos, (1.5, 1.5), ((-1, 1), (0.99, 1))),
+    "atan": Function(np.arctan, (1.5, 1.5)),
+    "erf": Function(exact_erf, (1.5, 1.5), ((-4, 4), (-6.1, 6.1), (-1, 1))),
+    "sqrt": Function(np.sqrt, (0.5, 0.5), ((0, 4),)),
+    "rsqrt": Function(lambda x: 1 / np.sqrt(x), (1.5, 1.5), ((0, 4),)),
+    "reciprocal": Function(lambda x: 1 / x, (0.5, 0.5)),
+}
+
+
+def arguments(name: str, dtype: DType, x: Array) -> Array:
+    """``x`` without what is past the limit of the function's promise."""
+    if name not in ("sin", "cos", "tan"):
+        return x
+    limit = LIMIT.get(dtype, LIMIT[float32])
+    return x[~(np.abs(x.astype(np.float64)) > limit) | ~np.isfinite(x)]
+
+
+EXACT: dict[str, list[tuple[float, float]]] = {
+    "exp": [(0, 1), (-0.0, 1), (inf, inf), (-inf, 0), (1e4, inf), (-1e4, 0)],
+    "exp2": [(0, 1), (inf, inf), (-inf, 0), (10, 1024), (-126, 2.0**-126), (-149, 2.0**-149)],
+    "expm1": [(0, 0), (-0.0, -0.0), (inf, inf), (-inf, -1), (-100, -1), (1e-40, 1e-40)],
+    "sigmoid": [(0, 0.5), (-0.0, 0.5), (inf, 1), (-inf, 0), (40, 1), (-1e4, 0)],
+    "tanh": [(0, 0), (-0.0, -0.0), (inf, 1), (-inf, -1), (20, 1), (-20, -1), (1e-40, 1e-40)],
+    "sinh": [(0, 0), (-0.0, -0.0), (inf, inf), (-inf, -inf), (1e4, inf), (1e-40, 1e-40)],
+    "cosh": [(0, 1), (-0.0, 1), (inf, inf), (-inf, inf), (1e4, inf)],
+    "log": [(0, -inf), (-0.0, -inf), (1, 0), (inf, inf), (-1, nan), (-inf, nan)],
+    "log2": [(0, -inf), (1, 0), (1024, 10), (2.0**-149, -149), (inf, inf), (-1, nan)],
+    "log10": [(0, -inf), (1, 0), (10, 1), (1000, 3), (1e10, 10), (inf, inf), (-1, nan)],
+    "log1p": [(0, 0), (-0.0, -0.0), (-1, -inf), (inf, inf), (-2, nan), (-inf, nan), (1e-40, 1e-40)],
+    "sin": [(0, 0), (-0.0, -0.0), (inf, nan), (-inf, nan), (1e-40, 1e-40), (math.pi / 2, 1)],
+    "cos": [(0, 1), (-0.0, 1), (1e-9, 1), (inf, nan), (-inf, nan)],
+    "tan": [(0, 0), (-0.0, -0.0), (inf, nan), (-inf, nan), (1e-40, 1e-40)],
+    "asin": [(0, 0), (-0.0, -0.0), (1, math.pi / 2), (-1, -math.pi / 2), (1.5, nan), (inf, nan)],
+    "acos": [(1, 0), (-1, math.pi), (0, math.pi / 2), (-1.5, nan), (inf, nan)],
+    "atan": [(0, 0), (-0.0, -0.0), (inf, math.pi / 2), (-inf, -math.pi / 2), (1, math.pi / 4)],
+    "erf": [(0, 0), (-0.0, -0.0), (inf, 1), (-inf, -1), (6, 1), (-6, -1), (1e30, 1)],
+    "sqrt": [(0, 0), (-0.0, -0.0), (inf, inf), (-1, nan), (4, 2)],
+    "rsqrt": [(0, inf), (-0.0, -inf), (inf, 0), (-1, nan), (4, 0.5)],
+    "reciprocal": [(0, inf), (-0.0, -inf), (inf, 0), (-inf, -0.0), (4, 0.25)],
+    "floor": [(-0.5, -1), (-0.0, -0.0), (1.5, 1), (inf, inf)],
+    "ceil": [(-0.5, -0.0), (0.5, 1), (1.5, 2), (-inf, -inf)],
+    "trunc": [(-1.5, -1), (1.5, 1), (-0.5, -0.0)],
+    "round": [(0.5, 0), (1.5, 2), (2.5, 2), (-0.5, -0.0), (-1.5, -2), (1e30, 1e30)],
+    "sign": [(3, 1), (-inf, -1), (0, 0), (-0.0, -0.0), (1e-40, 1)],
+    "abs": [(-3, 3), (-0.0, 0), (-inf, inf)],
+    "neg": [(0, -0.0), (-0.0, 0), (3, -3), (inf, -inf)],
+    "relu": [(-3, 0), (3, 3), (-inf, 0), (inf, inf), (0, 0)],
+}

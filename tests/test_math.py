@@ -1,0 +1,319 @@
+"""The mathematical functions, as vectorised native code, against NumPy's in long double."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from math_cases import (
+    EXACT,
+    FLOATS,
+    FUNCTIONS,
+    Array,
+    arguments,
+    assert_within,
+    bit_patterns,
+    buffers_of,
+    computed,
+    inf,
+    kernel_of,
+    method,
+    nan,
+    sample,
+)
+from native_kernels import assert_same
+
+from staticflow.codegen.builder import Builder
+from staticflow.codegen.interpret import interpret_kernel
+from staticflow.codegen.kernel import Buffer, walk
+from staticflow.codegen.math import Scalars
+from staticflow.codegen.math_trig import LIMIT
+from staticflow.graph.dims import Sym
+from staticflow.graph.dtypes import (
+    DType,
+    bfloat16,
+    float16,
+    float32,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+)
+
+# NumPy warns of what is asked for here: overflow, division by zero, signalling NaN.
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+INTEGERS = (uint8, int8, int16, int32, int64)
+by_float = pytest.mark.parametrize("dtype", FLOATS, ids=str)
+by_half = pytest.mark.parametrize("dtype", [float16, bfloat16], ids=str)
+by_integer = pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+by_function = pytest.mark.parametrize("name", FUNCTIONS)
+
+
+@by_float
+@by_function
+def test_error_is_within_the_bound(name: str, dtype: DType) -> None:
+    function = FUNCTIONS[name]
+    x = arguments(name, dtype, sample(dtype, function.intervals))
+    exact = function.exact(x.astype(np.longdouble))
+    assert_within(function.ulp[FLOATS.index(dtype)], computed(method(name), x), exact, x)
+
+
+@by_half
+@by_function
+def test_half_precision_is_rounded_once(name: str, dtype: DType) -> None:
+    """Every 16-bit float there is: half an ulp, and what float32 adds to it."""
+    every = np.arange(2**16, dtype=np.uint16).view(dtype.numpy)
+    x = arguments(name, dtype, every)
+    exact = FUNCTIONS[name].exact(x.astype(np.longdouble))
+    assert_within(0.502, computed(method(name), x), exact, x)
+
+
+@by_float
+@pytest.mark.parametrize("name", EXACT)
+def test_special_values(name: str, dtype: DType) -> None:
+    pairs = [*EXACT[name], (nan, nan)]
+    x, expected = (np.array(column).astype(dtype.numpy) for column in zip(*pairs, strict=True))
+    assert_same(computed(method(name), x), expected)
+
+
+@by_float
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_sine_and_cosine_never_leave_their_range(name: str, dtype: DType) -> None:
+    """Next to the extremes, where a rounding error could, and where no digit counts any more."""
+    turns = np.arange(-20_001, 20_001) * (np.longdouble(math.pi) / 2)
+    near = [(turns * (1 + n * float(np.finfo(dtype.numpy).eps))) for n in range(-3, 4)]
+    x = np.concatenate([*near, np.geomspace(1e3, 1e38, 5000)]).astype(dtype.numpy)
+    assert np.abs(computed(method(name), x)).max() <= 1.0
+
+
+@by_float
+def test_tangent_next_to_its_zeros_and_poles(dtype: DType) -> None:
+    """The multiples of pi / 2 up to the limit, where all of the reduction counts."""
+    half_turn = 2 * np.arctan(np.longdouble(1))
+    n = np.random.default_rng(0).integers(1, int(LIMIT[dtype] / 1.6), 50_000)
+    x = (n * half_turn).astype(dtype.numpy)
+    assert_within(2.0, computed(method("tan"), x), np.tan(x.astype(np.longdouble)), x)
+
+
+# -- functions of two numbers ------------------------------------------------------------------
+
+
+def pairs(values: Array) -> tuple[Array, Array]:
+    a, b = np.meshgrid(values, values)
+    return a.ravel(), b.ravel()
+
+
+def specials(dtype: DType) -> Array:
+    """Few enough to pair each with each; 2**24 + 1 is odd or even by the dtype."""
+    info = np.finfo(dtype.numpy)
+    values = [0.0, 1.0, inf, 2.0, 3.0, 0.5, 0.1, 1.5, info.max, info.tiny, info.smallest_subnormal]
+    values += [1 + info.eps, 1 - info.eps / 2, 2.0**24 + 1, 2.0**24 - 1, 2.0**53, 7.0, 100.0, 101.0]
+    return np.array([nan, *values, *(-float(v) for v in values)], dtype.numpy)
+
+
+@by_float
+def test_power(dtype: DType) -> None:
+    generator = np.random.default_rng(2)
+    info = np.finfo(dtype.numpy)
+    # bases of every size, with exponents that bring the result anywhere in the range
+    base = np.exp2(generator.uniform(info.minexp - 20, info.maxexp, 60_000)).astype(dtype.numpy)
+    base[:30_000] = generator.uniform(0.7, 1.5, 30_000)
+    target = generator.uniform(info.minexp - info.nmant - 3, info.maxexp + 1, 60_000)
+    exponent = (target / np.log2(base.astype(np.longdouble))).astype(dtype.numpy)
+    cases = [
+        (base, exponent),
+        (bit_patterns(dtype, 30_000, 1), bit_patterns(dtype, 30_000, 2)),
+        (generator.uniform(-9, 9, 3000), generator.integers(-20, 20, 3000).astype(float)),
+        pairs(specials(dtype)),
+    ]
+    x, y = (np.concatenate(part).astype(dtype.numpy) for part in zip(*cases, strict=True))
+    exact = np.power(x.astype(np.longdouble), y.astype(np.longdouble))
+    assert_within(1.1, computed(method("pow"), x, y), exact, x, y)
+
+
+@by_float
+def test_power_is_exact_where_the_result_is_a_float(dtype: DType) -> None:
+    digits = np.finfo(dtype.numpy).nmant + 1
+    exact = [(b, e) for b in range(2, 40) for e in range(1, 60) if b**e < 2**digits]
+    b, e = (np.array(part, dtype.numpy) for part in zip(*exact, strict=True))
+    expected = np.array([base**power for base, power in exact], dtype.numpy)
+    np.testing.assert_array_equal(computed(method("pow"), b, e), expected)
+
+
+@by_float
+@pytest.mark.parametrize("n", range(-2, 5))
+def test_small_constant_powers_are_multiplied_out(n: int, dtype: DType) -> None:
+    x = sample(dtype, ((-5, 5),))
+    got = computed(lambda k, x: k.pow(x, float(n)), x)
+    assert_same(got, computed(lambda k, x: k.pow_int(x, n), x))
+    assert_within(2.0, got, x.astype(np.longdouble) ** n, x)
+    assert len(list(walk(kernel_of(lambda k, x: k.pow(x, n), [dtype], 1).body))) <= 6
+
+
+@by_float
+def test_angle_of_a_point(dtype: DType) -> None:
+    generator = np.random.default_rng(3)
+    cases = [
+        pairs(specials(dtype)),
+        (bit_patterns(dtype, 30_000, 1), bit_patterns(dtype, 30_000, 2)),
+        (generator.uniform(-3, 3, 60_000), generator.uniform(-3, 3, 60_000)),
+    ]
+    y, x = (np.concatenate(part).astype(dtype.numpy) for part in zip(*cases, strict=True))
+    exact = np.arctan2(y.astype(np.longdouble), x.astype(np.longdouble))
+    assert_within(2.0, computed(method("atan2"), y, x), exact, y, x)
+
+
+def divisions(dtype: DType) -> tuple[Array, Array]:
+    generator = np.random.default_rng(4)
+    size, scale = 20_000, np.exp2(generator.integers(-9, 10, 20_000))
+    huge = 2.0 ** (np.finfo(dtype.numpy).nmant + 18)
+    cases = [
+        pairs(specials(dtype)),
+        (generator.integers(-900, 900, size) * 0.1, generator.integers(-30, 30, size) * 1.0),
+        (generator.uniform(-9, 9, size) * scale, generator.uniform(-9, 9, size)),
+        (generator.uniform(-9, 9, size) * scale**2, generator.uniform(-9, 9, size) / scale),
+        (generator.uniform(-9, 9, size) * huge, generator.uniform(-9, 9, size)),
+    ]
+    x, y = (np.concatenate(part).astype(dtype.numpy) for part in zip(*cases, strict=True))
+    ratio = np.abs(x.astype(np.longdouble) / y)
+    promised = ~(ratio > (2.0**46 if dtype is float32 else 2.0**104)) | ~np.isfinite(ratio)
+    return x[promised], y[promised]
+
+
+@by_float
+def test_float_remainder_is_that_of_numpy(dtype: DType) -> None:
+    x, y = divisions(dtype)
+    assert_same(computed(method("remainder"), x, y), np.remainder(x, y))
+
+
+@by_float
+def test_float_floor_divide(dtype: DType) -> None:
+    x, y = divisions(dtype)
+    got = computed(method("floor_divide"), x, y)
+    expected = np.floor_divide(x, y)
+    ratio = np.abs(x.astype(np.longdouble) / y)
+    # NumPy rounds before it divides, which is felt in large quotients
+    small = ~(ratio > 2.0 ** (np.finfo(dtype.numpy).nmant - 3)) | ~np.isfinite(ratio)
+    assert_same(got[small], expected[small])
+    large = np.flatnonzero((ratio < 2.0 ** (np.finfo(dtype.numpy).nmant + 1)) & np.isfinite(x))
+    large = large[ratio[large].argsort()[-300:]]
+    exact = [math.floor(Fraction(float(x[i])) / Fraction(float(y[i]))) for i in large]
+    np.testing.assert_array_equal(got[large], exact)
+
+
+@by_half
+def test_functions_of_two_numbers_in_half_precision(dtype: DType) -> None:
+    x, y = pairs(bit_patterns(dtype, 200))
+    wide = x.astype(np.float32), y.astype(np.float32)
+    for name in ("pow", "atan2", "remainder", "floor_divide", "maximum", "minimum"):
+        expected = computed(method(name), *wide)
+        assert_same(computed(method(name), x, y), expected.astype(dtype.numpy))
+
+
+@by_float
+def test_maximum_and_minimum_keep_nan(dtype: DType) -> None:
+    x, y = pairs(specials(dtype))
+    assert_same(computed(method("maximum"), x, y), np.maximum(x, y), signed_zero=False)
+    assert_same(computed(method("minimum"), x, y), np.minimum(x, y), signed_zero=False)
+
+
+@by_float
+def test_classification(dtype: DType) -> None:
+    x = specials(dtype)
+    for name in ("isnan", "isinf", "isfinite"):
+        np.testing.assert_array_equal(computed(method(name), x), getattr(np, name)(x))
+
+
+# -- integers ----------------------------------------------------------------------------------
+
+
+def integers(dtype: DType) -> Array:
+    info = np.iinfo(dtype.numpy)
+    values = [info.min, info.min + 1, info.max, info.max - 1, 0, 1, 2, 3, 7, 10, 63, 64, 100]
+    values += [-1, -2, -3, -7] if info.min < 0 else []
+    random = np.random.default_rng(5).integers(info.min, info.max, 40, dtype.numpy)
+    return np.concatenate([np.array(values, dtype.numpy), random])
+
+
+@by_integer
+def test_integer_division_is_that_of_numpy(dtype: DType) -> None:
+    x, y = pairs(integers(dtype))
+    assert_same(computed(method("floor_divide"), x, y), np.floor_divide(x, y))
+    assert_same(computed(method("remainder"), x, y), np.remainder(x, y))
+
+
+@by_integer
+def test_integer_division_by_a_constant(dtype: DType) -> None:
+    x = integers(dtype)
+    for divisor in (0, 1, 3, 10, *((-1, -3) if dtype.kind == "i" else ())):
+        y = np.full_like(x, divisor)
+        quotient = computed(lambda k, x, d=divisor: k.floor_divide(x, d), x)
+        assert_same(quotient, np.floor_divide(x, y))
+        assert_same(computed(lambda k, x, d=divisor: k.remainder(x, d), x), np.remainder(x, y))
+
+
+def integer_power(x: int, y: int, dtype: DType) -> int:
+    if y < 0:
+        return x ** (y & 1) if abs(x) == 1 else 0
+    power = pow(x, y, 2**dtype.bits)
+    return power - 2**dtype.bits if dtype.kind == "i" and power >> (dtype.bits - 1) else power
+
+
+@by_integer
+def test_integer_power_wraps(dtype: DType) -> None:
+    x, y = pairs(integers(dtype))
+    expected = [integer_power(int(a), int(b), dtype) for a, b in zip(x, y, strict=True)]
+    assert_same(computed(method("pow"), x, y), np.array(expected, dtype.numpy))
+
+
+@by_integer
+def test_signs_of_integers(dtype: DType) -> None:
+    x = integers(dtype)
+    expected = {"sign": np.sign(x), "abs": np.abs(x), "neg": np.negative(x)}
+    for name, value in (expected | {"relu": np.maximum(x, dtype.numpy.type(0))}).items():
+        assert_same(computed(method(name), x), value)
+
+
+def test_integers_have_no_reciprocal() -> None:
+    k = Scalars([Buffer("x", int32, "in")], [])
+    with pytest.raises(ValueError, match="i32 cannot be raised to the power of -1"):
+        k.pow_int(k.load("x", 0), -1)
+
+
+@pytest.mark.parametrize("dtype", [float32, int32], ids=str)
+def test_constant_powers_of_either_kind(dtype: DType) -> None:
+    x = np.arange(-3, 4).astype(dtype.numpy)
+    for n in (0, 1, 2, 3, 7):
+        assert_same(computed(lambda k, x, n=n: k.pow(x, n), x), x**n)
+    assert_same(
+        computed(lambda k, x: k.pow(2, x), np.arange(5).astype(dtype.numpy)),
+        (2 ** np.arange(5)).astype(dtype.numpy),
+    )
+
+
+# -- all of them -------------------------------------------------------------------------------
+
+BINARY = ("pow", "atan2", "remainder", "floor_divide", "maximum", "minimum")
+TESTS = ("isnan", "isinf", "isfinite")
+
+
+def test_every_function_is_tested() -> None:
+    methods = {name for name in vars(Scalars) if not name.startswith("_")}
+    assert methods == {*FUNCTIONS, *EXACT, *BINARY, *TESTS, "pow_int"}
+    assert not methods & (set(vars(Builder)) - {"neg"})
+
+
+@by_float
+@pytest.mark.parametrize("name", [*EXACT, *BINARY])
+def test_scalars_vectors_and_the_interpreter_agree(name: str, dtype: DType) -> None:
+    few = np.array([0.0, -0.0, 0.3, -1.7, 5.5, -30.25, 1e5, 1e-40, inf, nan], dtype.numpy)
+    inputs = pairs(few) if name in BINARY else (few,)
+    kernel = kernel_of(method(name), [dtype] * len(inputs), 1)
+    expected = buffers_of(kernel, inputs)
+    assert interpret_kernel(kernel, expected, {Sym("n"): len(inputs[0])}) == 0
+    for lanes in (1, 4, 16):
+        assert_same(computed(method(name), *inputs, lanes=lanes), expected["y"])
