@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Contestant", "main"]
+__all__ = ["Contestant", "main", "threads"]
 
 BOOTSTRAP_DRAWS = 2000
 
@@ -81,6 +81,11 @@ def _settle_threads(count: int) -> None:
         wanted["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
     if any(os.environ.get(name) != value for name, value in wanted.items()):
         os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | wanted)
+
+
+def threads() -> int:
+    """How many threads a contestant may use; some must be told by a call."""
+    return int(os.environ["OMP_NUM_THREADS"])
 
 
 def _enter(
@@ -153,7 +158,7 @@ def _is_ours(name: str) -> bool:
 def _summary(measured: Mapping[str, list[float]], set_up: Mapping[str, float]) -> dict[str, Any]:
     medians = {name: statistics.median(times) for name, times in measured.items()}
     peers = {name: m for name, m in medians.items() if not _is_ours(name)}
-    best = min(peers, key=lambda name: peers[name])
+    best = min(peers or medians, key=lambda name: medians[name])
     return {
         name: {
             "median": medians[name],
@@ -169,7 +174,7 @@ def _summary(measured: Mapping[str, list[float]], set_up: Mapping[str, float]) -
 
 
 def _lower_end(peer: Sequence[float], own: Sequence[float]) -> float:
-    """The 2.5 % quantile of the ratio of medians over rounds drawn with replacement (Efron 1979)."""
+    """The 2.5 % quantile of the ratio of medians over redrawn rounds (Efron 1979)."""
     draw = random.Random(0)
     ratios = []
     for _ in range(BOOTSTRAP_DRAWS):
@@ -182,9 +187,7 @@ def _lower_end(peer: Sequence[float], own: Sequence[float]) -> float:
 
 def _table(rows: Mapping[str, Mapping[str, Any]]) -> str:
     best = next(iter(rows.values()))["best_peer"]
-    lines = [
-        f"  {'':<24}{'median':>12}{'least':>12}{'most':>12}{'first run':>12}   against {best}"
-    ]
+    lines = [f"  {'':<24}{'median':>12}{'least':>12}{'most':>12}{'first run':>12}   against {best}"]
     for name, row in sorted(rows.items(), key=lambda item: item[1]["median"]):
         times = "".join(f"{_time(row[c]):>12}" for c in ("median", "least", "most", "first"))
         ratio = f"{row['ratio']:.2f} x" + (

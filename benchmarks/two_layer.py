@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from common import Contestant, main
+from common import Contestant, main, threads
 
 N, D_IN, H, D_OUT = 64, 1000, 100, 10
 LR = 1e-6
@@ -97,7 +97,7 @@ def pytorch_eager() -> Contestant:
     """Autograd, updates in place."""
     import torch
 
-    torch.set_num_threads(_threads())
+    torch.set_num_threads(threads())
     x, y, w1, w2 = map(torch.from_numpy, data())
     weights = [w1.requires_grad_(), w2.requires_grad_()]
     loss = None
@@ -119,7 +119,7 @@ def pytorch_compiled() -> Contestant:
     """``torch.compile`` of the whole step, gradient and update included."""
     import torch
 
-    torch.set_num_threads(_threads())
+    torch.set_num_threads(threads())
     x, y, w1, w2 = map(torch.from_numpy, data())
 
     def objective(w1: Any, w2: Any) -> Any:
@@ -167,12 +167,6 @@ def jax_jit() -> Contestant:
         jax.block_until_ready(weights)
 
     return Contestant(run, lambda: (loss, *weights))
-
-
-def _threads() -> int:
-    import os
-
-    return int(os.environ["OMP_NUM_THREADS"])
 
 
 if __name__ == "__main__":

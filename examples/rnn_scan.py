@@ -37,7 +37,7 @@ def main(steps: int = 300) -> list[float]:
     sf.manual_seed(0)
     random = np.random.default_rng(0)
     model = Recurrent()
-    optimiser = sf.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    optimiser = sf.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 
     xs = sf.placeholder(("T", "N", 1), name="xs")
     loss = nn.functional.mse_loss(model(xs), xs.mean(0))

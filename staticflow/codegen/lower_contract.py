@@ -34,16 +34,18 @@ def lower_contract(
     shape = product.tensor_type.shape
     inner = x.tensor_type.shape[-1]
     dtype = product.tensor_type.dtype
+    first = (0,) * len(shape[:-2])
+    a, _, a_row, a_col = _strides(x, first, names)
+    b, _, b_row, b_col = _strides(y, first, names)
+    gemm = Gemm(shape[-2], shape[-1], inner, a_row, a_col, b_row, b_col, dtype)
+    size = scratch_size(gemm, target)
+    if size != 0:
+        k.buffers["scratch"] = Buffer("scratch", dtype, "inout")
+    kind = "parallel" if size == 0 else "serial"  # one scratch serves all batches in turn
     with ExitStack() as stack:
-        batch: list[Size] = [
-            stack.enter_context(k.loop("b", d, kind="parallel")) for d in shape[:-2]
-        ]
-        a, a_base, a_row, a_col = _strides(x, tuple(batch), names)
-        b, b_base, b_row, b_col = _strides(y, tuple(batch), names)
-        gemm = Gemm(shape[-2], shape[-1], inner, a_row, a_col, b_row, b_col, dtype)
-        size = scratch_size(gemm, target)
-        if size != 0:
-            k.buffers["scratch"] = Buffer("scratch", dtype, "inout")
+        batch: list[Size] = [stack.enter_context(k.loop("b", d, kind=kind)) for d in shape[:-2]]
+        a_base = _strides(x, tuple(batch), names)[1]
+        b_base = _strides(y, tuple(batch), names)[1]
 
         def epilogue(
             kk: Builder, acc: Operand, row: Size, col: Size, lanes: int, bound: Size | None

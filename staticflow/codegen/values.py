@@ -18,7 +18,7 @@ __all__ = ["Values"]
 
 
 class Values:
-    """Emits what a node's element needs, once for each index.
+    """Emits what elements of nodes need, once for each index, in one block without stores.
 
     ``buffers`` are the arrays that stand in memory; ``known`` the nodes that are already in a
     register, each at one index. With ``lanes`` the index names ``lane``, and lanes at or past
@@ -36,10 +36,11 @@ class Values:
         self.k, self.buffers = k, buffers
         self.known = dict(known or {})
         self.lanes, self.bound = lanes, bound
+        self._done: dict[tuple[Node, Index], Operand] = {}
 
     def at(self, node: Node, index: Index) -> Operand:
         """The element of ``node`` at ``index``. Iterative, as a cluster may be deep."""
-        done: dict[tuple[Node, Index], Operand] = {}
+        done = self._done
         stack = [(node, index)]
         while stack:
             key = stack[-1]

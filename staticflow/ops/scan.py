@@ -173,6 +173,7 @@ def scan(
     for step in reversed(range(int(length))) if reverse else range(int(length)):
         x = pytree.unflatten(xs_tree, [leaf[step] for leaf in xs_leaves])
         carry, y = _checked_pair(fn(carry, x))
+        _check_carry(carry_tree, init_leaves, carry)
         ys.append(y)
     if not ys:
         raise ShapeError(
@@ -233,12 +234,7 @@ def _scan_static(
         pytree.unflatten(xs_tree, map(Symbol, inner_rows)),
     )
     carry_out, y = _checked_pair(result)
-    out_leaves, out_tree = pytree.flatten(carry_out)
-    if out_tree != carry_tree:
-        raise ShapeError(
-            f"scan: the carry came in as {carry_tree} and went out as {out_tree}, "
-            f"at {format_locs(here())}"
-        )
+    out_leaves = _leaves_as(carry_tree, carry_out)
     outs = [to_node(o, c.tensor_type.dtype) for o, c in zip(out_leaves, carries, strict=True)]
     for name, before, after in zip(pytree.paths(carry_tree, "carry"), carries, outs, strict=True):
         _same_carry(name, before.tensor_type, after.tensor_type)
@@ -254,6 +250,24 @@ def _scan_static(
         pytree.unflatten(carry_tree, values[:split]),
         pytree.unflatten(y_tree, values[split:]),
     )
+
+
+def _leaves_as(tree: pytree.TreeDef, carry: Any) -> list[Any]:
+    """The leaves of a carry, of the structure that it came in with."""
+    leaves, own = pytree.flatten(carry)
+    if own != tree:
+        raise ShapeError(
+            f"scan: the carry came in as {tree} and went out as {own}, at {format_locs(here())}"
+        )
+    return leaves
+
+
+def _check_carry(tree: pytree.TreeDef, before: Sequence[Any], carry: Any) -> None:
+    """What a step on tensors gives back must be what the same step could give back in a graph."""
+    after = _leaves_as(tree, carry)
+    for name, a, b in zip(pytree.paths(tree, "carry"), before, after, strict=True):
+        if hasattr(a, "dtype") and hasattr(b, "dtype"):  # numbers take the dtype of the other
+            _same_carry(name, TensorType(a.dtype, a.shape), TensorType(b.dtype, b.shape))
 
 
 def _same_carry(name: str, before: TensorType, after: TensorType) -> None:

@@ -76,7 +76,9 @@ def fuse(graph: Graph, counts: Counts) -> Graph:
                 if joint is None:
                     continue
                 joint.members = sorted(other.members + mine.members, key=order.__getitem__)
-                if not _reads_in_place(joint) or not units.contract(other, mine, joint):
+                if not _reads_in_place(other, mine, joint, arrays):
+                    continue
+                if not units.contract(other, mine, joint):
                     continue
                 for n in joint.members:
                     groups[n] = joint
@@ -194,22 +196,24 @@ def member_index(node: Node, domain: Shape, dims: tuple[int, ...], names: Sequen
     return row_index(index, dims, len(shape) == len(domain))
 
 
-def _reads_in_place(group: Group) -> bool:
-    """Whether every member that another reads is read where it is made."""
-    members = set(group.members)
-    names = AXES[: len(group.domain)]
-    for node in group.members:
-        if isinstance(node.op.lowering, Contract):
+def _reads_in_place(
+    producer: Group, consumer: Group, joint: Group, arrays: Mapping[Node, Sequence[Node]]
+) -> bool:
+    """Whether every member of ``producer`` that one of ``consumer`` reads is read where it is made,
+    as both groups stand in their ``joint`` one."""
+    made = set(producer.members)
+    names = AXES[: len(joint.domain)]
+
+    def place(node: Node) -> Index:
+        return member_index(node, joint.domain, joint.dims, names)
+
+    for node in consumer.members:
+        if made.isdisjoint(arrays[node]):
             continue
-        if isinstance(node.op.lowering, Reduce):
-            at = canonical_index(group.domain, names)
-        else:
-            at = member_index(node, group.domain, group.dims, names)
-        for source, index in reads(node, at):
-            if source in members and index != member_index(
-                source, group.domain, group.dims, names
-            ):
-                return False
+        reduces = isinstance(node.op.lowering, Reduce)
+        at = canonical_index(joint.domain, names) if reduces else place(node)
+        if any(source in made and index != place(source) for source, index in reads(node, at)):
+            return False
     return True
 
 

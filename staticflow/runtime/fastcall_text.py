@@ -43,141 +43,18 @@ _LONG = 1 << 16
 """Bytes of traffic above which other threads may run meanwhile: some microseconds, against a tenth
 of one for letting the lock of the interpreter go, and far more until it is had again."""
 
-_HELPERS = f"""
-@PyArray_Type = external global i8
+_EXTERNALS = """
 @_Py_NoneStruct = external global i8
 @box_type = external global i8
 @bound = external global ptr
 declare void @Py_IncRef(ptr)
 declare void @Py_DecRef(ptr)
-declare i32 @PyType_IsSubtype(ptr, ptr)
 declare ptr @PyTuple_New(i64)
 declare i32 @PyTuple_SetItem(ptr, i64, ptr)
 declare ptr @PyLong_FromLongLong(i64)
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
-declare ptr @PyArray_Empty(i32, ptr, ptr, i32)
-
-; The array that an object is or boxes; null if neither.
-define internal ptr @unboxed(ptr %object, i64 %slot) {{
-entry:
-  %type.at = getelementptr i8, ptr %object, i64 {TYPE}
-  %type = load ptr, ptr %type.at
-  %bare = icmp eq ptr %type, @PyArray_Type
-  br i1 %bare, label %done, label %strange
-strange:
-  %subtype = call i32 @PyType_IsSubtype(ptr %type, ptr @box_type)
-  %is.box = icmp ne i32 %subtype, 0
-  br i1 %is.box, label %box, label %nothing
-box:
-  %inside = call ptr @opened(ptr %object, i64 %slot)
-  br label %done
-nothing:
-  br label %done
-done:
-  %array = phi ptr [ %object, %entry ], [ %inside, %box ], [ null, %nothing ]
-  ret ptr %array
-}}
-
-; What a box holds, if that is an array.
-define internal ptr @opened(ptr %box, i64 %slot) {{
-entry:
-  %at = getelementptr i8, ptr %box, i64 %slot
-  %inside = load ptr, ptr %at
-  %unset = icmp eq ptr %inside, null
-  br i1 %unset, label %nothing, label %look
-look:
-  %type.at = getelementptr i8, ptr %inside, i64 {TYPE}
-  %type = load ptr, ptr %type.at
-  %bare = icmp eq ptr %type, @PyArray_Type
-  br i1 %bare, label %done, label %nothing
-nothing:
-  br label %done
-done:
-  %array = phi ptr [ %inside, %look ], [ null, %nothing ]
-  ret ptr %array
-}}
-
-; Whether there is an array, of this dtype and number of dims, with these flags.
-define internal i1 @suits(ptr %array, ptr %descr, i32 %ndim, i32 %flags) {{
-entry:
-  %missing = icmp eq ptr %array, null
-  br i1 %missing, label %done, label %look
-look:
-  %descr.at = getelementptr i8, ptr %array, i64 {DESCR}
-  %descr.has = load ptr, ptr %descr.at
-  %descr.ok = icmp eq ptr %descr.has, %descr
-  %ndim.at = getelementptr i8, ptr %array, i64 {NDIM}
-  %ndim.has = load i32, ptr %ndim.at
-  %ndim.ok = icmp eq i32 %ndim.has, %ndim
-  %flags.at = getelementptr i8, ptr %array, i64 {FLAGS}
-  %flags.has = load i32, ptr %flags.at
-  %flags.set = and i32 %flags.has, %flags
-  %flags.ok = icmp eq i32 %flags.set, %flags
-  %both = and i1 %descr.ok, %ndim.ok
-  %all = and i1 %both, %flags.ok
-  br label %done
-done:
-  %result = phi i1 [ false, %entry ], [ %all, %look ]
-  ret i1 %result
-}}
-
-define internal ptr @data_of(ptr %array) {{
-  %at = getelementptr i8, ptr %array, i64 {DATA}
-  %data = load ptr, ptr %at
-  ret ptr %data
-}}
-
-; A new array, null with an error set if there is no memory for it.
-define internal ptr @made(i32 %ndim, ptr %dims, ptr %descr) {{
-  call void @Py_IncRef(ptr %descr)
-  %array = call ptr @PyArray_Empty(i32 %ndim, ptr %dims, ptr %descr, i32 0)
-  ret ptr %array
-}}
-"""
-
-_OVERLAP = f"""
-; Whether one of the first `updated` ranges of memory meets a later one, of `all`. Behind the last
-; follow {_LANES} that are empty.
-define internal i1 @overlap(ptr %starts, ptr %ends, i64 %updated, i64 %all) {{
-entry:
-  br label %one
-one:
-  %i = phi i64 [ 0, %entry ], [ %following, %next ]
-  %before = phi <{_LANES} x i1> [ zeroinitializer, %entry ], [ %found, %next ]
-  %following = add i64 %i, 1
-  %start.at = getelementptr i64, ptr %starts, i64 %i
-  %start = load i64, ptr %start.at
-  %start.one = insertelement <{_LANES} x i64> poison, i64 %start, i64 0
-  %start.all = shufflevector <{_LANES} x i64> %start.one, <{_LANES} x i64> poison,
-    <{_LANES} x i32> zeroinitializer
-  %end.at = getelementptr i64, ptr %ends, i64 %i
-  %end = load i64, ptr %end.at
-  %end.one = insertelement <{_LANES} x i64> poison, i64 %end, i64 0
-  %end.all = shufflevector <{_LANES} x i64> %end.one, <{_LANES} x i64> poison,
-    <{_LANES} x i32> zeroinitializer
-  br label %others
-others:
-  %j = phi i64 [ %following, %one ], [ %j.next, %others ]
-  %so.far = phi <{_LANES} x i1> [ %before, %one ], [ %found, %others ]
-  %starts.at = getelementptr i64, ptr %starts, i64 %j
-  %starts.of = load <{_LANES} x i64>, ptr %starts.at, align 8
-  %ends.at = getelementptr i64, ptr %ends, i64 %j
-  %ends.of = load <{_LANES} x i64>, ptr %ends.at, align 8
-  %begins = icmp ult <{_LANES} x i64> %starts.of, %end.all
-  %ends.after = icmp ult <{_LANES} x i64> %start.all, %ends.of
-  %meets = and <{_LANES} x i1> %begins, %ends.after
-  %found = or <{_LANES} x i1> %so.far, %meets
-  %j.next = add i64 %j, {_LANES}
-  %more = icmp slt i64 %j.next, %all
-  br i1 %more, label %others, label %next
-next:
-  %again = icmp slt i64 %following, %updated
-  br i1 %again, label %one, label %done
-done:
-  %any = call i1 @llvm.vector.reduce.or.v{_LANES}i1(<{_LANES} x i1> %found)
-  ret i1 %any
-}}
+declare i64 @run(ptr, ptr, ptr)
 """
 
 

@@ -120,13 +120,13 @@ class Program:
 
     def _in_order(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         rest = self._names[len(args):]
-        unknown = [n for n in named if n not in rest]
-        if unknown:
-            raise ShapeError(
-                f"no input is called {unknown[0]!r}; the inputs are {', '.join(self._names)}, "
-                f"at {format_locs(here())}"
-            )
-        return (*args, *(named[n] for n in rest if n in named))
+        for name in named:
+            if name not in rest:
+                raise ShapeError(
+                    f"no input is called {name!r}; the inputs are {', '.join(self._names)}, "
+                    f"at {format_locs(here())}"
+                )
+        return (*args, *[named[n] for n in rest if n in named])
 
     def _arguments(self, args: tuple[Any, ...]) -> list[Any]:
         if len(args) != len(self._names):

@@ -242,7 +242,7 @@ def format_report(report: Report) -> str:
         ("compile time", "-", _time(report.compile_seconds),
          f"{_time(report.graph_seconds)} of it to write the graph"),
         ("break-even", "-", paid, ""),
-        ("peak memory, planned", "-", f"{report.peak_bytes / 1024:,.1f} KiB", f"batch of {s.batch}"),
+        ("planned memory", "-", f"{report.peak_bytes / 1024:,.1f} KiB", f"peak, {s.batch} images"),
         ("kernels", "-", f"{report.kernels}", ""),
         ("compilations", "-", f"{report.compilations}", once or f"for batches of {sizes}"),
     ]  # fmt: skip
@@ -291,7 +291,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command; the exit status is 1 if the modes disagree."""
     options = vars(arguments)
     settings = Settings(**{name: options[name] for name in Settings.__dataclass_fields__})
-    with extra("tqdm").tqdm(total=2 * settings.steps, unit=" steps", leave=False) as bar:
+    with extra("tqdm").tqdm(
+        total=2 * settings.steps, unit=" steps", leave=False, disable=None
+    ) as bar:  # disable=None: only on a terminal
         report = compare(settings, bar.update)
     print(format_report(report))
     if arguments.json is not None:

@@ -49,11 +49,11 @@ def _softmax(row: list[float]) -> list[float]:
 
 
 def _log_softmax(row: list[float]) -> list[float]:
-    total = _log_sum_exp(row)
-    if not math.isfinite(total):
+    m = max(row, default=0.0)
+    if not math.isfinite(m) or any(v != v for v in row):
         return [math.nan] * len(row)
-    m = max(row)
-    return [(v - m) - (total - m) if v > -_INF else v for v in row]
+    log_total = math.log(math.fsum(math.exp(v - m) for v in row)) if row else 0.0
+    return [v - m - log_total for v in row]
 
 
 def _along(one: Callable[[list[float]], list[float]]) -> Callable[..., Array]:
