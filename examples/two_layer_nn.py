@@ -16,7 +16,7 @@ def main(steps: int = 500) -> list[float]:
     data_x, data_y = sf.randn(BATCH, INPUTS), sf.randn(BATCH, OUTPUTS)
     model = nn.Sequential(nn.Linear(INPUTS, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, OUTPUTS))
     criterion = nn.MSELoss()
-    optimiser = sf.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
+    optimiser = sf.optim.SGD(model.parameters(), lr=0.005, momentum=0.9)
     print(model)
 
     # define-then-run: the model on placeholders gives a graph
@@ -41,7 +41,7 @@ def main(steps: int = 500) -> list[float]:
             name = "static" if run is static_step else "eager"
             print(f"step {step + 1}, {name}: loss {losses[-1]:.6g}")
         if step == steps // 2:
-            optimiser.param_groups[0]["lr"] = 0.01  # both modes follow; nothing is recompiled
+            optimiser.param_groups[0]["lr"] = 0.002  # both modes follow; nothing is recompiled
     return losses
 
 

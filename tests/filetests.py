@@ -16,6 +16,7 @@ before you commit it.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,10 @@ from staticflow.graph.graph import Graph
 from staticflow.graph.parser import parse_graph
 from staticflow.graph.printer import print_graph
 from staticflow.graph.verify import verify_graph
+from staticflow.ops import OPS as REAL_OPS
+from staticflow.passes.cluster import cluster
+from staticflow.passes.pipeline import PASSES
+from staticflow.passes.rewrite import each_region
 
 Commands = list[list[str]]
 Suite = Callable[[str, Commands], str]
@@ -69,7 +74,20 @@ def run_graph(text: str, commands: Commands) -> str:
     return print_graph(graph)
 
 
-SUITES: dict[str, Suite] = {"kernel": run_kernel, "verify": run_graph}
+fired: Counter[str] = Counter()
+"""How often each rule of a pass has fired in `run_passes`."""
+
+
+def run_passes(text: str, commands: Commands) -> str:
+    """The graph that ``text`` describes, of the ops of staticflow, after the passes."""
+    graph = verify_graph(parse_graph(text, {**REAL_OPS, cluster.name: cluster}))
+    for (name,) in commands:
+        one = dict(PASSES)[name]
+        graph = verify_graph(each_region(graph, lambda g, one=one: one(g, fired)))  # type: ignore[misc]
+    return print_graph(graph)
+
+
+SUITES: dict[str, Suite] = {"kernel": run_kernel, "passes": run_passes, "verify": run_graph}
 
 
 # -- the files -----------------------------------------------------------------------------------

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from staticflow.codegen.kernel import Check, Kernel, walk
-from staticflow.codegen.lower import Lowered, lower_cluster
+from staticflow.codegen.lower import Scratch, lower_cluster
 from staticflow.codegen.program import (
     Arena,
     Buffer,
@@ -30,7 +31,7 @@ from staticflow.codegen.sharing import maker_of, order_updates, root_of
 from staticflow.codegen.target import Target
 from staticflow.errors import CompileError
 from staticflow.graph.dims import Dim, Size, Sym, prod
-from staticflow.graph.graph import Graph, new_param
+from staticflow.graph.graph import Graph, attrs_key, new_param
 from staticflow.graph.locs import format_locs
 from staticflow.graph.node import Node, constant, item, param
 from staticflow.graph.types import TensorType, types_of
@@ -79,6 +80,7 @@ class _Assembler:
     target: Target
     tables: Mapping[Node, Place]
     kernels: dict[Kernel, Kernel] = field(default_factory=dict)
+    lowered: dict[Any, tuple[Kernel, Scratch | None]] = field(default_factory=dict)
     buffers: list[Buffer] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     loops: int = 0
@@ -154,11 +156,10 @@ class _Assembler:
             arrays[f"o{i}"] = place
             if result is not None:
                 places[result] = place
-        lowered = lower_cluster(body, node.attrs["kind"], self.target, shared)
-        if lowered.scratch is not None:
-            t = TensorType(lowered.scratch.dtype, (lowered.scratch.size,))
+        kernel, scratch = self._kernel(body, node.attrs["kind"], shared)
+        if scratch is not None:
+            t = TensorType(scratch.dtype, (scratch.size,))
             arrays["scratch"] = self._buffer(t, node, "scratch of ")
-        kernel = self._kernel(lowered, node)
         return Launch(
             kernel.name,
             tuple(arrays[b.name] for b in kernel.buffers),
@@ -166,12 +167,19 @@ class _Assembler:
             self._site(kernel, body, node),
         )
 
-    def _kernel(self, lowered: Lowered, node: Node) -> Kernel:
-        """The kernel under a name of its own; equal kernels are one."""
-        key = schedule_cpu(lowered, self.target)
-        if key not in self.kernels:
-            self.kernels[key] = key.renamed(f"{key.name}{len(self.kernels)}")
-        return self.kernels[key]
+    def _kernel(
+        self, body: Graph, kind: str, shared: Mapping[int, int]
+    ) -> tuple[Kernel, Scratch | None]:
+        """The kernel of a cluster, under a name of its own, and the scratch memory that it wants.
+        Equal clusters are lowered once, equal kernels are one."""
+        key = (kind, _structure(body), tuple(shared.items()))
+        if key not in self.lowered:
+            lowered = lower_cluster(body, kind, self.target, shared)
+            kernel = schedule_cpu(lowered, self.target)
+            if kernel not in self.kernels:
+                self.kernels[kernel] = kernel.renamed(f"{kernel.name}{len(self.kernels)}")
+            self.lowered[key] = self.kernels[kernel], lowered.scratch
+        return self.lowered[key]
 
     def _site(self, kernel: Kernel, body: Graph, node: Node) -> int:
         """The number under which a failure of this launch is explained; 0 if it cannot fail."""
@@ -225,6 +233,17 @@ class _Assembler:
         label = prefix + (node.op.name if node.op is not cluster else node.attrs["kind"])
         self.buffers.append(Buffer(t.dtype, t.shape, nbytes(t), label, node.locs))
         return Arena(len(self.buffers) - 1)
+
+
+def _structure(body: Graph) -> tuple[Any, ...]:
+    """What equal clusters share: ops, attributes and types, but neither names nor lines."""
+    number = {n: i for i, n in enumerate(body.nodes)}
+    nodes = (
+        (n.op, tuple(number[a] for a in n.args), attrs_key(n.attrs), n.type)
+        for n in body.nodes[len(body.params) :]
+    )
+    params = tuple(p.type for p in body.params)
+    return (params, *nodes, tuple(number[o] for o in body.outputs))
 
 
 def _settle(

@@ -37,8 +37,8 @@ class Scalars(Builder):
 
     Operands have any number of lanes, scalars among vectors are splat, and a Python number beside
     an operand takes its dtype. Unless it says otherwise a function is for floating dtypes and gives
-    the dtype of its operand; ``|error|`` of those that round is at most 2 ulp of float32 and
-    float64, and the docstrings of the modules ``math_*`` tell which is how close.
+    the dtype of its operand. In float32 and float64 the error is at most 2 ulp, of the tangent 2.1;
+    the docstrings in the modules ``math_*`` tell what each function reaches.
 
     >>> from staticflow.codegen.kernel import Buffer
     >>> from staticflow.graph.dims import Sym

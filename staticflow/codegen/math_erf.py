@@ -51,7 +51,7 @@ TAIL: dict[DType, tuple[float, ...]] = {
 
 
 def erf(k: Builder, x: Operand) -> Operand:
-    """The error function for float32 and float64, within 1.5 ulp (the largest error seen).
+    """The error function for float32 and float64, within 1.3 ulp (the largest error seen).
 
     ``a + a * P(a**2)`` for a small ``a = |x|``, ``1 - 2**Q(a)`` for a large one (after N. Juffa's
     float32 implementation, with minimax polynomials of our own, fitted by Remez's exchange).

@@ -90,7 +90,7 @@ def _log(k: Builder, x: Operand, bases: dict[DType, Base]) -> Operand:
 
 
 def log(k: Builder, x: Operand) -> Operand:
-    """The natural logarithm for float32 and float64, within 1 ulp."""
+    """The natural logarithm for float32 and float64, within 1.2 ulp."""
     return _log(k, x, NATURAL)
 
 
@@ -100,12 +100,12 @@ def log2(k: Builder, x: Operand) -> Operand:
 
 
 def log10(k: Builder, x: Operand) -> Operand:
-    """The decimal logarithm for float32 and float64, within 1.5 ulp."""
+    """The decimal logarithm for float32 and float64, within 1.3 ulp."""
     return _log(k, x, DECIMAL)
 
 
 def log1p(k: Builder, x: Operand) -> Operand:
-    """log(1 + x) for float32 and float64, within 1.5 ulp.
+    """log(1 + x) for float32 and float64, within 1.8 ulp.
 
     The exponent comes from the rounded ``1 + x``, f from x itself: ``x * 2**-e + (2**-e - 1)``.
     """

@@ -122,7 +122,7 @@ def _magnitude(k: Builder, a: Operand, y: Operand) -> Operand:
 
 
 def pow(k: Builder, x: Operand, y: Operand) -> Operand:
-    """x**y for float32 and float64, within 1 ulp, with the special cases of C (F.10.4.4).
+    """x**y for float32 and float64, within 1.1 ulp, with the special cases of C (F.10.4.4).
 
     1 for y = 0 or x = 1 even with NaN, NaN for a negative finite x and a y that is no integer, the
     sign of x for an odd y.

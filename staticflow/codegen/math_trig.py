@@ -118,7 +118,7 @@ def cos(k: Builder, x: Operand) -> Operand:
 
 
 def tan(k: Builder, x: Operand) -> Operand:
-    """The tangent for float32 and float64, within 2 ulp for ``|x| <= LIMIT``:
+    """The tangent for float32 and float64, within 2.1 ulp for ``|x| <= LIMIT``:
     tan(n pi / 2 + r) is tan(r) for even n, -1 / tan(r) for odd n.
 
     Next to a pole the reciprocal doubles every error, so that what the last additions lost is

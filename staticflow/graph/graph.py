@@ -153,11 +153,10 @@ def substitute_nodes(outputs: Iterable[Node], values: Mapping[Node, Node]) -> li
     """``outputs`` with some nodes replaced by others; nodes that do not change are shared."""
     outputs = list(outputs)
     new: dict[Node, Node] = dict(values)
-    for node in toposort(outputs):
-        if node not in new:
-            args = tuple(new[a] for a in node.args)
-            same = all(a is b for a, b in zip(args, node.args, strict=True))
-            new[node] = node if same else Node(node.op, args, node.attrs, node.type, node.locs)
+    for node in toposort(outputs, known=values):
+        args = tuple(new[a] for a in node.args)
+        same = all(a is b for a, b in zip(args, node.args, strict=True))
+        new[node] = node if same else Node(node.op, args, node.attrs, node.type, node.locs)
     return [new[o] for o in outputs]
 
 

@@ -60,10 +60,11 @@ def make_node(op: Op, args: tuple[Node, ...], attrs: Mapping[str, Any], locs: Lo
     return Node(op, args, attrs, op.infer(Facts(), *(a.type for a in args), **attrs), locs)
 
 
-def toposort(outputs: Iterable[Node]) -> list[Node]:
-    """Every node that ``outputs`` need, arguments before their users; iterative."""
+def toposort(outputs: Iterable[Node], known: Iterable[Node] = ()) -> list[Node]:
+    """Every node that ``outputs`` need, arguments before their users, without the ``known`` ones
+    and what only they need; iterative."""
     order: list[Node] = []
-    seen: set[Node] = set()
+    seen: set[Node] = set(known)
     stack = [(n, False) for n in reversed(list(outputs))]
     while stack:
         node, expanded = stack.pop()

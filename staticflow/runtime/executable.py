@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -21,11 +20,12 @@ from staticflow.graph.dims import Size, Sym, as_symbol, evaluate_dim
 from staticflow.graph.graph import Equality
 from staticflow.graph.locs import format_locs
 from staticflow.graph.types import TensorType
-from staticflow.runtime.fastcall import EXPORT, NativeEntry, decline
+from staticflow.runtime.fastcall import decline, native_entry
 from staticflow.runtime.fastcall_layout import BoxType
 from staticflow.runtime.fastcall_text import Entry
 from staticflow.runtime.native import NativeModule, compile_native
 from staticflow.runtime.plan import Plan
+from staticflow.runtime.turn import updating
 
 __all__ = ["Executable", "ParamSpec", "Signature"]
 
@@ -33,10 +33,6 @@ Array = np.ndarray[Any, Any]
 
 _LARGEST = 1 << 62
 """Bytes that no arena has; native code computes with 64 bits."""
-
-_updating = threading.RLock()
-"""Programs that update variables run one at a time: two may update the same ones. The lock is one
-that its holder may take again, because a handler of a signal may call a program too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,24 +92,20 @@ class Executable:
     ) -> None:
         self.program, self.plan, self.signature = program, plan, signature
         self.llvm = render_program(program, plan.offsets, plan.peak)
-        self._state = _State()
-        entry = self._entry(variables, box) if box is not None and config.fast_call else None
-        if entry is not None:
-            self.llvm += entry.text
-        self.module: NativeModule = compile_native(
-            self.llvm, ["run", EXPORT] if entry else ["run"], entry.symbols if entry else {}
-        )
+        self.module: NativeModule = compile_native(self.llvm, ["run"])
         self._run = ctypes.CFUNCTYPE(
             ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
         )(self.module.address("run"))
-        fast = entry.callable(self.module) if entry else decline
+        self._state = _State()
         updates = any(p.updated for p in signature.params)
-        self._turn: AbstractContextManager[Any] = _updating if updates else nullcontext()
-        self.fast: Callable[..., Any] = _in_turn(fast) if updates else fast
+        self._turn: AbstractContextManager[None] = updating if updates else nullcontext()
+        self.fast: Callable[..., Any] = (
+            self._native_entry(variables, box) if box and config.fast_call else decline
+        )
         """The native entry. Takes the inputs, each an array or a box; gives the output, or a tuple
         where there is not one; an int for `fail`; or None if the call is one for `__call__`."""
 
-    def _entry(self, variables: Sequence[object], box: BoxType) -> NativeEntry:
+    def _native_entry(self, variables: Sequence[object], box: BoxType) -> Callable[..., Any]:
         signature, plan = self.signature, self.plan
         entry = Entry(
             self.program,
@@ -126,7 +118,7 @@ class Executable:
             (plan.peak, *plan.offsets),
             box.slot_offset,
         )
-        return NativeEntry(entry, box, self._state, signature.constants, variables)
+        return native_entry(entry, box, self.module, self._state, signature.constants, variables)
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         """Run on ``arrays``, of the params' shapes and dtypes; updated ones are changed in place.
@@ -148,12 +140,8 @@ class Executable:
         ]
         everything = (*ready, *self.signature.constants, *outputs)
         table = (ctypes.c_void_p * len(everything))(*(a.ctypes.data for a in everything))
-        sizes = (ctypes.c_int64 * len(self.program.sizes))(
-            *(values[s] for s in self.program.sizes)
-        )
-        status = self._run(
-            ctypes.addressof(table), ctypes.addressof(sizes), self._state.address
-        )
+        sizes = (ctypes.c_int64 * len(self.program.sizes))(*(values[s] for s in self.program.sizes))
+        status = self._run(ctypes.addressof(table), ctypes.addressof(sizes), self._state.address)
         if status != 0:
             self.fail(status)
         for target, source in write_back:
@@ -195,9 +183,7 @@ class Executable:
                 )
         return values
 
-    def _prepared(
-        self, arrays: Sequence[Array]
-    ) -> tuple[list[Array], list[tuple[Array, Array]]]:
+    def _prepared(self, arrays: Sequence[Array]) -> tuple[list[Array], list[tuple[Array, Array]]]:
         """The arrays as the native code takes them: contiguous, aligned, and inputs apart from the
         variables that are overwritten; and the copies of variables to write back."""
         specs = self.signature.params
@@ -231,19 +217,6 @@ class Executable:
                 f"{format_locs(failure.locs)}; nothing was updated"
             )
         raise CompileError(f"{failure.what} failed with code {code}")
-
-
-def _in_turn(call: Callable[..., Any]) -> Callable[..., Any]:
-    acquire, release = _updating.acquire, _updating.release
-
-    def in_turn(*args: Any) -> Any:
-        acquire()  # by hand: a with statement takes twice the time, a tenth of a microsecond more
-        try:
-            return call(*args)
-        finally:
-            release()
-
-    return in_turn
 
 
 def _check_kind(spec: ParamSpec, array: Array) -> None:

@@ -31,7 +31,7 @@ _EMPTY = 184  # the index of PyArray_Empty in NumPy's table of functions
 
 _PYTHON = (
     "Py_IncRef", "Py_DecRef", "PyType_IsSubtype", "PyTuple_New", "PyTuple_SetItem",
-    "PyLong_FromLongLong", "PyEval_SaveThread", "PyEval_RestoreThread",
+    "PyLong_FromLongLong", "PyObject_CallNoArgs", "PyEval_SaveThread", "PyEval_RestoreThread",
 )  # fmt: skip
 
 

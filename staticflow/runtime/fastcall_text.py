@@ -3,11 +3,13 @@
 It is a ``METH_FASTCALL`` function of CPython that takes the inputs, each an array or a box of one,
 checks all that the graph says of them, makes the outputs, and calls ``run``. It gives one array, or
 a tuple of arrays where the program has not one output; an int, the status of a run that failed; or
-None, before anything has happened, for arguments that it will not take. It words no errors: who
-asked runs the same arguments through the portable path, which does.
+None, with nothing done, for arguments that it will not take or if it is not its turn. It words no
+errors: who asked runs the same arguments through the portable path, which does.
 
 Addresses of this process reach the code as symbols and through the table ``bound``: the cell of the
-arena, the constants, and the boxes of the variables, in this order.
+arena, the constants, and the boxes of the variables, in this order. The text is a module of its own,
+for it is compiled without optimisation: that takes a quarter of the time, and costs a call nothing
+that could be measured.
 """
 
 from __future__ import annotations
@@ -22,23 +24,13 @@ from staticflow.graph.dims import Dim, Size, Sym, as_symbol, is_provably_ge, pro
 from staticflow.graph.dtypes import DType
 from staticflow.graph.graph import Equality
 from staticflow.graph.types import TensorType
-from staticflow.runtime.fastcall_layout import (
-    ALIGNED,
-    CONTIGUOUS,
-    DATA,
-    DESCR,
-    DIMS,
-    FLAGS,
-    NDIM,
-    TYPE,
-    WRITEABLE,
-)
+from staticflow.runtime.fastcall_helpers import DECLARATIONS, LANES, UNKNOWN
+from staticflow.runtime.fastcall_layout import ALIGNED, CONTIGUOUS, WRITEABLE
 from staticflow.runtime.fastcall_sizes import moved_bytes, size_limit
 
 __all__ = ["Entry", "descr_symbol", "render_entry"]
 
 _POINTER = Type("ptr")
-_LANES = 8
 _LONG = 1 << 16
 """Bytes of traffic above which other threads may run meanwhile: some microseconds, against a tenth
 of one for letting the lock of the interpreter go, and far more until it is had again."""
@@ -51,9 +43,6 @@ declare void @Py_IncRef(ptr)
 declare void @Py_DecRef(ptr)
 declare ptr @PyTuple_New(i64)
 declare i32 @PyTuple_SetItem(ptr, i64, ptr)
-declare ptr @PyLong_FromLongLong(i64)
-declare ptr @PyEval_SaveThread()
-declare void @PyEval_RestoreThread(ptr)
 declare i64 @run(ptr, ptr, ptr)
 """
 
@@ -85,11 +74,30 @@ def descr_symbol(dtype: DType) -> str:
 
 
 def render_entry(entry: Entry) -> str:
-    """The text of ``call``, to be put behind that of ``run``."""
+    """The text of ``call``, a module of its own."""
     dtypes = dict.fromkeys(t.dtype for t in (*entry.params, *entry.outputs))
     externals = "".join(f"@{descr_symbol(d)} = external global i8\n" for d in dtypes)
-    helpers = _HELPERS + (_OVERLAP if entry.updated else "")
-    return f"{helpers}\n{externals}\n{_Writer(entry).write()}"
+    return f"{DECLARATIONS}{_EXTERNALS}{externals}{_specs(entry)}\n{_Writer(entry).write()}"
+
+
+def _specs(entry: Entry) -> str:
+    """The constant tables ``specs`` and, behind them, ``wanted``: the sizes of all params."""
+    rows: list[str] = []
+    sizes: list[Size] = []
+    order = sorted(range(len(entry.params)), key=lambda i: (i not in entry.updated, i))
+    for i, t in enumerate(entry.params):
+        flags = CONTIGUOUS | ALIGNED | (WRITEABLE if i in entry.updated else 0)
+        rows.append(
+            f"%spec {{ ptr @{descr_symbol(t.dtype)}, "
+            f"ptr getelementptr (i64, ptr @wanted, i64 {len(sizes)}), "
+            f"i64 {t.dtype.itemsize}, i64 {order.index(i)}, i32 {t.ndim}, i32 {flags} }}"
+        )
+        sizes += t.shape
+    wanted = ", ".join(f"i64 {s if isinstance(s, int) else UNKNOWN}" for s in sizes)
+    return (
+        f"@specs = internal constant [{len(rows)} x %spec] [{', '.join(rows)}]\n"
+        f"@wanted = internal constant [{len(sizes)} x i64] [{wanted}]\n"
+    )
 
 
 def _bytes(t: TensorType) -> Size:
@@ -113,32 +121,31 @@ class _Writer:
     def write(self) -> str:
         """The whole function."""
         entry, text = self.entry, self.text
-        self.table = text.op(f"alloca ptr, i64 {max(1, entry.program.slots)}")
-        self.sizes = text.op(f"alloca i64, i64 {max(1, len(entry.program.sizes))}")
-        ndim = max((t.ndim for t in entry.outputs), default=0)
-        self.dims = text.op(f"alloca i64, i64 {max(1, ndim)}")
+        count = len(entry.params)
+        self.arrays = self.room(_POINTER, count)
+        self.table = self.room(_POINTER, entry.program.slots)
+        self.sizes = self.room(I64, len(entry.program.sizes))
+        self.shape = self.room(I64, max((t.ndim for t in entry.outputs), default=0))
+        ranges = [self.room(I64, count + LANES) for _ in range(2)] if entry.updated else []
+        self.take()
+        self.check_sizes()
         if entry.updated:
-            self.starts, self.ends = (
-                text.op(f"alloca i64, i64 {len(entry.params) + _LANES}") for _ in range(2)
+            numbers = f"i64 {count}, i64 {len(entry.updated)}"
+            starts, ends = ranges
+            overlap = text.op(
+                f"call i1 @overlap(ptr {self.arrays}, ptr @specs, {numbers}, ptr {starts}, "
+                f"ptr {ends})"
             )
-        inputs = len(entry.params) - entry.variables
-        self.go_on_if(text.op(f"icmp eq i64 %count, {inputs}"))
-        arrays = [self.array(i) for i in range(len(entry.params))]
-        self.check_sizes(arrays)
-        for i, array in enumerate(arrays):
-            self.store(self.table, i, _POINTER, self.data(array))
-        self.check_overlap()
+            self.go_on_if(text.op(f"xor i1 {overlap}, true"))
+        text.do(f"call void @hold(ptr {self.arrays}, i64 {count})")
         self.fill()
-        for array in arrays:
-            text.do(f"call void @Py_IncRef(ptr {array})")
         result = self.make_outputs()
         self.run(result)
         self.fail()
         text.start(self.finish)
         name = text.fresh("result")
         self.finish.phis.append(phi(name, _POINTER, self.results))
-        for array in arrays:
-            text.do(f"call void @Py_DecRef(ptr {array})")
+        text.do(f"call void @drop(ptr {self.arrays}, i64 {count})")
         text.block.end = f"ret ptr {name}"
         text.start(self.declined)
         text.do("call void @Py_IncRef(ptr @_Py_NoneStruct)")
@@ -147,44 +154,47 @@ class _Writer:
 
     # -- pieces ------------------------------------------------------------------------------
 
+    def room(self, type: Type, count: int) -> str:
+        return self.text.op(f"alloca {type}, i64 {count}")
+
     def go_on_if(self, condition: str) -> None:
         """Leave what follows to the portable path unless ``condition`` holds."""
         block = self.text.new_block("ok")
         self.text.branch(condition, block, self.declined)
         self.text.start(block)
 
+    def at(self, base: str, index: int, type: Type) -> str:
+        return self.text.op(f"getelementptr {type}, ptr {base}, i64 {index}")
+
     def load(self, base: str, index: int, type: Type) -> str:
-        at = self.text.op(f"getelementptr {type}, ptr {base}, i64 {index}")
-        return self.text.op(f"load {type}, ptr {at}")
+        return self.text.op(f"load {type}, ptr {self.at(base, index, type)}")
 
     def store(self, base: str, index: int, type: Type, value: str) -> None:
-        at = self.text.op(f"getelementptr {type}, ptr {base}, i64 {index}")
-        self.text.do(f"store {type} {value}, ptr {at}")
+        self.text.do(f"store {type} {value}, ptr {self.at(base, index, type)}")
 
     def data(self, array: str) -> str:
         return self.text.op(f"call ptr @data_of(ptr {array})")
 
     # -- checks ------------------------------------------------------------------------------
 
-    def array(self, i: int) -> str:
-        """The array of a param, which has the dtype, number of dims and layout that it must."""
+    def take(self) -> None:
+        """Take the arrays out of the arguments and of the variables."""
         entry, text = self.entry, self.text
-        variable = i - (len(entry.params) - entry.variables)
-        if variable < 0:
-            given = self.load("%args", i, _POINTER)
-            array = text.op(f"call ptr @unboxed(ptr {given}, i64 {entry.slot_offset})")
-        else:
-            box = self.load("@bound", 1 + len(entry.constants) + variable, _POINTER)
-            array = text.op(f"call ptr @opened(ptr {box}, i64 {entry.slot_offset})")
-        flags = CONTIGUOUS | ALIGNED | (WRITEABLE if i in entry.updated else 0)
-        t = entry.params[i]
-        descr = descr_symbol(t.dtype)
-        self.go_on_if(
-            text.op(f"call i1 @suits(ptr {array}, ptr @{descr}, i32 {t.ndim}, i32 {flags})")
-        )
-        return array
+        inputs = len(entry.params) - entry.variables
+        self.go_on_if(text.op(f"icmp eq i64 %count, {inputs}"))
+        boxes = self.at("@bound", 1 + len(entry.constants), _POINTER)
+        for objects, first, count in (("%args", 0, inputs), (boxes, inputs, entry.variables)):
+            if count == 0:
+                continue
+            specs = self.at("@specs", first, Type("%spec"))
+            arrays, table = (self.at(b, first, _POINTER) for b in (self.arrays, self.table))
+            taken = text.op(
+                f"call i1 @take(ptr {objects}, i64 {count}, ptr {specs}, ptr @box_type, "
+                f"i64 {entry.slot_offset}, ptr {arrays}, ptr {table})"
+            )
+            self.go_on_if(taken)
 
-    def check_sizes(self, arrays: Sequence[str]) -> None:
+    def check_sizes(self) -> None:
         """Bind each unknown size where it stands alone first, and compare everything else."""
         entry, text = self.entry, self.text
         limit = size_limit(
@@ -197,12 +207,14 @@ class _Writer:
         conditions: list[str] = []
         bound: set[Sym] = set()
         later: list[tuple[Size, str]] = []
-        for t, array in zip(entry.params, arrays, strict=True):
-            if t.ndim:
-                at = text.op(f"getelementptr i8, ptr {array}, i64 {DIMS}")
-                dims = text.op(f"load ptr, ptr {at}")
+        for i, t in enumerate(entry.params):
+            if all(isinstance(size, int) for size in t.shape):
+                continue  # compared with the spec already
+            array = self.load(self.arrays, i, _POINTER)
             for axis, size in enumerate(t.shape):
-                have = self.load(dims, axis, I64)
+                if isinstance(size, int):
+                    continue
+                have = text.op(f"call i64 @size_of(ptr {array}, i64 {axis})")
                 sym = as_symbol(size)
                 if sym is None or sym in bound:
                     later.append((size, have))
@@ -215,35 +227,14 @@ class _Writer:
         for e in entry.equalities:
             a, b = self.indices.value(e.a), self.indices.value(e.b)
             conditions.append(text.op(f"icmp eq i64 {a}, {b}"))
-        for t in entry.outputs:
-            for d in t.shape:
-                if not is_provably_ge(d, 0):
-                    conditions.append(text.op(f"icmp sge i64 {self.indices.value(d)}, 0"))
+        for size in dict.fromkeys(d for t in entry.outputs for d in t.shape):
+            if not is_provably_ge(size, 0):
+                conditions.append(text.op(f"icmp sge i64 {self.indices.value(size)}, 0"))
         if conditions:
             every = conditions[0]
             for condition in conditions[1:]:
                 every = text.op(f"and i1 {every}, {condition}")
             self.go_on_if(every)
-
-    def check_overlap(self) -> None:
-        """No updated param shares memory with another param."""
-        entry, text = self.entry, self.text
-        if not entry.updated:
-            return
-        count = len(entry.params)
-        order = sorted(range(count), key=lambda i: (i not in entry.updated, i))
-        for place, i in enumerate(order):
-            start = text.op(f"ptrtoint ptr {self.load(self.table, i, _POINTER)} to i64")
-            size = self.indices.value(_bytes(entry.params[i]))
-            self.store(self.starts, place, I64, start)
-            self.store(self.ends, place, I64, text.op(f"add i64 {start}, {size}"))
-        rest = text.op(f"getelementptr i64, ptr {self.ends}, i64 {count}")
-        text.do(f"store {I64.wide(_LANES)} zeroinitializer, ptr {rest}, align 8")
-        updated = len(entry.updated)
-        meets = text.op(
-            f"call i1 @overlap(ptr {self.starts}, ptr {self.ends}, i64 {updated}, i64 {count})"
-        )
-        self.go_on_if(text.op(f"xor i1 {meets}, true"))
 
     # -- running -----------------------------------------------------------------------------
 
@@ -273,9 +264,9 @@ class _Writer:
 
     def output(self, t: TensorType, owner: str) -> str:
         for axis, size in enumerate(t.shape):
-            self.store(self.dims, axis, I64, self.indices.value(size))
+            self.store(self.shape, axis, I64, self.indices.value(size))
         descr = descr_symbol(t.dtype)
-        return self.made(f"call ptr @made(i32 {t.ndim}, ptr {self.dims}, ptr @{descr})", owner)
+        return self.made(f"call ptr @made(i32 {t.ndim}, ptr {self.shape}, ptr @{descr})", owner)
 
     def made(self, call: str, owner: str) -> str:
         """The object that ``call`` makes; without one, ``owner`` is dropped and the error is out."""
@@ -288,43 +279,24 @@ class _Writer:
         return made
 
     def run(self, result: str) -> None:
-        """Run on the table, and end with ``result`` or the status."""
-        text = self.text
-        status = self.status()
-        bad = text.new_block("bad")
-        self.results.append((result, text.block))
-        text.branch(text.op(f"icmp eq i64 {status}, 0"), self.finish, bad)
-        text.start(bad)
-        text.do(f"call void @Py_DecRef(ptr {result})")
-        number = text.op(f"call ptr @PyLong_FromLongLong(i64 {status})")
-        self.results.append((number, bad))
-        text.jump(self.finish)
-
-    def status(self) -> str:
-        """The status of ``run``; other threads of Python go on meanwhile if that takes long."""
+        """Run on the table, and end with ``result``, or with what the status says."""
         entry, text = self.entry, self.text
         table = [*map(_bytes, entry.params), *entry.constants, *map(_bytes, entry.outputs)]
-        moved = moved_bytes(entry.program, table)
+        moved = self.indices.value(moved_bytes(entry.program, table))
+        long = text.op(f"icmp sgt i64 {moved}, {_LONG}")
         state = self.load("@bound", 0, _POINTER)
-        run = f"call i64 @run(ptr {self.table}, ptr {self.sizes}, ptr {state})"
-        if is_provably_ge(_LONG, moved):
-            return text.op(run)
-        long, short, ran = (text.new_block(b) for b in ("long", "short", "ran"))
-        text.branch(
-            text.op(f"icmp sgt i64 {self.indices.value(moved)}, {_LONG}"), long, short
+        go = "go_in_turn" if entry.updated else "go"
+        status = text.op(
+            f"call i64 @{go}(ptr @run, ptr {self.table}, ptr {self.sizes}, ptr {state}, i1 {long})"
         )
-        text.start(long)
-        thread = text.op("call ptr @PyEval_SaveThread()")
-        after_long = text.op(run)
-        text.do(f"call void @PyEval_RestoreThread(ptr {thread})")
-        text.jump(ran)
-        text.start(short)
-        after_short = text.op(run)
-        text.jump(ran)
-        text.start(ran)
-        status = text.fresh("status")
-        ran.phis.append(phi(status, I64, [(after_long, long), (after_short, short)]))
-        return status
+        other = text.new_block("other")
+        self.results.append((result, text.block))
+        text.branch(text.op(f"icmp eq i64 {status}, 0"), self.finish, other)
+        text.start(other)
+        text.do(f"call void @Py_DecRef(ptr {result})")
+        outcome = text.op(f"call ptr @outcome(i64 {status})")
+        self.results.append((outcome, other))
+        text.jump(self.finish)
 
     def fail(self) -> None:
         """The end of a call that could not make an output: Python's error is set already."""

@@ -23,9 +23,11 @@ _serials = itertools.count()
 
 @dataclass(frozen=True, slots=True)
 class _Engine:
-    """The compiler for this machine and the linker that loads what it makes."""
+    """The compilers for this machine, one that optimises and a quick one that does not, and the
+    linker that loads what they make."""
 
     machine: Any
+    quick: Any
     linker: Any
 
 
@@ -33,17 +35,18 @@ class _Engine:
 def _engine() -> _Engine:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    return _Engine(_target_machine(), llvm.create_lljit_compiler(_target_machine()))
+    linker = llvm.create_lljit_compiler(_target_machine())
+    return _Engine(_target_machine(), _target_machine(opt=0), linker)
 
 
-def _target_machine() -> Any:
+def _target_machine(opt: int = 3) -> Any:
     """Passes over the IR are not run: the text is explicit already. Measured on Zen 4, they change
     neither a GEMM tile of 24 accumulators (110 GFLOP/s of 117) nor a chain of polynomials (2.3
     elements/ns) by 1 %, and -O1 takes 16 to 23 ms for each beside 8 to 16 ms of code generation.
     The default code model of the JIT is the large one, in which constants are kept in registers:
     10 % faster than the small one where there are forty of them, and no slower elsewhere."""
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=_host_features().flatten(), opt=3, jit=True
+        cpu=llvm.get_host_cpu_name(), features=_host_features().flatten(), opt=opt, jit=True
     )
 
 
@@ -97,16 +100,21 @@ class NativeModule:
 
 
 def compile_native(
-    text: str, exports: Iterable[str], symbols: Mapping[str, int] | None = None
+    text: str,
+    exports: Iterable[str],
+    symbols: Mapping[str, int] | None = None,
+    quick: bool = False,
 ) -> NativeModule:
     """Compile LLVM text and load it.
 
     ``exports`` are the functions whose addresses are wanted, ``symbols`` the addresses of those
-    that the text declares and the process does not export. Raises `CompileError` with LLVM's
-    message and the lines at fault.
+    that the text declares and the process does not export. ``quick`` is for code that hardly runs:
+    it compiles several times faster and is not optimised. Raises `CompileError` with LLVM's message
+    and the lines at fault.
     """
     with _lock:
-        object_bytes = bytes(_engine().machine.emit_object(_parse(text)))
+        machine = _engine().quick if quick else _engine().machine
+        object_bytes = bytes(machine.emit_object(_parse(text)))
     return load_native(object_bytes, exports, symbols, text)
 
 

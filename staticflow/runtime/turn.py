@@ -1,0 +1,50 @@
+"""Programs that update variables take turns, for two of them may update the same ones.
+
+An update that holds the lock of the interpreter from its first step to its last is alone anyway. So
+only one that lets other threads run in the midst takes the lock here; any other just looks whether
+someone is at it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from types import TracebackType
+
+__all__ = ["Turn", "updating"]
+
+
+class Turn:
+    """A lock whose holder may take it again (a finaliser or a handler of a signal may call a
+    program too), and how often it is held: native code reads that while it holds the lock of the
+    interpreter, under which alone it changes."""
+
+    def __init__(self) -> None:
+        lock = threading.RLock()
+        self._acquire, self._release = lock.acquire, lock.release
+        self._held = ctypes.c_int64(0)
+
+    def __enter__(self) -> None:
+        self._acquire()
+        self._held.value += 1
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._held.value -= 1
+        self._release()
+
+    def symbols(self) -> dict[str, int]:
+        """The addresses by which native code takes its turn, alive as long as this object."""
+        return {
+            "turn_acquire": id(self._acquire),
+            "turn_release": id(self._release),
+            "turn_held": ctypes.addressof(self._held),
+        }
+
+
+updating = Turn()
+"""The turns of all programs of the process."""

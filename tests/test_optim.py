@@ -1,0 +1,287 @@
+"""Optimisers: PyTorch's numbers in either mode and in turns, groups, state, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import staticflow as sf
+from staticflow import nn
+
+REFERENCE = json.loads((Path(__file__).parent / "reference" / "sgd.json").read_text())["cases"]
+TOLERANCE = {"float32": 1e-6, "float64": 2e-15}  # of the largest element, some eight roundings
+
+
+class Problem:
+    """The problem of reference/make_sgd.py."""
+
+    def __init__(self, arguments: dict[str, Any], dtype: str) -> None:
+        self.x = np.sin(np.arange(12.0)).reshape(4, 3).astype(dtype)
+        self.t = np.cos(np.arange(8.0)).reshape(4, 2).astype(dtype)
+        self.w = nn.Parameter(np.sin(np.arange(6.0) + 1).reshape(2, 3).astype(dtype))
+        self.b = nn.Parameter(np.array([0.5, -0.5], dtype))
+        slow = {"params": [self.b], "lr": arguments["lr"] / 2}
+        self.optimiser = sf.optim.SGD([{"params": [self.w]}, slow], **arguments)
+
+    @cached_property
+    def program(self) -> Any:
+        x = sf.placeholder((None, 3), self.w.dtype, name="x")
+        t = sf.placeholder((None, 2), self.w.dtype, name="t")
+        loss = self.loss(x, t)
+        return sf.compile([x, t], loss, updates=self.optimiser.minimize(loss))
+
+    def loss(self, x: Any, t: Any) -> Any:
+        return ((nn.functional.linear(x, self.w, self.b).tanh() - t) ** 2).mean()
+
+    def static_step(self) -> None:
+        self.program(self.x, self.t)
+
+    def eager_step(self) -> None:
+        self.optimiser.zero_grad()
+        self.loss(sf.from_numpy(self.x), sf.from_numpy(self.t)).backward()
+        self.optimiser.step()
+
+
+@pytest.mark.parametrize("mode", ["eager", "static", "in turns"])
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("case", REFERENCE)
+def test_sgd_gives_pytorchs_numbers(case: str, dtype: str, mode: str) -> None:
+    problem = Problem(REFERENCE[case]["arguments"], dtype)
+    for step in range(1, 101):
+        if step == 51:
+            problem.optimiser.param_groups[0]["lr"] *= 0.3
+        static = mode == "static" or (mode == "in turns" and step % 3 == 0)
+        (problem.static_step if static else problem.eager_step)()
+        if str(step) in REFERENCE[case][dtype]:
+            w, b = REFERENCE[case][dtype][str(step)]
+            for got, wanted in ((problem.w, w), (problem.b, b)):
+                found = got.detach().numpy().ravel()
+                assert np.abs(found - wanted).max() <= TOLERANCE[dtype] * np.abs(wanted).max()
+    if mode != "eager":
+        assert problem.program.compile_count == 1
+
+
+# -- groups -------------------------------------------------------------------------------------
+
+
+def test_a_learning_rate_reads_and_sets_as_a_float() -> None:
+    w = nn.Parameter([1.0])
+    optimiser = sf.optim.SGD([w], lr=0.1, momentum=0.5)
+    group = optimiser.param_groups[0]
+    assert group["lr"] == 0.1 and type(group["lr"]) is float and group["params"] == [w]
+    x = sf.placeholder((1,), name="x")
+    loss = (x * w).sum()
+    program = sf.compile([x], loss, updates=optimiser.minimize(loss))
+    group["lr"] = 0.25
+    program(sf.ones(1))
+    assert w.item() == 0.75
+    group["momentum"] = 0.0  # from now on as if there were none
+    program(sf.ones(1))
+    assert w.item() == 0.5 and program.compile_count == 1
+
+
+def test_groups_have_their_own_hyperparameters() -> None:
+    a, b = nn.Parameter([1.0]), nn.Parameter([1.0])
+    optimiser = sf.optim.SGD([{"params": a, "lr": 0.5}, {"params": [b]}], lr=0.25)
+    (a * 1 + b * 1).sum().backward()
+    optimiser.step()
+    assert (a.item(), b.item()) == (0.5, 0.75)
+    assert dict(optimiser.param_groups[1])["lr"] == 0.25
+    assert "lr=0.5" in repr(optimiser) and "lr=0.25" in repr(optimiser)
+
+
+def refuse(match: str, error: type[Exception] = ValueError) -> Any:
+    return pytest.raises(error, match=match)
+
+
+def test_what_a_group_refuses() -> None:
+    w = nn.Parameter([1.0], requires_grad=True)
+    w.name = "w"
+    group = sf.optim.SGD([w], lr=0.1).param_groups[0]
+    with refuse("momentum was 0.0 when the optimiser was made.*momentum=0.9"):
+        group["momentum"] = 0.9
+    group["momentum"] = 0.0
+    with refuse("nesterov was False"):
+        group["nesterov"] = True
+    with refuse("lr cannot be negative"):
+        group["lr"] = -1.0
+    with refuse("'learning_rate' cannot be set; the group has lr, momentum", KeyError):
+        group["learning_rate"] = 0.1
+    assert group["lr"] == 0.1
+
+
+def test_what_an_optimiser_refuses() -> None:
+    w = nn.Parameter([1.0])
+    w.name = "w"
+    with refuse("SGD got no parameters"):
+        sf.optim.SGD([])
+    with refuse("without parameters"):
+        sf.optim.SGD([{"params": []}])
+    with refuse("'w' is given twice"):
+        sf.optim.SGD([w, w])
+    with refuse("'w' is given twice"):
+        sf.optim.SGD([{"params": [w]}, {"params": [w]}])
+    with refuse("was computed.*Mul.*no leaf"):
+        sf.optim.SGD([w * 2])
+    with refuse("no hyperparameter 'lrr'"):
+        sf.optim.SGD([{"params": [w], "lrr": 1}])
+    for name in ("lr", "momentum", "weight_decay"):
+        with refuse(f"{name} cannot be negative, as -0.5 is"):
+            sf.optim.SGD([w], **{name: -0.5})
+    for wrong in ({}, {"momentum": 0.9, "dampening": 0.1}):
+        with refuse("Nesterov momentum needs"):
+            sf.optim.SGD([w], nesterov=True, **wrong)
+
+
+# -- the two ways -------------------------------------------------------------------------------
+
+
+def test_what_the_loss_does_not_reach_and_what_is_frozen_is_left_out() -> None:
+    used, unused, frozen = (nn.Parameter(sf.ones(2)) for _ in range(3))
+    frozen.requires_grad_(False)
+    optimiser = sf.optim.SGD([used, unused, frozen], lr=0.5, momentum=0.5)
+    x = sf.placeholder((2,), name="x")
+    loss = (x * used * frozen).sum()
+    updates = optimiser.minimize(loss)
+    assert list(updates) == [used, optimiser.state[used]["momentum_buffer"]]
+    sf.compile([x], loss, updates=updates)(sf.ones(2))
+    assert (used.tolist(), unused.tolist(), frozen.tolist()) == ([0.5] * 2, [1.0] * 2, [1.0] * 2)
+    assert used.grad is None
+
+
+def test_step_leaves_parameters_without_a_gradient_alone() -> None:
+    a, b = nn.Parameter([1.0]), nn.Parameter([1.0])
+    optimiser = sf.optim.SGD([a, b], lr=0.5, weight_decay=0.1, momentum=0.9)
+    (a * 2).sum().backward()
+    memory = a.detach().numpy()
+    optimiser.step()
+    assert np.shares_memory(memory, a.detach().numpy())
+    assert memory[0] == pytest.approx(1 - 0.5 * 2.1, rel=1e-5)
+    assert b.item() == 1.0 and b not in optimiser.state
+    assert a.requires_grad and a.is_leaf
+    optimiser.zero_grad()
+    assert a.grad is None
+
+
+def test_a_step_between_forward_and_backward_is_caught() -> None:
+    w = nn.Parameter([2.0])
+    optimiser = sf.optim.SGD([w], lr=0.5)
+    loss = (w * w).sum()
+    loss.backward(retain_graph=True)
+    optimiser.step()
+    with pytest.raises(sf.AutogradError, match="changed in place"):
+        loss.backward()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_parameter_of_no_dims_keeps_its_dtype(dtype: str) -> None:
+    w = nn.Parameter(np.array(3.0, dtype))
+    optimiser = sf.optim.SGD([w], lr=0.1, momentum=0.9, dampening=0.5, weight_decay=0.1)
+    x = sf.placeholder((), dtype, name="x")
+    loss = x * w * w
+    program = sf.compile([x], loss, updates=optimiser.minimize(loss))
+    twin = nn.Parameter(np.array(3.0, dtype))
+    other = sf.optim.SGD([twin], lr=0.1, momentum=0.9, dampening=0.5, weight_decay=0.1)
+    for _ in range(3):
+        program(np.array(1.0, dtype))
+        other.zero_grad()
+        (twin * twin).backward()
+        other.step()
+    assert w.dtype is twin.dtype is getattr(sf, dtype)
+    np.testing.assert_allclose(w.item(), twin.item(), rtol=1e-6 if dtype == "float32" else 1e-14)
+
+
+def test_gradients_can_be_changed_before_they_are_used() -> None:
+    w = nn.Parameter([1.0, -1.0])
+    optimiser = sf.optim.SGD([w], lr=1.0)
+    x = sf.placeholder((2,), name="x")
+    loss = (x * w).sum()
+    clipped = sf.grad(loss, w).clamp(-0.5, 0.5)
+    sf.compile([x], loss, updates=optimiser.updates({w: clipped}))(np.array([3.0, 0.25], "float32"))
+    assert w.tolist() == [0.5, -1.25]
+    with refuse("named 'other' is no parameter"):
+        other = nn.Parameter([1.0])
+        other.name = "other"
+        optimiser.updates({w: clipped, other: clipped})
+
+
+def test_what_minimize_refuses() -> None:
+    w = nn.Parameter([1.0])
+    optimiser = sf.optim.SGD([w], lr=0.1)
+    x = sf.placeholder((None,), name="x")
+    with refuse("symbolic loss.*backward.*test_optim", sf.AutogradError):
+        optimiser.minimize((w * w).sum())
+    with refuse("single number.*loss.mean", sf.AutogradError):
+        optimiser.minimize(x * w)
+    with refuse("depends on no parameter", sf.AutogradError):
+        optimiser.minimize(x.sum())
+
+
+# -- state --------------------------------------------------------------------------------------
+
+
+def test_a_saved_state_is_gone_on_from() -> None:
+    arguments = REFERENCE["all"]["arguments"]
+    straight, broken = Problem(arguments, "float64"), Problem(arguments, "float64")
+    for _ in range(5):
+        straight.static_step()
+        broken.eager_step()
+    saved = broken.optimiser.state_dict()
+    assert saved["param_groups"][1]["params"] == [1]
+    assert sorted(saved["state"][0]) == ["momentum_buffer", "step"]
+    resumed = Problem({**arguments, "lr": 7.0}, "float64")
+    resumed.static_step()  # its own state is replaced
+    resumed.optimiser.load_state_dict(saved)
+    with sf.no_grad():
+        resumed.w[...], resumed.b[...] = broken.w, broken.b
+    assert resumed.optimiser.param_groups[0]["lr"] == arguments["lr"]
+    for _ in range(5):
+        straight.static_step()
+        resumed.static_step()
+    for a, b in ((straight.w, resumed.w), (straight.b, resumed.b)):
+        np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-13)
+
+
+def test_a_state_of_no_steps_starts_anew() -> None:
+    problem = Problem(REFERENCE["dampening"]["arguments"], "float64")
+    fresh = sf.optim.SGD(
+        [{"params": [nn.Parameter(sf.zeros(2, 3))]}, {"params": [nn.Parameter(sf.zeros(2))]}],
+        **REFERENCE["dampening"]["arguments"],
+    ).state_dict()
+    assert fresh["state"] == {}
+    problem.static_step()
+    problem.optimiser.load_state_dict(fresh)
+    state = problem.optimiser.state[problem.w]
+    assert state["step"].item() == 0 and not state["momentum_buffer"].numpy().any()
+
+
+def test_a_state_that_does_not_fit_is_refused_as_a_whole() -> None:
+    def made(shape: tuple[int, ...] = (2,), **arguments: float) -> sf.optim.SGD:
+        w = nn.Parameter(np.ones(shape, np.float32))
+        w.name = "w"
+        optimiser = sf.optim.SGD([w], **arguments)
+        w.grad = sf.ones(*shape)
+        optimiser.step()
+        return optimiser
+
+    target = made(lr=0.5, momentum=0.5)
+    two = sf.optim.SGD([nn.Parameter([1.0]), nn.Parameter([1.0])]).state_dict()
+    with refuse(r"groups of \[2\] parameters, where \[1\] are needed", sf.ShapeError):
+        target.load_state_dict(two)
+    with refuse("momentum_buffer of 'w' has shape .3., and .2. is needed", sf.ShapeError):
+        target.load_state_dict(made((3,), lr=0.1, momentum=0.5).state_dict())
+    with refuse("the state of 'w' has .*step.*and .*momentum_buffer", sf.ShapeError):
+        target.load_state_dict(
+            {**target.state_dict(), "state": {0: {"step": sf.zeros(), "other": sf.zeros()}}}
+        )
+    with refuse("momentum was 0.0"):
+        made(lr=0.1).load_state_dict(target.state_dict())
+    assert target.param_groups[0]["lr"] == 0.5
+    assert (
+        target.state[target.param_groups[0]["params"][0]]["momentum_buffer"].tolist() == [1.0] * 2
+    )
