@@ -15,6 +15,7 @@ before you commit it.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -38,7 +39,7 @@ from staticflow.graph.verify import verify_graph
 from staticflow.ops import OPS as REAL_OPS
 from staticflow.passes.cluster import cluster
 from staticflow.passes.pipeline import PASSES
-from staticflow.passes.rewrite import each_region
+from staticflow.passes.rewrite import Counts, each_region
 
 Commands = list[list[str]]
 Suite = Callable[[str, Commands], str]
@@ -74,16 +75,14 @@ def run_graph(text: str, commands: Commands) -> str:
     return print_graph(graph)
 
 
-fired: Counter[str] = Counter()
-"""How often each rule of a pass has fired in `run_passes`."""
-
-
-def run_passes(text: str, commands: Commands) -> str:
-    """The graph that ``text`` describes, of the ops of staticflow, after the passes."""
+def run_passes(text: str, commands: Commands, counts: Counts | None = None) -> str:
+    """The graph that ``text`` describes, of the ops of staticflow, after the passes; what they did
+    is added to ``counts``."""
+    counts = Counter() if counts is None else counts
     graph = verify_graph(parse_graph(text, {**REAL_OPS, cluster.name: cluster}))
     for (name,) in commands:
-        one = dict(PASSES)[name]
-        graph = verify_graph(each_region(graph, lambda g, one=one: one(g, fired)))  # type: ignore[misc]
+        one = functools.partial(dict(PASSES)[name], counts=counts)
+        graph = verify_graph(each_region(graph, one))
     return print_graph(graph)
 
 

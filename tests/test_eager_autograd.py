@@ -127,8 +127,10 @@ def test_backward_takes_a_gradient() -> None:
     assert grad_of(x) == [3, 41]
     with pytest.raises(ShapeError, match=r"\[3\].*\[2\]"):
         (x * 1).backward(sf.ones(3))
-    with pytest.raises(DTypeError, match=r"float64.*float32"):
-        (x * 1).backward(sf.ones(2, dtype="float64"))
+    (x * 1).backward(sf.ones(2, dtype="float64"))
+    assert x.grad is not None and x.grad.dtype is sf.float32
+    with pytest.raises(DTypeError, match="float; give a tensor"):
+        (x * 1).backward(1.0)
 
 
 def test_backward_of_a_leaf() -> None:
@@ -145,7 +147,7 @@ def test_refusals_of_backward() -> None:
         sf.ones(()).backward()
     loss = (x * x).sum()
     loss.backward()
-    with pytest.raises(AutogradError, match=r"MulBackward0 .*second.*retain_graph=True") as caught:
+    with pytest.raises(AutogradError, match=r"mul .*second.*retain_graph=True") as caught:
         loss.backward()
     assert "test_eager_autograd.py" in str(caught.value)
 
@@ -394,7 +396,7 @@ def test_a_change_of_what_is_not_saved_is_fine() -> None:
 def test_recorded_in_place_operations_are_differentiated() -> None:
     x = leaf(1, 2)
     y = x * 2
-    y.mul_(y)
+    y.mul_(y)  # needs what it overwrites
     y += x
     y.sum().backward()
     assert grad_of(x) == [9, 17]

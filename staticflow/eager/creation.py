@@ -10,7 +10,7 @@ import numpy as np
 
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import DTypeError
-from staticflow.graph.dtypes import dtype_of, float32, int64
+from staticflow.graph.dtypes import bfloat16, dtype_of, float16, float32, float64, int64
 
 __all__ = [
     "Generator", "arange", "eye", "from_numpy", "full", "linspace", "manual_seed", "ones", "rand",
@@ -128,10 +128,17 @@ def randn(
     return _made(array, requires_grad)
 
 
+_SIGNIFICANT_BITS = {float16: 11, bfloat16: 8}
+
+
 def rand(
     *shape: Any, dtype: Any = float32, requires_grad: bool = False, generator: Generator | None = None
 ) -> Tensor:
     """Numbers from the uniform distribution on [0, 1)."""
     draw = (generator or _default.generator).draw()
-    array = np.asarray(draw.random(_shape(shape), dtype=np.float32)).astype(dtype_of(dtype).numpy)
-    return _made(array, requires_grad)
+    wanted = dtype_of(dtype)
+    wide = np.asarray(draw.random(_shape(shape), np.float64 if wanted is float64 else np.float32))
+    bits = _SIGNIFICANT_BITS.get(wanted)
+    if bits is not None:  # cut off, since rounding could give 1
+        wide = np.floor(wide * np.float32(2**bits)) * np.float32(2**-bits)
+    return _made(wide.astype(wanted.numpy), requires_grad)

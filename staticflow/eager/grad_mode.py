@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Generator
+from typing import Any, Self, TypeVar
 
 __all__ = ["enable_grad", "is_grad_enabled", "no_grad", "set_grad_enabled"]
 
@@ -24,8 +25,77 @@ def is_grad_enabled() -> bool:
     return state.enabled
 
 
-class set_grad_enabled:
-    """Record (or do not record) inside a ``with`` block, or from the call on.
+class _Block:
+    """A ``with`` block or decorator that sets the switch to ``wanted``."""
+
+    def __init__(self, wanted: bool) -> None:
+        self._wanted = wanted
+        self._before: list[bool] = []
+
+    def __enter__(self) -> None:
+        self._before.append(state.enabled)
+        state.enabled = self._wanted
+
+    def __exit__(self, *_: object) -> None:
+        state.enabled = self._before.pop()
+
+    def __call__(self, fn: F) -> F:
+        around = _generator if inspect.isgeneratorfunction(fn) else _function
+        return functools.wraps(fn)(around(fn, self._wanted))  # type: ignore[return-value]
+
+
+def _function(fn: Callable[..., Any], wanted: bool) -> Callable[..., Any]:
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        with _Block(wanted):
+            return fn(*args, **kwargs)
+
+    return wrapper
+
+
+def _generator(fn: Callable[..., Any], wanted: bool) -> Callable[..., Any]:
+    """The switch is set while the generator runs, not while its caller does."""
+
+    def wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        inner = fn(*args, **kwargs)
+        sent = None
+        while True:
+            with _Block(wanted):
+                try:
+                    value = inner.send(sent)
+                except StopIteration as end:
+                    return end.value
+            sent = yield value
+
+    return wrapper
+
+
+class _Fixed(_Block):
+    """One that also decorates without being called: ``@sf.no_grad``."""
+
+    wanted = True
+
+    def __new__(cls, fn: F | None = None) -> Any:
+        """A block, or ``fn`` decorated."""
+        return super().__new__(cls) if fn is None else cls()(fn)
+
+    def __init__(self) -> None:
+        super().__init__(self.wanted)
+
+
+class no_grad(_Fixed):
+    """A block, or decorated function, whose operations are not recorded."""
+
+    wanted = False
+
+
+class enable_grad(_Fixed):
+    """A block, or decorated function, whose operations are recorded."""
+
+    wanted = True
+
+
+class set_grad_enabled(_Block):
+    """Record (or do not record) inside a ``with`` block or decorated function, or from the call on.
 
     >>> with set_grad_enabled(False):
     ...     is_grad_enabled()
@@ -33,48 +103,13 @@ class set_grad_enabled:
     """
 
     def __init__(self, enabled: bool) -> None:
-        self._wanted = enabled
-        self._before = [state.enabled]
+        super().__init__(enabled)
+        self._before.append(state.enabled)
         state.enabled = enabled
 
-    def __enter__(self) -> set_grad_enabled:
+    def __enter__(self) -> Self:  # type: ignore[override]
         return self
 
-    def __exit__(self, *_: object) -> None:
-        state.enabled = self._before.pop()
-
-
-class _Block:
-    """A ``with`` block or decorator that sets the switch to ``wanted``."""
-
-    wanted = True
-
-    def __init__(self) -> None:
-        self._before: list[bool] = []
-
-    def __enter__(self) -> None:
-        self._before.append(state.enabled)
-        state.enabled = self.wanted
-
-    def __exit__(self, *_: object) -> None:
-        state.enabled = self._before.pop()
-
     def __call__(self, fn: F) -> F:
-        @functools.wraps(fn)
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            with type(self)():
-                return fn(*args, **kwargs)
-
-        return wrapper  # type: ignore[return-value]
-
-
-class no_grad(_Block):
-    """A block, or decorated function, whose operations are not recorded."""
-
-    wanted = False
-
-
-class enable_grad(_Block):
-    """A block, or decorated function, whose operations are recorded."""
-
-    wanted = True
+        state.enabled = self._before.pop()  # it was not meant from the call on
+        return super().__call__(fn)

@@ -13,11 +13,12 @@ import numpy as np
 
 from staticflow.autodiff.reverse import reverse
 from staticflow.eager.grad_mode import set_grad_enabled
-from staticflow.errors import AutogradError, ShapeError
+from staticflow.eager.memory import Version
+from staticflow.errors import AutogradError, DTypeError, ShapeError
 from staticflow.graph.dtypes import DType
 from staticflow.graph.locs import Locs, format_locs, here
 from staticflow.graph.op import OUT, Op
-from staticflow.ops.arithmetic import add
+from staticflow.ops.arithmetic import add, cast
 from staticflow.ops.methods import Methods
 
 if TYPE_CHECKING:
@@ -105,6 +106,13 @@ class TapeEntry:
         keep = Saved(out, None, "its output") if OUT in self.op.saves else Shadow(out)
         self.saved.append(keep)
 
+    def keep_before_change(self, version: Version) -> None:
+        """Copy what is saved of the memory of ``version``, which this operation's result is about
+        to overwrite."""
+        for s in self.saved or ():
+            if type(s) is Saved and s.version is version:
+                s.array, s.version, s.seen = s.array.copy(), Version(), 0
+
     @property
     def name(self) -> str:
         """The name that ``grad_fn`` prints."""
@@ -125,7 +133,7 @@ class TapeEntry:
             )
         values = [s.unpack(self, tensor) if type(s) is Saved else s for s in self.saved]
         needs = [e is not None for e in self.edges]
-        if not keep:
+        if not keep and any(type(s) is Saved for s in self.saved):
             self.saved = None
         assert self.op.vjp is not None
         ct = cts if self.several else cts[0]
@@ -161,7 +169,7 @@ def _walk(
             raise AutogradError(
                 f"the tensor of shape {list(out.shape)} has no graph: nothing that it was computed "
                 "from requires a gradient; set requires_grad=True on what it should be "
-                "differentiated by, and compute it outside sf.no_grad()"
+                f"differentiated by, and compute it outside sf.no_grad(), at {format_locs(here())}"
             )
         roots.append((*edge, ct))
     with set_grad_enabled(create_graph):
@@ -169,17 +177,25 @@ def _walk(
 
 
 def _seed(out: Any, gradient: Any) -> Any:
+    if isinstance(gradient, np.ndarray):
+        gradient = type(out)._wrap(gradient)
     if gradient is not None:
+        if not isinstance(gradient, Methods):
+            raise DTypeError(
+                f"the gradient is {type(gradient).__name__}; give a tensor or a NumPy array, "
+                f"at {format_locs(here())}"
+            )
         if gradient.shape != out.shape:
             raise ShapeError(
-                f"the gradient has shape {list(gradient.shape)} and the tensor {list(out.shape)}"
+                f"the gradient has shape {list(gradient.shape)} and the tensor {list(out.shape)}, "
+                f"at {format_locs(here())}"
             )
-        return gradient
+        return gradient if gradient.dtype is out.dtype else cast(gradient, dtype=out.dtype)
     if out.numel() != 1:
         raise AutogradError(
             f"backward of a tensor of shape {list(out.shape)}: only a single number has a gradient "
             "by itself; reduce it (loss.sum().backward()) or give the gradient of what follows, "
-            "backward(gradient)"
+            f"backward(gradient), at {format_locs(here())}"
         )
     return type(out)._wrap(np.ones(out.shape, out.dtype.numpy))
 
@@ -188,14 +204,24 @@ def backward(
     out: Any, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False
 ) -> None:
     """Add the gradient of ``out`` to the ``.grad`` of every leaf that it was computed from."""
+    seed = _seed(out, gradient)
+    taken = {id(seed._data)}  # arrays that are somebody's already
 
     def collect(vertex: Vertex, cts: dict[int, Any]) -> None:
-        if type(vertex) is not TapeEntry:
-            ct = cts[0]
-            vertex.grad = ct if vertex.grad is None else vertex.grad + ct
+        if type(vertex) is TapeEntry:
+            return
+        ct = cts[0]
+        if vertex.grad is None:
+            owned = ct._data.base is None and ct._data.flags.writeable
+            vertex.grad = ct if owned and id(ct._data) not in taken else ct.clone()
+            taken.add(id(vertex.grad._data))
+        elif create_graph:
+            vertex.grad = vertex.grad + ct
+        else:
+            vertex.grad.add_(ct)
 
     keep = create_graph if retain_graph is None else retain_graph
-    _walk([out], [_seed(out, gradient)], keep, create_graph, collect)
+    _walk([out], [seed], keep, create_graph, collect)
 
 
 def grad(
@@ -207,15 +233,15 @@ def grad(
 ) -> list[Any]:
     """The gradients of ``outputs`` with respect to ``wrt``; None for what is not reached. Nobody's
     ``.grad`` is touched."""
-    wanted = {w._edge(): i for i, w in enumerate(wrt) if w._edge() is not None}
-    found: list[Any] = [None] * len(wrt)
+    edges = [w._edge() for w in wrt]
+    reached: dict[Edge | None, Any] = dict.fromkeys(edges)
 
     def collect(vertex: Vertex, cts: dict[int, Any]) -> None:
         for index, ct in cts.items():
-            if (vertex, index) in wanted:
-                found[wanted[vertex, index]] = ct
+            if (vertex, index) in reached:
+                reached[vertex, index] = ct
 
     keep = create_graph if retain_graph is None else retain_graph
     seeds = [_seed(o, c) for o, c in zip(outputs, cotangents, strict=True)]
     _walk(outputs, seeds, keep, create_graph, collect)
-    return found
+    return [reached[e] for e in edges]

@@ -9,6 +9,7 @@ import numpy as np
 
 from staticflow.eager import tape
 from staticflow.eager.grad_mode import state
+from staticflow.eager.memory import Family, Version
 from staticflow.errors import (
     AutogradError,
     DTypeError,
@@ -19,32 +20,16 @@ from staticflow.errors import (
 )
 from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import DType, bfloat16, dtype_of, float32
-from staticflow.graph.locs import Locs, format_locs, here
-from staticflow.graph.op import OUT, Op
+from staticflow.graph.locs import format_locs, here
+from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.arithmetic import cast
 from staticflow.ops.lowering import View
 from staticflow.ops.methods import Methods
 from staticflow.ops.promote import is_number, operand_dtype
 from staticflow.ops.symbol import STATIC, Symbol, tracing_state
-from staticflow.ops.view import expand
 
 __all__ = ["EAGER", "Tensor", "as_tensor"]
-
-
-class Version:
-    """How often the memory of a tensor and of its views was changed in place, and where last."""
-
-    __slots__ = ("count", "locs")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.locs: Locs = ()
-
-    def bump(self) -> None:
-        """Note a change."""
-        self.count += 1
-        self.locs = here()
 
 
 def as_tensor(x: Any, dtype: DType | None = None) -> Tensor:
@@ -83,8 +68,8 @@ class EagerMode:
         if type(data) is not np.ndarray:
             data = np.asarray(data)
         out = Tensor._wrap(data)
-        if type(op.lowering) is View:
-            out._version = operands[0]._version
+        if type(op.lowering) is View and np.may_share_memory(data, arrays[0]):
+            out._become_view(operands[0])
         if state.enabled and op.vjp is not None:
             self._record(op, operands, attrs, out)
         return out
@@ -168,13 +153,18 @@ class Tensor(Methods):
     gradient is in ``grad``.
     """
 
-    __slots__ = ("__weakref__", "_data", "_entry", "_known_version", "_leaf_grad", "grad", "name")
+    __slots__ = (
+        "__weakref__", "_data", "_entry", "_family", "_known_version", "_leaf_grad", "_seen", "grad",
+        "name",
+    )  # fmt: skip
     __sf_mode__ = EAGER
 
     _data: np.ndarray[Any, Any]
     _entry: tuple[Any, int] | None
+    _family: Family | None
     _known_version: Version | None
     _leaf_grad: bool
+    _seen: int | None  # of a view: the recorded changes of its family when it was taken
     grad: Tensor | None
     name: str | None
 
@@ -188,8 +178,10 @@ class Tensor(Methods):
     def _start(self, data: np.ndarray[Any, Any]) -> None:
         self._data = data
         self._entry = None
+        self._family = None
         self._known_version = None
         self._leaf_grad = False
+        self._seen = None
         self.grad = None
         self.name = None
 
@@ -217,16 +209,31 @@ class Tensor(Methods):
     def _on_tape(
         cls, data: np.ndarray[Any, Any], version: Version, edge: tuple[Any, int] | None
     ) -> Tensor:
-        """A tensor on this array that came from ``edge``; a leaf is itself."""
-        if edge is not None and isinstance(edge[0], Tensor):
+        """A tensor on this array that came from ``edge``; a leaf is itself, unless it was given
+        other data."""
+        if edge is not None and isinstance(edge[0], Tensor) and edge[0]._data is data:
             return edge[0]
         out = Tensor._wrap(data)
         out._version = version
         out._entry = edge
         return out
 
+    def _become_view(self, base: Tensor) -> None:
+        """Share the memory of ``base``."""
+        if base._family is None:
+            base._family = Family()
+        self._version = base._version
+        self._family = base._family
+        self._seen = base._family.changes if base._seen is None else base._seen
+
     def _edge(self) -> tuple[Any, int] | None:
         """Where a gradient for this tensor goes; None if nowhere."""
+        if self._family is not None and self._seen not in (None, self._family.changes):
+            raise AutogradError(
+                f"a view of shape {list(self.shape)} of a tensor that a recorded in-place operation "
+                f"has changed at {format_locs(self._family.locs)} has no part in that history; take "
+                f"the view again after it, at {format_locs(here())}"
+            )
         if self._entry is not None:
             return self._entry
         return (self, 0) if self._leaf_grad else None
@@ -290,6 +297,7 @@ class Tensor(Methods):
     def data(self, value: Tensor) -> None:
         self._data = value._data
         self._version = value._version
+        self._family = self._seen = None
 
     def detach(self) -> Tensor:
         """The same memory without history."""
@@ -350,12 +358,13 @@ class Tensor(Methods):
         return (self[i] for i in range(self.shape[0]))
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        part = self[key]
-        part._assign(expand(as_tensor(value, self.dtype), part.shape))
+        self[key].copy_(value)
 
     def __repr__(self) -> str:
         body = np.array2string(self._data, separator=", ", precision=4, prefix="tensor(")
         extra = ""
+        if not self._data.size and self.ndim != 1:
+            extra += f", size={self.shape}"
         if self.dtype not in (float32, dtype_of(int), dtype_of(bool)):
             extra += f", dtype={self.dtype!r}"
         if self._entry is not None:
@@ -387,6 +396,13 @@ class Tensor(Methods):
                 "an in-place change of a tensor cannot be part of a graph; compute the new value "
                 f"and pass it in updates= of sf.compile, at {format_locs(here())}"
             )
+        if value.dtype.category > self.dtype.category:
+            raise DTypeError(
+                f"an in-place operation cannot put {value.dtype.name} into a tensor of "
+                f"{self.dtype.name}; compute out of place (y = y + x), at {format_locs(here())}"
+            )
+        if value.dtype is not self.dtype:
+            value = cast(value, dtype=self.dtype)
         recorded = state.enabled and (self.requires_grad or value.requires_grad)
         if recorded and self._leaf_grad:
             raise AutogradError(
@@ -398,7 +414,7 @@ class Tensor(Methods):
                 f"an in-place operation cannot change the shape {list(self.shape)} to "
                 f"{list(value.shape)}, at {format_locs(here())}"
             )
-        if recorded and self._data.base is not None:
+        if recorded and self._seen is not None:
             raise AutogradError(
                 "an in-place operation on a view is not recorded; compute out of place "
                 f"(y = y + x), at {format_locs(here())}"
@@ -407,17 +423,28 @@ class Tensor(Methods):
             raise AutogradError(
                 f"the memory of this tensor is read-only; change a clone, at {format_locs(here())}"
             )
-        np.copyto(self._data, value._data, casting="unsafe")
-        self._version.bump()
         if recorded:
-            self._adopt(value)
+            self._stand_for(value)
+        np.copyto(self._data, value._data)
+        self._version.bump()
         return self
 
-    def _adopt(self, value: Tensor) -> None:
-        """Stand where ``value`` stands on the tape; an output kept for the vjp has these values."""
+    def _stand_for(self, value: Tensor) -> None:
+        """Stand where ``value`` stands on the tape, before taking its elements."""
+        if value._leaf_grad:
+            value = value.clone()
         self._entry = value._entry
-        if value._entry is not None and OUT in value._entry[0].op.saves:
-            value._entry[0].saved[-1] = tape.Saved(value, None, "its output")
+        if self._entry is not None:
+            self._entry[0].keep_before_change(self._version)
+        if self._family is not None:
+            self._family.note_recorded()
+
+
+def _is_numpy_inside(data: Any) -> bool:
+    """Whether nested lists hold NumPy's numbers, which have a dtype; Python's have none."""
+    while isinstance(data, list | tuple) and data:
+        data = data[0]
+    return isinstance(data, np.ndarray | np.generic)
 
 
 def _array_from(data: Any, dtype: Any) -> np.ndarray[Any, Any]:
@@ -429,7 +456,7 @@ def _array_from(data: Any, dtype: Any) -> np.ndarray[Any, Any]:
     if isinstance(data, list | tuple):
         data = [d._data if isinstance(d, Tensor) else d for d in data]
     array = np.array(data, dtype=wanted)
-    if wanted is None and array.dtype == np.float64:
+    if wanted is None and array.dtype == np.float64 and not _is_numpy_inside(data):
         array = array.astype(np.float32)
     dtype_of(array.dtype)
     return array

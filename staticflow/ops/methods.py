@@ -13,7 +13,8 @@ from staticflow.ops import contract as con
 from staticflow.ops import indexing, reduce, view
 from staticflow.ops import maths as m
 from staticflow.ops import softmax as sm
-from staticflow.ops.creation import zeros_like
+from staticflow.ops.creation import ones_like, zeros_like
+from staticflow.ops.promote import result_type
 
 __all__ = ["Methods", "clamp"]
 
@@ -21,7 +22,10 @@ __all__ = ["Methods", "clamp"]
 def clamp(x: Any, min: Any = None, max: Any = None) -> Any:
     """``x`` held between ``min`` and ``max``: numbers, or tensors to broadcast; NaN stays."""
     if isinstance(min, int | float | None) and isinstance(max, int | float | None):
-        return x if min is None and max is None else ar.clamp_op(x, min=min, max=max)
+        bounds = [b for b in (min, max) if b is not None]
+        dtype = result_type([x, *bounds])
+        x = x if x.dtype is dtype else ar.cast(x, dtype=dtype)
+        return ar.clamp_op(x, min=min, max=max) if bounds else x
     if min is not None:
         x = ar.maximum(x, min)
     return x if max is None else ar.minimum(x, max)
@@ -145,10 +149,10 @@ class Methods:
         return ar.ge(self, other)
 
     def __eq__(self, other: object) -> Any:
-        return ar.eq(self, other)
+        return False if other is None else ar.eq(self, other)
 
     def __ne__(self, other: object) -> Any:
-        return ar.ne(self, other)
+        return True if other is None else ar.ne(self, other)
 
     def __and__(self, other: Any) -> Any:
         return ar.logical_and(self, other)
@@ -335,7 +339,8 @@ class Methods:
 
     def copy_(self, other: Any) -> Any:
         """Take the values of ``other``, broadcast and cast to the own shape and dtype."""
-        return self._assign(ar.add(zeros_like(self), other))
+        # a product, since a sum with 0 would lose the sign of -0.0
+        return self._assign(ar.mul(other, ones_like(self)).to(self.dtype))
 
     def zero_(self) -> Any:
         """Become zeros."""

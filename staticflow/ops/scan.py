@@ -17,7 +17,7 @@ from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.gradient import pullback
 from staticflow.ops.lowering import Region
-from staticflow.ops.symbol import Symbol, symbolic, to_node
+from staticflow.ops.symbol import Symbol, symbolic, to_node, tracing
 from staticflow.ops.view import stack
 
 __all__ = ["scan", "scan_op"]
@@ -229,10 +229,11 @@ def _scan_static(
         new_param(TensorType(r.tensor_type.dtype, r.tensor_type.shape[1:]), "x", locs=here())
         for r in rows
     ]
-    result = fn(
-        pytree.unflatten(carry_tree, map(Symbol, inner_carry)),
-        pytree.unflatten(xs_tree, map(Symbol, inner_rows)),
-    )
+    with tracing():
+        result = fn(
+            pytree.unflatten(carry_tree, map(Symbol, inner_carry)),
+            pytree.unflatten(xs_tree, map(Symbol, inner_rows)),
+        )
     carry_out, y = _checked_pair(result)
     out_leaves = _leaves_as(carry_tree, carry_out)
     outs = [to_node(o, c.tensor_type.dtype) for o, c in zip(out_leaves, carries, strict=True)]

@@ -48,11 +48,11 @@ def _captured_node(tensor: Any) -> Node:
     made = getattr(tensor, "grad_fn", None)
     if made is not None:
         raise SymbolicError(
-            f"a tensor of shape {list(tensor.shape)} that was computed at once ({made.op.name}, made "
-            f"at {format_locs(made.locs)}) from one that requires a gradient meets a symbol: the "
-            "graph could not reach what it was computed from. Start from the symbol (x * w * w, not "
-            "w * w * x), compute it in the forward of a Module, or capture its value with "
-            f".detach(), at {format_locs(here())}"
+            f"a tensor of shape {list(tensor.shape)} that was computed at once ({made.op.name}, "
+            f"made at {format_locs(made.locs)}) from one that requires a gradient meets a symbol: "
+            "the graph could not reach what it was computed from. Start from the symbol "
+            "(x * w * w, not w * w * x), compute it in the forward of a Module or under jit, or "
+            f"capture its value with .detach(), at {format_locs(here())}"
         )
     node = _captured.get(id(tensor))
     if node is None:
@@ -142,8 +142,26 @@ class Symbol(Methods):
         return False
 
     def _assign(self, value: Any) -> Symbol:
-        self.node = to_node(value, self.dtype)
+        new = Symbol(to_node(value, self.dtype))
+        if new.dtype.category > self.dtype.category:
+            raise DTypeError(
+                f"an in-place operation cannot put {new.dtype.name} into a symbol of "
+                f"{self.dtype.name}; compute out of place (y = y + x), at {format_locs(here())}"
+            )
+        if new.ndim != self.ndim or any(
+            isinstance(a, int) and isinstance(b, int) and a != b
+            for a, b in zip(new.shape, self.shape, strict=True)
+        ):
+            raise ShapeError(
+                f"an in-place operation cannot change the shape {list(self.shape)} to "
+                f"{list(new.shape)}, at {format_locs(here())}"
+            )
+        self.node = (new if new.dtype is self.dtype else cast(new, dtype=self.dtype)).node
         return self
+
+    def clone(self) -> Symbol:
+        """The same value under a handle of its own: in-place forms of one leave the other."""
+        return Symbol(self.node)
 
     def detach(self) -> Any:
         """The same value, through which no gradient flows."""
@@ -207,8 +225,8 @@ tracing_state = _Tracing()
 def tracing() -> Iterator[None]:
     """A block in which every op makes a node, also one on eager tensors alone.
 
-    Without it ``w.t()`` of a parameter runs at once, and a graph that takes the result captures what
-    ``w`` was then, with no way back to ``w`` for a gradient.
+    Without it ``w.t()`` of a parameter runs at once, and a graph that takes the result captures
+    what ``w`` was then, with no way back to ``w`` for a gradient.
     """
     before, tracing_state.active = tracing_state.active, True
     try:

@@ -37,7 +37,7 @@ def _find_pair(graph: Graph) -> tuple[Node, Node, _Joined] | None:
     groups: dict[object, list[Node]] = {}
     for node in graph.nodes:
         if node.op is scan_op:
-            same = (node.args, node.attrs["carries"], node.attrs["length"], node.attrs["reverse"])
+            same = (node.args, *(node.attrs[a] for a in ("carries", "xs", "length", "reverse")))
             groups.setdefault(same, []).append(node)
     for group in groups.values():
         for a, b in itertools.combinations(group, 2):

@@ -50,6 +50,10 @@ CANONICAL: tuple[Rule, ...] = (
     rule("div_one", "x / 1 = x", lambda x: x / 1, lambda x: x),
     rule("sub_zero", "x - 0 = x", lambda x: sub(x, 0), lambda x: x),
     rule("add_minus_zero", "x + -0.0 = x", lambda x: add(x, -0.0), lambda x: x),
+    rule(
+        "add_zero_integer", "x + 0 = x where there is no -0.0", lambda x: add(x, 0),
+        lambda x: None if x.dtype.is_floating else x,
+    ),
     rule("neg_neg", "--x = x", lambda x: -(-x), lambda x: x),
     rule("mul_minus_one", "x * -1 = -x", lambda x: mul(x, -1), lambda x: -x),
     rule("sub_neg", "x - (-y) = x + y", lambda x, y: sub(x, -y), lambda x, y: x + y),

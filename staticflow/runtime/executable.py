@@ -78,8 +78,8 @@ def _free_arena(cell: ctypes.c_void_p, free: Any) -> None:
 class Executable:
     """Native code for a program. Called with one array for each param; gives the outputs.
 
-    ``variables`` are the boxes of the last params, of a class that ``box`` describes; ``fast`` looks
-    into them at each call. Without a ``box`` it declines every call.
+    ``variables`` are the boxes of the last params, of a class that ``box`` describes; ``fast``
+    looks into them at each call. Without a ``box`` it declines every call.
     """
 
     def __init__(

@@ -106,8 +106,8 @@ done:
 """
 
 _TAKE = f"""
-; The arrays of `count` objects, and where their elements lie; false, with some of it written, if one
-; is not as its spec says. An object is an array, or has it in a slot if it is of `class`.
+; The arrays of `count` objects, and where their elements lie; false if one is not as its spec says.
+; An object is an array, or has it in a slot if it is of `class`.
 define i1 @take(ptr %objects, i64 %count, ptr %specs, ptr %class, i64 %slot, ptr %arrays,
                 ptr %table) {{
 entry:

@@ -56,14 +56,14 @@ class BoxType:
 
 
 @functools.lru_cache
-def box_type(cls: type, slot: str) -> BoxType | None:
+def box_type(cls: type[Any], slot: str) -> BoxType | None:
     """Where instances of ``cls`` keep what is assigned to ``slot``; None if that cannot be told.
 
     Found by assigning to the slot of a bare instance, and looking for it.
     """
     if not has_known_layout():
         return None
-    instance, mark = cls.__new__(cls), object()
+    instance, mark = object.__new__(cls), object()
     setattr(instance, slot, mark)
     offsets = range(_HEAD, cls.__basicsize__, ctypes.sizeof(ctypes.c_void_p))
     found = [o for o in offsets if _word(instance, o) == id(mark)]

@@ -6,19 +6,18 @@ a tuple of arrays where the program has not one output; an int, the status of a 
 None, with nothing done, for arguments that it will not take or if it is not its turn. It words no
 errors: who asked runs the same arguments through the portable path, which does.
 
-Addresses of this process reach the code as symbols and through the table ``bound``: the cell of the
-arena, the constants, and the boxes of the variables, in this order. The text is a module of its own,
-for it is compiled without optimisation: that takes a quarter of the time, and costs a call nothing
-that could be measured.
+Addresses of this process reach the code as symbols and through the table ``bound``: the cell of
+the arena, the constants, and the boxes of the variables, in this order. The text is a module of its
+own, for it is compiled without optimisation: that takes a quarter of the time, and costs a call
+nothing that could be measured. What does not depend on the program is in `fastcall_helpers`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from staticflow.codegen.llvm_index import IndexWriter
-from staticflow.codegen.llvm_text import I32, I64, BasicBlock, FunctionText, Type, phi
+from staticflow.codegen.llvm_text import I64, BasicBlock, FunctionText, Type, phi
 from staticflow.codegen.program import Program
 from staticflow.graph.dims import Dim, Size, Sym, as_symbol, is_provably_ge, prod
 from staticflow.graph.dtypes import DType
@@ -85,12 +84,13 @@ def _specs(entry: Entry) -> str:
     rows: list[str] = []
     sizes: list[Size] = []
     order = sorted(range(len(entry.params)), key=lambda i: (i not in entry.updated, i))
+    places = {i: place for place, i in enumerate(order)}
     for i, t in enumerate(entry.params):
         flags = CONTIGUOUS | ALIGNED | (WRITEABLE if i in entry.updated else 0)
         rows.append(
             f"%spec {{ ptr @{descr_symbol(t.dtype)}, "
             f"ptr getelementptr (i64, ptr @wanted, i64 {len(sizes)}), "
-            f"i64 {t.dtype.itemsize}, i64 {order.index(i)}, i32 {t.ndim}, i32 {flags} }}"
+            f"i64 {t.dtype.itemsize}, i64 {places[i]}, i32 {t.ndim}, i32 {flags} }}"
         )
         sizes += t.shape
     wanted = ", ".join(f"i64 {s if isinstance(s, int) else UNKNOWN}" for s in sizes)
@@ -126,17 +126,11 @@ class _Writer:
         self.table = self.room(_POINTER, entry.program.slots)
         self.sizes = self.room(I64, len(entry.program.sizes))
         self.shape = self.room(I64, max((t.ndim for t in entry.outputs), default=0))
-        ranges = [self.room(I64, count + LANES) for _ in range(2)] if entry.updated else []
+        self.starts, self.ends = (self.room(I64, count + LANES) for _ in range(2))
         self.take()
         self.check_sizes()
         if entry.updated:
-            numbers = f"i64 {count}, i64 {len(entry.updated)}"
-            starts, ends = ranges
-            overlap = text.op(
-                f"call i1 @overlap(ptr {self.arrays}, ptr @specs, {numbers}, ptr {starts}, "
-                f"ptr {ends})"
-            )
-            self.go_on_if(text.op(f"xor i1 {overlap}, true"))
+            self.check_overlap()
         text.do(f"call void @hold(ptr {self.arrays}, i64 {count})")
         self.fill()
         result = self.make_outputs()
@@ -230,11 +224,19 @@ class _Writer:
         for size in dict.fromkeys(d for t in entry.outputs for d in t.shape):
             if not is_provably_ge(size, 0):
                 conditions.append(text.op(f"icmp sge i64 {self.indices.value(size)}, 0"))
-        if conditions:
-            every = conditions[0]
-            for condition in conditions[1:]:
-                every = text.op(f"and i1 {every}, {condition}")
-            self.go_on_if(every)
+        every = "true"
+        for condition in conditions:
+            every = text.op(f"and i1 {every}, {condition}")
+        self.go_on_if(every)
+
+    def check_overlap(self) -> None:
+        """No updated param shares memory with another param."""
+        entry = self.entry
+        overlap = self.text.op(
+            f"call i1 @overlap(ptr {self.arrays}, ptr @specs, i64 {len(entry.params)}, "
+            f"i64 {len(entry.updated)}, ptr {self.starts}, ptr {self.ends})"
+        )
+        self.go_on_if(self.text.op(f"xor i1 {overlap}, true"))
 
     # -- running -----------------------------------------------------------------------------
 
@@ -248,7 +250,7 @@ class _Writer:
             self.store(self.sizes, i, I64, self.indices.value(Dim.of(sym)))
 
     def make_outputs(self) -> str:
-        """New arrays; the one, or the tuple of them, is the result and owns what there is so far."""
+        """New arrays. The one, or the tuple of them, is the result, and owns the rest."""
         entry, text = self.entry, self.text
         first = len(entry.params) + len(entry.constants)
         if len(entry.outputs) == 1:
@@ -269,7 +271,8 @@ class _Writer:
         return self.made(f"call ptr @made(i32 {t.ndim}, ptr {self.shape}, ptr @{descr})", owner)
 
     def made(self, call: str, owner: str) -> str:
-        """The object that ``call`` makes; without one, ``owner`` is dropped and the error is out."""
+        """The object that ``call`` makes; without one, ``owner`` is dropped and the error is
+        Python's."""
         text = self.text
         made = text.op(call)
         block = text.new_block("made")
@@ -301,8 +304,6 @@ class _Writer:
     def fail(self) -> None:
         """The end of a call that could not make an output: Python's error is set already."""
         text = self.text
-        if not self.failures:
-            return
         text.start(self.failed)
         owner = text.fresh("owner")
         self.failed.phis.append(phi(owner, _POINTER, self.failures))

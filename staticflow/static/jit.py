@@ -22,7 +22,7 @@ from staticflow.graph.node import Node, param, toposort
 from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType
 from staticflow.ops.gradient import pullback
-from staticflow.ops.symbol import Symbol, to_node
+from staticflow.ops.symbol import Symbol, to_node, tracing
 from staticflow.static.compile import Program
 
 __all__ = ["Jitted", "jit"]
@@ -115,7 +115,9 @@ class Jitted:
         args, kwargs = pytree.unflatten(
             structure, [v if s is None else s for v, s in zip(leaves, symbols, strict=True)]
         )
-        out_leaves, out_structure = pytree.flatten(self._fn(*args, **kwargs))
+        with tracing():
+            result = self._fn(*args, **kwargs)
+        out_leaves, out_structure = pytree.flatten(result)
         if not out_leaves:
             raise ShapeError(f"jit: {name} returned no tensor, at {format_locs(here())}")
         inputs = [s for s in symbols if s is not None]

@@ -1,0 +1,7 @@
+# raises ShapeError
+# says argmax
+# says the extreme of nothing, dim 1 of f32[3, 0]
+import staticflow as sf
+
+x = sf.ones(3, 0)
+x.argmax(1)  # <-- error

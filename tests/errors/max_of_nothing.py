@@ -1,0 +1,7 @@
+# raises ShapeError
+# says amax: the extreme of nothing
+# says dim 1 of shape [3, 0]
+import staticflow as sf
+
+x = sf.ones(3, 0)
+x.max()  # <-- error

@@ -1,0 +1,7 @@
+# raises DTypeError
+# says list is no tensor
+# says sf.tensor
+import staticflow as sf
+
+x = sf.ones(2)
+x + [1.0, 2.0]  # <-- error
