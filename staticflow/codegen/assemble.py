@@ -12,15 +12,15 @@ from typing import Any
 
 from staticflow.codegen.kernel import Check, Kernel, walk
 from staticflow.codegen.lower import Scratch, lower_cluster
-from staticflow.codegen.program import (
+from staticflow.codegen.routine import (
     Arena,
-    Buffer,
+    ArenaBuffer,
     Carry,
     Copy,
     Failure,
     Launch,
     Place,
-    Program,
+    Routine,
     Repeat,
     Row,
     Step,
@@ -63,13 +63,13 @@ def assemble(
     wanted: Sequence[Wanted],
     sizes: tuple[Sym, ...],
     target: Target,
-) -> Program:
+) -> Routine:
     """The program of a fused graph. ``slots`` are the table slots of params and of constants that
     are arrays."""
     work = _Assembler(target, {n: Table(s) for n, s in slots.items()})
     steps = work.top(graph, dict(work.tables), wanted)
     count = 1 + max([-1, *slots.values(), *(w.slot for w in wanted)])
-    return Program(
+    return Routine(
         tuple(work.kernels.values()), tuple(steps), tuple(work.buffers), sizes, count,
         tuple(work.failures),
     )  # fmt: skip
@@ -81,7 +81,7 @@ class _Assembler:
     tables: Mapping[Node, Place]
     kernels: dict[Kernel, Kernel] = field(default_factory=dict)
     lowered: dict[Any, tuple[Kernel, Scratch | None]] = field(default_factory=dict)
-    buffers: list[Buffer] = field(default_factory=list)
+    buffers: list[ArenaBuffer] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     loops: int = 0
 
@@ -231,7 +231,7 @@ class _Assembler:
 
     def _buffer(self, t: TensorType, node: Node, prefix: str = "") -> Arena:
         label = prefix + (node.op.name if node.op is not cluster else node.attrs["kind"])
-        self.buffers.append(Buffer(t.dtype, t.shape, nbytes(t), label, node.locs))
+        self.buffers.append(ArenaBuffer(t.dtype, t.shape, nbytes(t), label, node.locs))
         return Arena(len(self.buffers) - 1)
 
 

@@ -39,14 +39,13 @@ class Lowered:
     """A kernel and its buffers in order: params, then outputs that share no param, then scratch.
 
     ``inner`` are the variables of the loops to vectorise, ``bits`` the width of the widest element
-    there, and ``cheap`` says that an iteration is too short to hide the latency of its operations.
+    there.
     """
 
     kernel: Kernel
     scratch: Scratch | None = None
     inner: tuple[Sym, ...] = ()
     bits: int = 32
-    cheap: bool = False
 
 
 def lower_cluster(
@@ -93,19 +92,12 @@ def _symbols(value: Any) -> frozenset[Sym]:
     return symbols_of(value) if hasattr(value, "terms") else frozenset()
 
 
-_COSTLY = frozenset(
-    ("exp", "expm1", "log", "log1p", "tanh", "sigmoid", "sin", "cos", "tan", "erf", "pow")
-)
-_SHORT = 12  # nodes
-
-
 def _lower_loops(
     k: Scalars, body: Graph, names: Mapping[Node, str], outs: list[str], target: Target
 ) -> Lowered:
     kernel, inner = lower_loops(k, body, names, outs)
     bits = max(n.tensor_type.dtype.bits for n in body.nodes)
-    cheap = len(body.nodes) < _SHORT and not any(n.op.name in _COSTLY for n in body.nodes)
-    return Lowered(kernel, inner=tuple(inner), bits=bits, cheap=cheap)
+    return Lowered(kernel, inner=tuple(inner), bits=bits)
 
 
 def _lower_nest(

@@ -50,7 +50,7 @@ def lower_contract(
         def epilogue(
             kk: Builder, acc: Operand, row: Size, col: Size, lanes: int, bound: Size | None
         ) -> None:
-            index: Index = (*batch, row, col)
+            index: Index = (*broadcast_index(tuple(batch), shape[:-2]), row, col)
             values = Values(kk, names, {product: (index, acc)}, lanes, bound)
             results = [(o, values.at(o, index)) for o in body.outputs]
             for name, (o, value) in zip(outs, results, strict=True):

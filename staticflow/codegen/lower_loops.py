@@ -31,7 +31,7 @@ from staticflow.graph.graph import Graph
 from staticflow.graph.node import Node, param
 from staticflow.graph.types import Shape
 from staticflow.ops.lowering import Generate, Index, Reduce, View, delinear, linear
-from staticflow.passes.access import broadcast_index, row_index
+from staticflow.passes.access import broadcast_index, member_index
 
 __all__ = ["lower_loops"]
 
@@ -127,7 +127,7 @@ def _places(
     """Every position in memory and every index value that the cluster works out."""
     full = nest.index(outer, inner)
     seen: set[tuple[Node, Index]] = set()
-    stack = [(o, _place(o, full, nest.domain, dims)) for o in body.outputs]
+    stack = [(o, member_index(o, full, nest.domain, dims)) for o in body.outputs]
     for node, index in stack:
         yield linear(index, node.tensor_type.shape)
     while stack:
@@ -148,14 +148,6 @@ def _places(
             stack.append((node.args[0], full))
         else:
             stack += [(a, broadcast_index(index, a.tensor_type.shape)) for a in node.args]
-
-
-def _place(node: Node, full: Index, domain: Shape, dims: tuple[int, ...]) -> Index:
-    """Where a node of the cluster stands: at its element, or at its row."""
-    shape = node.tensor_type.shape
-    if not dims or (shape == domain and not isinstance(node.op.lowering, Reduce)):
-        return full
-    return row_index(full, dims, len(shape) == len(domain))
 
 
 def _runs_inward(body: Graph, nest: _Nest, dims: tuple[int, ...]) -> bool:
@@ -215,7 +207,7 @@ class _Writer:
                 (name, node, place, values.at(node, place))
                 for name, node in zip(self.outs, self.body.outputs, strict=True)
                 if not self._is_element(node)
-                for place in [_place(node, full, self.nest.domain, self.dims)]
+                for place in [member_index(node, full, self.nest.domain, self.dims)]
             ]
             for result in results:  # after every load: an output may lie over a param
                 self._store(*result)
@@ -255,7 +247,7 @@ class _Writer:
             for name, o, value in results:
                 self._store(name, o, full, value)
         for r, total in zip(due, sums, strict=True):
-            place = _place(r, full, self.nest.domain, self.dims)
+            place = member_index(r, full, self.nest.domain, self.dims)
             rows[r] = (place, k.cast(k.freeze(total), r.tensor_type.dtype))
 
     def _accumulator(self, node: Node) -> Reg:

@@ -271,10 +271,13 @@ class Tensor(Methods):
                 return self
             raise AutogradError(
                 "requires_grad can be switched off on leaves only; use .detach() for a tensor "
-                "without history"
+                f"without history, at {format_locs(here())}"
             )
         if requires_grad and not self.dtype.is_floating:
-            raise AutogradError(f"only floating tensors have gradients, not {self.dtype.name}")
+            raise AutogradError(
+                f"only floating tensors have gradients, not {self.dtype.name}, "
+                f"at {format_locs(here())}"
+            )
         self._leaf_grad = requires_grad
         return self
 
@@ -314,7 +317,7 @@ class Tensor(Methods):
         if self.requires_grad:
             raise AutogradError(
                 "numpy() of a tensor that requires a gradient: a change of the array would not be "
-                "recorded; call .detach().numpy()"
+                f"recorded; call .detach().numpy(), at {format_locs(here())}"
             )
         return self._data
 
@@ -326,7 +329,10 @@ class Tensor(Methods):
     def item(self) -> Any:
         """The one element as a Python number."""
         if self._data.size != 1:
-            raise ShapeError(f"item() of a tensor of shape {list(self.shape)}; it has one element")
+            raise ShapeError(
+                f"item() of a tensor of shape {list(self.shape)}; one element is needed, "
+                f"at {format_locs(here())}"
+            )
         return self._data.item()
 
     def tolist(self) -> Any:
@@ -337,7 +343,7 @@ class Tensor(Methods):
         if self._data.size != 1:
             raise ShapeError(
                 f"the truth of a tensor of shape {list(self.shape)} is ambiguous; use .any() or "
-                ".all()"
+                f".all(), at {format_locs(here())}"
             )
         return bool(self._data.item())
 
@@ -349,7 +355,10 @@ class Tensor(Methods):
 
     def __index__(self) -> int:
         if self.dtype.kind not in "iu":
-            raise DTypeError(f"only an integer tensor is an index, not {self.dtype.name}")
+            raise DTypeError(
+                f"only an integer tensor is an index, not one of {self.dtype.name}, "
+                f"at {format_locs(here())}"
+            )
         return int(self.item())
 
     def __iter__(self) -> Any:

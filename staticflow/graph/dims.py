@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, Union
 
 from staticflow.errors import ShapeError, SymbolicError
+from staticflow.graph.locs import format_locs, here
 
 __all__ = [
     "Call",
@@ -220,7 +221,8 @@ class Dim:
     def __index__(self) -> int:
         raise SymbolicError(
             f"the size {self} is known only when the program runs, so it is no Python int; "
-            "use it in shapes and arithmetic, or loop with sf.scan, sf.while_loop or sf.fori_loop"
+            "use it in shapes and arithmetic, or loop with sf.scan, "
+            f"at {format_locs(here())}"
         )
 
     __int__ = __index__
@@ -253,7 +255,7 @@ def _decide(big: Size, small: Size, question: str) -> bool:
         return False
     raise SymbolicError(
         f"whether {question} depends on sizes known only when the program runs, so Python cannot "
-        "branch on it; use sf.cond, or give the size a number"
+        f"branch on it; select with sf.where, or give the size a number, at {format_locs(here())}"
     )
 
 

@@ -17,6 +17,7 @@ import ml_dtypes
 import numpy as np
 
 from staticflow.errors import DTypeError
+from staticflow.graph.locs import format_locs, here
 
 __all__ = [
     "DTYPES",
@@ -123,7 +124,10 @@ def dtype_of(dtype: Any) -> DType:
         found = _BY_NUMPY.get(dtype) if isinstance(dtype, np.dtype) else None
     if found is None:
         known = ", ".join(d.name for d in DTYPES)
-        raise DTypeError(f"{dtype!r} is no dtype that staticflow knows; use one of {known}")
+        raise DTypeError(
+            f"{dtype!r} is no dtype that staticflow knows; use one of {known}, "
+            f"at {format_locs(here())}"
+        )
     return found
 
 

@@ -227,12 +227,13 @@ def unify(
 
 
 def _solved(a: Size, b: Size) -> tuple[Sym, Size] | None:
-    """``a`` as a bare symbol that may be replaced by ``b``. Names prefer the user's own."""
+    """``a`` as a bare symbol that may be replaced by ``b``. What the user named (serial 0) stays,
+    and among the others what was declared first."""
     sym, other = as_symbol(a), as_symbol(b)
     if sym is None or sym in symbols_of(b):
         return None
-    if sym.serial == 0 and other is not None and other.serial > 0:
-        return None  # rather replace the nameless one
+    if other is not None and other.serial > sym.serial:
+        return None  # rather replace the other
     return sym, b
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from staticflow.errors import SymbolicError
+from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import Type
 
 __all__ = ["OUT", "Op", "Vjp"]
@@ -62,7 +63,8 @@ class Op:
             given = ", ".join(type(a).__name__ for a in args) or "nothing"
             raise SymbolicError(
                 f"{self.name}({given}): one argument at least must be a staticflow tensor or "
-                "symbol; wrap data with sf.tensor(...) or sf.from_numpy(...)"
+                "symbol; wrap data with sf.tensor(...) or sf.from_numpy(...), "
+                f"at {format_locs(here())}"
             )
         return mode.apply(self, args, attrs)
 

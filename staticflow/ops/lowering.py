@@ -79,7 +79,9 @@ def linear(index: Sequence[Size], shape: Shape) -> Size:
 
 
 def delinear(at: Size, shape: Shape) -> Index:
-    """The index at position ``at`` of a row-major array of ``shape``."""
+    """The index at position ``at`` of a row-major array of ``shape``; zeros where there is none."""
+    if 0 in shape:
+        return (0,) * len(shape)
     index: list[Size] = []
     for d in reversed(shape[1:]):
         index.append(at % d)

@@ -37,7 +37,12 @@ _captured: weakref.WeakValueDictionary[int, Node] = weakref.WeakValueDictionary(
 
 def constant_node(value: Any, dtype: DType) -> Node:
     """A node that is a number or an array known now."""
-    array = np.asarray(value, dtype=dtype.numpy)
+    try:
+        array = np.asarray(value, dtype=dtype.numpy)
+    except OverflowError:
+        raise DTypeError(
+            f"the number {value} does not fit {dtype.name}, at {format_locs(here())}"
+        ) from None
     attrs = {"value": Literal(array), "type": TensorType(dtype, array.shape)}
     return make_node(constant, (), attrs, here())
 
@@ -55,9 +60,10 @@ def _captured_node(tensor: Any) -> Node:
             f"capture its value with .detach(), at {format_locs(here())}"
         )
     node = _captured.get(id(tensor))
-    if node is None:
+    own = TensorType(tensor.dtype, tensor.shape)
+    if node is None or node.type != own:  # its data may have been replaced by another dtype's
         name = getattr(tensor, "name", None) or "captured"
-        node = new_param(TensorType(tensor.dtype, tensor.shape), name, tensor, here())
+        node = new_param(own, name, tensor, here())
         _captured[id(tensor)] = node
     return node
 

@@ -30,12 +30,12 @@ from staticflow.ops.lowering import (
 )
 from staticflow.ops.reduce import reduced_shape
 from staticflow.ops.view import reshape_op
-from staticflow.passes.access import canonical_index, is_inline, reads, row_index, source_of
+from staticflow.passes.access import canonical_index, is_inline, member_index, reads, source_of
 from staticflow.passes.cluster import cluster
 from staticflow.passes.contraction import Contraction
 from staticflow.passes.rewrite import Counts
 
-__all__ = ["fuse", "member_index", "operand_strides"]
+__all__ = ["fuse", "operand_strides"]
 
 MOST_MEMBERS = 48
 """Ops in one kernel; beyond that registers spill and nothing is gained."""
@@ -186,32 +186,22 @@ def _joint(producer: Group, consumer: Group) -> Group | None:
     return None
 
 
-def member_index(node: Node, domain: Shape, dims: tuple[int, ...], names: Sequence[Sym]) -> Index:
-    """Where a member of a group stands when the loops are at ``names``: at its element if it is of
-    the domain's shape, else at its row."""
-    index = canonical_index(domain, names)
-    shape = node.tensor_type.shape
-    if not dims or shape == domain:
-        return index
-    return row_index(index, dims, len(shape) == len(domain))
-
-
 def _reads_in_place(
     producer: Group, consumer: Group, joint: Group, arrays: Mapping[Node, Sequence[Node]]
 ) -> bool:
     """Whether every member of ``producer`` that one of ``consumer`` reads is read where it is made,
     as both groups stand in their ``joint`` one."""
     made = set(producer.members)
-    names = AXES[: len(joint.domain)]
+    full = canonical_index(joint.domain, AXES[: len(joint.domain)])
 
     def place(node: Node) -> Index:
-        return member_index(node, joint.domain, joint.dims, names)
+        return member_index(node, full, joint.domain, joint.dims)
 
     for node in consumer.members:
         if made.isdisjoint(arrays[node]):
             continue
         reduces = isinstance(node.op.lowering, Reduce)
-        at = canonical_index(joint.domain, names) if reduces else place(node)
+        at = full if reduces else place(node)
         if any(source in made and index != place(source) for source, index in reads(node, at)):
             return False
     return True

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.codegen.llvm_program import NO_MEMORY, render_program
+from staticflow.codegen.llvm_routine import NO_MEMORY, render_routine
 from staticflow.codegen.nest import INDEX_OUT_OF_RANGE
-from staticflow.codegen.program import Program
+from staticflow.codegen.routine import Routine
 from staticflow.config import config
 from staticflow.errors import CompileError, DTypeError, IndexRangeError, ShapeError
 from staticflow.graph.dims import Size, Sym, as_symbol, evaluate_dim
@@ -84,14 +84,14 @@ class Executable:
 
     def __init__(
         self,
-        program: Program,
+        program: Routine,
         plan: Plan,
         signature: Signature,
         variables: Sequence[object] = (),
         box: BoxType | None = None,
     ) -> None:
         self.program, self.plan, self.signature = program, plan, signature
-        self.llvm = render_program(program, plan.offsets, plan.peak)
+        self.llvm = render_routine(program, plan.offsets, plan.peak)
         self.module: NativeModule = compile_native(self.llvm, ["run"])
         self._run = ctypes.CFUNCTYPE(
             ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p

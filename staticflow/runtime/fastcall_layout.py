@@ -79,7 +79,9 @@ def has_known_layout() -> bool:
         return False
     read_only = np.zeros((5, 1, 2), np.float32)
     read_only.flags.writeable = False
-    samples = (np.array(1.5), np.ones((3, 7), np.int8), np.ones((4, 6), np.int64).T, read_only)
+    misaligned = np.zeros(33, np.uint8)[1:].view(np.float64)
+    transposed = np.ones((4, 6), np.int64).T
+    samples = (np.array(1.5), np.ones((3, 7), np.int8), transposed, misaligned, read_only)
     return all(map(_reads_right, samples)) and _allocates_right()
 
 
@@ -97,14 +99,14 @@ def _reads_right(array: np.ndarray[Any, Any]) -> bool:
     ):
         return False
     flags = ctypes.c_int.from_address(id(array) + FLAGS).value
-    expected = {
-        CONTIGUOUS: array.flags.c_contiguous,
-        ALIGNED: array.flags.aligned,
-        WRITEABLE: array.flags.writeable,
-    }
+    expected = (
+        (CONTIGUOUS, array.flags.c_contiguous),
+        (ALIGNED, array.flags.aligned),
+        (WRITEABLE, array.flags.writeable),
+    )
     dims = (ctypes.c_int64 * array.ndim).from_address(_word(array, DIMS)) if array.ndim else ()
     return tuple(dims) == array.shape and all(
-        bool(flags & mask) == is_set for mask, is_set in expected.items()
+        bool(flags & mask) == is_set for mask, is_set in expected
     )
 
 

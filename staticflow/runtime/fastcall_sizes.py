@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from staticflow.codegen.program import (
+from staticflow.codegen.routine import (
     Arena,
     Carry,
     Copy,
     Launch,
     Place,
-    Program,
+    Routine,
     Repeat,
     Row,
     Step,
@@ -26,7 +26,7 @@ _BITS = 62
 """Sizes in bytes stay below two to this power, so that a sum of two is an int64 still."""
 
 
-def moved_bytes(program: Program, table: Sequence[Size]) -> Size:
+def moved_bytes(program: Routine, table: Sequence[Size]) -> Size:
     """The bytes that all steps together read and write, a measure of how long the program runs;
     ``table`` has the bytes of the caller's arrays."""
     return _Traffic(program, table).of(program.steps)
@@ -35,7 +35,7 @@ def moved_bytes(program: Program, table: Sequence[Size]) -> Size:
 class _Traffic:
     """Adds up what steps move."""
 
-    def __init__(self, program: Program, table: Sequence[Size]) -> None:
+    def __init__(self, program: Routine, table: Sequence[Size]) -> None:
         self.program, self.table = program, table
         self.loops: dict[int, Repeat] = {}
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from staticflow.codegen.llvm_index import IndexWriter
 from staticflow.codegen.llvm_text import I64, BasicBlock, FunctionText, Type, phi
-from staticflow.codegen.program import Program
+from staticflow.codegen.routine import Routine
 from staticflow.graph.dims import Dim, Size, Sym, as_symbol, is_provably_ge, prod
 from staticflow.graph.dtypes import DType
 from staticflow.graph.graph import Equality
@@ -56,7 +56,7 @@ class Entry:
     the memory plan computes, and ``slot_offset`` says where boxes keep their array.
     """
 
-    program: Program
+    program: Routine
     params: tuple[TensorType, ...]
     variables: int
     updated: frozenset[int]

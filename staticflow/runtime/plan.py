@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from staticflow.codegen.program import (
+from staticflow.codegen.routine import (
     Arena,
     Carry,
     Copy,
     Launch,
     Place,
-    Program,
+    Routine,
     Repeat,
     Row,
     Step,
@@ -41,7 +41,7 @@ class Plan:
     64*((16*x_0 + 63)//64)
     """
 
-    program: Program
+    program: Routine
     live: tuple[tuple[int, int], ...]
     slots: tuple[int, ...]
     offsets: tuple[Size, ...]
@@ -64,7 +64,7 @@ class Plan:
         return "\n".join(lines)
 
 
-def plan_memory(program: Program) -> Plan:
+def plan_memory(program: Routine) -> Plan:
     """Lay out the buffers of a program."""
     live = _live_ranges(program)
     sizes: list[Size] = []  # of the slots
@@ -103,7 +103,7 @@ def _fitting(sizes: Sequence[Size], busy: Sequence[int], want: Size, first: int)
     return None
 
 
-def _live_ranges(program: Program) -> list[tuple[int, int]]:
+def _live_ranges(program: Routine) -> list[tuple[int, int]]:
     """The first and last step that touch each buffer, steps counted in the order they are written.
 
     A buffer that was made before a loop and is used in it is needed until the loop ends; so are the

@@ -13,7 +13,7 @@ from staticflow.errors import ShapeError
 from staticflow.graph.dims import Dim, Size, Sym, fresh_sym
 from staticflow.graph.dtypes import dtype_of
 from staticflow.graph.graph import new_param
-from staticflow.graph.locs import here
+from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import TensorType
 from staticflow.ops.symbol import Symbol, constant_node
 
@@ -47,7 +47,10 @@ def placeholder(
         elif isinstance(size, int | Dim) and (isinstance(size, Dim) or size >= 0):
             sizes.append(size)
         else:
-            raise ShapeError(f"placeholder {name}: a size is an int, a name or None, not {size!r}")
+            raise ShapeError(
+                f"placeholder {name}: a size is an int, a name or None, not {size!r}, "
+                f"at {format_locs(here())}"
+            )
     return Symbol(new_param(TensorType(dtype_of(dtype), tuple(sizes)), name, None, here()))
 
 

@@ -14,13 +14,13 @@ from typing import Any
 from staticflow.codegen.llvm import render_kernel
 from staticflow.codegen.llvm_index import IndexWriter
 from staticflow.codegen.llvm_text import BasicBlock, FunctionText
-from staticflow.codegen.program import (
+from staticflow.codegen.routine import (
     Arena,
     Carry,
     Copy,
     Launch,
     Place,
-    Program,
+    Routine,
     Repeat,
     Row,
     Step,
@@ -28,7 +28,7 @@ from staticflow.codegen.program import (
 )
 from staticflow.graph.dims import Size, Sym, is_provably_ge
 
-__all__ = ["NO_MEMORY", "render_program"]
+__all__ = ["NO_MEMORY", "render_routine"]
 
 NO_MEMORY = -1
 """What `run` returns if the arena could not be had."""
@@ -82,7 +82,7 @@ done:
 """
 
 
-def render_program(program: Program, offsets: Sequence[Size], peak: Size) -> str:
+def render_routine(program: Routine, offsets: Sequence[Size], peak: Size) -> str:
     """The text of the kernels and of ``run``; ``offsets`` and ``peak`` are the memory plan."""
     kernels = "\n".join(map(render_kernel, program.kernels))
     return f"{_RUNTIME}\n{kernels}\n{_Writer(program, offsets, peak).write()}"
@@ -91,7 +91,7 @@ def render_program(program: Program, offsets: Sequence[Size], peak: Size) -> str
 class _Writer:
     """Writes ``run``."""
 
-    def __init__(self, program: Program, offsets: Sequence[Size], peak: Size) -> None:
+    def __init__(self, program: Routine, offsets: Sequence[Size], peak: Size) -> None:
         self.program, self.offsets, self.peak = program, offsets, peak
         self.text = FunctionText()
         self.rows: dict[int, str] = {}  # the row number of each loop that is open

@@ -1,4 +1,4 @@
-"""A program: kernels, and the order and places in which they run. Data only, for either back end.
+"""A routine, the code of a compiled program: kernels, and the order and places in which they run. Data only, for either back end.
 
 A *place* is where an array lies: a slot of the table that the caller fills (inputs, variables,
 constants, outputs), a buffer of the arena, or, inside a loop, a row of an array or one of the two
@@ -18,7 +18,7 @@ from staticflow.graph.locs import Locs
 from staticflow.graph.types import Shape
 
 __all__ = [
-    "Arena", "Buffer", "Carry", "Copy", "Failure", "Launch", "Place", "Program", "Repeat", "Row",
+    "Arena", "ArenaBuffer", "Carry", "Copy", "Failure", "Launch", "Place", "Repeat", "Routine", "Row",
     "Step", "Table", "walk_steps",
 ]  # fmt: skip
 
@@ -94,7 +94,7 @@ Step = Launch | Copy | Repeat
 
 
 @dataclass(frozen=True, slots=True)
-class Buffer:
+class ArenaBuffer:
     """An arena buffer: its type, and the lines that made it."""
 
     dtype: DType
@@ -113,12 +113,12 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
-    """``sizes`` are given by the caller in this order; ``slots`` counts the table."""
+class Routine:
+    """The whole. ``sizes`` are given by the caller in this order; ``slots`` counts the table."""
 
     kernels: tuple[Kernel, ...]
     steps: tuple[Step, ...]
-    buffers: tuple[Buffer, ...]
+    buffers: tuple[ArenaBuffer, ...]
     sizes: tuple[Sym, ...]
     slots: int
     failures: tuple[Failure, ...]

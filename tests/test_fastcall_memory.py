@@ -1,0 +1,164 @@
+"""The native entry: reference counts, memory, lifetimes, and whether it trusts the layout."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from calling import doubled, f32, huge_output, needs_entry
+
+import staticflow as sf
+from staticflow.runtime import fastcall_layout
+from staticflow.runtime.fastcall_layout import box_type, has_known_layout
+
+# -- what a call leaves behind ---------------------------------------------------------------
+
+
+def counts(objects: list[Any]) -> list[int]:
+    return [sys.getrefcount(o) for o in objects]
+
+
+def steady(call: Callable[[], Any], objects: list[Any], calls: int = 10_000) -> None:
+    """After many calls every object is referred to about as often as before."""
+    call()
+    gc.collect()
+    before = counts(objects)
+    for _ in range(calls):
+        call()
+    gc.collect()
+    gained = [b - a for a, b in zip(before, counts(objects), strict=True)]
+    assert max(map(abs, gained)) < 50, gained
+
+
+@needs_entry
+def test_reference_counts() -> None:
+    x, i = sf.placeholder((None,), name="x"), sf.placeholder((None,), "int64", name="i")
+    w = sf.variable([1.0])
+    program = sf.compile([x, i], (sf.gather(x, 0, i), x * w), updates={w: x.sum() + w})
+    single = sf.compile([x], x + x)
+    fast = program._executable.fast
+    a, t, good, bad = f32(2), sf.tensor([1.0, 2.0]), np.array([0]), np.array([5])
+    shared = [
+        a, t, t.numpy(), good, bad, w, w.numpy(), None, a.dtype, good.dtype, np.ndarray, sf.Tensor,
+        program, fast, fast.__self__,
+    ]  # fmt: skip
+    steady(lambda: fast(a, good), shared)
+    steady(lambda: fast(t, good), shared)
+    steady(lambda: fast(a, bad), shared)
+    steady(lambda: fast(a), shared)
+    steady(lambda: fast(a, a), shared)
+    steady(lambda: fast("text", good), shared)
+    steady(lambda: program(t, good), shared, 1000)
+    steady(lambda: single(a), shared)
+    results = fast(a, good)
+    assert type(results) is tuple
+    assert [sys.getrefcount(r) for r in results] == [3, 3]  # the tuple, the loop, the argument
+
+
+@needs_entry
+def test_reference_counts_where_there_is_no_memory() -> None:
+    args = [np.empty((1 << 28, 0), np.float32), np.empty((0, 1 << 28), np.float32)]
+    for several in (False, True):
+        fast = huge_output(several)._executable.fast
+
+        def call(fast: Any = fast) -> None:
+            try:
+                fast(*args)
+            except MemoryError:
+                return
+            raise AssertionError("there was memory")
+
+        steady(call, [*args, None, args[0].dtype], 300)
+
+
+@needs_entry
+def test_calls_keep_no_memory() -> None:
+    statm = "/proc/self/statm"
+    try:
+        open(statm).close()
+    except OSError:
+        pytest.skip("no /proc here")
+
+    def resident() -> int:
+        with open(statm) as file:
+            return int(file.read().split()[1]) * 4096
+
+    program = doubled((None,))
+    a = f32(4096)
+    program(a)
+    before = resident()
+    for _ in range(5000):  # 80 MB of results
+        program(a)
+    assert resident() - before < 16 << 20
+
+
+@needs_entry
+def test_programs_are_freed_without_the_collector() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        w = sf.variable([1.0])
+        x = sf.placeholder((None,), name="x")
+        program = sf.compile([x], x * w, updates={w: x.sum() + w})
+        program(f32(2))
+        fast = program._executable.fast
+        watched = [
+            weakref.ref(o) for o in (program._executable, program._executable._state, fast.__self__)
+        ]
+        del program
+        assert watched[0]() is None
+        assert watched[1]() is not None, "the entry still needs the arena"
+        assert fast(f32(2)).tolist() == [4.0, 8.0]
+        del fast
+        assert [o() for o in watched] == [None] * 3
+    finally:
+        gc.enable()
+
+
+# -- whether the layout is what we think -----------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["TYPE", "DATA", "NDIM", "DIMS", "DESCR", "FLAGS"])
+@needs_entry
+def test_another_layout_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert has_known_layout.__wrapped__()
+    others = {"TYPE": 0, "DATA": 24, "NDIM": 28, "DIMS": 40, "DESCR": 48, "FLAGS": 68}
+    monkeypatch.setattr(fastcall_layout, name, others[name])
+    assert not has_known_layout.__wrapped__()
+
+
+@needs_entry
+def test_another_mask_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fastcall_layout, "CONTIGUOUS", fastcall_layout.WRITEABLE)
+    assert not has_known_layout.__wrapped__()
+
+
+@needs_entry
+def test_an_interpreter_without_a_lock_has_no_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fastcall_layout.sysconfig, "get_config_var", lambda name: 1)
+    assert not has_known_layout.__wrapped__()
+
+
+@needs_entry
+def test_box_type() -> None:
+    class Base:
+        __slots__ = ("__weakref__", "first", "held")
+
+    class Derived(Base):
+        __slots__ = ("last",)
+
+    class Plain:
+        pass
+
+    box = box_type(Base, "held")
+    assert box is not None
+    assert box.type_address == id(Base)
+    derived = box_type(Derived, "held")
+    assert derived is not None
+    assert derived.slot_offset == box.slot_offset
+    assert box_type(Plain, "held") is None
