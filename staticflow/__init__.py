@@ -122,7 +122,7 @@ from staticflow.ops.view import (
 )
 from staticflow.static.compile import compile
 from staticflow.static.grad import grad
-from staticflow.static.inputs import constant, placeholder, variable
+from staticflow.static.inputs import constant, placeholder, symbol, variable
 from staticflow.static.jit import jit
 
 __all__ = [
@@ -236,6 +236,7 @@ __all__ = [
     "squeeze",
     "stack",
     "sub",
+    "symbol",
     "sum",
     "t",
     "tan",

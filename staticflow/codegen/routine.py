@@ -124,6 +124,35 @@ class Routine:
     failures: tuple[Failure, ...]
 
 
+    def __str__(self) -> str:
+        return "\n".join(_lines(self.steps, ""))
+
+
+def _lines(steps: tuple[Step, ...], indent: str) -> Iterator[str]:
+    for step in steps:
+        if isinstance(step, Launch):
+            sizes = "".join(f", {s}" for s in step.sizes)
+            yield f"{indent}{step.kernel}({', '.join(map(_text, step.places))}{sizes})"
+        elif isinstance(step, Copy):
+            yield f"{indent}copy {step.bytes} bytes to {_text(step.target)} from {_text(step.source)}"
+        else:
+            back = " backwards" if step.reverse else ""
+            yield f"{indent}repeat {step.length} times{back}"
+            for i, (start, a, b) in enumerate(step.carries):
+                yield f"{indent}  carry {i} from {_text(start)} in {_text(a)} and {_text(b)}"
+            yield from _lines(step.body, indent + "  ")
+
+
+def _text(place: Place) -> str:
+    if isinstance(place, Table):
+        return f"slot {place.slot}"
+    if isinstance(place, Arena):
+        return f"buffer {place.buffer}"
+    if isinstance(place, Row):
+        return f"row of {_text(place.array)}"
+    return f"{'next' if place.next else 'this'} carry {place.index}"
+
+
 def walk_steps(steps: tuple[Step, ...]) -> Iterator[Step]:
     """Every step, those of loops after the loop itself."""
     for step in steps:

@@ -16,6 +16,7 @@ from staticflow.passes.fuse import fuse
 from staticflow.passes.merge_scans import merge_scans
 from staticflow.passes.pattern import Rule
 from staticflow.passes.rewrite import Counts, each_region, rewrite
+from staticflow.passes.transpose import transpose_products
 from staticflow.passes.rules import CANONICAL, FAST, STABILIZE
 
 __all__ = ["PASSES", "PassRecord", "optimize"]
@@ -47,6 +48,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("stabilize", stabilize),
     ("relax", relax),
     ("decompose", decompose),
+    ("transpose_products", transpose_products),
     ("simplify", canonicalize),
     ("fold", fold_constants),
     ("merge_scans", merge_scans),

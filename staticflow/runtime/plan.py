@@ -41,7 +41,7 @@ class Plan:
     64*((16*x_0 + 63)//64)
     """
 
-    program: Routine
+    routine: Routine
     live: tuple[tuple[int, int], ...]
     slots: tuple[int, ...]
     offsets: tuple[Size, ...]
@@ -49,12 +49,12 @@ class Plan:
 
     def peak_bytes(self, sizes: Mapping[str, int] | None = None) -> int:
         """The arena's size in bytes where the unknown sizes have these values, by name."""
-        values = {s: (sizes or {})[s.name] for s in self.program.sizes}
+        values = {s: (sizes or {})[s.name] for s in self.routine.sizes}
         return evaluate_dim(self.peak, values)
 
     def __str__(self) -> str:
         lines = [f"arena of {self.peak} bytes, {len(self.offsets)} buffers"]
-        for i, buffer in enumerate(self.program.buffers):
+        for i, buffer in enumerate(self.routine.buffers):
             shape = ", ".join(map(str, buffer.shape))
             first, last = self.live[i]
             lines.append(

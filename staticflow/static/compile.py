@@ -165,13 +165,13 @@ class Program:
         return makers[kind]()
 
     def explain(self) -> str:
-        """What each pass did, and the graph that came out."""
+        """What each pass did, the graph that came out, the kernels as they run, the memory plan."""
         lines = [
             f"{r.name}: {len(r.before.nodes)} -> {len(r.after.nodes)} nodes"
             + "".join(f"\n    {rule}: {n}" for rule, n in sorted(r.counts.items()))
             for r in self.passes
         ]
-        return "\n".join([*lines, str(self.optimized), str(self.plan)])
+        return "\n".join([*lines, str(self.optimized), str(self.plan.routine), str(self.plan)])
 
     def __repr__(self) -> str:
         ins = ", ".join(f"{n}: {p.type}" for n, p in zip(self._names, self.graph.params, strict=False))
@@ -179,6 +179,8 @@ class Program:
 
 
 def _named_inputs(inputs: Any) -> tuple[tuple[str, ...], list[Symbol]]:
+    if isinstance(inputs, Symbol):
+        raise SymbolicError(f"compile: inputs are a list, [x, ...], at {format_locs(here())}")
     named = isinstance(inputs, Mapping)
     handles = list(inputs.values() if named else inputs)
     for h in handles:
@@ -202,10 +204,18 @@ def _named_inputs(inputs: Any) -> tuple[tuple[str, ...], list[Symbol]]:
 def _pairs(updates: Any) -> list[tuple[Tensor, Any]]:
     pairs = list(updates.items() if isinstance(updates, Mapping) else updates or ())
     seen: set[Tensor] = set()
-    for t, _ in pairs:
-        if not isinstance(t, Tensor):
+    for pair in pairs:
+        if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[0], Tensor):
             raise SymbolicError(
-                f"compile: updates name tensors, not {t!r}, at {format_locs(here())}"
+                "compile: updates are a mapping {tensor: new value}, or pairs of the two, not "
+                f"{pair!r}, at {format_locs(here())}"
+            )
+        t, value = pair
+        if isinstance(value, Tensor):
+            raise SymbolicError(
+                f"compile: the new value of a tensor of shape {list(t.shape)} is an eager tensor, "
+                "computed once and now; start from sf.symbol(t), as in "
+                f"updates={{t: sf.symbol(t) + 1}}, at {format_locs(here())}"
             )
         if t in seen:
             raise ShapeError(

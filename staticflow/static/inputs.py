@@ -15,9 +15,9 @@ from staticflow.graph.dtypes import dtype_of
 from staticflow.graph.graph import new_param
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import TensorType
-from staticflow.ops.symbol import Symbol, constant_node
+from staticflow.ops.symbol import Symbol, constant_node, to_node
 
-__all__ = ["constant", "placeholder", "variable"]
+__all__ = ["constant", "placeholder", "symbol", "variable"]
 
 _unnamed = itertools.count()
 
@@ -59,6 +59,19 @@ def variable(init: Any, dtype: Any = None, name: str | None = None) -> Tensor:
     made = Tensor(init, dtype)
     made.name = name
     return made
+
+
+def symbol(tensor: Tensor) -> Symbol:
+    """The symbol that stands for an eager tensor in a graph: what is computed from it becomes nodes,
+    which read the tensor's memory at every call.
+
+    >>> count = variable(0.0)
+    >>> import staticflow as sf
+    >>> tick = sf.compile([], symbol(count), updates={count: symbol(count) + 1})
+    >>> tick().item(), tick().item()
+    (0.0, 1.0)
+    """
+    return Symbol(to_node(tensor))
 
 
 def constant(value: Any, dtype: Any = None) -> Symbol:
