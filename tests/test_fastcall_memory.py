@@ -39,7 +39,7 @@ def steady(call: Callable[[], Any], objects: list[Any], calls: int = 10_000) -> 
 def test_reference_counts() -> None:
     x, i = sf.placeholder((None,), name="x"), sf.placeholder((None,), "int64", name="i")
     w = sf.variable([1.0])
-    program = sf.compile([x, i], (sf.gather(x, 0, i), x * w), updates={w: x.sum() + w})
+    program = sf.compile([x, i], (sf.gather(x, 0, i), x * w), updates={w: sf.symbol(w) + x.sum()})
     single = sf.compile([x], x + x)
     fast = program._executable.fast
     a, t, good, bad = f32(2), sf.tensor([1.0, 2.0]), np.array([0]), np.array([5])
@@ -104,7 +104,7 @@ def test_programs_are_freed_without_the_collector() -> None:
     try:
         w = sf.variable([1.0])
         x = sf.placeholder((None,), name="x")
-        program = sf.compile([x], x * w, updates={w: x.sum() + w})
+        program = sf.compile([x], x * w, updates={w: sf.symbol(w) + x.sum()})
         program(f32(2))
         fast = program._executable.fast
         watched = [

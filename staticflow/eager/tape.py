@@ -75,7 +75,8 @@ class Saved:
 
 
 class TapeEntry:
-    """One recorded operation. With ``several`` results its vjp takes the cotangents by index."""
+    """One recorded operation. With ``several`` results its vjp takes the cotangents by index, and
+    every argument is kept."""
 
     __slots__ = ("__weakref__", "attrs", "edges", "locs", "op", "saved", "several")
 
@@ -92,7 +93,7 @@ class TapeEntry:
         self.attrs = attrs
         self.edges = edges
         self.locs: Locs = here()
-        keep = op.saves
+        keep = range(len(args)) if several else op.saves
         self.saved: list[Any] | None = [
             a if type(a) in _NUMBERS
             else Saved(a, edges[i], f"argument {i}") if i in keep

@@ -212,18 +212,26 @@ def unify(
     kept: dict[tuple[Size, Size], Equality] = {}
     for fact in found:
         kept.setdefault((fact.a, fact.b), fact)
-        a, b = substitute_dim(fact.a, values), substitute_dim(fact.b, values)
+        a, b = _settled(fact, values)
         if a == b:
             continue
-        if isinstance(a - b, int):
-            raise ShapeError(f"{fact.reason}: {a} and {b} differ, at {format_locs(fact.locs)}")
         if not bound.isdisjoint(symbols_of(a) | symbols_of(b)):
             continue
         sym, value = _solved(a, b) or _solved(b, a) or (None, 0)
         if sym is not None:
             values = {s: substitute_dim(v, {sym: value}) for s, v in values.items()}
             values[sym] = value
+    for fact in kept.values():
+        _settled(fact, values)  # what was found later may contradict it
     return values, list(kept.values())
+
+
+def _settled(fact: Equality, values: Mapping[Sym, Size]) -> tuple[Size, Size]:
+    """The two sizes with ``values`` put in; a `ShapeError` if they never are equal then."""
+    a, b = substitute_dim(fact.a, values), substitute_dim(fact.b, values)
+    if a != b and isinstance(a - b, int):
+        raise ShapeError(f"{fact.reason}: {a} and {b} differ, at {format_locs(fact.locs)}")
+    return a, b
 
 
 def _solved(a: Size, b: Size) -> tuple[Sym, Size] | None:

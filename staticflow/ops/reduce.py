@@ -14,6 +14,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, Shape, TensorType
 from staticflow.ops.arithmetic import cast, div, where
+from staticflow.ops.creation import zeros_like
 from staticflow.ops.declare import normalize_dim, normalize_dims, per_arg
 from staticflow.ops.indexing import gather
 from staticflow.ops.lowering import LoopNest, Reduce
@@ -284,7 +285,7 @@ def _extreme_along(x: Any, dim: int | None, keepdim: bool, full: Op, arg: Op, na
         return _extreme(x, None, keepdim, full)
     dim = normalize_dim(dim, x.ndim, name)
     if x.ndim == 0:
-        return MaxResult(x, cast(x * 0, dtype=int64))
+        return MaxResult(x, cast(zeros_like(x), dtype=int64))
     indices = arg(x, dim=dim, keepdim=True)
     values = gather(x, dim, indices)
     if keepdim:

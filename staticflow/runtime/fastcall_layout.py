@@ -119,8 +119,9 @@ def _allocates_right() -> bool:
         ctypes.py_object, ctypes.c_int, ctypes.c_void_p, ctypes.py_object, ctypes.c_int
     )(address)
     dtype = np.dtype(np.float32)
+    sizes = (ctypes.c_int64 * 2)(2, 3)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(dtype))  # which the call takes over
-    made = make(2, ctypes.addressof((ctypes.c_int64 * 2)(2, 3)), dtype, 0)
+    made = make(2, ctypes.addressof(sizes), dtype, 0)
     return bool(type(made) is np.ndarray and made.shape == (2, 3) and made.dtype is dtype)
 
 

@@ -12,8 +12,8 @@ from staticflow.codegen.routine import (
     Copy,
     Launch,
     Place,
-    Routine,
     Repeat,
+    Routine,
     Row,
     Step,
     Table,
@@ -26,17 +26,17 @@ _BITS = 62
 """Sizes in bytes stay below two to this power, so that a sum of two is an int64 still."""
 
 
-def moved_bytes(program: Routine, table: Sequence[Size]) -> Size:
+def moved_bytes(routine: Routine, table: Sequence[Size]) -> Size:
     """The bytes that all steps together read and write, a measure of how long the program runs;
     ``table`` has the bytes of the caller's arrays."""
-    return _Traffic(program, table).of(program.steps)
+    return _Traffic(routine, table).of(routine.steps)
 
 
 class _Traffic:
     """Adds up what steps move."""
 
-    def __init__(self, program: Routine, table: Sequence[Size]) -> None:
-        self.program, self.table = program, table
+    def __init__(self, routine: Routine, table: Sequence[Size]) -> None:
+        self.routine, self.table = routine, table
         self.loops: dict[int, Repeat] = {}
 
     def of(self, steps: Sequence[Step]) -> Size:
@@ -70,7 +70,7 @@ _STEPS: dict[type, Callable[[_Traffic, Any], Size]] = {
 
 _PLACES: dict[type, Callable[[_Traffic, Any], Size]] = {
     Table: lambda traffic, place: traffic.table[place.slot],
-    Arena: lambda traffic, place: traffic.program.buffers[place.buffer].bytes,
+    Arena: lambda traffic, place: traffic.routine.buffers[place.buffer].bytes,
     Row: lambda _, place: place.bytes,
     Carry: _Traffic.carry,
 }

@@ -56,7 +56,7 @@ class Entry:
     the memory plan computes, and ``slot_offset`` says where boxes keep their array.
     """
 
-    program: Routine
+    routine: Routine
     params: tuple[TensorType, ...]
     variables: int
     updated: frozenset[int]
@@ -123,8 +123,8 @@ class _Writer:
         entry, text = self.entry, self.text
         count = len(entry.params)
         self.arrays = self.room(_POINTER, count)
-        self.table = self.room(_POINTER, entry.program.slots)
-        self.sizes = self.room(I64, len(entry.program.sizes))
+        self.table = self.room(_POINTER, entry.routine.slots)
+        self.sizes = self.room(I64, len(entry.routine.sizes))
         self.shape = self.room(I64, max((t.ndim for t in entry.outputs), default=0))
         self.starts, self.ends = (self.room(I64, count + LANES) for _ in range(2))
         self.take()
@@ -246,7 +246,7 @@ class _Writer:
         for i in range(len(entry.constants)):
             constant = self.load("@bound", 1 + i, _POINTER)
             self.store(self.table, len(entry.params) + i, _POINTER, constant)
-        for i, sym in enumerate(entry.program.sizes):
+        for i, sym in enumerate(entry.routine.sizes):
             self.store(self.sizes, i, I64, self.indices.value(Dim.of(sym)))
 
     def make_outputs(self) -> str:
@@ -285,7 +285,7 @@ class _Writer:
         """Run on the table, and end with ``result``, or with what the status says."""
         entry, text = self.entry, self.text
         table = [*map(_bytes, entry.params), *entry.constants, *map(_bytes, entry.outputs)]
-        moved = self.indices.value(moved_bytes(entry.program, table))
+        moved = self.indices.value(moved_bytes(entry.routine, table))
         long = text.op(f"icmp sgt i64 {moved}, {_LONG}")
         state = self.load("@bound", 0, _POINTER)
         go = "go_in_turn" if entry.updated else "go"

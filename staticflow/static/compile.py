@@ -18,7 +18,7 @@ from staticflow.graph.dtypes import DType, weak_dtype
 from staticflow.graph.graph import Equality, Graph, close, free_symbols, regions_of
 from staticflow.graph.locs import Locs, format_locs, here
 from staticflow.graph.node import Node, constant, param, toposort
-from staticflow.graph.types import Facts, TensorType
+from staticflow.graph.types import TensorType
 from staticflow.ops.symbol import Symbol, to_node
 from staticflow.passes.cluster import cluster
 from staticflow.passes.pipeline import optimize
@@ -239,11 +239,10 @@ def _new_value(t: Tensor, value: Any) -> Node:
 
 def _fits(t: Tensor, value: Node) -> Iterator[Equality]:
     """What must hold of sizes for ``value`` to be stored over ``t``."""
-    facts = Facts()
     what = f"the new value of a variable {TensorType(t.dtype, t.shape)} is {value.tensor_type}"
     for a, b in zip(value.tensor_type.shape, t.shape, strict=True):
-        facts.equal(a, b, what)
-    return (Equality(f.a, f.b, f.reason, value.locs) for f in facts.assumptions)
+        if a != b:
+            yield Equality(a, b, what, value.locs)
 
 
 def _captured(

@@ -63,7 +63,9 @@ def _cotangents(outs: Sequence[Any], given: Any) -> list[Any]:
         return [None] * len(outs)
     cts = list(given) if isinstance(given, list | tuple) else [given]
     if len(cts) != len(outs):
-        raise ShapeError(f"grad: {len(cts)} cotangents for {len(outs)} outputs")
+        raise ShapeError(
+            f"grad: {len(cts)} cotangents for {len(outs)} outputs, at {format_locs(here())}"
+        )
     return cts
 
 

@@ -21,6 +21,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.node import Node, param, toposort
 from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType
+from staticflow.ops.creation import zeros_like
 from staticflow.ops.gradient import pullback
 from staticflow.ops.symbol import Symbol, to_node, tracing
 from staticflow.static.compile import Program
@@ -205,7 +206,7 @@ def _backward_program(
     handles = [Symbol(n) for n in targets]
     found = pullback(traced.outputs, seeds, handles)
     wanted = [
-        h * 0 if g is None else g
+        zeros_like(h) if g is None else g
         for h, g, need in zip(handles, found, needs, strict=True)
         if need
     ]
@@ -224,6 +225,5 @@ _JIT_OP = Op(
     infer=_unused,
     reference=_unused,
     vjp=_vjp,
-    saves=tuple(range(256)),
     grad_name="JitBackward",
 )

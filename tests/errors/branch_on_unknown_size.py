@@ -1,6 +1,6 @@
 # raises SymbolicError
 # says n >= 4
-# says sf.cond
+# says sf.where
 import staticflow as sf
 
 x = sf.placeholder(("n", 2), name="x")

@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import random_programs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_programs import Drawn, arrays_for, programs, sizes
 
 import staticflow as sf
 from staticflow.config import config
-from staticflow.errors import StaticflowError
+from staticflow.errors import ShapeError, StaticflowError
 from staticflow.graph.interpret import interpret_graph
 
 CAMPAIGN = int(os.environ.get("STATICFLOW_FUZZ", "0"))
@@ -59,7 +60,11 @@ def assert_same_outcome(got: Any, expected: Any, what: str) -> None:
 @fuzzed
 @given(programs(), st.lists(sizes, min_size=2, max_size=2), st.integers(0, 2**32))
 def test_every_way_to_run_a_program_agrees(drawn: Drawn, calls: Any, seed: int) -> None:
-    program = sf.compile(drawn.inputs, drawn.outputs)
+    try:
+        program = sf.compile(drawn.inputs, drawn.outputs)
+    except ShapeError as error:  # what is assumed of the sizes contradicts itself
+        assert f"differ, at {random_programs.__file__}" in str(error)
+        return
     graphs = {r.name: r.after for r in program.passes if r.after is not r.before}
     for values in calls:
         arrays = arrays_for(drawn, values, seed)
