@@ -169,7 +169,11 @@ def _test(m: _Maker) -> Any:
 def _where(m: _Maker) -> Any:
     c = m.pick(lambda v: v.dtype is bool_)
     x = None if c is None else _partner(m, c)
-    y = None if x is None else m.pick(lambda v: _meets(v, x) and _meets(v, c) and v.dtype is float64)
+    y = (
+        None
+        if x is None
+        else m.pick(lambda v: _meets(v, x) and _meets(v, c) and v.dtype is float64)
+    )
     return None if y is None else sf.where(c, x, y)
 
 

@@ -27,7 +27,18 @@ def close_to(t: Any, wanted: Any) -> None:
 # -- promotion ------------------------------------------------------------------------------------
 
 # What PyTorch's result_type gives: dtypes in their order of width, by category.
-_WIDTHS = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
+_WIDTHS = (
+    "bool",
+    "uint8",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+)
 _MIXED = {("uint8", "int8"): "int16", ("float16", "bfloat16"): "float32"}
 
 
@@ -456,7 +467,14 @@ def test_length_and_iteration() -> None:
 
 def test_about_itself() -> None:
     x = sf.ones(2, 3)
-    assert (x.ndim, x.dim(), x.size(), x.size(1), x.numel(), x.device) == (2, 2, (2, 3), 3, 6, "cpu")
+    assert (x.ndim, x.dim(), x.size(), x.size(1), x.numel(), x.device) == (
+        2,
+        2,
+        (2, 3),
+        3,
+        6,
+        "cpu",
+    )
     assert x.float() is x and x.double().dtype is sf.float64 and x.half().dtype is sf.float16
     assert x.long().dtype is sf.int64 and x.bool().tolist() == [[True] * 3] * 2
     assert x.type("int8").dtype is sf.int8 and x.T.shape == x.mT.shape == (3, 2)
@@ -491,9 +509,13 @@ def test_long_tensors_print_short() -> None:
 
 
 def test_errors_name_op_types_and_line() -> None:
-    with pytest.raises(ShapeError, match=r"add\(f32\[3\], f32\[2\]\): .*3 and 2.*test_eager\.py:\d+"):
+    with pytest.raises(
+        ShapeError, match=r"add\(f32\[3\], f32\[2\]\): .*3 and 2.*test_eager\.py:\d+"
+    ):
         sf.ones(3) + sf.ones(2)
-    with pytest.raises(ShapeError, match=r"matmul\(f32\[2, 3\], f64\[2, 3\]\)|matmul\(f64\[2, 3\], f64"):
+    with pytest.raises(
+        ShapeError, match=r"matmul\(f32\[2, 3\], f64\[2, 3\]\)|matmul\(f64\[2, 3\], f64"
+    ):
         sf.ones(2, 3) @ sf.ones(2, 3, dtype="float64")
     with pytest.raises(DTypeError, match=r"neg\(bool\[1\]\): .*bool.*test_eager\.py:\d+"):
         -sf.tensor([True])
@@ -504,10 +526,13 @@ def test_errors_name_op_types_and_line() -> None:
 
 
 def test_an_error_that_no_rule_knows_says_where() -> None:
-    with pytest.raises(Exception) as caught:  # noqa: PT011
+    with pytest.raises(Exception) as caught:
         sf.tensor([2, 3]) ** sf.tensor([-1, 1])
     notes = "".join(getattr(caught.value, "__notes__", ()))
-    assert "pow(i64[2], i64[2])" in str(caught.value) + notes and "test_eager.py" in str(caught.value) + notes
+    assert (
+        "pow(i64[2], i64[2])" in str(caught.value) + notes
+        and "test_eager.py" in str(caught.value) + notes
+    )
 
 
 def test_dtypes_are_named_both_ways() -> None:

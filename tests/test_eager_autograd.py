@@ -357,7 +357,9 @@ def test_a_changed_saved_tensor_is_caught() -> None:
     z = y * y
     with sf.no_grad():
         y.add_(1)
-    with pytest.raises(AutogradError, match=r"mul: argument 0, float32\[2\].*version 1, version 0") as e:
+    with pytest.raises(
+        AutogradError, match=r"mul: argument 0, float32\[2\].*version 1, version 0"
+    ) as e:
         z.sum().backward()
     changed, used = str(e.value).split("changed at")[1].split("used at")
     assert "test_eager_autograd.py" in changed and "test_eager_autograd.py" in used
@@ -448,7 +450,9 @@ def test_a_view_from_before_a_recorded_change_is_refused() -> None:
     y = x * 1
     before = y[0]
     y.mul_(x)
-    with pytest.raises(AutogradError, match=r"view.*changed at .*test_eager_autograd\.py:\d+.*again"):
+    with pytest.raises(
+        AutogradError, match=r"view.*changed at .*test_eager_autograd\.py:\d+.*again"
+    ):
         before * 2
     with pytest.raises(AutogradError, match="view"):
         before.backward()

@@ -66,7 +66,9 @@ def imports_of(path: Path) -> Iterator[tuple[str, int]]:
             assert node.level == 0, f"{path}:{node.lineno}: write imports out in full"
             module = node.module or ""
             # `from staticflow import graph` names modules, `from staticflow.graph.types import X` one
-            names = [f"{module}.{a.name}" for a in node.names] if module == "staticflow" else [module]
+            names = (
+                [f"{module}.{a.name}" for a in node.names] if module == "staticflow" else [module]
+            )
         else:
             continue
         for name in names:

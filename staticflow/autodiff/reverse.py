@@ -52,9 +52,7 @@ def reverse(
                 ready.append(parent)
 
 
-def _deposit(
-    into: dict[int, Any], index: int, ct: Any, add: Callable[[Any, Any], Any]
-) -> None:
+def _deposit(into: dict[int, Any], index: int, ct: Any, add: Callable[[Any, Any], Any]) -> None:
     before = into.get(index)
     into[index] = ct if before is None else add(before, ct)
 

@@ -20,8 +20,8 @@ from staticflow.codegen.routine import (
     Failure,
     Launch,
     Place,
-    Routine,
     Repeat,
+    Routine,
     Row,
     Step,
     Table,
@@ -87,9 +87,7 @@ class _Assembler:
 
     # -- the whole program -------------------------------------------------------------------
 
-    def top(
-        self, graph: Graph, places: dict[Node, Place], wanted: Sequence[Wanted]
-    ) -> list[Step]:
+    def top(self, graph: Graph, places: dict[Node, Place], wanted: Sequence[Wanted]) -> list[Step]:
         """The steps of the outermost graph."""
         order, in_place = order_updates(
             graph, [(root_of(w.node), w.over) for w in wanted if w.over is not None]

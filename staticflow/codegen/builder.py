@@ -192,9 +192,7 @@ class Builder:
 
     # -- expressions -------------------------------------------------------------------------
 
-    def load(
-        self, buffer: str, index: Size, lanes: int = 1, bound: Size | None = None
-    ) -> Reg:
+    def load(self, buffer: str, index: Size, lanes: int = 1, bound: Size | None = None) -> Reg:
         """The element at ``index``, or ``lanes`` of them if the index names ``lane``."""
         dtype = self.buffers[buffer].dtype
         if lanes > 1 and LANE_SYM not in symbols_of(index):
@@ -274,9 +272,7 @@ class Builder:
         """``-a``."""
         return self.apply("neg", a)
 
-    def select(
-        self, cond: Operand, a: Operand | Number, b: Operand | Number
-    ) -> Operand:
+    def select(self, cond: Operand, a: Operand | Number, b: Operand | Number) -> Operand:
         """``a`` where ``cond``, else ``b``."""
         return self.apply("select", cond, a, b)
 

@@ -1,9 +1,9 @@
 """A program as LLVM text: one function that runs all of it.
 
-``i64 @run(ptr table, ptr sizes, ptr state)`` takes the addresses of the caller's arrays, the unknown
-sizes, and a cell that holds an arena between calls. It borrows the arena (a second caller at the same
-time gets one of its own), runs the steps, and gives it back. The result is 0, -1 if there was no
-memory, or ``256 * site + code`` of the kernel that failed.
+``i64 @run(ptr table, ptr sizes, ptr state)`` takes the addresses of the caller's arrays, the
+unknown sizes, and a cell that holds an arena between calls. It borrows the arena (a second caller
+at the same time gets one of its own), runs the steps, and gives it back. The result is 0, -1 if
+there was no memory, or ``256 * site + code`` of the kernel that failed.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from staticflow.codegen.routine import (
     Copy,
     Launch,
     Place,
-    Routine,
     Repeat,
+    Routine,
     Row,
     Step,
     Table,
@@ -224,12 +224,12 @@ class _Writer:
         text.branch(again, head, done)
         head.phis.append(f"{count} = phi i64 [ 0, %{before.label} ], [ {stepped}, %{latch.label} ]")
         for i, (start, a, _) in enumerate(begins):
-            head.phis.append(
-                f"{now[i]} = phi ptr [ {start}, %{before.label} ], [ {following[i]}, %{latch.label} ]"
-            )
-            head.phis.append(
-                f"{following[i]} = phi ptr [ {a}, %{before.label} ], [ {spare[i]}, %{latch.label} ]"
-            )
+            for name, first, later in (
+                (now[i], start, following[i]),
+                (following[i], a, spare[i]),
+            ):
+                merged = f"[ {first}, %{before.label} ], [ {later}, %{latch.label} ]"
+                head.phis.append(f"{name} = phi ptr {merged}")
         text.start(done)
         for i, (_, a, _) in enumerate(begins):
             last = text.fresh("last")

@@ -69,7 +69,9 @@ def lower_cluster(
             outs.append(f"p{shared[i]}")
         else:
             outs.append(f"o{i}")
-            buffers.append(Buffer(f"o{i}", o.tensor_type.dtype, "inout" if kind == "nest" else "out"))
+            buffers.append(
+                Buffer(f"o{i}", o.tensor_type.dtype, "inout" if kind == "nest" else "out")
+            )
     extents = {names[p]: p.tensor_type.size for p in body.params}
     k = Scalars(buffers, sorted(_sizes(body), key=lambda s: (s.name, s.serial)), extents)
     return _LOWER[kind](k, body, names, outs, target)
@@ -107,9 +109,7 @@ def _lower_nest(
     args = [a.tensor_type for a in node.args]
     nest = Nest(k, node.attrs, args, [node.tensor_type], [names[a] for a in node.args], outs)
     node.op.lowering.emit(nest)
-    return Lowered(
-        k.kernel("nest"), inner=tuple(nest.innermost), bits=node.tensor_type.dtype.bits
-    )
+    return Lowered(k.kernel("nest"), inner=tuple(nest.innermost), bits=node.tensor_type.dtype.bits)
 
 
 def _lower_contract(

@@ -56,9 +56,7 @@ def lower_contract(
             for name, (o, value) in zip(outs, results, strict=True):
                 kk.store(name, linear(index, o.tensor_type.shape), value, bound)
 
-        emit_gemm(
-            k, gemm, target, a, b, "scratch" if size != 0 else None, epilogue, a_base, b_base
-        )
+        emit_gemm(k, gemm, target, a, b, "scratch" if size != 0 else None, epilogue, a_base, b_base)
     return k.kernel("contract"), dtype, size
 
 
@@ -74,5 +72,3 @@ def _strides(
     if source not in names or row is None or col is None:
         raise CompileError(f"an operand of matmul, {operand.type}, is no strided view of an array")
     return names[source], substitute_dim(at, {ROW: 0, COL: 0}), row, col
-
-

@@ -275,5 +275,3 @@ class _Writer:
                 (sym,) = symbols_of(at[-1])
                 innermost.append(sym)
             yield at
-
-

@@ -1,9 +1,10 @@
-"""A routine, the code of a compiled program: kernels, and the order and places in which they run. Data only, for either back end.
+"""A routine, the code of a compiled program: kernels, and the order and places in which they run.
+Data only, for either back end.
 
 A *place* is where an array lies: a slot of the table that the caller fills (inputs, variables,
 constants, outputs), a buffer of the arena, or, inside a loop, a row of an array or one of the two
-buffers that a carry alternates between. Steps run in order; buffers and sizes are named, offsets are
-the memory plan's matter.
+buffers that a carry alternates between. Steps run in order; buffers and sizes are named, offsets
+are the memory plan's matter.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from staticflow.graph.locs import Locs
 from staticflow.graph.types import Shape
 
 __all__ = [
-    "Arena", "ArenaBuffer", "Carry", "Copy", "Failure", "Launch", "Place", "Repeat", "Routine", "Row",
-    "Step", "Table", "walk_steps",
+    "Arena", "ArenaBuffer", "Carry", "Copy", "Failure", "Launch", "Place", "Repeat", "Routine",
+    "Row", "Step", "Table", "walk_steps",
 ]  # fmt: skip
 
 
@@ -123,7 +124,6 @@ class Routine:
     slots: int
     failures: tuple[Failure, ...]
 
-
     def __str__(self) -> str:
         return "\n".join(_lines(self.steps, ""))
 
@@ -134,7 +134,8 @@ def _lines(steps: tuple[Step, ...], indent: str) -> Iterator[str]:
             sizes = "".join(f", {s}" for s in step.sizes)
             yield f"{indent}{step.kernel}({', '.join(map(_text, step.places))}{sizes})"
         elif isinstance(step, Copy):
-            yield f"{indent}copy {step.bytes} bytes to {_text(step.target)} from {_text(step.source)}"
+            ends = f"to {_text(step.target)} from {_text(step.source)}"
+            yield f"{indent}copy {step.bytes} bytes {ends}"
         else:
             back = " backwards" if step.reverse else ""
             yield f"{indent}repeat {step.length} times{back}"

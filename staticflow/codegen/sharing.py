@@ -96,7 +96,10 @@ def _reads_in_place(maker: Node, value: Node, over: Node) -> bool:
                 inner = a.tensor_type.shape
                 if source_of(a, canonical_index(inner, AXES[: len(inner)]))[0] is old:
                     return False
-        elif node.args and (not is_inline(node) or node is result):
-            if any(source is old and index != here for source, index in reads(node, here)):
-                return False
+        elif (
+            node.args
+            and (not is_inline(node) or node is result)
+            and any(source is old and index != here for source, index in reads(node, here))
+        ):
+            return False
     return True

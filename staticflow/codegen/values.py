@@ -82,8 +82,8 @@ class Values:
                 f"{node.op.name} ({node.type}, at {format_locs(node.locs)}) has no lowering that "
                 "a kernel could inline"
             )
-        operand = _constant(self, node, index, parts) if emit is None else emit(
-            self, node, index, parts
+        operand = (
+            _constant(self, node, index, parts) if emit is None else emit(self, node, index, parts)
         )
         return self.k.cast(operand, node.tensor_type.dtype)
 

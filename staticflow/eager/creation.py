@@ -44,7 +44,9 @@ def _shape(sizes: tuple[Any, ...]) -> tuple[int, ...]:
     return tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], Sequence) else sizes
 
 
-def full(shape: Sequence[int], value: Any, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def full(
+    shape: Sequence[int], value: Any, *, dtype: Any = None, requires_grad: bool = False
+) -> Tensor:
     """A tensor of ``shape`` filled with ``value``, in the dtype of the value."""
     wanted = dtype_of(dtype if dtype is not None else type(value)).numpy
     return _made(np.full(tuple(shape), value, wanted), requires_grad)
@@ -120,7 +122,10 @@ def default_generator() -> Generator:
 
 
 def randn(
-    *shape: Any, dtype: Any = float32, requires_grad: bool = False, generator: Generator | None = None
+    *shape: Any,
+    dtype: Any = float32,
+    requires_grad: bool = False,
+    generator: Generator | None = None,
 ) -> Tensor:
     """Numbers from the standard normal distribution."""
     draw = (generator or _default.generator).draw()
@@ -132,7 +137,10 @@ _SIGNIFICANT_BITS = {float16: 11, bfloat16: 8}
 
 
 def rand(
-    *shape: Any, dtype: Any = float32, requires_grad: bool = False, generator: Generator | None = None
+    *shape: Any,
+    dtype: Any = float32,
+    requires_grad: bool = False,
+    generator: Generator | None = None,
 ) -> Tensor:
     """Numbers from the uniform distribution on [0, 1)."""
     draw = (generator or _default.generator).draw()
@@ -140,5 +148,5 @@ def rand(
     wide = np.asarray(draw.random(_shape(shape), np.float64 if wanted is float64 else np.float32))
     bits = _SIGNIFICANT_BITS.get(wanted)
     if bits is not None:  # cut off, since rounding could give 1
-        wide = np.floor(wide * np.float32(2**bits)) * np.float32(2**-bits)
+        wide = np.floor(np.multiply(wide, np.float32(2**bits))) * np.float32(2**-bits)
     return _made(wide.astype(wanted.numpy), requires_grad)

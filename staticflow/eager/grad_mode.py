@@ -111,5 +111,6 @@ class set_grad_enabled(_Block):
         return self
 
     def __call__(self, fn: F) -> F:
+        """The function with the switch set while it runs."""
         state.enabled = self._before.pop()  # it was not meant from the call on
         return super().__call__(fn)

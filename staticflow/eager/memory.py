@@ -23,8 +23,8 @@ class Version:
 
 
 class Family:
-    """A tensor and the views taken of it. A recorded change gives the elements of the tensor another
-    history; a view taken before it still has the old one and must not be used any more."""
+    """A tensor and the views taken of it. A recorded change gives the elements of the tensor
+    another history; a view taken before it still has the old one and must not be used any more."""
 
     __slots__ = ("changes", "locs")
 

@@ -154,8 +154,8 @@ class Tensor(Methods):
     """
 
     __slots__ = (
-        "__weakref__", "_data", "_entry", "_family", "_known_version", "_leaf_grad", "_seen", "grad",
-        "name",
+        "__weakref__", "_data", "_entry", "_family", "_known_version", "_leaf_grad", "_seen",
+        "grad", "name",
     )  # fmt: skip
     __sf_mode__ = EAGER
 
@@ -230,9 +230,9 @@ class Tensor(Methods):
         """Where a gradient for this tensor goes; None if nowhere."""
         if self._family is not None and self._seen not in (None, self._family.changes):
             raise AutogradError(
-                f"a view of shape {list(self.shape)} of a tensor that a recorded in-place operation "
-                f"has changed at {format_locs(self._family.locs)} has no part in that history; take "
-                f"the view again after it, at {format_locs(here())}"
+                f"a view of shape {list(self.shape)} of a tensor that a recorded in-place "
+                f"operation has changed at {format_locs(self._family.locs)} has no part in that "
+                f"history; take the view again after it, at {format_locs(here())}"
             )
         if self._entry is not None:
             return self._entry
@@ -243,7 +243,8 @@ class Tensor(Methods):
     @property
     def shape(self) -> tuple[int, ...]:
         """The sizes of the dims."""
-        return self._data.shape
+        shape: tuple[int, ...] = self._data.shape
+        return shape
 
     @property
     def dtype(self) -> DType:
@@ -416,7 +417,8 @@ class Tensor(Methods):
         if recorded and self._leaf_grad:
             raise AutogradError(
                 "an in-place operation on a leaf that requires a gradient would be lost to it; "
-                f"wrap the update in sf.no_grad(), or compute out of place, at {format_locs(here())}"
+                "wrap the update in sf.no_grad(), or compute out of place, at "
+                f"{format_locs(here())}"
             )
         if value.shape != self.shape:
             raise ShapeError(

@@ -66,9 +66,7 @@ def matmul(x: Any, y: Any) -> Any:
     (2,)
     """
     if x.ndim == 0 or y.ndim == 0:
-        raise ShapeError(
-            f"matmul: takes no 0-d tensors; multiply with *, at {format_locs(here())}"
-        )
+        raise ShapeError(f"matmul: takes no 0-d tensors; multiply with *, at {format_locs(here())}")
     left, right = x.ndim == 1, y.ndim == 1
     out = matmul_op(unsqueeze(x, 0) if left else x, unsqueeze(y, 1) if right else y)
     shape = out.shape

@@ -54,7 +54,9 @@ iota = Op(
     reference=_iota_reference,
     vjp=None,
     lowering=Generate(
-        lambda k, index, lanes, *, shape, dim, dtype: k.cast(k.index_value(index[dim], lanes), dtype)
+        lambda k, index, lanes, *, shape, dim, dtype: k.cast(
+            k.index_value(index[dim], lanes), dtype
+        )
     ),
 )
 

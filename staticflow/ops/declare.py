@@ -61,9 +61,7 @@ def normalize_dims(dim: int | Sequence[int] | None, ndim: int, what: str) -> tup
     return tuple(dims) if ndim else ()
 
 
-def strict(
-    infer: Callable[..., TensorType], reference: Callable[..., Any]
-) -> Callable[..., Any]:
+def strict(infer: Callable[..., TensorType], reference: Callable[..., Any]) -> Callable[..., Any]:
     """A reference that holds its arguments to the type rule, where NumPy would take more."""
 
     def checked(xp: Any, *arrays: Any, **attrs: Any) -> Any:
@@ -141,9 +139,7 @@ def sum_to(ct: Any, shape: Shape) -> Any:
     if ct.shape == shape:
         return ct
     extra = len(ct.shape) - len(shape)
-    stretched = [
-        extra + i for i, d in enumerate(shape) if not same_size(d, ct.shape[extra + i])
-    ]
+    stretched = [extra + i for i, d in enumerate(shape) if not same_size(d, ct.shape[extra + i])]
     if stretched:
         ct = ct.sum(tuple(stretched), keepdim=True)
     return ct.sum(tuple(range(extra))) if extra else ct

@@ -13,7 +13,16 @@ from typing import Any
 from staticflow.graph.dims import Size
 from staticflow.graph.types import Shape
 
-__all__ = ["Contract", "Elementwise", "Generate", "LoopNest", "Lowering", "Reduce", "Region", "View"]
+__all__ = [
+    "Contract",
+    "Elementwise",
+    "Generate",
+    "LoopNest",
+    "Lowering",
+    "Reduce",
+    "Region",
+    "View",
+]
 
 Index = tuple[Size, ...]
 

@@ -124,7 +124,7 @@ def _extreme_op(name: str, which: str, numpy_name: str, combine: str, of_nothing
 
     return Op(
         name=name,
-        doc=f"The {which} element over ``dims``; NaN if there is one, the neutral element of nothing.",
+        doc=f"The {which} element over ``dims``; NaN if there is one, of nothing the neutral one.",
         infer=_infer,
         reference=reference,
         vjp=per_arg(_extreme_vjp),
@@ -245,7 +245,7 @@ def mean(x: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) 
         x = cast(x, dtype=dtype_of(dtype))
     if not x.dtype.is_floating:
         raise DTypeError(
-            f"mean: of {x.dtype.name}; give a floating dtype, as in mean(x, dtype={float32.name!r}), "
+            f"mean: of {x.dtype.name}; give a floating dtype, as in mean(x, dtype='float32'), "
             f"at {format_locs(here())}"
         )
     return mean_op(x, dims=normalize_dims(dim, x.ndim, "mean"), keepdim=keepdim)

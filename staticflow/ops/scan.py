@@ -56,10 +56,7 @@ def _reference(
 ) -> tuple[Any, ...]:
     """``body`` is callable here: the interpreter hands regions over as functions of arrays."""
     carry, rows, rest = args[:carries], args[carries : carries + xs], args[carries + xs :]
-    ys = [
-        xp.empty((length, *o.shape), dtype=o.dtype.numpy)
-        for o in body.output_types[carries:]
-    ]
+    ys = [xp.empty((length, *o.shape), dtype=o.dtype.numpy) for o in body.output_types[carries:]]
     for step in reversed(range(length)) if reverse else range(length):
         outs = body(*carry, *(x[step] for x in rows), *rest)
         carry = outs[:carries]
@@ -86,9 +83,7 @@ def _vjp(
     and pulls the cotangents through it. Cotangents of captured values are summed in the carry.
     """
     params = body.params
-    args = tuple(
-        Symbol(to_node(a, p.tensor_type.dtype)) for a, p in zip(args, params, strict=True)
-    )
+    args = tuple(Symbol(to_node(a, p.tensor_type.dtype)) for a, p in zip(args, params, strict=True))
     stacking = close(params, (*body.outputs[:carries], *params[:carries]), body.equalities)
     attrs = {"carries": carries, "xs": xs, "length": length, "reverse": reverse}
     begun = scan_op(*args, body=stacking, **attrs)[carries:]
@@ -128,7 +123,9 @@ def _vjp(
     (ct_init, ct_captured), ct_xs = scan(
         step, (start, sums), rows, length=length, reverse=not reverse
     )
-    found = dict(zip([*carry_at, *x_at, *captured_at], [*ct_init, *ct_xs, *ct_captured], strict=True))
+    found = dict(
+        zip([*carry_at, *x_at, *captured_at], [*ct_init, *ct_xs, *ct_captured], strict=True)
+    )
     return [found.get(i) if need else None for i, need in enumerate(needs)]
 
 
@@ -155,13 +152,13 @@ def scan(
 
     ``init``, ``xs`` and the ys are trees (tuples, lists, dicts) of tensors; ``fn`` gives the carry
     back in the structure, shapes and dtypes that it got. With ``xs`` None, ``length`` says how many
-    steps there are. Returns the last carry and the ys stacked along a new first dim, in the order of
-    ``xs`` also where ``reverse`` runs it from the end. On symbols this is one loop of the graph,
+    steps there are. Returns the last carry and the ys stacked along a new first dim, in the order
+    of ``xs`` also where ``reverse`` runs it from the end. On symbols this is one loop of the graph,
     whatever the length; on tensors it runs now.
 
     >>> import staticflow as sf
-    >>> total, sums = sf.scan(lambda c, x: (c + x, c + x), sf.tensor(0.0), sf.tensor([1.0, 2.0, 3.0]))
-    >>> total.item(), sums.tolist()
+    >>> total, sums = sf.scan(lambda c, x: (c + x, c + x), sf.tensor(0.0), sf.tensor([1.0, 2.0,
+    3.0])) >>> total.item(), sums.tolist()
     (6.0, [1.0, 3.0, 6.0])
     """
     init_leaves, carry_tree = pytree.flatten(init)
@@ -209,6 +206,8 @@ def _common_length(leaves: Sequence[Any], names: Sequence[str], length: Size | N
             )
     if length is None:
         raise ShapeError(f"scan: give xs or length, at {format_locs(here())}")
+    if isinstance(length, int) and length < 0:
+        raise ShapeError(f"scan: a loop of length {length}, at {format_locs(here())}")
     return length
 
 
@@ -310,5 +309,3 @@ def _close_over(
             stack.extend(reversed(node.args))
     inside = substitute_nodes(outputs, captured)
     return close((*own, *captured.values()), inside), list(captured)
-
-

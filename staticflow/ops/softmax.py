@@ -81,9 +81,7 @@ log_softmax_op = Op(
     doc="``x - log(sum(exp(x)))`` along ``dim``.",
     infer=_along,
     reference=_log_softmax_reference,
-    vjp=per_arg(
-        lambda ct, out, x, *, dim: ct - exp(out) * sum_op(ct, dims=(dim,), keepdim=True)
-    ),
+    vjp=per_arg(lambda ct, out, x, *, dim: ct - exp(out) * sum_op(ct, dims=(dim,), keepdim=True)),
     decompose=_log_softmax_decompose,
     saves=(OUT,),
     promote="float",
@@ -91,9 +89,7 @@ log_softmax_op = Op(
 )
 
 
-def _lse_infer(
-    facts: Facts, x: TensorType, *, dims: tuple[int, ...], keepdim: bool
-) -> TensorType:
+def _lse_infer(facts: Facts, x: TensorType, *, dims: tuple[int, ...], keepdim: bool) -> TensorType:
     return TensorType(x.dtype, reduced_shape(x.shape, dims, keepdim))
 
 
@@ -179,8 +175,8 @@ nll_loss_op = Op(
     infer=_nll_infer,
     reference=strict(_nll_infer, _nll_reference),
     vjp=per_arg(_nll_vjp, None),
-    decompose=lambda x, target: -mean_op(
-        gather_op(x, unsqueeze(target, 1), dim=1), dims=(0, 1), keepdim=False
+    decompose=lambda x, target: (
+        -mean_op(gather_op(x, unsqueeze(target, 1), dim=1), dims=(0, 1), keepdim=False)
     ),
     saves=(1,),
     grad_name="NllLossBackward0",

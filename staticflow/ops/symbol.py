@@ -88,13 +88,16 @@ def to_node(x: Any, dtype: DType | None = None) -> Node:
 
 
 class StaticMode:
-    """Makes nodes. Outranks the eager mode: an op with one symbol among its arguments is symbolic."""
+    """Makes nodes. Outranks the eager mode: an op with one symbol among its arguments is
+    symbolic."""
 
     rank = 1
 
     def apply(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """One node of ``op``; a symbol, or a tuple of them where the op gives several."""
-        operands = [a if is_number(a) or isinstance(a, Symbol) else Symbol(to_node(a)) for a in args]
+        operands = [
+            a if is_number(a) or isinstance(a, Symbol) else Symbol(to_node(a)) for a in args
+        ]
         dtype = operand_dtype(op, operands)
         nodes = []
         for position, x in enumerate(operands):
@@ -187,7 +190,7 @@ class Symbol(Methods):
     def __bool__(self) -> bool:
         self._refuse(
             "the truth",
-            "instead of a Python if write sf.where(condition, a, b), instead of a while loop sf.scan",
+            "instead of a Python if write sf.where(condition, a, b), instead of a loop sf.scan",
         )
 
     def __int__(self) -> int:

@@ -77,7 +77,8 @@ def flatten(x: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     b = normalize_dim(end_dim, x.ndim, "flatten")
     if a > b:
         raise ShapeError(
-            f"flatten: start_dim {start_dim} lies behind end_dim {end_dim}, at {format_locs(here())}"
+            f"flatten: start_dim {start_dim} lies behind end_dim {end_dim}, "
+            f"at {format_locs(here())}"
         )
     return reshape(x, (*x.shape[:a], prod(x.shape[a : b + 1]), *x.shape[b + 1 :]))
 
@@ -179,8 +180,8 @@ def expand(x: Any, *shape: Any) -> Any:
     extra = len(sizes) - x.ndim
     if any(isinstance(s, int) and s == -1 for s in sizes[: max(extra, 0)]):
         raise ShapeError(
-            f"expand: {list(sizes)} has a -1 where the tensor, of shape {list(x.shape)}, has no dim "
-            f"to keep the size of, at {format_locs(here())}"
+            f"expand: {list(sizes)} has a -1 where the tensor, of shape {list(x.shape)}, has no "
+            f"dim to keep the size of, at {format_locs(here())}"
         )
     sizes = tuple(
         x.shape[i - extra] if isinstance(s, int) and s == -1 and i >= extra else s
@@ -210,9 +211,7 @@ def _inside(facts: Facts, x: TensorType, start: Index, size: Shape, step: tuple[
 
 
 def _slices(start: Any, size: Any, step: Any) -> tuple[slice, ...]:
-    return tuple(
-        slice(a, a + s * by, by) for a, s, by in zip(start, size, step, strict=True)
-    )
+    return tuple(slice(a, a + s * by, by) for a, s, by in zip(start, size, step, strict=True))
 
 
 def _slice_reference(xp: Any, x: Any, *, start: Any, size: Any, step: Any) -> Any:
@@ -270,9 +269,7 @@ embed_op: Op = Op(
     infer=_embed_infer,
     reference=strict(_embed_infer, _embed_reference),
     vjp=per_arg(
-        lambda ct, out, x, *, shape, start, step: slice_op(
-            ct, start=start, size=x.shape, step=step
-        )
+        lambda ct, out, x, *, shape, start, step: slice_op(ct, start=start, size=x.shape, step=step)
     ),
     lowering=LoopNest(_embed_emit),
     grad_name="SliceBackward0",
@@ -307,8 +304,8 @@ def _clip(i: Any, n: Size, default: Size) -> Size:
     at = _position(i)
     if at is None or (isinstance(at, Dim) and is_provably_ge(0, at)):
         raise ShapeError(
-            f"indexing: a slice's bound is {i!r}; it must be an int or a size that is not negative, "
-            f"at {format_locs(here())}"
+            f"indexing: a slice's bound is {i!r}; it must be an int or a size that is not "
+            f"negative, at {format_locs(here())}"
         )
     if isinstance(at, int) and at < 0:
         return dim_max(n + at, 0)
@@ -395,9 +392,7 @@ def _cat_infer(facts: Facts, *xs: TensorType, dim: int) -> TensorType:
     return TensorType(xs[0].dtype, tuple(shape))
 
 
-def _cat_vjp(
-    needs: Sequence[bool], ct: Any, out: Any, *xs: Any, dim: int
-) -> list[Any]:
+def _cat_vjp(needs: Sequence[bool], ct: Any, out: Any, *xs: Any, dim: int) -> list[Any]:
     parts, at = [], 0
     for need, x in zip(needs, xs, strict=True):
         parts.append(narrow(ct, dim, at, x.shape[dim]) if need else None)
@@ -437,4 +432,3 @@ def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
 def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
     """The ``tensors``, of equal shapes, side by side along a new ``dim``."""
     return cat([unsqueeze(x, dim) for x in tensors], dim)
-

@@ -15,7 +15,8 @@ from staticflow.graph.types import Shape
 from staticflow.ops.lowering import Elementwise, Generate, Index, Reduce, View
 
 __all__ = [
-    "broadcast_index", "canonical_index", "is_inline", "member_index", "reads", "row_index", "source_of",
+    "broadcast_index", "canonical_index", "is_inline", "member_index", "reads", "row_index",
+    "source_of",
 ]  # fmt: skip
 
 MOST_REPEATED = 8
@@ -85,8 +86,8 @@ def row_index(index: Index, dims: tuple[int, ...], keepdim: bool) -> Index:
 
 
 def member_index(node: Node, full: Index, domain: Shape, dims: tuple[int, ...]) -> Index:
-    """Where a node of a cluster stands when the loops over ``domain`` are at ``full``: at its element
-    if it has one for each, at its row if ``dims`` of the domain are reduced before it."""
+    """Where a node of a cluster stands when the loops over ``domain`` are at ``full``: at its own
+    element if it has one for each, at its row if ``dims`` of the domain are reduced before it."""
     shape = node.tensor_type.shape
     if not dims or (shape == domain and not isinstance(node.op.lowering, Reduce)):
         return full

@@ -50,7 +50,5 @@ def _foldable(node: Node) -> bool:
         return False
     size = node.type.size
     return (
-        isinstance(size, int)
-        and size <= MOST_ELEMENTS
-        and all(a.op is constant for a in node.args)
+        isinstance(size, int) and size <= MOST_ELEMENTS and all(a.op is constant for a in node.args)
     )

@@ -3,8 +3,8 @@
 Every node that is not inlined (see `access`) starts as a group of its own. A producer joins its
 consumer where both loop over the same domain, every element is read at the place where it is made,
 and no path leads from one to the other through a third. A group has a *domain*, the shape it loops
-over, and *dims*, those of it that its reductions run along; values of the domain's shape are computed
-for each element, values of the reduced shape for each row.
+over, and *dims*, those of it that its reductions run along; values of the domain's shape are
+computed for each element, values of the reduced shape for each row.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import networkx as nx
 
 from staticflow.graph.dims import Sym, coefficient, symbols_of
 from staticflow.graph.graph import Graph, close, new_param, substitute_nodes
-from staticflow.graph.locs import Locs, merge_locs
+from staticflow.graph.locs import merge_locs
 from staticflow.graph.node import Node, item, make_node
 from staticflow.graph.types import Shape, TensorType
 from staticflow.ops.lowering import (
@@ -180,9 +180,10 @@ def _joint(producer: Group, consumer: Group) -> Group | None:
         same = producer.domain == consumer.domain and producer.dims == consumer.dims
         return Group("reduce", producer.domain, producer.dims) if same else None
     for reducing, other in ((producer, consumer), (consumer, producer)):
-        if reducing.kind == "reduce" and other.kind == "map":
-            if other.domain == reducing.domain or other.domain in _rows_of(reducing):
-                return Group("reduce", reducing.domain, reducing.dims)
+        kinds = (reducing.kind, other.kind)
+        shapes = (reducing.domain, *_rows_of(reducing))
+        if kinds == ("reduce", "map") and other.domain in shapes:
+            return Group("reduce", reducing.domain, reducing.dims)
     return None
 
 
@@ -223,9 +224,7 @@ def _emit(
         if isinstance(unit, Group):
             members = set(unit.members)
             outputs = [
-                n
-                for n in unit.members
-                if n in results or any(r not in members for r in readers[n])
+                n for n in unit.members if n in results or any(r not in members for r in readers[n])
             ]
             outside = dict.fromkeys(s for n in unit.members for s in arrays[n] if s not in members)
             _emit_group(unit, outputs, tuple(outside), new)
@@ -255,11 +254,9 @@ def _emit_group(
     group: Group, outputs: Sequence[Node], outside: Sequence[Node], new: dict[Node, Node]
 ) -> None:
     """Make the cluster that computes ``outputs`` from the arrays ``outside``."""
-    params = {
-        n: new_param(n.tensor_type, f"p{i}", locs=n.locs) for i, n in enumerate(outside)
-    }
+    params = {n: new_param(n.tensor_type, f"p{i}", locs=n.locs) for i, n in enumerate(outside)}
     body = close(tuple(params.values()), substitute_nodes(outputs, params))
-    locs = ()
+    locs: Locs = ()
     for n in group.members:
         locs = merge_locs(locs, n.locs)
     args = tuple(new[n] for n in outside)

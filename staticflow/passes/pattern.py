@@ -1,9 +1,9 @@
 """Rewrite rules as data: a pattern and a replacement, both written with the ops' own operators.
 
 A pattern is a function of variables: ``lambda x: x * 1``. Called with `Var` objects, the operators
-build the pattern instead of a node. The replacement is a function of the same variables, called with
-the symbols that matched; giving None declines. Attributes that a pattern names must be equal; one
-given as `attr` is bound to its name.
+build the pattern instead of a node. The replacement is a function of the same variables, called
+with the symbols that matched; giving None declines. Attributes that a pattern names must be equal;
+one given as `attr` is bound to its name.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from staticflow.passes.fuse import fuse
 from staticflow.passes.merge_scans import merge_scans
 from staticflow.passes.pattern import Rule
 from staticflow.passes.rewrite import Counts, each_region, rewrite
-from staticflow.passes.transpose import transpose_products
 from staticflow.passes.rules import CANONICAL, FAST, STABILIZE
+from staticflow.passes.transpose import transpose_products
 
 __all__ = ["PASSES", "PassRecord", "optimize"]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.graph.dims import prod
-from staticflow.ops.arithmetic import add, cast, mul, stop_gradient, sub, where
+from staticflow.ops.arithmetic import add, cast, mul, neg, stop_gradient, sub, where
 from staticflow.ops.creation import full, zeros_like
 from staticflow.ops.maths import exp, expm1, log, log1p, pow, reciprocal, sqrt
 from staticflow.ops.reduce import sum_op
@@ -54,7 +54,7 @@ CANONICAL: tuple[Rule, ...] = (
         "add_zero_integer", "x + 0 = x where there is no -0.0", lambda x: add(x, 0),
         lambda x: None if x.dtype.is_floating else x,
     ),
-    rule("neg_neg", "--x = x", lambda x: -(-x), lambda x: x),
+    rule("neg_neg", "--x = x", lambda x: neg(neg(x)), lambda x: x),
     rule("mul_minus_one", "x * -1 = -x", lambda x: mul(x, -1), lambda x: -x),
     rule("sub_neg", "x - (-y) = x + y", lambda x, y: sub(x, -y), lambda x, y: x + y),
     rule("add_neg", "x + (-y) = x - y", lambda x, y: add(x, -y), lambda x, y: x - y),

@@ -1,7 +1,7 @@
 """A transposed product is the product of the transposes, the other way round.
 
-The gradient of ``x @ w.T`` with respect to ``w`` asks for ``(x.T @ g).T``. Written as ``g.T @ x`` the
-transposes are strides of the operands, and what follows the product can be fused into it.
+The gradient of ``x @ w.T`` with respect to ``w`` asks for ``(x.T @ g).T``. Written as ``g.T @ x``
+the transposes are strides of the operands, and what follows the product can be fused into it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from staticflow.graph.graph import Graph, rebuild
 from staticflow.graph.locs import using
 from staticflow.graph.node import Node
-from staticflow.ops.contract import mT, matmul_op
+from staticflow.ops.contract import matmul_op, mT
 from staticflow.ops.symbol import Symbol
 from staticflow.ops.view import permute_op
 from staticflow.passes.rewrite import Counts, with_args

@@ -16,8 +16,8 @@ from staticflow.codegen.routine import (
     Copy,
     Launch,
     Place,
-    Routine,
     Repeat,
+    Routine,
     Row,
     Step,
     walk_steps,
@@ -175,5 +175,3 @@ def _buffers(place: Place, carriers: Mapping[int, tuple[Place, ...]]) -> Iterato
     elif isinstance(place, Carry):
         for other in carriers[place.loop]:
             yield from _buffers(other, carriers)
-
-

@@ -16,7 +16,7 @@ from staticflow.errors import ShapeError, StaticflowError, SymbolicError
 from staticflow.graph.dims import Sym
 from staticflow.graph.dtypes import DType, weak_dtype
 from staticflow.graph.graph import Equality, Graph, close, free_symbols, regions_of
-from staticflow.graph.locs import Locs, format_locs, here
+from staticflow.graph.locs import Locs, format_locs, here, merge_locs
 from staticflow.graph.node import Node, constant, param, toposort
 from staticflow.graph.types import TensorType
 from staticflow.ops.symbol import Symbol, to_node
@@ -62,9 +62,7 @@ def compile(
 class Program:
     """A compiled graph. Call it with one array or tensor for each input."""
 
-    def __init__(
-        self, inputs: Any, outputs: Any, updates: Any, numerics: str = "strict"
-    ) -> None:
+    def __init__(self, inputs: Any, outputs: Any, updates: Any, numerics: str = "strict") -> None:
         began = time.perf_counter()
         self._made: Locs = here()
         self._names, handles = _named_inputs(inputs)
@@ -114,19 +112,20 @@ class Program:
                 self._executable.fail(status)
             arrays = self._executable([*given, *(v._data for v in self._variables)])
         except StaticflowError as error:
-            raise type(error)(f"{error}; the program was compiled at {format_locs(self._made)}, "
-                              f"called at {format_locs(here())}") from None
+            raise type(error)(
+                f"{error}; the program was compiled at {format_locs(self._made)}, "
+                f"called at {format_locs(here())}"
+            ) from None
         return arrays[0] if len(arrays) == 1 else tuple(arrays)
 
     def _in_order(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-        rest = self._names[len(args):]
+        rest = [named.pop(n) for n in self._names[len(args) :] if n in named]
         for name in named:
-            if name not in rest:
-                raise ShapeError(
-                    f"no input is called {name!r}; the inputs are {', '.join(self._names)}, "
-                    f"at {format_locs(here())}"
-                )
-        return (*args, *[named[n] for n in rest if n in named])
+            raise ShapeError(
+                f"no input is called {name!r}; the inputs are {', '.join(self._names)}, "
+                f"at {format_locs(here())}"
+            )
+        return (*args, *rest)
 
     def _arguments(self, args: tuple[Any, ...]) -> list[Any]:
         if len(args) != len(self._names):
@@ -174,7 +173,9 @@ class Program:
         return "\n".join([*lines, str(self.optimized), str(self.plan.routine), str(self.plan)])
 
     def __repr__(self) -> str:
-        ins = ", ".join(f"{n}: {p.type}" for n, p in zip(self._names, self.graph.params, strict=False))
+        ins = ", ".join(
+            f"{n}: {p.type}" for n, p in zip(self._names, self.graph.params, strict=False)
+        )
         return f"<program ({ins}), {self.kernel_count} kernels, made at {format_locs(self._made)}>"
 
 
@@ -184,7 +185,11 @@ def _named_inputs(inputs: Any) -> tuple[tuple[str, ...], list[Symbol]]:
     named = isinstance(inputs, Mapping)
     handles = list(inputs.values() if named else inputs)
     for h in handles:
-        if not isinstance(h, Symbol) or h.node.op is not param or h.node.attrs["source"] is not None:
+        if (
+            not isinstance(h, Symbol)
+            or h.node.op is not param
+            or h.node.attrs["source"] is not None
+        ):
             raise SymbolicError(
                 f"compile: an input is {h!r}; inputs are what sf.placeholder made, "
                 f"at {format_locs(here())}"
@@ -232,7 +237,7 @@ def _new_value(t: Tensor, value: Any) -> Node:
     if have.dtype is not t.dtype or have.ndim != t.ndim:
         raise ShapeError(
             f"compile: the new value of a variable {TensorType(t.dtype, t.shape)} is {have}; they "
-            f"must agree, at {format_locs(node.locs)}"
+            f"must agree, at {format_locs(merge_locs(node.locs, here()))}"
         )
     return node
 
@@ -242,7 +247,7 @@ def _fits(t: Tensor, value: Node) -> Iterator[Equality]:
     what = f"the new value of a variable {TensorType(t.dtype, t.shape)} is {value.tensor_type}"
     for a, b in zip(value.tensor_type.shape, t.shape, strict=True):
         if a != b:
-            yield Equality(a, b, what, value.locs)
+            yield Equality(a, b, what, merge_locs(value.locs, here()))
 
 
 def _captured(
@@ -266,9 +271,7 @@ def _captured(
     return list(found)
 
 
-def _build(
-    graph: Graph, names: Sequence[str], updated: Sequence[Tensor], n_out: int
-) -> Executable:
+def _build(graph: Graph, names: Sequence[str], updated: Sequence[Tensor], n_out: int) -> Executable:
     """Assemble, plan and compile a fused graph whose last outputs are the updates."""
     sources = [p.attrs["source"] for p in graph.params]
     specs = []
@@ -283,9 +286,7 @@ def _build(
     for t, node in zip(updated, graph.outputs[n_out:], strict=True):
         own = next(p for p in graph.params if p.attrs["source"] is t)
         wanted.append(Wanted(node, slots[own], own))
-    sizes: tuple[Sym, ...] = tuple(
-        sorted(free_symbols(graph), key=lambda s: (s.name, s.serial))
-    )
+    sizes: tuple[Sym, ...] = tuple(sorted(free_symbols(graph), key=lambda s: (s.name, s.serial)))
     if len({s.name for s in sizes}) != len(sizes):
         raise ShapeError(
             f"compile: two different sizes share a name among {', '.join(map(str, sizes))}; rename "
@@ -310,7 +311,7 @@ def _build(
         for kernel in program.kernels:
             verify_kernel(kernel)
     return Executable(
-        program, plan_memory(program), signature, sources[len(names):], box_type(Tensor, "_data")
+        program, plan_memory(program), signature, sources[len(names) :], box_type(Tensor, "_data")
     )
 
 
@@ -337,5 +338,3 @@ def _as_array(value: Any, name: str, dtype: DType) -> Any:
         f"the input {name} is {type(value).__name__}; give a NumPy array or a tensor, "
         f"at {format_locs(here())}"
     )
-
-

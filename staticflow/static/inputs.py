@@ -62,8 +62,8 @@ def variable(init: Any, dtype: Any = None, name: str | None = None) -> Tensor:
 
 
 def symbol(tensor: Tensor) -> Symbol:
-    """The symbol that stands for an eager tensor in a graph: what is computed from it becomes nodes,
-    which read the tensor's memory at every call.
+    """The symbol that stands for an eager tensor in a graph: what is computed from it becomes
+    nodes, which read the tensor's memory at every call.
 
     >>> count = variable(0.0)
     >>> import staticflow as sf
@@ -77,6 +77,10 @@ def symbol(tensor: Tensor) -> Symbol:
 def constant(value: Any, dtype: Any = None) -> Symbol:
     """A symbol for a value known now; ``value`` is copied."""
     array = np.array(value.numpy() if isinstance(value, Tensor) else value)
-    if dtype is None and array.dtype == np.float64 and not isinstance(value, np.ndarray | np.generic):
+    if (
+        dtype is None
+        and array.dtype == np.float64
+        and not isinstance(value, np.ndarray | np.generic)
+    ):
         dtype = "float32"
     return Symbol(constant_node(array, dtype_of(dtype if dtype is not None else array.dtype)))

@@ -51,7 +51,8 @@ class _Leaf:
 
 @dataclass(slots=True)
 class _Traced:
-    """One trace of the function: its inputs, outputs, the tensors that it mentions, and programs."""
+    """One trace of the function: its inputs, outputs, the tensors that it mentions, and
+    programs."""
 
     inputs: list[Symbol]
     outputs: list[Symbol]
@@ -85,6 +86,7 @@ class Jitted:
         return tuple(t.forward for t in self._traces.values())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Trace and compile if this is a new kind of arguments, and run."""
         leaves, structure = pytree.flatten((args, kwargs))
         if any(isinstance(v, Symbol) for v in leaves):
             return self._fn(*args, **kwargs)

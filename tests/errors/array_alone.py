@@ -1,8 +1,8 @@
 # raises SymbolicError
 # says exp(ndarray)
 # says sf.from_numpy
-import staticflow as sf
-
 import numpy as np
+
+import staticflow as sf
 
 sf.exp(np.ones(2))  # <-- error

@@ -2,9 +2,9 @@
 # says x
 # says float64
 # says float32
-import staticflow as sf
-
 import numpy as np
+
+import staticflow as sf
 
 x = sf.placeholder((2,), name="x")
 double = sf.compile([x], x * 2)  # <-- also

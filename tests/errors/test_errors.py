@@ -18,7 +18,11 @@ PROGRAMS = sorted(p for p in Path(__file__).parent.glob("*.py") if not p.name.st
 
 
 def wanted(source: str, key: str) -> list[str]:
-    return [line.removeprefix(f"# {key} ") for line in source.splitlines() if line.startswith(f"# {key} ")]
+    return [
+        line.removeprefix(f"# {key} ")
+        for line in source.splitlines()
+        if line.startswith(f"# {key} ")
+    ]
 
 
 def marked(source: str, mark: str) -> list[int]:

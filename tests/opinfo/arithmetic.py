@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+
+import staticflow as sf
 from opinfo.core import (
     ALL,
-    FLOATS,
-    INTEGERS,
     NUMBERS,
     Array,
     Failure,
@@ -23,10 +23,8 @@ from opinfo.core import (
     special,
     values,
 )
-
-import staticflow as sf
 from staticflow.errors import DTypeError, ShapeError
-from staticflow.graph.dtypes import DTYPES, DType, bool_, float32, int32, int64, uint8
+from staticflow.graph.dtypes import DTYPES, DType, bool_
 from staticflow.graph.op import Op
 from staticflow.ops import OPS
 
@@ -121,7 +119,11 @@ def _zero_if_impossible(fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], A
 
 def _true_divide(x: float, y: float) -> float:
     if y == 0 or math.isnan(y):
-        return math.nan if x == 0 or x != x or y != y else math.copysign(math.inf, x) * math.copysign(1, y)
+        return (
+            math.nan
+            if x == 0 or x != x or y != y
+            else math.copysign(math.inf, x) * math.copysign(1, y)
+        )
     return x / y
 
 
@@ -137,6 +139,18 @@ def _remainder(x: Any, y: Any) -> Any:
     if isinstance(x, float):
         return math.nan if y == 0 or math.isinf(x) else x % y
     return x % y
+
+
+def _huge_quotient(x: Any, y: Any) -> Array:
+    """See `staticflow.codegen.math_division`."""
+    wide_x, wide_y = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    dtype = np.asarray(x).dtype
+    with np.errstate(all="ignore"):
+        ratio = np.abs(wide_x / wide_y)
+    limit = 2.0**104 if dtype == np.float64 else 2.0**46
+    return np.asarray(
+        np.isfinite(wide_x) & (wide_y != 0) & (ratio >= limit) & (dtype.kind not in "iu")
+    )
 
 
 def _extreme(of: Callable[..., Any]) -> Callable[[Any, Any], Any]:
@@ -161,11 +175,11 @@ _ARITHMETIC = (
     ),
     _pairwise(
         OPS["floor_divide"], operator.floordiv, _zero_if_impossible(_floor_divide),
-        samples=binary(second=(0.5, 3)),
+        samples=binary(second=(0.5, 3)), beyond=_huge_quotient,
     ),
     _pairwise(
         OPS["remainder"], operator.mod, _zero_if_impossible(_remainder),
-        samples=binary(second=(0.5, 3)), zeros=False,
+        samples=binary(second=(0.5, 3)), zeros=False, beyond=_huge_quotient,
     ),
     _pairwise(OPS["maximum"], sf.maximum, _extreme(max), dtypes=ALL, zeros=False),
     _pairwise(OPS["minimum"], sf.minimum, _extreme(min), dtypes=ALL, zeros=False),
@@ -189,8 +203,11 @@ def _clamp(x: Any, min: Any = None, max: Any = None) -> Any:
 
 
 def _clamp_samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
-    for bounds in ({"min": 1}, {"max": 2}, {"min": 1, "max": 2}, {"min": 2, "max": 1}):
-        yield from unary(**bounds)(dtype, smooth)
+    yield from unary(min=1, max=2)(dtype, smooth)
+    for bounds in ({"min": 1}, {"max": 2}, {"min": 2, "max": 1}, {"min": 0}, {"max": 0.0}):
+        numbers = values((2, 3), dtype) if smooth else special(dtype)
+        if dtype.is_floating or not isinstance(bounds.get("max"), float):
+            yield Sample((numbers,), bounds)
 
 
 _CLAMP = OpInfo(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from opinfo.core import NUMBERS, Array, Failure, OpInfo, Sample, values, wrap
 
 import staticflow as sf
+from opinfo.core import NUMBERS, Array, Failure, OpInfo, Sample, values, wrap
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dtypes import DTYPES, DType
 from staticflow.ops import OPS

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from opinfo.core import ALL, NUMBERS, Array, OpInfo, Sample, values
 
+from opinfo.core import ALL, NUMBERS, Array, OpInfo, Sample, values
 from staticflow.graph.dtypes import DType
 from staticflow.ops import OPS
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from opinfo.core import ALL, NUMBERS, Array, Failure, OpInfo, Sample, values, wrap
 
 import staticflow as sf
+from opinfo.core import ALL, NUMBERS, Array, Failure, OpInfo, Sample, values, wrap
 from staticflow.errors import DTypeError, IndexRangeError, ShapeError
 from staticflow.graph.dtypes import DTYPES, DType, int64
 from staticflow.ops import OPS
@@ -92,9 +92,7 @@ def _scatter_samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
         yield Sample((values(shape, dtype), dim, index, values(at, dtype, seed=1)))
     yield Sample((values((3,), dtype), 0, np.zeros(4, "i4"), values((4,), dtype)))
     yield Sample((values((3,), dtype), 0, _index((2,), 3), values((5,), dtype)))  # a longer source
-    yield Sample(
-        (values((3, 4), dtype).T, 1, _index((3, 4), 3).T, values((3, 4), dtype).T[::-1])
-    )
+    yield Sample((values((3, 4), dtype).T, 1, _index((3, 4), 3).T, values((3, 4), dtype).T[::-1]))
 
 
 def _scattered(x: Array, dim: int, index: Array, src: Array) -> Array:

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from opinfo.arithmetic import binary, sized_unary, unary
-from opinfo.core import ALL, NUMBERS, Failure, OpInfo, Sample, pointwise, special, values
 
 import staticflow as sf
+from opinfo.arithmetic import binary, sized_unary, unary
+from opinfo.core import ALL, NUMBERS, Array, Failure, OpInfo, Sample, pointwise, special, values
+from staticflow.codegen.math_trig import LIMIT
 from staticflow.errors import DTypeError
-from staticflow.graph.dtypes import DType, bool_
+from staticflow.graph.dtypes import DType, bool_, float32, float64
 from staticflow.ops import OPS
 
 __all__ = ["ROWS"]
@@ -57,6 +58,12 @@ def _sigmoid(x: float) -> float:
     return 1 / (1 + math.exp(-x)) if x > 0 else math.exp(x) / (1 + math.exp(x))
 
 
+def _far_from_zero(x: Array) -> Array:
+    """See `staticflow.codegen.math_trig`."""
+    limit = LIMIT[float64 if x.dtype == np.float64 else float32]
+    return np.asarray(np.abs(x.astype(np.float64)) > limit)
+
+
 def _real(
     name: str, fn: Callable[[float], float], low: float = -3, high: float = 3, **row: Any
 ) -> OpInfo:
@@ -80,9 +87,9 @@ _REAL = (
     _real("sqrt", _sqrt, 0.3),
     _real("rsqrt", lambda x: _inverse(_sqrt(x)), 0.3),
     _real("reciprocal", _inverse, 0.5),
-    _real("sin", _bounded(math.sin)),
-    _real("cos", _bounded(math.cos)),
-    _real("tan", _bounded(math.tan), -1.2, 1.2, ulps=16),
+    _real("sin", _bounded(math.sin), beyond=_far_from_zero),
+    _real("cos", _bounded(math.cos), beyond=_far_from_zero),
+    _real("tan", _bounded(math.tan), -1.2, 1.2, ulps=16, beyond=_far_from_zero),
     _real("tanh", math.tanh),
     _real("sigmoid", _sigmoid),
     _real("erf", math.erf),
@@ -133,9 +140,7 @@ _STEPS = (
 
 def _test(name: str, fn: Callable[[float], bool]) -> OpInfo:
     expect = pointwise(lambda x: fn(float(x)), bool_)
-    return OpInfo(
-        OPS[name], getattr(sf, name), expect, unary(), ALL, grad=False, sized=sized_unary
-    )
+    return OpInfo(OPS[name], getattr(sf, name), expect, unary(), ALL, grad=False, sized=sized_unary)
 
 
 _TESTS = (

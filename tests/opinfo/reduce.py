@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+
+import staticflow as sf
 from opinfo.core import (
     ALL,
     FLOATS,
@@ -21,13 +23,11 @@ from opinfo.core import (
     values,
     wrap,
 )
-
-import staticflow as sf
 from staticflow.errors import DTypeError, ShapeError
-from staticflow.graph.dtypes import DTYPES, DType, bool_, float64, int64
+from staticflow.graph.dtypes import DTYPES, DType, bool_, int64
 from staticflow.ops import OPS
 
-__all__ = ["ROWS", "reduced"]
+__all__ = ["ROWS", "reduced", "ways"]
 
 
 def reduced(fn: Callable[[list[Any]], Any], result: DType | None = None) -> Callable[..., Array]:
@@ -56,9 +56,14 @@ def reduced(fn: Callable[[list[Any]], Any], result: DType | None = None) -> Call
     return expect
 
 
-def _ways(ndim: int) -> Iterator[dict[str, Any]]:
-    """The dims to reduce, written in every way."""
+def ways(x: Array) -> Iterator[dict[str, Any]]:
+    """The dims to reduce, written in every way; of arrays with gaps, few."""
+    ndim = x.ndim
     yield {}
+    if not x.flags.c_contiguous:
+        yield {"dim": 0}
+        yield {"dim": -1, "keepdim": True}
+        return
     yield {"keepdim": True}
     for dim in range(-ndim, ndim):
         yield {"dim": dim}
@@ -78,8 +83,10 @@ def _over_dims(
         for x in layouts(lambda shape: values(shape, dtype, low, high)):
             if smooth and 0 in x.strides:
                 continue  # equal elements: a kink of the extremes
-            for way in _ways(x.ndim):
-                if not several and (way == {} or isinstance(way.get("dim"), tuple) or len(way) != 1):
+            for way in ways(x):
+                if not several and (
+                    way == {} or isinstance(way.get("dim"), tuple) or len(way) != 1
+                ):
                     continue
                 sample = Sample((x,), way)
                 if not nonempty or _reduces_something(x, way.get("dim")):

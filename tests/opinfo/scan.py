@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from opinfo.core import Array, Failure, OpInfo, Sample, values
 
 import staticflow as sf
+from opinfo.core import Array, Failure, OpInfo, Sample, values
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dtypes import DType, float32, float64, int64
 from staticflow.ops import OPS

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from opinfo.core import ALL, Array, Failure, OpInfo, Sample, layouts, special, values
 
 import staticflow as sf
+from opinfo.core import ALL, Array, Failure, OpInfo, Sample, layouts, special, values
 from staticflow.errors import IndexRangeError, ShapeError
 from staticflow.graph.dtypes import DType
 from staticflow.ops import OPS
@@ -169,7 +169,10 @@ def _items(x: Array, key: Any) -> Array:
         if isinstance(there, list):
             shape.append(len(there))
         places.append(there if isinstance(there, list) else [there])
-    picked = [x[tuple(p[i] for p, i in zip(places, at, strict=True))] for at in np.ndindex(*map(len, places))]
+    picked = [
+        x[tuple(p[i] for p, i in zip(places, at, strict=True))]
+        for at in np.ndindex(*map(len, places))
+    ]
     return np.array(picked, x.dtype).reshape(shape)
 
 
