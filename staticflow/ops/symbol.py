@@ -196,7 +196,7 @@ class Symbol(Methods):
     def __int__(self) -> int:
         self._refuse("the number", "keep computing with the symbol, or compile it and call it")
 
-    __float__ = __index__ = __int__  # type: ignore[assignment]
+    __float__ = __index__ = __int__
 
     def item(self) -> Any:
         """Refused: a symbol has no number yet."""

@@ -16,7 +16,7 @@ import networkx as nx
 
 from staticflow.graph.dims import Sym, coefficient, symbols_of
 from staticflow.graph.graph import Graph, close, new_param, substitute_nodes
-from staticflow.graph.locs import merge_locs
+from staticflow.graph.locs import Locs, merge_locs
 from staticflow.graph.node import Node, item, make_node
 from staticflow.graph.types import Shape, TensorType
 from staticflow.ops.lowering import (

@@ -213,7 +213,7 @@ def _clamp_samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
 _CLAMP = OpInfo(
     OPS["clamp"], sf.clamp, pointwise(_clamp), _clamp_samples, NUMBERS, grad=True,
     sized=lambda dtype, n: Sample((values((n, 3), dtype),), {"min": 0, "max": 1}),
-    failures=(Failure(Sample((np.array([True]), 0, 1)), DTypeError, "not defined for bool"),),
+    failures=(Failure(Sample((np.array([True]), False, True)), DTypeError, "not defined for bool"),),
     zeros=False,
 )  # fmt: skip
 

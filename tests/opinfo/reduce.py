@@ -48,8 +48,9 @@ def reduced(fn: Callable[[list[Any]], Any], result: DType | None = None) -> Call
             place = tuple(0 if i in gone else j for i, j in enumerate(at))
             groups[place].append(wide[at].item())
         out = np.empty(shape, out_dtype)
-        for at, group in groups.items():
-            out[at] = fn(group)
+        with np.errstate(all="ignore"):
+            for at, group in groups.items():
+                out[at] = fn(group)
         kept = shape if keepdim else tuple(n for i, n in enumerate(x.shape) if i not in gone)
         return out.reshape(kept)
 
