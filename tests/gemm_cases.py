@@ -16,7 +16,8 @@ from staticflow.codegen.kernel import Buffer, Kernel, Operand
 from staticflow.codegen.llvm import render_kernel
 from staticflow.codegen.target import Target
 from staticflow.codegen.verify import verify_kernel
-from staticflow.graph.dims import Size, Sym, evaluate_dim
+from staticflow.graph.dim_queries import evaluate_dim
+from staticflow.graph.dims import Size, Sym
 from staticflow.graph.dtypes import DType
 from staticflow.runtime.native import NativeModule, compile_native
 

@@ -16,7 +16,8 @@ from staticflow.codegen.math import Scalars
 from staticflow.codegen.math_trig import LIMIT
 from staticflow.codegen.vectorize import vectorize
 from staticflow.codegen.verify import verify_kernel
-from staticflow.graph.dims import Dim, Sym, symbols_of
+from staticflow.graph.dim_queries import symbols_of
+from staticflow.graph.dims import Dim, Sym
 from staticflow.graph.dtypes import DType, dtype_of, float32, float64
 from staticflow.runtime.native import vector_bits
 

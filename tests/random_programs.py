@@ -15,7 +15,8 @@ import numpy as np
 
 import staticflow as sf
 from staticflow.errors import StaticflowError
-from staticflow.graph.dims import Dim, Sym, evaluate_dim
+from staticflow.graph.dim_queries import evaluate_dim
+from staticflow.graph.dims import Dim, Sym
 from staticflow.graph.dtypes import DType, bool_, float64, int64
 from staticflow.graph.node import Node
 from staticflow.ops.symbol import Symbol

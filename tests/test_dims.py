@@ -14,22 +14,19 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from staticflow.errors import ShapeError, SymbolicError
+from staticflow.graph.dim_queries import coefficient, evaluate_dim, substitute_dim, symbols_of
 from staticflow.graph.dims import (
     Call,
     Dim,
     Size,
     Sym,
     ceil_div,
-    coefficient,
     dim_max,
     dim_min,
-    evaluate_dim,
     floor_div,
     fresh_sym,
     is_provably_ge,
     prod,
-    substitute_dim,
-    symbols_of,
 )
 
 N_SYM, M_SYM = Sym("N"), Sym("M")

@@ -28,7 +28,8 @@ from staticflow.codegen.interpret import interpret_kernel
 from staticflow.codegen.kernel import Buffer, Loop, Operand, Set, Stmt, walk
 from staticflow.codegen.target import Target
 from staticflow.codegen.verify import verify_kernel
-from staticflow.graph.dims import Dim, Size, Sym, evaluate_dim
+from staticflow.graph.dim_queries import evaluate_dim
+from staticflow.graph.dims import Dim, Size, Sym
 from staticflow.graph.dtypes import (
     DType,
     bfloat16,

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from staticflow.errors import ParseError
-from staticflow.graph.dims import Dim, Sym, as_symbol, fresh_sym
+from staticflow.graph.dim_queries import as_symbol
+from staticflow.graph.dims import Dim, Sym, fresh_sym
 from staticflow.graph.dtypes import DTYPES, DType
 from staticflow.graph.graph import (
     close,

@@ -40,7 +40,8 @@ from staticflow.codegen.kernel import (
 from staticflow.codegen.text import parse_kernel, print_kernel
 from staticflow.codegen.verify import verify_kernel
 from staticflow.errors import IndexRangeError, VerifyError
-from staticflow.graph.dims import Dim, Sym, fresh_sym, symbols_of
+from staticflow.graph.dim_queries import symbols_of
+from staticflow.graph.dims import Dim, Sym, fresh_sym
 from staticflow.graph.dtypes import (
     DTYPES,
     DType,

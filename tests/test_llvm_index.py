@@ -12,7 +12,8 @@ from native_kernels import M, N, run_both
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import LANE, LANE_SYM, Buffer, Kernel
 from staticflow.codegen.llvm import render_kernel
-from staticflow.graph.dims import Dim, Size, Sym, dim_max, dim_min, evaluate_dim, substitute_dim
+from staticflow.graph.dim_queries import evaluate_dim, substitute_dim
+from staticflow.graph.dims import Dim, Size, Sym, dim_max, dim_min
 from staticflow.graph.dtypes import float32, int64
 
 P, Q = Dim.of(Sym("i")), Dim.of(Sym("j"))

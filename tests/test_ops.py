@@ -186,6 +186,7 @@ def decomposed_graph(info: OpInfo, sample: Sample, unknown: int | None = None) -
     for node in graph.nodes:
         args = [new.get(a, a) for a in node.args]
         if node.op is info.op:
+            assert info.op.decompose is not None
             new[node] = info.op.decompose(*map(Symbol, args), **node.attrs).node
         elif node.args:
             new[node] = Node(node.op, tuple(args), node.attrs, node.type, node.locs)
@@ -224,7 +225,7 @@ def smooth_samples(info: OpInfo) -> list[tuple[Sample, str]]:
 
 
 def is_real(array: Array) -> bool:
-    return array.dtype == np.float64
+    return bool(array.dtype == np.float64)
 
 
 def weights(outs: Sequence[Any], seed: int) -> list[Array]:
@@ -241,7 +242,7 @@ def weighted(outs: Sequence[Any]) -> Any:
 
 def loss_at(info: OpInfo, sample: Sample, arrays: Sequence[Array]) -> float:
     with sf.no_grad():
-        return weighted(call(info, sample, [sf.from_numpy(a) for a in arrays])).item()
+        return float(weighted(call(info, sample, [sf.from_numpy(a) for a in arrays])))
 
 
 def leaves_at(arrays: Sequence[Array]) -> list[Tensor]:

@@ -14,7 +14,8 @@ from filetests import parse_case, run_passes, split_cases
 from native_kernels import assert_same, samples
 
 from staticflow.errors import ShapeError, VerifyError
-from staticflow.graph.dims import Sym, evaluate_dim
+from staticflow.graph.dim_queries import evaluate_dim
+from staticflow.graph.dims import Sym
 from staticflow.graph.dtypes import dtype_of
 from staticflow.graph.graph import Graph, close, free_symbols, new_param, regions_of
 from staticflow.graph.interpret import interpret_graph

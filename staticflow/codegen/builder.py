@@ -41,7 +41,8 @@ from staticflow.codegen.kernel import (
     operands_of,
     sizes_of,
 )
-from staticflow.graph.dims import Dim, Size, Sym, is_provably_ge, symbols_of
+from staticflow.graph.dim_queries import symbols_of
+from staticflow.graph.dims import Dim, Size, Sym, is_provably_ge
 from staticflow.graph.dtypes import DType, bool_, int64
 
 __all__ = ["Builder"]

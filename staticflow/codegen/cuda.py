@@ -63,15 +63,8 @@ from staticflow.codegen.kernel import (
 from staticflow.codegen.schedule import trip_count
 from staticflow.codegen.text import format_statement
 from staticflow.errors import CompileError
-from staticflow.graph.dims import (
-    Call,
-    Size,
-    Sym,
-    ceil_div,
-    evaluate_dim,
-    is_provably_ge,
-    symbols_of,
-)
+from staticflow.graph.dim_queries import evaluate_dim, symbols_of
+from staticflow.graph.dims import Call, Size, Sym, ceil_div, is_provably_ge
 
 __all__ = [
     "NVRTC_OPTIONS",

@@ -6,17 +6,8 @@ from typing import TypeAlias
 
 from staticflow.codegen.kernel import Let, Load, Loop, Store, walk
 from staticflow.codegen.rewrite import symbol_of
-from staticflow.graph.dims import (
-    Dim,
-    Size,
-    Sym,
-    coefficient,
-    floor_div,
-    is_provably_ge,
-    prod,
-    symbols_of,
-    terms_of,
-)
+from staticflow.graph.dim_queries import coefficient, symbols_of
+from staticflow.graph.dims import Dim, Size, Sym, floor_div, is_provably_ge, prod, terms_of
 
 __all__ = ["memory_conflict"]
 

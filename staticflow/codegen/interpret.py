@@ -36,7 +36,8 @@ from staticflow.codegen.kernel import (
 )
 from staticflow.codegen.text import format_statement
 from staticflow.errors import IndexRangeError, VerifyError
-from staticflow.graph.dims import Size, Sym, evaluate_dim
+from staticflow.graph.dim_queries import evaluate_dim
+from staticflow.graph.dims import Size, Sym
 from staticflow.graph.dtypes import DType, bool_, int64
 
 __all__ = ["interpret_kernel"]

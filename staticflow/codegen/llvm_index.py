@@ -25,16 +25,8 @@ from staticflow.codegen.llvm_text import (
     lane_numbers,
     mask_literal,
 )
-from staticflow.graph.dims import (
-    Call,
-    Dim,
-    Size,
-    Sym,
-    coefficient,
-    is_provably_ge,
-    substitute_dim,
-    terms_of,
-)
+from staticflow.graph.dim_queries import coefficient, substitute_dim
+from staticflow.graph.dims import Call, Dim, Size, Sym, is_provably_ge, terms_of
 
 __all__ = ["IndexWriter", "at_lane"]
 

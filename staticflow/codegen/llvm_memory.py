@@ -12,7 +12,8 @@ from staticflow.codegen.kernel import LANE_SYM, Buffer
 from staticflow.codegen.llvm_index import IndexWriter, at_lane
 from staticflow.codegen.llvm_text import FunctionText, Type, local, memory_type
 from staticflow.codegen.llvm_values import Value
-from staticflow.graph.dims import Size, coefficient, is_provably_ge
+from staticflow.graph.dim_queries import coefficient
+from staticflow.graph.dims import Size, is_provably_ge
 from staticflow.graph.dtypes import DType, bool_
 
 __all__ = ["load", "store"]

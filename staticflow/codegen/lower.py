@@ -17,7 +17,8 @@ from staticflow.codegen.lower_loops import lower_loops
 from staticflow.codegen.math import Scalars
 from staticflow.codegen.nest import Nest
 from staticflow.codegen.target import Target
-from staticflow.graph.dims import Size, Sym, symbols_of
+from staticflow.graph.dim_queries import symbols_of
+from staticflow.graph.dims import Size, Sym
 from staticflow.graph.dtypes import DType
 from staticflow.graph.graph import Graph
 from staticflow.graph.node import Node

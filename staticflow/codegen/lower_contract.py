@@ -12,7 +12,8 @@ from staticflow.codegen.math import Scalars
 from staticflow.codegen.target import Target
 from staticflow.codegen.values import Values
 from staticflow.errors import CompileError
-from staticflow.graph.dims import Dim, Size, Sym, coefficient, substitute_dim
+from staticflow.graph.dim_queries import coefficient, substitute_dim
+from staticflow.graph.dims import Dim, Size, Sym
 from staticflow.graph.dtypes import DType
 from staticflow.graph.graph import Graph
 from staticflow.graph.node import Node

@@ -16,16 +16,8 @@ from staticflow.codegen.kernel import Kernel, Operand, Reg
 from staticflow.codegen.math import Scalars
 from staticflow.codegen.values import Values
 from staticflow.codegen.vectorize import identity
-from staticflow.graph.dims import (
-    Call,
-    Size,
-    Sym,
-    coefficient,
-    fresh_sym,
-    prod,
-    symbols_of,
-    terms_of,
-)
+from staticflow.graph.dim_queries import coefficient, symbols_of
+from staticflow.graph.dims import Call, Size, Sym, fresh_sym, prod, terms_of
 from staticflow.graph.dtypes import float32
 from staticflow.graph.graph import Graph
 from staticflow.graph.node import Node, param

@@ -35,7 +35,8 @@ from staticflow.codegen.kernel import (
     walk,
 )
 from staticflow.errors import VerifyError
-from staticflow.graph.dims import Dim, Size, Sym, substitute_dim
+from staticflow.graph.dim_queries import substitute_dim
+from staticflow.graph.dims import Dim, Size, Sym
 
 __all__ = ["Names", "copy_block", "find_loop", "replace_loop", "rewrite", "symbol_of"]
 

@@ -22,16 +22,8 @@ from staticflow.codegen.rewrite import Names, copy_block, find_loop, replace_loo
 from staticflow.codegen.text import format_statement
 from staticflow.codegen.vectorize import is_vectorizable, vectorize
 from staticflow.errors import VerifyError
-from staticflow.graph.dims import (
-    Dim,
-    Size,
-    Sym,
-    ceil_div,
-    dim_max,
-    floor_div,
-    prod,
-    symbols_of,
-)
+from staticflow.graph.dim_queries import symbols_of
+from staticflow.graph.dims import Dim, Size, Sym, ceil_div, dim_max, floor_div, prod
 
 __all__ = ["bind_grid", "is_vectorizable", "parallel", "trip_count", "unroll", "vectorize"]
 

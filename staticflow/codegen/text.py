@@ -44,7 +44,8 @@ from staticflow.codegen.kernel import (
     walk,
 )
 from staticflow.codegen.rewrite import rewrite, symbol_of
-from staticflow.graph.dims import Dim, Size, Sym, substitute_dim
+from staticflow.graph.dim_queries import substitute_dim
+from staticflow.graph.dims import Dim, Size, Sym
 from staticflow.graph.dtypes import DTYPES, DType
 from staticflow.graph.size_text import read_size
 from staticflow.graph.tokens import Tokens

@@ -8,7 +8,8 @@ from typing import Any
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import LANE_SYM, Operand
 from staticflow.errors import CompileError
-from staticflow.graph.dims import Size, symbols_of
+from staticflow.graph.dim_queries import symbols_of
+from staticflow.graph.dims import Size
 from staticflow.graph.locs import format_locs
 from staticflow.graph.node import Node, constant
 from staticflow.ops.lowering import Elementwise, Generate, Index, View, linear

@@ -47,7 +47,8 @@ from staticflow.codegen.kernel import (
 from staticflow.codegen.rewrite import Names, copy_block, find_loop, replace_loop
 from staticflow.codegen.text import format_statement
 from staticflow.errors import VerifyError
-from staticflow.graph.dims import Dim, Size, Sym, dim_max, floor_div, substitute_dim, symbols_of
+from staticflow.graph.dim_queries import substitute_dim, symbols_of
+from staticflow.graph.dims import Dim, Size, Sym, dim_max, floor_div
 from staticflow.graph.dtypes import DType, bool_, int64
 
 __all__ = ["identity", "is_vectorizable", "vectorize"]

@@ -41,7 +41,8 @@ from staticflow.codegen.kernel import (
 )
 from staticflow.codegen.text import format_statement
 from staticflow.errors import VerifyError
-from staticflow.graph.dims import Size, Sym, is_provably_ge, symbols_of
+from staticflow.graph.dim_queries import symbols_of
+from staticflow.graph.dims import Size, Sym, is_provably_ge
 from staticflow.graph.dtypes import DType, bool_, int64
 
 __all__ = ["verify_kernel"]

@@ -69,29 +69,15 @@ def _generator(fn: Callable[..., Any], wanted: bool) -> Callable[..., Any]:
     return wrapper
 
 
-class _Fixed(_Block):
-    """One that also decorates without being called: ``@sf.no_grad``."""
-
-    wanted = True
-
-    def __new__(cls, fn: F | None = None) -> Any:
-        """A block, or ``fn`` decorated."""
-        return super().__new__(cls) if fn is None else cls()(fn)
-
-    def __init__(self) -> None:
-        super().__init__(self.wanted)
+def no_grad(fn: F | None = None) -> Any:
+    """A ``with`` block or decorator whose operations are not recorded: ``with sf.no_grad():``,
+    ``@sf.no_grad()`` or ``@sf.no_grad``."""
+    return _Block(False) if fn is None else _Block(False)(fn)
 
 
-class no_grad(_Fixed):
-    """A block, or decorated function, whose operations are not recorded."""
-
-    wanted = False
-
-
-class enable_grad(_Fixed):
-    """A block, or decorated function, whose operations are recorded."""
-
-    wanted = True
+def enable_grad(fn: F | None = None) -> Any:
+    """A ``with`` block or decorator whose operations are recorded, also inside `no_grad`."""
+    return _Block(True) if fn is None else _Block(True)(fn)
 
 
 class set_grad_enabled(_Block):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, Union
 
@@ -22,22 +22,19 @@ from staticflow.errors import ShapeError, SymbolicError
 from staticflow.graph.locs import format_locs, here
 
 __all__ = [
+    "CALLS",
     "Call",
     "Dim",
     "Size",
     "Sym",
-    "as_symbol",
     "ceil_div",
-    "coefficient",
     "dim_max",
     "dim_min",
-    "evaluate_dim",
     "floor_div",
     "fresh_sym",
     "is_provably_ge",
     "prod",
-    "substitute_dim",
-    "symbols_of",
+    "terms_of",
 ]
 
 Size: TypeAlias = Union[int, "Dim"]
@@ -229,7 +226,7 @@ class Dim:
 
 
 def terms_of(size: Size) -> tuple[tuple[Monomial, int], ...]:
-    """The terms of a size; an int has at most one."""
+    """The terms of a size, (monomial, coefficient); an int has at most one."""
     if isinstance(size, Dim):
         return size.terms
     return (((), size),) if size else ()
@@ -408,94 +405,11 @@ def dim_min(a: Size, b: Size) -> Size:
     return _choose("min", a, b, is_provably_ge(b, a), is_provably_ge(a, b))
 
 
-_CALLS: dict[str, Callable[[Size, Size], Size]] = {
+CALLS: dict[str, Callable[[Size, Size], Size]] = {
     "floordiv": floor_div,
     "max": dim_max,
     "min": dim_min,
 }
-
-
-def substitute_dim(size: Size, values: Mapping[Sym, Size]) -> Size:
-    """``size`` with symbols replaced, simplified anew; symbols not in ``values`` stay."""
-    if isinstance(size, int) or not values:
-        return size
-    total: Size = 0
-    for monomial, c in size.terms:
-        piece: Size = c
-        for atom in monomial:
-            if isinstance(atom, Sym):
-                piece = piece * values.get(atom, Dim.of(atom))
-            else:
-                a, b = substitute_dim(atom.a, values), substitute_dim(atom.b, values)
-                piece = piece * _CALLS[atom.fn](a, b)
-        total = total + piece
-    return total
-
-
-def evaluate_dim(size: Size, values: Mapping[Sym, int]) -> int:
-    """The number that ``size`` is where the symbols have ``values``; KeyError if one is missing."""
-    if isinstance(size, int):
-        return size
-    total = 0
-    for monomial, c in size.terms:
-        piece = c
-        for atom in monomial:
-            if isinstance(atom, Sym):
-                piece *= values[atom]
-            else:
-                a, b = evaluate_dim(atom.a, values), evaluate_dim(atom.b, values)
-                piece *= _EVALUATE[atom.fn](a, b)
-        total += piece
-    return total
-
-
-_EVALUATE: dict[str, Callable[[int, int], int]] = {
-    "floordiv": lambda a, b: a // b,
-    "max": max,
-    "min": min,
-}
-
-
-def symbols_of(size: Size) -> frozenset[Sym]:
-    """The symbols that occur anywhere in ``size``."""
-    found: set[Sym] = set()
-    for monomial, _ in terms_of(size):
-        for atom in monomial:
-            if isinstance(atom, Sym):
-                found.add(atom)
-            else:
-                found |= symbols_of(atom.a) | symbols_of(atom.b)
-    return frozenset(found)
-
-
-def as_symbol(size: Size) -> Sym | None:
-    """The symbol that ``size`` is, if it is nothing more."""
-    if isinstance(size, int) or len(size.terms) != 1:
-        return None
-    ((monomial, c),) = size.terms
-    alone = c == 1 and len(monomial) == 1
-    return monomial[0] if alone and isinstance(monomial[0], Sym) else None
-
-
-def coefficient(size: Size, sym: Sym) -> Size | None:
-    """``s`` where ``size = s * sym + rest`` with neither naming ``sym``; None if not of that form.
-
-    >>> i = Sym("i"); n = Dim.of(Sym("N"))
-    >>> coefficient(Dim.of(i) * n + 3, i)
-    N
-    """
-    stride: Size = 0
-    for monomial, c in terms_of(size):
-        if any(isinstance(a, Call) and sym in symbols_of(Dim.of(a)) for a in monomial):
-            return None
-        power = monomial.count(sym)
-        if power > 1:
-            return None
-        if power == 1:
-            left = list(monomial)
-            left.remove(sym)
-            stride = stride + _build([(tuple(left), c)])
-    return stride
 
 
 def prod(sizes: Iterable[Size]) -> Size:

@@ -13,7 +13,8 @@ from functools import cached_property
 from typing import Any
 
 from staticflow.errors import ShapeError, VerifyError
-from staticflow.graph.dims import Dim, Size, Sym, as_symbol, substitute_dim, symbols_of
+from staticflow.graph.dim_queries import as_symbol, substitute_dim, symbols_of
+from staticflow.graph.dims import Dim, Size, Sym
 from staticflow.graph.locs import Locs, format_locs, merge_locs
 from staticflow.graph.node import Node, param, toposort
 from staticflow.graph.types import Facts, TensorType, Type, types_of

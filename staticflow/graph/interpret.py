@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from staticflow.errors import DTypeError, ShapeError, VerifyError
-from staticflow.graph.dims import Size, Sym, as_symbol, evaluate_dim, symbols_of
+from staticflow.graph.dim_queries import as_symbol, evaluate_dim, symbols_of
+from staticflow.graph.dims import Size, Sym
 from staticflow.graph.dtypes import dtype_of
 from staticflow.graph.graph import Equality, Graph, map_attrs
 from staticflow.graph.locs import format_locs

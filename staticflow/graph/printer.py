@@ -35,7 +35,8 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.graph.dims import Dim, Size, Sym, substitute_dim, symbols_of
+from staticflow.graph.dim_queries import substitute_dim, symbols_of
+from staticflow.graph.dims import Dim, Size, Sym
 from staticflow.graph.dtypes import DTYPES, DType
 from staticflow.graph.graph import Equality, Graph
 from staticflow.graph.locs import Locs

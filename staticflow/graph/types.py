@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from staticflow.errors import ShapeError
-from staticflow.graph.dims import Size, Sym, prod, substitute_dim
+from staticflow.graph.dim_queries import substitute_dim
+from staticflow.graph.dims import Size, Sym, prod
 from staticflow.graph.dtypes import DType
 
 __all__ = ["Assumption", "Facts", "Shape", "TensorType", "Type", "types_of"]

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from staticflow.errors import ShapeError, VerifyError
-from staticflow.graph.dims import Dim, Size, Sym, substitute_dim, symbols_of
+from staticflow.graph.dim_queries import substitute_dim, symbols_of
+from staticflow.graph.dims import Dim, Size, Sym
 from staticflow.graph.graph import (
     Equality,
     Graph,

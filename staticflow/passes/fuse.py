@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 
 import networkx as nx
 
-from staticflow.graph.dims import Sym, coefficient, symbols_of
+from staticflow.graph.dim_queries import coefficient, symbols_of
+from staticflow.graph.dims import Sym
 from staticflow.graph.graph import Graph, close, new_param, substitute_nodes
 from staticflow.graph.locs import Locs, merge_locs
 from staticflow.graph.node import Node, item, make_node

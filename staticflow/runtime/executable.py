@@ -16,7 +16,8 @@ from staticflow.codegen.nest import INDEX_OUT_OF_RANGE
 from staticflow.codegen.routine import Routine
 from staticflow.config import config
 from staticflow.errors import CompileError, DTypeError, IndexRangeError, ShapeError
-from staticflow.graph.dims import Size, Sym, as_symbol, evaluate_dim
+from staticflow.graph.dim_queries import as_symbol, evaluate_dim
+from staticflow.graph.dims import Size, Sym
 from staticflow.graph.graph import Equality
 from staticflow.graph.locs import format_locs
 from staticflow.graph.types import TensorType

@@ -18,7 +18,8 @@ from staticflow.codegen.routine import (
     Step,
     Table,
 )
-from staticflow.graph.dims import Call, Size, Sym, substitute_dim, terms_of
+from staticflow.graph.dim_queries import substitute_dim
+from staticflow.graph.dims import Call, Size, Sym, terms_of
 
 __all__ = ["moved_bytes", "size_limit"]
 

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from staticflow.codegen.llvm_index import IndexWriter
 from staticflow.codegen.llvm_text import I64, BasicBlock, FunctionText, Type, phi
 from staticflow.codegen.routine import Routine
-from staticflow.graph.dims import Dim, Size, Sym, as_symbol, is_provably_ge, prod
+from staticflow.graph.dim_queries import as_symbol
+from staticflow.graph.dims import Dim, Size, Sym, is_provably_ge, prod
 from staticflow.graph.dtypes import DType
 from staticflow.graph.graph import Equality
 from staticflow.graph.types import TensorType

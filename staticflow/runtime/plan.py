@@ -22,7 +22,8 @@ from staticflow.codegen.routine import (
     Step,
     walk_steps,
 )
-from staticflow.graph.dims import Size, ceil_div, evaluate_dim, is_provably_ge
+from staticflow.graph.dim_queries import evaluate_dim
+from staticflow.graph.dims import Size, ceil_div, is_provably_ge
 from staticflow.graph.locs import format_locs
 
 __all__ = ["ALIGNMENT", "Plan", "plan_memory"]

@@ -8,8 +8,11 @@ someone is at it.
 from __future__ import annotations
 
 import ctypes
+import functools
+import os
 import threading
 from types import TracebackType
+from typing import Any
 
 __all__ = ["Turn", "updating"]
 
@@ -23,6 +26,12 @@ class Turn:
         lock = threading.RLock()
         self._acquire, self._release = lock.acquire, lock.release
         self._held = ctypes.c_int64(0)
+        os.register_at_fork(after_in_child=functools.partial(self._start_anew, lock))
+
+    def _start_anew(self, lock: Any) -> None:
+        """In a forked child nobody holds the lock, whoever held it in the parent."""
+        lock._at_fork_reinit()
+        self._held.value = 0
 
     def __enter__(self) -> None:
         self._acquire()

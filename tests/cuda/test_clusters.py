@@ -18,7 +18,8 @@ from staticflow.codegen.kernel import Kernel
 from staticflow.codegen.lower import lower_cluster
 from staticflow.codegen.schedule import bind_grid
 from staticflow.codegen.target import Target
-from staticflow.graph.dims import Sym, evaluate_dim
+from staticflow.graph.dim_queries import evaluate_dim
+from staticflow.graph.dims import Sym
 from staticflow.graph.graph import Graph, close
 from staticflow.graph.interpret import interpret_graph
 from staticflow.passes.cluster import cluster

@@ -50,7 +50,7 @@ def _product(x: Array, y: Array) -> Array:
         *lead, i, j = at
         row, column = a[(*lead, i)], b[(*lead, slice(None), j)]
         total = sum(wide(p) * wide(q) for p, q in zip(row, column, strict=True))
-        out[at] = total if dtype.is_floating else wrap(total, dtype)
+        out[at] = total if dtype.is_floating else wrap(int(total), dtype)
     gone = tuple(axis for axis, v in ((-2, x), (-1, y)) if v.ndim == 1)
     return out.reshape([n for k, n in enumerate(out.shape, -out.ndim) if k not in gone])
 

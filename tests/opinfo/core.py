@@ -121,9 +121,15 @@ class OpInfo:
         """The relative and the absolute error that are allowed, as NumPy's tests take them."""
         if self.exact:
             return 0.0, 0.0
-        info = ml_dtypes.finfo(dtype.numpy)
-        tiny = self.ulps * float(info.smallest_subnormal)
-        return self.ulps * float(info.eps), self.absolute * float(info.eps) + tiny
+        limits = finfo(dtype)
+        eps, tiny = float(limits.eps), float(limits.smallest_subnormal)
+        return self.ulps * eps, self.absolute * eps + self.ulps * tiny
+
+
+def finfo(dtype: DType) -> Any:
+    """The limits of a floating dtype, also of bfloat16."""
+    of: Any = ml_dtypes.finfo
+    return of(dtype.numpy)
 
 
 # -- values -------------------------------------------------------------------------------------
@@ -153,11 +159,11 @@ def special(dtype: DType) -> Array:
     if dtype is bool_:
         return np.array([False, True])
     if dtype.is_floating:
-        info = ml_dtypes.finfo(dtype.numpy)
-        ends = [float(v) for v in (info.max, info.min, info.smallest_normal, info.eps)]
+        limits = finfo(dtype)
+        ends = [float(v) for v in (limits.max, limits.min, limits.smallest_normal, limits.eps)]
         return np.array([*_FLOAT_SPECIALS, *ends], dtype.numpy)
-    limits = np.iinfo(dtype.numpy)
-    found = {0, 1, 2, 3, 7, limits.max, limits.max - 1, limits.min, limits.min + 1}
+    ints = np.iinfo(dtype.numpy)
+    found = {0, 1, 2, 3, 7, ints.max, ints.max - 1, ints.min, ints.min + 1}
     if dtype.kind == "i":
         found |= {-1, -2, -3, -7}
     return np.array(sorted(found), dtype.numpy)

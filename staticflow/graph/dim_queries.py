@@ -1,0 +1,92 @@
+"""What one asks of a size, and what it becomes when symbols get values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from staticflow.graph.dims import CALLS, Call, Dim, Size, Sym, terms_of
+
+__all__ = ["as_symbol", "coefficient", "evaluate_dim", "substitute_dim", "symbols_of"]
+
+
+def substitute_dim(size: Size, values: Mapping[Sym, Size]) -> Size:
+    """``size`` with symbols replaced, simplified anew; symbols not in ``values`` stay."""
+    if isinstance(size, int) or not values:
+        return size
+    total: Size = 0
+    for monomial, c in size.terms:
+        piece: Size = c
+        for atom in monomial:
+            if isinstance(atom, Sym):
+                piece = piece * values.get(atom, Dim.of(atom))
+            else:
+                a, b = substitute_dim(atom.a, values), substitute_dim(atom.b, values)
+                piece = piece * CALLS[atom.fn](a, b)
+        total = total + piece
+    return total
+
+
+def evaluate_dim(size: Size, values: Mapping[Sym, int]) -> int:
+    """The number that ``size`` is where the symbols have ``values``; KeyError if one is missing."""
+    if isinstance(size, int):
+        return size
+    total = 0
+    for monomial, c in size.terms:
+        piece = c
+        for atom in monomial:
+            if isinstance(atom, Sym):
+                piece *= values[atom]
+            else:
+                a, b = evaluate_dim(atom.a, values), evaluate_dim(atom.b, values)
+                piece *= _EVALUATE[atom.fn](a, b)
+        total += piece
+    return total
+
+
+_EVALUATE: dict[str, Callable[[int, int], int]] = {
+    "floordiv": lambda a, b: a // b,
+    "max": max,
+    "min": min,
+}
+
+
+def symbols_of(size: Size) -> frozenset[Sym]:
+    """The symbols that occur anywhere in ``size``."""
+    found: set[Sym] = set()
+    for monomial, _ in terms_of(size):
+        for atom in monomial:
+            if isinstance(atom, Sym):
+                found.add(atom)
+            else:
+                found |= symbols_of(atom.a) | symbols_of(atom.b)
+    return frozenset(found)
+
+
+def as_symbol(size: Size) -> Sym | None:
+    """The symbol that ``size`` is, if it is nothing more."""
+    if isinstance(size, int) or len(size.terms) != 1:
+        return None
+    ((monomial, c),) = size.terms
+    alone = c == 1 and len(monomial) == 1
+    return monomial[0] if alone and isinstance(monomial[0], Sym) else None
+
+
+def coefficient(size: Size, sym: Sym) -> Size | None:
+    """``s`` where ``size = s * sym + rest`` with neither naming ``sym``; None if not of that form.
+
+    >>> i = Sym("i"); n = Dim.of(Sym("N"))
+    >>> coefficient(Dim.of(i) * n + 3, i)
+    N
+    """
+    stride: Size = 0
+    for monomial, c in terms_of(size):
+        if any(isinstance(a, Call) and sym in symbols_of(Dim.of(a)) for a in monomial):
+            return None
+        power = monomial.count(sym)
+        if power > 1:
+            return None
+        if power == 1:
+            left = list(monomial)
+            left.remove(sym)
+            stride = stride + (Dim(((tuple(left), c),)) if left else c)
+    return stride
