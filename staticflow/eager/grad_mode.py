@@ -6,7 +6,7 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Generator
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, overload
 
 __all__ = ["enable_grad", "is_grad_enabled", "no_grad", "set_grad_enabled"]
 
@@ -69,13 +69,29 @@ def _generator(fn: Callable[..., Any], wanted: bool) -> Callable[..., Any]:
     return wrapper
 
 
-def no_grad(fn: F | None = None) -> Any:
+@overload
+def no_grad(fn: None = None) -> _Block: ...
+
+
+@overload
+def no_grad(fn: F) -> F: ...
+
+
+def no_grad(fn: F | None = None) -> _Block | F:
     """A ``with`` block or decorator whose operations are not recorded: ``with sf.no_grad():``,
     ``@sf.no_grad()`` or ``@sf.no_grad``."""
     return _Block(False) if fn is None else _Block(False)(fn)
 
 
-def enable_grad(fn: F | None = None) -> Any:
+@overload
+def enable_grad(fn: None = None) -> _Block: ...
+
+
+@overload
+def enable_grad(fn: F) -> F: ...
+
+
+def enable_grad(fn: F | None = None) -> _Block | F:
     """A ``with`` block or decorator whose operations are recorded, also inside `no_grad`."""
     return _Block(True) if fn is None else _Block(True)(fn)
 

@@ -157,8 +157,8 @@ def scan(
     whatever the length; on tensors it runs now.
 
     >>> import staticflow as sf
-    >>> total, sums = sf.scan(lambda c, x: (c + x, c + x), sf.tensor(0.0), sf.tensor([1.0, 2.0,
-    3.0])) >>> total.item(), sums.tolist()
+    >>> xs = sf.tensor([1.0, 2.0, 3.0])
+    >>> total, sums = sf.scan(lambda c, x: (c + x, c + x), sf.tensor(0.0), xs) >>> total.item(), sums.tolist()
     (6.0, [1.0, 3.0, 6.0])
     """
     init_leaves, carry_tree = pytree.flatten(init)
