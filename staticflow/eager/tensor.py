@@ -19,7 +19,7 @@ from staticflow.errors import (
     SymbolicError,
 )
 from staticflow.graph.dims import Dim
-from staticflow.graph.dtypes import DType, bfloat16, dtype_of, float32
+from staticflow.graph.dtypes import BY_NUMPY, DType, bfloat16, dtype_of, float32
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
@@ -77,6 +77,11 @@ class EagerMode:
     def _operands(self, op: Op, args: Sequence[Any]) -> tuple[list[Any], DType | None]:
         """The arguments in one dtype, and that dtype; numbers stay numbers where NumPy treats them
         as we do."""
+        common = _common_dtype(args) if op.promote in ("common", "float") else None
+        if common is not None and common.kind in op.kinds and (
+            op.promote == "common" or common.is_floating
+        ):
+            return list(args), common
         operands = [a if is_number(a) else as_tensor(a) for a in args]
         if op.promote == "none":
             return [as_tensor(a) for a in operands], None
@@ -103,6 +108,16 @@ class EagerMode:
             entry = tape.TapeEntry(op, args, attrs, edges)
             entry.save_output(out)
             out._entry = (entry, 0)
+
+
+def _common_dtype(args: Sequence[Any]) -> DType | None:
+    """The dtype of tensors that all have one, the usual case; None if they are something else."""
+    own = None
+    for a in args:
+        if not isinstance(a, Tensor) or (own is not None and a._data.dtype is not own):
+            return None
+        own = a._data.dtype
+    return BY_NUMPY[own]
 
 
 def _any_of(operands: Sequence[Any], dtype: DType | None) -> bool:
@@ -249,7 +264,7 @@ class Tensor(Methods):
     @property
     def dtype(self) -> DType:
         """The element type."""
-        return dtype_of(self._data.dtype)
+        return BY_NUMPY[self._data.dtype]
 
     @property
     def device(self) -> str:

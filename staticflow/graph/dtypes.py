@@ -20,6 +20,7 @@ from staticflow.errors import DTypeError
 from staticflow.graph.locs import format_locs, here
 
 __all__ = [
+    "BY_NUMPY",
     "DTYPES",
     "DType",
     "bfloat16",
@@ -100,7 +101,7 @@ DTYPES: tuple[DType, ...] = (
 
 _ALIASES = {"half": float16, "float": float32, "double": float64, "long": int64, "int": int32}
 _BY_NAME = {d.name: d for d in DTYPES} | {d.short: d for d in DTYPES} | _ALIASES
-_BY_NUMPY = {d.numpy: d for d in DTYPES}
+BY_NUMPY: dict[Any, DType] = {d.numpy: d for d in DTYPES}
 _BY_PYTHON: dict[type, DType] = {bool: bool_, int: int64, float: float32}
 _BY_SCALAR_TYPE: dict[type, DType] = {d.numpy.type: d for d in DTYPES}
 
@@ -121,7 +122,7 @@ def dtype_of(dtype: Any) -> DType:
     elif isinstance(dtype, type):
         found = _BY_PYTHON.get(dtype) or _BY_SCALAR_TYPE.get(dtype)
     else:
-        found = _BY_NUMPY.get(dtype) if isinstance(dtype, np.dtype) else None
+        found = BY_NUMPY.get(dtype) if isinstance(dtype, np.dtype) else None
     if found is None:
         known = ", ".join(d.name for d in DTYPES)
         raise DTypeError(

@@ -158,7 +158,8 @@ def scan(
 
     >>> import staticflow as sf
     >>> xs = sf.tensor([1.0, 2.0, 3.0])
-    >>> total, sums = sf.scan(lambda c, x: (c + x, c + x), sf.tensor(0.0), xs) >>> total.item(), sums.tolist()
+    >>> total, sums = sf.scan(lambda c, x: (c + x, c + x), sf.tensor(0.0), xs)
+    >>> total.item(), sums.tolist()
     (6.0, [1.0, 3.0, 6.0])
     """
     init_leaves, carry_tree = pytree.flatten(init)

@@ -1,0 +1,201 @@
+"""The derivatives of every op: eager against finite differences, symbolic against eager."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from opinfo import ROWS
+from opinfo.core import Array, OpInfo, Sample, values
+from opinfo.modes import arrays_of, call, expected_of, gradient_graph, params_for, weights
+
+import staticflow as sf
+from staticflow.eager.tensor import Tensor
+from staticflow.graph.dtypes import float64
+from staticflow.graph.graph import close
+from staticflow.graph.interpret import interpret_graph
+from staticflow.ops import OPS
+from staticflow.ops.symbol import Symbol
+
+differentiable = pytest.mark.parametrize("name", [n for n, op in OPS.items() if op.vjp])
+
+STEP = 1e-6
+
+
+def smooth_samples(info: OpInfo) -> list[tuple[Sample, str]]:
+    return [(s, f"gradient of {info.op.name}({s})") for s in info.samples(float64, True)]
+
+
+def is_real(array: Array) -> bool:
+    return bool(array.dtype == np.float64)
+
+
+def weights(outs: Sequence[Any], seed: int) -> list[Array]:
+    """A cotangent for each output."""
+    return [values(tuple(o.shape), float64, 0.5, 2, seed=seed + i) for i, o in enumerate(outs)]
+
+
+def weighted(outs: Sequence[Any]) -> Any:
+    """One number that depends on every element of every output."""
+    real = [o for o in outs if o.dtype.is_floating]
+    parts = [(o * sf.from_numpy(w)).sum() for o, w in zip(real, weights(real, 5), strict=True)]
+    return sum(parts[1:], parts[0])
+
+
+def loss_at(info: OpInfo, sample: Sample, arrays: Sequence[Array]) -> float:
+    with sf.no_grad():
+        return float(weighted(call(info, sample, [sf.from_numpy(a) for a in arrays])))
+
+
+def leaves_at(arrays: Sequence[Array]) -> list[Tensor]:
+    return [sf.tensor(a, requires_grad=is_real(a)) for a in arrays]
+
+
+def gradients(
+    info: OpInfo, sample: Sample, arrays: Sequence[Array], create_graph: bool = False
+) -> tuple[list[Tensor], list[Any]]:
+    """The arguments that are differentiable and their gradients; None where nothing depends."""
+    tensors = leaves_at(arrays)
+    real = [t for t in tensors if t.requires_grad]
+    loss = weighted(call(info, sample, tensors))
+    if not loss.requires_grad:
+        return real, [None] * len(real)
+    return real, sf.grad(loss, real, allow_unused=True, create_graph=create_graph)
+
+
+def or_zeros(gradient: Any, like: Any) -> Array:
+    return np.zeros(like.shape) if gradient is None else gradient.detach().numpy()
+
+
+def numerical_gradient(fn: Callable[[], float], array: Array) -> Array:
+    """Central differences of ``fn``, which reads ``array``."""
+    out = np.zeros(array.shape)
+    for at in np.ndindex(array.shape):
+        before = array[at]
+        array[at] = before + STEP
+        above = fn()
+        array[at] = before - STEP
+        out[at] = (above - fn()) / (2 * STEP)
+        array[at] = before
+    return out
+
+
+def own_arrays(sample: Sample) -> list[Array]:
+    return [np.array(a) for a in arrays_of(sample)]
+
+
+# Their cotangents are not what differences give, on purpose.
+STOPS = {"stop_gradient"}
+
+
+@differentiable
+def test_gradient_is_that_of_finite_differences(name: str) -> None:
+    info = ROWS[name]
+    for sample, what in smooth_samples(info):
+        arrays = own_arrays(sample)
+        real = [a for a in arrays if is_real(a)]
+        _, found = gradients(info, sample, arrays)
+        for array, gradient in zip(real, found, strict=True):
+            if name in STOPS:
+                assert gradient is None, what
+                continue
+            wanted = numerical_gradient(lambda: loss_at(info, sample, arrays), array)  # noqa: B023
+            analytic = or_zeros(gradient, array)
+            assert analytic.dtype == np.float64, what
+            np.testing.assert_allclose(analytic, wanted, 1e-5, 1e-7, err_msg=what)
+
+
+def directional(info: OpInfo, sample: Sample, arrays: Sequence[Array]) -> tuple[list[Tensor], Any]:
+    """The gradient in one direction, as a number that can be differentiated again."""
+    real, first = gradients(info, sample, arrays, create_graph=True)
+    known = [g for g in first if g is not None]
+    parts = [(g * sf.from_numpy(w)).sum() for g, w in zip(known, weights(known, 9), strict=True)]
+    return real, sum(parts[1:], parts[0]) if parts else sf.tensor(0.0)
+
+
+@differentiable
+def test_second_derivative_is_that_of_finite_differences(name: str) -> None:
+    info = ROWS[name]
+    for sample, what in smooth_samples(info):
+        arrays = own_arrays(sample)
+        real, slope = directional(info, sample, arrays)
+        if slope.requires_grad:
+            second = sf.grad(slope, real, allow_unused=True)
+        else:
+            second = [None] * len(real)
+        moves = [values(t.shape, float64, -1, 1, seed=3) for t in real]
+        analytic = sum(np.sum(or_zeros(g, u) * u) for g, u in zip(second, moves, strict=True))
+        numbers = []
+        for sign in (1, -1):
+            rest = iter(moves)
+            moved = [a + sign * STEP * next(rest) if is_real(a) else a for a in arrays]
+            numbers.append(directional(info, sample, moved)[1].item())
+        wanted = (numbers[0] - numbers[1]) / (2 * STEP)
+        np.testing.assert_allclose(analytic, wanted, 1e-4, 1e-6, err_msg=f"second {what}")
+
+
+def gradient_graph(info: OpInfo, sample: Sample, unknown: int | None = None) -> Graph | None:
+    """The gradients of the weighted outputs, with cotangents as further params."""
+    params = params_for(arrays_of(sample), unknown)
+    outs = [o for o in call(info, sample, [Symbol(p) for p in params]) if o.dtype.is_floating]
+    cts = [new_param(o.node.tensor_type, "ct") for o in outs]
+    real = [Symbol(p) for p in params if p.tensor_type.dtype.is_floating]
+    found = pullback(outs, [Symbol(c) for c in cts], real)
+    for p, g in zip(real, found, strict=True):
+        assert g is None or g.node.tensor_type == p.node.tensor_type, f"{g} for {p}"
+    kept = [g.node for g in found if g is not None]
+    return close((*params, *cts), kept) if kept else None
+
+
+@differentiable
+def test_symbolic_gradient_is_the_eager_one(name: str) -> None:
+    info = ROWS[name]
+    for sample, what in smooth_samples(info):
+        arrays = own_arrays(sample)
+        _, eager = gradients(info, sample, arrays)
+        graph = gradient_graph(info, sample)
+        found = [g for g in eager if g is not None]
+        if graph is None:
+            assert not found, what
+            continue
+        cts = weights([p.tensor_type for p in graph.params[len(arrays) :]], 5)
+        actual = interpret_graph(graph, [*arrays, *cts])
+        for a, e in zip(actual, found, strict=True):
+            np.testing.assert_allclose(a, e.numpy(), 1e-12, 1e-12, err_msg=what)
+
+
+@differentiable
+def test_gradient_with_unknown_sizes(name: str) -> None:
+    info = ROWS[name]
+    assert info.sized is not None
+    graph = gradient_graph(info, info.sized(float64, 7), unknown=7)
+    for n in (0, 1, 5) if graph is not None else ():
+        sample = info.sized(float64, n)
+        arrays = own_arrays(sample)
+        outs = expected_of(info, sample)
+        assert graph is not None
+        cts = [w.astype(o.dtype) for o, w in zip(outs, weights(outs, 5), strict=True)]
+        actual = interpret_graph(graph, [*arrays, *cts])
+        if n == 0:  # the shapes are the whole answer, up to zeros
+            assert all(np.isfinite(a).all() for a in actual), name
+            continue
+        eager = [g for g in gradients(info, sample, arrays)[1] if g is not None]
+        for a, e in zip(actual, eager, strict=True):
+            np.testing.assert_allclose(a, e.numpy(), 1e-12, 1e-12, err_msg=f"{name}, n = {n}")
+
+
+@differentiable
+def test_a_gradient_has_the_dtype_of_its_tensor(name: str) -> None:
+    info = ROWS[name]
+    for dtype in (d for d in info.dtypes if d.is_floating):
+        sample = next(s for s in info.samples(dtype, False) if all(a.size for a in arrays_of(s)))
+        tensors = [sf.tensor(a) for a in arrays_of(sample)]
+        for t in tensors:
+            t.requires_grad = t.dtype.is_floating
+        for out in call(info, sample, tensors):
+            if out.requires_grad:
+                out.sum().backward(retain_graph=True)
+        for t in tensors:
+            assert t.grad is None or (t.grad.dtype, t.grad.shape) == (t.dtype, t.shape), dtype
