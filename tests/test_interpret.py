@@ -112,10 +112,10 @@ def test_shapes_must_agree_with_the_params_types() -> None:
     assert pair(x, y)[0] is x
     with pytest.raises(
         ShapeError,
-        match=r"dim 1 of argument 'y' is 5, not N, where N is 4 \(dim 0 of argument 'x'\)",
+        match=r"y has 5 in dim 1 where f32\[3, N\] wants N, where N is 4 \(dim 0 of x\)",
     ):
         pair(x, np.zeros((3, 5), np.float32))
-    with pytest.raises(ShapeError, match=r"dim 0 of argument 'y' is 2, not 3$"):
+    with pytest.raises(ShapeError, match=r"y has 2 in dim 0 where f32\[3, N\] wants 3$"):
         pair(x, np.zeros((2, 4), np.float32))
     with pytest.raises(
         ShapeError, match=r"argument 'x' has the shape \(4,\), which is not f32\[N, 2\]"
@@ -136,8 +136,8 @@ def test_equalities_are_checked_and_both_sizes_named() -> None:
     with pytest.raises(ShapeError) as raised:
         interpret_graph(graph, [ones, np.ones(1, np.float32)])
     assert str(raised.value) == (
-        "add: broadcast at dim -1: N and M must be equal, but N is 3 (dim 0 of argument 'x'), "
-        f"M is 1 (dim 0 of argument 'y'); at {format_locs(total.locs)}"
+        "add: broadcast at dim -1: N and M must be equal, but N is 3 (dim 0 of x), "
+        f"M is 1 (dim 0 of y); at {format_locs(total.locs)}"
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from opinfo import ROWS
 from opinfo.core import Array, OpInfo, Sample
-from opinfo.modes import arrays_of, assert_agree, call, expected_of, gradient_graph, weights
+from opinfo.modes import STOPS, arrays_of, assert_agree, call, expected_of, gradient_graph, weights
 
 import staticflow as sf
 from staticflow.graph.dtypes import DType, dtype_of, float64

@@ -61,7 +61,7 @@ def test_sizes_of_one_name_that_disagree() -> None:
     x, y = sf.placeholder(("T", 2), name="x"), sf.placeholder(("T",), name="y")
     program = sf.compile([x, y], x.sum(1) + y)
     refused(ShapeError, lambda: program(ones(3, 2), ones(4)),
-            "y has 4 in dim 0 where f32[T] wants T = 3, because dim 0 of x is 3")  # fmt: skip
+            "y has 4 in dim 0 where f32[T] wants T, where T is 3 (dim 0 of x)")  # fmt: skip
 
 
 def test_sizes_that_an_op_assumed_to_be_equal() -> None:
@@ -70,8 +70,8 @@ def test_sizes_that_an_op_assumed_to_be_equal() -> None:
     total = x + y
     line = inspect.currentframe().f_lineno - 1  # type: ignore[union-attr]
     program = sf.compile([x, y], total.sum())
-    refused(ShapeError, lambda: program(ones(3), ones(4)), "x_0 = 3 and y_0 = 4 must be equal",
-            "add: broadcast", f"{__file__}:{line}", "dim 0 of x is 3; dim 0 of y is 4")  # fmt: skip
+    refused(ShapeError, lambda: program(ones(3), ones(4)), "x_0 and y_0 must be equal, but x_0 is 3 (dim 0 of x), y_0 is 4 (dim 0 of y)",
+            "add: broadcast", f"{__file__}:{line}")  # fmt: skip
 
 
 def test_what_a_loop_assumes_of_sizes() -> None:
@@ -154,7 +154,7 @@ def test_updates_that_are_none() -> None:
     refused(ShapeError, lambda: sf.compile([x], [], updates={w: x.sum()}),
             "the new value of a variable f32[2] is f32[]")  # fmt: skip
     refused(ShapeError, lambda: sf.compile([two], [], updates={w: two.double()}), "is f64[2]")
-    refused(SymbolicError, lambda: sf.compile([x], [], updates={x: x}), "updates name tensors, not")
+    refused(SymbolicError, lambda: sf.compile([x], [], updates={x: x}), "updates are a mapping {tensor: new value}")
 
 
 def test_unknown_numerics() -> None:
@@ -234,7 +234,7 @@ def test_a_cotangent_of_another_unknown_size_is_compared_at_the_call() -> None:
     x, ct = sf.placeholder((None,), name="x"), sf.placeholder((None,), name="ct")
     program = sf.compile([x, ct], sf.grad(x * 3, x, cotangents=ct))
     assert program(ones(2), ones(2)).tolist() == [3, 3]
-    refused(ShapeError, lambda: program(ones(2), ones(3)), "x_0 = 2", "ct_0 = 3", "must be equal")
+    refused(ShapeError, lambda: program(ones(2), ones(3)), "x_0 is 2", "ct_0 is 3", "must be equal")
 
 
 # -- loops -------------------------------------------------------------------------------------------

@@ -78,8 +78,10 @@ class EagerMode:
         """The arguments in one dtype, and that dtype; numbers stay numbers where NumPy treats them
         as we do."""
         common = _common_dtype(args) if op.promote in ("common", "float") else None
-        if common is not None and common.kind in op.kinds and (
-            op.promote == "common" or common.is_floating
+        if (
+            common is not None
+            and common.kind in op.kinds
+            and (op.promote == "common" or common.is_floating)
         ):
             return list(args), common
         operands = [a if is_number(a) else as_tensor(a) for a in args]

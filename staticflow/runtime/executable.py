@@ -15,9 +15,10 @@ from staticflow.codegen.llvm_routine import NO_MEMORY, render_routine
 from staticflow.codegen.nest import INDEX_OUT_OF_RANGE
 from staticflow.codegen.routine import Routine
 from staticflow.config import config
-from staticflow.errors import CompileError, DTypeError, IndexRangeError, ShapeError
+from staticflow.errors import CompileError, IndexRangeError, ShapeError
+from staticflow.graph.binding import Sizes, bind_arguments, check_equalities
 from staticflow.graph.dim_queries import as_symbol, evaluate_dim
-from staticflow.graph.dims import Size, Sym
+from staticflow.graph.dims import Sym
 from staticflow.graph.graph import Equality
 from staticflow.graph.locs import format_locs
 from staticflow.graph.types import TensorType
@@ -152,37 +153,10 @@ class Executable:
     def bind(self, arrays: Sequence[Array]) -> dict[Sym, int]:
         """The unknown sizes, from the shapes of ``arrays``, all checked."""
         params = self.signature.params
-        if len(arrays) != len(params):
-            raise ShapeError(f"{len(params)} arrays are needed, {len(arrays)} were given")
-        values: dict[Sym, int] = {}
-        origin: dict[Sym, str] = {}
-        later: list[tuple[ParamSpec, int, Size, int]] = []
-        for spec, array in zip(params, arrays, strict=True):
-            _check_kind(spec, array)
-            for axis, (size, have) in enumerate(zip(spec.type.shape, array.shape, strict=True)):
-                sym = as_symbol(size)
-                if sym is not None and sym not in values:
-                    values[sym] = have
-                    origin[sym] = f"dim {axis} of {spec.name} is {have}"
-                else:
-                    later.append((spec, axis, size, have))
-        for spec, axis, size, have in later:
-            want = evaluate_dim(size, values)
-            if want != have:
-                sym = as_symbol(size)
-                because = f", because {origin[sym]}" if sym in origin else ""
-                raise ShapeError(
-                    f"{spec.name} has {have} in dim {axis} where {spec.type} wants "
-                    f"{size}{f' = {want}' if not isinstance(size, int) else ''}{because}"
-                )
-        for e in self.signature.equalities:
-            a, b = evaluate_dim(e.a, values), evaluate_dim(e.b, values)
-            if a != b:
-                raise ShapeError(
-                    f"the sizes {e.a} = {a} and {e.b} = {b} must be equal: {e.reason}, at "
-                    f"{format_locs(e.locs)} ({'; '.join(origin.values())})"
-                )
-        return values
+        sizes = Sizes()
+        bind_arguments([p.name for p in params], [p.type for p in params], arrays, sizes)
+        check_equalities(self.signature.equalities, sizes)
+        return sizes.values
 
     def _prepared(self, arrays: Sequence[Array]) -> tuple[list[Array], list[tuple[Array, Array]]]:
         """The arrays as the native code takes them: contiguous, aligned, and inputs apart from the
@@ -218,20 +192,6 @@ class Executable:
                 f"{format_locs(failure.locs)}; nothing was updated"
             )
         raise CompileError(f"{failure.what} failed with code {code}")
-
-
-def _check_kind(spec: ParamSpec, array: Array) -> None:
-    want = spec.type
-    if array.dtype != want.dtype.numpy:
-        raise DTypeError(
-            f"{spec.name} is {array.dtype} and must be {want.dtype.name}; convert it, as in "
-            f"array.astype({want.dtype.name!r})"
-        )
-    if array.ndim != want.ndim:
-        raise ShapeError(
-            f"{spec.name} has {array.ndim} dims, shape {list(array.shape)}, and must have "
-            f"{want.ndim}: {want}"
-        )
 
 
 def unbound_sizes(signature: Signature, sizes: Mapping[Sym, object] | Sequence[Sym]) -> list[Sym]:

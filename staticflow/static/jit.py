@@ -23,7 +23,7 @@ from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.gradient import pullback
-from staticflow.ops.symbol import Symbol, to_node, tracing
+from staticflow.ops.symbol import Symbol, to_node, tracing, tracing_state
 from staticflow.static.compile import Program
 
 __all__ = ["Jitted", "jit"]
@@ -88,13 +88,13 @@ class Jitted:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Trace and compile if this is a new kind of arguments, and run."""
         leaves, structure = pytree.flatten((args, kwargs))
-        if any(isinstance(v, Symbol) for v in leaves):
-            return self._fn(*args, **kwargs)
+        if tracing_state.active or any(isinstance(v, Symbol) for v in leaves):
+            return self._fn(*args, **kwargs)  # part of the graph that is being written
         tensors = [as_tensor(v) if _is_array(v) else None for v in leaves]
         kind = (
             structure,
             tuple(
-                attrs_key({"": v}) if t is None else _Leaf.of(t)
+                _static(v) if t is None else _Leaf.of(t)
                 for v, t in zip(leaves, tensors, strict=True)
             ),
         )
@@ -155,6 +155,19 @@ def jit(fn: F | None = None, *, numerics: str = "strict") -> Any:
 
 def _is_array(v: Any) -> bool:
     return isinstance(v, Tensor | np.ndarray | np.generic)
+
+
+def _static(v: Any) -> Hashable:
+    """What equal values that are no arrays share: 1, 1.0 and True are different ones."""
+    key = attrs_key({"": v})
+    try:
+        hash(key)
+    except TypeError:
+        raise SymbolicError(
+            f"jit: an argument is a {type(v).__name__}, which is neither an array nor hashable; give "
+            f"a tuple or a number instead, or close over it, at {format_locs(here())}"
+        ) from None
+    return key
 
 
 def _mentioned(outputs: Sequence[Symbol]) -> tuple[Tensor, ...]:

@@ -6,20 +6,26 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from opinfo.core import Array, OpInfo, Sample
 
 import staticflow as sf
+from opinfo.core import Array, OpInfo, Sample, values
 from staticflow import pytree
 from staticflow.graph.dims import Dim, Size, Sym
-from staticflow.graph.dtypes import dtype_of
+from staticflow.graph.dtypes import dtype_of, float64
 from staticflow.graph.graph import Graph, close, new_param
 from staticflow.graph.node import Node
 from staticflow.graph.types import TensorType
+from staticflow.ops.gradient import pullback
 from staticflow.ops.symbol import Symbol
 
 __all__ = [
-    "arrays_of", "assert_agree", "call", "expected_of", "graph_of", "params_for", "run_eagerly",
+    "STOPS", "arrays_of", "assert_agree", "call", "expected_of", "gradient_graph", "graph_of", "params_for",
+    "run_eagerly", "weights",
 ]  # fmt: skip
+
+
+STOPS = {"stop_gradient"}
+"""Ops whose cotangents are not what differences give, on purpose."""
 
 
 def arrays_of(sample: Sample) -> list[Array]:
@@ -77,3 +83,21 @@ def assert_agree(info: OpInfo, actual: Sequence[Any], wanted: Sequence[Any], wha
             np.testing.assert_array_equal(
                 np.signbit(wide_a[zeros]), np.signbit(wide_w[zeros]), f"signs of zeros: {what}"
             )
+
+
+def weights(outs: Sequence[Any], seed: int) -> list[Array]:
+    """A cotangent for each output."""
+    return [values(tuple(o.shape), float64, 0.5, 2, seed=seed + i) for i, o in enumerate(outs)]
+
+
+def gradient_graph(info: OpInfo, sample: Sample, unknown: int | None = None) -> Graph | None:
+    """The gradients of the weighted outputs, with cotangents as further params."""
+    params = params_for(arrays_of(sample), unknown)
+    outs = [o for o in call(info, sample, [Symbol(p) for p in params]) if o.dtype.is_floating]
+    cts = [new_param(o.node.tensor_type, "ct") for o in outs]
+    real = [Symbol(p) for p in params if p.tensor_type.dtype.is_floating]
+    found = pullback(outs, [Symbol(c) for c in cts], real)
+    for p, g in zip(real, found, strict=True):
+        assert g is None or g.node.tensor_type == p.node.tensor_type, f"{g} for {p}"
+    kept = [g.node for g in found if g is not None]
+    return close((*params, *cts), kept) if kept else None

@@ -1,0 +1,95 @@
+"""Unknown sizes get their numbers from the arrays that a graph is called with.
+
+One place for the interpreter and for compiled programs, so that both say the same of a wrong array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from staticflow.errors import DTypeError, ShapeError, VerifyError
+from staticflow.graph.dim_queries import as_symbol, evaluate_dim, symbols_of
+from staticflow.graph.dims import Size, Sym
+from staticflow.graph.graph import Equality
+from staticflow.graph.locs import format_locs
+from staticflow.graph.types import TensorType
+
+__all__ = ["Sizes", "bind_arguments", "check_equalities"]
+
+
+class Sizes:
+    """The numbers that dim symbols stand for, and where each was found."""
+
+    def __init__(self, around: Sizes | None = None) -> None:
+        self.values: dict[Sym, int] = dict(around.values) if around else {}
+        self.origins: dict[Sym, str] = dict(around.origins) if around else {}
+
+    def bind(self, type: TensorType, array: Any, what: str) -> None:
+        """Give the symbols that stand alone in the shape of ``type`` the sizes of ``array``, if
+        they have none yet."""
+        for axis, (size, actual) in enumerate(zip(type.shape, array.shape, strict=True)):
+            symbol = as_symbol(size)
+            if symbol is not None and symbol not in self.values:
+                self.values[symbol] = actual
+                self.origins[symbol] = f"dim {axis} of {what}"
+
+    def number(self, size: Size) -> int:
+        """The number that ``size`` is."""
+        try:
+            return evaluate_dim(size, self.values)
+        except KeyError as error:
+            raise VerifyError(f"the size {size} is used before {error.args[0]} is known") from None
+
+    def know(self, equality: Equality) -> bool:
+        """Whether both sizes of an equality are known."""
+        return symbols_of(equality.a) | symbols_of(equality.b) <= self.values.keys()
+
+    def describe(self, size: Size) -> str:
+        """``N is 3 (dim 0 of x)``, for each symbol of ``size``."""
+        symbols = sorted(symbols_of(size), key=Sym.sort_key)
+        return ", ".join(f"{s} is {self.values[s]} ({self.origins[s]})" for s in symbols)
+
+
+def bind_arguments(
+    names: Sequence[str], types: Sequence[TensorType], arrays: Sequence[Any], sizes: Sizes
+) -> None:
+    """Bind the symbols of ``types`` and check the arrays against them.
+
+    Raises `ShapeError` or `DTypeError` naming the argument, what it is, and what is wanted.
+    """
+    if len(arrays) != len(types):
+        raise ShapeError(f"{len(types)} arrays are needed, {len(arrays)} were given")
+    for name, want, array in zip(names, types, arrays, strict=True):
+        if array.dtype != want.dtype.numpy:
+            raise DTypeError(
+                f"{name} is {array.dtype} and must be {want.dtype.name}; convert it, as in "
+                f"array.astype({want.dtype.name!r})"
+            )
+        if array.ndim != want.ndim:
+            raise ShapeError(
+                f"{name} has {array.ndim} dims, shape {list(array.shape)}, and must have "
+                f"{want.ndim}: {want}"
+            )
+        sizes.bind(want, array, name)
+    for name, want, array in zip(names, types, arrays, strict=True):
+        for axis, (size, actual) in enumerate(zip(want.shape, array.shape, strict=True)):
+            if sizes.number(size) != actual:
+                where = f", where {sizes.describe(size)}" if symbols_of(size) else ""
+                raise ShapeError(
+                    f"{name} has {actual} in dim {axis} where {want} wants {size}{where}"
+                )
+
+
+def check_equalities(equalities: Sequence[Equality], sizes: Sizes) -> list[Equality]:
+    """Check those whose sizes are known, and give back the others.
+
+    Raises `ShapeError` naming both sizes, where each was found, and who needs them equal.
+    """
+    for e in filter(sizes.know, equalities):
+        if sizes.number(e.a) != sizes.number(e.b):
+            known = ", ".join(filter(None, map(sizes.describe, (e.a, e.b))))
+            raise ShapeError(
+                f"{e.reason}: {e.a} and {e.b} must be equal, but {known}; at {format_locs(e.locs)}"
+            )
+    return [e for e in equalities if not sizes.know(e)]
