@@ -106,6 +106,19 @@ def test_numpy_operands_keep_their_dtype() -> None:
     assert (t * np.float64(2)).dtype is sf.float32  # a 0-d operand does not widen
 
 
+def test_numpy_stands_on_either_side_of_a_product() -> None:
+    t, a = sf.tensor([[1.0, 2.0], [3.0, 4.0]]), np.array([[1, 2], [3, 4]], np.float32)
+    assert (t @ a).tolist() == (a @ t).tolist() == [[7, 10], [15, 22]]
+    assert (t @ a[0]).tolist() == [5, 11] and (a[0] @ t).tolist() == [7, 10]
+    assert (a[0] @ t[0]).item() == 5
+
+
+def test_truth_values_stand_on_either_side_of_logic() -> None:
+    t = sf.tensor([True, False])
+    assert (True & t).tolist() == [True, False] and (False | t).tolist() == [True, False]
+    assert (True ^ t).tolist() == [False, True]
+
+
 def test_numbers_that_do_not_fit_are_refused() -> None:
     with pytest.raises(DTypeError, match=r"add\(u8\[1\], u8\[\]\).*300.*test_eager\.py:\d+"):
         sf.tensor([1], dtype="uint8") + 300
@@ -276,6 +289,13 @@ def test_numpy_and_tensor_share_memory_both_ways() -> None:
     assert np.shares_memory(np.asarray(t), a) and not np.shares_memory(np.array(t), a)
 
 
+def test_subclasses_of_arrays_become_plain() -> None:
+    m = np.matrix([[1.0, 2.0], [3.0, 4.0]])
+    t = sf.from_numpy(m)
+    assert (t * t)[0].tolist() == [1, 4] and t[0].shape == (2,)
+    assert np.shares_memory(t.numpy(), m) and (sf.ones(2, 2) * m)[0].shape == (2,)
+
+
 def test_from_numpy_refuses_other_things() -> None:
     with pytest.raises(DTypeError, match="list"):
         sf.from_numpy([1.0])  # type: ignore[arg-type]
@@ -336,12 +356,18 @@ def test_data() -> None:
     assert x.shape == (3,) and x.requires_grad
 
 
-def test_deepcopy() -> None:
+def test_deepcopy_of_leaves() -> None:
     x = sf.ones(2, requires_grad=True)
-    y = copy.deepcopy(x)
+    x[:1], (x * 2).sum().backward()
+    x.name = "x"
+    y, again = copy.deepcopy([x, x])
     with sf.no_grad():
         y.add_(1)
-    assert x.tolist() == [1, 1] and y.requires_grad and y.is_leaf
+    assert x.tolist() == [1, 1] and y.requires_grad and y.is_leaf and y is again
+    assert y.name == "x" and y.grad is not x.grad and y.grad.tolist() == [2, 2]
+    assert type(copy.deepcopy(sf.nn.Parameter([1.0]))) is sf.nn.Parameter
+    with pytest.raises(AutogradError, match=r"leaves.*detach.*test_eager\.py:\d+"):
+        copy.deepcopy(x * 2)
 
 
 # -- in-place forms -------------------------------------------------------------------------------
