@@ -106,16 +106,14 @@ from staticflow.ops.methods import clamp
 from staticflow.ops.promote import result_type
 from staticflow.ops.reduce import all, amax, amin, any, argmax, argmin, max, mean, min, sum
 from staticflow.ops.scan import scan
+from staticflow.ops.slicing import cat, narrow, stack
 from staticflow.ops.softmax import log_softmax, logsumexp, softmax
 from staticflow.ops.view import (
-    cat,
     expand,
     flatten,
-    narrow,
     permute,
     reshape,
     squeeze,
-    stack,
     t,
     transpose,
     unsqueeze,

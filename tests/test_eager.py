@@ -290,10 +290,14 @@ def test_numpy_and_tensor_share_memory_both_ways() -> None:
 
 
 def test_subclasses_of_arrays_become_plain() -> None:
-    m = np.matrix([[1.0, 2.0], [3.0, 4.0]])
-    t = sf.from_numpy(m)
-    assert (t * t)[0].tolist() == [1, 4] and t[0].shape == (2,)
-    assert np.shares_memory(t.numpy(), m) and (sf.ones(2, 2) * m)[0].shape == (2,)
+    class Odd(np.ndarray):  # type: ignore[type-arg]
+        def __mul__(self, other: object) -> Any:
+            raise AssertionError("not called")
+
+    a = np.ones(2).view(Odd)
+    t = sf.from_numpy(a)
+    assert type(t.numpy()) is type((t * t).numpy()) is type((sf.ones(2) * a).numpy()) is np.ndarray
+    assert np.shares_memory(t.numpy(), a)
 
 
 def test_from_numpy_refuses_other_things() -> None:
@@ -366,7 +370,7 @@ def test_deepcopy_of_leaves() -> None:
     assert x.tolist() == [1, 1] and y.requires_grad and y.is_leaf and y is again
     assert y.name == "x" and y.grad is not x.grad and y.grad.tolist() == [2, 2]
     assert type(copy.deepcopy(sf.nn.Parameter([1.0]))) is sf.nn.Parameter
-    with pytest.raises(AutogradError, match=r"leaves.*detach.*test_eager\.py:\d+"):
+    with pytest.raises(AutogradError, match=r"leaves.*detach"):
         copy.deepcopy(x * 2)
 
 

@@ -45,7 +45,7 @@ def test_a_size_of_one_is_a_kind_of_its_own() -> None:
     for x, y in ((array(4, 3), array(4, 3)), (array(4, 1), array(4, 3)), (array(2, 1), array(2, 5))):
         np.testing.assert_allclose(f(x, y).numpy(), x * 2 + y, rtol=1e-6)
     assert f.compile_count == 2
-    with pytest.raises(ShapeError, match="arg0_0 = 4 and arg1_0 = 5 must be equal"):
+    with pytest.raises(ShapeError, match="arg0_0 and arg1_0 must be equal"):
         f(array(4, 3), array(5, 3))
 
 
@@ -149,7 +149,7 @@ def _model(x: Any, w: Any, b: Any) -> Any:
 def test_a_call_is_one_node_of_the_tape(used: str) -> None:
     """Gradients of arguments and captured tensors, from one of the results or both, through what is
     eager on either side."""
-    arrays = [values(s, float64, seed=i) for i, s in enumerate(((4, 3), (3, 2), (2,)))]
+    arrays = [values(s, float64, -0.5, 0.5, seed=i) for i, s in enumerate(((4, 3), (3, 2), (2,)))]
 
     def loss_of(fn: Any) -> list[np.ndarray]:
         x, w, b = (sf.tensor(a, requires_grad=True) for a in arrays)

@@ -32,7 +32,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     if not isinstance(array, np.ndarray):
         raise DTypeError(f"from_numpy: takes a NumPy array, not {type(array).__name__}")
     dtype_of(array.dtype)
-    return Tensor._wrap(array)
+    return Tensor._wrap(np.asarray(array))
 
 
 def _made(array: Any, requires_grad: bool) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -329,6 +330,18 @@ class Tensor(Methods):
     def clone(self) -> Tensor:
         """A copy, on the tape."""
         return self * 1 if self.requires_grad else Tensor._wrap(self._data.copy())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        if self._entry is not None:
+            raise AutogradError(
+                "only leaves can be copied deeply: the copy of a tensor with a history would have a "
+                "history of its own; copy its .detach()"
+            )
+        out = memo[id(self)] = _new(type(self))
+        out._start(self._data.copy())
+        out._leaf_grad, out.name = self._leaf_grad, self.name
+        out.grad = copy.deepcopy(self.grad, memo)
+        return out
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """The values as a NumPy array on the same memory."""

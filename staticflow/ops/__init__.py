@@ -14,6 +14,7 @@ from staticflow.ops import (
     maths,
     reduce,
     scan,
+    slicing,
     softmax,
     view,
 )
@@ -21,7 +22,7 @@ from staticflow.ops import (
 __all__ = ["OPS"]
 
 _ROOMS: tuple[ModuleType, ...] = (
-    arithmetic, maths, creation, reduce, view, contract, indexing, softmax, scan,
+    arithmetic, maths, creation, reduce, view, slicing, contract, indexing, softmax, scan,
 )  # fmt: skip
 
 OPS: dict[str, Op] = {

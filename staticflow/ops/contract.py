@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from staticflow.errors import DTypeError, ShapeError
+from staticflow.graph.dtypes import dtype_of
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
+from staticflow.ops.arithmetic import cast
 from staticflow.ops.declare import per_arg, sum_to
 from staticflow.ops.lowering import Contract
 from staticflow.ops.view import permute_op, reshape, transpose, unsqueeze
@@ -57,6 +59,11 @@ matmul_op: Op = Op(
 )
 
 
+def _wrapped(array: Any, beside: Any) -> Any:
+    """An array as a value of the mode of ``beside``."""
+    return cast.beside(beside, array, dtype=dtype_of(array.dtype))
+
+
 def matmul(x: Any, y: Any) -> Any:
     """The matrix product as ``x @ y`` means it: vectors are rows on the left and columns on the
     right (and their dim goes), leading dims are batches and broadcast.
@@ -65,6 +72,7 @@ def matmul(x: Any, y: Any) -> Any:
     >>> sf.matmul(sf.ones(2, 3), sf.ones(3)).shape
     (2,)
     """
+    x, y = (v if hasattr(v, "__sf_mode__") else _wrapped(v, other) for v, other in ((x, y), (y, x)))
     if x.ndim == 0 or y.ndim == 0:
         raise ShapeError(f"matmul: takes no 0-d tensors; multiply with *, at {format_locs(here())}")
     left, right = x.ndim == 1, y.ndim == 1

@@ -12,7 +12,8 @@ from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.declare import normalize_dim, per_arg, strict
 from staticflow.ops.lowering import LoopNest
-from staticflow.ops.view import embed_op, reshape
+from staticflow.ops.slicing import embed_op
+from staticflow.ops.view import reshape
 
 __all__ = ["gather", "gather_op", "scatter_add", "scatter_add_op"]
 

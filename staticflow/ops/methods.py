@@ -10,7 +10,7 @@ from staticflow.graph.dtypes import DType, bool_, dtype_of, float16, float32, fl
 from staticflow.graph.types import Shape
 from staticflow.ops import arithmetic as ar
 from staticflow.ops import contract as con
-from staticflow.ops import indexing, reduce, view
+from staticflow.ops import indexing, reduce, slicing, view
 from staticflow.ops import maths as m
 from staticflow.ops import softmax as sm
 from staticflow.ops.creation import ones_like, zeros_like
@@ -127,6 +127,9 @@ class Methods:
     def __matmul__(self, other: Any) -> Any:
         return con.matmul(self, other)
 
+    def __rmatmul__(self, other: Any) -> Any:
+        return con.matmul(other, self)
+
     def __neg__(self) -> Any:
         return ar.neg(self)
 
@@ -163,11 +166,13 @@ class Methods:
     def __xor__(self, other: Any) -> Any:
         return ar.logical_xor(self, other)
 
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__  # they commute
+
     def __invert__(self) -> Any:
         return ar.logical_not(self)
 
     def __getitem__(self, key: Any) -> Any:
-        return view.index(self, key)
+        return slicing.index(self, key)
 
     # -- functions as methods -----------------------------------------------------------------
 
@@ -185,7 +190,7 @@ class Methods:
     reshape = view.reshape
     flatten, squeeze, unsqueeze = view.flatten, view.squeeze, view.unsqueeze
     permute, transpose, t = view.permute, view.transpose, view.t
-    expand, narrow = view.expand, view.narrow
+    expand, narrow = view.expand, slicing.narrow
     view = view.reshape  # the last use of the module's name in this class body
     sum, mean, max, min = reduce.sum, reduce.mean, reduce.max, reduce.min
     argmax, argmin, all, any = reduce.argmax, reduce.argmin, reduce.all, reduce.any

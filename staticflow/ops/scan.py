@@ -17,8 +17,8 @@ from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.gradient import pullback
 from staticflow.ops.lowering import Region
+from staticflow.ops.slicing import stack
 from staticflow.ops.symbol import Symbol, symbolic, to_node, tracing
-from staticflow.ops.view import stack
 
 __all__ = ["scan", "scan_op"]
 

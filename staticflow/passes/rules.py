@@ -16,7 +16,8 @@ from staticflow.ops.maths import exp, expm1, log, log1p, pow, reciprocal, sqrt
 from staticflow.ops.reduce import sum_op
 from staticflow.ops.softmax import log_softmax_op, softmax_op
 from staticflow.ops.symbol import STATIC
-from staticflow.ops.view import expand_op, permute, permute_op, reshape, reshape_op, slice_op
+from staticflow.ops.slicing import slice_op
+from staticflow.ops.view import expand_op, permute, permute_op, reshape, reshape_op
 from staticflow.passes.pattern import Pattern, Rule, attr, rule
 
 __all__ = ["CANONICAL", "FAST", "STABILIZE"]

@@ -1,0 +1,160 @@
+"""A slow machine that runs the routine of a compiled program, kernel by kernel with the interpreter
+of Kernel IR, and watches its memory: whoever reads a buffer must find what was written to that very
+buffer last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from staticflow.codegen.interpret import interpret_kernel
+from staticflow.codegen.routine import Arena, Carry, Copy, Launch, Place, Repeat, Row, Step, Table
+from staticflow.graph.dim_queries import evaluate_dim
+from staticflow.graph.dims import Size, Sym
+from staticflow.runtime.plan import Plan
+
+__all__ = ["Machine", "run_slowly"]
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Region:
+    """Some bytes of a table array or of the arena; ``buffer`` is the arena buffer they belong to."""
+
+    memory: Array
+    start: int
+    stop: int
+    buffer: int | None
+
+    def part(self, start: int, size: int) -> Region:
+        assert 0 <= start and self.start + start + size <= self.stop
+        return Region(self.memory, self.start + start, self.start + start + size, self.buffer)
+
+
+class Machine:
+    """Memory, and where the loops are. ``run`` gives the code of the kernel that failed, or 0."""
+
+    def __init__(self, plan: Plan, table: Sequence[Array], sizes: Mapping[Sym, int]) -> None:
+        self.plan, self.routine = plan, plan.routine
+        self.sizes = dict(sizes)
+        self.kernels = {k.name: k for k in plan.routine.kernels}
+        self.table = [np.ascontiguousarray(a).reshape(-1).view(np.uint8) for a in table]
+        self.arena = np.full(self.number(plan.peak), 0xAB, np.uint8)
+        self.owner = np.full(len(self.arena), -1)
+        self.rows: dict[int, int] = {}
+        self.carries: dict[tuple[int, int, bool], Region] = {}
+
+    def number(self, size: Size) -> int:
+        return evaluate_dim(size, self.sizes)
+
+    def run(self) -> int:
+        return self.steps(self.routine.steps)
+
+    def steps(self, steps: Sequence[Step]) -> int:
+        for step in steps:
+            code = _STEPS[type(step)](self, step)
+            if code:
+                return code
+        return 0
+
+    # -- places ----------------------------------------------------------------------------------
+
+    def place(self, place: Place) -> Region:
+        if isinstance(place, Table):
+            memory = self.table[place.slot]
+            return Region(memory, 0, len(memory), None)
+        if isinstance(place, Arena):
+            start = self.number(self.plan.offsets[place.buffer])
+            size = self.number(self.routine.buffers[place.buffer].bytes)
+            assert start + size <= len(self.arena)
+            return Region(self.arena, start, start + size, place.buffer)
+        if isinstance(place, Row):
+            size = self.number(place.bytes)
+            return self.place(place.array).part(self.rows[place.loop] * size, size)
+        return self.carries[place.loop, place.index, place.next]
+
+    def read(self, region: Region) -> Array:
+        """The bytes, which must be the buffer's own."""
+        if region.buffer is not None:
+            owners = set(self.owner[region.start : region.stop].tolist())
+            assert owners <= {region.buffer}, f"buffer {region.buffer} was overwritten by {owners}"
+        return region.memory[region.start : region.stop]
+
+    def write(self, region: Region) -> Array:
+        if region.buffer is not None:
+            self.owner[region.start : region.stop] = region.buffer
+        return region.memory[region.start : region.stop]
+
+    # -- steps -----------------------------------------------------------------------------------
+
+    def launch(self, step: Launch) -> int:
+        kernel = self.kernels[step.kernel]
+        regions = [self.place(p) for p in step.places]
+        arrays: dict[str, Array] = {}
+        for buffer, region in zip(kernel.buffers, regions, strict=True):
+            if buffer.name.startswith("p"):  # a param; what else is "inout" is the kernel's own
+                arrays[buffer.name] = self.read(region).view(buffer.dtype.numpy)
+        for buffer, region in zip(kernel.buffers, regions, strict=True):
+            if buffer.access != "in":
+                arrays[buffer.name] = self.write(region).view(buffer.dtype.numpy)
+        sizes = dict(zip(kernel.sizes, map(self.number, step.sizes), strict=True))
+        code = interpret_kernel(kernel, arrays, sizes)
+        assert code == 0 or step.site > 0
+        return code
+
+    def copy(self, step: Copy) -> int:
+        size = self.number(step.bytes)
+        source, target = (self.place(p) for p in (step.source, step.target))
+        assert source.stop - source.start == target.stop - target.start == size
+        values = self.read(source).copy()
+        self.write(target)[:] = values
+        return 0
+
+    def repeat(self, step: Repeat) -> int:
+        places = [tuple(map(self.place, trio)) for trio in step.carries]
+        now = [start for start, _, _ in places]
+        length = self.number(step.length)
+        for trip in range(length):
+            self.rows[step.loop] = length - 1 - trip if step.reverse else trip
+            following = [(a, b)[trip % 2] for _, a, b in places]
+            for i, (this, other) in enumerate(zip(now, following, strict=True)):
+                self.carries[step.loop, i, False] = this
+                self.carries[step.loop, i, True] = other
+            code = self.steps(step.body)
+            if code:
+                return code
+            now = following
+        for i, (start, a, _) in enumerate(places):
+            if not length:
+                values = self.read(start).copy()
+                self.write(a)[:] = values
+                now[i] = a
+            self.carries[step.loop, i, False] = now[i]
+        return 0
+
+
+_STEPS: dict[type, Any] = {Launch: Machine.launch, Copy: Machine.copy, Repeat: Machine.repeat}
+
+
+def run_slowly(program: Any, arrays: Sequence[Array]) -> tuple[int, list[Array]]:
+    """The code and the outputs of a compiled program; its variables are left alone."""
+    executable = program._executable
+    signature = executable.signature
+    variables = [v._data.copy() for v in program._variables]
+    sizes = executable.bind([*arrays, *variables])
+    outputs = [
+        np.empty([evaluate_dim(d, sizes) for d in t.shape], t.dtype.numpy) for t in signature.outputs
+    ]
+    table = [*arrays, *variables, *signature.constants, *outputs]
+    flat = [np.ascontiguousarray(a).reshape(-1) for a in table]
+    machine = Machine(program.plan, flat, sizes)
+    code = machine.run()
+    first = len(table) - len(outputs)
+    results = [
+        machine.table[first + i].view(o.dtype).reshape(o.shape) for i, o in enumerate(outputs)
+    ]
+    return code, results
