@@ -21,7 +21,7 @@ from staticflow.graph.dtypes import DType, bool_, float64, int64
 from staticflow.graph.node import Node
 from staticflow.ops.symbol import Symbol
 
-__all__ = ["Drawn", "arrays_for", "programs", "sizes"]
+__all__ = ["Drawn", "Step", "arrays_for", "programs", "sizes", "steps"]
 
 A, B = Sym("A"), Sym("B")
 SIZES = (3, 5, 2, 17, 1, 0)
@@ -44,7 +44,7 @@ class Drawn:
         return f"\n{close([x.node for x in self.inputs], [y.node for y in self.outputs])}"
 
 
-def arrays_for(program: Drawn, sizes: dict[Sym, int], seed: int) -> list[np.ndarray]:
+def arrays_for(program: Drawn | Step, sizes: dict[Sym, int], seed: int) -> list[np.ndarray]:
     """Arguments of a program: numbers around 0, or indices that are mostly in range."""
     rng = np.random.default_rng(seed)
     arrays = []
@@ -355,3 +355,37 @@ def programs(draw: st.DrawFn) -> Drawn:
         loss = sum((y.tanh().sum() for y in outputs if y.dtype is float64), inputs[0].sum())
         outputs += [g for g in sf.grad(loss, inputs, allow_unused=True) if g is not None]
     return Drawn(inputs, outputs)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A program that updates variables."""
+
+    inputs: list[Symbol]
+    outputs: list[Symbol]
+    updates: list[tuple[sf.Tensor, Symbol]]
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> Step:
+    """Variables of a few shapes, new values for some of them, and outputs among what was there
+    before and what comes after."""
+    inputs = [sf.placeholder(("A", 3), "float64", "x"), sf.placeholder(("B",), "float64", "y")]
+    rng = np.random.default_rng(draw(st.integers(0, 99)))
+    variables = [sf.variable(rng.normal(size=s)) for s in ((3,), (3,), (2, 3), (3, 3), (), ())]
+    old = [sf.symbol(v) for v in variables]
+    m = _Maker(draw, [*inputs, *old], set())
+    for _ in range(draw(st.integers(1, 8))):
+        m.step((*SIMPLE, _view, _matmul, _cat, _scan))
+    updates = []
+    for variable, before in zip(variables, old, strict=True):
+        fits = [v for v in m.values if v.dtype is float64 and v.shape == before.shape]
+        other = m.real()
+        assert other is not None
+        kind = m.choice("keep", "known", "known", "mixed")
+        if kind == "known":
+            updates.append((variable, m.choice(*reversed(fits))))
+        elif kind == "mixed":
+            updates.append((variable, before * 0.5 + other.tanh().sum()))
+    m.values += [new for _, new in updates]
+    return Step(inputs, draw(st.lists(st.sampled_from(m.values), max_size=3)), updates)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.codegen.interpret import interpret_kernel
-from staticflow.codegen.routine import Arena, Carry, Copy, Launch, Place, Repeat, Row, Step, Table
+from staticflow.codegen.routine import Arena, Copy, Launch, Place, Repeat, Row, Step, Table
 from staticflow.graph.dim_queries import evaluate_dim
 from staticflow.graph.dims import Size, Sym
 from staticflow.runtime.plan import Plan
@@ -31,7 +31,8 @@ class Region:
     buffer: int | None
 
     def part(self, start: int, size: int) -> Region:
-        assert 0 <= start and self.start + start + size <= self.stop
+        assert start >= 0
+        assert self.start + start + size <= self.stop
         return Region(self.memory, self.start + start, self.start + start + size, self.buffer)
 
 

@@ -220,7 +220,7 @@ def test_a_change_between_forward_and_backward_is_caught() -> None:
     loss = f(np.ones(1, np.float32))
     with sf.no_grad():
         w.mul_(3)
-    with pytest.raises(AutogradError, match="jit: argument 1, .* was changed in place"):
+    with pytest.raises(AutogradError, match=r"jit: argument 1, .* was changed in place"):
         loss.backward()
 
 

@@ -72,14 +72,11 @@ def test_a_chain_of_numbers() -> None:
 
 @pytest.mark.usefixtures("shallow")
 def test_a_chain_of_views_of_views() -> None:
-    x = sf.placeholder((None, 3), name="x")
-    y = x
-    for i in range(LONG // 2):
-        y = y.T if i % 2 else y.reshape(3, y.numel() // 3)
-    at = np.arange(12, dtype=np.float32).reshape(4, 3)
-    want = at
-    for i in range(LONG // 2):
-        want = want.T if i % 2 else want.reshape(3, -1)
+    x = sf.placeholder((LONG // 2, LONG // 2 + 1), name="x")
+    at = np.arange(LONG // 2 * (LONG // 2 + 1), dtype=np.float32).reshape(x.shape)
+    y, want = x, at
+    for _ in range(LONG - 3):
+        y, want = y.T[1:], want.T[1:]
     np.testing.assert_array_equal(sf.compile([x], y)(at).numpy(), want)
 
 
@@ -114,8 +111,8 @@ def test_a_chain_on_the_tape() -> None:
     assert np.isfinite(x.grad.numpy()).all()
 
 
-def counted(length: int) -> tuple[int, int]:
-    """Calls of Python functions that compiling a chain and its gradient takes, and its kernels."""
+def counted(length: int) -> int:
+    """Calls of Python functions that compiling a chain and its gradient takes."""
     x = sf.placeholder((None,), name="x")
     y = chain(x, length)
     loss = sf.grad(y.sum(), x)
@@ -127,14 +124,14 @@ def counted(length: int) -> tuple[int, int]:
 
     sys.setprofile(count)
     try:
-        program = sf.compile([x], loss)
+        sf.compile([x], loss)
     finally:
         sys.setprofile(None)
-    return calls, program.kernel_count
+    return calls
 
 
 def test_work_grows_with_the_length() -> None:
     """Twice the length is about twice the work, and never four times."""
     counted(60)  # what is done once only
-    (short, _), (long, _) = counted(400), counted(800)
-    assert long < 3 * short
+    short, long = counted(200), counted(400)
+    assert long < 2.5 * short

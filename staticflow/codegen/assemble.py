@@ -253,11 +253,20 @@ def _settle(
     late: list[tuple[Node, Place]] = []
     for node, place in wanted:
         root = root_of(node)
-        if maker_of(root).op is cluster and root not in direct:
+        if _writes_where_told(root) and root not in direct:
             direct[root] = place
         else:
             late.append((node, place))
     return direct, late
+
+
+def _writes_where_told(node: Node) -> bool:
+    """Whether what makes a value can write it anywhere: a kernel, or a loop that stacks it. The
+    last carries of a loop lie in the loop's own buffers."""
+    maker = maker_of(node)
+    if maker.op is scan_op:
+        return bool(node.attrs["index"] >= maker.attrs["carries"])
+    return maker.op is cluster
 
 
 def _copies(late: Sequence[tuple[Node, Place]], places: Mapping[Node, Place]) -> list[Step]:

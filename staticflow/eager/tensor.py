@@ -334,8 +334,8 @@ class Tensor(Methods):
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         if self._entry is not None:
             raise AutogradError(
-                "only leaves can be copied deeply: the copy of a tensor with a history would have a "
-                "history of its own; copy its .detach()"
+                "only leaves can be copied deeply, since the copy of a tensor with a history would "
+                "have a history of its own; copy its .detach()"
             )
         out = memo[id(self)] = _new(type(self))
         out._start(self._data.copy())

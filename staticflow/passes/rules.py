@@ -14,9 +14,9 @@ from staticflow.ops.arithmetic import add, cast, mul, neg, stop_gradient, sub, w
 from staticflow.ops.creation import full, zeros_like
 from staticflow.ops.maths import exp, expm1, log, log1p, pow, reciprocal, sqrt
 from staticflow.ops.reduce import sum_op
-from staticflow.ops.softmax import log_softmax_op, softmax_op
-from staticflow.ops.symbol import STATIC
 from staticflow.ops.slicing import slice_op
+from staticflow.ops.softmax import log_softmax_op, softmax_op
+from staticflow.ops.symbol import STATIC, Symbol, constant_node
 from staticflow.ops.view import expand_op, permute, permute_op, reshape, reshape_op
 from staticflow.passes.pattern import Pattern, Rule, attr, rule
 
@@ -100,7 +100,12 @@ CANONICAL: tuple[Rule, ...] = (
         "slice_whole", "a slice of everything",
         lambda x: slice_op(x, start=attr("start"), size=attr("size"), step=attr("step")), _whole,
     ),
-    # a filled tensor stays one under views
+    # a filled tensor stays one under views, and a 0-d one is a constant
+    rule(
+        "full_scalar", "one number",
+        lambda: Pattern(full, (), {"shape": (), "value": attr("value"), "dtype": attr("dtype")}),
+        lambda value, dtype: Symbol(constant_node(value, dtype)),
+    ),
     rule(
         "reshape_full", "the same number everywhere",
         lambda: reshape_op(_FILLED, shape=attr("shape")), lambda **a: _filled(**a),
