@@ -148,7 +148,8 @@ def run_slowly(program: Any, arrays: Sequence[Array]) -> tuple[int, list[Array]]
     variables = [v._data.copy() for v in program._variables]
     sizes = executable.bind([*arrays, *variables])
     outputs = [
-        np.empty([evaluate_dim(d, sizes) for d in t.shape], t.dtype.numpy) for t in signature.outputs
+        np.empty([evaluate_dim(d, sizes) for d in t.shape], t.dtype.numpy)
+        for t in signature.outputs
     ]
     table = [*arrays, *variables, *signature.constants, *outputs]
     flat = [np.ascontiguousarray(a).reshape(-1) for a in table]

@@ -211,9 +211,7 @@ def test_a_size_known_only_as_the_program_runs_replaces_none_and_is_checked() ->
     ones = np.ones(2, np.int64)
     (out,) = interpret_graph(graph, [np.array([0, 5, 0, 7], np.float32), ones])
     assert out.tolist() == [2, 4]
-    with pytest.raises(
-        ShapeError, match=r"M is 2 \(dim 0 of y\), k is 3 \(dim 0 of the r"
-    ):
+    with pytest.raises(ShapeError, match=r"M is 2 \(dim 0 of y\), k is 3 \(dim 0 of the r"):
         interpret_graph(graph, [np.array([1, 5, 0, 7], np.float32), ones])
 
 

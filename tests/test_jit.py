@@ -36,13 +36,19 @@ def test_other_sizes_never_trace_anew() -> None:
 
     for n, m in ((4, 3), (17, 2), (0, 5), (2, 64)):
         x, y = array(n, m), array(m, 6)
-        np.testing.assert_allclose(f(x, y).numpy(), np.maximum(x @ y, 0).sum(0), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(
+            f(x, y).numpy(), np.maximum(x @ y, 0).sum(0), rtol=1e-4, atol=1e-5
+        )
     assert (len(traces), f.compile_count, len(f.programs)) == (1, 1, 1)
 
 
 def test_a_size_of_one_is_a_kind_of_its_own() -> None:
     f = sf.jit(lambda x, y: x * 2 + y)
-    for x, y in ((array(4, 3), array(4, 3)), (array(4, 1), array(4, 3)), (array(2, 1), array(2, 5))):
+    for x, y in (
+        (array(4, 3), array(4, 3)),
+        (array(4, 1), array(4, 3)),
+        (array(2, 1), array(2, 5)),
+    ):
         np.testing.assert_allclose(f(x, y).numpy(), x * 2 + y, rtol=1e-6)
     assert f.compile_count == 2
     with pytest.raises(ShapeError, match="arg0_0 and arg1_0 must be equal"):
@@ -51,7 +57,13 @@ def test_a_size_of_one_is_a_kind_of_its_own() -> None:
 
 def test_dtypes_and_ranks_are_kinds() -> None:
     f = sf.jit(lambda x: x * x)
-    results = [f(array(3)), f(array(3).astype(np.float64)), f(array(3, 2)), f(np.arange(3)), f(array(5))]
+    results = [
+        f(array(3)),
+        f(array(3).astype(np.float64)),
+        f(array(3, 2)),
+        f(np.arange(3)),
+        f(array(5)),
+    ]
     assert [r.dtype.name for r in results] == ["float32", "float64", "float32", "int64", "float32"]
     assert f.compile_count == 4
 
@@ -154,7 +166,9 @@ def test_a_call_is_one_node_of_the_tape(used: str) -> None:
     def loss_of(fn: Any) -> list[np.ndarray]:
         x, w, b = (sf.tensor(a, requires_grad=True) for a in arrays)
         first, second = fn(b)(x * 2, w)
-        loss = {"first": first, "second": (second**2).sum(), "both": first + (second**2).sum()}[used]
+        loss = {"first": first, "second": (second**2).sum(), "both": first + (second**2).sum()}[
+            used
+        ]
         loss.backward()
         if used == "first":
             assert repr(first.grad_fn) == "<JitBackward>" or fn is eagerly

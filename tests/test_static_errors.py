@@ -154,7 +154,11 @@ def test_updates_that_are_none() -> None:
     refused(ShapeError, lambda: sf.compile([x], [], updates={w: x.sum()}),
             "the new value of a variable f32[2] is f32[]")  # fmt: skip
     refused(ShapeError, lambda: sf.compile([two], [], updates={w: two.double()}), "is f64[2]")
-    refused(SymbolicError, lambda: sf.compile([x], [], updates={x: x}), "updates are a mapping {tensor: new value}")
+    refused(
+        SymbolicError,
+        lambda: sf.compile([x], [], updates={x: x}),
+        "updates are a mapping {tensor: new value}",
+    )
 
 
 def test_unknown_numerics() -> None:

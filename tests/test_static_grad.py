@@ -36,7 +36,9 @@ class Derivatives:
 
     def __init__(self, fn: Callable[..., Any], shapes: list[str]) -> None:
         def named(prefix: str) -> list[Any]:
-            return [sf.placeholder(tuple(s), "float64", f"{prefix}{i}") for i, s in enumerate(shapes)]
+            return [
+                sf.placeholder(tuple(s), "float64", f"{prefix}{i}") for i, s in enumerate(shapes)
+            ]
 
         xs, us, vs = named("x"), named("u"), named("v")
         value = weighted(fn(*xs))
@@ -54,7 +56,8 @@ class Derivatives:
     def check(self, sizes: dict[str, int]) -> None:
         shapes = [tuple(sizes[d] for d in s) for s in self.shapes]
         xs, us, vs = (
-            [values(s, float64, -1, 1, seed=3 * i + k) for i, s in enumerate(shapes)] for k in range(3)
+            [values(s, float64, -1, 1, seed=3 * i + k) for i, s in enumerate(shapes)]
+            for k in range(3)
         )
 
         def at(step: float, direction: list[Array]) -> list[float]:
@@ -81,7 +84,9 @@ def _rnn(c: Any, xs: Any, w: Any) -> Any:
 
 def _nested(c: Any, xs: Any, w: Any) -> Any:
     def body(carry: Any, x: Any) -> Any:
-        inner, kept = sf.scan(lambda a, s: ((a * s + w.sum(0)).sin(), a.sum()), carry, x, reverse=True)
+        inner, kept = sf.scan(
+            lambda a, s: ((a * s + w.sum(0)).sin(), a.sum()), carry, x, reverse=True
+        )
         return inner + carry, kept
 
     return sf.scan(body, c, xs)

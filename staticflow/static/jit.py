@@ -164,8 +164,8 @@ def _static(v: Any) -> Hashable:
         hash(key)
     except TypeError:
         raise SymbolicError(
-            f"jit: an argument is a {type(v).__name__}, which is neither an array nor hashable; give "
-            f"a tuple or a number instead, or close over it, at {format_locs(here())}"
+            f"jit: an argument is a {type(v).__name__}, which is neither an array nor hashable; "
+            f"give a tuple or a number instead, or close over it, at {format_locs(here())}"
         ) from None
     return key
 
