@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,12 @@ def _params(out: Symbol) -> list[Any]:
 
 def test_both_modes_promote_alike() -> None:
     shapes: tuple[tuple[int, ...], ...] = ((2,), ())
+    functions: list[Callable[[Any, Any], Any]] = [
+        lambda x, y: x + y,
+        lambda x, y: x / y,
+        lambda x, y: x == y,
+        sf.maximum,
+    ]
     operands: list[Any] = [True, 2, 2.5, *itertools.product(DTYPES, shapes)]
 
     def eager(o: Any) -> Any:
@@ -42,7 +49,7 @@ def test_both_modes_promote_alike() -> None:
     for a, b in itertools.product(operands, repeat=2):
         if not isinstance(a, tuple) and not isinstance(b, tuple):
             continue
-        for fn in (lambda x, y: x + y, lambda x, y: x / y, sf.maximum, lambda x, y: x == y):
+        for fn in functions:
             x, y = symbol(a), symbol(b)
             assert fn(x, y).dtype is fn(eager(a), eager(b)).dtype, (a, b)
 
