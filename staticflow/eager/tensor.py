@@ -9,21 +9,19 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager import tape
+from staticflow.eager.explain import called, explain
 from staticflow.eager.grad_mode import state
 from staticflow.eager.memory import Family, Version
 from staticflow.errors import (
     AutogradError,
     DTypeError,
-    IndexRangeError,
     ShapeError,
-    StaticflowError,
     SymbolicError,
 )
 from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import BY_NUMPY, DType, bfloat16, dtype_of, float32
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
-from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.arithmetic import cast
 from staticflow.ops.lowering import View
 from staticflow.ops.methods import Methods
@@ -64,7 +62,7 @@ class EagerMode:
             with np.errstate(all="ignore"):
                 data = op.reference(np, *arrays, **attrs)
         except Exception as error:
-            _explain(op, operands, attrs, error)
+            explain(op, operands, attrs, error)
             raise
         if type(data) is not np.ndarray:
             data = np.asarray(data)
@@ -90,8 +88,9 @@ class EagerMode:
             return [as_tensor(a) for a in operands], None
         dtype = operand_dtype(op, operands)
         if dtype is not None and dtype.kind not in op.kinds:
-            called = _called(op, _types(op, operands))
-            raise DTypeError(f"{called}: not defined for {dtype.name}, at {format_locs(here())}")
+            raise DTypeError(
+                f"{called(op, operands)}: not defined for {dtype.name}, at {format_locs(here())}"
+            )
         first = 1 if op.promote == "tail" else 0
         for i in range(first, len(operands)):
             a = operands[i]
@@ -125,39 +124,6 @@ def _common_dtype(args: Sequence[Any]) -> DType | None:
 
 def _any_of(operands: Sequence[Any], dtype: DType | None) -> bool:
     return any(isinstance(a, Tensor) and a.dtype is dtype for a in operands)
-
-
-def _types(op: Op, operands: Sequence[Any]) -> list[TensorType]:
-    """The types of operands; a number has that of the tensors beside it."""
-    weak = operand_dtype(op, operands)
-    return [
-        TensorType(a.dtype, a.shape)
-        if isinstance(a, Tensor)
-        else TensorType(weak if weak and (i or op.promote != "tail") else dtype_of(type(a)), ())
-        for i, a in enumerate(operands)
-    ]
-
-
-def _called(op: Op, types: Sequence[TensorType]) -> str:
-    return f"{op.name}({', '.join(map(str, types))})"
-
-
-def _explain(op: Op, args: Sequence[Any], attrs: Mapping[str, Any], error: Exception) -> None:
-    """Word a failure by the op's type rule, which knows what was wanted."""
-    at = f"at {format_locs(here())}"
-    if isinstance(error, IndexRangeError):
-        raise IndexRangeError(f"{error}, {at}") from None
-    types = _types(op, args)
-    called = _called(op, types)
-    try:
-        op.infer(Facts(), *types, **attrs)
-    except (ShapeError, DTypeError) as rule:
-        raise type(rule)(f"{called}: {rule}, {at}") from None
-    if isinstance(error, StaticflowError):
-        raise type(error)(f"{called}: {error}, {at}") from None
-    if isinstance(error, OverflowError):  # a number that the dtype cannot hold
-        raise DTypeError(f"{called}: {error}, {at}") from None
-    error.add_note(f"in {called}, {at}")
 
 
 EAGER = EagerMode()
