@@ -112,14 +112,27 @@ class EagerMode:
             out._entry = (entry, 0)
 
 
+_CATEGORY: dict[type, int] = {bool: 0, int: 1, float: 2}
+
+
 def _common_dtype(args: Sequence[Any]) -> DType | None:
-    """The dtype of tensors that all have one, the usual case; None if they are something else."""
+    """The dtype of tensors that all have one, beside numbers that do not raise its category: the
+    usual case; None if it is another."""
     own = None
+    needed = 0
     for a in args:
-        if not isinstance(a, Tensor) or (own is not None and a._data.dtype is not own):
+        if isinstance(a, Tensor):
+            if own is not None and a._data.dtype is not own:
+                return None
+            own = a._data.dtype
+        elif (category := _CATEGORY.get(type(a))) is not None:
+            needed = max(needed, category)
+        else:
             return None
-        own = a._data.dtype
-    return BY_NUMPY[own]
+    if own is None:
+        return None
+    dtype = BY_NUMPY[own]
+    return dtype if dtype.category >= needed else None
 
 
 def _any_of(operands: Sequence[Any], dtype: DType | None) -> bool:
