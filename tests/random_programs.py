@@ -380,12 +380,11 @@ def steps(draw: st.DrawFn) -> Step:
     updates = []
     for variable, before in zip(variables, old, strict=True):
         fits = [v for v in m.values if v.dtype is float64 and v.shape == before.shape]
-        other = m.real()
-        assert other is not None
-        kind = m.choice("keep", "known", "known", "mixed")
+        kind = m.choice("keep", "known", "ring", "mixed")
         if kind == "known":
             updates.append((variable, m.choice(*reversed(fits))))
-        elif kind == "mixed":
+        elif kind != "keep":
+            other = m.choice(*old) if kind == "ring" else m.real()
             updates.append((variable, before * 0.5 + other.tanh().sum()))
     m.values += [new for _, new in updates]
     return Step(inputs, draw(st.lists(st.sampled_from(m.values), max_size=3)), updates)

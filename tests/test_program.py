@@ -67,6 +67,22 @@ def test_loops_and_their_gradients_keep_apart_what_they_store(name: str, n: int)
     assert_same_results(program, arrays, 1e-12)
 
 
+def test_what_a_loop_reads_in_every_round_is_not_overwritten_in_one() -> None:
+    """A buffer of the same size is made in each round, after the last use in it."""
+    x, w = (
+        sf.placeholder((None, 3), "float64", name="x"),
+        sf.placeholder((3, 3), "float64", name="w"),
+    )
+    squared = w @ w
+
+    def body(c: Any, row: Any) -> Any:
+        c = row @ squared + c
+        return c @ (c.unsqueeze(1) @ row.unsqueeze(0)).tanh().T.softmax(0), None
+
+    program = sf.compile([x, w], sf.scan(body, x[0], x)[0])
+    assert_same_results(program, [values((4, 3), float64), values((3, 3), float64)], 1e-12)
+
+
 def test_a_check_that_fails_stops_the_program() -> None:
     x, i = sf.placeholder((None,), name="x"), sf.placeholder((None,), "int64", name="i")
     program = sf.compile([x, i], sf.gather(x.sin(), 0, i) * 2)
