@@ -380,9 +380,14 @@ def steps(draw: st.DrawFn) -> Step:
     updates = []
     for variable, before in zip(variables, old, strict=True):
         fits = [v for v in m.values if v.dtype is float64 and v.shape == before.shape]
-        kind = m.choice("keep", "known", "ring", "mixed")
+        square = variable.shape == (3, 3)
+        kind = m.choice("keep", "known", "ring", "mixed", *["turned", "product"] * square)
         if kind == "known":
             updates.append((variable, m.choice(*reversed(fits))))
+        elif kind == "turned":
+            updates.append((variable, before.T * 0.5 + before))
+        elif kind == "product":
+            updates.append((variable, before.tanh() @ before))
         elif kind != "keep":
             other = m.choice(*old) if kind == "ring" else m.real()
             updates.append((variable, before * 0.5 + other.tanh().sum()))

@@ -326,6 +326,27 @@ def test_what_a_new_value_may_be(new: Callable[..., Any], expected: list[float])
     assert w.tolist() == expected
 
 
+@pytest.mark.parametrize(
+    "new",
+    [
+        lambda w: w.T * 0.5,
+        lambda w: w + w.T,
+        lambda w: w @ w,
+        lambda w: w.T @ w - w,
+        lambda w: w - w[7:8],
+        lambda w: w - w[:, 7:8],
+        lambda w: w * w.sum(1, keepdim=True),
+        lambda w: w.reshape(-1, w.shape[0] // 2).T.reshape(*w.shape),
+    ],
+)
+def test_a_matrix_that_is_read_elsewhere_than_it_is_written(new: Callable[[Any], Any]) -> None:
+    """What would go wrong in place, where an element is gone before it is read."""
+    start = values((96, 96), float64, -1, 1)
+    w = sf.variable(start)
+    sf.compile([], None, updates={w: new(sf.symbol(w))})()
+    assert_close([w.numpy()], [new(sf.from_numpy(start)).numpy()])
+
+
 def test_one_new_value_for_two_variables() -> None:
     a, b = variables([0, 0], [0, 0])
     x = sf.placeholder((2,), name="x")
