@@ -167,7 +167,9 @@ def _own_group(node: Node, kept: set[Node]) -> Group | None:
 
 
 def _rows_of(group: Group) -> tuple[Shape, Shape]:
-    return tuple(reduced_shape(group.domain, group.dims, keep) for keep in (False, True))  # type: ignore[return-value]
+    """The shapes of a row's value: without the reduced dims, or with 1 in their place."""
+    domain, dims = group.domain, group.dims
+    return reduced_shape(domain, dims, False), reduced_shape(domain, dims, True)
 
 
 def _joint(producer: Group, consumer: Group) -> Group | None:

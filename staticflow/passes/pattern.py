@@ -94,10 +94,13 @@ def rule(
 
 def number_of(node: Node) -> bool | int | float | None:
     """The number that a constant or filled tensor has everywhere, None if it is no such node."""
+    number: bool | int | float
     if node.op is full:
-        return node.attrs["value"]  # type: ignore[no-any-return]
+        number = node.attrs["value"]
+        return number
     if node.op is constant and node.attrs["value"].array.size == 1:
-        return node.attrs["value"].array.item()  # type: ignore[no-any-return]
+        number = node.attrs["value"].array.item()
+        return number
     return None
 
 
