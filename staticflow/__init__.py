@@ -53,6 +53,7 @@ from staticflow.graph.dtypes import (
 from staticflow.ops.arithmetic import (
     add,
     cast,
+    clamp,
     div,
     eq,
     floor_divide,
@@ -98,11 +99,11 @@ from staticflow.ops.maths import (
     sign,
     sin,
     sqrt,
+    square,
     tan,
     tanh,
     trunc,
 )
-from staticflow.ops.methods import clamp
 from staticflow.ops.promote import result_type
 from staticflow.ops.reduce import all, amax, amin, any, argmax, argmin, max, mean, min, sum
 from staticflow.ops.scan import scan
@@ -231,6 +232,7 @@ __all__ = [
     "sin",
     "softmax",
     "sqrt",
+    "square",
     "squeeze",
     "stack",
     "sub",

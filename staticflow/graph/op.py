@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import MethodType
+from typing import TYPE_CHECKING, Any
 
 from staticflow.errors import SymbolicError
 from staticflow.graph.locs import format_locs, here
@@ -67,6 +68,12 @@ class Op:
                 f"at {format_locs(here())}"
             )
         return mode.apply(self, args, attrs)
+
+    if not TYPE_CHECKING:  # a checker would take every attribute of this class for a method
+
+        def __get__(self, instance: Any, owner: type | None = None) -> Any:
+            """An op that stands in a class is a method of it, as a function is."""
+            return self if instance is None else MethodType(self, instance)
 
     def beside(self, other: Any, *args: Any, **attrs: Any) -> Any:
         """Apply the op in the mode of ``other``: for ops without tensor arguments."""

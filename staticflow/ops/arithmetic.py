@@ -12,11 +12,12 @@ from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.declare import elementwise
+from staticflow.ops.promote import result_type
 
 __all__ = [
-    "add", "cast", "clamp_op", "div", "eq", "floor_divide", "ge", "gt", "le", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "lt", "maximum", "minimum", "mul", "ne", "neg",
-    "remainder", "stop_gradient", "sub", "where",
+    "add", "cast", "clamp", "clamp_op", "div", "eq", "floor_divide", "ge", "gt", "le",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "maximum", "minimum", "mul",
+    "ne", "neg", "remainder", "stop_gradient", "sub", "where",
 ]  # fmt: skip
 
 
@@ -154,6 +155,18 @@ clamp_op = elementwise(
     (_clamp_vjp,),
     saves=(0,), kinds="iuf", infer=_clamp_infer,
 )  # fmt: skip
+
+
+def clamp(x: Any, min: Any = None, max: Any = None) -> Any:
+    """``x`` held between ``min`` and ``max``: numbers, or tensors to broadcast; NaN stays."""
+    if isinstance(min, int | float | None) and isinstance(max, int | float | None):
+        bounds = [b for b in (min, max) if b is not None]
+        dtype = result_type([x, *bounds])
+        x = x if x.dtype is dtype else cast(x, dtype=dtype)
+        return clamp_op(x, min=min, max=max) if bounds else x
+    if min is not None:
+        x = maximum(x, min)
+    return x if max is None else minimum(x, max)
 
 
 def _comparison(name: str, sign: str, numpy_name: str) -> Any:

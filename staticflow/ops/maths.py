@@ -17,8 +17,8 @@ from staticflow.ops.declare import elementwise
 
 __all__ = [
     "abs", "ceil", "cos", "erf", "exp", "expm1", "floor", "isfinite", "isinf", "isnan", "log",
-    "log1p", "pow", "reciprocal", "relu", "round", "rsqrt", "sigmoid", "sign", "sin", "sqrt", "tan",
-    "tanh", "trunc",
+    "log1p", "pow", "reciprocal", "relu", "round", "rsqrt", "sigmoid", "sign", "sin", "sqrt",
+    "square", "tan", "tanh", "trunc",
 ]  # fmt: skip
 
 
@@ -203,3 +203,8 @@ pow: Op = elementwise(
     (_pow_base, _pow_exponent),
     saves=(0, 1, OUT), kinds="iuf",
 )  # fmt: skip
+
+
+def square(x: Any) -> Any:
+    """``x * x``."""
+    return pow(x, 2)

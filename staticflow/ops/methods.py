@@ -1,7 +1,8 @@
-"""The operators and methods that tensors have in both modes, written once."""
+"""The operators and methods that tensors have in both modes: a function of ops by each name."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from staticflow.errors import SymbolicError
@@ -10,25 +11,49 @@ from staticflow.graph.dtypes import DType, bool_, dtype_of, float16, float32, fl
 from staticflow.graph.types import Shape
 from staticflow.ops import arithmetic as ar
 from staticflow.ops import contract as con
-from staticflow.ops import indexing, reduce, slicing, view
-from staticflow.ops import maths as m
+from staticflow.ops import indexing, maths, reduce, slicing
 from staticflow.ops import softmax as sm
+from staticflow.ops import view as views
 from staticflow.ops.creation import ones_like, zeros_like
-from staticflow.ops.promote import result_type
 
-__all__ = ["Methods", "clamp"]
+__all__ = ["Methods"]
+
+Function = Callable[..., Any]
 
 
-def clamp(x: Any, min: Any = None, max: Any = None) -> Any:
-    """``x`` held between ``min`` and ``max``: numbers, or tensors to broadcast; NaN stays."""
-    if isinstance(min, int | float | None) and isinstance(max, int | float | None):
-        bounds = [b for b in (min, max) if b is not None]
-        dtype = result_type([x, *bounds])
-        x = x if x.dtype is dtype else ar.cast(x, dtype=dtype)
-        return ar.clamp_op(x, min=min, max=max) if bounds else x
-    if min is not None:
-        x = ar.maximum(x, min)
-    return x if max is None else ar.minimum(x, max)
+def _reflected(fn: Function) -> Function:
+    """``other <op> self``, asked of ``self``."""
+
+    def method(self: Any, other: Any) -> Any:
+        return fn(other, self)
+
+    return method
+
+
+def _in_place(fn: Function) -> Function:
+    """The form that stores what ``fn`` gives in the tensor itself."""
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return self._assign(fn(self, *args, **kwargs))
+
+    name = getattr(fn, "__name__", None) or getattr(fn, "name", "")
+    method.__name__ = f"{name}_"
+    method.__doc__ = f"`{name}` in place."
+    return method
+
+
+def _eq(self: Any, other: Any) -> Any:
+    return False if other is None else ar.eq(self, other)
+
+
+def _ne(self: Any, other: Any) -> Any:
+    return True if other is None else ar.ne(self, other)
+
+
+def _copied(self: Any, other: Any) -> Any:
+    """``other`` broadcast and cast to the shape and dtype of ``self``."""
+    # a product, since a sum with 0 would lose the sign of -0.0
+    return ar.mul(other, ones_like(self)).to(self.dtype)
 
 
 class Methods:
@@ -82,214 +107,65 @@ class Methods:
 
     # -- operators ----------------------------------------------------------------------------
 
-    def __add__(self, other: Any) -> Any:
-        return ar.add(self, other)
-
-    def __radd__(self, other: Any) -> Any:
-        return ar.add(other, self)
-
-    def __sub__(self, other: Any) -> Any:
-        return ar.sub(self, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return ar.sub(other, self)
-
-    def __mul__(self, other: Any) -> Any:
-        return ar.mul(self, other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return ar.mul(other, self)
-
-    def __truediv__(self, other: Any) -> Any:
-        return ar.div(self, other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return ar.div(other, self)
-
-    def __floordiv__(self, other: Any) -> Any:
-        return ar.floor_divide(self, other)
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        return ar.floor_divide(other, self)
-
-    def __mod__(self, other: Any) -> Any:
-        return ar.remainder(self, other)
-
-    def __rmod__(self, other: Any) -> Any:
-        return ar.remainder(other, self)
-
-    def __pow__(self, other: Any) -> Any:
-        return m.pow(self, other)
-
-    def __rpow__(self, other: Any) -> Any:
-        return m.pow(other, self)
-
-    def __matmul__(self, other: Any) -> Any:
-        return con.matmul(self, other)
-
-    def __rmatmul__(self, other: Any) -> Any:
-        return con.matmul(other, self)
-
-    def __neg__(self) -> Any:
-        return ar.neg(self)
+    __add__, __radd__ = ar.add, _reflected(ar.add)
+    __sub__, __rsub__ = ar.sub, _reflected(ar.sub)
+    __mul__, __rmul__ = ar.mul, _reflected(ar.mul)
+    __truediv__, __rtruediv__ = ar.div, _reflected(ar.div)
+    __floordiv__, __rfloordiv__ = ar.floor_divide, _reflected(ar.floor_divide)
+    __mod__, __rmod__ = ar.remainder, _reflected(ar.remainder)
+    __pow__, __rpow__ = maths.pow, _reflected(maths.pow)
+    __matmul__, __rmatmul__ = con.matmul, _reflected(con.matmul)
+    __neg__, __abs__, __invert__ = ar.neg, maths.abs, ar.logical_not
+    __lt__, __le__, __gt__, __ge__ = ar.lt, ar.le, ar.gt, ar.ge
+    __eq__ = _eq
+    __ne__ = _ne
+    __and__ = __rand__ = ar.logical_and  # they commute
+    __or__ = __ror__ = ar.logical_or
+    __xor__ = __rxor__ = ar.logical_xor
+    __getitem__ = slicing.index
 
     def __pos__(self) -> Any:
         return self
 
-    def __abs__(self) -> Any:
-        return m.abs(self)
-
-    def __lt__(self, other: Any) -> Any:
-        return ar.lt(self, other)
-
-    def __le__(self, other: Any) -> Any:
-        return ar.le(self, other)
-
-    def __gt__(self, other: Any) -> Any:
-        return ar.gt(self, other)
-
-    def __ge__(self, other: Any) -> Any:
-        return ar.ge(self, other)
-
-    def __eq__(self, other: object) -> Any:
-        return False if other is None else ar.eq(self, other)
-
-    def __ne__(self, other: object) -> Any:
-        return True if other is None else ar.ne(self, other)
-
-    def __and__(self, other: Any) -> Any:
-        return ar.logical_and(self, other)
-
-    def __or__(self, other: Any) -> Any:
-        return ar.logical_or(self, other)
-
-    def __xor__(self, other: Any) -> Any:
-        return ar.logical_xor(self, other)
-
-    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__  # they commute
-
-    def __invert__(self) -> Any:
-        return ar.logical_not(self)
-
-    def __getitem__(self, key: Any) -> Any:
-        return slicing.index(self, key)
-
     # -- functions as methods -----------------------------------------------------------------
 
-    add = __add__
-    sub = __sub__
-    mul = __mul__
-    div = __truediv__
-    pow = __pow__
-    neg = __neg__
-    abs = __abs__
-    lt, le, gt, ge, eq, ne = __lt__, __le__, __gt__, __ge__, __eq__, __ne__
-    matmul = __matmul__
-    mm, bmm, dot = con.mm, con.bmm, con.dot
-    clamp = clamp
-    reshape = view.reshape
-    flatten, squeeze, unsqueeze = view.flatten, view.squeeze, view.unsqueeze
-    permute, transpose, t = view.permute, view.transpose, view.t
-    expand, narrow = view.expand, slicing.narrow
-    view = view.reshape  # the last use of the module's name in this class body
+    # arithmetic
+    add, sub, mul, div, neg = ar.add, ar.sub, ar.mul, ar.div, ar.neg
+    lt, le, gt, ge, eq, ne = ar.lt, ar.le, ar.gt, ar.ge, ar.eq, ar.ne
+    clamp = ar.clamp
+    # functions of real numbers
+    exp, expm1, log, log1p = maths.exp, maths.expm1, maths.log, maths.log1p
+    sqrt, rsqrt, reciprocal, square = maths.sqrt, maths.rsqrt, maths.reciprocal, maths.square
+    sin, cos, tan, tanh = maths.sin, maths.cos, maths.tan, maths.tanh
+    sigmoid, erf, relu = maths.sigmoid, maths.erf, maths.relu
+    pow, abs, sign = maths.pow, maths.abs, maths.sign
+    floor, ceil, round, trunc = maths.floor, maths.ceil, maths.round, maths.trunc
+    isnan = maths.isnan
+    # products
+    matmul, mm, bmm, dot = con.matmul, con.mm, con.bmm, con.dot
+    # shape
+    view = reshape = views.reshape
+    flatten, squeeze, unsqueeze = views.flatten, views.squeeze, views.unsqueeze
+    permute, transpose, t = views.permute, views.transpose, views.t
+    expand, narrow = views.expand, slicing.narrow
+    # reductions
     sum, mean, max, min = reduce.sum, reduce.mean, reduce.max, reduce.min
     argmax, argmin, all, any = reduce.argmax, reduce.argmin, reduce.all, reduce.any
     softmax, log_softmax, logsumexp = sm.softmax, sm.log_softmax, sm.logsumexp
+    # selection
     gather, scatter_add = indexing.gather, indexing.scatter_add
-
-    def exp(self) -> Any:
-        """``e ** x``."""
-        return m.exp(self)
-
-    def expm1(self) -> Any:
-        """``e ** x - 1``, exact near 0."""
-        return m.expm1(self)
-
-    def log(self) -> Any:
-        """The natural logarithm."""
-        return m.log(self)
-
-    def log1p(self) -> Any:
-        """``log(1 + x)``, exact near 0."""
-        return m.log1p(self)
-
-    def sqrt(self) -> Any:
-        """The square root."""
-        return m.sqrt(self)
-
-    def rsqrt(self) -> Any:
-        """``1 / sqrt(x)``."""
-        return m.rsqrt(self)
-
-    def reciprocal(self) -> Any:
-        """``1 / x``."""
-        return m.reciprocal(self)
-
-    def sin(self) -> Any:
-        """The sine."""
-        return m.sin(self)
-
-    def cos(self) -> Any:
-        """The cosine."""
-        return m.cos(self)
-
-    def tan(self) -> Any:
-        """The tangent."""
-        return m.tan(self)
-
-    def tanh(self) -> Any:
-        """The hyperbolic tangent."""
-        return m.tanh(self)
-
-    def sigmoid(self) -> Any:
-        """``1 / (1 + exp(-x))``."""
-        return m.sigmoid(self)
-
-    def erf(self) -> Any:
-        """The error function."""
-        return m.erf(self)
-
-    def relu(self) -> Any:
-        """``x`` where it is above 0, else 0."""
-        return m.relu(self)
-
-    def sign(self) -> Any:
-        """-1, 0 or 1."""
-        return m.sign(self)
-
-    def floor(self) -> Any:
-        """The largest integer not above ``x``."""
-        return m.floor(self)
-
-    def ceil(self) -> Any:
-        """The smallest integer not below ``x``."""
-        return m.ceil(self)
-
-    def round(self) -> Any:
-        """The nearest integer, halves to even."""
-        return m.round(self)
-
-    def trunc(self) -> Any:
-        """``x`` without its fraction."""
-        return m.trunc(self)
-
-    def isnan(self) -> Any:
-        """Whether ``x`` is NaN."""
-        return m.isnan(self)
-
-    def square(self) -> Any:
-        """``x * x``."""
-        return m.pow(self, 2)
 
     @property
     def T(self) -> Any:
         """The transpose of a matrix."""
-        return view.t(self)
+        return views.t(self)
 
     @property
     def mT(self) -> Any:
         """The last two dims exchanged."""
         return con.mT(self)
+
+    # -- dtypes -------------------------------------------------------------------------------
 
     def to(self, dtype: Any) -> Any:
         """The tensor in another dtype; itself if it has that dtype."""
@@ -322,33 +198,10 @@ class Methods:
 
     # -- in-place forms -----------------------------------------------------------------------
 
-    def add_(self, other: Any) -> Any:
-        """Add in place."""
-        return self._assign(self + other)
-
-    def sub_(self, other: Any) -> Any:
-        """Subtract in place."""
-        return self._assign(self - other)
-
-    def mul_(self, other: Any) -> Any:
-        """Multiply in place."""
-        return self._assign(self * other)
-
-    def div_(self, other: Any) -> Any:
-        """Divide in place."""
-        return self._assign(self / other)
-
-    def clamp_(self, min: Any = None, max: Any = None) -> Any:
-        """Clamp in place."""
-        return self._assign(clamp(self, min, max))
-
-    def copy_(self, other: Any) -> Any:
-        """Take the values of ``other``, broadcast and cast to the own shape and dtype."""
-        # a product, since a sum with 0 would lose the sign of -0.0
-        return self._assign(ar.mul(other, ones_like(self)).to(self.dtype))
-
-    def zero_(self) -> Any:
-        """Become zeros."""
-        return self._assign(zeros_like(self))
-
-    __iadd__, __isub__, __imul__, __itruediv__ = add_, sub_, mul_, div_
+    __iadd__ = add_ = _in_place(ar.add)
+    __isub__ = sub_ = _in_place(ar.sub)
+    __imul__ = mul_ = _in_place(ar.mul)
+    __itruediv__ = div_ = _in_place(ar.div)
+    clamp_ = _in_place(ar.clamp)
+    zero_ = _in_place(zeros_like)
+    copy_ = _in_place(_copied)
