@@ -238,11 +238,15 @@ def test_a_change_between_forward_and_backward_is_caught() -> None:
         loss.backward()
 
 
-def test_a_second_derivative_is_refused_not_wrong() -> None:
-    f = sf.jit(lambda x: (x**3).sum())
+def test_derivatives_of_any_order_through_a_call_and_inside_it() -> None:
+    w = sf.nn.Parameter([3.0])
+    f = sf.jit(lambda x: (x**4 * w**2).sum())
     x = sf.tensor([2.0], requires_grad=True)
-    with pytest.raises(SymbolicError, match="take both derivatives inside the jitted function"):
-        sf.grad(f(x), x, create_graph=True)
+    first, first_w = sf.grad(f(x), [x, w], create_graph=True)
+    second, mixed = sf.grad(first, [x, w], create_graph=True)
+    (third,) = sf.grad(second, [x])
+    assert (first.item(), first_w.item()) == (4 * 8 * 9, 16 * 6)
+    assert (second.item(), mixed.item(), third.item()) == (12 * 4 * 9, 4 * 8 * 6, 24 * 2 * 9)
     inside = sf.jit(lambda x: sf.grad(sf.grad((x**3).sum(), x).sum(), x))
     assert inside(x).tolist() == [12]
 

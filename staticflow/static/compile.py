@@ -19,6 +19,7 @@ from staticflow.graph.graph import Equality, Graph, close, free_symbols, regions
 from staticflow.graph.locs import Locs, format_locs, here, merge_locs
 from staticflow.graph.node import Node, constant, param, toposort
 from staticflow.graph.types import TensorType
+from staticflow.ops.effect import settle
 from staticflow.ops.symbol import Symbol, to_node
 from staticflow.passes.cluster import cluster
 from staticflow.passes.pipeline import optimize
@@ -65,11 +66,16 @@ class Program:
     def __init__(self, inputs: Any, outputs: Any, updates: Any, numerics: str = "strict") -> None:
         began = time.perf_counter()
         self._made: Locs = here()
+        self.numerics = numerics
         self._names, handles = _named_inputs(inputs)
         leaves, self._structure = pytree.flatten(outputs)
         pairs = _pairs(updates)
-        out_nodes = [to_node(v) for v in leaves]
-        new_nodes = [_new_value(t, v) for t, v in pairs]
+        n_out = len(leaves)
+        nodes, changed = settle(
+            [*(to_node(v) for v in leaves), *(_new_value(t, v) for t, v in pairs)]
+        )
+        pairs = _with_effects(pairs, changed)
+        out_nodes, new_nodes = nodes[:n_out], [*nodes[n_out:], *changed.values()]
         equalities = [e for (t, _), n in zip(pairs, new_nodes, strict=True) for e in _fits(t, n)]
         in_nodes = [h.node for h in handles]
         variables = _captured(in_nodes, [*out_nodes, *new_nodes], [t for t, _ in pairs])
@@ -229,6 +235,22 @@ def _pairs(updates: Any) -> list[tuple[Tensor, Any]]:
             )
         seen.add(t)
     return pairs
+
+
+def _with_effects(
+    pairs: Sequence[tuple[Tensor, Any]], changed: Mapping[Node, Node]
+) -> list[tuple[Tensor, Any]]:
+    """The updates, with those of the variables that the graph changes on its way."""
+    given = {t for t, _ in pairs}
+    more = [(v.attrs["source"], Symbol(new)) for v, new in changed.items()]
+    for t, new in more:
+        if t in given:
+            raise ShapeError(
+                f"compile: {t.name or 'a tensor'} of shape {list(t.shape)} is among the updates, "
+                f"and the graph changes it on its way, at {format_locs(new.node.locs)}; leave it "
+                f"out of the updates, at {format_locs(here())}"
+            )
+    return [*pairs, *more]
 
 
 def _new_value(t: Tensor, value: Any) -> Node:

@@ -22,6 +22,7 @@ from staticflow.graph.node import Node, param, toposort
 from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType
 from staticflow.ops.creation import zeros_like
+from staticflow.ops.effect import settle, states
 from staticflow.ops.gradient import pullback
 from staticflow.ops.symbol import Symbol, to_node, tracing, tracing_state
 from staticflow.static.compile import Program
@@ -51,15 +52,70 @@ class _Leaf:
 
 @dataclass(slots=True)
 class _Traced:
-    """One trace of the function: its inputs, outputs, the tensors that it mentions, and
-    programs."""
+    """A graph that is called like a function: its inputs, outputs, the tensors that it mentions,
+    those whose state it reads on its way, its program, and its derivatives by what they give."""
 
     inputs: list[Symbol]
     outputs: list[Symbol]
-    structure: pytree.TreeDef
     captured: tuple[Tensor, ...]
-    forward: Program
-    backward: dict[tuple[bool, ...], Program]
+    states: tuple[Node, ...]
+    program: Program
+    backward: dict[tuple[bool, ...], _Traced]
+
+    @staticmethod
+    def of(inputs: list[Symbol], outputs: list[Symbol], numerics: str) -> _Traced:
+        """The graph from ``inputs`` to ``outputs``, compiled."""
+        nodes = [o.node for o in outputs]
+        changing = tuple(states(nodes))
+        captured = tuple(
+            n.attrs["source"]
+            for n in toposort(nodes)
+            if n.op is param and n.attrs["source"] is not None and n not in changing
+        )
+        program = Program(inputs, outputs, None, numerics)
+        return _Traced(inputs, outputs, captured, changing, program, {})
+
+    def __call__(self, given: Sequence[Tensor]) -> list[Tensor]:
+        """Run, as one differentiable operation of the tape."""
+        operands = (*given, *self.captured)
+        recorded = state.enabled and any(t.requires_grad for t in operands)
+        seen = [n.attrs["source"].detach().clone() for n in self.states] if recorded else []
+        results: list[Tensor] = self.program(*given)
+        if recorded:
+            edges = tuple(t._edge() if t.dtype.is_floating else None for t in operands)
+            attrs = {"traced": self, "seen": seen}
+            entry = TapeEntry(_JIT_OP, operands, attrs, edges, several=True)
+            entry.save_output(results[0])
+            for i, out in enumerate(results):
+                if out.dtype.is_floating:
+                    out._entry = (entry, i)
+        return results
+
+    def derivative(self, needs: Sequence[bool], given: Sequence[bool]) -> _Traced:
+        """From the inputs, the states as the call saw them and the ``given`` cotangents of the
+        outputs to the needed cotangents of the operands."""
+        key = (*needs, *given)
+        if key not in self.backward:
+            self.backward[key] = self._derived(needs, given)
+        return self.backward[key]
+
+    def _derived(self, needs: Sequence[bool], given: Sequence[bool]) -> _Traced:
+        first = len(self.inputs)  # names that no lower derivative has
+        seeds: list[Any] = [
+            Symbol(new_param(o.node.tensor_type, f"ct{i}", None, here())) if is_given else None
+            for i, (o, is_given) in enumerate(zip(self.outputs, given, strict=True), first)
+        ]
+        handles = [*self.inputs, *(Symbol(to_node(t)) for t in self.captured)]
+        found = pullback(self.outputs, seeds, handles)
+        wanted = [
+            zeros_like(h) if g is None else g
+            for h, g, need in zip(handles, found, needs, strict=True)
+            if need
+        ]
+        seen = {v: new_param(v.tensor_type, f"state{i}") for i, v in enumerate(self.states)}
+        nodes, _ = settle([w.node for w in wanted], seen)
+        inputs = [*self.inputs, *map(Symbol, seen.values()), *(s for s in seeds if s is not None)]
+        return _Traced.of(inputs, list(map(Symbol, nodes)), self.program.numerics)
 
 
 class Jitted:
@@ -73,7 +129,7 @@ class Jitted:
     def __init__(self, fn: Callable[..., Any], numerics: str) -> None:
         functools.update_wrapper(self, fn)
         self._fn, self._numerics = fn, numerics
-        self._traces: dict[Hashable, _Traced] = {}
+        self._traces: dict[Hashable, tuple[_Traced, pytree.TreeDef]] = {}
 
     @property
     def compile_count(self) -> int:
@@ -83,7 +139,7 @@ class Jitted:
     @property
     def programs(self) -> tuple[Program, ...]:
         """The compiled programs, one for each kind of arguments."""
-        return tuple(t.forward for t in self._traces.values())
+        return tuple(traced.program for traced, _ in self._traces.values())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Trace and compile if this is a new kind of arguments, and run."""
@@ -98,19 +154,14 @@ class Jitted:
                 for v, t in zip(leaves, tensors, strict=True)
             ),
         )
-        traced = self._traces.get(kind)
-        if traced is None:
-            traced = self._traces[kind] = self._trace(leaves, tensors, structure)
-        given = [t for t in tensors if t is not None]
-        results = traced.forward(*given)
-        operands = (*given, *traced.captured)
-        if state.enabled and any(t.requires_grad for t in operands):
-            _record(self, traced, operands, results)
-        return pytree.unflatten(traced.structure, results)
+        if kind not in self._traces:
+            self._traces[kind] = self._trace(leaves, tensors, structure)
+        traced, made = self._traces[kind]
+        return pytree.unflatten(made, traced([t for t in tensors if t is not None]))
 
     def _trace(
         self, leaves: Sequence[Any], tensors: Sequence[Tensor | None], structure: pytree.TreeDef
-    ) -> _Traced:
+    ) -> tuple[_Traced, pytree.TreeDef]:
         name = getattr(self._fn, "__name__", "fn")
         symbols = [
             None if t is None else _Leaf.of(t).symbol(f"arg{i}") for i, t in enumerate(tensors)
@@ -125,9 +176,7 @@ class Jitted:
             raise ShapeError(f"jit: {name} returned no tensor, at {format_locs(here())}")
         inputs = [s for s in symbols if s is not None]
         outputs = [Symbol(to_node(v)) for v in out_leaves]
-        captured = _mentioned(outputs)
-        forward = Program(inputs, outputs, None, self._numerics)
-        return _Traced(inputs, outputs, out_structure, captured, forward, {})
+        return _Traced.of(inputs, outputs, self._numerics), out_structure
 
     def __repr__(self) -> str:
         return f"<jit of {getattr(self._fn, '__name__', self._fn)}, {self.compile_count} compiled>"
@@ -170,64 +219,19 @@ def _static(v: Any) -> Hashable:
     return key
 
 
-def _mentioned(outputs: Sequence[Symbol]) -> tuple[Tensor, ...]:
-    """The eager tensors that a trace captured."""
-    nodes = toposort(o.node for o in outputs)
-    return tuple(
-        n.attrs["source"] for n in nodes if n.op is param and n.attrs["source"] is not None
-    )
-
-
-def _record(
-    jitted: Jitted, traced: _Traced, operands: Sequence[Tensor], results: Sequence[Tensor]
-) -> None:
-    """Put the call on the tape as one operation with several results."""
-    edges = tuple(t._edge() if t.dtype.is_floating else None for t in operands)
-    entry = TapeEntry(_JIT_OP, operands, {"jitted": jitted, "traced": traced}, edges, several=True)
-    entry.save_output(results[0])
-    for i, out in enumerate(results):
-        if out.dtype.is_floating:
-            out._entry = (entry, i)
-
-
 def _vjp(
-    needs: Sequence[bool], cts: Any, out: Any, *operands: Any, jitted: Jitted, traced: _Traced
+    needs: Sequence[bool],
+    cts: Any,
+    out: Any,
+    *operands: Any,
+    traced: _Traced,
+    seen: Sequence[Tensor],
 ) -> list[Any]:
-    if state.enabled:
-        raise SymbolicError(
-            "a second derivative through a jitted call is not recorded; take both derivatives "
-            "inside the jitted function with sf.grad"
-        )
-    given = tuple(i in cts for i in range(len(traced.outputs)))
-    key = (*needs, *given)
-    program = traced.backward.get(key)
-    if program is None:
-        program = traced.backward[key] = _backward_program(jitted, traced, needs, given)
+    given = [i in cts for i in range(len(traced.outputs))]
+    derivative = traced.derivative(needs, given)
     inputs = operands[: len(traced.inputs)]
-    found = iter(program(*inputs, *(cts[i] for i, is_given in enumerate(given) if is_given)))
+    found = iter(derivative([*inputs, *seen, *(cts[i] for i in sorted(cts))]))
     return [next(found) if need else None for need in needs]
-
-
-def _backward_program(
-    jitted: Jitted, traced: _Traced, needs: Sequence[bool], given: Sequence[bool]
-) -> Program:
-    """From the inputs and the given cotangents to the needed ones."""
-    seeds: list[Any] = [
-        Symbol(new_param(o.node.tensor_type, f"ct{i}", None, here())) if is_given else None
-        for i, (o, is_given) in enumerate(zip(traced.outputs, given, strict=True))
-    ]
-    targets: list[Node] = [s.node for s in traced.inputs]
-    targets += [to_node(t) for t in traced.captured]
-    handles = [Symbol(n) for n in targets]
-    found = pullback(traced.outputs, seeds, handles)
-    wanted = [
-        zeros_like(h) if g is None else g
-        for h, g, need in zip(handles, found, needs, strict=True)
-        if need
-    ]
-    return Program(
-        [*traced.inputs, *(s for s in seeds if s is not None)], wanted, None, jitted._numerics
-    )
 
 
 def _unused(*_: Any, **__: Any) -> Any:

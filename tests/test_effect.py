@@ -1,0 +1,95 @@
+"""State that changes on the way: at once on tensors, as updates of a program in a graph."""
+
+import numpy as np
+import pytest
+
+import staticflow as sf
+from staticflow.ops.effect import effect, read
+
+
+def counted(x, calls):
+    """``x * 2``, and ``calls`` has counted it."""
+    return effect(x * 2, calls, read(calls, x) + 1)
+
+
+def drawn(x, state):
+    """``x`` times the state, which doubles."""
+    now = read(state, x)
+    return effect(x * now, state, now * 2)
+
+
+def test_tensors_change_at_once():
+    calls = sf.zeros(())
+    assert counted(sf.ones(2), calls).tolist() == [2, 2]
+    assert calls.item() == 1
+
+
+def test_a_program_stores_the_last_value_and_reads_in_order():
+    state, x = sf.ones(()), sf.placeholder((None,), name="x")
+    first = drawn(x, state)
+    second = drawn(x, state)
+    f = sf.compile([x], (first, second))
+    one, two = f(sf.ones(3))
+    assert (one.tolist(), two.tolist(), state.item()) == ([1] * 3, [2] * 3, 4)
+    one, two = f(sf.ones(2))
+    assert (one.tolist(), two.tolist(), state.item()) == ([4] * 2, [8] * 2, 16)
+
+
+def test_both_modes_leave_the_same_state():
+    eager, static = sf.ones(()), sf.ones(())
+    x = sf.placeholder((2,), name="x")
+    f = sf.compile([x], drawn(drawn(x, static), static))
+    for _ in range(3):
+        a = drawn(drawn(sf.ones(2), eager), eager)
+        b = f(sf.ones(2))
+        assert a.tolist() == b.tolist() and eager.item() == static.item()
+
+
+def test_what_passes_prune_still_counts():
+    calls, x = sf.zeros(()), sf.placeholder((2,), name="x")
+    f = sf.compile([x], x + counted(x, calls) * 0, numerics="fast")
+    f(sf.ones(2))
+    assert calls.item() == 1
+
+
+def test_equal_reads_on_either_side_of_a_change_are_two():
+    state, x = sf.ones(()), sf.placeholder((), name="x")
+    before = read(state, x)
+    y = effect(x * 1, state, before + 1)
+    f = sf.compile([x], (before * 1, y, read(state, x) * 1))
+    assert [v.item() for v in f(np.float32(5))] == [1, 5, 2]
+
+
+def test_gradients_go_through_the_value_and_not_the_state():
+    state, x = sf.full((), 3.0), sf.placeholder((2,), name="x")
+    loss = drawn(x, state).sum()
+    f = sf.compile([x], (loss, *sf.grad(loss, [x])))
+    _, g = f(sf.ones(2))
+    assert g.tolist() == [3, 3] and state.item() == 6
+
+
+def test_a_variable_has_one_new_value():
+    calls, x = sf.zeros(()), sf.placeholder((2,), name="x")
+    y = counted(x, calls)
+    with pytest.raises(sf.ShapeError, match="is among the updates, and the graph changes it"):
+        sf.compile([x], y, updates={calls: sf.symbol(calls) + 1})
+
+
+def test_the_new_value_is_of_the_variables_type():
+    state, x = sf.zeros(2), sf.placeholder((3,), name="x")
+    with pytest.raises(sf.ShapeError, match=r"the new value of a variable f32\[2\] is f32\[3\]"):
+        effect(x, state, x)
+
+
+def test_jit_changes_state_and_its_backward_sees_what_the_call_saw():
+    state = sf.full((), 2.0)
+    f = sf.jit(lambda x: drawn(x, state).sum())
+    x = sf.ones(3, requires_grad=True)
+    first = f(x)
+    second = f(x)
+    assert state.item() == 8
+    first.backward()
+    assert x.grad.tolist() == [2] * 3
+    second.backward()
+    assert x.grad.tolist() == [6] * 3
+    assert state.item() == 8 and f.compile_count == 1
