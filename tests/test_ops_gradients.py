@@ -17,6 +17,7 @@ from staticflow.graph.dtypes import float64
 from staticflow.graph.graph import close
 from staticflow.graph.interpret import interpret_graph
 from staticflow.ops import OPS
+from staticflow.ops.gradient import pushforward
 from staticflow.ops.symbol import Symbol
 
 differentiable = pytest.mark.parametrize("name", [n for n, op in OPS.items() if op.vjp])
@@ -164,6 +165,30 @@ def test_symbolic_gradient_is_the_eager_one(name: str) -> None:
         actual = interpret_graph(graph, [*arrays, *cts])
         for a, e in zip(actual, found, strict=True):
             np.testing.assert_allclose(a, e.numpy(), 1e-12, 1e-12, err_msg=what)
+
+
+@differentiable
+def test_forward_derivative_is_that_of_the_gradient(name: str) -> None:
+    """The sum of the weighted outputs changes by gradient times move, whichever way it is taken."""
+    info = ROWS[name]
+    for sample, what in smooth_samples(info):
+        arrays = own_arrays(sample)
+        if not all(a.size for a in arrays):
+            continue  # nothing can move
+        moves = [values(a.shape, float64, -1, 1, seed=3) for a in arrays if is_real(a)]
+        _, found = gradients(info, sample, leaves_at(arrays))
+        backward = sum(np.sum(or_zeros(g, u) * u) for g, u in zip(found, moves, strict=True))
+        params = params_for(arrays)
+        real = [Symbol(p) for p, a in zip(params, arrays, strict=True) if is_real(a)]
+        tangents = params_for(moves)
+        loss = weighted(call(info, sample, list(map(Symbol, params))))
+        (slope,) = pushforward([loss], real, list(map(Symbol, tangents)))
+        if slope is None:
+            assert backward == 0, what
+            continue
+        graph = close([*params, *tangents], [slope.node])
+        (forward,) = interpret_graph(graph, [*arrays, *moves])
+        np.testing.assert_allclose(forward, backward, 1e-9, 1e-9, err_msg=what)
 
 
 @differentiable

@@ -33,6 +33,9 @@ class Op:
       ``needs`` is False or there is none), written in ops. None: not differentiable.
     - ``saves`` are the arguments (by position, `OUT` for the output) whose *values* the vjp uses;
       of the others it may only use shape and dtype.
+    - ``jvp(tangents, out, *args, **attrs)`` gives the tangent of the result (a list of them where
+      there are several) from those of the arguments (None: no change), written in ops. None: what
+      follows from the vjp, which is linear in its cotangent, by transposing that.
     - ``lowering`` says how kernels compute it, one of the forms of `staticflow.ops.lowering`;
       ``decompose(*args, **attrs)`` says it in other ops instead. Exactly one of them is given.
     - ``promote`` says what happens to operands of several dtypes: ``common`` (`promote`),
@@ -46,6 +49,7 @@ class Op:
     infer: Callable[..., Type]
     reference: Callable[..., Any]
     vjp: Vjp | None
+    jvp: Callable[..., Any] | None = None
     lowering: Any = None
     decompose: Callable[..., Any] | None = None
     saves: tuple[int, ...] = ()

@@ -1,4 +1,4 @@
-"""Gradients of symbols: the reverse walk over nodes, giving more nodes."""
+"""Gradients of symbols, giving more nodes: the reverse walk, and the forward one."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from typing import Any
 
 from staticflow.autodiff.reverse import reverse
 from staticflow.errors import AutogradError
+from staticflow.graph.graph import new_param, substitute_nodes
 from staticflow.graph.locs import format_locs, using
 from staticflow.graph.node import Node, constant, item, toposort
 from staticflow.graph.types import TensorType
 from staticflow.ops.arithmetic import add
-from staticflow.ops.symbol import Symbol
+from staticflow.ops.creation import zeros_like
+from staticflow.ops.symbol import Symbol, results_of
 
-__all__ = ["pullback"]
+__all__ = ["pullback", "pushforward"]
 
 
 def pullback(
@@ -51,6 +53,46 @@ def pullback(
     return [found.get(w.node) for w in wrt]
 
 
+def pushforward(
+    outputs: Sequence[Symbol], wrt: Sequence[Symbol], tangents: Sequence[Any]
+) -> list[Any]:
+    """The tangents of ``outputs`` where ``wrt`` change by ``tangents`` (of their shapes); None for
+    an output that does not depend on them."""
+    found: dict[Node, Any] = {w.node: t for w, t in zip(wrt, tangents, strict=True)}
+    for node in toposort((o.node for o in outputs), known=set(found)):
+        moved = [found.get(a) if _is_real(a) else None for a in node.args]
+        if all(t is None for t in moved):
+            continue
+        if node.op is item:
+            found[node] = found[node.args[0]][node.attrs["index"]]
+        elif _is_real(node):
+            found[node] = _push(node, moved)
+    return [found.get(o.node) for o in outputs]
+
+
+def _push(node: Node, moved: Sequence[Any]) -> Any:
+    """The tangent of a node from those of its arguments."""
+    if node.op.jvp is not None:
+        with using(node.locs):
+            out = results_of(node) if isinstance(node.type, tuple) else Symbol(node)
+            return node.op.jvp(moved, out, *map(_as_argument, node.args), **node.attrs)
+    types = node.type if isinstance(node.type, tuple) else (node.type,)
+    seeds = [Symbol(new_param(t, "seed")) for t in types]
+    cts = {i: s for i, s in enumerate(seeds) if s.dtype.is_floating}
+    pulled = _pull(node, [t is not None for t in moved], cts)
+    ways = [(ct, t) for ct, t in zip(pulled, moved, strict=True) if ct is not None]
+    if not ways:
+        return None
+    with using(node.locs):
+        tangents = pullback([ct for ct, _ in ways], [t for _, t in ways], seeds)
+        # it does not depend on the seeds, which the vjp is linear in, but may still mention them
+        zeros = {s.node: zeros_like(s).node for s in seeds}
+    settled = [
+        None if t is None else Symbol(substitute_nodes([t.node], zeros)[0]) for t in tangents
+    ]
+    return settled if isinstance(node.type, tuple) else settled[0]
+
+
 def _reaching(order: Sequence[Node], wanted: set[Node]) -> set[Node]:
     """The nodes that depend on one of ``wanted``."""
     reaching: set[Node] = set()
@@ -74,7 +116,7 @@ def _pull(node: Node, needs: Sequence[bool], cts: dict[int, Any]) -> Sequence[An
         args = [_as_argument(a) for a in node.args]
         if isinstance(node.type, tuple):
             many = [cts.get(i) for i in range(len(node.type))]
-            return node.op.vjp(needs, many, None, *args, **node.attrs)
+            return node.op.vjp(needs, many, results_of(node), *args, **node.attrs)
         return node.op.vjp(needs, cts[0], Symbol(node), *args, **node.attrs)
 
 

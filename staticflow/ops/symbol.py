@@ -21,14 +21,14 @@ from staticflow.graph.graph import new_param
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.node import Literal, Node, constant, item, make_node
 from staticflow.graph.op import Op
-from staticflow.graph.types import Shape, TensorType
+from staticflow.graph.types import Shape, TensorType, types_of
 from staticflow.ops.arithmetic import cast, stop_gradient
 from staticflow.ops.creation import size_value
 from staticflow.ops.methods import Methods
 from staticflow.ops.promote import is_number, operand_dtype
 
 __all__ = [
-    "STATIC", "StaticMode", "Symbol", "constant_node", "symbolic", "to_node", "tracing",
+    "STATIC", "StaticMode", "Symbol", "constant_node", "results_of", "symbolic", "to_node", "tracing",
     "tracing_state",
 ]  # fmt: skip
 
@@ -110,12 +110,13 @@ class StaticMode:
             node = make_node(op, tuple(nodes), attrs, here())
         except (ShapeError, DTypeError) as error:
             raise type(error)(describe(op, [n.type for n in nodes], error)) from None
-        if isinstance(node.type, tuple):
-            return tuple(
-                Symbol(make_node(item, (node,), {"index": i}, node.locs))
-                for i in range(len(node.type))
-            )
-        return Symbol(node)
+        return results_of(node) if isinstance(node.type, tuple) else Symbol(node)
+
+
+def results_of(node: Node) -> tuple[Symbol, ...]:
+    """What a node of several results gives."""
+    count = len(types_of(node.type))
+    return tuple(Symbol(make_node(item, (node,), {"index": i}, node.locs)) for i in range(count))
 
 
 def describe(op: Op, types: Sequence[Any], error: StaticflowError) -> str:
