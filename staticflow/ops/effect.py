@@ -7,6 +7,7 @@ of each variable as an update, a loop hands it from trip to trip.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -20,7 +21,12 @@ from staticflow.ops.symbol import STATIC, symbolic, tracing_state
 __all__ = ["effect", "read", "settle", "states"]
 
 
-def _effect_infer(facts: Facts, y: TensorType, variable: TensorType, new: TensorType) -> TensorType:
+_order = itertools.count()
+
+
+def _effect_infer(
+    facts: Facts, y: TensorType, variable: TensorType, new: TensorType, *, order: int
+) -> TensorType:
     if new.dtype is not variable.dtype or new.ndim != variable.ndim:
         raise ShapeError(f"the new value of a variable {variable} is {new}; they must agree")
     for a, b in zip(new.shape, variable.shape, strict=True):
@@ -28,16 +34,16 @@ def _effect_infer(facts: Facts, y: TensorType, variable: TensorType, new: Tensor
     return y
 
 
-def _unsettled(*_: Any) -> Any:
+def _unsettled(*_: Any, **__: Any) -> Any:
     raise AssertionError("a graph is closed without its marks of state")
 
 
 _read_op = Op(
     name="read",
     doc="The value that a variable has at this point of the program.",
-    infer=lambda facts, variable: variable,
+    infer=lambda facts, variable, *, order: variable,
     reference=_unsettled,
-    vjp=per_arg(lambda ct, out, variable: ct),
+    vjp=per_arg(lambda ct, out, variable, *, order: ct),
 )
 
 _effect_op = Op(
@@ -45,8 +51,13 @@ _effect_op = Op(
     doc="``y``; from here on ``variable`` has the value ``new``.",
     infer=_effect_infer,
     reference=_unsettled,
-    vjp=per_arg(lambda ct, out, y, variable, new: ct, None, None),
+    vjp=per_arg(lambda ct, out, y, variable, new, *, order: ct, None, None),
 )
+
+
+def _mark(op: Op, *args: Any) -> Any:
+    """A mark. ``order`` is its place in the program, whatever later becomes of the nodes around."""
+    return STATIC.apply(op, args, {"order": next(_order)})
 
 
 def read(variable: Any, *beside: Any) -> Any:
@@ -56,7 +67,7 @@ def read(variable: Any, *beside: Any) -> Any:
     the last `effect` made before has given it, or else its value when the program is called.
     """
     in_graph = tracing_state.active or symbolic(variable, *beside)
-    return STATIC.apply(_read_op, (variable,), {}) if in_graph else variable.detach()
+    return _mark(_read_op, variable) if in_graph else variable.detach()
 
 
 def effect(y: Any, variable: Any, new: Any) -> Any:
@@ -73,20 +84,26 @@ def effect(y: Any, variable: Any, new: Any) -> Any:
     (tensor([4., 4.]), tensor(2.))
     """
     if tracing_state.active or symbolic(y, new):
-        return STATIC.apply(_effect_op, (y, variable, new), {})
+        return _mark(_effect_op, y, variable, new)
     variable.copy_(new.detach())
     return y
+
+
+def _marks(outputs: Iterable[Node]) -> list[Node]:
+    """The marks that ``outputs`` depend on, in the order of the program."""
+    found = [n for n in toposort(outputs) if n.op in (_read_op, _effect_op)]
+    return sorted(found, key=lambda n: n.attrs["order"])
 
 
 def states(outputs: Iterable[Node]) -> dict[Node, bool]:
     """The variables whose state ``outputs`` read or change, and whether they change it, in the
     order of the program."""
     found: dict[Node, bool] = {}
-    for node in sorted(toposort(outputs), key=lambda n: n.serial):
-        if node.op is _read_op:
-            found.setdefault(node.args[0], False)
-        elif node.op is _effect_op:
-            found[node.args[1]] = True
+    for mark in _marks(outputs):
+        if mark.op is _read_op:
+            found.setdefault(mark.args[0], False)
+        else:
+            found[mark.args[1]] = True
     return found
 
 
@@ -95,24 +112,28 @@ def settle(
 ) -> tuple[list[Node], dict[Node, Node]]:
     """``outputs`` without the marks, and the last value of each variable that is changed.
 
-    The values that variables begin with are the variables themselves, or what ``starts`` says.
-    Nodes are made after their arguments, so the order in which they were made is one in which they
-    can be computed, and it is the order of the program.
+    The values that variables begin with are the variables themselves, or what ``starts`` says. A
+    mark depends only on marks before it, so each is settled when its turn comes.
     """
     now: dict[Node, Node] = dict(starts or {})
     changed: dict[Node, None] = {}
     settled: dict[Node, Node] = {}
-    for node in sorted(toposort(outputs), key=lambda n: n.serial):
-        args = tuple(settled[a] for a in node.args)
-        if node.op is _read_op:
-            (variable,) = node.args
-            settled[node] = now.get(variable, variable)
-        elif node.op is _effect_op:
-            variable = node.args[1]
-            settled[node], now[variable] = args[0], args[2]
-            changed[variable] = None
-        elif all(a is b for a, b in zip(args, node.args, strict=True)):
-            settled[node] = node
+
+    def settle_args(nodes: Iterable[Node]) -> list[Node]:
+        nodes = list(nodes)
+        for node in toposort(nodes, known=settled):
+            args = tuple(settled[a] for a in node.args)
+            same = all(a is b for a, b in zip(args, node.args, strict=True))
+            settled[node] = node if same else Node(node.op, args, node.attrs, node.type, node.locs)
+        return [settled[n] for n in nodes]
+
+    for mark in _marks(outputs):
+        args = settle_args(mark.args)
+        if mark.op is _read_op:
+            (variable,) = mark.args
+            settled[mark] = now.get(variable, variable)
         else:
-            settled[node] = Node(node.op, args, node.attrs, node.type, node.locs)
-    return [settled[o] for o in outputs], {v: now[v] for v in changed}
+            variable = mark.args[1]
+            settled[mark], now[variable] = args[0], args[2]
+            changed[variable] = None
+    return settle_args(outputs), {v: now[v] for v in changed}
