@@ -6,36 +6,48 @@ that makes it; only what no kernel makes (an input given back, a view of an outp
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from staticflow.codegen.kernel import Check, Kernel, walk
-from staticflow.codegen.lower import Scratch, lower_cluster
+from staticflow.codegen.lower import lower_cluster
+from staticflow.codegen.nest import Scratch
 from staticflow.codegen.routine import (
     Arena,
     ArenaBuffer,
     Carry,
+    Choose,
     Copy,
+    Ensure,
     Failure,
+    Give,
     Launch,
+    Measure,
     Place,
     Repeat,
+    Require,
     Routine,
     Row,
     Step,
     Table,
+    trip_count,
 )
 from staticflow.codegen.schedule_cpu import schedule_cpu
+from staticflow.codegen.settle import does_nothing, settle
 from staticflow.codegen.sharing import maker_of, order_updates, root_of
 from staticflow.codegen.target import Target
-from staticflow.errors import CompileError
+from staticflow.errors import CompileError, ShapeError
+from staticflow.graph.dim_queries import substitute_dim, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, prod
-from staticflow.graph.graph import Graph, attrs_key, new_param
+from staticflow.graph.graph import Graph, attrs_key, bound_symbols, inner_symbols, new_param, unify
 from staticflow.graph.locs import format_locs
 from staticflow.graph.node import Node, constant, item, param
+from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType, types_of
-from staticflow.ops.scan import scan_op
+from staticflow.ops.cond import cond_op
+from staticflow.ops.loop import Loop, scan_op, while_op
+from staticflow.ops.ragged import measure_op, prefix_op
 from staticflow.ops.view import reshape_op
 from staticflow.passes.cluster import cluster
 
@@ -71,7 +83,7 @@ def assemble(
     count = 1 + max([-1, *slots.values(), *(w.slot for w in wanted)])
     return Routine(
         tuple(work.kernels.values()), tuple(steps), tuple(work.buffers), sizes, count,
-        tuple(work.failures),
+        tuple(work.failures), work.late_sizes(wanted),
     )  # fmt: skip
 
 
@@ -80,10 +92,13 @@ class _Assembler:
     target: Target
     tables: Mapping[Node, Place]
     kernels: dict[Kernel, Kernel] = field(default_factory=dict)
-    lowered: dict[Any, tuple[Kernel, Scratch | None]] = field(default_factory=dict)
+    lowered: dict[Any, tuple[Kernel, tuple[Scratch, ...]]] = field(default_factory=dict)
     buffers: list[ArenaBuffer] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     loops: int = 0
+    pending: list[Step] = field(default_factory=list)
+    late: set[Sym] = field(default_factory=set)
+    sizes: dict[Sym, Size] = field(default_factory=dict)
 
     # -- the whole program -------------------------------------------------------------------
 
@@ -93,8 +108,12 @@ class _Assembler:
             graph, [(root_of(w.node), w.over) for w in wanted if w.over is not None]
         )
         plain = [w for w in wanted if w.over is None or w.over in in_place]
-        direct, late = _settle([(w.node, Table(w.slot)) for w in plain])
-        late += [(w.node, Table(w.slot)) for w in wanted if w not in plain]
+        given: list[Step] = []
+        self._settle_sizes(graph)
+        self._check_sizes(graph)
+        targets = {w.slot: self._target(w, given) for w in wanted}
+        direct, late = settle([(w.node, targets[w.slot]) for w in plain])
+        late += [(w.node, targets[w.slot]) for w in wanted if w not in plain]
         updated = {w.over for w in wanted if w.over is not None}
         # an old value that is wanted is taken before anything overwrites it
         before: list[Step] = []
@@ -104,31 +123,95 @@ class _Assembler:
                 kept = self._buffer(node.tensor_type, node)
                 before.append(Copy(kept, places[old], nbytes(node.tensor_type)))
                 late[i] = (_moved(node, kept, places), place)
-        middle = self._run(order, places, direct)
-        return [*before, *middle, *_copies(late, places)]
+        middle = self._run(graph, order, places, direct)
+        return [*before, *middle, *self._copies(late, places), *given]
+
+    def _target(self, wanted: Wanted, given: list[Step]) -> Place:
+        """Where a wanted value goes: the caller's array, or a buffer that the caller is given if
+        only the run can tell its size."""
+        t = wanted.node.tensor_type
+        if not self._is_late(nbytes(t)):
+            return Table(wanted.slot)
+        place = self._buffer(t, wanted.node, made=True)
+        given.append(Give(wanted.slot, place.buffer))
+        return place
+
+    def late_sizes(self, wanted: Sequence[Wanted]) -> tuple[Sym, ...]:
+        """The sizes of what is wanted that only the run can tell."""
+        found: dict[Sym, None] = {}
+        for w in wanted:
+            for d in w.node.tensor_type.shape:
+                found |= dict.fromkeys(sorted(symbols_of(d) & self.late, key=Sym.sort_key))
+        return tuple(found)
+
+    def _check_sizes(self, graph: Graph) -> None:
+        """Whether whatever binds a size is part of the graph."""
+        for node in graph.nodes:
+            sizes = [d for t in types_of(node.type) for d in t.shape if isinstance(d, Dim)]
+            missing = {s for d in sizes for s in symbols_of(d) if s.late} - self.late
+            if missing:
+                raise ShapeError(
+                    f"{node.op.name}: {node.type} has the size {missing.pop()}, which is known "
+                    "only when the loop that it is of has run, and nothing here needs that loop; "
+                    f"compute it from a result of the loop, at {format_locs(node.locs)}"
+                )
+
+    def _is_late(self, size: Size) -> bool:
+        return not symbols_of(size).isdisjoint(self.late)
 
     def _run(
-        self, order: Sequence[Node], places: dict[Node, Place], direct: Mapping[Node, Place]
+        self,
+        graph: Graph,
+        order: Sequence[Node],
+        places: dict[Node, Place],
+        direct: Mapping[Node, Place],
     ) -> list[Step]:
+        """The steps of a graph, with ``order`` an order of its nodes."""
         steps: list[Step] = []
+        bound: set[Sym] = set()
+        self._settle_sizes(graph)
         items: dict[Node, dict[int, Node]] = {}
         for node in order:
             if node.op is item:
                 items.setdefault(node.args[0], {})[node.attrs["index"]] = node
         for node in order:
             results = items.get(node, {}) if isinstance(node.type, tuple) else {0: node}
-            if node.op is reshape_op:
+            if node.op in (reshape_op, prefix_op):
                 places[node] = places[node.args[0]]
-            elif node.op is cluster:
-                steps.append(self._launch(node, results, places, direct))
-            elif node.op is scan_op:
-                steps.append(self._repeat(node, results, places, direct))
+            elif node.op in _MAKE_STEP:
+                step = _MAKE_STEP[node.op](self, node, results, places, direct)
+                steps += [*self._made_room(), *([] if does_nothing(node) else [step])]
+                fresh = bound_symbols(node) - bound
+                bound |= fresh
+                steps += self._required(graph, node, fresh, bound)
             elif node.op not in (item, param, constant):
                 raise CompileError(
                     f"{node.op.name} ({node.type}, at {format_locs(node.locs)}) has no lowering to "
                     "native code"
                 )
         return steps
+
+    def _made_room(self) -> list[Step]:
+        """What has to be done before the step for which buffers were just made."""
+        steps, self.pending = self.pending, []
+        return steps
+
+    def _required(
+        self, graph: Graph, node: Node, fresh: frozenset[Sym], bound: set[Sym]
+    ) -> Iterator[Require]:
+        """Checks of what the graph assumes, as soon as all sizes are known."""
+        for e in graph.equalities if fresh else ():
+            names = symbols_of(e.a) | symbols_of(e.b)
+            if not fresh.isdisjoint(names) and not names & self.late - bound:
+                a, b = (substitute_dim(size, self.sizes) for size in (e.a, e.b))
+                self.failures.append(Failure(f"{e.reason}: {e.a} and {e.b} must be equal", e.locs))
+                yield Require(a, b, len(self.failures))
+
+    def _settle_sizes(self, graph: Graph) -> None:
+        """Learn which sizes a graph binds, and by which others it has replaced some."""
+        own = inner_symbols(graph)
+        self.late |= own
+        self.sizes |= unify(graph.equalities, own)[0]
 
     # -- steps -------------------------------------------------------------------------------
 
@@ -144,10 +227,9 @@ class _Assembler:
         arrays: dict[str, Place] = {f"p{i}": places[a] for i, a in enumerate(node.args)}
         for i, t in enumerate(types_of(node.type)):
             result = results.get(i)
-            place = direct.get(result) if result is not None else None
-            if place is None:
-                place = self._buffer(t, node)
-            else:
+            wanted = direct.get(result) if result is not None else None
+            place = self._place_for(t, node, wanted)
+            if wanted is not None:
                 same = [j for j, a in enumerate(node.args) if places[a] == place]
                 if same:
                     shared[i] = same[0]
@@ -155,9 +237,8 @@ class _Assembler:
             if result is not None:
                 places[result] = place
         kernel, scratch = self._kernel(body, node.attrs["kind"], shared)
-        if scratch is not None:
-            t = TensorType(scratch.dtype, (scratch.size,))
-            arrays["scratch"] = self._buffer(t, node, "scratch of ")
+        for s in scratch:
+            arrays[s.name] = self._buffer(TensorType(s.dtype, (s.size,)), node, "scratch of ")
         return Launch(
             kernel.name,
             tuple(arrays[b.name] for b in kernel.buffers),
@@ -167,7 +248,7 @@ class _Assembler:
 
     def _kernel(
         self, body: Graph, kind: str, shared: Mapping[int, int]
-    ) -> tuple[Kernel, Scratch | None]:
+    ) -> tuple[Kernel, tuple[Scratch, ...]]:
         """The kernel of a cluster, under a name of its own, and the scratch memory that it wants.
         Equal clusters are lowered once, equal kernels are one."""
         key = (kind, _structure(body), tuple(shared.items()))
@@ -183,9 +264,10 @@ class _Assembler:
         """The number under which a failure of this launch is explained; 0 if it cannot fail."""
         if not any(isinstance(s, Check) for s in walk(kernel.body)):
             return 0
-        (made,) = body.outputs
+        made = maker_of(body.outputs[0])
         operands = ", ".join(str(a.type) for a in made.args)
-        self.failures.append(Failure(f"{made.op.name}({operands})", node.locs))
+        asks = made.attrs.get("of", made.op.name)
+        self.failures.append(Failure(f"{asks}({operands})", node.locs))
         return len(self.failures)
 
     def _repeat(
@@ -195,42 +277,114 @@ class _Assembler:
         places: dict[Node, Place],
         direct: Mapping[Node, Place],
     ) -> Repeat:
-        body: Graph = node.attrs["body"]
-        carries, xs = node.attrs["carries"], node.attrs["xs"]
-        loop = self.loops
+        loop = Loop.of(node)
+        body, number = loop.body, self.loops
         self.loops += 1
         inner: dict[Node, Place] = {n: self.tables[n] for n in body.nodes if n.op is constant}
         starts: list[tuple[Place, Place, Place]] = []
-        for i, (p, a) in enumerate(zip(body.params, node.args, strict=True)):
-            if i < carries:
-                inner[p] = Carry(loop, i)
-                pair = (self._buffer(p.tensor_type, node), self._buffer(p.tensor_type, node))
-                starts.append((places[a], *pair))
-            elif i < carries + xs:
-                inner[p] = Row(places[a], nbytes(p.tensor_type), loop)
-            else:
-                inner[p] = places[a]
+        carries, xs, _ = loop.operands(body.params)
+        inner |= {p: places[a] for p, a in zip(body.params, node.args, strict=True)}
+        for i, p in enumerate(carries):
+            pair = (self._buffer(p.tensor_type, node), self._buffer(p.tensor_type, node))
+            starts.append((inner[p], *pair))
+            inner[p] = Carry(number, i)
+        for p in xs:
+            inner[p] = Row(inner[p], nbytes(p.tensor_type), number)
         ends: list[tuple[Node, Place]] = []
+        room: list[Step] = []
         for i, o in enumerate(body.outputs):
             result = results.get(i)
-            if i < carries:
-                ends.append((o, Carry(loop, i, next=True)))
+            if i < loop.carries:
+                ends.append((o, Carry(number, i, next=True)))
                 if result is not None:
-                    places[result] = Carry(loop, i)
+                    places[result] = Carry(number, i)
             elif result is not None:
-                place = direct.get(result) or self._buffer(result.tensor_type, result)
+                bytes_ = nbytes(o.tensor_type)
+                place = self._place_for(
+                    result.tensor_type, result, direct.get(result), made=bool(loop.binds)
+                )
+                if loop.binds and bytes_ != 0:  # it grows as the loop goes on
+                    assert isinstance(place, Arena)
+                    room.append(Ensure(place.buffer, (trip_count(number) + 1) * bytes_))
                 places[result] = place
-                ends.append((o, Row(place, nbytes(o.tensor_type), loop)))
-        inner_direct, late = _settle(ends)
-        steps = [*self._run(body.nodes, inner, inner_direct), *_copies(late, inner)]
-        return Repeat(
-            loop, node.attrs["length"], node.attrs["reverse"], tuple(starts), tuple(steps)
-        )
+                if bytes_ != 0:
+                    ends.append((o, Row(place, bytes_, number)))
+        outside = self._made_room()
+        steps = [*room, *self._region(body, inner, ends)]
+        self.pending = outside
+        binds = next(iter(bound_symbols(node)), None)
+        return Repeat(number, loop.length, loop.reverse, tuple(starts), tuple(steps), binds)
 
-    def _buffer(self, t: TensorType, node: Node, prefix: str = "") -> Arena:
+    def _choose(
+        self,
+        node: Node,
+        results: Mapping[int, Node],
+        places: dict[Node, Place],
+        direct: Mapping[Node, Place],
+    ) -> Choose:
+        branches: tuple[Graph, Graph] = node.attrs["true"], node.attrs["false"]
+        made = {i: self._place_for(r.tensor_type, node, direct.get(r)) for i, r in results.items()}
+        outside = self._made_room()
+        both = []
+        for branch in branches:
+            inner: dict[Node, Place] = {n: self.tables[n] for n in branch.nodes if n.op is constant}
+            inner |= {p: places[a] for p, a in zip(branch.params, node.args[1:], strict=True)}
+            ends = [(branch.outputs[i], place) for i, place in made.items()]
+            both.append(tuple(self._region(branch, inner, ends)))
+        self.pending = outside
+        places |= {results[i]: place for i, place in made.items()}
+        return Choose(places[node.args[0]], *both)
+
+    def _measure(
+        self,
+        node: Node,
+        results: Mapping[int, Node],
+        places: dict[Node, Place],
+        direct: Mapping[Node, Place],
+    ) -> Measure:
+        (count,) = node.args
+        most: Size = node.attrs["most"]
+        places[node] = self._buffer(node.tensor_type, node)
+        self.failures.append(Failure(f"a number is not in 0..{most}", node.locs))
+        (size,) = bound_symbols(node)
+        return Measure(size, places[count], most, len(self.failures))
+
+    def _region(
+        self, body: Graph, places: dict[Node, Place], ends: Sequence[tuple[Node, Place]]
+    ) -> list[Step]:
+        """The steps of a region, with its results where ``ends`` says."""
+        direct, late = settle(ends)
+        return [*self._run(body, body.nodes, places, direct), *self._copies(late, places)]
+
+    def _copies(
+        self, late: Sequence[tuple[Node, Place]], places: Mapping[Node, Place]
+    ) -> Iterator[Step]:
+        for node, place in late:
+            bytes_ = nbytes(node.tensor_type)
+            if isinstance(place, Arena) and self.buffers[place.buffer].grows:
+                yield Ensure(place.buffer, bytes_)
+            yield Copy(place, places[node if node in places else root_of(node)], bytes_)
+
+    def _place_for(
+        self, t: TensorType, node: Node, wanted: Place | None, made: bool = False
+    ) -> Place:
+        """Where a step writes a result: where it is ``wanted``, or in a new buffer."""
+        if wanted is None:
+            return self._buffer(t, node, made=made)
+        if isinstance(wanted, Arena) and self.buffers[wanted.buffer].grows and not made:
+            self.pending.append(Ensure(wanted.buffer, nbytes(t)))
+        return wanted
+
+    def _buffer(self, t: TensorType, node: Node, prefix: str = "", made: bool = False) -> Arena:
+        """A new buffer. If it grows, the step that it is made for needs room in it, unless that is
+        ``made`` on the way."""
         label = prefix + (node.op.name if node.op is not cluster else node.attrs["kind"])
-        self.buffers.append(ArenaBuffer(t.dtype, t.shape, nbytes(t), label, node.locs))
-        return Arena(len(self.buffers) - 1)
+        grows = self._is_late(nbytes(t))
+        self.buffers.append(ArenaBuffer(t.dtype, t.shape, nbytes(t), label, node.locs, grows))
+        number = len(self.buffers) - 1
+        if grows and not made:
+            self.pending.append(Ensure(number, nbytes(t)))
+        return Arena(number)
 
 
 def _structure(body: Graph) -> tuple[Any, ...]:
@@ -244,40 +398,17 @@ def _structure(body: Graph) -> tuple[Any, ...]:
     return (params, *nodes, tuple(number[o] for o in body.outputs))
 
 
-def _settle(
-    wanted: Sequence[tuple[Node, Place]],
-) -> tuple[dict[Node, Place], list[tuple[Node, Place]]]:
-    """Which wanted values are written in place by the kernel that makes them, and which are copied
-    at the end."""
-    direct: dict[Node, Place] = {}
-    late: list[tuple[Node, Place]] = []
-    for node, place in wanted:
-        root = root_of(node)
-        if _writes_where_told(root) and root not in direct:
-            direct[root] = place
-        else:
-            late.append((node, place))
-    return direct, late
-
-
-def _writes_where_told(node: Node) -> bool:
-    """Whether what makes a value can write it anywhere: a kernel, or a loop that stacks it. The
-    last carries of a loop lie in the loop's own buffers."""
-    maker = maker_of(node)
-    if maker.op is scan_op:
-        return bool(node.attrs["index"] >= maker.attrs["carries"])
-    return maker.op is cluster
-
-
-def _copies(late: Sequence[tuple[Node, Place]], places: Mapping[Node, Place]) -> list[Step]:
-    return [
-        Copy(place, places[node if node in places else root_of(node)], nbytes(node.tensor_type))
-        for node, place in late
-    ]
-
-
 def _moved(node: Node, kept: Place, places: dict[Node, Place]) -> Node:
     """A stand-in for ``node`` whose value lies in ``kept``."""
     other = new_param(node.tensor_type, "kept", locs=node.locs)
     places[other] = kept
     return other
+
+
+_MAKE_STEP: dict[Op, Callable[..., Step]] = {
+    cluster: _Assembler._launch,
+    scan_op: _Assembler._repeat,
+    while_op: _Assembler._repeat,
+    cond_op: _Assembler._choose,
+    measure_op: _Assembler._measure,
+}

@@ -175,14 +175,22 @@ class Builder:
 
     @contextmanager
     def loop(
-        self, name: str, hi: Size, *, lo: Size = 0, step: int = 1, kind: str = "serial"
+        self,
+        name: str,
+        hi: Size,
+        *,
+        lo: Size = 0,
+        step: int = 1,
+        kind: str = "serial",
+        going: Reg | None = None,
     ) -> Iterator[Dim]:
-        """``for name in lo..hi step step``; gives the loop variable."""
+        """``for name in lo..hi step step while going``; gives the loop variable."""
         sym = Sym(f"{name}{next(self._serial)}", 0, hi)
-        with self._block(guarded=not is_provably_ge(hi, lo + 1)) as body:
+        guarded = going is not None or not is_provably_ge(hi, lo + 1)
+        with self._block(guarded=guarded) as body:
             self._depths[sym] = len(self._blocks) - 1
             yield Dim.of(sym)
-        self.emit(Loop(sym, lo, hi, tuple(body), step, kind))
+        self.emit(Loop(sym, lo, hi, tuple(body), step, kind, going))
 
     @contextmanager
     def when(self, cond: Operand) -> Iterator[None]:

@@ -298,8 +298,9 @@ class _Writer:
     @contextmanager
     def _for(self, stmt: Loop, first: str, step: str) -> Iterator[None]:
         i = self.symbol(stmt.var)
+        going = "" if stmt.going is None else f" && {self.operand(stmt.going)}"
         with self.braces(
-            f"for (long long {i} = {first}; {i} < {self.index(stmt.hi)}; {i} += {step})"
+            f"for (long long {i} = {first}; {i} < {self.index(stmt.hi)}{going}; {i} += {step})"
         ):
             yield
 
@@ -354,7 +355,12 @@ def _factor(text: str) -> str:
     return text if re.fullmatch(r"\w+", text, flags=re.ASCII) else f"({text})"
 
 
-_INDEX_HELPERS = {"floordiv": "sf_floordiv", "max": "sf_max_index", "min": "sf_min_index"}
+_INDEX_HELPERS = {
+    "floordiv": "sf_floordiv",
+    "max": "sf_max_index",
+    "min": "sf_min_index",
+    "root": "sf_root_index",
+}
 
 _STATEMENTS: dict[type[Stmt], Callable[..., None]] = {
     Let: _Writer.let,

@@ -282,6 +282,10 @@ long long sf_max_index(long long a, long long b) {
 long long sf_min_index(long long a, long long b) {
   return a < b ? a : b;
 }""",
+    """\
+long long sf_root_index(long long a, long long b) {
+  return (long long)sqrt((double)(a * b));
+}""",
     *(
         _extreme(op, sign, t)
         for op, sign in (("max", ">"), ("min", "<"))

@@ -24,6 +24,7 @@ __all__ = [
     "divisor",
     "dot_tile",
     "main_rows",
+    "register_count",
     "row_blocks",
     "spare_rows",
 ]
@@ -68,8 +69,8 @@ class Span:
 # -- registers: all accumulators, a row of B and an element of A are held together ----------------
 
 
-def _registers(target: Target) -> int:
-    """Vector registers of x86-64, less one that is left to the compiler."""
+def register_count(target: Target) -> int:
+    """Vector registers of x86-64 that tiles may use: all but one, which is left to the compiler."""
     return 31 if target.vector_bits >= 512 else 15
 
 
@@ -80,18 +81,18 @@ def main_rows(target: Target) -> int:
 
 def _most_rows(target: Target, vectors: int) -> int:
     """The most rows of a tile that is ``vectors`` wide: ``rows*nv + nv + 1 <= registers``."""
-    return max(1, min(12, (_registers(target) - 1 - vectors) // vectors))
+    return max(1, min(12, (register_count(target) - 1 - vectors) // vectors))
 
 
 def _most_vectors(target: Target, rows: int) -> int:
     """The most vectors in a tile of ``rows`` rows, by the same rule."""
-    return max(1, min(8, (_registers(target) - 1) // (rows + 1)))
+    return max(1, min(8, (register_count(target) - 1) // (rows + 1)))
 
 
 def dot_tile(target: Target, m: Size, n: Size) -> tuple[int, int]:
     """Rows and columns of a tile whose vectors run along the inner dimension: ``rows*cols``
     accumulators, ``rows`` vectors of A and ``cols`` of B. ``cols`` divides ``n`` if it can."""
-    registers = _registers(target)
+    registers = register_count(target)
     most = 8 if m == 1 else 5 if registers > 15 else 4
     cols = divisor(n, min(n, most), 3) if isinstance(n, int) else 4
     fit = min(8, (registers - cols) // (cols + 1))

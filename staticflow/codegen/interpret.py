@@ -149,6 +149,8 @@ class _Run:
     def loop(self, stmt: Loop) -> int:
         trips = range(self.size(stmt.lo), self.size(stmt.hi), stmt.step)
         for trip in trips if stmt.kind == "serial" else reversed(trips):
+            if stmt.going is not None and not self.operand(stmt.going)[0]:
+                break
             self.symbols[stmt.var] = trip
             code = self.block(stmt.body)
             if code:

@@ -9,7 +9,7 @@ The grammar, in the text form that `print_kernel` writes::
              | "set" reg "=" operand                         give a `var` another value
              | "accumulate" reg OP operand                   reg = OP(reg, operand)
              | "store" NAME "[" index "]" "=" operand [bound]
-             | "for" NAME "in" index ".." index ["step" INT] [KIND] "{" stmt* "}"
+             | "for" NAME "in" index ".." index ["step" INT] ["while" reg] [KIND] "{" stmt* "}"
              | "if" operand "{" stmt* "}" ["else" "{" stmt* "}"]
              | "bind" NAME "=" operand ["below" index]       an integer register as an index symbol
              | "check" operand CODE                          stop and return CODE unless true
@@ -41,7 +41,9 @@ A register or bound symbol is visible in its block after its statement, and in n
 registers of a kernel have the same name, and no two symbols are equal. Only a `var` is ever set or
 accumulated into. A loop runs while ``variable < hi``; ``kind`` says how its iterations may be
 spread: ``serial`` (in order), ``parallel`` (in any order, on any thread) or ``grid`` (one GPU
-thread each; a kernel has at most one, at its top level). Iterations of a loop that is not serial
+thread each; a kernel has at most one, at its top level). A serial loop with ``while`` also ends
+before an iteration that finds that `var`, a bool, false; it may be the only end (`ENDLESS`).
+Iterations of a loop that is not serial
 change no register bound outside it. Distinct buffers of a kernel do not overlap. A kernel returns
 0, or the code of the first `Check` that failed; what it stored until then is unspecified.
 """
@@ -58,6 +60,7 @@ from staticflow.graph.dtypes import DType
 __all__ = [
     "ACCESSES",
     "COMBINES",
+    "ENDLESS",
     "KINDS",
     "LANE",
     "PRIMITIVES",
@@ -94,6 +97,9 @@ __all__ = [
 LANE_SYM = Sym("lane")
 LANE: Dim = Dim.of(LANE_SYM)
 """The number of the lane, inside the index of a vector load, store or `Index`."""
+
+ENDLESS = 1 << 62
+"""The ``hi`` of a loop that counts to no end."""
 
 ACCESSES = ("in", "out", "inout")
 KINDS = ("serial", "parallel", "grid")
@@ -286,7 +292,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """``for var in lo..hi step step``."""
+    """``for var in lo..hi step step while going``."""
 
     var: Sym
     lo: Size
@@ -294,6 +300,7 @@ class Loop:
     body: Block
     step: int = 1
     kind: str = "serial"
+    going: Reg | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from staticflow.codegen.kernel import (
+    ENDLESS,
     Accumulate,
     Active,
     Apply,
@@ -127,11 +128,11 @@ class _Writer:
         text = self.text
         lo, hi = self.indices.value(stmt.lo), self.indices.value(stmt.hi)
         before, head, done = text.block, text.new_block("loop"), text.new_block("done")
-        always = is_provably_ge(stmt.hi, stmt.lo + 1)
+        always = stmt.going is None and is_provably_ge(stmt.hi, stmt.lo + 1)
         if always:
             text.jump(head)
         else:
-            text.branch(text.op(f"icmp slt i64 {lo}, {hi}"), head, done)
+            text.branch(self._again(stmt, lo, hi), head, done)
         entry = self._assigned(stmt.body)
         text.start(head)
         variable = text.fresh(stmt.var.name)
@@ -141,12 +142,20 @@ class _Writer:
             last = self._nested(stmt.body, carried)
         latch = text.block
         following = text.op(f"add nuw nsw i64 {variable}, {stmt.step}", stmt.var.name)
-        text.branch(text.op(f"icmp slt i64 {following}, {hi}"), head, done)
+        text.branch(self._again(stmt, following, hi), head, done)
         head.phis.append(phi(variable, I64, [(lo, before), (following, latch)]))
         for name, value in carried.items():
             head.phis.append(_phi(value, [(entry[name], before), (last[name], latch)]))
         text.start(done)
         self.registers.update(last if always else self._merge(done, (entry, before), (last, latch)))
+
+    def _again(self, stmt: Loop, at: str, hi: str) -> str:
+        """Whether there is an iteration where the loop's variable is ``at``."""
+        going = None if stmt.going is None else self.operand(stmt.going).name
+        if going is not None and stmt.hi == ENDLESS:
+            return going
+        below = self.text.op(f"icmp slt i64 {at}, {hi}")
+        return below if going is None else self.text.op(f"and i1 {going}, {below}")
 
     def branch(self, stmt: If) -> None:
         text = self.text

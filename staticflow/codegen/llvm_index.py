@@ -158,6 +158,12 @@ class IndexWriter:
     def _min(self, a: Size, b: Size) -> str:
         return self.text.call("smin.i64", I64, (I64, self.value(a)), (I64, self.value(b)))
 
+    def _root(self, a: Size, b: Size) -> str:
+        product = self.text.op(f"mul i64 {self.value(a)}, {self.value(b)}")
+        real = self.text.op(f"sitofp i64 {product} to double")
+        exact = self.text.op(f"call double @llvm.sqrt.f64(double {real})")
+        return self.text.op(f"fptosi double {exact} to i64")
+
     # -- vectors -----------------------------------------------------------------------------
 
     def vector(self, size: Size, lanes: int) -> str:
@@ -244,4 +250,5 @@ _CALLS: dict[str, Callable[[IndexWriter, Size, Size], str]] = {
     "floordiv": IndexWriter._floordiv,
     "max": IndexWriter._max,
     "min": IndexWriter._min,
+    "root": IndexWriter._root,
 }

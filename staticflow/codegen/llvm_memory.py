@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from staticflow.codegen.kernel import LANE_SYM, Buffer
+from staticflow.codegen.kernel import LANE, LANE_SYM, Buffer
 from staticflow.codegen.llvm_index import IndexWriter, at_lane
 from staticflow.codegen.llvm_text import FunctionText, Type, local, memory_type
 from staticflow.codegen.llvm_values import Value
@@ -17,6 +17,8 @@ from staticflow.graph.dims import Size, is_provably_ge
 from staticflow.graph.dtypes import DType, bool_
 
 __all__ = ["load", "store"]
+
+_DENSE = (2, 3, 4)  # strides at which vectors that hold all lanes beat a load for each
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,10 @@ def load(
     """``lanes`` elements; those at or past ``bound`` are zero and their memory is not touched."""
     text = indices.text
     place = _place(indices, buffer, index, lanes, bound)
-    if place.mask is not None:
+    stride = coefficient(index, LANE_SYM)
+    if lanes > 1 and stride in _DENSE and isinstance(stride, int):
+        raw = _load_dense(indices, place, stride, bound if place.mask is not None else None)
+    elif place.mask is not None:
         raw = _load_masked(text, place)
     elif place.contiguous:
         raw = text.op(f"load {place.type}, ptr {place.address()}, align {place.align}")
@@ -93,6 +98,34 @@ def _load_lanes(text: FunctionText, place: _Place) -> str:
     for lane in range(place.lanes):
         one = text.op(f"load {element}, ptr {place.address(lane)}, align {place.align}")
         result = text.op(f"insertelement {place.type} {result}, {element} {one}, i64 {lane}")
+    return result
+
+
+def _load_dense(indices: IndexWriter, place: _Place, stride: int, bound: Size | None) -> str:
+    """The elements between the first lane's and the last's in whole vectors, of which the last ends
+    with the last lane; from them the lanes are picked."""
+    n, text = place.lanes, indices.text
+    first = at_lane(place.index, 0)
+    starts = [*range(0, n * (stride - 1), n), (n - 1) * (stride - 1)]
+    parts = []
+    for start in starts:
+        rest = None if bound is None else (bound - 1) * stride + 1 - start
+        part = _place(indices, place.buffer, first + start + LANE, n, rest)
+        if part.mask is None:
+            raw = text.op(f"load {part.type}, ptr {part.address()}, align {part.align}")
+        else:
+            raw = _load_masked(text, part)
+        parts.append(raw)
+    at = [min(lane * stride // n, stride - 1) for lane in range(n)]
+    result = parts[0]
+    for number, part_raw in enumerate(parts[1:], 1):
+        own = [lane * stride if number == 1 else lane for lane in range(n)]
+        taken = [lane * stride - starts[number] + n for lane in range(n)]
+        chosen = [
+            t if a == number else o if a < number else 0
+            for a, o, t in zip(at, own, taken, strict=True)
+        ]
+        result = text.shuffle(place.type, result, part_raw, chosen)
     return result
 
 

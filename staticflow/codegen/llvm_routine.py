@@ -4,6 +4,9 @@
 unknown sizes, and a cell that holds an arena between calls. It borrows the arena (a second caller
 at the same time gets one of its own), runs the steps, and gives it back. The result is 0, -1 if
 there was no memory, or ``256 * site + code`` of the kernel that failed.
+
+Buffers that grow stay from call to call, so that a loop that makes as many trips as before
+allocates nothing; see `llvm_arena`.
 """
 
 from __future__ import annotations
@@ -12,80 +15,46 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from staticflow.codegen.llvm import render_kernel
+from staticflow.codegen.llvm_arena import CELL, RUNTIME, header_bytes, release_text
 from staticflow.codegen.llvm_index import IndexWriter
-from staticflow.codegen.llvm_text import BasicBlock, FunctionText
+from staticflow.codegen.llvm_text import I64, BasicBlock, FunctionText, Type, phi
 from staticflow.codegen.routine import (
     Arena,
     Carry,
+    Choose,
     Copy,
+    Ensure,
+    Give,
     Launch,
+    Measure,
     Place,
     Repeat,
+    Require,
     Routine,
     Row,
     Step,
     Table,
+    trip_count,
 )
-from staticflow.graph.dims import Size, Sym, is_provably_ge
+from staticflow.graph.dim_queries import symbols_of
+from staticflow.graph.dims import Dim, Size, is_provably_ge
 
-__all__ = ["NO_MEMORY", "render_routine"]
+__all__ = ["NO_MEMORY", "SIZES_DIFFER", "render_routine"]
+
+_POINTER = Type("ptr")
 
 NO_MEMORY = -1
 """What `run` returns if the arena could not be had."""
 
-_HEADER = 64
-"""Bytes before the arena proper, in which its capacity stands; keeps the alignment."""
-
-_RUNTIME = f"""
-declare ptr @aligned_alloc(i64, i64)
-declare void @free(ptr)
-declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
-
-define internal ptr @borrow(ptr %state, i64 %bytes) {{
-entry:
-  %held = atomicrmw xchg ptr %state, ptr null seq_cst
-  %none = icmp eq ptr %held, null
-  br i1 %none, label %make, label %look
-look:
-  %capacity = load i64, ptr %held
-  %fits = icmp sge i64 %capacity, %bytes
-  br i1 %fits, label %done, label %drop
-drop:
-  call void @free(ptr %held)
-  br label %make
-make:
-  %all = add i64 %bytes, {_HEADER}
-  %new = call ptr @aligned_alloc(i64 {_HEADER}, i64 %all)
-  %failed = icmp eq ptr %new, null
-  br i1 %failed, label %nothing, label %note
-note:
-  store i64 %bytes, ptr %new
-  br label %done
-nothing:
-  ret ptr null
-done:
-  %arena = phi ptr [ %held, %look ], [ %new, %note ]
-  ret ptr %arena
-}}
-
-define internal void @give_back(ptr %state, ptr %arena) {{
-entry:
-  %other = atomicrmw xchg ptr %state, ptr %arena seq_cst
-  %free = icmp eq ptr %other, null
-  br i1 %free, label %done, label %drop
-drop:
-  call void @free(ptr %other)
-  br label %done
-done:
-  ret void
-}}
-"""
+SIZES_DIFFER = 255
+"""The code of a failure that is no kernel's: two sizes are not equal."""
 
 
 def render_routine(program: Routine, offsets: Sequence[Size], peak: Size) -> str:
     """The text of the kernels and of ``run``; ``offsets`` and ``peak`` are the memory plan."""
     kernels = "\n".join(map(render_kernel, program.kernels))
-    return f"{_RUNTIME}\n{kernels}\n{_Writer(program, offsets, peak).write()}"
+    release = release_text(len(program.growing))
+    return f"{RUNTIME}\n{release}\n{kernels}\n{_Writer(program, offsets, peak).write()}"
 
 
 class _Writer:
@@ -101,6 +70,8 @@ class _Writer:
         self.failed: BasicBlock = self.text.new_block("failed")
         self.failures: list[tuple[str, BasicBlock]] = []
         self.arrays: list[str] = []
+        self.cells: dict[int, str] = {}
+        self.header = header_bytes(len(program.growing))
         self.indices = IndexWriter(self.text, {})
 
     def write(self) -> str:
@@ -114,7 +85,13 @@ class _Writer:
             self.tables.append(text.op(f"load ptr, ptr {at}"))
         lent = self._borrow() if self.program.buffers else ""
         self.arrays = [self._offset(o) for o in self.offsets] if lent else []
+        for i, buffer in enumerate(self.program.growing):
+            cell = f"getelementptr i8, ptr {lent}, i64 {8 + CELL * i}"
+            self.cells[buffer] = text.op(cell)
         self._steps(self.program.steps)
+        for i, sym in enumerate(self.program.told, len(self.program.sizes)):
+            at = text.op(f"getelementptr i64, ptr %sizes, i64 {i}")
+            text.do(f"store i64 {self.indices.value(Dim.of(sym))}, ptr {at}")
         done = text.new_block("done")
         last = text.block
         text.jump(done)
@@ -138,13 +115,13 @@ class _Writer:
     def _borrow(self) -> str:
         text = self.text
         bytes_ = self.indices.value(self.peak)
-        lent = text.op(f"call ptr @borrow(ptr %state, i64 {bytes_})")
+        lent = text.op(f"call ptr @borrow(ptr %state, i64 {bytes_}, i64 {self.header})")
         there, missing = text.new_block("there"), text.new_block("missing")
         text.branch(text.op(f"icmp eq ptr {lent}, null"), missing, there)
         text.start(missing)
         missing.end = f"ret i64 {NO_MEMORY}"
         text.start(there)
-        self.arena = text.op(f"getelementptr i8, ptr {lent}, i64 {_HEADER}")
+        self.arena = text.op(f"getelementptr i8, ptr {lent}, i64 {self.header}")
         return lent
 
     def _offset(self, offset: Size) -> str:
@@ -158,6 +135,10 @@ class _Writer:
     def _place(self, place: Place) -> str:
         return _PLACES[type(place)](self, place)
 
+    def _buffer(self, place: Arena) -> str:
+        cell = self.cells.get(place.buffer)
+        return self.arrays[place.buffer] if cell is None else self.text.op(f"load ptr, ptr {cell}")
+
     def _row(self, place: Row) -> str:
         base = self._place(place.array)
         offset = self.text.op(f"mul i64 {self.rows[place.loop]}, {self.indices.value(place.bytes)}")
@@ -170,14 +151,69 @@ class _Writer:
         status = text.op(f"call i32 @{step.kernel}({', '.join(args)})")
         if step.site == 0:
             return
-        good, bad = text.new_block("good"), text.new_block("bad")
-        text.branch(text.op(f"icmp eq i32 {status}, 0"), good, bad)
-        text.start(bad)
         wide = text.op(f"zext i32 {status} to i64")
         reason = text.op(f"add i64 {wide}, {256 * step.site}")
+        self._go_on_if(text.op(f"icmp eq i32 {status}, 0"), reason)
+
+    def _go_on_if(self, condition: str, reason: str) -> None:
+        """Fail for ``reason`` unless ``condition`` holds."""
+        text = self.text
+        good, bad = text.new_block("good"), text.new_block("bad")
+        text.branch(condition, good, bad)
+        text.start(bad)
         self.failures.append((reason, bad))
         text.jump(self.failed)
         text.start(good)
+
+    def ensure(self, step: Ensure) -> None:
+        text = self.text
+        cell, wanted = self.cells[step.buffer], self.indices.value(step.bytes)
+        capacity_at = text.op(f"getelementptr i8, ptr {cell}, i64 8")
+        capacity = text.op(f"load i64, ptr {capacity_at}")
+        small, enough = text.new_block("small"), text.new_block("enough")
+        text.branch(text.op(f"icmp slt i64 {capacity}, {wanted}"), small, enough)
+        text.start(small)
+        grown = text.op(f"call i1 @grow(ptr {cell}, i64 {wanted})")
+        self._go_on_if(grown, str(NO_MEMORY))
+        text.jump(enough)
+        text.start(enough)
+
+    def require(self, step: Require) -> None:
+        a, b = self.indices.value(step.a), self.indices.value(step.b)
+        reason = str(256 * step.site + SIZES_DIFFER)
+        self._go_on_if(self.text.op(f"icmp eq i64 {a}, {b}"), reason)
+
+    def measure(self, step: Measure) -> None:
+        text = self.text
+        number = text.op(f"load i64, ptr {self._place(step.number)}")
+        most = self.indices.value(step.most)
+        inside = text.op(f"icmp ule i64 {number}, {most}")  # a negative one is large
+        self._go_on_if(inside, str(256 * step.site + SIZES_DIFFER))
+        self.indices.define(step.binds, number)
+
+    def give(self, step: Give) -> None:
+        """The caller frees it; the next call begins with an empty cell."""
+        text, cell = self.text, self.cells[step.buffer]
+        at = text.op(f"getelementptr ptr, ptr %table, i64 {step.slot}")
+        text.do(f"store ptr {text.op(f'load ptr, ptr {cell}')}, ptr {at}")
+        text.do(f"call void @llvm.memset.p0.i64(ptr {cell}, i8 0, i64 {CELL}, i1 false)")
+
+    def choose(self, step: Choose) -> None:
+        text = self.text
+        before = text.block
+        then, orelse, done = (text.new_block(n) for n in ("then", "else", "chosen"))
+        text.branch(self._flag(self._place(step.flag)), then, orelse)
+        for block, steps in ((then, step.then), (orelse, step.orelse)):
+            text.start(block)
+            with self.indices.scope(before, is_loop=False):
+                self._steps(steps)
+            text.jump(done)
+        text.start(done)
+
+    def _flag(self, address: str) -> str:
+        """The bool that lies at an address."""
+        byte = self.text.op(f"load i8, ptr {address}")
+        return self.text.op(f"icmp ne i8 {byte}, 0")
 
     def copy(self, step: Copy) -> None:
         self._memcpy(self._place(step.target), self._place(step.source), step.bytes)
@@ -192,11 +228,12 @@ class _Writer:
         """A loop whose carries are pointers: this one's value, where the next goes, and the buffer
         that was not used yet or is free again."""
         text = self.text
-        length = self.indices.value(step.length)
         begins = [[self._place(p) for p in trio] for trio in step.carries]
-        before, head, done = text.block, text.new_block("scan"), text.new_block("scanned")
+        if step.length is not None:
+            self.indices.value(step.length)  # here, where all that follows can use it
+        before, head, done = text.block, text.new_block("loop"), text.new_block("looped")
         skipped = None
-        if is_provably_ge(step.length, 1):
+        if step.binds is None and step.length is not None and is_provably_ge(step.length, 1):
             text.jump(head)
         else:
             skipped = self._skip(step, begins, head, done)
@@ -208,10 +245,12 @@ class _Writer:
             self.carries[step.loop, i, False] = now[i]
             self.carries[step.loop, i, True] = following[i]
         with self.indices.scope(before, is_loop=True):
-            self.indices.define(Sym("count", -1 - step.loop), count)
+            (counter,) = symbols_of(trip_count(step.loop))
+            self.indices.define(counter, count)
             self.rows[step.loop] = count
             if step.reverse:
-                rest = text.op(f"sub i64 {length}, {count}")
+                assert step.length is not None
+                rest = text.op(f"sub i64 {self.indices.value(step.length)}, {count}")
                 self.rows[step.loop] = text.op(f"sub i64 {rest}, 1")
             self._steps(step.body)
         spare = []
@@ -219,25 +258,43 @@ class _Writer:
             on_a = text.op(f"icmp eq ptr {n}, {a}")
             spare.append(text.op(f"select i1 {on_a}, ptr {b}, ptr {a}"))
         stepped = text.op(f"add i64 {count}, 1")
-        again = text.op(f"icmp slt i64 {stepped}, {length}")
+        again = self._again(step, stepped, following)
         latch = text.block
         text.branch(again, head, done)
-        head.phis.append(f"{count} = phi i64 [ 0, %{before.label} ], [ {stepped}, %{latch.label} ]")
+        head.phis.append(phi(count, I64, [("0", before), (stepped, latch)]))
         for i, (start, a, _) in enumerate(begins):
-            for name, first, later in (
-                (now[i], start, following[i]),
-                (following[i], a, spare[i]),
-            ):
-                merged = f"[ {first}, %{before.label} ], [ {later}, %{latch.label} ]"
-                head.phis.append(f"{name} = phi ptr {merged}")
+            head.phis.append(phi(now[i], _POINTER, [(start, before), (following[i], latch)]))
+            head.phis.append(phi(following[i], _POINTER, [(a, before), (spare[i], latch)]))
         text.start(done)
         for i, (_, a, _) in enumerate(begins):
-            last = text.fresh("last")
-            merged = f"[ {following[i]}, %{latch.label} ]"
-            if skipped is not None:
-                merged = f"[ {a}, %{skipped.label} ], {merged}"
-            done.phis.append(f"{last} = phi ptr {merged}")
-            self.carries[step.loop, i, False] = last
+            self.carries[step.loop, i, False] = self._merged(
+                done, _POINTER, (following[i], latch), None if skipped is None else (a, skipped)
+            )
+        if step.binds is not None:
+            assert skipped is not None
+            self.indices.define(
+                step.binds, self._merged(done, I64, (stepped, latch), ("0", skipped))
+            )
+
+    def _merged(
+        self,
+        block: BasicBlock,
+        type: Type,
+        looped: tuple[str, BasicBlock],
+        skipped: tuple[str, BasicBlock] | None,
+    ) -> str:
+        """A value as the loop leaves it, or as it is if there was no trip."""
+        name = self.text.fresh("last")
+        block.phis.append(phi(name, type, [looped, *([skipped] if skipped else [])]))
+        return name
+
+    def _again(self, step: Repeat, done: str, carries: Sequence[str]) -> str:
+        """Whether there is a trip after ``done`` ones that left ``carries``."""
+        text = self.text
+        flags = [self._flag(carries[0])] if step.binds is not None else []
+        if step.length is not None:
+            flags.append(text.op(f"icmp slt i64 {done}, {self.indices.value(step.length)}"))
+        return flags[0] if len(flags) == 1 else text.op(f"and i1 {flags[0]}, {flags[1]}")
 
     def _skip(
         self,
@@ -250,8 +307,7 @@ class _Writer:
         variable, which gets its new value before they are read."""
         text = self.text
         before, skipped = text.block, text.new_block("skipped")
-        length = self.indices.value(step.length)
-        text.branch(text.op(f"icmp sgt i64 {length}, 0"), head, skipped)
+        text.branch(self._again(step, "0", [start for start, _, _ in begins]), head, skipped)
         text.start(skipped)
         with self.indices.scope(before, is_loop=False):
             for (start, a, _), (_, place, _) in zip(begins, step.carries, strict=True):
@@ -263,7 +319,7 @@ class _Writer:
 
 _PLACES: dict[type, Callable[[_Writer, Any], str]] = {
     Table: lambda writer, place: writer.tables[place.slot],
-    Arena: lambda writer, place: writer.arrays[place.buffer],
+    Arena: _Writer._buffer,
     Row: _Writer._row,
     Carry: lambda writer, place: writer.carries[place.loop, place.index, place.next],
 }
@@ -272,4 +328,9 @@ _STEPS: dict[type, Callable[[_Writer, Any], None]] = {
     Launch: _Writer.launch,
     Copy: _Writer.copy,
     Repeat: _Writer.repeat,
+    Choose: _Writer.choose,
+    Ensure: _Writer.ensure,
+    Require: _Writer.require,
+    Measure: _Writer.measure,
+    Give: _Writer.give,
 }

@@ -14,37 +14,30 @@ from typing import Any
 from staticflow.codegen.kernel import Buffer, Kernel
 from staticflow.codegen.lower_contract import lower_contract
 from staticflow.codegen.lower_loops import lower_loops
+from staticflow.codegen.lower_state import lower_state
 from staticflow.codegen.math import Scalars
-from staticflow.codegen.nest import Nest
+from staticflow.codegen.nest import Nest, Scratch
 from staticflow.codegen.target import Target
 from staticflow.graph.dim_queries import symbols_of
-from staticflow.graph.dims import Size, Sym
-from staticflow.graph.dtypes import DType
+from staticflow.graph.dims import Sym
+from staticflow.graph.dtypes import bool_
 from staticflow.graph.graph import Graph
-from staticflow.graph.node import Node
-from staticflow.graph.types import TensorType
+from staticflow.graph.node import Node, item
+from staticflow.graph.types import TensorType, types_of
 
-__all__ = ["Lowered", "Scratch", "lower_cluster"]
-
-
-@dataclass(frozen=True, slots=True)
-class Scratch:
-    """Working memory that a kernel wants: elements of a dtype."""
-
-    dtype: DType
-    size: Size
+__all__ = ["Lowered", "lower_cluster"]
 
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
     """A kernel and its buffers in order: params, then outputs that share no param, then scratch.
 
-    ``inner`` are the variables of the loops to vectorise, ``bits`` the width of the widest element
+    ``inner`` are the variables of the loops to vectorise, ``bits`` the width of the elements
     there.
     """
 
     kernel: Kernel
-    scratch: Scratch | None = None
+    scratch: tuple[Scratch, ...] = ()
     inner: tuple[Sym, ...] = ()
     bits: int = 32
 
@@ -82,7 +75,7 @@ def _sizes(body: Graph) -> frozenset[Sym]:
     """Every unknown size that the types and attributes of a cluster name."""
     found: frozenset[Sym] = frozenset()
     for node in body.nodes:
-        for t in (node.type, *node.attrs.values()):
+        for t in (node.type, *(v for name, v in node.attrs.items() if name != "binds")):
             found |= _symbols(t)
     return found
 
@@ -92,6 +85,8 @@ def _symbols(value: Any) -> frozenset[Sym]:
         value = value.shape
     if isinstance(value, tuple):
         return frozenset().union(*map(_symbols, value))
+    if isinstance(value, Graph):
+        return _sizes(value)
     return symbols_of(value) if hasattr(value, "terms") else frozenset()
 
 
@@ -99,30 +94,44 @@ def _lower_loops(
     k: Scalars, body: Graph, names: Mapping[Node, str], outs: list[str], target: Target
 ) -> Lowered:
     kernel, inner = lower_loops(k, body, names, outs)
-    bits = max(n.tensor_type.dtype.bits for n in body.nodes)
-    return Lowered(kernel, inner=tuple(inner), bits=bits)
+    return Lowered(kernel, inner=tuple(inner), bits=_bits(body))
+
+
+def _bits(body: Graph) -> int:
+    """The width of the narrowest number that the kernel works with, which is what most of the work
+    is done in; of fewer than 32 bits, and of bools, only where there is nothing wider."""
+    widths = {n.tensor_type.dtype.bits for n in body.nodes if n.tensor_type.dtype is not bool_}
+    return min((w for w in widths if w >= 32), default=max(widths, default=8))
 
 
 def _lower_nest(
     k: Scalars, body: Graph, names: Mapping[Node, str], outs: list[str], target: Target
 ) -> Lowered:
-    (node,) = body.outputs
-    args = [a.tensor_type for a in node.args]
-    nest = Nest(k, node.attrs, args, [node.tensor_type], [names[a] for a in node.args], outs)
+    first = body.outputs[0]
+    node = first.args[0] if first.op is item else first  # of several results, all are outputs
+    nest = Nest(k, node, names, outs)
     node.op.lowering.emit(nest)
-    return Lowered(k.kernel("nest"), inner=tuple(nest.innermost), bits=node.tensor_type.dtype.bits)
+    bits = max(t.dtype.bits for t in types_of(node.type))
+    return Lowered(k.kernel("nest"), tuple(nest.wanted), tuple(nest.innermost), bits)
 
 
 def _lower_contract(
     k: Scalars, body: Graph, names: Mapping[Node, str], outs: list[str], target: Target
 ) -> Lowered:
     kernel, dtype, size = lower_contract(k, body, names, outs, target)
-    return Lowered(kernel, Scratch(dtype, size) if size != 0 else None)
+    return Lowered(kernel, (Scratch("scratch", dtype, size),) if size != 0 else ())
+
+
+def _lower_state(
+    k: Scalars, body: Graph, names: Mapping[Node, str], outs: list[str], target: Target
+) -> Lowered:
+    return Lowered(lower_state(k, body, names, outs))
 
 
 _LOWER: dict[str, Callable[..., Lowered]] = {
     "map": _lower_loops,
     "reduce": _lower_loops,
     "contract": _lower_contract,
+    "loop": _lower_state,
     "nest": _lower_nest,
 }

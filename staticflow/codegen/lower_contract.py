@@ -1,13 +1,14 @@
-"""Matrix products and what is fused behind them."""
+"""Matrix products, sums over windows, and what is fused behind them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.gemm import Gemm, emit_gemm, scratch_size
 from staticflow.codegen.kernel import Buffer, Kernel, Operand
+from staticflow.codegen.lower_correlate import Finish, emit_correlate, emit_correlate_kernel
 from staticflow.codegen.math import Scalars
 from staticflow.codegen.target import Target
 from staticflow.codegen.values import Values
@@ -18,7 +19,7 @@ from staticflow.graph.dtypes import DType
 from staticflow.graph.graph import Graph
 from staticflow.graph.node import Node
 from staticflow.graph.types import Shape
-from staticflow.ops.lowering import Contract, Index, linear
+from staticflow.ops.lowering import Contract, Correlate, CorrelateKernel, Index, linear
 from staticflow.passes.access import broadcast_index, source_of
 
 __all__ = ["lower_contract"]
@@ -31,6 +32,11 @@ def lower_contract(
 ) -> tuple[Kernel, DType, Size]:
     """The kernel, and the dtype and number of elements of the scratch memory that it wants."""
     (product,) = (n for n in body.nodes if isinstance(n.op.lowering, Contract))
+    finish = _finish(k, body, names, outs, product)
+    windowed = _WINDOWED.get(type(product.op.lowering))
+    if windowed is not None:
+        windowed(k, product, names, target, finish)
+        return k.kernel(product.op.name), product.tensor_type.dtype, 0
     x, y = product.args
     shape = product.tensor_type.shape
     inner = x.tensor_type.shape[-1]
@@ -51,14 +57,31 @@ def lower_contract(
         def epilogue(
             kk: Builder, acc: Operand, row: Size, col: Size, lanes: int, bound: Size | None
         ) -> None:
-            index: Index = (*broadcast_index(tuple(batch), shape[:-2]), row, col)
-            values = Values(kk, names, {product: (index, acc)}, lanes, bound)
-            results = [(o, values.at(o, index)) for o in body.outputs]
-            for name, (o, value) in zip(outs, results, strict=True):
-                kk.store(name, linear(index, o.tensor_type.shape), value, bound)
+            finish(acc, (*broadcast_index(tuple(batch), shape[:-2]), row, col), lanes, bound)
 
         emit_gemm(k, gemm, target, a, b, "scratch" if size != 0 else None, epilogue, a_base, b_base)
     return k.kernel("contract"), dtype, size
+
+
+_WINDOWED: dict[type, Callable[[Scalars, Node, Mapping[Node, str], Target, Finish], None]] = {
+    Correlate: emit_correlate,
+    CorrelateKernel: emit_correlate_kernel,
+}
+
+
+def _finish(
+    k: Scalars, body: Graph, names: Mapping[Node, str], outs: list[str], product: Node
+) -> Finish:
+    """What takes complete elements of the product, computes what is fused behind them and stores
+    the results."""
+
+    def finish(acc: Operand, index: Index, lanes: int, bound: Size | None) -> None:
+        values = Values(k, names, {product: (index, acc)}, lanes, bound)
+        results = [(o, values.at(o, index)) for o in body.outputs]
+        for name, (o, value) in zip(outs, results, strict=True):
+            k.store(name, linear(index, o.tensor_type.shape), value, bound)
+
+    return finish
 
 
 def _strides(

@@ -10,20 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from staticflow.codegen.keep import Kept, find_kept
 from staticflow.codegen.kernel import Kernel, Operand, Reg
 from staticflow.codegen.math import Scalars
 from staticflow.codegen.values import Values
 from staticflow.codegen.vectorize import identity
 from staticflow.graph.dim_queries import coefficient, symbols_of
-from staticflow.graph.dims import Call, Size, Sym, fresh_sym, prod, terms_of
+from staticflow.graph.dims import Size, Sym, fresh_sym, prod
 from staticflow.graph.dtypes import float32
 from staticflow.graph.graph import Graph
 from staticflow.graph.node import Node, param
 from staticflow.graph.types import Shape
 from staticflow.ops.lowering import Generate, Index, Reduce, View, delinear, linear
-from staticflow.passes.access import broadcast_index, member_index
+from staticflow.passes.access import broadcast_index, is_plain, member_index
 
 __all__ = ["lower_loops"]
 
@@ -89,7 +90,7 @@ def _choose(body: Graph, domain: Shape, dims: tuple[int, ...]) -> _Nest:
     for outer_one, inner_one in ((True, True), (True, False), (False, True)):
         nest = _Nest(domain, _axes(kept, domain, outer_one), _axes(dims, domain, inner_one))
         outer, inner = _symbols(nest)
-        if all(_is_plain(i) for i in _places(body, nest, dims, outer, inner)):
+        if all(is_plain(i) for i in _places(body, nest, dims, outer, inner)):
             return nest
     return _Nest(domain, _axes(kept, domain, False), _axes(dims, domain, False))
 
@@ -103,10 +104,6 @@ def _symbols(nest: _Nest) -> tuple[list[Size], list[Size]]:
     outer: list[Size] = [fresh_sym("o", size) for size in nest.outer.loops]
     inner: list[Size] = [fresh_sym("r", size) for size in nest.inner.loops]
     return outer, inner
-
-
-def _is_plain(index: Size) -> bool:
-    return not any(isinstance(a, Call) for m, _ in terms_of(index) for a in m)
 
 
 def _places(
@@ -176,6 +173,7 @@ class _Writer:
         self.nest, self.reductions = nest, reductions
         self.dims = nest.inner.dims
         self.phase = self._phases()
+        self.kept = self._find_kept()
         self.inner_vars: list[Sym] = []
         self.outer_vars: list[Sym] = []
 
@@ -186,6 +184,26 @@ class _Writer:
             after = max((phase[a] for a in node.args), default=0)
             phase[node] = after + isinstance(node.op.lowering, Reduce)
         return phase
+
+    def _find_kept(self) -> Kept | None:
+        """The value that waits in the memory of an output, which is then read, too."""
+        elements = [
+            (name, o)
+            for name, o in zip(self.outs, self.body.outputs, strict=True)
+            if self._is_element(o)
+        ]
+        over = set(self.names.values())
+        free = {name: o for name, o in elements if name not in over}
+        passes = [
+            [r.args[0] for r in self.reductions if self.phase[r] == phase + 1]
+            + [o for _, o in elements if self.phase[o] == phase]
+            for phase in range(self._passes())
+        ]
+        kept = find_kept(self.body.nodes, passes, free, self.nest.domain)
+        if kept is not None:
+            buffer = self.k.buffers[kept.buffer]
+            self.k.buffers[kept.buffer] = replace(buffer, access="inout")
+        return kept
 
     def write(self) -> None:
         """The whole nest."""
@@ -231,11 +249,15 @@ class _Writer:
         sums = [self._accumulator(r) for r in due]
         with self._loops("r", self.nest.inner.loops, "serial", self.inner_vars) as inner:
             full = self.nest.index(outer, inner)
-            values = Values(k, self.names, rows)
+            kept = self.kept
+            waits = {kept.node: kept.buffer} if kept is not None and phase > kept.first else {}
+            values = Values(k, {**self.names, **waits}, rows)
             for r, total in zip(due, sums, strict=True):
                 element = k.cast(values.at(r.args[0], full), total.dtype)
                 k.accumulate(total, r.op.lowering.combine, element)
             results = [(name, o, values.at(o, full)) for name, o in stored]
+            if kept is not None and phase == kept.first:
+                results.append((kept.buffer, kept.node, values.at(kept.node, full)))
             for name, o, value in results:
                 self._store(name, o, full, value)
         for r, total in zip(due, sums, strict=True):

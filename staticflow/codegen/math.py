@@ -13,6 +13,7 @@ from math import inf
 
 from staticflow.codegen import (
     math_arc,
+    math_bits,
     math_division,
     math_erf,
     math_exp,
@@ -37,8 +38,9 @@ class Scalars(Builder):
 
     Operands have any number of lanes, scalars among vectors are splat, and a Python number beside
     an operand takes its dtype. Unless it says otherwise a function is for floating dtypes and gives
-    the dtype of its operand. In float32 and float64 the error is at most 2 ulp, of the tangent 2.1;
-    the docstrings in the modules ``math_*`` tell what each function reaches.
+    the dtype of its operand. In float32 and float64 the error is at most 2 ulp, of the tangent
+    and erfc 2.1 and of erfinv 2.2; the docstrings in the modules ``math_*`` tell what each function
+    reaches.
 
     >>> from staticflow.codegen.kernel import Buffer
     >>> from staticflow.graph.dims import Sym
@@ -46,8 +48,9 @@ class Scalars(Builder):
     >>> k.store("y", 0, k.exp(k.load("x", 0)))
     """
 
-    def _real(self, function: Callable[..., Operand], *args: Operand | Number) -> Operand:
-        """``function``, written for float32 and float64, of operands of any floating dtype."""
+    def real(self, function: Callable[..., Operand], *args: Operand | Number) -> Operand:
+        """``function(k, *args)``, which is written for float32 and float64, of operands of any
+        floating dtype: narrow ones are widened and the result is rounded once."""
         operands = self._operands(*args)
         dtype = operands[0].dtype
         if dtype not in _NARROW:
@@ -63,81 +66,101 @@ class Scalars(Builder):
 
     def exp(self, x: Operand) -> Operand:
         """e**x."""
-        return self._real(math_exp.exp, x)
+        return self.real(math_exp.exp, x)
 
     def exp2(self, x: Operand) -> Operand:
         """2**x."""
-        return self._real(math_exp.exp2, x)
+        return self.real(math_exp.exp2, x)
 
     def expm1(self, x: Operand) -> Operand:
         """e**x - 1, with all digits near 0."""
-        return self._real(math_exp.expm1, x)
+        return self.real(math_exp.expm1, x)
 
     def log(self, x: Operand) -> Operand:
         """The natural logarithm; -inf at 0, NaN below."""
-        return self._real(math_log.log, x)
+        return self.real(math_log.log, x)
 
     def log2(self, x: Operand) -> Operand:
         """The logarithm to base 2."""
-        return self._real(math_log.log2, x)
+        return self.real(math_log.log2, x)
 
     def log10(self, x: Operand) -> Operand:
         """The logarithm to base 10."""
-        return self._real(math_log.log10, x)
+        return self.real(math_log.log10, x)
 
     def log1p(self, x: Operand) -> Operand:
         """log(1 + x), with all digits near 0."""
-        return self._real(math_log.log1p, x)
+        return self.real(math_log.log1p, x)
 
     def sigmoid(self, x: Operand) -> Operand:
         """1 / (1 + e**-x)."""
-        return self._real(math_exp.sigmoid, x)
+        return self.real(math_exp.sigmoid, x)
 
     def erf(self, x: Operand) -> Operand:
         """The error function."""
-        return self._real(math_erf.erf, x)
+        return self.real(math_erf.erf, x)
+
+    def erfc(self, x: Operand) -> Operand:
+        """1 - erf(x), with all digits where erf(x) is next to 1."""
+        return self.real(math_erf.erfc, x)
+
+    def erfinv(self, x: Operand) -> Operand:
+        """The y with erf(y) = x; NaN outside [-1, 1]."""
+        return self.real(math_erf.erfinv, x)
 
     # -- trigonometric and hyperbolic functions ------------------------------------------------
 
     def sin(self, x: Operand) -> Operand:
         """The sine; `math_trig.LIMIT` bounds the arguments for which it is accurate."""
-        return self._real(math_trig.sin, x)
+        return self.real(math_trig.sin, x)
 
     def cos(self, x: Operand) -> Operand:
         """The cosine; `math_trig.LIMIT` bounds the arguments for which it is accurate."""
-        return self._real(math_trig.cos, x)
+        return self.real(math_trig.cos, x)
 
     def tan(self, x: Operand) -> Operand:
         """The tangent; `math_trig.LIMIT` bounds the arguments for which it is accurate."""
-        return self._real(math_trig.tan, x)
+        return self.real(math_trig.tan, x)
 
     def asin(self, x: Operand) -> Operand:
         """The arc sine; NaN outside [-1, 1]."""
-        return self._real(math_arc.asin, x)
+        return self.real(math_arc.asin, x)
 
     def acos(self, x: Operand) -> Operand:
         """The arc cosine; NaN outside [-1, 1]."""
-        return self._real(math_arc.acos, x)
+        return self.real(math_arc.acos, x)
 
     def atan(self, x: Operand) -> Operand:
         """The arc tangent."""
-        return self._real(math_arc.atan, x)
+        return self.real(math_arc.atan, x)
 
     def atan2(self, y: Operand | Number, x: Operand | Number) -> Operand:
         """The angle of the point (x, y), from -pi to pi."""
-        return self._real(math_arc.atan2, y, x)
+        return self.real(math_arc.atan2, y, x)
 
     def sinh(self, x: Operand) -> Operand:
         """The hyperbolic sine."""
-        return self._real(math_exp.sinh, x)
+        return self.real(math_exp.sinh, x)
 
     def cosh(self, x: Operand) -> Operand:
         """The hyperbolic cosine."""
-        return self._real(math_exp.cosh, x)
+        return self.real(math_exp.cosh, x)
 
     def tanh(self, x: Operand) -> Operand:
         """The hyperbolic tangent."""
-        return self._real(math_exp.tanh, x)
+        return self.real(math_exp.tanh, x)
+
+    def asinh(self, x: Operand) -> Operand:
+        """The inverse hyperbolic sine."""
+        return self.real(math_log.asinh, x)
+
+    def acosh(self, x: Operand) -> Operand:
+        """The inverse hyperbolic cosine; NaN below 1."""
+        return self.real(math_log.acosh, x)
+
+    def atanh(self, x: Operand) -> Operand:
+        """The inverse hyperbolic tangent; NaN outside [-1, 1]."""
+        return self.real(math_log.atanh, x)
 
     # -- powers and roots ----------------------------------------------------------------------
 
@@ -150,11 +173,11 @@ class Scalars(Builder):
                 return self.pow_int(base, n)
         if not base.dtype.is_floating:
             return math_pow.integer_pow(self, base, exponent)
-        return self._real(math_pow.pow, base, exponent)
+        return self.real(math_pow.pow, base, exponent)
 
     def pow_int(self, x: Operand, n: int) -> Operand:
         """x**n by repeated multiplication, for integers too if n >= 0 (else `ValueError`)."""
-        return self._real(lambda k, a: math_pow.pow_int(k, a, n), x)
+        return self.real(lambda k, a: math_pow.pow_int(k, a, n), x)
 
     def sqrt(self, x: Operand) -> Operand:
         """The square root; NaN below 0."""
@@ -162,11 +185,15 @@ class Scalars(Builder):
 
     def rsqrt(self, x: Operand) -> Operand:
         """1 / sqrt(x)."""
-        return self._real(lambda k, a: k.div(1.0, k.apply("sqrt", a)), x)
+        return self.real(lambda k, a: k.div(1.0, k.apply("sqrt", a)), x)
 
     def reciprocal(self, x: Operand) -> Operand:
         """1 / x."""
         return self.div(1.0, x)
+
+    def hypot(self, x: Operand | Number, y: Operand | Number) -> Operand:
+        """sqrt(x x + y y), which does not overflow on the way."""
+        return self.real(math_pow.hypot, x, y)
 
     # -- rounding and division -----------------------------------------------------------------
 
@@ -190,15 +217,36 @@ class Scalars(Builder):
         """The largest integer not above x / y, for integers too; of integers 0 for y = 0."""
         a, b = self._operands(x, y)
         if a.dtype.is_floating:
-            return self._real(math_division.floor_divide, a, b)
+            return self.real(math_division.floor_divide, a, b)
         return math_division.integer_floor_divide(self, a, b)
+
+    def fmod(self, x: Operand | Number, y: Operand | Number) -> Operand:
+        """``x - trunc(x / y) * y``, for integers too; of integers 0 for y = 0."""
+        a, b = self._operands(x, y)
+        if a.dtype.is_floating:
+            return self.real(math_division.fmod, a, b)
+        return math_division.integer_fmod(self, a, b)
 
     def remainder(self, x: Operand | Number, y: Operand | Number) -> Operand:
         """``x - floor_divide(x, y) * y``, for integers too; of integers 0 for y = 0."""
         a, b = self._operands(x, y)
         if a.dtype.is_floating:
-            return self._real(math_division.remainder, a, b)
+            return self.real(math_division.remainder, a, b)
         return math_division.integer_remainder(self, a, b)
+
+    # -- bits of integers ----------------------------------------------------------------------
+
+    def left_shift(self, x: Operand | Number, n: Operand | Number) -> Operand:
+        """x * 2**n, wrapping; 0 for an n outside [0, bits)."""
+        return math_bits.left_shift(self, *self._operands(x, n))
+
+    def right_shift(self, x: Operand | Number, n: Operand | Number) -> Operand:
+        """x / 2**n rounded down; 0 or -1, the sign, for an n outside [0, bits)."""
+        return math_bits.right_shift(self, *self._operands(x, n))
+
+    def threefry(self, key: Operand, counter: Operand) -> Operand:
+        """64 random bits, as an int64, of a key and a counter in int64."""
+        return math_bits.threefry(self, key, counter)
 
     # -- signs, extremes and tests, of integers too --------------------------------------------
 
@@ -211,13 +259,13 @@ class Scalars(Builder):
         return self.sub(0, x) if x.dtype.kind == "u" else self.apply("neg", x)
 
     def sign(self, x: Operand) -> Operand:
-        """-1, 0 or 1 with the sign of x; zeros and NaN stay as they are."""
+        """-1, 0 or 1 with the sign of x; 0 for zeros and NaN."""
         if x.dtype.kind == "u":
             return self.apply("min", x, 1)
         if x.dtype.kind == "i":
             return self.apply("max", self.apply("min", x, 1), -1)
-        unit = self.apply("copysign", self.const(1.0, x.dtype), x)
-        return self.select(self.compare("gt", self.apply("abs", x), 0.0), unit, x)
+        below = self.select(self.compare("lt", x, 0.0), self.const(-1.0, x.dtype), 0.0)
+        return self.select(self.compare("gt", x, 0.0), 1.0, below)
 
     def relu(self, x: Operand) -> Operand:
         """0 where x is below it, else x: NaN stays, and x86 has it in one instruction."""

@@ -1,4 +1,4 @@
-"""Division that rounds down, and what it leaves: ``//`` and ``%`` of floats and of integers."""
+"""Division that rounds down, and what it leaves: ``//``, ``%`` and fmod of floats and integers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import Const, Operand
 from staticflow.codegen.math_parts import FORMATS
 
-__all__ = ["floor_divide", "integer_floor_divide", "integer_remainder", "remainder"]
+__all__ = [
+    "floor_divide",
+    "fmod",
+    "integer_floor_divide",
+    "integer_fmod",
+    "integer_remainder",
+    "remainder",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +75,15 @@ def remainder(k: Builder, x: Operand, y: Operand) -> Operand:
     return k.apply("copysign", rest, y)
 
 
+def fmod(k: Builder, x: Operand, y: Operand) -> Operand:
+    """``x - trunc(x / y) * y`` with the sign of x, for float32 and float64, as C has it.
+
+    Exact for ``|x / y| < 2**46`` and ``2**104``; past that no digit means anything. NaN for y = 0
+    and for an infinite x.
+    """
+    return k.apply("copysign", _divide(k, x, y).rest, x)
+
+
 def _without_zero(k: Builder, y: Operand) -> Operand:
     """y, or 1 where it is 0."""
     if isinstance(y, Const) and y.value:
@@ -84,8 +100,18 @@ def _divide_integers(k: Builder, x: Operand, y: Operand) -> tuple[Operand, Opera
     return quotient, rest, k.apply("and", differ, k.compare("ne", rest, 0))
 
 
+def _power_of_two(y: Operand) -> int | None:
+    """n where y is the constant 2**n."""
+    if not isinstance(y, Const) or y.value <= 0 or int(y.value).bit_count() != 1:
+        return None
+    return int(y.value).bit_length() - 1
+
+
 def integer_floor_divide(k: Builder, x: Operand, y: Operand) -> Operand:
     """The largest integer not above x / y; 0 for y = 0, as NumPy has it."""
+    shift = _power_of_two(y)
+    if shift is not None:  # x // 2**n = x >> n, of negative x too
+        return k.apply("shr", x, shift) if shift else x
     quotient, _, below = _divide_integers(k, x, y)
     if x.dtype.kind == "i":
         quotient = k.sub(quotient, k.cast(below, x.dtype))
@@ -96,7 +122,15 @@ def integer_floor_divide(k: Builder, x: Operand, y: Operand) -> Operand:
 
 def integer_remainder(k: Builder, x: Operand, y: Operand) -> Operand:
     """``x - floor(x / y) * y``, with the sign of y; 0 for y = 0, as NumPy has it."""
+    shift = _power_of_two(y)
+    if shift is not None:  # x % 2**n is the last n bits, of negative x too
+        return k.apply("and", x, (1 << shift) - 1)
     _, rest, below = _divide_integers(k, x, y)
     if x.dtype.kind == "u":
         return rest
     return k.add(rest, k.select(below, y, 0))
+
+
+def integer_fmod(k: Builder, x: Operand, y: Operand) -> Operand:
+    """``x - trunc(x / y) * y``, with the sign of x; 0 for y = 0."""
+    return _divide_integers(k, x, y)[1]

@@ -22,7 +22,7 @@ from staticflow.codegen.math_parts import (
 )
 from staticflow.graph.dtypes import DType, float32, float64
 
-__all__ = ["cosh", "exp", "exp2", "expm1", "sigmoid", "sinh", "tanh"]
+__all__ = ["cosh", "exp", "exp2", "exp2_fraction", "expm1", "reduced", "sigmoid", "sinh", "tanh"]
 
 LOG2_E = 1.4426950408889634
 
@@ -80,7 +80,7 @@ SINH_HIGHEST = {float32: 89.5, float64: 710.6}
 TINY = {float32: 2.0**-25, float64: 2.0**-54}
 
 
-def _reduced(k: Builder, x: Operand, bias: int) -> tuple[Operand, Operand, Operand]:
+def reduced(k: Builder, x: Operand, bias: int) -> tuple[Operand, Operand, Operand]:
     """(r, n, bits of n + bias) with ``x = n * ln 2 + r``."""
     high, low = LN2[x.dtype]
     n, bits = nearest_integer(k, x, LOG2_E, bias)
@@ -88,7 +88,7 @@ def _reduced(k: Builder, x: Operand, bias: int) -> tuple[Operand, Operand, Opera
 
 
 def _exp_in_range(k: Builder, x: Operand) -> Operand:
-    r, _, bits = _reduced(k, x, 2 * FORMATS[x.dtype].bias)
+    r, _, bits = reduced(k, x, 2 * FORMATS[x.dtype].bias)
     return scale(k, polynomial(k, r, (1.0, 1.0, *EXP[x.dtype])), bits)
 
 
@@ -118,7 +118,7 @@ def expm1(k: Builder, x: Operand) -> Operand:
     """
     f = FORMATS[x.dtype]
     within = at_least(k, at_most(k, x, EXP_RANGE[x.dtype][1]), EXPM1_LOWEST[x.dtype])
-    r, _, bits = _reduced(k, within, f.bias - 1)
+    r, _, bits = reduced(k, within, f.bias - 1)
     half = power_of_two(k, bits, f)
     curve = k.mul(k.mul(r, r), polynomial(k, r, EXP[x.dtype]))
     y = k.mul(k.fma(half, curve, k.fma(half, r, k.sub(half, 0.5))), 2.0)
@@ -134,7 +134,7 @@ def sigmoid(k: Builder, x: Operand) -> Operand:
     f = FORMATS[x.dtype]
     a = at_most(k, k.apply("abs", x), -EXP_RANGE[x.dtype][0])
     down = f.bias // 2
-    r, _, bits = _reduced(k, a, f.bias - down)
+    r, _, bits = reduced(k, a, f.bias - down)
     power = power_of_two(k, bits, f)
     small = k.fma(k.mul(r, r), polynomial(k, r, EXP[x.dtype]), r)
     d = k.add(power, k.fma(power, small, 2.0**-down))
@@ -180,7 +180,7 @@ class _Angle:
 
 def _angle(k: Builder, a: Operand) -> _Angle:
     f = FORMATS[a.dtype]
-    r, n, bits = _reduced(k, at_most(k, a, SINH_HIGHEST[a.dtype]), f.bias - 2)
+    r, n, bits = reduced(k, at_most(k, a, SINH_HIGHEST[a.dtype]), f.bias - 2)
     up = power_of_two(k, bits, f)
     # 2**-n counts for nothing long before n = 100, where its exponent is still in range.
     down = k.sub(f.magic + f.bias - 2, at_most(k, n, 100.0))

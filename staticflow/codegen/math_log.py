@@ -1,4 +1,4 @@
-"""Logarithms: log, log2, log10, log1p.
+"""Logarithms: log, log2, log10, log1p; and the inverse hyperbolic functions that stand on log1p.
 
 All split ``x = (1 + f) * 2**e`` with ``1/sqrt(2) <= 1 + f < sqrt(2)`` and take ``log(1 + f)`` as
 ``f + f**2 * Q(f)`` with a minimax polynomial Q, fitted by Remez's exchange. Errors are the largest
@@ -22,7 +22,7 @@ from staticflow.codegen.math_parts import (
 )
 from staticflow.graph.dtypes import DType, float32, float64
 
-__all__ = ["log", "log1p", "log2", "log10"]
+__all__ = ["acosh", "asinh", "atanh", "log", "log1p", "log2", "log10"]
 
 LOWEST = 0.5**0.5
 
@@ -105,7 +105,12 @@ def log10(k: Builder, x: Operand) -> Operand:
 
 
 def log1p(k: Builder, x: Operand) -> Operand:
-    """log(1 + x) for float32 and float64, within 1.8 ulp.
+    """log(1 + x) for float32 and float64, within 1.8 ulp."""
+    return _log1p(k, x, None)
+
+
+def _log1p(k: Builder, x: Operand, low: Operand | None) -> Operand:
+    """log(1 + x + low), where low is what x lost to rounding, if that is known.
 
     The exponent comes from the rounded ``1 + x``, f from x itself: ``x * 2**-e + (2**-e - 1)``.
     """
@@ -114,6 +119,55 @@ def log1p(k: Builder, x: Operand) -> Operand:
     # 4 * 2**-e, because 2**-e alone is denormal for the largest x.
     power = power_of_two(k, k.sub(form.bias + 2, e), form)
     f = k.fma(k.mul(x, 0.25), power, k.fma(power, 0.25, -1.0))
+    if low is not None:
+        f = k.fma(k.mul(low, 0.25), power, f)
     y = _assemble(k, f, integer_to_float(k, e, form), NATURAL[x.dtype])
     small = k.compare("lt", k.apply("abs", x), 2.0 ** -(form.fraction + 2))
     return k.select(small, x, _at_the_ends(k, x, -1.0, y))
+
+
+# -- inverse hyperbolic functions ------------------------------------------------------------------
+
+HUGE: dict[DType, float] = {float32: 2.0**30, float64: 2.0**60}
+"""From here on ``sqrt(x * x - 1)`` and ``sqrt(x * x + 1)`` are x to the last bit, and x + 1 too."""
+
+
+def _log_of_sum(k: Builder, a: Operand, u: Operand, low: Operand) -> Operand:
+    """log(1 + u + low), or log(2 a) for a huge a."""
+    huge = k.compare("gt", a, HUGE[a.dtype])
+    y = _log1p(k, k.select(huge, a, u), k.select(huge, 0.0, low))
+    return k.add(y, k.select(huge, k.const(NATURAL[a.dtype].step[0], a.dtype), 0.0))
+
+
+def asinh(k: Builder, x: Operand) -> Operand:
+    """The inverse hyperbolic sine for float32 and float64, within 2 ulp:
+    ``log(1 + a + a**2 / (1 + sqrt(1 + a**2)))`` with ``a = |x|``."""
+    a = k.apply("abs", x)
+    square = k.mul(a, a)
+    more = k.div(square, k.add(k.apply("sqrt", k.add(square, 1.0)), 1.0))
+    u = k.add(a, more)
+    return k.apply("copysign", _log_of_sum(k, a, u, k.sub(more, k.sub(u, a))), x)
+
+
+def acosh(k: Builder, x: Operand) -> Operand:
+    """The inverse hyperbolic cosine for float32 and float64, within 2 ulp; NaN below 1:
+    ``log(1 + t + sqrt(2 t + t**2))`` with ``t = x - 1``."""
+    t = k.sub(x, 1.0)
+    square = k.fma(t, t, k.add(t, t))
+    root = k.apply("sqrt", square)
+    u = k.add(root, t)
+    lost = k.div(k.mul(k.fma(k.neg(root), root, square), 0.5), root)
+    y = _log_of_sum(k, x, u, k.add(k.sub(t, k.sub(u, root)), lost))
+    return k.select(k.compare("lt", x, 1.0), nan, y)
+
+
+def atanh(k: Builder, x: Operand) -> Operand:
+    """The inverse hyperbolic tangent for float32 and float64, within 2 ulp; NaN outside [-1, 1]:
+    ``log(1 + 2 a / (1 - a)) / 2`` with ``a = |x|``."""
+    a = k.apply("abs", x)
+    double, rest = k.add(a, a), k.sub(1.0, a)
+    u = k.div(double, rest)
+    lost = k.sub(k.sub(1.0, rest), a)
+    residue = k.fma(k.neg(u), lost, k.fma(k.neg(u), rest, double))
+    y = k.mul(_log1p(k, u, k.div(residue, rest)), 0.5)
+    return k.apply("copysign", y, x)

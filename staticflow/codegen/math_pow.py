@@ -1,4 +1,4 @@
-"""Powers: x**y of floats, x**n for a known integer n, and powers of integers.
+"""Powers: x**y of floats, x**n for a known integer n, powers of integers; and hypot.
 
 The power of floats is ``2**(y * log2 |x|)``. The logarithm and the product are carried as the
 unevaluated sum of two floats, for an error of the product is a relative error of the result. Sums
@@ -25,7 +25,7 @@ from staticflow.codegen.math_parts import (
 )
 from staticflow.graph.dtypes import DType, float32, float64
 
-__all__ = ["integer_pow", "pow", "pow_int"]
+__all__ = ["hypot", "integer_pow", "pow", "pow_int"]
 
 # atanh(s) = s + s**3 * (1/3 + s**2 * P(s**2)) on |s| <= 0.1716, to 2**-36.8 and 2**-66.3.
 ATANH: dict[DType, tuple[float, ...]] = {
@@ -172,3 +172,26 @@ def integer_pow(k: Builder, x: Operand, y: Operand) -> Operand:
     # Two's complement keeps the parity of y, so that the powers of 1 and -1 are right already.
     unit = k.apply("or", k.compare("eq", x, 1), k.compare("eq", x, -1))
     return k.select(k.apply("and", k.compare("lt", y, 0), k.apply("not", unit)), 0, result)
+
+
+# Where squares would overflow or lose digits, and the power of two that then keeps them in range.
+SQUARE_RANGE: dict[DType, tuple[float, float]] = {
+    float32: (2.0**60, 2.0**100),
+    float64: (2.0**500, 2.0**600),
+}
+
+
+def hypot(k: Builder, x: Operand, y: Operand) -> Operand:
+    """sqrt(x x + y y) for float32 and float64, within 1.3 ulp; infinite with an infinity, even
+    beside NaN."""
+    a, b = k.apply("abs", x), k.apply("abs", y)
+    limit, power = SQUARE_RANGE[x.dtype]
+    larger = k.select(k.compare("gt", a, b), a, b)
+    one = k.const(1.0, x.dtype)
+    up = k.select(k.compare("lt", larger, 1 / limit), power, one)
+    factor = k.select(k.compare("gt", larger, limit), 1 / power, up)
+    back = k.select(k.compare("gt", larger, limit), power, k.div(one, up))
+    s, t = k.mul(a, factor), k.mul(b, factor)
+    root = k.apply("sqrt", k.fma(s, s, k.mul(t, t)))
+    infinite = k.apply("or", k.compare("eq", a, inf), k.compare("eq", b, inf))
+    return k.select(infinite, inf, k.mul(root, back))

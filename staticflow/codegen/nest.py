@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from dataclasses import dataclass
 
-from staticflow.codegen.kernel import Operand
+from staticflow.codegen.kernel import Buffer, Operand
 from staticflow.codegen.math import Scalars
-from staticflow.graph.dims import Dim, Size, Sym
-from staticflow.graph.types import Shape, TensorType
-from staticflow.ops.lowering import Index, linear
+from staticflow.codegen.values import Values
+from staticflow.graph.dims import Dim, Size, Sym, prod
+from staticflow.graph.dtypes import DType
+from staticflow.graph.node import Node
+from staticflow.graph.types import Shape, TensorType, types_of
+from staticflow.ops.lowering import Index, delinear, linear
 
-__all__ = ["INDEX_OUT_OF_RANGE", "Nest"]
+__all__ = ["INDEX_OUT_OF_RANGE", "Nest", "Scratch"]
 
 INDEX_OUT_OF_RANGE = 1
 """The code with which a kernel stops at an index outside its dim."""
 
 
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """Working memory that a kernel wants as a buffer ``name``: elements of a dtype."""
+
+    name: str
+    dtype: DType
+    size: Size
+
+
 class Nest:
-    """Loads and stores by argument number and index, loops over shapes, index checks.
+    """Loads and stores by argument number and index, loops over shapes, index checks, scratch.
 
     ``innermost`` collects the innermost loop variables of the nests whose iterations may run in any
     order: what a schedule may vectorise.
@@ -29,17 +41,18 @@ class Nest:
     def __init__(
         self,
         k: Scalars,
-        attrs: Mapping[str, Any],
-        ins: Sequence[TensorType],
-        outs: Sequence[TensorType],
-        in_names: Sequence[str],
+        node: Node,
+        names: Mapping[Node, str],
         out_names: Sequence[str],
     ) -> None:
-        self.k, self.attrs = k, attrs
-        self._ins, self._outs = ins, outs
-        self._in_names, self._out_names = in_names, out_names
+        """``names`` are the buffers of arrays that arguments are, or that they are views of."""
+        self.k, self.attrs, self._args = k, node.attrs, node.args
+        self._ins, self._outs = [a.tensor_type for a in node.args], types_of(node.type)
+        self._in_names, self._out_names = names, out_names
         self._names = itertools.count()
         self.innermost: list[Sym] = []
+        self._around: list[Sym] = []
+        self.wanted: list[Scratch] = []
 
     @property
     def n_in(self) -> int:
@@ -50,6 +63,10 @@ class Nest:
         """The shape of an argument."""
         return self._ins[i].shape
 
+    def in_type(self, i: int) -> TensorType:
+        """The type of an argument."""
+        return self._ins[i]
+
     def out_shape(self, i: int) -> Shape:
         """The shape of a result."""
         return self._outs[i].shape
@@ -58,9 +75,17 @@ class Nest:
         """The type of a result."""
         return self._outs[i]
 
+    def out_name(self, i: int) -> str:
+        """The buffer of a result."""
+        return self._out_names[i]
+
+    def in_memory(self, i: int) -> bool:
+        """Whether an argument is an array, not a view that is read through."""
+        return self._args[i] in self._in_names
+
     def load(self, i: int, index: Index) -> Operand:
         """An element of an argument."""
-        return self.k.load(self._in_names[i], linear(index, self._ins[i].shape))
+        return Values(self.k, self._in_names).at(self._args[i], index)
 
     def load_out(self, i: int, index: Index) -> Operand:
         """An element of a result that was stored before."""
@@ -70,6 +95,29 @@ class Nest:
         """Write an element of a result, in its dtype."""
         out = self._outs[i]
         self.k.store(self._out_names[i], linear(index, out.shape), self.k.cast(value, out.dtype))
+
+    def copy(self, i: int) -> None:
+        """All of an argument to the first result, which has its shape."""
+        with self.loops(self.in_shape(i), "parallel", merged=self.in_memory(i)) as index:
+            self.store(0, index, self.load(i, index))
+
+    def named(self, size: Size) -> Size:
+        """A size under a name of its own, for one that would only grow longer."""
+        return self.k.bind(self.k.index_value(size)) if isinstance(size, Dim) else size
+
+    def zero(self) -> None:
+        """Zeros all over the first result."""
+        dtype = self._outs[0].dtype
+        number = self.k.const({"b": False, "f": 0.0}.get(dtype.kind, 0), dtype)
+        with self.loops(self.out_shape(0), "parallel", merged=True) as index:
+            self.store(0, index, number)
+
+    def scratch(self, dtype: DType, size: Size) -> str:
+        """A buffer of working memory, of this kernel alone: unset before, lost after."""
+        wanted = Scratch(f"scratch{len(self.wanted)}", dtype, size)
+        self.wanted.append(wanted)
+        self.k.buffers[wanted.name] = Buffer(wanted.name, dtype, "inout")
+        return wanted.name
 
     def check_index(self, index: Operand, size: Size) -> None:
         """Stop with an error unless ``0 <= index < size`` (int64)."""
@@ -82,16 +130,36 @@ class Nest:
         k.check(inside, INDEX_OUT_OF_RANGE)
 
     @contextmanager
-    def loops(self, shape: Shape, kind: str) -> Iterator[Index]:
+    def rows(self, shape: Shape, dim: int) -> Iterator[Callable[[Size], Index]]:
+        """Loops over the rows of ``shape`` along ``dim``; gives the function from a position along
+        it to the index. Rows side by side in memory may be vectorised."""
+        outer = (*shape[:dim], *shape[dim + 1 :])
+        with self.loops(outer, "parallel") as at:
+            yield lambda j: (*at[:dim], j, *at[dim:])
+        if dim == len(shape) - 1 and outer and self.innermost:
+            self.innermost.pop()
+
+    @contextmanager
+    def loops(self, shape: Shape, kind: str, merged: bool = False) -> Iterator[Index]:
         """Loops over every index of ``shape``: ``parallel`` where their order does not matter,
-        else ``serial``."""
+        else ``serial``. As one loop if ``merged``: good where the dims adjoin in memory in all that
+        is read and written, so that the index as a position cancels."""
         with ExitStack() as stack:
-            index: list[Size] = []
-            for size in shape:
+            at: list[Size] = []
+            for size in (prod(shape),) if merged and shape else shape:
                 name = f"n{next(self._names)}"
-                index.append(stack.enter_context(self.k.loop(name, size, kind=kind)))
-            if index and kind == "parallel" and isinstance(index[-1], Dim):
-                ((atom,), _) = index[-1].terms[0]
+                at.append(stack.enter_context(self.k.loop(name, size, kind=kind)))
+            if at and kind == "parallel" and isinstance(at[-1], Dim):
+                ((atom,), _) = at[-1].terms[0]
                 assert isinstance(atom, Sym)
-                self.innermost.append(atom)
-            yield tuple(index)
+                stack.enter_context(self._innermost(atom))
+            yield delinear(at[0], shape) if merged and shape else tuple(at)
+
+    @contextmanager
+    def _innermost(self, var: Sym) -> Iterator[None]:
+        """Inside a parallel loop: it is an innermost one, and those around it are none."""
+        self.innermost = [v for v in self.innermost if v not in self._around]
+        self.innermost.append(var)
+        self._around.append(var)
+        yield
+        self._around.pop()

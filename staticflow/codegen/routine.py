@@ -2,25 +2,31 @@
 Data only, for either back end.
 
 A *place* is where an array lies: a slot of the table that the caller fills (inputs, variables,
-constants, outputs), a buffer of the arena, or, inside a loop, a row of an array or one of the two
-buffers that a carry alternates between. Steps run in order; buffers and sizes are named, offsets
-are the memory plan's matter.
+constants, outputs), a buffer of the program's own, or, inside a loop, a row of an array or one of
+the two buffers that a carry alternates between. Steps run in order; buffers and sizes are named,
+offsets are the memory plan's matter.
+
+Buffers lie in an arena whose size follows from the sizes of the call. A buffer that *grows* has
+memory of its own instead: its size names one that is known only as the program runs, such as the
+trips of a loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from staticflow.codegen.kernel import Kernel
-from staticflow.graph.dims import Size, Sym
+from staticflow.graph.dims import Dim, Size, Sym
 from staticflow.graph.dtypes import DType
 from staticflow.graph.locs import Locs
 from staticflow.graph.types import Shape
 
 __all__ = [
-    "Arena", "ArenaBuffer", "Carry", "Copy", "Failure", "Launch", "Place", "Repeat", "Routine",
-    "Row", "Step", "Table", "walk_steps",
+    "Arena", "ArenaBuffer", "Carry", "Choose", "Copy", "Ensure", "Failure", "Give", "Launch",
+    "Measure", "Place", "Repeat", "Require", "Routine", "Row", "Step", "Table", "blocks_of",
+    "places_of", "trip_count", "walk_steps",
 ]  # fmt: skip
 
 
@@ -33,7 +39,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Arena:
-    """A buffer of the program's own memory."""
+    """A buffer of the program's own memory, in the arena or growing."""
 
     buffer: int
 
@@ -82,27 +88,82 @@ class Copy:
 @dataclass(frozen=True, slots=True)
 class Repeat:
     """Run ``body`` ``length`` times. Each carry starts at its first place and alternates between
-    the other two."""
+    the other two.
+
+    A ``guarded`` loop ends earlier where its first carry, a bool, is false before a trip (its
+    ``length`` may be None: there is no other end), and ``binds`` a size to the trips it made.
+    """
 
     loop: int
-    length: Size
+    length: Size | None
     reverse: bool
     carries: tuple[tuple[Place, Place, Place], ...]
     body: tuple[Step, ...]
+    binds: Sym | None = None
 
 
-Step = Launch | Copy | Repeat
+@dataclass(frozen=True, slots=True)
+class Choose:
+    """Run one of two lists of steps, by a bool."""
+
+    flag: Place
+    then: tuple[Step, ...]
+    orelse: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ensure:
+    """Give a growing buffer room for ``bytes``; what it holds stays."""
+
+    buffer: int
+    bytes: Size
+
+
+@dataclass(frozen=True, slots=True)
+class Require:
+    """Fail at ``site`` unless two sizes are equal."""
+
+    a: Size
+    b: Size
+    site: int
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """Bind a size to an int64 in memory; fail at ``site`` unless it is in 0..``most``."""
+
+    binds: Sym
+    number: Place
+    most: Size
+    site: int
+
+
+@dataclass(frozen=True, slots=True)
+class Give:
+    """Hand the memory of a growing buffer to the caller, by a slot of the table."""
+
+    slot: int
+    buffer: int
+
+
+Step = Launch | Copy | Repeat | Choose | Ensure | Require | Measure | Give
+
+
+def trip_count(loop: int) -> Dim:
+    """How many trips of a loop are done, as its body may name it."""
+    return Dim.of(Sym("count", -1 - loop))
 
 
 @dataclass(frozen=True, slots=True)
 class ArenaBuffer:
-    """An arena buffer: its type, and the lines that made it."""
+    """A buffer: its type, and the lines that made it."""
 
     dtype: DType
     shape: Shape
     bytes: Size
     label: str
     locs: Locs
+    grows: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +176,9 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Routine:
-    """The whole. ``sizes`` are given by the caller in this order; ``slots`` counts the table."""
+    """The whole. ``sizes`` are given by the caller in this order; ``slots`` counts the table.
+    ``told`` are sizes that the caller is told afterwards: the array that holds ``sizes`` has room
+    for them behind those."""
 
     kernels: tuple[Kernel, ...]
     steps: tuple[Step, ...]
@@ -123,6 +186,12 @@ class Routine:
     sizes: tuple[Sym, ...]
     slots: int
     failures: tuple[Failure, ...]
+    told: tuple[Sym, ...] = ()
+
+    @property
+    def growing(self) -> tuple[int, ...]:
+        """The buffers that grow."""
+        return tuple(i for i, b in enumerate(self.buffers) if b.grows)
 
     def __str__(self) -> str:
         return "\n".join(_lines(self.steps, ""))
@@ -130,18 +199,42 @@ class Routine:
 
 def _lines(steps: tuple[Step, ...], indent: str) -> Iterator[str]:
     for step in steps:
-        if isinstance(step, Launch):
-            sizes = "".join(f", {s}" for s in step.sizes)
-            yield f"{indent}{step.kernel}({', '.join(map(_text, step.places))}{sizes})"
-        elif isinstance(step, Copy):
-            ends = f"to {_text(step.target)} from {_text(step.source)}"
-            yield f"{indent}copy {step.bytes} bytes {ends}"
-        else:
-            back = " backwards" if step.reverse else ""
-            yield f"{indent}repeat {step.length} times{back}"
-            for i, (start, a, b) in enumerate(step.carries):
-                yield f"{indent}  carry {i} from {_text(start)} in {_text(a)} and {_text(b)}"
-            yield from _lines(step.body, indent + "  ")
+        yield from _LINES[type(step)](step, indent)
+
+
+def _launch_lines(step: Launch, indent: str) -> Iterator[str]:
+    sizes = "".join(f", {s}" for s in step.sizes)
+    yield f"{indent}{step.kernel}({', '.join(map(_text, step.places))}{sizes})"
+
+
+def _repeat_lines(step: Repeat, indent: str) -> Iterator[str]:
+    times = "" if step.length is None else f" {step.length} times"
+    ends = "" if step.binds is None else f" while carry 0, which binds {step.binds}"
+    yield f"{indent}repeat{times}{' backwards' if step.reverse else ''}{ends}"
+    for i, (start, a, b) in enumerate(step.carries):
+        yield f"{indent}  carry {i} from {_text(start)} in {_text(a)} and {_text(b)}"
+    yield from _lines(step.body, indent + "  ")
+
+
+def _choose_lines(step: Choose, indent: str) -> Iterator[str]:
+    yield f"{indent}if {_text(step.flag)}"
+    yield from _lines(step.then, indent + "  ")
+    yield f"{indent}else"
+    yield from _lines(step.orelse, indent + "  ")
+
+
+_LINES: dict[type, Callable[[Any, str], Iterable[str]]] = {
+    Launch: _launch_lines,
+    Copy: lambda s, indent: [
+        f"{indent}copy {s.bytes} bytes to {_text(s.target)} from {_text(s.source)}"
+    ],
+    Repeat: _repeat_lines,
+    Choose: _choose_lines,
+    Ensure: lambda s, indent: [f"{indent}ensure {s.bytes} bytes of buffer {s.buffer}"],
+    Require: lambda s, indent: [f"{indent}require {s.a} == {s.b}"],
+    Measure: lambda s, indent: [f"{indent}{s.binds} is {_text(s.number)}, up to {s.most}"],
+    Give: lambda s, indent: [f"{indent}give buffer {s.buffer} to slot {s.slot}"],
+}
 
 
 def _text(place: Place) -> str:
@@ -154,9 +247,29 @@ def _text(place: Place) -> str:
     return f"{'next' if place.next else 'this'} carry {place.index}"
 
 
+def blocks_of(step: Step) -> tuple[tuple[Step, ...], ...]:
+    """The lists of steps inside a step."""
+    if isinstance(step, Repeat):
+        return (step.body,)
+    return (step.then, step.orelse) if isinstance(step, Choose) else ()
+
+
+def places_of(step: Step) -> tuple[Place, ...]:
+    """The places that a step itself reads or writes, but for the carries of a loop."""
+    if isinstance(step, Launch):
+        return step.places
+    if isinstance(step, Copy):
+        return (step.target, step.source)
+    if isinstance(step, Choose):
+        return (step.flag,)
+    if isinstance(step, Measure):
+        return (step.number,)
+    return (Arena(step.buffer),) if isinstance(step, Ensure | Give) else ()
+
+
 def walk_steps(steps: tuple[Step, ...]) -> Iterator[Step]:
-    """Every step, those of loops after the loop itself."""
+    """Every step, those inside a step after that itself."""
     for step in steps:
         yield step
-        if isinstance(step, Repeat):
-            yield from walk_steps(step.body)
+        for block in blocks_of(step):
+            yield from walk_steps(block)

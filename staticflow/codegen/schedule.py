@@ -39,11 +39,14 @@ def unroll(kernel: Kernel, var: Sym, factor: int) -> Kernel:
     What is left over runs in a second loop. Where the number of iterations is constant, ``factor``
     of them or fewer are written out with no loop, and so are those that are left over.
 
-    Raises `VerifyError` if there is no such loop, it is a grid's, or ``factor`` is below 1.
+    Raises `VerifyError` if there is no such loop, it is a grid's or has a ``while``, or ``factor``
+    is below 1.
     """
     loop = find_loop(kernel, var)
     if loop.kind == "grid":
         raise VerifyError(f"kernel {kernel.name}: {var} numbers a grid's threads; it has no order")
+    if loop.going is not None:
+        raise VerifyError(f"kernel {kernel.name}: the loop over {var} asks before each iteration")
     if factor < 1:
         raise VerifyError(f"kernel {kernel.name}: {var} cannot be unrolled {factor} times")
     return replace_loop(kernel, var, _unrolled(loop, factor, Names(kernel)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from staticflow.codegen.kernel import Kernel, Let, walk
 from staticflow.codegen.lower import Lowered
+from staticflow.codegen.rewrite import find_loop
 from staticflow.codegen.schedule import is_vectorizable, vectorize
 from staticflow.codegen.target import Target
 
@@ -19,9 +20,10 @@ _REGISTERS = 4
 def schedule_cpu(lowered: Lowered, target: Target) -> Kernel:
     """The kernel with its innermost loops vectorised, where that is legal."""
     kernel = lowered.kernel
-    is_short = sum(isinstance(stmt, Let) for stmt in walk(kernel.body)) < _SHORT
-    lanes = target.vector_bits // lowered.bits * (_REGISTERS if is_short else 1)
     for var in lowered.inner:
         if is_vectorizable(kernel, var):
+            body = find_loop(kernel, var).body
+            is_short = sum(isinstance(stmt, Let) for stmt in walk(body)) < _SHORT
+            lanes = target.vector_bits // lowered.bits * (_REGISTERS if is_short else 1)
             kernel = vectorize(kernel, var, lanes)
     return kernel

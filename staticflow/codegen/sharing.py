@@ -8,20 +8,24 @@ from collections.abc import Iterator, Sequence
 
 import networkx as nx
 
-from staticflow.graph.graph import Graph, regions_of
+from staticflow.graph.graph import Graph, binders_of, regions_of
 from staticflow.graph.node import Node, item
 from staticflow.ops.lowering import Contract
+from staticflow.ops.ragged import prefix_op
 from staticflow.ops.view import reshape_op
-from staticflow.passes.access import canonical_index, is_inline, reads, source_of
+from staticflow.passes.access import canonical_index, is_inline, reads, root_of, source_of
 from staticflow.passes.cluster import cluster
 from staticflow.passes.fuse import AXES
 
 __all__ = ["maker_of", "order_updates", "root_of"]
 
 
-def root_of(node: Node) -> Node:
-    """The node whose memory a chain of reshapes shows."""
-    while node.op is reshape_op:
+_SAME_MEMORY = (reshape_op, prefix_op)
+
+
+def _memory_of(node: Node) -> Node:
+    """The node in whose memory a value lies, if it has none of its own."""
+    while node.op in _SAME_MEMORY:
         node = node.args[0]
     return node
 
@@ -44,6 +48,7 @@ def order_updates(
     rank = {n: i for i, n in enumerate(graph.nodes)}
     dag.add_nodes_from(graph.nodes)
     dag.add_edges_from((a, n) for n in graph.nodes for a in n.args)
+    dag.add_edges_from((b, n) for n, found in binders_of(graph.nodes).items() for b in found)
     in_place: set[Node] = set()
     for value, over in updates:
         maker = maker_of(value)
@@ -63,9 +68,9 @@ def _readers(graph: Graph, node: Node) -> Iterator[Node]:
     stack = [node]
     while stack:
         for user in graph.users[stack.pop()]:
-            if user.op is reshape_op:
+            if user.op in _SAME_MEMORY:
                 stack.append(user)
-            else:
+            if user.op is not reshape_op:
                 yield user
 
 
@@ -80,7 +85,7 @@ def _reads_in_place(maker: Node, value: Node, over: Node) -> bool:
     """Whether each element of ``over`` is read, if at all, just where the new one is written."""
     body: Graph = maker.attrs["body"]
     result = body.outputs[value.attrs["index"] if value.op is item else 0]
-    params = {p for p, a in zip(body.params, maker.args, strict=True) if root_of(a) is over}
+    params = {p for p, a in zip(body.params, maker.args, strict=True) if _memory_of(a) is over}
     if not params:
         return True
     if maker.attrs["kind"] not in ("map", "contract") or len(params) > 1:

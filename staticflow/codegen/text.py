@@ -129,7 +129,8 @@ def _bound(bound: Size | None) -> str:
 def _format_loop(stmt: Loop) -> str:
     step = "" if stmt.step == 1 else f" step {stmt.step}"
     kind = "" if stmt.kind == "serial" else f" {stmt.kind}"
-    return f"for {stmt.var} in {stmt.lo}..{stmt.hi}{step}{kind}"
+    going = "" if stmt.going is None else f" while {_operand(stmt.going)}"
+    return f"for {stmt.var} in {stmt.lo}..{stmt.hi}{step}{going}{kind}"
 
 
 def _format_bind(stmt: Bind) -> str:
@@ -253,9 +254,10 @@ class _Parser:
         self.tokens.expect("..")
         hi = self.size()
         step = self.tokens.integer() if self.tokens.accept("step") else 1
+        going = self.reg() if self.tokens.accept("while") else None
         kind = "serial" if self.tokens.sees("{") else self.one_of(KINDS)
         var = self.symbols[name] = Sym(name, 0, hi)
-        return Loop(var, lo, hi, self.block(), step, kind)
+        return Loop(var, lo, hi, self.block(), step, kind, going)
 
     def branch(self) -> If:
         cond = self.operand()

@@ -39,6 +39,10 @@ class Values:
         self.lanes, self.bound = lanes, bound
         self._done: dict[tuple[Node, Index], Operand] = {}
 
+    def know(self, more: Mapping[Node, tuple[Index, Operand]]) -> None:
+        """Learn of nodes that are in registers."""
+        self.known |= more
+
     def at(self, node: Node, index: Index) -> Operand:
         """The element of ``node`` at ``index``. Iterative, as a cluster may be deep."""
         done = self._done

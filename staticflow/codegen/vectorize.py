@@ -108,6 +108,8 @@ def _obstacle(loop: Loop) -> str | None:
         return f"its step is {loop.step}"
     if loop.kind == "grid":
         return "its iterations are the threads of a grid"
+    if loop.going is not None:
+        return "it asks before each iteration"
     own = {s.reg.name for s in walk(loop.body) if isinstance(s, (Let, Var))}
     vectors = _vector_registers(loop.body, loop.var)
     for stmt in walk(loop.body):
@@ -125,6 +127,8 @@ def _statement_obstacle(stmt: Stmt, var: Sym, own: set[str], vectors: set[str]) 
         return "the register is from outside the loop"
     if isinstance(stmt, Loop) and var in symbols_of(stmt.lo) | symbols_of(stmt.hi):
         return "lanes differ in the number of iterations"
+    if isinstance(stmt, Loop) and stmt.going is not None:
+        return "lanes may differ in the number of iterations"
     if isinstance(stmt, Bind) and _is_vector(stmt.value, vectors):
         return "lanes differ in the value of the symbol"
     if isinstance(stmt, Store) and var not in symbols_of(stmt.index):

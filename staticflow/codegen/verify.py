@@ -239,6 +239,9 @@ class _Verifier:
             not isinstance(stmt.lo, int) or stmt.lo >= 0, "a loop variable must not be negative"
         )
         _require(stmt.kind in KINDS, f"{stmt.kind!r} is none of {', '.join(KINDS)}")
+        if stmt.going is not None:
+            self.scalar_bool(stmt.going)
+            _require(stmt.kind == "serial", "only a serial loop asks a register before each trip")
         if stmt.kind == "grid":
             _require(self.depth == 0, "a grid loop must be at the kernel's top level")
             _require(not self.has_grid, "a kernel has only one grid loop")

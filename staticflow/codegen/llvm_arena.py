@@ -1,0 +1,113 @@
+"""The memory of a routine as LLVM text: an arena that stays from call to call, and growing buffers.
+
+``borrow`` gives an arena of at least so many bytes behind a header, ``give_back`` returns it, and
+``release`` frees it. The header is the arena's capacity and a cell for each growing buffer: its
+address and capacity. ``grow`` gives such a buffer more room.
+"""
+
+from __future__ import annotations
+
+from staticflow.codegen.llvm_text import FunctionText
+
+__all__ = ["CELL", "RUNTIME", "header_bytes", "release_text"]
+
+_ALIGNMENT = 64
+"""The alignment of the arena, and of what stands before the buffers in it."""
+
+CELL = 16
+"""Bytes of the cell of a growing buffer."""
+
+_LEAST = 1024
+"""Bytes that a growing buffer begins with."""
+
+RUNTIME = f"""
+declare ptr @aligned_alloc(i64, i64)
+declare ptr @realloc(ptr, i64)
+declare void @free(ptr)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+
+define internal ptr @borrow(ptr %state, i64 %bytes, i64 %header) {{
+entry:
+  %held = atomicrmw xchg ptr %state, ptr null seq_cst
+  %none = icmp eq ptr %held, null
+  br i1 %none, label %make, label %look
+look:
+  %capacity = load i64, ptr %held
+  %fits = icmp sge i64 %capacity, %bytes
+  br i1 %fits, label %done, label %make
+make:
+  %all = add i64 %bytes, %header
+  %new = call ptr @aligned_alloc(i64 {_ALIGNMENT}, i64 %all)
+  %failed = icmp eq ptr %new, null
+  br i1 %failed, label %nothing, label %note
+nothing:
+  call void @release(ptr %held)
+  ret ptr null
+note:
+  br i1 %none, label %clear, label %move
+clear:
+  call void @llvm.memset.p0.i64(ptr %new, i8 0, i64 %header, i1 false)
+  br label %begin
+move:
+  call void @llvm.memcpy.p0.p0.i64(ptr %new, ptr %held, i64 %header, i1 false)
+  call void @free(ptr %held)
+  br label %begin
+begin:
+  store i64 %bytes, ptr %new
+  br label %done
+done:
+  %arena = phi ptr [ %held, %look ], [ %new, %begin ]
+  ret ptr %arena
+}}
+
+define internal void @give_back(ptr %state, ptr %arena) {{
+entry:
+  %other = atomicrmw xchg ptr %state, ptr %arena seq_cst
+  call void @release(ptr %other)
+  ret void
+}}
+
+; Room for `bytes` at least in a growing buffer, twice what it had if that is more; false if there
+; is none.
+define internal i1 @grow(ptr %cell, i64 %bytes) noinline {{
+entry:
+  %old = load ptr, ptr %cell
+  %capacity.at = getelementptr i8, ptr %cell, i64 8
+  %capacity = load i64, ptr %capacity.at
+  %double = shl i64 %capacity, 1
+  %some = call i64 @llvm.smax.i64(i64 %double, i64 {_LEAST})
+  %wanted = call i64 @llvm.smax.i64(i64 %some, i64 %bytes)
+  %new = call ptr @realloc(ptr %old, i64 %wanted)
+  %failed = icmp eq ptr %new, null
+  br i1 %failed, label %nothing, label %note
+nothing:
+  ret i1 false
+note:
+  store ptr %new, ptr %cell
+  store i64 %wanted, ptr %capacity.at
+  ret i1 true
+}}
+declare i64 @llvm.smax.i64(i64, i64)
+"""
+
+
+def header_bytes(cells: int) -> int:
+    """Bytes of the header of an arena with so many cells."""
+    return -(-(8 + CELL * cells) // _ALIGNMENT) * _ALIGNMENT
+
+
+def release_text(cells: int) -> str:
+    """The function that frees an arena, if there is one, and the buffers of its cells."""
+    text = FunctionText()
+    some, done = text.new_block("some"), text.new_block("done")
+    text.branch(text.op("icmp eq ptr %arena, null"), done, some)
+    text.start(some)
+    for i in range(cells):
+        cell = text.op(f"getelementptr i8, ptr %arena, i64 {8 + CELL * i}")
+        text.do(f"call void @free(ptr {text.op(f'load ptr, ptr {cell}')})")
+    text.do("call void @free(ptr %arena)")
+    text.jump(done)
+    text.start(done)
+    done.end = "ret void"
+    return f"define void @release(ptr %arena) nounwind {{\n{text}}}\n"

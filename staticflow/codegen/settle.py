@@ -1,0 +1,49 @@
+"""What a step writes where it is told to, and what has to be copied there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from staticflow.codegen.routine import Place
+from staticflow.codegen.sharing import maker_of, root_of
+from staticflow.graph.node import Node
+from staticflow.graph.types import types_of
+from staticflow.ops.cond import cond_op
+from staticflow.ops.loop import loop_ops
+from staticflow.passes.cluster import cluster
+
+__all__ = ["does_nothing", "settle"]
+
+
+def does_nothing(node: Node) -> bool:
+    """Whether a kernel writes no element, whatever the sizes, nor looks whether it may."""
+    return (
+        node.op is cluster
+        and node.attrs["kind"] != "nest"
+        and all(t.size == 0 for t in types_of(node.type))
+    )
+
+
+def settle(
+    wanted: Sequence[tuple[Node, Place]],
+) -> tuple[dict[Node, Place], list[tuple[Node, Place]]]:
+    """Which wanted values are written in place by the kernel that makes them, and which are copied
+    at the end."""
+    direct: dict[Node, Place] = {}
+    late: list[tuple[Node, Place]] = []
+    for node, place in wanted:
+        root = root_of(node)
+        if _writes_where_told(root) and root not in direct:
+            direct[root] = place
+        else:
+            late.append((node, place))
+    return direct, late
+
+
+def _writes_where_told(node: Node) -> bool:
+    """Whether what makes a value can write it anywhere: a kernel, a branch, or a loop that stacks
+    it. The last carries of a loop lie in the loop's own buffers."""
+    maker = maker_of(node)
+    if maker.op in loop_ops():
+        return bool(node.attrs["index"] >= maker.attrs["carries"])
+    return maker.op in (cluster, cond_op)
