@@ -19,15 +19,16 @@ from staticflow.graph.dims import Sym
 from staticflow.graph.dtypes import dtype_of
 from staticflow.graph.graph import Graph, close, free_symbols, new_param, regions_of
 from staticflow.graph.interpret import interpret_graph
-from staticflow.graph.node import Node
+from staticflow.graph.node import Node, item, param
 from staticflow.graph.parser import parse_graph
 from staticflow.graph.types import TensorType
 from staticflow.graph.verify import verify_graph
 from staticflow.ops import OPS
 from staticflow.ops.arithmetic import add, cast, neg
 from staticflow.ops.creation import size_value
-from staticflow.ops.maths import sin
+from staticflow.ops.loop import while_op
 from staticflow.ops.symbol import Symbol
+from staticflow.ops.trig import sin
 from staticflow.passes.access import is_inline
 from staticflow.passes.cluster import cluster
 from staticflow.passes.contraction import Contraction
@@ -72,6 +73,10 @@ def all_nodes(graph: Graph) -> list[Node]:
 
 
 COUNTS = [counts_of(case) for _, _, case in CASES]
+ALWAYS = {
+    "stop_gradient", "squeeze_reshape", "unsqueeze_reshape", "transpose_permute", "t_permute",
+}  # fmt: skip
+"""Rules for ops that are said in others wherever they stand."""
 
 # -- the text cases are complete -----------------------------------------------------------------
 
@@ -85,7 +90,7 @@ def test_a_case_shows_each_rule(name: str, r: Rule) -> None:
 @every_rule
 def test_a_case_shows_where_each_rule_does_not_apply(name: str, r: Rule) -> None:
     """Some graph has the op that the rule starts from, and the rule leaves it alone."""
-    assert r.name == "stop_gradient" or any(  # which is always left out
+    assert r.name in ALWAYS or any(
         counts[r.name] == 0 and any(n.op is r.pattern.op for n in all_nodes(parsed(case.input)))
         for (file, _, case), counts in zip(CASES, COUNTS, strict=True)
         if file == name
@@ -93,10 +98,18 @@ def test_a_case_shows_where_each_rule_does_not_apply(name: str, r: Rule) -> None
 
 
 def test_every_pass_has_a_file() -> None:
-    assert {file.stem for file in FILES} == {name for name, _ in PASSES} - {"simplify"}
+    runs = dict(PASSES)  # a pass that runs again has the file of its first name
+    first = {run: name for name, run in reversed(PASSES)}
+    assert {file.stem for file in FILES} == {first[run] for run in runs.values()}
 
 
-@pytest.mark.parametrize("name", [n for n, op in OPS.items() if op.decompose is not None])
+WITHOUT_TEXT = {"custom", "once_differentiable"}
+"""Ops whose attributes are Python functions."""
+
+
+@pytest.mark.parametrize(
+    "name", [n for n, op in OPS.items() if op.decompose is not None and n not in WITHOUT_TEXT]
+)
 def test_a_case_shows_each_decomposition(name: str) -> None:
     assert any(counts[f"decompose {name}"] for counts in COUNTS)
 
@@ -109,8 +122,10 @@ def test_rules_have_names_of_their_own() -> None:
 
 # -- what the passes may change ------------------------------------------------------------------
 
-ROUNDS = {"stabilize", "decompose", "relax"}
+ROUNDS = {"stabilize", "decompose", "relax", "lift"}
 """Passes after which results differ in their last bits."""
+FINITE = {"log_of_softmax", "decompose convolution_transpose"}
+"""Rules for finite numbers: the second multiplies the weight with zeros between the elements."""
 BETTER = {"pow_minus_one", "sum_of_one"}
 """Rules that give the exact reciprocal, and keep the sign of a zero that a sum loses."""
 
@@ -119,7 +134,10 @@ def arrays_for(graph: Graph, size: int, tame: bool) -> list[np.ndarray]:
     """Arguments with every symbol ``size``. Awkward values, or with ``tame`` positive ones; indices
     that are inside of what they select from."""
     sizes = dict.fromkeys(free_symbols(graph), size)
-    selects = any(n.op.name in ("gather", "scatter_add", "nll_loss") for n in all_nodes(graph))
+    selects = any(
+        n.op.name in ("gather", "scatter_add", "nll", "cross_entropy", "class_index")
+        for n in all_nodes(graph)
+    )
     arrays = []
     for position, p in enumerate(graph.params):
         t = p.tensor_type
@@ -146,9 +164,11 @@ def assert_close(got: Any, expected: Any) -> None:
 @every_case
 def test_a_pass_keeps_what_a_graph_means(name: str, position: int, case: Any, size: int) -> None:
     before = parsed(case.input)
+    if any(n.op is while_op and n.attrs["length"] is None for n in all_nodes(before)):
+        pytest.skip("a loop that any arguments may keep going")
     after = verify_graph(parsed(run_passes(case.input, case.commands)))
     fired = set(COUNTS[CASES.index((name, position, case))])
-    arrays = arrays_for(before, size, tame=name == "relax" or "log_of_softmax" in fired)
+    arrays = arrays_for(before, size, tame=name == "relax" or bool(fired & FINITE))
     try:
         expected = interpret_graph(before, arrays)
     except ShapeError:  # an equality of the case that this size does not keep
@@ -172,7 +192,9 @@ def test_a_pass_keeps_what_a_graph_means(name: str, position: int, case: Any, si
 @every_case
 def test_a_pass_has_nothing_left_to_do(name: str, position: int, case: Any) -> None:
     once = run_passes(case.input, case.commands)
-    if name == "fuse":  # clusters are no longer what fusion starts from
+    if name == "scalar_loops":  # what was a loop is a cluster (the second case stays one)
+        assert position == 1 or all(n.op in (param, cluster, item) for n in parsed(once).nodes)
+    elif name == "fuse":  # clusters are no longer what fusion starts from
         assert all(
             n.op.name in ("param", "constant", "cluster", "item", "reshape", "scan")
             for n in parsed(once).nodes

@@ -8,15 +8,17 @@ they are *inlined*, as index arithmetic or constants, wherever they are read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from staticflow.graph.dims import Dim, Size, Sym
+from staticflow.graph.dims import Call, Dim, Size, Sym, terms_of
 from staticflow.graph.node import Node, constant
 from staticflow.graph.types import Shape
 from staticflow.ops.lowering import Elementwise, Generate, Index, Reduce, View
+from staticflow.ops.view import reshape_op
 
 __all__ = [
-    "broadcast_index", "canonical_index", "is_inline", "member_index", "reads", "row_index",
-    "source_of",
+    "broadcast_index", "canonical_index", "is_inline", "is_plain", "member_index", "reads",
+    "root_of", "row_index", "source_of",
 ]  # fmt: skip
 
 MOST_REPEATED = 8
@@ -53,6 +55,18 @@ def _is_scalar_arithmetic(node: Node) -> bool:
     return True
 
 
+def is_plain(index: Size) -> bool:
+    """Whether a place is worked out without divisions, maxima and minima."""
+    return not any(isinstance(atom, Call) for m, _ in terms_of(index) for atom in m)
+
+
+def root_of(node: Node) -> Node:
+    """The node whose memory a chain of reshapes shows."""
+    while node.op is reshape_op:
+        node = node.args[0]
+    return node
+
+
 def broadcast_index(index: Index, shape: Shape) -> Index:
     """``index`` of a broadcast result as the index into an operand of ``shape``."""
     own = index[len(index) - len(shape) :]
@@ -70,8 +84,11 @@ def source_of(node: Node, index: Index) -> tuple[Node, Index]:
 
 
 def canonical_index(shape: Shape, names: Sequence[Sym]) -> Index:
-    """The index that loops over ``shape`` with variables ``names`` stand at."""
-    return tuple(0 if d == 1 else Dim.of(s) for d, s in zip(shape, names, strict=True))
+    """The index that loops over ``shape`` with variables ``names`` stand at. Each variable is known
+    to be below its size, so that what is merged and split again cancels."""
+    return tuple(
+        0 if d == 1 else Dim.of(replace(s, upper=d)) for d, s in zip(shape, names, strict=True)
+    )
 
 
 def row_index(index: Index, dims: tuple[int, ...], keepdim: bool) -> Index:

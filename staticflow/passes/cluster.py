@@ -11,9 +11,9 @@ from staticflow.graph.types import Facts, TensorType, Type
 
 __all__ = ["KINDS", "cluster"]
 
-KINDS = ("map", "reduce", "contract", "nest")
-"""What leads a cluster: elementwise work alone, reductions over shared dims, a matrix product, or a
-loop nest of its own."""
+KINDS = ("map", "reduce", "contract", "nest", "loop")
+"""What leads a cluster: elementwise work alone, reductions over shared dims, a matrix product, a
+loop nest of its own, or a loop over numbers."""
 
 
 def _infer(facts: Facts, *args: TensorType, body: Graph, kind: str) -> Type:

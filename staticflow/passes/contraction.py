@@ -44,6 +44,11 @@ class Contraction(Generic[V]):
         self._rank.update(zip(in_order, places, strict=False))  # one place is left over
         return True
 
+    def contract_any(self, a: V, b: V, into: V) -> bool:
+        """`contract` of two that no edge needs to join, in either order."""
+        first, second = sorted((a, b), key=self._rank_of)
+        return self.contract(first, second, into)
+
     def _rank_of(self, v: V) -> int:
         return self._rank[v]
 

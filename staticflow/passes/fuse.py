@@ -9,7 +9,7 @@ computed for each element, values of the reduced shape for each row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 import networkx as nx
@@ -19,7 +19,7 @@ from staticflow.graph.dims import Sym
 from staticflow.graph.graph import Graph, close, new_param, substitute_nodes
 from staticflow.graph.locs import Locs, merge_locs
 from staticflow.graph.node import Node, item, make_node
-from staticflow.graph.types import Shape, TensorType
+from staticflow.graph.types import Shape, TensorType, types_of
 from staticflow.ops.lowering import (
     Contract,
     Elementwise,
@@ -31,9 +31,18 @@ from staticflow.ops.lowering import (
 )
 from staticflow.ops.reduce import reduced_shape
 from staticflow.ops.view import reshape_op
-from staticflow.passes.access import canonical_index, is_inline, member_index, reads, source_of
+from staticflow.passes.access import (
+    canonical_index,
+    is_inline,
+    is_plain,
+    member_index,
+    reads,
+    root_of,
+    source_of,
+)
 from staticflow.passes.cluster import cluster
 from staticflow.passes.contraction import Contraction
+from staticflow.passes.recompute import recomputed
 from staticflow.passes.rewrite import Counts
 
 __all__ = ["fuse", "operand_strides"]
@@ -61,6 +70,8 @@ def fuse(graph: Graph, counts: Counts) -> Graph:
     kept = _kept_in_memory(graph)
     arrays = {n: _arrays(n, kept) for n in graph.nodes if n in kept or not is_inline(n)}
     groups = {n: g for n in arrays if (g := _own_group(n, kept)) is not None}
+    readers = _readers(arrays)
+    results = set(graph.outputs)
     order = {n: i for i, n in enumerate(graph.nodes)}
     units = Contraction(
         {groups.get(n, n): [groups.get(s, s) for s in sources] for n, sources in arrays.items()}
@@ -79,27 +90,85 @@ def fuse(graph: Graph, counts: Counts) -> Graph:
                 joint.members = sorted(other.members + mine.members, key=order.__getitem__)
                 if not _reads_in_place(other, mine, joint, arrays):
                     continue
+                if _writes_across(joint, readers, results):
+                    continue
                 if not units.contract(other, mine, joint):
                     continue
                 for n in joint.members:
                     groups[n] = joint
                 counts["fuse"] += 1
                 merged = True
+    for one, node in _siblings(groups, arrays):
+        mine, other = groups[one], groups[node]
+        joint = _joint(mine, other)
+        if mine is other or joint is None:
+            continue
+        joint.members = sorted(other.members + mine.members, key=order.__getitem__)
+        pairs = ((mine, other), (other, mine))
+        if not all(_reads_in_place(a, b, joint, arrays) for a, b in pairs):
+            continue
+        if units.contract_any(mine, other, joint):
+            for n in joint.members:
+                groups[n] = joint
+            counts["fuse siblings"] += 1
     return _emit(graph, groups, arrays)
+
+
+def _readers(arrays: Mapping[Node, Sequence[Node]]) -> dict[Node, list[Node]]:
+    readers: dict[Node, list[Node]] = {n: [] for n in arrays}
+    for node, sources in arrays.items():
+        for source in sources:
+            readers[source].append(node)
+    return readers
+
+
+def _writes_across(
+    group: Group, readers: Mapping[Node, Sequence[Node]], results: Set[Node]
+) -> bool:
+    """Whether a group that reduces along others than its innermost dim would write elements: its
+    loops go down the columns, where each write is far from the one before."""
+    sized = [axis for axis, d in enumerate(group.domain) if d != 1]
+    if group.kind != "reduce" or not sized or sized[-1] in group.dims:
+        return False
+    members = set(group.members)
+    return any(
+        n.tensor_type.shape == group.domain
+        and not isinstance(n.op.lowering, Reduce)
+        and (n in results or any(r not in members for r in readers[n]))
+        for n in group.members
+    )
+
+
+def _siblings(
+    groups: Mapping[Node, Group], arrays: Mapping[Node, Sequence[Node]]
+) -> Iterator[tuple[Node, Node]]:
+    """Members of reductions that run over the same rows and read one array of their shape."""
+    first: dict[tuple[Node, tuple[int, ...]], Node] = {}
+    for node, sources in arrays.items():
+        group = groups.get(node)
+        if group is None or group.kind != "reduce":
+            continue
+        for source in sources:
+            if types_of(source.type)[0].shape == group.domain:
+                one = first.setdefault((source, group.dims), node)
+                if one is not node:
+                    yield one, node
 
 
 # -- what stays in memory ------------------------------------------------------------------------
 
 
 def _kept_in_memory(graph: Graph) -> set[Node]:
-    """Inlined nodes that something needs as an array: outputs, operands of loops and loop nests,
-    and operands of matrix products that are no strided view."""
+    """Inlined nodes that something needs as an array: outputs, operands of loops, operands of
+    matrix products that are no strided view, and of loop nests if they are none."""
     kept: set[Node] = set()
     wanted = list(graph.outputs)
     for node in graph.nodes:
         lowering = node.op.lowering
         if isinstance(lowering, Contract):
             wanted += [a for i, a in enumerate(node.args) if operand_strides(node, i) is None]
+        elif isinstance(lowering, LoopNest):
+            wanted += [a for a in node.args if not _reads_plainly(a)]
         elif not isinstance(lowering, Elementwise | View | Reduce) and node.op is not item:
             wanted += node.args
     while wanted:
@@ -110,6 +179,16 @@ def _kept_in_memory(graph: Graph) -> set[Node]:
         if node.op is reshape_op:  # the same memory under another shape
             wanted.append(node.args[0])
     return kept
+
+
+def _reads_plainly(node: Node) -> bool:
+    """Whether a loop nest reads an inlined operand as cheaply where it stands as from memory: the
+    index is free of divisions. A reshape of what is in memory costs nothing there."""
+    if root_of(node) is not node and not is_inline(root_of(node)):
+        return False
+    shape = node.tensor_type.shape
+    _, index = source_of(node, canonical_index(shape, AXES[: len(shape)]))
+    return all(map(is_plain, index))
 
 
 def _arrays(node: Node, kept: set[Node]) -> list[Node]:
@@ -217,11 +296,10 @@ def _reads_in_place(
 def _emit(
     graph: Graph, groups: Mapping[Node, Group], arrays: Mapping[Node, Sequence[Node]]
 ) -> Graph:
-    readers: dict[Node, list[Node]] = {n: [] for n in arrays}
-    for node, sources in arrays.items():
-        for source in sources:
-            readers[source].append(node)
     results = set(graph.outputs)
+    instead = recomputed(arrays, lambda n: groups.get(n, n), results)
+    arrays = {n: _expanded(n, sources, groups, instead) for n, sources in arrays.items()}
+    readers = _readers(arrays)
     new: dict[Node, Node] = {p: p for p in graph.params}
     for unit in _in_order(groups, arrays):
         if isinstance(unit, Group):
@@ -229,12 +307,32 @@ def _emit(
             outputs = [
                 n for n in unit.members if n in results or any(r not in members for r in readers[n])
             ]
+            if not outputs:  # every reader computes them again
+                continue
             outside = dict.fromkeys(s for n in unit.members for s in arrays[n] if s not in members)
             _emit_group(unit, outputs, tuple(outside), new)
         elif unit not in new:
             args = tuple(new[a] for a in unit.args)
             new[unit] = Node(unit.op, args, unit.attrs, unit.type, unit.locs)
     return close(graph.params, [new[o] for o in graph.outputs], graph.equalities, graph.declared)
+
+
+def _expanded(
+    node: Node,
+    sources: Sequence[Node],
+    groups: Mapping[Node, Group],
+    instead: Mapping[Node, Sequence[Node]],
+) -> list[Node]:
+    """What a node reads where others work out again what is recomputed."""
+    found: dict[Node, None] = {}
+    stack = list(reversed(sources))
+    while stack:
+        source = stack.pop()
+        if source in instead and groups.get(source) is not groups.get(node):
+            stack.extend(reversed(instead[source]))
+        else:
+            found[source] = None
+    return list(found)
 
 
 def _in_order(
@@ -256,16 +354,24 @@ def _in_order(
 def _emit_group(
     group: Group, outputs: Sequence[Node], outside: Sequence[Node], new: dict[Node, Node]
 ) -> None:
-    """Make the cluster that computes ``outputs`` from the arrays ``outside``."""
+    """Make the cluster that computes ``outputs`` from the arrays ``outside``. A loop nest that
+    gives several results gives all of them, used or not."""
     params = {n: new_param(n.tensor_type, f"p{i}", locs=n.locs) for i, n in enumerate(outside)}
+    leader = outputs[0]
+    several = isinstance(leader.type, tuple)
+    if several:
+        outputs = [
+            make_node(item, (leader,), {"index": i}, leader.locs)
+            for i, _ in enumerate(types_of(leader.type))
+        ]
     body = close(tuple(params.values()), substitute_nodes(outputs, params))
     locs: Locs = ()
     for n in group.members:
         locs = merge_locs(locs, n.locs)
     args = tuple(new[n] for n in outside)
     made = make_node(cluster, args, {"body": body, "kind": group.kind}, locs)
-    if isinstance(made.type, TensorType):
-        new[outputs[0]] = made
+    if several or isinstance(made.type, TensorType):
+        new[leader] = made
     else:
         for i, n in enumerate(outputs):
             new[n] = make_node(item, (made,), {"index": i}, n.locs)

@@ -8,17 +8,17 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
-from staticflow.graph.graph import Graph, close, rebuild, substitute_nodes
+from staticflow.graph.graph import Graph, attrs_key, close, rebuild, substitute_nodes
 from staticflow.graph.locs import merge_locs
 from staticflow.graph.node import Node, item, make_node
-from staticflow.ops.scan import scan_op
+from staticflow.ops.loop import loop_ops
 from staticflow.passes.rewrite import Counts, with_args
 
 __all__ = ["merge_scans"]
 
 
 def merge_scans(graph: Graph, counts: Counts) -> Graph:
-    """Join scans with equal operands, length and direction whose bodies give equal carries."""
+    """Join loops with equal operands, length and direction whose bodies give equal carries."""
     while (pair := _find_pair(graph)) is not None:
         graph = _replace(graph, *pair)
         counts["merge scans"] += 1
@@ -36,9 +36,9 @@ class _Joined:
 def _find_pair(graph: Graph) -> tuple[Node, Node, _Joined] | None:
     groups: dict[object, list[Node]] = {}
     for node in graph.nodes:
-        if node.op is scan_op:
-            same = (node.args, *(node.attrs[a] for a in ("carries", "xs", "length", "reverse")))
-            groups.setdefault(same, []).append(node)
+        if node.op in loop_ops():
+            attrs = attrs_key({k: v for k, v in node.attrs.items() if k != "body"})
+            groups.setdefault((node.op, node.args, attrs), []).append(node)
     for group in groups.values():
         for a, b in itertools.combinations(group, 2):
             joined = _join(a, b)
@@ -82,5 +82,5 @@ def _join(a: Node, b: Node) -> _Joined | None:
             outputs.append(out)
         places[i] = outputs.index(out, carries)
     body = close(both.params, outputs, both.equalities)
-    loop = make_node(scan_op, a.args, {**a.attrs, "body": body}, merge_locs(a.locs, b.locs))
+    loop = make_node(a.op, a.args, {**a.attrs, "body": body}, merge_locs(a.locs, b.locs))
     return _Joined(loop, places)

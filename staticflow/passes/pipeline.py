@@ -10,13 +10,20 @@ from staticflow.config import config
 from staticflow.errors import ShapeError
 from staticflow.graph.graph import Graph
 from staticflow.graph.verify import verify_graph
+from staticflow.passes.cut_views import cut_views
 from staticflow.passes.decompose import decompose
 from staticflow.passes.fold import fold_constants
 from staticflow.passes.fuse import fuse
+from staticflow.passes.hoist import hoist
+from staticflow.passes.join import join
+from staticflow.passes.lift import lift
 from staticflow.passes.merge_scans import merge_scans
 from staticflow.passes.pattern import Rule
+from staticflow.passes.prune_loops import prune_loops
 from staticflow.passes.rewrite import Counts, each_region, rewrite
 from staticflow.passes.rules import CANONICAL, FAST, STABILIZE
+from staticflow.passes.scalar_loops import scalar_loops
+from staticflow.passes.share_trips import share_trips
 from staticflow.passes.transpose import transpose_products
 
 __all__ = ["PASSES", "PassRecord", "optimize"]
@@ -48,11 +55,20 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("stabilize", stabilize),
     ("relax", relax),
     ("decompose", decompose),
+    ("stabilize_parts", stabilize),
+    ("merge_scans", merge_scans),
+    ("prune_loops", prune_loops),
+    ("hoist", hoist),
+    ("share_trips", share_trips),
+    ("lift", lift),
+    ("prune_more", prune_loops),
     ("transpose_products", transpose_products),
     ("simplify", canonicalize),
+    ("join", join),
     ("fold", fold_constants),
-    ("merge_scans", merge_scans),
+    ("cut_views", cut_views),
     ("fuse", fuse),
+    ("scalar_loops", scalar_loops),
 )
 """Every pass in the order in which it runs; ``relax`` only where fast numerics are asked for."""
 

@@ -11,13 +11,15 @@ import numpy as np
 
 from staticflow.graph.dims import prod
 from staticflow.ops.arithmetic import add, cast, mul, neg, stop_gradient, sub, where
+from staticflow.ops.axes import permute, permute_op, reversed_dims, swapped, t_op, transpose_op
 from staticflow.ops.creation import full, zeros_like
-from staticflow.ops.maths import exp, expm1, log, log1p, pow, reciprocal, sqrt
+from staticflow.ops.extremes import supremum_op
+from staticflow.ops.maths import exp, expm1, isinf, log, log1p, pow, reciprocal, sqrt
 from staticflow.ops.reduce import sum_op
 from staticflow.ops.slicing import slice_op
 from staticflow.ops.softmax import log_softmax_op, softmax_op
 from staticflow.ops.symbol import STATIC, Symbol, constant_node
-from staticflow.ops.view import expand_op, permute, permute_op, reshape, reshape_op
+from staticflow.ops.view import expand_op, reshape, reshape_op, squeeze_op, unsqueeze_op, with_ones
 from staticflow.passes.pattern import Pattern, Rule, attr, rule
 
 __all__ = ["CANONICAL", "FAST", "STABILIZE"]
@@ -73,6 +75,23 @@ CANONICAL: tuple[Rule, ...] = (
         "cast_same", "a cast to the own dtype", lambda x: cast(x, dtype=attr("dtype")),
         lambda x, dtype: x if x.dtype is dtype else None,
     ),
+    # views that are said as one of a few
+    rule(
+        "squeeze_reshape", "dims of size 1 left out are another shape",
+        lambda x: squeeze_op(x, dims=attr("dims")),
+        lambda x, dims: reshape(x, tuple(d for i, d in enumerate(x.shape) if i not in dims)),
+    ),
+    rule(
+        "unsqueeze_reshape", "dims of size 1 put in are another shape",
+        lambda x: unsqueeze_op(x, dims=attr("dims")),
+        lambda x, dims: reshape(x, with_ones(x.shape, dims, 1)),
+    ),
+    rule(
+        "transpose_permute", "an exchange of two dims is a permutation",
+        lambda x: transpose_op(x, dim0=attr("a"), dim1=attr("b")),
+        lambda x, a, b: permute(x, swapped(range(x.ndim), a, b)),
+    ),
+    rule("t_permute", "x.T reverses the dims", lambda x: t_op(x), lambda x: reversed_dims(x)),
     # views of views
     rule(
         "reshape_reshape", "only the last shape counts",
@@ -140,6 +159,30 @@ def _drop(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
     return reshape(x, tuple(s for i, s in enumerate(x.shape) if i not in dims))
 
 
+def _peak_of(x: Any, dims: Any) -> Any:
+    return supremum_op(x, dims=dims, keepdim=True)
+
+
+def _peak(x: Any) -> Any:
+    return _peak_of(x, attr("dims"))
+
+
+def _finite(m: Any) -> Any:
+    return where(isinf(m), 0.0, m)
+
+
+def _finite_peak(x: Any) -> Any:
+    return _finite(_peak(x))
+
+
+def _summed(e: Any) -> Any:
+    return sum_op(e, dims=attr("dims"), keepdim=True)
+
+
+def _divided(e: Any, dims: tuple[int, ...]) -> Any:
+    return e * reciprocal(sum_op(e, dims=dims, keepdim=True))
+
+
 STABILIZE: tuple[Rule, ...] = (
     rule(
         "log_of_softmax", "log softmax(x) = x - logsumexp(x)",
@@ -147,6 +190,18 @@ STABILIZE: tuple[Rule, ...] = (
     ),
     rule("log_one_plus", "log(1 + x) = log1p(x)", lambda x: log(add(x, 1)), lambda x: log1p(x)),
     rule("exp_minus_one", "exp(x) - 1 = expm1(x)", lambda x: sub(exp(x), 1), lambda x: expm1(x)),
+    # an exponential that was summed is divided by the sum, not computed again from a logarithm
+    # whose rounding the exponential magnifies
+    rule(
+        "exp_of_logsumexp", "exp(x - (log s + m)) = exp(x - m) / s, s = sum exp(x - m), m = max x",
+        lambda x: exp(x - (log(_summed(exp(x - _finite_peak(x)))) + _finite_peak(x))),
+        lambda x, dims: _divided(exp(x - _finite(_peak_of(x, dims))), dims),
+    ),
+    rule(
+        "exp_of_log_softmax", "exp(x - m - log s) = exp(x - m) / s, s = sum exp(x - m), m = max x",
+        lambda x: exp(x - _peak(x) - log(_summed(exp(x - _peak(x))))),
+        lambda x, dims: _divided(exp(x - _peak_of(x, dims)), dims),
+    ),
 )  # fmt: skip
 
 FAST: tuple[Rule, ...] = (

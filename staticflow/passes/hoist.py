@@ -1,0 +1,65 @@
+"""What is the same on every trip of a loop is computed once, before it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from staticflow.graph.graph import Graph, close, new_param, rebuild, substitute_nodes
+from staticflow.graph.node import Node, constant, make_node, toposort
+from staticflow.graph.types import TensorType
+from staticflow.ops.loop import Loop, loop_ops
+from staticflow.ops.lowering import Contract, Elementwise, Reduce
+from staticflow.passes.access import is_inline
+from staticflow.passes.rewrite import Counts, with_args
+
+__all__ = ["hoist"]
+
+
+def hoist(graph: Graph, counts: Counts) -> Graph:
+    """Move invariant work out of the bodies of loops.
+
+    Views and other values that kernels work out where they read them stay, and so does what may
+    fail: a loop without trips must not.
+    """
+
+    def visit(node: Node, args: tuple[Node, ...]) -> Node:
+        node = with_args(node, args)
+        return _hoisted(node, counts) if node.op in loop_ops() else node
+
+    return rebuild(graph, visit)
+
+
+def _hoisted(node: Node, counts: Counts) -> Node:
+    loop = Loop.of(node)
+    params = loop.body.params
+    outside = dict(zip(params, node.args, strict=True))
+    varying = set(params[: loop.carries + loop.xs])
+    same: set[Node] = set(params) - varying
+    for inner in loop.body.nodes[len(params) :]:
+        if inner.op is constant or (
+            isinstance(inner.type, TensorType)
+            and all(a in same for a in inner.args)
+            and (is_inline(inner) or isinstance(inner.op.lowering, _MOVED))
+        ):
+            same.add(inner)
+    used = {a for n in loop.body.nodes if n not in same for a in n.args} | set(loop.body.outputs)
+    moved = [n for n in loop.body.nodes if n in same and n in used and _is_work(n)]
+    if not moved:
+        return node
+    counts["hoist"] += len(moved)
+    made = substitute_nodes(moved, outside)
+    inner_params = {n: new_param(n.tensor_type, "same", locs=n.locs) for n in moved}
+    outputs = substitute_nodes(loop.body.outputs, inner_params)
+    needed = set(toposort(outputs)) | varying
+    kept = [*(p for p in params if p in needed), *inner_params.values()]
+    body = close(kept, outputs, loop.body.equalities)
+    args = (*(outside[p] for p in params if p in needed), *made)
+    return make_node(node.op, args, replace(loop, body=body).attrs, node.locs)
+
+
+_MOVED = (Elementwise, Reduce, Contract)
+
+
+def _is_work(node: Node) -> bool:
+    """Whether a node is computed, not worked out where it is read, and not a param."""
+    return isinstance(node.op.lowering, _MOVED) and not is_inline(node)

@@ -1,0 +1,309 @@
+"""Products leave a loop where all trips together can do them at once.
+
+A row times a matrix that no trip changes is one product of all rows before the loop. A carry that
+only sums products is one product after it, of the factors stacked; so is a y that is nothing but a
+product with such a matrix. Many small products become a large one, which runs at full speed, and
+the sum is not read and written at every trip. What is left in the loop takes its matrices as they
+are multiplied: one that would be transposed at every trip is transposed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from staticflow.graph.dims import Size
+from staticflow.graph.graph import (
+    Graph,
+    close,
+    inner_symbols,
+    new_param,
+    rebuild,
+    substitute_nodes,
+)
+from staticflow.graph.locs import using
+from staticflow.graph.node import Node, constant, item, make_node, toposort
+from staticflow.ops.arithmetic import add
+from staticflow.ops.axes import permute_op
+from staticflow.ops.contract import matmul_op
+from staticflow.ops.loop import Loop, scan_op
+from staticflow.ops.reduce import sum_op
+from staticflow.ops.symbol import Symbol
+from staticflow.ops.view import reshape, reshape_op
+from staticflow.passes.rewrite import Counts, with_args
+
+__all__ = ["lift"]
+
+_LARGE = 128
+"""Rows from which a product of one trip is as fast as it gets."""
+
+
+def lift(graph: Graph, counts: Counts) -> Graph:
+    """Take products out of the scans of ``graph``."""
+    for one in (_rows_first, _products_last, _turned_first):
+        graph = _each_scan(graph, one, counts)
+    return graph
+
+
+Lifted = tuple[Node, Sequence[Node]]
+"""A loop that stands for another, and what stands for each of that one's results."""
+
+
+def _each_scan(graph: Graph, one: Callable[[Node, Counts], Lifted | None], counts: Counts) -> Graph:
+    results: dict[Node, Sequence[Node]] = {}
+
+    def visit(node: Node, args: tuple[Node, ...]) -> Node:
+        if node.op is item and args[0] in results:
+            index: int = node.attrs["index"]
+            return results[args[0]][index]
+        node = with_args(node, args)
+        if node.op is scan_op and not inner_symbols(Loop.of(node).body):  # rows of one size
+            with using(node.locs):
+                lifted = one(node, counts)
+            if lifted is not None:
+                node, results[lifted[0]] = lifted
+        return node
+
+    return rebuild(graph, visit)
+
+
+@dataclass(frozen=True, slots=True)
+class _Outside:
+    """What is known of the values of a body outside of its loop."""
+
+    node: Node
+    loop: Loop
+
+    def rows(self, n: Node) -> Any:
+        """The values that ``n`` has in all trips, as one symbol; None if only the loop knows."""
+        loop = self.loop
+        view = _VIEWS.get(n.op)
+        if view is not None:
+            below = self.rows(n.args[0])
+            return None if below is None else view(below, n, loop.trips)
+        _, xs, _ = loop.operands(loop.body.params)
+        _, given, _ = loop.operands(self.node.args)
+        return Symbol(given[xs.index(n)]) if n in xs else None
+
+    def fixed(self, n: Node) -> Any:
+        """The value that ``n`` has in every trip, as a symbol; None if trips differ."""
+        if n.op is constant:
+            return Symbol(n)
+        if n.op in _VIEWS:
+            below = self.fixed(n.args[0])
+            return None if below is None else n.op(below, **n.attrs)
+        _, _, captured = self.loop.operands(self.loop.body.params)
+        _, _, given = self.loop.operands(self.node.args)
+        return Symbol(given[captured.index(n)]) if n in captured else None
+
+    def product(self, n: Node, left: Any) -> Any:
+        """``left @ w`` for the rows ``left`` of all trips, where ``n`` is a product with a matrix
+        ``w`` that is the same in every trip; None if it is not, or too large to gain by it."""
+        if not _is_matrix_product(n) or _is_large(n.tensor_type.shape[0]):
+            return None
+        right = self.fixed(n.args[1])
+        if right is None or left is None:
+            return None
+        rows, (inner, columns) = n.tensor_type.shape[0], right.shape
+        flat = reshape(left, (self.loop.trips * rows, inner))
+        return reshape(matmul_op(flat, right), (self.loop.trips, rows, columns))
+
+
+_VIEWS: Mapping[Any, Callable[[Any, Node, Size], Any]] = {
+    reshape_op: lambda rows, n, trips: reshape(rows, (trips, *n.attrs["shape"])),
+    permute_op: lambda rows, n, trips: permute_op(
+        rows, dims=(0, *(d + 1 for d in n.attrs["dims"]))
+    ),
+}
+"""Views that may be taken of all trips at once."""
+
+
+def _is_matrix_product(n: Node) -> bool:
+    return n.op is matmul_op and all(a.tensor_type.ndim == 2 for a in n.args)
+
+
+def _is_large(size: Size) -> bool:
+    return isinstance(size, int) and size >= _LARGE
+
+
+# -- before the loop -------------------------------------------------------------------------------
+
+
+def _rows_first(node: Node, counts: Counts) -> Lifted | None:
+    """Products of rows become rows themselves."""
+    loop = Loop.of(node)
+    outside = _Outside(node, loop)
+    found: dict[Node, Any] = {}
+    for n in loop.body.nodes:
+        if _is_matrix_product(n):
+            all_trips = outside.product(n, outside.rows(n.args[0]))
+            if all_trips is not None:
+                found[n] = all_trips.node
+    if not found:
+        return None
+    counts["product of all rows"] += len(found)
+    return _given_from_outside(node, loop, found, {})
+
+
+def _turned_first(node: Node, counts: Counts) -> Lifted | None:
+    """Matrices that are the same in every trip and multiplied from the right are transposed before
+    the loop."""
+    loop = Loop.of(node)
+    outside = _Outside(node, loop)
+    found: dict[Node, Node] = {}
+    for n in loop.body.nodes:
+        if _is_matrix_product(n) and n.args[1].op is permute_op:
+            turned = outside.fixed(n.args[1])
+            if turned is not None:
+                found[n.args[1]] = turned.node
+    if not found:
+        return None
+    counts["matrix transposed before the loop"] += len(found)
+    return _given_from_outside(node, loop, {}, found)
+
+
+def _given_from_outside(
+    node: Node, loop: Loop, rows: Mapping[Node, Node], fixed: Mapping[Node, Node]
+) -> Lifted:
+    """The loop that is given some values of its body: ``rows`` from arrays that have one for each
+    trip, ``fixed`` as they are."""
+    inner = {n: new_param(n.tensor_type, "given", locs=n.locs) for n in (*rows, *fixed)}
+    outputs = substitute_nodes(loop.body.outputs, inner)
+    carries, xs, captured = loop.operands(list(zip(loop.body.params, node.args, strict=True)))
+    needed = set(toposort(outputs))
+    all_rows = [*((p, a) for p, a in xs if p in needed), *((inner[n], rows[n]) for n in rows)]
+    pairs = [
+        *carries,
+        *all_rows,
+        *((p, a) for p, a in captured if p in needed),
+        *((inner[n], fixed[n]) for n in fixed),
+    ]
+    body = close([p for p, _ in pairs], outputs, loop.body.equalities)
+    attrs = replace(loop, body=body, xs=len(all_rows)).attrs
+    new = make_node(scan_op, tuple(a for _, a in pairs), attrs, node.locs)
+    return new, _items(new)
+
+
+def _items(node: Node) -> list[Node]:
+    assert isinstance(node.type, tuple)
+    return [make_node(item, (node,), {"index": i}, node.locs) for i in range(len(node.type))]
+
+
+# -- after the loop --------------------------------------------------------------------------------
+
+
+def _products_last(node: Node, counts: Counts) -> Lifted | None:
+    """Sums of products, and products that are only given out, are done when all factors are
+    there."""
+    loop = Loop.of(node)
+    body = loop.body
+    single = {o for o in body.outputs if not body.users[o] and body.outputs.count(o) == 1}
+    work = _Later(_Outside(node, loop))
+    late: dict[int, Callable[[], Any]] = {}
+    for i, o in enumerate(body.outputs):
+        if o in single:
+            job = work.summed(i, o) if i < loop.carries else work.given_out(o)
+            if job is not None:
+                late[i] = job
+    if not late:
+        return None
+    for i, o in enumerate(body.outputs[: loop.carries]):
+        if i not in late and o in single and (job := work.summed_rows(i, o)) is not None:
+            late[i] = job
+    counts["product after the loop"] += len(late)
+    return work.finish(late)
+
+
+class _Later:
+    """The work of one loop that is put off until after it, and the stacks that it needs."""
+
+    def __init__(self, outside: _Outside) -> None:
+        self.outside = outside
+        self.loop = outside.loop
+        self.stacked: dict[
+            Node, Node | None
+        ] = {}  # node of the body -> its stack, once it is there
+
+    def _addend(self, i: int, o: Node) -> Node | None:
+        """What is added to carry ``i`` at every trip, if nothing else happens to it."""
+        carry = self.loop.body.params[i]
+        if o.op is not add or self.loop.body.users[carry] != (o,):
+            return None
+        if carry in self.loop.body.outputs or o.args[0] is o.args[1]:
+            return None
+        (other,) = (a for a in o.args if a is not carry)
+        return other if other.type == carry.type else None
+
+    def _stack(self, n: Node) -> Callable[[], Any]:
+        """What ``n`` was in all trips."""
+        rows = self.outside.rows(n)
+        if rows is not None:
+            return lambda: rows
+        self.stacked.setdefault(n, None)
+        return lambda: Symbol(self.stacked[n])  # type: ignore[arg-type]
+
+    def summed(self, i: int, o: Node) -> Callable[[], Any] | None:
+        """The last value of a carry to which every trip adds a product: over the trips and the
+        inner dim at once."""
+        product = self._addend(i, o)
+        if product is None or not _is_matrix_product(product):
+            return None
+        left, right = product.args
+        rows, inner = left.tensor_type.shape
+        if _is_large(inner) or any(self.outside.fixed(a) is not None for a in product.args):
+            return None
+        columns = right.tensor_type.shape[1]
+        flipped = left.op is permute_op
+        first, second = self._stack(left.args[0] if flipped else left), self._stack(right)
+        start = Symbol(self.outside.node.args[i])
+
+        def total() -> Any:
+            a = first() if flipped else permute_op(first(), dims=(0, 2, 1))
+            tall = reshape(a, (self.loop.trips * inner, rows))
+            b = reshape(second(), (self.loop.trips * inner, columns))
+            return add(start, matmul_op(permute_op(tall, dims=(1, 0)), b))
+
+        return total
+
+    def summed_rows(self, i: int, o: Node) -> Callable[[], Any] | None:
+        """The same where every trip adds a sum over what is stacked anyway."""
+        part = self._addend(i, o)
+        if part is None or part.op is not sum_op or part.args[0] not in self.stacked:
+            return None
+        stack, shape = self._stack(part.args[0]), part.tensor_type.shape
+        dims = (0, *(d + 1 for d in part.attrs["dims"]))
+        start = Symbol(self.outside.node.args[i])
+        return lambda: add(start, reshape(sum_op(stack(), dims=dims, keepdim=False), shape))
+
+    def given_out(self, o: Node) -> Callable[[], Any] | None:
+        """A y that is a product with a matrix that stays the same."""
+        if not _is_matrix_product(o) or self.outside.fixed(o.args[1]) is None:
+            return None
+        if _is_large(o.tensor_type.shape[0]):
+            return None
+        left = self._stack(o.args[0])
+        return lambda: self.outside.product(o, left())
+
+    def finish(self, late: Mapping[int, Callable[[], Any]]) -> Lifted:
+        """The loop without that work, and its results with it done."""
+        node, loop = self.outside.node, self.loop
+        gone = {i for i in late if i < loop.carries}
+        keep = [i for i in range(len(loop.body.outputs)) if i not in late]
+        outputs = [*(loop.body.outputs[i] for i in keep), *self.stacked]
+        needed = set(toposort(outputs))
+        carries, xs, captured = loop.operands(list(zip(loop.body.params, node.args, strict=True)))
+        rows = [(p, a) for p, a in xs if p in needed]
+        pairs = [
+            *(pair for i, pair in enumerate(carries) if i not in gone),
+            *rows,
+            *((p, a) for p, a in captured if p in needed),
+        ]
+        body = close([p for p, _ in pairs], outputs, loop.body.equalities)
+        attrs = replace(loop, body=body, carries=loop.carries - len(gone), xs=len(rows)).attrs
+        new = make_node(scan_op, tuple(a for _, a in pairs), attrs, node.locs)
+        parts = _items(new)
+        self.stacked = dict(zip(self.stacked, parts[len(keep) :], strict=True))
+        found = dict(zip(keep, parts, strict=False))
+        found |= {i: job().node for i, job in late.items()}
+        return new, [found[i] for i in range(len(loop.body.outputs))]

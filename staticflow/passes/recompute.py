@@ -1,0 +1,70 @@
+"""Which values a kernel works out again from what it reads, though another kernel has them.
+
+The normalised rows of a layer norm are a difference and a product of the rows that were read and
+two numbers for each. A kernel that reads the rows and the numbers needs no tensor of the normalised
+ones, which is then neither written nor read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from staticflow.graph.node import Node
+from staticflow.ops.arithmetic import add, cast, mul, neg, sub
+from staticflow.ops.lowering import Elementwise, Reduce
+
+__all__ = ["recomputed"]
+
+_CHEAP = (add, sub, mul, neg, cast)
+"""What costs less than to load the result."""
+
+_MOST = 4
+"""Operations that are done again for one value."""
+
+
+def recomputed(
+    arrays: Mapping[Node, Sequence[Node]],
+    unit_of: Callable[[Node], Any],
+    results: set[Node],
+) -> dict[Node, tuple[Node, ...]]:
+    """For each value that its readers outside of its kernel work out themselves, what they read
+    instead: one array that its kernel reads, too, and smaller ones. ``unit_of`` is the kernel of a
+    node."""
+    readers: dict[Node, list[Node]] = {}
+    for node, sources in arrays.items():
+        for source in sources:
+            readers.setdefault(source, []).append(node)
+    found: dict[Node, tuple[Node, ...]] = {}
+    for node in arrays:
+        outside = [r for r in readers.get(node, ()) if unit_of(r) is not unit_of(node)]
+        inlines = all(isinstance(r.op.lowering, Elementwise | Reduce) for r in outside)
+        if outside and inlines and node not in results:
+            instead = _instead_of(node, arrays, unit_of)
+            if instead is not None:
+                found[node] = instead
+    return found
+
+
+def _instead_of(
+    value: Node, arrays: Mapping[Node, Sequence[Node]], unit_of: Callable[[Node], Any]
+) -> tuple[Node, ...] | None:
+    shape, own = value.tensor_type.shape, unit_of(value)
+    instead: dict[Node, None] = {}
+    seen = {value}
+    stack = [value]
+    large = 0
+    while stack:
+        node = stack.pop()
+        if node.tensor_type.shape != shape:
+            instead[node] = None
+        elif unit_of(node) is not own:
+            instead[node] = None
+            large += 1
+        elif node.op not in _CHEAP:
+            return None
+        else:
+            fresh = [s for s in arrays[node] if s not in seen]
+            seen.update(fresh)
+            stack.extend(fresh)
+    return tuple(instead) if large == 1 and len(seen) - len(instead) <= _MOST else None

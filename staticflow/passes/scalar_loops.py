@@ -1,0 +1,110 @@
+"""Loops whose state is a few numbers become kernels: their carries live in registers.
+
+Runs on a fused graph. A loop is turned into a cluster if everything that it carries, reads row by
+row and stacks is a number, and its body is elementwise work, or loops of the same kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from staticflow.graph.graph import Graph, close, new_param, rebuild, substitute_nodes
+from staticflow.graph.node import Node, constant, item, make_node, param
+from staticflow.graph.types import types_of
+from staticflow.ops.loop import Loop, loop_ops
+from staticflow.ops.view import reshape_op
+from staticflow.passes.cluster import cluster
+from staticflow.passes.rewrite import Counts, with_args
+
+__all__ = ["scalar_loops"]
+
+MOST_STATE = 16
+"""Carries of a loop that is a kernel; more would not stay in registers."""
+
+
+def scalar_loops(graph: Graph, counts: Counts) -> Graph:
+    """Make the loops of ``graph`` kernels where they may be."""
+    used = {
+        n: sorted({u.attrs["index"] for u in graph.users[n] if u.op is item})
+        for n in graph.nodes
+        if n.op in loop_ops()
+    }
+    made: dict[Node, tuple[Node, list[int]]] = {}  # by the loop as rebuilt: cluster, its results
+
+    def visit(node: Node, args: tuple[Node, ...]) -> Node:
+        if node.op is item and args[0] in made:
+            one, results = made[args[0]]
+            if len(results) == 1:
+                return one
+            return make_node(item, (one,), {"index": results.index(node.attrs["index"])}, node.locs)
+        now = with_args(node, args)
+        if node.op in loop_ops() and used[node] and _is_small(now):
+            counts["loop in registers"] += 1
+            made[now] = _as_cluster(now, used[node]), used[node]
+        return now
+
+    return rebuild(graph, visit)
+
+
+def _is_small(node: Node) -> bool:
+    loop = Loop.of(node)
+    body = loop.body
+    carries, xs, _ = loop.operands(body.params)
+    _, ys = loop.results(body.outputs)
+    if loop.carries > MOST_STATE or (loop.binds and ys):
+        return False
+    rows = [x for x in xs if x.tensor_type.size != 0]  # a tie is read by nobody
+    if any(n.tensor_type.shape for n in (*carries, *rows, *body.outputs)):
+        return False
+    return all(map(_is_scalar_work, body.nodes))
+
+
+def _is_scalar_work(node: Node) -> bool:
+    if node.op in (item, param):
+        return True
+    if node.op is constant:
+        return bool(node.attrs["value"].array.size == 1)
+    if node.op is reshape_op:
+        return not node.tensor_type.shape
+    if node.op is not cluster or any(t.shape for t in types_of(node.type)):
+        return False
+    if node.attrs["kind"] == "loop":  # with no rows to read or stack
+        return all(
+            Loop.of(n).xs == 0 and len(Loop.of(n).body.outputs) == Loop.of(n).carries
+            for n in node.attrs["body"].nodes
+            if n.op in loop_ops()
+        )
+    return bool(node.attrs["kind"] == "map")
+
+
+def _as_cluster(node: Node, used: list[int]) -> Node:
+    loop = Loop.of(node)
+    plain = make_node(
+        node.op,
+        tuple(new_param(a.tensor_type, f"p{i}", locs=a.locs) for i, a in enumerate(node.args)),
+        {**loop.attrs, "body": _flat(loop.body)},
+        node.locs,
+    )
+    outputs = [make_node(item, (plain,), {"index": i}, node.locs) for i in used]
+    attrs = {"body": close(plain.args, outputs), "kind": "loop"}
+    return make_node(cluster, node.args, attrs, node.locs)
+
+
+def _flat(body: Graph) -> Graph:
+    """The body with what its clusters hold in their place."""
+    new: dict[Node, Node] = {p: p for p in body.params}
+    several: dict[Node, list[Node]] = {}
+    for node in body.nodes[len(body.params) :]:
+        if node.op is cluster:
+            inner: Graph = node.attrs["body"]
+            values: Mapping[Node, Node] = {
+                p: new[a] for p, a in zip(inner.params, node.args, strict=True)
+            }
+            outs = substitute_nodes(inner.outputs, values)
+            several[node] = outs
+            new[node] = outs[0]
+        elif node.op is item:
+            new[node] = several[node.args[0]][node.attrs["index"]]
+        else:
+            new[node] = with_args(node, tuple(new[a] for a in node.args))
+    return close(body.params, [new[o] for o in body.outputs], body.equalities)

@@ -1,0 +1,157 @@
+"""A product that two loops make in the same trips is made by the first and stacked for the second.
+
+The derivative of a scan computes each trip again from the carries that it began with. Elementwise
+work is cheaper done twice than stored; a product is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from staticflow.graph.dim_queries import symbols_of
+from staticflow.graph.dims import Sym
+from staticflow.graph.graph import (
+    Graph,
+    attrs_key,
+    close,
+    inner_symbols,
+    new_param,
+    rebuild,
+    substitute_nodes,
+)
+from staticflow.graph.node import Node, constant, item, make_node, toposort
+from staticflow.ops.loop import Loop, loop_ops, scan_op
+from staticflow.ops.lowering import Contract
+from staticflow.passes.rewrite import Counts, with_args
+
+__all__ = ["share_trips"]
+
+
+def share_trips(graph: Graph, counts: Counts) -> Graph:
+    """Stack products of one scan for the scans that read its stacks and make them again."""
+    plans = _plans(graph)
+    counts["product kept for the way back"] += sum(len(p.read) for p in plans.values())
+    if not any(p.read for p in plans.values()):
+        del counts["product kept for the way back"]
+        return graph
+    new: dict[Node, Node] = {}
+
+    def visit(node: Node, args: tuple[Node, ...]) -> Node:
+        plan = plans.get(node)
+        made = with_args(node, args) if plan is None else _carried_out(node, args, plan, plans, new)
+        new[node] = made
+        return made
+
+    return rebuild(graph, visit)
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What a loop stacks for others, and what it reads instead of making it: a node of its body,
+    and the loop and the node there that it equals."""
+
+    stack: list[Node] = field(default_factory=list)
+    read: dict[Node, tuple[Node, Node]] = field(default_factory=dict)
+
+
+def _plans(graph: Graph) -> dict[Node, _Plan]:
+    loops = [n for n in graph.nodes if n.op in loop_ops()]
+    plans = {n: _Plan() for n in loops}
+    for second in loops:
+        if second.op is not scan_op:
+            continue
+        for first in dict.fromkeys(a.args[0] for a in second.args if a.op is item):
+            if first not in plans or Loop.of(first).trips != Loop.of(second).trips:
+                continue
+            same = _equal_nodes(first, second)
+            own = _of_carries(first)
+            for there, here in same.items():
+                if type(there.op.lowering) is Contract and here in own and _may_stand(here, first):
+                    there = _last_alike(there, same, second)
+                    plans[second].read.setdefault(there, (first, same[there]))
+    for plan in plans.values():
+        for first, here in plan.read.values():
+            if here not in plans[first].stack:
+                plans[first].stack.append(here)
+    return plans
+
+
+def _may_stand(n: Node, loop: Node) -> bool:
+    """Whether the values of a node of a body can be stacked: all are of one size."""
+    named = frozenset[Sym]().union(*map(symbols_of, n.tensor_type.shape))
+    return named.isdisjoint(inner_symbols(Loop.of(loop).body))
+
+
+def _equal_nodes(first: Node, second: Node) -> Mapping[Node, Node]:
+    """Nodes of the body of ``second`` that in every trip have the value of one of ``first``."""
+    a, b = Loop.of(first), Loop.of(second)
+    _, a_rows, a_captured = a.operands(list(zip(a.body.params, first.args, strict=True)))
+    _, b_rows, b_captured = b.operands(list(zip(b.body.params, second.args, strict=True)))
+    rows = {arg: p for p, arg in a_rows}
+    captured = {arg: p for p, arg in a_captured}
+    same: dict[Node, Node] = {}
+    for p, arg in b_rows:
+        if arg in rows:
+            same[p] = rows[arg]
+        elif arg.op is item and arg.args[0] is first and arg.attrs["index"] >= a.carries:
+            same[p] = a.body.outputs[arg.attrs["index"]]
+    same |= {p: captured[arg] for p, arg in b_captured if arg in captured}
+    table = {_key(n, n.args): n for n in a.body.nodes}
+    for n in b.body.nodes:
+        if n not in same and (n.args or n.op is constant) and all(x in same for x in n.args):
+            equal = table.get(_key(n, tuple(same[x] for x in n.args)))
+            if equal is not None:
+                same[n] = equal
+    return same
+
+
+def _last_alike(n: Node, same: Mapping[Node, Node], loop: Node) -> Node:
+    """The last of the nodes that only ``n`` and its like lead to, and that are as large: what is
+    added to a product is kept with it."""
+    body = Loop.of(loop).body
+    while len(body.users[n]) == 1 and n not in body.outputs:
+        (user,) = body.users[n]
+        if user not in same or user.type != n.type:
+            break
+        n = user
+    return n
+
+
+def _key(n: Node, args: tuple[Node, ...]) -> object:
+    return n.op, args, attrs_key(n.attrs), n.type
+
+
+def _of_carries(loop: Node) -> set[Node]:
+    """What the body of a loop computes of its carries: the rest can be had for all trips at
+    once."""
+    body = Loop.of(loop).body
+    found = set(body.params[: Loop.of(loop).carries])
+    for n in body.nodes:
+        if any(a in found for a in n.args):
+            found.add(n)
+    return found
+
+
+def _carried_out(
+    node: Node,
+    args: tuple[Node, ...],
+    plan: _Plan,
+    plans: Mapping[Node, _Plan],
+    new: Mapping[Node, Node],
+) -> Node:
+    """The loop that stacks and reads what the plan says; what it stacks comes behind its ys."""
+    loop = Loop.of(node)
+    inner = {n: new_param(n.tensor_type, "kept", locs=n.locs) for n in plan.read}
+    kept = []
+    for first, here in plan.read.values():
+        index = len(Loop.of(first).body.outputs) + plans[first].stack.index(here)
+        kept.append(make_node(item, (new[first],), {"index": index}, here.locs))
+    outputs = substitute_nodes([*loop.body.outputs, *plan.stack], inner)
+    needed = set(toposort(outputs))
+    carries, xs, captured = loop.operands(list(zip(loop.body.params, args, strict=True)))
+    rows = [*((p, a) for p, a in xs if p in needed), *zip(inner.values(), kept, strict=True)]
+    pairs = [*carries, *rows, *((p, a) for p, a in captured if p in needed)]
+    body = close([p for p, _ in pairs], outputs, loop.body.equalities)
+    attrs = replace(loop, body=body, xs=len(rows)).attrs
+    return make_node(node.op, tuple(a for _, a in pairs), attrs, node.locs)
