@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 from staticflow.graph.dims import CALLS, Call, Dim, Size, Sym, terms_of
@@ -47,6 +48,7 @@ _EVALUATE: dict[str, Callable[[int, int], int]] = {
     "floordiv": lambda a, b: a // b,
     "max": max,
     "min": min,
+    "root": lambda a, b: math.isqrt(a * b),
 }
 
 

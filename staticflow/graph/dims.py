@@ -1,10 +1,10 @@
 """Sizes that may be unknown until the program runs, with exact integer arithmetic.
 
-A `Size` is a Python int or a `Dim`. A `Dim` is a polynomial with integer coefficients over
-*atoms*: symbols (`Sym`), floor divisions, maxima and minima. Arithmetic keeps it canonical, so two
-sizes that are equal as polynomials are equal as Python objects, and an operation whose result is
-known gives an int. The remainder has no atom of its own: ``e % d`` is ``e - d * (e // d)``, so that
-``(e // d) * d + e % d`` cancels to ``e``.
+A `Size` is a Python int or a `Dim`. A `Dim` is a polynomial with integer coefficients over *atoms*:
+symbols (`Sym`), floor divisions, maxima, minima and square roots. Arithmetic keeps it canonical, so
+two sizes that are equal as polynomials are equal as Python objects, and an operation whose result
+is known gives an int. The remainder has no atom of its own: ``e % d`` is ``e - d * (e // d)``, so
+that ``(e // d) * d + e % d`` cancels to ``e``.
 
 The same arithmetic serves as the index arithmetic of the Kernel IR, where loop variables are
 symbols too. A symbol is a non-negative integer; one with an ``upper`` bound is smaller than it.
@@ -34,6 +34,7 @@ __all__ = [
     "fresh_sym",
     "is_provably_ge",
     "prod",
+    "root",
     "terms_of",
 ]
 
@@ -44,11 +45,13 @@ _serials = itertools.count(1)
 
 @dataclass(frozen=True, slots=True)
 class Sym:
-    """A named unknown. Serial 0 is the user's own name, equal wherever it is written."""
+    """A named unknown. Serial 0 is the user's own name, equal wherever it is written. One that is
+    ``late`` is known only when an op has run that binds it."""
 
     name: str
     serial: int = 0
     upper: Size | None = field(default=None, compare=False)
+    late: bool = field(default=False, compare=False)
 
     def __str__(self) -> str:
         return self.name
@@ -58,14 +61,15 @@ class Sym:
         return (0, self.name, self.serial)
 
 
-def fresh_sym(name: str, upper: Size | None = None) -> Dim:
-    """A size equal to no other, printed as ``name``; below ``upper`` if that is given."""
-    return Dim.of(Sym(name, next(_serials), upper))
+def fresh_sym(name: str, upper: Size | None = None, late: bool = False) -> Dim:
+    """A size equal to no other, printed as ``name``; below ``upper`` if that is given; for an op to
+    bind if it is ``late``."""
+    return Dim.of(Sym(name, next(_serials), upper, late))
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An atom that is no symbol: ``floordiv``, ``max`` or ``min`` of two sizes."""
+    """An atom that is no symbol: ``floordiv``, ``max``, ``min`` or ``root`` of two sizes."""
 
     fn: str
     a: Size
@@ -104,7 +108,14 @@ def _monomial_key(m: Monomial) -> tuple[Any, ...]:
 
 
 def _size_key(size: Size) -> tuple[Any, ...]:
-    return tuple((_monomial_key(m), c) for m, c in terms_of(size))
+    """The order of sizes inside atoms. Kept, or a division of a division would go all the way down
+    each time."""
+    if isinstance(size, Dim) and hasattr(size, "_key"):
+        return size._key
+    key = tuple((_monomial_key(m), c) for m, c in terms_of(size))
+    if isinstance(size, Dim):
+        object.__setattr__(size, "_key", key)
+    return key
 
 
 class Dim:
@@ -117,8 +128,9 @@ class Dim:
     True
     """
 
-    __slots__ = ("_hash", "terms")
+    __slots__ = ("_hash", "_key", "terms")
     terms: tuple[tuple[Monomial, int], ...]
+    _key: tuple[Any, ...]
 
     def __init__(self, terms: tuple[tuple[Monomial, int], ...]) -> None:
         object.__setattr__(self, "terms", terms)
@@ -218,7 +230,7 @@ class Dim:
     def __index__(self) -> int:
         raise SymbolicError(
             f"the size {self} is known only when the program runs, so it is no Python int; "
-            "use it in shapes and arithmetic, or loop with sf.scan, "
+            "use it in shapes and arithmetic, or loop with sf.scan or sf.fori_loop, "
             f"at {format_locs(here())}"
         )
 
@@ -405,10 +417,23 @@ def dim_min(a: Size, b: Size) -> Size:
     return _choose("min", a, b, is_provably_ge(b, a), is_provably_ge(a, b))
 
 
+def root(a: Size, b: Size = 1) -> Size:
+    """The square root of ``a * b``, both non-negative and their product below 2**52, rounded down.
+
+    >>> root(17)
+    4
+    """
+    if isinstance(a, int) and isinstance(b, int):
+        return math.isqrt(a * b)
+    first, second = sorted((a, b), key=_size_key)
+    return Dim.of(Call("root", first, second))
+
+
 CALLS: dict[str, Callable[[Size, Size], Size]] = {
     "floordiv": floor_div,
     "max": dim_max,
     "min": dim_min,
+    "root": root,
 }
 
 

@@ -21,6 +21,7 @@ from staticflow.graph.locs import format_locs, here
 
 __all__ = [
     "BY_NUMPY",
+    "BY_PYTHON",
     "DTYPES",
     "DType",
     "bfloat16",
@@ -29,11 +30,13 @@ __all__ = [
     "float16",
     "float32",
     "float64",
+    "get_default_dtype",
     "int8",
     "int16",
     "int32",
     "int64",
     "promote",
+    "set_default_dtype",
     "uint8",
     "weak_dtype",
 ]
@@ -102,7 +105,8 @@ DTYPES: tuple[DType, ...] = (
 _ALIASES = {"half": float16, "float": float32, "double": float64, "long": int64, "int": int32}
 _BY_NAME = {d.name: d for d in DTYPES} | {d.short: d for d in DTYPES} | _ALIASES
 BY_NUMPY: dict[Any, DType] = {d.numpy: d for d in DTYPES}
-_BY_PYTHON: dict[type, DType] = {bool: bool_, int: int64, float: float32}
+BY_PYTHON: dict[type, DType] = {bool: bool_, int: int64, float: float32}
+"""What Python numbers become alone; that of ``float`` is changed by `set_default_dtype`."""
 _BY_SCALAR_TYPE: dict[type, DType] = {d.numpy.type: d for d in DTYPES}
 
 
@@ -120,7 +124,7 @@ def dtype_of(dtype: Any) -> DType:
     if isinstance(dtype, str):
         found = _BY_NAME.get(dtype)
     elif isinstance(dtype, type):
-        found = _BY_PYTHON.get(dtype) or _BY_SCALAR_TYPE.get(dtype)
+        found = BY_PYTHON.get(dtype) or _BY_SCALAR_TYPE.get(dtype)
     else:
         found = BY_NUMPY.get(dtype) if isinstance(dtype, np.dtype) else None
     if found is None:
@@ -130,6 +134,27 @@ def dtype_of(dtype: Any) -> DType:
             f"at {format_locs(here())}"
         )
     return found
+
+
+def set_default_dtype(dtype: Any) -> None:
+    """Make ``dtype`` (a floating one) what Python floats become, what tensors are made in unless
+    said otherwise, and what the results of ``div``, ``exp`` and the like of integers are.
+
+    It holds for the whole process, and for what is traced from then on. Raises `DTypeError` for
+    integers and bools.
+    """
+    wanted = dtype_of(dtype)
+    if not wanted.is_floating:
+        raise DTypeError(
+            f"set_default_dtype: {wanted.name} is not floating; integers always become int64, "
+            f"at {format_locs(here())}"
+        )
+    BY_PYTHON[float] = wanted
+
+
+def get_default_dtype() -> DType:
+    """The dtype of Python floats: float32 unless `set_default_dtype` has changed it."""
+    return BY_PYTHON[float]
 
 
 # Inside a category: what two dtypes that do not contain each other meet in.
@@ -168,7 +193,7 @@ def weak_dtype(scalar: bool | int | float, strong: DType | None) -> DType:
     >>> weak_dtype(2, float32), weak_dtype(2.5, int64), weak_dtype(True, uint8)
     (staticflow.float32, staticflow.float32, staticflow.uint8)
     """
-    own = _BY_PYTHON[type(scalar)]
+    own = BY_PYTHON[type(scalar)]
     if strong is None or own.category > strong.category:
         return own
     return strong

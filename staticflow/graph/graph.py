@@ -23,9 +23,11 @@ __all__ = [
     "Equality",
     "Graph",
     "attrs_key",
+    "binders_of",
     "bound_symbols",
     "close",
     "free_symbols",
+    "inner_symbols",
     "map_attrs",
     "new_param",
     "rebuild",
@@ -63,10 +65,11 @@ class Graph:
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
-        """Every node, params first, arguments before users."""
+        """Every node, params first, arguments before users, and what binds a size before all that
+        have it."""
         inside = set(self.params)
-        rest = (n for n in toposort(self.outputs) if n not in inside)
-        return (*self.params, *rest)
+        rest = [n for n in toposort(self.outputs) if n not in inside]
+        return (*self.params, *_binders_first(rest))
 
     @cached_property
     def users(self) -> Mapping[Node, tuple[Node, ...]]:
@@ -216,7 +219,7 @@ def unify(
         a, b = _settled(fact, values)
         if a == b:
             continue
-        if not bound.isdisjoint(symbols_of(a) | symbols_of(b)):
+        if any(s.late or s in bound for s in symbols_of(a) | symbols_of(b)):
             continue
         sym, value = _solved(a, b) or _solved(b, a) or (None, 0)
         if sym is not None:
@@ -315,10 +318,73 @@ def _merge_equal(params: Sequence[Node], outputs: Sequence[Node]) -> list[Node]:
     return [built[number[o]] for o in outputs]
 
 
+def binders_of(order: Sequence[Node]) -> dict[Node, list[Node]]:
+    """For each node that names a size which another one of ``order`` binds, those others."""
+    binders: dict[Sym, Node] = {}
+    for node in order:
+        for symbol in bound_symbols(node):
+            binders.setdefault(symbol, node)
+    if not binders:
+        return {}
+    found: dict[Node, list[Node]] = {}
+    for node in order:
+        needed = {binders[s] for s in _named_symbols(node) if s in binders} - {node}
+        if needed and not bound_symbols(node):
+            found[node] = sorted(needed, key=lambda n: n.serial)
+    return found
+
+
+def _named_symbols(node: Node) -> set[Sym]:
+    """The dim symbols that the type of a node and its attributes name, regions included."""
+    found: set[Sym] = set()
+
+    def collect(size: Dim) -> Dim:
+        found.update(symbols_of(size))
+        return size
+
+    def look_into(region: Graph) -> Graph:
+        for inner in region.nodes:
+            found.update(_named_symbols(inner))
+        return region
+
+    for t in types_of(node.type):
+        for d in t.shape:
+            found |= symbols_of(d)
+    map_attrs(node.attrs, collect, look_into)
+    return found
+
+
+def _binders_first(order: list[Node]) -> list[Node]:
+    """An order in which nothing stands before what binds its sizes."""
+    binders = binders_of(order)
+    if not binders:
+        return order
+    members, done = set(order), set[Node]()
+    result: list[Node] = []
+    stack = [(n, False) for n in reversed(order)]
+    while stack:
+        node, expanded = stack.pop()
+        if node in done or node not in members:
+            continue
+        if expanded:
+            done.add(node)
+            result.append(node)
+        else:
+            stack.append((node, True))
+            before = (*node.args, *binders.get(node, ()))
+            stack.extend((a, False) for a in reversed(before) if a not in done)
+    return result
+
+
 def bound_symbols(node: Node) -> frozenset[Sym]:
     """The dim symbols whose sizes are known only when ``node`` has run. Its attribute ``binds``, a
     tuple of fresh dims that its type names, says which; most nodes have none."""
     return frozenset[Sym]().union(*map(symbols_of, node.attrs.get("binds", ())))
+
+
+def inner_symbols(graph: Graph) -> frozenset[Sym]:
+    """The dim symbols that nodes of a graph bind: nothing around it can have a size of them."""
+    return frozenset[Sym]().union(*map(bound_symbols, graph.nodes))
 
 
 def free_symbols(graph: Graph) -> frozenset[Sym]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
@@ -17,13 +18,29 @@ from staticflow.graph.locs import format_locs
 from staticflow.graph.node import Node
 from staticflow.graph.types import TensorType, types_of
 
-__all__ = ["Region", "interpret_graph"]
+__all__ = ["Region", "Watch", "interpret_graph"]
 
 Array = Any
+Watch = Callable[[Node, Sequence[Any], Sequence[Array], Sequence[tuple[Node, int]]], None]
+"""``watch(node, operands, results, within)`` is told what each node gave; ``within`` are the nodes
+whose regions it ran in, the outermost first, and how often each had run its region before."""
 
 
-def interpret_graph(graph: Graph, args: Sequence[Array], xp: ModuleType = np) -> list[Array]:
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What is the same for all nodes of a graph while it runs once."""
+
+    xp: ModuleType
+    sizes: Sizes
+    watch: Watch | None
+    within: tuple[tuple[Node, int], ...] = ()
+
+
+def interpret_graph(
+    graph: Graph, args: Sequence[Array], xp: ModuleType = np, watch: Watch | None = None
+) -> list[Array]:
     """The outputs of ``graph`` for ``args``, one array for each param; ``xp`` is NumPy or cupy.
+    ``watch`` is told what every node gives.
 
     Sizes come from the shapes of ``args``. An op's reference receives numbers for the sizes in its
     attributes, and a `Region` for each graph. Outputs may share memory with ``args``. Warnings of
@@ -34,31 +51,36 @@ def interpret_graph(graph: Graph, args: Sequence[Array], xp: ModuleType = np) ->
     of the node's type. What a reference raises gets a note that names the op, types and lines.
     """
     with np.errstate(all="ignore"):
-        return _run(graph, args, xp, Sizes())
+        return _run(graph, args, _Run(xp, Sizes(), watch))
 
 
 class Region:
     """A nested graph as references see it: ``region(*arrays)`` is the list of its outputs."""
 
-    def __init__(self, graph: Graph, xp: ModuleType, sizes: Sizes) -> None:
+    def __init__(self, graph: Graph, node: Node, outer: _Run) -> None:
         self._graph = graph
-        self._xp = xp
-        self._sizes = sizes
+        self._node = node
+        self._outer = outer
+        self._calls = 0
 
     def __call__(self, *arrays: Array) -> list[Array]:
         """Run it once."""
-        return _run(self._graph, arrays, self._xp, Sizes(self._sizes))
+        outer, call = self._outer, (self._node, self._calls)
+        self._calls += 1
+        inner = replace(outer, sizes=Sizes(outer.sizes), within=(*outer.within, call))
+        return _run(self._graph, arrays, inner)
 
     @property
     def output_types(self) -> tuple[TensorType, ...]:
         """The types of its outputs, of numbers only: a loop may have no step to learn them from."""
-        number = self._sizes.number
+        number = self._outer.sizes.number
         types = (o.tensor_type for o in self._graph.outputs)
         return tuple(TensorType(t.dtype, tuple(map(number, t.shape))) for t in types)
 
 
-def _run(graph: Graph, args: Sequence[Array], xp: ModuleType, sizes: Sizes) -> list[Array]:
-    arrays = [xp.asarray(a) for a in args]
+def _run(graph: Graph, args: Sequence[Array], run: _Run) -> list[Array]:
+    sizes = run.sizes
+    arrays = [run.xp.asarray(a) for a in args]
     types = graph.declared or tuple(p.tensor_type for p in graph.params)
     bind_arguments([p.attrs["name"] for p in graph.params], types, arrays, sizes)
     unchecked = check_equalities(graph.equalities, sizes)
@@ -66,7 +88,7 @@ def _run(graph: Graph, args: Sequence[Array], xp: ModuleType, sizes: Sizes) -> l
     users.update(set(graph.outputs))
     values: dict[Node, Array | tuple[Array, ...]] = dict(zip(graph.params, arrays, strict=True))
     for node in graph.nodes[len(graph.params) :]:
-        values[node] = _apply(node, [values[a] for a in node.args], xp, sizes)
+        values[node] = _apply(node, [values[a] for a in node.args], run)
         if unchecked:
             unchecked = check_equalities(unchecked, sizes)
         for arg in set(node.args):
@@ -76,12 +98,11 @@ def _run(graph: Graph, args: Sequence[Array], xp: ModuleType, sizes: Sizes) -> l
     return [values[o] for o in graph.outputs]
 
 
-def _apply(
-    node: Node, args: Sequence[Any], xp: ModuleType, sizes: Sizes
-) -> Array | tuple[Array, ...]:
+def _apply(node: Node, args: Sequence[Any], run: _Run) -> Array | tuple[Array, ...]:
+    xp, sizes = run.xp, run.sizes
     try:
         known = {name: v for name, v in node.attrs.items() if name != "binds"}
-        attrs = map_attrs(known, sizes.number, lambda graph: Region(graph, xp, sizes))
+        attrs = map_attrs(known, sizes.number, lambda graph: Region(graph, node, run))
         if "binds" in node.attrs:
             attrs["binds"] = node.attrs["binds"]  # known only after this
         result = node.op.reference(xp, *args, **attrs)
@@ -94,6 +115,8 @@ def _apply(
         types = ", ".join(str(t) for a in node.args for t in types_of(a.type))
         error.add_note(f"in {node.op.name}({types}), made at {format_locs(node.locs)}")
         raise
+    if run.watch is not None:
+        run.watch(node, args, arrays, run.within)
     return arrays if isinstance(node.type, tuple) else arrays[0]
 
 

@@ -12,11 +12,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import CodeType
+from types import CodeType, FrameType
 
-__all__ = ["Loc", "format_locs", "here", "merge_locs", "using"]
+__all__ = ["PACKAGE", "Loc", "format_locs", "here", "merge_locs", "outside", "using"]
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+"""The folder of staticflow, whose frames are skipped."""
 _override = threading.local()
 
 
@@ -52,12 +53,15 @@ def here() -> Locs:
     forced: Locs | None = getattr(_override, "locs", None)
     if forced is not None:
         return forced
-    frame = sys._getframe(1)
-    while frame.f_code.co_filename.startswith(_PACKAGE):
-        if frame.f_back is None:
-            return ()
+    frame = outside(sys._getframe(1))
+    return () if frame is None else (Loc(frame.f_code, frame.f_lasti),)
+
+
+def outside(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame outside staticflow, from ``frame`` on; None if there is none."""
+    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
         frame = frame.f_back
-    return (Loc(frame.f_code, frame.f_lasti),)
+    return frame
 
 
 @contextmanager

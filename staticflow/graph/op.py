@@ -33,6 +33,8 @@ class Op:
       ``needs`` is False or there is none), written in ops. None: not differentiable.
     - ``saves`` are the arguments (by position, `OUT` for the output) whose *values* the vjp uses;
       of the others it may only use shape and dtype.
+    - ``saves_for`` may say of each argument which of ``saves`` its cotangent uses, so that what
+      only others' cotangents use is not kept where they are not wanted.
     - ``jvp(tangents, out, *args, **attrs)`` gives the tangent of the result (a list of them where
       there are several) from those of the arguments (None: no change), written in ops. None: what
       follows from the vjp, which is linear in its cotangent, by transposing that.
@@ -41,6 +43,11 @@ class Op:
     - ``promote`` says what happens to operands of several dtypes: ``common`` (`promote`),
       ``float`` (likewise, and integers become the default float) or ``none``.
     - ``kinds`` are the dtype kinds that promoted operands may have.
+    - ``ufunc`` names the NumPy ufunc that the op is on operands of one dtype, if it is one.
+    - ``eager`` says what runs the op eagerly: its ``reference``, or ``native``, the kernel that the
+      compiler makes of the lowering, for ops that are slow in NumPy; ``large`` is the one for small
+      arrays and the other for large ones. Such kernels know no size but those of 1; of an op whose
+      arguments ``batched`` (by position) begin with a batch, all sizes but that.
     - ``grad_name`` is the name that ``grad_fn`` prints, as PyTorch's.
     """
 
@@ -53,8 +60,12 @@ class Op:
     lowering: Any = None
     decompose: Callable[..., Any] | None = None
     saves: tuple[int, ...] = ()
+    saves_for: tuple[tuple[int, ...], ...] | None = None
     promote: str = "none"
     kinds: str = "biuf"
+    ufunc: str | None = None
+    eager: str = "reference"
+    batched: tuple[int, ...] = ()
     grad_name: str = ""
 
     def __call__(self, *args: Any, **attrs: Any) -> Any:
@@ -81,7 +92,7 @@ class Op:
 
     def beside(self, other: Any, *args: Any, **attrs: Any) -> Any:
         """Apply the op in the mode of ``other``: for ops without tensor arguments."""
-        return other.__sf_mode__.apply(self, args, attrs)
+        return other.__sf_mode__.beside(self, other, args, attrs)
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"

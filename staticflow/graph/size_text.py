@@ -4,19 +4,20 @@ The grammar, with Python's precedence::
 
     size    := product (("+" | "-") product)*
     product := factor (("*" | "//") factor)*
-    factor  := "-" factor | INT | NAME | "(" size ")" | ("max" | "min") "(" size "," size ")"
+    factor  := "-" factor | INT | NAME | "(" size ")" | call "(" size "," size ")"
+    call    := "max" | "min" | "root"
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from staticflow.graph.dims import Dim, Size, Sym, dim_max, dim_min
+from staticflow.graph.dims import Dim, Size, Sym, dim_max, dim_min, root
 from staticflow.graph.tokens import Tokens
 
 __all__ = ["parse_size", "read_size"]
 
-_EXTREMES = {"max": dim_max, "min": dim_min}
+_CALLS = {"max": dim_max, "min": dim_min, "root": root}
 
 
 def parse_size(text: str, symbols: Mapping[str, Sym]) -> Size:
@@ -69,14 +70,14 @@ def _factor(tokens: Tokens, symbols: Mapping[str, Sym]) -> Size:
         return size
     if tokens.sees_kind("number"):
         return tokens.integer()
-    if tokens.sees("max", "(") or tokens.sees("min", "("):
-        extreme = _EXTREMES[tokens.take()]
+    if any(tokens.sees(name, "(") for name in _CALLS):
+        call = _CALLS[tokens.take()]
         tokens.expect("(")
         first = read_size(tokens, symbols)
         tokens.expect(",")
         second = read_size(tokens, symbols)
         tokens.expect(")")
-        return extreme(first, second)
+        return call(first, second)
     if not tokens.sees_kind("name"):
         raise tokens.error("a size")
     if tokens.next not in symbols:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -11,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.codegen.llvm_routine import NO_MEMORY, render_routine
+from staticflow.codegen.llvm_routine import NO_MEMORY, SIZES_DIFFER, render_routine
 from staticflow.codegen.nest import INDEX_OUT_OF_RANGE
 from staticflow.codegen.routine import Routine
 from staticflow.config import config
 from staticflow.errors import CompileError, IndexRangeError, ShapeError
 from staticflow.graph.binding import Sizes, bind_arguments, check_equalities
-from staticflow.graph.dim_queries import as_symbol, evaluate_dim
+from staticflow.graph.dim_queries import as_symbol, evaluate_dim, symbols_of
 from staticflow.graph.dims import Sym
 from staticflow.graph.graph import Equality
 from staticflow.graph.locs import format_locs
@@ -64,17 +65,17 @@ class Signature:
 class _State:
     """The cell that keeps the arena between calls."""
 
-    def __init__(self) -> None:
+    def __init__(self, module: NativeModule) -> None:
         self.cell = ctypes.c_void_p(None)
         self.address = ctypes.addressof(self.cell)
-        libc = ctypes.CDLL(None)
-        weakref.finalize(self, _free_arena, self.cell, libc.free)
+        release = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(module.address("release"))
+        weakref.finalize(self, _free_arena, self.cell, release, module)
 
 
-def _free_arena(cell: ctypes.c_void_p, free: Any) -> None:
-    if cell.value:
-        free(ctypes.c_void_p(cell.value))
-        cell.value = None
+def _free_arena(cell: ctypes.c_void_p, release: Callable[..., None], code: object) -> None:
+    """``code`` is what ``release`` runs, kept alive until now."""
+    release(cell)
+    cell.value = None
 
 
 class Executable:
@@ -94,15 +95,17 @@ class Executable:
     ) -> None:
         self.program, self.plan, self.signature = program, plan, signature
         self.llvm = render_routine(program, plan.offsets, plan.peak)
-        self.module: NativeModule = compile_native(self.llvm, ["run"])
+        self.module: NativeModule = compile_native(self.llvm, ["run", "release"])
         self._run = ctypes.CFUNCTYPE(
             ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
         )(self.module.address("run"))
-        self._state = _State()
+        self._state = _State(self.module)
         updates = any(p.updated for p in signature.params)
         self._turn: AbstractContextManager[None] = updating if updates else nullcontext()
         self.fast: Callable[..., Any] = (
-            self._native_entry(variables, box) if box and config.fast_call else decline
+            self._native_entry(variables, box)
+            if box and config.fast_call and not program.told
+            else decline
         )
         """The native entry. Takes the inputs, each an array or a box; gives the output, or a tuple
         where there is not one; an int for `fail`; or None if the call is one for `__call__`."""
@@ -116,7 +119,7 @@ class Executable:
             frozenset(i for i, p in enumerate(signature.params) if p.updated),
             tuple(c.nbytes for c in signature.constants),
             signature.outputs,
-            signature.equalities,
+            tuple(e for e in signature.equalities if _is_known(e, signature)),
             (plan.peak, *plan.offsets),
             box.slot_offset,
         )
@@ -136,19 +139,28 @@ class Executable:
 
     def _run_on(self, arrays: Sequence[Array], values: Mapping[Sym, int]) -> list[Array]:
         ready, write_back = self._prepared(arrays)
+        program = self.program
         outputs = [
-            np.empty([evaluate_dim(d, values) for d in t.shape], t.dtype.numpy)
-            for t in self.signature.outputs
+            None if _is_late(t, values) else _empty(t, values) for t in self.signature.outputs
         ]
         everything = (*ready, *self.signature.constants, *outputs)
-        table = (ctypes.c_void_p * len(everything))(*(a.ctypes.data for a in everything))
-        sizes = (ctypes.c_int64 * len(self.program.sizes))(*(values[s] for s in self.program.sizes))
+        table = (ctypes.c_void_p * len(everything))(
+            *(None if a is None else a.ctypes.data for a in everything)
+        )
+        known = [values[s] for s in program.sizes]
+        sizes = (ctypes.c_int64 * (len(known) + len(program.told)))(*known)
         status = self._run(ctypes.addressof(table), ctypes.addressof(sizes), self._state.address)
         if status != 0:
             self.fail(status)
+        told = {**values, **dict(zip(program.told, sizes[len(known) :], strict=True))}
+        first = len(everything) - len(outputs)
+        results = [
+            _taken(t, told, table[first + i]) if out is None else out
+            for i, (t, out) in enumerate(zip(self.signature.outputs, outputs, strict=True))
+        ]
         for target, source in write_back:
             np.copyto(target, source)
-        return outputs
+        return results
 
     def bind(self, arrays: Sequence[Array]) -> dict[Sym, int]:
         """The unknown sizes, from the shapes of ``arrays``, all checked."""
@@ -186,12 +198,43 @@ class Executable:
             raise MemoryError(f"no memory for the arena of {self.plan.peak} bytes")
         site, code = divmod(status, 256)
         failure = self.program.failures[site - 1]
+        if code == SIZES_DIFFER:
+            raise ShapeError(f"{failure.what}, at {format_locs(failure.locs)}; nothing was updated")
         if code == INDEX_OUT_OF_RANGE:
             raise IndexRangeError(
                 f"{failure.what}: an index lies outside the dim that it selects from, at "
                 f"{format_locs(failure.locs)}; nothing was updated"
             )
         raise CompileError(f"{failure.what} failed with code {code}")
+
+
+def _is_known(equality: Equality, signature: Signature) -> bool:
+    """Whether a call can tell the sizes of an equality; the others are checked on the way."""
+    given = {s for p in signature.params for d in p.type.shape for s in symbols_of(d)}
+    return symbols_of(equality.a) | symbols_of(equality.b) <= given
+
+
+def _is_late(t: TensorType, values: Mapping[Sym, int]) -> bool:
+    """Whether only the run can tell the size of an output."""
+    return any(not symbols_of(d) <= values.keys() for d in t.shape)
+
+
+def _empty(t: TensorType, values: Mapping[Sym, int]) -> Array:
+    return np.empty([evaluate_dim(d, values) for d in t.shape], t.dtype.numpy)
+
+
+def _taken(t: TensorType, values: Mapping[Sym, int], address: int | None) -> Array:
+    """A copy of an output that lies in memory of its own, which is freed."""
+    out = _empty(t, values)
+    if address:
+        ctypes.memmove(out.ctypes.data, address, out.nbytes)
+        _libc().free(ctypes.c_void_p(address))
+    return out
+
+
+@functools.lru_cache(maxsize=1)
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None)
 
 
 def unbound_sizes(signature: Signature, sizes: Mapping[Sym, object] | Sequence[Sym]) -> list[Sym]:

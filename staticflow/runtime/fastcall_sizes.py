@@ -9,19 +9,28 @@ from typing import Any
 from staticflow.codegen.routine import (
     Arena,
     Carry,
+    Choose,
     Copy,
+    Ensure,
+    Give,
     Launch,
+    Measure,
     Place,
     Repeat,
+    Require,
     Routine,
     Row,
     Step,
     Table,
+    trip_count,
 )
-from staticflow.graph.dim_queries import substitute_dim
-from staticflow.graph.dims import Call, Size, Sym, terms_of
+from staticflow.graph.dim_queries import substitute_dim, symbols_of
+from staticflow.graph.dims import Call, Size, terms_of
 
 __all__ = ["moved_bytes", "size_limit"]
+
+_GUESS = 256
+"""What a size that is known only as the program runs is taken for."""
 
 _BITS = 62
 """Sizes in bytes stay below two to this power, so that a sum of two is an int64 still."""
@@ -29,8 +38,9 @@ _BITS = 62
 
 def moved_bytes(routine: Routine, table: Sequence[Size]) -> Size:
     """The bytes that all steps together read and write, a measure of how long the program runs;
-    ``table`` has the bytes of the caller's arrays."""
-    return _Traffic(routine, table).of(routine.steps)
+    ``table`` has the bytes of the caller's arrays. Sizes that only the run can tell are guessed."""
+    moved = _Traffic(routine, table).of(routine.steps)
+    return substitute_dim(moved, dict.fromkeys(symbols_of(moved) - set(routine.sizes), _GUESS))
 
 
 class _Traffic:
@@ -55,8 +65,9 @@ class _Traffic:
     def repeat(self, step: Repeat) -> Size:
         self.loops[step.loop] = step
         one = self.of(step.body)
-        count = Sym("count", -1 - step.loop)
-        return step.length * substitute_dim(one, {count: step.length})
+        length: Size = _GUESS if step.length is None else step.length
+        (count,) = symbols_of(trip_count(step.loop))
+        return length * substitute_dim(one, {count: length})
 
     def carry(self, place: Carry) -> Size:
         _, own, _ = self.loops[place.loop].carries[place.index]
@@ -67,6 +78,11 @@ _STEPS: dict[type, Callable[[_Traffic, Any], Size]] = {
     Launch: _Traffic.launch,
     Copy: lambda _, step: 2 * step.bytes,
     Repeat: _Traffic.repeat,
+    Choose: lambda traffic, step: traffic.of(step.then) + traffic.of(step.orelse),
+    Ensure: lambda _, step: 0,
+    Require: lambda _, step: 0,
+    Measure: lambda _, step: 0,
+    Give: lambda _, step: 0,
 }
 
 _PLACES: dict[type, Callable[[_Traffic, Any], Size]] = {
@@ -104,5 +120,8 @@ def _reach(size: Size, largest: int) -> int:
 
 
 def _call_reach(call: Call, largest: int) -> int:
-    """Of a quotient the dividend, which is computed first; of a choice the larger."""
+    """Of a quotient the dividend, which is computed first; of a choice the larger; of a root the
+    product."""
+    if call.fn == "root":
+        return _reach(call.a, largest) * _reach(call.b, largest)
     return max(_reach(call.a, largest), _reach(call.b, largest), 1)

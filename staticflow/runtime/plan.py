@@ -2,7 +2,8 @@
 
 Buffers that are never needed at the same time share a *slot*. Sizes may be unknown, so a buffer
 takes over a free slot only where one of the two provably holds the other; the slot has the larger
-size. Offsets follow from the slots' sizes and are computed as the program starts.
+size. Offsets follow from the slots' sizes and are computed as the program starts. Buffers that grow
+are no part of the arena.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from dataclasses import dataclass
 from staticflow.codegen.routine import (
     Arena,
     Carry,
-    Copy,
-    Launch,
     Place,
     Repeat,
     Routine,
     Row,
     Step,
+    blocks_of,
+    places_of,
     walk_steps,
 )
 from staticflow.graph.dim_queries import evaluate_dim
@@ -58,8 +59,9 @@ class Plan:
         for i, buffer in enumerate(self.routine.buffers):
             shape = ", ".join(map(str, buffer.shape))
             first, last = self.live[i]
+            where = "grows" if buffer.grows else f"at {self.offsets[i]}"
             lines.append(
-                f"  {buffer.label}: {buffer.dtype}[{shape}] at {self.offsets[i]}, live in steps "
+                f"  {buffer.label}: {buffer.dtype}[{shape}] {where}, live in steps "
                 f"{first}..{last}, {format_locs(buffer.locs)}"
             )
         return "\n".join(lines)
@@ -72,6 +74,8 @@ def plan_memory(program: Routine) -> Plan:
     busy: list[int] = []  # the step until which each slot is taken
     slots = [0] * len(program.buffers)
     for i in sorted(range(len(live)), key=lambda i: live[i][0]):
+        if program.buffers[i].grows:
+            continue
         first, last = live[i]
         want = ceil_div(program.buffers[i].bytes, ALIGNMENT) * ALIGNMENT
         slot = _fitting(sizes, busy, want, first)
@@ -89,7 +93,10 @@ def plan_memory(program: Routine) -> Plan:
     for size in sizes:
         starts.append(at)
         at = at + size
-    return Plan(program, tuple(live), tuple(slots), tuple(starts[s] for s in slots), at)
+    offsets = tuple(
+        0 if b.grows else starts[s] for b, s in zip(program.buffers, slots, strict=True)
+    )
+    return Plan(program, tuple(live), tuple(slots), offsets, at)
 
 
 def _fitting(sizes: Sequence[Size], busy: Sequence[int], want: Size, first: int) -> int | None:
@@ -124,12 +131,11 @@ def _live_ranges(program: Routine) -> list[tuple[int, int]]:
         nonlocal clock
         for step in steps:
             clock += 1
-            if isinstance(step, Launch):
-                for place in step.places:
-                    touch(place, clock)
-            elif isinstance(step, Copy):
-                touch(step.target, clock)
-                touch(step.source, clock)
+            for place in places_of(step):
+                touch(place, clock)
+            if not isinstance(step, Repeat):
+                for block in blocks_of(step):
+                    visit(block)
             else:
                 begin = clock
                 carriers[step.loop] = tuple(p for trio in step.carries for p in trio)
@@ -153,9 +159,9 @@ def _rows(loop: Repeat) -> list[Place]:
     """What the loop reads or fills row by row: all of it is needed while the loop runs."""
     found: list[Place] = []
     for step in walk_steps(loop.body):
-        places = step.places if isinstance(step, Launch) else ()
-        if isinstance(step, Copy):
-            places = (step.target, step.source)
+        places = places_of(step)
+        if isinstance(step, Repeat):
+            places = tuple(p for trio in step.carries for p in trio)
         found += [p for p in places if _moves_with(p, loop.loop)]
     return found
 

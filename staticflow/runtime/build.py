@@ -1,0 +1,100 @@
+"""From a fused graph to native code: assembled, planned, compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from staticflow.codegen.assemble import Wanted, assemble
+from staticflow.codegen.verify import verify_kernel
+from staticflow.config import config
+from staticflow.errors import ShapeError
+from staticflow.graph.dim_queries import symbols_of
+from staticflow.graph.dims import Dim, Size, Sym, fresh_sym
+from staticflow.graph.graph import Equality, Graph, bound_symbols, free_symbols, regions_of
+from staticflow.graph.locs import format_locs, here
+from staticflow.graph.node import Node, constant
+from staticflow.passes.cluster import cluster
+from staticflow.runtime.executable import Executable, ParamSpec, Signature, unbound_sizes
+from staticflow.runtime.fastcall_layout import BoxType
+from staticflow.runtime.native import host_target
+from staticflow.runtime.plan import plan_memory
+
+__all__ = ["build"]
+
+
+def build(
+    graph: Graph,
+    names: Sequence[str],
+    updated: Sequence[object],
+    n_out: int,
+    box: BoxType | None,
+) -> Executable:
+    """Assemble, plan and compile a fused graph whose last outputs are the updates.
+
+    The params that have no entry in ``names`` are variables, boxes of the class that ``box``
+    describes; ``updated`` are those that the last outputs are new values of.
+    """
+    graph, given = _with_given_sizes(graph)
+    sources = [p.attrs["source"] for p in graph.params]
+    specs = []
+    for i, (p, own) in enumerate(zip(graph.params, graph.declared, strict=True)):
+        declared = own.substitute(given)
+        name = names[i] if i < len(names) else p.attrs["name"]
+        is_updated = any(sources[i] is t for t in updated)
+        specs.append(ParamSpec(name, declared, is_updated))
+    literals = list(_literals(graph))
+    slots = {n: i for i, n in enumerate([*graph.params, *literals])}
+    first = len(slots)
+    wanted = [Wanted(o, first + i) for i, o in enumerate(graph.outputs[:n_out])]
+    for t, node in zip(updated, graph.outputs[n_out:], strict=True):
+        variable = next(p for p in graph.params if p.attrs["source"] is t)
+        wanted.append(Wanted(node, slots[variable], variable))
+    named = {symbol for s in free_symbols(graph) for symbol in symbols_of(given.get(s, Dim.of(s)))}
+    sizes: tuple[Sym, ...] = tuple(sorted(named, key=lambda s: (s.name, s.serial)))
+    if len({s.name for s in sizes}) != len(sizes):
+        raise ShapeError(
+            f"compile: two different sizes share a name among {', '.join(map(str, sizes))}; rename "
+            f"one of the placeholders, at {format_locs(here())}"
+        )
+    signature = Signature(
+        tuple(specs),
+        tuple(np.ascontiguousarray(n.attrs["value"].array) for n in literals),
+        tuple(o.tensor_type for o in graph.outputs[:n_out]),
+        graph.equalities,
+    )
+    missing = unbound_sizes(signature, sizes)
+    if missing:
+        raise ShapeError(
+            f"compile: no input has {missing[0]} as a dim of its own, so a call cannot tell it; "
+            f"add a placeholder that has, at {format_locs(here())}"
+        )
+    program = assemble(graph, slots, wanted, sizes, host_target())
+    if config.verify:
+        for kernel in program.kernels:
+            verify_kernel(kernel)
+    return Executable(program, plan_memory(program), signature, sources[len(names) :], box)
+
+
+def _with_given_sizes(graph: Graph) -> tuple[Graph, dict[Sym, Size]]:
+    """What the caller is to give for sizes that an op binds, where params name such: sizes of their
+    own, which the graph then holds to be equal to those."""
+    bound = frozenset[Sym]().union(*map(bound_symbols, graph.nodes))
+    given: dict[Sym, Size] = {
+        s: fresh_sym(f"{s}_given") for s in sorted(free_symbols(graph) & bound, key=Sym.sort_key)
+    }
+    why = "the size that an array has and the one that the program finds"
+    found = [Equality(size, Dim.of(s), why, here()) for s, size in given.items()]
+    return (replace(graph, equalities=(*graph.equalities, *found)) if found else graph), given
+
+
+def _literals(graph: Graph) -> Iterator[Node]:
+    """The constants that stand in memory: those of the graph and of its loops, not of kernels."""
+    for node in graph.nodes:
+        if node.op is constant:
+            yield node
+        elif node.op is not cluster:
+            for region in regions_of(node):
+                yield from _literals(region)
