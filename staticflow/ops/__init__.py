@@ -7,22 +7,53 @@ from types import ModuleType
 from staticflow.graph.node import constant, item, param
 from staticflow.graph.op import Op
 from staticflow.ops import (
+    activation,
+    advanced,
     arithmetic,
+    average_pool,
+    axes,
+    bits,
+    compare,
+    cond,
     contract,
+    convolution,
+    correlate,
     creation,
+    cumulative,
+    custom,
+    extremes,
     indexing,
+    joining,
+    loop,
+    losses,
+    masked,
     maths,
+    moments,
+    normalization,
+    order,
+    pairs,
+    pooling,
+    products,
+    ragged,
+    random,
     reduce,
-    scan,
+    scatter,
+    search,
     slicing,
     softmax,
+    special,
+    triangle,
+    trig,
     view,
 )
 
 __all__ = ["OPS"]
 
 _ROOMS: tuple[ModuleType, ...] = (
-    arithmetic, maths, creation, reduce, view, slicing, contract, indexing, softmax, scan,
+    arithmetic, maths, trig, special, bits, pairs, compare, activation, random, creation, reduce,
+    extremes, cumulative, moments, order, search, view, axes, slicing, joining, contract, products,
+    indexing, advanced, masked, scatter, triangle, softmax, losses, loop, ragged,
+    cond, custom, correlate, convolution, pooling, average_pool, normalization,
 )  # fmt: skip
 
 OPS: dict[str, Op] = {

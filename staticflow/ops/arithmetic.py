@@ -15,7 +15,7 @@ from staticflow.ops.declare import elementwise
 from staticflow.ops.promote import result_type
 
 __all__ = [
-    "add", "cast", "clamp", "clamp_op", "div", "eq", "floor_divide", "ge", "gt", "le",
+    "add", "cast", "clamp", "clamp_op", "clone", "div", "eq", "floor_divide", "ge", "gt", "le",
     "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "maximum", "minimum", "mul",
     "ne", "neg", "remainder", "stop_gradient", "sub", "where",
 ]  # fmt: skip
@@ -32,14 +32,14 @@ def _or_on_bool(op: str, bool_op: str) -> Any:
 
 add = elementwise(
     "add", "``x + y``; or on bools.",
-    lambda xp, x, y: xp.add(x, y),
+    "add",
     _or_on_bool("add", "or"),
     (lambda ct, out, x, y: ct, lambda ct, out, x, y: ct),
 )  # fmt: skip
 
 sub = elementwise(
     "sub", "``x - y``.",
-    lambda xp, x, y: xp.subtract(x, y),
+    "subtract",
     lambda k, x, y: k.sub(x, y),
     (lambda ct, out, x, y: ct, lambda ct, out, x, y: -ct),
     kinds="iuf",
@@ -47,23 +47,23 @@ sub = elementwise(
 
 mul = elementwise(
     "mul", "``x * y``; and on bools.",
-    lambda xp, x, y: xp.multiply(x, y),
+    "multiply",
     _or_on_bool("mul", "and"),
     (lambda ct, out, x, y: ct * y, lambda ct, out, x, y: ct * x),
-    saves=(0, 1),
+    saves=(0, 1), saves_for=((1,), (0,)),
 )  # fmt: skip
 
 div = elementwise(
     "div", "``x / y``, of real numbers: integers become float32 first.",
-    lambda xp, x, y: xp.divide(x, y),
+    "divide",
     lambda k, x, y: k.div(x, y),
     (lambda ct, out, x, y: ct / y, lambda ct, out, x, y: -ct * out / y),
-    saves=(1, OUT), kinds="f", promote="float",
+    saves=(1, OUT), saves_for=((1,), (1, OUT)), kinds="f", promote="float",
 )  # fmt: skip
 
 floor_divide = elementwise(
     "floor_divide", "``x / y`` rounded towards minus infinity; an integer divided by 0 gives 0.",
-    lambda xp, x, y: xp.floor_divide(x, y),
+    "floor_divide",
     lambda k, x, y: k.floor_divide(x, y),
     (lambda ct, out, x, y: zeros_like(ct), lambda ct, out, x, y: zeros_like(ct)),
     kinds="iuf",
@@ -72,7 +72,7 @@ floor_divide = elementwise(
 remainder = elementwise(
     "remainder",
     "``x - floor_divide(x, y) * y``: the sign is that of ``y``; of an integer and 0 it is 0.",
-    lambda xp, x, y: xp.remainder(x, y),
+    "remainder",
     lambda k, x, y: k.remainder(x, y),
     (lambda ct, out, x, y: ct, lambda ct, out, x, y: -ct * floor_divide(x, y)),
     saves=(0, 1), kinds="iuf",
@@ -80,7 +80,7 @@ remainder = elementwise(
 
 neg = elementwise(
     "neg", "``-x``.",
-    lambda xp, x: xp.negative(x),
+    "negative",
     lambda k, x: k.neg(x) if x.dtype.kind != "u" else k.sub(k.const(0, x.dtype, x.lanes), x),
     (lambda ct, out, x: -ct,),
     kinds="iuf",
@@ -95,7 +95,7 @@ def _share(ct: Any, x: Any, y: Any, loses: Any) -> Any:
 
 maximum = elementwise(
     "maximum", "The larger of ``x`` and ``y``; NaN if either is NaN.",
-    lambda xp, x, y: xp.maximum(x, y),
+    "maximum",
     lambda k, x, y: k.apply("max", x, y),
     (lambda ct, out, x, y: _share(ct, x, y, x < y),
      lambda ct, out, x, y: _share(ct, x, y, y < x)),
@@ -104,7 +104,7 @@ maximum = elementwise(
 
 minimum = elementwise(
     "minimum", "The smaller of ``x`` and ``y``; NaN if either is NaN.",
-    lambda xp, x, y: xp.minimum(x, y),
+    "minimum",
     lambda k, x, y: k.apply("min", x, y),
     (lambda ct, out, x, y: _share(ct, x, y, x > y),
      lambda ct, out, x, y: _share(ct, x, y, y > x)),
@@ -172,7 +172,7 @@ def clamp(x: Any, min: Any = None, max: Any = None) -> Any:
 def _comparison(name: str, sign: str, numpy_name: str) -> Any:
     return elementwise(
         name, f"``x {sign} y``, a bool.",
-        lambda xp, x, y: getattr(xp, numpy_name)(x, y),
+        numpy_name,
         lambda k, x, y: k.compare(name, x, y),
         result=bool_,
     )  # fmt: skip
@@ -193,7 +193,7 @@ def _truth(k: Any, x: Any) -> Any:
 def _logical(name: str, op: str) -> Any:
     return elementwise(
         name, f"Whether ``x`` {op} ``y`` are nonzero, a bool.",
-        lambda xp, x, y: getattr(xp, name)(x, y),
+        name,
         lambda k, x, y: k.apply(op, _truth(k, x), _truth(k, y)),
         result=bool_,
     )  # fmt: skip
@@ -204,7 +204,7 @@ logical_or = _logical("logical_or", "or")
 logical_xor = _logical("logical_xor", "xor")
 logical_not = elementwise(
     "logical_not", "Whether ``x`` is zero, a bool.",
-    lambda xp, x: xp.logical_not(x),
+    "logical_not",
     lambda k, x: k.apply("not", _truth(k, x)),
     result=bool_,
 )  # fmt: skip
@@ -231,7 +231,7 @@ where: Op = elementwise(
     (None,
      lambda ct, out, c, x, y: where(c, ct, 0.0),
      lambda ct, out, c, x, y: where(c, 0.0, ct)),
-    saves=(0,), promote="tail", infer=_where_infer,
+    saves=(0,), promote="tail", infer=_where_infer, eager="large",
 )  # fmt: skip
 
 
@@ -246,6 +246,14 @@ cast: Op = elementwise(
     (lambda ct, out, x, *, dtype: cast(ct, dtype=x.dtype) if x.dtype.is_floating else None,),
     promote="none", grad_name="ToCopyBackward0",
     infer=lambda facts, x, *, dtype: TensorType(dtype, x.shape),
+)  # fmt: skip
+
+clone = elementwise(
+    "clone", "A copy of ``x``.",
+    lambda xp, x: xp.array(x, copy=True),
+    lambda k, x: x,
+    (lambda ct, out, x: ct,),
+    promote="none",
 )  # fmt: skip
 
 stop_gradient = elementwise(

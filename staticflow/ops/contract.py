@@ -12,9 +12,10 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.arithmetic import cast
+from staticflow.ops.axes import mT, permute_op
 from staticflow.ops.declare import per_arg, sum_to
 from staticflow.ops.lowering import Contract
-from staticflow.ops.view import permute_op, reshape, transpose, unsqueeze
+from staticflow.ops.view import reshape, unsqueeze
 
 __all__ = ["bmm", "dot", "linear", "matmul", "matmul_op", "mm"]
 
@@ -35,11 +36,6 @@ def _reference(xp: Any, x: Any, y: Any) -> Any:
     if x.dtype.kind != "f" and xp is np and x.dtype.kind not in "iu":  # bfloat16
         return xp.matmul(x.astype(xp.float32), y.astype(xp.float32)).astype(x.dtype)
     return xp.matmul(x, y)
-
-
-def mT(x: Any) -> Any:
-    """``x`` with its last two dims exchanged."""
-    return transpose(x, -2, -1)
 
 
 matmul_op: Op = Op(
@@ -77,6 +73,8 @@ def matmul(x: Any, y: Any) -> Any:
         raise ShapeError(f"matmul: takes no 0-d tensors; multiply with *, at {format_locs(here())}")
     left, right = x.ndim == 1, y.ndim == 1
     out = matmul_op(unsqueeze(x, 0) if left else x, unsqueeze(y, 1) if right else y)
+    if not (left or right):
+        return out
     shape = out.shape
     if left:
         shape = (*shape[:-2], shape[-1])

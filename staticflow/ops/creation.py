@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from staticflow.graph.dims import Size
-from staticflow.graph.dtypes import DType
+from staticflow.graph.dtypes import DType, dtype_of
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
 from staticflow.ops.lowering import Generate
+from staticflow.ops.view import sizes_of
 
-__all__ = ["full", "iota", "ones_like", "size_value", "zeros_like"]
+__all__ = [
+    "empty_like", "full", "full_like", "iota", "new_empty", "new_full", "new_ones", "new_zeros",
+    "number_of", "ones_like", "size_value", "zeros_like",
+]  # fmt: skip
 
 full = Op(
     name="full",
@@ -22,19 +27,77 @@ full = Op(
 )
 
 
-def zeros_like(x: Any) -> Any:
-    """Zeros of the shape and dtype of ``x``, in its mode."""
-    return full.beside(x, shape=x.shape, value=_number(0, x.dtype), dtype=x.dtype)
+def full_like(
+    input: Any,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Any:
+    """``fill_value`` everywhere, in the shape and mode of ``input``, and unless given in its dtype
+    and on its device."""
+    return new_full(
+        input, input.shape, fill_value, dtype=dtype, device=device, requires_grad=requires_grad
+    )
 
 
-def ones_like(x: Any) -> Any:
-    """Ones of the shape and dtype of ``x``, in its mode."""
-    return full.beside(x, shape=x.shape, value=_number(1, x.dtype), dtype=x.dtype)
+def zeros_like(input: Any, **options: Any) -> Any:
+    """Zeros of the shape and dtype of ``input``, in its mode; the options are `full_like`'s."""
+    return full_like(input, 0, **options)
 
 
-def _number(value: int, dtype: DType) -> bool | int | float:
-    kinds: dict[str, type[bool] | type[int] | type[float]] = {"b": bool, "f": float}
-    return kinds.get(dtype.kind, int)(value)
+def ones_like(input: Any, **options: Any) -> Any:
+    """Ones of the shape and dtype of ``input``, in its mode; the options are `full_like`'s."""
+    return full_like(input, 1, **options)
+
+
+def empty_like(input: Any, **options: Any) -> Any:
+    """A tensor like ``input`` whose values nobody needs: zeros, so that programs repeat."""
+    return zeros_like(input, **options)
+
+
+def new_full(
+    x: Any,
+    size: Sequence[Size],
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Any:
+    """A tensor of ``size`` filled with ``fill_value``, in the mode, dtype and device of ``x``."""
+    wanted = x.dtype if dtype is None else dtype_of(dtype)
+    value = number_of(fill_value, wanted)
+    out = full.beside(x, shape=tuple(size), value=value, dtype=wanted)
+    if device is not None:
+        out = out.to(device)
+    return out.requires_grad_() if requires_grad else out
+
+
+def new_zeros(x: Any, *size: Any, **options: Any) -> Any:
+    """Zeros of ``size`` (numbers or one tuple), in the mode, dtype and device of ``x``."""
+    return new_full(x, sizes_of(size), 0, **options)
+
+
+def new_ones(x: Any, *size: Any, **options: Any) -> Any:
+    """Ones of ``size`` (numbers or one tuple), in the mode, dtype and device of ``x``."""
+    return new_full(x, sizes_of(size), 1, **options)
+
+
+def new_empty(x: Any, *size: Any, **options: Any) -> Any:
+    """A tensor of ``size`` whose values nobody needs: zeros, so that programs repeat."""
+    return new_zeros(x, *size, **options)
+
+
+def number_of(value: Any, dtype: DType) -> bool | int | float:
+    """``value`` as the Python number that fills a tensor of ``dtype``."""
+    return _PYTHON[dtype.kind](value)
+
+
+_PYTHON: dict[str, type[bool] | type[int] | type[float]] = {
+    "b": bool, "i": int, "u": int, "f": float,
+}  # fmt: skip
 
 
 def _iota_infer(facts: Facts, *, shape: Shape, dim: int, dtype: DType) -> TensorType:

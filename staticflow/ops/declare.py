@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import wraps
 from typing import Any
+
+import numpy as np
 
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dims import Dim, Size
@@ -14,7 +18,8 @@ from staticflow.graph.types import Facts, Shape, TensorType
 from staticflow.ops.lowering import Elementwise
 
 __all__ = [
-    "elementwise", "normalize_dim", "normalize_dims", "per_arg", "same_size", "strict", "sum_to",
+    "PerElement", "composed", "elementwise", "normalize_dim", "normalize_dims", "per_arg",
+    "real_function", "same_size", "strict", "sum_to",
 ]  # fmt: skip
 
 Partial = Callable[..., Any] | None
@@ -93,45 +98,117 @@ def _broadcast_rule(result: DType | None, kinds: str) -> Callable[..., TensorTyp
 def elementwise(
     name: str,
     doc: str,
-    reference: Callable[..., Any],
+    reference: Callable[..., Any] | str,
     emit: Callable[..., Any],
     vjp: Sequence[Partial] | None = None,
     *,
     saves: tuple[int, ...] = (),
+    saves_for: tuple[tuple[int, ...], ...] | None = None,
     kinds: str = "biuf",
     result: DType | None = None,
     promote: str = "common",
     grad_name: str = "",
     infer: Callable[..., TensorType] | None = None,
+    eager: str = "reference",
 ) -> Op:
     """An op that works element by element, with broadcasting.
 
     ``vjp`` has one partial for each argument, in the shape of the result; they are summed down to
-    the argument's shape here. ``kinds`` are the operand kinds that it is defined for, ``result``
-    the dtype it gives if that is not the operands' own.
+    the argument's shape here. A name as ``reference`` is that of the NumPy ufunc. ``kinds`` are the
+    operand kinds that it is defined for, ``result`` the dtype it gives if that is not the operands'
+    own.
     """
     return Op(
         name=name,
         doc=doc,
         infer=infer or _broadcast_rule(result, kinds),
-        reference=reference,
-        vjp=None if vjp is None else _unbroadcast(tuple(vjp)),
+        reference=_ufunc_reference(reference) if isinstance(reference, str) else reference,
+        ufunc=reference if isinstance(reference, str) else None,
+        vjp=None if vjp is None else PerElement(tuple(vjp)),
         lowering=Elementwise(emit),
         saves=saves,
+        saves_for=saves_for,
         promote=promote,
         kinds="biuf" if promote == "float" else kinds,
+        eager=eager,
         grad_name=grad_name or f"{name.title().replace('_', '')}Backward0",
     )
 
 
-def _unbroadcast(partials: tuple[Partial, ...]) -> Callable[..., Sequence[Any]]:
-    def vjp(needs: Sequence[bool], ct: Any, out: Any, *args: Any, **attrs: Any) -> list[Any]:
+def real_function(
+    name: str,
+    doc: str,
+    reference: Callable[..., Any] | str,
+    partial: Callable[..., Any],
+    saves: tuple[int, ...] = (0,),
+    eager: str = "large",
+) -> Op:
+    """A function of one real number, lowered to the builder's method of its name. Integers become
+    the default float."""
+    return elementwise(
+        name, doc, reference,
+        lambda k, x: getattr(k, name)(x),
+        (partial,),
+        saves=saves, kinds="f", promote="float", eager=eager,
+    )  # fmt: skip
+
+
+def composed(
+    name: str,
+    doc: str,
+    reference: Callable[..., Any],
+    emit: Callable[..., Any],
+    vjp: Sequence[Partial],
+    **options: Any,
+) -> Op:
+    """An elementwise op of several steps. Floats of 16 bits are computed in float32 and rounded
+    once."""
+
+    @wraps(reference)
+    def wide(xp: Any, *args: Any, **attrs: Any) -> Any:
+        dtype = next(a.dtype for a in args if hasattr(a, "dtype"))
+        is_narrow = dtype.itemsize == 2 and dtype.kind not in "iu"
+        wide_dtype = xp.float32 if is_narrow else dtype
+        widened = (xp.asarray(a, wide_dtype) for a in args)
+        return reference(xp, *widened, **attrs).astype(dtype, copy=False)
+
+    def widened(k: Any, *args: Any, **attrs: Any) -> Any:
+        return k.real(lambda k, *xs: emit(k, *xs, **attrs), *args)
+
+    return elementwise(name, doc, wide, widened, vjp, **{"kinds": "f", "eager": "large", **options})
+
+
+def _ufunc_reference(name: str) -> Callable[..., Any]:
+    if getattr(np, name).nin == 1:
+        return lambda xp, x: getattr(xp, name)(x)
+    return lambda xp, x, y: getattr(xp, name)(x, y)
+
+
+@dataclass(frozen=True, slots=True)
+class PerElement:
+    """The vjp of an elementwise op: one partial for each argument, in the shape of the result, and
+    summed down to the argument's.
+
+    It is ``plain`` if the partials name nothing but their arguments: they are then made of Python's
+    operators alone, which mean the same on arrays.
+    """
+
+    partials: tuple[Partial, ...]
+    plain: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        codes = [p.__code__ for p in self.partials if p is not None]
+        plain = not any(c.co_names or c.co_freevars for c in codes)
+        object.__setattr__(self, "plain", plain)
+
+    def __call__(
+        self, needs: Sequence[bool], ct: Any, out: Any, *args: Any, **attrs: Any
+    ) -> list[Any]:
+        """The cotangents of the arguments, of their shapes."""
         return [
             sum_to(p(ct, out, *args, **attrs), arg.shape) if need and p is not None else None
-            for need, p, arg in zip(needs, partials, args, strict=True)
+            for need, p, arg in zip(needs, self.partials, args, strict=True)
         ]
-
-    return vjp
 
 
 def sum_to(ct: Any, shape: Shape) -> Any:

@@ -7,21 +7,25 @@ from typing import Any
 from staticflow.errors import DTypeError, IndexRangeError, ShapeError
 from staticflow.graph.dims import Size, dim_max, is_provably_ge
 from staticflow.graph.dtypes import int64
+from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.declare import normalize_dim, per_arg, strict
-from staticflow.ops.lowering import LoopNest
+from staticflow.ops.lowering import Index, LoopNest
 from staticflow.ops.slicing import embed_op
-from staticflow.ops.view import reshape
+from staticflow.ops.view import common_shape, expand, ravel, reshape
 
-__all__ = ["gather", "gather_op", "scatter_add", "scatter_add_op"]
+__all__ = [
+    "check_dtype", "check_range", "chosen", "gather", "gather_op", "lifted", "place_at",
+    "places_of", "read_part", "scatter_add", "scatter_add_op", "scatter_infer", "source_vjp",
+    "take_along_dim",
+]  # fmt: skip
 
 
 def _fits(facts: Facts, x: TensorType, index: TensorType, dim: int) -> None:
     """An index tensor may be smaller than the tensor in every dim but ``dim``."""
-    if index.dtype.kind not in "iu":
-        raise DTypeError(f"the index is {index.dtype}; it must be of an integer dtype")
+    check_dtype(index)
     if index.ndim != x.ndim:
         raise ShapeError(f"the index {index} must have as many dims as {x}")
     for axis, (n, m) in enumerate(zip(x.shape, index.shape, strict=True)):
@@ -34,16 +38,43 @@ def _gather_infer(facts: Facts, x: TensorType, index: TensorType, *, dim: int) -
     return TensorType(x.dtype, index.shape)
 
 
-def check_range(xp: Any, index: Any, size: int, what: str) -> None:
-    """Raises `IndexRangeError` naming the first index outside ``[0, size)``."""
-    bad = (index < 0) | (index >= size)
+def check_dtype(index: TensorType) -> None:
+    """Refuse what is no index tensor."""
+    if index.dtype.kind not in "iu":
+        raise DTypeError(f"the index is {index.dtype}; it must be of an integer dtype")
+
+
+def check_range(
+    xp: Any, index: Any, size: int, what: str, dim: int | None = None, wrap: bool = False
+) -> None:
+    """Raises `IndexRangeError` naming the first index outside ``[0, size)``; with ``wrap`` outside
+    ``[-size, size)``."""
+    least = -size if wrap else 0
+    bad = (index < least) | (index >= size)
     if bad.any():
         at = tuple(int(i) for i in xp.argwhere(bad)[0])
         value = int(index[at])
         raise IndexRangeError(
-            f"{what}: the index {value}, at {list(at)}, is outside dim of size {size}; "
-            f"it must be from 0 to {size - 1}"
+            f"{what}: the index {value}, at {list(at)}, is outside dim"
+            f"{'' if dim is None else f' {dim}'} of size {size}; "
+            f"it must be from {least} to {size - 1}"
         )
+
+
+def chosen(nest: Any, which: int, at: Index, size: Size, wrap: bool = False) -> Size:
+    """In a loop nest: the place in a dim of ``size`` that argument ``which``, broadcast, names at
+    ``at``, checked."""
+    k = nest.k
+    shape = nest.in_shape(which)
+    own = at[len(at) - len(shape) :]
+    value = k.cast(
+        nest.load(which, tuple(0 if d == 1 else i for i, d in zip(own, shape, strict=True))), int64
+    )
+    if wrap:
+        value = k.select(k.compare("lt", value, 0), k.add(value, k.index_value(size)), value)
+    nest.check_index(value, size)
+    place: Size = k.bind(value, "at", size)
+    return place
 
 
 def _within(x: Any, index: Any, dim: int) -> Any:
@@ -51,22 +82,20 @@ def _within(x: Any, index: Any, dim: int) -> Any:
 
 
 def _gather_reference(xp: Any, x: Any, index: Any, *, dim: int) -> Any:
-    check_range(xp, index, x.shape[dim], "gather")
+    check_range(xp, index, x.shape[dim], "gather", dim)
     return xp.take_along_axis(_within(x, index, dim), index.astype(xp.int64), axis=dim)
 
 
-def _chosen(nest: Any, at: tuple[Size, ...], size: Size, which: int) -> tuple[Size, ...]:
+def place_at(nest: Any, at: Index, size: Size) -> Index:
     """The place that the index at ``at`` selects, checked."""
-    k, dim = nest.k, nest.attrs["dim"]
-    chosen = k.cast(nest.load(which, at), int64)
-    nest.check_index(chosen, size)
-    return (*at[:dim], k.bind(chosen, "at", size), *at[dim + 1 :])
+    dim = nest.attrs["dim"]
+    return (*at[:dim], chosen(nest, 1, at, size), *at[dim + 1 :])
 
 
 def _gather_emit(nest: Any) -> None:
     size = nest.in_shape(0)[nest.attrs["dim"]]
     with nest.loops(nest.in_shape(1), "parallel") as at:
-        nest.store(0, at, nest.load(0, _chosen(nest, at, size, 1)))
+        nest.store(0, at, nest.load(0, place_at(nest, at, size)))
 
 
 gather_op = Op(
@@ -83,21 +112,43 @@ gather_op = Op(
 )
 
 
-def gather(x: Any, dim: int, index: Any) -> Any:
-    """The elements of ``x`` that ``index`` names along ``dim``: ``out[i, j] = x[i, index[i, j]]``
-    for ``dim=1``. ``index`` has the dims of ``x`` and an integer dtype.
+def gather(input: Any, dim: int, index: Any) -> Any:
+    """The elements of ``input`` that ``index`` names along ``dim``: ``out[i, j] = input[i, index[i,
+    j]]`` for ``dim=1``. ``index`` has the dims of ``input`` and an integer dtype.
 
-    Raises `IndexRangeError` for an index outside ``[0, x.shape[dim])``.
+    Raises `IndexRangeError` for an index outside ``[0, input.shape[dim])``.
     """
-    at = normalize_dim(dim, x.ndim, "gather")
-    if x.shape == index.shape == ():
-        return reshape(gather_op(reshape(x, (1,)), reshape(index, (1,)), dim=0), ())
-    return gather_op(x, index, dim=at)
+    at = normalize_dim(dim, input.ndim, "gather")
+    return lifted(gather_op, input, index, dim=at)
 
 
-def _scatter_infer(
+def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
+    """`gather` with the other dims of ``input`` and ``indices`` broadcast; without ``dim`` from all
+    of ``input`` in row-major order. What ``argsort(dim)`` gives is what it takes.
+
+    Raises `IndexRangeError` for an index outside ``[0, input.shape[dim])``.
+    """
+    if dim is None:
+        return gather(ravel(input), 0, ravel(indices))
+    at = normalize_dim(dim, input.ndim, "take_along_dim")
+    if input.ndim != indices.ndim:
+        raise ShapeError(
+            f"take_along_dim: the indices have the shape {list(indices.shape)} and the tensor "
+            f"{list(input.shape)}; they must have as many dims, at {format_locs(here())}"
+        )
+    apart = [tuple(1 if i == at else d for i, d in enumerate(t.shape)) for t in (input, indices)]
+    rest = common_shape(apart, "take_along_dim")
+
+    def stretched(t: Any) -> Any:
+        return expand(t, tuple(t.shape[i] if i == at else d for i, d in enumerate(rest)))
+
+    return gather(stretched(input), at, stretched(indices))
+
+
+def scatter_infer(
     facts: Facts, x: TensorType, index: TensorType, src: TensorType, *, dim: int
 ) -> TensorType:
+    """The type rule of the ops that put or combine ``src`` in the places of ``index``."""
     _fits(facts, x, index, dim)
     if src.dtype is not x.dtype:
         raise DTypeError(f"the source is {src.dtype} and the target {x.dtype}")
@@ -109,27 +160,35 @@ def _scatter_infer(
     return x
 
 
-def _scatter_reference(xp: Any, x: Any, index: Any, src: Any, *, dim: int) -> Any:
-    check_range(xp, index, x.shape[dim], "scatter_add")
-    out = x.copy()
+def places_of(xp: Any, x: Any, index: Any, dim: int, op: str) -> tuple[Any, ...]:
+    """The key under which NumPy finds the places of a scatter; the index is checked."""
+    check_range(xp, index, x.shape[dim], op, dim)
     place = list(xp.indices(index.shape, sparse=True))
     place[dim] = index
-    source = src[tuple(slice(n) for n in index.shape)]
-    xp.add.at(out, tuple(place), source)
+    return tuple(place)
+
+
+def read_part(src: Any, index: Any) -> Any:
+    """What of a source an index reads, whose sizes may be smaller."""
+    return src[tuple(slice(n) for n in index.shape)]
+
+
+def _scatter_reference(xp: Any, x: Any, index: Any, src: Any, *, dim: int) -> Any:
+    out = x.copy()
+    xp.add.at(out, places_of(xp, x, index, dim, "scatter_add"), read_part(src, index))
     return out
 
 
 def _scatter_emit(nest: Any) -> None:
     k = nest.k
     size = nest.in_shape(0)[nest.attrs["dim"]]
-    with nest.loops(nest.in_shape(0), "parallel") as at:
-        nest.store(0, at, nest.load(0, at))
+    nest.copy(0)
     with nest.loops(nest.in_shape(1), "serial") as at:  # in order: places may repeat
-        place = _chosen(nest, at, size, 1)
+        place = place_at(nest, at, size)
         nest.store(0, place, k.add(nest.load_out(0, place), nest.load(2, at)))
 
 
-def _source_vjp(ct: Any, out: Any, x: Any, index: Any, src: Any, *, dim: int) -> Any:
+def source_vjp(ct: Any, out: Any, x: Any, index: Any, src: Any, *, dim: int) -> Any:
     """A source may be larger than the index: what lies outside of it is not read."""
     used = gather_op(ct, index, dim=dim)
     if index.shape == src.shape:
@@ -141,26 +200,32 @@ def _source_vjp(ct: Any, out: Any, x: Any, index: Any, src: Any, *, dim: int) ->
 scatter_add_op: Op = Op(
     name="scatter_add",
     doc="``x`` with ``src`` added where ``index`` says, places that repeat in order.",
-    infer=_scatter_infer,
-    reference=strict(_scatter_infer, _scatter_reference),
+    infer=scatter_infer,
+    reference=strict(scatter_infer, _scatter_reference),
     vjp=per_arg(
         lambda ct, out, x, index, src, *, dim: ct,
         None,
-        _source_vjp,
+        source_vjp,
     ),
     lowering=LoopNest(_scatter_emit),
     saves=(1,),
+    eager="large",
     grad_name="ScatterAddBackward0",
 )
 
 
-def scatter_add(x: Any, dim: int, index: Any, src: Any) -> Any:
-    """``x`` with ``src[i, j]`` added at ``[i, index[i, j]]`` for ``dim=1``; ``x`` is not changed.
+def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
+    """``input`` with ``src[i, j]`` added at ``[i, index[i, j]]`` for ``dim=1``; ``input`` is not
+    changed.
 
-    Raises `IndexRangeError` for an index outside ``[0, x.shape[dim])``.
+    Raises `IndexRangeError` for an index outside ``[0, input.shape[dim])``.
     """
-    at = normalize_dim(dim, x.ndim, "scatter_add")
-    if x.shape == index.shape == src.shape == ():
-        rows = (reshape(v, (1,)) for v in (x, index, src))
-        return reshape(scatter_add_op(*rows, dim=0), ())
-    return scatter_add_op(x, index, src, dim=at)
+    at = normalize_dim(dim, input.ndim, "scatter_add")
+    return lifted(scatter_add_op, input, index, src, dim=at)
+
+
+def lifted(op: Op, *args: Any, **attrs: Any) -> Any:
+    """``op``, which wants a dim, also on 0-d tensors: as vectors of one."""
+    if all(a.shape == () for a in args):
+        return reshape(op(*(reshape(a, (1,)) for a in args), **attrs), ())
+    return op(*args, **attrs)

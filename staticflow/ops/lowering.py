@@ -15,10 +15,14 @@ from staticflow.graph.types import Shape
 
 __all__ = [
     "Contract",
+    "Correlate",
+    "CorrelateKernel",
     "Elementwise",
     "Generate",
     "LoopNest",
     "Lowering",
+    "Measure",
+    "Prefix",
     "Reduce",
     "Region",
     "View",
@@ -65,6 +69,18 @@ class Contract:
 
 
 @dataclass(frozen=True, slots=True)
+class Correlate(Contract):
+    """A matrix product for each window: ``out[n, o, p] = sum_{c, k} x[n, c, p*s + k*d] w[o, c, k]``
+    with the attributes of `staticflow.ops.correlate.correlate_op`."""
+
+
+@dataclass(frozen=True, slots=True)
+class CorrelateKernel(Contract):
+    """Its counterpart for the kernel:
+    ``out[o, c, k] = sum_{n, p} y[n, o, p] x[n, c, p*s + k*d]``."""
+
+
+@dataclass(frozen=True, slots=True)
 class LoopNest:
     """``emit(nest)`` writes the whole loop nest; see `staticflow.codegen.nest.Nest`."""
 
@@ -76,7 +92,17 @@ class Region:
     """A loop over a nested graph, lowered to a loop of the program, not of a kernel."""
 
 
-Lowering = Elementwise | Generate | View | Reduce | Contract | LoopNest | Region
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A number in memory becomes a size of the program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """The first rows of an array: the same memory."""
+
+
+Lowering = Elementwise | Generate | View | Reduce | Contract | LoopNest | Region | Measure | Prefix
 
 
 def linear(index: Sequence[Size], shape: Shape) -> Size:

@@ -6,82 +6,82 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from staticflow.errors import DTypeError
 from staticflow.graph.dtypes import bool_
 from staticflow.graph.op import OUT, Op
 from staticflow.ops.arithmetic import where
 from staticflow.ops.creation import ones_like, zeros_like
-from staticflow.ops.declare import elementwise
+from staticflow.ops.declare import elementwise, real_function
 
 __all__ = [
-    "abs", "ceil", "cos", "erf", "exp", "expm1", "floor", "isfinite", "isinf", "isnan", "log",
-    "log1p", "pow", "reciprocal", "relu", "round", "rsqrt", "sigmoid", "sign", "sin", "sqrt",
-    "square", "tan", "tanh", "trunc",
+    "abs",
+    "ceil",
+    "exp",
+    "exp2",
+    "expm1",
+    "floor",
+    "frac",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "pow",
+    "reciprocal",
+    "relu",
+    "round",
+    "rsqrt",
+    "sigmoid",
+    "sign",
+    "sqrt",
+    "square",
+    "trunc",
 ]  # fmt: skip
 
+LN2, LN10 = math.log(2), math.log(10)
 
-def _function(
-    name: str,
-    doc: str,
-    reference: Callable[..., Any],
-    partial: Callable[..., Any],
-    saves: tuple[int, ...] = (0,),
-) -> Op:
-    """A function of one real number, lowered to the builder's method of its name."""
-    return elementwise(
-        name, doc, reference,
-        lambda k, x: getattr(k, name)(x),
-        (partial,),
-        saves=saves, kinds="f", promote="float",
-    )  # fmt: skip
-
-
-exp = _function(
+exp = real_function(
     "exp", "``e ** x``.",
-    lambda xp, x: xp.exp(x), lambda ct, out, x: ct * out, (OUT,),
+    "exp", lambda ct, out, x: ct * out, (OUT,),
 )  # fmt: skip
-expm1 = _function(
+expm1 = real_function(
     "expm1", "``e ** x - 1``, exact near 0.",
-    lambda xp, x: xp.expm1(x), lambda ct, out, x: ct * (out + 1), (OUT,),
+    "expm1", lambda ct, out, x: ct * (out + 1), (OUT,),
 )  # fmt: skip
-log = _function(
+exp2 = real_function(
+    "exp2", "``2 ** x``.",
+    "exp2", lambda ct, out, x: ct * (out * LN2), (OUT,),
+)  # fmt: skip
+log = real_function(
     "log", "The natural logarithm; -inf at 0, NaN below.",
-    lambda xp, x: xp.log(x), lambda ct, out, x: ct / x,
+    "log", lambda ct, out, x: ct / x,
 )  # fmt: skip
-log1p = _function(
+log1p = real_function(
     "log1p", "``log(1 + x)``, exact near 0.",
-    lambda xp, x: xp.log1p(x), lambda ct, out, x: ct / (x + 1),
+    "log1p", lambda ct, out, x: ct / (x + 1),
 )  # fmt: skip
-sqrt = _function(
+log2 = real_function(
+    "log2", "The logarithm to base 2.",
+    "log2", lambda ct, out, x: ct / (x * LN2),
+)  # fmt: skip
+log10 = real_function(
+    "log10", "The logarithm to base 10.",
+    "log10", lambda ct, out, x: ct / (x * LN10),
+)  # fmt: skip
+sqrt = real_function(
     "sqrt", "The square root; NaN below 0.",
-    lambda xp, x: xp.sqrt(x), lambda ct, out, x: ct * 0.5 / out, (OUT,),
+    "sqrt", lambda ct, out, x: ct * 0.5 / out, (OUT,), eager="reference",
 )  # fmt: skip
-rsqrt = _function(
+rsqrt = real_function(
     "rsqrt", "``1 / sqrt(x)``.",
     lambda xp, x: xp.reciprocal(xp.sqrt(x)),
     lambda ct, out, x: ct * -0.5 * (out * out * out), (OUT,),
 )  # fmt: skip
-reciprocal = _function(
+reciprocal = real_function(
     "reciprocal", "``1 / x``.",
-    lambda xp, x: xp.reciprocal(x), lambda ct, out, x: -ct * (out * out), (OUT,),
-)  # fmt: skip
-sin = _function(
-    "sin", "The sine of ``x`` in radians.",
-    lambda xp, x: xp.sin(x), lambda ct, out, x: ct * cos(x),
-)  # fmt: skip
-cos: Op = _function(
-    "cos", "The cosine of ``x`` in radians.",
-    lambda xp, x: xp.cos(x), lambda ct, out, x: -ct * sin(x),
-)  # fmt: skip
-tan = _function(
-    "tan", "The tangent of ``x`` in radians.",
-    lambda xp, x: xp.tan(x), lambda ct, out, x: ct * (out * out + 1), (OUT,),
-)  # fmt: skip
-tanh = _function(
-    "tanh", "The hyperbolic tangent.",
-    lambda xp, x: xp.tanh(x), lambda ct, out, x: ct * (1 - out * out), (OUT,),
+    "reciprocal", lambda ct, out, x: -ct * (out * out), (OUT,), eager="reference",
 )  # fmt: skip
 
 
@@ -91,39 +91,22 @@ def _sigmoid_reference(xp: Any, x: Any) -> Any:
     return xp.where(x >= 0, 1 / (1 + e), e / (1 + e))
 
 
-sigmoid = _function(
+sigmoid = real_function(
     "sigmoid", "``1 / (1 + exp(-x))``.",
     _sigmoid_reference, lambda ct, out, x: ct * (out * (1 - out)), (OUT,),
 )  # fmt: skip
 
-_erf = np.frompyfunc(math.erf, 1, 1)
-
-
-def _erf_reference(xp: Any, x: Any) -> Any:
-    if xp is not np:
-        from cupyx.scipy.special import erf as device_erf
-
-        return device_erf(x)
-    return np.asarray(_erf(x)).astype(x.dtype)
-
-
-erf = _function(
-    "erf", "The error function, ``2 / sqrt(pi)`` times the integral of ``exp(-t t)`` from 0 to x.",
-    _erf_reference,
-    lambda ct, out, x: ct * (2 / math.sqrt(math.pi)) * exp(-(x * x)),
-)  # fmt: skip
-
 relu = elementwise(
     "relu", "``x`` where it is above 0, else 0; NaN stays.",
-    lambda xp, x: xp.maximum(x, x.dtype.type(0)),
+    lambda xp, x: xp.where(x < 0, x.dtype.type(0), x),
     lambda k, x: k.relu(x),
     (lambda ct, out, x: where(out <= 0, 0.0, ct),),
-    saves=(OUT,), kinds="iuf",
+    saves=(OUT,), kinds="iuf", eager="large",
 )  # fmt: skip
 
 abs = elementwise(
     "abs", "``|x|``.",
-    lambda xp, x: xp.abs(x),
+    "absolute",
     lambda k, x: x if x.dtype.kind == "u" else k.apply("abs", x),
     (lambda ct, out, x: ct * sign(x),),
     saves=(0,), kinds="iuf",
@@ -142,22 +125,28 @@ def _flat(name: str, doc: str, reference: Callable[..., Any]) -> Op:
 
 
 sign: Op = elementwise(
-    "sign", "-1, 0 or 1 with the sign of ``x``; NaN stays.",
-    lambda xp, x: xp.sign(x),
-    lambda k, x: k.sign(x),
+    "sign", "-1, 0 or 1 with the sign of ``x``; 0 of NaN.",
+    lambda xp, x: x.copy() if x.dtype.kind == "b" else (x > 0) * x.dtype.type(1) - (x < 0),
+    lambda k, x: x if x.dtype is bool_ else k.sign(x),
     (lambda ct, out, x: zeros_like(ct),),
-    kinds="iuf",
 )  # fmt: skip
 floor = _flat("floor", "The largest integer not above ``x``.", lambda xp, x: xp.floor(x))
 ceil = _flat("ceil", "The smallest integer not below ``x``.", lambda xp, x: xp.ceil(x))
 trunc = _flat("trunc", "``x`` without its fraction.", lambda xp, x: xp.trunc(x))
+frac = elementwise(
+    "frac", "``x - trunc(x)``, with the sign of ``x``.",
+    lambda xp, x: x - xp.trunc(x),
+    lambda k, x: k.sub(x, k.trunc(x)),
+    (lambda ct, out, x: ct,),
+    kinds="f",
+)  # fmt: skip
 round = _flat("round", "The nearest integer; halves go to the even one.", lambda xp, x: xp.rint(x))
 
 
 def _test(name: str, doc: str) -> Op:
     return elementwise(
         name, doc,
-        lambda xp, x: getattr(xp, name)(x),
+        name,
         lambda k, x: getattr(k, name)(x),
         result=bool_, kinds="f", promote="float",
     )  # fmt: skip
@@ -168,11 +157,20 @@ isinf = _test("isinf", "Whether ``x`` is infinite, a bool.")
 isfinite = _test("isfinite", "Whether ``x`` is neither infinite nor NaN, a bool.")
 
 
+def _integer_pow_reference(xp: Any, x: Any, y: Any) -> Any:
+    """With negative exponents, which give 0, but 1 or -1 for such an x."""
+    unit = xp.where(xp.equal(x, -1) & (y % 2 != 0), -1, xp.equal(xp.abs(x), 1))
+    power = xp.power(x, xp.maximum(y, 0))
+    return xp.where(xp.less(y, 0), unit.astype(power.dtype), power)
+
+
 def _pow_reference(xp: Any, x: Any, y: Any) -> Any:
     if isinstance(y, int | float) and y == 2:
         return xp.square(x)  # as the power with this exponent gives, and much faster
     if isinstance(y, int) and y < 0 and x.dtype.kind in "iu":
         raise DTypeError(f"an integer to the negative power {y} is no integer; use a float tensor")
+    if hasattr(y, "dtype") and y.dtype.kind == "i" and xp.any(y < 0):
+        return _integer_pow_reference(xp, x, y)
     out = xp.power(x, y)
     half = y == 0.5
     if half is False or not xp.any(half):

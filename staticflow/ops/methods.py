@@ -7,38 +7,63 @@ from typing import Any
 
 from staticflow.errors import SymbolicError
 from staticflow.graph.dims import Size, prod
-from staticflow.graph.dtypes import DType, bool_, dtype_of, float16, float32, float64, int64
+from staticflow.graph.dtypes import DType
+from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import Shape
+from staticflow.ops import (
+    advanced,
+    axes,
+    bits,
+    casting,
+    creation,
+    cumulative,
+    extremes,
+    indexing,
+    joining,
+    masked,
+    maths,
+    moments,
+    order,
+    products,
+    reduce,
+    selection,
+    slicing,
+    splitting,
+    subscript,
+    triangle,
+)
 from staticflow.ops import arithmetic as ar
 from staticflow.ops import contract as con
-from staticflow.ops import indexing, maths, reduce, slicing
+from staticflow.ops import scatter as scattering
 from staticflow.ops import softmax as sm
 from staticflow.ops import view as views
 from staticflow.ops.creation import ones_like, zeros_like
+from staticflow.ops.elementwise_methods import ElementwiseMethods, in_place
+from staticflow.ops.ufuncs import array_ufunc
 
-__all__ = ["Methods"]
+__all__ = ["Methods", "reflected"]
 
 Function = Callable[..., Any]
 
 
-def _reflected(fn: Function) -> Function:
+def reflected(fn: Function) -> Function:
     """``other <op> self``, asked of ``self``."""
 
     def method(self: Any, other: Any) -> Any:
         return fn(other, self)
 
+    method.reflects = fn  # type: ignore[attr-defined]
     return method
 
 
-def _in_place(fn: Function) -> Function:
-    """The form that stores what ``fn`` gives in the tensor itself."""
+def _in_shape(fn: Function) -> Function:
+    """The form that gives the tensor itself the shape of what ``fn`` gives, a view of it."""
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return self._assign(fn(self, *args, **kwargs))
+        return self._take_shape(fn, args, kwargs)
 
-    name = getattr(fn, "__name__", None) or getattr(fn, "name", "")
-    method.__name__ = f"{name}_"
-    method.__doc__ = f"`{name}` in place."
+    method.__name__ = f"{fn.__name__}_"
+    method.__doc__ = f"`{fn.__name__}` in place."
     return method
 
 
@@ -56,12 +81,11 @@ def _copied(self: Any, other: Any) -> Any:
     return ar.mul(other, ones_like(self)).to(self.dtype)
 
 
-class Methods:
+class Methods(ElementwiseMethods):
     """What `Tensor` and `Symbol` share: everything that is an op of their class's mode."""
 
     __slots__ = ()
-    __array_priority__ = 1000  # NumPy leaves `array + tensor` to the tensor
-    __array_ufunc__: Any = None
+    __array_ufunc__ = array_ufunc
     __hash__ = object.__hash__
 
     @property
@@ -75,7 +99,15 @@ class Methods:
         raise NotImplementedError
 
     def _assign(self, value: Any) -> Any:
-        """Take another value, as the in-place forms do."""
+        """Take another value."""
+        raise NotImplementedError
+
+    def _update(self, fn: Function, args: Any, kwargs: Any) -> Any:
+        """Take the value of ``fn(self, *args, **kwargs)``, as the in-place forms do."""
+        return self._assign(fn(self, *args, **kwargs))
+
+    def _take_shape(self, fn: Function, args: Any, kwargs: Any) -> Any:
+        """Become ``fn(self, *args, **kwargs)``, which has the same elements in another shape."""
         raise NotImplementedError
 
     # -- about itself -------------------------------------------------------------------------
@@ -97,111 +129,148 @@ class Methods:
         """The number of elements."""
         return prod(self.shape)
 
+    nelement, ndimension = numel, dim
+
+    def is_same_size(self, other: Any) -> Any:
+        """Whether the shapes are the same."""
+        return self.shape == other.shape
+
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError("len() of a 0-d tensor")
+            raise TypeError(f"len() of a 0-d tensor, at {format_locs(here())}")
         size = self.shape[0]
         if not isinstance(size, int):
-            raise SymbolicError(f"len(): the size {size} is known only at run time; use x.shape[0]")
+            raise SymbolicError(
+                f"len(): the size {size} is known only when the program runs; use x.shape[0], "
+                f"at {format_locs(here())}"
+            )
         return size
+
+    def stride(self, dim: int | None = None) -> Any:
+        """How far apart in memory neighbours along each dim lie, in elements; or along one dim."""
+        strides: list[Size] = [1] * self.ndim
+        for i in range(self.ndim - 1, 0, -1):
+            strides[i - 1] = strides[i] * self.shape[i]
+        return tuple(strides) if dim is None else strides[dim]
+
+    def storage_offset(self) -> int:
+        """Where in its memory the tensor begins, in elements."""
+        return 0
+
+    def is_contiguous(self) -> Any:
+        """Whether the elements lie in memory one behind the other, in row-major order."""
+        return True
 
     # -- operators ----------------------------------------------------------------------------
 
-    __add__, __radd__ = ar.add, _reflected(ar.add)
-    __sub__, __rsub__ = ar.sub, _reflected(ar.sub)
-    __mul__, __rmul__ = ar.mul, _reflected(ar.mul)
-    __truediv__, __rtruediv__ = ar.div, _reflected(ar.div)
-    __floordiv__, __rfloordiv__ = ar.floor_divide, _reflected(ar.floor_divide)
-    __mod__, __rmod__ = ar.remainder, _reflected(ar.remainder)
-    __pow__, __rpow__ = maths.pow, _reflected(maths.pow)
-    __matmul__, __rmatmul__ = con.matmul, _reflected(con.matmul)
-    __neg__, __abs__, __invert__ = ar.neg, maths.abs, ar.logical_not
+    __add__, __radd__ = ar.add, reflected(ar.add)
+    __sub__, __rsub__ = ar.sub, reflected(ar.sub)
+    __mul__, __rmul__ = ar.mul, reflected(ar.mul)
+    __truediv__, __rtruediv__ = ar.div, reflected(ar.div)
+    __floordiv__, __rfloordiv__ = ar.floor_divide, reflected(ar.floor_divide)
+    __mod__, __rmod__ = ar.remainder, reflected(ar.remainder)
+    __pow__, __rpow__ = maths.pow, reflected(maths.pow)
+    __matmul__, __rmatmul__ = con.matmul, reflected(con.matmul)
+    __neg__, __abs__, __invert__ = ar.neg, maths.abs, bits.bitwise_not
     __lt__, __le__, __gt__, __ge__ = ar.lt, ar.le, ar.gt, ar.ge
     __eq__ = _eq
     __ne__ = _ne
-    __and__ = __rand__ = ar.logical_and  # they commute
-    __or__ = __ror__ = ar.logical_or
-    __xor__ = __rxor__ = ar.logical_xor
-    __getitem__ = slicing.index
+    __and__ = __rand__ = bits.bitwise_and  # they commute
+    __or__ = __ror__ = bits.bitwise_or
+    __xor__ = __rxor__ = bits.bitwise_xor
+    __lshift__ = bits.bitwise_left_shift
+    __rlshift__ = reflected(bits.bitwise_left_shift)
+    __rshift__ = bits.bitwise_right_shift
+    __rrshift__ = reflected(bits.bitwise_right_shift)
+    __getitem__, __setitem__ = subscript.get, subscript.put_in_place
 
     def __pos__(self) -> Any:
         return self
 
     # -- functions as methods -----------------------------------------------------------------
 
-    # arithmetic
-    add, sub, mul, div, neg = ar.add, ar.sub, ar.mul, ar.div, ar.neg
-    lt, le, gt, ge, eq, ne = ar.lt, ar.le, ar.gt, ar.ge, ar.eq, ar.ne
-    clamp = ar.clamp
-    # functions of real numbers
-    exp, expm1, log, log1p = maths.exp, maths.expm1, maths.log, maths.log1p
-    sqrt, rsqrt, reciprocal, square = maths.sqrt, maths.rsqrt, maths.reciprocal, maths.square
-    sin, cos, tan, tanh = maths.sin, maths.cos, maths.tan, maths.tanh
-    sigmoid, erf, relu = maths.sigmoid, maths.erf, maths.relu
-    pow, abs, sign = maths.pow, maths.abs, maths.sign
-    floor, ceil, round, trunc = maths.floor, maths.ceil, maths.round, maths.trunc
-    isnan = maths.isnan
     # products
     matmul, mm, bmm, dot = con.matmul, con.mm, con.bmm, con.dot
+    mv, vdot, outer, ger = products.mv, products.vdot, products.outer, products.ger
+    inner, cross, kron = products.inner, products.cross, products.kron
+    addmm, baddbmm, addbmm = products.addmm, products.baddbmm, products.addbmm
+    addmv, addr = products.addmv, products.addr
     # shape
-    view = reshape = views.reshape
-    flatten, squeeze, unsqueeze = views.flatten, views.squeeze, views.unsqueeze
-    permute, transpose, t = views.permute, views.transpose, views.t
-    expand, narrow = views.expand, slicing.narrow
+    view, view_as, reshape, reshape_as = views.view, views.view_as, views.reshape, views.reshape_as
+    flatten, unflatten, ravel = views.flatten, views.unflatten, views.ravel
+    squeeze, unsqueeze = views.squeeze, views.unsqueeze
+    expand, expand_as, broadcast_to = views.expand, views.expand_as, views.broadcast_to
+    permute, movedim, moveaxis = axes.permute, axes.movedim, axes.moveaxis
+    transpose, swapaxes, swapdims = axes.transpose, axes.swapaxes, axes.swapdims
+    t, adjoint = axes.t, axes.adjoint
+    flip, fliplr, flipud, rot90 = axes.flip, axes.fliplr, axes.flipud, axes.rot90
+    narrow, split, chunk = splitting.narrow, splitting.split, splitting.chunk
+    tensor_split, unbind = splitting.tensor_split, splitting.unbind
+    hsplit, vsplit, dsplit = splitting.hsplit, splitting.vsplit, splitting.dsplit
+    repeat, tile, roll = joining.repeat, joining.tile, joining.roll
+    repeat_interleave, contiguous = joining.repeat_interleave, views.contiguous
+    diagonal, diag, trace = triangle.diagonal, triangle.diag, triangle.trace
+    diag_embed, diagonal_scatter = triangle.diag_embed, triangle.diagonal_scatter
+    tril, triu, unfold = triangle.tril, triangle.triu, triangle.unfold
+    select, slice_scatter = subscript.select, slicing.slice_scatter
+    select_scatter = slicing.select_scatter
     # reductions
-    sum, mean, max, min = reduce.sum, reduce.mean, reduce.max, reduce.min
-    argmax, argmin, all, any = reduce.argmax, reduce.argmin, reduce.all, reduce.any
+    sum, mean, all, any = reduce.sum, reduce.mean, reduce.all, reduce.any
+    nansum, nanmean, count_nonzero = reduce.nansum, reduce.nanmean, reduce.count_nonzero
+    max, min, amax, amin = extremes.max, extremes.min, extremes.amax, extremes.amin
+    argmax, argmin, aminmax = extremes.argmax, extremes.argmin, extremes.aminmax
+    prod, cumsum, cumprod = cumulative.prod, cumulative.cumsum, cumulative.cumprod
+    logcumsumexp, cummax, diff = cumulative.logcumsumexp, cumulative.cummax, cumulative.diff
+    cummin, var, std, norm = cumulative.cummin, moments.var, moments.std, moments.norm
+    # order
+    sort, argsort, topk = order.sort, order.argsort, order.topk
+    kthvalue, median, nanmedian = order.kthvalue, order.median, order.nanmedian
     softmax, log_softmax, logsumexp = sm.softmax, sm.log_softmax, sm.logsumexp
     # selection
     gather, scatter_add = indexing.gather, indexing.scatter_add
+    scatter, scatter_reduce = scattering.scatter, scattering.scatter_reduce
+    take, take_along_dim = advanced.take, indexing.take_along_dim
+    index_select, index_add = advanced.index_select, advanced.index_add
+    index_copy, index_fill = advanced.index_copy, advanced.index_fill
+    index_put, masked_fill = advanced.index_put, masked.masked_fill
+    masked_scatter, masked_select = masked.masked_scatter, selection.masked_select
+    nonzero, argwhere = selection.nonzero, selection.argwhere
 
-    @property
-    def T(self) -> Any:
-        """The transpose of a matrix."""
-        return views.t(self)
-
-    @property
-    def mT(self) -> Any:
-        """The last two dims exchanged."""
-        return con.mT(self)
+    T, mT, H, mH = map(property, (axes.reversed_dims, axes.mT, axes.H, axes.mT))
 
     # -- dtypes -------------------------------------------------------------------------------
 
-    def to(self, dtype: Any) -> Any:
-        """The tensor in another dtype; itself if it has that dtype."""
-        wanted = dtype_of(dtype)
-        return self if wanted is self.dtype else ar.cast(self, dtype=wanted)
+    to, type, type_as = casting.to, casting.type_, casting.type_as
+    bool, byte, char = casting.bool_, casting.byte, casting.char
+    short, int, long = casting.short, casting.int_, casting.long
+    half, bfloat16, float, double = casting.half, casting.bfloat16, casting.float_, casting.double
+    is_floating_point, is_signed = casting.is_floating_point, casting.is_signed
+    is_complex = casting.is_complex
 
-    def type(self, dtype: Any) -> Any:
-        """The tensor in another dtype."""
-        return self.to(dtype)
+    # -- tensors beside it --------------------------------------------------------------------
 
-    def float(self) -> Any:
-        """The tensor in float32."""
-        return self.to(float32)
-
-    def double(self) -> Any:
-        """The tensor in float64."""
-        return self.to(float64)
-
-    def half(self) -> Any:
-        """The tensor in float16."""
-        return self.to(float16)
-
-    def long(self) -> Any:
-        """The tensor in int64."""
-        return self.to(int64)
-
-    def bool(self) -> Any:
-        """The tensor as bools, true where it is nonzero."""
-        return self.to(bool_)
+    new_full, new_zeros = creation.new_full, creation.new_zeros
+    new_ones, new_empty = creation.new_ones, creation.new_empty
 
     # -- in-place forms -----------------------------------------------------------------------
 
-    __iadd__ = add_ = _in_place(ar.add)
-    __isub__ = sub_ = _in_place(ar.sub)
-    __imul__ = mul_ = _in_place(ar.mul)
-    __itruediv__ = div_ = _in_place(ar.div)
-    clamp_ = _in_place(ar.clamp)
-    zero_ = _in_place(zeros_like)
-    copy_ = _in_place(_copied)
+    __iadd__, __isub__ = in_place(ar.add), in_place(ar.sub)
+    __imul__, __itruediv__ = in_place(ar.mul), in_place(ar.div)
+    __ifloordiv__, __imod__ = in_place(ar.floor_divide), in_place(ar.remainder)
+    __ipow__, __iand__ = in_place(maths.pow), in_place(bits.bitwise_and)
+    __ior__, __ixor__ = in_place(bits.bitwise_or), in_place(bits.bitwise_xor)
+    __ilshift__ = in_place(bits.bitwise_left_shift)
+    __irshift__ = in_place(bits.bitwise_right_shift)
+    zero_ = in_place(zeros_like)
+    copy_ = in_place(_copied)
+    fill_, fill_diagonal_ = in_place(advanced.fill), in_place(triangle.fill_diagonal)
+    tril_, triu_ = in_place(triangle.tril), in_place(triangle.triu)
+    masked_fill_ = in_place(masked.masked_fill)
+    masked_scatter_ = in_place(masked.masked_scatter)
+    index_add_, index_copy_ = in_place(advanced.index_add), in_place(advanced.index_copy)
+    index_fill_, index_put_ = in_place(advanced.index_fill), in_place(advanced.index_put)
+    scatter_, scatter_add_ = in_place(scattering.scatter), in_place(indexing.scatter_add)
+    scatter_reduce_ = in_place(scattering.scatter_reduce)
+    t_, transpose_ = _in_shape(axes.t), _in_shape(axes.transpose)
+    swapaxes_, swapdims_ = _in_shape(axes.swapaxes), _in_shape(axes.swapdims)
+    squeeze_, unsqueeze_ = _in_shape(views.squeeze), _in_shape(views.unsqueeze)

@@ -10,17 +10,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from staticflow.graph.dims import Dim
-from staticflow.graph.dtypes import DType, bool_, float32, int64, promote
+from staticflow.graph.dtypes import BY_PYTHON, DType, get_default_dtype, promote
 from staticflow.graph.op import Op
 
 __all__ = ["is_number", "operand_dtype", "result_type"]
 
-_NUMBERS: dict[type, DType] = {bool: bool_, int: int64, float: float32, Dim: int64}
-
 
 def is_number(x: Any) -> bool:
     """Whether ``x`` is a Python number or a size, which have no dtype of their own."""
-    return type(x) in _NUMBERS
+    return type(x) in BY_PYTHON or type(x) is Dim
 
 
 def _combine(higher: DType | None, lower: DType | None) -> DType | None:
@@ -38,7 +36,7 @@ def result_type(operands: Sequence[Any]) -> DType:
     """
     ranks: list[DType | None] = [None, None, None]
     for x in operands:
-        number = _NUMBERS.get(type(x))
+        number = BY_PYTHON.get(int if type(x) is Dim else type(x))
         rank = 2 if number is not None else 0 if x.ndim else 1
         dtype = number or x.dtype
         before = ranks[rank]
@@ -54,5 +52,5 @@ def operand_dtype(op: Op, args: Sequence[Any]) -> DType | None:
         return None
     dtype = result_type(args[1:] if op.promote == "tail" else args)
     if op.promote == "float" and not dtype.is_floating:
-        return float32
+        return get_default_dtype()
     return dtype

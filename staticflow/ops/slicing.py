@@ -1,9 +1,9 @@
-"""Parts of tensors: slices, their transpose, indexing, and tensors joined."""
+"""Slices: the elements at regular places, and how they are put back."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from staticflow.errors import IndexRangeError, ShapeError
@@ -11,11 +11,15 @@ from staticflow.graph.dims import Dim, Size, ceil_div, dim_max, dim_min, is_prov
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
+from staticflow.ops.creation import zeros_like
 from staticflow.ops.declare import normalize_dim, per_arg, strict
 from staticflow.ops.lowering import Index, LoopNest, View
-from staticflow.ops.view import reshape, unsqueeze
+from staticflow.ops.view import unsqueeze, unsqueeze_op, with_ones
 
-__all__ = ["cat", "cat_op", "embed_op", "index", "narrow", "slice_op", "stack"]
+__all__ = [
+    "Bounds", "bounds", "embed_op", "from_front", "position", "select_op", "select_scatter",
+    "slice_op", "slice_scatter", "slice_scatter_op",
+]  # fmt: skip
 
 # -- slice and its transpose --------------------------------------------------------------------
 
@@ -39,6 +43,11 @@ def _inside(facts: Facts, x: TensorType, start: Index, size: Shape, step: tuple[
             facts.equal(dim_max(n, end), n, f"dim {axis} of {x} reaches to {end}")
 
 
+def _place(index: Index, start: Index, step: tuple[int, ...]) -> Index:
+    """Where the element at ``index`` of a slice lies in the whole."""
+    return tuple(a + i * by for a, i, by in zip(start, index, step, strict=True))
+
+
 def _slices(start: Any, size: Any, step: Any) -> tuple[slice, ...]:
     return tuple(slice(a, a + s * by, by) for a, s, by in zip(start, size, step, strict=True))
 
@@ -58,11 +67,7 @@ slice_op: Op = Op(
     vjp=per_arg(
         lambda ct, out, x, *, start, size, step: embed_op(ct, shape=x.shape, start=start, step=step)
     ),
-    lowering=View(
-        lambda i, src, dst, *, start, size, step: tuple(
-            a + p * by for a, p, by in zip(start, i, step, strict=True)
-        )
-    ),
+    lowering=View(lambda i, src, dst, *, start, size, step: _place(i, start, step)),
     grad_name="SliceBackward0",
 )
 
@@ -83,12 +88,9 @@ def _embed_reference(xp: Any, x: Any, *, shape: Any, start: Any, step: Any) -> A
 
 def _embed_emit(nest: Any) -> None:
     start, step = nest.attrs["start"], nest.attrs["step"]
-    zero = nest.k.const(False if nest.out_type(0).dtype.kind == "b" else 0, nest.out_type(0).dtype)
-    with nest.loops(nest.out_shape(0), "parallel") as index:
-        nest.store(0, index, zero)
+    nest.zero()
     with nest.loops(nest.in_shape(0), "parallel") as index:
-        place = tuple(a + i * by for a, i, by in zip(start, index, step, strict=True))
-        nest.store(0, place, nest.load(0, index))
+        nest.store(0, _place(index, start, step), nest.load(0, index))
 
 
 embed_op: Op = Op(
@@ -105,19 +107,19 @@ embed_op: Op = Op(
 )
 
 
-def narrow(x: Any, dim: int, start: Size, length: Size) -> Any:
-    """``length`` elements along ``dim`` from ``start`` on; a negative start counts from the end."""
-    at = normalize_dim(dim, x.ndim, "narrow")
-    if isinstance(start, int) and start < 0:
-        start = x.shape[at] + start
-    whole = list(x.shape)
-    whole[at] = length
-    begin: list[Size] = [0] * x.ndim
-    begin[at] = start
-    return slice_op(x, start=tuple(begin), size=tuple(whole), step=(1,) * x.ndim)
+# -- bounds as Python reads them ------------------------------------------------------------------
 
 
-def _position(k: Any) -> Size | None:
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a slice of a dim selects: ``size`` places from ``start`` on, every ``step``-th."""
+
+    start: Size
+    size: Size
+    step: int
+
+
+def position(k: Any) -> Size | None:
     """An index as an int or a size, None if it is something else."""
     if isinstance(k, Dim):
         return k
@@ -126,11 +128,14 @@ def _position(k: Any) -> Size | None:
     return operator.index(k)
 
 
+_KNOWN = (int, type(None))
+
+
 def _clip(i: Any, n: Size, default: Size) -> Size:
     """A slice's bound as Python reads it, held in [0, n]."""
     if i is None:
         return default
-    at = _position(i)
+    at = position(i)
     if at is None or (isinstance(at, Dim) and is_provably_ge(0, at)):
         raise ShapeError(
             f"indexing: a slice's bound is {i!r}; it must be an int or a size that is not "
@@ -141,7 +146,23 @@ def _clip(i: Any, n: Size, default: Size) -> Size:
     return dim_min(at, n)
 
 
-def _from_front(at: Size, n: Size, axis: int) -> Size:
+def bounds(key: slice, n: Size) -> Bounds:
+    """What ``key`` selects of a dim of size ``n``."""
+    by = 1 if key.step is None else operator.index(key.step)
+    if by < 1:
+        raise ShapeError(
+            f"indexing: a step of {by}; it must be positive, flip(x, [dim]) turns a dim round, "
+            f"at {format_locs(here())}"
+        )
+    if isinstance(n, int) and type(key.start) in _KNOWN and type(key.stop) in _KNOWN:
+        places = range(*key.indices(n))
+        return Bounds(places.start, len(places), by)
+    lo = _clip(key.start, n, 0)
+    hi = dim_max(_clip(key.stop, n, n), lo)
+    return Bounds(lo, ceil_div(hi - lo, by), by)
+
+
+def from_front(at: Size, n: Size, axis: int) -> Size:
     """An index into a dim of size ``n``, counted from its front."""
     if isinstance(at, int):
         if isinstance(n, int) and not -n <= at < n:
@@ -153,111 +174,114 @@ def _from_front(at: Size, n: Size, axis: int) -> Size:
     return at
 
 
-def index(x: Any, key: Any) -> Any:
-    """Basic indexing: ints, slices with a positive step, ``None`` and ``...``."""
-    keys = key if isinstance(key, tuple) else (key,)
-    used = sum(1 for k in keys if k is not None and k is not Ellipsis)
-    if used > x.ndim:
-        raise ShapeError(
-            f"indexing: {used} indices for a tensor of {x.ndim} dims, at {format_locs(here())}"
-        )
-    fill = (slice(None),) * (x.ndim - used)
-    at = next((i for i, k in enumerate(keys) if k is Ellipsis), len(keys))
-    keys = (*keys[:at], *fill, *keys[at + 1 :])
-    if any(k is Ellipsis for k in keys):
-        raise ShapeError(f"indexing: ... may stand once, at {format_locs(here())}")
-    start: list[Size] = []
-    size: list[Size] = []
-    step: list[int] = []
-    shape: list[Size] = []
-    for k in keys:
-        if k is None:
-            shape.append(1)
-            continue
-        axis = len(start)
-        n = x.shape[axis]
-        position = None if isinstance(k, slice) else _position(k)
-        if isinstance(k, slice):
-            by = 1 if k.step is None else operator.index(k.step)
-            if by < 1:
-                raise ShapeError(
-                    f"indexing: a step of {by}; it must be positive, at {format_locs(here())}"
-                )
-            lo = _clip(k.start, n, 0)
-            hi = dim_max(_clip(k.stop, n, n), lo)
-            start.append(lo)
-            size.append(ceil_div(hi - lo, by))
-            step.append(by)
-            shape.append(size[-1])
-        elif position is not None:
-            start.append(_from_front(position, n, axis))
-            size.append(1)
-            step.append(1)
-        else:
-            raise ShapeError(
-                f"indexing by {type(k).__name__}: use ints, slices, None and ...; to select by "
-                f"values use sf.gather or sf.where, at {format_locs(here())}"
-            )
-    if tuple(size) != x.shape or any(s != 0 for s in start):
-        x = slice_op(x, start=tuple(start), size=tuple(size), step=tuple(step))
-    return reshape(x, tuple(shape))
+# -- one place of a dim ---------------------------------------------------------------------------
 
 
-# -- cat ----------------------------------------------------------------------------------------
+def _select_infer(facts: Facts, x: TensorType, *, dim: int, index: Size) -> TensorType:
+    if not is_provably_ge(index, 0):
+        facts.equal(dim_max(index, 0), index, f"dim {dim} of {x} has the index {index}")
+    n = x.shape[dim]
+    if not is_provably_ge(n, index + 1):
+        facts.equal(dim_max(n, index + 1), n, f"dim {dim} of {x} has the index {index}")
+    return TensorType(x.dtype, (*x.shape[:dim], *x.shape[dim + 1 :]))
 
 
-def _cat_infer(facts: Facts, *xs: TensorType, dim: int) -> TensorType:
-    shape = list(xs[0].shape)
-    if not shape:
-        raise ShapeError("0-d tensors cannot be joined; use stack")
-    for x in xs[1:]:
-        if x.ndim != len(shape) or x.dtype is not xs[0].dtype:
-            raise ShapeError(f"{xs[0]} and {x} cannot be joined: dims or dtypes differ")
-        for axis, size in enumerate(x.shape):
-            if axis == dim:
-                shape[axis] = shape[axis] + size
-            else:
-                shape[axis] = facts.equal(shape[axis], size, f"the joined tensors' dim {axis}")
-    return TensorType(xs[0].dtype, tuple(shape))
+def _select_vjp(ct: Any, out: Any, x: Any, *, dim: int, index: Size) -> Any:
+    start = tuple(index if axis == dim else 0 for axis in range(x.ndim))
+    row = unsqueeze_op(ct, dims=(dim,))
+    return embed_op(row, shape=x.shape, start=start, step=(1,) * x.ndim)
 
 
-def _cat_vjp(needs: Sequence[bool], ct: Any, out: Any, *xs: Any, dim: int) -> list[Any]:
-    parts, at = [], 0
-    for need, x in zip(needs, xs, strict=True):
-        parts.append(narrow(ct, dim, at, x.shape[dim]) if need else None)
-        at = at + x.shape[dim]
-    return parts
-
-
-def _cat_emit(nest: Any) -> None:
-    dim: int = nest.attrs["dim"]
-    offset: Size = 0
-    for i in range(nest.n_in):
-        with nest.loops(nest.in_shape(i), "parallel") as at:
-            place = (*at[:dim], at[dim] + offset, *at[dim + 1 :])
-            nest.store(0, place, nest.load(i, at))
-        offset = offset + nest.in_shape(i)[dim]
-
-
-cat_op = Op(
-    name="cat",
-    doc="Tensors one behind the other along ``dim``.",
-    infer=_cat_infer,
-    reference=lambda xp, *xs, dim: xp.concatenate(xs, axis=dim),
-    vjp=_cat_vjp,
-    lowering=LoopNest(_cat_emit),
-    promote="common",
-    grad_name="CatBackward0",
+select_op: Op = Op(
+    name="select",
+    doc="What stands at ``index`` of ``dim``.",
+    infer=_select_infer,
+    reference=lambda xp, x, *, dim, index: x[(slice(None),) * dim + (index, ...)],
+    vjp=per_arg(_select_vjp),
+    lowering=View(lambda i, src, dst, *, dim, index: with_ones(i, (dim,), index)),
+    grad_name="SelectBackward0",
 )
 
 
-def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
-    """The ``tensors`` joined along ``dim``; their other sizes agree."""
-    if not tensors:
-        raise ShapeError(f"cat: takes at least one tensor, at {format_locs(here())}")
-    return cat_op(*tensors, dim=normalize_dim(dim, tensors[0].ndim, "cat"))
+# -- a slice put into its place -------------------------------------------------------------------
 
 
-def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
-    """The ``tensors``, of equal shapes, side by side along a new ``dim``."""
-    return cat([unsqueeze(x, dim) for x in tensors], dim)
+def _slice_scatter_infer(
+    facts: Facts, x: TensorType, src: TensorType, *, start: Index, step: tuple[int, ...]
+) -> TensorType:
+    if src.dtype is not x.dtype or src.ndim != x.ndim:
+        raise ShapeError(f"{src} cannot be a slice of {x}: dims or dtypes differ")
+    _inside(facts, x, start, src.shape, step)
+    return x
+
+
+def _slice_scatter_reference(xp: Any, x: Any, src: Any, *, start: Any, step: Any) -> Any:
+    out = x.copy()
+    out[_slices(start, src.shape, step)] = src
+    return out
+
+
+def _slice_scatter_emit(nest: Any) -> None:
+    start, step = nest.attrs["start"], nest.attrs["step"]
+    nest.copy(0)
+    with nest.loops(nest.in_shape(1), "parallel") as index:
+        nest.store(0, _place(index, start, step), nest.load(1, index))
+
+
+slice_scatter_op: Op = Op(
+    name="slice_scatter",
+    doc="``x`` with ``src`` in place of its elements from ``start`` on, at every ``step``-th.",
+    infer=_slice_scatter_infer,
+    reference=strict(_slice_scatter_infer, _slice_scatter_reference),
+    vjp=per_arg(
+        lambda ct, out, x, src, *, start, step: slice_scatter_op(
+            ct, zeros_like(src), start=start, step=step
+        ),
+        lambda ct, out, x, src, *, start, step: slice_op(
+            ct, start=start, size=src.shape, step=step
+        ),
+    ),
+    lowering=LoopNest(_slice_scatter_emit),
+    grad_name="SliceScatterBackward0",
+)
+
+
+def slice_scatter(
+    input: Any,
+    src: Any,
+    dim: int = 0,
+    start: Size | None = None,
+    end: Size | None = None,
+    step: int = 1,
+) -> Any:
+    """``input`` with ``src`` in place of ``input[start:end:step]`` along ``dim``; ``input`` is not
+    changed.
+
+    >>> import staticflow as sf
+    >>> sf.slice_scatter(sf.zeros(4), sf.ones(2), start=1, end=3)
+    tensor([0., 1., 1., 0.])
+    """
+    at = normalize_dim(dim, input.ndim, "slice_scatter")
+    part = bounds(slice(start, end, step), input.shape[at])
+    wanted = (*input.shape[:at], part.size, *input.shape[at + 1 :])
+    _same_shape(src.shape, wanted, "slice_scatter")
+    begin = tuple(part.start if axis == at else 0 for axis in range(input.ndim))
+    by = tuple(part.step if axis == at else 1 for axis in range(input.ndim))
+    return slice_scatter_op(input, src, start=begin, step=by)
+
+
+def _same_shape(given: Shape, wanted: Shape, what: str) -> None:
+    """Where sizes cannot be compared yet, the type rule assumes."""
+    pairs = zip(given, wanted, strict=False)
+    if len(given) != len(wanted) or any(isinstance(a - b, int) and a != b for a, b in pairs):
+        raise ShapeError(
+            f"{what}: the source has the shape {list(given)} and the slice {list(wanted)}, "
+            f"at {format_locs(here())}"
+        )
+
+
+def select_scatter(input: Any, src: Any, dim: int, index: Size) -> Any:
+    """``input`` with ``src`` in place of ``input.select(dim, index)``; ``input`` is not changed."""
+    at = normalize_dim(dim, input.ndim, "select_scatter")
+    place = from_front(index, input.shape[at], at)
+    return slice_scatter(input, unsqueeze(src, at), at, place, place + 1)

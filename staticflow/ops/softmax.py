@@ -1,31 +1,50 @@
-"""Exponentials normalised along a dim, and the losses that stand on them."""
+"""Exponentials normalised along a dim, and the losses that stand on them. What has 16 bits is
+computed in 32 and rounded once."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dims import prod
-from staticflow.graph.dtypes import int64
+from staticflow.graph.dtypes import DType, dtype_of, int32, int64
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.arithmetic import where
 from staticflow.ops.creation import iota
-from staticflow.ops.declare import normalize_dim, normalize_dims, per_arg, strict, sum_to
-from staticflow.ops.indexing import check_range, gather_op
-from staticflow.ops.maths import exp, isinf, log
+from staticflow.ops.declare import normalize_dims, per_arg, strict, sum_to
+from staticflow.ops.extremes import supremum_op
+from staticflow.ops.indexing import check_range
+from staticflow.ops.lowering import LoopNest
+from staticflow.ops.maths import exp, isinf, log, reciprocal
 from staticflow.ops.reduce import (
     Dims,
-    amax_op,
+    along,
     mean_op,
+    narrowed,
     reduced_shape,
     restored,
     share,
     sum_op,
+    wide,
+    widened,
 )
 from staticflow.ops.view import reshape, unsqueeze
 
-__all__ = ["log_softmax", "logsumexp", "mse_loss_op", "nll_loss_op", "softmax"]
+__all__ = [
+    "checked_classes", "cross_entropy_op", "log_softmax", "logsumexp", "mse_loss_op", "softmax",
+]  # fmt: skip
+
+
+def _in_32_bits(reference: Callable[..., Any]) -> Callable[..., Any]:
+    """A reference that computes 16-bit floats in 32 bits."""
+
+    def of(xp: Any, x: Any, **attrs: Any) -> Any:
+        y = reference(xp, x.astype(wide(dtype_of(x.dtype)).numpy, copy=False), **attrs)
+        return xp.asarray(y).astype(x.dtype, copy=False)
+
+    return of
 
 
 def _along(facts: Facts, x: TensorType, *, dim: int) -> TensorType:
@@ -47,19 +66,21 @@ def _softmax_reference(xp: Any, x: Any, *, dim: int) -> Any:
 
 def _softmax_decompose(x: Any, *, dim: int) -> Any:
     # softmax(x) = softmax(x - max x), which does not overflow
-    e = exp(x - amax_op(x, dims=(dim,), keepdim=True))
-    return e / sum_op(e, dims=(dim,), keepdim=True)
+    w = widened(x)
+    e = exp(w - supremum_op(w, dims=(dim,), keepdim=True))
+    return narrowed(e * reciprocal(sum_op(e, dims=(dim,), keepdim=True)), x)
 
 
 softmax_op = Op(
     name="softmax",
     doc="``exp(x) / sum(exp(x))`` along ``dim``.",
     infer=_along,
-    reference=_softmax_reference,
+    reference=_in_32_bits(_softmax_reference),
     vjp=per_arg(
         lambda ct, out, x, *, dim: out * (ct - sum_op(ct * out, dims=(dim,), keepdim=True))
     ),
     decompose=_softmax_decompose,
+    eager="large",
     saves=(OUT,),
     promote="float",
     grad_name="SoftmaxBackward0",
@@ -72,17 +93,19 @@ def _log_softmax_reference(xp: Any, x: Any, *, dim: int) -> Any:
 
 
 def _log_softmax_decompose(x: Any, *, dim: int) -> Any:
-    s = x - amax_op(x, dims=(dim,), keepdim=True)
-    return s - log(sum_op(exp(s), dims=(dim,), keepdim=True))
+    w = widened(x)
+    s = w - supremum_op(w, dims=(dim,), keepdim=True)
+    return narrowed(s - log(sum_op(exp(s), dims=(dim,), keepdim=True)), x)
 
 
 log_softmax_op = Op(
     name="log_softmax",
     doc="``x - log(sum(exp(x)))`` along ``dim``.",
     infer=_along,
-    reference=_log_softmax_reference,
+    reference=_in_32_bits(_log_softmax_reference),
     vjp=per_arg(lambda ct, out, x, *, dim: ct - exp(out) * sum_op(ct, dims=(dim,), keepdim=True)),
     decompose=_log_softmax_decompose,
+    eager="large",
     saves=(OUT,),
     promote="float",
     grad_name="LogSoftmaxBackward0",
@@ -93,18 +116,29 @@ def _lse_infer(facts: Facts, x: TensorType, *, dims: tuple[int, ...], keepdim: b
     return TensorType(x.dtype, reduced_shape(x.shape, dims, keepdim))
 
 
-def _lse_reference(xp: Any, x: Any, *, dims: tuple[int, ...], keepdim: bool) -> Any:
-    m = amax_op.reference(xp, x, dims=dims, keepdim=True)
+def _lse_reference_parts(xp: Any, x: Any, dims: tuple[int, ...]) -> tuple[Any, Any]:
+    m = supremum_op.reference(xp, x, dims=dims, keepdim=True)
     m = xp.where(xp.isinf(m), xp.zeros_like(m), m)
-    total = xp.log(xp.sum(xp.exp(x - m), axis=dims, keepdims=True)) + m
+    return m, xp.log(xp.sum(xp.exp(x - m), axis=dims, keepdims=True))
+
+
+def _lse_reference(xp: Any, x: Any, *, dims: tuple[int, ...], keepdim: bool) -> Any:
+    m, rest = _lse_reference_parts(xp, x, dims)
+    total = rest + m
     return total if keepdim else total.reshape(reduced_shape(x.shape, dims, False))
 
 
-def _lse_decompose(x: Any, *, dims: tuple[int, ...], keepdim: bool) -> Any:
-    # log sum exp(x) = m + log sum exp(x - m); an infinite m must not meet itself
-    m = amax_op(x, dims=dims, keepdim=True)
+def _lse_parts(w: Any, dims: tuple[int, ...]) -> tuple[Any, Any]:
+    """``m`` and ``log sum exp(w - m)``, with the largest element as m; an infinite one must not
+    meet itself, and is 0."""
+    m = supremum_op(w, dims=dims, keepdim=True)
     m = where(isinf(m), 0.0, m)
-    total = log(sum_op(exp(x - m), dims=dims, keepdim=True)) + m
+    return m, log(sum_op(exp(w - m), dims=dims, keepdim=True))
+
+
+def _lse_decompose(x: Any, *, dims: tuple[int, ...], keepdim: bool) -> Any:
+    m, rest = _lse_parts(widened(x), dims)
+    total = narrowed(rest + m, x)
     return total if keepdim else reshape(total, reduced_shape(x.shape, dims, False))
 
 
@@ -116,28 +150,29 @@ logsumexp_op = Op(
     name="logsumexp",
     doc="``log(sum(exp(x)))`` over ``dims``.",
     infer=_lse_infer,
-    reference=_lse_reference,
+    reference=_in_32_bits(_lse_reference),
     vjp=per_arg(_lse_vjp),
     decompose=_lse_decompose,
+    eager="large",
     saves=(0, OUT),
     promote="float",
     grad_name="LogsumexpBackward0",
 )
 
 
-def _along_dim(op: Op, x: Any, dim: int) -> Any:
-    at = normalize_dim(dim, x.ndim, op.name)
-    return op(x, dim=at) if x.ndim else reshape(op(reshape(x, (1,)), dim=0), ())
+def softmax(x: Any, dim: int, dtype: Any = None) -> Any:
+    """``exp(x) / sum(exp(x))`` along ``dim``, of ``x`` cast to ``dtype`` if that is given.
+
+    >>> import staticflow as sf
+    >>> sf.softmax(sf.zeros(2), dim=0)
+    tensor([0.5000, 0.5000])
+    """
+    return along(softmax_op, x if dtype is None else x.to(dtype), dim)
 
 
-def softmax(x: Any, dim: int) -> Any:
-    """``exp(x) / sum(exp(x))`` along ``dim``."""
-    return _along_dim(softmax_op, x, dim)
-
-
-def log_softmax(x: Any, dim: int) -> Any:
+def log_softmax(x: Any, dim: int, dtype: Any = None) -> Any:
     """The logarithm of `softmax`, without its rounding to 0."""
-    return _along_dim(log_softmax_op, x, dim)
+    return along(log_softmax_op, x if dtype is None else x.to(dtype), dim)
 
 
 def logsumexp(x: Any, dim: Dims, keepdim: bool = False) -> Any:
@@ -145,41 +180,118 @@ def logsumexp(x: Any, dim: Dims, keepdim: bool = False) -> Any:
     return logsumexp_op(x, dims=normalize_dims(dim, x.ndim, "logsumexp"), keepdim=keepdim)
 
 
-# -- losses -------------------------------------------------------------------------------------
+# -- losses ---------------------------------------------------------------------------------------
 
 
-def _nll_infer(facts: Facts, x: TensorType, target: TensorType) -> TensorType:
-    if x.ndim != 2 or target.ndim != 1:
-        raise ShapeError(f"takes log-probabilities (N, C) and classes (N,), not {x} and {target}")
+def _class_emit(nest: Any) -> None:
+    k = nest.k
+    with nest.loops(nest.in_shape(0), "parallel") as at:
+        value = k.cast(nest.load(0, at), int64)
+        ignored = k.compare("eq", value, nest.attrs["ignore_index"])
+        nest.check_index(k.select(ignored, 0, value), nest.attrs["classes"])
+        nest.store(0, at, k.select(ignored, -1, value))
+
+
+def _class_reference(
+    xp: Any, target: Any, *, classes: int, ignore_index: int, dtype: DType, of: str
+) -> Any:
+    target = target.astype(xp.int64)
+    keep = target != ignore_index
+    check_range(xp, xp.where(keep, target, 0), classes, of)
+    return xp.where(keep, target, -1).astype(dtype.numpy)
+
+
+class_op = Op(
+    name="class_index",
+    doc="``target``, checked to lie in [0, ``classes``); -1 where it is ``ignore_index``. In "
+    "``dtype``; ``of`` says who asks, for the message of an error.",
+    infer=lambda facts, target, *, dtype, **_: TensorType(dtype, target.shape),
+    reference=_class_reference,
+    vjp=None,
+    lowering=LoopNest(_class_emit),
+)
+
+
+def _ce_infer(facts: Facts, x: TensorType, target: TensorType, *, ignore_index: int) -> Any:
+    if x.ndim < 2 or target.ndim != x.ndim - 1:
+        raise ShapeError(
+            f"takes scores (N, C, ...) and classes (N, ...), not shapes {list(x.shape)} and "
+            f"{list(target.shape)}"
+        )
     if not x.dtype.is_floating:
-        raise DTypeError(f"the log-probabilities are {x.dtype}; they must be of a floating dtype")
+        raise DTypeError(f"the scores are {x.dtype}; they must be of a floating dtype")
     if target.dtype.kind not in "iu":
         raise DTypeError(f"the classes are {target.dtype}; they must be of an integer dtype")
-    facts.equal(x.shape[0], target.shape[0], f"the rows of {x} and the classes {target} agree")
-    return TensorType(x.dtype, ())
+    rest = (x.shape[0], *x.shape[2:])
+    for a, b in zip(rest, target.shape, strict=True):
+        facts.equal(a, b, f"the rows of {x} and the classes {target} agree")
+    return TensorType(x.dtype, rest), TensorType(wide(x.dtype), (x.shape[0], 1, *x.shape[2:]))
 
 
-def _nll_reference(xp: Any, x: Any, target: Any) -> Any:
-    check_range(xp, target, x.shape[1], "nll_loss")
-    return -mean_op.reference(xp, x[xp.arange(x.shape[0]), target], dims=(0,), keepdim=False)
+def _ce_reference(xp: Any, x: Any, target: Any, *, ignore_index: int) -> tuple[Any, Any]:
+    w = x.astype(wide(dtype_of(x.dtype)).numpy, copy=False)
+    attrs = {"classes": x.shape[1], "ignore_index": ignore_index}
+    classes = _class_reference(xp, target, **attrs, dtype=int64, of="cross_entropy")
+    m, rest = _lse_reference_parts(xp, w, (1,))
+    at = xp.expand_dims(xp.where(classes < 0, 0, classes), 1)
+    chosen = xp.take_along_axis(w, at, axis=1) if at.size else m
+    loss = xp.where(classes < 0, w.dtype.type(0), (rest - (chosen - m))[:, 0])
+    return loss.astype(x.dtype), rest + m
 
 
-def _nll_vjp(ct: Any, out: Any, x: Any, target: Any) -> Any:
-    classes = iota.beside(x, shape=x.shape, dim=1, dtype=int64)
-    return where(classes == unsqueeze(target, 1), share(-ct, x.shape[0]), 0.0)
+def checked_classes(x: Any, target: Any, ignore_index: int, of: str) -> Any:
+    """``target`` where it is a class of ``x`` (N, C, ...), -1 where it is ``ignore_index``; any
+    other stops ``of`` with an `IndexRangeError`."""
+    size = x.shape[1]
+    # in int32 where that is known to do: as wide as most floats that they stand beside
+    dtype = int32 if isinstance(size, int) and size < 2**31 else int64
+    attrs = {"classes": size, "ignore_index": ignore_index, "dtype": dtype, "of": of}
+    return class_op.beside(x, target, **attrs)
 
 
-nll_loss_op = Op(
-    name="nll_loss",
-    doc="Minus the mean of ``x[i, target[i]]``.",
-    infer=_nll_infer,
-    reference=strict(_nll_infer, _nll_reference),
-    vjp=per_arg(_nll_vjp, None),
-    decompose=lambda x, target: (
-        -mean_op(gather_op(x, unsqueeze(target, 1), dim=1), dims=(0, 1), keepdim=False)
-    ),
-    saves=(1,),
+def _classes(x: Any, target: Any, ignore_index: int) -> tuple[Any, Any]:
+    """The checked classes, and where each element of ``x`` is that of its class."""
+    classes = checked_classes(x, target, ignore_index, "cross_entropy")
+    each = iota.beside(x, shape=x.shape, dim=1, dtype=classes.dtype)
+    return classes, each == unsqueeze(classes, 1)
+
+
+def _ce_decompose(x: Any, target: Any, *, ignore_index: int) -> tuple[Any, Any]:
+    w = widened(x)
+    classes, hit = _classes(x, target, ignore_index)
+    m, rest = _lse_parts(w, (1,))
+    chosen = sum_op(where(hit, w - m, 0.0), dims=(1,), keepdim=True)  # of one, in the same pass
+    loss = where(unsqueeze(classes, 1) < 0, 0.0, rest - chosen)
+    return narrowed(reshape(loss, target.shape), x), rest + m
+
+
+def _ce_vjp(
+    needs: Sequence[bool], cts: Sequence[Any], out: Any, x: Any, target: Any, *, ignore_index: int
+) -> list[Any]:
+    # d loss[i] / d x[i, c] = softmax(x[i])[c] - (c == target[i])
+    w = widened(x)
+    classes, hit = _classes(x, target, ignore_index)
+    softmax = exp(w - out[1])
+    total = 0.0
+    if cts[0] is not None:
+        ct = where(unsqueeze(classes, 1) < 0, 0.0, widened(unsqueeze(cts[0], 1)))
+        total = softmax * ct - where(hit, ct, 0.0)
+    if cts[1] is not None:
+        total = total + softmax * cts[1]
+    return [narrowed(total, x), None]
+
+
+cross_entropy_op = Op(
+    name="cross_entropy",
+    doc="``logsumexp(x[i]) - x[i, target[i]]``, 0 where the target is ``ignore_index``; and the "
+    "logsumexp, which the derivative reads.",
+    infer=_ce_infer,
+    reference=strict(_ce_infer, _ce_reference),
+    vjp=_ce_vjp,
+    decompose=_ce_decompose,
+    saves=(0, 1, OUT),
     grad_name="NllLossBackward0",
+    eager="large",
 )
 
 
@@ -219,4 +331,5 @@ mse_loss_op = Op(
     saves=(0, 1),
     promote="float",
     grad_name="MseLossBackward0",
+    eager="large",
 )

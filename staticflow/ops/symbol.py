@@ -6,10 +6,8 @@ it makes a node; in-place forms make the handle name another node.
 
 from __future__ import annotations
 
-import threading
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -22,14 +20,16 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.node import Literal, Node, constant, item, make_node
 from staticflow.graph.op import Op
 from staticflow.graph.types import Shape, TensorType, types_of
+from staticflow.ops.aliasing import Alias, alias
 from staticflow.ops.arithmetic import cast, stop_gradient
 from staticflow.ops.creation import size_value
 from staticflow.ops.methods import Methods
 from staticflow.ops.promote import is_number, operand_dtype
+from staticflow.ops.tracing import tracing, tracing_state
 
 __all__ = [
-    "STATIC", "StaticMode", "Symbol", "constant_node", "results_of", "symbolic", "to_node", "tracing",
-    "tracing_state",
+    "STATIC", "StaticMode", "Symbol", "constant_node", "results_of", "symbolic", "to_node",
+    "tracing", "tracing_state",
 ]  # fmt: skip
 
 _captured: weakref.WeakValueDictionary[int, Node] = weakref.WeakValueDictionary()
@@ -51,7 +51,7 @@ def _captured_node(tensor: Any) -> Node:
     """The param that stands for an eager tensor: the same one each time, while anyone holds it.
     The node keeps the tensor alive, so its id is not given to another meanwhile."""
     made = getattr(tensor, "grad_fn", None)
-    if made is not None:
+    if made is not None and not tracing_state.state.types_only:
         raise SymbolicError(
             f"a tensor of shape {list(tensor.shape)} that was computed at once ({made.op.name}, "
             f"made at {format_locs(made.locs)}) from one that requires a gradient meets a symbol: "
@@ -110,7 +110,13 @@ class StaticMode:
             node = make_node(op, tuple(nodes), attrs, here())
         except (ShapeError, DTypeError) as error:
             raise type(error)(describe(op, [n.type for n in nodes], error)) from None
-        return results_of(node) if isinstance(node.type, tuple) else Symbol(node)
+        if isinstance(node.type, tuple):
+            return results_of(node)
+        return Symbol(node, alias(op, args[0], attrs) if args else None)
+
+    def beside(self, op: Op, other: Any, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+        """The same, for ops without tensor arguments."""
+        return self.apply(op, args, attrs)
 
 
 def results_of(node: Node) -> tuple[Symbol, ...]:
@@ -130,11 +136,24 @@ STATIC = StaticMode()
 class Symbol(Methods):
     """A value of a graph that is not computed yet. Make one with ``sf.placeholder``."""
 
-    __slots__ = ("node",)
+    __slots__ = ("_alias", "_node")
     __sf_mode__ = STATIC
 
-    def __init__(self, node: Node) -> None:
-        self.node = node
+    def __init__(self, node: Node, alias: Alias | None = None) -> None:
+        self._node, self._alias = node, alias
+
+    @property
+    def node(self) -> Node:
+        """The node that the handle names; of a view, of what it is a view of now."""
+        view = self._alias
+        if view is not None and view.seen is not None and view.root.node is not view.seen:
+            view.seen = view.root.node
+            self._node = view.taken().node
+        return self._node
+
+    @node.setter
+    def node(self, node: Node) -> None:
+        self._node, self._alias = node, None
 
     @property
     def shape(self) -> Shape:
@@ -166,7 +185,17 @@ class Symbol(Methods):
                 f"an in-place operation cannot change the shape {list(self.shape)} to "
                 f"{list(new.shape)}, at {format_locs(here())}"
             )
-        self.node = (new if new.dtype is self.dtype else cast(new, dtype=self.dtype)).node
+        new = new if new.dtype is self.dtype else cast(new, dtype=self.dtype)
+        view = self._alias
+        if view is None:
+            self.node = new.node
+        else:
+            view.put(new)
+            view.seen, self._node = getattr(view.root, "node", None), new.node
+        return self
+
+    def _take_shape(self, fn: Any, args: Any, kwargs: Any) -> Symbol:
+        self.node = fn(self, *args, **kwargs).node
         return self
 
     def clone(self) -> Symbol:
@@ -191,13 +220,21 @@ class Symbol(Methods):
     def __bool__(self) -> bool:
         self._refuse(
             "the truth",
-            "instead of a Python if write sf.where(condition, a, b), instead of a loop sf.scan",
+            "instead of a Python if write sf.where(condition, a, b), or sf.cond(condition, f, g, x)"
+            " to run one of two functions; instead of a while sf.while_loop(condition, body, x)",
         )
 
     def __int__(self) -> int:
         self._refuse("the number", "keep computing with the symbol, or compile it and call it")
 
-    __float__ = __index__ = __int__
+    __float__ = __int__
+
+    def __index__(self) -> int:
+        self._refuse(
+            "the number",
+            "instead of range(n) write sf.fori_loop(0, n, body, x); instead of a list's element, "
+            "an element of a tensor",
+        )
 
     def item(self) -> Any:
         """Refused: a symbol has no number yet."""
@@ -221,25 +258,3 @@ class Symbol(Methods):
 def symbolic(*values: Any) -> bool:
     """Whether any of ``values`` is a symbol or an unknown size."""
     return any(isinstance(v, Symbol | Dim) for v in values)
-
-
-class _Tracing(threading.local):
-    active = False
-
-
-tracing_state = _Tracing()
-"""Whether this thread is inside `tracing`."""
-
-
-@contextmanager
-def tracing() -> Iterator[None]:
-    """A block in which every op makes a node, also one on eager tensors alone.
-
-    Without it ``w.t()`` of a parameter runs at once, and a graph that takes the result captures
-    what ``w`` was then, with no way back to ``w`` for a gradient.
-    """
-    before, tracing_state.active = tracing_state.active, True
-    try:
-        yield
-    finally:
-        tracing_state.active = before

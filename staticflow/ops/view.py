@@ -1,26 +1,46 @@
-"""Views of whole tensors: the same elements under another index."""
+"""Views of whole tensors: the same elements, in their order, under another shape."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from staticflow.errors import ShapeError
-from staticflow.graph.dims import prod
+from staticflow.graph.dims import Size, prod
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
-from staticflow.ops.declare import normalize_dim, per_arg, sum_to
+from staticflow.ops.declare import elementwise, normalize_dim, normalize_dims, per_arg, sum_to
 from staticflow.ops.lowering import Index, View, delinear, linear
 
 __all__ = [
-    "expand", "expand_op", "flatten", "permute", "permute_op", "reshape", "reshape_op", "squeeze",
-    "t", "transpose", "unsqueeze",
+    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_tensors", "broadcast_to", "common_shape",
+    "contiguous", "contiguous_op", "expand", "expand_as", "expand_op", "flatten", "ravel",
+    "reshape", "reshape_as", "reshape_op", "sizes_of", "squeeze", "squeeze_op", "unflatten",
+    "unsqueeze", "unsqueeze_op", "view", "view_as", "with_ones",
 ]  # fmt: skip
 
 
-def _sizes(args: tuple[Any, ...]) -> tuple[Any, ...]:
+def sizes_of(args: tuple[Any, ...]) -> tuple[Any, ...]:
     """``f(2, 3)`` and ``f((2, 3))`` alike."""
     return tuple(args[0]) if len(args) == 1 and isinstance(args[0], list | tuple) else args
+
+
+# -- memory -------------------------------------------------------------------------------------
+
+contiguous_op = elementwise(
+    "contiguous",
+    "The same values in memory of their own, in row-major order.",
+    lambda xp, x: x.copy(order="C"),
+    lambda k, x: x,
+    (lambda ct, out, x: ct,),
+    grad_name="CloneBackward0",
+)
+
+
+def contiguous(x: Any) -> Any:
+    """``x`` itself if its elements lie in row-major order in memory, else a copy where they do."""
+    return x if x.is_contiguous() else contiguous_op(x)
 
 
 # -- reshape ------------------------------------------------------------------------------------
@@ -31,117 +51,229 @@ def _reshape_infer(facts: Facts, x: TensorType, *, shape: Shape) -> TensorType:
     return TensorType(x.dtype, shape)
 
 
+def _regrouped(index: Index, src: Shape, dst: Shape) -> Index:
+    """Where the element of ``dst`` at ``index`` lies in ``src``. Dims that hold the same elements
+    in both are taken by themselves, so that their places need no division by unknown sizes."""
+    ends = {prod(dst[:b]): b for b in range(len(dst))}
+    place: list[Size] = []
+    a0 = b0 = 0
+    for a in range(1, len(src) + 1):
+        b = len(dst) if a == len(src) else ends.get(prod(src[:a]), -1)
+        if b >= b0:
+            place += delinear(linear(index[b0:b], dst[b0:b]), src[a0:a])
+            a0, b0 = a, b
+    return tuple(place)
+
+
 reshape_op = Op(
     name="reshape",
     doc="The same elements, in row-major order, in another ``shape``.",
     infer=_reshape_infer,
     reference=lambda xp, x, *, shape: x.reshape(shape),
     vjp=per_arg(lambda ct, out, x, *, shape: reshape(ct, x.shape)),
-    lowering=View(lambda i, src, dst, *, shape: delinear(linear(i, dst), src)),
+    lowering=View(lambda i, src, dst, *, shape: _regrouped(i, src, dst)),
     grad_name="ViewBackward0",
 )
 
 
-def reshape(x: Any, *shape: Any) -> Any:
-    """The elements of ``x`` in another shape; one size may be -1 and is worked out.
+def _completed(shape: Shape, sizes: tuple[Any, ...], what: str) -> tuple[Any, ...]:
+    """``sizes`` with a size of -1 worked out from ``shape``."""
+    missing = [i for i, s in enumerate(sizes) if isinstance(s, int) and s < 0]
+    if not missing:
+        return sizes
+    known = prod(s for i, s in enumerate(sizes) if i not in missing)
+    wrong = (
+        "leaves more than one size open" if len(missing) > 1
+        else f"has the negative size {sizes[missing[0]]}" if sizes[missing[0]] != -1
+        else "leaves a size open that could be any size" if known == 0
+        else None
+    )  # fmt: skip
+    if wrong:
+        raise ShapeError(
+            f"{what}: {list(sizes)} {wrong}; the tensor is of shape {list(shape)}, "
+            f"at {format_locs(here())}"
+        )
+    rest = prod(shape) // known
+    return tuple(rest if i in missing else s for i, s in enumerate(sizes))
+
+
+def reshape(input: Any, *shape: Any) -> Any:
+    """The elements of ``input`` in another shape; one size may be -1 and is worked out.
 
     >>> import staticflow as sf
     >>> sf.reshape(sf.arange(6), 2, -1).shape
     (2, 3)
     """
-    sizes = _sizes(shape)
-    missing = [i for i, s in enumerate(sizes) if isinstance(s, int) and s < 0]
-    if missing:
-        known = prod(s for i, s in enumerate(sizes) if i not in missing)
-        wrong = (
-            "leaves more than one size open" if len(missing) > 1
-            else f"has the negative size {sizes[missing[0]]}" if sizes[missing[0]] != -1
-            else "leaves a size open that could be any size" if known == 0
-            else None
-        )  # fmt: skip
-        if wrong:
-            raise ShapeError(
-                f"reshape: {list(sizes)} {wrong}; the tensor is of shape {list(x.shape)}, "
-                f"at {format_locs(here())}"
-            )
-        rest = prod(x.shape) // known
-        sizes = tuple(rest if i in missing else s for i, s in enumerate(sizes))
+    sizes = _completed(input.shape, sizes_of(shape), "reshape")
+    return input if sizes == input.shape else reshape_op(input, shape=sizes)
+
+
+def view(x: Any, *shape: Any) -> Any:
+    """``x`` in another shape on the same memory.
+
+    Raises `ShapeError` where the strides of ``x`` do not allow that; `reshape` copies then.
+    """
+    sizes = _completed(x.shape, sizes_of(shape), "view")
+    if not x.is_contiguous() and not _same_memory(x.shape, x.stride(), sizes):
+        raise ShapeError(
+            f"view: the shape {list(sizes)} is not compatible with a tensor of shape "
+            f"{list(x.shape)} and strides {list(x.stride())}: a dim would span parts of memory "
+            f"that do not adjoin; use .reshape(...), which copies, at {format_locs(here())}"
+        )
     return x if sizes == x.shape else reshape_op(x, shape=sizes)
 
 
-def flatten(x: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
+def _same_memory(shape: Sequence[int], strides: Sequence[int], wanted: Sequence[int]) -> bool:
+    """Whether elements that lie at ``strides`` can be strided in the shape ``wanted``, too."""
+    if 0 in shape or prod(shape) != prod(wanted):
+        return True  # nothing to copy; or the type rule refuses it
+    runs: list[int] = []  # sizes of the parts of memory in which one stride serves, innermost first
+    adjoining = 0
+    for size, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if size == 1:
+            continue
+        if runs and stride == adjoining:
+            runs[-1] *= size
+        else:
+            runs.append(size)
+        adjoining = stride * size
+    sizes = (s for s in reversed(wanted) if s != 1)
+    for run in runs:
+        while run > 1:
+            size = next(sizes)
+            if run % size:
+                return False
+            run //= size
+    return True
+
+
+def view_as(x: Any, other: Any) -> Any:
+    """``x`` in the shape of ``other`` on the same memory, as `view`."""
+    return view(x, other.shape)
+
+
+def reshape_as(x: Any, other: Any) -> Any:
+    """``x`` in the shape of ``other``, as `reshape`."""
+    return reshape(x, other.shape)
+
+
+def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     """Dims ``start_dim`` to ``end_dim`` (inclusive) as one."""
-    a = normalize_dim(start_dim, x.ndim, "flatten")
-    b = normalize_dim(end_dim, x.ndim, "flatten")
+    a = normalize_dim(start_dim, input.ndim, "flatten")
+    b = normalize_dim(end_dim, input.ndim, "flatten")
     if a > b:
         raise ShapeError(
             f"flatten: start_dim {start_dim} lies behind end_dim {end_dim}, "
             f"at {format_locs(here())}"
         )
-    return reshape(x, (*x.shape[:a], prod(x.shape[a : b + 1]), *x.shape[b + 1 :]))
+    return reshape(input, (*input.shape[:a], prod(input.shape[a : b + 1]), *input.shape[b + 1 :]))
 
 
-def squeeze(x: Any, dim: int | None = None) -> Any:
-    """Without ``dim`` if its size is 1, or without every dim whose size is 1."""
-    if dim is None:
-        return reshape(x, tuple(d for d in x.shape if d != 1))
-    at = normalize_dim(dim, x.ndim, "squeeze")
-    keep = x.ndim == 0 or x.shape[at] != 1
-    return x if keep else reshape(x, (*x.shape[:at], *x.shape[at + 1 :]))
+def ravel(input: Any) -> Any:
+    """All elements in one dim."""
+    return reshape(input, (prod(input.shape),))
 
 
-def unsqueeze(x: Any, dim: int) -> Any:
-    """With a new dim of size 1 at ``dim``."""
-    at = normalize_dim(dim, x.ndim + 1, "unsqueeze")
-    return reshape(x, (*x.shape[:at], 1, *x.shape[at:]))
+def unflatten(input: Any, dim: int, sizes: Sequence[Size]) -> Any:
+    """``dim`` split into dims of ``sizes``, of which one may be -1.
+
+    >>> import staticflow as sf
+    >>> sf.zeros(6, 4).unflatten(0, (2, -1)).shape
+    (2, 3, 4)
+    """
+    at = normalize_dim(dim, input.ndim, "unflatten")
+    size = input.shape[at]
+    parts = _completed((size,), tuple(sizes), "unflatten")
+    if isinstance(prod(parts) - size, int) and prod(parts) != size:
+        raise ShapeError(
+            f"unflatten: {list(sizes)} do not make up dim {at} of shape {list(input.shape)}, "
+            f"at {format_locs(here())}"
+        )
+    return reshape(input, (*input.shape[:at], *parts, *input.shape[at + 1 :]))
 
 
-# -- permute ------------------------------------------------------------------------------------
+# -- dims of size 1 -----------------------------------------------------------------------------
 
 
-def _inverse(dims: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(dims.index(i) for i in range(len(dims)))
+def _squeezed(shape: Sequence[Any], dims: tuple[int, ...]) -> tuple[Any, ...]:
+    return tuple(d for i, d in enumerate(shape) if i not in dims)
 
 
-permute_op: Op = Op(
-    name="permute",
-    doc="Dim ``i`` of the result is dim ``dims[i]`` of ``x``.",
-    infer=lambda facts, x, *, dims: TensorType(x.dtype, tuple(x.shape[d] for d in dims)),
-    reference=lambda xp, x, *, dims: x.transpose(dims),
-    vjp=per_arg(lambda ct, out, x, *, dims: permute_op(ct, dims=_inverse(dims))),
-    lowering=View(lambda i, src, dst, *, dims: tuple(i[p] for p in _inverse(dims))),
-    grad_name="PermuteBackward0",
+def with_ones(shape: Sequence[Any], dims: tuple[int, ...], one: Any) -> tuple[Any, ...]:
+    """``shape`` with ``one`` put in so that it stands at each of ``dims``, which ascend."""
+    full = list(shape)
+    for d in dims:
+        full.insert(d, one)
+    return tuple(full)
+
+
+def _squeeze_infer(facts: Facts, x: TensorType, *, dims: tuple[int, ...]) -> TensorType:
+    for d in dims:
+        facts.equal(x.shape[d], 1, f"dim {d} of {x} has the size 1")
+    return TensorType(x.dtype, _squeezed(x.shape, dims))
+
+
+squeeze_op: Op = Op(
+    name="squeeze",
+    doc="Without ``dims``, each of which has the size 1.",
+    infer=_squeeze_infer,
+    reference=lambda xp, x, *, dims: x.reshape(_squeezed(x.shape, dims)),
+    vjp=per_arg(lambda ct, out, x, *, dims: unsqueeze_op(ct, dims=dims)),
+    lowering=View(lambda i, src, dst, *, dims: with_ones(i, dims, 0)),
+    grad_name="SqueezeBackward0",
+)
+
+unsqueeze_op: Op = Op(
+    name="unsqueeze",
+    doc="With new dims of size 1, which are ``dims`` of the result.",
+    infer=lambda facts, x, *, dims: TensorType(x.dtype, with_ones(x.shape, dims, 1)),
+    reference=lambda xp, x, *, dims: x.reshape(with_ones(x.shape, dims, 1)),
+    vjp=per_arg(lambda ct, out, x, *, dims: squeeze_op(ct, dims=dims)),
+    lowering=View(lambda i, src, dst, *, dims: _squeezed(i, dims)),
+    grad_name="UnsqueezeBackward0",
 )
 
 
-def permute(x: Any, *dims: Any) -> Any:
-    """The dims of ``x`` in another order."""
-    order = tuple(normalize_dim(d, x.ndim, "permute") for d in _sizes(dims))
-    if sorted(order) != list(range(x.ndim)):
-        raise ShapeError(
-            f"permute: {list(_sizes(dims))} does not name each of {x.ndim} dims once, "
-            f"at {format_locs(here())}"
-        )
-    return x if order == tuple(range(x.ndim)) else permute_op(x, dims=order)
+def squeeze(input: Any, dim: int | Sequence[int] | None = None) -> Any:
+    """Without every dim whose size is 1, or without those of ``dim`` (one or several) whose size is
+    1. A size known only as the program runs is none of 1."""
+    named = normalize_dims(dim, input.ndim, "squeeze")
+    dims = tuple(d for d in named if input.ndim and input.shape[d] == 1)
+    return squeeze_op(input, dims=dims) if dims else input
 
 
-def transpose(x: Any, dim0: int, dim1: int) -> Any:
-    """``x`` with two dims exchanged."""
-    a, b = (normalize_dim(d, x.ndim, "transpose") for d in (dim0, dim1))
-    order = list(range(x.ndim))
-    if order:
-        order[a], order[b] = b, a
-    return permute(x, order)
+def unsqueeze(input: Any, dim: int) -> Any:
+    """With a new dim of size 1 at ``dim``."""
+    return unsqueeze_op(input, dims=(normalize_dim(dim, input.ndim + 1, "unsqueeze"),))
 
 
-def t(x: Any) -> Any:
-    """The transpose of a matrix; vectors and scalars as they are."""
-    if x.ndim > 2:
-        raise ShapeError(
-            f"t: takes at most 2 dims, not {x.ndim}; name them: x.transpose(0, 1), "
-            f"at {format_locs(here())}"
-        )
-    return transpose(x, 0, 1) if x.ndim == 2 else x
+def atleast_1d(*tensors: Any) -> Any:
+    """Each tensor with one dim at least; a tuple if several are given."""
+    return _each(tensors, lambda x: reshape(x, (1,)) if x.ndim == 0 else x)
+
+
+def atleast_2d(*tensors: Any) -> Any:
+    """Each tensor with two dims at least, new ones in front; a tuple if several are given."""
+    return _each(tensors, lambda x: reshape(x, (1,) * (2 - x.ndim) + x.shape) if x.ndim < 2 else x)
+
+
+def atleast_3d(*tensors: Any) -> Any:
+    """Each tensor with three dims at least; a matrix gets its new one behind, a vector one on
+    either side. A tuple if several are given."""
+
+    def grown(x: Any) -> Any:
+        if x.ndim >= 3:
+            return x
+        return reshape(x, {0: (1, 1, 1), 1: (1, *x.shape, 1), 2: (*x.shape, 1)}[x.ndim])
+
+    return _each(tensors, grown)
+
+
+def _each(tensors: tuple[Any, ...], fn: Any) -> Any:
+    """``fn`` of one tensor, or the tuple of several; they may come in one list."""
+    several = sizes_of(tensors)
+    made = tuple(fn(x) for x in several)
+    return made[0] if len(tensors) == 1 and several is tensors else made
 
 
 # -- expand -------------------------------------------------------------------------------------
@@ -174,7 +306,7 @@ expand_op = Op(
 
 def expand(x: Any, *shape: Any) -> Any:
     """``x`` with its dims of size 1 repeated; -1 keeps a size."""
-    sizes = _sizes(shape)
+    sizes = sizes_of(shape)
     extra = len(sizes) - x.ndim
     if any(isinstance(s, int) and s == -1 for s in sizes[: max(extra, 0)]):
         raise ShapeError(
@@ -186,3 +318,33 @@ def expand(x: Any, *shape: Any) -> Any:
         for i, s in enumerate(sizes)
     )
     return x if sizes == x.shape else expand_op(x, shape=sizes)
+
+
+def expand_as(x: Any, other: Any) -> Any:
+    """``x`` with its dims of size 1 repeated to the shape of ``other``."""
+    return expand(x, other.shape)
+
+
+def broadcast_to(input: Any, shape: Sequence[Size]) -> Any:
+    """``input`` with its dims of size 1 repeated to ``shape``."""
+    return expand(input, tuple(shape))
+
+
+def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
+    """The tensors, each repeated to the shape in which they meet.
+
+    >>> import staticflow as sf
+    >>> [x.shape for x in sf.broadcast_tensors(sf.zeros(3, 1), sf.zeros(4))]
+    [(3, 4), (3, 4)]
+    """
+    several = sizes_of(tensors)
+    shape = common_shape([x.shape for x in several], "broadcast_tensors")
+    return tuple(expand(x, shape) for x in several)
+
+
+def common_shape(shapes: Sequence[Shape], what: str) -> Shape:
+    """The shape in which several meet. What is not known yet, the ops that expand to it assume."""
+    try:
+        return Facts().broadcast(shapes)
+    except ShapeError as error:
+        raise ShapeError(f"{what}: {error}, at {format_locs(here())}") from None

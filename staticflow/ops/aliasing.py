@@ -1,0 +1,104 @@
+"""Symbols that are views of others: what a change of one is to the other.
+
+In a graph nothing shares memory, so a change of a view is said as a new value of what it is a view
+of, and the other way round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from staticflow.errors import AutogradError
+from staticflow.graph.locs import format_locs, here
+from staticflow.graph.node import Node
+from staticflow.graph.op import Op
+from staticflow.ops.axes import permute_op, t_op, transpose_op
+from staticflow.ops.slicing import select_op, select_scatter, slice_op, slice_scatter_op
+from staticflow.ops.triangle import diagonal_op, diagonal_scatter, unfold_op
+from staticflow.ops.view import expand_op, reshape_op, squeeze_op, unsqueeze_op
+
+__all__ = ["Alias", "alias"]
+
+
+@dataclass(slots=True)
+class Alias:
+    """How a symbol is a view: the view ``op`` of ``base``, which may be a view itself, of the
+    symbol or tensor ``root`` when that named the node ``seen``."""
+
+    root: Any
+    seen: Node | None
+    base: Alias | None
+    op: Op
+    attrs: Mapping[str, Any]
+
+    def is_same(self, other: Alias | None) -> bool:
+        """Whether both are the same view of the same symbol."""
+        mine: Alias | None = self
+        while mine is not None and other is not None:
+            if (mine.root, mine.op, mine.attrs) != (other.root, other.op, other.attrs):
+                return False
+            mine, other = mine.base, other.base
+        return mine is other
+
+    def taken(self) -> Any:
+        """The view of what the root is now."""
+        steps = []
+        step: Alias | None = self
+        while step is not None:
+            steps.append(step)
+            step = step.base
+        x = self.root
+        for step in reversed(steps):
+            x = step.op(x, **step.attrs)
+        return x
+
+    def put(self, value: Any) -> None:
+        """Change the root so that the view of it is ``value``."""
+        step: Alias | None = self
+        while step is not None:
+            whole = step.root if step.base is None else step.base.taken()
+            value = _BACK[step.op](step.op, whole, value, **step.attrs)
+            step = step.base
+        self.root._assign(value)
+
+
+def alias(op: Op, base: Any, attrs: Mapping[str, Any]) -> Alias | None:
+    """What the result of ``op`` on ``base`` is a view of; None if it is none."""
+    if op not in _BACK:
+        return None
+    before: Alias | None = getattr(base, "_alias", None)
+    if before is not None:
+        return Alias(before.root, before.seen, before, op, attrs)
+    return Alias(base, getattr(base, "node", None), None, op, attrs)
+
+
+# -- a changed view put back into the whole -------------------------------------------------------
+
+
+def _turned_back(op: Op, whole: Any, value: Any, **attrs: Any) -> Any:
+    """Views of all elements: the derivative, which only moves elements, goes back."""
+    assert op.vjp is not None
+    return op.vjp((True,), value, value, whole, **attrs)[0]
+
+
+def _refused(op: Op, whole: Any, value: Any, **_: Any) -> Any:
+    raise AutogradError(
+        f"an in-place operation on the result of {op.name}, of shape {list(value.shape)}: several "
+        f"of its elements are one element of what it was made from; change a clone, "
+        f"at {format_locs(here())}"
+    )
+
+
+_BACK: dict[Op, Callable[..., Any]] = {
+    **dict.fromkeys(
+        (reshape_op, squeeze_op, unsqueeze_op, permute_op, transpose_op, t_op), _turned_back
+    ),
+    **dict.fromkeys((expand_op, unfold_op), _refused),
+    slice_op: lambda op, whole, value, *, start, size, step: slice_scatter_op(
+        whole, value, start=start, step=step
+    ),
+    select_op: lambda op, whole, value, *, dim, index: select_scatter(whole, value, dim, index),
+    diagonal_op: lambda op, whole, value, **at: diagonal_scatter(whole, value, **at),
+}

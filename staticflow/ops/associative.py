@@ -1,0 +1,99 @@
+"""Running combinations: all prefixes of a sequence under an associative function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from staticflow import pytree
+from staticflow.errors import ShapeError
+from staticflow.graph.locs import format_locs, here
+from staticflow.ops.axes import flip
+from staticflow.ops.cond import cond
+from staticflow.ops.creation import new_zeros
+from staticflow.ops.joining import cat, stack
+from staticflow.ops.scan import scan
+from staticflow.ops.slicing import slice_op
+from staticflow.ops.splitting import narrow
+from staticflow.ops.view import reshape, unsqueeze
+
+__all__ = ["associative_scan"]
+
+Combine = Callable[[Any, Any], Any]
+
+
+def associative_scan(fn: Combine, xs: Any, reverse: bool = False) -> Any:
+    """Row i of the result is ``x[0]`` combined by ``fn`` with all rows up to ``x[i]``.
+
+    ``xs`` is a tree of tensors with equal first dims; ``fn(a, b)`` combines two such trees row by
+    row and must be associative. With ``reverse`` rows are combined from the end. Of a known length
+    this takes about log2(length) calls of ``fn`` on many rows at once (Blelloch, "Prefix sums and
+    their applications", 1990); of an unknown one it is a loop.
+
+    >>> import staticflow as sf
+    >>> sf.associative_scan(lambda a, b: a * b, sf.tensor([1.0, 2.0, 3.0, 4.0]))
+    tensor([ 1.,  2.,  6., 24.])
+    """
+    leaves, _ = pytree.flatten(xs)
+    if not leaves or any(not x.shape for x in leaves):
+        raise ShapeError(
+            f"associative_scan: xs must be tensors with a first dim, at {format_locs(here())}"
+        )
+    if reverse:
+        turned = pytree.map_tree(lambda x: flip(x, 0), xs)
+        return pytree.map_tree(lambda x: flip(x, 0), associative_scan(fn, turned))
+    lengths = {x.shape[0] for x in leaves}
+    if len(lengths) > 1:
+        sizes = ", ".join(map(str, sorted(lengths, key=str)))
+        raise ShapeError(f"associative_scan: first dims of {sizes} rows, at {format_locs(here())}")
+    (length,) = lengths
+    if isinstance(length, int):
+        return _in_pairs(fn, xs, length)
+    return _one_by_one(fn, xs)
+
+
+def _rows(xs: Any, start: int, stop: int, step: int = 1) -> Any:
+    def part(x: Any) -> Any:
+        rest = x.ndim - 1
+        return slice_op(
+            x, start=(start, *(0,) * rest), size=(len(range(start, stop, step)), *x.shape[1:]),
+            step=(step, *(1,) * rest),
+        )  # fmt: skip
+
+    return pytree.map_tree(part, xs)
+
+
+def _in_pairs(fn: Combine, xs: Any, length: int) -> Any:
+    """Prefixes of the pairs first; they are the odd rows, and give the even ones."""
+    if length < 2:
+        return xs
+    pairs = fn(_rows(xs, 0, length - 1, 2), _rows(xs, 1, length, 2))
+    half = length // 2
+    odd = _in_pairs(fn, pairs, half)
+    rest = (length - 1) // 2  # even rows after the first
+    first = _rows(xs, 0, 1)
+    if rest == 0:
+        return pytree.map_tree(lambda a, b: cat([a, b]), first, odd)
+    even = fn(_rows(odd, 0, rest), _rows(xs, 2, length, 2))
+    return pytree.map_tree(_interleaved, first, even, odd)
+
+
+def _interleaved(first: Any, even: Any, odd: Any) -> Any:
+    """first, odd[0], even[0], odd[1] and so on."""
+    n = even.shape[0]
+    both = reshape(stack([narrow(odd, 0, 0, n), even], 1), (2 * n, *odd.shape[1:]))
+    parts = [first, both]
+    if odd.shape[0] > n:
+        parts.append(narrow(odd, 0, n, 1))
+    return cat(parts)
+
+
+def _one_by_one(fn: Combine, xs: Any) -> Any:
+    def step(carry: Any, x: Any) -> Any:
+        fresh, so_far = carry
+        one = pytree.map_tree(lambda v: unsqueeze(v, 0), x)
+        now = cond(fresh, lambda: one, lambda: fn(so_far, one))
+        return (False, now), pytree.map_tree(lambda v: v[0], now)
+
+    start = pytree.map_tree(lambda x: new_zeros(x, (1, *x.shape[1:])), xs)
+    return scan(step, (True, start), xs)[1]

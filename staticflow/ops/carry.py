@@ -1,0 +1,149 @@
+"""What is carried from trip to trip: a tree of tensors that every trip gives back as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from staticflow import pytree
+from staticflow.errors import DTypeError, ShapeError
+from staticflow.graph.dims import Dim, Size
+from staticflow.graph.dtypes import BY_PYTHON, DType, bool_
+from staticflow.graph.graph import close
+from staticflow.graph.locs import format_locs, here
+from staticflow.graph.node import Node
+from staticflow.graph.types import TensorType
+from staticflow.ops.loop import scan_op, while_op
+from staticflow.ops.region import affect, begun, close_over
+from staticflow.ops.symbol import Symbol, symbolic, to_node, tracing_state
+
+__all__ = [
+    "check_carry", "check_flag", "in_graph", "is_in_graph", "leaves_as", "loop_over", "node_as",
+    "nodes_as",
+]  # fmt: skip
+
+
+def in_graph(*values: Any) -> bool:
+    """Whether a function called on ``values`` becomes part of a graph: inside a trace, and where
+    one of them is a symbol or an unknown size."""
+    return tracing_state.active or symbolic(*values)
+
+
+def is_in_graph(tree: Any) -> bool:
+    """Whether a result shows that what was called on tensors closes over symbols."""
+    return any(isinstance(leaf, Symbol) for leaf in pytree.flatten(tree)[0])
+
+
+def leaves_as(what: str, tree: pytree.TreeDef, carry: Any) -> list[Any]:
+    """The leaves of a carry, of the structure that it came in with."""
+    leaves, own = pytree.flatten(carry)
+    if own != tree:
+        raise ShapeError(
+            f"{what}: the carry came in as {tree} and went out as {own}, at {format_locs(here())}"
+        )
+    return leaves
+
+
+def check_carry(
+    what: str, tree: pytree.TreeDef, before: Sequence[Any], after: Sequence[Any]
+) -> None:
+    """Hold the leaves ``after`` a trip to those ``before``, of which `type_of` tells the types.
+
+    Sizes unknown on either side are left to the graph's assumptions; Python numbers take the dtype
+    of the other.
+    """
+    wrong: list[str] = []
+    error: type[DTypeError | ShapeError] = ShapeError
+    for name, a, b in zip(pytree.paths(tree, "carry"), before, after, strict=True):
+        if not (hasattr(a, "dtype") and hasattr(b, "dtype")) or _agree(a, b):
+            continue
+        if a.dtype is not b.dtype:
+            error = DTypeError
+        wrong.append(f"{name} came in as {_type_of(a)} and went out as {_type_of(b)}")
+    if wrong:
+        raise error(
+            f"{what}: {', '.join(wrong)}; every step must give it back as it was, "
+            f"at {format_locs(here())}"
+        )
+
+
+def _agree(a: Any, b: Any) -> bool:
+    return (
+        a.dtype is b.dtype
+        and len(a.shape) == len(b.shape)
+        and all(map(_may_agree, a.shape, b.shape))
+    )
+
+
+def _may_agree(a: Size, b: Size) -> bool:
+    return a == b or isinstance(a, Dim) or isinstance(b, Dim)
+
+
+def _type_of(x: Any) -> TensorType:
+    return TensorType(x.dtype, x.shape)
+
+
+def check_flag(what: str, flag: Any) -> Any:
+    """``flag``, if it is one bool."""
+    if isinstance(flag, bool):
+        return flag
+    if not hasattr(flag, "dtype") or flag.dtype != bool_ or flag.shape != ():
+        given = _type_of(flag) if hasattr(flag, "dtype") else type(flag).__name__
+        raise DTypeError(
+            f"{what} must be one bool, a tensor of no dims, not {given}; compare, as in x > 0, and "
+            f"take .all() or .any() of several, at {format_locs(here())}"
+        )
+    return flag
+
+
+def loop_over(
+    carries: Sequence[Node],
+    rows: Sequence[Node],
+    own: Sequence[Node],
+    outputs: Sequence[Node],
+    began: int,
+    length: Size | None,
+    reverse: bool = False,
+    binds: tuple[Dim, ...] = (),
+) -> tuple[list[Any], list[Any]]:
+    """The loop whose body computes ``outputs`` (carries, then ys) from its ``own`` params, traced
+    from the serial number ``began`` on; guarded if it ``binds`` its number of trips. Gives the last
+    carries and the stacked ys.
+
+    Variables whose state the body changes are carried, too.
+    """
+    n = len(carries)
+    region = close_over(own, outputs, began)
+    changed, kept = region.changed, region.kept
+    params = [
+        *own[:n], *(s.start for s in changed.values()),
+        *own[n:], *region.captured.values(), *(s.start for s in kept.values()),
+    ]  # fmt: skip
+    body = close(
+        params, [*region.outputs[:n], *(s.end for s in changed.values()), *region.outputs[n:]]
+    )
+    operands = [
+        *map(Symbol, carries), *begun(changed),
+        *map(Symbol, (*rows, *region.captured)), *begun(kept),
+    ]  # fmt: skip
+    attrs = {"body": body, "carries": n + len(changed), "xs": len(rows), "length": length}
+    if binds:
+        values = while_op(*operands, **attrs, binds=binds)
+    else:
+        values = scan_op(*operands, **attrs, reverse=reverse)
+    split = n + len(changed)
+    news = dict(zip(changed, values[n:split], strict=True))
+    results = affect([*values[:n], *values[split:]], news)
+    return results[:n], results[n:]
+
+
+def nodes_as(leaves: Sequence[Any], carries: Sequence[Node]) -> list[Node]:
+    """The nodes of what a trip gives back; numbers take the dtype of the carry."""
+    return [node_as(v, c.tensor_type.dtype) for v, c in zip(leaves, carries, strict=True)]
+
+
+def node_as(value: Any, dtype: DType | None) -> Node:
+    """The node of ``value``; a number in ``dtype``, unless that has no room for its kind."""
+    own = BY_PYTHON.get(type(value))
+    fits = own is None or dtype is None or own.category <= dtype.category
+    return to_node(value, dtype if fits else None)

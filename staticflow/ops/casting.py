@@ -1,0 +1,71 @@
+"""A tensor in another dtype, as methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from staticflow.graph import dtypes as dt
+from staticflow.graph.device import kind_name, target
+from staticflow.graph.dtypes import DType
+from staticflow.ops.arithmetic import cast
+
+__all__ = [
+    "bfloat16", "bool_", "byte", "char", "double", "float_", "half", "int_", "is_complex",
+    "is_floating_point", "is_signed", "long", "short", "to", "type_", "type_as",
+]  # fmt: skip
+
+
+def to(self: Any, *args: Any, **named: Any) -> Any:
+    """The tensor in another dtype; itself if it has that dtype.
+
+    ``to(dtype)``, or ``to(other)`` for the dtype of another tensor. A device may be named too, as
+    in the eager mode; it says nothing here, since a program runs where it was compiled for.
+    """
+    _, dtype = target(args, **named)
+    return self if dtype is None or dtype is self.dtype else cast(self, dtype=dtype)
+
+
+def type_(self: Any, dtype: Any = None) -> Any:
+    """The name of this kind of tensor, such as ``staticflow.FloatTensor``; or the tensor as the
+    kind or in the dtype that is named."""
+    if dtype is None:
+        device = getattr(self, "device", None)
+        return kind_name(self.dtype, device.type if device else "cpu")
+    return self.to(dtype)
+
+
+def type_as(self: Any, other: Any) -> Any:
+    """The tensor in the dtype, and on the device, of another."""
+    return self.to(other)
+
+
+def _in(dtype: DType) -> Callable[[Any], Any]:
+    def method(self: Any) -> Any:
+        return self.to(dtype)
+
+    method.__name__ = dtype.name
+    method.__doc__ = f"The tensor in {dtype.name}; itself if it has that dtype."
+    return method
+
+
+bool_, byte, char, short, int_, long = map(
+    _in, (dt.bool_, dt.uint8, dt.int8, dt.int16, dt.int32, dt.int64)
+)
+half, bfloat16, float_, double = map(_in, (dt.float16, dt.bfloat16, dt.float32, dt.float64))
+
+
+def is_floating_point(input: Any) -> bool:
+    """Whether the dtype is a floating one."""
+    floating: bool = input.dtype.is_floating
+    return floating
+
+
+def is_complex(input: Any) -> bool:
+    """False: there are no complex tensors."""
+    return False
+
+
+def is_signed(input: Any) -> bool:
+    """Whether the dtype has negative numbers."""
+    return input.dtype.kind in "if"

@@ -1,0 +1,148 @@
+"""Loops that keep less for their derivative and compute more.
+
+A loop keeps the carries of all its trips. One that runs in *segments*, a loop of loops, keeps those
+with which a segment began, and on the way back the carries of one segment at a time, which it runs
+again. With segments of k trips out of T that is T / k + k carries instead of T; k near the square
+root of T is least (Chen et al. 2016, "Training deep nets with sublinear memory cost"). Where the
+number of trips shows only as the loop runs, each segment is a trip longer than the one before: S
+segments cover S * (S + 1) / 2 trips.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from staticflow import pytree
+from staticflow.errors import ArgumentError
+from staticflow.graph.dims import Dim, Size, ceil_div, dim_max, floor_div, prod, root
+from staticflow.graph.locs import format_locs, here
+from staticflow.ops.joining import cat
+from staticflow.ops.splitting import narrow
+
+__all__ = ["Checkpoint", "scan_in_segments", "segment_trips", "while_in_segments"]
+
+Checkpoint = str | int | Callable[[Size], Size] | None
+
+
+def segment_trips(
+    what: str,
+    checkpoint: Checkpoint,
+    memory_budget: int | None,
+    length: Size,
+    carries: Sequence[Any],
+) -> Size | None:
+    """The trips of a segment of a loop of ``length`` trips that carries tensors like ``carries``;
+    None for a loop that keeps all.
+
+    Half of ``memory_budget``, in bytes, is for the carries with which segments begin, half for
+    those of one segment.
+    """
+    if memory_budget is not None:
+        if checkpoint is not None:
+            raise ArgumentError(
+                f"{what}: give checkpoint or memory_budget, not both, at {format_locs(here())}"
+            )
+        return _trips_within(what, memory_budget, length, carries)
+    if callable(checkpoint):
+        return dim_max(_checked(what, checkpoint(length)), 1)
+    if checkpoint in (None, "all"):
+        return None
+    if checkpoint == "sqrt":
+        return dim_max(root(length), 1)
+    return _checked(what, checkpoint)
+
+
+def _checked(what: str, checkpoint: Any) -> Size:
+    if isinstance(checkpoint, Dim):
+        return checkpoint
+    if isinstance(checkpoint, int) and not isinstance(checkpoint, bool) and checkpoint >= 1:
+        return checkpoint
+    raise ArgumentError(
+        f'{what}: checkpoint is "all", "sqrt", a number of trips from 1 on, or a function that '
+        f"gives one for the length, not {checkpoint!r}, at {format_locs(here())}"
+    )
+
+
+def _trips_within(what: str, budget: int, length: Size, carries: Sequence[Any]) -> Size | None:
+    each: Size = 0
+    for c in carries:
+        if hasattr(c, "dtype") and c.dtype.is_floating:
+            each = each + prod(c.shape) * c.dtype.itemsize
+    if each == 0:
+        return None
+    if isinstance(each, int) and isinstance(length, int):
+        least = 2 * each * -(-length // max(root(length), 1))
+        if each * length <= budget:
+            return None
+        if budget < least:
+            raise ArgumentError(
+                f"{what}: {budget} bytes are too few to come back through {length} trips that "
+                f"carry {each} bytes each; it takes {least} at least, at {format_locs(here())}"
+            )
+    starts = dim_max(floor_div(budget, dim_max(2 * each, 1)), 1)
+    return dim_max(ceil_div(length, starts), 1)
+
+
+def scan_in_segments(
+    scan: Callable[..., tuple[Any, Any]],
+    fn: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any,
+    length: Size,
+    reverse: bool,
+    trips: Size,
+) -> tuple[Any, Any]:
+    """``scan(fn, init, xs, length, reverse)`` as a scan of scans of ``trips`` rows, and one over
+    the rows that are left at the end."""
+    segments = floor_div(length, trips)
+    head = segments * trips
+    tail = length - head
+
+    def whole(carry: Any) -> tuple[Any, Any]:
+        rows = pytree.map_tree(
+            lambda x: narrow(x, 0, 0, head).reshape(segments, trips, *x.shape[1:]), xs
+        )
+        carry, ys = scan(
+            lambda c, x: scan(fn, c, x, trips, reverse), carry, rows, segments, reverse
+        )
+        return carry, pytree.map_tree(lambda y: y.reshape(head, *y.shape[2:]), ys)
+
+    def rest(carry: Any) -> tuple[Any, Any]:
+        rows = pytree.map_tree(lambda x: narrow(x, 0, head, tail), xs)
+        return scan(fn, carry, rows, tail, reverse)
+
+    if tail == 0:
+        return whole(init)
+    if reverse:
+        carry, last = rest(init)
+        carry, first = whole(carry)
+    else:
+        carry, first = whole(init)
+        carry, last = rest(carry)
+    return carry, pytree.map_tree(lambda a, b: cat([a, b]), first, last)
+
+
+def while_in_segments(
+    while_loop: Callable[..., Any],
+    condition: Callable[[Any], Any],
+    body: Callable[[Any], Any],
+    init: Any,
+    checkpoint: Checkpoint,
+) -> Any:
+    """``while_loop(condition, body, init)`` in segments of ``checkpoint`` trips, or, for "sqrt", of
+    one more each."""
+    if checkpoint != "sqrt":
+        _checked("while_loop", checkpoint)
+
+    def segment(number: Any, carry: Any) -> tuple[Any, Any]:
+        trips = number if checkpoint == "sqrt" else checkpoint
+        _, carry = while_loop(
+            lambda i, c: (i < trips) & condition(c),
+            lambda i, c: (i + 1, body(c)),
+            (number * 0, carry),
+        )
+        return number + 1, carry
+
+    _, last = while_loop(lambda number, carry: condition(carry), segment, (1, init))
+    return last

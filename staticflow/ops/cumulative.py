@@ -1,0 +1,387 @@
+"""Products; running sums, products and extremes along a dim."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import Any
+
+from staticflow.errors import DTypeError, ShapeError
+from staticflow.graph.dims import Size, dim_max, dim_min
+from staticflow.graph.dims import prod as prod_of
+from staticflow.graph.dtypes import bool_, dtype_of, int64
+from staticflow.graph.locs import format_locs, here
+from staticflow.graph.op import OUT, Op
+from staticflow.graph.types import Facts, TensorType
+from staticflow.ops.arithmetic import where
+from staticflow.ops.creation import zeros_like
+from staticflow.ops.declare import normalize_dim, normalize_dims, per_arg, strict
+from staticflow.ops.extremes import Chosen
+from staticflow.ops.indexing import scatter_add_op
+from staticflow.ops.joining import cat
+from staticflow.ops.lowering import LoopNest, Reduce
+from staticflow.ops.maths import exp
+from staticflow.ops.reduce import along, reduced_type, restored, summable, wide
+from staticflow.ops.splitting import narrow
+from staticflow.ops.view import reshape
+
+__all__ = [
+    "cummax", "cummin", "cumprod", "cumsum", "diff", "logcumsumexp", "prod", "product_of_others",
+]  # fmt: skip
+
+
+def _same(facts: Facts, x: TensorType, *others: TensorType, **attrs: Any) -> TensorType:
+    return x
+
+
+def _running(start: float, step: Callable[..., Any], before: bool = False) -> LoopNest:
+    """The loop nest of ``state = step(k, state, *elements)`` along ``dim``, where each state is
+    stored, or with ``before`` the one that the step began with."""
+
+    def emit(nest: Any) -> None:
+        k, dim = nest.k, nest.attrs["dim"]
+        n: Size = nest.out_shape(0)[dim]
+        dtype = wide(nest.out_type(0).dtype)
+        first = nest.attrs.get("fill", start)
+        with nest.rows(nest.out_shape(0), dim) as at:
+            state = k.var(k.const(first if dtype.is_floating else int(first), dtype))
+            with k.loop("j", n) as j:
+                place = at(n - 1 - j if nest.attrs.get("reverse") else j)
+                elements = [k.cast(nest.load(i, place), dtype) for i in range(nest.n_in)]
+                if before:
+                    nest.store(0, place, state)
+                k.set(state, step(k, state, *elements))
+                if not before:
+                    nest.store(0, place, state)
+
+    return LoopNest(emit)
+
+
+def _walk(xp: Any, fn: Callable[..., Any], dim: int, reverse: bool, *xs: Any) -> Any:
+    """``fn`` of arrays in the dtype that accumulates, with ``dim`` in front and in the order of the
+    walk; its result as the first of ``xs`` is."""
+
+    def turned(x: Any) -> Any:
+        return xp.flip(x, 0) if reverse else x
+
+    dtype = wide(dtype_of(xs[0].dtype)).numpy
+    out = fn(*(turned(xp.moveaxis(x, dim, 0)).astype(dtype) for x in xs))
+    return xp.ascontiguousarray(xp.moveaxis(turned(out), 0, dim).astype(xs[0].dtype))
+
+
+# -- linear recurrences, which the derivatives of products are -------------------------------------
+
+
+shift_op: Op = Op(
+    name="shift",
+    doc="Each element one place on along ``dim``, back with ``reverse``; ``fill`` at the start.",
+    infer=_same,
+    reference=lambda xp, x, *, dim, fill, reverse: _walk(
+        xp, lambda x: xp.concatenate([xp.full_like(x[:1], fill), x[:-1]]), dim, reverse, x
+    ),
+    vjp=per_arg(
+        lambda ct, out, x, *, dim, fill, reverse: shift_op(
+            ct, dim=dim, fill=0.0, reverse=not reverse
+        )
+    ),
+    lowering=_running(0.0, lambda k, state, x: x, before=True),
+    grad_name="ShiftBackward0",
+)
+
+
+def _recurrence_reference(xp: Any, b: Any, a: Any, *, dim: int, reverse: bool) -> Any:
+    def run(b: Any, a: Any) -> Any:
+        out = b.copy()
+        for j in range(1, len(b)):
+            out[j] += a[j] * out[j - 1]
+        return out
+
+    return _walk(xp, run, dim, reverse, b, a)
+
+
+def _recurrence_vjp(
+    needs: Sequence[bool], ct: Any, out: Any, b: Any, a: Any, *, dim: int, reverse: bool
+) -> list[Any]:
+    back = shift_op(a, dim=dim, fill=0.0, reverse=not reverse)
+    total = recurrence_op(ct, back, dim=dim, reverse=not reverse)
+    return [total, total * shift_op(out, dim=dim, fill=0.0, reverse=reverse) if needs[1] else None]
+
+
+recurrence_op: Op = Op(
+    name="recurrence",
+    doc="``h[j] = b[j] + a[j] * h[j - 1]`` along ``dim``, with ``reverse`` from the end.",
+    infer=_same,
+    reference=_recurrence_reference,
+    vjp=_recurrence_vjp,
+    lowering=_running(0.0, lambda k, h, b, a: k.add(b, k.mul(a, h))),
+    saves=(1, OUT),
+    kinds="f",
+    promote="common",
+    grad_name="RecurrenceBackward0",
+    eager="large",
+)
+
+
+# -- sums and products ----------------------------------------------------------------------------
+
+
+cumsum_op: Op = Op(
+    name="cumsum",
+    doc="The sum of the elements up to each along ``dim``, with ``reverse`` from each on.",
+    infer=_same,
+    reference=lambda xp, x, *, dim, reverse: _walk(
+        xp, lambda x: xp.cumsum(x, axis=0, dtype=x.dtype), dim, reverse, x
+    ),
+    vjp=per_arg(lambda ct, out, x, *, dim, reverse: cumsum_op(ct, dim=dim, reverse=not reverse)),
+    lowering=_running(0.0, lambda k, total, x: k.add(total, x)),
+    kinds="iuf",
+    grad_name="CumsumBackward0",
+)
+
+
+def _cumprod_vjp(ct: Any, out: Any, x: Any, *, dim: int, reverse: bool) -> Any:
+    # d/dx[j] = (the product before j) * sum over i >= j of ct[i] * (the product between j and i):
+    # no division, so that zeros are no exception
+    before = shift_op(out, dim=dim, fill=1.0, reverse=reverse)
+    next_x = shift_op(x, dim=dim, fill=0.0, reverse=not reverse)
+    return before * recurrence_op(ct, next_x, dim=dim, reverse=not reverse)
+
+
+cumprod_op: Op = Op(
+    name="cumprod",
+    doc="The product of the elements up to each along ``dim``, with ``reverse`` from each on.",
+    infer=_same,
+    reference=lambda xp, x, *, dim, reverse: _walk(
+        xp, lambda x: xp.cumprod(x, axis=0, dtype=x.dtype), dim, reverse, x
+    ),
+    vjp=per_arg(_cumprod_vjp),
+    lowering=_running(1.0, lambda k, total, x: k.mul(total, x)),
+    saves=(0, OUT),
+    kinds="iuf",
+    grad_name="CumprodBackward0",
+)
+
+
+def product_of_others(x: Any, dim: int) -> Any:
+    """For each element the product of all others along ``dim``."""
+    before = shift_op(cumprod_op(x, dim=dim, reverse=False), dim=dim, fill=1.0, reverse=False)
+    behind = shift_op(cumprod_op(x, dim=dim, reverse=True), dim=dim, fill=1.0, reverse=True)
+    return before * behind
+
+
+def _prod_reference(xp: Any, x: Any, *, dims: tuple[int, ...], keepdim: bool) -> Any:
+    dtype = wide(dtype_of(x.dtype)).numpy
+    return xp.asarray(xp.prod(x, axis=dims, keepdims=keepdim, dtype=dtype)).astype(x.dtype)
+
+
+def _prod_vjp(ct: Any, out: Any, x: Any, *, dims: tuple[int, ...], keepdim: bool) -> Any:
+    ct = restored(ct, x.shape, dims, keepdim)
+    if len(dims) == 1:
+        return ct * product_of_others(x, dims[0])
+    others = product_of_others(reshape(x, (prod_of(x.shape),)), 0)  # of all elements
+    return ct * reshape(others, x.shape)
+
+
+prod_op = Op(
+    name="prod",
+    doc="The product over ``dims``, one or all of them; 1 of nothing.",
+    infer=reduced_type,
+    reference=_prod_reference,
+    vjp=per_arg(_prod_vjp),
+    lowering=Reduce("mul"),
+    saves=(0,),
+    kinds="iuf",
+    grad_name="ProdBackward0",
+)
+
+
+def prod(x: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """The product of the elements along ``dim``, or of all; 1 of nothing. Bools and integers are
+    multiplied in int64 unless ``dtype`` says otherwise. The gradient is right where elements are 0,
+    too.
+
+    >>> import staticflow as sf
+    >>> sf.prod(sf.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
+    tensor([3., 8.])
+    """
+    if dim is not None and not isinstance(dim, int):
+        raise ShapeError(
+            f"prod: along {dim!r}; it takes one dim, or none for all, at {format_locs(here())}"
+        )
+    dims = normalize_dims(dim, x.ndim, "prod")
+    return prod_op(summable(x, dtype), dims=dims, keepdim=keepdim)
+
+
+def _log_add(k: Any, total: Any, x: Any) -> Any:
+    """``log(exp(total) + exp(x))``; where the larger is infinite or NaN it is that one."""
+    larger = k.maximum(total, x)
+    small = k.log1p(k.exp(k.neg(k.abs(k.sub(total, x)))))
+    return k.select(k.isfinite(larger), k.add(larger, small), larger)
+
+
+def _logcumsumexp_infer(facts: Facts, x: TensorType, *, dim: int) -> TensorType:
+    if not x.dtype.is_floating:
+        raise DTypeError(f"not defined for {x.dtype.name}; cast to a floating dtype")
+    return x
+
+
+def _logcumsumexp_reference(xp: Any, x: Any, *, dim: int) -> Any:
+    return _walk(xp, lambda x: xp.logaddexp.accumulate(x, axis=0), dim, False, x)
+
+
+def _logcumsumexp_vjp(ct: Any, out: Any, x: Any, *, dim: int) -> Any:
+    # sum over i >= j of ct[i] exp(x[j] - out[i]) = exp(x[j] - out[j]) h[j] with
+    # h[j] = ct[j] + exp(out[j] - out[j + 1]) h[j + 1], whose exponents are not positive
+    beyond = shift_op(out, dim=dim, fill=inf, reverse=True)
+    h = recurrence_op(ct, _exp_of_difference(out, beyond), dim=dim, reverse=True)
+    return _exp_of_difference(x, out) * h
+
+
+def _exp_of_difference(a: Any, b: Any) -> Any:
+    """``exp(a - b)``; 1 where they are equal, infinite ones too."""
+    return exp(where(a == b, 0.0, a - b))
+
+
+logcumsumexp_op = Op(
+    name="logcumsumexp",
+    doc="``log(sum(exp(x)))`` of the elements up to each along ``dim``.",
+    infer=_logcumsumexp_infer,
+    reference=strict(_logcumsumexp_infer, _logcumsumexp_reference),
+    vjp=per_arg(_logcumsumexp_vjp),
+    lowering=_running(-inf, _log_add),
+    saves=(0, OUT),
+    grad_name="LogcumsumexpBackward0",
+    eager="large",
+)
+
+
+def cumsum(x: Any, dim: int, *, dtype: Any = None) -> Any:
+    """The running sums along ``dim``. Bools and integers are summed in int64 unless ``dtype`` says
+    otherwise; 16-bit floats in float32.
+
+    >>> import staticflow as sf
+    >>> sf.cumsum(sf.tensor([1.0, 2.0, 3.0]), dim=0)
+    tensor([1., 3., 6.])
+    """
+    return along(cumsum_op, summable(x, dtype), dim, reverse=False)
+
+
+def cumprod(x: Any, dim: int, *, dtype: Any = None) -> Any:
+    """The running products along ``dim``, in the dtypes of `cumsum`. The gradient is right where
+    elements are 0, too.
+
+    >>> import staticflow as sf
+    >>> sf.cumprod(sf.tensor([1.0, 2.0, 3.0]), dim=0)
+    tensor([1., 2., 6.])
+    """
+    return along(cumprod_op, summable(x, dtype), dim, reverse=False)
+
+
+def logcumsumexp(x: Any, dim: int) -> Any:
+    """``log(cumsum(exp(x), dim))`` of a floating tensor, without overflow."""
+    return along(logcumsumexp_op, x, dim)
+
+
+# -- extremes -------------------------------------------------------------------------------------
+
+
+def _extreme_emit(wins: str) -> Callable[[Any], None]:
+    """The last of equal extremes; a NaN beats every number."""
+
+    def emit(nest: Any) -> None:
+        k, dim = nest.k, nest.attrs["dim"]
+        shape, dtype = nest.in_shape(0), nest.out_type(0).dtype
+        zero = k.const(0, int64)
+        with nest.rows(shape, dim) as at:
+            best, place = k.var(k.cast(zero, dtype)), k.var(zero)
+            with k.loop("j", shape[dim]) as j:
+                here, value = k.index_value(j), nest.load(0, at(j))
+                better = k.apply("or", k.compare(wins, value, best), k.compare("eq", here, 0))
+                if dtype.is_floating:
+                    better = k.apply("or", better, k.isnan(value))
+                k.set(best, k.select(better, value, best))
+                k.set(place, k.select(better, here, place))
+                nest.store(0, at(j), best)
+                nest.store(1, at(j), place)
+
+    return emit
+
+
+def _extreme_reference(wins: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    def reference(xp: Any, x: Any, *, dim: int) -> tuple[Any, Any]:
+        rows = xp.moveaxis(x, dim, 0)
+        values, places = rows.copy(), xp.zeros(rows.shape, xp.int64)
+        for j in range(1, len(rows)):
+            better = wins(rows[j], values[j - 1]) | (rows[j] != rows[j])
+            values[j] = xp.where(better, rows[j], values[j - 1])
+            places[j] = xp.where(better, j, places[j - 1])
+        return xp.moveaxis(values, 0, dim), xp.moveaxis(places, 0, dim)
+
+    return reference
+
+
+def _chosen_vjp(
+    needs: Sequence[bool], cts: Sequence[Any], out: Any, x: Any, *, dim: int
+) -> list[Any]:
+    """To the elements that were chosen."""
+    return [scatter_add_op(zeros_like(x), out[1], cts[0], dim=dim)]
+
+
+def _extreme_op(name: str, which: str, wins: str, compare: Callable[[Any, Any], Any]) -> Op:
+    return Op(
+        name=name,
+        doc=f"The {which} of the elements up to each along ``dim``, and its index: the last of "
+        "equal ones; a NaN if there is one.",
+        infer=lambda facts, x, *, dim: (x, TensorType(int64, x.shape)),
+        reference=_extreme_reference(compare),
+        vjp=_chosen_vjp,
+        lowering=LoopNest(_extreme_emit(wins)),
+        saves=(OUT,),
+        grad_name=f"{name.title()}Backward0",
+        eager="large",
+    )
+
+
+cummax_op = _extreme_op("cummax", "largest", "ge", operator.ge)
+cummin_op = _extreme_op("cummin", "smallest", "le", operator.le)
+
+
+def cummax(x: Any, dim: int) -> Chosen:
+    """The running largest elements along ``dim`` and their indices (int64), as the named tuple
+    (values, indices). Of equal elements the last counts; from a NaN on there is NaN.
+
+    >>> import staticflow as sf
+    >>> sf.cummax(sf.tensor([1.0, 3.0, 2.0]), dim=0).values
+    tensor([1., 3., 3.])
+    """
+    return Chosen(*along(cummax_op, x, dim))
+
+
+def cummin(x: Any, dim: int) -> Chosen:
+    """The running smallest elements along ``dim``, as `cummax`."""
+    return Chosen(*along(cummin_op, x, dim))
+
+
+# -- differences -----------------------------------------------------------------------------------
+
+
+def diff(x: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """The differences of neighbours along ``dim``, taken ``n`` times; ``prepend`` and ``append``
+    are joined to ``x`` before. Of bools, whether neighbours differ.
+
+    >>> import staticflow as sf
+    >>> sf.diff(sf.tensor([1.0, 4.0, 9.0]))
+    tensor([3., 5.])
+    """
+    if x.ndim == 0:
+        raise ShapeError(f"diff: takes a tensor of at least 1 dim, at {format_locs(here())}")
+    at = normalize_dim(dim, x.ndim, "diff")
+    parts = [v for v in (prepend, x, append) if v is not None]
+    x = cat(parts, at) if len(parts) > 1 else x
+    for _ in range(n):
+        rest = dim_max(x.shape[at] - 1, 0)
+        first = dim_min(x.shape[at], 1)
+        later, earlier = narrow(x, at, first, rest), narrow(x, at, 0, rest)
+        x = later != earlier if x.dtype is bool_ else later - earlier
+    return x

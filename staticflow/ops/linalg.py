@@ -1,0 +1,87 @@
+"""``sf.linalg``: norms and products under the names that PyTorch has them by. Decompositions are
+left out."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+from staticflow.errors import ShapeError
+from staticflow.graph.locs import format_locs, here
+from staticflow.ops.arithmetic import cast, mul
+from staticflow.ops.contract import matmul
+from staticflow.ops.declare import normalize_dim
+from staticflow.ops.extremes import amax, amin
+from staticflow.ops.maths import abs
+from staticflow.ops.moments import vector_norm
+from staticflow.ops.products import cross, multi_dot
+from staticflow.ops.reduce import Dims, sum
+
+__all__ = ["cross", "matmul", "matrix_norm", "multi_dot", "norm", "vecdot", "vector_norm"]
+
+
+def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
+    """The inner products of vectors along ``dim``; the other dims broadcast."""
+    return sum(mul(x, y), dim)
+
+
+def matrix_norm(
+    x: Any,
+    ord: float | str = "fro",
+    dim: tuple[int, int] = (-2, -1),
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+) -> Any:
+    """The norm of matrices over ``dim``, rows and columns: "fro", or the largest (``ord`` 1, inf)
+    or smallest (-1, -inf) sum of ``|x|`` over a column (1) or a row (inf).
+
+    >>> import staticflow as sf
+    >>> sf.linalg.matrix_norm(sf.tensor([[1.0, -2.0], [3.0, 4.0]]), 1)
+    tensor(6.)
+    """
+    if dtype is not None:
+        x = cast(x, dtype=dtype)
+    rows, cols = (normalize_dim(d, x.ndim, "matrix_norm") for d in dim)
+    if rows == cols or x.ndim < 2:
+        raise ShapeError(
+            f"matrix_norm: the dims {list(dim)} of a tensor of {x.ndim} dims are no matrix, "
+            f"at {format_locs(here())}"
+        )
+    if ord == "fro":
+        return vector_norm(x, 2, (rows, cols), keepdim)
+    if ord not in (1, -1, inf, -inf):
+        raise ShapeError(
+            f'matrix_norm: the order is {ord!r}; it must be "fro", 1, -1, inf or -inf, '
+            f"at {format_locs(here())}"
+        )
+    along, over = (rows, cols) if ord in (1, -1) else (cols, rows)
+    sums = sum(abs(x), along, keepdim=True)
+    out = (amax if ord in (1, inf) else amin)(sums, over, keepdim=True)
+    return out if keepdim else out.squeeze((rows, cols))
+
+
+def norm(
+    x: Any,
+    ord: float | str | None = None,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+) -> Any:
+    """The `matrix_norm` if ``dim`` names two dims, or none of a matrix whose ``ord`` is given; else
+    the `vector_norm`, of all elements if there is neither.
+
+    >>> import staticflow as sf
+    >>> sf.linalg.norm(sf.tensor([[3.0], [4.0]]))
+    tensor(5.)
+    """
+    named = (dim,) if isinstance(dim, int) else () if dim is None else tuple(dim)
+    if ord is not None and (len(named) == 2 or (not named and x.ndim == 2)):
+        over = (named[0], named[1]) if named else (0, 1)
+        return matrix_norm(x, ord, over, keepdim, dtype=dtype)
+    if isinstance(ord, str):
+        raise ShapeError(
+            f"norm: the order {ord!r} is of matrices; name two dims, at {format_locs(here())}"
+        )
+    return vector_norm(x, 2 if ord is None else ord, dim, keepdim, dtype=dtype)

@@ -1,0 +1,340 @@
+"""Sorting, and what is chosen by its place in the order. NaN is the largest of all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from staticflow.graph.dims import Size, dim_max, is_provably_ge, prod
+from staticflow.graph.dtypes import bfloat16, dtype_of, int64
+from staticflow.graph.op import OUT, Op
+from staticflow.graph.types import Facts, TensorType
+from staticflow.ops.arithmetic import clamp, where
+from staticflow.ops.creation import zeros_like
+from staticflow.ops.declare import normalize_dim, strict
+from staticflow.ops.extremes import (
+    Chosen,
+    chosen_infer,
+    chosen_reference,
+    chosen_vjp,
+    max_dim_op,
+    shared_vjp,
+    something,
+)
+from staticflow.ops.indexing import gather_op, scatter_add_op
+from staticflow.ops.lowering import LoopNest, linear
+from staticflow.ops.reduce import along, sum
+from staticflow.ops.splitting import narrow
+from staticflow.ops.view import reshape, squeeze
+
+__all__ = ["argsort", "kthvalue", "median", "nanmedian", "sort", "topk"]
+
+
+# -- sort -----------------------------------------------------------------------------------------
+
+
+def _sort_infer(facts: Facts, x: TensorType, *, dim: int, descending: bool) -> Any:
+    return x, TensorType(int64, x.shape)
+
+
+def sortable(xp: Any, x: Any) -> Any:
+    """``x``; in float32 if it is bfloat16, whose NaN NumPy would put first."""
+    return x.astype(xp.float32) if dtype_of(x.dtype) is bfloat16 else x
+
+
+def _argsort(xp: Any, x: Any, dim: int, descending: bool) -> Any:
+    """The stable order along ``dim``, with NaN as the largest."""
+    x = sortable(xp, x)
+    if not descending:
+        return xp.argsort(x, axis=dim, kind="stable")
+    backwards = xp.argsort(xp.flip(x, dim), axis=dim, kind="stable")
+    return xp.flip(x.shape[dim] - 1 - backwards, dim)
+
+
+def _sort_reference(xp: Any, x: Any, *, dim: int, descending: bool) -> tuple[Any, Any]:
+    order = _argsort(xp, x, dim, descending)
+    return xp.take_along_axis(x, order, axis=dim), order
+
+
+def _sort_vjp(
+    needs: Sequence[bool], cts: Sequence[Any], out: Any, x: Any, *, dim: int, **_: Any
+) -> list[Any]:
+    return [scatter_add_op(zeros_like(x), out[1], cts[0], dim=dim)]
+
+
+def before(k: Any, a: Any, b: Any, descending: bool) -> Any:
+    """Whether ``a`` stands strictly before ``b``."""
+    comes = k.compare("gt" if descending else "lt", a, b)
+    if not a.dtype.is_floating:
+        return comes
+    number, nan = (b, a) if descending else (a, b)
+    return k.apply("or", comes, k.apply("and", k.compare("eq", number, number), k.isnan(nan)))
+
+
+class _Rows:
+    """A buffer of keys and one of their places, both of the shape of ``x``."""
+
+    def __init__(self, k: Any, keys: str, places: str, index: Callable[[Size], Size]) -> None:
+        self.k, self.keys, self.places, self.index = k, keys, places, index
+
+    def store(self, at: Size, key: Any, place: Any) -> None:
+        self.k.store(self.keys, self.index(at), key)
+        self.k.store(self.places, self.index(at), place)
+
+    def key(self, at: Size) -> Any:
+        return self.k.load(self.keys, self.index(at))
+
+    def place(self, at: Size) -> Any:
+        return self.k.load(self.places, self.index(at))
+
+
+def _merge(k: Any, source: _Rows, into: _Rows, width: Any, n: Size, descending: bool) -> None:
+    """Pairs of neighbouring sorted runs of ``width`` elements, each merged into one."""
+    end = k.index_value(n)
+    double = k.add(width, width)
+    pairs = k.apply("quotient", k.add(end, k.sub(double, 1)), double)
+    with k.loop("pair", k.bind(pairs, "pairs")) as pair:
+        first = k.mul(k.index_value(pair), double)
+        middle = k.minimum(k.add(first, width), end)
+        last = k.minimum(k.add(first, double), end)
+        left, right = k.var(first), k.var(middle)
+        begin = k.bind(first, "first")
+        with k.loop("t", k.bind(k.sub(last, first), "length")) as t:
+            # both are read within the row, where one of the runs is used up, too
+            a = k.bind(k.minimum(left, k.sub(end, 1)), "a", n)
+            b = k.bind(k.minimum(right, k.sub(end, 1)), "b", n)
+            wins = before(k, source.key(b), source.key(a), descending)
+            wins = k.apply("or", wins, k.compare("ge", left, middle))
+            wins = k.apply("and", wins, k.compare("lt", right, last))
+            key = k.select(wins, source.key(b), source.key(a))
+            into.store(begin + t, key, k.select(wins, source.place(b), source.place(a)))
+            step = k.cast(wins, int64)
+            k.set(right, k.add(right, step))
+            k.set(left, k.add(left, k.sub(1, step)))
+
+
+_PASSES = 32
+"""Rounds of two merges each: enough for any size, and those that are not needed do nothing."""
+
+
+def _sort_emit(nest: Any) -> None:
+    """A merge sort from the bottom up, in rounds of two merges: into scratch memory and back."""
+    k, dim, descending = nest.k, nest.attrs["dim"], nest.attrs["descending"]
+    x = nest.out_type(0)
+    n: Size = x.shape[dim]
+    spare = nest.scratch(x.dtype, x.size), nest.scratch(int64, x.size)
+    with nest.rows(x.shape, dim) as at:
+        result = _Rows(k, nest.out_name(0), nest.out_name(1), lambda j: linear(at(j), x.shape))
+        other = _Rows(k, *spare, result.index)
+        with k.loop("j", n) as j:
+            result.store(j, nest.load(0, at(j)), k.index_value(j))
+        width = k.var(k.const(1, int64))
+        with k.loop("round", _PASSES), k.when(k.compare("lt", width, k.index_value(n))):
+            _merge(k, result, other, width, n, descending)
+            k.set(width, k.add(width, width))
+            _merge(k, other, result, width, n, descending)
+            k.set(width, k.add(width, width))
+
+
+sort_op = Op(
+    name="sort",
+    doc="The elements along ``dim`` in order, and where each came from; equal ones stay in the "
+    "order that they were in.",
+    infer=_sort_infer,
+    reference=_sort_reference,
+    vjp=_sort_vjp,
+    lowering=LoopNest(_sort_emit),
+    saves=(OUT,),
+    grad_name="SortBackward0",
+)
+
+
+def sort(x: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Chosen:
+    """The elements along ``dim`` in order, and their indices (int64), as the named tuple
+    (values, indices). NaN is the largest. Equal elements keep their order, ``stable`` or not.
+
+    >>> import staticflow as sf
+    >>> sf.sort(sf.tensor([3.0, 1.0, 2.0]), descending=True).indices
+    tensor([0, 2, 1])
+    """
+    return Chosen(*along(sort_op, x, dim, descending=descending))
+
+
+def argsort(x: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
+    """The indices (int64) that `sort` gives."""
+    return sort(x, dim, descending, stable).indices
+
+
+# -- some of the sorted ---------------------------------------------------------------------------
+
+
+def _reaches(facts: Facts, x: TensorType, k: Size, dim: int) -> None:
+    """That a row has ``k`` elements."""
+    n = x.shape[dim]
+    if not is_provably_ge(k, 0):
+        facts.equal(dim_max(k, 0), k, f"k is {k}")
+    if not is_provably_ge(n, k):
+        facts.equal(dim_max(n, k), n, f"k is {k}, of {n} elements along dim {dim} of {x}")
+
+
+def _topk_infer(facts: Facts, x: TensorType, *, k: Size, dim: int, largest: bool) -> Any:
+    _reaches(facts, x, k, dim)
+    shape = (*x.shape[:dim], k, *x.shape[dim + 1 :])
+    return TensorType(x.dtype, shape), TensorType(int64, shape)
+
+
+def _topk_reference(xp: Any, x: Any, *, k: int, dim: int, largest: bool) -> tuple[Any, Any]:
+    order = xp.take(_argsort(xp, x, dim, largest), xp.arange(k), axis=dim)
+    return xp.take_along_axis(x, order, axis=dim), order
+
+
+def _topk_decompose(x: Any, *, k: Size, dim: int, largest: bool) -> tuple[Any, Any]:
+    values, places = sort_op(x, dim=dim, descending=largest)
+    return narrow(values, dim, 0, k), narrow(places, dim, 0, k)
+
+
+topk_op = Op(
+    name="topk",
+    doc="The ``k`` largest or smallest elements along ``dim`` in order, and their indices.",
+    infer=_topk_infer,
+    reference=strict(_topk_infer, _topk_reference),
+    vjp=_sort_vjp,
+    decompose=_topk_decompose,
+    saves=(OUT,),
+    grad_name="TopkBackward0",
+)
+
+
+def topk(x: Any, k: Size, dim: int = -1, largest: bool = True, sorted: bool = True) -> Chosen:
+    """The ``k`` largest elements along ``dim`` (or smallest) and their indices (int64), as the
+    named tuple (values, indices); in order, ``sorted`` or not. NaN is the largest.
+
+    >>> import staticflow as sf
+    >>> sf.topk(sf.tensor([3.0, 1.0, 2.0]), 2).values
+    tensor([3., 2.])
+    """
+    return Chosen(*along(topk_op, x, dim, k=k, largest=largest))
+
+
+def _kth_infer(facts: Facts, x: TensorType, *, k: Size, dim: int, keepdim: bool) -> Any:
+    if not is_provably_ge(k, 1):
+        facts.equal(dim_max(k, 1), k, f"k is {k}; the smallest element has k = 1")
+    _reaches(facts, x, k, dim)
+    return chosen_infer(facts, x, dim=dim, keepdim=keepdim)
+
+
+def _one(rows: Any, at: Size, dim: int, keepdim: bool) -> Any:
+    """The element ``at`` of each row."""
+    out = narrow(rows, dim, at, 1)
+    return out if keepdim else reshape(out, (*out.shape[:dim], *out.shape[dim + 1 :]))
+
+
+def _kth_places(xp: Any, x: Any, *, k: int, dim: int, keepdim: bool) -> Any:
+    return xp.take(_argsort(xp, x, dim, False), xp.asarray([k - 1]), axis=dim)
+
+
+def _kth_decompose(x: Any, *, k: Size, dim: int, keepdim: bool) -> tuple[Any, Any]:
+    values, places = sort_op(x, dim=dim, descending=False)
+    return _one(values, k - 1, dim, keepdim), _one(places, k - 1, dim, keepdim)
+
+
+kthvalue_op = Op(
+    name="kthvalue",
+    doc="The ``k``-th smallest element along ``dim``, from 1 on, and its index.",
+    infer=_kth_infer,
+    reference=strict(_kth_infer, chosen_reference(_kth_places)),
+    vjp=chosen_vjp,
+    decompose=_kth_decompose,
+    saves=(OUT,),
+    grad_name="KthvalueBackward0",
+)
+
+
+def kthvalue(x: Any, k: Size, dim: int = -1, keepdim: bool = False) -> Chosen:
+    """The ``k``-th smallest element along ``dim`` (the smallest has ``k`` = 1) and its index, as
+    the named tuple (values, indices). NaN is the largest.
+
+    >>> import staticflow as sf
+    >>> sf.kthvalue(sf.tensor([3.0, 1.0, 2.0]), 2).values
+    tensor(2.)
+    """
+    return Chosen(*along(kthvalue_op, x, dim, k=k, keepdim=keepdim))
+
+
+def _median_places(xp: Any, x: Any, *, dim: int, keepdim: bool) -> Any:
+    """Where the median is; the first NaN if there is one, which argmax finds."""
+    middle = _kth_places(xp, x, k=(x.shape[dim] + 1) // 2, dim=dim, keepdim=True)
+    nan = xp.any(x != x, axis=dim, keepdims=True)
+    return xp.where(nan, xp.argmax(x, axis=dim, keepdims=True), middle)
+
+
+def _median_decompose(x: Any, *, dim: int, keepdim: bool) -> tuple[Any, Any]:
+    largest, first = max_dim_op(x, dim=dim, keepdim=keepdim)
+    found = _kth_decompose(x, k=(x.shape[dim] + 1) // 2, dim=dim, keepdim=keepdim)
+    if not x.dtype.is_floating:
+        return found
+    nan = largest != largest
+    return where(nan, largest, found[0]), where(nan, first, found[1])
+
+
+median_dim_op = Op(
+    name="median_dim",
+    doc="The median along ``dim``, of two the lower one, and its index; a NaN if there is one.",
+    infer=chosen_infer,
+    reference=strict(chosen_infer, chosen_reference(_median_places)),
+    vjp=chosen_vjp,
+    decompose=_median_decompose,
+    saves=(OUT,),
+    grad_name="MedianBackward1",
+)
+
+
+def _median_infer(facts: Facts, x: TensorType, *, dims: tuple[int, ...], keepdim: bool) -> Any:
+    something(facts, x, dims)
+    return TensorType(x.dtype, ())
+
+
+def _median_reference(xp: Any, x: Any, *, dims: Any, keepdim: bool) -> Any:
+    return median_dim_op.reference(xp, x.reshape(-1), dim=0, keepdim=False)[0]
+
+
+def _whole_median(x: Any, *, dims: Any, keepdim: bool) -> Any:
+    return median_dim_op(reshape(x, (prod(x.shape),)), dim=0, keepdim=False)[0]
+
+
+median_op = Op(
+    name="median",
+    doc="The median of all elements, of two the lower one; NaN if there is one.",
+    infer=_median_infer,
+    reference=strict(_median_infer, _median_reference),
+    vjp=shared_vjp,
+    decompose=_whole_median,
+    saves=(0, OUT),
+    grad_name="MedianBackward0",
+)
+
+
+def median(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The median of all elements, of two the lower one; with ``dim`` the named tuple (values,
+    indices) along it. NaN if there is one. Of nothing it is a `ShapeError`.
+
+    >>> import staticflow as sf
+    >>> sf.median(sf.tensor([4.0, 1.0, 3.0, 2.0]))
+    tensor(2.)
+    """
+    if dim is None:
+        return median_op(x, dims=tuple(range(x.ndim)), keepdim=False)
+    return Chosen(*along(median_dim_op, x, dim, keepdim=keepdim))
+
+
+def nanmedian(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The `median` of what is not NaN; NaN where all is."""
+    if dim is None:
+        return nanmedian(reshape(x, (prod(x.shape),)), 0).values
+    values, places = sort(x, dim)
+    if x.ndim == 0:
+        return Chosen(values, places)
+    at = normalize_dim(dim, x.ndim, "nanmedian")
+    middle = clamp((sum(x == x, at, keepdim=True) + 1) // 2 - 1, 0)
+    found = (gather_op(v, middle, dim=at) for v in (values, places))
+    return Chosen(*(v if keepdim else squeeze(v, at) for v in found))

@@ -1,0 +1,278 @@
+"""Products of vectors, matrices and tensors, written in the matrix product."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from staticflow.errors import ShapeError
+from staticflow.graph.locs import format_locs, here
+from staticflow.graph.op import Op
+from staticflow.graph.types import Facts, TensorType
+from staticflow.ops.arithmetic import add, mul
+from staticflow.ops.axes import mT
+from staticflow.ops.contract import matmul, matmul_op
+from staticflow.ops.declare import normalize_dim, strict, sum_to
+from staticflow.ops.einsum import Labelled, contract_all
+from staticflow.ops.joining import roll
+from staticflow.ops.view import reshape, unsqueeze
+
+__all__ = [
+    "addbmm", "addmm", "addmv", "addr", "baddbmm", "bilinear", "chain_matmul", "cross", "ger",
+    "inner", "kron", "multi_dot", "mv", "outer", "tensordot", "vdot",
+]  # fmt: skip
+
+
+def _refuse(what: str) -> ShapeError:
+    return ShapeError(f"{what}, at {format_locs(here())}")
+
+
+def _of_ndim(name: str, *operands: tuple[Any, int]) -> None:
+    for x, ndim in operands:
+        if x.ndim != ndim:
+            raise _refuse(
+                f"{name}: an operand has the shape {list(x.shape)}; it must have {ndim} dims"
+            )
+
+
+# -- a product and a sum --------------------------------------------------------------------------
+
+
+def _add_infer(
+    facts: Facts, c: TensorType, x: TensorType, y: TensorType, *, beta: float, alpha: float
+) -> TensorType:
+    out = matmul_op.infer(facts, x, y)
+    assert isinstance(out, TensorType)
+    shape = facts.broadcast([c.shape, out.shape], f"{c} stretches to the product {out}")
+    if len(shape) != out.ndim or any(a == 1 != b for a, b in zip(out.shape, shape, strict=True)):
+        raise ShapeError(f"{c} does not stretch to the product, {out}")
+    return out
+
+
+def _add_reference(xp: Any, c: Any, x: Any, y: Any, *, beta: float, alpha: float) -> Any:
+    product = matmul_op.reference(xp, x, y)
+    out = product if alpha == 1 else product * product.dtype.type(alpha)
+    if beta == 0:
+        return out
+    return out + (c if beta == 1 else c * c.dtype.type(beta))
+
+
+def _scaled(x: Any, factor: float) -> Any:
+    return x if factor == 1 else x * factor
+
+
+def _add_vjp(
+    needs: Sequence[bool], ct: Any, out: Any, c: Any, x: Any, y: Any, *, beta: float, alpha: float
+) -> list[Any]:
+    scaled = _scaled(ct, alpha)
+    return [
+        sum_to(_scaled(ct, beta), c.shape) if needs[0] else None,
+        sum_to(matmul_op(scaled, mT(y)), x.shape) if needs[1] else None,
+        sum_to(matmul_op(mT(x), scaled), y.shape) if needs[2] else None,
+    ]
+
+
+def _add_decompose(c: Any, x: Any, y: Any, *, beta: float, alpha: float) -> Any:
+    product = _scaled(matmul_op(x, y), alpha)
+    return product if beta == 0 else product + _scaled(c, beta)
+
+
+def _add_op(name: str) -> Op:
+    return Op(
+        name=name,
+        doc="``beta * c + alpha * (x @ y)``; with ``beta`` 0 whatever ``c`` holds.",
+        infer=_add_infer,
+        reference=strict(_add_infer, _add_reference),
+        vjp=_add_vjp,
+        decompose=_add_decompose,
+        saves=(1, 2),
+        promote="common",
+        kinds="iuf",
+        grad_name=f"{name.title()}Backward0",
+    )
+
+
+addmm_op = _add_op("addmm")
+baddbmm_op = _add_op("baddbmm")
+
+
+def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    """``beta * input + alpha * (mat1 @ mat2)`` of matrices (n, k) and (k, m); ``input`` broadcasts
+    to (n, m) and is not read if ``beta`` is 0.
+
+    >>> import staticflow as sf
+    >>> sf.addmm(sf.ones(2), sf.ones(2, 3), sf.ones(3, 2), alpha=2)
+    tensor([[7., 7.],
+            [7., 7.]])
+    """
+    _of_ndim("addmm", (mat1, 2), (mat2, 2))
+    return addmm_op(input, mat1, mat2, beta=beta, alpha=alpha)
+
+
+def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    """`addmm` of batches of matrices, (b, n, k) and (b, k, m)."""
+    _of_ndim("baddbmm", (batch1, 3), (batch2, 3))
+    return baddbmm_op(input, batch1, batch2, beta=beta, alpha=alpha)
+
+
+def _sum_with(input: Any, product: Any, beta: float, alpha: float) -> Any:
+    scaled = _scaled(product, alpha)
+    return scaled if beta == 0 else add(scaled, _scaled(input, beta))
+
+
+def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    """``beta * input + alpha * sum(batch1[i] @ batch2[i])`` of batches (b, n, k) and (b, k, m)."""
+    _of_ndim("addbmm", (batch1, 3), (batch2, 3))
+    return _sum_with(input, matmul(batch1, batch2).sum(0), beta, alpha)
+
+
+def addmv(input: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    """``beta * input + alpha * (mat @ vec)`` of a matrix (n, m) and a vector (m,)."""
+    return _sum_with(input, mv(mat, vec), beta, alpha)
+
+
+def addr(input: Any, vec1: Any, vec2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    """``beta * input + alpha * outer(vec1, vec2)``."""
+    return _sum_with(input, outer(vec1, vec2), beta, alpha)
+
+
+# -- vectors --------------------------------------------------------------------------------------
+
+
+def mv(x: Any, vec: Any) -> Any:
+    """The product of a matrix (n, m) and a vector (m,)."""
+    _of_ndim("mv", (x, 2), (vec, 1))
+    return matmul(x, vec)
+
+
+def vdot(x: Any, y: Any) -> Any:
+    """The inner product of two vectors."""
+    _of_ndim("vdot", (x, 1), (y, 1))
+    return matmul(x, y)
+
+
+def outer(x: Any, y: Any) -> Any:
+    """The products of each element of a vector (n,) with each of another (m,), as (n, m).
+
+    >>> import staticflow as sf
+    >>> sf.outer(sf.tensor([1.0, 2.0]), sf.tensor([3.0, 4.0]))
+    tensor([[3., 4.],
+            [6., 8.]])
+    """
+    _of_ndim("outer", (x, 1), (y, 1))
+    return mul(unsqueeze(x, 1), unsqueeze(y, 0))
+
+
+ger = outer
+
+
+def inner(x: Any, y: Any) -> Any:
+    """The sums of products over the last dims of both, the other dims of ``x`` before those of
+    ``y``; of a 0-d tensor the product."""
+    if x.ndim == 0 or y.ndim == 0:
+        return mul(x, y)
+    return tensordot(x, y, ([-1], [-1]))
+
+
+def cross(x: Any, y: Any, dim: int = -1) -> Any:
+    """The vector product along ``dim``, which has size 3; the other dims broadcast.
+
+    >>> import staticflow as sf
+    >>> sf.cross(sf.tensor([1.0, 0.0, 0.0]), sf.tensor([0.0, 1.0, 0.0]))
+    tensor([0., 0., 1.])
+    """
+    for v in (x, y):
+        size = v.shape[normalize_dim(dim, v.ndim, "cross")] if v.ndim else 0
+        if isinstance(size, int) and size != 3:
+            raise _refuse(f"cross: dim {dim} of shape {list(v.shape)} has size {size}, not 3")
+    # out[i] = x[i + 1] y[i + 2] - x[i + 2] y[i + 1]
+    return roll(x, -1, dim) * roll(y, -2, dim) - roll(x, -2, dim) * roll(y, -1, dim)
+
+
+# -- tensors --------------------------------------------------------------------------------------
+
+
+def tensordot(x: Any, y: Any, dims: int | Sequence[Sequence[int]] = 2) -> Any:
+    """The sums of products over dims of both: the last ``dims`` of ``x`` and the first of ``y``, or
+    those that ``dims = (dims_x, dims_y)`` name. The other dims of ``x`` come first.
+
+    >>> import staticflow as sf
+    >>> sf.tensordot(sf.ones(2, 3, 4), sf.ones(3, 4, 5)).shape
+    (2, 5)
+    """
+    if isinstance(dims, int):
+        if not 0 <= dims <= min(x.ndim, y.ndim):
+            raise _refuse(
+                f"tensordot: {dims} dims of tensors of shapes {list(x.shape)} and {list(y.shape)}"
+            )
+        dims = (range(x.ndim - dims, x.ndim), range(dims))
+    of_x, of_y = (
+        [normalize_dim(d, v.ndim, "tensordot") for d in given]
+        for v, given in zip((x, y), dims, strict=True)
+    )
+    if len(of_x) != len(of_y) or len(set(of_x)) != len(of_x) or len(set(of_y)) != len(of_y):
+        raise _refuse(f"tensordot: the dims {of_x} and {of_y} do not pair up")
+    for a, b in zip(of_x, of_y, strict=True):
+        sizes = x.shape[a], y.shape[b]
+        if all(isinstance(n, int) for n in sizes) and sizes[0] != sizes[1]:
+            raise _refuse(f"tensordot: dims {a} and {b} have the sizes {sizes[0]} and {sizes[1]}")
+    left = [f"x{of_x.index(d)}" if d in of_x else f"left{d}" for d in range(x.ndim)]
+    right = [f"x{of_y.index(d)}" if d in of_y else f"right{d}" for d in range(y.ndim)]
+    out = [name for name in (*left, *right) if not name.startswith("x")]
+    return contract_all([Labelled(x, tuple(left)), Labelled(y, tuple(right))], out)
+
+
+def kron(x: Any, y: Any) -> Any:
+    """The Kronecker product: ``y`` times each element of ``x``, as blocks. The one of fewer dims
+    gets more in front.
+
+    >>> import staticflow as sf
+    >>> sf.kron(sf.tensor([1.0, 2.0]), sf.tensor([3.0, 4.0]))
+    tensor([3., 4., 6., 8.])
+    """
+    rank = max(x.ndim, y.ndim)
+    a = (*[1] * (rank - x.ndim), *x.shape)
+    b = (*[1] * (rank - y.ndim), *y.shape)
+    spread_x = [s for size in a for s in (size, 1)]
+    spread_y = [s for size in b for s in (1, size)]
+    blocks = mul(reshape(x, tuple(spread_x)), reshape(y, tuple(spread_y)))
+    return reshape(blocks, tuple(m * n for m, n in zip(a, b, strict=True)))
+
+
+def multi_dot(tensors: Sequence[Any]) -> Any:
+    """The product of matrices in a row, in the order that takes the fewest multiplications. The
+    first may be a row vector (n,), the last a column.
+
+    >>> import staticflow as sf
+    >>> sf.multi_dot([sf.ones(2, 3), sf.ones(3, 4), sf.ones(4)])
+    tensor([12., 12.])
+    """
+    count = len(tensors)
+    if count < 2:
+        raise _refuse(f"multi_dot: takes at least two tensors, not {count}")
+    for i, x in enumerate(tensors):
+        if x.ndim != 2 and not (x.ndim == 1 and i in (0, count - 1)):
+            raise _refuse(
+                f"multi_dot: tensor {i} has the shape {list(x.shape)}; it must be a matrix"
+            )
+    terms = [
+        Labelled(x, (f"{i}", f"{i + 1}") if x.ndim == 2 else (f"{max(i, 1)}",))
+        for i, x in enumerate(tensors)
+    ]
+    ends = ((tensors[0], "0"), (tensors[-1], f"{count}"))
+    return contract_all(terms, [name for x, name in ends if x.ndim == 2])
+
+
+def chain_matmul(*matrices: Any) -> Any:
+    """`multi_dot` of the matrices."""
+    return multi_dot(matrices)
+
+
+def bilinear(x1: Any, x2: Any, weight: Any, bias: Any = None) -> Any:
+    """``out[..., o] = sum over i, j of x1[..., i] * weight[o, i, j] * x2[..., j]``, and ``bias``:
+    ``x1`` (..., m), ``x2`` (..., n), ``weight`` (out, m, n), ``bias`` (out,)."""
+    _of_ndim("bilinear", (weight, 3))
+    # (..., 1, m) @ (out, m, n) = (..., out, 1, n)
+    first = matmul(reshape(x1, (*x1.shape[:-1], 1, 1, x1.shape[-1])), weight)
+    out = (first * reshape(x2, (*x2.shape[:-1], 1, 1, x2.shape[-1]))).sum((-1, -2))
+    return out if bias is None else out + bias

@@ -1,0 +1,172 @@
+"""Scans over rows of different lengths: each step computes only the rows that are not over yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from staticflow import pytree
+from staticflow.errors import DTypeError, ShapeError
+from staticflow.graph.dims import Dim, Size, fresh_sym
+from staticflow.graph.dtypes import bool_, int64
+from staticflow.graph.locs import format_locs, here
+from staticflow.graph.op import Op
+from staticflow.graph.types import Facts, TensorType
+from staticflow.ops.advanced import index_select
+from staticflow.ops.arithmetic import cast, where
+from staticflow.ops.carry import in_graph
+from staticflow.ops.creation import full, iota
+from staticflow.ops.declare import per_arg
+from staticflow.ops.lowering import LoopNest, Measure, Prefix
+from staticflow.ops.order import argsort
+from staticflow.ops.view import reshape
+
+__all__ = ["Ragged", "measure_op", "prefix_op", "unprefix_op"]
+
+
+def _measure_infer(
+    facts: Facts, count: TensorType, *, most: Size, binds: tuple[Dim, ...]
+) -> TensorType:
+    if count != TensorType(int64, ()):
+        raise DTypeError(f"the number is {count}; it must be an i64 of no dims")
+    return TensorType(bool_, (binds[0], 0))
+
+
+def _measure_reference(xp: Any, count: Any, *, most: int, binds: Any) -> Any:
+    if not 0 <= count <= most:
+        raise ShapeError(f"{count} where {most} is the most")
+    return xp.zeros((int(count), 0), bool)
+
+
+measure_op = Op(
+    name="measure",
+    doc="The size that the number ``count``, up to ``most``, ``binds``: a tensor of that many rows "
+    "and no elements, which whatever depends on the size has for an argument.",
+    infer=_measure_infer,
+    reference=_measure_reference,
+    vjp=None,
+    lowering=Measure(),
+)
+
+
+def _prefix_infer(facts: Facts, x: TensorType, rows: TensorType) -> TensorType:
+    return TensorType(x.dtype, (rows.shape[0], *x.shape[1:]))
+
+
+prefix_op: Op = Op(
+    name="prefix",
+    doc="The first rows of ``x``, as many as ``rows`` has.",
+    infer=_prefix_infer,
+    reference=lambda xp, x, rows: x[: len(rows)].copy(),
+    vjp=per_arg(
+        lambda ct, out, x, rows: unprefix_op(ct, rows, size=x.shape[0]),
+        None,
+    ),
+    lowering=Prefix(),
+    saves=(1,),
+    grad_name="SliceBackward0",
+)
+
+
+def _unprefix_infer(facts: Facts, x: TensorType, rows: TensorType, *, size: Size) -> TensorType:
+    facts.equal(x.shape[0], rows.shape[0], f"{x} has the rows")
+    return TensorType(x.dtype, (size, *x.shape[1:]))
+
+
+def _unprefix_reference(xp: Any, x: Any, rows: Any, *, size: int) -> Any:
+    out = xp.zeros((size, *x.shape[1:]), x.dtype)
+    out[: len(x)] = x
+    return out
+
+
+def _unprefix_emit(nest: Any) -> None:
+    dtype = nest.out_type(0).dtype
+    zero = nest.k.const(False if dtype.kind == "b" else 0, dtype)
+    with nest.loops(nest.out_shape(0), "parallel") as index:
+        nest.store(0, index, zero)
+    with nest.loops(nest.in_shape(0), "parallel") as index:
+        nest.store(0, index, nest.load(0, index))
+
+
+unprefix_op: Op = Op(
+    name="unprefix",
+    doc="``x`` with rows of zeros behind, ``size`` in all: the transpose of prefix.",
+    infer=_unprefix_infer,
+    reference=_unprefix_reference,
+    vjp=per_arg(lambda ct, out, x, rows, *, size: prefix_op(ct, rows), None),
+    lowering=LoopNest(_unprefix_emit),
+    saves=(1,),
+    grad_name="SliceBackward0",
+)
+
+
+def _measured(count: Any, most: Size) -> Any:
+    """The ``count`` rows that take part, as a tensor of no elements."""
+    if in_graph(count, most):
+        return measure_op(count, most=most, binds=(fresh_sym("active", most + 1, late=True),))
+    return full.beside(count, shape=(int(count), 0), value=False, dtype=bool_)
+
+
+class Ragged:
+    """A scan over a batch whose rows have ``lengths``, as one over rows in falling order of length.
+
+    So the rows that go on are the first ones at every step: the step computes those, the carry of
+    the others stays, and their ys are zero.
+    """
+
+    def __init__(self, fn: Callable[[Any, Any], Any], lengths: Any, xs: Any) -> None:
+        leaves = pytree.flatten(xs)[0]
+        if not leaves or any(len(x.shape) < 2 for x in leaves):
+            _refuse("with lengths the xs have time as their first dim and the batch as the second")
+        if not hasattr(lengths, "dtype") or lengths.dtype.kind not in "iu" or lengths.ndim != 1:
+            _refuse("lengths is a tensor of integers of one dim, one for each row of the batch")
+        self.fn, self.steps = fn, leaves[0].shape[0]
+        self.lengths = cast(lengths, dtype=int64).clamp(0, self.steps)
+        self.order = argsort(self.lengths, descending=True, stable=True)
+        self.places = argsort(self.order)
+        self.sorted = index_select(self.lengths, 0, self.order)
+
+    def xs(self, xs: Any) -> Any:
+        """The rows in falling order of length; for each step how many take part, and which."""
+        mine = pytree.map_tree(lambda x: index_select(x, 1, self.order), xs)
+        times = iota.beside(self.sorted, shape=(self.steps, 1), dim=0, dtype=int64)
+        going = times < reshape(self.sorted, (1, self.sorted.shape[0]))
+        return mine, cast(going, dtype=int64).sum(1), going
+
+    def init(self, init: Any) -> Any:
+        """The carry in that order."""
+        return pytree.map_tree(lambda c: index_select(c, 0, self.order), init)
+
+    def step(self, carry: Any, x: Any) -> Any:
+        """One step of the rows that go on."""
+        row, count, going = x
+        rows = self.sorted.shape[0]
+        active = _measured(count, rows)
+        mine, given = pytree.map_tree(lambda v: prefix_op(v, active), (carry, row))
+        result = self.fn(mine, given)
+        if not isinstance(result, tuple) or len(result) != 2:
+            return result
+        after, y = result
+
+        def joined(old: Any, new: Any) -> Any:
+            whole = unprefix_op(new, active, size=rows)
+            mask = reshape(going, (rows, *(1,) * (whole.ndim - 1)))
+            return where(mask, whole, old)
+
+        def padded(new: Any) -> Any:
+            if not new.shape:
+                _refuse("with lengths a y has the batch as its first dim, and one is 0-d")
+            return unprefix_op(new, active, size=rows)
+
+        return pytree.map_tree(joined, carry, after), pytree.map_tree(padded, y)
+
+    def finish(self, carry: Any, ys: Any) -> tuple[Any, Any]:
+        """Carry and ys in the order in which the batch was given."""
+        return (
+            pytree.map_tree(lambda c: index_select(c, 0, self.places), carry),
+            pytree.map_tree(lambda y: index_select(y, 1, self.places), ys),
+        )
+
+
+def _refuse(why: str) -> None:
+    raise ShapeError(f"scan: {why}, at {format_locs(here())}")

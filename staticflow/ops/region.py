@@ -1,0 +1,124 @@
+"""Python functions traced into regions: closed graphs that take what they use of their
+surroundings as further operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from staticflow.graph.dtypes import bool_
+from staticflow.graph.graph import Graph, close, new_param, substitute_nodes
+from staticflow.graph.locs import here
+from staticflow.graph.node import Node, constant, param
+from staticflow.graph.types import TensorType
+from staticflow.ops.effect import effect, read, settle, states
+from staticflow.ops.symbol import Symbol, tracing
+
+__all__ = ["Region", "State", "affect", "begun", "close_over", "trace"]
+
+
+def trace(
+    fn: Callable[[list[Symbol]], Any], types: Sequence[TensorType], name: str = "x"
+) -> tuple[list[Node], Any, int]:
+    """Call ``fn`` on fresh symbols of ``types``.
+
+    Gives their params, what ``fn`` returned, and the serial number that tells what was made before.
+    """
+    began = new_param(TensorType(bool_, ()), "").serial
+    own = [new_param(t, name, locs=here()) for t in types]
+    with tracing():
+        result = fn([Symbol(p) for p in own])
+    return own, result, began
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A variable that a region reads or changes: the param for its value as the region begins, and
+    its value at the end, None if that is the same."""
+
+    start: Node
+    last: Node | None
+
+    @property
+    def end(self) -> Node:
+        """The value at the end, changed or not."""
+        return self.start if self.last is None else self.last
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """What a traced function became.
+
+    ``captured`` are the outer values that it uses, each with the param that stands for it inside,
+    and ``states`` the variables, captured likewise, whose state it reads or changes.
+    """
+
+    own: tuple[Node, ...]
+    outputs: tuple[Node, ...]
+    captured: Mapping[Node, Node]
+    states: Mapping[Node, State]
+
+    @property
+    def changed(self) -> dict[Node, State]:
+        """The states that it changes."""
+        return {v: s for v, s in self.states.items() if s.last is not None}
+
+    @property
+    def kept(self) -> dict[Node, State]:
+        """The states that it only reads."""
+        return {v: s for v, s in self.states.items() if s.last is None}
+
+    def graph(self) -> Graph:
+        """The region of a function without states: own params, then captured ones."""
+        return close((*self.own, *self.captured.values()), self.outputs)
+
+
+def close_over(own: Sequence[Node], outputs: Sequence[Node], began: int) -> Region:
+    """The region that computes ``outputs`` from its ``own`` params.
+
+    Outer are the params that are not its own and whatever was made before the serial number
+    ``began``; what the function made itself stays inside, even if it depends on none of its params.
+    """
+    captured = _captured(own, outputs, began)
+    inside = substitute_nodes(outputs, captured)
+    variables = {captured[n]: n for n in captured}
+    marked = states(inside)
+    starts = {p: new_param(p.tensor_type, "state", locs=p.locs) for p in marked}
+    settled, changed = settle(inside, starts)
+    found = {variables[p]: State(starts[p], changed.get(p)) for p in marked}
+    used = set(_captured(starts.values(), [*settled, *changed.values()], -1))
+    captured = {n: p for n, p in captured.items() if p not in starts or p in used}
+    return Region(tuple(own), tuple(settled), captured, found)
+
+
+def _captured(own: Any, outputs: Sequence[Node], began: int) -> dict[Node, Node]:
+    """The outer nodes that ``outputs`` reach first, each with a param for it."""
+    known = set(own)
+    captured: dict[Node, Node] = {}
+    seen: set[Node] = set()
+    stack = list(reversed(outputs))
+    while stack:
+        node = stack.pop()
+        if node in known or node in seen:
+            continue
+        seen.add(node)
+        if node.op is param or (node.serial < began and node.op is not constant):
+            name = node.attrs.get("name", "outer")
+            captured[node] = new_param(node.tensor_type, name, locs=node.locs)
+        else:
+            stack.extend(reversed(node.args))
+    return captured
+
+
+def begun(variables: Iterable[Node]) -> list[Symbol]:
+    """The values of variables as a region begins."""
+    return [read(Symbol(v)) for v in variables]
+
+
+def affect(results: Sequence[Any], changed: Mapping[Node, Any]) -> list[Any]:
+    """``results``, each of which takes along the new values of the variables ``changed``."""
+    found = list(results)
+    for variable, new in changed.items():
+        found = [effect(r, Symbol(variable), new) for r in found]
+    return found

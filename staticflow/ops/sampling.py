@@ -1,0 +1,309 @@
+"""Numbers drawn from a generator, alike in both modes, and what is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
+
+from staticflow.errors import ArgumentError, ShapeError
+from staticflow.graph.dtypes import DType, bool_, dtype_of, get_default_dtype, int64
+from staticflow.graph.locs import format_locs, here
+from staticflow.graph.op import Op
+from staticflow.graph.types import Shape
+from staticflow.ops.arithmetic import cast, logical_and, logical_not, lt
+from staticflow.ops.bits import bitwise_and
+from staticflow.ops.creation import full
+from staticflow.ops.cumulative import cumsum
+from staticflow.ops.maths import abs, isfinite, log
+from staticflow.ops.order import argsort, topk
+from staticflow.ops.random import (
+    SIGNIFICANT,
+    centred,
+    integers_op,
+    normal_op,
+    random_bits,
+    real_dtype,
+    uniform_op,
+)
+from staticflow.ops.view import sizes_of
+
+__all__ = [
+    "Source", "bernoulli", "bernoulli_", "default_source", "dropout", "exponential_", "multinomial",
+    "normal", "normal_", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like",
+    "random_", "randperm", "uniform_",
+]  # fmt: skip
+
+
+class Source(Protocol):
+    """What numbers are drawn from: `staticflow.eager.random.Generator`."""
+
+    def draw(self, *beside: Any) -> Any:
+        """The state (int64[2]) for one draw: a symbol inside a trace, or where one of ``beside`` is
+        a symbol or an unknown size; else a tensor."""
+
+
+default_source: list[Source] = []
+"""The generator of draws that name none. Its state is an eager tensor, of which this layer knows
+nothing: the eager mode puts it here."""
+
+
+def _state(generator: Source | None, *beside: Any) -> Any:
+    return (generator or default_source[0]).draw(*beside)
+
+
+def _made(generator: Source | None, shape: Shape, op: Op, *args: Any, **attrs: Any) -> Any:
+    state = _state(generator, *shape, *args)
+    return op(state, full.beside(state, shape=shape, value=False, dtype=bool_), *args, **attrs)
+
+
+def _like(generator: Source | None, x: Any, op: Op, *args: Any, **attrs: Any) -> Any:
+    state = _state(generator, x, *args).to(getattr(x, "place", None))  # beside x on its GPU
+    return op(state, x, *args, **attrs)
+
+
+def _finished(x: Any, device: Any, requires_grad: bool) -> Any:
+    if device is not None:
+        x = x.to(device)
+    return x.requires_grad_() if requires_grad else x
+
+
+def _require(holds: Any, what: str) -> None:
+    """Raise `ArgumentError` unless ``holds``; what depends on a tensor is taken on trust."""
+    if holds is False:
+        raise ArgumentError(f"{what}, at {format_locs(here())}")
+
+
+def _wanted(dtype: Any) -> DType:
+    return get_default_dtype() if dtype is None else dtype_of(dtype)
+
+
+def rand(
+    *size: Any,
+    generator: Source | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Any:
+    """Numbers from the uniform distribution on [0, 1), in the default or a given floating dtype.
+
+    ``size`` are numbers or one tuple; sizes that are known only as the program runs make it a
+    symbol, whose values are drawn anew in each call.
+
+    >>> import staticflow as sf
+    >>> sf.rand(2, 3, generator=sf.Generator().manual_seed(0)).shape
+    (2, 3)
+    """
+    shape = sizes_of(size)
+    drawn = _made(generator, shape, uniform_op, dtype=_wanted(dtype))
+    return _finished(drawn, device, requires_grad)
+
+
+def randn(
+    *size: Any,
+    generator: Source | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Any:
+    """Numbers from the standard normal distribution; the arguments are those of `rand`."""
+    shape = sizes_of(size)
+    drawn = _made(generator, shape, normal_op, dtype=_wanted(dtype))
+    return _finished(drawn, device, requires_grad)
+
+
+def rand_like(input: Any, *, generator: Source | None = None, dtype: Any = None) -> Any:
+    """`rand` in the shape of ``input`` and, unless given, its dtype."""
+    wanted = input.dtype if dtype is None else dtype_of(dtype)
+    return _like(generator, input, uniform_op, dtype=wanted)
+
+
+def randn_like(input: Any, *, generator: Source | None = None, dtype: Any = None) -> Any:
+    """`randn` in the shape of ``input`` and, unless given, its dtype."""
+    wanted = input.dtype if dtype is None else dtype_of(dtype)
+    return _like(generator, input, normal_op, dtype=wanted)
+
+
+def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Source | None = None) -> Any:
+    """Numbers from normal distributions: of ``size`` where mean and std are numbers, else in the
+    shape that they broadcast to."""
+    if isinstance(std, int | float):
+        _require(std >= 0, f"normal: the deviation must not be negative, not {std}")
+    if size is not None:
+        return randn(*size, generator=generator) * std + mean
+    like = mean + 0 * std
+    numbers = f"the mean {mean} and the deviation {std} are numbers"
+    _require(hasattr(like, "shape"), f"normal: {numbers}, so that size= is needed")
+    return randn_like(like, generator=generator) * std + mean
+
+
+def _integers(low: Any, high: Any, dtype: DType, draw: Callable[..., Any]) -> Any:
+    """Integers from ``low`` to before ``high``, by ops that ``draw`` gives the state of a draw."""
+    count = high - low
+    if isinstance(count, int):
+        _require(count > 0, f"random integers from {low} to before {high}: there are none")
+    if isinstance(count, int) and count > 2**31:
+        return (bitwise_and(draw(random_bits), 2**63 - 1) % count + low).to(dtype)
+    return draw(integers_op, low, count).to(dtype)
+
+
+def randint(
+    low: Any,
+    high: Any = None,
+    size: Any = None,
+    *,
+    generator: Source | None = None,
+    dtype: Any = int64,
+    device: Any = None,
+) -> Any:
+    """Integers from ``low`` to before ``high``, in the shape ``size``; ``randint(high, size)``
+    begins at 0.
+
+    Raises `ArgumentError` where there are none.
+    """
+    if size is None:
+        low, high, size = 0, low, high
+    shape = tuple(size)
+    drawn = _integers(low, high, dtype_of(dtype), partial(_made, generator, shape))
+    return _finished(drawn, device, False)
+
+
+def randint_like(
+    input: Any, low: Any, high: Any = None, *, generator: Source | None = None, dtype: Any = None
+) -> Any:
+    """`randint` in the shape of ``input`` and, unless given, its dtype."""
+    low, high = (0, low) if high is None else (low, high)
+    wanted = input.dtype if dtype is None else dtype_of(dtype)
+    return _integers(low, high, wanted, partial(_like, generator, input))
+
+
+def bernoulli(input: Any, p: Any = None, *, generator: Source | None = None) -> Any:
+    """1 with the probability that ``input`` (floating) or else ``p``, a number or a tensor, says; 0
+    otherwise; in the shape and dtype of ``input``. No gradient flows through it.
+
+    Raises `ArgumentError` for a number outside [0, 1].
+    """
+    if isinstance(p, int | float):
+        _require(0 <= p <= 1, f"bernoulli: the probability p must be from 0 to 1, not {p}")
+    wide = real_dtype(input.dtype)
+    drawn = _like(generator, input, uniform_op, dtype=wide)
+    return cast(lt(drawn, input if p is None else p), dtype=input.dtype)
+
+
+def randperm(
+    n: Any, *, generator: Source | None = None, dtype: Any = int64, device: Any = None
+) -> Any:
+    """The numbers from 0 to before ``n`` in random order."""
+    order = argsort(_made(generator, (n,), random_bits))
+    return _finished(order.to(dtype_of(dtype)), device, False)
+
+
+def multinomial(
+    input: Any, num_samples: int, replacement: bool = False, *, generator: Source | None = None
+) -> Any:
+    """``num_samples`` indices (int64) for each row of the weights ``input``, a vector or a matrix
+    of numbers not below 0; each with a chance proportional to its weight, and only once unless
+    ``replacement``.
+
+    Raises `ArgumentError` for more samples than weights where none may come twice, and for weights
+    of no distribution; the latter only of tensors, a graph has no values to look at.
+    """
+    if input.ndim not in (1, 2) or not input.dtype.is_floating:
+        raise ShapeError(
+            f"multinomial: takes a vector or a matrix of floats, not {input.dtype.name} of shape "
+            f"{list(input.shape)}, at {format_locs(here())}"
+        )
+    classes = input.shape[-1]
+    if not replacement and isinstance(classes, int):
+        what = f"multinomial: {num_samples} samples without replacement of {classes} weights"
+        _require(num_samples <= classes, what)
+    _check_weights(input)
+    if not replacement:
+        # the first of independent exponential waiting times, whose rates are the weights
+        waiting = _exponential(input, generator)
+        return topk(input / waiting, num_samples)[1]
+    below = cumsum(input, -1)
+    shape = (*input.shape[:-1], num_samples)
+    chosen = _made(generator, shape, uniform_op, dtype=input.dtype) * below[..., -1:]
+    return (below.unsqueeze(-2) <= chosen.unsqueeze(-1)).sum(-1)
+
+
+def _check_weights(input: Any) -> None:
+    fair = logical_and(input >= 0, isfinite(input)).all(-1)
+    bad = logical_not(logical_and(fair, input.sum(-1) > 0)).any()
+    if bad.__sf_mode__.rank == 0:
+        what = "multinomial: the weights of a row must not be negative, infinite, NaN or all 0"
+        _require(not bool(bad), what)
+
+
+# -- in place -------------------------------------------------------------------------------------
+
+
+def uniform_(
+    x: Any, from_: float = 0.0, to: float = 1.0, *, generator: Source | None = None
+) -> Any:
+    """Fill ``x`` with numbers from the uniform distribution on [from_, to)."""
+    _require(from_ <= to, f"uniform_: the bounds {from_} and {to} are in the wrong order")
+    return x._assign(rand_like(x, generator=generator) * (to - from_) + from_)
+
+
+def normal_(x: Any, mean: float = 0.0, std: float = 1.0, *, generator: Source | None = None) -> Any:
+    """Fill ``x`` with numbers from a normal distribution."""
+    return x._assign(randn_like(x, generator=generator) * std + mean)
+
+
+def bernoulli_(x: Any, p: Any = 0.5, *, generator: Source | None = None) -> Any:
+    """Fill ``x`` with ones, with the probability ``p`` (a number or a tensor), and zeros."""
+    return x._assign(bernoulli(x, p, generator=generator))
+
+
+def exponential_(x: Any, lambd: float = 1.0, *, generator: Source | None = None) -> Any:
+    """Fill ``x`` with numbers above 0 from the exponential distribution of rate ``lambd``."""
+    _require(lambd > 0, f"exponential_: the rate must be above 0, not {lambd}")
+    return x._assign(_exponential(x, generator) * (1 / lambd))
+
+
+def _exponential(x: Any, generator: Source | None) -> Any:
+    wide = real_dtype(x.dtype)
+    # |u| is never 0 or 1
+    u = abs(centred(_like(generator, x, uniform_op, dtype=wide), wide))
+    return (-log(u)).to(x.dtype)
+
+
+def random_(x: Any, from_: Any = None, to: Any = None, *, generator: Source | None = None) -> Any:
+    """Fill ``x`` with integers from ``from_`` to before ``to``; ``random_(to)`` begins at 0, and
+    without bounds all integers that the dtype holds, from 0 on, may come."""
+    if from_ is None:
+        from_ = _range(x.dtype)
+    return x._assign(randint_like(x, from_, to, generator=generator))
+
+
+def _range(dtype: DType) -> int:
+    """How many integers, from 0 on, a dtype holds without gaps."""
+    if dtype.is_floating:
+        return 1 << SIGNIFICANT[dtype]
+    # all of int64's but the last, whose successor is no int64
+    digits = {"b": 1, "u": dtype.bits, "i": dtype.bits - 1}[dtype.kind]
+    return min(1 << digits, 2**63 - 1)
+
+
+# -- dropout --------------------------------------------------------------------------------------
+
+
+def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """While ``training``, ``input`` with each element set to 0 with probability ``p`` and the
+    others divided by ``1 - p``; else ``input`` itself (Hinton et al. 2012, arXiv:1207.0580).
+
+    The draws are those of the default generator, anew in each call of a compiled program. Raises
+    `ArgumentError` for a probability outside [0, 1].
+
+    >>> import staticflow as sf
+    >>> dropout(sf.ones(3), 1.0)
+    tensor([0., 0., 0.])
+    """
+    _require(0 <= p <= 1, f"dropout: the probability p must be from 0 to 1, not {p}")
+    if not training:
+        return input
+    kept = bernoulli(input, 1 - p)
+    out = input * (kept if p == 1 else kept * (1 / (1 - p)))
+    return input._assign(out) if inplace else out

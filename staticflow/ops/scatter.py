@@ -1,0 +1,228 @@
+"""Elements put, or combined with what is there, where an index tensor says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from staticflow.errors import ShapeError
+from staticflow.graph.dtypes import DType
+from staticflow.graph.locs import format_locs, here
+from staticflow.graph.op import OUT, Op
+from staticflow.graph.types import Facts, TensorType
+from staticflow.ops.advanced import filling
+from staticflow.ops.arithmetic import floor_divide, where
+from staticflow.ops.creation import ones_like, zeros_like
+from staticflow.ops.declare import normalize_dim, per_arg, strict
+from staticflow.ops.indexing import (
+    gather_op,
+    lifted,
+    place_at,
+    places_of,
+    read_part,
+    scatter_add,
+    scatter_add_op,
+    scatter_infer,
+    source_vjp,
+)
+from staticflow.ops.lowering import LoopNest
+from staticflow.ops.view import expand, unsqueeze
+
+__all__ = [
+    "one_hot", "scatter", "scatter_op", "scatter_reduce", "scatter_reduce_op",
+]  # fmt: skip
+
+
+# -- put ----------------------------------------------------------------------------------------
+
+
+def _put_reference(xp: Any, x: Any, index: Any, src: Any, *, dim: int) -> Any:
+    out = x.copy()
+    out[places_of(xp, x, index, dim, "scatter")] = read_part(src, index)
+    return out
+
+
+def _put_emit(nest: Any) -> None:
+    nest.copy(0)
+    size = nest.in_shape(0)[nest.attrs["dim"]]
+    with nest.loops(nest.in_shape(1), "serial") as at:  # in order: places may repeat
+        nest.store(0, place_at(nest, at, size), nest.load(2, at))
+
+
+scatter_op: Op = Op(
+    name="scatter",
+    doc="``x`` with elements of ``src`` put where ``index`` says; of places that repeat the last "
+    "one stays.",
+    infer=scatter_infer,
+    reference=strict(scatter_infer, _put_reference),
+    vjp=per_arg(
+        lambda ct, out, x, index, src, *, dim: scatter_op(ct, index, zeros_like(src), dim=dim),
+        None,
+        source_vjp,
+    ),
+    lowering=LoopNest(_put_emit),
+    saves=(1,),
+    eager="large",
+    grad_name="ScatterBackward0",
+)
+
+
+def scatter(input: Any, dim: int, index: Any, src: Any, *, reduce: str | None = None) -> Any:
+    """``input`` with ``src[i, j]`` (or the number ``src``) put at ``[i, index[i, j]]`` for
+    ``dim=1``; with ``reduce="add"`` or ``"multiply"`` combined with what is there. ``input`` is not
+    changed.
+
+    Raises `IndexRangeError` for an index outside ``[0, input.shape[dim])``.
+
+    >>> import staticflow as sf
+    >>> sf.scatter(sf.zeros(3), 0, sf.tensor([0, 2]), sf.tensor([1.0, 2.0]))
+    tensor([1., 0., 2.])
+    """
+    at = normalize_dim(dim, input.ndim, "scatter")
+    if not hasattr(src, "shape"):
+        src = expand(filling(src, input, "scatter"), index.shape)
+    if reduce is None:
+        return lifted(scatter_op, input, index, src, dim=at)
+    named = {"add": "sum", "multiply": "prod"}
+    if reduce not in named:
+        raise ShapeError(
+            f'scatter: reduce is "add" or "multiply", not {reduce!r}, at {format_locs(here())}'
+        )
+    return scatter_reduce(input, dim, index, src, named[reduce])
+
+
+def one_hot(x: Any, num_classes: int = -1) -> Any:
+    """``x``, class numbers in int64, with a further dim of ``num_classes`` that holds a 1 at the
+    class and zeros elsewhere. Without ``num_classes`` one more than the largest number there is,
+    which a graph cannot know.
+
+    Raises `IndexRangeError` for a number outside ``[0, num_classes)``.
+
+    >>> import staticflow as sf
+    >>> sf.one_hot(sf.tensor([0, 2]), 3)
+    tensor([[1, 0, 0],
+            [0, 0, 1]])
+    """
+    if isinstance(num_classes, int) and num_classes < 0:
+        if x.numel() == 0:
+            raise ShapeError(f"one_hot: of nothing wants num_classes, at {format_locs(here())}")
+        num_classes = int(x.max()) + 1
+    column = unsqueeze(x, -1)
+    empty = zeros_like(column).expand(*x.shape, num_classes)
+    return scatter_op(empty, column, ones_like(column), dim=x.ndim)
+
+
+# -- combined -----------------------------------------------------------------------------------
+
+_COMBINE = {"prod": ("multiply", "mul"), "amax": ("maximum", "max"), "amin": ("minimum", "min")}
+
+
+def _reduce_infer(facts: Facts, *types: TensorType, dim: int, reduce: str) -> TensorType:
+    return scatter_infer(facts, *types, dim=dim)
+
+
+def _reduce_reference(xp: Any, x: Any, index: Any, src: Any, *, dim: int, reduce: str) -> Any:
+    out = x.copy()
+    place = places_of(xp, x, index, dim, "scatter_reduce")
+    getattr(xp, _COMBINE[reduce][0]).at(out, place, read_part(src, index))
+    return out
+
+
+def _reduce_emit(nest: Any) -> None:
+    nest.copy(0)
+    size = nest.in_shape(0)[nest.attrs["dim"]]
+    combine = _COMBINE[nest.attrs["reduce"]][1]
+    with nest.loops(nest.in_shape(1), "serial") as at:
+        place = place_at(nest, at, size)
+        nest.store(0, place, nest.k.apply(combine, nest.load_out(0, place), nest.load(2, at)))
+
+
+def _reduce_vjp(
+    needs: Any, ct: Any, out: Any, x: Any, index: Any, src: Any, *, dim: int, reduce: str
+) -> list[Any]:
+    back = _prod_vjp if reduce == "prod" else _extreme_vjp
+    to_x, to_src = back(ct, out, x, index, src, dim)
+    return [to_x if needs[0] else None, None, to_src if needs[2] else None]
+
+
+def _extreme_vjp(ct: Any, out: Any, x: Any, index: Any, src: Any, dim: int) -> tuple[Any, Any]:
+    """Shared evenly by all that are the extreme of a place, as in PyTorch."""
+    own = (x == out).to(ct.dtype)
+    theirs = (src == gather_op(out, index, dim=dim)).to(ct.dtype)
+    share = ct / scatter_add_op(own, index, theirs, dim=dim)
+    return own * share, theirs * gather_op(share, index, dim=dim)
+
+
+def _prod_vjp(ct: Any, out: Any, x: Any, index: Any, src: Any, dim: int) -> tuple[Any, Any]:
+    """``out / x`` and ``out / src``, where a single zero factor is left out instead."""
+    factors = scatter_reduce_op(ones_like(x), index, src, dim=dim, reduce="prod")
+    zeros = src == 0
+    counts = scatter_add_op(zeros_like(x), index, zeros.to(x.dtype), dim=dim)
+    alone = zeros & (gather_op(counts, index, dim=dim) == 1)
+    others = scatter_reduce_op(x, index, where(alone, 1, src), dim=dim, reduce="prod")
+    left = gather_op(ct * others, index, dim=dim)
+    usual = gather_op(ct * out, index, dim=dim) / where(zeros, 1, src)
+    return ct * factors, where(alone, left, usual)
+
+
+scatter_reduce_op: Op = Op(
+    name="scatter_reduce",
+    doc="``x`` combined with elements of ``src`` where ``index`` says: the ``prod``, ``amax`` or "
+    "``amin`` of all that come together.",
+    infer=_reduce_infer,
+    reference=strict(_reduce_infer, _reduce_reference),
+    vjp=_reduce_vjp,
+    lowering=LoopNest(_reduce_emit),
+    saves=(OUT, 0, 1, 2),
+    eager="large",
+    grad_name="ScatterReduceBackward0",
+)
+
+
+def _neutral(reduce: str, dtype: DType) -> Any:
+    """What changes nothing where it is combined."""
+    if reduce in ("sum", "mean"):
+        return 0
+    if reduce == "prod":
+        return 1
+    if dtype.is_floating:
+        return -np.inf if reduce == "amax" else np.inf
+    if dtype.kind == "b":
+        return reduce == "amin"
+    limits = np.iinfo(dtype.numpy)
+    return int(limits.min if reduce == "amax" else limits.max)
+
+
+def scatter_reduce(
+    input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True
+) -> Any:
+    """``input`` where each place is combined with the elements of ``src`` that ``index`` sends
+    there, as in `scatter_add`; ``reduce`` is ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or
+    ``"amin"``. Without ``include_self`` what was in ``input`` does not count where anything comes.
+    ``input`` is not changed.
+
+    Raises `IndexRangeError` for an index outside ``[0, input.shape[dim])``.
+
+    >>> import staticflow as sf
+    >>> i, src = sf.tensor([0, 0, 2]), sf.tensor([1.0, 3.0, 5.0])
+    >>> sf.scatter_reduce(sf.zeros(3), 0, i, src, "mean", include_self=False)
+    tensor([2., 0., 5.])
+    """
+    at = normalize_dim(dim, input.ndim, "scatter_reduce")
+    if reduce not in ("sum", "mean", *_COMBINE):
+        raise ShapeError(
+            'scatter_reduce: reduce is "sum", "prod", "mean", "amax" or "amin", not '
+            f"{reduce!r}, at {format_locs(here())}"
+        )
+    start = input if include_self else scatter(input, at, index, _neutral(reduce, input.dtype))
+    if reduce in _COMBINE:
+        return lifted(scatter_reduce_op, start, index, src, dim=at, reduce=reduce)
+    total = scatter_add(start, at, index, src)
+    if reduce == "sum":
+        return total
+    counts = scatter_add(
+        (ones_like if include_self else zeros_like)(input), at, index, ones_like(src)
+    )
+    counts = where(counts == 0, 1, counts)
+    return total / counts if input.dtype.is_floating else floor_divide(total, counts)

@@ -1,0 +1,84 @@
+"""The error function and its kin, and sinc. Integers become float32 first."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from staticflow.graph.op import OUT
+from staticflow.ops.arithmetic import eq, where
+from staticflow.ops.declare import composed, real_function
+from staticflow.ops.maths import exp
+from staticflow.ops.trig import cos
+
+__all__ = ["erf", "erfc", "erfinv", "sinc"]
+
+_PER_ROOT_PI = 2 / math.sqrt(math.pi)
+_NORMAL = NormalDist()
+
+
+def _erfinv(x: float) -> float:
+    """By the quantiles of the normal distribution and, for a small x, a step of Newton's method."""
+    a = abs(x)
+    if not a < 1:
+        return math.copysign(math.inf, x) if a == 1 else math.nan
+    y = -_NORMAL.inv_cdf((1 - a) / 2) / math.sqrt(2)
+    if a < 0.5:
+        y -= (math.erf(y) - a) / _PER_ROOT_PI * math.exp(y * y)
+    return math.copysign(y, x)
+
+
+def _by_python(name: str, function: Any) -> Any:
+    """A reference that calls a function of Python's for each element; on a GPU, SciPy's by that
+    name."""
+    each = np.frompyfunc(function, 1, 1)
+
+    def reference(xp: Any, x: Any) -> Any:
+        if xp is not np:
+            from cupyx.scipy import special
+
+            return getattr(special, name)(x)
+        return np.asarray(each(np.asarray(x, np.float64))).astype(x.dtype)
+
+    return reference
+
+
+erf = real_function(
+    "erf", "The error function, ``2 / sqrt(pi)`` times the integral of ``exp(-t t)`` from 0 to x.",
+    _by_python("erf", math.erf),
+    lambda ct, out, x: ct * (exp(-(x * x)) * _PER_ROOT_PI),
+    eager="native",
+)  # fmt: skip
+erfc = real_function(
+    "erfc", "``1 - erf(x)``, exact where ``erf(x)`` is next to 1.",
+    _by_python("erfc", math.erfc),
+    lambda ct, out, x: ct * (exp(-(x * x)) * -_PER_ROOT_PI),
+    eager="native",
+)  # fmt: skip
+erfinv = real_function(
+    "erfinv", "The inverse of `erf`: infinite at -1 and 1, NaN outside.",
+    _by_python("erfinv", _erfinv),
+    lambda ct, out, x: ct * (exp(out * out) * (1 / _PER_ROOT_PI)), (OUT,),
+    eager="native",
+)  # fmt: skip
+
+
+def _sinc_emit(k: Any, x: Any) -> Any:
+    angle = k.mul(x, math.pi)
+    return k.select(k.compare("eq", x, 0.0), 1.0, k.div(k.sin(angle), angle))
+
+
+def _sinc_vjp(ct: Any, out: Any, x: Any) -> Any:
+    at_zero = eq(x, 0)
+    slope = (cos(x * math.pi) - out) / where(at_zero, 1.0, x)
+    return where(at_zero, 0.0, ct * slope)
+
+
+sinc = composed(
+    "sinc", "``sin(pi x) / (pi x)``, 1 at 0.",
+    lambda xp, x: xp.sinc(x),
+    _sinc_emit, (_sinc_vjp,), saves=(0, OUT), promote="float",
+)  # fmt: skip

@@ -1,0 +1,168 @@
+"""Tensors in parts along a dim."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from staticflow.errors import ShapeError, SymbolicError
+from staticflow.graph.dims import Dim, Size, ceil_div, dim_min, floor_div
+from staticflow.graph.locs import format_locs, here
+from staticflow.ops.declare import normalize_dim
+from staticflow.ops.slicing import bounds, position, select_op, slice_op
+
+__all__ = [
+    "chunk", "dsplit", "hsplit", "narrow", "part_of", "split", "tensor_split", "unbind", "vsplit",
+]  # fmt: skip
+
+
+def part_of(x: Any, dim: int, start: Size, size: Size) -> Any:
+    """``size`` elements along ``dim`` from ``start`` on."""
+    begin: list[Size] = [0] * x.ndim
+    begin[dim] = start
+    whole = (*x.shape[:dim], size, *x.shape[dim + 1 :])
+    return slice_op(x, start=tuple(begin), size=whole, step=(1,) * x.ndim)
+
+
+def narrow(input: Any, dim: int, start: Size, length: Size) -> Any:
+    """``length`` elements along ``dim`` from ``start`` on; a negative start counts from the end."""
+    at = normalize_dim(dim, input.ndim, "narrow")
+    first = position(start)
+    if first is None:
+        raise ShapeError(
+            f"narrow: the start is {start!r}; it must be an int or a size, at {format_locs(here())}"
+        )
+    if isinstance(first, int) and first < 0:
+        first = input.shape[at] + first
+    return part_of(input, at, first, length)
+
+
+def _known(x: Any, dim: int, what: str) -> int:
+    """The size of a dim that says how many parts there are."""
+    size = x.shape[dim]
+    if not isinstance(size, int):
+        raise SymbolicError(
+            f"{what}: how many parts there are of dim {dim}, of size {size}, is known only when "
+            f"the program runs; give the sizes of the parts, or loop with sf.scan, "
+            f"at {format_locs(here())}"
+        )
+    return size
+
+
+def split(x: Any, split_size: Size | Sequence[Size], dim: int = 0) -> tuple[Any, ...]:
+    """``x`` in parts of ``split_size`` along ``dim``, the last one perhaps smaller, or in parts of
+    the sizes given.
+
+    >>> import staticflow as sf
+    >>> [p.shape for p in sf.split(sf.zeros(5, 2), 2)]
+    [(2, 2), (2, 2), (1, 2)]
+    """
+    at = normalize_dim(dim, x.ndim, "split")
+    _has_dims(x, "split")
+    if isinstance(split_size, int):
+        size = _known(x, at, "split")
+        if split_size < 0 or (split_size == 0 and size):
+            raise ShapeError(f"split: parts of {split_size}, at {format_locs(here())}")
+        count = max(ceil_div(size, split_size), 1) if split_size else 1
+        sizes = [dim_min(split_size, size - i * split_size) for i in range(count)]
+    else:
+        sizes = [split_size] if isinstance(split_size, Dim) else list(split_size)
+        total = sum(sizes)
+        if isinstance(total - x.shape[at], int) and total != x.shape[at]:
+            raise ShapeError(
+                f"split: the sizes {sizes} do not make up dim {at} of shape {list(x.shape)}, "
+                f"at {format_locs(here())}"
+            )
+    return _cut(x, at, sizes)
+
+
+def _cut(x: Any, dim: int, sizes: Sequence[Size]) -> tuple[Any, ...]:
+    parts = []
+    start: Size = 0
+    for size in sizes:
+        parts.append(part_of(x, dim, start, size))
+        start = start + size
+    return tuple(parts)
+
+
+def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
+    """``input`` in ``chunks`` parts of equal size along ``dim``, the last one perhaps smaller;
+    fewer where the size does not suffice."""
+    at = normalize_dim(dim, input.ndim, "chunk")
+    _has_dims(input, "chunk")
+    if chunks < 1:
+        raise ShapeError(f"chunk: {chunks} parts, at {format_locs(here())}")
+    size = _known(input, at, "chunk")
+    return split(input, ceil_div(size, chunks), at) if size else (input,) * chunks
+
+
+def _has_dims(x: Any, what: str) -> None:
+    if x.ndim == 0:
+        raise ShapeError(f"{what}: takes one dim at least, not 0, at {format_locs(here())}")
+
+
+def tensor_split(
+    input: Any, indices_or_sections: int | Sequence[Size], dim: int = 0
+) -> tuple[Any, ...]:
+    """``input`` in so many parts of nearly equal size along ``dim`` (the first ones larger), or cut
+    at the given indices.
+
+    >>> import staticflow as sf
+    >>> [p.shape[0] for p in sf.tensor_split(sf.arange(8), 3)]
+    [3, 3, 2]
+    """
+    at = normalize_dim(dim, input.ndim, "tensor_split")
+    _has_dims(input, "tensor_split")
+    if isinstance(indices_or_sections, int):
+        count = indices_or_sections
+        if count < 1:
+            raise ShapeError(f"tensor_split: {count} parts, at {format_locs(here())}")
+        n = input.shape[at]
+        # the first n % count parts have one more
+        ends = [i * floor_div(n, count) + dim_min(i, n % count) for i in range(count + 1)]
+        return tuple(part_of(input, at, a, b - a) for a, b in itertools.pairwise(ends))
+    cuts = [0, *indices_or_sections, input.shape[at]]
+    parts = [bounds(slice(a, b), input.shape[at]) for a, b in itertools.pairwise(cuts)]
+    return tuple(part_of(input, at, p.start, p.size) for p in parts)
+
+
+def _sections(x: Any, given: int | Sequence[Size], dim: int, what: str, least: int) -> Any:
+    if x.ndim < least:
+        raise ShapeError(
+            f"{what}: takes {least} dims at least, not {x.ndim}, at {format_locs(here())}"
+        )
+    if isinstance(given, int):
+        n = x.shape[dim]
+        if given < 1 or (isinstance(n, int) and n % given):
+            raise ShapeError(
+                f"{what}: dim {dim} of size {n} has no {given} equal parts, "
+                f"at {format_locs(here())}"
+            )
+    return tensor_split(x, given, dim)
+
+
+def hsplit(x: Any, indices_or_sections: int | Sequence[Size]) -> tuple[Any, ...]:
+    """``x`` in equal parts, or cut at indices, along its columns (a vector along its one dim)."""
+    dim = 1 if x.ndim > 1 else 0
+    parts: tuple[Any, ...] = _sections(x, indices_or_sections, dim, "hsplit", 1)
+    return parts
+
+
+def vsplit(x: Any, indices_or_sections: int | Sequence[Size]) -> tuple[Any, ...]:
+    """``x`` in equal parts, or cut at indices, along its rows."""
+    parts: tuple[Any, ...] = _sections(x, indices_or_sections, 0, "vsplit", 2)
+    return parts
+
+
+def dsplit(x: Any, indices_or_sections: int | Sequence[Size]) -> tuple[Any, ...]:
+    """``x`` in equal parts, or cut at indices, along its third dim."""
+    parts: tuple[Any, ...] = _sections(x, indices_or_sections, 2, "dsplit", 3)
+    return parts
+
+
+def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
+    """Every slice of ``input`` along ``dim``, without that dim."""
+    at = normalize_dim(dim, input.ndim, "unbind")
+    _has_dims(input, "unbind")
+    return tuple(select_op(input, dim=at, index=i) for i in range(_known(input, at, "unbind")))

@@ -1,0 +1,311 @@
+"""``x[key]`` and ``x[key] = value``: ints, slices, ``None``, ``...``, masks and index tensors.
+
+A key is read in two parts, as PyTorch reads it. The *basic* part is a view: slices, then ints (each
+takes its dim away), then ``None``. What is left of the key are index tensors and masks, which
+select from that view together; where their dims adjoin the dims of the result stand in their place,
+else in front. An int is no index tensor (NumPy takes it for one).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from staticflow.errors import DTypeError, IndexRangeError, ShapeError
+from staticflow.graph.dims import Dim, Size
+from staticflow.graph.dtypes import bool_, dtype_of
+from staticflow.graph.locs import format_locs, here
+from staticflow.graph.types import Shape
+from staticflow.ops.advanced import fitted, index_op, index_put_op, put_at
+from staticflow.ops.arithmetic import cast, where
+from staticflow.ops.creation import new_full
+from staticflow.ops.declare import normalize_dim
+from staticflow.ops.masked import masked_scatter
+from staticflow.ops.selection import nonzero
+from staticflow.ops.slicing import (
+    Bounds,
+    bounds,
+    from_front,
+    position,
+    select_op,
+    slice_op,
+)
+from staticflow.ops.tracing import tracing_state
+from staticflow.ops.view import expand, reshape, unsqueeze_op
+
+__all__ = ["get", "put_in_place", "select"]
+
+
+@dataclass(slots=True)
+class _Reading:
+    """A key that has been read for a tensor.
+
+    ``slices`` are those that leave something out, by the dim of the tensor, ``taken`` the dims (and
+    places) of ints, ``ones`` the dims of the view that are new. ``tensors`` are index tensors and
+    masks by the dim of the view where they stand; a mask stands at the first of its dims.
+    """
+
+    slices: dict[int, Bounds] = field(default_factory=dict)
+    taken: list[tuple[int, Size]] = field(default_factory=list)
+    ones: list[int] = field(default_factory=list)
+    tensors: list[tuple[int, Any]] = field(default_factory=list)
+    axis: int = 0  # dims of the tensor that were read
+    ndim: int = 0  # dims of the view that they make
+
+
+# -- reading --------------------------------------------------------------------------------------
+
+
+def _is_tensor(k: Any) -> bool:
+    return hasattr(k, "__sf_mode__")
+
+
+def _is_now(x: Any, k: Any) -> bool:
+    """Whether ``k`` has a value now that the program may use as a number."""
+    return not (tracing_state.active or x.__sf_mode__.rank or k.__sf_mode__.rank)
+
+
+_PLAIN = frozenset((slice, type(None), type(Ellipsis), bool, int, Dim))
+_NUMBERS = frozenset((bool, int, float))
+_WHOLE = slice(None)
+
+
+def _as_key(x: Any, k: Any) -> Any:
+    """A part of a key as a size, a slice, None, ``...``, a bool, or an index tensor or mask."""
+    if type(k) in _PLAIN:
+        return k
+    if isinstance(k, np.bool_):
+        return bool(k)
+    if isinstance(k, list | tuple | range):
+        k = np.asarray(k, dtype=None if len(k) else np.int64)
+    if isinstance(k, np.ndarray) and k.ndim and k.dtype.kind in "iub":
+        return k
+    if _is_tensor(k) and k.dtype.kind in "iub":
+        return position(k) if k.ndim == 0 and k.dtype.kind != "b" and _is_now(x, k) else k
+    at = None if _is_tensor(k) else position(k)
+    if at is None:
+        what = f"a tensor of {k.dtype.name}" if _is_tensor(k) else type(k).__name__
+        raise (DTypeError if _is_tensor(k) else ShapeError)(
+            f"indexing by {what}: use ints, slices, None, ..., and masks or tensors of integers, "
+            f"at {format_locs(here())}"
+        )
+    return at
+
+
+_DIMS = {slice: 1, int: 1, Dim: 1, bool: 0, type(None): 0, type(Ellipsis): 0}
+
+
+def _dims_of(k: Any) -> int:
+    """How many dims of the tensor a part of a key speaks of."""
+    count = _DIMS.get(type(k))
+    if count is None:
+        count = k.ndim if _is_mask(k) else 1
+    return count
+
+
+def _is_mask(k: Any) -> bool:
+    return isinstance(k, bool) or (hasattr(k, "ndim") and dtype_of(k.dtype) is bool_)
+
+
+def _read(x: Any, key: Any) -> _Reading:
+    keys = [_as_key(x, k) for k in (key if isinstance(key, tuple) else (key,))]
+    shape = x.shape
+    used = sum(map(_dims_of, keys))
+    if used > len(shape):
+        raise ShapeError(
+            f"indexing: {used} indices for a tensor of {x.ndim} dims, at {format_locs(here())}"
+        )
+    dots = [i for i, k in enumerate(keys) if k is Ellipsis]
+    if len(dots) > 1:
+        raise ShapeError(f"indexing: ... may stand once, at {format_locs(here())}")
+    at = dots[0] if dots else len(keys)
+    keys[at : at + 1] = [_WHOLE] * (len(shape) - used)
+    found = _Reading()
+    for k in keys:
+        read: Callable[..., None] = _READ.get(type(k), _read_tensor)
+        read(found, shape, k)
+    return found
+
+
+def _read_new(found: _Reading, shape: Shape, k: bool | None) -> None:
+    if k is not None:
+        found.tensors.append((found.ndim, np.asarray([k])))
+    found.ones.append(found.ndim)
+    found.ndim += 1
+
+
+def _read_slice(found: _Reading, shape: Shape, k: slice) -> None:
+    if k is not _WHOLE:
+        part = bounds(k, shape[found.axis])
+        if part.start != 0 or part.size != shape[found.axis]:
+            found.slices[found.axis] = part
+    found.axis += 1
+    found.ndim += 1
+
+
+def _read_place(found: _Reading, shape: Shape, k: Size) -> None:
+    found.taken.append((found.axis, from_front(k, shape[found.axis], found.axis)))
+    found.axis += 1
+
+
+def _read_tensor(found: _Reading, shape: Shape, k: Any) -> None:
+    count = _dims_of(k)
+    if not count:  # a mask of no dims: as a bool
+        found.tensors.append((found.ndim, k.reshape(1)))
+        _read_new(found, shape, None)
+        return
+    for i in range(count if _is_mask(k) else 0):
+        n = shape[found.axis + i]
+        if isinstance(k.shape[i] - n, int) and k.shape[i] != n:
+            raise IndexRangeError(
+                f"indexing: dim {i} of the mask, of shape {list(k.shape)}, meets dim "
+                f"{found.axis + i} of size {n}, at {format_locs(here())}"
+            )
+    found.tensors.append((found.ndim, k))
+    found.axis += count
+    found.ndim += count
+
+
+_READ: dict[type, Callable[..., None]] = {
+    type(None): _read_new, bool: _read_new, slice: _read_slice, int: _read_place, Dim: _read_place,
+}  # fmt: skip
+
+
+# -- selecting ------------------------------------------------------------------------------------
+
+
+def _basic(x: Any, found: _Reading) -> Any:
+    """The view that the basic part of a key speaks of."""
+    if found.slices:
+        whole = (found.slices.get(axis) or Bounds(0, n, 1) for axis, n in enumerate(x.shape))
+        start, size, step = zip(*((p.start, p.size, p.step) for p in whole), strict=True)
+        x = slice_op(x, start=start, size=size, step=step)
+    for axis, at in reversed(found.taken):
+        x = select_op(x, dim=axis, index=at)
+    return unsqueeze_op(x, dims=tuple(found.ones)) if found.ones else x
+
+
+def _indices(tensors: Sequence[tuple[int, Any]]) -> tuple[list[Any], tuple[int, ...]]:
+    """Index tensors alone, and their dims: a mask is the places where it is true."""
+    indices: list[Any] = []
+    dims: list[int] = []
+    for dim, k in tensors:
+        places = [k]
+        if _is_mask(k):
+            places = list(k.nonzero() if isinstance(k, np.ndarray) else nonzero(k, as_tuple=True))
+        indices += places
+        dims += range(dim, dim + len(places))
+    return indices, tuple(dims)
+
+
+def get(x: Any, key: Any) -> Any:
+    """``x[key]``: ints, slices with a positive step, ``None``, ``...``, masks and index tensors.
+    Without masks and index tensors a view.
+
+    >>> import staticflow as sf
+    >>> x = sf.arange(6).reshape(2, 3)
+    >>> x[:, [2, 0]]
+    tensor([[2, 0],
+            [5, 3]])
+    >>> x[x > 2]
+    tensor([3, 4, 5])
+    """
+    if type(key) is int and x.ndim:  # the usual case
+        return select_op(x, dim=0, index=from_front(key, x.shape[0], 0))
+    found = _read(x, key)
+    part = _basic(x, found)
+    tensors = found.tensors
+    if not tensors:
+        return part
+    for dim, k in reversed(tensors):
+        if k.ndim == 0:
+            part = index_op(part, k, dims=(dim,))
+    tensors = _without_numbers(tensors)
+    if not tensors:
+        return part
+    indices, dims = _indices(tensors)
+    return index_op(part, *indices, dims=dims)
+
+
+def _without_numbers(tensors: Sequence[tuple[int, Any]]) -> list[tuple[int, Any]]:
+    """Index tensors that have dims, where those that have none took their dim away, as ints do."""
+    kept = []
+    gone = 0
+    for dim, k in tensors:
+        if k.ndim:
+            kept.append((dim - gone, k))
+        else:
+            gone += 1
+    return kept
+
+
+def select(input: Any, dim: int, index: Any) -> Any:
+    """What stands at ``index`` (an int, a size or a 0-d tensor) of ``dim``: a view without it.
+
+    Raises `IndexRangeError` for an index outside ``[-n, n)``.
+    """
+    at = normalize_dim(dim, input.ndim, "select")
+    return get(input, (*(slice(None),) * at, index))
+
+
+# -- storing --------------------------------------------------------------------------------------
+
+
+def put_in_place(x: Any, key: Any, value: Any) -> None:
+    """``x[key] = value``, broadcast and cast to the dtype of ``x``."""
+    found = _read(x, key)
+    part = _basic(x, found)
+    if not found.tensors and type(value) in _NUMBERS and not part.__sf_mode__.rank:
+        part.copy_(value)
+    elif part is not value and not _is_there(part, found, value):
+        part._assign(_stored(part, found.tensors, value))
+
+
+def _is_there(part: Any, found: _Reading, value: Any) -> bool:
+    """Whether ``value`` is that view already, as where ``x[key] += 1`` stores what it has changed
+    in place."""
+    mine, other = getattr(part, "_alias", None), getattr(value, "_alias", None)
+    return not found.tensors and mine is not None and mine.is_same(other)
+
+
+def _stored(part: Any, tensors: Sequence[tuple[int, Any]], value: Any) -> Any:
+    """What the view ``part`` becomes where the rest of a key stores ``value`` in it."""
+    value = value.to(part.dtype) if _is_tensor(value) else _value_like(part, value)
+    for dim, k in reversed(tensors):
+        if k.ndim == 0:
+            rest = [(d - 1 if d > dim else d, t) for d, t in tensors if t is not k]
+            inner = _stored(index_op(part, k, dims=(dim,)), rest, value)
+            return index_put_op(part, inner, k, dims=(dim,), accumulate=False)
+    if not tensors:
+        return fitted(value, part.shape)
+    if len(tensors) == 1 and _is_mask(tensors[0][1]):
+        return _masked(part, *tensors[0], value)
+    indices, dims = _indices(tensors)
+    return put_at(part, indices, dims, value)
+
+
+def _value_like(x: Any, value: Any) -> Any:
+    """A number or array in the mode and dtype of ``x``."""
+    if isinstance(value, list | tuple | np.ndarray | np.generic):
+        return cast.beside(x, np.asarray(value), dtype=x.dtype)
+    return new_full(x, (), value)
+
+
+def _masked(x: Any, dim: int, mask: Any, value: Any) -> Any:
+    """``x`` with ``value`` where ``mask``, which spans dims from ``dim`` on, is true."""
+    given, mask = mask, mask if _is_tensor(mask) else cast.beside(x, mask, dtype=bool_)
+    behind = x.ndim - dim - mask.ndim
+    shaped = mask.reshape((*mask.shape, *(1,) * behind))
+    if value.ndim <= behind or value.shape[value.ndim - behind - 1] == 1:
+        # one value, or one slice, for every place
+        lead = value.shape[: max(value.ndim - behind - 1, 0)]
+        rest = value.shape[max(value.ndim - behind, 0) :]
+        return where(shaped, reshape(value, (*lead, *(1,) * mask.ndim, *rest)), x)
+    if dim == 0 and value.ndim == behind + 1:
+        source = expand(value, (value.shape[0], *x.shape[mask.ndim :]))
+        return masked_scatter(x, shaped, source)
+    places, dims = _indices([(dim, given)])
+    return put_at(x, places, dims, value)

@@ -1,0 +1,79 @@
+"""Lags of a scan: steps that see earlier rows of the xs, and ys of earlier steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from staticflow import pytree
+from staticflow.errors import ShapeError
+from staticflow.graph.locs import format_locs, here
+from staticflow.ops.splitting import narrow
+
+__all__ = ["Lagged"]
+
+
+class Lagged:
+    """A scan with lags as one without: lagged xs are xs of their own, and the last ys are carried.
+
+    ``taps["xs"]`` are lags of 0 and more, ``taps["ys"]`` of 1 and more.
+    """
+
+    def __init__(
+        self, fn: Callable[..., Any], taps: Mapping[str, Sequence[int]], ys_init: Any
+    ) -> None:
+        unknown = set(taps) - {"xs", "ys"}
+        if unknown:
+            _refuse(f'taps are of "xs" and "ys", not of {sorted(unknown)}')
+        self.fn = fn
+        self.on_xs = _lags(taps, "xs", 0)
+        self.on_ys = _lags(taps, "ys", 1)
+        if bool(self.on_ys) != (ys_init is not None):
+            _refuse('taps of "ys" and ys_init go together')
+        self.ys_init = ys_init
+
+    def xs(self, xs: Any) -> Any:
+        """One tree for each lag, all as long as the longest lag leaves."""
+        if not self.on_xs:
+            return xs
+        longest = max(self.on_xs)
+
+        def behind(lag: int) -> Any:
+            return pytree.map_tree(lambda x: narrow(x, 0, longest - lag, x.shape[0] - longest), xs)
+
+        return tuple(map(behind, self.on_xs))
+
+    def init(self, init: Any) -> Any:
+        """The carry, and the ys before the first step, the last one first."""
+        if not self.on_ys:
+            return init, ()
+        count = max(self.on_ys)
+        for y in pytree.flatten(self.ys_init)[0]:
+            if not y.shape or y.shape[0] != count:
+                _refuse(f"ys_init has the shape {list(y.shape)}; it needs {count} rows, the last "
+                        "being the y before the first step")  # fmt: skip
+        rows = (
+            pytree.map_tree(lambda y, at=at: y[at], self.ys_init) for at in reversed(range(count))
+        )
+        return init, tuple(rows)
+
+    def step(self, carry: Any, x: Any) -> Any:
+        """``fn(carry, x)``, or ``fn(carry, x, past)`` with the ys at the lags."""
+        own, window = carry
+        past = (tuple(window[lag - 1] for lag in self.on_ys),) if self.on_ys else ()
+        result = self.fn(own, x, *past)
+        if not isinstance(result, tuple) or len(result) != 2:
+            return result
+        after, y = result
+        return (after, (y, *window[:-1]) if window else ()), y
+
+
+def _lags(taps: Mapping[str, Sequence[int]], which: str, least: int) -> tuple[int, ...]:
+    lags = tuple(taps.get(which, ()))
+    if any(not isinstance(lag, int) or lag < least for lag in lags):
+        _refuse(f"taps of {which!r} are ints from {least} on, not {list(lags)}")
+    return lags
+
+
+def _refuse(why: str) -> None:
+    raise ShapeError(f"scan: {why}, at {format_locs(here())}")

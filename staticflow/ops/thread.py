@@ -1,0 +1,86 @@
+"""What each thread is doing: tracing, recording, and with which settings.
+
+One object for each thread, since an eager operation looks at all of it.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from staticflow.graph.locs import Locs
+
+__all__ = ["State", "thread"]
+
+
+class State:
+    """The switches of one thread.
+
+    - ``tracing``: ops make nodes of a graph, also on eager tensors.
+    - ``types_only``: the graph that is traced is asked for types, and never run.
+    - ``recording``: eager operations are recorded for backward.
+    - ``inference``: eager results can never be recorded.
+    - ``saved_hooks``: what packs and unpacks the tensors that are saved for backward, or None.
+    - ``anomaly``: backward looks for NaN.
+    - ``guards``: while ``jit`` traces, what the trace depends on beside its arguments, or None.
+    - ``walked``: the user's line of the last backward.
+    - ``plain``: none of the rarer switches is on, so that the fast path may be taken; `settle` it
+      after a change of ``tracing``, ``inference`` or ``saved_hooks``.
+    - ``run(fn, *args)``: calls ``fn`` where NumPy does not warn of overflow and the like. NumPy
+      keeps that setting in a context variable, and to run in a context in which it is set costs a
+      tenth of setting it.
+    """
+
+    __slots__ = (
+        "anomaly", "guards", "inference", "plain", "recording", "run", "saved_hooks", "tracing",
+        "types_only", "walked",
+    )  # fmt: skip
+
+    run: Callable[..., Any]
+
+    def __init__(self) -> None:
+        self.tracing = self.types_only = self.inference = self.anomaly = False
+        self.recording = self.plain = True
+        self.saved_hooks: Any = None
+        self.guards: dict[tuple[int, str], tuple[Any, str, Any]] | None = None
+        self.walked: Locs = ()
+        self.renew()
+
+    def settle(self) -> None:
+        """Work out ``plain``."""
+        self.plain = not (self.tracing or self.inference or self.saved_hooks)
+
+    def renew(self) -> None:
+        """Another context for `run`."""
+        context = contextvars.Context()
+        context.run(np.seterr, all="ignore")
+        self.run = context.run
+
+    def safely(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """`run`, also from inside itself, where a finalizer may compute: a context cannot be
+        entered twice."""
+        try:
+            return self.run(fn, *args, **kwargs)
+        except RuntimeError as error:
+            if "already entered" not in str(error):
+                raise
+        self.renew()
+        return self.run(fn, *args, **kwargs)
+
+
+class _Thread(threading.local):
+    def __init__(self) -> None:
+        self.state = State()
+
+    @property
+    def active(self) -> bool:
+        """Whether this thread is tracing."""
+        return self.state.tracing
+
+
+thread = _Thread()
+"""``thread.state`` is the state of the thread that asks."""

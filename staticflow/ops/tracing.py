@@ -1,0 +1,54 @@
+"""Whether ops on eager tensors alone run now or make nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from staticflow.ops.thread import thread
+
+__all__ = ["Guard", "depends_on", "guarded", "tracing", "tracing_state"]
+
+Guard = tuple[Any, str, Any]
+"""An object, the name of an attribute, and the value that it had."""
+
+
+tracing_state = thread
+"""``tracing_state.active``: whether this thread is inside `tracing`."""
+
+
+@contextmanager
+def tracing() -> Iterator[None]:
+    """A block in which every op makes a node, also one on eager tensors alone.
+
+    Without it ``w.t()`` of a parameter runs at once, and a graph that takes the result captures
+    what ``w`` was then, with no way back to ``w`` for a gradient.
+    """
+    state = thread.state
+    before, state.tracing = state.tracing, True
+    state.settle()
+    try:
+        yield
+    finally:
+        state.tracing = before
+        state.settle()
+
+
+@contextmanager
+def guarded() -> Iterator[dict[Any, Guard]]:
+    """A trace, and what it depends on beside its arguments as `depends_on` tells."""
+    state = thread.state
+    before, state.guards = state.guards, {}
+    try:
+        with tracing():
+            yield state.guards
+    finally:
+        state.guards = before
+
+
+def depends_on(obj: Any, name: str) -> None:
+    """Another value of the attribute ``name`` of ``obj`` would give another trace."""
+    guards = thread.state.guards
+    if guards is not None:
+        guards[id(obj), name] = (obj, name, getattr(obj, name))

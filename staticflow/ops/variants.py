@@ -1,0 +1,96 @@
+"""Arithmetic with PyTorch's further arguments: what a second operand is scaled by, how a quotient
+is rounded, to how many decimals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from staticflow.errors import ArgumentError, DTypeError
+from staticflow.graph.locs import format_locs, here
+from staticflow.graph.op import Op
+from staticflow.ops import arithmetic, maths
+from staticflow.ops.pairs import fmod
+from staticflow.ops.promote import result_type
+
+__all__ = ["add", "div", "round", "rsub", "sub"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _scaled(name: str, input: Any, other: Any, alpha: Any) -> Any:
+    if alpha == 1:
+        return other
+    whole = all(not x.dtype.is_floating for x in (input, other) if hasattr(x, "dtype"))
+    if isinstance(alpha, float) and whole:
+        raise DTypeError(
+            f"{name}: integers cannot be scaled by alpha = {alpha}; give an integer, or cast, "
+            f"at {format_locs(here())}"
+        )
+    return other * alpha
+
+
+def _beyond(op: Op) -> Callable[[F], F]:
+    """Note of a function which op it is without its further arguments, which in-place forms ask."""
+
+    def noted(fn: F) -> F:
+        fn.plain = op  # type: ignore[attr-defined]
+        return fn
+
+    return noted
+
+
+@_beyond(arithmetic.add)
+def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """``input + alpha * other``.
+
+    >>> import staticflow as sf
+    >>> sf.add(sf.tensor([1.0]), sf.tensor([2.0]), alpha=3)
+    tensor([7.])
+    """
+    return arithmetic.add(input, _scaled("add", input, other, alpha))
+
+
+@_beyond(arithmetic.sub)
+def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """``input - alpha * other``."""
+    return arithmetic.sub(input, _scaled("sub", input, other, alpha))
+
+
+def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """``other - alpha * input``."""
+    return arithmetic.sub(other, _scaled("rsub", other, input, alpha))
+
+
+@_beyond(arithmetic.div)
+def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
+    """``input / other`` of real numbers; with ``rounding_mode="trunc"`` rounded towards zero, with
+    ``"floor"`` down, where integers stay integers.
+
+    Raises `ArgumentError` for another word.
+
+    >>> import staticflow as sf
+    >>> sf.div(sf.tensor([-7, 7]), 2, rounding_mode="trunc")
+    tensor([-3,  3])
+    """
+    if rounding_mode is None:
+        return arithmetic.div(input, other)
+    if rounding_mode == "floor":
+        return arithmetic.floor_divide(input, other)
+    if rounding_mode == "trunc":
+        if result_type([input, other]).is_floating:
+            return maths.trunc(arithmetic.div(input, other))
+        return arithmetic.floor_divide(arithmetic.sub(input, fmod(input, other)), other)
+    raise ArgumentError(
+        f'div: rounding_mode is None, "trunc" or "floor", not {rounding_mode!r}, '
+        f"at {format_locs(here())}"
+    )
+
+
+def round(input: Any, *, decimals: int = 0) -> Any:
+    """The nearest number of so many ``decimals``; halves go to the even one."""
+    if decimals == 0 or not input.dtype.is_floating:
+        return maths.round(input)
+    if decimals > 0:
+        return maths.round(input * 10.0**decimals) / 10.0**decimals
+    return maths.round(input / 10.0**-decimals) * 10.0**-decimals
