@@ -1,152 +1,207 @@
-"""Making eager tensors."""
+"""Making eager tensors from data, and by filling."""
 
 from __future__ import annotations
 
-import threading
+import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from staticflow.eager.tensor import Tensor
-from staticflow.errors import DTypeError
-from staticflow.graph.dtypes import bfloat16, dtype_of, float16, float32, float64, int64
+from staticflow.eager.device import namespace
+from staticflow.eager.inference import unrecordable
+from staticflow.eager.tensor import EAGER, Tensor
+from staticflow.errors import DeviceError, DTypeError, ShapeError
+from staticflow.graph.device import device_of
+from staticflow.graph.dims import Dim, Size
+from staticflow.graph.dtypes import dtype_of, get_default_dtype
+from staticflow.graph.locs import format_locs, here
+from staticflow.graph.op import Op
+from staticflow.ops.creation import full as full_op
+from staticflow.ops.creation import number_of
+from staticflow.ops.symbol import STATIC, tracing_state
+from staticflow.ops.thread import thread
+from staticflow.ops.view import sizes_of
 
 __all__ = [
-    "Generator", "arange", "eye", "from_numpy", "full", "linspace", "manual_seed", "ones", "rand",
-    "randn", "tensor", "zeros",
+    "as_tensor", "asarray", "empty", "from_dlpack", "from_numpy", "full", "generated", "made",
+    "ones", "scalar_tensor", "tensor", "zeros",
 ]  # fmt: skip
 
 
-def tensor(data: Any, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def tensor(
+    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """A tensor with a copy of ``data``: numbers, nested lists, an array or another tensor.
 
     >>> tensor([1.0, 2.0])
     tensor([1., 2.])
     """
-    return Tensor(data, dtype, requires_grad)
+    return made(Tensor(data, dtype), device, requires_grad)
 
 
 def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
-    """A tensor on the memory of ``array``: a change of one is seen in the other."""
+    """A tensor on the memory of ``array``: a change of one is seen in the other. Where the array is
+    read-only, so is the tensor."""
     if not isinstance(array, np.ndarray):
-        raise DTypeError(f"from_numpy: takes a NumPy array, not {type(array).__name__}")
+        raise DTypeError(
+            f"from_numpy: takes a NumPy array, not {type(array).__name__}, at {format_locs(here())}"
+        )
     dtype_of(array.dtype)
     return Tensor._wrap(np.asarray(array))
 
 
-def _made(array: Any, requires_grad: bool) -> Tensor:
-    out = Tensor._wrap(array)
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """``data`` as a tensor, on its own memory where that is possible: a tensor of that dtype and
+    device is given back as it is, history included, and an array is shared."""
+    wanted = None if dtype is None else dtype_of(dtype)
+    if isinstance(data, np.ndarray | np.generic):
+        data = from_numpy(np.asarray(data))
+    elif not isinstance(data, Tensor):
+        data = Tensor(data, wanted)
+    out: Tensor = data if wanted is None else data.to(wanted)
+    return out if device is None else out.to(device)
+
+
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A tensor on the memory of another library's, by the DLPack protocol: a change of one is seen
+    in the other, unless ``copy`` is True or ``device`` is another one. Memory that the other side
+    calls read-only stays so.
+
+    >>> a = np.arange(3.0)
+    >>> t = from_dlpack(a)
+    >>> a[0] = 7
+    >>> t
+    tensor([7., 1., 2.], dtype=staticflow.float64)
+
+    Raises `DTypeError` for what has no ``__dlpack__`` and for dtypes that NumPy does not know.
+    """
+    if not hasattr(ext_tensor, "__dlpack__"):
+        raise DTypeError(
+            f"from_dlpack: {type(ext_tensor).__name__} does not speak DLPack; use sf.tensor, "
+            f"at {format_locs(here())}"
+        )
+    kind, index = ext_tensor.__dlpack_device__()
+    source = {1: "cpu", 2: f"cuda:{index}"}.get(int(kind))
+    if source is None:
+        raise DeviceError(
+            f"from_dlpack: memory of DLPack's device type {int(kind)}; staticflow takes that of "
+            f"the CPU (1) and of CUDA (2), at {format_locs(here())}"
+        )
+    try:
+        array = namespace(device_of(source)).from_dlpack(ext_tensor)
+    except (BufferError, RuntimeError) as error:
+        raise DTypeError(
+            f"from_dlpack: {type(ext_tensor).__name__} cannot be taken over ({error}); convert it "
+            f"first, bfloat16 to float32 for one, at {format_locs(here())}"
+        ) from error
+    dtype_of(array.dtype)
+    out = made(Tensor._wrap(array), device, requires_grad=False)
+    return out.clone() if copy and out._data is array else out
+
+
+def asarray(
+    obj: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    copy: bool | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """`as_tensor` that also takes whatever speaks DLPack or ``__array__``, as the array API names
+    it. ``copy=True`` copies always; ``copy=False`` raises `DTypeError` where it would be needed.
+    """
+    given = obj
+    if not isinstance(obj, Tensor | np.ndarray):
+        if hasattr(obj, "__dlpack__"):
+            obj = from_dlpack(obj)
+        elif hasattr(obj, "__array__"):
+            obj = np.asarray(obj)
+    out = as_tensor(obj, dtype, device)
+    shared = out is obj or (isinstance(obj, np.ndarray) and np.may_share_memory(out._data, obj))
+    if copy is False and not shared:
+        raise DTypeError(
+            f"asarray: {type(given).__name__} as {out.dtype.name} on {out.device} needs a copy, "
+            f"which copy=False forbids, at {format_locs(here())}"
+        )
+    if copy and shared:
+        out = out.clone()
     return out.requires_grad_() if requires_grad else out
 
 
-def _shape(sizes: tuple[Any, ...]) -> tuple[int, ...]:
-    return tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], Sequence) else sizes
+def scalar_tensor(
+    s: float, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """A number as a 0-d tensor of the default dtype, integers too."""
+    return tensor(s, dtype=dtype or get_default_dtype(), device=device, requires_grad=requires_grad)
+
+
+def made(out: Tensor, device: Any, requires_grad: bool) -> Tensor:
+    """A new tensor as the options of every function that makes one say."""
+    if device is not None:
+        out = out.to(device)
+    if thread.state.inference:
+        unrecordable(out)
+    return out.requires_grad_() if requires_grad else out
+
+
+def generated(
+    op: Op, attrs: dict[str, Any], device: Any = None, requires_grad: bool = False
+) -> Any:
+    """What ``op`` makes of sizes alone: a tensor, or part of a graph where one is written."""
+    shape = attrs["shape"]
+    if any(type(n) is int and n < 0 for n in shape):
+        raise ShapeError(f"a size is negative in {list(shape)}, at {format_locs(here())}")
+    if not requires_grad and (tracing_state.active or any(type(n) is Dim for n in shape)):
+        return STATIC.apply(op, (), attrs)
+    return made(EAGER.apply(op, (), attrs), device, requires_grad)
 
 
 def full(
-    shape: Sequence[int], value: Any, *, dtype: Any = None, requires_grad: bool = False
-) -> Tensor:
-    """A tensor of ``shape`` filled with ``value``, in the dtype of the value."""
-    wanted = dtype_of(dtype if dtype is not None else type(value)).numpy
-    return _made(np.full(tuple(shape), value, wanted), requires_grad)
-
-
-def zeros(*shape: Any, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
-    """A tensor of zeros."""
-    return _made(np.zeros(_shape(shape), dtype_of(dtype).numpy), requires_grad)
-
-
-def ones(*shape: Any, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
-    """A tensor of ones."""
-    return _made(np.ones(_shape(shape), dtype_of(dtype).numpy), requires_grad)
-
-
-def eye(n: int, m: int | None = None, *, dtype: Any = float32) -> Tensor:
-    """The unit matrix of n rows and m (or n) columns."""
-    return Tensor._wrap(np.eye(n, m, dtype=dtype_of(dtype).numpy))
-
-
-def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None) -> Tensor:
-    """The numbers from ``start`` (0 if one bound is given) to before ``end`` by ``step``; int64, or
-    float32 where a bound is a float."""
-    lo, hi = (0, start) if end is None else (start, end)
-    ints = all(isinstance(v, int) for v in (lo, hi, step))
-    wanted = dtype_of(dtype) if dtype is not None else (int64 if ints else float32)
-    return Tensor._wrap(np.arange(lo, hi, step).astype(wanted.numpy))
-
-
-def linspace(start: float, end: float, steps: int, *, dtype: Any = float32) -> Tensor:
-    """``steps`` numbers evenly from ``start`` to ``end``, both included."""
-    return Tensor._wrap(np.linspace(start, end, steps).astype(dtype_of(dtype).numpy))
-
-
-class Generator:
-    """A seeded source of random numbers. The k-th draw is a function of the seed and of k alone
-    (Philox, Salmon et al. 2011), so a stream can be continued from its count."""
-
-    def __init__(self, seed: int = 0) -> None:
-        self.manual_seed(seed)
-
-    def manual_seed(self, seed: int) -> Generator:
-        """Start the stream of ``seed`` anew."""
-        self.seed, self.count = int(seed), 0
-        return self
-
-    def draw(self) -> np.random.Generator:
-        """The source of the next draw."""
-        bits = np.random.Philox(key=self.seed % 2**128, counter=self.count << 64)
-        self.count += 1
-        return np.random.Generator(bits)
-
-    def __repr__(self) -> str:
-        return f"Generator(seed={self.seed}, count={self.count})"
-
-
-class _Default(threading.local):
-    def __init__(self) -> None:
-        self.generator = Generator(0)
-
-
-_default = _Default()
-
-
-def manual_seed(seed: int) -> Generator:
-    """Seed this thread's default generator."""
-    return _default.generator.manual_seed(seed)
-
-
-def default_generator() -> Generator:
-    """This thread's default generator."""
-    return _default.generator
-
-
-def randn(
-    *shape: Any,
-    dtype: Any = float32,
+    size: Sequence[Size],
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
     requires_grad: bool = False,
-    generator: Generator | None = None,
-) -> Tensor:
-    """Numbers from the standard normal distribution."""
-    draw = (generator or _default.generator).draw()
-    array = np.asarray(draw.standard_normal(_shape(shape))).astype(dtype_of(dtype).numpy)
-    return _made(array, requires_grad)
+) -> Any:
+    """A tensor of shape ``size`` filled with ``fill_value``, in the dtype of that unless given.
+
+    Where one of the sizes is symbolic it is a symbol, as in all functions that take sizes.
+    """
+    wanted = dtype_of(type(fill_value) if dtype is None else dtype)
+    shape = tuple(n if type(n) is Dim else operator.index(n) for n in size)
+    attrs = {"shape": shape, "value": number_of(fill_value, wanted), "dtype": wanted}
+    return generated(full_op, attrs, device, requires_grad)
 
 
-_SIGNIFICANT_BITS = {float16: 11, bfloat16: 8}
-
-
-def rand(
-    *shape: Any,
-    dtype: Any = float32,
+def zeros(
+    *sizes: Any,
+    size: Sequence[Size] | None = None,
+    dtype: Any = None,
+    device: Any = None,
     requires_grad: bool = False,
-    generator: Generator | None = None,
-) -> Tensor:
-    """Numbers from the uniform distribution on [0, 1)."""
-    draw = (generator or _default.generator).draw()
-    wanted = dtype_of(dtype)
-    wide = np.asarray(draw.random(_shape(shape), np.float64 if wanted is float64 else np.float32))
-    bits = _SIGNIFICANT_BITS.get(wanted)
-    if bits is not None:  # cut off, since rounding could give 1
-        wide = np.floor(np.multiply(wide, np.float32(2**bits))) * np.float32(2**-bits)
-    return _made(wide.astype(wanted.numpy), requires_grad)
+) -> Any:
+    """A tensor of zeros, of shape ``sizes`` (numbers or one tuple) or ``size``."""
+    shape = sizes_of(sizes) if size is None else size
+    dtype = dtype or get_default_dtype()
+    return full(shape, 0, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def ones(
+    *sizes: Any,
+    size: Sequence[Size] | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Any:
+    """A tensor of ones, of shape ``sizes`` (numbers or one tuple) or ``size``."""
+    shape = sizes_of(sizes) if size is None else size
+    dtype = dtype or get_default_dtype()
+    return full(shape, 1, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def empty(*sizes: Any, **options: Any) -> Any:
+    """A tensor whose values nobody needs yet: zeros, so that programs repeat. The options are those
+    of `zeros`."""
+    return zeros(*sizes, **options)

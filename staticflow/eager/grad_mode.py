@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import functools
 import inspect
-import threading
 from collections.abc import Callable, Generator
 from typing import Any, Self, TypeVar, overload
 
-__all__ = ["enable_grad", "is_grad_enabled", "no_grad", "set_grad_enabled"]
+from staticflow.ops.thread import thread
+
+__all__ = ["decorated", "enable_grad", "is_grad_enabled", "no_grad", "set_grad_enabled"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class _State(threading.local):
-    enabled = True
-
-
-state = _State()
-
-
 def is_grad_enabled() -> bool:
     """Whether operations of this thread are recorded for backward."""
-    return state.enabled
+    return thread.state.recording
 
 
 class _Block:
@@ -33,33 +27,38 @@ class _Block:
         self._before: list[bool] = []
 
     def __enter__(self) -> None:
-        self._before.append(state.enabled)
-        state.enabled = self._wanted
+        self._before.append(thread.state.recording)
+        thread.state.recording = self._wanted
 
     def __exit__(self, *_: object) -> None:
-        state.enabled = self._before.pop()
+        thread.state.recording = self._before.pop()
 
     def __call__(self, fn: F) -> F:
-        around = _generator if inspect.isgeneratorfunction(fn) else _function
-        return functools.wraps(fn)(around(fn, self._wanted))  # type: ignore[return-value]
+        return decorated(fn, lambda: _Block(self._wanted))
 
 
-def _function(fn: Callable[..., Any], wanted: bool) -> Callable[..., Any]:
+def decorated(fn: F, block: Callable[[], Any]) -> F:
+    """``fn``, a function or a generator, run in a ``with`` block that ``block()`` makes."""
+    around = _generator if inspect.isgeneratorfunction(fn) else _function
+    return functools.wraps(fn)(around(fn, block))  # type: ignore[return-value]
+
+
+def _function(fn: Callable[..., Any], block: Callable[[], Any]) -> Callable[..., Any]:
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        with _Block(wanted):
+        with block():
             return fn(*args, **kwargs)
 
     return wrapper
 
 
-def _generator(fn: Callable[..., Any], wanted: bool) -> Callable[..., Any]:
+def _generator(fn: Callable[..., Any], block: Callable[[], Any]) -> Callable[..., Any]:
     """The switch is set while the generator runs, not while its caller does."""
 
     def wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         inner = fn(*args, **kwargs)
         sent = None
         while True:
-            with _Block(wanted):
+            with block():
                 try:
                     value = inner.send(sent)
                 except StopIteration as end:
@@ -106,13 +105,13 @@ class set_grad_enabled(_Block):
 
     def __init__(self, enabled: bool) -> None:
         super().__init__(enabled)
-        self._before.append(state.enabled)
-        state.enabled = enabled
+        self._before.append(thread.state.recording)
+        thread.state.recording = enabled
 
     def __enter__(self) -> Self:  # type: ignore[override]
         return self
 
     def __call__(self, fn: F) -> F:
         """The function with the switch set while it runs."""
-        state.enabled = self._before.pop()  # it was not meant from the call on
+        thread.state.recording = self._before.pop()  # it was not meant from the call on
         return super().__call__(fn)

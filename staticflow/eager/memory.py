@@ -1,38 +1,66 @@
-"""Who shares memory with whom, and what in-place changes that the tape must know of."""
+"""Who shares memory with whom, and how often it was changed in place."""
 
 from __future__ import annotations
 
-from staticflow.graph.locs import Locs, here
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Family", "Version"]
+from staticflow.graph.locs import Locs
+from staticflow.graph.op import Op
 
+if TYPE_CHECKING:
+    from staticflow.eager.tensor import Tensor
 
-class Version:
-    """How often the memory of a tensor and of its views was changed in place, and where last."""
-
-    __slots__ = ("count", "locs")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.locs: Locs = ()
-
-    def bump(self) -> None:
-        """Note a change."""
-        self.count += 1
-        self.locs = here()
+__all__ = ["Memory", "Step", "View"]
 
 
-class Family:
-    """A tensor and the views taken of it. A recorded change gives the elements of the tensor
-    another history; a view taken before it still has the old one and must not be used any more."""
+class Memory:
+    """The memory of a tensor, of its views and of what was detached from it: ``version`` is how
+    often it was changed in place, ``locs`` where last."""
 
-    __slots__ = ("changes", "locs")
+    __slots__ = ("locs", "version")
 
     def __init__(self) -> None:
-        self.changes = 0
+        self.version = 0
         self.locs: Locs = ()
 
-    def note_recorded(self) -> None:
-        """Note a recorded change."""
-        self.changes += 1
-        self.locs = here()
+
+Step = tuple[Op, Mapping[str, Any]]
+"""A view op with its attributes."""
+
+
+class View:
+    """How a tensor is a view of ``base``, which is none: by the last ``step``, from the view
+    ``before`` it or from the base itself.
+
+    A recorded change of the base or of one of its views gives all of them another history. A view
+    finds out when its version is not the one that it has ``seen``, and works its history out anew.
+    ``recorded`` says whether it was taken where operations are recorded.
+    """
+
+    __slots__ = ("_base", "before", "recorded", "seen", "step")
+
+    def __init__(
+        self, base: Tensor, before: View | None, step: Step, seen: int, recorded: bool
+    ) -> None:
+        self._base = base
+        self.before = before
+        self.step = step
+        self.seen = seen
+        self.recorded = recorded
+
+    @property
+    def base(self) -> Tensor:
+        """The tensor with the history; one that changed its own shape became a view of that."""
+        base = self._base
+        return base if base._view is None else base._view.base
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """All steps from the base on."""
+        steps = []
+        view: View | None = self
+        while view is not None:
+            steps.append(view.step)
+            view = view.before
+        return tuple(reversed(steps))

@@ -1,170 +1,121 @@
-"""The tape: what each recorded operation keeps, and the walk back over it.
-
-A vertex is a `TapeEntry`, or a leaf `Tensor` itself, where the gradient is added up. Entries point
-to what came before them and never to what they gave, so a graph is freed by reference counts alone.
-"""
+"""The walk back over the tape: ``backward`` and ``grad``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from heapq import heappop, heappush
+from typing import Any
 
 import numpy as np
 
-from staticflow.autodiff.reverse import reverse
-from staticflow.eager.grad_mode import set_grad_enabled
-from staticflow.eager.memory import Version
-from staticflow.errors import AutogradError, DTypeError, ShapeError
-from staticflow.graph.dtypes import DType
-from staticflow.graph.locs import Locs, format_locs, here
-from staticflow.graph.op import OUT, Op
+from staticflow.eager.anomaly import check_nan
+from staticflow.eager.gpu import is_writeable
+from staticflow.eager.vertex import Vertex
+from staticflow.errors import AutogradError, DTypeError, ShapeError, StaticflowError
+from staticflow.graph.locs import format_locs, here
 from staticflow.ops.arithmetic import add, cast
 from staticflow.ops.methods import Methods
+from staticflow.ops.thread import thread
 
-if TYPE_CHECKING:
-    from staticflow.eager.tensor import Tensor
-
-__all__ = ["TapeEntry", "backward", "grad"]
-
-Vertex = Any  # TapeEntry | Tensor
-Edge = tuple[Vertex, int]
-
-
-class Shadow(Methods):
-    """The shape and dtype of a tensor whose value the vjp does not need, and so is not kept."""
-
-    __slots__ = ("__sf_mode__", "_dtype", "_shape")
-
-    def __init__(self, tensor: Tensor) -> None:
-        self._shape, self._dtype = tensor.shape, tensor.dtype
-        self.__sf_mode__ = tensor.__sf_mode__
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self._shape
-
-    @property
-    def dtype(self) -> DType:
-        return self._dtype
-
-
-class Saved:
-    """A tensor that a vjp needs: its array, where it came from, and which version it was."""
-
-    __slots__ = ("array", "edge", "name", "seen", "version")
-
-    def __init__(self, tensor: Tensor, edge: Edge | None, name: str) -> None:
-        self.array = tensor._data
-        self.version = tensor._version
-        self.seen = tensor._version.count
-        self.edge = edge
-        self.name = name
-
-    def unpack(self, entry: TapeEntry, tensor: type[Tensor]) -> Tensor:
-        """The tensor again, on the tape where it was."""
-        if self.version.count != self.seen:
-            raise AutogradError(
-                f"{entry.op.name}: {self.name}, {self.array.dtype}{list(self.array.shape)}, needed "
-                f"for the gradient was changed in place after it was used: it is at version "
-                f"{self.version.count}, version {self.seen} is needed; changed at "
-                f"{format_locs(self.version.locs)}, used at {format_locs(entry.locs)}. Change a "
-                "clone instead, or compute out of place (y = y + 1)"
-            )
-        edge = (entry, 0) if self.edge is None and self.name == "its output" else self.edge
-        return tensor._on_tape(self.array, self.version, edge)
-
-
-class TapeEntry:
-    """One recorded operation. With ``several`` results its vjp takes the cotangents by index, and
-    every argument is kept."""
-
-    __slots__ = ("__weakref__", "attrs", "edges", "locs", "op", "saved", "several")
-
-    def __init__(
-        self,
-        op: Op,
-        args: Sequence[Any],
-        attrs: Mapping[str, Any],
-        edges: tuple[Edge | None, ...],
-        several: bool = False,
-    ) -> None:
-        self.op = op
-        self.several = several
-        self.attrs = attrs
-        self.edges = edges
-        self.locs: Locs = here()
-        keep = range(len(args)) if several else op.saves
-        self.saved: list[Any] | None = [
-            a if type(a) in _NUMBERS
-            else Saved(a, edges[i], f"argument {i}") if i in keep
-            else Shadow(a)
-            for i, a in enumerate(args)
-        ]  # fmt: skip
-
-    def save_output(self, out: Tensor) -> None:
-        """Keep the output (its array; the tensor itself would be a cycle) if the vjp needs it."""
-        assert self.saved is not None
-        keep = Saved(out, None, "its output") if OUT in self.op.saves else Shadow(out)
-        self.saved.append(keep)
-
-    def keep_before_change(self, version: Version) -> None:
-        """Copy what is saved of the memory of ``version``, which this operation's result is about
-        to overwrite."""
-        for s in self.saved or ():
-            if type(s) is Saved and s.version is version:
-                s.array, s.version, s.seen = s.array.copy(), Version(), 0
-
-    @property
-    def name(self) -> str:
-        """The name that ``grad_fn`` prints."""
-        return self.op.grad_name
-
-    @property
-    def next_functions(self) -> tuple[tuple[Any, int], ...]:
-        """What the arguments came from, as in PyTorch."""
-        return tuple((None, 0) if e is None else e for e in self.edges)
-
-    def pull(self, cts: dict[int, Any], tensor: type[Tensor], keep: bool) -> Sequence[Any]:
-        """The cotangents of the arguments."""
-        if self.saved is None:
-            raise AutogradError(
-                f"backward goes through {self.op.name} (made at {format_locs(self.locs)}) a second "
-                "time, but its saved values were freed by the first; call the first one with "
-                "retain_graph=True"
-            )
-        values = [s.unpack(self, tensor) if type(s) is Saved else s for s in self.saved]
-        needs = [e is not None for e in self.edges]
-        if not keep and any(type(s) is Saved for s in self.saved):
-            self.saved = None
-        assert self.op.vjp is not None
-        ct = cts if self.several else cts[0]
-        return self.op.vjp(needs, ct, values[-1], *values[:-1], **self.attrs)
-
-    def __repr__(self) -> str:
-        return f"<{self.name}>"
-
-
-_NUMBERS = {bool, int, float}
+__all__ = ["backward", "grad"]
 
 
 def _walk(
-    outputs: Sequence[Any],
-    cotangents: Sequence[Any],
+    roots: Sequence[tuple[Vertex, Any]],
     keep: bool,
-    create_graph: bool,
-    collect: Any,
-) -> None:
-    tensor = type(outputs[0])
+    wanted: dict[Vertex, Any] | None = None,
+    edges_of: Callable[[Vertex], Sequence[Vertex | None]] | None = None,
+) -> dict[Vertex, Any]:
+    """The cotangents of the leaves that ``roots`` (vertices and their cotangents) lead to.
 
-    def parents(vertex: Vertex) -> Sequence[Edge | None]:
-        return vertex.edges if type(vertex) is TapeEntry else ()
+    A vertex has a larger serial number than those that it leads to, so in falling order each one
+    comes after all its users, and contributions are added in an order that the recording gave.
+    The cotangents of the vertices in ``wanted`` are put there. ``edges_of`` says which edges to
+    follow, all unless given.
+    """
+    leaves: dict[Vertex, Any] = {}
+    waiting: dict[int, tuple[Vertex, Any]] = {}  # by serial
+    order: list[int] = []  # a heap of the negative serials of those
+    sums: set[int] = set()  # the ids of sums that were made here, to which one may add in place
+    edges: Sequence[Vertex | None] = [vertex for vertex, _ in roots]
+    pulled: Sequence[Any] = [ct for _, ct in roots]
+    next_vertex: Vertex = None
+    next_ct: Any = None
+    anomaly = thread.state.anomaly
+    while True:
+        first = 0  # the largest serial of these deposits, which mostly is the next
+        for i, ct in enumerate(pulled):  # zip takes longer
+            vertex = edges[i]
+            if vertex is None or ct is None:
+                continue
+            serial = vertex.serial
+            if not serial:
+                before = leaves.get(vertex)
+                leaves[vertex] = ct if before is None else _sum(before, ct, sums)
+            elif serial in waiting:
+                waiting[serial] = vertex, _sum(waiting[serial][1], ct, sums)
+            elif serial > first:
+                if first:
+                    waiting[first] = next_vertex, next_ct
+                    heappush(order, -first)
+                first, next_vertex, next_ct = serial, vertex, ct
+            elif serial == first:
+                next_ct = _sum(next_ct, ct, sums)
+            else:
+                waiting[serial] = vertex, ct
+                heappush(order, -serial)
+        if order and -order[0] > first:
+            vertex, ct = waiting.pop(-heappop(order))
+            if first:
+                waiting[first] = next_vertex, next_ct
+                heappush(order, -first)
+        elif first:
+            vertex, ct = next_vertex, next_ct
+        else:
+            return {v: ct if v._hooks is None else v._hooks(ct) for v, ct in leaves.items()}
+        if sums:
+            sums.discard(id(ct))  # a vjp may pass it on as it is, to several
+        if vertex.hooks is not None:
+            ct = vertex.hooks(ct)
+        if wanted is not None and vertex in wanted:
+            wanted[vertex] = ct
+        edges = vertex.edges if edges_of is None else edges_of(vertex)
+        if edges_of is not None and all(e is None for e in edges):
+            pulled = ()
+            continue
+        try:
+            pulled = vertex.pull(ct, edges, keep)
+        except StaticflowError:
+            raise
+        except Exception as error:
+            at = format_locs(vertex.locs)
+            error.add_note(f"in the backward of {vertex.name}, which was recorded at {at}")
+            raise
+        if anomaly:
+            check_nan(vertex, pulled)
 
-    def pull(vertex: Vertex, cts: dict[int, Any]) -> Sequence[Any]:
-        collect(vertex, cts)
-        return vertex.pull(cts, tensor, keep) if type(vertex) is TapeEntry else ()
 
+def _sum(before: Any, ct: Any, sums: set[int]) -> Any:
+    """Two cotangents of one vertex as one; those of several results by number."""
+    if type(before) is dict:
+        for index, more in ct.items():  # a saved result has an `Output` of its own
+            had = before.get(index)
+            before[index] = more if had is None else add(had, more)
+        return before
+    state = thread.state
+    if state.recording:
+        return add(before, ct)
+    if id(before) in sums and before._data.dtype is ct._data.dtype:
+        state.run(np.add, before._data, ct._data, before._data)
+        return before
+    total = add(before, ct)
+    sums.add(id(total))
+    return total
+
+
+def _roots(outputs: Sequence[Any], gradients: Sequence[Any]) -> list[tuple[Vertex, Any]]:
     roots = []
-    for out, ct in zip(outputs, cotangents, strict=True):
+    for out, gradient in zip(outputs, gradients, strict=True):
         edge = out._edge()
         if edge is None:
             raise AutogradError(
@@ -172,12 +123,12 @@ def _walk(
                 "from requires a gradient; set requires_grad=True on what it should be "
                 f"differentiated by, and compute it outside sf.no_grad(), at {format_locs(here())}"
             )
-        roots.append((*edge, ct))
-    with set_grad_enabled(create_graph):
-        reverse(roots, parents, pull, add)
+        roots.append((edge, _seed(out, gradient)))
+    return roots
 
 
 def _seed(out: Any, gradient: Any) -> Any:
+    """The cotangent that the walk begins with at ``out``."""
     if isinstance(gradient, np.ndarray):
         gradient = type(out)._wrap(gradient)
     if gradient is not None:
@@ -198,31 +149,70 @@ def _seed(out: Any, gradient: Any) -> Any:
             "by itself; reduce it (loss.sum().backward()) or give the gradient of what follows, "
             f"backward(gradient), at {format_locs(here())}"
         )
-    return type(out)._wrap(np.ones(out.shape, out.dtype.numpy))
+    return out._wrap(np.ones_like(out._data))
 
 
 def backward(
-    out: Any, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False
+    outputs: Sequence[Any],
+    gradients: Sequence[Any],
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
 ) -> None:
-    """Add the gradient of ``out`` to the ``.grad`` of every leaf that it was computed from."""
-    seed = _seed(out, gradient)
-    taken = {id(seed._data)}  # arrays that are somebody's already
-
-    def collect(vertex: Vertex, cts: dict[int, Any]) -> None:
-        if type(vertex) is TapeEntry:
-            return
-        ct = cts[0]
-        if vertex.grad is None:
-            owned = ct._data.base is None and ct._data.flags.writeable
-            vertex.grad = ct if owned and id(ct._data) not in taken else ct.clone()
-            taken.add(id(vertex.grad._data))
-        elif create_graph:
-            vertex.grad = vertex.grad + ct
-        else:
-            vertex.grad.add_(ct)
-
+    """Add the gradient of ``outputs`` to the ``.grad`` of every leaf that they were computed from,
+    or of ``inputs`` (a tensor or several) alone."""
+    targets = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
+    if inputs is not None:
+        _check_inputs(targets)
+    roots = _roots(outputs, gradients)
     keep = create_graph if retain_graph is None else retain_graph
-    _walk([out], [seed], keep, create_graph, collect)
+    taken = {id(ct._data) for _, ct in roots}  # arrays that are somebody's already
+    state = thread.state
+    before, state.recording = state.recording, create_graph
+    state.walked = here()
+    try:
+        found: Iterable[tuple[Any, Any]]
+        if inputs is None:
+            found = _walk(roots, keep).items()
+        else:
+            found = zip(targets, _reached(roots, targets, keep), strict=True)
+        for t, ct in found:
+            if ct is None:
+                continue
+            _accumulate(t, ct, taken)
+            if t._hooks is not None:
+                t._hooks.accumulated(t)
+    finally:
+        state.recording = before
+
+
+def _check_inputs(inputs: Sequence[Any]) -> None:
+    if not inputs:
+        raise AutogradError(f"backward: inputs= must not be empty, at {format_locs(here())}")
+    for i, t in enumerate(inputs):
+        if not t.requires_grad:
+            raise AutogradError(
+                f"backward: entry {i} of inputs= does not require a gradient, "
+                f"at {format_locs(here())}"
+            )
+
+
+def _accumulate(leaf: Any, ct: Any, taken: set[int]) -> None:
+    """Add ``ct`` to the gradient of ``leaf``: in place, so that who holds it sees it, unless the
+    addition is to be recorded."""
+    state = thread.state
+    grad = leaf.grad
+    if grad is None:
+        owned = ct._data.base is None and is_writeable(ct._data) and id(ct._data) not in taken
+        leaf.grad = ct if owned else ct.clone()
+        taken.add(id(leaf.grad._data))
+    elif state.recording:
+        leaf.grad = grad + ct
+    elif grad.dtype is ct.dtype and is_writeable(grad._data):
+        state.run(np.add, grad._data, ct._data, grad._data)
+        grad._bump()
+    else:
+        grad.add_(ct)
 
 
 def grad(
@@ -233,16 +223,45 @@ def grad(
     retain_graph: bool | None = None,
 ) -> list[Any]:
     """The gradients of ``outputs`` with respect to ``wrt``; None for what is not reached. Nobody's
-    ``.grad`` is touched."""
-    edges = [w._edge() for w in wrt]
-    reached: dict[Edge | None, Any] = dict.fromkeys(edges)
-
-    def collect(vertex: Vertex, cts: dict[int, Any]) -> None:
-        for index, ct in cts.items():
-            if (vertex, index) in reached:
-                reached[vertex, index] = ct
-
+    ``.grad`` is touched, and only what ``wrt`` needs is computed."""
+    roots = _roots(outputs, cotangents)
     keep = create_graph if retain_graph is None else retain_graph
-    seeds = [_seed(o, c) for o, c in zip(outputs, cotangents, strict=True)]
-    _walk(outputs, seeds, keep, create_graph, collect)
-    return [reached[e] for e in edges]
+    state = thread.state
+    before, state.recording = state.recording, create_graph
+    state.walked = here()
+    try:
+        return _reached(roots, wrt, keep)
+    finally:
+        state.recording = before
+
+
+def _reached(roots: Sequence[tuple[Vertex, Any]], wrt: Sequence[Any], keep: bool) -> list[Any]:
+    """The cotangents of ``wrt`` by a walk to them alone; None for what is not reached."""
+    targets = [w._edge() for w in wrt]
+    wanted: dict[Vertex, Any] = dict.fromkeys(targets)
+    wanted.pop(None, None)
+    leading = _leading([v for v, _ in roots], wanted)
+
+    def edges_of(vertex: Vertex) -> Sequence[Vertex | None]:
+        return [e if e in leading else None for e in vertex.edges]
+
+    starts = [(v, ct) for v, ct in roots if v in leading]
+    leaves = _walk(starts, keep, wanted, edges_of)
+    return [None if t is None else leaves.get(t, wanted[t]) for t in targets]
+
+
+def _leading(roots: Sequence[Vertex], wanted: dict[Vertex, Any]) -> set[Vertex]:
+    """The vertices from which one of ``wanted`` can be reached."""
+    found = dict.fromkeys(roots)
+    stack = list(found)
+    while stack:
+        vertex = stack.pop()
+        for edge in vertex.edges if vertex.serial else ():
+            if edge is not None and edge not in found:
+                found[edge] = None
+                stack.append(edge)
+    leading: set[Vertex] = set()
+    for vertex in sorted(found, key=lambda v: v.serial):
+        if vertex in wanted or (vertex.serial and any(e in leading for e in vertex.edges)):
+            leading.add(vertex)
+    return leading

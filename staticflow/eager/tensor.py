@@ -2,144 +2,28 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from staticflow.eager import tape
-from staticflow.eager.explain import called, explain
-from staticflow.eager.grad_mode import state
-from staticflow.eager.memory import Family, Version
-from staticflow.errors import (
-    AutogradError,
-    DTypeError,
-    ShapeError,
-    SymbolicError,
-)
-from staticflow.graph.dims import Dim
-from staticflow.graph.dtypes import BY_NUMPY, DType, bfloat16, dtype_of, float32
+from staticflow.eager import device as devices
+from staticflow.eager import hooks, inplace, interop, layout, printing, tape
+from staticflow.eager.fast import fast_form
+from staticflow.eager.inference import is_inference
+from staticflow.eager.memory import Memory, View
+from staticflow.eager.mode import EAGER
+from staticflow.eager.vertex import LEAF, Output, TapeEntry
+from staticflow.errors import AutogradError, DTypeError, ShapeError
+from staticflow.graph.device import device
+from staticflow.graph.dtypes import BY_NUMPY, DType, dtype_of, get_default_dtype
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
-from staticflow.ops.arithmetic import cast
-from staticflow.ops.lowering import View
-from staticflow.ops.methods import Methods
-from staticflow.ops.promote import is_number, operand_dtype
-from staticflow.ops.symbol import STATIC, Symbol, tracing_state
+from staticflow.ops.arithmetic import clone
+from staticflow.ops.methods import Methods, reflected
 
 __all__ = ["EAGER", "Tensor", "as_tensor"]
 
 
-def as_tensor(x: Any, dtype: DType | None = None) -> Tensor:
-    """A tensor as it is; an array or number wrapped (arrays are shared, not copied)."""
-    if isinstance(x, Tensor):
-        return x
-    if isinstance(x, np.ndarray | np.generic):
-        dtype_of(x.dtype)
-        return Tensor._wrap(np.asarray(x))
-    if isinstance(x, bool | int | float):
-        return Tensor._wrap(np.asarray(x, dtype=(dtype or dtype_of(type(x))).numpy))
-    raise DTypeError(
-        f"{type(x).__name__} is no tensor; wrap data with sf.tensor(...), at {format_locs(here())}"
-    )
-
-
-class EagerMode:
-    """Runs an op by its reference, now, and records it if an argument requires a gradient."""
-
-    rank = 0
-
-    def apply(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-        """The result of ``op`` as a tensor; inside a trace as a symbol."""
-        if tracing_state.active or Dim in map(type, args):
-            return STATIC.apply(op, args, attrs)
-        operands, dtype = self._operands(op, args)
-        arrays = [a._data if isinstance(a, Tensor) else a for a in operands]
-        if dtype is bfloat16:  # beside which NumPy does not take numbers as weak
-            arrays = [np.asarray(a, dtype.numpy) if type(a) in (int, float) else a for a in arrays]
-        try:
-            with np.errstate(all="ignore"):
-                data = op.reference(np, *arrays, **attrs)
-        except Exception as error:
-            explain(op, operands, attrs, error)
-            raise
-        if type(data) is not np.ndarray:
-            data = np.asarray(data)
-        out = Tensor._wrap(data)
-        if type(op.lowering) is View and np.may_share_memory(data, arrays[0]):
-            out._become_view(operands[0])
-        if state.enabled and op.vjp is not None:
-            self._record(op, operands, attrs, out)
-        return out
-
-    def _operands(self, op: Op, args: Sequence[Any]) -> tuple[list[Any], DType | None]:
-        """The arguments in one dtype, and that dtype; numbers stay numbers where NumPy treats them
-        as we do."""
-        common = _common_dtype(args) if op.promote in ("common", "float") else None
-        if (
-            common is not None
-            and common.kind in op.kinds
-            and (op.promote == "common" or common.is_floating)
-        ):
-            return list(args), common
-        operands = [a if is_number(a) else as_tensor(a) for a in args]
-        if op.promote == "none":
-            return [as_tensor(a) for a in operands], None
-        dtype = operand_dtype(op, operands)
-        if dtype is not None and dtype.kind not in op.kinds:
-            raise DTypeError(
-                f"{called(op, operands)}: not defined for {dtype.name}, at {format_locs(here())}"
-            )
-        first = 1 if op.promote == "tail" else 0
-        for i in range(first, len(operands)):
-            a = operands[i]
-            if not isinstance(a, Tensor):
-                if len(operands) == first + 1 or not _any_of(operands[first:], dtype):
-                    operands[i] = as_tensor(a, dtype)
-            elif a.dtype is not dtype:
-                operands[i] = cast(a, dtype=dtype)
-        return operands, dtype
-
-    def _record(self, op: Op, args: list[Any], attrs: Mapping[str, Any], out: Tensor) -> None:
-        edges = tuple(
-            a._edge() if isinstance(a, Tensor) and a._data.dtype.kind not in "iub" else None
-            for a in args
-        )
-        if any(e is not None for e in edges) and out.dtype.is_floating:
-            entry = tape.TapeEntry(op, args, attrs, edges)
-            entry.save_output(out)
-            out._entry = (entry, 0)
-
-
-_CATEGORY: dict[type, int] = {bool: 0, int: 1, float: 2}
-
-
-def _common_dtype(args: Sequence[Any]) -> DType | None:
-    """The dtype of tensors that all have one, beside numbers that do not raise its category: the
-    usual case; None if it is another."""
-    own = None
-    needed = 0
-    for a in args:
-        if isinstance(a, Tensor):
-            if own is not None and a._data.dtype is not own:
-                return None
-            own = a._data.dtype
-        elif (category := _CATEGORY.get(type(a))) is not None:
-            needed = max(needed, category)
-        else:
-            return None
-    if own is None:
-        return None
-    dtype = BY_NUMPY[own]
-    return dtype if dtype.category >= needed else None
-
-
-def _any_of(operands: Sequence[Any], dtype: DType | None) -> bool:
-    return any(isinstance(a, Tensor) and a.dtype is dtype for a in operands)
-
-
-EAGER = EagerMode()
 _new = object.__new__
 
 
@@ -151,17 +35,16 @@ class Tensor(Methods):
     """
 
     __slots__ = (
-        "__weakref__", "_data", "_entry", "_family", "_known_version", "_leaf_grad", "_seen",
-        "grad", "name",
+        "__weakref__", "_data", "_hooks", "_memory", "_vertex", "_view", "grad", "name",
     )  # fmt: skip
     __sf_mode__ = EAGER
+    serial = 0  # as a vertex: a leaf comes after all others
 
     _data: np.ndarray[Any, Any]
-    _entry: tuple[Any, int] | None
-    _family: Family | None
-    _known_version: Version | None
-    _leaf_grad: bool
-    _seen: int | None  # of a view: the recorded changes of its family when it was taken
+    _hooks: Any  # of a leaf: what its gradients go through
+    _memory: Memory | None  # made when it is first asked for
+    _vertex: Any  # None, `LEAF`, or what made it; of a view it may be out of date, see `_edge`
+    _view: View | None
     grad: Tensor | None
     name: str | None
 
@@ -174,13 +57,23 @@ class Tensor(Methods):
 
     def _start(self, data: np.ndarray[Any, Any]) -> None:
         self._data = data
-        self._entry = None
-        self._family = None
-        self._known_version = None
-        self._leaf_grad = False
-        self._seen = None
-        self.grad = None
-        self.name = None
+        self._memory = self._view = self._vertex = None
+        self.grad = self.name = self._hooks = None
+
+    @staticmethod
+    def _of(x: Any, dtype: DType | None = None) -> Tensor:
+        """A tensor as it is; an array or number wrapped (arrays are shared, not copied)."""
+        if isinstance(x, Tensor):
+            return x
+        if isinstance(x, np.ndarray | np.generic):
+            dtype_of(x.dtype)
+            return Tensor._wrap(np.asarray(x))
+        if isinstance(x, bool | int | float):
+            return Tensor._wrap(np.asarray(x, dtype=(dtype or dtype_of(type(x))).numpy))
+        raise DTypeError(
+            f"{type(x).__name__} is no tensor; wrap data with sf.tensor(...), "
+            f"at {format_locs(here())}"
+        )
 
     @staticmethod
     def _wrap(data: np.ndarray[Any, Any]) -> Tensor:
@@ -189,51 +82,43 @@ class Tensor(Methods):
         out._start(data)
         return out
 
-    @property
-    def _version(self) -> Version:
-        """Shared by all tensors on this memory. Made when it is first asked for: most tensors are
-        neither changed nor kept for a gradient."""
-        version = self._known_version
-        if version is None:
-            version = self._known_version = Version()
-        return version
-
-    @_version.setter
-    def _version(self, version: Version) -> None:
-        self._known_version = version
-
-    @classmethod
-    def _on_tape(
-        cls, data: np.ndarray[Any, Any], version: Version, edge: tuple[Any, int] | None
-    ) -> Tensor:
-        """A tensor on this array that came from ``edge``; a leaf is itself, unless it was given
-        other data."""
-        if edge is not None and isinstance(edge[0], Tensor) and edge[0]._data is data:
-            return edge[0]
+    @staticmethod
+    def _on_tape(data: np.ndarray[Any, Any], memory: Memory, vertex: Any) -> Tensor:
+        """A tensor on this array that ``vertex`` has made."""
         out = Tensor._wrap(data)
-        out._version = version
-        out._entry = edge
+        out._memory, out._vertex = memory, vertex
         return out
 
-    def _become_view(self, base: Tensor) -> None:
-        """Share the memory of ``base``."""
-        if base._family is None:
-            base._family = Family()
-        self._version = base._version
-        self._family = base._family
-        self._seen = base._family.changes if base._seen is None else base._seen
+    def _own_memory(self) -> Memory:
+        """What it shares with its views: made when it is first asked for, since most tensors are
+        neither changed nor kept for a gradient."""
+        memory = self._memory
+        if memory is None:
+            memory = self._memory = Memory()
+        return memory
 
-    def _edge(self) -> tuple[Any, int] | None:
-        """Where a gradient for this tensor goes; None if nowhere."""
-        if self._family is not None and self._seen not in (None, self._family.changes):
-            raise AutogradError(
-                f"a view of shape {list(self.shape)} of a tensor that a recorded in-place "
-                f"operation has changed at {format_locs(self._family.locs)} has no part in that "
-                f"history; take the view again after it, at {format_locs(here())}"
-            )
-        if self._entry is not None:
-            return self._entry
-        return (self, 0) if self._leaf_grad else None
+    def _bump(self) -> None:
+        """Note that the elements were changed in place."""
+        memory = self._own_memory()
+        memory.version += 1
+        memory.locs = here()
+
+    @property
+    def _version(self) -> int:
+        """How often the elements were changed in place, also through views."""
+        return self._own_memory().version
+
+    def _edge(self) -> Any:
+        """The vertex that a gradient for this tensor goes to; None if there is none."""
+        view = self._view
+        if view is not None and view.seen != self._own_memory().version:
+            inplace.regenerate(self, view)
+        vertex = self._vertex
+        return self if vertex is LEAF else vertex
+
+    _become_view = inplace.become_view
+    _update, _assign, copy_ = inplace.update, inplace.assign, inplace.copy_
+    _take_shape = inplace.take_shape
 
     # -- about itself -------------------------------------------------------------------------
 
@@ -249,14 +134,14 @@ class Tensor(Methods):
         return BY_NUMPY[self._data.dtype]
 
     @property
-    def device(self) -> str:
-        """``"cpu"``."""
-        return "cpu"
+    def device(self) -> device:
+        """Where the elements are."""
+        return devices.array_device(self._data)
 
     @property
     def requires_grad(self) -> bool:
         """Whether operations on this tensor are recorded."""
-        return self._leaf_grad or self._entry is not None
+        return self._edge() is not None
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -264,7 +149,7 @@ class Tensor(Methods):
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Record operations on this leaf from now on, or no more."""
-        if self._entry is not None:
+        if not self.is_leaf:
             if requires_grad:
                 return self
             raise AutogradError(
@@ -276,18 +161,32 @@ class Tensor(Methods):
                 f"only floating tensors have gradients, not {self.dtype.name}, "
                 f"at {format_locs(here())}"
             )
-        self._leaf_grad = requires_grad
+        self._vertex = LEAF if requires_grad else None
         return self
 
     @property
     def is_leaf(self) -> bool:
         """Whether this tensor was made by the user and not by a recorded operation."""
-        return self._entry is None
+        edge = self._edge()
+        return edge is None or edge is self
 
     @property
     def grad_fn(self) -> Any:
         """The tape entry of the operation that made this tensor, None for a leaf."""
-        return None if self._entry is None else self._entry[0]
+        vertex = None if self.is_leaf else self._vertex
+        return vertex.entry if type(vertex) is Output else vertex
+
+    @property
+    def output_nr(self) -> int:
+        """Which of the results of ``grad_fn`` this tensor is."""
+        return self._vertex.index if type(self._vertex) is Output else 0
+
+    @property
+    def _base(self) -> Tensor | None:
+        """The tensor that this one is a view of; None if it is none."""
+        return None if self._view is None else self._view.base
+
+    clone = clone
 
     @property
     def data(self) -> Tensor:
@@ -297,44 +196,29 @@ class Tensor(Methods):
     @data.setter
     def data(self, value: Tensor) -> None:
         self._data = value._data
-        self._version = value._version
-        self._family = self._seen = None
+        self._memory = value._own_memory()
+        self._view = None
 
     def detach(self) -> Tensor:
         """The same memory without history."""
         out = Tensor._wrap(self._data)
-        out._version = self._version
+        out._memory = self._own_memory()
         return out
 
-    def clone(self) -> Tensor:
-        """A copy, on the tape."""
-        return self * 1 if self.requires_grad else Tensor._wrap(self._data.copy())
+    def detach_(self) -> Tensor:
+        """Forget the history of this very tensor; it is a leaf from now on. Raises `AutogradError`
+        for a view, whose history is that of its base."""
+        if self._view is not None:
+            raise AutogradError(f"detach_() of a view; use detach(), at {format_locs(here())}")
+        self._vertex = None
+        return self
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        if self._entry is not None:
-            raise AutogradError(
-                "only leaves can be copied deeply, since the copy of a tensor with a history would "
-                "have a history of its own; copy its .detach()"
-            )
-        out = memo[id(self)] = _new(type(self))
-        out._start(self._data.copy())
-        out._leaf_grad, out.name = self._leaf_grad, self.name
-        out.grad = copy.deepcopy(self.grad, memo)
-        return out
-
-    def numpy(self) -> np.ndarray[Any, Any]:
-        """The values as a NumPy array on the same memory."""
-        if self.requires_grad:
-            raise AutogradError(
-                "numpy() of a tensor that requires a gradient: a change of the array would not be "
-                f"recorded; call .detach().numpy(), at {format_locs(here())}"
-            )
-        return self._data
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        data = self.numpy()
-        wanted = data.dtype if dtype is None else np.dtype(dtype)
-        return np.array(data, dtype=wanted, copy=copy)
+    def new_tensor(
+        self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    ) -> Tensor:
+        """A tensor with a copy of ``data``, by default in the dtype and on the device of this."""
+        out: Tensor = Tensor(data, dtype or self.dtype).to(device or self.device)
+        return out.requires_grad_(requires_grad)
 
     def item(self) -> Any:
         """The one element as a Python number."""
@@ -371,93 +255,80 @@ class Tensor(Methods):
             )
         return int(self.item())
 
+    def __contains__(self, element: Any) -> bool:
+        return bool((self == element).any())
+
+    def __reversed__(self) -> Any:
+        return self.flip(tuple(range(self.ndim)))
+
     def __iter__(self) -> Any:
         if self.ndim == 0:
             raise TypeError("iteration over a 0-d tensor")
         return (self[i] for i in range(self.shape[0]))
 
-    def __setitem__(self, key: Any, value: Any) -> None:
-        self[key].copy_(value)
+    # -- devices, other libraries, printing -----------------------------------------------------
 
-    def __repr__(self) -> str:
-        body = np.array2string(self._data, separator=", ", precision=4, prefix="tensor(")
-        extra = ""
-        if not self._data.size and self.ndim != 1:
-            extra += f", size={self.shape}"
-        if self.dtype not in (float32, dtype_of(int), dtype_of(bool)):
-            extra += f", dtype={self.dtype!r}"
-        if self._entry is not None:
-            extra += f", grad_fn={self._entry[0]!r}"
-        elif self._leaf_grad:
-            extra += ", requires_grad=True"
-        return f"tensor({body}{extra})"
+    to, cpu, cuda = devices.to, devices.cpu, devices.cuda
+    is_cuda, place = property(devices.is_cuda), property(devices.gpu_of)
+    numpy, __array__ = interop.numpy, interop.array
+    __dlpack__, __dlpack_device__ = interop.dlpack, interop.dlpack_device
+    __copy__, __deepcopy__, __reduce_ex__ = interop.shallow_copy, interop.deep_copy, interop.reduce
+    __repr__, __format__ = printing.repr_of_tensor, printing.format_tensor
+    _repr_html_ = printing.html_of_tensor
+
+    # -- memory -------------------------------------------------------------------------------
+
+    stride, storage_offset = layout.stride, layout.storage_offset
+    data_ptr, element_size = layout.data_ptr, layout.element_size
+    itemsize, nbytes = property(layout.element_size), property(layout.nbytes)
+    is_contiguous = layout.is_contiguous
 
     # -- autograd -----------------------------------------------------------------------------
+
+    register_hook, retain_grad = hooks.register_hook, hooks.retain_grad
+    register_post_accumulate_grad_hook = hooks.register_post_accumulate_grad_hook
+    retains_grad = property(hooks.retains_grad)
+    is_inference = is_inference
 
     def backward(
         self,
         gradient: Any = None,
         retain_graph: bool | None = None,
         create_graph: bool = False,
+        inputs: Any = None,
     ) -> None:
-        """Add the gradient of this tensor to the ``.grad`` of the leaves that it came from.
+        """Add the gradient of this tensor to the ``.grad`` of the leaves that it came from, or of
+        ``inputs`` (a tensor or several) alone.
 
         ``gradient`` is the gradient with respect to this tensor, needed unless it has one element.
         Saved values are freed unless ``retain_graph``; with ``create_graph`` the gradients are
         recorded too, for a second derivative.
         """
-        tape.backward(self, gradient, retain_graph, create_graph)
+        tape.backward([self], [gradient], retain_graph, create_graph, inputs)
 
-    def _assign(self, value: Any) -> Tensor:
-        """Take the values of ``value`` in place: what every in-place form comes to."""
-        if isinstance(value, Symbol):
-            raise SymbolicError(
-                "an in-place change of a tensor cannot be part of a graph; compute the new value "
-                f"and pass it in updates= of sf.compile, at {format_locs(here())}"
-            )
-        if value.dtype.category > self.dtype.category:
-            raise DTypeError(
-                f"an in-place operation cannot put {value.dtype.name} into a tensor of "
-                f"{self.dtype.name}; compute out of place (y = y + x), at {format_locs(here())}"
-            )
-        if value.dtype is not self.dtype:
-            value = cast(value, dtype=self.dtype)
-        recorded = state.enabled and (self.requires_grad or value.requires_grad)
-        if recorded and self._leaf_grad:
-            raise AutogradError(
-                "an in-place operation on a leaf that requires a gradient would be lost to it; "
-                "wrap the update in sf.no_grad(), or compute out of place, at "
-                f"{format_locs(here())}"
-            )
-        if value.shape != self.shape:
-            raise ShapeError(
-                f"an in-place operation cannot change the shape {list(self.shape)} to "
-                f"{list(value.shape)}, at {format_locs(here())}"
-            )
-        if recorded and self._seen is not None:
-            raise AutogradError(
-                "an in-place operation on a view is not recorded; compute out of place "
-                f"(y = y + x), at {format_locs(here())}"
-            )
-        if not self._data.flags.writeable:
-            raise AutogradError(
-                f"the memory of this tensor is read-only; change a clone, at {format_locs(here())}"
-            )
-        if recorded:
-            self._stand_for(value)
-        np.copyto(self._data, value._data)
-        self._version.bump()
-        return self
 
-    def _stand_for(self, value: Tensor) -> None:
-        """Stand where ``value`` stands on the tape, before taking its elements."""
-        if value._leaf_grad:
-            value = value.clone()
-        self._entry = value._entry
-        if self._entry is not None:
-            self._entry[0].keep_before_change(self._version)
-        if self._family is not None:
-            self._family.note_recorded()
+def _bind() -> None:
+    """Give the eager mode the class and its fast path, and the class the fast forms of what it
+    would have from `Methods`."""
+    EAGER.tensor = TapeEntry.tensor = Tensor
+    forms = {}
+    inherited = {name: m for c in reversed(Methods.__mro__) for name, m in vars(c).items()}
+    for name, method in inherited.items():
+        op = method if isinstance(method, Op) else getattr(method, "reflects", None)
+        if not isinstance(op, Op):
+            continue
+        if op not in forms:
+            forms[op] = fast_form(op, Tensor, EAGER.general)
+        form = forms[op]
+        if form is not None:
+            setattr(Tensor, name, form if method is op else reflected(form))
+    EAGER.fast.update((op, form) for op, form in forms.items() if form is not None)
+
+
+_bind()
+
+
+as_tensor = Tensor._of
 
 
 def _is_numpy_inside(data: Any) -> bool:
@@ -475,8 +346,12 @@ def _array_from(data: Any, dtype: Any) -> np.ndarray[Any, Any]:
         return np.array(data, dtype=wanted or dtype_of(data.dtype).numpy)
     if isinstance(data, list | tuple):
         data = [d._data if isinstance(d, Tensor) else d for d in data]
-    array = np.array(data, dtype=wanted)
+    try:
+        array = np.array(data, dtype=wanted)
+    except (OverflowError, ValueError) as error:
+        kind = ShapeError if "inhomogeneous" in str(error) else DTypeError
+        raise kind(f"tensor: {error}, at {format_locs(here())}") from None
     if wanted is None and array.dtype == np.float64 and not _is_numpy_inside(data):
-        array = array.astype(np.float32)
+        array = array.astype(get_default_dtype().numpy)
     dtype_of(array.dtype)
     return array

@@ -1,0 +1,401 @@
+"""Functions with a backward of their own."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from staticflow.autograd.traced import apply_traced, once_traced
+from staticflow.eager.grad_mode import no_grad
+from staticflow.eager.hooks import lent
+from staticflow.eager.inplace import stand_for
+from staticflow.eager.tensor import Tensor
+from staticflow.eager.vertex import Output, Shadow, Vertex, keep, next_serial, unpack
+from staticflow.errors import AutogradError, DTypeError, ShapeError
+from staticflow.graph.locs import format_locs, here
+from staticflow.ops.arithmetic import cast
+from staticflow.ops.creation import zeros_like
+from staticflow.ops.declare import sum_to
+from staticflow.ops.symbol import Symbol
+from staticflow.ops.thread import thread
+
+__all__ = ["Function", "FunctionCtx", "once_differentiable"]
+
+
+class FunctionCtx:
+    """What ``forward`` and ``backward`` of a `Function` share. Anything may be stored in it as an
+    attribute; tensors that backward needs go through `save_for_backward`, which sees to it that
+    they are freed and that changes in place are noticed.
+
+    ``needs_input_grad`` says of each argument whether a gradient of it is wanted.
+    """
+
+    needs_input_grad: tuple[bool, ...]
+    _node: weakref.ref[FunctionNode] | None = None  # which holds this
+
+    def __init__(self) -> None:
+        self.to_save: tuple[Any, ...] = ()
+        self.dirty: tuple[Any, ...] = ()
+        self.non_differentiable: tuple[Any, ...] = ()
+        self.materialize_grads = True
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        """Keep tensors (or None) for backward, where `saved_tensors` has them. Called once, in
+        ``forward`` or ``setup_context``; arguments and results of the function keep their place on
+        the tape, so that backward can be differentiated again.
+        """
+        for i, t in enumerate(tensors):
+            if t is not None and not hasattr(t, "__sf_mode__"):
+                raise TypeError(
+                    f"save_for_backward can only save tensors, but argument {i} is of type "
+                    f"{type(t).__name__}; keep it as an attribute of ctx, at {format_locs(here())}"
+                )
+        self.to_save = tensors
+
+    def mark_dirty(self, *args: Any) -> None:
+        """Say which arguments were changed in place. Each must be given back as a result."""
+        self.dirty = args
+
+    def mark_non_differentiable(self, *args: Any) -> None:
+        """Say which results have no gradient. ``backward`` still takes zeros for them."""
+        self.non_differentiable = args
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether ``backward`` is given zeros (True, as at first) or None for results that no
+        gradient reaches."""
+        self.materialize_grads = value
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """What `save_for_backward` was given. Raises `AutogradError` where one of them was changed
+        in place since, and after they were freed."""
+        node = None if self._node is None else self._node()
+        return self.to_save if node is None else node.saved_values()
+
+
+class FunctionNode:
+    """The vertex that an application of a `Function` leaves on the tape. What it is asked for and
+    does not have, it asks its context: ``y.grad_fn.saved_tensors``."""
+
+    __slots__ = (
+        "__weakref__", "_arguments", "_results", "_saved", "_single", "ctx", "edges", "function",
+        "hooks", "locs", "serial",
+    )  # fmt: skip
+    tensor = Tensor
+
+    def __init__(
+        self,
+        function: type[Function],
+        ctx: FunctionCtx,
+        args: Sequence[Any],
+        edges: tuple[Vertex | None, ...],
+    ) -> None:
+        self.function, self.ctx, self.edges = function, ctx, edges
+        self.hooks: Any = None
+        self.locs = here()
+        self.serial = 0
+        self._arguments = [Shadow(a) if isinstance(a, Tensor) else None for a in args]
+        self._results: list[Shadow | None] = []
+        self._saved: list[Any] | None = []
+        self._single = True
+
+    # -- on the tape --------------------------------------------------------------------------
+
+    def record(self, args: Sequence[Any], outputs: Any) -> Any:
+        """The results that ``outputs`` of ``forward`` become, on the tape."""
+        ctx = self.ctx
+        self._single = not isinstance(outputs, tuple)
+        self.serial = next_serial()
+        given = (outputs,) if self._single else outputs
+        self._check_dirty(args, given)
+        results = [self._attached(o, i, args) for i, o in enumerate(given)]
+        places = {id(o): -1 - i for i, o in enumerate(given)}
+        for i, a in enumerate(args):
+            places.setdefault(id(a), i)
+        self._saved = [None if t is None else _kept(t, places.get(id(t))) for t in ctx.to_save]
+        self._results = [Shadow(r) if isinstance(r, Tensor) else None for r in results]
+        ctx.to_save = ctx.dirty = ctx.non_differentiable = ()
+        ctx._node = weakref.ref(self)
+        return results[0] if self._single else tuple(results)
+
+    def _check_dirty(self, args: Sequence[Any], given: Sequence[Any]) -> None:
+        for t in self.ctx.dirty:
+            if not _among(t, args) or not _among(t, given):
+                raise AutogradError(
+                    f"{self.what}: what is marked dirty must be an argument that is changed in "
+                    f"place and given back as a result, at {format_locs(here())}"
+                )
+
+    def _attached(self, o: Any, i: int, args: Sequence[Any]) -> Any:
+        """Output ``i`` as a result."""
+        if not isinstance(o, Tensor):
+            return o
+        vertex = self if self._single else Output(self, i)
+        if _among(o, self.ctx.dirty):
+            o._bump()
+            stand_for(o, vertex)
+            return o
+        if _among(o, args) or o._vertex is not None or o._view is not None:
+            o = o.detach()
+        if o.dtype.is_floating and not _among(o, self.ctx.non_differentiable):
+            o._vertex = vertex
+        return o
+
+    def pull(self, ct: Any, edges: Sequence[Vertex | None], keep: bool) -> Sequence[Any]:
+        """The cotangents of the arguments, from ``backward``."""
+        cts = [ct] if self._single else [ct.get(i) for i in range(len(self._results))]
+        if self.ctx.materialize_grads:
+            cts = [
+                zeros_like(r) if c is None and r is not None else c
+                for c, r in zip(cts, self._results, strict=True)
+            ]
+        found = self.function.backward(self.ctx, *cts)
+        if not keep and self._saved:
+            self._saved = None
+        return [
+            self._checked(g, i) if e is not None else None
+            for i, (g, e) in enumerate(zip(self._counted(found), edges, strict=True))
+        ]
+
+    def _counted(self, found: Any) -> Sequence[Any]:
+        """One gradient for each argument."""
+        grads = list(found) if isinstance(found, tuple | list) else [found]
+        wanted = len(self._arguments)
+        while len(grads) > wanted and grads[-1] is None:
+            grads.pop()
+        if len(grads) != wanted:
+            raise AutogradError(
+                f"function {self.name} returned an incorrect number of gradients (expected "
+                f"{wanted}, got {len(grads)}), one for each argument of forward; applied at "
+                f"{format_locs(self.locs)}"
+            )
+        for i, (g, a) in enumerate(zip(grads, self._arguments, strict=True)):
+            if g is not None and a is None:
+                raise AutogradError(
+                    f"function {self.name} returned a gradient different from None at position "
+                    f"{i}, but the corresponding forward input was not a tensor; applied at "
+                    f"{format_locs(self.locs)}"
+                )
+        return grads
+
+    def _checked(self, g: Any, i: int) -> Any:
+        """Gradient ``i`` in the shape and dtype of its argument."""
+        if g is None:
+            return None
+        if not isinstance(g, Tensor):
+            raise DTypeError(
+                f"function {self.name} returned {type(g).__name__} at position {i}; a gradient is "
+                f"a tensor or None; applied at {format_locs(self.locs)}"
+            )
+        like = self._arguments[i]
+        assert like is not None
+        if g.shape != like.shape:
+            if not _stretches(like.shape, g.shape):
+                raise ShapeError(
+                    f"function {self.name} returned an invalid gradient at index {i} - got "
+                    f"{list(g.shape)} but expected shape compatible with {list(like.shape)}; "
+                    f"applied at {format_locs(self.locs)}"
+                )
+            g = sum_to(g, like.shape)
+        return lent(g if g.dtype is like.dtype else cast(g, dtype=like.dtype))
+
+    # -- what one asks of it ------------------------------------------------------------------
+
+    @property
+    def what(self) -> str:
+        """What errors call it."""
+        return self.function.__name__
+
+    @property
+    def name(self) -> str:
+        """The name that ``grad_fn`` prints."""
+        return f"{self.what}Backward"
+
+    def kept_name(self, place: int) -> str:
+        """What errors call saved tensor ``place``."""
+        return f"{self.what}: saved tensor {place}"
+
+    @property
+    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+        """What the arguments came from, as in PyTorch."""
+        return tuple((e.entry, e.index) if type(e) is Output else (e, 0) for e in self.edges)
+
+    def saved_values(self) -> tuple[Any, ...]:
+        """See `FunctionCtx.saved_tensors`."""
+        if self._saved is None:
+            raise AutogradError(
+                f"backward goes through {self.what} (made at {format_locs(self.locs)}) a second "
+                "time, but its saved values were freed by the first; call the first one with "
+                "retain_graph=True"
+            )
+        return tuple(
+            None if s is None else unpack(s[0], self._edge_of(*s[1:]), self, i)
+            for i, s in enumerate(self._saved)
+        )
+
+    def _edge_of(self, place: int | None, edge: Vertex | None) -> Vertex | None:
+        """The vertex of a saved tensor: argument ``place``, a result if that is negative, or
+        another tensor, which has the ``edge``."""
+        if place is None:
+            return edge
+        if place >= 0:
+            return self.edges[place]
+        return self if self._single else Output(self, -1 - place)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.ctx, name)
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
+
+def _kept(t: Tensor, place: int | None) -> tuple[Any, int | None, Vertex | None]:
+    """A saved tensor with its place, see `FunctionNode._edge_of`. A result does not keep its
+    vertex, which would be a reference cycle."""
+    return keep(t), place, t._edge() if place is None else None
+
+
+def _among(t: Any, group: Sequence[Any]) -> bool:
+    return bool(group) and id(t) in map(id, group)
+
+
+def _stretches(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
+    try:
+        return np.broadcast_shapes(small, large) == large
+    except ValueError:
+        return False
+
+
+class Function:
+    """A function with a backward of its own: subclass it, and call its ``apply``.
+
+    ``forward(ctx, *args)`` computes with tensors, unrecorded; ``backward(ctx, *cotangents)`` gives
+    a gradient or None for each argument, from one cotangent for each result. Written in ops,
+    backward can be differentiated again. Instead of taking ``ctx`` in ``forward``, a subclass may
+    define ``setup_context(ctx, inputs, output)``.
+
+    Applied to symbols, both are traced into the graph.
+
+    >>> import staticflow as sf
+    >>> class Exp(Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         y = x.exp()
+    ...         ctx.save_for_backward(y)
+    ...         return y
+    ...     @staticmethod
+    ...     def backward(ctx, ct):
+    ...         (y,) = ctx.saved_tensors
+    ...         return ct * y
+    >>> Exp.apply(sf.zeros(1, requires_grad=True))
+    tensor([1.], grad_fn=<ExpBackward>)
+    """
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        """The results, a tensor or a tuple. Each subclass says."""
+        raise NotImplementedError("a Function defines forward, as a staticmethod")
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+        """Store in ``ctx`` what backward needs, where ``forward`` does not take it."""
+        raise NotImplementedError
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        """The gradients of the arguments. Each subclass says."""
+        raise NotImplementedError(
+            "a Function that is to be differentiated defines backward, as a staticmethod"
+        )
+
+    @classmethod
+    def apply(cls, *args: Any) -> Any:
+        """Call the function."""
+        state = thread.state
+        if state.tracing or any(isinstance(a, Symbol) for a in args):
+            return apply_traced(cls, FunctionCtx(), args)
+        ctx = FunctionCtx()
+        ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
+        if not (state.recording and any(ctx.needs_input_grad)):
+            with no_grad():
+                return cls.run(ctx, args)
+        edges = tuple(a._edge() if isinstance(a, Tensor) else None for a in args)
+        node = FunctionNode(cls, ctx, args, edges)
+        with no_grad():
+            outputs = cls.run(ctx, args)
+        return node.record(args, outputs)
+
+    @classmethod
+    def run(cls, ctx: FunctionCtx, args: tuple[Any, ...]) -> Any:
+        """The outputs of ``forward``, in either of its forms."""
+        if cls.setup_context is Function.setup_context:
+            return cls.forward(ctx, *args)
+        outputs = cls.forward(*args)
+        cls.setup_context(ctx, args, outputs)
+        return outputs
+
+
+def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A decorator for a ``backward`` that is not written in ops: what it gives cannot be
+    differentiated again, and says so where somebody tries.
+
+    >>> class Cube(Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x**3
+    ...     @staticmethod
+    ...     @once_differentiable
+    ...     def backward(ctx, ct):
+    ...         return ct * 3 * ctx.saved_tensors[0] ** 2
+    """
+
+    @functools.wraps(fn)
+    def wrapper(ctx: Any, *cts: Any) -> Any:
+        with no_grad():
+            found = fn(ctx, *cts)
+        if any(isinstance(c, Symbol) for c in cts):
+            return once_traced(found)
+        edges = tuple(c._edge() for c in cts if isinstance(c, Tensor))
+        if not thread.state.recording or not any(e is not None for e in edges):
+            return found
+        refusal = _Refusal(ctx._node(), edges)
+        single = not isinstance(found, tuple | list)
+        results = tuple(_refusing(g, refusal) for g in ([found] if single else found))
+        return results[0] if single else results
+
+    return wrapper
+
+
+def _refusing(g: Any, refusal: _Refusal) -> Any:
+    if isinstance(g, Tensor):
+        g = g.detach()
+        g._vertex = refusal
+    return g
+
+
+class _Refusal:
+    """The vertex of a gradient that cannot be differentiated."""
+
+    hooks: Any = None
+    name = "Error"
+
+    def __init__(self, node: FunctionNode, edges: tuple[Vertex | None, ...]) -> None:
+        self.node, self.edges = node, edges
+        self.locs = node.locs
+        self.serial = next_serial()
+
+    def pull(self, ct: Any, edges: Sequence[Vertex | None], keep: bool) -> Sequence[Any]:
+        """Raise `AutogradError`."""
+        raise AutogradError(
+            f"{self.node.what}: trying to differentiate twice a function that was marked with "
+            f"@once_differentiable, applied at {format_locs(self.locs)}; write its backward in "
+            "staticflow's own operations and take the mark away"
+        )
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"

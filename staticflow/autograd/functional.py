@@ -1,0 +1,260 @@
+"""Derivatives of functions: products with the Jacobian from either side, the Jacobian, the Hessian.
+
+Each takes a function and its inputs, eager tensors or symbols, and gives eager tensors or symbols
+back. An eager ``jvp`` is taken by reverse mode twice: the vjp is linear in its cotangent, and the
+transpose of that linear map is the jvp (J. Townsend, "A new trick for calculating Jacobian vector
+products", 2017). A symbolic one walks forward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from staticflow.eager import tape
+from staticflow.eager.grad_mode import enable_grad
+from staticflow.eager.ranges import eye
+from staticflow.errors import AutogradError, ShapeError
+from staticflow.graph.locs import format_locs, here
+from staticflow.graph.types import Shape
+from staticflow.ops.arithmetic import cast
+from staticflow.ops.creation import new_zeros, ones_like, zeros_like
+from staticflow.ops.declare import same_size
+from staticflow.ops.gradient import pullback, pushforward
+from staticflow.ops.joining import stack
+from staticflow.ops.scan import scan
+from staticflow.ops.symbol import Symbol
+from staticflow.ops.view import expand
+
+__all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
+
+Function = Callable[..., Any]
+
+
+def vjp(
+    func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
+    """The outputs of ``func(*inputs)``, and ``v`` times its Jacobian, in the form of ``inputs``.
+
+    ``v`` has the form of the outputs; it may be left out for a single number. With ``create_graph``
+    the results are recorded. With ``strict`` an input that the outputs do not depend on is an
+    `AutogradError` instead of zeros.
+
+    >>> import staticflow as sf
+    >>> vjp(lambda x: x * x, sf.tensor([1.0, 2.0]), sf.ones(2))
+    (tensor([1., 4.]), tensor([2., 4.]))
+    """
+    one, xs = _inputs(inputs, create_graph)
+    with enable_grad():
+        single, ys = _call(func, xs)
+        cts = _directions("vjp", v, ys, "output")
+        found = _filled(_pull(ys, xs, cts, create_graph), xs, strict)
+    return _given(ys, single, create_graph), _given(found, one, create_graph)
+
+
+def jvp(
+    func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
+    """The outputs of ``func(*inputs)``, and its Jacobian times ``v``, in the form of the outputs.
+
+    ``v`` has the form of ``inputs``; it may be left out for a single number. The rest is as in
+    `vjp`.
+
+    >>> import staticflow as sf
+    >>> jvp(lambda x: x * x, sf.tensor([1.0, 2.0]), sf.tensor([1.0, 0.0]))
+    (tensor([1., 4.]), tensor([2., 0.]))
+    """
+    _, xs = _inputs(inputs, create_graph)
+    with enable_grad():
+        single, ys = _call(func, xs)
+        moves = _directions("jvp", v, xs, "input")
+        found = _filled(_push(ys, xs, moves, create_graph), ys, strict)
+    return _given(ys, single, create_graph), _given(found, single, create_graph)
+
+
+def jacobian(func: Function, inputs: Any, create_graph: bool = False, strict: bool = False) -> Any:
+    """The derivatives of every element of ``func(*inputs)`` by every element of the inputs: of
+    shape output + input. With several outputs or inputs, a tuple of them (outputs outside).
+
+    >>> import staticflow as sf
+    >>> jacobian(lambda x: x * x, sf.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
+    one, xs = _inputs(inputs, create_graph)
+    with enable_grad():
+        single, ys = _call(func, xs)
+        rows = tuple(_given(_rows(y, xs, create_graph, strict), one, create_graph) for y in ys)
+    return rows[0] if single else rows
+
+
+def hessian(func: Function, inputs: Any, create_graph: bool = False, strict: bool = False) -> Any:
+    """The second derivatives of ``func(*inputs)``, a single number: of shape input + input. With
+    several inputs, a tuple of tuples.
+
+    >>> import staticflow as sf
+    >>> hessian(lambda x: (x * x * x).sum(), sf.tensor([1.0, 2.0]))
+    tensor([[ 6.,  0.],
+            [ 0., 12.]])
+    """
+    return jacobian(_gradient("hessian", func, inputs), inputs, create_graph, strict)
+
+
+def hvp(
+    func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
+    """The value of ``func(*inputs)``, a single number, and its Hessian times ``v``, which has the
+    form of ``inputs``."""
+    return func(*_tuple(inputs)), jvp(
+        _gradient("hvp", func, inputs), inputs, v, create_graph, strict
+    )[1]
+
+
+def vhp(
+    func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
+    """The value of ``func(*inputs)``, a single number, and ``v`` times its Hessian, which costs
+    less than `hvp` and is the same, the Hessian being symmetric."""
+    return func(*_tuple(inputs)), vjp(
+        _gradient("vhp", func, inputs), inputs, v, create_graph, strict
+    )[1]
+
+
+def _gradient(what: str, func: Function, inputs: Any) -> Function:
+    def gradient(*xs: Any) -> Any:
+        single, ys = _call(func, xs)
+        if not single or ys[0].numel() != 1:
+            shapes = ", ".join(str(list(y.shape)) for y in ys)
+            raise ShapeError(
+                f"{what}: the function must give a single number, it gave {shapes}; take the "
+                f"jacobian instead, or reduce it, at {format_locs(here())}"
+            )
+        found = _filled(_pull(ys, xs, [ones_like(ys[0])], create_graph=True), xs, strict=False)
+        return tuple(found) if isinstance(inputs, tuple | list) else found[0]
+
+    return gradient
+
+
+# -- what goes in and out --------------------------------------------------------------------------
+
+
+def _tuple(inputs: Any) -> tuple[Any, ...]:
+    return tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,)
+
+
+def _inputs(inputs: Any, create_graph: bool) -> tuple[bool, list[Any]]:
+    """Whether there is one input, and vertices of their own for the inputs: ``func`` may use the
+    same tensors through a closure, which is no part of its derivative."""
+    return not isinstance(inputs, tuple | list), [_own(x, create_graph) for x in _tuple(inputs)]
+
+
+def _own(x: Any, create_graph: bool) -> Any:
+    if not hasattr(x, "__sf_mode__"):
+        raise TypeError(
+            f"the inputs must be tensors or symbols, not {type(x).__name__}; wrap data with "
+            f"sf.tensor(...), at {format_locs(here())}"
+        )
+    if isinstance(x, Symbol):
+        return cast(x, dtype=x.dtype)
+    if create_graph and x.requires_grad:
+        return x.clone()
+    return x.detach().requires_grad_()
+
+
+def _call(func: Function, xs: Sequence[Any]) -> tuple[bool, list[Any]]:
+    """Whether ``func`` gives one output, and the outputs."""
+    ys = func(*xs)
+    single = not isinstance(ys, tuple | list)
+    return single, [ys] if single else list(ys)
+
+
+def _directions(what: str, v: Any, like: Sequence[Any], of: str) -> list[Any]:
+    """``v`` as a list that fits ``like``."""
+    if v is None:
+        if len(like) != 1 or like[0].numel() != 1:
+            raise ShapeError(
+                f"{what}: v can be left out only where there is one {of} of one element, "
+                f"at {format_locs(here())}"
+            )
+        return [ones_like(like[0])]
+    given = _tuple(v)
+    shapes, wanted = [g.shape for g in given], [x.shape for x in like]
+    if not _fit(shapes, wanted):
+        raise ShapeError(
+            f"{what}: v has the shapes {list(map(list, shapes))}, and the {of}s "
+            f"{list(map(list, wanted))}, at {format_locs(here())}"
+        )
+    # sizes that are not known yet become equal by assumption
+    return [g if s == w else expand(g, w) for g, s, w in zip(given, shapes, wanted, strict=True)]
+
+
+def _fit(shapes: Sequence[Shape], wanted: Sequence[Shape]) -> bool:
+    return list(map(len, shapes)) == list(map(len, wanted)) and all(
+        all(map(same_size, s, w)) for s, w in zip(shapes, wanted, strict=True)
+    )
+
+
+def _filled(found: Sequence[Any], like: Sequence[Any], strict: bool) -> list[Any]:
+    """What was found, with zeros for what is None."""
+    missing = [i for i, g in enumerate(found) if g is None]
+    if strict and missing:
+        raise AutogradError(
+            f"the outputs do not depend on the inputs (entry {missing[0]} of the result), which "
+            f"strict=True forbids, at {format_locs(here())}"
+        )
+    return [zeros_like(x) if g is None else g for g, x in zip(found, like, strict=True)]
+
+
+def _given(results: Sequence[Any], single: bool, create_graph: bool) -> Any:
+    """The results in the form of what they belong to, without a history that nobody asked for."""
+    out = tuple(r if create_graph or isinstance(r, Symbol) else r.detach() for r in results)
+    return out[0] if single else out
+
+
+# -- the walks -------------------------------------------------------------------------------------
+
+
+def _pull(
+    ys: Sequence[Any], xs: Sequence[Any], cts: Sequence[Any], create_graph: bool
+) -> list[Any]:
+    """The cotangents of ``xs``; None where they are not reached."""
+    if any(isinstance(y, Symbol) for y in ys):
+        return pullback(ys, cts, xs)
+    roots = [(y, ct) for y, ct in zip(ys, cts, strict=True) if y.requires_grad]
+    if not roots:
+        return [None] * len(xs)
+    outs, seeds = zip(*roots, strict=True)
+    return tape.grad(outs, xs, seeds, create_graph, retain_graph=True)
+
+
+def _push(
+    ys: Sequence[Any], xs: Sequence[Any], moves: Sequence[Any], create_graph: bool
+) -> list[Any]:
+    """The tangents of ``ys``; None where they do not depend on ``xs``."""
+    if any(isinstance(y, Symbol) for y in ys):
+        return pushforward(ys, xs, moves)
+    seeds = [zeros_like(y).requires_grad_() for y in ys]
+    pulled = _pull(ys, xs, seeds, create_graph=True)
+    reached = [(ct, m) for ct, m in zip(pulled, moves, strict=True) if ct is not None]
+    if not reached:
+        return [None] * len(ys)
+    cts, given = zip(*reached, strict=True)
+    return _pull(cts, seeds, given, create_graph)
+
+
+def _rows(y: Any, xs: Sequence[Any], create_graph: bool, strict: bool) -> list[Any]:
+    """The Jacobian of one output, a row of it at a time."""
+    basis = eye(y.numel(), dtype=y.dtype, device=getattr(y, "device", None)).reshape(
+        y.numel(), *y.shape
+    )
+
+    def row(ct: Any) -> list[Any]:
+        return _filled(_pull([y], xs, [ct], create_graph), xs, strict)
+
+    if isinstance(y, Symbol):
+        _, stacked = scan(lambda carry, ct: (carry, tuple(row(ct))), (), basis)
+    else:
+        rows = [row(ct) for ct in basis]
+        columns = zip(*rows, strict=True)
+        stacked = [stack(c) for c in columns] if rows else [new_zeros(x, 0, *x.shape) for x in xs]
+    return [s.reshape(*y.shape, *x.shape) for s, x in zip(stacked, xs, strict=True)]

@@ -1,0 +1,74 @@
+"""``backward`` and ``grad`` of several outputs at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from staticflow.eager import tape
+from staticflow.errors import ArgumentError
+from staticflow.graph.locs import format_locs, here
+from staticflow.ops.creation import zeros_like
+from staticflow.static.grad import grad as any_grad
+
+__all__ = ["backward", "grad"]
+
+
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Add the gradients of ``tensors`` (one or several) to the ``.grad`` of the leaves that they
+    came from, or of ``inputs`` alone: ``Tensor.backward`` for several at once.
+
+    ``grad_tensors`` has a cotangent for each of them, None for a single number.
+    """
+    outs = _list(tensors)
+    cts = [None] * len(outs) if grad_tensors is None else _list(grad_tensors)
+    if len(cts) != len(outs):
+        raise ArgumentError(
+            f"backward: {len(cts)} grad_tensors for {len(outs)} tensors, at {format_locs(here())}"
+        )
+    tape.backward(outs, cts, retain_graph, create_graph, inputs)
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool | None = None,
+    materialize_grads: bool = False,
+) -> tuple[Any, ...]:
+    """The gradients of ``outputs`` by ``inputs`` (each one or several), as a tuple: ``sf.grad``
+    under PyTorch's argument names. Nobody's ``.grad`` is touched.
+
+    An input that is not reached is an `AutogradError`, None with ``allow_unused``, zeros with
+    ``materialize_grads``.
+
+    >>> import staticflow as sf
+    >>> x = sf.tensor(3.0, requires_grad=True)
+    >>> grad(x * x, x)
+    (tensor(6.),)
+    """
+    wrt = _list(inputs)
+    cts = None if grad_outputs is None else _list(grad_outputs)
+    found: Sequence[Any] = any_grad(
+        _list(outputs),
+        wrt,
+        cts,
+        allow_unused=bool(allow_unused) or materialize_grads,
+        create_graph=create_graph,
+        retain_graph=retain_graph,
+    )
+    if materialize_grads:
+        found = [zeros_like(w) if g is None else g for g, w in zip(found, wrt, strict=True)]
+    return tuple(found)
+
+
+def _list(x: Any) -> list[Any]:
+    return list(x) if isinstance(x, list | tuple) else [x]

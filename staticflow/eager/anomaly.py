@@ -1,0 +1,62 @@
+"""Anomaly detection: backward says which operation gave the first NaN, and where it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from staticflow.errors import AutogradError
+from staticflow.graph.locs import format_locs
+from staticflow.ops.thread import thread
+
+__all__ = ["check_nan", "detect_anomaly", "is_anomaly_enabled", "set_detect_anomaly"]
+
+
+def check_nan(vertex: Any, cts: Sequence[Any]) -> None:
+    """Raise `AutogradError` if one of the cotangents that ``vertex`` gave has a NaN."""
+    for i, ct in enumerate(cts):
+        if hasattr(ct, "_data") and bool((ct._data != ct._data).any()):  # not by result's number
+            raise AutogradError(
+                f"Function '{vertex.name}' returned nan values in its {i}th output: the gradient "
+                f"of its argument {i}, {ct.dtype.name}{list(ct.shape)}, has a NaN; the operation "
+                f"was recorded at {format_locs(vertex.locs)}"
+            )
+
+
+def is_anomaly_enabled() -> bool:
+    """Whether backward looks for NaN in this thread."""
+    return thread.state.anomaly
+
+
+class set_detect_anomaly:
+    """Let backward look for NaN, or not, from the call on or for a ``with`` block."""
+
+    def __init__(self, mode: bool) -> None:
+        self._before = thread.state.anomaly
+        thread.state.anomaly = mode
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        thread.state.anomaly = self._before
+
+
+class detect_anomaly:
+    """A ``with`` block in which backward stops at the first operation whose gradient has a NaN,
+    with an `AutogradError` that names it and the line that recorded it. It costs time.
+
+    >>> import staticflow as sf
+    >>> x = sf.zeros(1, requires_grad=True)
+    >>> with detect_anomaly():
+    ...     (x.sqrt() * 0).backward()  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    staticflow.errors.AutogradError: Function 'SqrtBackward0' returned nan values ...
+    """
+
+    def __enter__(self) -> None:
+        self._before = thread.state.anomaly
+        thread.state.anomaly = True
+
+    def __exit__(self, *_: object) -> None:
+        thread.state.anomaly = self._before

@@ -1,0 +1,47 @@
+"""``sf.cuda``: what one asks of the GPUs. Without cupy or without a driver nothing here raises but
+what needs a GPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from staticflow.eager.device import cupy_module, is_available, namespace
+from staticflow.eager.legacy import TensorKind
+from staticflow.graph.device import device
+from staticflow.graph.dtypes import bool_, float16, float32, float64, int32, int64
+
+__all__ = [
+    "BoolTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor",
+    "current_device", "device_count", "get_device_name", "is_available", "synchronize",
+]  # fmt: skip
+
+HalfTensor, FloatTensor, DoubleTensor, BoolTensor, IntTensor, LongTensor = (
+    TensorKind(d, device("cuda")) for d in (float16, float32, float64, bool_, int32, int64)
+)
+
+
+def device_count() -> int:
+    """How many GPUs there are; 0 without cupy or without a driver."""
+    cupy = cupy_module()
+    return int(cupy.cuda.runtime.getDeviceCount()) if cupy and is_available() else 0
+
+
+def current_device() -> int:
+    """The number of the GPU that is used where none is named."""
+    return int(_cuda().Device().id)
+
+
+def get_device_name(index: int | None = None) -> str:
+    """What the GPU calls itself."""
+    number = current_device() if index is None else index
+    name = _cuda().runtime.getDeviceProperties(number)["name"]
+    return name.decode() if isinstance(name, bytes) else str(name)
+
+
+def synchronize(index: int | None = None) -> None:
+    """Wait until the GPU has done what it was given."""
+    _cuda().Device(index).synchronize()
+
+
+def _cuda() -> Any:
+    return namespace(device("cuda")).cuda

@@ -1,0 +1,141 @@
+"""Where eager tensors live: NumPy arrays on the CPU, cupy arrays on a GPU.
+
+cupy is looked for when it is first asked for, and staticflow does without it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from staticflow.errors import DeviceError
+from staticflow.graph.device import device, device_of, target
+from staticflow.graph.locs import format_locs, here
+from staticflow.graph.op import Op
+from staticflow.ops.arithmetic import cast
+from staticflow.ops.declare import per_arg
+
+__all__ = [
+    "CPU", "array_device", "cpu", "cuda", "cupy_module", "gpu_of", "is_available", "is_cuda",
+    "move", "namespace", "place", "to",
+]  # fmt: skip
+
+CPU = device("cpu")
+
+
+def cupy_module() -> ModuleType | None:
+    """cupy, or None where it is not installed."""
+    try:
+        return importlib.import_module("cupy")
+    except ImportError:
+        return None
+
+
+def is_available() -> bool:
+    """Whether there is cupy, and a GPU that it can use. Never raises."""
+    cupy = cupy_module()
+    try:
+        return cupy is not None and bool(cupy.is_available())
+    except Exception:  # a broken driver raises what it likes
+        return False
+
+
+def namespace(place: device) -> Any:
+    """The array module of a device: NumPy or cupy. Raises `DeviceError` if it is not there."""
+    if place.type == "cpu":
+        return np
+    cupy = cupy_module()
+    why = (
+        'cupy is not installed; pip install "staticflow[cuda13x]" (or cuda12x)'
+        if cupy is None
+        else "cupy finds no usable GPU"
+        if not is_available()
+        else ""
+    )
+    if why:
+        raise DeviceError(f"{place}: {why}, at {format_locs(here())}")
+    return cupy
+
+
+def array_device(array: Any) -> device:
+    """Where an array is."""
+    return CPU if isinstance(array, np.ndarray) else device("cuda", int(array.device.id))
+
+
+def place(wanted: Any) -> device:
+    """The very device that ``wanted`` names (None: the CPU): one of the GPUs, not just any."""
+    if wanted is None:
+        return CPU
+    named = device_of(wanted)
+    xp = namespace(named)
+    if named.type == "cpu":
+        return CPU
+    if named.index is None:
+        return device("cuda", int(xp.cuda.Device().id))
+    count = int(xp.cuda.runtime.getDeviceCount())
+    if named.index >= count:
+        raise DeviceError(f"{named}: there are {count} GPUs, at {format_locs(here())}")
+    return named
+
+
+def move(array: Any, to: device) -> Any:
+    """The array on another device; itself if it is there."""
+    if array_device(array) == to:
+        return array
+    if to.type == "cpu":
+        return namespace(array_device(array)).asnumpy(array)
+    xp = namespace(to)
+    with xp.cuda.Device(to.index):
+        return xp.asarray(array)
+
+
+_transfer: Op = Op(
+    name="to",
+    doc="The tensor on another device.",
+    infer=lambda facts, x, *, source, target: x,
+    reference=lambda xp, x, *, source, target: move(x, target),
+    vjp=per_arg(lambda ct, out, x, *, source, target: _transfer(ct, source=target, target=source)),
+    grad_name="ToCopyBackward0",
+)
+"""Eager only, and so not among the ops of the table: a graph has no device of its own."""
+
+
+def to(self: Any, *args: Any, copy: bool = False, non_blocking: bool = False, **named: Any) -> Any:
+    """The tensor in another dtype or on another device, on the tape; itself if it is so already.
+
+    ``to(dtype)``, ``to(device)``, ``to(device, dtype)`` or ``to(other)``, which takes both from
+    another tensor. ``copy`` makes a copy in any case; ``non_blocking`` changes nothing.
+    """
+    device, dtype = target(args, **named)
+    out = self
+    if device is not None and (wanted := place(device)) != self.device:
+        out = _transfer(out, source=self.device, target=wanted)
+    if dtype is not None and dtype is not self.dtype:
+        out = cast(out, dtype=dtype)
+    return out.clone() if copy and out is self else out
+
+
+def is_cuda(self: Any) -> bool:
+    """Whether the tensor is on a GPU."""
+    return not isinstance(self._data, np.ndarray)
+
+
+def gpu_of(self: Any) -> device | None:
+    """The GPU that the tensor is on, None on the CPU: for what is made beside it."""
+    return None if isinstance(self._data, np.ndarray) else array_device(self._data)
+
+
+def cpu(self: Any) -> Any:
+    """The tensor on the CPU; itself if it is there."""
+    return self.to(CPU)
+
+
+def cuda(self: Any, device: Any = None, non_blocking: bool = False) -> Any:
+    """The tensor on a GPU, the current one unless ``device`` names another; itself if it is there.
+
+    Raises `DeviceError` where there is no GPU; ``sf.cuda.is_available()`` asks.
+    """
+    return self.to("cuda" if device is None else device)

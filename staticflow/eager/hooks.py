@@ -1,0 +1,155 @@
+"""What a user has done to gradients on their way: hooks, and gradients of inner tensors.
+
+The functions here are methods of `Tensor`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from staticflow.errors import AutogradError, DTypeError, ShapeError
+from staticflow.graph.locs import format_locs, here
+
+__all__ = [
+    "Hooks", "RemovableHandle", "lent", "register_hook", "register_post_accumulate_grad_hook",
+    "retain_grad", "retains_grad",
+]  # fmt: skip
+
+Hook = Callable[[Any], Any]
+
+_numbers = itertools.count()
+
+
+class _Table(dict[int, Hook]):
+    """Hooks by the numbers of their handles, in order of registration."""
+
+
+class RemovableHandle:
+    """What takes a hook away again: by `remove`, or at the end of a ``with`` block."""
+
+    def __init__(self, table: _Table, hook: Hook) -> None:
+        self.id = next(_numbers)
+        self._table = weakref.ref(table)
+        table[self.id] = hook
+
+    def remove(self) -> None:
+        """Take the hook away; again is fine."""
+        table = self._table()
+        if table is not None:
+            table.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+
+class Hooks:
+    """What the gradient of one tensor goes through: called with it by the walk back, before it is
+    used or added to ``.grad``."""
+
+    __slots__ = ("after", "before", "retained")
+
+    def __init__(self) -> None:
+        self.before = _Table()
+        self.after = _Table()  # of a leaf: called once ``.grad`` has it
+        self.retained: weakref.ref[Any] | None = None  # whose ``.grad`` is to have it, too
+
+    def __call__(self, ct: Any) -> Any:
+        """The gradient that the hooks make of ``ct``."""
+        for hook in tuple(self.before.values()):
+            new = hook(ct)
+            ct = lent(ct if new is None else _checked(new, ct, hook))
+        tensor = None if self.retained is None else self.retained()
+        if tensor is not None:
+            tensor.grad = ct.clone() if tensor.grad is None else tensor.grad + ct
+        return ct
+
+    def accumulated(self, leaf: Any) -> None:
+        """Call what waits for the gradient to be in ``leaf.grad``."""
+        for hook in tuple(self.after.values()):
+            hook(leaf)
+
+
+def lent(ct: Any) -> Any:
+    """``ct`` on an array that does not own its memory: the walk may not take it for a ``.grad``,
+    since the user's code may hold it."""
+    return type(ct)._on_tape(ct._data.view(), ct._own_memory(), ct._edge())
+
+
+def _checked(new: Any, ct: Any, hook: Hook) -> Any:
+    name = getattr(hook, "__qualname__", repr(hook))
+    if not hasattr(new, "__sf_mode__"):
+        raise DTypeError(
+            f"hook {name} gave {type(new).__name__}; a hook gives the new gradient, a tensor, or "
+            "None to leave it"
+        )
+    if new.shape != ct.shape:
+        raise ShapeError(
+            f"hook {name} has changed the size of the gradient from {list(ct.shape)} to "
+            f"{list(new.shape)}"
+        )
+    return new.to(ct.dtype)
+
+
+def _hooks_of(self: Any, wanted: str) -> Hooks:
+    """The hooks of a tensor: its vertex has them, or itself if it is a leaf."""
+    edge = self._edge()
+    if edge is None:
+        raise AutogradError(
+            f"{wanted} of a tensor that does not require a gradient: nothing would ever come; "
+            f"requires_grad_() it first, at {format_locs(here())}"
+        )
+    name = "hooks" if edge.serial else "_hooks"
+    found = getattr(edge, name)
+    if found is None:
+        found = Hooks()
+        setattr(edge, name, found)
+    hooks: Hooks = found
+    return hooks
+
+
+def register_hook(self: Any, hook: Hook) -> RemovableHandle:
+    """Call ``hook(gradient)`` whenever the gradient of this tensor has been computed. What it
+    gives, if not None, takes the gradient's place. Hooks run in the order of their registration.
+
+    Gives a handle whose ``remove()`` takes the hook away.
+
+    >>> import staticflow as sf
+    >>> x = sf.ones(2, requires_grad=True)
+    >>> handle = x.register_hook(lambda g: g * 10)
+    >>> x.sum().backward()
+    >>> x.grad
+    tensor([10., 10.])
+    """
+    return RemovableHandle(_hooks_of(self, "register_hook").before, hook)
+
+
+def register_post_accumulate_grad_hook(self: Any, hook: Hook) -> RemovableHandle:
+    """Call ``hook(tensor)`` whenever a gradient has been added to the ``.grad`` of this leaf."""
+    if not self.is_leaf:
+        raise AutogradError(
+            "post accumulate grad hooks cannot be registered on non-leaf tensors, which have no "
+            f"grad to add to; use register_hook, at {format_locs(here())}"
+        )
+    return RemovableHandle(_hooks_of(self, "register_post_accumulate_grad_hook").after, hook)
+
+
+def retain_grad(self: Any) -> None:
+    """Let backward fill ``.grad`` of this tensor as if it were a leaf. It has the gradient that the
+    other hooks have made of it."""
+    hooks = _hooks_of(self, "retain_grad")
+    if not self.is_leaf:
+        hooks.retained = weakref.ref(self)
+
+
+def retains_grad(self: Any) -> bool:
+    """Whether this is no leaf and `retain_grad` was asked of it."""
+    if self.is_leaf or self._edge().hooks is None:
+        return False
+    retained = self._edge().hooks.retained
+    return retained is not None and retained() is self

@@ -1,0 +1,276 @@
+"""In-place operations: new elements in the same memory, and what that does to histories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from staticflow.eager.gpu import is_writeable
+from staticflow.eager.inference import InferenceMemory
+from staticflow.eager.memory import Memory, Step, View
+from staticflow.eager.vertex import LEAF, TapeEntry, Vertex, next_serial
+from staticflow.errors import AutogradError, DTypeError, ShapeError, SymbolicError
+from staticflow.graph.dtypes import BY_PYTHON, bfloat16
+from staticflow.graph.locs import format_locs, here
+from staticflow.graph.op import Op
+from staticflow.ops.arithmetic import cast, where
+from staticflow.ops.creation import zeros_like
+from staticflow.ops.declare import per_arg
+from staticflow.ops.promote import is_number
+from staticflow.ops.symbol import Symbol
+from staticflow.ops.thread import thread
+from staticflow.ops.view import expand
+
+if TYPE_CHECKING:
+    from staticflow.eager.tensor import Tensor
+
+__all__ = ["assign", "become_view", "copy_", "regenerate", "stand_for", "take_shape", "update"]
+
+
+# -- views ----------------------------------------------------------------------------------------
+
+
+def become_view(out: Tensor, x: Tensor, op: Op, attrs: Any) -> None:
+    """Note that ``out`` is what the view op gives on the memory of ``x``."""
+    memory = x._own_memory()
+    if type(memory) is InferenceMemory:
+        out._memory = memory
+        return
+    before = x._view
+    base = x if before is None else before.base
+    out._memory = memory
+    out._view = View(base, before, (op, attrs), memory.version, thread.state.recording)
+
+
+def replay(x: Any, steps: Sequence[Step]) -> Any:
+    """``x`` after the view ops."""
+    for op, attrs in steps:
+        x = op(x, **attrs)
+    return x
+
+
+def regenerate(t: Tensor, view: View) -> None:
+    """Give a view the history that follows from what its base has now."""
+    view.seen = t._own_memory().version
+    if t._vertex is LEAF or not view.recorded or view.base._memory is not t._memory:
+        return  # a leaf of its own, apart from the history of the base, or of the base's old data
+    state = thread.state
+    before = state.recording, state.tracing
+    state.recording, state.tracing = True, False
+    try:
+        t._vertex = replay(view.base, view.steps)._vertex
+    finally:
+        state.recording, state.tracing = before
+
+
+def take_shape(x: Tensor, fn: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
+    """Become the view ``fn(x, *args, **kwargs)`` of itself, as ``t_`` does: a view of a tensor
+    apart, on the same memory, that has the history so far."""
+    if thread.state.recording and x.requires_grad:
+        _refuse_recording(x)
+    out: Tensor = fn(x, *args, **kwargs)
+    if out is x:
+        return x
+    leaf = x._vertex is LEAF
+    if x._view is None:
+        old = x._wrap(x._data)
+        old._memory, old._vertex = x._own_memory(), None if leaf else x._vertex
+        out = fn(old, *args, **kwargs)
+    x._data, x._view, x._vertex = out._data, out._view, LEAF if leaf else out._vertex
+    x._bump()
+    return x
+
+
+# -- changes --------------------------------------------------------------------------------------
+
+
+def update(x: Tensor, fn: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
+    """What every in-place form is: ``x`` takes the elements of ``fn(x, *args, **kwargs)``."""
+    op = getattr(fn, "plain", fn)
+    if type(op) is Op and op.ufunc is not None and not kwargs and _computed_there(x, op, args):
+        return x
+    since = next_serial()
+    return assign(x, fn(x, *args, **kwargs), since)
+
+
+def _computed_there(x: Tensor, op: Op, args: Sequence[Any]) -> bool:
+    """Let NumPy put the result of an op where it belongs at once, which needs no memory beside.
+    False, and nothing done, unless it is the usual case and nothing is recorded."""
+    state = thread.state
+    data = x._data
+    others = [a if is_number(a) else getattr(a, "_data", None) for a in args]
+    kinds = "f" if op.promote == "float" else op.kinds
+    if not state.plain or x.dtype.kind not in kinds:
+        return False
+    for a in others:
+        if is_number(a):
+            if BY_PYTHON[type(a)].category > x.dtype.category or x.dtype is bfloat16:
+                return False
+        elif type(a) is not np.ndarray or a.dtype is not data.dtype:
+            return False
+    if state.recording and any(_is_recorded(t) for t in (x, *args) if not is_number(t)):
+        return False
+    _refuse_memory(x)
+    try:
+        state.run(getattr(np, op.ufunc or ""), data, *others, data)
+    except Exception:  # the general way says what is wrong
+        return False
+    x._bump()
+    return True
+
+
+def _is_recorded(x: Tensor) -> bool:
+    base = x if x._view is None else x._view.base
+    return x._edge() is not None or base._edge() is not None
+
+
+def copy_(x: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
+    """Take the elements of ``other``, broadcast and cast."""
+    value = other if isinstance(other, Symbol) else x._of(other, x.dtype)
+    if value.dtype is not x.dtype:
+        value = cast(value, dtype=x.dtype)
+    value = value if value.shape == x.shape else expand(value, x.shape)
+    return assign(x, value, replaces=True)
+
+
+def assign(x: Tensor, value: Any, since: int | None = None, replaces: bool = False) -> Tensor:
+    """Take the elements of ``value``, and its history where operations are recorded.
+
+    What was recorded ``since`` (a serial number; the last operation unless given) was recorded to
+    compute ``value``, and may have kept what is overwritten. A value that ``replaces`` was not
+    computed from the old elements: those get a gradient of zeros.
+    """
+    if isinstance(value, Symbol):
+        raise SymbolicError(
+            "an in-place change of a tensor cannot be part of a graph; compute the new value "
+            f"and pass it in updates= of sf.compile, at {format_locs(here())}"
+        )
+    if value.dtype.category > x.dtype.category:
+        raise DTypeError(
+            f"an in-place operation cannot put {value.dtype.name} into a tensor of "
+            f"{x.dtype.name}; compute out of place (y = y + x), at {format_locs(here())}"
+        )
+    if value.dtype is not x.dtype:
+        value = cast(value, dtype=x.dtype)
+    if value.place != x.place:
+        value = value.to(x.device)
+    if value.shape != x.shape:
+        raise ShapeError(
+            f"an in-place operation cannot change the shape {list(x.shape)} to "
+            f"{list(value.shape)}, at {format_locs(here())}"
+        )
+    _refuse_memory(x)
+    if thread.state.recording and (_is_recorded(x) or value.requires_grad):
+        _refuse_recording(x)
+        _take_history(x, value, since, replaces)
+    np.copyto(x._data, value._data)
+    x._bump()
+    return x
+
+
+def _refuse_memory(x: Tensor) -> None:
+    x._own_memory().version  # noqa: B018  asking is refused outside of inference mode
+    data = x._data
+    if (
+        data.size
+        and 0 in data.strides
+        and any(s == 0 and n > 1 for s, n in zip(data.strides, data.shape, strict=True))
+    ):
+        raise AutogradError(
+            f"an in-place operation on a tensor of shape {list(x.shape)} that was expanded: "
+            "several of its elements are one place in memory; change a clone, or the tensor that "
+            f"it was expanded from, at {format_locs(here())}"
+        )
+    if not is_writeable(data):
+        raise AutogradError(
+            f"the memory of this tensor is read-only; change a clone, at {format_locs(here())}"
+        )
+
+
+def _refuse_recording(x: Tensor) -> None:
+    view = x._view
+    leaf = x._vertex is LEAF
+    if leaf or (view is not None and view.base._vertex is LEAF):
+        what = "a leaf" if leaf else "a view of a leaf"
+        raise AutogradError(
+            f"an in-place operation on {what} that requires a gradient would be lost to it; "
+            f"wrap the update in sf.no_grad(), or compute out of place, at {format_locs(here())}"
+        )
+    if view is not None and not view.recorded:
+        raise AutogradError(
+            "an in-place operation is to be recorded on a view that was taken in sf.no_grad(), "
+            "and so has no part in the history of its base; take the view outside, or change it "
+            f"inside, at {format_locs(here())}"
+        )
+
+
+def stand_for(x: Tensor, vertex: Vertex) -> None:
+    """Let ``x``, which was changed in place outside of the tape, stand where ``vertex`` does."""
+    _refuse_recording(x)
+    value = x.detach()
+    value._vertex = vertex
+    _take_history(x, value, vertex.serial, replaces=False)
+
+
+def _take_history(x: Tensor, value: Tensor, since: int | None, replaces: bool) -> None:
+    """Let ``x``, and through its base all its views, stand where the new elements came from."""
+    edge = value._edge()
+    memory = x._own_memory()
+    if edge is not None:
+        _keep_before_change(edge, memory, edge.serial if since is None else since)
+    view = x._view
+    target = x if view is None else view.base
+    if view is None and edge is not None and edge.serial and not replaces:
+        x._vertex = edge
+        return
+    op, attrs = (_whole, {}) if view is None else (_part, {"steps": view.steps})
+    edges = target._edge(), edge
+    target._vertex = TapeEntry(op, (target, value), attrs, edges, target)
+
+
+def _keep_before_change(vertex: Vertex, memory: Memory, since: int) -> None:
+    stack = [vertex]
+    while stack:
+        v = stack.pop()
+        if v is not None and v.serial and v.serial >= since:
+            stack.extend(v.edges)
+            if isinstance(v, TapeEntry):
+                v.keep_before_change(memory)
+
+
+def _hole(shape: tuple[int, ...], steps: Sequence[Step]) -> Any:
+    """Where in a tensor of ``shape`` the elements are that the view steps lead to, as bools."""
+    places = np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape)
+    for op, attrs in steps:
+        places = op.reference(np, places, **attrs)
+    hole = np.zeros(shape, bool)
+    hole.reshape(-1)[places.reshape(-1)] = True
+    return hole
+
+
+def _unwritten(*_: Any, **__: Any) -> Any:
+    raise AssertionError("an in-place operation is run by assign")
+
+
+_whole = Op(
+    name="copy_",
+    doc="``value`` in the memory of ``x``.",
+    infer=lambda facts, x, value: x,
+    reference=_unwritten,
+    vjp=per_arg(lambda ct, out, x, value: zeros_like(ct), lambda ct, out, x, value: ct),
+    grad_name="CopyBackwards",
+)
+
+_part = Op(
+    name="copy_slices",
+    doc="``x`` with ``value`` in the elements that the view ``steps`` lead to.",
+    infer=lambda facts, x, value, *, steps: x,
+    reference=_unwritten,
+    vjp=per_arg(
+        lambda ct, out, x, value, *, steps: where(_hole(ct.shape, steps), 0.0, ct),
+        lambda ct, out, x, value, *, steps: replay(ct, steps),
+    ),
+    grad_name="CopySlices",
+)

@@ -1,0 +1,125 @@
+"""Eager tensors and the rest of Python: NumPy, DLPack, copies, pickles.
+
+These are methods of `Tensor`, bound in its class.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+
+from staticflow.eager.device import move, place
+from staticflow.errors import AutogradError, DeviceError
+from staticflow.graph.dtypes import bfloat16
+from staticflow.graph.locs import format_locs, here
+
+__all__ = [
+    "array", "deep_copy", "dlpack", "dlpack_device", "numpy", "reduce", "shallow_copy",
+]  # fmt: skip
+
+Array = np.ndarray[Any, Any]
+
+
+def numpy(self: Any, *, force: bool = False) -> Array:
+    """The values as a NumPy array on the same memory: a change of one is seen in the other.
+
+    Raises `AutogradError` if the tensor requires a gradient and `DeviceError` if it is on a GPU;
+    ``force=True`` means ``self.detach().cpu().numpy()``.
+    """
+    if force:
+        self = self.detach().cpu()
+    elif self.requires_grad:
+        raise AutogradError(
+            "numpy() of a tensor that requires a gradient: a change of the array would not be "
+            f"recorded; call .detach().numpy(), at {format_locs(here())}"
+        )
+    if self.device.type != "cpu":
+        raise DeviceError(
+            f"numpy() of a tensor on {self.device}: NumPy cannot see that memory; call .cpu() "
+            f"first, which copies, at {format_locs(here())}"
+        )
+    data: Array = self._data
+    return data
+
+
+def array(self: Any, dtype: Any = None, copy: bool | None = None) -> Array:
+    """What ``np.asarray`` takes: as `numpy`, in another dtype if asked."""
+    data = self.numpy()
+    return np.array(data, dtype=data.dtype if dtype is None else dtype, copy=copy)
+
+
+def dlpack(
+    self: Any,
+    *,
+    stream: Any = None,
+    max_version: tuple[int, int] | None = None,
+    dl_device: tuple[int, int] | None = None,
+    copy: bool | None = None,
+) -> Any:
+    """The memory of the tensor for another library, by the DLPack protocol.
+
+    Raises `BufferError` for what the protocol cannot say: a history, bfloat16 (in NumPy), negative
+    strides, read-only memory where the other side knows only versions before 1.0.
+    """
+    if self.requires_grad:
+        raise BufferError(
+            "a tensor that requires a gradient has a history that DLPack cannot carry; export its "
+            f".detach(), at {format_locs(here())}"
+        )
+    if self.dtype is bfloat16:
+        raise BufferError(
+            "NumPy has no DLPack form of bfloat16; export .float(), or the bits: "
+            f".numpy().view('uint16'), at {format_locs(here())}"
+        )
+    if any(s < 0 for s in self.stride()):
+        raise BufferError(
+            f"the strides {self.stride()} are negative in part, which other libraries cannot take; "
+            f"export its .clone(), at {format_locs(here())}"
+        )
+    options = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
+    return self._data.__dlpack__(**{k: v for k, v in options.items() if v is not None})
+
+
+def dlpack_device(self: Any) -> tuple[int, int]:
+    """The kind and number of the device, as DLPack counts them."""
+    kind, index = self._data.__dlpack_device__()
+    return int(kind), int(index)
+
+
+# -- copies ---------------------------------------------------------------------------------------
+
+
+def shallow_copy(self: Any) -> Any:
+    """Another leaf on the same memory, as ``copy.copy`` makes it."""
+    return _rebuild(type(self), self._data, self.requires_grad, self.name)
+
+
+def deep_copy(self: Any, memo: dict[int, Any]) -> Any:
+    """A leaf with memory and a gradient of its own, as ``copy.deepcopy`` makes it."""
+    if not self.is_leaf:
+        raise AutogradError(
+            "only leaves can be copied deeply, since the copy of a tensor with a history would "
+            f"have a history of its own; copy its .detach(), at {format_locs(here())}"
+        )
+    out = _rebuild(type(self), self._data.copy(), self.requires_grad, self.name)
+    memo[id(self)] = out
+    out.grad = copy.deepcopy(self.grad, memo)
+    return out
+
+
+def reduce(self: Any, protocol: Any) -> tuple[Any, ...]:
+    """What a pickle holds: the class, the values, whether it requires a gradient, its name. The
+    history and ``grad`` are not part of it, as in PyTorch."""
+    values = self.detach().cpu().numpy()
+    return _rebuild, (type(self), values, self.requires_grad, self.name, str(self.device))
+
+
+def _rebuild(
+    kind: type, data: Any, requires_grad: bool, name: str | None, device: str | None = None
+) -> Any:
+    out: Any = object.__new__(kind)
+    out._start(data if device is None else move(data, place(device)))
+    out.name = name
+    return out.requires_grad_(requires_grad)

@@ -1,0 +1,143 @@
+"""Ops that run eagerly as the very kernel that the compiler makes of them.
+
+For ops that are slow in NumPy (`Op.eager` is ``"native"``), on large arrays only (``"large"``) or
+always. A kernel is compiled when an op first meets operands of a kind: dtypes, ranks, which sizes
+are 1 (of an op that is `Op.batched`: all sizes but the batch), and the op's attributes. Other sizes
+stay unknown, so that the next batch does not compile anew.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from staticflow.errors import DTypeError, IndexRangeError, ShapeError
+from staticflow.graph.dims import Size, fresh_sym
+from staticflow.graph.dtypes import BY_NUMPY
+from staticflow.graph.graph import attrs_key, close, new_param
+from staticflow.graph.node import item, make_node
+from staticflow.graph.op import Op
+from staticflow.graph.types import TensorType
+from staticflow.passes.pipeline import optimize
+from staticflow.runtime.build import build
+from staticflow.runtime.executable import Executable
+from staticflow.runtime.fastcall_layout import BoxType, box_type
+
+__all__ = ["LARGE", "compute_of"]
+
+Array = np.ndarray[Any, Any]
+
+
+LARGE = 1 << 16
+"""Elements from which on an array is large: a pass over it takes so long that native code, which
+takes some 50 ms to make, is worth it."""
+
+
+@functools.cache
+def compute_of(op: Op, is_large: bool) -> Callable[..., Any]:
+    """What computes ``op`` eagerly on small or on large arrays, called as `Op.reference` is."""
+    native = op.eager == "native" or (op.eager == "large" and is_large)
+    return _native(op) if native else op.reference
+
+
+@functools.cache
+def _native(op: Op) -> Callable[..., Any]:
+    """The compiled kernels of an op, by the kind of the operands."""
+    kernels: dict[Hashable, Executable] = {}
+    lock = threading.Lock()
+
+    def compute(xp: Any, *operands: Any, **attrs: Any) -> Any:
+        if xp is not np:
+            return op.reference(xp, *operands, **attrs)
+        arrays = _arrays(operands, 1 if op.promote == "tail" else 0)
+        shapes = (_pattern(op, i, a.shape) for i, a in enumerate(arrays))
+        kind = (*((a.dtype, s) for a, s in zip(arrays, shapes, strict=True)), attrs_key(attrs))
+        kernel = _find(kernels, kind, arrays)
+        if kernel is None:
+            with lock:
+                kernel = _find(kernels, kind, arrays)
+                if kernel is None:
+                    known, kernel = _compiled(op, arrays, attrs)
+                    kernels[_exact(kind, arrays) if known else kind] = kernel
+        result = kernel.fast(*arrays)
+        if result is None:  # not as the native entry takes them
+            try:
+                results = kernel(arrays)
+            except IndexRangeError:  # the reference says which index it is
+                return op.reference(np, *operands, **attrs)
+            return results[0] if len(results) == 1 else tuple(results)
+        # a run that failed says at which line of the first call; the reference says it of this one
+        return op.reference(np, *operands, **attrs) if type(result) is int else result
+
+    return compute
+
+
+def _exact(kind: Hashable, arrays: Sequence[Array]) -> Hashable:
+    return (kind, *(a.shape for a in arrays))
+
+
+def _find(
+    kernels: Mapping[Hashable, Executable], kind: Hashable, arrays: Sequence[Array]
+) -> Executable | None:
+    return kernels.get(kind) or kernels.get(_exact(kind, arrays))
+
+
+def _pattern(op: Op, i: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The sizes of argument ``i`` that the kernel knows: those of 1, which broadcast, and of a
+    batched op all but the batch. 0 stands for the others."""
+    if not op.batched:
+        return tuple([n == 1 for n in shape])
+    return (shape[0] == 1, *shape[1:]) if i in op.batched else shape
+
+
+def _arrays(operands: Sequence[Any], first: int) -> list[Array]:
+    """The operands with numbers as 0-d arrays; those from ``first`` on are all of one dtype."""
+    arrays = (a for a in operands[first:] if isinstance(a, np.ndarray))
+    dtype = next((a.dtype for a in arrays), None)
+    return [
+        a if isinstance(a, np.ndarray) else np.asarray(a, dtype if i >= first else None)
+        for i, a in enumerate(operands)
+    ]
+
+
+def _compiled(op: Op, arrays: Sequence[Array], attrs: Any) -> tuple[bool, Executable]:
+    """The kernel, with sizes unknown unless the type rule of the op wants to know them."""
+    unknown = [
+        [n or fresh_sym(f"x{i}_{d}") for d, n in enumerate(map(int, _pattern(op, i, a.shape)))]
+        for i, a in enumerate(arrays)
+    ]
+    try:
+        return False, _with_sizes(op, arrays, unknown, attrs)
+    except (ShapeError, DTypeError):
+        return True, _with_sizes(op, arrays, [a.shape for a in arrays], attrs)
+
+
+def _with_sizes(
+    op: Op, arrays: Sequence[Array], shapes: Sequence[Sequence[Size]], attrs: Any
+) -> Executable:
+    names = [f"x{i}" for i in range(len(arrays))]
+    params = tuple(
+        new_param(TensorType(BY_NUMPY[a.dtype], tuple(shape)), name)
+        for a, shape, name in zip(arrays, shapes, names, strict=True)
+    )
+    node = make_node(op, params, attrs, ())
+    outputs = [node]
+    if isinstance(node.type, tuple):
+        outputs = [make_node(item, (node,), {"index": i}, ()) for i in range(len(node.type))]
+    graph, _ = optimize(close(params, outputs))
+    return build(graph, names, (), len(outputs), _box())
+
+
+class _Box:
+    """What the native entry takes beside arrays; nobody makes one."""
+
+    __slots__ = ("array",)
+
+
+@functools.cache
+def _box() -> BoxType | None:
+    return box_type(_Box, "array")

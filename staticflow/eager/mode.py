@@ -1,0 +1,161 @@
+"""The general path of eager operations: any op, any operands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from staticflow.eager import gpu
+from staticflow.eager.explain import called, explain
+from staticflow.eager.inference import unrecordable
+from staticflow.eager.kernels import LARGE, compute_of
+from staticflow.eager.vertex import record
+from staticflow.errors import DTypeError
+from staticflow.graph.dims import Dim
+from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DType, bfloat16
+from staticflow.graph.locs import format_locs, here
+from staticflow.graph.op import Op
+from staticflow.ops.arithmetic import cast
+from staticflow.ops.lowering import View
+from staticflow.ops.promote import is_number, operand_dtype
+from staticflow.ops.symbol import STATIC, Symbol
+from staticflow.ops.thread import thread
+
+if TYPE_CHECKING:
+    from staticflow.eager.tensor import Tensor
+
+__all__ = ["EAGER", "EagerMode"]
+
+_NO_ATTRS: Mapping[str, Any] = {}
+_STATIC_TYPES = frozenset((Symbol, Dim))
+_WEAK: frozenset[type] = frozenset((int, float))
+_HOST = frozenset((np.ndarray, *BY_PYTHON))
+
+
+class EagerMode:
+    """Runs an op now, and records it if an argument requires a gradient."""
+
+    rank = 0
+    tensor: type[Tensor]  # set where that class is made
+
+    def __init__(self) -> None:
+        self.fast: dict[Op, Any] = {}
+        """The functions of `staticflow.eager.fast`."""
+
+    def apply(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+        """The result of ``op`` as a tensor, or several; inside a trace as symbols."""
+        fast = self.fast.get(op)
+        return self.general(op, args, attrs) if fast is None else fast(*args)
+
+    def general(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any] = _NO_ATTRS) -> Any:
+        """The same, not by the fast path."""
+        state = thread.state
+        tensor = self.tensor
+        operands = args
+        arrays = [a._data for a in args if isinstance(a, tensor)]
+        if state.tracing or len(arrays) < len(args) or not _agree(op, arrays):
+            if state.tracing or not _STATIC_TYPES.isdisjoint(map(type, args)):
+                return STATIC.apply(op, args, attrs)
+            operands, dtype = self._operands(op, args)
+            arrays = [a if type(a) in BY_PYTHON else a._data for a in operands]
+            if dtype is bfloat16:  # beside which NumPy does not take numbers as weak
+                arrays = [np.asarray(a, dtype.numpy) if type(a) in _WEAK else a for a in arrays]
+        try:
+            if _HOST.issuperset(map(type, arrays)):
+                data = state.safely(self._compute(op, arrays), np, *arrays, **attrs)
+            else:
+                data = gpu.run(op, arrays, attrs)
+        except Exception as error:
+            explain(op, operands, attrs, error)
+            raise
+        if type(data) is tuple:
+            out: Any = tuple(self.tensor._wrap(gpu.as_array(d)) for d in data)
+        else:
+            out = self.tensor._wrap(data if type(data) is np.ndarray else gpu.as_array(data))
+            if type(op.lowering) is View and _is_view(out._data, arrays[0]):
+                out._become_view(operands[0], op, attrs)
+        if state.inference:
+            unrecordable(out)
+        elif state.recording and op.vjp is not None:
+            record(op, operands, attrs, out)
+        return out
+
+    def beside(self, op: Op, other: Any, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+        """The result of ``op`` on the device of ``other``."""
+        out = self.apply(op, args, attrs)
+        return out if other.place is None or isinstance(out, Symbol) else out.to(other.place)
+
+    def _compute(self, op: Op, arrays: Sequence[Any]) -> Any:
+        if op.eager == "reference":
+            return op.reference
+        return compute_of(op, any([getattr(a, "size", 1) >= LARGE for a in arrays]))
+
+    def _operands(self, op: Op, args: Sequence[Any]) -> tuple[list[Any], DType | None]:
+        """The arguments in one dtype, and that dtype; numbers stay numbers where NumPy treats them
+        as we do."""
+        as_tensor = self.tensor._of
+        if op.promote == "none":
+            return [as_tensor(a) for a in args], None
+        if op.promote != "tail":
+            common = self._common_dtype(args)
+            if (
+                common is not None
+                and common.kind in op.kinds
+                and (op.promote == "common" or common.is_floating)
+            ):
+                return list(args), common
+        operands = [a if is_number(a) else as_tensor(a) for a in args]
+        dtype = operand_dtype(op, operands)
+        if dtype is not None and dtype.kind not in op.kinds:
+            raise DTypeError(
+                f"{called(op, operands)}: not defined for {dtype.name}, at {format_locs(here())}"
+            )
+        first = 1 if op.promote == "tail" else 0
+        own = any(not is_number(a) and a.dtype is dtype for a in operands[first:])
+        for i in range(first, len(operands)):
+            a = operands[i]
+            if is_number(a):
+                operands[i] = a if own else as_tensor(a, dtype)
+            elif a.dtype is not dtype:
+                operands[i] = cast(a, dtype=dtype)
+        return operands, dtype
+
+    def _common_dtype(self, args: Sequence[Any]) -> DType | None:
+        """The dtype of tensors that all have one, beside numbers that do not raise its category:
+        the usual case; None if it is another."""
+        own = None
+        needed = 0
+        for a in args:
+            number = BY_PYTHON.get(type(a))
+            if number is not None:
+                needed = max(needed, number.category)
+            elif not isinstance(a, self.tensor) or (own is not None and a._data.dtype is not own):
+                return None
+            else:
+                own = a._data.dtype
+        dtype = None if own is None else BY_NUMPY[own]
+        return dtype if dtype is not None and dtype.category >= needed else None
+
+
+def _is_view(data: Any, of: Any) -> bool:
+    """Whether an array is on the memory of another: mostly NumPy says so by ``base``."""
+    base = data.base
+    if base is None:
+        return data is of
+    return base is of or base is of.base or gpu.shares_memory(data, of)
+
+
+def _agree(op: Op, arrays: Sequence[Any]) -> bool:
+    """Whether the operands need no promotion, as is usual."""
+    if op.promote == "none":
+        return True
+    dtype = arrays[-1].dtype
+    for a in arrays[1:] if op.promote == "tail" else arrays:
+        if a.dtype is not dtype:
+            return False
+    return BY_NUMPY[dtype].kind in ("f" if op.promote == "float" else op.kinds)
+
+
+EAGER = EagerMode()

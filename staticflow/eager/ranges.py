@@ -1,0 +1,129 @@
+"""Making eager tensors of numbers in a row: ranges, indices, unit matrices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from staticflow.eager.creation import generated, made
+from staticflow.eager.tensor import Tensor
+from staticflow.errors import ShapeError
+from staticflow.graph.dims import Dim, Size, dim_max
+from staticflow.graph.dtypes import dtype_of, get_default_dtype, int64
+from staticflow.graph.locs import format_locs, here
+from staticflow.ops.creation import iota
+from staticflow.ops.symbol import Symbol
+
+__all__ = ["arange", "eye", "linspace", "logspace", "tril_indices", "triu_indices"]
+
+
+def _ramp(shape: Sequence[Size], dim: int) -> Any:
+    return generated(iota, {"shape": tuple(shape), "dim": dim, "dtype": int64})
+
+
+def eye(
+    n: Size,
+    m: Size | None = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Any:
+    """The unit matrix of n rows and m (or n) columns."""
+    shape = (n, n if m is None else m)
+    unit = (_ramp(shape, 0) == _ramp(shape, 1)).to(dtype or get_default_dtype())
+    return unit if isinstance(unit, Symbol) else made(unit, device, requires_grad)
+
+
+def arange(
+    start: Any,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Any:
+    """The numbers from ``start`` (0 if one bound is given) to before ``end`` by ``step``; int64, or
+    the default floating dtype where a bound is a float. Bounds may be symbolic sizes.
+
+    Raises `ShapeError` where ``step`` is 0 or leads away from ``end``.
+    """
+    lo, hi = (0, start) if end is None else (start, end)
+    lo, hi, step = (v.item() if isinstance(v, Tensor) else v for v in (lo, hi, step))
+    ints = all(isinstance(v, int | np.integer | Dim) for v in (lo, hi, step))
+    wanted = dtype_of(dtype) if dtype is not None else dtype_of(int if ints else float)
+    if any(type(v) is Dim for v in (lo, hi, step)):
+        count = dim_max((hi - lo + step - 1) // step, 0)
+    elif step == 0 or not np.isfinite(float(hi) - float(lo)) or (hi - lo) / step < 0:
+        raise ShapeError(
+            f"arange: from {lo} to {hi} by {step}; the bounds must be finite and the step must "
+            f"lead from the first to the second, at {format_locs(here())}"
+        )
+    else:
+        count = -(-(hi - lo) // step) if ints else math.ceil((hi - lo) / step)
+    if ints and not requires_grad:
+        ramp = _ramp([count], 0)
+        values = ramp if step == 1 and lo == 0 else ramp * step + lo
+        return values.to(device, wanted)
+    assert isinstance(count, int)
+    values = np.arange(count) * step + lo
+    return made(Tensor._wrap(values.astype(wanted.numpy)), device, requires_grad)
+
+
+def linspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``steps`` numbers evenly from ``start`` to ``end``, both included."""
+    values = np.linspace(float(start), float(end), _count(steps))
+    wanted = dtype_of(dtype or get_default_dtype())
+    return made(Tensor._wrap(values.astype(wanted.numpy)), device, requires_grad)
+
+
+def logspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``steps`` powers of ``base``, whose exponents go evenly from ``start`` to ``end``."""
+    values = np.float64(base) ** np.linspace(float(start), float(end), _count(steps))
+    wanted = dtype_of(dtype or get_default_dtype())
+    return made(Tensor._wrap(values.astype(wanted.numpy)), device, requires_grad)
+
+
+def _count(steps: int) -> int:
+    if steps < 0:
+        raise ShapeError(f"{steps} steps; give 0 or more, at {format_locs(here())}")
+    return steps
+
+
+def tril_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Any = int64, device: Any = None
+) -> Tensor:
+    """The row and column numbers, in two rows, of the elements of a matrix on and below the
+    diagonal that lies ``offset`` above the main one."""
+    indices = np.stack(np.tril_indices(row, offset, col)).astype(dtype_of(dtype).numpy)
+    return made(Tensor._wrap(indices), device, requires_grad=False)
+
+
+def triu_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Any = int64, device: Any = None
+) -> Tensor:
+    """The row and column numbers, in two rows, of the elements of a matrix on and above the
+    diagonal that lies ``offset`` above the main one."""
+    indices = np.stack(np.triu_indices(row, offset, col)).astype(dtype_of(dtype).numpy)
+    return made(Tensor._wrap(indices), device, requires_grad=False)

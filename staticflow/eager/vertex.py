@@ -1,0 +1,389 @@
+"""What the tape is made of: the vertices that recorded operations leave, and what they keep.
+
+A *vertex* is what made a tensor that requires a gradient: a `TapeEntry`, an `Output` of one that
+has several results, or a leaf tensor itself. Edges lead to the vertices of the arguments and never
+to results, so that a graph is freed by reference counts alone. Every vertex has a *serial* number
+that is larger than those of all that its edges lead to; a leaf's is 0.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from staticflow.eager.gpu import as_array
+from staticflow.eager.memory import Memory
+from staticflow.eager.saved import Packed
+from staticflow.errors import AutogradError
+from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DType, bfloat16
+from staticflow.graph.locs import Loc, Locs, format_locs, outside
+from staticflow.graph.op import OUT, Op
+from staticflow.ops.methods import Methods
+from staticflow.ops.thread import thread
+
+if TYPE_CHECKING:
+    from staticflow.eager.tensor import Tensor
+
+__all__ = [
+    "LEAF", "EvenEntry", "Kept", "Output", "Shadow", "TapeEntry", "Vertex", "attach", "keep",
+    "next_serial", "record", "unpack",
+]  # fmt: skip
+
+Vertex = Any
+"""A `TapeEntry`, `Output` or `Tensor`, or whatever else has ``serial``, ``edges``, ``hooks``,
+``locs``, ``name`` and ``pull(ct, edges, keep)``."""
+
+Kept = tuple[Any, Memory, int]
+"""The array of a saved tensor, its memory, and the version that it had."""
+
+LEAF: Any = "leaf"
+"""In the place of a tensor's vertex: it is a leaf that wants a gradient, and so its own vertex. It
+does not name itself, which would be a reference cycle."""
+
+_new = object.__new__
+_array = np.ndarray
+_getframe = sys._getframe
+_NO_ATTRS: dict[str, Any] = {}
+_BFLOAT16 = bfloat16.numpy
+
+next_serial = itertools.count(1).__next__
+
+
+class Shadow(Methods):
+    """The shape and dtype of a tensor whose value the vjp does not need, and so is not kept."""
+
+    __slots__ = ("__sf_mode__", "_dtype", "_shape", "place")
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._shape, self._dtype = tensor.shape, tensor.dtype
+        self.__sf_mode__, self.place = tensor.__sf_mode__, tensor.place
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the dims."""
+        return self._shape
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self._dtype
+
+
+def keep(tensor: Tensor) -> Kept:
+    """What is kept of a tensor that a vjp needs: not the tensor itself, since an in-place operation
+    can give it a vertex that leads to who keeps it."""
+    hooks = thread.state.saved_hooks
+    if hooks is not None:
+        return Packed(tensor, hooks), Memory(), 0
+    memory = tensor._own_memory()
+    return tensor._data, memory, memory.version
+
+
+def check(kept: Kept, entry: TapeEntry, place: int) -> Any:
+    """The array that was kept: argument ``place`` of ``entry``, or a result if that is negative.
+    Raises `AutogradError` if it was changed."""
+    array, memory, version = kept
+    if memory.version != version:
+        raise AutogradError(
+            f"{entry.kept_name(place)}, {BY_NUMPY[array.dtype].name}{list(array.shape)}, needed "
+            f"for the gradient was changed in place after it was used: it is at version "
+            f"{memory.version}, version {version} is needed; changed at "
+            f"{format_locs(memory.locs)}, used at {format_locs(entry.locs)}. Change a clone "
+            "instead, or compute out of place (y = y + 1)"
+        )
+    return array
+
+
+def unpack(kept: Kept, edge: Vertex, entry: Vertex, place: int) -> Tensor:
+    """The tensor that was kept, as in `check`, on the tape where it was."""
+    array = check(kept, entry, place)
+    if type(array) is Packed:
+        array = array.array()
+    if edge is not None and not edge.serial and edge._data is array:
+        leaf: Tensor = edge
+        return leaf
+    tensor: type[Tensor] = entry.tensor
+    out = tensor._wrap(array)
+    out._memory, out._vertex = kept[1], edge
+    return out
+
+
+class TapeEntry:
+    """One recorded operation.
+
+    Of each argument and result it keeps `Kept` where the vjp needs the value, else a `Shadow`; None
+    stands for a shadow that would be of the shape and dtype of the one result. Numbers are kept as
+    they are. Where the op gives ``several`` results (a tuple), its vjp takes a list of cotangents
+    and a tuple of results.
+    """
+
+    __slots__ = (
+        "__weakref__", "args", "at", "attrs", "code", "edges", "hooks", "op", "result", "serial",
+    )  # fmt: skip
+    tensor: type[Tensor]  # set where that class is made
+
+    op: Op
+    attrs: Mapping[str, Any]
+    edges: tuple[Vertex | None, ...]
+    args: Sequence[Any] | None  # None once they are freed
+    result: Any  # then the line that freed them
+    hooks: Any
+    serial: int
+    code: Any
+    at: int
+
+    def __init__(
+        self,
+        op: Op,
+        args: Sequence[Any],
+        attrs: Mapping[str, Any],
+        edges: tuple[Vertex | None, ...],
+        result: Any,
+        saves: Collection[int] | None = None,
+    ) -> None:
+        self.op, self.attrs, self.edges, self.hooks = op, attrs, edges, None
+        self.serial = next_serial()
+        kept = saves or (op.saves if op.saves_for is None else _needed(op.saves_for, edges))
+        several = type(result) is tuple
+        like = None if several else result
+        self.args = [
+            a if type(a) in BY_PYTHON else keep(a) if i in kept else _outline(a, like)
+            for i, a in enumerate(args)
+        ]
+        if several:
+            self.result = [keep(r) if OUT in kept else Shadow(r) for r in result]
+        else:
+            self.result = keep(result) if OUT in kept else None
+        self.code, frame = _users(_getframe(1))
+        self.at = frame.f_lasti
+
+    def keep_before_change(self, memory: Memory) -> None:
+        """Copy what is kept of a memory that is about to be overwritten with this very result."""
+        self.args = [_copied(a, memory) for a in self.args or ()]
+
+    @property
+    def locs(self) -> Locs:
+        """The user's line that recorded the operation."""
+        return () if self.code is None else (Loc(self.code, self.at),)
+
+    @property
+    def name(self) -> str:
+        """The name that ``grad_fn`` prints."""
+        return self.op.grad_name
+
+    @property
+    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+        """What the arguments came from, as in PyTorch."""
+        return tuple((e.entry, e.index) if type(e) is Output else (e, 0) for e in self.edges)
+
+    def kept_name(self, place: int) -> str:
+        """What errors call argument ``place``, or a result if that is negative."""
+        return f"{self.op.name}: " + (f"argument {place}" if place >= 0 else "its output")
+
+    def pull(self, ct: Any, edges: Sequence[Vertex | None], keep: bool) -> Sequence[Any]:
+        """The cotangents of the arguments whose entry of ``edges`` is not None. Frees what the
+        entry keeps unless ``keep``."""
+        if self.args is None:
+            self._refuse()
+        args = [
+            ct if a is None
+            else unpack(a, self.edges[i], self, i) if type(a) is tuple
+            else a
+            for i, a in enumerate(self.args)
+        ]  # fmt: skip
+        result, cts = self._results(ct)
+        if not keep:
+            self._free()
+        needs = [e is not None for e in edges]
+        assert self.op.vjp is not None
+        return self.op.vjp(needs, cts, result, *args, **self.attrs)
+
+    def _results(self, ct: Any) -> tuple[Any, Any]:
+        """The result or results, or what stands for them, and their cotangents."""
+        kept = self.result
+        if kept is None:
+            return ct, ct
+        if type(kept) is tuple:
+            return unpack(kept, self, self, OUT), ct
+        results = tuple(
+            unpack(k, Output(self, i), self, OUT) if type(k) is tuple else k
+            for i, k in enumerate(kept)
+        )
+        return results, [ct.get(i) for i in range(len(kept))]
+
+    def _free(self) -> None:
+        """Forget what is kept; an entry that keeps no values can be walked again."""
+        results = self.result if type(self.result) is list else (self.result,)
+        if tuple in map(type, (*(self.args or ()), *results)):
+            self.args, self.result = None, thread.state.walked
+
+    def _refuse(self) -> NoReturn:
+        raise AutogradError(
+            f"backward goes through {self.op.name} (made at {format_locs(self.locs)}) a second "
+            f"time, but its saved values were freed by the first (at {format_locs(self.result)}); "
+            "call the first one with retain_graph=True"
+        )
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
+
+class EvenEntry(TapeEntry):
+    """A recorded elementwise operation without attributes whose operands are numbers or of the
+    shape and dtype of the result. Its partials run on the arrays if they can."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, op: Op, edges: tuple[Vertex | None, ...], args: Any, frame: FrameType
+    ) -> None:
+        self.op = op
+        self.attrs = _NO_ATTRS
+        self.edges = edges
+        self.args = args
+        self.hooks = self.result = None
+        self.serial = next_serial()
+        code: CodeType | None = frame.f_code
+        if code is not _Recent.code:
+            code, frame = _users(frame)
+        self.code = code
+        self.at = frame.f_lasti
+
+    def pull(self, ct: Any, edges: Sequence[Vertex | None], keep: bool) -> Sequence[Any]:
+        """See `TapeEntry.pull`."""
+        state = thread.state
+        vjp: Any = self.op.vjp
+        data = ct._data
+        if not vjp.plain or state.recording or data.dtype is _BFLOAT16:
+            return super().pull(ct, edges, keep)
+        kept, result = self.args, self.result
+        if kept is None:
+            self._refuse()
+        freed = not keep and result is not None
+        operands = [data, data if result is None else check(result, self, OUT)]
+        for a in kept:
+            if a is None:
+                operands.append(data)
+            elif type(a) is tuple:
+                operands.append(check(a, self, len(operands) - 2))
+                freed = not keep
+            else:
+                operands.append(a)
+        pulled: list[Any] = []
+        for i, partial in enumerate(vjp.partials):  # zip takes longer
+            if edges[i] is None or partial is None:
+                pulled.append(None)
+                continue
+            array = state.run(partial, *operands)
+            if array is data:
+                pulled.append(ct)
+                continue
+            out = _new(self.tensor)
+            out._data = array if type(array) is _array else as_array(array)
+            out._memory = out._view = out._vertex = out.grad = out.name = out._hooks = None
+            pulled.append(out)
+        if freed:
+            self.args, self.result = None, state.walked
+        return pulled
+
+
+def _needed(saves_for: Sequence[Sequence[int]], edges: Sequence[Vertex | None]) -> Collection[int]:
+    """The arguments, and `OUT`, whose values the wanted cotangents use."""
+    return {i for e, used in zip(edges, saves_for, strict=True) if e is not None for i in used}
+
+
+def _outline(a: Tensor, result: Tensor | None) -> Shadow | None:
+    """What is kept of an argument whose value is not needed."""
+    if result is not None:
+        mine, its = a._data, result._data
+        if mine.shape == its.shape and mine.dtype is its.dtype:
+            return None
+    return Shadow(a)
+
+
+def _copied(kept: Any, memory: Memory) -> Any:
+    if type(kept) is tuple and kept[1] is memory:
+        return kept[0].copy(), Memory(), 0
+    return kept
+
+
+class _Recent:
+    """The code of the user that recorded last: what is recorded next is mostly of the same."""
+
+    code: CodeType | None = None
+
+
+def _users(frame: FrameType) -> tuple[CodeType | None, FrameType]:
+    """The user's frame, and its code."""
+    user = outside(frame)
+    if user is None:
+        return None, frame
+    _Recent.code = user.f_code
+    return user.f_code, user
+
+
+class Output:
+    """One of several results of an entry, which takes the cotangents of all by number."""
+
+    __slots__ = ("__weakref__", "entry", "hooks", "index", "serial")
+
+    def __init__(self, entry: Vertex, index: int) -> None:
+        self.entry, self.index, self.hooks = entry, index, None
+        self.serial = next_serial()
+
+    @property
+    def edges(self) -> tuple[Vertex]:
+        """The entry."""
+        return (self.entry,)
+
+    @property
+    def locs(self) -> Locs:
+        """The user's line that recorded the operation."""
+        locs: Locs = self.entry.locs
+        return locs
+
+    @property
+    def name(self) -> str:
+        """The name of the operation."""
+        name: str = self.entry.name
+        return name
+
+    def pull(self, ct: Any, edges: Sequence[Vertex | None], keep: bool) -> Sequence[Any]:
+        """The cotangent with its number."""
+        return ({self.index: ct},)
+
+
+def attach(vertex: Vertex, result: Any) -> None:
+    """Let ``vertex`` be what made ``result``: a tensor, or a tuple of which some are floating."""
+    if type(result) is not tuple:
+        result._vertex = vertex
+        return
+    for i, r in enumerate(result):
+        if r.dtype.is_floating:
+            r._vertex = Output(vertex, i)
+
+
+def record(
+    op: Op,
+    args: Sequence[Any],
+    attrs: Mapping[str, Any],
+    result: Any,
+    saves: Collection[int] | None = None,
+) -> None:
+    """Record that ``op`` gave ``result``, a tensor or a tuple, if an argument requires a gradient.
+
+    ``saves`` are the arguments to keep, `Op.saves` unless given.
+    """
+    edges = tuple([None if type(a) in BY_PYTHON else a._edge() for a in args])
+    for e in edges:
+        if e is not None:
+            break
+    else:
+        return
+    if type(result) is tuple or result.dtype.is_floating:
+        attach(TapeEntry(op, args, attrs, edges, result, saves), result)
