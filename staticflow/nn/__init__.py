@@ -12,16 +12,22 @@ eager code share them.
 (x_0, 1)
 """
 
-from staticflow.nn import functional, init
-from staticflow.nn.activation import ReLU, Sigmoid, Tanh
-from staticflow.nn.container import Sequential
-from staticflow.nn.flatten import Flatten
-from staticflow.nn.init import Parameter
-from staticflow.nn.linear import Linear
-from staticflow.nn.loss import CrossEntropyLoss, MSELoss
-from staticflow.nn.module import LoadResult, Module
-
-__all__ = [
-    "CrossEntropyLoss", "Flatten", "Linear", "LoadResult", "MSELoss", "Module", "Parameter", "ReLU",
-    "Sequential", "Sigmoid", "Tanh", "functional", "init",
-]  # fmt: skip
+from staticflow.nn import functional as functional
+from staticflow.nn import init as init
+from staticflow.nn import utils as utils
+from staticflow.nn.activation import *  # noqa: F403
+from staticflow.nn.attention import *  # noqa: F403
+from staticflow.nn.cells import *  # noqa: F403
+from staticflow.nn.container import *  # noqa: F403
+from staticflow.nn.conv import *  # noqa: F403
+from staticflow.nn.dropout import *  # noqa: F403
+from staticflow.nn.embedding import *  # noqa: F403
+from staticflow.nn.flatten import *  # noqa: F403
+from staticflow.nn.linear import *  # noqa: F403
+from staticflow.nn.loss import *  # noqa: F403
+from staticflow.nn.module import Module as Module
+from staticflow.nn.normalization import *  # noqa: F403
+from staticflow.nn.parameter import Parameter as Parameter
+from staticflow.nn.pooling import *  # noqa: F403
+from staticflow.nn.recurrent import *  # noqa: F403
+from staticflow.nn.transformer import *  # noqa: F403

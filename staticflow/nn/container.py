@@ -1,18 +1,128 @@
-"""Modules made of modules."""
+"""Modules that hold modules or parameters by number or by name."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import Any, ClassVar, Self, overload
 
-from staticflow.nn.module import Module
+from staticflow.nn.module import Module, bracketed, indented
+from staticflow.nn.parameter import Parameter
 
-__all__ = ["Sequential"]
+__all__ = [
+    "Identity", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential",
+]  # fmt: skip
 
 
-class Sequential(Module):
+class Identity(Module):
+    """Gives its input back; takes and ignores any arguments when it is made."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+
+    def forward(self, input: Any) -> Any:
+        """``input`` itself."""
+        return input
+
+
+class _Holder(Module):
+    """Entries of one kind, as attributes."""
+
+    kind: ClassVar[type] = Module
+
+    def _entries(self) -> dict[str, Any]:
+        return {n: v for n, v in vars(self).items() if isinstance(v, self.kind)}
+
+    def _accepted(self, value: Any, where: str) -> Any:
+        """``value`` as an entry."""
+        if not isinstance(value, self.kind):
+            raise TypeError(
+                f"{type(self).__name__} takes modules, not {type(value).__name__} ({where}); "
+                "wrap a function in a Module, or call it in a forward of your own"
+            )
+        return value
+
+    def _hold(self, name: str, value: Any) -> None:
+        if self.kind is Module:
+            self.add_module(name, value)
+        else:
+            self.register_parameter(name, value)
+
+    def __len__(self) -> int:
+        return len(self._entries())
+
+
+class _Numbered(_Holder):
+    """Entries named "0", "1" and so on: a list of them."""
+
+    def __init__(self, entries: Iterable[Any] = ()) -> None:
+        super().__init__()
+        self.extend(entries)
+
+    def _renumber(self, entries: Iterable[Any]) -> None:
+        kept = list(entries)
+        for name in self._entries():
+            delattr(self, name)
+        for position, value in enumerate(kept):
+            self._hold(str(position), value)
+
+    def _list(self) -> list[Any]:
+        return list(self._entries().values())
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._list())
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        found = self._list()[index]
+        return type(self)(found) if isinstance(index, slice) else found
+
+    def __setitem__(self, index: int, value: Any) -> None:
+        setattr(self, list(self._entries())[index], self._accepted(value, f"index {index}"))
+
+    def __delitem__(self, index: int | slice) -> None:
+        entries = self._list()
+        del entries[index]
+        self._renumber(entries)
+
+    def append(self, value: Any) -> Self:
+        """Add one entry at the end; returns the container."""
+        self._hold(str(len(self)), self._accepted(value, f"index {len(self)}"))
+        return self
+
+    def extend(self, values: Iterable[Any]) -> Self:
+        """Add entries at the end; returns the container."""
+        for value in list(values):
+            self.append(value)
+        return self
+
+    def insert(self, index: int, value: Any) -> Self:
+        """Add one entry before position ``index``; returns the container."""
+        entries = self._list()
+        entries.insert(index, self._accepted(value, f"index {index}"))
+        self._renumber(entries)
+        return self
+
+    def pop(self, index: int = -1) -> Any:
+        """Take the entry at ``index`` out, and return it."""
+        entries = self._list()
+        found = entries.pop(index)
+        self._renumber(entries)
+        return found
+
+    def __iadd__(self, other: Iterable[Any]) -> Self:
+        return self.extend(other)
+
+    def __add__(self, other: Iterable[Any]) -> Self:
+        return self[:].extend(other)
+
+
+class Sequential(_Numbered):
     """Modules called one after the other, each on what the one before it returned. They are named
-    ``"0"``, ``"1"`` and so on.
+    ``"0"``, ``"1"`` and so on, or as the keys of a dict say.
 
     >>> from staticflow import nn
     >>> nn.Sequential(nn.Linear(4, 2, bias=False), nn.ReLU())
@@ -22,26 +132,142 @@ class Sequential(Module):
     )
     """
 
-    def __init__(self, *modules: Module) -> None:
-        for position, module in enumerate(modules):
-            if not isinstance(module, Module):
-                raise TypeError(
-                    f"Sequential takes modules, not {type(module).__name__} (argument {position}); "
-                    "wrap a function in a Module, or call it in a forward of your own"
-                )
-            self.add_module(str(position), module)
+    def __init__(self, *args: Any) -> None:
+        super().__init__()
+        named = args[0] if len(args) == 1 and isinstance(args[0], Mapping) else None
+        pairs = enumerate(args) if named is None else named.items()
+        for name, module in pairs:
+            self._hold(str(name), self._accepted(module, f"argument {name}"))
 
-    def forward(self, x: Any) -> Any:
-        """``x`` through every module in order."""
+    def forward(self, input: Any) -> Any:
+        """``input`` through every module in order."""
         for module in self:
-            x = module(x)
-        return x
+            input = module(input)
+        return input
 
-    def __iter__(self) -> Iterator[Module]:
-        return self.children()
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):  # the names stay
+            return type(self)(dict(list(self._entries().items())[index]))
+        return self._list()[index]
 
-    def __len__(self) -> int:
-        return sum(1 for _ in self.children())
 
-    def __getitem__(self, position: int) -> Module:
-        return list(self.children())[position]
+class ModuleList(_Numbered):
+    """A list of modules, which the module that holds it counts among its own. It has no forward.
+
+    >>> from staticflow import nn
+    >>> nn.ModuleList([nn.ReLU(), nn.ReLU()])
+    ModuleList(
+      (0-1): 2 x ReLU()
+    )
+    """
+
+    def __repr__(self) -> str:
+        lines, position = [], 0
+        for text, run in groupby(map(repr, self)):
+            count = len(list(run))
+            last = position + count - 1
+            which = f"({position})" if count == 1 else f"({position}-{last})"
+            times = "" if count == 1 else f"{count} x "
+            lines.append(f"{which}: {times}{indented(text)}")
+            position = last + 1
+        return bracketed(type(self).__name__, [], lines)
+
+
+class ParameterList(_Numbered):
+    """A list of parameters, which the module that holds it counts among its own; tensors are made
+    parameters."""
+
+    kind = Parameter
+
+    def _accepted(self, value: Any, where: str) -> Any:
+        return value if isinstance(value, Parameter) else Parameter(value)
+
+    def extra_repr(self) -> str:
+        """A line for each."""
+        return _described(self)
+
+
+class _Named(_Holder):
+    """Entries by name: a dict of them."""
+
+    def __init__(self, values: Mapping[str, Any] | Iterable[tuple[str, Any]] = ()) -> None:
+        super().__init__()
+        self.update(values)
+
+    def __getitem__(self, key: str) -> Any:
+        return self._entries()[key]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._hold(key, self._accepted(value, f"key {key!r}"))
+
+    def __delitem__(self, key: str) -> None:
+        delattr(self, self._key(key))
+
+    def _key(self, key: str) -> str:
+        if key not in self:
+            raise KeyError(key)
+        return key
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries())
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._entries()
+
+    def keys(self) -> Iterable[str]:
+        """The names."""
+        return self._entries().keys()
+
+    def values(self) -> Iterable[Any]:
+        """The entries."""
+        return self._entries().values()
+
+    def items(self) -> Iterable[tuple[str, Any]]:
+        """The names and entries."""
+        return self._entries().items()
+
+    def update(self, values: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> None:
+        """Add entries, in the place of those of the same name."""
+        for key, value in dict(values).items():
+            self[key] = value
+
+    def pop(self, key: str) -> Any:
+        """Take the entry out, and return it."""
+        found = self[key]
+        del self[key]
+        return found
+
+    def clear(self) -> None:
+        """Take all entries out."""
+        for key in list(self):
+            del self[key]
+
+
+class ModuleDict(_Named):
+    """A dict of modules, which the module that holds it counts among its own. It has no forward."""
+
+
+class ParameterDict(_Named):
+    """A dict of parameters, which the module that holds it counts among its own; tensors are made
+    parameters."""
+
+    kind = Parameter
+
+    def _accepted(self, value: Any, where: str) -> Any:
+        return value if isinstance(value, Parameter) else Parameter(value)
+
+    def extra_repr(self) -> str:
+        """A line for each."""
+        return _described(self)
+
+
+def _described(holder: _Holder) -> str:
+    return "\n".join(
+        f"({name}): Parameter containing: "
+        f"[{p.dtype.name} of size {'x'.join(map(str, p.shape)) or '()'}]"
+        for name, p in holder._entries().items()
+    )

@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from staticflow.errors import ShapeError
-from staticflow.graph.dtypes import dtype_of
 from staticflow.nn.functional import linear
-from staticflow.nn.init import Parameter, uniform_
+from staticflow.nn.init import uniform_
 from staticflow.nn.module import Module
+from staticflow.nn.parameter import new_parameter
 
 __all__ = ["Linear"]
 
@@ -30,16 +28,21 @@ class Linear(Module):
     """
 
     def __init__(
-        self, in_features: int, out_features: int, bias: bool = True, dtype: Any = "float32"
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
     ) -> None:
+        super().__init__()
         if in_features < 0 or out_features < 0:
             raise ShapeError(f"Linear({in_features}, {out_features}): sizes cannot be negative")
         self.in_features, self.out_features = in_features, out_features
-        kind = dtype_of(dtype).numpy
         bound = 1 / math.sqrt(in_features) if in_features else 0.0
-        self.weight = Parameter(np.empty((out_features, in_features), kind))
+        self.weight = new_parameter(out_features, in_features, device=device, dtype=dtype)
         uniform_(self.weight, -bound, bound)
-        self.bias = Parameter(np.empty(out_features, kind)) if bias else None
+        self.bias = new_parameter(out_features, device=device, dtype=dtype) if bias else None
         if self.bias is not None:
             uniform_(self.bias, -bound, bound)
 

@@ -1,34 +1,291 @@
-"""Losses as modules."""
+"""Losses as modules: the functions of `staticflow.nn.functional` with their options."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from staticflow.nn import functional as F
 from staticflow.nn.module import Module
 
-__all__ = ["CrossEntropyLoss", "MSELoss"]
+__all__ = [
+    "BCELoss", "BCEWithLogitsLoss", "CosineEmbeddingLoss", "CrossEntropyLoss", "GaussianNLLLoss",
+    "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss", "MSELoss", "MarginRankingLoss",
+    "MultiLabelSoftMarginLoss", "MultiMarginLoss", "NLLLoss", "PoissonNLLLoss", "SmoothL1Loss",
+    "SoftMarginLoss", "TripletMarginLoss", "TripletMarginWithDistanceLoss",
+]  # fmt: skip
 
 
 class _Loss(Module):
     """A function of an input and a target, reduced by "mean", "sum" or "none"."""
 
     def __init__(self, reduction: str = "mean") -> None:
+        super().__init__()
         self.reduction = F.check_reduction(reduction)
 
 
+class _WeightedLoss(_Loss):
+    """A loss with a ``weight``, a buffer."""
+
+    weight: Any
+
+    def __init__(self, weight: Any = None, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        self.register_buffer("weight", weight)
+
+
 class MSELoss(_Loss):
-    """``(input - target) ** 2``, by default its mean over all elements."""
+    """``(input - target) ** 2``; see `mse_loss`."""
 
     def forward(self, input: Any, target: Any) -> Any:
         """The loss of ``input`` against ``target``, of one shape."""
         return F.mse_loss(input, target, self.reduction)
 
 
-class CrossEntropyLoss(_Loss):
-    """Minus the log-probability that the softmax of scores gives to the right classes, by default
-    its mean over the rows."""
+class L1Loss(_Loss):
+    """``|input - target|``; see `l1_loss`."""
 
     def forward(self, input: Any, target: Any) -> Any:
-        """The loss of scores (N, C) against classes (N,), integers in [0, C)."""
-        return F.cross_entropy(input, target, self.reduction)
+        """The loss of ``input`` against ``target``, of one shape."""
+        return F.l1_loss(input, target, self.reduction)
+
+
+class SmoothL1Loss(_Loss):
+    """Quadratic up to ``beta``, then linear; see `smooth_l1_loss`."""
+
+    def __init__(self, reduction: str = "mean", beta: float = 1.0) -> None:
+        super().__init__(reduction)
+        self.beta = beta
+
+    def forward(self, input: Any, target: Any) -> Any:
+        """The loss of ``input`` against ``target``, of one shape."""
+        return F.smooth_l1_loss(input, target, self.reduction, self.beta)
+
+
+class HuberLoss(_Loss):
+    """Quadratic up to ``delta``, then linear; see `huber_loss`."""
+
+    def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
+        super().__init__(reduction)
+        self.delta = delta
+
+    def forward(self, input: Any, target: Any) -> Any:
+        """The loss of ``input`` against ``target``, of one shape."""
+        return F.huber_loss(input, target, self.reduction, self.delta)
+
+
+class NLLLoss(_WeightedLoss):
+    """Minus the log-probability of the right classes; see `nll_loss`."""
+
+    def __init__(
+        self, weight: Any = None, ignore_index: int = -100, reduction: str = "mean"
+    ) -> None:
+        super().__init__(weight, reduction)
+        self.ignore_index = ignore_index
+
+    def forward(self, input: Any, target: Any) -> Any:
+        """The loss of log-probabilities (N, C, ...) against classes (N, ...)."""
+        return F.nll_loss(input, target, self.weight, self.ignore_index, self.reduction)
+
+
+class CrossEntropyLoss(_WeightedLoss):
+    """Minus the log-probability that the softmax of scores gives to the right classes; see
+    `cross_entropy`."""
+
+    def __init__(
+        self,
+        weight: Any = None,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+        label_smoothing: float = 0.0,
+    ) -> None:
+        super().__init__(weight, reduction)
+        self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
+
+    def forward(self, input: Any, target: Any) -> Any:
+        """The loss of scores (N, C, ...) against classes (N, ...) or probabilities."""
+        return F.cross_entropy(
+            input, target, self.weight, self.ignore_index, self.reduction, self.label_smoothing
+        )
+
+
+class BCELoss(_WeightedLoss):
+    """Of probabilities against targets from 0 to 1; see `binary_cross_entropy`."""
+
+    def forward(self, input: Any, target: Any) -> Any:
+        """The loss of ``input`` against ``target``, of one shape."""
+        return F.binary_cross_entropy(input, target, self.weight, self.reduction)
+
+
+class BCEWithLogitsLoss(_WeightedLoss):
+    """Of scores against targets from 0 to 1; see `binary_cross_entropy_with_logits`."""
+
+    pos_weight: Any
+
+    def __init__(self, weight: Any = None, reduction: str = "mean", pos_weight: Any = None) -> None:
+        super().__init__(weight, reduction)
+        self.register_buffer("pos_weight", pos_weight)
+
+    def forward(self, input: Any, target: Any) -> Any:
+        """The loss of ``input`` against ``target``, of one shape."""
+        return F.binary_cross_entropy_with_logits(
+            input, target, self.weight, self.reduction, self.pos_weight
+        )
+
+
+class KLDivLoss(_Loss):
+    """Of log-probabilities against probabilities; see `kl_div`, which has "batchmean", too."""
+
+    def __init__(self, reduction: str = "mean", log_target: bool = False) -> None:
+        super().__init__("mean" if reduction == "batchmean" else reduction)
+        self.reduction, self.log_target = reduction, log_target
+
+    def forward(self, input: Any, target: Any) -> Any:
+        """The loss of ``input`` against ``target``, of one shape."""
+        return F.kl_div(input, target, self.reduction, self.log_target)
+
+
+class PoissonNLLLoss(_Loss):
+    """Of rates, or their logarithms, against counts; see `poisson_nll_loss`."""
+
+    def __init__(
+        self,
+        log_input: bool = True,
+        full: bool = False,
+        eps: float = 1e-8,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(reduction)
+        self.log_input, self.full, self.eps = log_input, full, eps
+
+    def forward(self, input: Any, target: Any) -> Any:
+        """The loss of ``input`` against ``target``, of one shape."""
+        return F.poisson_nll_loss(
+            input, target, self.log_input, self.full, self.eps, self.reduction
+        )
+
+
+class GaussianNLLLoss(_Loss):
+    """Of means and variances against values; see `gaussian_nll_loss`."""
+
+    def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        self.full, self.eps = full, eps
+
+    def forward(self, input: Any, target: Any, var: Any) -> Any:
+        """The loss of means ``input`` and variances ``var`` against ``target``."""
+        return F.gaussian_nll_loss(input, target, var, self.full, self.eps, self.reduction)
+
+
+class MarginRankingLoss(_Loss):
+    """Of which of two inputs is to be larger; see `margin_ranking_loss`."""
+
+    def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        self.margin = margin
+
+    def forward(self, input1: Any, input2: Any, target: Any) -> Any:
+        """The loss of the order of the inputs against ``target``, 1 or -1."""
+        return F.margin_ranking_loss(input1, input2, target, self.margin, self.reduction)
+
+
+class HingeEmbeddingLoss(_Loss):
+    """Of distances against 1 (near) and -1 (far); see `hinge_embedding_loss`."""
+
+    def __init__(self, margin: float = 1.0, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        self.margin = margin
+
+    def forward(self, input: Any, target: Any) -> Any:
+        """The loss of ``input`` against ``target``, of one shape."""
+        return F.hinge_embedding_loss(input, target, self.margin, self.reduction)
+
+
+class CosineEmbeddingLoss(_Loss):
+    """Of the angle of two vectors against 1 (near) and -1 (far); see `cosine_embedding_loss`."""
+
+    def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        self.margin = margin
+
+    def forward(self, input1: Any, input2: Any, target: Any) -> Any:
+        """The loss of two (N, D) against ``target`` (N,)."""
+        return F.cosine_embedding_loss(input1, input2, target, self.margin, self.reduction)
+
+
+class SoftMarginLoss(_Loss):
+    """Of scores against 1 and -1; see `soft_margin_loss`."""
+
+    def forward(self, input: Any, target: Any) -> Any:
+        """The loss of ``input`` against ``target``, of one shape."""
+        return F.soft_margin_loss(input, target, self.reduction)
+
+
+class MultiLabelSoftMarginLoss(_WeightedLoss):
+    """Of scores of labels that may be right together; see `multilabel_soft_margin_loss`."""
+
+    def forward(self, input: Any, target: Any) -> Any:
+        """The loss of scores (N, C) against zeros and ones (N, C)."""
+        return F.multilabel_soft_margin_loss(input, target, self.weight, self.reduction)
+
+
+class MultiMarginLoss(_WeightedLoss):
+    """Of scores against classes, by their margin; see `multi_margin_loss`."""
+
+    def __init__(
+        self, p: int = 1, margin: float = 1.0, weight: Any = None, reduction: str = "mean"
+    ) -> None:
+        super().__init__(weight, reduction)
+        self.p, self.margin = p, margin
+
+    def forward(self, input: Any, target: Any) -> Any:
+        """The loss of scores (N, C) against classes (N,)."""
+        return F.multi_margin_loss(input, target, self.p, self.margin, self.weight, self.reduction)
+
+
+class TripletMarginLoss(_Loss):
+    """Of what is to be near an anchor and what far from it; see `triplet_margin_loss`."""
+
+    def __init__(
+        self,
+        margin: float = 1.0,
+        p: float = 2.0,
+        eps: float = 1e-6,
+        swap: bool = False,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(reduction)
+        self.margin, self.p, self.eps, self.swap = margin, p, eps, swap
+
+    def forward(self, anchor: Any, positive: Any, negative: Any) -> Any:
+        """The loss of three (N, D)."""
+        return F.triplet_margin_loss(
+            anchor, positive, negative, self.margin, self.p, self.eps, self.swap, self.reduction
+        )
+
+
+class TripletMarginWithDistanceLoss(_Loss):
+    """`TripletMarginLoss` with a distance of one's own."""
+
+    def __init__(
+        self,
+        *,
+        distance_function: Callable[[Any, Any], Any],
+        margin: float = 1.0,
+        swap: bool = False,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(reduction)
+        self.distance_function, self.margin, self.swap = distance_function, margin, swap
+
+    def forward(self, anchor: Any, positive: Any, negative: Any) -> Any:
+        """The loss of three of what the distance takes."""
+        return F.triplet_margin_with_distance_loss(
+            anchor,
+            positive,
+            negative,
+            distance_function=self.distance_function,
+            margin=self.margin,
+            swap=self.swap,
+            reduction=self.reduction,
+        )

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from staticflow.errors import ShapeError
-from staticflow.graph.dtypes import dtype_of
-from staticflow.nn.init import Parameter
-from staticflow.ops.symbol import Symbol, tracing
+from staticflow.graph.device import target
+from staticflow.graph.dtypes import bfloat16, float16, float32, float64
+from staticflow.nn.hooks import Handle, Hook, Hooks
+from staticflow.nn.parameter import Parameter
+from staticflow.nn.state import LoadResult, load_state, state_of
+from staticflow.ops.symbol import Symbol
+from staticflow.ops.tracing import depends_on, tracing, tracing_state
 
-__all__ = ["LoadResult", "Module"]
+__all__ = ["Module", "bracketed", "indented"]
 
-
-class LoadResult(NamedTuple):
-    """The names that a state had too few and too many."""
-
-    missing_keys: list[str]
-    unexpected_keys: list[str]
+Named = Iterator[tuple[str, Any]]
 
 
 class Module:
@@ -30,6 +28,7 @@ class Module:
     >>> import staticflow as sf
     >>> class Scale(Module):
     ...     def __init__(self):
+    ...         super().__init__()
     ...         self.factor = Parameter([2.0])
     ...     def forward(self, x):
     ...         return x * self.factor
@@ -39,7 +38,8 @@ class Module:
     """
 
     training: bool = True
-    _buffers: Mapping[str, bool] = MappingProxyType({})  # name -> whether state_dict has it
+    _persistent: Mapping[str, bool] = MappingProxyType({})  # the buffers; is it in state_dict?
+    _hooks: Hooks | None = None
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes; each subclass says."""
@@ -48,20 +48,37 @@ class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run ``forward``: now on tensors, as part of a graph if any argument is a symbol. In that
         case what it computes of the parameters alone belongs to the graph too."""
-        if _any_symbol((*args, *kwargs.values())):
+        run: Callable[..., Any] = self.forward if self._hooks is None else self._call_hooked
+        if tracing_state.active:
+            depends_on(self, "training")
+        elif _any_symbol((*args, *kwargs.values())):
             with tracing():
-                return self.forward(*args, **kwargs)
-        return self.forward(*args, **kwargs)
+                return run(*args, **kwargs)
+        return run(*args, **kwargs)
+
+    def _call_hooked(self, *args: Any, **kwargs: Any) -> Any:
+        assert self._hooks is not None
+        return self._hooks.call(self, args, kwargs)
+
+    if TYPE_CHECKING:  # parameters, buffers and modules by name
+
+        def __getattr__(self, name: str) -> Any: ...
 
     # -- registration -------------------------------------------------------------------------
 
     def __setattr__(self, name: str, value: Any) -> None:
         before = vars(self).get(name)
+        kind = type(self).__name__
         if isinstance(before, Parameter) and not (value is None or isinstance(value, Parameter)):
             raise TypeError(
-                f"{type(self).__name__}.{name} is a parameter; a {type(value).__name__} in its "
+                f"{kind}.{name} is a parameter; a {type(value).__name__} in its "
                 "place would not be trained: assign an nn.Parameter (or None), or change its "
                 "values with sf.no_grad() and copy_"
+            )
+        if isinstance(before, Module) and not (value is None or isinstance(value, Module)):
+            raise TypeError(
+                f"{kind}.{name} is a module; a {type(value).__name__} cannot take its place: "
+                "assign an nn.Module or None"
             )
         object.__setattr__(self, name, value)
         if isinstance(value, Parameter):
@@ -70,127 +87,233 @@ class Module:
             for path, tensor in (*value.named_parameters(), *value.named_buffers()):
                 tensor.name = f"{name}.{path}"
 
+    def __delattr__(self, name: str) -> None:
+        object.__delattr__(self, name)
+        if name in self._persistent:
+            self._persistent = {n: p for n, p in self._persistent.items() if n != name}
+
     def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
         """Hold ``tensor`` (or None) as a buffer: state that is saved, unless not ``persistent``,
         and cast with the module, but not trained."""
-        self._buffers = {**self._buffers, name: persistent}
+        self._check_new(name, name in self._persistent)
+        self._persistent = {**self._persistent, name: persistent}
         setattr(self, name, tensor)
         if tensor is not None:
             tensor.name = tensor.name or name
 
-    def register_parameter(self, name: str, parameter: Parameter | None) -> None:
-        """Hold ``parameter``, as assigning it to an attribute does."""
-        setattr(self, name, parameter)
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Hold ``param``, as assigning it to an attribute does."""
+        self._check_new(name, isinstance(vars(self).get(name), Parameter))
+        if param is not None and not isinstance(param, Parameter):
+            raise TypeError(
+                f"register_parameter: {name!r} is a {type(param).__name__}; wrap it in nn.Parameter"
+            )
+        setattr(self, name, param)
 
     def add_module(self, name: str, module: Module | None) -> None:
         """Hold ``module``, as assigning it to an attribute does."""
+        self._check_new(name, isinstance(vars(self).get(name), Module))
+        if module is not None and not isinstance(module, Module):
+            raise TypeError(
+                f"add_module: {name!r} is a {type(module).__name__}, which is no module"
+            )
         setattr(self, name, module)
+
+    register_module = add_module
+
+    def _check_new(self, name: str, is_own: bool) -> None:
+        if not name or "." in name:
+            raise KeyError(f"{name!r} cannot be a name; it is empty or has a dot")
+        if hasattr(self, name) and not is_own:
+            raise KeyError(f"{type(self).__name__} has an attribute {name!r} already")
 
     # -- going through them -------------------------------------------------------------------
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
-        """The modules that this one holds itself."""
-        return ((name, v) for name, v in vars(self).items() if isinstance(v, Module))
+        """The modules that this one holds itself, each once."""
+        return _once((name, v) for name, v in vars(self).items() if isinstance(v, Module))
 
     def children(self) -> Iterator[Module]:
-        """The modules that this one holds itself."""
+        """The modules that this one holds itself, each once."""
         return (module for _, module in self.named_children())
 
-    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
-        """This module and all below it, each once, with its path; a parent before its children."""
-        seen: set[int] = set()
-        stack: list[tuple[str, Module]] = [(prefix, self)]
-        while stack:
-            path, module = stack.pop()
-            if id(module) in seen:
-                continue
-            seen.add(id(module))
-            yield path, module
-            below = [(_join(path, name), child) for name, child in module.named_children()]
-            stack.extend(reversed(below))
+    def named_modules(
+        self, memo: set[int] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
+        """This module and all below it with their paths, a parent before its children. What is held
+        in several places comes once, or with ``remove_duplicate=False`` at each place.
+
+        ``memo`` holds the ids of what has come already."""
+        seen = set() if memo is None else memo
+        if id(self) in seen:
+            return
+        seen.add(id(self))
+        yield prefix, self
+        for name, child in vars(self).items():
+            if isinstance(child, Module):
+                yield from child.named_modules(seen, _join(prefix, name), remove_duplicate)
+        if not remove_duplicate:
+            seen.discard(id(self))  # only a module inside itself is left out
 
     def modules(self) -> Iterator[Module]:
         """This module and all below it, each once."""
         return (module for _, module in self.named_modules())
 
-    def named_parameters(self, prefix: str = "") -> Iterator[tuple[str, Parameter]]:
-        """The parameters of this module and of all below it, each once, with their paths."""
-        seen: set[int] = set()
-        for path, module in self.named_modules(prefix):
-            for name, value in vars(module).items():
-                if isinstance(value, Parameter) and id(value) not in seen:
-                    seen.add(id(value))
-                    yield _join(path, name), value
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """The parameters of this module and (with ``recurse``) of all below it, with their paths;
+        each once, or with ``remove_duplicate=False`` at each place."""
+        return self._named(lambda m: m._own_parameters(), prefix, recurse, remove_duplicate)
 
-    def parameters(self) -> Iterator[Parameter]:
-        """The parameters of this module and of all below it, each once."""
-        return (parameter for _, parameter in self.named_parameters())
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """The parameters of this module and (with ``recurse``) of all below it, each once."""
+        return (parameter for _, parameter in self.named_parameters(recurse=recurse))
 
-    def named_buffers(self, prefix: str = "") -> Iterator[tuple[str, Any]]:
-        """The buffers of this module and of all below it, with their paths."""
-        for path, module in self.named_modules(prefix):
-            for name in module._buffers:
-                if getattr(module, name) is not None:
-                    yield _join(path, name), getattr(module, name)
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Named:
+        """The buffers of this module and (with ``recurse``) of all below it, with their paths; each
+        once, or with ``remove_duplicate=False`` at each place."""
+        return self._named(lambda m: m._own_buffers(), prefix, recurse, remove_duplicate)
 
-    def buffers(self) -> Iterator[Any]:
-        """The buffers of this module and of all below it."""
-        return (buffer for _, buffer in self.named_buffers())
+    def buffers(self, recurse: bool = True) -> Iterator[Any]:
+        """The buffers of this module and (with ``recurse``) of all below it, each once."""
+        return (buffer for _, buffer in self.named_buffers(recurse=recurse))
+
+    def _own_parameters(self) -> Iterator[tuple[str, Parameter]]:
+        return ((n, v) for n, v in vars(self).items() if isinstance(v, Parameter))
+
+    def _own_buffers(self) -> Named:
+        named = ((n, getattr(self, n)) for n in self._persistent)
+        return ((n, v) for n, v in named if v is not None)
+
+    def _named(
+        self, own: Callable[[Module], Named], prefix: str, recurse: bool, remove_duplicate: bool
+    ) -> Named:
+        modules = (
+            self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
+            if recurse
+            else [(prefix, self)]
+        )
+        found = ((_join(path, name), v) for path, module in modules for name, v in own(module))
+        return _once(found) if remove_duplicate else found
+
+    def get_submodule(self, target: str) -> Module:
+        """The module at the path ``target``; this one for "". Raises `AttributeError`."""
+        module = self
+        for name in target.split(".") if target else ():
+            found = vars(module).get(name)
+            if not isinstance(found, Module):
+                raise AttributeError(
+                    f"{type(self).__name__} has no module {target!r}: "
+                    f"{type(module).__name__} holds no {name!r}"
+                )
+            module = found
+        return module
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter at the path ``target``. Raises `AttributeError`."""
+        path, _, name = target.rpartition(".")
+        found: Parameter = self._found(
+            dict(self.get_submodule(path)._own_parameters()), name, target
+        )
+        return found
+
+    def get_buffer(self, target: str) -> Any:
+        """The buffer at the path ``target``. Raises `AttributeError`."""
+        path, _, name = target.rpartition(".")
+        return self._found(dict(self.get_submodule(path)._own_buffers()), name, target)
+
+    def _found(self, own: Mapping[str, Any], name: str, path: str) -> Any:
+        if name not in own:
+            raise AttributeError(
+                f"{type(self).__name__} has no {path!r}; what is there: {', '.join(own) or 'none'}"
+            )
+        return own[name]
+
+    def apply(self, fn: Callable[[Module], Any]) -> Self:
+        """Call ``fn`` on every module below this one, and then on this one."""
+        for child in self.children():
+            child.apply(fn)
+        fn(self)
+        return self
 
     # -- state --------------------------------------------------------------------------------
 
-    def state_dict(self) -> dict[str, Any]:
-        """Parameters and persistent buffers by path, on their own memory and without history. A
-        parameter that is held in two places is there under both names."""
-        state: dict[str, Any] = {}
-        for path, module in self.named_modules():
-            for name, value in vars(module).items():
-                if value is not None and (
-                    isinstance(value, Parameter) or module._buffers.get(name, False)
-                ):
-                    state[_join(path, name)] = value.detach()
+    def state_dict(
+        self,
+        *,
+        destination: dict[str, Any] | None = None,
+        prefix: str = "",
+        keep_vars: bool = False,
+    ) -> dict[str, Any]:
+        """Parameters and persistent buffers by path, on their own memory and without history
+        (``keep_vars``: the tensors themselves). What is held in two places is there under both
+        names."""
+        state = {} if destination is None else destination
+        for name, tensor in state_of(self):
+            state[prefix + name] = tensor if keep_vars else tensor.detach()
         return state
 
-    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> LoadResult:
-        """Take the values of ``state``, tensors or arrays by path, into the own memory, so that
-        compiled programs and optimisers see them.
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> LoadResult:
+        """Take the values of ``state_dict``, tensors or arrays by path, into the own memory, so
+        that compiled programs and optimisers see them; dtypes are cast. With ``assign`` the tensors
+        themselves take the place of the parameters and buffers, in the dtypes that they have.
 
         Raises `ShapeError` that lists every missing and unexpected name (unless not ``strict``) and
-        every wrong shape, before anything is changed. Dtypes are cast.
+        every wrong shape, before anything is changed.
         """
-        own = self.state_dict()
-        result = LoadResult([n for n in own if n not in state], [n for n in state if n not in own])
-        common = [n for n in own if n in state]
-        faults = [
-            f"{name} has shape {list(state[name].shape)}, and {list(own[name].shape)} is needed"
-            for name in common
-            if tuple(state[name].shape) != own[name].shape
-        ]
-        if strict:
-            faults += [f"{name} is missing" for name in result.missing_keys]
-            faults += [f"{name} is not known" for name in result.unexpected_keys]
-        if faults:
-            raise ShapeError(
-                f"load_state_dict of {type(self).__name__}: {'; '.join(faults)}; pass strict=False "
-                "to load only what both have"
-            )
-        for name in common:
-            value = state[name]
-            own[name][...] = value.detach() if hasattr(value, "detach") else value
-        return result
+        return load_state(self, state_dict, strict, assign)
 
-    def to(self, dtype: Any) -> Self:
-        """Cast the floating parameters, their gradients and the floating buffers to a floating
-        ``dtype``. Programs compiled before refuse the change; compile anew."""
-        wanted = dtype_of(dtype)
-        if not wanted.is_floating:
+    # -- dtypes and devices -------------------------------------------------------------------
+
+    def to(self, *args: Any, device: Any = None, dtype: Any = None, **named: Any) -> Self:
+        """Move parameters, gradients and buffers to a device, cast the floating ones to a floating
+        dtype, or both: ``to(dtype)``, ``to(device)``, ``to(device, dtype)``, ``to(tensor)``.
+
+        The parameters stay the same objects. Programs compiled before refuse a change of dtype;
+        compile anew.
+        """
+        place, wanted = target(args, device=device, dtype=dtype, **named)
+        if wanted is not None and not wanted.is_floating:
             raise TypeError(f"to: a module is cast to a floating dtype, not to {wanted.name}")
+
+        def moved(tensor: Any) -> Any:
+            to = tensor.dtype if wanted is None or not tensor.dtype.is_floating else wanted
+            return tensor.to(to) if place is None else tensor.to(place, to)
+
         for tensor in (*self.parameters(), *self.buffers()):
-            if tensor.dtype.is_floating:
-                tensor.data = tensor.detach().to(wanted)
-                if tensor.grad is not None:
-                    tensor.grad = tensor.grad.detach().to(wanted)
+            tensor.data = moved(tensor.detach())
+            if tensor.grad is not None:
+                tensor.grad = moved(tensor.grad.detach())
         return self
+
+    def float(self) -> Self:
+        """Cast to float32."""
+        return self.to(float32)
+
+    def double(self) -> Self:
+        """Cast to float64."""
+        return self.to(float64)
+
+    def half(self) -> Self:
+        """Cast to float16."""
+        return self.to(float16)
+
+    def bfloat16(self) -> Self:
+        """Cast to bfloat16."""
+        return self.to(bfloat16)
+
+    def cpu(self) -> Self:
+        """Move to the CPU."""
+        return self.to("cpu")
+
+    def cuda(self, device: int | None = None) -> Self:
+        """Move to a GPU, by default the first."""
+        return self.to("cuda" if device is None else f"cuda:{device}")
 
     # -- training -----------------------------------------------------------------------------
 
@@ -204,16 +327,57 @@ class Module:
         """Put this module and all below it out of training mode."""
         return self.train(False)
 
-    def zero_grad(self) -> None:
-        """Forget the gradients of all parameters."""
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters; or fill them with zeros, in place."""
         for parameter in self.parameters():
-            parameter.grad = None
+            if set_to_none or parameter.grad is None:
+                parameter.grad = None
+            else:
+                parameter.grad = parameter.grad.detach().zero_()
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Train all parameters from now on, or freeze them."""
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)
         return self
+
+    # -- hooks --------------------------------------------------------------------------------
+
+    def _own_hooks(self) -> Hooks:
+        if self._hooks is None:
+            self._hooks = Hooks()
+        return self._hooks
+
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> Handle:
+        """Call ``hook(module, args)`` before every forward; what it returns, if not None, takes the
+        place of the arguments. With ``with_kwargs`` it takes ``kwargs`` too and returns both."""
+        return Handle(self._own_hooks().before, Hook(hook, with_kwargs), prepend)
+
+    def register_forward_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> Handle:
+        """Call ``hook(module, args, output)`` after every forward; what it returns, if not None,
+        takes the place of the output. With ``with_kwargs`` it takes ``kwargs`` after ``args``."""
+        return Handle(self._own_hooks().after, Hook(hook, with_kwargs), prepend)
+
+    def register_full_backward_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> Handle:
+        """Call ``hook(module, grad_output)`` in every backward before the module's own; what it
+        returns, if not None, takes the place of the gradients of the outputs."""
+        return Handle(self._own_hooks().backward_before, Hook(hook), prepend)
+
+    def register_full_backward_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> Handle:
+        """Call ``hook(module, grad_input, grad_output)`` in every backward once the gradients of
+        the inputs are there; what it returns, if not None, takes their place.
+
+        Gradients are tuples with an entry for each positional argument or output. In a graph the
+        hook gets symbols, once, when the gradient is built."""
+        return Handle(self._own_hooks().backward_after, Hook(hook), prepend)
 
     # -- printing -----------------------------------------------------------------------------
 
@@ -224,13 +388,24 @@ class Module:
     def __repr__(self) -> str:
         extra = self.extra_repr()
         children = [
-            f"({name}): " + repr(child).replace("\n", "\n  ")
-            for name, child in self.named_children()
+            f"({name}): " + indented(repr(child))
+            for name, child in vars(self).items()
+            if isinstance(child, Module)
         ]
-        if not children:
-            return f"{type(self).__name__}({extra})"
-        lines = "\n  ".join([extra, *children] if extra else children)
-        return f"{type(self).__name__}(\n  {lines}\n)"
+        return bracketed(type(self).__name__, extra.split("\n") if extra else [], children)
+
+
+def bracketed(name: str, extra: list[str], children: list[str]) -> str:
+    """A module as PyTorch prints it: on one line if that is enough."""
+    if not children and len(extra) <= 1:
+        return f"{name}({''.join(extra)})"
+    lines = "\n  ".join([*extra, *children])
+    return f"{name}(\n  {lines}\n)"
+
+
+def indented(text: str) -> str:
+    """``text`` for a place between brackets."""
+    return text.replace("\n", "\n  ")
 
 
 def _any_symbol(values: Iterable[Any]) -> bool:
@@ -240,6 +415,14 @@ def _any_symbol(values: Iterable[Any]) -> bool:
         or (isinstance(v, dict) and _any_symbol(v.values()))
         for v in values
     )
+
+
+def _once(named: Named) -> Named:
+    seen: set[int] = set()
+    for name, value in named:
+        if id(value) not in seen:
+            seen.add(id(value))
+            yield name, value
 
 
 def _join(path: str, name: str) -> str:

@@ -1,0 +1,169 @@
+"""One step of a recurrent layer, and the layers that do one step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from staticflow.errors import ShapeError
+from staticflow.graph.locs import format_locs, here
+from staticflow.nn import functional as F
+from staticflow.nn.init import uniform_
+from staticflow.nn.module import Module
+from staticflow.nn.parameter import new_parameter
+from staticflow.ops.creation import full
+from staticflow.ops.splitting import chunk
+
+__all__ = ["GRUCell", "LSTMCell", "RNNCell"]
+
+ACTIVATIONS: dict[str, Callable[[Any], Any]] = {"tanh": F.tanh, "relu": F.relu}
+
+
+@dataclass(frozen=True, slots=True)
+class Gates:
+    """``step(state, x, h)`` is the new state, from the projections of the input and of the state's
+    ``h``; ``input_bias`` makes of the bias of the input's what is to be added to it."""
+
+    step: Callable[[tuple[Any, ...], Any, Any], tuple[Any, ...]]
+    input_bias: Callable[[Any], Any]
+
+
+def _both(bias: Any) -> Callable[[Any], Any]:
+    """Both biases at once, outside the loop."""
+    return lambda own: None if own is None else own + bias
+
+
+def rnn_gates(bias: Any, activation: Callable[[Any], Any]) -> Gates:
+    """The step of an RNN with this ``bias_hh``."""
+    return Gates(lambda state, x, h: (activation(x + h),), _both(bias))
+
+
+def lstm_gates(bias: Any) -> Gates:
+    """The step of an LSTM with this ``bias_hh``."""
+
+    def step(state: tuple[Any, ...], x: Any, h: Any) -> tuple[Any, ...]:
+        i, f, g, o = chunk(x + h, 4, -1)
+        c = F.sigmoid(f) * state[1] + F.sigmoid(i) * F.tanh(g)
+        return F.sigmoid(o) * F.tanh(c), c
+
+    return Gates(step, _both(bias))
+
+
+def gru_gates(bias: Any) -> Gates:
+    """The step of a GRU with this ``bias_hh``, which the reset gate scales in part."""
+
+    def step(state: tuple[Any, ...], x: Any, h: Any) -> tuple[Any, ...]:
+        h = h if bias is None else h + bias
+        (x_r, x_z, x_n), (h_r, h_z, h_n) = chunk(x, 3, -1), chunk(h, 3, -1)
+        new = F.tanh(x_n + F.sigmoid(x_r + h_r) * h_n)
+        return (new + F.sigmoid(x_z + h_z) * (state[0] - new),)
+
+    return Gates(step, lambda own: own)
+
+
+class _Cell(Module):
+    """``weight_ih`` (gates * hidden, inputs), ``weight_hh`` (gates * hidden, hidden) and, with
+    ``bias``, ``bias_ih`` and ``bias_hh``, all uniform on +-1/sqrt(hidden) at first."""
+
+    gates: ClassVar[int] = 1
+    states: ClassVar[int] = 1
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
+        rows = self.gates * hidden_size
+        shapes: dict[str, tuple[int, ...]] = {
+            "weight_ih": (rows, input_size), "weight_hh": (rows, hidden_size),
+        }  # fmt: skip
+        if bias:
+            shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
+        bound = 1 / math.sqrt(hidden_size) if hidden_size else 0.0
+        for name, shape in shapes.items():
+            made = uniform_(new_parameter(*shape, device=device, dtype=dtype), -bound, bound)
+            self.register_parameter(name, made)
+
+    def _gates(self, bias: Any) -> Gates:
+        """How the step goes, given the ``bias_hh``."""
+        raise NotImplementedError
+
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        """The state after ``input`` (N, inputs) or (inputs,), from the state ``hx`` (N, hidden) or
+        (hidden,), zeros by default; for an `LSTMCell` the state is a pair of them."""
+        if input.ndim not in (1, 2) or input.shape[-1] != self.input_size:
+            raise ShapeError(
+                f"{type(self).__name__}: takes (N, {self.input_size}) or ({self.input_size},), not "
+                f"an input of shape {list(input.shape)}, at {format_locs(here())}"
+            )
+        if hx is None:
+            shape = (*input.shape[:-1], self.hidden_size)
+            zeros = full.beside(input, shape=shape, value=0.0, dtype=input.dtype)
+            state: tuple[Any, ...] = (zeros,) * self.states
+        else:
+            state = tuple(hx) if self.states > 1 else (hx,)
+        biases = (self.bias_ih, self.bias_hh) if self.bias else (None, None)
+        gates = self._gates(biases[1])
+        x = F.linear(input, self.weight_ih, gates.input_bias(biases[0]))
+        new = gates.step(state, x, F.linear(state[0], self.weight_hh))
+        return new if self.states > 1 else new[0]
+
+    def extra_repr(self) -> str:
+        """The sizes, and what is not the default."""
+        return f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else ", bias=False")
+
+
+class RNNCell(_Cell):
+    """One step of an `RNN`.
+
+    >>> import staticflow as sf
+    >>> RNNCell(3, 4)(sf.ones(2, 3)).shape
+    (2, 4)
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        if nonlinearity not in ACTIVATIONS:
+            raise ValueError(f"RNNCell: the nonlinearity is tanh or relu, not {nonlinearity!r}")
+        super().__init__(input_size, hidden_size, bias, device, dtype)
+        self.nonlinearity = nonlinearity
+
+    def _gates(self, bias: Any) -> Gates:
+        return rnn_gates(bias, ACTIVATIONS[self.nonlinearity])
+
+    def extra_repr(self) -> str:
+        """The sizes, and what is not the default."""
+        other = self.nonlinearity != "tanh"
+        return super().extra_repr() + (f", nonlinearity={self.nonlinearity}" if other else "")
+
+
+class LSTMCell(_Cell):
+    """One step of an `LSTM`: from the pair (h, c) to the next."""
+
+    gates, states = 4, 2
+
+    def _gates(self, bias: Any) -> Gates:
+        return lstm_gates(bias)
+
+
+class GRUCell(_Cell):
+    """One step of a `GRU`."""
+
+    gates = 3
+
+    def _gates(self, bias: Any) -> Gates:
+        return gru_gates(bias)

@@ -1,0 +1,210 @@
+"""Layers of convolution."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from staticflow.errors import ShapeError
+from staticflow.graph.locs import format_locs, here
+from staticflow.nn import functional as F
+from staticflow.nn.init import uniform_
+from staticflow.nn.module import Module
+from staticflow.nn.parameter import new_parameter
+from staticflow.ops.spatial import per_dim
+
+__all__ = [
+    "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d",
+]  # fmt: skip
+
+_PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
+
+
+class _ConvNd(Module):
+    """What all layers of convolution hold: a weight (and a bias) uniform on +-1/sqrt(fan_in)."""
+
+    rank: ClassVar[int]
+    transposed: ClassVar[bool] = False
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any, padding: Any,
+        output_padding: Any, dilation: Any, groups: int, bias: bool, padding_mode: str,
+        device: Any, dtype: Any,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        name, rank = type(self).__name__, self.rank
+        if groups < 1 or in_channels % groups or out_channels % groups:
+            raise ShapeError(
+                f"{name}: in_channels {in_channels} and out_channels {out_channels} must be "
+                f"multiples of groups {groups}, at {format_locs(here())}"
+            )
+        if padding_mode not in _PADDING_MODES or (self.transposed and padding_mode != "zeros"):
+            known = _PADDING_MODES[:1] if self.transposed else _PADDING_MODES
+            raise ShapeError(
+                f"{name}: padding_mode is {padding_mode!r}; it must be one of "
+                f"{', '.join(known)}, at {format_locs(here())}"
+            )
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.kernel_size = per_dim(kernel_size, rank, 1, f"{name}: kernel_size")
+        self.stride = per_dim(stride, rank, 1, f"{name}: stride")
+        self.padding = (
+            padding if isinstance(padding, str) else per_dim(padding, rank, 0, f"{name}: padding")
+        )
+        self.output_padding = per_dim(output_padding, rank, 0, f"{name}: output_padding")
+        self.dilation = per_dim(dilation, rank, 1, f"{name}: dilation")
+        self.groups, self.padding_mode = groups, padding_mode
+        rows, columns = in_channels, out_channels
+        if not self.transposed:
+            rows, columns = columns, rows
+        options = {"dtype": dtype, "device": device}
+        self.weight = new_parameter(rows, columns // groups, *self.kernel_size, **options)
+        self.bias = new_parameter(out_channels, **options) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the weight and the bias anew."""
+        fan_in = math.prod(self.weight.shape[1:])
+        bound = 1 / math.sqrt(fan_in) if fan_in else 0.0
+        uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            uniform_(self.bias, -bound, bound)
+
+    def extra_repr(self) -> str:
+        """Sizes, and whatever is not the default."""
+        parts = [
+            f"{self.in_channels}, {self.out_channels}",
+            f"kernel_size={self.kernel_size}",
+            f"stride={self.stride}",
+        ]
+        one, none = (1,) * self.rank, (0,) * self.rank
+        shown: list[tuple[str, Any, Any]] = [
+            ("padding", self.padding, none), ("dilation", self.dilation, one),
+            ("output_padding", self.output_padding, none), ("groups", self.groups, 1),
+            ("bias", self.bias is not None, True), ("padding_mode", self.padding_mode, "zeros"),
+        ]  # fmt: skip
+        parts += [f"{name}={value}" for name, value, default in shown if value != default]
+        return ", ".join(parts)
+
+
+class _Conv(_ConvNd):
+    """A convolution."""
+
+    _convolve: ClassVar[Callable[..., Any]]
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
+        padding: Any = 0, dilation: Any = 1, groups: int = 1, bias: bool = True,
+        padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, 0, dilation, groups, bias,
+            padding_mode, device, dtype,
+        )  # fmt: skip
+
+    def forward(self, x: Any) -> Any:
+        """``x`` (N, in_channels, ...) or (in_channels, ...) to out_channels."""
+        padding: Any = self.padding
+        if self.padding_mode != "zeros":
+            x, padding = F.pad(x, self._ends(), self.padding_mode), 0
+        return type(self)._convolve(
+            x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups
+        )
+
+    def _ends(self) -> list[int]:
+        """How many elements there are to be before and after each dim, the last dim first."""
+        ends: list[int] = []
+        for axis in reversed(range(self.rank)):
+            total = self.dilation[axis] * (self.kernel_size[axis] - 1)
+            if not isinstance(self.padding, str):
+                ends += [self.padding[axis]] * 2
+            elif self.padding == "same":
+                ends += [total // 2, total - total // 2]
+        return ends
+
+
+class Conv1d(_Conv):
+    """`F.conv1d` of (N, in_channels, L) with a ``weight`` (out_channels, in_channels / groups,
+    kernel_size) and a ``bias`` (out_channels,).
+
+    ``padding`` is a number, "same" or "valid"; ``padding_mode`` says what it consists of: "zeros",
+    "reflect", "replicate" or "circular" (see `F.pad`). Weight and bias start uniform on
+    +-1/sqrt(in_channels / groups * kernel_size), as in PyTorch.
+
+    >>> import staticflow as sf
+    >>> Conv1d(3, 5, 2)(sf.ones(4, 3, 10)).shape
+    (4, 5, 9)
+    """
+
+    rank = 1
+    _convolve = staticmethod(F.conv1d)
+
+
+class Conv2d(_Conv):
+    """As `Conv1d`, of (N, in_channels, H, W); what is given for each dim is an int or a pair.
+
+    >>> Conv2d(1, 6, 5, padding="same")
+    Conv2d(1, 6, kernel_size=(5, 5), stride=(1, 1), padding=same)
+    """
+
+    rank = 2
+    _convolve = staticmethod(F.conv2d)
+
+
+class Conv3d(_Conv):
+    """As `Conv1d`, of (N, in_channels, D, H, W); what is given for each dim is an int or a
+    triple."""
+
+    rank = 3
+    _convolve = staticmethod(F.conv3d)
+
+
+class _ConvTranspose(_ConvNd):
+    """The transpose of a convolution."""
+
+    transposed = True
+    _convolve: ClassVar[Callable[..., Any]]
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
+        padding: Any = 0, output_padding: Any = 0, groups: int = 1, bias: bool = True,
+        dilation: Any = 1, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, output_padding, dilation,
+            groups, bias, padding_mode, device, dtype,
+        )  # fmt: skip
+
+    def forward(self, x: Any) -> Any:
+        """``x`` (N, in_channels, ...) or (in_channels, ...) to out_channels."""
+        return type(self)._convolve(
+            x, self.weight, self.bias, self.stride, self.padding, self.output_padding,
+            self.groups, self.dilation,
+        )  # fmt: skip
+
+
+class ConvTranspose1d(_ConvTranspose):
+    """`F.conv_transpose1d` of (N, in_channels, L) with a ``weight`` (in_channels, out_channels /
+    groups, kernel_size) and a ``bias`` (out_channels,), which start as those of `Conv1d`.
+
+    >>> import staticflow as sf
+    >>> ConvTranspose1d(3, 5, 2, stride=2)(sf.ones(4, 3, 10)).shape
+    (4, 5, 20)
+    """
+
+    rank = 1
+    _convolve = staticmethod(F.conv_transpose1d)
+
+
+class ConvTranspose2d(_ConvTranspose):
+    """As `ConvTranspose1d`, of (N, in_channels, H, W)."""
+
+    rank = 2
+    _convolve = staticmethod(F.conv_transpose2d)
+
+
+class ConvTranspose3d(_ConvTranspose):
+    """As `ConvTranspose1d`, of (N, in_channels, D, H, W)."""
+
+    rank = 3
+    _convolve = staticmethod(F.conv_transpose3d)

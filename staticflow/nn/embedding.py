@@ -1,0 +1,71 @@
+"""A table of vectors."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from staticflow.errors import ShapeError
+from staticflow.graph.locs import format_locs, here
+from staticflow.nn import functional as F
+from staticflow.nn.init import normal_
+from staticflow.nn.module import Module
+from staticflow.nn.parameter import Parameter, new_parameter
+
+__all__ = ["Embedding"]
+
+
+class Embedding(Module):
+    """`F.embedding` in a ``weight`` (num_embeddings, embedding_dim) that starts from the standard
+    normal distribution; the row ``padding_idx`` starts as 0 and is not trained.
+
+    >>> import staticflow as sf
+    >>> Embedding(10, 3)(sf.tensor([[1, 2, 4, 5]])).shape
+    (1, 4, 3)
+    """
+
+    def __init__(
+        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None,
+        *, device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
+            raise ShapeError(
+                f"Embedding: padding_idx {padding_idx} is outside the {num_embeddings} embeddings, "
+                f"at {format_locs(here())}"
+            )
+        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
+        self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
+        self.weight = new_parameter(num_embeddings, embedding_dim, dtype=dtype, device=device)
+        self.reset_parameters()
+
+    @classmethod
+    def from_pretrained(
+        cls, embeddings: Any, freeze: bool = True, padding_idx: int | None = None
+    ) -> Self:
+        """A layer on the memory of the matrix ``embeddings``; with ``freeze`` it is not trained."""
+        if embeddings.ndim != 2:
+            raise ShapeError(
+                f"Embedding.from_pretrained: takes a matrix, not shape {list(embeddings.shape)}, "
+                f"at {format_locs(here())}"
+            )
+        layer = cls(0, embeddings.shape[1], dtype=embeddings.dtype)
+        rows = embeddings.shape[0]
+        layer.num_embeddings = rows
+        layer.padding_idx = None if padding_idx is None else padding_idx % rows
+        layer.weight = Parameter(embeddings, requires_grad=not freeze)
+        return layer
+
+    def reset_parameters(self) -> None:
+        """Draw the weight anew."""
+        normal_(self.weight)
+        if self.padding_idx is not None:
+            self.weight.detach()[self.padding_idx] = 0.0
+
+    def forward(self, x: Any) -> Any:
+        """Integers ``x`` (...) to (..., embedding_dim)."""
+        return F.embedding(x, self.weight, self.padding_idx)
+
+    def extra_repr(self) -> str:
+        """The sizes."""
+        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
+        return f"{self.num_embeddings}, {self.embedding_dim}{padding}"

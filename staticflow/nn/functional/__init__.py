@@ -1,0 +1,13 @@
+"""The functions behind the layers: ops and plain functions of ops, alike in both modes."""
+
+from staticflow.nn.functional.activations import *  # noqa: F403
+from staticflow.nn.functional.attention import *  # noqa: F403
+from staticflow.nn.functional.conv import *  # noqa: F403
+from staticflow.nn.functional.dropout import *  # noqa: F403
+from staticflow.nn.functional.embedding import *  # noqa: F403
+from staticflow.nn.functional.losses import *  # noqa: F403
+from staticflow.nn.functional.normalization import *  # noqa: F403
+from staticflow.nn.functional.pad import *  # noqa: F403
+from staticflow.nn.functional.pooling import *  # noqa: F403
+from staticflow.ops.contract import linear as linear
+from staticflow.ops.products import bilinear as bilinear

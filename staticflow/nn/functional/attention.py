@@ -1,0 +1,78 @@
+"""Attention: averages of values, weighted by how well keys fit queries."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from staticflow.errors import ShapeError
+from staticflow.graph.dtypes import int64
+from staticflow.graph.locs import format_locs, here
+from staticflow.nn.functional.dropout import dropout
+from staticflow.ops.arithmetic import where
+from staticflow.ops.contract import matmul
+from staticflow.ops.creation import iota
+from staticflow.ops.softmax import softmax
+
+__all__ = ["attention_weights", "causal_mask", "scaled_dot_product_attention"]
+
+
+def causal_mask(query: Any, key: Any) -> Any:
+    """Whether each query (..., L, E) may see each key (..., S, E), the two counted from the first:
+    bools (L, S), true where the key is not later."""
+    shape = (query.shape[-2], key.shape[-2])
+    rows, columns = (iota.beside(query, shape=shape, dim=d, dtype=int64) for d in (0, 1))
+    return rows >= columns
+
+
+def attention_weights(
+    query: Any,
+    key: Any,
+    attn_mask: Any = None,
+    is_causal: bool = False,
+    scale: float | None = None,
+) -> Any:
+    """``softmax(query @ key.T * scale)`` over the keys, (..., L, S); see
+    `scaled_dot_product_attention`."""
+    width = query.shape[-1]
+    if scale is None:
+        if not isinstance(width, int):
+            raise ShapeError(
+                f"attention: the width {width} of the queries is unknown; give the scale, "
+                f"at {format_locs(here())}"
+            )
+        scale = 1 / math.sqrt(width) if width else 1.0
+    # on the queries, which are fewer numbers than the scores
+    scores = matmul(query * scale, key.transpose(-2, -1))
+    if is_causal:
+        scores = where(causal_mask(query, key), scores, -math.inf)
+    if attn_mask is not None:
+        of_bools = attn_mask.dtype.kind == "b"
+        scores = where(attn_mask, scores, -math.inf) if of_bools else scores + attn_mask
+    return softmax(scores, -1)
+
+
+def scaled_dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+) -> Any:
+    """``softmax(query @ key.T * scale) @ value`` (Vaswani et al. 2017, arXiv:1706.03762).
+
+    ``query`` (..., L, E), ``key`` (..., S, E), ``value`` (..., S, V) to (..., L, V). ``scale`` is
+    1 / sqrt(E) by default. ``attn_mask`` broadcasts to (..., L, S): bools that say where to look,
+    or numbers to be added; ``is_causal`` hides later keys. Weights are left out with the
+    probability ``dropout_p``, in evaluation, too: pass 0.0 there. A query that may see no key gives
+    NaN.
+
+    >>> import staticflow as sf
+    >>> x = sf.ones(2, 5, 4)
+    >>> scaled_dot_product_attention(x, x, x, is_causal=True).shape
+    (2, 5, 4)
+    """
+    weights = attention_weights(query, key, attn_mask, is_causal, scale)
+    return matmul(dropout(weights, dropout_p) if dropout_p else weights, value)

@@ -1,0 +1,169 @@
+"""Convolutions and their transposes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from staticflow.errors import ShapeError
+from staticflow.graph.locs import format_locs, here
+from staticflow.ops.convolution import convolution_op, convolution_transpose_op
+from staticflow.ops.correlate import span
+from staticflow.ops.spatial import Steps, batched, per_dim, spread, unbatched
+
+__all__ = [
+    "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+]  # fmt: skip
+
+
+def _checked_groups(groups: int, name: str) -> int:
+    if groups < 1:
+        raise ShapeError(
+            f"{name}: groups is {groups}; it must be 1 at least, at {format_locs(here())}"
+        )
+    return groups
+
+
+def _same_padding(x: Any, w: Any, stride: Steps, dilation: Steps, name: str) -> tuple[Any, Steps]:
+    """The padding that keeps sizes, and ``x`` with a zero more at the end where that is uneven."""
+    if any(s != 1 for s in stride):
+        raise ShapeError(f"{name}: padding='same' needs a stride of 1, at {format_locs(here())}")
+    _check_kernel(w, len(stride), name)
+    reach: Steps = tuple(d * (k - 1) for k, d in zip(w.shape[2:], dilation, strict=True))
+    shape = tuple(n + r % 2 for n, r in zip(x.shape[2:], reach, strict=True))
+    rank = len(reach)
+    return spread(x, shape, (0,) * rank, (1,) * rank), tuple(r // 2 for r in reach)
+
+
+def _conv(
+    rank: int, x: Any, w: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Any:
+    name = f"conv{rank}d"
+    x, alone = batched(x, rank, name)
+    stride = per_dim(stride, rank, 1, f"{name}: stride")
+    dilation = per_dim(dilation, rank, 1, f"{name}: dilation")
+    if padding == "same":
+        x, padding = _same_padding(x, w, stride, dilation, name)
+    if isinstance(padding, str) and padding != "valid":
+        raise ShapeError(
+            f'{name}: padding is {padding!r}; it must be "valid", "same", an int from 0 on, or '
+            f"{rank} of them, at {format_locs(here())}"
+        )
+    padding = per_dim(0 if padding == "valid" else padding, rank, 0, f"{name}: padding")
+    given = (x, w) if bias is None else (x, w, bias)
+    out = convolution_op(
+        *given, stride=stride, padding=padding, dilation=dilation,
+        groups=_checked_groups(groups, name),
+    )  # fmt: skip
+    return unbatched(out, alone)
+
+
+def conv1d(
+    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
+    dilation: Any = 1, groups: int = 1,
+) -> Any:  # fmt: skip
+    """The convolution of ``input`` (N, C, L) or (C, L) with ``weight`` (O, C / groups, K), plus
+    ``bias`` (O,): (N, O, (L + 2 padding - dilation (K - 1) - 1) // stride + 1).
+
+    ``padding`` is a number of zeros at both ends, or "valid" (none), or "same" (the result is as
+    long as the input; with a stride of 1). All of one floating dtype.
+
+    >>> import staticflow as sf
+    >>> conv1d(sf.tensor([[1.0, 2.0, 4.0]]), sf.tensor([[[1.0, -1.0]]]))
+    tensor([[-1., -2.]])
+    """
+    return _conv(1, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv2d(
+    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
+    dilation: Any = 1, groups: int = 1,
+) -> Any:  # fmt: skip
+    """As `conv1d`, of ``input`` (N, C, H, W) or (C, H, W) with ``weight`` (O, C / groups, KH, KW).
+    What is given for each dim is an int or a pair."""
+    return _conv(2, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv3d(
+    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
+    dilation: Any = 1, groups: int = 1,
+) -> Any:  # fmt: skip
+    """As `conv1d`, of ``input`` (N, C, D, H, W) or (C, D, H, W) with ``weight`` (O, C / groups, KD,
+    KH, KW). What is given for each dim is an int or a triple."""
+    return _conv(3, input, weight, bias, stride, padding, dilation, groups)
+
+
+def _conv_transpose(
+    rank: int, x: Any, w: Any, bias: Any, stride: Any, padding: Any, output_padding: Any,
+    groups: int, dilation: Any,
+) -> Any:  # fmt: skip
+    name = f"conv_transpose{rank}d"
+    x, alone = batched(x, rank, name)
+    stride = per_dim(stride, rank, 1, f"{name}: stride")
+    padding = per_dim(padding, rank, 0, f"{name}: padding")
+    more = per_dim(output_padding, rank, 0, f"{name}: output_padding")
+    dilation = per_dim(dilation, rank, 1, f"{name}: dilation")
+    if any(e >= s for e, s in zip(more, stride, strict=True)):
+        raise ShapeError(
+            f"{name}: output_padding {list(more)} must be smaller than the stride {list(stride)}, "
+            f"at {format_locs(here())}"
+        )
+    _check_kernel(w, rank, name)
+    size = tuple(
+        (n - 1) * s - 2 * p + span(k, d) + e
+        for n, s, p, k, d, e in zip(
+            x.shape[2:], stride, padding, w.shape[2:], dilation, more, strict=True
+        )
+    )
+    given = (x, w) if bias is None else (x, w, bias)
+    out = convolution_transpose_op(
+        *given, size=size, stride=stride, padding=padding, dilation=dilation,
+        groups=_checked_groups(groups, name),
+    )  # fmt: skip
+    return unbatched(out, alone)
+
+
+def _check_kernel(w: Any, rank: int, name: str) -> None:
+    if w.ndim != rank + 2:
+        raise ShapeError(
+            f"{name}: takes a weight of {rank + 2} dims, not of shape {list(w.shape)}, "
+            f"at {format_locs(here())}"
+        )
+
+
+def conv_transpose1d(
+    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
+    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
+) -> Any:  # fmt: skip
+    """The transpose of `conv1d`: ``input`` (N, C, L) or (C, L) with ``weight`` (C, O / groups, K),
+    plus ``bias`` (O,), gives (N, O, (L - 1) stride - 2 padding + dilation (K - 1) + 1 +
+    output_padding). ``output_padding`` is smaller than the stride.
+
+    >>> import staticflow as sf
+    >>> conv_transpose1d(sf.tensor([[1.0, 2.0]]), sf.tensor([[[1.0, 1.0]]]))
+    tensor([[1., 3., 2.]])
+    """
+    return _conv_transpose(
+        1, input, weight, bias, stride, padding, output_padding, groups, dilation
+    )
+
+
+def conv_transpose2d(
+    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
+    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
+) -> Any:  # fmt: skip
+    """As `conv_transpose1d`, of ``input`` (N, C, H, W) or (C, H, W) with ``weight`` (C, O / groups,
+    KH, KW). What is given for each dim is an int or a pair."""
+    return _conv_transpose(
+        2, input, weight, bias, stride, padding, output_padding, groups, dilation
+    )
+
+
+def conv_transpose3d(
+    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
+    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
+) -> Any:  # fmt: skip
+    """As `conv_transpose1d`, of ``input`` (N, C, D, H, W) or (C, D, H, W) with ``weight`` (C, O /
+    groups, KD, KH, KW). What is given for each dim is an int or a triple."""
+    return _conv_transpose(
+        3, input, weight, bias, stride, padding, output_padding, groups, dilation
+    )

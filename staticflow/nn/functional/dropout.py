@@ -1,0 +1,82 @@
+"""Elements left out at random while training."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from staticflow.errors import ShapeError
+from staticflow.graph.locs import format_locs, here
+from staticflow.ops.creation import full
+from staticflow.ops.sampling import bernoulli, dropout
+
+__all__ = [
+    "alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout",
+]  # fmt: skip
+
+
+def _channels(x: Any, rank: int, name: str) -> Any:
+    """Ones with an element for each channel of ``x`` (N, C, ...) or (C, ...)."""
+    if x.ndim not in (rank + 1, rank + 2):
+        raise ShapeError(
+            f"{name}: takes an input of {rank + 2} dims (N, C, ...) or {rank + 1} (C, ...), not of "
+            f"shape {list(x.shape)}, at {format_locs(here())}"
+        )
+    return _ones(x, (*x.shape[: x.ndim - rank], *(1,) * rank))
+
+
+def _ones(x: Any, shape: Any) -> Any:
+    return full.beside(x, shape=shape, value=1.0, dtype=x.dtype)
+
+
+def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """As `dropout`, of whole channels of ``input`` (N, C, L) or (C, L) (Tompson et al. 2015,
+    arXiv:1411.4280)."""
+    return _feature_dropout(1, input, p, training, inplace)
+
+
+def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """As `dropout`, of whole channels of ``input`` (N, C, H, W) or (C, H, W)."""
+    return _feature_dropout(2, input, p, training, inplace)
+
+
+def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """As `dropout`, of whole channels of ``input`` (N, C, D, H, W) or (C, D, H, W)."""
+    return _feature_dropout(3, input, p, training, inplace)
+
+
+def _feature_dropout(rank: int, x: Any, p: float, training: bool, inplace: bool) -> Any:
+    kept = dropout(_channels(x, rank, f"dropout{rank}d"), p, training)
+    if not training:
+        return x
+    return x.mul_(kept) if inplace else x * kept
+
+
+_SELU_LOW = -1.7580993408473766
+"""What SELU tends to: -scale * alpha (Klambauer et al. 2017, arXiv:1706.02515)."""
+
+
+def _alpha_dropout(x: Any, ones: Any, p: float, training: bool, inplace: bool) -> Any:
+    """Elements become `_SELU_LOW`; then all are scaled so that mean 0 and variance 1 stay."""
+    dropped = dropout(ones, p, False)  # which checks p
+    if not training:
+        return x
+    kept = bernoulli(dropped, 1 - p)
+    scale = 0.0 if p == 1 else 1 / math.sqrt((1 - p) * (1 + p * _SELU_LOW**2))
+    shift = -scale * _SELU_LOW * p
+    out = x * (kept * scale) + ((1 - kept) * (_SELU_LOW * scale) + shift)
+    return x.copy_(out) if inplace else out
+
+
+def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
+    """`dropout` for networks of SELU: elements left out take the value that SELU tends to, and mean
+    and variance stay (Klambauer et al. 2017, arXiv:1706.02515)."""
+    return _alpha_dropout(input, _ones(input, input.shape), p, training, inplace)
+
+
+def feature_alpha_dropout(
+    input: Any, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Any:
+    """`alpha_dropout` of whole channels of ``input`` (N, C, ...)."""
+    shape = (*input.shape[:2], *(1,) * (input.ndim - 2))
+    return _alpha_dropout(input, _ones(input, shape), p, training, inplace)

@@ -1,0 +1,209 @@
+"""Normalisation by statistics of the input, or by statistics of the inputs so far."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from staticflow.errors import ShapeError
+from staticflow.graph.dims import prod
+from staticflow.graph.locs import format_locs, here
+from staticflow.graph.op import Op
+from staticflow.graph.types import Shape
+from staticflow.ops.arithmetic import clamp
+from staticflow.ops.effect import effect, read
+from staticflow.ops.maths import rsqrt
+from staticflow.ops.moments import vector_norm
+from staticflow.ops.normalization import batch_norm_op, group_norm_op, layer_norm_op
+from staticflow.ops.reduce import mean_op, narrowed, widened
+from staticflow.ops.view import reshape
+
+__all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "normalize", "rms_norm"]
+
+
+def _applied(op: Op, x: Any, weight: Any, bias: Any, layout: Shape, **attrs: Any) -> Any:
+    """``op`` with the weight and the bias that there are; a bias alone is added in ``layout``."""
+    if weight is None:
+        out = op(x, **attrs)
+        return out if bias is None else out + reshape(bias, layout)
+    return op(x, weight, **attrs) if bias is None else op(x, weight, bias, **attrs)
+
+
+def _per_channel(x: Any, size: Any) -> Shape:
+    """The shape in which values of channels broadcast with ``x`` (N, C, ...)."""
+    return (size, *(1,) * (x.ndim - 2))
+
+
+def _sizes(normalized_shape: int | Sequence[int]) -> Shape:
+    return (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+
+
+def _check_last(x: Any, sizes: Shape, name: str) -> None:
+    own = x.shape[x.ndim - len(sizes) :]
+    if (
+        not sizes
+        or len(own) != len(sizes)
+        or any(_differ(a, b) for a, b in zip(own, sizes, strict=True))
+    ):
+        raise ShapeError(
+            f"{name}: the input, of shape {list(x.shape)}, does not end in {list(sizes)}, "
+            f"at {format_locs(here())}"
+        )
+
+
+def _differ(a: Any, b: Any) -> bool:
+    return isinstance(a, int) and isinstance(b, int) and a != b
+
+
+def layer_norm(
+    input: Any, normalized_shape: int | Sequence[int], weight: Any = None, bias: Any = None,
+    eps: float = 1e-5,
+) -> Any:  # fmt: skip
+    """``(x - mean) / sqrt(var + eps) * weight + bias`` with the mean and the variance (not the
+    unbiased one) over the last dims, which are ``normalized_shape`` as weight and bias are (Ba et
+    al. 2016, arXiv:1607.06450).
+
+    >>> import staticflow as sf
+    >>> layer_norm(sf.tensor([[1.0, 3.0], [2.0, 2.0]]), 2)
+    tensor([[-1.0000,  1.0000],
+            [ 0.0000,  0.0000]])
+    """
+    sizes = _sizes(normalized_shape)
+    _check_last(input, sizes, "layer_norm")
+    return _applied(layer_norm_op, input, weight, bias, sizes, ndim=len(sizes), eps=eps)
+
+
+def group_norm(
+    input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> Any:
+    """``input`` (N, C, ...) normalised as by `layer_norm`, with statistics over each of
+    ``num_groups`` groups of channels, and a weight and bias (C,) (Wu and He 2018,
+    arXiv:1803.08494)."""
+    layout = _per_channel(input, input.shape[1]) if input.ndim > 1 else ()
+    return _applied(group_norm_op, input, weight, bias, layout, groups=num_groups, eps=eps)
+
+
+def _moving(
+    y: Any, x: Any, mean: Any, var: Any, running: tuple[Any, Any], count: Any, momentum: Any
+) -> Any:
+    """``y``, and the running statistics a step nearer to those of ``x``, of ``count`` elements."""
+    unbiased = var * count / (count - 1)
+    for variable, value in zip(running, (mean, unbiased), strict=True):
+        if variable is not None:
+            old = read(variable, x)
+            new = old * (1 - momentum) + narrowed(value, variable) * momentum
+            y = effect(y, variable, new)
+    return y
+
+
+def _moments(x: Any, dims: tuple[int, ...]) -> tuple[Any, Any]:
+    """The mean and the variance over ``dims``, in 32 bits at least."""
+    x = widened(x.detach())
+    centred = x - mean_op(x, dims=dims, keepdim=True)
+    return mean_op(x, dims=dims, keepdim=False), mean_op(
+        centred * centred, dims=dims, keepdim=False
+    )
+
+
+def _by_running(
+    x: Any, running: tuple[Any, Any], weight: Any, bias: Any, eps: float, name: str
+) -> Any:
+    """Normalised by statistics that are given."""
+    if running[0] is None or running[1] is None:
+        raise ShapeError(
+            f"{name}: without running statistics it takes those of the input: training=True (or "
+            f"use_input_stats=True), at {format_locs(here())}"
+        )
+    mean, var = (widened(read(v, x)) for v in running)
+    layout = _per_channel(x, x.shape[1])
+    scale = rsqrt(var + eps)
+    scale = scale if weight is None else scale * widened(weight)
+    out = (widened(x) - reshape(mean, layout)) * reshape(scale, layout)
+    out = out if bias is None else out + reshape(widened(bias), layout)
+    return narrowed(out, x)
+
+
+def batch_norm(
+    input: Any, running_mean: Any, running_var: Any, weight: Any = None, bias: Any = None,
+    training: bool = False, momentum: Any = 0.1, eps: float = 1e-5,
+) -> Any:  # fmt: skip
+    """``input`` (N, C, ...) normalised in each channel (Ioffe and Szegedy 2015, arXiv:1502.03167).
+
+    While ``training`` by the statistics of the input, and the running ones, where given, move by
+    ``momentum`` towards them (the variance to the unbiased one); in a compiled program too, at each
+    call. Otherwise by the running statistics. ``weight``, ``bias`` and the statistics are (C,).
+
+    Raises `ShapeError` for a channel of one element in training.
+    """
+    if not training:
+        return _by_running(input, (running_mean, running_var), weight, bias, eps, "batch_norm")
+    dims = (0, *range(2, input.ndim))
+    count = prod(input.shape[d] for d in dims)
+    if count == 1:
+        raise ShapeError(
+            f"batch_norm: one element in each channel, shape {list(input.shape)}, has no variance "
+            f"to train on, at {format_locs(here())}"
+        )
+    layout = _per_channel(input, input.shape[1]) if input.ndim > 1 else ()
+    out = _applied(batch_norm_op, input, weight, bias, layout, eps=eps)
+    if running_mean is None and running_var is None:
+        return out
+    mean, var = _moments(input, dims)
+    return _moving(out, input, mean, var, (running_mean, running_var), count, momentum)
+
+
+def instance_norm(
+    input: Any, running_mean: Any = None, running_var: Any = None, weight: Any = None,
+    bias: Any = None, use_input_stats: bool = True, momentum: Any = 0.1, eps: float = 1e-5,
+) -> Any:  # fmt: skip
+    """``input`` (N, C, ...) normalised in each channel of each n (Ulyanov et al. 2016,
+    arXiv:1607.08022); otherwise as `batch_norm`, with ``use_input_stats`` for ``training``. The
+    running statistics move towards the means, over n, of those of the channels.
+
+    Raises `ShapeError` for channels of one element.
+    """
+    if not use_input_stats:
+        return _by_running(input, (running_mean, running_var), weight, bias, eps, "instance_norm")
+    count = prod(input.shape[2:])
+    if count == 1:
+        raise ShapeError(
+            f"instance_norm: one element in each channel, shape {list(input.shape)}, has no "
+            f"variance, at {format_locs(here())}"
+        )
+    out = group_norm(input, input.shape[1], weight, bias, eps)
+    if running_mean is None and running_var is None:
+        return out
+    mean, var = (m.mean(0) for m in _moments(input, tuple(range(2, input.ndim))))
+    return _moving(out, input, mean, var, (running_mean, running_var), count, momentum)
+
+
+def rms_norm(
+    input: Any, normalized_shape: int | Sequence[int], weight: Any = None,
+    eps: float | None = None,
+) -> Any:  # fmt: skip
+    """``x / sqrt(mean(x ** 2) + eps) * weight`` with the mean over the last dims, which are
+    ``normalized_shape`` as the weight is; ``eps`` of None is the distance from 1 to the next number
+    (Zhang and Sennrich 2019, arXiv:1910.07467)."""
+    sizes = _sizes(normalized_shape)
+    _check_last(input, sizes, "rms_norm")
+    x = widened(input)
+    dims = tuple(range(x.ndim - len(sizes), x.ndim))
+    size = mean_op(x * x, dims=dims, keepdim=True)
+    out = x * rsqrt(size + (_precision(x) if eps is None else eps))
+    return narrowed(out if weight is None else out * widened(weight), input)
+
+
+def _precision(x: Any) -> float:
+    return float(np.finfo(x.dtype.numpy).eps)
+
+
+def normalize(input: Any, p: float = 2.0, dim: int | Sequence[int] = 1, eps: float = 1e-12) -> Any:
+    """``x / max(norm(x), eps)`` with the ``p``-norm along ``dim``.
+
+    >>> import staticflow as sf
+    >>> normalize(sf.tensor([[3.0, 4.0]]))
+    tensor([[0.6000, 0.8000]])
+    """
+    return input / clamp(vector_norm(input, p, dim, keepdim=True), min=eps)

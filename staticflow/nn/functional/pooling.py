@@ -1,0 +1,208 @@
+"""Pooling: one number for each window."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from staticflow.errors import ShapeError
+from staticflow.graph.dims import Dim
+from staticflow.graph.locs import format_locs, here
+from staticflow.graph.types import Shape
+from staticflow.ops.average_pool import adaptive_avg_pool_op, avg_pool_op
+from staticflow.ops.pooling import (
+    adaptive_max_index_op,
+    max_pool_index_op,
+    max_pool_op,
+    place_gather_op,
+)
+from staticflow.ops.reduce import mean
+from staticflow.ops.spatial import batched, per_dim, unbatched
+
+__all__ = [
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
+    "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d",
+    "max_pool1d", "max_pool2d", "max_pool3d",
+]  # fmt: skip
+
+
+def _max_pool(
+    rank: int, x: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
+    return_indices: bool,
+) -> Any:  # fmt: skip
+    name = f"max_pool{rank}d"
+    x, alone = batched(x, rank, name)
+    kernel = per_dim(kernel_size, rank, 1, f"{name}: kernel_size")
+    attrs = {
+        "kernel": kernel,
+        "stride": kernel if stride is None else per_dim(stride, rank, 1, f"{name}: stride"),
+        "padding": per_dim(padding, rank, 0, f"{name}: padding"),
+        "dilation": per_dim(dilation, rank, 1, f"{name}: dilation"),
+        "ceil": bool(ceil_mode),
+    }
+    ops = (max_pool_op, max_pool_index_op) if return_indices else (max_pool_op,)
+    found = [unbatched(op(x, **attrs), alone) for op in ops]
+    return tuple(found) if return_indices else found[0]
+
+
+def max_pool1d(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+    ceil_mode: bool = False, return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """The largest element in each window of ``input`` (N, C, L) or (C, L).
+
+    Windows have ``kernel_size`` elements, ``dilation`` apart, and begin every ``stride`` elements
+    (``kernel_size`` if it is None); ``padding``, half a window at most, lets them begin before the
+    input and end behind it. With ``ceil_mode`` a last window may hang over the end. With
+    ``return_indices`` also the place of each, int64, in its row. The gradient goes to the first of
+    equal elements.
+
+    >>> import staticflow as sf
+    >>> max_pool1d(sf.tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
+    tensor([[3., 2.]])
+    """
+    return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def max_pool2d(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+    ceil_mode: bool = False, return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """As `max_pool1d`, of ``input`` (N, C, H, W) or (C, H, W). What is given for each dim is an int
+    or a pair; places are counted along the rows of an image."""
+    return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def max_pool3d(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+    ceil_mode: bool = False, return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """As `max_pool1d`, of ``input`` (N, C, D, H, W) or (C, D, H, W)."""
+    return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+# -- means --------------------------------------------------------------------------------------
+
+
+def _avg_pool(
+    rank: int, x: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
+    count_include_pad: bool, divisor: int | None,
+) -> Any:  # fmt: skip
+    name = f"avg_pool{rank}d"
+    x, alone = batched(x, rank, name)
+    kernel = per_dim(kernel_size, rank, 1, f"{name}: kernel_size")
+    if divisor == 0:
+        raise ShapeError(f"{name}: divisor_override is 0, at {format_locs(here())}")
+    out = avg_pool_op(
+        x, kernel=kernel,
+        stride=kernel if stride is None else per_dim(stride, rank, 1, f"{name}: stride"),
+        padding=per_dim(padding, rank, 0, f"{name}: padding"),
+        ceil=bool(ceil_mode), include_pad=bool(count_include_pad), divisor=divisor,
+    )  # fmt: skip
+    return unbatched(out, alone)
+
+
+def avg_pool1d(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Any:  # fmt: skip
+    """The mean of each window of ``input`` (N, C, L) or (C, L), of a floating dtype.
+
+    Windows are laid as those of `max_pool1d`. What of the padding lies in a window is zero, and is
+    counted unless ``count_include_pad`` is False.
+
+    >>> import staticflow as sf
+    >>> avg_pool1d(sf.tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
+    tensor([[2., 1.]])
+    """
+    return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
+
+
+def avg_pool2d(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Any:  # fmt: skip
+    """As `avg_pool1d`, of ``input`` (N, C, H, W) or (C, H, W). ``divisor_override`` is what sums
+    are divided by in place of the number of elements."""
+    return _avg_pool(
+        2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+    )
+
+
+def avg_pool3d(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Any:  # fmt: skip
+    """As `avg_pool2d`, of ``input`` (N, C, D, H, W) or (C, D, H, W)."""
+    return _avg_pool(
+        3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+    )
+
+
+# -- results of a given size --------------------------------------------------------------------
+
+
+def _adaptive_size(x: Any, output_size: Any, rank: int, name: str) -> Shape:
+    """The sizes that are asked for; None leaves a dim as it is."""
+    given = output_size if isinstance(output_size, list | tuple) else (output_size,) * rank
+    sizes = tuple(n if m is None else m for n, m in zip(x.shape[2:], given, strict=False))
+    if len(given) != rank or not all(isinstance(m, Dim) or m >= 0 for m in sizes):
+        raise ShapeError(
+            f"{name}: output_size is {output_size}; it must be a size, or {rank} of them, "
+            f"at {format_locs(here())}"
+        )
+    return sizes
+
+
+def _adaptive_avg_pool(rank: int, x: Any, output_size: Any) -> Any:
+    name = f"adaptive_avg_pool{rank}d"
+    x, alone = batched(x, rank, name)
+    size = _adaptive_size(x, output_size, rank, name)
+    if all(m == 1 for m in size):  # as PyTorch does it
+        return unbatched(mean(x, tuple(range(2, x.ndim)), keepdim=True), alone)
+    return unbatched(adaptive_avg_pool_op(x, size=size), alone)
+
+
+def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
+    """The means of ``output_size`` windows that cover ``input`` (N, C, L) or (C, L) evenly: window
+    i goes from ``i L // output_size`` to ``(i + 1) L / output_size``, rounded up.
+
+    >>> import staticflow as sf
+    >>> adaptive_avg_pool1d(sf.tensor([[1.0, 2.0, 3.0]]), 2)
+    tensor([[1.5000, 2.5000]])
+    """
+    return _adaptive_avg_pool(1, input, output_size)
+
+
+def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
+    """As `adaptive_avg_pool1d`, of ``input`` (N, C, H, W) or (C, H, W); ``output_size`` is a size
+    or a pair, of which None leaves a dim as it is."""
+    return _adaptive_avg_pool(2, input, output_size)
+
+
+def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
+    """As `adaptive_avg_pool2d`, of ``input`` (N, C, D, H, W) or (C, D, H, W)."""
+    return _adaptive_avg_pool(3, input, output_size)
+
+
+def _adaptive_max_pool(rank: int, x: Any, output_size: Any, return_indices: bool) -> Any:
+    name = f"adaptive_max_pool{rank}d"
+    x, alone = batched(x, rank, name)
+    index = adaptive_max_index_op(x, size=_adaptive_size(x, output_size, rank, name))
+    out = unbatched(place_gather_op(x, index), alone)
+    return (out, unbatched(index, alone)) if return_indices else out
+
+
+def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+    """The largest element of each window of `adaptive_avg_pool1d`, and with ``return_indices`` its
+    place, int64, in its row."""
+    return _adaptive_max_pool(1, input, output_size, return_indices)
+
+
+def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+    """As `adaptive_max_pool1d`, of ``input`` (N, C, H, W) or (C, H, W)."""
+    return _adaptive_max_pool(2, input, output_size, return_indices)
+
+
+def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+    """As `adaptive_max_pool1d`, of ``input`` (N, C, D, H, W) or (C, D, H, W)."""
+    return _adaptive_max_pool(3, input, output_size, return_indices)

@@ -1,0 +1,141 @@
+"""Hooks of modules: functions that are called before and after ``forward`` and in the backward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from staticflow.graph.op import Op
+from staticflow.ops.symbol import Symbol
+
+__all__ = ["Handle", "Hooks", "watch_gradients"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """A function, and whether it takes the keyword arguments of the call, too."""
+
+    fn: Callable[..., Any]
+    with_kwargs: bool = False
+
+
+class Handle:
+    """What registering a hook gives: `remove` takes the hook away, as leaving a ``with`` does."""
+
+    def __init__(self, hooks: dict[Handle, Hook], hook: Hook, prepend: bool) -> None:
+        self._hooks = hooks
+        before = {} if prepend else dict(hooks)
+        after = dict(hooks) if prepend else {}
+        hooks.clear()
+        hooks |= before | {self: hook} | after
+
+    def remove(self) -> None:
+        """Take the hook away; nothing happens if it is gone already."""
+        self._hooks.pop(self, None)
+
+    def __enter__(self) -> Handle:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.remove()
+
+
+@dataclass(slots=True)
+class Hooks:
+    """The hooks of one module, each kind in the order in which they are called."""
+
+    before: dict[Handle, Hook] = field(default_factory=dict)
+    after: dict[Handle, Hook] = field(default_factory=dict)
+    backward_before: dict[Handle, Hook] = field(default_factory=dict)
+    backward_after: dict[Handle, Hook] = field(default_factory=dict)
+
+    def call(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """``module.forward`` with all hooks around it."""
+        for hook in list(self.before.values()):
+            if hook.with_kwargs:
+                changed = hook.fn(module, args, kwargs)
+                args, kwargs = (args, kwargs) if changed is None else changed
+            else:
+                args = _changed(hook.fn(module, args), args)
+        watched = bool(self.backward_before or self.backward_after)
+        seen: list[Any] = []  # the gradients of the outputs
+        reached = any(isinstance(a, Symbol) or getattr(a, "requires_grad", False) for a in args)
+        if watched and reached:
+            args = watch_gradients(args, lambda cts: self._after(module, cts, seen.pop()))
+        out = module.forward(*args, **kwargs)
+        for hook in list(self.after.values()):
+            changed = (
+                hook.fn(module, args, kwargs, out)
+                if hook.with_kwargs
+                else hook.fn(module, args, out)
+            )
+            out = out if changed is None else changed
+        if watched:
+            many = isinstance(out, tuple)
+            none = None if reached else (None,) * len(args)
+            outs = watch_gradients(
+                out if many else (out,), lambda cts: self._before(module, cts, seen, none)
+            )
+            out = outs if many else outs[0]
+        return out
+
+    def _before(self, module: Any, cts: tuple[Any, ...], seen: list[Any], none: Any) -> Any:
+        """The gradients of the outputs have come; no others will if ``none`` stands for them."""
+        for hook in list(self.backward_before.values()):
+            cts = _changed(hook.fn(module, cts), cts)
+        if none is None:
+            seen.append(cts)
+        else:
+            self._after(module, none, cts)
+        return cts
+
+    def _after(self, module: Any, cts: tuple[Any, ...], grad_output: Any) -> Any:
+        """The gradients of the inputs have come."""
+        for hook in list(self.backward_after.values()):
+            cts = _changed(hook.fn(module, cts, grad_output), cts)
+        return cts
+
+
+def _changed(result: Any, before: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What a hook makes of a tuple: itself for None, of one value for a value."""
+    if result is None:
+        return before
+    return result if isinstance(result, tuple) else (result,)
+
+
+def watch_gradients(values: Sequence[Any], fn: Callable[..., Any]) -> tuple[Any, ...]:
+    """``values``, such that their gradients pass through ``fn``, a function from a tuple with an
+    entry for each value to another one: None for what is no floating tensor or has no gradient."""
+    at = [i for i, v in enumerate(values) if hasattr(v, "__sf_mode__") and v.dtype.is_floating]
+    if not at:
+        return tuple(values)
+
+    def spread(cts: Sequence[Any]) -> list[Any]:
+        every = [None] * len(values)
+        for i, ct in zip(at, cts, strict=True):
+            every[i] = ct
+        changed = fn(tuple(every))
+        return [changed[i] for i in at]
+
+    out = list(values)
+    for i, v in zip(at, _watch(*(values[i] for i in at), watcher=spread), strict=True):
+        out[i] = v
+    return tuple(out)
+
+
+def _watch_vjp(needs: Any, cts: Sequence[Any], out: Any, *args: Any, watcher: Any) -> list[Any]:
+    return [ct if need else None for ct, need in zip(watcher(cts), needs, strict=True)]
+
+
+_watch = Op(
+    name="watch",
+    doc="The arguments as they are; their gradients pass through ``watcher``.",
+    infer=lambda facts, *xs, watcher: xs,
+    reference=lambda xp, *xs, watcher: tuple(
+        xp.array(x) for x in xs
+    ),  # no two tensors on one memory
+    vjp=_watch_vjp,
+    decompose=lambda *xs, watcher: xs,
+    grad_name="BackwardHookFunctionBackward",
+)

@@ -1,0 +1,46 @@
+"""The leaf tensors that modules hold and optimisers train.
+
+The rest of `nn` and all of `optim` stand on ops alone; parameters are eager tensors, so this one
+file imports the eager mode.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from staticflow.eager.creation import empty, tensor
+from staticflow.eager.tensor import Tensor, as_tensor
+
+__all__ = ["Parameter", "empty", "new_parameter", "tensor"]
+
+
+class Parameter(Tensor):
+    """A leaf tensor that a `Module` counts among its parameters.
+
+    It is on the memory of ``data`` (a tensor or an array), as in PyTorch; numbers and lists are
+    copied. ``requires_grad=False`` makes a frozen one, which optimisers leave alone. Its ``name``
+    is the path by which the outermost module so far knows it, and is what graphs print.
+
+    Raises `AutogradError` for integers and bools that are to require a gradient.
+
+    >>> Parameter([1.0, 2.0])
+    Parameter containing:
+    tensor([1., 2.], requires_grad=True)
+    """
+
+    __slots__ = ()
+
+    def __init__(self, data: Any, requires_grad: bool = True) -> None:
+        shared = Tensor(data) if isinstance(data, list | tuple) else as_tensor(data)
+        self._start(shared._data)
+        self._memory = shared._own_memory()
+        self.requires_grad_(requires_grad)
+
+    def __repr__(self) -> str:
+        return f"Parameter containing:\n{super().__repr__()}"
+
+
+def new_parameter(*shape: int, device: Any = None, dtype: Any = None) -> Parameter:
+    """A parameter of that shape, in the default floating dtype unless another is given, whose
+    values are still to be set."""
+    return Parameter(empty(*shape, device=device, dtype=dtype))

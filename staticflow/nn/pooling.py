@@ -1,0 +1,199 @@
+"""Layers of pooling. They have no parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from staticflow.nn import functional as F
+from staticflow.nn.module import Module
+
+__all__ = [
+    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d",
+    "AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "MaxPool1d",
+    "MaxPool2d", "MaxPool3d",
+]  # fmt: skip
+
+
+class _MaxPool(Module):
+    _pool: ClassVar[Callable[..., Any]]
+
+    def __init__(
+        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+        return_indices: bool = False, ceil_mode: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.kernel_size = kernel_size
+        self.stride = kernel_size if stride is None else stride
+        self.padding, self.dilation = padding, dilation
+        self.return_indices, self.ceil_mode = return_indices, ceil_mode
+
+    def forward(self, x: Any) -> Any:
+        """``x`` (N, C, ...) or (C, ...), one element for each window."""
+        return type(self)._pool(
+            x, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode,
+            self.return_indices,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        """How windows lie."""
+        return (
+            f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, "
+            f"dilation={self.dilation}, ceil_mode={self.ceil_mode}"
+        )
+
+
+class MaxPool1d(_MaxPool):
+    """`F.max_pool1d`: the largest element of each window."""
+
+    _pool = staticmethod(F.max_pool1d)
+
+
+class MaxPool2d(_MaxPool):
+    """`F.max_pool2d`: the largest element of each window.
+
+    >>> import staticflow as sf
+    >>> MaxPool2d(2)(sf.ones(1, 3, 6, 6)).shape
+    (1, 3, 3, 3)
+    """
+
+    _pool = staticmethod(F.max_pool2d)
+
+
+class MaxPool3d(_MaxPool):
+    """`F.max_pool3d`: the largest element of each window."""
+
+    _pool = staticmethod(F.max_pool3d)
+
+
+class AvgPool1d(Module):
+    """`F.avg_pool1d`: the mean of each window."""
+
+    def __init__(
+        self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.kernel_size = _alone(kernel_size)
+        self.stride = self.kernel_size if stride is None else _alone(stride)
+        self.padding = _alone(padding)
+        self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
+
+    def forward(self, x: Any) -> Any:
+        """``x`` (N, C, L) or (C, L), one element for each window."""
+        return F.avg_pool1d(
+            x, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad
+        )
+
+    def extra_repr(self) -> str:
+        """How windows lie."""
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+def _alone(value: Any) -> Any:
+    return (value,) if isinstance(value, int) else value
+
+
+class _AvgPool(Module):
+    _pool: ClassVar[Callable[..., Any]]
+
+    def __init__(
+        self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+        count_include_pad: bool = True, divisor_override: int | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.kernel_size = kernel_size
+        self.stride = kernel_size if stride is None else stride
+        self.padding, self.ceil_mode = padding, ceil_mode
+        self.count_include_pad, self.divisor_override = count_include_pad, divisor_override
+
+    def forward(self, x: Any) -> Any:
+        """``x`` (N, C, ...) or (C, ...), one element for each window."""
+        return type(self)._pool(
+            x, self.kernel_size, self.stride, self.padding, self.ceil_mode,
+            self.count_include_pad, self.divisor_override,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        """How windows lie."""
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class AvgPool2d(_AvgPool):
+    """`F.avg_pool2d`: the mean of each window."""
+
+    _pool = staticmethod(F.avg_pool2d)
+
+
+class AvgPool3d(_AvgPool):
+    """`F.avg_pool3d`: the mean of each window."""
+
+    _pool = staticmethod(F.avg_pool3d)
+
+
+class _AdaptiveAvgPool(Module):
+    _pool: ClassVar[Callable[..., Any]]
+
+    def __init__(self, output_size: Any) -> None:
+        super().__init__()
+        self.output_size = output_size
+
+    def forward(self, x: Any) -> Any:
+        """``x`` (N, C, ...) or (C, ...), with dims of space of ``output_size``."""
+        return type(self)._pool(x, self.output_size)
+
+    def extra_repr(self) -> str:
+        """The size of the result."""
+        return f"output_size={self.output_size}"
+
+
+class AdaptiveAvgPool1d(_AdaptiveAvgPool):
+    """`F.adaptive_avg_pool1d`: the means of as many windows as are asked for."""
+
+    _pool = staticmethod(F.adaptive_avg_pool1d)
+
+
+class AdaptiveAvgPool2d(_AdaptiveAvgPool):
+    """`F.adaptive_avg_pool2d`: the means of as many windows as are asked for."""
+
+    _pool = staticmethod(F.adaptive_avg_pool2d)
+
+
+class AdaptiveAvgPool3d(_AdaptiveAvgPool):
+    """`F.adaptive_avg_pool3d`: the means of as many windows as are asked for."""
+
+    _pool = staticmethod(F.adaptive_avg_pool3d)
+
+
+class _AdaptiveMaxPool(Module):
+    _pool: ClassVar[Callable[..., Any]]
+
+    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
+        super().__init__()
+        self.output_size, self.return_indices = output_size, return_indices
+
+    def forward(self, x: Any) -> Any:
+        """``x`` (N, C, ...) or (C, ...), with dims of space of ``output_size``."""
+        return type(self)._pool(x, self.output_size, self.return_indices)
+
+    def extra_repr(self) -> str:
+        """The size of the result."""
+        return f"output_size={self.output_size}"
+
+
+class AdaptiveMaxPool1d(_AdaptiveMaxPool):
+    """`F.adaptive_max_pool1d`: the maxima of as many windows as are asked for."""
+
+    _pool = staticmethod(F.adaptive_max_pool1d)
+
+
+class AdaptiveMaxPool2d(_AdaptiveMaxPool):
+    """`F.adaptive_max_pool2d`: the maxima of as many windows as are asked for."""
+
+    _pool = staticmethod(F.adaptive_max_pool2d)
+
+
+class AdaptiveMaxPool3d(_AdaptiveMaxPool):
+    """`F.adaptive_max_pool3d`: the maxima of as many windows as are asked for."""
+
+    _pool = staticmethod(F.adaptive_max_pool3d)

@@ -1,0 +1,259 @@
+"""Recurrent layers: one loop for each layer and direction, in both modes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+from staticflow.errors import ShapeError
+from staticflow.graph.locs import format_locs, here
+from staticflow.nn import functional as F
+from staticflow.nn.cells import ACTIVATIONS, Gates, gru_gates, lstm_gates, rnn_gates
+from staticflow.nn.init import uniform_
+from staticflow.nn.module import Module
+from staticflow.nn.parameter import new_parameter
+from staticflow.ops.creation import full
+from staticflow.ops.joining import cat, stack
+from staticflow.ops.scan import scan
+
+__all__ = ["GRU", "LSTM", "RNN"]
+
+
+class _Recurrent(Module):
+    """Layers of one kind, in one direction or both, with PyTorch's parameters: for each layer
+    ``weight_ih_l0`` (gates * hidden, inputs), ``weight_hh_l0`` (gates * hidden, hidden) and, with
+    ``bias``, ``bias_ih_l0`` and ``bias_hh_l0`` (gates * hidden); ``_reverse`` behind the names of
+    the other direction. All start uniform on +-1/sqrt(hidden).
+    """
+
+    gates: ClassVar[int] = 1
+    states: ClassVar[int] = 1
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        kind = type(self).__name__
+        if min(input_size, hidden_size, num_layers) < 1:
+            raise ValueError(f"{kind}: sizes and layers are 1 or more")
+        if not 0 <= dropout <= 1:
+            raise ValueError(f"{kind}: the dropout lies in [0, 1], and {dropout} does not")
+        self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
+        self.bias, self.batch_first, self.dropout = bias, batch_first, dropout
+        self.bidirectional = bidirectional
+        rows = self.gates * hidden_size
+        bound = 1 / math.sqrt(hidden_size)
+        for layer in range(num_layers):
+            inputs = hidden_size * len(self._directions) if layer else input_size
+            shapes: dict[str, tuple[int, ...]] = {
+                "weight_ih": (rows, inputs),
+                "weight_hh": (rows, hidden_size),
+            }
+            if bias:
+                shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
+            for direction in self._directions:
+                for name, shape in shapes.items():
+                    made = uniform_(
+                        new_parameter(*shape, device=device, dtype=dtype), -bound, bound
+                    )
+                    self.register_parameter(f"{name}_l{layer}{direction}", made)
+
+    @property
+    def _directions(self) -> tuple[str, ...]:
+        return ("", "_reverse") if self.bidirectional else ("",)
+
+    def _gates(self, bias: Any) -> Gates:
+        """How one step goes, given the ``bias_hh``."""
+        raise NotImplementedError
+
+    def flatten_parameters(self) -> None:
+        """Does nothing: there is no other layout to go to."""
+
+    # -- running ------------------------------------------------------------------------------
+
+    def forward(self, input: Any, hx: Any = None, lengths: Any = None) -> tuple[Any, Any]:
+        """``input`` (T, N, input_size), with ``batch_first`` (N, T, input_size), or without a batch
+        (T, input_size); ``hx`` the first state (layers * directions, N, hidden), zeros by default,
+        for an LSTM a pair of them.
+
+        Returns the outputs of the last layer, (T, N, directions * hidden) or laid out as the input,
+        and the last state of each layer and direction, as ``hx``.
+
+        ``lengths`` (N,) integers: beyond its length a sequence keeps its state and its output is 0.
+        """
+        batched = self._check(input, lengths)
+        if not batched:
+            input = input.unsqueeze(1)
+        elif self.batch_first:
+            input = input.transpose(0, 1)
+        first = self._first_states(input, hx, batched)
+        last: list[tuple[Any, ...]] = []
+        for layer in range(self.num_layers):
+            if layer:
+                input = F.dropout(input, self.dropout, self.training) if self.dropout else input
+            outputs = []
+            for direction in self._directions:
+                begin = tuple(s[len(last)] for s in first)
+                end, output = self._run(input, begin, lengths, f"_l{layer}{direction}")
+                last.append(end)
+                outputs.append(output)
+            input = cat(outputs, 2) if self.bidirectional else outputs[0]
+        ends = tuple(stack(list(parts), 0) for parts in zip(*last, strict=True))
+        if not batched:
+            input, ends = input.squeeze(1), tuple(e.squeeze(1) for e in ends)
+        elif self.batch_first:
+            input = input.transpose(0, 1)
+        return input, ends if self.states > 1 else ends[0]
+
+    def _run(
+        self, input: Any, begin: tuple[Any, ...], lengths: Any, suffix: str
+    ) -> tuple[tuple[Any, ...], Any]:
+        """One layer in one direction: the last state and the outputs."""
+        weight, recurrent = (getattr(self, n + suffix) for n in ("weight_ih", "weight_hh"))
+        biases = [getattr(self, n + suffix) if self.bias else None for n in ("bias_ih", "bias_hh")]
+        gates = self._gates(biases[1])
+        projected = F.linear(input, weight, gates.input_bias(biases[0]))
+
+        def step(state: tuple[Any, ...], x: Any) -> tuple[tuple[Any, ...], Any]:
+            new = gates.step(state, x, state[0] @ recurrent.t())
+            return new, new[0]
+
+        backwards = suffix.endswith("_reverse")
+        end, outputs = scan(step, begin, projected, reverse=backwards, lengths=lengths)
+        return end, outputs
+
+    # -- arguments ----------------------------------------------------------------------------
+
+    def _check(self, input: Any, lengths: Any) -> bool:
+        """Whether there is a batch."""
+        kind = type(self).__name__
+        if input.ndim not in (2, 3) or input.shape[-1] != self.input_size:
+            raise ShapeError(
+                f"{kind}: takes (T, N, {self.input_size}) or (T, {self.input_size}), not an input "
+                f"of shape {list(input.shape)}, at {format_locs(here())}"
+            )
+        if lengths is not None and (input.ndim != 3 or lengths.ndim != 1):
+            raise ShapeError(
+                f"{kind}: lengths are (N,) for an input (T, N, {self.input_size}), not of shape "
+                f"{list(lengths.shape)} for {list(input.shape)}, at {format_locs(here())}"
+            )
+        return bool(input.ndim == 3)
+
+    def _first_states(self, input: Any, hx: Any, batched: bool) -> tuple[Any, ...]:
+        count = self.num_layers * len(self._directions)
+        batch = input.shape[1]
+        if hx is None:
+            shape = (count, batch, self.hidden_size)
+            zeros = full.beside(input, shape=shape, value=0.0, dtype=input.dtype)
+            return (zeros,) * self.states
+        given = hx if self.states > 1 else (hx,)
+        if not isinstance(given, tuple | list) or len(given) != self.states:
+            raise ShapeError(
+                f"{type(self).__name__}: the first state is {self.states} tensors, "
+                f"at {format_locs(here())}"
+            )
+        wanted = (count, batch, self.hidden_size) if batched else (count, self.hidden_size)
+        for state in given:
+            known = zip(state.shape, wanted, strict=False)
+            unequal = any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in known)
+            if state.ndim != len(wanted) or unequal:
+                raise ShapeError(
+                    f"{type(self).__name__}: the first state has shape {list(state.shape)}, and "
+                    f"{list(wanted)} is needed, at {format_locs(here())}"
+                )
+        return tuple(given) if batched else tuple(s.unsqueeze(1) for s in given)
+
+    def extra_repr(self) -> str:
+        """The sizes, and what is not the default."""
+        parts = [f"{self.input_size}, {self.hidden_size}"]
+        defaults = {
+            "num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0,
+            "bidirectional": False,
+        }  # fmt: skip
+        parts += [f"{n}={getattr(self, n)}" for n, v in defaults.items() if getattr(self, n) != v]
+        return ", ".join(parts)
+
+
+class RNN(_Recurrent):
+    """``h = tanh(x @ W_ih.T + b_ih + h @ W_hh.T + b_hh)``, or relu by ``nonlinearity``.
+
+    >>> import staticflow as sf
+    >>> output, last = RNN(3, 4, num_layers=2)(sf.ones(5, 2, 3))
+    >>> output.shape, last.shape
+    ((5, 2, 4), (2, 2, 4))
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        nonlinearity: str = "tanh",
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        if nonlinearity not in ACTIVATIONS:
+            raise ValueError(f"RNN: the nonlinearity is tanh or relu, not {nonlinearity!r}")
+        super().__init__(
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            device,
+            dtype,
+        )
+        self.nonlinearity = nonlinearity
+
+    def _gates(self, bias: Any) -> Gates:
+        return rnn_gates(bias, ACTIVATIONS[self.nonlinearity])
+
+
+class LSTM(_Recurrent):
+    """Long short-term memory (Hochreiter and Schmidhuber 1997), with the gates i, f, g, o::
+
+        c = sigmoid(f) * c + sigmoid(i) * tanh(g)
+        h = sigmoid(o) * tanh(c)
+
+    each of the form ``x @ W_ih.T + b_ih + h @ W_hh.T + b_hh``. The state is the pair (h, c).
+
+    >>> import staticflow as sf
+    >>> output, (h, c) = LSTM(3, 4, bidirectional=True)(sf.ones(5, 2, 3))
+    >>> output.shape, h.shape, c.shape
+    ((5, 2, 8), (2, 2, 4), (2, 2, 4))
+    """
+
+    gates, states = 4, 2
+
+    def _gates(self, bias: Any) -> Gates:
+        return lstm_gates(bias)
+
+
+class GRU(_Recurrent):
+    """Gated recurrent units (Cho et al. 2014), with the gates r, z, n::
+
+        n = tanh(x @ W_in.T + b_in + sigmoid(r) * (h @ W_hn.T + b_hn))
+        h = (1 - sigmoid(z)) * n + sigmoid(z) * h
+
+    where r and z are of the form ``x @ W_ih.T + b_ih + h @ W_hh.T + b_hh``.
+    """
+
+    gates = 3
+
+    def _gates(self, bias: Any) -> Gates:
+        return gru_gates(bias)

@@ -1,0 +1,67 @@
+"""The state of a module, and how it is taken over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from staticflow.errors import ShapeError
+from staticflow.nn.parameter import Parameter
+
+__all__ = ["LoadResult", "load_state", "state_of"]
+
+
+class LoadResult(NamedTuple):
+    """The names that a state had too few and too many."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+    def __repr__(self) -> str:
+        if not self.missing_keys and not self.unexpected_keys:
+            return "<All keys matched successfully>"
+        return f"LoadResult(missing_keys={self[0]}, unexpected_keys={self[1]})"
+
+
+def state_of(module: Any) -> Iterator[tuple[str, Any]]:
+    """Parameters and persistent buffers by path, module by module; what is held in several places
+    comes for each."""
+    return ((path, tensor) for path, _, _, tensor in _places(module))
+
+
+def _places(module: Any) -> Iterator[tuple[str, Any, str, Any]]:
+    """Path, holder, name and value of each entry of the state."""
+    for path, holder in module.named_modules(remove_duplicate=False):
+        kept = ((n, v) for n, v in holder._own_buffers() if holder._persistent[n])
+        for name, tensor in (*holder._own_parameters(), *kept):
+            yield (f"{path}.{name}" if path else name), holder, name, tensor
+
+
+def load_state(module: Any, state: Mapping[str, Any], strict: bool, assign: bool) -> LoadResult:
+    """See `Module.load_state_dict`."""
+    places = {path: (holder, name, own) for path, holder, name, own in _places(module)}
+    result = LoadResult(
+        [n for n in places if n not in state], [n for n in state if n not in places]
+    )
+    common = [n for n in places if n in state]
+    faults = [
+        f"{n} has shape {list(state[n].shape)}, and {list(places[n][2].shape)} is needed"
+        for n in common
+        if tuple(state[n].shape) != places[n][2].shape
+    ]
+    if strict and any(result):
+        faults += [f"{name} is missing" for name in result.missing_keys]
+        faults += [f"{name} is not known" for name in result.unexpected_keys]
+        faults.append("strict=False loads what both have")
+    if faults:
+        raise ShapeError(f"load_state_dict of {type(module).__name__}: {'; '.join(faults)}")
+    for path in common:
+        holder, name, own = places[path]
+        value = state[path].detach() if hasattr(state[path], "detach") else state[path]
+        if not assign:
+            own.detach()[...] = value
+        elif isinstance(own, Parameter):
+            setattr(holder, name, Parameter(value, own.requires_grad))
+        else:
+            setattr(holder, name, Parameter(value, False).detach())
+    return result

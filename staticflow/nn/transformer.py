@@ -1,0 +1,205 @@
+"""Transformers (Vaswani et al. 2017, "Attention is all you need")."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from staticflow.nn import functional as F
+from staticflow.nn.attention import MultiheadAttention
+from staticflow.nn.container import ModuleList
+from staticflow.nn.dropout import Dropout
+from staticflow.nn.linear import Linear
+from staticflow.nn.module import Module
+from staticflow.nn.normalization import LayerNorm
+
+__all__ = [
+    "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
+    "TransformerEncoderLayer",
+]  # fmt: skip
+
+_ACTIVATIONS: dict[str, Callable[[Any], Any]] = {"relu": F.relu, "gelu": F.gelu}
+
+
+def _activation(given: str | Callable[[Any], Any]) -> Callable[[Any], Any]:
+    if callable(given):
+        return given
+    if given not in _ACTIVATIONS:
+        raise ValueError(
+            f"the activation is {', '.join(_ACTIVATIONS)} or a function, not {given!r}"
+        )
+    return _ACTIVATIONS[given]
+
+
+class TransformerEncoderLayer(Module):
+    """Attention of a sequence to itself, and a network with one hidden layer of
+    ``dim_feedforward`` at each place; both are added to their input, which is normalised after
+    that, or before with ``norm_first``.
+
+    >>> import staticflow as sf
+    >>> layer = TransformerEncoderLayer(8, nhead=2, dim_feedforward=16, batch_first=True)
+    >>> layer(sf.ones(2, 5, 8)).shape
+    (2, 5, 8)
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: str | Callable[[Any], Any] = "relu",
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.self_attn = MultiheadAttention(
+            d_model, nhead, dropout, bias, batch_first=batch_first, device=device, dtype=dtype
+        )
+        self.linear1 = Linear(d_model, dim_feedforward, bias=bias, device=device, dtype=dtype)
+        self.dropout = Dropout(dropout)
+        self.linear2 = Linear(dim_feedforward, d_model, bias=bias, device=device, dtype=dtype)
+        self.norm_first = norm_first
+        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, device=device, dtype=dtype)
+        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, device=device, dtype=dtype)
+        self.dropout1, self.dropout2 = Dropout(dropout), Dropout(dropout)
+        self.activation = _activation(activation)
+
+    def forward(
+        self,
+        src: Any,
+        src_mask: Any = None,
+        src_key_padding_mask: Any = None,
+        is_causal: bool = False,
+    ) -> Any:
+        """``src`` (T, N, d_model), with ``batch_first`` (N, T, d_model), or without a batch; the
+        masks are those of `MultiheadAttention`."""
+
+        def attended(x: Any) -> Any:
+            out, _ = self.self_attn(
+                x, x, x, src_key_padding_mask, False, src_mask, is_causal=is_causal
+            )
+            return self.dropout1(out)
+
+        if self.norm_first:
+            src = src + attended(self.norm1(src))
+            return src + self._feed(self.norm2(src))
+        src = self.norm1(src + attended(src))
+        return self.norm2(src + self._feed(src))
+
+    def _feed(self, x: Any) -> Any:
+        return self.dropout2(self.linear2(self.dropout(self.activation(self.linear1(x)))))
+
+
+class TransformerDecoderLayer(Module):
+    """As `TransformerEncoderLayer`, with attention to the output of an encoder, ``memory``, between
+    the two."""
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: str | Callable[[Any], Any] = "relu",
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        options: dict[str, Any] = {"batch_first": batch_first, "device": device, "dtype": dtype}
+        self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, **options)
+        self.multihead_attn = MultiheadAttention(d_model, nhead, dropout, bias, **options)
+        self.linear1 = Linear(d_model, dim_feedforward, bias=bias, device=device, dtype=dtype)
+        self.dropout = Dropout(dropout)
+        self.linear2 = Linear(dim_feedforward, d_model, bias=bias, device=device, dtype=dtype)
+        self.norm_first = norm_first
+        for i in (1, 2, 3):
+            norm = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, device=device, dtype=dtype)
+            self.add_module(f"norm{i}", norm)
+        for i in (1, 2, 3):
+            self.add_module(f"dropout{i}", Dropout(dropout))
+        self.activation = _activation(activation)
+
+    def forward(
+        self,
+        tgt: Any,
+        memory: Any,
+        tgt_mask: Any = None,
+        memory_mask: Any = None,
+        tgt_key_padding_mask: Any = None,
+        memory_key_padding_mask: Any = None,
+        tgt_is_causal: bool = False,
+        memory_is_causal: bool = False,
+    ) -> Any:
+        """``tgt`` (T, N, d_model) and ``memory`` (S, N, d_model), or N first with ``batch_first``;
+        the masks are those of `MultiheadAttention`."""
+
+        def to_itself(x: Any) -> Any:
+            out, _ = self.self_attn(
+                x, x, x, tgt_key_padding_mask, False, tgt_mask, is_causal=tgt_is_causal
+            )
+            return self.dropout1(out)
+
+        def to_memory(x: Any) -> Any:
+            out, _ = self.multihead_attn(
+                x, memory, memory, memory_key_padding_mask, False, memory_mask,
+                is_causal=memory_is_causal,
+            )  # fmt: skip
+            return self.dropout2(out)
+
+        x = tgt
+        for norm, part in (
+            (self.norm1, to_itself),
+            (self.norm2, to_memory),
+            (self.norm3, self._feed),
+        ):
+            x = x + part(norm(x)) if self.norm_first else norm(x + part(x))
+        return x
+
+    def _feed(self, x: Any) -> Any:
+        return self.dropout3(self.linear2(self.dropout(self.activation(self.linear1(x)))))
+
+
+class TransformerEncoder(Module):
+    """``num_layers`` copies of a layer one after the other, and ``norm`` if given."""
+
+    def __init__(self, encoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
+        super().__init__()
+        self.layers = ModuleList(copy.deepcopy(encoder_layer) for _ in range(num_layers))
+        self.num_layers, self.norm = num_layers, norm
+
+    def forward(
+        self,
+        src: Any,
+        mask: Any = None,
+        src_key_padding_mask: Any = None,
+        is_causal: bool = False,
+    ) -> Any:
+        """``src`` through all layers."""
+        for layer in self.layers:
+            src = layer(src, mask, src_key_padding_mask, is_causal)
+        return src if self.norm is None else self.norm(src)
+
+
+class TransformerDecoder(Module):
+    """``num_layers`` copies of a layer one after the other, and ``norm`` if given."""
+
+    def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
+        super().__init__()
+        self.layers = ModuleList(copy.deepcopy(decoder_layer) for _ in range(num_layers))
+        self.num_layers, self.norm = num_layers, norm
+
+    def forward(self, tgt: Any, memory: Any, *args: Any, **kwargs: Any) -> Any:
+        """``tgt`` and ``memory`` through all layers, which take the other arguments, too."""
+        for layer in self.layers:
+            tgt = layer(tgt, memory, *args, **kwargs)
+        return tgt if self.norm is None else self.norm(tgt)
