@@ -9,7 +9,7 @@ learning rates are tensors that both share, so either mode can go on from the ot
 >>> opt = sf.optim.SGD([w], lr=0.25)
 >>> (w * w).sum().backward(); opt.step()
 >>> w.detach()
-tensor([0.5, 1. ])
+tensor([0.5000, 1.0000])
 >>> x = sf.placeholder((2,), name="x")
 >>> loss = (w * x).sum()
 >>> step = sf.compile([x], loss, updates=opt.minimize(loss))
@@ -17,7 +17,15 @@ tensor([0.5, 1. ])
 (1.5, [0.25, 0.75])
 """
 
-from staticflow.optim.optimizer import Optimizer, ParamGroup
+from staticflow.optim import lr_scheduler
+from staticflow.optim.adagrad import Adadelta, Adagrad
+from staticflow.optim.adam import Adam, Adamax, AdamW, NAdam, RAdam
+from staticflow.optim.group import ParamGroup
+from staticflow.optim.optimizer import Optimizer
+from staticflow.optim.rmsprop import RMSprop
 from staticflow.optim.sgd import SGD
 
-__all__ = ["SGD", "Optimizer", "ParamGroup"]
+__all__ = [
+    "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "Optimizer", "ParamGroup",
+    "RAdam", "RMSprop", "lr_scheduler",
+]  # fmt: skip

@@ -2,83 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar
 
 from staticflow.errors import AutogradError, ShapeError
 from staticflow.graph.dtypes import float64
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.creation import full, ones_like
+from staticflow.ops.creation import ones_like
 from staticflow.ops.gradient import pullback
-from staticflow.ops.symbol import Symbol, to_node
+from staticflow.ops.symbol import Symbol
+from staticflow.optim.at_once import LARGE, at_once
+from staticflow.optim.group import ParamGroup, as_symbol, check_value
 
-__all__ = ["Optimizer", "ParamGroup"]
+__all__ = ["Optimizer"]
 
-
-class ParamGroup(Mapping[str, Any]):
-    """Parameters and the hyperparameters that they share, as PyTorch's dicts: ``group["lr"]`` is a
-    float, ``group["lr"] = 0.01`` sets it, ``group["params"]`` lists the parameters.
-
-    Each hyperparameter in use is a 0-d float64 variable, which compiled programs read at every
-    call: setting it recompiles nothing. One that was 0 when the group was made (a learning rate
-    apart) is left out of the update rule, buffers and all, and can no longer be set.
-    """
-
-    def __init__(self, params: list[Any], values: Mapping[str, float | bool], suffix: str) -> None:
-        self.params = params
-        self._fixed: dict[str, float | bool] = {}
-        self._variables: dict[str, Any] = {}
-        for name, value in values.items():
-            if isinstance(value, bool) or (value == 0 and name != "lr"):
-                self._fixed[name] = value
-            else:
-                made = full.beside(params[0], shape=(), value=float(value), dtype=float64)
-                made.name = name + suffix
-                self._variables[name] = made
-
-    def __getitem__(self, name: str) -> Any:
-        if name == "params":
-            return self.params
-        return self._fixed[name] if name in self._fixed else self._variables[name].item()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(("params", *self._variables, *self._fixed))
-
-    def __len__(self) -> int:
-        return 1 + len(self._variables) + len(self._fixed)
-
-    def __setitem__(self, name: str, value: float) -> None:
-        self.check(name, value)
-        if name in self._variables:
-            self._variables[name][...] = float(value)
-
-    def check(self, name: str, value: float) -> None:
-        """Raise `KeyError` or `ValueError` if ``name`` cannot be set to ``value``."""
-        if name not in self._variables and name not in self._fixed:
-            known = ", ".join(n for n in self if n != "params")
-            raise KeyError(f"{name!r} cannot be set; the group has {known}")
-        _check_sign(name, value)
-        if value != self._fixed.get(name, value):
-            raise ValueError(
-                f"{name} was {self._fixed[name]} when the optimiser was made, and its update rule "
-                f"was built for that; make a new optimiser with {name}={value}"
-            )
-
-    def hyper(self, symbolic: bool) -> dict[str, Any]:
-        """The hyperparameters in use as an update rule takes them: symbols that read the variables,
-        or their values now. A bool is there if it is true."""
-        switches: dict[str, Any] = {n: True for n, v in self._fixed.items() if v is True}
-        read = {n: _symbol(v) if symbolic else v.item() for n, v in self._variables.items()}
-        return switches | read
-
-
-def _check_sign(name: str, value: float) -> None:
-    if value < 0:
-        raise ValueError(f"{name} cannot be negative, as {value} is")
-
-
-def _symbol(tensor: Any) -> Symbol:
-    return Symbol(to_node(tensor))
+# In the groups of PyTorch's checkpoints: how it runs a step, which means nothing here.
+_FOREIGN = ("foreach", "capturable", "differentiable", "fused", "decoupled_weight_decay")
 
 
 class Optimizer:
@@ -88,10 +27,15 @@ class Optimizer:
     PyTorch; ``defaults`` are the hyperparameters for those that have none.
 
     Raises `ValueError` for no parameters, a parameter given twice, a tensor that is no leaf and a
-    negative hyperparameter.
+    hyperparameter without meaning, such as a negative one.
     """
 
-    def __init__(self, params: Iterable[Any], defaults: Mapping[str, float | bool]) -> None:
+    switches: ClassVar[tuple[str, ...]] = ("weight_decay",)
+    """The numbers for which 0 means that a part of the rule is left out."""
+    counters: ClassVar[tuple[str, ...]] = ("step",)
+    """The parts of the state that are single numbers: `update` takes them as `hyper` is taken."""
+
+    def __init__(self, params: Iterable[Any], defaults: Mapping[str, Any]) -> None:
         self.defaults = dict(defaults)
         self.param_groups: list[ParamGroup] = []
         self.state: dict[Any, dict[str, Any]] = {}
@@ -103,33 +47,75 @@ class Optimizer:
 
     # -- what a subclass says -----------------------------------------------------------------
 
-    def init_state(self, param: Any, hyper: Mapping[str, Any]) -> dict[str, Any]:
-        """The first state of a parameter, by name."""
+    def init_state(
+        self, param: Any, hyper: Mapping[str, Any], known: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """The first state of a parameter, by name. What is ``known`` already stays: it came from
+        steps without one of the ``hyper``, or from a checkpoint of PyTorch."""
         raise NotImplementedError
 
+    @classmethod
     def update(
-        self, param: Any, grad: Any, state: Mapping[str, Any], hyper: Mapping[str, Any]
+        cls, param: Any, grad: Any, state: Mapping[str, Any], hyper: Mapping[str, Any]
     ) -> tuple[Any, dict[str, Any]]:
         """The new parameter and the new state. Pure, and written in ops: all are tensors in one
-        mode and symbols in the other. ``hyper`` has the hyperparameters in use only."""
+        mode and symbols in the other, where ``hyper`` and the counters of the state are numbers in
+        the one and symbols of 0 dims in the other. ``hyper`` has what is in use only."""
         raise NotImplementedError
+
+    def check(self, values: Mapping[str, Any]) -> None:
+        """Raise `ValueError` for hyperparameters that do not go together."""
 
     # -- the two ways to apply it -------------------------------------------------------------
 
-    def step(self) -> None:
-        """Update every parameter that has a ``.grad``, in place, outside the tape."""
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update every parameter that has a ``.grad``, in place, outside the tape.
+
+        A ``closure``, which computes the loss and calls backward, is called first; its loss is
+        returned.
+        """
+        loss = None if closure is None else closure()
         for group in self.param_groups:
-            hyper = group.hyper(symbolic=False)
+            hyper = group.numbers()
             for param in group.params:
                 if param.grad is None:
                     continue
+                own, grad = param.detach(), param.grad.detach()  # the same memory, off the tape
                 state = self._state_of(param, hyper)
-                # detached: the same memory and version, nothing recorded
-                own = param.detach()
-                value, after = self.update(own, param.grad.detach(), state, hyper)
+                if own.numel() >= LARGE and own.device.type == "cpu":
+                    value, after = at_once(type(self), own, grad, state, *group.variables())
+                else:
+                    value, after = self._now(own, grad, state, hyper)
                 own._assign(value)
-                for name, tensor in state.items():
-                    tensor._assign(after[name])
+                for name, new in after.items():
+                    state[name]._assign(new)
+        return loss
+
+    def _now(
+        self, param: Any, grad: Any, tensors: Mapping[str, Any], hyper: Mapping[str, Any]
+    ) -> tuple[Any, dict[str, Any]]:
+        """The rule on tensors, with Python's numbers for those of 0 dims."""
+        state = {n: t.item() if n in self.counters else t for n, t in tensors.items()}
+        value, after = self.applied(param, grad, state, hyper)
+        numbers = {n: tensors[n] * 0 + v for n, v in after.items() if n in self.counters}
+        return value, after | numbers
+
+    @classmethod
+    def applied(
+        cls, param: Any, grad: Any, state: Mapping[str, Any], hyper: Mapping[str, Any]
+    ) -> tuple[Any, dict[str, Any]]:
+        """`update`, the other way where the loss is to be maximised."""
+        return cls.update(param, -grad if "maximize" in hyper else grad, state, hyper)
+
+    @classmethod
+    def on_symbols(
+        cls, param: Any, grad: Any, tensors: Mapping[str, Any], hyper: Mapping[str, Any]
+    ) -> tuple[Any, dict[str, Any]]:
+        """The rule on symbols, its results in the dtypes that they are stored in."""
+        state = {n: t.to(float64) if n in cls.counters else t for n, t in tensors.items()}
+        value, after = cls.applied(param, grad, state, hyper)
+        # a 0-d parameter meets the float64 hyperparameters as an equal: cast back
+        return value.to(param.dtype), {n: v.to(tensors[n].dtype) for n, v in after.items()}
 
     def minimize(self, loss: Any) -> dict[Any, Symbol]:
         """The updates that one step on the symbolic ``loss`` makes, for ``sf.compile``.
@@ -137,6 +123,11 @@ class Optimizer:
         Parameters that the loss does not reach, and frozen ones, are left out.
         Raises `AutogradError` if it reaches none, or is not a single number.
         """
+        return self.updates(self.gradients(loss))
+
+    def gradients(self, loss: Any) -> dict[Any, Symbol]:
+        """The symbolic gradient of ``loss`` by parameter, for `updates`: between the two gradients
+        can be changed, as by ``nn.utils.clip_grad_norm``."""
         if not isinstance(loss, Symbol):
             raise AutogradError(
                 "minimize takes a symbolic loss; after an eager one call loss.backward() and "
@@ -148,33 +139,31 @@ class Optimizer:
                 f"it, as in loss.mean(), at {format_locs(here())}"
             )
         params = [p for group in self.param_groups for p in group.params if p.requires_grad]
-        found = pullback([loss], [ones_like(loss)], [_symbol(p) for p in params])
+        found = pullback([loss], [ones_like(loss)], [as_symbol(p) for p in params])
         grads = {p: g for p, g in zip(params, found, strict=True) if g is not None}
         if not grads:
             raise AutogradError(
                 "minimize: the loss depends on no parameter of this optimiser that requires a "
                 f"gradient, at {format_locs(here())}"
             )
-        return self.updates(grads)
+        return grads
 
     def updates(self, grads: Mapping[Any, Any]) -> dict[Any, Symbol]:
-        """The updates for symbolic gradients by parameter, to change gradients before they are
-        used: ``opt.updates({w: g * scale})``.
+        """The updates for symbolic gradients by parameter: ``opt.updates({w: g * scale})``.
 
         Returns the new value of each parameter and of each tensor of its state.
         """
         result: dict[Any, Symbol] = {}
         for group in self.param_groups:
-            hyper = group.hyper(symbolic=True)
+            hyper = group.symbols() if any(p in grads for p in group.params) else {}
             for param in group.params:
                 if param not in grads:
                     continue
-                state = self._state_of(param, hyper)
-                inside = {name: _symbol(tensor) for name, tensor in state.items()}
-                value, after = self.update(_symbol(param), grads[param], inside, hyper)
-                # a 0-d parameter meets the float64 hyperparameters as an equal: cast back
-                result[param] = value.to(param.dtype)
-                result |= {tensor: after[name].to(tensor.dtype) for name, tensor in state.items()}
+                tensors = self._state_of(param, hyper)
+                state = {n: as_symbol(t) for n, t in tensors.items()}
+                new, after = self.on_symbols(as_symbol(param), grads[param], state, hyper)
+                result[param] = new
+                result |= {tensors[n]: v for n, v in after.items()}
         foreign = [p for p in grads if p not in result]
         if foreign:
             raise ValueError(
@@ -185,10 +174,12 @@ class Optimizer:
 
     # -- groups and state ---------------------------------------------------------------------
 
-    def add_param_group(self, group: Mapping[str, Any]) -> None:
-        """Take more parameters, with hyperparameters of their own where ``group`` has them."""
-        params = group["params"]
+    def add_param_group(self, param_group: Mapping[str, Any]) -> None:
+        """Take more parameters, with hyperparameters of their own where ``param_group`` has
+        them."""
+        params = param_group["params"]
         params = [params] if hasattr(params, "grad") else list(params)
+        params = [p[1] if isinstance(p, tuple) else p for p in params]  # of named_parameters()
         known = {id(p) for g in self.param_groups for p in g.params}
         for param in params:
             if id(param) in known:
@@ -201,32 +192,37 @@ class Optimizer:
             known.add(id(param))
         if not params:
             raise ValueError(f"{type(self).__name__} got a group without parameters")
-        values = self.defaults | {n: v for n, v in group.items() if n != "params"}
+        values = self.defaults | {n: v for n, v in param_group.items() if n != "params"}
         unknown = values.keys() - self.defaults.keys()
         if unknown:
             raise ValueError(f"{type(self).__name__} has no hyperparameter {sorted(unknown)[0]!r}")
         for name, value in values.items():
-            _check_sign(name, value)
+            check_value(name, value)
         self.check(values)
         suffix = f".{len(self.param_groups)}" if self.param_groups else ""
-        self.param_groups.append(ParamGroup(params, values, suffix))
-
-    def check(self, values: Mapping[str, Any]) -> None:
-        """Raise `ValueError` for hyperparameters that do not go together."""
+        self.param_groups.append(ParamGroup(params, values, self.switches, suffix))
 
     def _state_of(self, param: Any, hyper: Mapping[str, Any]) -> dict[str, Any]:
-        if param not in self.state:
-            made = self.init_state(param.detach(), hyper)
-            for name, tensor in made.items():
-                tensor.name = f"{param.name or 'param'}.{name}"
-            self.state[param] = made
-        return self.state[param]
+        """The state of a parameter, with all that the rule needs of it now."""
+        state = self.state.setdefault(param, {})
+        for name, tensor in self.init_state(param.detach(), hyper, state).items():
+            if name not in state:
+                state[name] = self._named(param, name, tensor)
+        return state
 
-    def zero_grad(self) -> None:
-        """Forget the gradients of all parameters."""
+    @staticmethod
+    def _named(param: Any, name: str, tensor: Any) -> Any:
+        tensor.name = f"{param.name or 'param'}.{name}"
+        return tensor
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters; or fill them with zeros, in place."""
         for group in self.param_groups:
             for param in group.params:
-                param.grad = None
+                if set_to_none or param.grad is None:
+                    param.grad = None
+                else:
+                    param.grad = param.grad.detach().zero_()
 
     def state_dict(self) -> dict[str, Any]:
         """State and hyperparameters as PyTorch lays them out: ``state`` by the number of the
@@ -234,21 +230,21 @@ class Optimizer:
         params = [p for group in self.param_groups for p in group.params]
         number = {id(p): i for i, p in enumerate(params)}
         return {
-            "state": {number[id(p)]: dict(state) for p, state in self.state.items()},
+            "state": {number[id(p)]: dict(state) for p, state in self.state.items() if state},
             "param_groups": [
                 {**group, "params": [number[id(p)] for p in group.params]}
                 for group in self.param_groups
             ],
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take hyperparameters and state as `state_dict` gave them, into the own memory, so that
-        compiled programs go on from them.
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take hyperparameters and state as `state_dict` (or PyTorch's) gave them, into the own
+        memory, so that compiled programs go on from them.
 
-        Raises `ShapeError` if groups or state do not fit these parameters, before anything is
-        changed.
+        Raises `ShapeError`, `KeyError` or `ValueError` if groups or state do not fit, before
+        anything is changed.
         """
-        groups = state["param_groups"]
+        groups = state_dict["param_groups"]
         sizes = [len(g["params"]) for g in groups]
         if sizes != [len(g.params) for g in self.param_groups]:
             raise ShapeError(
@@ -257,39 +253,57 @@ class Optimizer:
             )
         settings, states = [], []
         for group, loaded in zip(self.param_groups, groups, strict=True):
-            for name in loaded.keys() - {"params"}:
-                group.check(name, loaded[name])
-                settings.append((group, name, loaded[name]))
+            values = {n: v for n, v in loaded.items() if n in group or n not in _FOREIGN}
+            del values["params"]
+            for name, value in values.items():
+                group.check(name, value)
+                settings.append((group, name, value))
+            hyper = group.numbers(values)
             for param, number in zip(group.params, loaded["params"], strict=True):
-                own, given = self._state_of(param, group.hyper(False)), state["state"].get(number)
-                _check_state(own, given, param)
-                states.append((own, given))
+                given = state_dict["state"].get(number, {})
+                states.append((param, self._fitting(param, given, hyper)))
         for group, name, value in settings:
             group[name] = value
-        for own, given in states:
-            for name, tensor in own.items():
-                tensor[...] = given[name] if given else 0
+        for param, new in states:
+            own = self.state.setdefault(param, {})
+            for name, tensor in new.items():
+                if name in own:
+                    own[name][...] = tensor
+                else:
+                    own[name] = self._named(param, name, tensor)
+
+    def _fitting(
+        self, param: Any, given: Mapping[str, Any], hyper: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """The state of ``param`` that a checkpoint has as ``given``, in tensors of its own; the
+        first state if that is nothing. Raises `ShapeError` for what does not fit."""
+        given = {n: t for n, t in given.items() if t is not None}  # as PyTorch's SGD may have it
+        every = self.init_state(param.detach(), self.defaults, {})  # whatever the switches say
+        new = self.init_state(param.detach(), hyper, given)
+        for name, tensor in given.items():
+            if name not in every:
+                raise ShapeError(
+                    f"load_state_dict: the state of {param.name!r} has {name}, which "
+                    f"{type(self).__name__} does not keep; it keeps {', '.join(every)}"
+                )
+            shape = tuple(getattr(tensor, "shape", ()))  # the counters may be plain numbers
+            if shape != every[name].shape:
+                raise ShapeError(
+                    f"load_state_dict: {name} of {param.name!r} has shape {list(shape)}, "
+                    f"and {list(every[name].shape)} is needed"
+                )
+            new[name] = every[name].copy_(tensor)
+        for name in new:
+            if given and name not in given and name not in self.counters:
+                raise ShapeError(
+                    f"load_state_dict: the state of {param.name!r} has {', '.join(given)}, and "
+                    f"{name} is needed too"
+                )
+        return new
 
     def __repr__(self) -> str:
-        lines = [
-            f"  group {i}: {', '.join(f'{n}={v}' for n, v in g.items() if n != 'params')}, "
-            f"{len(g.params)} parameters"
-            for i, g in enumerate(self.param_groups)
-        ]
+        lines = []
+        for i, group in enumerate(self.param_groups):
+            lines += [f"Parameter Group {i}"]
+            lines += [f"    {n}: {group[n]}" for n in sorted(group) if n != "params"]
         return "\n".join([f"{type(self).__name__} (", *lines, ")"])
-
-
-def _check_state(own: Mapping[str, Any], given: Mapping[str, Any] | None, param: Any) -> None:
-    if not given:
-        return  # a parameter that had taken no step
-    if given.keys() != own.keys():
-        raise ShapeError(
-            f"load_state_dict: the state of {param.name!r} has {sorted(given)}, and "
-            f"{sorted(own)} is needed"
-        )
-    for name, tensor in given.items():
-        if tuple(tensor.shape) != own[name].shape:
-            raise ShapeError(
-                f"load_state_dict: {name} of {param.name!r} has shape {list(tensor.shape)}, and "
-                f"{list(own[name].shape)} is needed"
-            )

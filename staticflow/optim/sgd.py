@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from staticflow.graph.dtypes import int64
-from staticflow.ops.arithmetic import where
-from staticflow.ops.creation import full, zeros_like
+from staticflow.ops.creation import zeros_like
 from staticflow.optim.optimizer import Optimizer
+from staticflow.optim.rule import choose, counter, decayed
 
 __all__ = ["SGD"]
 
@@ -32,6 +31,8 @@ class SGD(Optimizer):
     -0.25
     """
 
+    switches = ("momentum", "dampening", "weight_decay")
+
     def __init__(
         self,
         params: Iterable[Any],
@@ -40,12 +41,14 @@ class SGD(Optimizer):
         dampening: float = 0.0,
         weight_decay: float = 0.0,
         nesterov: bool = False,
+        *,
+        maximize: bool = False,
     ) -> None:
         super().__init__(
             params,
             {
                 "lr": lr, "momentum": momentum, "dampening": dampening,
-                "weight_decay": weight_decay, "nesterov": nesterov,
+                "weight_decay": weight_decay, "nesterov": nesterov, "maximize": maximize,
             },
         )  # fmt: skip
 
@@ -54,31 +57,33 @@ class SGD(Optimizer):
         if values["nesterov"] and (values["momentum"] == 0 or values["dampening"] != 0):
             raise ValueError("Nesterov momentum needs a momentum above 0 and no dampening")
 
-    def init_state(self, param: Any, hyper: Mapping[str, Any]) -> dict[str, Any]:
+    def init_state(
+        self, param: Any, hyper: Mapping[str, Any], known: Mapping[str, Any]
+    ) -> dict[str, Any]:
         """A buffer of zeros, from which the first step makes ``g`` where there is no dampening;
         where there is, the steps are counted to know the first."""
         if "momentum" not in hyper:
             return {}
         state = {"momentum_buffer": zeros_like(param)}
         if "dampening" in hyper:
-            state["step"] = full.beside(param, shape=(), value=0, dtype=int64)
+            state["step"] = counter(param, 1.0 if "momentum_buffer" in known else 0.0)
         return state
 
+    @classmethod
     def update(
-        self, param: Any, grad: Any, state: Mapping[str, Any], hyper: Mapping[str, Any]
+        cls, param: Any, grad: Any, state: Mapping[str, Any], hyper: Mapping[str, Any]
     ) -> tuple[Any, dict[str, Any]]:
         """One step, by the formulas above."""
-        if "weight_decay" in hyper:
-            grad = grad + hyper["weight_decay"] * param
+        grad = decayed(param, grad, hyper)
         if "momentum" not in hyper:
             return param - hyper["lr"] * grad, {}
-        decayed = hyper["momentum"] * state["momentum_buffer"]
+        buffer = hyper["momentum"] * state["momentum_buffer"]
         if "dampening" in hyper:
-            buffer = decayed + (1 - hyper["dampening"]) * grad
-            buffer = where(state["step"] == 0, grad, buffer)
+            later = buffer + (1 - hyper["dampening"]) * grad
+            buffer = choose(state["step"] == 0, grad, later)
             after = {"momentum_buffer": buffer, "step": state["step"] + 1}
         else:
-            buffer = decayed + grad
+            buffer = buffer + grad
             after = {"momentum_buffer": buffer}
         direction = grad + hyper["momentum"] * buffer if "nesterov" in hyper else buffer
         return param - hyper["lr"] * direction, after

@@ -1,0 +1,155 @@
+"""Parameter groups: parameters and the hyperparameters that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from staticflow.graph.dtypes import float64
+from staticflow.graph.locs import Locs, format_locs, here
+from staticflow.ops.creation import full
+from staticflow.ops.symbol import Symbol, to_node
+
+__all__ = ["ParamGroup", "as_symbol"]
+
+Value = float | bool | Sequence[float]
+
+# What others write into a group and no update rule reads: the marks of the schedules.
+_NOTES = ("initial_lr", "max_lr", "min_lr", "base_momentum", "max_momentum")
+
+
+def as_symbol(tensor: Any) -> Symbol:
+    """The symbol that reads ``tensor`` at every call of a program."""
+    return Symbol(to_node(tensor))
+
+
+class ParamGroup(Mapping[str, Any]):
+    """Parameters and the hyperparameters that they share, as PyTorch's dicts: ``group["lr"]`` is a
+    float, ``group["lr"] = 0.01`` sets it, ``group["params"]`` lists the parameters.
+
+    Each number is held as a 0-d float64 variable, which compiled programs read at every call:
+    setting it recompiles nothing. The ``switches`` (bools, and numbers for which 0 means that a
+    part of the rule is left out, state and all) are decided when updates for a program are first
+    made from the group; before that, and in eager mode, they can be set as well.
+    """
+
+    def __init__(
+        self, params: list[Any], values: Mapping[str, Value], switches: tuple[str, ...], suffix: str
+    ) -> None:
+        self.params = params
+        self._values: dict[str, Any] = {}  # a bool, a variable, or a tuple of variables
+        self._switches = switches
+        self._notes: dict[str, Any] = {}
+        self._built: dict[str, bool] = {}  # switches as programs have them
+        self._built_at: Locs = ()
+        for name, value in values.items():
+            self._values[name] = self._held(name + suffix, value)
+
+    def _held(self, name: str, value: Value) -> Any:
+        if isinstance(value, bool):
+            return value
+        if isinstance(value, Sequence):
+            return tuple(self._held(f"{name}[{i}]", v) for i, v in enumerate(value))
+        made = full.beside(self.params[0], shape=(), value=float(value), dtype=float64)
+        made.name = name
+        return made
+
+    # -- as a mapping ---------------------------------------------------------------------------
+
+    def __getitem__(self, name: str) -> Any:
+        if name == "params":
+            return self.params
+        return self._notes[name] if name in self._notes else _each(_number, self._values[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(("params", *self._values, *self._notes))
+
+    def __len__(self) -> int:
+        return 1 + len(self._values) + len(self._notes)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if name in _NOTES:
+            self._notes[name] = value
+            return
+        self.check(name, value)
+        held = self._values[name]
+        if isinstance(held, bool):
+            self._values[name] = bool(value)
+            return
+        pairs = zip(held, value, strict=True) if isinstance(held, tuple) else [(held, value)]
+        for variable, number in pairs:
+            variable[...] = float(number)
+
+    def setdefault(self, name: str, value: Any) -> Any:
+        """``self[name]``, which is first set to ``value`` if there is none."""
+        if name not in self:
+            self[name] = value
+        return self[name]
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise `KeyError` or `ValueError` if ``name`` cannot be set to ``value``."""
+        if name in _NOTES:
+            return
+        if name not in self._values:
+            known = ", ".join(self._values)
+            raise KeyError(f"{name!r} cannot be set; the group has {known}")
+        check_value(name, value)
+        built = self._built.get(name)
+        is_bool = isinstance(self._values[name], bool)
+        if built is not None and bool(value) != built and (is_bool or not built):
+            raise ValueError(
+                f"{name} was {self[name]} when updates were made for a program (at "
+                f"{format_locs(self._built_at)}), and their rule was built for that; set {name} "
+                f"before, or make a new optimiser with {name}={value}"
+            )
+
+    # -- for update rules -----------------------------------------------------------------------
+
+    def numbers(self, changed: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
+        """The hyperparameters in use as an update rule takes them, as numbers; with some of them
+        ``changed``."""
+        values = {n: changed.get(n, self[n]) for n in self._values}
+        return {n: v for n, v in values.items() if self._in_use(n, v)}
+
+    def variables(self) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """The hyperparameters in use as the variables that hold them, and the bools that are
+        true."""
+        used = {n: v for n, v in self._values.items() if self._in_use(n, self[n])}
+        bools = tuple(n for n, v in used.items() if isinstance(v, bool))
+        return {n: v for n, v in used.items() if n not in bools}, bools
+
+    def symbols(self) -> dict[str, Any]:
+        """The hyperparameters in use as symbols that read the variables. What is in use now stays
+        so from here on, and what is not stays out."""
+        if not self._built:
+            self._built = {n: bool(self[n]) for n in self._values if self._is_switch(n)}
+            self._built_at = here()
+        return {n: _each(_symbol, v) for n, v in self._values.items() if self._in_use(n, self[n])}
+
+    def _is_switch(self, name: str) -> bool:
+        return name in self._switches or isinstance(self._values[name], bool)
+
+    def _in_use(self, name: str, value: Any) -> bool:
+        return self._built.get(name, bool(value) or not self._is_switch(name))
+
+
+def check_value(name: str, value: Any) -> None:
+    """Raise `ValueError` for a number that no rule has a meaning for."""
+    for number in value if isinstance(value, Sequence) else (value,):
+        if not number >= 0:  # NaN is not, either
+            raise ValueError(f"{name} cannot be negative, as {number} is")
+        if name == "betas" and number >= 1:
+            raise ValueError(f"{name} must lie below 1, and {number} does not")
+
+
+def _each(fn: Any, held: Any) -> Any:
+    return tuple(map(fn, held)) if isinstance(held, tuple) else fn(held)
+
+
+def _number(held: Any) -> Any:
+    return held if isinstance(held, bool) else held.item()
+
+
+def _symbol(held: Any) -> Any:
+    return held if isinstance(held, bool) else as_symbol(held)

@@ -1,0 +1,96 @@
+"""What all schedules share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from staticflow.optim.group import ParamGroup
+from staticflow.optim.optimizer import Optimizer
+
+__all__ = ["LRScheduler", "for_groups"]
+
+
+class LRScheduler:
+    """The base of the schedules. A subclass says by `get_lr` what the rates are at ``last_epoch``.
+
+    Making a schedule sets the rates of epoch 0; each `step` those of the next. The rate that a
+    group had before its first schedule is kept in it as ``"initial_lr"``. ``last_epoch`` goes on
+    from a later epoch, with an optimiser whose groups have one: `ValueError` otherwise.
+    """
+
+    unsaved: ClassVar[tuple[str, ...]] = ("optimizer",)
+    """The attributes that are no part of `state_dict`."""
+
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
+        if not isinstance(optimizer, Optimizer):
+            raise TypeError(
+                f"{type(self).__name__} takes an optimiser, not a {type(optimizer).__name__}"
+            )
+        self.optimizer = optimizer
+        for i, group in enumerate(optimizer.param_groups):
+            if last_epoch == -1:
+                group.setdefault("initial_lr", group["lr"])
+            elif "initial_lr" not in group:
+                raise ValueError(
+                    f"{type(self).__name__}: group {i} has no 'initial_lr', which going on from "
+                    f"epoch {last_epoch} needs; set it, or load the optimiser's state first"
+                )
+        self.base_lrs: list[float] = [group["initial_lr"] for group in optimizer.param_groups]
+        self.last_epoch = last_epoch
+        self._last_lr: list[float] = []
+        self.step()
+
+    @property
+    def _groups(self) -> list[ParamGroup]:
+        return self.optimizer.param_groups
+
+    @property
+    def _rates(self) -> list[float]:
+        """The rates of the groups now."""
+        return [group["lr"] for group in self._groups]
+
+    def get_lr(self) -> list[float]:
+        """The rates at ``last_epoch``, one for each group. Most schedules go on from the rates that
+        the groups have, so that several can act together."""
+        raise NotImplementedError
+
+    def get_last_lr(self) -> list[float]:
+        """The rates that the schedule set last."""
+        return self._last_lr
+
+    def step(self) -> None:
+        """Go on to the next epoch."""
+        self.last_epoch += 1
+        self._set_rates(self.get_lr())
+
+    def restart(self) -> None:
+        """Go back to epoch 0."""
+        self.last_epoch = -1
+        for group, rate in zip(self._groups, self.base_lrs, strict=True):
+            group["lr"] = rate
+        self.step()
+
+    def _set_rates(self, rates: Iterable[float]) -> None:
+        for group, rate in zip(self._groups, rates, strict=True):
+            group["lr"] = rate
+        self._last_lr = self._rates
+
+    def state_dict(self) -> dict[str, Any]:
+        """All attributes but the optimiser, and but functions that cannot be saved."""
+        return {n: v for n, v in vars(self).items() if n not in self.unsaved}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Go on as the schedule that gave ``state_dict``. The rates themselves are in the state of
+        the optimiser."""
+        vars(self).update(state_dict)
+
+
+def for_groups(optimizer: Optimizer, value: Any, name: str) -> list[Any]:
+    """``value`` for each group, or the values of a list that has one for each."""
+    count = len(optimizer.param_groups)
+    if not isinstance(value, Sequence):
+        return [value] * count
+    if len(value) != count:
+        raise ValueError(f"{name} has {len(value)} values for {count} parameter groups")
+    return list(value)
