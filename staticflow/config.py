@@ -17,11 +17,14 @@ class Config:
     (``STATICFLOW_DEBUG=2``).
     ``fast_call``: call compiled programs through a native entry that unpacks arrays itself, where
     the platform allows; off, through ctypes with a packed table (``STATICFLOW_FAST_CALL=0``).
+    ``check_nan``: before each call of a compiled program, run its graph op by op with NumPy and
+    stop at the first NaN, with nothing updated; slow (``STATICFLOW_CHECK_NAN=1``).
     """
 
     verify: bool
     debug: int
     fast_call: bool
+    check_nan: bool
 
     @staticmethod
     def from_environment() -> Config:
@@ -31,6 +34,7 @@ class Config:
             verify=get("STATICFLOW_VERIFY", "0") not in ("", "0"),
             debug=int(get("STATICFLOW_DEBUG", "0") or 0),
             fast_call=get("STATICFLOW_FAST_CALL", "1") not in ("", "0"),
+            check_nan=get("STATICFLOW_CHECK_NAN", "0") not in ("", "0"),
         )
 
 

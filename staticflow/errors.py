@@ -6,10 +6,14 @@ or PyTorch user would catch.
 from __future__ import annotations
 
 __all__ = [
+    "ArgumentError",
     "AutogradError",
+    "CheckpointError",
     "CompileError",
     "DTypeError",
+    "DeviceError",
     "IndexRangeError",
+    "NanError",
     "ParseError",
     "ShapeError",
     "StaticflowError",
@@ -26,8 +30,16 @@ class ShapeError(StaticflowError, ValueError):
     """Shapes, dims or numbers of arguments that do not fit together."""
 
 
+class ArgumentError(StaticflowError, ValueError):
+    """A number or word outside of what an argument may be."""
+
+
 class DTypeError(StaticflowError, TypeError):
     """A dtype that an operation does not take."""
+
+
+class DeviceError(StaticflowError, RuntimeError):
+    """A device that is not there, or tensors on different ones."""
 
 
 class SymbolicError(StaticflowError, TypeError):
@@ -40,6 +52,14 @@ class AutogradError(StaticflowError, RuntimeError):
 
 class IndexRangeError(StaticflowError, IndexError):
     """An index outside the axis that it selects from."""
+
+
+class NanError(StaticflowError, FloatingPointError):
+    """The first NaN of a run that was asked to look for it."""
+
+
+class CheckpointError(StaticflowError, ValueError):
+    """A checkpoint that cannot be written or read."""
 
 
 class CompileError(StaticflowError, RuntimeError):

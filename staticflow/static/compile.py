@@ -9,24 +9,29 @@ from typing import Any
 import numpy as np
 
 from staticflow import pytree
-from staticflow.codegen.assemble import Wanted, assemble
 from staticflow.config import config
 from staticflow.eager.tensor import Tensor
-from staticflow.errors import ShapeError, StaticflowError, SymbolicError
-from staticflow.graph.dims import Sym
+from staticflow.errors import (
+    DeviceError,
+    IndexRangeError,
+    NanError,
+    ShapeError,
+    StaticflowError,
+    SymbolicError,
+)
 from staticflow.graph.dtypes import DType, weak_dtype
-from staticflow.graph.graph import Equality, Graph, close, free_symbols, regions_of
+from staticflow.graph.graph import Equality, close
+from staticflow.graph.interpret import interpret_graph
 from staticflow.graph.locs import Locs, format_locs, here, merge_locs
-from staticflow.graph.node import Node, constant, param, toposort
+from staticflow.graph.node import Node, param, toposort
 from staticflow.graph.types import TensorType
 from staticflow.ops.effect import settle
 from staticflow.ops.symbol import Symbol, to_node
-from staticflow.passes.cluster import cluster
 from staticflow.passes.pipeline import optimize
-from staticflow.runtime.executable import Executable, ParamSpec, Signature, unbound_sizes
+from staticflow.runtime.build import build
 from staticflow.runtime.fastcall_layout import box_type
-from staticflow.runtime.native import host_target
-from staticflow.runtime.plan import Plan, plan_memory
+from staticflow.runtime.plan import Plan
+from staticflow.static.nan import find_nan
 
 __all__ = ["Program", "compile"]
 
@@ -55,7 +60,7 @@ def compile(
     >>> x = sf.placeholder((None, 2), name="x")
     >>> step = sf.compile([x], (x * w).sum(), updates={w: w - 0.1 * x.sum(dim=0)})
     >>> step(sf.ones(3, 2)).item(), w
-    (6.0, tensor([0.7, 0.7]))
+    (6.0, tensor([0.7000, 0.7000]))
     """
     return Program(inputs, outputs, updates, numerics)
 
@@ -84,7 +89,9 @@ class Program:
         self.graph = close([*in_nodes, *variables], [*out_nodes, *new_nodes], equalities)
         """The graph as it was written, before any pass."""
         self.optimized, self.passes = optimize(self.graph, numerics)
-        self._executable = _build(self.optimized, self._names, self._updated, len(out_nodes))
+        self._executable = build(
+            self.optimized, self._names, self._updated, n_out, box_type(Tensor, "_data")
+        )
         self._fast = self._executable.fast
         self._is_leaf = self._structure.kind is None
         self.compile_seconds = time.perf_counter() - began
@@ -97,32 +104,56 @@ class Program:
         """Run on NumPy arrays or tensors; gives eager tensors in the structure of the outputs."""
         if named:
             args = self._in_order(args, named)
+        if config.check_nan:
+            self.check_nan(*args)
         results = self._fast(*args)
         if results is None or type(results) is int:
             results = self._explained(args, results)
         for t in self._updated:
-            version = t._known_version or t._version
-            version.count += 1
-            version.locs = self._made
+            memory = t._memory or t._own_memory()
+            memory.version += 1
+            memory.locs = self._made
         if self._is_leaf:
             return _wrap(results)
         arrays = results if type(results) is tuple else (results,)
         return pytree.unflatten(self._structure, map(_wrap, arrays))
 
+    def check_nan(self, *args: Any) -> None:
+        """Run the graph as it was written, op by op with NumPy, and update nothing.
+
+        Raises `NanError` at the first NaN: which op made it of which operands, in which trip of
+        which loop, at which line. ``STATICFLOW_CHECK_NAN=1`` does this before every call.
+        """
+        given = [*self._arguments(args), *(v._data for v in self._variables)]
+        try:
+            find_nan(self.graph, given)
+        except NanError as error:
+            raise NanError(f"{error}; called at {format_locs(here())}") from None
+
     def _explained(self, args: tuple[Any, ...], status: int | None) -> Any:
         """The results, or the error worded, of a call that the native entry did not take (None), or
         that failed with ``status``."""
-        given = self._arguments(args)
+        variables = [_on_host(v, f"the variable {v.name or ''}".strip()) for v in self._variables]
+        given = [*self._arguments(args), *variables]
         try:
             if status is not None:
                 self._executable.fail(status)
-            arrays = self._executable([*given, *(v._data for v in self._variables)])
+            arrays = self._executable(given)
         except StaticflowError as error:
+            which = self._which_index(given) if isinstance(error, IndexRangeError) else ""
             raise type(error)(
-                f"{error}; the program was compiled at {format_locs(self._made)}, "
+                f"{error}{which}; the program was compiled at {format_locs(self._made)}, "
                 f"called at {format_locs(here())}"
             ) from None
         return arrays[0] if len(arrays) == 1 else tuple(arrays)
+
+    def _which_index(self, arrays: list[Any]) -> str:
+        """Which index lies outside: the graph as it was written knows, run op by op."""
+        try:
+            interpret_graph(self.graph, arrays)
+        except IndexRangeError as error:
+            return f" ({error})"
+        return ""
 
     def _in_order(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         rest = [named.pop(n) for n in self._names[len(args) :] if n in named]
@@ -293,63 +324,19 @@ def _captured(
     return list(found)
 
 
-def _build(graph: Graph, names: Sequence[str], updated: Sequence[Tensor], n_out: int) -> Executable:
-    """Assemble, plan and compile a fused graph whose last outputs are the updates."""
-    sources = [p.attrs["source"] for p in graph.params]
-    specs = []
-    for i, (p, declared) in enumerate(zip(graph.params, graph.declared, strict=True)):
-        name = names[i] if i < len(names) else p.attrs["name"]
-        is_updated = any(sources[i] is t for t in updated)
-        specs.append(ParamSpec(name, declared, is_updated))
-    literals = list(_literals(graph))
-    slots = {n: i for i, n in enumerate([*graph.params, *literals])}
-    first = len(slots)
-    wanted = [Wanted(o, first + i) for i, o in enumerate(graph.outputs[:n_out])]
-    for t, node in zip(updated, graph.outputs[n_out:], strict=True):
-        own = next(p for p in graph.params if p.attrs["source"] is t)
-        wanted.append(Wanted(node, slots[own], own))
-    sizes: tuple[Sym, ...] = tuple(sorted(free_symbols(graph), key=lambda s: (s.name, s.serial)))
-    if len({s.name for s in sizes}) != len(sizes):
-        raise ShapeError(
-            f"compile: two different sizes share a name among {', '.join(map(str, sizes))}; rename "
-            f"one of the placeholders, at {format_locs(here())}"
+def _on_host(t: Tensor, what: str) -> Any:
+    """The array of a tensor that a program reads."""
+    if t.place is not None:
+        raise DeviceError(
+            f"{what} is on {t.device}, and the program was compiled for the CPU; move it with "
+            f".cpu(), at {format_locs(here())}"
         )
-    signature = Signature(
-        tuple(specs),
-        tuple(np.ascontiguousarray(n.attrs["value"].array) for n in literals),
-        tuple(o.tensor_type for o in graph.outputs[:n_out]),
-        graph.equalities,
-    )
-    missing = unbound_sizes(signature, sizes)
-    if missing:
-        raise ShapeError(
-            f"compile: no input has {missing[0]} as a dim of its own, so a call cannot tell it; "
-            f"add a placeholder that has, at {format_locs(here())}"
-        )
-    program = assemble(graph, slots, wanted, sizes, host_target())
-    if config.verify:
-        from staticflow.codegen.verify import verify_kernel
-
-        for kernel in program.kernels:
-            verify_kernel(kernel)
-    return Executable(
-        program, plan_memory(program), signature, sources[len(names) :], box_type(Tensor, "_data")
-    )
-
-
-def _literals(graph: Graph) -> Iterator[Node]:
-    """The constants that stand in memory: those of the graph and of its loops, not of kernels."""
-    for node in graph.nodes:
-        if node.op is constant:
-            yield node
-        elif node.op is not cluster:
-            for region in regions_of(node):
-                yield from _literals(region)
+    return t._data
 
 
 def _as_array(value: Any, name: str, dtype: DType) -> Any:
     if isinstance(value, Tensor):
-        return value._data
+        return _on_host(value, f"the input {name}")
     if isinstance(value, np.ndarray | np.generic):
         return np.asarray(value)
     if isinstance(value, bool | int | float):  # a number takes the dtype that holds its kind

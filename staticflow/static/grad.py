@@ -23,13 +23,15 @@ def grad(
     cotangents: Any = None,
     allow_unused: bool = False,
     create_graph: bool = False,
+    retain_graph: bool | None = None,
 ) -> Any:
     """The gradients of ``outputs`` with respect to ``wrt``.
 
     Either may be one value or a list; the result has the form of ``wrt``. For symbolic outputs the
     result is symbolic, a `Parameter` in ``wrt`` means the variable that it is captured as, and
     nobody's ``.grad`` is touched. ``cotangents`` (ones for a single number) has one entry for each
-    output. What is not reached is an error, or None with ``allow_unused``.
+    output. What is not reached is an error, or None with ``allow_unused``. Of eager tensors the
+    saved values are freed unless ``retain_graph`` (by default ``create_graph``).
 
     >>> import staticflow as sf
     >>> x = sf.placeholder((), name="x")
@@ -45,7 +47,7 @@ def grad(
         seeds = [_seed(o, ct) for o, ct in zip(outs, cts, strict=True)]
         found = pullback([Symbol(to_node(o)) for o in outs], seeds, handles)
     else:
-        found = tape.grad(outs, targets, cts, create_graph)
+        found = tape.grad(outs, targets, cts, create_graph, retain_graph)
     for position, (g, w) in enumerate(zip(found, targets, strict=True)):
         if g is None and not allow_unused:
             raise AutogradError(

@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from types import MethodType
 from typing import Any, TypeVar
 
 import numpy as np
 
 from staticflow import pytree
-from staticflow.eager.grad_mode import state
-from staticflow.eager.tape import TapeEntry
 from staticflow.eager.tensor import Tensor, as_tensor
+from staticflow.eager.vertex import record
 from staticflow.errors import ShapeError, SymbolicError
 from staticflow.graph.dims import Size, fresh_sym
 from staticflow.graph.dtypes import DType
@@ -24,7 +24,9 @@ from staticflow.graph.types import TensorType
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.effect import settle, states
 from staticflow.ops.gradient import pullback
-from staticflow.ops.symbol import Symbol, to_node, tracing, tracing_state
+from staticflow.ops.symbol import Symbol, to_node
+from staticflow.ops.thread import thread
+from staticflow.ops.tracing import Guard, depends_on, guarded, tracing_state
 from staticflow.static.compile import Program
 
 __all__ = ["Jitted", "jit"]
@@ -78,17 +80,12 @@ class _Traced:
     def __call__(self, given: Sequence[Tensor]) -> list[Tensor]:
         """Run, as one differentiable operation of the tape."""
         operands = (*given, *self.captured)
-        recorded = state.enabled and any(t.requires_grad for t in operands)
+        recorded = thread.state.recording and any(t.requires_grad for t in operands)
         seen = [n.attrs["source"].detach().clone() for n in self.states] if recorded else []
         results: list[Tensor] = self.program(*given)
         if recorded:
-            edges = tuple(t._edge() if t.dtype.is_floating else None for t in operands)
             attrs = {"traced": self, "seen": seen}
-            entry = TapeEntry(_JIT_OP, operands, attrs, edges, several=True)
-            entry.save_output(results[0])
-            for i, out in enumerate(results):
-                if out.dtype.is_floating:
-                    out._entry = (entry, i)
+            record(_JIT_OP, operands, attrs, tuple(results), saves=range(len(operands)))
         return results
 
     def derivative(self, needs: Sequence[bool], given: Sequence[bool]) -> _Traced:
@@ -118,28 +115,45 @@ class _Traced:
         return _Traced.of(inputs, list(map(Symbol, nodes)), self.program.numerics)
 
 
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A trace, the structure of its results, and what else it depends on."""
+
+    traced: _Traced
+    structure: pytree.TreeDef
+    guards: tuple[Guard, ...]
+
+    def holds(self) -> bool:
+        """Whether all is as it was when it was traced."""
+        return all(getattr(obj, name) == value for obj, name, value in self.guards)
+
+
 class Jitted:
     """A function that is traced and compiled when it is first called with arguments of a kind.
 
     The kind is the structure of the arguments, and of each array its dtype, its rank and which of
     its sizes are 1; anything that is no array is static and part of the kind by value. Other sizes
-    never trace anew.
+    never trace anew. Part of the kind is, too, whether the modules that ``fn`` calls are training.
     """
 
     def __init__(self, fn: Callable[..., Any], numerics: str) -> None:
-        functools.update_wrapper(self, fn)
+        functools.update_wrapper(self, fn, updated=())
         self._fn, self._numerics = fn, numerics
-        self._traces: dict[Hashable, tuple[_Traced, pytree.TreeDef]] = {}
+        self._traces: dict[Hashable, list[_Kind]] = {}
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """A jitted function that stands in a class is a method of it, as a function is."""
+        return self if instance is None else MethodType(self, instance)
 
     @property
     def compile_count(self) -> int:
         """How many kinds of arguments were compiled."""
-        return len(self._traces)
+        return len(self.programs)
 
     @property
     def programs(self) -> tuple[Program, ...]:
         """The compiled programs, one for each kind of arguments."""
-        return tuple(traced.program for traced, _ in self._traces.values())
+        return tuple(k.traced.program for kinds in self._traces.values() for k in kinds)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Trace and compile if this is a new kind of arguments, and run."""
@@ -154,14 +168,17 @@ class Jitted:
                 for v, t in zip(leaves, tensors, strict=True)
             ),
         )
-        if kind not in self._traces:
-            self._traces[kind] = self._trace(leaves, tensors, structure)
-        traced, made = self._traces[kind]
-        return pytree.unflatten(made, traced([t for t in tensors if t is not None]))
+        known = self._traces.setdefault(kind, [])
+        found = next((k for k in known if k.holds()), None)
+        if found is None:
+            found = self._trace(leaves, tensors, structure)
+            known.append(found)
+        results = found.traced([t for t in tensors if t is not None])
+        return pytree.unflatten(found.structure, results)
 
     def _trace(
         self, leaves: Sequence[Any], tensors: Sequence[Tensor | None], structure: pytree.TreeDef
-    ) -> tuple[_Traced, pytree.TreeDef]:
+    ) -> _Kind:
         name = getattr(self._fn, "__name__", "fn")
         symbols = [
             None if t is None else _Leaf.of(t).symbol(f"arg{i}") for i, t in enumerate(tensors)
@@ -169,14 +186,18 @@ class Jitted:
         args, kwargs = pytree.unflatten(
             structure, [v if s is None else s for v, s in zip(leaves, symbols, strict=True)]
         )
-        with tracing():
+        with guarded() as guards:
+            for v in leaves:
+                if hasattr(v, "training"):
+                    depends_on(v, "training")
             result = self._fn(*args, **kwargs)
         out_leaves, out_structure = pytree.flatten(result)
         if not out_leaves:
             raise ShapeError(f"jit: {name} returned no tensor, at {format_locs(here())}")
         inputs = [s for s in symbols if s is not None]
         outputs = [Symbol(to_node(v)) for v in out_leaves]
-        return _Traced.of(inputs, outputs, self._numerics), out_structure
+        traced = _Traced.of(inputs, outputs, self._numerics)
+        return _Kind(traced, out_structure, tuple(guards.values()))
 
     def __repr__(self) -> str:
         return f"<jit of {getattr(self._fn, '__name__', self._fn)}, {self.compile_count} compiled>"
@@ -227,10 +248,10 @@ def _vjp(
     traced: _Traced,
     seen: Sequence[Tensor],
 ) -> list[Any]:
-    given = [i in cts for i in range(len(traced.outputs))]
+    given = [ct is not None for ct in cts]
     derivative = traced.derivative(needs, given)
     inputs = operands[: len(traced.inputs)]
-    found = iter(derivative([*inputs, *seen, *(cts[i] for i in sorted(cts))]))
+    found = iter(derivative([*inputs, *seen, *(ct for ct in cts if ct is not None)]))
     return [next(found) if need else None for need in needs]
 
 

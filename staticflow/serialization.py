@@ -1,0 +1,190 @@
+"""Checkpoints: nested dicts, lists and tuples of tensors and plain values in one file.
+
+The file is a safetensors file, which other frameworks read, too: the tensors by their paths, and
+the structure as JSON beside them. Reading one runs no code of the file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from staticflow.eager.tensor import Tensor
+from staticflow.errors import CheckpointError
+from staticflow.graph.dtypes import DTYPES
+from staticflow.graph.locs import format_locs, here
+
+__all__ = ["load", "save"]
+
+_KEY = "staticflow"  # of the structure, in the metadata of the file
+_PLAIN = (type(None), bool, int, float, str)
+
+
+def save(obj: Any, f: str | os.PathLike[str]) -> None:
+    """Write ``obj`` to the file ``f``: dicts, lists and tuples of tensors, arrays, numbers, strings
+    and None, as the state dicts of models, optimisers and schedules are.
+
+    The file is written beside ``f`` and put in its place when it is complete, so that a crash
+    leaves the old one. Raises `CheckpointError` for anything else in ``obj``, and `ImportError`
+    where safetensors is not installed.
+
+    >>> import staticflow as sf, tempfile
+    >>> model = sf.nn.Linear(2, 1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     sf.save({"model": model.state_dict(), "epoch": 3}, f"{folder}/last.safetensors")
+    ...     found = sf.load(f"{folder}/last.safetensors")
+    >>> found["epoch"], model.load_state_dict(found["model"])
+    (3, <All keys matched successfully>)
+    """
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
+    structure = json.dumps(_described(obj, (), arrays))
+    data: bytes = _library("numpy").save(arrays, metadata={_KEY: structure})
+    _replace(Path(f), data)
+
+
+def load(f: str | os.PathLike[str], map_location: Any = None) -> Any:
+    """What `save` wrote to the file ``f``, with new tensors on the CPU or on ``map_location``. A
+    safetensors file from elsewhere gives a dict of its tensors.
+
+    Raises `CheckpointError` for a file that is damaged or none of the kind, `FileNotFoundError` for
+    none.
+    """
+    library = _library()
+    path = Path(f)
+    data = path.read_bytes()
+    try:
+        found = library.deserialize(data)
+        with library.safe_open(os.fspath(path), framework="np") as opened:
+            metadata = opened.metadata() or {}
+    except (library.SafetensorError, OSError) as error:
+        raise CheckpointError(_complaint(path, data, str(error))) from None
+    tensors = {name: _tensor(path, name, view, map_location) for name, view in found}
+    if _KEY not in metadata:
+        return tensors
+    try:
+        return _rebuilt(json.loads(metadata[_KEY]), tensors)
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise CheckpointError(
+            f"load: {path} is damaged: its structure does not fit its tensors "
+            f"({type(error).__name__}: {error}), at {format_locs(here())}"
+        ) from None
+
+
+# -- the structure --------------------------------------------------------------------------------
+
+
+def _described(obj: Any, path: tuple[str, ...], arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
+    """``obj`` as JSON: ["tensor", its name in ``arrays``], ["value", it], or the name of a
+    container and what is in it."""
+    if isinstance(obj, Tensor):
+        obj = obj.detach().cpu().numpy()
+    if isinstance(obj, np.ndarray):
+        name = ".".join(path)
+        while name in arrays:  # the keys have dots of their own
+            name += "_"
+        arrays[name] = np.asarray(obj, order="C")
+        return ["tensor", name]
+    if isinstance(obj, np.generic):
+        obj = obj.item()
+    if type(obj) in _PLAIN:
+        return ["value", obj]
+    if isinstance(obj, Mapping):
+        pairs = [
+            [_described(k, path, {}), _described(v, (*path, str(k)), arrays)]
+            for k, v in obj.items()
+        ]
+        return ["dict", pairs]
+    if type(obj) in (list, tuple):
+        items = [_described(v, (*path, str(i)), arrays) for i, v in enumerate(obj)]
+        return [type(obj).__name__, items]
+    raise CheckpointError(
+        f"save: {'.'.join(path) or 'the object'} is a {type(obj).__name__}; a checkpoint holds "
+        "tensors, numbers, strings and None in dicts, lists and tuples: save its state_dict(), "
+        f"at {format_locs(here())}"
+    )
+
+
+def _rebuilt(described: Any, tensors: Mapping[str, Tensor]) -> Any:
+    """What `_described` made ``described`` of."""
+
+    def of(part: Any) -> Any:
+        kind, inside = part
+        return makers[kind](inside)
+
+    makers: dict[str, Callable[[Any], Any]] = {
+        "tensor": lambda name: tensors[name],
+        "value": lambda value: value,
+        "dict": lambda pairs: {of(k): of(v) for k, v in pairs},
+        "list": lambda items: [of(v) for v in items],
+        "tuple": lambda items: tuple(of(v) for v in items),
+    }
+    return of(described)
+
+
+# -- the file -------------------------------------------------------------------------------------
+
+_NAMES = {
+    "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64",
+    "I32": "int32", "I16": "int16", "I8": "int8", "U8": "uint8", "BOOL": "bool",
+}  # fmt: skip
+_DTYPES = {d.name: d for d in DTYPES}
+
+
+def _tensor(path: Path, name: str, view: Mapping[str, Any], place: Any) -> Tensor:
+    dtype = _DTYPES.get(_NAMES.get(view["dtype"], ""))
+    if dtype is None:
+        raise CheckpointError(
+            f"load: {name!r} of {path} is of the dtype {view['dtype']}, which there is no tensor "
+            f"of; there are {', '.join(_NAMES)}, at {format_locs(here())}"
+        )
+    array = np.frombuffer(view["data"], dtype.numpy).reshape(view["shape"])
+    out = Tensor(array)  # a copy, since what a file is read into is read-only
+    return out if place is None else out.to(place)
+
+
+def _complaint(path: Path, data: bytes, reason: str) -> str:
+    if data[:2] == b"PK" or data[:1] == b"\x80":
+        why = (
+            "looks like a pickle, as torch.save writes them, which can run any code when it is "
+            "read; save it there with safetensors.torch.save_file"
+        )
+    else:
+        why = f"is no safetensors file, or it is damaged ({reason})"
+    return f"load: {path} {why}, at {format_locs(here())}"
+
+
+def _library(part: str = "") -> Any:
+    """safetensors, or a part of it."""
+    try:
+        import safetensors
+        import safetensors.numpy
+    except ImportError:
+        raise ImportError(
+            'checkpoints are safetensors files; pip install "staticflow[checkpoint]"'
+        ) from None
+    return safetensors.numpy if part else safetensors
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Let ``path`` be a file with ``data``, or stay as it was."""
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        with open(beside, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)  # the name is on the disk, too
+    finally:
+        os.close(folder)

@@ -1,0 +1,46 @@
+"""Special functions by the names of `torch.special`.
+
+>>> import staticflow as sf
+>>> sf.special.ndtr(sf.tensor([0.0]))
+tensor([0.5000])
+"""
+
+from __future__ import annotations
+
+from math import inf, sqrt
+from typing import Any
+
+from staticflow.ops.arithmetic import eq, logical_and, where
+from staticflow.ops.maths import exp2, expm1, log1p
+from staticflow.ops.maths import sigmoid as expit
+from staticflow.ops.pairs import logit, xlogy
+from staticflow.ops.softmax import log_softmax, logsumexp, softmax
+from staticflow.ops.special import erf, erfc, erfinv, sinc
+from staticflow.ops.variants import round
+
+__all__ = [
+    "entr", "erf", "erfc", "erfinv", "exp2", "expit", "expm1", "log1p", "log_softmax", "logit",
+    "logsumexp", "ndtr", "ndtri", "round", "sinc", "softmax", "xlog1py", "xlogy",
+]  # fmt: skip
+
+
+def ndtr(input: Any) -> Any:
+    """The probability that a standard normal number is below ``input``."""
+    return erfc(input * -sqrt(0.5)) * 0.5
+
+
+def ndtri(input: Any) -> Any:
+    """The number that a standard normal one is below with the probability ``input``, the inverse of
+    `ndtr`; less exact next to 0, where ``1 - 2 * input`` is rounded."""
+    return erfinv(1 - input * 2) * -sqrt(2)
+
+
+def entr(input: Any) -> Any:
+    """``-x log(x)``, 0 at 0 and -inf below."""
+    return where(input < 0, -inf, -xlogy(input, input))
+
+
+def xlog1py(input: Any, other: Any) -> Any:
+    """``x * log(1 + y)``, which is 0 where ``x`` is, unless ``y`` is NaN."""
+    zero = logical_and(eq(input, 0), eq(other, other))
+    return where(zero, 0.0, input * log1p(other))
