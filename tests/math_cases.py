@@ -131,11 +131,41 @@ def exact_erf(x: Array) -> Array:
     """By its series with positive terms, 2/sqrt(pi) e**(-x x) sum (2 x x)**n x / (2n + 1)!!."""
     a = np.minimum(np.abs(x), 6.5)
     total = term = a
-    for n in range(1, 170):
+    for n in range(1, int(3 * np.nanmax(a) ** 2) + 40):
         term = term * (2 * a * a / (2 * n + 1))
         total = total + term
     root = np.sqrt(4 * np.arctan(np.longdouble(1)))
     return np.copysign(np.where(a < 6.5, 2 / root * np.exp(-a * a) * total, a / 6.5), x)
+
+
+def exact_erfc(x: Array) -> Array:
+    """1 - erf(x); for a large x by its continued fraction, with the square of x in two parts."""
+    a = np.clip(np.abs(x), 2, 28)
+    fraction = a
+    for n in range(80, 0, -1):
+        fraction = a + np.longdouble(n) / 2 / fraction
+    high = a.astype(np.float32).astype(np.longdouble)
+    power = np.exp(-high * high) * np.exp(-(a - high) * (a + high))
+    tail = power / fraction / np.sqrt(4 * np.arctan(np.longdouble(1)))
+    tail = np.where(np.abs(x) > 28, 0, tail)
+    tail = np.where(x < 0, 2 - tail, tail)
+    return np.where(np.abs(x) > 2, tail, 1 - exact_erf(np.clip(x, -2, 2)))
+
+
+def exact_erfinv(x: Array) -> Array:
+    """Halley's method on erf or, above 1/2, on its complement, from Winitzki's approximation."""
+    a = np.where(np.abs(x) < 1, np.abs(x), np.longdouble(0.5))
+    half_root_pi = np.sqrt(4 * np.arctan(np.longdouble(1))) / 2
+    log, c = np.log1p(-a * a), 0.147
+    b = 2 / (math.pi * c) + log / 2
+    y = np.sqrt(np.sqrt(b * b - log / c) - b)
+    for _ in range(3):
+        error = np.where(a < 0.5, exact_erf(np.minimum(y, 0.5)) - a, (1 - a) - exact_erfc(y))
+        step = error * half_root_pi * np.exp(y * y)
+        y = y - step / (1 + y * step)
+    y = np.where(a < 1e-9, a * half_root_pi, y)
+    y = np.where(np.abs(x) == 1, inf, np.where(np.abs(x) < 1, y, nan))
+    return np.copysign(y, x)
 
 
 @dataclass(frozen=True)
@@ -167,6 +197,11 @@ FUNCTIONS: Mapping[str, Function] = {
     "acos": Function(np.arccos, (1.2, 1.2), ((-1, 1), (0.99, 1))),
     "atan": Function(np.arctan, (1.7, 1.7)),
     "erf": Function(exact_erf, (1.3, 1.1), ((-4, 4), (-6.1, 6.1), (-1, 1))),
+    "erfc": Function(exact_erfc, (1.9, 2.1), ((-4, 11), (-1, 1), (0, 27))),
+    "erfinv": Function(exact_erfinv, (2.0, 2.2), ((-1, 1), (0.99, 1), (-0.1, 0.1))),
+    "asinh": Function(np.arcsinh, (1.8, 1.6)),
+    "acosh": Function(np.arccosh, (2.0, 1.7), ((1, 4), (1, 1.01), (1, 1e5))),
+    "atanh": Function(np.arctanh, (2.0, 1.7), ((-1, 1), (0.99, 1))),
     "sqrt": Function(np.sqrt, (0.5, 0.5), ((0, 4),)),
     "rsqrt": Function(lambda x: 1 / np.sqrt(x), (1.5, 1.5), ((0, 4),)),
     "reciprocal": Function(lambda x: 1 / x, (0.5, 0.5)),
@@ -200,6 +235,11 @@ EXACT: dict[str, list[tuple[float, float]]] = {
     "acos": [(1, 0), (-1, math.pi), (0, math.pi / 2), (-1.5, nan), (inf, nan)],
     "atan": [(0, 0), (-0.0, -0.0), (inf, math.pi / 2), (-inf, -math.pi / 2), (1, math.pi / 4)],
     "erf": [(0, 0), (-0.0, -0.0), (inf, 1), (-inf, -1), (6, 1), (-6, -1), (1e30, 1)],
+    "erfc": [(0, 1), (-0.0, 1), (inf, 0), (-inf, 2), (30, 0), (-30, 2)],
+    "erfinv": [(0, 0), (-0.0, -0.0), (1, inf), (-1, -inf), (1.5, nan), (inf, nan)],
+    "asinh": [(0, 0), (-0.0, -0.0), (inf, inf), (-inf, -inf), (1e-40, 1e-40)],
+    "acosh": [(1, 0), (inf, inf), (0.5, nan), (-3, nan), (-inf, nan)],
+    "atanh": [(0, 0), (-0.0, -0.0), (1, inf), (-1, -inf), (1.5, nan), (inf, nan), (1e-40, 1e-40)],
     "sqrt": [(0, 0), (-0.0, -0.0), (inf, inf), (-1, nan), (4, 2)],
     "rsqrt": [(0, inf), (-0.0, -inf), (inf, 0), (-1, nan), (4, 0.5)],
     "reciprocal": [(0, inf), (-0.0, -inf), (inf, 0), (-inf, -0.0), (4, 0.25)],
@@ -207,8 +247,8 @@ EXACT: dict[str, list[tuple[float, float]]] = {
     "ceil": [(-0.5, -0.0), (0.5, 1), (1.5, 2), (-inf, -inf)],
     "trunc": [(-1.5, -1), (1.5, 1), (-0.5, -0.0)],
     "round": [(0.5, 0), (1.5, 2), (2.5, 2), (-0.5, -0.0), (-1.5, -2), (1e30, 1e30)],
-    "sign": [(3, 1), (-inf, -1), (0, 0), (-0.0, -0.0), (1e-40, 1)],
+    "sign": [(3, 1), (-inf, -1), (0, 0), (-0.0, 0), (1e-40, 1)],
     "abs": [(-3, 3), (-0.0, 0), (-inf, inf)],
     "neg": [(0, -0.0), (-0.0, 0), (3, -3), (inf, -inf)],
-    "relu": [(-3, 0), (3, 3), (-inf, 0), (inf, inf), (0, 0)],
+    "relu": [(-3, 0), (3, 3), (-inf, 0), (inf, inf), (0, 0), (-0.0, -0.0)],
 }

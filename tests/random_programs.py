@@ -326,16 +326,55 @@ def _scan(m: _Maker) -> Any:
         )()
         return carry, m.choice(last, x, changed)
 
-    carry, ys = sf.scan(body, init, xs, reverse=m.choice(True, False))
+    if m.choice(True, True, False):
+        carry, ys = sf.scan(body, init, xs, reverse=m.choice(True, False))
+    else:  # how many ys there are depends on values
+        carry, ys = sf.scan(body, init, xs, until=lambda c, y: c.sum() > 0.5)
+        ys = (ys * 1.0).sum(0) if ys.dtype is not bool_ else ys.any(0)
     m.values.append(carry)
     return ys
+
+
+def _drawn(m: _Maker, x: Any, outer: Any, forms: Sequence[Any]) -> Any:
+    """What a drawn function makes of ``x``: of its shape and dtype."""
+    inner = _Maker(m.draw, [x, outer], set())
+    for form in forms:
+        inner.step([form])
+    last = inner.values[-1]
+    same = inner.pick(lambda v: v.dtype is float64 and v.shape == x.shape)
+    assert same is not None
+    return m.choice(lambda: same, lambda: (same + x).tanh(), lambda: x * 0.5 + last.mean())()
+
+
+def _while(m: _Maker) -> Any:
+    """A loop of which nobody knows how often it runs, with another carry that counts."""
+    init, outer = m.real(), m.real()
+    if init is None or outer is None or init.ndim > 2:
+        return None
+    forms = m.draw(st.lists(st.sampled_from(INNER), max_size=3))
+    limit = m.choice(lambda: 2, lambda: (outer > 0).sum() - 1)()
+    return sf.while_loop(
+        lambda i, h: (i < limit) & (i < 3),
+        lambda i, h: (i + 1, _drawn(m, h, outer, forms)),
+        (0, init),
+    )[1]
+
+
+def _cond(m: _Maker) -> Any:
+    """A branch between two drawn functions."""
+    x, outer = m.real(), m.real()
+    if x is None or outer is None:
+        return None
+    forms = [m.draw(st.lists(st.sampled_from(INNER), max_size=2)) for _ in range(2)]
+    fns = [lambda v, f=f: _drawn(m, v, outer, f) for f in forms]  # type: ignore[misc]
+    return sf.cond(outer.sum() > 0, *fns, x)
 
 
 SIMPLE = (_unary, _unary, _binary, _binary, _reduce, _view, _number, _where)
 INNER = (*SIMPLE, _matmul, _softmax)
 FORMS = (
     *SIMPLE, _view, _assuming, _test, _test, _where, _cast, _any, _softmax, _matmul, _matmul, _gather,
-    _gather, _cat, _scan,
+    _gather, _cat, _scan, _while, _cond,
 )  # fmt: skip
 
 
@@ -376,7 +415,7 @@ def steps(draw: st.DrawFn) -> Step:
     old = [sf.symbol(v) for v in variables]
     m = _Maker(draw, [*inputs, *old], set())
     for _ in range(draw(st.integers(1, 8))):
-        m.step((*SIMPLE, _view, _matmul, _cat, _scan))
+        m.step((*SIMPLE, _view, _matmul, _cat, _scan, _while, _cond))
     updates = []
     for variable, before in zip(variables, old, strict=True):
         fits = [v for v in m.values if v.dtype is float64 and v.shape == before.shape]

@@ -4,6 +4,7 @@ buffer last."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +12,24 @@ from typing import Any
 import numpy as np
 
 from staticflow.codegen.interpret import interpret_kernel
-from staticflow.codegen.routine import Arena, Copy, Launch, Place, Repeat, Row, Step, Table
-from staticflow.graph.dim_queries import evaluate_dim
+from staticflow.codegen.llvm_routine import SIZES_DIFFER
+from staticflow.codegen.routine import (
+    Arena,
+    Choose,
+    Copy,
+    Ensure,
+    Give,
+    Launch,
+    Measure,
+    Place,
+    Repeat,
+    Require,
+    Row,
+    Step,
+    Table,
+    trip_count,
+)
+from staticflow.graph.dim_queries import evaluate_dim, symbols_of
 from staticflow.graph.dims import Size, Sym
 from staticflow.runtime.plan import Plan
 
@@ -48,6 +65,7 @@ class Machine:
         self.owner = np.full(len(self.arena), -1)
         self.rows: dict[int, int] = {}
         self.carries: dict[tuple[int, int, bool], Region] = {}
+        self.grown = {b: np.zeros(0, np.uint8) for b in plan.routine.growing}
 
     def number(self, size: Size) -> int:
         return evaluate_dim(size, self.sizes)
@@ -67,6 +85,9 @@ class Machine:
     def place(self, place: Place) -> Region:
         if isinstance(place, Table):
             memory = self.table[place.slot]
+            return Region(memory, 0, len(memory), None)
+        if isinstance(place, Arena) and place.buffer in self.grown:
+            memory = self.grown[place.buffer]
             return Region(memory, 0, len(memory), None)
         if isinstance(place, Arena):
             start = self.number(self.plan.offsets[place.buffer])
@@ -110,17 +131,48 @@ class Machine:
     def copy(self, step: Copy) -> int:
         size = self.number(step.bytes)
         source, target = (self.place(p) for p in (step.source, step.target))
-        assert source.stop - source.start == target.stop - target.start == size
+        source, target = source.part(0, size), target.part(0, size)
         values = self.read(source).copy()
         self.write(target)[:] = values
+        return 0
+
+    def choose(self, step: Choose) -> int:
+        return self.steps(step.then if self.flag(self.place(step.flag)) else step.orelse)
+
+    def flag(self, region: Region) -> bool:
+        (byte,) = self.read(region)
+        assert byte in (0, 1)
+        return bool(byte)
+
+    def ensure(self, step: Ensure) -> int:
+        """Rather less room than more: just what is asked for, in another place each time."""
+        held = self.grown[step.buffer]
+        size = self.number(step.bytes)
+        self.grown[step.buffer] = np.full(max(size, len(held)), 0xAB, np.uint8)
+        self.grown[step.buffer][: len(held)] = held
+        return 0
+
+    def require(self, step: Require) -> int:
+        return 0 if self.number(step.a) == self.number(step.b) else SIZES_DIFFER
+
+    def measure(self, step: Measure) -> int:
+        number = int(self.read(self.place(step.number)).view(np.int64)[0])
+        self.sizes[step.binds] = number
+        return 0 if 0 <= number <= self.number(step.most) else SIZES_DIFFER
+
+    def give(self, step: Give) -> int:
+        self.table[step.slot] = self.grown[step.buffer]
         return 0
 
     def repeat(self, step: Repeat) -> int:
         places = [tuple(map(self.place, trio)) for trio in step.carries]
         now = [start for start, _, _ in places]
-        length = self.number(step.length)
-        for trip in range(length):
-            self.rows[step.loop] = length - 1 - trip if step.reverse else trip
+        length = None if step.length is None else self.number(step.length)
+        trip = 0
+        while trip != length and (step.binds is None or self.flag(now[0])):
+            self.rows[step.loop] = length - 1 - trip if step.reverse else trip  # type: ignore[operator]
+            (counter,) = symbols_of(trip_count(step.loop))
+            self.sizes[counter] = trip
             following = [(a, b)[trip % 2] for _, a, b in places]
             for i, (this, other) in enumerate(zip(now, following, strict=True)):
                 self.carries[step.loop, i, False] = this
@@ -129,16 +181,28 @@ class Machine:
             if code:
                 return code
             now = following
+            trip += 1
         for i, (start, a, _) in enumerate(places):
-            if not length:
+            if not trip:
                 values = self.read(start).copy()
                 self.write(a)[:] = values
                 now[i] = a
             self.carries[step.loop, i, False] = now[i]
+        if step.binds is not None:
+            self.sizes[step.binds] = trip
         return 0
 
 
-_STEPS: dict[type, Any] = {Launch: Machine.launch, Copy: Machine.copy, Repeat: Machine.repeat}
+_STEPS: dict[type, Any] = {
+    Launch: Machine.launch,
+    Copy: Machine.copy,
+    Repeat: Machine.repeat,
+    Choose: Machine.choose,
+    Ensure: Machine.ensure,
+    Require: Machine.require,
+    Measure: Machine.measure,
+    Give: Machine.give,
+}
 
 
 def run_slowly(program: Any, arrays: Sequence[Array]) -> tuple[int, list[Array]]:
@@ -147,8 +211,11 @@ def run_slowly(program: Any, arrays: Sequence[Array]) -> tuple[int, list[Array]]
     signature = executable.signature
     variables = [v._data.copy() for v in program._variables]
     sizes = executable.bind([*arrays, *variables])
+    late = set(program.plan.routine.told)
     outputs = [
-        np.empty([evaluate_dim(d, sizes) for d in t.shape], t.dtype.numpy)
+        np.empty(
+            [0 if symbols_of(d) & late else evaluate_dim(d, sizes) for d in t.shape], t.dtype.numpy
+        )
         for t in signature.outputs
     ]
     table = [*arrays, *variables, *signature.constants, *outputs]
@@ -156,7 +223,12 @@ def run_slowly(program: Any, arrays: Sequence[Array]) -> tuple[int, list[Array]]
     machine = Machine(program.plan, flat, sizes)
     code = machine.run()
     first = len(table) - len(outputs)
+    shapes = [
+        [evaluate_dim(d, machine.sizes) for d in t.shape] if code == 0 else [0]
+        for t in signature.outputs
+    ]
     results = [
-        machine.table[first + i].view(o.dtype).reshape(o.shape) for i, o in enumerate(outputs)
+        machine.table[first + i].view(o.dtype)[: math.prod(shape)].reshape(shape)
+        for i, (o, shape) in enumerate(zip(outputs, shapes, strict=True))
     ]
     return code, results

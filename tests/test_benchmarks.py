@@ -36,8 +36,45 @@ WORKLOADS = {
         ("numpy_gradient", "staticflow_static_gradient"),
         ("numpy_gradient", "staticflow_eager_gradient"),
     ],
+    "lenet": [("staticflow_eager", "staticflow_static")],
+    "rows": [
+        (f"numpy_{name}", f"staticflow_{mode}_{name}")
+        for name in ("cross_entropy", "layer_norm")
+        for mode in ("static", "eager")
+    ],
     "call_overhead": [("staticflow_eager", "staticflow_static")],
+    "dynamic_loops": [
+        ("numpy_newton", "staticflow_newton"),
+        ("numpy_collatz", "staticflow_collatz"),
+        ("numpy_gradient", "staticflow_gradient"),
+        ("numpy_gradient", "staticflow_eager_gradient"),
+    ],
+    "weight_sharing": [
+        ("numpy_by_hand", "staticflow_static"),
+        ("numpy_by_hand", "staticflow_eager"),
+    ],
+    "rnn_shapes": [("numpy_by_hand", "staticflow_static"), ("numpy_by_hand", "staticflow_eager")],
 }
+
+
+def test_the_eager_chains_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    chain = importlib.import_module("eager_chain")
+    monkeypatch.setattr(chain, "OPERATIONS", 20)
+    for title, makers in chain.tables().items():
+        contestant = makers["staticflow eager"]()
+        contestant.run(2)
+        (found,) = contestant.result()
+        assert found.shape == (chain.SIZE,) and np.all(np.isfinite(found)), title
+
+
+def test_operations_on_large_arrays_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    large = importlib.import_module("large_arrays")
+    monkeypatch.setattr(large, "SIZE", 600 * 4)
+    monkeypatch.setattr(large, "COLUMNS", 4)
+    for title, makers in large.tables().items():
+        contestant = makers["staticflow eager"]()
+        contestant.run(2)
+        assert np.all(np.isfinite(contestant.result()[0])), title
 
 
 @pytest.mark.parametrize(
@@ -49,6 +86,8 @@ def test_contestants_agree(
     workload = importlib.import_module(name)
     if name == "fused_chain":
         monkeypatch.setattr(workload, "SIZE", 1000)
+    if name == "rows":
+        monkeypatch.setattr(workload, "ROWS", 12)
     results = []
     for maker in (one, other):
         contestant = getattr(workload, maker)()

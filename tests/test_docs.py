@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import doctest
 import importlib
 import pkgutil
 import re
+import textwrap
 from pathlib import Path
 
 import pytest
 
 import staticflow
+from staticflow.config import Config
 
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = sorted(
@@ -37,3 +40,26 @@ def test_every_path_that_the_docs_name_exists() -> None:
     for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} names {target}"
+
+
+def test_the_programs_on_debugging_run(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs" / "debugging.md").read_text()
+    programs = re.findall(r"^( *)```python\n(.*?)```", page, re.DOTALL | re.MULTILINE)
+    exec("".join(textwrap.dedent(text) for _, text in programs), {})
+    said = page[page.index("print(error)  # ") + len("print(error)  # ") :].split(", at")[0]
+    assert said in capsys.readouterr().out
+
+
+def test_every_flag_is_on_the_page_on_debugging() -> None:
+    page = (ROOT / "docs" / "debugging.md").read_text()
+    for field in dataclasses.fields(Config):
+        assert f"`STATICFLOW_{field.name.upper()}=" in page
+
+
+PAGES = sorted(p for p in (ROOT / "docs").glob("*.md") if ">>>" in p.read_text())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
+def test_examples_of_a_page(page: Path) -> None:
+    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    assert doctest.testfile(str(page), module_relative=False, optionflags=flags).failed == 0

@@ -15,6 +15,7 @@ import staticflow as sf
 from staticflow.errors import AutogradError, DTypeError, IndexRangeError, ShapeError
 from staticflow.graph.dims import Dim, Sym
 from staticflow.graph.dtypes import DTYPES, DType
+from staticflow.graph.op import Op
 from staticflow.ops.symbol import Symbol
 
 inf, nan = float("inf"), float("nan")
@@ -255,25 +256,6 @@ def test_creation() -> None:
         sf.full((2,), 1, requires_grad=True)
 
 
-def test_random_numbers_follow_their_seed() -> None:
-    first = [sf.randn(3, generator=sf.Generator(7)).tolist() for _ in range(2)]
-    assert first[0] == first[1]
-    sf.manual_seed(7)
-    a, b = sf.randn(3), sf.randn(3)
-    assert a.tolist() == first[0] and b.tolist() != first[0]
-
-
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
-def test_uniform_numbers_stay_below_one(dtype: str) -> None:
-    x = sf.rand(100_000, dtype=dtype, generator=sf.Generator(1)).numpy().astype(np.float64)
-    assert 0 <= x.min() < 0.01 and 0.99 < x.max() < 1 and abs(x.mean() - 0.5) < 0.01
-
-
-def test_float64_draws_use_all_of_their_bits() -> None:
-    x = sf.rand(100, dtype="float64", generator=sf.Generator(1)).numpy()
-    assert (x.astype(np.float32) != x).any()
-
-
 # -- memory ---------------------------------------------------------------------------------------
 
 
@@ -329,7 +311,7 @@ def test_expanded_tensors_alias_and_are_not_written() -> None:
     v = x.expand(2, 3)
     x.add_(1)
     assert v.numpy().sum() == 6
-    with pytest.raises(AutogradError, match=r"read-only.*test_eager\.py:\d+"):
+    with pytest.raises(AutogradError, match=r"expanded.*clone.*test_eager\.py:\d+"):
         v.add_(1)
 
 
@@ -440,9 +422,8 @@ def test_integer_tensors_and_numpy_integers_are_indices() -> None:
     assert x[np.int32(1)].item() == x[sf.tensor(1)].item() == 2
     assert x[sf.tensor(1) : np.int64(2)].tolist() == [2]
     assert [10, 20, 30][sf.tensor(2)] == 30
-    for bad in (sf.tensor(1.0), sf.tensor(True)):
-        with pytest.raises(DTypeError):
-            x[bad]
+    with pytest.raises(DTypeError):
+        x[sf.tensor(1.0)]
 
 
 def test_gather_and_scatter_name_the_index_that_is_out_of_range() -> None:
@@ -457,7 +438,9 @@ def test_gather_and_scatter_name_the_index_that_is_out_of_range() -> None:
 
 def test_a_class_out_of_range_is_refused() -> None:
     for wrong in (3, -1):
-        with pytest.raises(IndexRangeError, match=rf"nll_loss.* {wrong}, at \[1\].*test_eager\.py"):
+        with pytest.raises(
+            IndexRangeError, match=rf"cross_entropy.* {wrong}, at \[1\].*test_eager\.py"
+        ):
             sf.nn.functional.cross_entropy(sf.zeros(2, 3), sf.tensor([0, wrong]))
 
 
@@ -498,42 +481,11 @@ def test_length_and_iteration() -> None:
 
 def test_about_itself() -> None:
     x = sf.ones(2, 3)
-    assert (x.ndim, x.dim(), x.size(), x.size(1), x.numel(), x.device) == (
-        2,
-        2,
-        (2, 3),
-        3,
-        6,
-        "cpu",
-    )
+    assert (x.ndim, x.dim(), x.size(), x.size(1), x.numel()) == (2, 2, (2, 3), 3, 6)
+    assert x.device == sf.device("cpu")
     assert x.float() is x and x.double().dtype is sf.float64 and x.half().dtype is sf.float16
     assert x.long().dtype is sf.int64 and x.bool().tolist() == [[True] * 3] * 2
     assert x.type("int8").dtype is sf.int8 and x.T.shape == x.mT.shape == (3, 2)
-
-
-@pytest.mark.parametrize(
-    ("t", "text"),
-    [
-        (sf.tensor([1.0, 2.5]), "tensor([1. , 2.5])"),
-        (sf.tensor(1.5), "tensor(1.5)"),
-        (sf.tensor([1, 2]), "tensor([1, 2])"),
-        (sf.tensor([True]), "tensor([ True])"),
-        (sf.tensor([1], dtype="int8"), "tensor([1], dtype=staticflow.int8)"),
-        (sf.ones(1, dtype="float64"), "tensor([1.], dtype=staticflow.float64)"),
-        (sf.ones(1, dtype="bfloat16"), "tensor([1], dtype=staticflow.bfloat16)"),
-        (sf.ones(1, requires_grad=True), "tensor([1.], requires_grad=True)"),
-        (sf.ones(1, requires_grad=True) * 2, "tensor([2.], grad_fn=<MulBackward0>)"),
-        (sf.zeros(0), "tensor([])"),
-        (sf.zeros(0, 3), "tensor([], size=(0, 3))"),
-        (sf.tensor([nan, inf]), "tensor([nan, inf])"),
-    ],
-)
-def test_repr(t: sf.Tensor, text: str) -> None:
-    assert repr(t) == text
-
-
-def test_long_tensors_print_short() -> None:
-    assert "..." in repr(sf.zeros(10_000)) and len(repr(sf.zeros(10_000))) < 200
 
 
 # -- errors ---------------------------------------------------------------------------------------
@@ -557,13 +509,14 @@ def test_errors_name_op_types_and_line() -> None:
 
 
 def test_an_error_that_no_rule_knows_says_where() -> None:
-    with pytest.raises(Exception) as caught:
-        sf.tensor([2, 3]) ** sf.tensor([-1, 1])
-    notes = "".join(getattr(caught.value, "__notes__", ()))
-    assert (
-        "pow(i64[2], i64[2])" in str(caught.value) + notes
-        and "test_eager.py" in str(caught.value) + notes
-    )
+    def reference(xp: Any, x: Any) -> Any:
+        raise RuntimeError("odd")
+
+    odd = Op("odd", "Fails.", lambda facts, x: x, reference, None)
+    with pytest.raises(RuntimeError, match="odd") as caught:
+        odd(sf.ones(2))
+    (note,) = caught.value.__notes__
+    assert "odd(f32[2])" in note and "test_eager.py" in note
 
 
 def test_dtypes_are_named_both_ways() -> None:

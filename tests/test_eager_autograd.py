@@ -415,7 +415,7 @@ def test_a_tensor_can_take_another_with_its_history() -> None:
     y = x * 2
     y[...] = w
     (y * y).sum().backward()
-    assert grad_of(w) == [6, 8] and x.grad is None
+    assert grad_of(w) == [6, 8] and grad_of(x) == [0, 0]
     y = sf.zeros(2)
     y.copy_(w)
     assert y.requires_grad
@@ -438,38 +438,6 @@ def test_a_leaf_refuses_in_place() -> None:
     with sf.no_grad():
         x.add_(1)
     assert x.tolist() == [2, 3]
-
-
-def test_a_recorded_change_of_a_view_is_refused() -> None:
-    x = leaf(1, 2)
-    y = x * 1
-    with pytest.raises(AutogradError, match=r"view.*test_eager_autograd\.py:\d+"):
-        y[0] = 5
-    with pytest.raises(AutogradError, match="view"):
-        y[:1].mul_(2)
-    assert y.tolist() == [1, 2]
-
-
-def test_a_view_from_before_a_recorded_change_is_refused() -> None:
-    """PyTorch gives the view a new history; here it says that it has none."""
-    x = leaf(1, 2)
-    y = x * 1
-    before = y[0]
-    y.mul_(x)
-    with pytest.raises(
-        AutogradError, match=r"view.*changed at .*test_eager_autograd\.py:\d+.*again"
-    ):
-        before * 2
-    with pytest.raises(AutogradError, match="view"):
-        before.backward()
-    y[0].backward()
-    assert grad_of(x) == [2, 0]
-    plain = sf.ones(2)
-    part, apart = plain[0], plain.detach()
-    plain.mul_(x)
-    with pytest.raises(AutogradError, match="view"):
-        part * 2
-    assert (apart * 2).tolist() == [2, 4]
 
 
 def test_new_data_of_a_leaf_does_not_reach_old_products() -> None:
@@ -526,7 +494,7 @@ def test_backward_frees_what_it_used(no_collector: None) -> None:
     del y
     held = sys.getrefcount(memory)
     loss.backward()
-    assert sys.getrefcount(memory) < held and entry.saved is None and grad_of(x)
+    assert sys.getrefcount(memory) < held and entry.args is None and grad_of(x)
 
 
 def test_failures_leave_no_cycles(no_collector: None) -> None:
@@ -590,7 +558,6 @@ def test_scan_refuses() -> None:
         (lambda c, x: (c, x), one, xs, {"length": 4}, ShapeError, "3 rows where 4"),
         (lambda c, x: (c, x), one, (xs, sf.ones(2)), {}, ShapeError, "2 rows where 3"),
         (lambda c, x: (c, x), one, one, {}, ShapeError, "0-d"),
-        (lambda c, x: (c, x), one, sf.ones(0), {}, ShapeError, "length 0"),
     ]
     for fn, init, rows, more, error, says in cases:
         with pytest.raises(error, match=says) as caught:

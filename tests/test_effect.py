@@ -93,3 +93,22 @@ def test_jit_changes_state_and_its_backward_sees_what_the_call_saw():
     second.backward()
     assert x.grad.tolist() == [6] * 3
     assert state.item() == 8 and f.compile_count == 1
+
+
+def test_the_order_is_that_of_the_program_in_a_loop_too():
+    """The second draw is asked for first: the walk from the outputs comes to it first."""
+    state, x = sf.ones(()), sf.placeholder((None,), name="x")
+
+    def step(carry, row):
+        first = drawn(row, state)
+        second = drawn(row, state)
+        return carry, (second, first)
+
+    _, (second, first) = sf.scan(step, x[0], x)
+    f = sf.compile([x], (second, first))
+    for _ in range(2):
+        began = state.item()
+        later, earlier = f(sf.ones(3))
+        assert earlier.tolist() == [began, 4 * began, 16 * began]
+        assert later.tolist() == [2 * began, 8 * began, 32 * began]
+        assert state.item() == 64 * began

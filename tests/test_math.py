@@ -75,7 +75,7 @@ def test_half_precision_is_rounded_once(name: str, dtype: DType) -> None:
 @by_float
 @pytest.mark.parametrize("name", EXACT)
 def test_special_values(name: str, dtype: DType) -> None:
-    pairs = [*EXACT[name], (nan, nan)]
+    pairs = [*EXACT[name], (nan, 0.0 if name == "sign" else nan)]
     x, expected = (np.array(column).astype(dtype.numpy) for column in zip(*pairs, strict=True))
     assert_same(computed(method(name), x), expected)
 
@@ -167,6 +167,21 @@ def test_angle_of_a_point(dtype: DType) -> None:
     assert_within(1.8, computed(method("atan2"), y, x), exact, y, x)
 
 
+@by_float
+def test_distance_from_the_origin(dtype: DType) -> None:
+    generator = np.random.default_rng(7)
+    info = np.finfo(dtype.numpy)
+    scale = np.exp2(generator.uniform(info.minexp - 10, info.maxexp - 1, 30_000))
+    cases = [
+        pairs(specials(dtype)),
+        (generator.uniform(-3, 3, 60_000), generator.uniform(-3, 3, 60_000)),
+        (generator.uniform(-1, 1, 30_000) * scale, generator.uniform(-1, 1, 30_000) * scale),
+    ]
+    x, y = (np.concatenate(part).astype(dtype.numpy) for part in zip(*cases, strict=True))
+    exact = np.hypot(x.astype(np.longdouble), y.astype(np.longdouble))
+    assert_within(1.3, computed(method("hypot"), x, y), exact, x, y)
+
+
 def divisions(dtype: DType) -> tuple[Array, Array]:
     generator = np.random.default_rng(4)
     size, scale = 20_000, np.exp2(generator.integers(-9, 10, 20_000))
@@ -191,6 +206,12 @@ def test_float_remainder_is_that_of_numpy(dtype: DType) -> None:
 
 
 @by_float
+def test_float_fmod_is_that_of_c(dtype: DType) -> None:
+    x, y = divisions(dtype)
+    assert_same(computed(method("fmod"), x, y), np.fmod(x, y))
+
+
+@by_float
 def test_float_floor_divide(dtype: DType) -> None:
     x, y = divisions(dtype)
     got = computed(method("floor_divide"), x, y)
@@ -209,7 +230,7 @@ def test_float_floor_divide(dtype: DType) -> None:
 def test_functions_of_two_numbers_in_half_precision(dtype: DType) -> None:
     x, y = pairs(bit_patterns(dtype, 200))
     wide = x.astype(np.float32), y.astype(np.float32)
-    for name in ("pow", "atan2", "remainder", "floor_divide", "maximum", "minimum"):
+    for name in BINARY:
         expected = computed(method(name), *wide)
         assert_same(computed(method(name), x, y), expected.astype(dtype.numpy))
 
@@ -244,6 +265,18 @@ def test_integer_division_is_that_of_numpy(dtype: DType) -> None:
     x, y = pairs(integers(dtype))
     assert_same(computed(method("floor_divide"), x, y), np.floor_divide(x, y))
     assert_same(computed(method("remainder"), x, y), np.remainder(x, y))
+    assert_same(computed(method("fmod"), x, y), np.fmod(x, y))
+
+
+@by_integer
+def test_shifts_are_those_of_numpy(dtype: DType) -> None:
+    x, n = pairs(integers(dtype))
+    assert_same(computed(method("left_shift"), x, n), np.left_shift(x, n))
+    assert_same(computed(method("right_shift"), x, n), np.right_shift(x, n))
+    for by in (0, 1, dtype.bits - 1, dtype.bits):
+        for name in ("left_shift", "right_shift"):
+            shifted = computed(lambda k, x, f=name, by=by: getattr(k, f)(x, by), x)
+            assert_same(shifted, getattr(np, name)(x, np.full_like(x, by)))
 
 
 @by_integer
@@ -297,13 +330,14 @@ def test_constant_powers_of_either_kind(dtype: DType) -> None:
 
 # -- all of them -------------------------------------------------------------------------------
 
-BINARY = ("pow", "atan2", "remainder", "floor_divide", "maximum", "minimum")
+BINARY = ("pow", "atan2", "hypot", "fmod", "remainder", "floor_divide", "maximum", "minimum")
 TESTS = ("isnan", "isinf", "isfinite")
+BITS = ("left_shift", "right_shift", "threefry")
 
 
 def test_every_function_is_tested() -> None:
     methods = {name for name in vars(Scalars) if not name.startswith("_")}
-    assert methods == {*FUNCTIONS, *EXACT, *BINARY, *TESTS, "pow_int"}
+    assert methods == {*FUNCTIONS, *EXACT, *BINARY, *TESTS, *BITS, "pow_int", "real"}
     assert not methods & (set(vars(Builder)) - {"neg"})
 
 

@@ -16,7 +16,7 @@ import staticflow as sf
 from staticflow.graph.dtypes import DTYPES, DType, dtype_of, float64
 from staticflow.graph.graph import Graph, close
 from staticflow.graph.interpret import interpret_graph
-from staticflow.graph.node import Node
+from staticflow.graph.node import Node, item
 from staticflow.graph.op import OUT
 from staticflow.graph.types import TensorType
 from staticflow.ops import OPS
@@ -39,7 +39,9 @@ def test_declaration_is_complete(name: str) -> None:
     assert (op.lowering is None) != (op.decompose is None), "one of lowering and decompose"
     assert info.grad == (op.vjp is not None)
     assert op.vjp is not None or not op.saves, "without a vjp nothing is saved"
-    assert op.vjp is None or op.grad_name.endswith(("Backward0", "Backward")), "grad_fn has a name"
+    assert op.vjp is None or op.grad_name.endswith(("Backward", "Backward0", "Backward1")), (
+        "grad_fn has a name"
+    )
     assert op.promote in ("none", "common", "float", "tail")
     for dtype in info.dtypes:
         assert list(info.samples(dtype, False)), dtype
@@ -128,11 +130,18 @@ def decomposed_graph(info: OpInfo, sample: Sample, unknown: int | None = None) -
     """The graph of a sample with the op replaced by its decomposition."""
     graph = graph_of(info, sample, unknown)
     new: dict[Node, Node] = {}
+    parts: dict[Node, tuple[Symbol, ...]] = {}
     for node in graph.nodes:
         args = [new.get(a, a) for a in node.args]
         if node.op is info.op:
             assert info.op.decompose is not None
-            new[node] = info.op.decompose(*map(Symbol, args), **node.attrs).node
+            result = info.op.decompose(*map(Symbol, args), **node.attrs)
+            if isinstance(result, tuple):
+                parts[node] = result
+            else:
+                new[node] = result.node
+        elif node.op is item and node.args[0] in parts:
+            new[node] = parts[node.args[0]][node.attrs["index"]].node
         elif node.args:
             new[node] = Node(node.op, tuple(args), node.attrs, node.type, node.locs)
     return close(graph.params, [new.get(o, o) for o in graph.outputs], graph.equalities)

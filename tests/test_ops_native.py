@@ -120,7 +120,7 @@ def test_native_gradient_for_every_size(name: str) -> None:
     program = sf.compile(named, [Symbol(o) for o in graph.outputs])
     for n in (0, 1, 5):
         sample = info.sized(float64, n)
-        outs = expected_of(info, sample)
+        outs = [o for o in expected_of(info, sample) if dtype_of(o.dtype).is_floating]
         cts = [w.astype(o.dtype) for o, w in zip(outs, weights(outs, 5), strict=True)]
         arrays = [*arrays_of(sample), *cts]
         wanted = interpret_graph(graph, arrays)

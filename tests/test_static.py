@@ -374,7 +374,7 @@ def test_nothing_is_updated_where_an_index_is_out_of_range(direct: bool) -> None
     with pytest.raises(IndexRangeError, match="an index lies outside the dim"):
         program(values((4,), float32), np.array([0, 1, 4]))
     assert (w.tolist(), v.tolist()) == ([1, 2, 3], [4, 5, 6])
-    assert (w._version.count, v._version.count) == (0, 0)
+    assert (w._version, v._version) == (0, 0)
 
 
 # -- counts --------------------------------------------------------------------------------------

@@ -133,7 +133,10 @@ def accumulate_case(dtype: DType) -> Case:
     return Case(f"accumulation of {dtype}", kernel, arrays | outputs, {N: 40, M: 5}, zeros)
 
 
-_FUNCTIONS = ("exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "sigmoid")
+_FUNCTIONS = (
+    "exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "sigmoid", "erfc", "erfinv", "asinh",
+    "acosh", "atanh",
+)  # fmt: skip
 
 
 def functions_case(dtype: DType) -> Case:
@@ -147,6 +150,23 @@ def functions_case(dtype: DType) -> Case:
     outputs = {f"{f}_of": np.empty(len(a), dtype.numpy) for f in _FUNCTIONS}
     kernel = verify_kernel(k.kernel(f"functions_{dtype}"))
     return Case(f"functions of {dtype}", kernel, {"a": a} | outputs, {N: len(a)})
+
+
+_BITS = ("left_shift", "right_shift", "threefry")
+
+
+def bits_case() -> Case:
+    """Functions of two int64, the cipher of the random numbers among them."""
+    a, b = sample(int64, 60), np.concatenate([np.arange(-5, 30), sample(int64, 25, 1)])
+    results = {f"{f}_of": int64 for f in _BITS}
+    inputs = [Buffer("a", int64, "in"), Buffer("b", int64, "in")]
+    k = Scalars([*inputs, *(Buffer(name, int64, "out") for name in results)], [N])
+    with k.loop("i", Dim.of(N), kind="grid") as i:
+        for name in _BITS:
+            k.store(f"{name}_of", i, getattr(k, name)(k.load("a", i), k.load("b", i)))
+    outputs = {name: np.empty(60, np.int64) for name in results}
+    kernel = verify_kernel(k.kernel("bits"))
+    return Case("functions of bits", kernel, {"a": a, "b": b} | outputs, {N: 60})
 
 
 # -- the table -------------------------------------------------------------------------------------
@@ -204,6 +224,7 @@ CASES: tuple[Case, ...] = (
     bitcasts_case(uint8, int8),
     functions_case(float32),
     functions_case(float64),
+    bits_case(),
     *(case for t in _ARITHMETIC for case in _at_sizes(kernels.affine(t), _VECTORS, _AFFINE)),
     *_at_sizes(kernels.logic(), _VECTORS, _AFFINE),
     *_at_sizes(kernels.in_place(), _VECTORS, {"w": _vector, "g": _vector}),

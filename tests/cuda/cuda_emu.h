@@ -42,20 +42,21 @@ namespace emu {
 
 // ---- memory ------------------------------------------------------------------------------------
 
-// Whole pages between two that cannot be accessed.
+// Whole pages between memory that cannot be accessed: a page behind, and `front` bytes before.
 struct GuardedPages {
   char* begin = nullptr;
-  size_t bytes = 0;
+  size_t bytes = 0, front = 0;
 
   static size_t page() { return (size_t)sysconf(_SC_PAGESIZE); }
-  void allocate(size_t least) {
+  void allocate(size_t least, size_t guard = page()) {
     bytes = (least + page() - 1) / page() * page();
-    const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
-    begin = (char*)mmap(nullptr, bytes + 2 * page(), PROT_NONE, flags, -1, 0) + page();
+    front = guard;
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    begin = (char*)mmap(nullptr, front + bytes + page(), PROT_NONE, flags, -1, 0) + front;
     mprotect(begin, bytes, PROT_READ | PROT_WRITE);
   }
   void free() {
-    if (begin) munmap(begin - page(), bytes + 2 * page());
+    if (begin) munmap(begin - front, front + bytes + page());
   }
 };
 
@@ -96,6 +97,7 @@ static Fiber* running;
 static ucontext_t scheduler;
 static sigjmp_buf escape;
 static const size_t stack_bytes = 256 << 10;
+static const size_t stack_guard = 4 << 20;  // a large frame must not reach over it
 
 // Ends the launch; `what` and where the running thread is become its message.
 [[noreturn]] __attribute__((format(printf, 1, 2))) inline void fail(const char* what, ...) {
@@ -149,7 +151,7 @@ inline void fiber_main() {
 inline Fiber* idle_fiber() {
   if (now.idle.empty()) {
     Fiber* fiber = new Fiber();
-    fiber->stack.allocate(stack_bytes);
+    fiber->stack.allocate(stack_bytes, stack_guard);
     getcontext(&fiber->context);
     fiber->context.uc_stack.ss_sp = fiber->stack.begin;
     fiber->context.uc_stack.ss_size = fiber->stack.bytes;

@@ -5,6 +5,7 @@ Kernel IR interpreter does, and what the ops' references say."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,7 @@ from emulator import ORDERS, Module
 
 import staticflow as sf
 from staticflow.codegen.cuda import render_cuda_module
-from staticflow.codegen.kernel import Kernel
-from staticflow.codegen.lower import lower_cluster
+from staticflow.codegen.lower import Lowered, lower_cluster
 from staticflow.codegen.schedule import bind_grid
 from staticflow.codegen.target import Target
 from staticflow.graph.dim_queries import evaluate_dim
@@ -48,41 +48,44 @@ PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
     "stretched": lambda x, b: b.expand(4, 5, 6),
     "sliced": lambda x, b: x[1:, ::2] * 2,
     "compared": lambda x, b: sf.where(x > b, x, -b),
+    "sorted": lambda x, b: sf.sort(x, 0),
+    "running": lambda x, b: (sf.cumsum(x, 1), *sf.cummax(x, 0)),
+    "highest": lambda x, b: sf.max(x, 1),
 }
 SIZES = (0, 1, 33)
 
 
-def clusters_of(name: str) -> list[Graph]:
-    """The bodies of the kernels that a program compiles to."""
+def clusters_of(name: str) -> list[tuple[Graph, str]]:
+    """The bodies of the kernels that a program compiles to, and their kinds."""
     x = sf.placeholder((None, 6), name="x")
     b = sf.placeholder((6,), name="b")
     out = PROGRAMS[name](x, b)
-    graph, _ = optimize(close([x.node, b.node], [out.node]))
-    return [n.attrs["body"] for n in graph.nodes if n.op is cluster]
+    outs = out if isinstance(out, tuple) else (out,)
+    graph, _ = optimize(close([x.node, b.node], [o.node for o in outs]))
+    return [(n.attrs["body"], n.attrs["kind"]) for n in graph.nodes if n.op is cluster]
 
 
-def kernel_of(body: Graph, name: str) -> Kernel:
-    has_sums = any(n.op.name in ("sum", "amax") for n in body.nodes)
-    lowered = lower_cluster(body, "reduce" if has_sums else "map", NO_TARGET)
-    return bind_grid(lowered.kernel).renamed(name)
+def lowered_of(body: Graph, kind: str, name: str) -> Lowered:
+    lowered = lower_cluster(body, kind, NO_TARGET)
+    return replace(lowered, kernel=bind_grid(lowered.kernel).renamed(name))
 
 
-KERNELS = [
-    (f"{name}_{i}", body, kernel_of(body, f"{name}_{i}"))
+LOWERED = [
+    (f"{name}_{i}", body, lowered_of(body, kind, f"{name}_{i}"))
     for name in PROGRAMS
-    for i, body in enumerate(clusters_of(name))
+    for i, (body, kind) in enumerate(clusters_of(name))
 ]
 
 
 @pytest.fixture(scope="module")
 def module() -> Module:
-    return Module(render_cuda_module([kernel for _, _, kernel in KERNELS]))
+    return Module(render_cuda_module([lowered.kernel for _, _, lowered in LOWERED]))
 
 
-def case_of(name: str, body: Graph, kernel: Kernel, size: int) -> tuple[Case, list[Any]]:
+def case_of(name: str, body: Graph, lowered: Lowered, size: int) -> tuple[Case, list[Any]]:
     """Arrays of random numbers for a kernel, and what its outputs must be."""
     rng = np.random.default_rng(size)
-    sizes: Mapping[Sym, int] = {s: size for s in kernel.sizes}
+    sizes: Mapping[Sym, int] = {s: size for s in lowered.kernel.sizes}
     arrays = {}
     for i, p in enumerate(body.params):
         shape = [evaluate_dim(d, sizes) for d in p.tensor_type.shape]
@@ -90,17 +93,19 @@ def case_of(name: str, body: Graph, kernel: Kernel, size: int) -> tuple[Case, li
     expected = interpret_graph(body, [arrays[f"p{i}"] for i in range(len(body.params))])
     for i, e in enumerate(expected):
         arrays[f"o{i}"] = np.zeros(e.shape, e.dtype)
+    for s in lowered.scratch:
+        arrays[s.name] = np.zeros(evaluate_dim(s.size, sizes), s.dtype.numpy)
     flat = {k: np.ascontiguousarray(a).reshape(-1) for k, a in arrays.items()}
-    return Case(name, kernel, flat, sizes), expected
+    return Case(name, lowered.kernel, flat, sizes), expected
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("entry", KERNELS, ids=lambda entry: entry[0])
+@pytest.mark.parametrize("entry", LOWERED, ids=lambda entry: entry[0])
 def test_a_cluster_runs_as_cuda(
-    module: Module, entry: tuple[str, Graph, Kernel], size: int
+    module: Module, entry: tuple[str, Graph, Lowered], size: int
 ) -> None:
-    name, body, kernel = entry
-    case, expected = case_of(name, body, kernel, size)
+    name, body, lowered = entry
+    case, expected = case_of(name, body, lowered, size)
     code, wanted = interpreted(case)
     assert code == 0
     for i, e in enumerate(expected):
@@ -113,5 +118,5 @@ def test_a_cluster_runs_as_cuda(
 
 def test_the_grid_is_really_used() -> None:
     """Elementwise work and row reductions run on as many threads as there are elements or rows."""
-    bound = {name for name, _, kernel in KERNELS if "grid" in str(kernel.body)}
-    assert {"chain_0", "row_softmax_0", "column_sums_0", "transposed_0"} <= bound
+    bound = {name for name, _, lowered in LOWERED if "grid" in str(lowered.kernel.body)}
+    assert {"chain_0", "row_softmax_0", "column_sums_0", "transposed_0", "sorted_0"} <= bound

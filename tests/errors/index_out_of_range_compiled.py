@@ -1,6 +1,6 @@
 # raises IndexRangeError
 # says gather
-# says index
+# says the index 3, at [1], is outside dim 0 of size 3
 import staticflow as sf
 
 x = sf.placeholder((3,), name="x")

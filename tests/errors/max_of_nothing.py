@@ -1,5 +1,5 @@
 # raises ShapeError
-# says amax: the extreme of nothing
+# says max: the extreme of nothing
 # says dim 1 of shape [3, 0]
 import staticflow as sf
 

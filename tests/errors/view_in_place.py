@@ -1,8 +1,7 @@
 # raises AutogradError
-# says view
+# says a view of a leaf
 # says out of place
 import staticflow as sf
 
 w = sf.ones(2, requires_grad=True)
-y = w * 2
-y[0] = 1  # <-- error
+w[0] = 1  # <-- error

@@ -2,12 +2,68 @@
 
 from __future__ import annotations
 
-from opinfo import arithmetic, contract, creation, indexing, maths, reduce, scan, softmax, view
+from opinfo import (
+    activation,
+    advanced,
+    arithmetic,
+    bits,
+    compare,
+    contract,
+    convolution,
+    creation,
+    cumulative,
+    custom,
+    indexing,
+    joining,
+    losses,
+    maths,
+    moments,
+    normalization,
+    order,
+    pairs,
+    pooling,
+    random,
+    reduce,
+    scan,
+    softmax,
+    special,
+    triangle,
+    trig,
+    view,
+)  # fmt: skip
 from opinfo.core import OpInfo
 
 __all__ = ["ROWS"]
 
-_TABLES = (arithmetic, maths, creation, reduce, view, contract, indexing, softmax, scan)
+_TABLES = (
+    arithmetic,
+    maths,
+    trig,
+    special,
+    bits,
+    compare,
+    pairs,
+    activation,
+    random,
+    creation,
+    reduce,
+    cumulative,
+    moments,
+    order,
+    view,
+    joining,
+    contract,
+    indexing,
+    advanced,
+    triangle,
+    softmax,
+    losses,
+    scan,
+    convolution,
+    custom,
+    pooling,
+    normalization,
+)
 
 ROWS: dict[str, OpInfo] = {row.op.name: row for table in _TABLES for row in table.ROWS}
 """The row of each op, by the op's name."""

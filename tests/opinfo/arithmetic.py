@@ -28,7 +28,10 @@ from staticflow.graph.dtypes import DTYPES, DType, bool_, dtype_of
 from staticflow.graph.op import Op
 from staticflow.ops import OPS
 
-__all__ = ["ROWS", "binary", "unary"]
+__all__ = [
+    "PAIR_FAILURES", "ROWS", "binary", "huge_quotient", "pairwise", "sized_pair", "sized_unary", "unary",
+    "zero_if_impossible",
+]  # fmt: skip
 
 _PAIRS = (
     ((3,), ()), ((), (3,)), ((), ()), ((1,), (3,)), ((3,), (1,)), ((2, 1), (1, 3)), ((2, 3), (3,)),
@@ -86,7 +89,7 @@ def unary(low: float = -3, high: float = 3, **kwargs: Any) -> Samples:
     return samples
 
 
-def _sized(dtype: DType, n: int) -> Sample:
+def sized_pair(dtype: DType, n: int) -> Sample:
     return Sample((values((n, 3), dtype), values((n, 1), dtype, seed=1)))
 
 
@@ -94,26 +97,26 @@ def sized_unary(dtype: DType, n: int) -> Sample:
     return Sample((values((n, 3), dtype),))
 
 
-_PAIR_FAILURES = (
+PAIR_FAILURES = (
     Failure(Sample((np.zeros(3, "f4"), np.zeros(2, "f4"))), ShapeError, "3 and 2 differ"),
     Failure(Sample((np.zeros((2, 3), "f4"), np.zeros((2, 2), "f4"))), ShapeError, "dim -1"),
 )
 _NO_BOOL = Failure(Sample((np.array([True]), np.array([True]))), DTypeError, "not defined for bool")
 
 
-def _pairwise(
+def pairwise(
     op: Op, call: Callable[..., Any], fn: Callable[..., Any] | None = None, **row: Any
 ) -> OpInfo:
     dtypes = row.setdefault("dtypes", NUMBERS)
     row.setdefault("samples", binary())
-    failures = (*_PAIR_FAILURES, *(() if bool_ in dtypes else (_NO_BOOL,)))
+    failures = (*PAIR_FAILURES, *(() if bool_ in dtypes else (_NO_BOOL,)))
     row.setdefault("failures", failures)
     if fn is not None:
         row["expect"] = pointwise(fn)
-    return OpInfo(op, call, sized=_sized, grad=op.vjp is not None, **row)
+    return OpInfo(op, call, sized=sized_pair, grad=op.vjp is not None, **row)
 
 
-def _zero_if_impossible(fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def zero_if_impossible(fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """For division by zero: 0 in integers, what IEEE says in floats."""
 
     def apply(x: Any, y: Any) -> Any:
@@ -148,7 +151,7 @@ def _remainder(x: Any, y: Any) -> Any:
     return x % y
 
 
-def _huge_quotient(x: Any, y: Any) -> Array:
+def huge_quotient(x: Any, y: Any) -> Array:
     """See `staticflow.codegen.math_division`."""
     wide_x, wide_y = np.asarray(x, np.float64), np.asarray(y, np.float64)
     dtype = np.asarray(x).dtype
@@ -173,23 +176,23 @@ def _mul(x: Any, y: Any) -> Any:
 
 
 _ARITHMETIC = (
-    _pairwise(OPS["add"], operator.add, _add, dtypes=ALL, exact=True),
-    _pairwise(OPS["sub"], operator.sub, operator.sub, exact=True),
-    _pairwise(OPS["mul"], operator.mul, _mul, dtypes=ALL, exact=True),
-    _pairwise(
+    pairwise(OPS["add"], operator.add, _add, dtypes=ALL, exact=True),
+    pairwise(OPS["sub"], operator.sub, operator.sub, exact=True),
+    pairwise(OPS["mul"], operator.mul, _mul, dtypes=ALL, exact=True),
+    pairwise(
         OPS["div"], operator.truediv, expect=pointwise(lambda x, y: _true_divide(float(x), float(y)), real=True),
-        dtypes=ALL, samples=binary(second=(0.5, 3)), failures=_PAIR_FAILURES,
+        dtypes=ALL, samples=binary(second=(0.5, 3)), failures=PAIR_FAILURES,
     ),
-    _pairwise(
-        OPS["floor_divide"], operator.floordiv, _zero_if_impossible(_floor_divide),
-        samples=binary(second=(0.5, 3)), beyond=_huge_quotient,
+    pairwise(
+        OPS["floor_divide"], operator.floordiv, zero_if_impossible(_floor_divide),
+        samples=binary(second=(0.5, 3)), beyond=huge_quotient,
     ),
-    _pairwise(
-        OPS["remainder"], operator.mod, _zero_if_impossible(_remainder),
-        samples=binary(second=(0.5, 3)), zeros=False, beyond=_huge_quotient,
+    pairwise(
+        OPS["remainder"], operator.mod, zero_if_impossible(_remainder),
+        samples=binary(second=(0.5, 3)), zeros=False, beyond=huge_quotient,
     ),
-    _pairwise(OPS["maximum"], sf.maximum, _extreme(max), dtypes=ALL, zeros=False),
-    _pairwise(OPS["minimum"], sf.minimum, _extreme(min), dtypes=ALL, zeros=False),
+    pairwise(OPS["maximum"], sf.maximum, _extreme(max), dtypes=ALL, zeros=False),
+    pairwise(OPS["minimum"], sf.minimum, _extreme(min), dtypes=ALL, zeros=False),
     OpInfo(
         OPS["neg"], operator.neg, pointwise(operator.neg), unary(), NUMBERS, grad=True, sized=sized_unary,
         exact=True,
@@ -230,7 +233,7 @@ _CLAMP = OpInfo(
 
 def _truth_table(name: str, fn: Callable[..., Any]) -> OpInfo:
     call = getattr(operator, name, None) or getattr(sf, name)
-    return _pairwise(OPS[name], call, expect=pointwise(fn, bool_), dtypes=ALL, exact=True)
+    return pairwise(OPS[name], call, expect=pointwise(fn, bool_), dtypes=ALL, exact=True)
 
 
 _COMPARISONS = (
@@ -315,4 +318,9 @@ _STOP = OpInfo(
     grad=True, sized=sized_unary, exact=True,
 )  # fmt: skip
 
-ROWS = (*_ARITHMETIC, _CLAMP, *_COMPARISONS, _WHERE, _CAST, _STOP)
+_CLONE = OpInfo(
+    OPS["clone"], lambda x: OPS["clone"](x), pointwise(lambda x: x), unary(), ALL,
+    grad=True, sized=sized_unary, exact=True,
+)  # fmt: skip
+
+ROWS = (*_ARITHMETIC, _CLAMP, *_COMPARISONS, _WHERE, _CAST, _CLONE, _STOP)

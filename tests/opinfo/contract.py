@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 import staticflow as sf
-from opinfo.core import NUMBERS, Array, Failure, OpInfo, Sample, values, wrap
+from opinfo.core import NUMBERS, Array, Failure, OpInfo, Sample, Samples, values, wrap
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dtypes import DTYPES, DType
 from staticflow.ops import OPS
@@ -59,7 +59,58 @@ def _refused(a: tuple[int, ...], b: tuple[int, ...], says: str) -> Failure:
     return Failure(Sample((np.zeros(a, "f4"), np.zeros(b, "f4"))), ShapeError, says)
 
 
+def _sum_samples(rank: int) -> Samples:
+    """A product (3, 2) and what broadcasts to it; with ``rank`` 3 four of them."""
+    batch = (4,) * (rank - 2)
+
+    def samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
+        for c in ((*batch, 3, 2), (3, 2), (2,), (1, 1), (), (*batch, 3, 1)):
+            for scale in ({}, {"beta": 2, "alpha": 3}, {"beta": 0}):
+                yield Sample(
+                    (
+                        values(c, dtype, 0.5),
+                        values((*batch, 3, 5), dtype, 0.5, seed=1),
+                        values((*batch, 5, 2), dtype, 0.5, seed=2),
+                    ),
+                    scale,
+                )
+        yield Sample(
+            (values((0,), dtype), values((*batch, 2, 3), dtype), values((*batch, 3, 0), dtype))
+        )
+
+    return samples
+
+
+def _sum(c: Array, x: Array, y: Array, beta: int = 1, alpha: int = 1) -> Array:
+    dtype = next(d for d in DTYPES if d.numpy == x.dtype)
+    wide = np.float64 if dtype.is_floating else np.int64
+    out = alpha * (x.astype(wide) @ y.astype(wide)) + beta * c.astype(wide)
+    return out.astype(x.dtype)
+
+
+def _sum_row(name: str, batch: tuple[int, ...]) -> OpInfo:
+    def refused(c: tuple[int, ...], x: tuple[int, ...], y: tuple[int, ...], says: str) -> Failure:
+        arrays = (np.zeros(c, "f4"), np.zeros(x, "f4"), np.zeros(y, "f4"))
+        return Failure(Sample(arrays), ShapeError, says)
+
+    return OpInfo(
+        OPS[name], getattr(sf, name), _sum, _sum_samples(len(batch) + 2), NUMBERS, grad=True,
+        zeros=False, ulps=16,
+        sized=lambda dtype, n: Sample(
+            (values((n,), dtype), values((*batch, 3, n), dtype, 0.5), values((*batch, n, n), dtype, 0.5))
+        ),
+        failures=(
+            refused((3,), (*batch, 2, 3), (*batch, 3, 2), "3 and 2 differ"),
+            refused((3, 3), (*batch, 1, 3), (*batch, 3, 3), "does not stretch"),
+            refused((), (*batch, 2, 3), (*batch, 2, 3), "3 and 2 differ"),
+            refused((), (3,), (3,), "dims"),
+        ),
+    )  # fmt: skip
+
+
 ROWS = (
+    _sum_row("addmm", ()),
+    _sum_row("baddbmm", (4,)),
     OpInfo(
         OPS["matmul"], sf.matmul, _product, _samples, NUMBERS, grad=True, zeros=False,
         sized=lambda dtype, n: Sample((values((n, 3), dtype, 0.5), values((3, n), dtype, 0.5))),

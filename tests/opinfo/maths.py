@@ -4,24 +4,45 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 import staticflow as sf
 from opinfo.arithmetic import binary, sized_unary, unary
-from opinfo.core import ALL, NUMBERS, Array, Failure, OpInfo, Sample, pointwise, special, values
+from opinfo.core import (
+    ALL,
+    FLOATS,
+    NUMBERS,
+    Array,
+    Failure,
+    OpInfo,
+    Sample,
+    pointwise,
+    special,
+    values,
+)
 from staticflow.codegen.math_trig import LIMIT
 from staticflow.errors import DTypeError
 from staticflow.graph.dtypes import DType, bool_, float32, float64
 from staticflow.ops import OPS
 
-__all__ = ["ROWS"]
+__all__ = [
+    "NO_BOOL",
+    "ROWS",
+    "bounded",
+    "far_from_zero",
+    "inverse",
+    "real",
+    "saturating",
+    "sigmoid",
+]
 
 inf, nan = math.inf, math.nan
 
 
-def _saturating(fn: Callable[[float], float]) -> Callable[[float], float]:
+def saturating(fn: Callable[[float], float]) -> Callable[[float], float]:
     """Python raises where IEEE overflows."""
 
     def apply(x: float) -> float:
@@ -33,7 +54,7 @@ def _saturating(fn: Callable[[float], float]) -> Callable[[float], float]:
     return apply
 
 
-def _inverse(x: float) -> float:
+def inverse(x: float) -> float:
     return math.copysign(inf, x) if x == 0 else 1 / x
 
 
@@ -49,22 +70,22 @@ def _sqrt(x: float) -> float:
     return math.sqrt(x) if x >= 0 else nan
 
 
-def _bounded(fn: Callable[[float], float]) -> Callable[[float], float]:
+def bounded(fn: Callable[[float], float]) -> Callable[[float], float]:
     """Trigonometry has no value at infinity."""
     return lambda x: nan if math.isinf(x) else fn(x)
 
 
-def _sigmoid(x: float) -> float:
+def sigmoid(x: float) -> float:
     return 1 / (1 + math.exp(-x)) if x > 0 else math.exp(x) / (1 + math.exp(x))
 
 
-def _far_from_zero(x: Array) -> Array:
+def far_from_zero(x: Array) -> Array:
     """See `staticflow.codegen.math_trig`."""
     limit = LIMIT[float64 if x.dtype == np.float64 else float32]
     return np.asarray(np.abs(x.astype(np.float64)) > limit)
 
 
-def _real(
+def real(
     name: str, fn: Callable[[float], float], low: float = -3, high: float = 3, **row: Any
 ) -> OpInfo:
     return OpInfo(
@@ -80,19 +101,17 @@ def _real(
 
 
 _REAL = (
-    _real("exp", _saturating(math.exp)),
-    _real("expm1", _saturating(math.expm1)),
-    _real("log", _log, 0.3),
-    _real("log1p", _log1p, -0.7),
-    _real("sqrt", _sqrt, 0.3),
-    _real("rsqrt", lambda x: _inverse(_sqrt(x)), 0.3),
-    _real("reciprocal", _inverse, 0.5),
-    _real("sin", _bounded(math.sin), beyond=_far_from_zero),
-    _real("cos", _bounded(math.cos), beyond=_far_from_zero),
-    _real("tan", _bounded(math.tan), -1.2, 1.2, ulps=16, beyond=_far_from_zero),
-    _real("tanh", math.tanh),
-    _real("sigmoid", _sigmoid),
-    _real("erf", math.erf),
+    real("exp", saturating(math.exp)),
+    real("expm1", saturating(math.expm1)),
+    real("log", _log, 0.3),
+    real("log1p", _log1p, -0.7),
+    real("exp2", saturating(lambda x: 2.0**x)),
+    real("log2", lambda x: math.log2(x) if x > 0 else _log(x), 0.3),
+    real("log10", lambda x: math.log10(x) if x > 0 else _log(x), 0.3),
+    real("sqrt", _sqrt, 0.3),
+    real("rsqrt", lambda x: inverse(_sqrt(x)), 0.3),
+    real("reciprocal", inverse, 0.5),
+    real("sigmoid", sigmoid),
 )
 
 
@@ -111,16 +130,16 @@ def _step(fn: Callable[[float], int]) -> Callable[[Any], Any]:
 
 
 def _sign(x: Any) -> Any:
-    return x if x != x else (x > 0) - (x < 0)
+    return (x > 0) - (x < 0)
 
 
-_NO_BOOL = (Failure(Sample((np.array([True]),)), DTypeError, "not defined for bool"),)
+NO_BOOL = (Failure(Sample((np.array([True]),)), DTypeError, "not defined for bool"),)
 
 
 def _plain(name: str, fn: Callable[[Any], Any], **row: Any) -> OpInfo:
     return OpInfo(
         OPS[name], getattr(sf, name), pointwise(fn), unary(), NUMBERS, grad=True, sized=sized_unary,
-        failures=_NO_BOOL, **row,
+        failures=NO_BOOL, **row,
     )  # fmt: skip
 
 
@@ -130,9 +149,15 @@ _STEPS = (
     _plain("trunc", _step(math.trunc), exact=True),
     _plain("round", _step(round), exact=True),
     _plain("abs", abs, exact=True),
-    _plain("sign", _sign, zeros=False),
-    _plain("relu", lambda x: x if x != x or x > 0 else 0, zeros=False),
+    replace(_plain("sign", _sign, exact=True), dtypes=ALL, failures=()),
+    _plain("relu", lambda x: 0 if x < 0 else x, exact=True),
 )
+
+_FRAC = OpInfo(
+    OPS["frac"], sf.frac, pointwise(lambda x: x - math.trunc(x) if math.isfinite(x) else nan),
+    unary(), FLOATS, grad=True, sized=sized_unary, zeros=False,
+    failures=(Failure(Sample((np.array([1]),)), DTypeError, "not defined for int64"),),
+)  # fmt: skip
 
 
 # -- tests ---------------------------------------------------------------------------------------
@@ -155,7 +180,7 @@ _TESTS = (
 
 def _pow(x: Any, y: Any) -> Any:
     if not isinstance(x, float) and not isinstance(y, float):
-        return x**y
+        return x**y if y >= 0 else (x if y % 2 else 1) if abs(x) == 1 else 0
     return float(np.float64(x) ** np.float64(y))  # C's pow: IEEE 754-2008, 9.2.1
 
 
@@ -169,7 +194,7 @@ def _pow_samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
     yield Sample((2, values((2, 3), dtype, 0, 3)))
     if smooth:
         return
-    yield from (s for s in binary(specials=False)(dtype, False) if dtype.is_floating)
+    yield from binary(specials=False)(dtype, False)
     if dtype.is_floating:
         yield Sample((special(dtype)[:, None], special(dtype)))
         for y in (2, 3, 0, -1, 0.5):
@@ -188,4 +213,4 @@ _POW = OpInfo(
     ),
 )  # fmt: skip
 
-ROWS = (*_REAL, *_STEPS, *_TESTS, _POW)
+ROWS = (*_REAL, *_STEPS, _FRAC, *_TESTS, _POW)

@@ -26,8 +26,9 @@ from opinfo.core import (
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dtypes import DTYPES, DType, bool_, int64
 from staticflow.ops import OPS
+from staticflow.ops.declare import normalize_dims
 
-__all__ = ["ROWS", "reduced", "ways"]
+__all__ = ["ROWS", "of_something", "reduced", "ways"]
 
 
 def reduced(fn: Callable[[list[Any]], Any], result: DType | None = None) -> Callable[..., Array]:
@@ -120,7 +121,7 @@ def _mean(group: list[float]) -> float:
     return float(np.array(group, np.longdouble).mean())
 
 
-def _best(pick: Callable[[list[Any]], Any], empty: float) -> Callable[[list[Any]], Any]:
+def _best(pick: Callable[[list[Any]], Any], empty: float = math.nan) -> Callable[[list[Any]], Any]:
     def best(group: list[Any]) -> Any:
         if not group:
             return empty
@@ -137,10 +138,12 @@ def _place(pick: Callable[..., Any]) -> Callable[[list[Any]], int]:
     return place
 
 
-def _row(name: str, fn: Callable[[list[Any]], Any], dtypes: Any, **row: Any) -> OpInfo:
+def _row(
+    name: str, fn: Callable[[list[Any]], Any], dtypes: Any, dim: int = 1, **row: Any
+) -> OpInfo:
     return OpInfo(
         OPS[name], getattr(sf, name), reduced(fn), _over_dims(**row.pop("samples", {})), dtypes,
-        grad=OPS[name].vjp is not None, sized=lambda dtype, n: Sample((values((3, n), dtype, 1, 3),), {"dim": 1}),
+        grad=OPS[name].vjp is not None, sized=lambda dtype, n: Sample((values((3, n), dtype, 1, 3),), {"dim": dim}),
         failures=(
             Failure(Sample((np.zeros((2, 3), "?" if name in ("all", "any") else "f4"), 2)), ShapeError, "out of range"),
             *row.pop("failures", ()),
@@ -158,6 +161,48 @@ def _summed(x: Array, **way: Any) -> Array:
     return reduced(_sum, None if own.is_floating else int64)(x, **way)
 
 
+def _multiplied(x: Array, **way: Any) -> Array:
+    own = next(d for d in DTYPES if d.numpy == x.dtype)
+    return reduced(_product, None if own.is_floating else int64)(x, **way)
+
+
+def _product(group: list[Any]) -> Any:
+    if any(isinstance(v, float) for v in group):
+        return float(np.prod(np.array(group, np.longdouble)))
+    return wrap(math.prod(group), int64)
+
+
+def _some_dims(dtype: DType, smooth: bool) -> Iterator[Sample]:
+    """One dim or all, since PyTorch has no more; with zeros, at which the product is smooth, too."""
+    for sample in _over_dims(-2, 2)(dtype, smooth):
+        if not isinstance(sample.kwargs.get("dim"), tuple):
+            yield sample
+    for zeros in (1, 2, 3):
+        x = values((2, 4), dtype, 0.5, 2)
+        x[0, :zeros] = 0
+        yield Sample((x,), {"dim": 1})
+        yield Sample((x.T,))
+
+
+def _whole(dtype: DType, smooth: bool) -> Iterator[Sample]:
+    return (s for s in _over_dims(nonempty=True)(dtype, smooth) if not s.kwargs)
+
+
+def of_something(fn: Callable[[Any], Any]) -> Callable[..., Any]:
+    """``fn`` of all elements of one array, or of two joined, of which the first may be empty."""
+
+    def of(x: Any, *more: Any) -> Any:
+        join = np.concatenate if isinstance(x, np.ndarray) else sf.cat
+        return fn(join((x, *more)) if more else x)
+
+    return of
+
+
+def _supremum(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    return OPS["supremum"](x, dims=normalize_dims(dim, x.ndim, "supremum"), keepdim=keepdim)
+
+
+_OUTSIDE = Failure(Sample((np.zeros((2, 3), "f4"), 2)), ShapeError, "out of range")
 _TWICE = Failure(Sample((np.zeros((2, 3), "f4"), (0, -2))), ShapeError, "twice")
 
 ROWS = (
@@ -169,10 +214,26 @@ ROWS = (
     _row("mean", _mean, FLOATS, samples={"low": 0.5}, failures=(
         Failure(Sample((np.zeros(3, "i8"),)), DTypeError, "floating"),
     ), zeros=False),
-    _row("amax", _best(max, -math.inf), ALL, samples={"nonempty": True}, zeros=False,
+    _row("amax", _best(max), ALL, dim=0, samples={"nonempty": True}, zeros=False,
          failures=(_nothing(), _nothing(1))),
-    _row("amin", _best(min, math.inf), ALL, samples={"nonempty": True}, zeros=False,
+    _row("amin", _best(min), ALL, dim=0, samples={"nonempty": True}, zeros=False,
          failures=(_nothing(), _nothing(1))),
+    *(
+        OpInfo(
+            OPS[name], of_something(getattr(sf, name)), of_something(reduced(_best(pick))), _whole,
+            ALL, grad=True, zeros=False, failures=(_nothing(),),
+            sized=lambda dtype, n: Sample((values((n, 3), dtype), values((1, 3), dtype, seed=1))),
+        )
+        for name, pick in (("max", max), ("min", min))
+    ),
+    OpInfo(
+        OPS["supremum"], _supremum, reduced(_best(max, -math.inf)), _over_dims(), FLOATS, grad=True,
+        sized=lambda dtype, n: Sample((values((3, n), dtype),), {"dim": 1}), zeros=False,
+    ),
+    OpInfo(
+        OPS["prod"], sf.prod, _multiplied, _some_dims, (*NUMBERS, bool_), grad=True, zeros=False, ulps=16,
+        sized=lambda dtype, n: Sample((values((n, 3), dtype),), {"dim": 0}), failures=(_OUTSIDE,),
+    ),
     OpInfo(
         OPS["all"], sf.all, reduced(all, bool_), _over_dims(), ALL, grad=False, exact=True,
         sized=lambda dtype, n: Sample((values((n, 3), dtype),), {"dim": 0}), failures=(_TWICE,),

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 import staticflow as sf
-from opinfo.core import FLOATS, Array, Failure, OpInfo, Sample, layouts, values
+from opinfo.core import FLOATS, INTEGERS, Array, Failure, OpInfo, Sample, layouts, values
 from opinfo.reduce import reduced, ways
 from staticflow.errors import DTypeError, IndexRangeError, ShapeError
-from staticflow.graph.dtypes import DType, int64
+from staticflow.graph.dtypes import DType, int32, int64
 from staticflow.ops import OPS
 
 __all__ = ["ROWS"]
@@ -101,19 +101,38 @@ def _lse_samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
 # -- losses ---------------------------------------------------------------------------------------
 
 
-def _nll_samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
-    for rows, classes, kind in (
-        (4, 3, np.int64), (1, 1, np.int32), (3, 5, np.uint8), (0, 3, np.int64), (2, 300, np.uint8)
+_IGNORED = -7
+
+
+def _ce_samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
+    for shape, kind in (
+        ((4, 3), np.int64), ((1, 1), np.int32), ((3, 5), np.uint8), ((0, 3), np.int64),
+        ((2, 300), np.uint8), ((2, 3, 4), np.int64), ((2, 3, 0), np.int64), ((1, 2, 1, 3), np.int32),
     ):  # fmt: skip
-        target = values((rows,), int64, 0, min(classes, 200) - 1).astype(kind)
-        yield Sample((values((rows, classes), dtype, -3, -1), target))
-    yield Sample((values((3, 4), dtype, -3, -1).T, np.array([2, 0, 1, 2])[::-1]))
+        rest = (shape[0], *shape[2:])
+        target = values(rest, int64, 0, min(shape[1], 200) - 1).astype(kind)
+        yield Sample((values(shape, dtype), target))
+    x = values((3, 4), dtype).T
+    yield Sample((x, np.array([2, 0, 1, 2])[::-1]))
+    yield Sample((x, np.array([2, _IGNORED, 1, _IGNORED])))
+    if not smooth:
+        yield Sample((_extremes(dtype), np.array([0, 1, 2, 0, 1, 2, 0])))
 
 
-def _nll(x: Array, target: Array) -> Array:
-    picked = [float(x[i, t]) for i, t in enumerate(target)]
-    mean = -math.fsum(picked) / len(picked) if picked else math.nan
-    return np.array(mean).astype(x.dtype)
+def _cross_entropy_call(x: Any, target: Any) -> Any:
+    return OPS["cross_entropy"](x, target, ignore_index=_IGNORED)
+
+
+def _cross_entropy(x: Array, target: Array) -> tuple[Array, Array]:
+    total = reduced(_log_sum_exp)(x.astype(np.float64), 1, True)
+    loss = np.zeros(target.shape)
+    for n, *rest in np.ndindex(target.shape):
+        at = target[(n, *rest)]
+        if at != _IGNORED:  # the logarithm of the sum beside the score that counts
+            row = [float(v) - float(x[(n, at, *rest)]) for v in x[(n, slice(None), *rest)]]
+            loss[(n, *rest)] = _log_sum_exp(row)
+    wide = x.dtype if x.dtype.itemsize > 2 else np.float32
+    return loss.astype(x.dtype), total.astype(wide)
 
 
 def _classes(shape: Any, dtype: str = "i8") -> Array:
@@ -121,16 +140,33 @@ def _classes(shape: Any, dtype: str = "i8") -> Array:
 
 
 _SCORES = np.zeros((3, 4), "f4")
-_NLL = OpInfo(
-    OPS["nll_loss"], OPS["nll_loss"], _nll, _nll_samples, FLOATS, grad=True, zeros=False,
-    sized=lambda dtype, n: Sample((values((n, 3), dtype, -3, -1), _classes(n))),
+_CROSS_ENTROPY = OpInfo(
+    OPS["cross_entropy"], _cross_entropy_call, _cross_entropy, _ce_samples, FLOATS, grad=True,
+    zeros=False, absolute=8, ulps=16,
+    sized=lambda dtype, n: Sample((values((n, 3), dtype), _classes(n))),
     failures=(
         Failure(Sample((_SCORES, np.array([0, 4, 1]))), IndexRangeError, "index 4", eager=True),
         Failure(Sample((_SCORES, np.array([0, -1, 1]))), IndexRangeError, "index -1", eager=True),
         Failure(Sample((_SCORES, _classes(3, "f4"))), DTypeError, "integer"),
         Failure(Sample((_SCORES, _classes(1))), ShapeError, "3 and 1 differ"),
-        Failure(Sample((_SCORES, _classes((3, 1)))), ShapeError, "(N, C)"),
+        Failure(Sample((_SCORES, _classes((3, 1)))), ShapeError, "(N, C, ...)"),
         Failure(Sample((_SCORES.astype("i8"), _classes(3))), DTypeError, "floating"),
+    ),
+)  # fmt: skip
+
+_ASKED = {"classes": 5, "ignore_index": 2, "dtype": int32, "of": "loss"}
+_CLASS_INDEX = OpInfo(
+    OPS["class_index"], lambda target, **attrs: OPS["class_index"](target, **attrs),
+    lambda target, classes, ignore_index, dtype, of: np.where(
+        target == ignore_index, -1, target.astype("i8")
+    ).astype("i4"),
+    lambda dtype, smooth: (
+        Sample((values(shape, dtype, 0, 4),), _ASKED)
+        for shape in ((), (0,), (3,), (2, 3))
+    ),
+    INTEGERS, grad=False, exact=True,
+    sized=lambda dtype, n: Sample(
+        (values((n,), dtype, 0, 4),), _ASKED
     ),
 )  # fmt: skip
 
@@ -171,6 +207,7 @@ ROWS = (
         _lse_samples, FLOATS, grad=True, zeros=False, absolute=8,
         sized=lambda dtype, n: Sample((values((3, n), dtype), 1)),
     ),
-    _NLL,
+    _CROSS_ENTROPY,
+    _CLASS_INDEX,
     _MSE,
 )  # fmt: skip

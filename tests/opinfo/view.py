@@ -1,4 +1,4 @@
-"""Views, and what puts tensors together."""
+"""Views, and slices put into place."""
 
 from __future__ import annotations
 
@@ -194,7 +194,6 @@ _SLICE = OpInfo(
         _key(slice(None, None, -1), ShapeError, "positive"),
         _key(slice(None, None, 0), ShapeError, "positive"),
         _key("a", ShapeError, "indexing by str"),
-        _key(True, ShapeError, "indexing by bool"),
         _key((Ellipsis, Ellipsis), ShapeError, "once"),
         _key(1.0, ShapeError, "indexing by float"),
     ),
@@ -235,47 +234,171 @@ _EMBED = OpInfo(
 )  # fmt: skip
 
 
-# -- cat ------------------------------------------------------------------------------------------
+# -- select and slice_scatter ---------------------------------------------------------------------
 
 
-def _cat_samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
-    def several(*shapes: tuple[int, ...]) -> list[Array]:
-        return [values(s, dtype, seed=i) for i, s in enumerate(shapes)]
-
-    yield Sample((several((3,)),))
-    yield Sample((several((2,), (0,), (3,)),))
-    yield Sample((several((2, 3), (1, 3)),))
-    yield Sample((several((2, 3), (2, 1), (2, 2)),), {"dim": 1})
-    yield Sample((several((2, 3), (2, 1)),), {"dim": -1})
-    yield Sample((several((0, 3), (0, 2)),), {"dim": 1})
-    yield Sample(([values((3, 2), dtype).T, values((2, 4), dtype)[:, ::-2]],), {"dim": 1})
-    if not smooth:
-        yield Sample(([special(dtype), special(dtype)],))
+def _select_samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
+    for shape, dim, index in (
+        ((3,), 0, 0), ((3,), -1, -1), ((2, 3), 1, 2), ((2, 3, 4), -2, -3), ((1, 0), 0, 0),
+    ):  # fmt: skip
+        yield Sample((values(shape, dtype), dim, index))
+    yield Sample((values((4, 3), dtype).T[::-1], 0, 1))
 
 
-def _joined(xs: list[Array], dim: int = 0) -> Array:
-    shape = list(xs[0].shape)
-    dim %= len(shape)
-    shape[dim] = sum(x.shape[dim] for x in xs)
-    out = np.empty(shape, xs[0].dtype)
-    offset = 0
-    for x in xs:
-        for at in np.ndindex(x.shape):
-            out[(*at[:dim], at[dim] + offset, *at[dim + 1 :])] = x[at]
-        offset += x.shape[dim]
-    return out
-
-
-_CAT = OpInfo(
-    OPS["cat"], sf.cat, _joined, _cat_samples, ALL, grad=True, exact=True,
-    sized=lambda dtype, n: Sample(([values((n, 3), dtype), values((2, 3), dtype), values((n, 3), dtype, seed=1)],)),
+_SELECT = OpInfo(
+    OPS["select"], sf.select, lambda x, dim, index: _items(x, (slice(None),) * (dim % x.ndim) + (index,)),
+    _select_samples, ALL, grad=True, exact=True,
+    sized=lambda dtype, n: Sample((values((n, 3), dtype), 1, -1)),
     failures=(
-        Failure(Sample(([_ZEROS, np.zeros((2, 2), "f4")],)), ShapeError, "3 and 2 differ"),
-        Failure(Sample(([_ZEROS, np.zeros(2, "f4")],)), ShapeError, "dims"),
-        Failure(Sample(([np.zeros((), "f4")] * 2,)), ShapeError, "0-d"),
-        Failure(Sample(([_ZEROS],), {"dim": 2}), ShapeError, "out of range"),
-        Failure(Sample(([],)), ShapeError, "at least one", eager=True),
+        Failure(Sample((_X34, 1, 4)), IndexRangeError, "index 4"),
+        Failure(Sample((_X34, 0, -4)), IndexRangeError, "dim 0"),
+        Failure(Sample((_X34, 2, 0)), ShapeError, "out of range"),
+        Failure(Sample((_X34, 0, 1.5)), ShapeError, "indexing by float"),
     ),
 )  # fmt: skip
 
-ROWS = (_RESHAPE, _PERMUTE, _EXPAND, _SLICE, _EMBED, _CAT)
+
+def _slice_scatter_samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
+    for x, src, kwargs in (
+        ((4,), (2,), {"start": 1, "end": 3}), ((5,), (3,), {"step": 2}), ((3,), (0,), {"start": 3}),
+        ((2, 4), (2, 1), {"dim": 1, "start": -2, "end": -1}), ((2, 3), (2, 3), {}), ((0, 2), (0, 2), {}),
+    ):  # fmt: skip
+        yield Sample((values(x, dtype), values(src, dtype, seed=1)), kwargs)
+    yield Sample((values((4, 3), dtype).T, values((2, 8), dtype)[:, ::2]), {"start": 1})
+
+
+def _slice_scattered(
+    x: Array, src: Array, dim: int = 0, start: int = 0, end: int | None = None, step: int = 1
+) -> Array:
+    out = np.array(x)
+    places = range(x.shape[dim])[start:end:step]
+    for at in np.ndindex(src.shape):
+        out[(*at[:dim], places[at[dim]], *at[dim + 1 :])] = src[at]
+    return out
+
+
+_SLICE_SCATTER = OpInfo(
+    OPS["slice_scatter"], sf.slice_scatter, _slice_scattered, _slice_scatter_samples, ALL, grad=True, exact=True,
+    sized=lambda dtype, n: Sample((values((4, n), dtype), values((1, n), dtype, seed=1)), {"start": 1, "end": 2}),
+    failures=(
+        Failure(Sample((_X34, np.zeros((2, 4), "f4"))), ShapeError, "the slice [3, 4]"),
+        Failure(Sample((_X34, np.zeros((3, 4), "f8"))), ShapeError, "dtypes differ"),
+    ),
+)  # fmt: skip
+
+
+# -- dims of size 1, dims in another order, elements in another order ---------------------------------
+
+
+def _squeeze_samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
+    yield Sample((values((1,), dtype),))
+    yield Sample((values((1, 3, 1), dtype),))
+    yield Sample((values((1, 3, 1), dtype), 0))
+    yield Sample((values((1, 3, 1), dtype), (0, -1)))
+    yield Sample((values((3, 1, 2), dtype).T, (0, 1)))
+    yield Sample((values((0, 1), dtype), 1))
+
+
+def _squeezed(x: Array, dim: Any = None) -> Array:
+    dims = range(x.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
+    gone = {d % x.ndim for d in dims if x.shape[d] == 1}
+    return _reshaped(x, [n for i, n in enumerate(x.shape) if i not in gone])
+
+
+_SQUEEZE = OpInfo(
+    OPS["squeeze"], sf.squeeze, _squeezed, _squeeze_samples, ALL, grad=True, exact=True,
+    sized=lambda dtype, n: Sample((values((n, 1, 3), dtype), 1)),
+    failures=(
+        Failure(Sample((_ZEROS, 2)), ShapeError, "out of range"),
+        Failure(Sample((_ZEROS, (0, 0))), ShapeError, "twice"),
+    ),
+)  # fmt: skip
+
+
+def _unsqueeze_samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
+    for dim in (0, 1, -1):
+        yield Sample((values((3,), dtype), dim))
+        yield Sample((values((2, 3), dtype).T, dim))
+    yield Sample((values((), dtype), 0))
+    yield Sample((values((0, 2), dtype), -3))
+
+
+_UNSQUEEZE = OpInfo(
+    OPS["unsqueeze"], sf.unsqueeze,
+    lambda x, dim: _reshaped(x, np.insert(x.shape, dim % (x.ndim + 1), 1).astype(int).tolist()),
+    _unsqueeze_samples, ALL, grad=True, exact=True,
+    sized=lambda dtype, n: Sample((values((n, 3), dtype), 1)),
+    failures=(Failure(Sample((_ZEROS, 3)), ShapeError, "out of range"),),
+)  # fmt: skip
+
+
+def _transpose_samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
+    yield Sample((values((2, 3), dtype), 0, 1))
+    yield Sample((values((2, 3, 4), dtype), 0, -1))
+    yield Sample((values((2, 0, 4), dtype), -2, -1))
+    yield Sample((values((4, 3), dtype)[::2].T, 1, 0))
+
+
+def _transposed(x: Array, a: int, b: int) -> Array:
+    order = list(range(x.ndim))
+    order[a], order[b] = order[b], order[a]
+    return _permuted(x, order)
+
+
+_TRANSPOSE = OpInfo(
+    OPS["transpose"], sf.transpose, _transposed, _transpose_samples, ALL, grad=True, exact=True,
+    sized=lambda dtype, n: Sample((values((n, 3), dtype), 0, 1)),
+    failures=(Failure(Sample((_ZEROS, 0, 2)), ShapeError, "out of range"),),
+)  # fmt: skip
+
+_T = OpInfo(
+    OPS["t"], sf.t, lambda x: _permuted(x, [1, 0]),
+    lambda dtype, smooth: map(
+        lambda x: Sample((x,)),
+        (values((2, 3), dtype), values((0, 3), dtype), values((4, 6), dtype)[::3, ::2]),
+    ),
+    ALL, grad=True, exact=True,
+    sized=lambda dtype, n: Sample((values((n, 3), dtype),)),
+    failures=(Failure(Sample((np.zeros((1, 2, 3), "f4"),)), ShapeError, "at most 2"),),
+)  # fmt: skip
+
+
+def _flip_samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
+    yield Sample((values((3,), dtype), 0))
+    yield Sample((values((2, 3), dtype), (0, 1)))
+    yield Sample((values((2, 3), dtype), -1))
+    yield Sample((values((2, 3, 4), dtype).T, [0, -1]))
+    yield Sample((values((0, 3), dtype), (0,)))
+    yield Sample((values((2, 3), dtype), ()))
+
+
+def _flipped(x: Array, dims: Any) -> Array:
+    named = {d % x.ndim for d in ((dims,) if isinstance(dims, int) else dims)}
+    out = np.empty_like(x)
+    for at in np.ndindex(x.shape):
+        out[at] = x[
+            tuple(
+                n - 1 - i if d in named else i
+                for d, (i, n) in enumerate(zip(at, x.shape, strict=True))
+            )
+        ]
+    return out
+
+
+_FLIP = OpInfo(
+    OPS["flip"], sf.flip, _flipped, _flip_samples, ALL, grad=True, exact=True,
+    sized=lambda dtype, n: Sample((values((n, 3), dtype), (0, 1))),
+    failures=(Failure(Sample((_ZEROS, 2)), ShapeError, "out of range"),),
+)  # fmt: skip
+
+_CONTIGUOUS = OpInfo(
+    OPS["contiguous"], OPS["contiguous"], np.array,
+    lambda dtype, smooth: (Sample((x,)) for x in _all_layouts(dtype, smooth)),
+    ALL, grad=True, exact=True,
+    sized=lambda dtype, n: Sample((values((n, 3), dtype),)),
+)  # fmt: skip
+
+ROWS = (
+    _RESHAPE, _PERMUTE, _EXPAND, _SLICE, _EMBED, _SELECT, _SLICE_SCATTER, _SQUEEZE, _UNSQUEEZE, _TRANSPOSE,
+    _T, _FLIP, _CONTIGUOUS,
+)  # fmt: skip

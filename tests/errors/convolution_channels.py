@@ -1,0 +1,8 @@
+# raises ShapeError
+# says convolution(f32[1, 3, 8, 8], f32[4, 2, 3, 3])
+# says the channels of f32[1, 3, 8, 8] fit the weight f32[4, 2, 3, 3]
+# says 3 and 2 differ
+import staticflow as sf
+
+x, w = sf.ones(1, 3, 8, 8), sf.ones(4, 2, 3, 3)
+sf.nn.functional.conv2d(x, w)  # <-- error

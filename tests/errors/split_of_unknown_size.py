@@ -1,0 +1,6 @@
+# raises SymbolicError
+# says how many parts
+import staticflow as sf
+
+x = sf.placeholder((None, 3), name="x")
+x.unbind()  # <-- error

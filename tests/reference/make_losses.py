@@ -1,0 +1,109 @@
+"""Writes losses.json: PyTorch's losses and their gradients, for test_nn_losses.py. Run it where
+PyTorch is. The inputs are made of formulas, so that the test can make them again."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+REDUCTIONS = ("mean", "sum", "none")
+WEIGHT = [0.5, 1.0, 2.0, 0.25]
+CASES = [
+    ["mse_loss", "real", {}],
+    ["l1_loss", "real", {}],
+    ["smooth_l1_loss", "real", {"beta": 0.7}],
+    ["smooth_l1_loss", "real", {"beta": 0.0}],
+    ["huber_loss", "real", {"delta": 0.7}],
+    ["nll_loss", "classes", {}],
+    ["nll_loss", "classes_in_range", {"weight": WEIGHT, "ignore_index": 1}],
+    ["nll_loss", "classes_of_pixels", {"weight": WEIGHT}],
+    ["nll_loss", "one_class", {}],
+    ["cross_entropy", "classes", {}],
+    ["cross_entropy", "classes", {"weight": WEIGHT, "label_smoothing": 0.2}],
+    ["cross_entropy", "classes_in_range", {"label_smoothing": 0.2, "ignore_index": 2}],
+    ["cross_entropy", "classes_of_pixels", {"weight": WEIGHT, "label_smoothing": 0.1}],
+    ["cross_entropy", "one_class", {"label_smoothing": 0.1}],
+    ["cross_entropy", "class_probabilities", {}],
+    ["cross_entropy", "class_probabilities", {"weight": WEIGHT, "label_smoothing": 0.3}],
+    ["binary_cross_entropy", "probabilities", {}],
+    ["binary_cross_entropy", "probabilities", {"weight": WEIGHT}],
+    ["binary_cross_entropy_with_logits", "scores", {}],
+    ["binary_cross_entropy_with_logits", "scores", {"weight": WEIGHT, "pos_weight": WEIGHT[::-1]}],
+    ["kl_div", "log_probabilities", {}],
+    ["kl_div", "two_log_probabilities", {"log_target": True}],
+    ["poisson_nll_loss", "counts", {"full": True}],
+    ["poisson_nll_loss", "rates", {"log_input": False, "full": True}],
+    ["gaussian_nll_loss", "gaussian", {"full": True}],
+    ["margin_ranking_loss", "order", {"margin": 0.5}],
+    ["hinge_embedding_loss", "signs", {"margin": 0.5}],
+    ["soft_margin_loss", "signs", {}],
+    ["multilabel_soft_margin_loss", "labels", {"weight": WEIGHT}],
+    ["multi_margin_loss", "classes_in_range", {"margin": 0.7}],
+    ["multi_margin_loss", "classes_in_range", {"p": 2, "weight": WEIGHT}],
+    ["cosine_embedding_loss", "vectors", {"margin": 0.1}],
+    ["triplet_margin_loss", "triplets", {}],
+    ["triplet_margin_loss", "triplets", {"p": 3.0, "swap": True, "margin": 0.3}],
+]
+
+
+def wave(*shape: int, by: float = 1.0) -> np.ndarray:
+    """Numbers between -2 and 2 without a pattern."""
+    return 2 * np.sin(by * (np.arange(np.prod(shape, dtype=int)) + 1.5) ** 2).reshape(shape)
+
+
+def soft(x: np.ndarray) -> np.ndarray:
+    """Positive numbers that sum to 1 along axis 1."""
+    return np.exp(x) / np.exp(x).sum(1, keepdims=True)
+
+
+def inputs(kind: str) -> list[np.ndarray]:
+    """The arguments of a case; the first is differentiated."""
+    x, y = wave(5, 4), wave(5, 4, by=1.3)
+    signs = np.array([1, -1, 1, 1, -1])
+    return {
+        "real": [x, y],
+        "classes": [x, np.array([0, 3, -100, 2, 1])],
+        "classes_in_range": [x, np.array([0, 3, 1, 2, 1])],
+        "classes_of_pixels": [wave(2, 4, 3), np.array([[0, 3, 1], [-100, 2, 1]])],
+        "one_class": [x[0], np.array(2)],
+        "class_probabilities": [x, soft(y)],
+        "probabilities": [(x + 2) / 4, (y + 2) / 4],
+        "scores": [x, (y + 2) / 4],
+        "log_probabilities": [np.log(soft(x)), np.maximum(y, 0)],
+        "two_log_probabilities": [np.log(soft(x)), np.log(soft(y))],
+        "counts": [x, np.round(y + 2)],
+        "rates": [x + 2.5, np.round(y + 2)],
+        "gaussian": [x, y, np.abs(wave(5, 4, by=0.7)) + 0.1],
+        "order": [x, y, np.sign(wave(5, 4, by=0.7))],
+        "signs": [x, np.sign(y)],
+        "labels": [x, (y > 0).astype(float)],
+        "vectors": [x, y, signs],
+        "triplets": [x, y, wave(5, 4, by=0.7)],
+    }[kind]
+
+
+def main() -> None:
+    """Write the file."""
+    lines = []
+    for name, kind, options in CASES:
+        made = {
+            n: torch.tensor(v).double() if isinstance(v, list) else v for n, v in options.items()
+        }
+        values, gradients = [], []
+        for reduction in REDUCTIONS:
+            first, *rest = (torch.tensor(a) for a in inputs(kind))
+            first.requires_grad_()
+            loss = getattr(F, name)(first, *rest, reduction=reduction, **made)
+            if reduction == "mean":
+                loss.backward()
+                gradients = first.grad.flatten().tolist()
+            values.append(loss.flatten().tolist())
+        lines.append(json.dumps([name, kind, options, values, gradients]))
+    text = "[\n" + ",\n".join(lines) + "\n]\n"
+    Path(__file__).with_name("losses.json").write_text(text)
+
+
+if __name__ == "__main__":
+    main()

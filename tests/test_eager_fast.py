@@ -1,0 +1,270 @@
+"""The fast path of eager operations gives what the general path gives, to the bit and to the edge."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import staticflow as sf
+from staticflow.eager.fast import fast_form
+from staticflow.eager.mode import EAGER
+from staticflow.eager.vertex import EvenEntry
+from staticflow.errors import AutogradError, DTypeError, ShapeError
+from staticflow.graph.dtypes import DTYPES
+from staticflow.graph.op import Op
+from staticflow.ops import OPS
+from staticflow.ops.declare import elementwise
+
+FAST = sorted(EAGER.fast, key=lambda op: op.name)
+NUMBERS = (0, 1, -3, 2, 0.0, -0.0, 0.5, True, False, float("nan"), float("inf"), 10**6)
+
+
+def operands(dtype: sf.DType, shape: tuple[int, ...]) -> sf.Tensor:
+    values = np.resize(np.array([1, 0, 2, 3, 1, 5]), shape)
+    if dtype.is_floating:
+        values = values * 0.37 - 0.5
+    return sf.tensor(values.astype(dtype.numpy))
+
+
+def outcome(compute: Any, args: tuple[Any, ...]) -> Any:
+    """The dtype, shape and bytes of a result, or the kind of failure."""
+    try:
+        out = compute(*args)
+    except (DTypeError, ShapeError) as error:
+        return type(error)
+    return out.dtype, out.shape, out.detach().numpy().tobytes()
+
+
+def both(op: Op, *args: Any) -> None:
+    fast = outcome(EAGER.fast[op], args)
+    assert fast == outcome(lambda *a: EAGER.general(op, a, {}), args), (op.name, args)
+
+
+@pytest.mark.parametrize("op", FAST, ids=lambda op: op.name)
+def test_values_and_refusals(op: Op) -> None:
+    arity = len(op.vjp.partials) if op.vjp is not None else None  # type: ignore[attr-defined]
+    for dtype in DTYPES:
+        for shape in ((4,), (2, 3), (), (0,)):
+            x = operands(dtype, shape)
+            if arity == 1 or (arity is None and op.name in ("logical_not",)):
+                both(op, x)
+                continue
+            try:
+                both(op, x)
+                continue
+            except TypeError:  # takes two
+                pass
+            for number in NUMBERS:
+                both(op, x, number)
+                both(op, number, x)
+            for other in ((4,), (2, 3), (), (3,), (0,), (2, 1)):
+                both(op, x, operands(dtype, other))
+            both(op, x, operands(sf.float32, shape))
+            both(op, operands(sf.int64, ()), x)
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "exp", "tanh", "relu", "pow"])
+def test_gradients(name: str) -> None:
+    """Of the entry that is filled in fast, and of the one that is made the general way."""
+    op = OPS[name]
+    shapes = [(3,), (2, 3), (1,), ()]
+    two = name in ("add", "sub", "mul", "div", "pow")
+    for a, b in itertools.product(shapes, shapes) if two else ((s, s) for s in shapes):
+        found = []
+        for apply in (EAGER.fast[op], lambda *args: EAGER.general(op, args, {})):
+            xs = [operands(sf.float64, s).add(1.5).requires_grad_() for s in (a, b)][: 1 + two]
+            out = apply(*xs)
+            grads = sf.grad((out * out).sum(), xs, create_graph=True)
+            second = sf.grad(sum(g.sum() for g in grads), xs, allow_unused=True)
+            found.append([g.tolist() for g in (*grads, *(s for s in second if s is not None))])
+        assert found[0] == found[1], (name, a, b)
+
+
+def test_one_entry_for_one_operation() -> None:
+    x = sf.ones(3, requires_grad=True)
+    entry = (x * 2).grad_fn
+    assert type(entry) is EvenEntry and entry.name == "MulBackward0" and entry.attrs == {}
+    assert "test_eager_fast.py" in str(entry.locs[0])
+    assert entry.locs[0].line == test_one_entry_for_one_operation.__code__.co_firstlineno + 2
+    called = sf.nn.functional.relu(x).grad_fn
+    assert "test_eager_fast.py" in str(called.locs[0])
+
+
+def test_what_is_kept_is_what_is_needed() -> None:
+    w, x = sf.ones(3, requires_grad=True), sf.ones(3)
+    assert [a is None for a in (w * x).grad_fn.args] == [True, False]
+    assert [a is None for a in (w * w).grad_fn.args] == [False, False]
+    assert (w / 2.0).grad_fn.result is None and (2.0 / w).grad_fn.result is not None
+    assert (w + x).grad_fn.args == (None, None)
+    bias = sf.ones(1, requires_grad=True)
+    assert (x * bias).grad_fn.args[0] is not None
+
+
+def test_floating_errors_are_not_told(recwarn: pytest.WarningsRecorder) -> None:
+    x = sf.tensor([0.0, -1.0, 1e38])
+    with np.errstate(all="raise"):
+        for y in (x / 0.0, x.log(), x * x, x.sqrt(), x.sum(), x.exp()):
+            assert not y.requires_grad
+    assert not recwarn
+
+
+def test_a_finalizer_may_compute_while_an_operation_runs() -> None:
+    """The context in which floating errors are ignored cannot be entered twice."""
+    from staticflow.ops.thread import thread
+
+    x = sf.ones(2)
+    assert thread.state.run(lambda: (x * 2).tolist()) == [2, 2]
+    assert thread.state.run(lambda: x.sum().item()) == 2
+
+
+def test_subclasses_take_part() -> None:
+    w = sf.nn.Parameter([1.0, 2.0])
+    y = w * w
+    assert type(y) is sf.Tensor
+    y.sum().backward()
+    assert w.grad is not None and w.grad.tolist() == [2, 4]
+
+
+def test_arrays_take_part() -> None:
+    w = sf.ones(2, requires_grad=True)
+    array = np.ones(2, np.float32)
+    for y in (w * array, array * w, w * np.ma.array(array)):
+        assert y.requires_grad and y.tolist() == [1, 1]
+
+
+def test_ops_with_attributes_or_three_operands_have_no_fast_form() -> None:
+    for name in ("where", "cast", "sum", "matmul"):
+        assert fast_form(OPS[name], sf.Tensor, EAGER.general) is None
+
+
+def test_a_partial_that_names_only_its_arguments_runs_on_arrays() -> None:
+    plain = elementwise("a", "", "add", lambda k, x, y: x, (lambda ct, o, x, y: ct * x, None))
+    naming = elementwise("b", "", "add", lambda k, x, y: x, (lambda ct, o, x, y: abs(ct), None))
+    assert plain.vjp.plain and not naming.vjp.plain  # type: ignore[union-attr]
+
+
+# -- threads --------------------------------------------------------------------------------------
+
+
+def run_in_threads(works: list[Any]) -> None:
+    failures: list[BaseException] = []
+
+    def guarded(work: Any) -> None:
+        try:
+            work()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(w,)) for w in works]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failures, failures
+
+
+def test_switches_are_those_of_the_thread() -> None:
+    inside, done = threading.Event(), threading.Event()
+    x = sf.ones(2, requires_grad=True)
+
+    def quiet() -> None:
+        with sf.no_grad():
+            inside.set()
+            assert done.wait(5)
+            assert not (x * 2).requires_grad
+
+    def loud() -> None:
+        assert inside.wait(5)
+        assert (x * 2).requires_grad and sf.is_grad_enabled()
+        done.set()
+
+    run_in_threads([quiet, loud])
+
+
+def test_threads_run_graphs_of_their_own() -> None:
+    def work(k: int) -> Any:
+        def run() -> None:
+            x = sf.full((50,), float(k), requires_grad=True)
+            for _ in range(20):
+                y = x
+                for _ in range(30):
+                    y = (y * 1.01 + x).tanh()
+                y = y * 1
+                y[:10].mul_(2.0)
+                y.sum().backward()
+            again = sf.full((50,), float(k), requires_grad=True)
+            for _ in range(20):
+                y = again
+                for _ in range(30):
+                    y = (y * 1.01 + again).tanh()
+                y = y * 1
+                y[:10].mul_(2.0)
+                y.sum().backward()
+            assert x.grad is not None and again.grad is not None
+            assert x.grad.tolist() == again.grad.tolist()
+
+        return run
+
+    run_in_threads([work(k) for k in range(4)])
+
+
+def test_threads_share_leaves_without_gradients() -> None:
+    w = sf.ones(100)
+
+    def run() -> None:
+        for _ in range(50):
+            x = sf.ones(100, requires_grad=True)
+            (x * w).sum().backward()
+            assert x.grad is not None and x.grad.tolist() == [1.0] * 100
+
+    run_in_threads([run] * 3)
+
+
+# -- failures -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[sf.Tensor, sf.Tensor]]:
+    yield sf.ones(2, 3), sf.ones(4)
+
+
+def test_failures_name_the_op_and_the_line(pair: tuple[sf.Tensor, sf.Tensor]) -> None:
+    x, y = pair
+    with pytest.raises(ShapeError, match=r"add\(f32\[2, 3\], f32\[4\]\).*test_eager_fast\.py:\d+"):
+        x + y
+    with pytest.raises(DTypeError, match=r"sub\(bool\[1\], bool\[1\]\).*not defined for bool"):
+        sf.tensor([True]) - sf.tensor([True])
+
+
+def test_the_second_backward_names_both_lines() -> None:
+    x = sf.ones(2, requires_grad=True)
+    loss = (x * x).sum()
+    loss.backward()
+    with pytest.raises(AutogradError) as caught:
+        loss.backward()
+    first = test_the_second_backward_names_both_lines.__code__.co_firstlineno
+    text = str(caught.value)
+    assert f"test_eager_fast.py:{first + 2}" in text and f"test_eager_fast.py:{first + 3}" in text
+    assert "retain_graph=True" in text
+
+
+def test_grad_can_retain_the_graph() -> None:
+    x = sf.tensor([1.0, 2.0], requires_grad=True)
+    y = (x * x).sum()
+    assert sf.grad(y, x, retain_graph=True).tolist() == sf.grad(y, x).tolist() == [2, 4]
+    with pytest.raises(AutogradError, match="second"):
+        sf.grad(y, x)
+
+
+def test_grad_computes_only_what_is_wanted() -> None:
+    x, w = sf.ones(2, requires_grad=True), sf.ones(2, requires_grad=True)
+    apart = w.exp()
+    y = (x * apart).sum()
+    assert sf.grad(y, x).tolist() == apart.tolist()
+    apart.sum().backward()  # what led to w alone was neither walked nor freed
+    assert w.grad is not None and x.grad is None

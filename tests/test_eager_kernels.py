@@ -1,0 +1,123 @@
+"""Ops that run eagerly as compiled kernels: one for a kind of operands, results as the reference's."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import staticflow as sf
+from staticflow.eager import kernels
+from staticflow.eager.kernels import LARGE, compute_of
+from staticflow.ops import OPS
+
+F = sf.nn.functional
+LARGE_OPS = sorted((op for op in OPS.values() if op.eager == "large"), key=lambda op: op.name)
+
+
+@pytest.fixture
+def compilations(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    made: list[Any] = []
+    compiled = kernels._compiled
+
+    def counted(op: Any, arrays: Any, attrs: Any) -> Any:
+        made.append(op.name)
+        return compiled(op, arrays, attrs)
+
+    monkeypatch.setattr(kernels, "_compiled", counted)
+    for cache in (compute_of, kernels._native):
+        cache.cache_clear()
+    yield made
+    for cache in (compute_of, kernels._native):
+        cache.cache_clear()
+
+
+def native(name: str) -> Any:
+    return compute_of(OPS[name], True)
+
+
+def test_one_kernel_for_all_sizes(compilations: list[Any]) -> None:
+    exp = native("exp")
+    for n in (2, 3, 100, 0, 17):
+        x = np.linspace(-1, 1, n, dtype=np.float32)
+        np.testing.assert_allclose(exp(np, x), np.exp(x), 1e-6)
+    assert compilations == ["exp"]
+    exp(np, np.ones(1, np.float32))  # broadcasts
+    exp(np, np.ones(2, np.float64))
+    exp(np, np.ones((2, 2), np.float32))
+    assert compilations == ["exp"] * 4
+
+
+def test_attributes_are_part_of_the_kind(compilations: list[Any]) -> None:
+    x = np.arange(6.0, dtype=np.float32).reshape(2, 3)
+    total = native("sum")
+    for dims in ((0,), (1,), (0, 1)):
+        np.testing.assert_array_equal(total(np, x, dims=dims, keepdim=False), x.sum(dims))
+    total(np, x[:1], dims=(0,), keepdim=False)
+    assert compilations == ["sum"] * 4
+
+
+def test_arrays_of_any_layout() -> None:
+    x = np.random.default_rng(0).standard_normal((6, 8)).astype(np.float32)
+    for a in (x, x.T, x[::2], x[:, ::-1], np.broadcast_to(x[:1], (6, 8)), x[1:1]):
+        np.testing.assert_allclose(native("exp")(np, a), np.exp(a), 1e-6)
+        found = native("softmax")(np, a, dim=1)
+        np.testing.assert_allclose(found, OPS["softmax"].reference(np, a, dim=1), 1e-5, 1e-7)
+
+
+def test_numbers_beside_arrays() -> None:
+    c, x = np.array([True, False]), np.array([1.0, 2.0], np.float32)
+    where = native("where")
+    assert where(np, c, x, 0.5).tolist() == [1, 0.5] and where(np, c, x, 0.5).dtype == np.float32
+    assert where(np, True, x, 0.0).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("op", LARGE_OPS, ids=lambda op: op.name)
+def test_large_arrays_give_what_small_ones_give(op: Any) -> None:
+    """Where the tensor is large the method runs natively; the values of its parts stay the same."""
+    x = sf.from_numpy(np.random.default_rng(0).random(LARGE, np.float32) * 0.8 + 0.1)
+    rows = x.reshape(-1, 8)
+    arguments: dict[str, Any] = {
+        "where": lambda t: sf.where(t > 0.5, t, 0.0),
+        "sum": lambda t: t.sum(-1), "mean": lambda t: t.mean(-1),
+        "amax": lambda t: t.amax(-1), "amin": lambda t: t.amin(-1),
+        "softmax": lambda t: t.softmax(-1), "log_softmax": lambda t: t.log_softmax(-1),
+        "logsumexp": lambda t: t.logsumexp(-1),
+        "elu": F.elu, "leaky_relu": F.leaky_relu, "softplus": F.softplus, "softshrink": F.softshrink,
+    }  # fmt: skip
+    compute = arguments.get(op.name)
+    if compute is None:
+        if op.vjp is None or len(getattr(op.vjp, "partials", ())) != 1:
+            pytest.skip("has a test of its own")
+        compute = op
+    whole, part = compute(rows), compute(rows[:16])
+    assert whole.dtype is part.dtype and whole.shape[1:] == part.shape[1:]
+    np.testing.assert_allclose(whole[:16].numpy(), part.numpy(), 1e-5, 1e-6)
+
+
+def test_gradients_of_large_arrays() -> None:
+    x = sf.from_numpy(np.linspace(-3, 3, LARGE).astype(np.float32)).requires_grad_()
+    x.sigmoid().sum().backward()
+    s = 1 / (1 + np.exp(-x.detach().numpy()))
+    assert x.grad is not None
+    np.testing.assert_allclose(x.grad.numpy(), s * (1 - s), 1e-5)
+
+
+def test_a_failure_is_that_of_this_call() -> None:
+    """A kernel that was made at one line fails at another."""
+    empty = sf.zeros(3, 0)
+    with pytest.raises(sf.ShapeError, match=r"test_eager_kernels\.py:\d+"):
+        empty.amax(1)
+
+
+def test_threads_compile_once(compilations: list[Any]) -> None:
+    x = np.ones(10, np.float32)
+    exp = native("exp")
+    threads = [threading.Thread(target=exp, args=(np, x)) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert compilations == ["exp"]
