@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Contestant", "main", "threads"]
+__all__ = ["Contestant", "main", "repeated", "threads"]
 
 BOOTSTRAP_DRAWS = 2000
 
@@ -35,6 +35,20 @@ class Contestant:
 
 
 Maker = Callable[[], Contestant]
+
+
+def repeated(call: Callable[[], Any], wait: Callable[[Any], Any] = lambda y: y) -> Contestant:
+    """A contestant that calls without arguments, and ``wait`` at the end of a run. What it gives is
+    one array or a tuple of them."""
+    last: Any = None
+
+    def run(n: int) -> None:
+        nonlocal last
+        for _ in range(n):
+            last = call()
+        wait(last)
+
+    return Contestant(run, lambda: last if isinstance(last, tuple) else (last,))
 
 
 def main(

@@ -6,12 +6,11 @@ the exponentials in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from common import Contestant, main, threads
+from common import Contestant, main, repeated, threads
 
 SIZE = 4 * 1024 * 1024
 A, B = 1.5, -0.25
@@ -21,19 +20,6 @@ TOLERANCE = 1e-5
 def data() -> Any:
     """x: the same for all."""
     return np.random.default_rng(0).standard_normal(SIZE).astype(np.float32)
-
-
-def repeated(call: Callable[[], Any], wait: Callable[[Any], Any] = lambda y: y) -> Contestant:
-    """A contestant that calls without arguments, and ``wait`` at the end of a run."""
-    last = None
-
-    def run(n: int) -> None:
-        nonlocal last
-        for _ in range(n):
-            last = call()
-        wait(last)
-
-    return Contestant(run, lambda: (last,))
 
 
 # -- the value ------------------------------------------------------------------------------------
