@@ -12,6 +12,7 @@ from staticflow.nn.linear import Linear
 from staticflow.nn.module import Module
 from staticflow.nn.parameter import new_parameter
 from staticflow.ops.arithmetic import where
+from staticflow.ops.declare import same_size
 from staticflow.ops.splitting import chunk
 
 __all__ = ["MultiheadAttention"]
@@ -118,7 +119,7 @@ class MultiheadAttention(Module):
         for name, x, width in zip(
             ("query", "key", "value"), (query, key, value), widths, strict=True
         ):
-            if x.ndim not in (2, 3) or x.ndim != query.ndim or x.shape[-1] != width:
+            if x.ndim not in (2, 3) or x.ndim != query.ndim or not same_size(x.shape[-1], width):
                 raise ShapeError(
                     f"MultiheadAttention: the {name} has shape {list(x.shape)}; it must be of 3 "
                     f"dims, or all of 2, and the last {width}, at {format_locs(here())}"

@@ -14,6 +14,7 @@ from staticflow.nn.init import uniform_
 from staticflow.nn.module import Module
 from staticflow.nn.parameter import new_parameter
 from staticflow.ops.creation import full
+from staticflow.ops.declare import same_size
 from staticflow.ops.splitting import chunk
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCell"]
@@ -98,7 +99,7 @@ class _Cell(Module):
     def forward(self, input: Any, hx: Any = None) -> Any:
         """The state after ``input`` (N, inputs) or (inputs,), from the state ``hx`` (N, hidden) or
         (hidden,), zeros by default; for an `LSTMCell` the state is a pair of them."""
-        if input.ndim not in (1, 2) or input.shape[-1] != self.input_size:
+        if input.ndim not in (1, 2) or not same_size(input.shape[-1], self.input_size):
             raise ShapeError(
                 f"{type(self).__name__}: takes (N, {self.input_size}) or ({self.input_size},), not "
                 f"an input of shape {list(input.shape)}, at {format_locs(here())}"

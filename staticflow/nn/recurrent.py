@@ -13,6 +13,7 @@ from staticflow.nn.init import uniform_
 from staticflow.nn.module import Module
 from staticflow.nn.parameter import new_parameter
 from staticflow.ops.creation import full
+from staticflow.ops.declare import same_size
 from staticflow.ops.joining import cat, stack
 from staticflow.ops.scan import scan
 
@@ -136,7 +137,7 @@ class _Recurrent(Module):
     def _check(self, input: Any, lengths: Any) -> bool:
         """Whether there is a batch."""
         kind = type(self).__name__
-        if input.ndim not in (2, 3) or input.shape[-1] != self.input_size:
+        if input.ndim not in (2, 3) or not same_size(input.shape[-1], self.input_size):
             raise ShapeError(
                 f"{kind}: takes (T, N, {self.input_size}) or (T, {self.input_size}), not an input "
                 f"of shape {list(input.shape)}, at {format_locs(here())}"

@@ -161,7 +161,7 @@ def _by_batch(shape: Shape) -> _Layout:
 
 def _by_group(shape: Shape, *, groups: int) -> _Layout:
     c = _channels(shape)
-    if groups < 1 or (isinstance(c, int) and c % groups):
+    if isinstance(groups, int) and (groups < 1 or (isinstance(c, int) and c % groups)):
         raise ShapeError(f"{c} channels cannot be put into {groups} equal groups")
     each = c // groups
     seen = (shape[0], groups, each, prod(shape[2:]))
