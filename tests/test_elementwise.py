@@ -238,3 +238,10 @@ def test_extremes_wrap_and_zeros_divide_to_zero(dtype: Any) -> None:
         assert both(lambda x: sf.fmod(x, -1)) == [0, 0]
     assert both(lambda x: x << dtype.bits) == [0, 0]
     assert both(lambda x: x >> dtype.bits) == [-1 if dtype.kind == "i" else 0, 0]
+
+
+def test_where_as_a_method_takes_the_condition_first() -> None:
+    x = sf.tensor([1.0, 2.0], requires_grad=True)
+    y = x.where(x > 1, 0.0)
+    y.sum().backward()
+    assert (y.tolist(), x.grad.tolist()) == ([0, 2], [0, 1])

@@ -184,6 +184,10 @@ class Methods(ElementwiseMethods):
     __rrshift__ = reflected(bits.bitwise_right_shift)
     __getitem__, __setitem__ = subscript.get, subscript.put_in_place
 
+    def where(self, condition: Any, other: Any) -> Any:
+        """The own elements where ``condition`` is true, those of ``other`` elsewhere."""
+        return ar.where(condition, self, other)
+
     def __pos__(self) -> Any:
         return self
 
