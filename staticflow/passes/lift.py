@@ -247,6 +247,12 @@ class _Later:
         """The last value of a carry to which every trip adds a product: over the trips and the
         inner dim at once."""
         product = self._addend(i, o)
+        turned = (
+            product is not None and product.op is permute_op and product.args[0].op is matmul_op
+        )
+        if turned:
+            assert product is not None
+            product = product.args[0]
         if product is None or not _is_matrix_product(product):
             return None
         left, right = product.args
@@ -262,7 +268,8 @@ class _Later:
             a = first() if flipped else permute_op(first(), dims=(0, 2, 1))
             tall = reshape(a, (self.loop.trips * inner, rows))
             b = reshape(second(), (self.loop.trips * inner, columns))
-            return add(start, matmul_op(permute_op(tall, dims=(1, 0)), b))
+            sum_of_all = matmul_op(permute_op(tall, dims=(1, 0)), b)
+            return add(start, permute_op(sum_of_all, dims=(1, 0)) if turned else sum_of_all)
 
         return total
 
