@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from staticflow.errors import DTypeError, ShapeError
+from staticflow.graph.dims import prod
 from staticflow.graph.dtypes import dtype_of
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.arithmetic import cast
 from staticflow.ops.axes import mT, permute_op
-from staticflow.ops.declare import per_arg, sum_to
+from staticflow.ops.declare import per_arg, same_size, sum_to
 from staticflow.ops.lowering import Contract
 from staticflow.ops.view import reshape, unsqueeze
 
@@ -71,6 +72,10 @@ def matmul(x: Any, y: Any) -> Any:
     x, y = (v if hasattr(v, "__sf_mode__") else _wrapped(v, other) for v, other in ((x, y), (y, x)))
     if x.ndim == 0 or y.ndim == 0:
         raise ShapeError(f"matmul: takes no 0-d tensors; multiply with *, at {format_locs(here())}")
+    if x.ndim > 2 and y.ndim == 2 and same_size(x.shape[-1], y.shape[0]):
+        # one product of all rows, and so is its derivative
+        rows = reshape(x, (prod(x.shape[:-1]), x.shape[-1]))
+        return reshape(matmul_op(rows, y), (*x.shape[:-1], y.shape[-1]))
     left, right = x.ndim == 1, y.ndim == 1
     out = matmul_op(unsqueeze(x, 0) if left else x, unsqueeze(y, 1) if right else y)
     if not (left or right):
