@@ -123,6 +123,10 @@ def _is_matrix_product(n: Node) -> bool:
     return n.op is matmul_op and all(a.tensor_type.ndim == 2 for a in n.args)
 
 
+def _is_transpose(n: Node) -> bool:
+    return n.op is permute_op and bool(n.attrs["dims"] == (1, 0))
+
+
 def _is_large(size: Size) -> bool:
     return isinstance(size, int) and size >= _LARGE
 
@@ -246,21 +250,19 @@ class _Later:
     def summed(self, i: int, o: Node) -> Callable[[], Any] | None:
         """The last value of a carry to which every trip adds a product: over the trips and the
         inner dim at once."""
-        product = self._addend(i, o)
-        turned = (
-            product is not None and product.op is permute_op and product.args[0].op is matmul_op
-        )
-        if turned:
-            assert product is not None
-            product = product.args[0]
-        if product is None or not _is_matrix_product(product):
+        addend = self._addend(i, o)
+        if addend is None:
+            return None
+        turned = _is_transpose(addend)
+        product = addend.args[0] if turned else addend
+        if not _is_matrix_product(product):
             return None
         left, right = product.args
         rows, inner = left.tensor_type.shape
         if _is_large(inner) or any(self.outside.fixed(a) is not None for a in product.args):
             return None
         columns = right.tensor_type.shape[1]
-        flipped = left.op is permute_op
+        flipped = _is_transpose(left)
         first, second = self._stack(left.args[0] if flipped else left), self._stack(right)
         start = Symbol(self.outside.node.args[i])
 

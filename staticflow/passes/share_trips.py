@@ -31,10 +31,10 @@ __all__ = ["share_trips"]
 def share_trips(graph: Graph, counts: Counts) -> Graph:
     """Stack products of one scan for the scans that read its stacks and make them again."""
     plans = _plans(graph)
-    counts["product kept for the way back"] += sum(len(p.read) for p in plans.values())
-    if not any(p.read for p in plans.values()):
-        del counts["product kept for the way back"]
+    kept = sum(len(p.read) for p in plans.values())
+    if not kept:
         return graph
+    counts["product kept for the way back"] += kept
     new: dict[Node, Node] = {}
 
     def visit(node: Node, args: tuple[Node, ...]) -> Node:
