@@ -40,15 +40,16 @@ def tensor(
     return made(Tensor(data, dtype), device, requires_grad)
 
 
-def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
+def from_numpy(ndarray: np.ndarray[Any, Any]) -> Tensor:
     """A tensor on the memory of ``array``: a change of one is seen in the other. Where the array is
     read-only, so is the tensor."""
-    if not isinstance(array, np.ndarray):
+    if not isinstance(ndarray, np.ndarray):
         raise DTypeError(
-            f"from_numpy: takes a NumPy array, not {type(array).__name__}, at {format_locs(here())}"
+            f"from_numpy: takes a NumPy array, not {type(ndarray).__name__}, "
+            f"at {format_locs(here())}"
         )
-    dtype_of(array.dtype)
-    return Tensor._wrap(np.asarray(array))
+    dtype_of(ndarray.dtype)
+    return Tensor._wrap(np.asarray(ndarray))
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:

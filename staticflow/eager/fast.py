@@ -49,6 +49,9 @@ def fast_form(op: Op, tensor: type, general: General) -> Callable[..., Any] | No
     if make is None or attributes or (make is _binary and op.eager == "large"):
         return None
     apply: Any = make(op, tensor, general)
+    code = apply.__code__  # whose first variables are the arguments, by which callers name them
+    names = *op.names[: len(parameters)], *code.co_varnames[len(parameters) :]
+    apply.__code__ = code.replace(co_varnames=names)
     apply.__name__ = apply.__qualname__ = op.name
     apply.__doc__ = op.doc
     return apply  # type: ignore[no-any-return]

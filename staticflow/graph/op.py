@@ -49,6 +49,7 @@ class Op:
       arrays and the other for large ones. Such kernels know no size but those of 1; of an op whose
       arguments ``batched`` (by position) begin with a batch, all sizes but that.
     - ``grad_name`` is the name that ``grad_fn`` prints, as PyTorch's.
+    - ``names`` are the names by which its arguments may be given, PyTorch's.
     """
 
     name: str
@@ -67,9 +68,13 @@ class Op:
     eager: str = "reference"
     batched: tuple[int, ...] = ()
     grad_name: str = ""
+    names: tuple[str, ...] = ("input", "other")
 
     def __call__(self, *args: Any, **attrs: Any) -> Any:
         """Apply the op: runs now on tensors, makes a node if any argument is a symbol."""
+        if attrs:
+            named = self.names[len(args) :]
+            args += tuple([attrs.pop(name) for name in named if name in attrs])
         mode = None
         for arg in args:
             candidate = getattr(arg, "__sf_mode__", None)

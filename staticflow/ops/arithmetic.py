@@ -157,16 +157,16 @@ clamp_op = elementwise(
 )  # fmt: skip
 
 
-def clamp(x: Any, min: Any = None, max: Any = None) -> Any:
-    """``x`` held between ``min`` and ``max``: numbers, or tensors to broadcast; NaN stays."""
+def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
+    """``input`` held between ``min`` and ``max``: numbers, or tensors to broadcast; NaN stays."""
     if isinstance(min, int | float | None) and isinstance(max, int | float | None):
         bounds = [b for b in (min, max) if b is not None]
-        dtype = result_type([x, *bounds])
-        x = x if x.dtype is dtype else cast(x, dtype=dtype)
-        return clamp_op(x, min=min, max=max) if bounds else x
+        dtype = result_type([input, *bounds])
+        input = input if input.dtype is dtype else cast(input, dtype=dtype)
+        return clamp_op(input, min=min, max=max) if bounds else input
     if min is not None:
-        x = maximum(x, min)
-    return x if max is None else minimum(x, max)
+        input = maximum(input, min)
+    return input if max is None else minimum(input, max)
 
 
 def _comparison(name: str, sign: str, numpy_name: str) -> Any:

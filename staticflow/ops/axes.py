@@ -38,12 +38,13 @@ permute_op: Op = Op(
 )
 
 
-def permute(input: Any, *dims: Any) -> Any:
+def permute(input: Any, *order: Any, dims: Sequence[int] | None = None) -> Any:
     """The dims of ``input`` in another order."""
-    order = tuple(normalize_dim(d, input.ndim, "permute") for d in sizes_of(dims))
+    given = sizes_of(order, dims)
+    order = tuple(normalize_dim(d, input.ndim, "permute") for d in given)
     if sorted(order) != list(range(input.ndim)):
         raise ShapeError(
-            f"permute: {list(sizes_of(dims))} does not name each of {input.ndim} dims once, "
+            f"permute: {list(given)} does not name each of {input.ndim} dims once, "
             f"at {format_locs(here())}"
         )
     return input if order == tuple(range(input.ndim)) else permute_op(input, dims=order)
@@ -161,7 +162,7 @@ flip_op: Op = Op(
 )
 
 
-def flip(input: Any, *dims: Any) -> Any:
+def flip(input: Any, *along: Any, dims: Sequence[int] | None = None) -> Any:
     """The elements in opposite order along ``dims``; a copy.
 
     >>> import staticflow as sf
@@ -169,7 +170,7 @@ def flip(input: Any, *dims: Any) -> Any:
     tensor([[2, 1],
             [4, 3]])
     """
-    return flip_op(input, dims=normalize_dims(sizes_of(dims), input.ndim, "flip"))
+    return flip_op(input, dims=normalize_dims(sizes_of(along, dims), input.ndim, "flip"))
 
 
 def fliplr(input: Any) -> Any:

@@ -61,7 +61,7 @@ def _wrapped(array: Any, beside: Any) -> Any:
     return cast.beside(beside, array, dtype=dtype_of(array.dtype))
 
 
-def matmul(x: Any, y: Any) -> Any:
+def matmul(input: Any, other: Any) -> Any:
     """The matrix product as ``x @ y`` means it: vectors are rows on the left and columns on the
     right (and their dim goes), leading dims are batches and broadcast.
 
@@ -69,7 +69,8 @@ def matmul(x: Any, y: Any) -> Any:
     >>> sf.matmul(sf.ones(2, 3), sf.ones(3)).shape
     (2,)
     """
-    x, y = (v if hasattr(v, "__sf_mode__") else _wrapped(v, other) for v, other in ((x, y), (y, x)))
+    beside = (input, other), (other, input)
+    x, y = (v if hasattr(v, "__sf_mode__") else _wrapped(v, w) for v, w in beside)
     if x.ndim == 0 or y.ndim == 0:
         raise ShapeError(f"matmul: takes no 0-d tensors; multiply with *, at {format_locs(here())}")
     if x.ndim > 2 and y.ndim == 2 and same_size(x.shape[-1], y.shape[0]):
@@ -98,19 +99,19 @@ def _of_ndim(name: str, ndim: int, x: Any, y: Any) -> Any:
     return matmul(x, y)
 
 
-def mm(x: Any, y: Any) -> Any:
+def mm(input: Any, mat2: Any) -> Any:
     """The product of two matrices."""
-    return _of_ndim("mm", 2, x, y)
+    return _of_ndim("mm", 2, input, mat2)
 
 
-def bmm(x: Any, y: Any) -> Any:
+def bmm(input: Any, mat2: Any) -> Any:
     """The products of two batches of matrices, (b, m, k) and (b, k, n)."""
-    return _of_ndim("bmm", 3, x, y)
+    return _of_ndim("bmm", 3, input, mat2)
 
 
-def dot(x: Any, y: Any) -> Any:
+def dot(input: Any, tensor: Any) -> Any:
     """The inner product of two vectors."""
-    return _of_ndim("dot", 1, x, y)
+    return _of_ndim("dot", 1, input, tensor)
 
 
 def linear(x: Any, weight: Any, bias: Any = None) -> Any:

@@ -25,29 +25,30 @@ def _counted(places: Any, weights: Any, size: Any) -> Any:
     return scatter_add_op(zeros, places, weights, dim=0)
 
 
-def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
-    """How often each integer from 0 on is in ``x`` (n,), in int64; or the sums of the ``weights``
-    (n,) beside them. The result has ``minlength`` elements, or more if ``x`` has larger numbers, so
-    that its size is known only from values: on symbols it is refused.
+def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
+    """How often each integer from 0 on is in ``input`` (n,), in int64; or the sums of the
+    ``weights`` (n,) beside them. The result has ``minlength`` elements, or more if ``input`` has
+    larger numbers, so that its size is known only from values: on symbols it is refused.
 
     >>> import staticflow as sf
     >>> sf.bincount(sf.tensor([0, 2, 2]))
     tensor([1, 0, 2])
     """
-    if x.ndim != 1 or x.dtype.kind not in "iu":
+    if input.ndim != 1 or input.dtype.kind not in "iu":
         raise DTypeError(
-            f"bincount: takes a vector of integers, not {x.dtype.name}{list(x.shape)}, "
+            f"bincount: takes a vector of integers, not {input.dtype.name}{list(input.shape)}, "
             f"at {format_locs(here())}"
         )
-    empty = x.shape[0] == 0
-    if not empty and int(amin(x)) < 0:
+    empty = input.shape[0] == 0
+    if not empty and int(amin(input)) < 0:
         raise ShapeError(f"bincount: a number below 0, at {format_locs(here())}")
-    size = max(0 if empty else int(amax(x)) + 1, minlength)
-    return _counted(x, ones_like(cast(x, dtype=int64)) if weights is None else weights, size)
+    size = max(0 if empty else int(amax(input)) + 1, minlength)
+    weights = ones_like(cast(input, dtype=int64)) if weights is None else weights
+    return _counted(input, weights, size)
 
 
-def histc(x: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
-    """How many elements of a floating ``x`` lie in each of ``bins`` equal parts of [``min``,
+def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
+    """How many elements of a floating ``input`` lie in each of ``bins`` equal parts of [``min``,
     ``max``], in its dtype; of its own smallest and largest element if both are 0. What lies outside
     counts nowhere, ``max`` in the last part.
 
@@ -55,15 +56,15 @@ def histc(x: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     >>> sf.histc(sf.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3)
     tensor([0., 2., 1., 0.])
     """
-    if not x.dtype.is_floating or bins < 1 or max < min:
+    if not input.dtype.is_floating or bins < 1 or max < min:
         raise ShapeError(
-            f"histc: takes a floating tensor, at least one bin and min <= max, not {x.dtype.name}, "
-            f"{bins}, {min} and {max}, at {format_locs(here())}"
+            f"histc: takes a floating tensor, at least one bin and min <= max, not "
+            f"{input.dtype.name}, {bins}, {min} and {max}, at {format_locs(here())}"
         )
-    flat = reshape(x.detach(), (prod(x.shape),))
+    flat = reshape(input.detach(), (prod(input.shape),))
     low, high = (amin(flat), amax(flat)) if min == max == 0 else (min, max)
     if min == max:  # of one value, a range around it
-        same = cast(low == high, dtype=x.dtype) if min == 0 else 1
+        same = cast(low == high, dtype=input.dtype) if min == 0 else 1
         low, high = low - same, high + same
     place = clamp(floor((flat - low) * bins / (high - low)), 0, bins - 1)
     inside = (flat >= low) & (flat <= high)

@@ -22,6 +22,7 @@ from staticflow.ops.indexing import scatter_add_op
 from staticflow.ops.joining import cat
 from staticflow.ops.lowering import LoopNest, Reduce
 from staticflow.ops.maths import exp
+from staticflow.ops.numpy_names import numpy_names
 from staticflow.ops.reduce import along, reduced_type, restored, summable, wide
 from staticflow.ops.splitting import narrow
 from staticflow.ops.view import reshape
@@ -196,7 +197,8 @@ prod_op = Op(
 )
 
 
-def prod(x: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+@numpy_names
+def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The product of the elements along ``dim``, or of all; 1 of nothing. Bools and integers are
     multiplied in int64 unless ``dtype`` says otherwise. The gradient is right where elements are 0,
     too.
@@ -209,8 +211,8 @@ def prod(x: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = 
         raise ShapeError(
             f"prod: along {dim!r}; it takes one dim, or none for all, at {format_locs(here())}"
         )
-    dims = normalize_dims(dim, x.ndim, "prod")
-    return prod_op(summable(x, dtype), dims=dims, keepdim=keepdim)
+    dims = normalize_dims(dim, input.ndim, "prod")
+    return prod_op(summable(input, dtype), dims=dims, keepdim=keepdim)
 
 
 def _log_add(k: Any, total: Any, x: Any) -> Any:
@@ -256,7 +258,8 @@ logcumsumexp_op = Op(
 )
 
 
-def cumsum(x: Any, dim: int, *, dtype: Any = None) -> Any:
+@numpy_names
+def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """The running sums along ``dim``. Bools and integers are summed in int64 unless ``dtype`` says
     otherwise; 16-bit floats in float32.
 
@@ -264,10 +267,11 @@ def cumsum(x: Any, dim: int, *, dtype: Any = None) -> Any:
     >>> sf.cumsum(sf.tensor([1.0, 2.0, 3.0]), dim=0)
     tensor([1., 3., 6.])
     """
-    return along(cumsum_op, summable(x, dtype), dim, reverse=False)
+    return along(cumsum_op, summable(input, dtype), dim, reverse=False)
 
 
-def cumprod(x: Any, dim: int, *, dtype: Any = None) -> Any:
+@numpy_names
+def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """The running products along ``dim``, in the dtypes of `cumsum`. The gradient is right where
     elements are 0, too.
 
@@ -275,12 +279,13 @@ def cumprod(x: Any, dim: int, *, dtype: Any = None) -> Any:
     >>> sf.cumprod(sf.tensor([1.0, 2.0, 3.0]), dim=0)
     tensor([1., 2., 6.])
     """
-    return along(cumprod_op, summable(x, dtype), dim, reverse=False)
+    return along(cumprod_op, summable(input, dtype), dim, reverse=False)
 
 
-def logcumsumexp(x: Any, dim: int) -> Any:
+@numpy_names
+def logcumsumexp(input: Any, dim: int) -> Any:
     """``log(cumsum(exp(x), dim))`` of a floating tensor, without overflow."""
-    return along(logcumsumexp_op, x, dim)
+    return along(logcumsumexp_op, input, dim)
 
 
 # -- extremes -------------------------------------------------------------------------------------
@@ -347,7 +352,8 @@ cummax_op = _extreme_op("cummax", "largest", "ge", operator.ge)
 cummin_op = _extreme_op("cummin", "smallest", "le", operator.le)
 
 
-def cummax(x: Any, dim: int) -> Chosen:
+@numpy_names
+def cummax(input: Any, dim: int) -> Chosen:
     """The running largest elements along ``dim`` and their indices (int64), as the named tuple
     (values, indices). Of equal elements the last counts; from a NaN on there is NaN.
 
@@ -355,33 +361,35 @@ def cummax(x: Any, dim: int) -> Chosen:
     >>> sf.cummax(sf.tensor([1.0, 3.0, 2.0]), dim=0).values
     tensor([1., 3., 3.])
     """
-    return Chosen(*along(cummax_op, x, dim))
+    return Chosen(*along(cummax_op, input, dim))
 
 
-def cummin(x: Any, dim: int) -> Chosen:
+@numpy_names
+def cummin(input: Any, dim: int) -> Chosen:
     """The running smallest elements along ``dim``, as `cummax`."""
-    return Chosen(*along(cummin_op, x, dim))
+    return Chosen(*along(cummin_op, input, dim))
 
 
 # -- differences -----------------------------------------------------------------------------------
 
 
-def diff(x: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
+@numpy_names
+def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
     """The differences of neighbours along ``dim``, taken ``n`` times; ``prepend`` and ``append``
-    are joined to ``x`` before. Of bools, whether neighbours differ.
+    are joined to ``input`` before. Of bools, whether neighbours differ.
 
     >>> import staticflow as sf
     >>> sf.diff(sf.tensor([1.0, 4.0, 9.0]))
     tensor([3., 5.])
     """
-    if x.ndim == 0:
+    if input.ndim == 0:
         raise ShapeError(f"diff: takes a tensor of at least 1 dim, at {format_locs(here())}")
-    at = normalize_dim(dim, x.ndim, "diff")
-    parts = [v for v in (prepend, x, append) if v is not None]
-    x = cat(parts, at) if len(parts) > 1 else x
+    at = normalize_dim(dim, input.ndim, "diff")
+    parts = [v for v in (prepend, input, append) if v is not None]
+    input = cat(parts, at) if len(parts) > 1 else input
     for _ in range(n):
-        rest = dim_max(x.shape[at] - 1, 0)
-        first = dim_min(x.shape[at], 1)
-        later, earlier = narrow(x, at, first, rest), narrow(x, at, 0, rest)
-        x = later != earlier if x.dtype is bool_ else later - earlier
-    return x
+        rest = dim_max(input.shape[at] - 1, 0)
+        first = dim_min(input.shape[at], 1)
+        later, earlier = narrow(input, at, first, rest), narrow(input, at, 0, rest)
+        input = later != earlier if input.dtype is bool_ else later - earlier
+    return input

@@ -110,6 +110,7 @@ def elementwise(
     grad_name: str = "",
     infer: Callable[..., TensorType] | None = None,
     eager: str = "reference",
+    names: tuple[str, ...] = ("input", "other"),
 ) -> Op:
     """An op that works element by element, with broadcasting.
 
@@ -132,6 +133,7 @@ def elementwise(
         kinds="biuf" if promote == "float" else kinds,
         eager=eager,
         grad_name=grad_name or f"{name.title().replace('_', '')}Backward0",
+        names=names,
     )
 
 

@@ -18,6 +18,7 @@ from staticflow.ops.arithmetic import cast, maximum, minimum, where
 from staticflow.ops.creation import iota
 from staticflow.ops.declare import per_arg
 from staticflow.ops.lowering import LoopNest, Reduce
+from staticflow.ops.numpy_names import numpy_names
 from staticflow.ops.reduce import (
     Dims,
     along,
@@ -241,7 +242,8 @@ def _over(op: Op, x: Any, dim: Dims, keepdim: bool) -> Any:
     return op(x, dims=dims, keepdim=keepdim)
 
 
-def amax(x: Any, dim: Dims = (), keepdim: bool = False) -> Any:
+@numpy_names
+def amax(input: Any, dim: Dims = (), keepdim: bool = False) -> Any:
     """The largest element over ``dim`` (an int, several, or () or None for all); NaN if there is
     one. The gradient is shared among ties. Of nothing it is a `ShapeError`.
 
@@ -249,22 +251,24 @@ def amax(x: Any, dim: Dims = (), keepdim: bool = False) -> Any:
     >>> sf.amax(sf.tensor([[1.0, 4.0], [3.0, 2.0]]), dim=1)
     tensor([4., 3.])
     """
-    return _over(amax_op, x, dim, keepdim)
+    return _over(amax_op, input, dim, keepdim)
 
 
-def amin(x: Any, dim: Dims = (), keepdim: bool = False) -> Any:
+@numpy_names
+def amin(input: Any, dim: Dims = (), keepdim: bool = False) -> Any:
     """The smallest element over ``dim``, as `amax`."""
-    return _over(amin_op, x, dim, keepdim)
+    return _over(amin_op, input, dim, keepdim)
 
 
-def aminmax(x: Any, *, dim: int | None = None, keepdim: bool = False) -> Extremes:
+@numpy_names
+def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Extremes:
     """The smallest and the largest element along ``dim`` or of all, as the named tuple (min, max).
 
     >>> import staticflow as sf
     >>> sf.aminmax(sf.tensor([3.0, 1.0, 2.0]))
     Extremes(min=tensor(1.), max=tensor(3.))
     """
-    return Extremes(_over(amin_op, x, dim, keepdim), _over(amax_op, x, dim, keepdim))
+    return Extremes(_over(amin_op, input, dim, keepdim), _over(amax_op, input, dim, keepdim))
 
 
 def _extreme(x: Any, dim: Any, keepdim: bool, whole: Op, part: Op, pair: Any) -> Any:
@@ -275,9 +279,10 @@ def _extreme(x: Any, dim: Any, keepdim: bool, whole: Op, part: Op, pair: Any) ->
     return Chosen(*along(part, x, dim, keepdim=keepdim))
 
 
-def max(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+@numpy_names
+def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The largest element; with ``dim`` the named tuple (values, indices) of the first largest
-    along it; of ``x`` and another tensor the larger elements (`maximum`).
+    along it; of ``input`` and ``other``, a tensor, the larger elements (`maximum`).
 
     NaN if there is one. The gradient of ``max(x)`` is shared among ties, that of ``max(x, dim)``
     goes to the index. Of nothing it is a `ShapeError`.
@@ -286,12 +291,13 @@ def max(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
     >>> sf.max(sf.tensor([[1.0, 4.0], [3.0, 2.0]]), dim=1).indices
     tensor([1, 0])
     """
-    return _extreme(x, dim, keepdim, max_op, max_dim_op, maximum)
+    return _extreme(input, dim if other is None else other, keepdim, max_op, max_dim_op, maximum)
 
 
-def min(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+@numpy_names
+def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The smallest element in the forms of `max`."""
-    return _extreme(x, dim, keepdim, min_op, min_dim_op, minimum)
+    return _extreme(input, dim if other is None else other, keepdim, min_op, min_dim_op, minimum)
 
 
 def _arg(x: Any, dim: int | None, keepdim: bool, op: Op) -> Any:
@@ -301,11 +307,13 @@ def _arg(x: Any, dim: int | None, keepdim: bool, op: Op) -> Any:
     return reshape(at, (1,) * x.ndim) if keepdim else at
 
 
-def argmax(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+@numpy_names
+def argmax(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The index (int64) of the first largest element along ``dim``, or in the flattened tensor."""
-    return _arg(x, dim, keepdim, argmax_op)
+    return _arg(input, dim, keepdim, argmax_op)
 
 
-def argmin(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+@numpy_names
+def argmin(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The index (int64) of the first smallest element along ``dim``, or in the flattened tensor."""
-    return _arg(x, dim, keepdim, argmin_op)
+    return _arg(input, dim, keepdim, argmin_op)

@@ -14,6 +14,7 @@ from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.advanced import index_select
 from staticflow.ops.declare import normalize_dim, per_arg, strict
 from staticflow.ops.lowering import LoopNest
+from staticflow.ops.numpy_names import numpy_names
 from staticflow.ops.slicing import select_op
 from staticflow.ops.splitting import part_of
 from staticflow.ops.view import (
@@ -93,6 +94,7 @@ def _given(tensors: Sequence[Any], what: str) -> Sequence[Any]:
     return tensors
 
 
+@numpy_names
 def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
     """The ``tensors`` joined along ``dim``; their other sizes agree. A vector without elements is
     left out beside tensors of more dims."""
@@ -134,6 +136,7 @@ stack_op = Op(
 )
 
 
+@numpy_names
 def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
     """The ``tensors``, of equal shapes, side by side along a new ``dim``."""
     given = _given(tensors, "stack")
@@ -235,7 +238,7 @@ repeat_op = Op(
 )
 
 
-def repeat(x: Any, *sizes: Any) -> Any:
+def repeat(x: Any, *sizes: Any, repeats: Sequence[Size] | None = None) -> Any:
     """``x`` side by side as often as ``sizes`` say for each dim, new dims in front; a copy.
 
     >>> import staticflow as sf
@@ -243,13 +246,13 @@ def repeat(x: Any, *sizes: Any) -> Any:
     tensor([[1, 2, 1, 2],
             [1, 2, 1, 2]])
     """
-    return repeat_op(x, sizes=sizes_of(sizes))
+    return repeat_op(x, sizes=sizes_of(sizes, repeats))
 
 
-def tile(input: Any, *dims: Any) -> Any:
+def tile(input: Any, *sizes: Any, dims: Sequence[Size] | None = None) -> Any:
     """As `repeat`; fewer numbers than dims count from the last dim."""
-    sizes = sizes_of(dims)
-    return repeat_op(input, sizes=(1,) * (input.ndim - len(sizes)) + tuple(sizes))
+    wanted = sizes_of(sizes, dims)
+    return repeat_op(input, sizes=(1,) * (input.ndim - len(wanted)) + wanted)
 
 
 # -- roll ---------------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ def matrix_norm(
 
 
 def norm(
-    x: Any,
+    input: Any,
     ord: float | str | None = None,
     dim: Dims = None,
     keepdim: bool = False,
@@ -77,11 +77,11 @@ def norm(
     tensor(5.)
     """
     named = (dim,) if isinstance(dim, int) else () if dim is None else tuple(dim)
-    if ord is not None and (len(named) == 2 or (not named and x.ndim == 2)):
+    if ord is not None and (len(named) == 2 or (not named and input.ndim == 2)):
         over = (named[0], named[1]) if named else (0, 1)
-        return matrix_norm(x, ord, over, keepdim, dtype=dtype)
+        return matrix_norm(input, ord, over, keepdim, dtype=dtype)
     if isinstance(ord, str):
         raise ShapeError(
             f"norm: the order {ord!r} is of matrices; name two dims, at {format_locs(here())}"
         )
-    return vector_norm(x, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
+    return vector_norm(input, 2 if ord is None else ord, dim, keepdim, dtype=dtype)

@@ -199,10 +199,10 @@ pow: Op = elementwise(
     _pow_reference,
     lambda k, x, y: k.pow(x, y),
     (_pow_base, _pow_exponent),
-    saves=(0, 1, OUT), kinds="iuf",
+    saves=(0, 1, OUT), kinds="iuf", names=("input", "exponent"),
 )  # fmt: skip
 
 
-def square(x: Any) -> Any:
+def square(input: Any) -> Any:
     """``x * x``."""
-    return pow(x, 2)
+    return pow(input, 2)

@@ -16,6 +16,7 @@ from staticflow.ops.creation import zeros_like
 from staticflow.ops.declare import per_arg, strict
 from staticflow.ops.extremes import amax, amin
 from staticflow.ops.maths import abs, pow, sign, sqrt
+from staticflow.ops.numpy_names import numpy_names
 from staticflow.ops.reduce import (
     Dims,
     dims_of,
@@ -120,8 +121,9 @@ def _spread_of(
     return op(x, dims=dims, correction=given, keepdim=keepdim)
 
 
+@numpy_names
 def var(
-    x: Any,
+    input: Any,
     dim: Dims | bool = None,
     unbiased: bool | None = None,
     keepdim: bool = False,
@@ -138,11 +140,12 @@ def var(
     >>> sf.var(sf.tensor([1.0, 2.0, 3.0]))
     tensor(1.)
     """
-    return _spread_of(var_op, x, dim, unbiased, keepdim, correction)
+    return _spread_of(var_op, input, dim, unbiased, keepdim, correction)
 
 
+@numpy_names
 def std(
-    x: Any,
+    input: Any,
     dim: Dims | bool = None,
     unbiased: bool | None = None,
     keepdim: bool = False,
@@ -150,11 +153,12 @@ def std(
     correction: int | None = None,
 ) -> Any:
     """The standard deviation, the square root of `var`. Its gradient is 0 where it is 0."""
-    return _spread_of(std_op, x, dim, unbiased, keepdim, correction)
+    return _spread_of(std_op, input, dim, unbiased, keepdim, correction)
 
 
+@numpy_names
 def var_mean(
-    x: Any,
+    input: Any,
     dim: Dims | bool = None,
     unbiased: bool | None = None,
     keepdim: bool = False,
@@ -163,11 +167,12 @@ def var_mean(
 ) -> tuple[Any, Any]:
     """`var` and `mean`, as a tuple."""
     of = None if isinstance(dim, bool) or dim == () else dim
-    return var(x, dim, unbiased, keepdim, correction=correction), mean(x, of, keepdim)
+    return var(input, dim, unbiased, keepdim, correction=correction), mean(input, of, keepdim)
 
 
+@numpy_names
 def std_mean(
-    x: Any,
+    input: Any,
     dim: Dims | bool = None,
     unbiased: bool | None = None,
     keepdim: bool = False,
@@ -176,7 +181,7 @@ def std_mean(
 ) -> tuple[Any, Any]:
     """`std` and `mean`, as a tuple."""
     of = None if isinstance(dim, bool) or dim == () else dim
-    return std(x, dim, unbiased, keepdim, correction=correction), mean(x, of, keepdim)
+    return std(input, dim, unbiased, keepdim, correction=correction), mean(input, of, keepdim)
 
 
 # -- norms ----------------------------------------------------------------------------------------
@@ -253,7 +258,7 @@ vector_norm_op = Op(
 
 
 def vector_norm(
-    x: Any, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
+    input: Any, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Any:
     """``sum(|x| ** ord) ** (1 / ord)`` over ``dim`` (an int, several, or None for all) of a
     floating tensor, computed in ``dtype`` if that is given.
@@ -267,19 +272,20 @@ def vector_norm(
     tensor(5.)
     """
     if dtype is not None:
-        x = cast(x, dtype=dtype_of(dtype))
-    dims = dims_of(dim, x.ndim, "vector_norm")
+        input = cast(input, dtype=dtype_of(dtype))
+    dims = dims_of(dim, input.ndim, "vector_norm")
     for d in dims:
-        if isinstance(x.shape[d], int) and x.shape[d] == 0 and (ord < 0 or ord == inf):
+        if isinstance(input.shape[d], int) and input.shape[d] == 0 and (ord < 0 or ord == inf):
             raise ShapeError(
                 f"vector_norm: the norm of order {ord} of nothing: dim {d} of shape "
-                f"{list(x.shape)} has size 0, at {format_locs(here())}"
+                f"{list(input.shape)} has size 0, at {format_locs(here())}"
             )
-    return vector_norm_op(x, ord=float(ord), dims=dims, keepdim=keepdim)
+    return vector_norm_op(input, ord=float(ord), dims=dims, keepdim=keepdim)
 
 
+@numpy_names
 def norm(
-    x: Any,
+    input: Any,
     p: float | str | None = "fro",
     dim: Dims = None,
     keepdim: bool = False,
@@ -296,4 +302,4 @@ def norm(
             f'norm: the order is {p!r}; it must be a number or "fro", at {format_locs(here())}'
         )
     order = 2.0 if isinstance(p, str) or p is None else p
-    return vector_norm(x, order, dim, keepdim, dtype=dtype)
+    return vector_norm(input, order, dim, keepdim, dtype=dtype)

@@ -23,6 +23,7 @@ from staticflow.ops.extremes import (
 )
 from staticflow.ops.indexing import gather_op, scatter_add_op
 from staticflow.ops.lowering import LoopNest, linear
+from staticflow.ops.numpy_names import numpy_names
 from staticflow.ops.reduce import along, sum
 from staticflow.ops.splitting import narrow
 from staticflow.ops.view import reshape, squeeze
@@ -149,7 +150,8 @@ sort_op = Op(
 )
 
 
-def sort(x: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Chosen:
+@numpy_names
+def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Chosen:
     """The elements along ``dim`` in order, and their indices (int64), as the named tuple
     (values, indices). NaN is the largest. Equal elements keep their order, ``stable`` or not.
 
@@ -157,12 +159,13 @@ def sort(x: Any, dim: int = -1, descending: bool = False, stable: bool = False) 
     >>> sf.sort(sf.tensor([3.0, 1.0, 2.0]), descending=True).indices
     tensor([0, 2, 1])
     """
-    return Chosen(*along(sort_op, x, dim, descending=descending))
+    return Chosen(*along(sort_op, input, dim, descending=descending))
 
 
-def argsort(x: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
+@numpy_names
+def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
     """The indices (int64) that `sort` gives."""
-    return sort(x, dim, descending, stable).indices
+    return sort(input, dim, descending, stable).indices
 
 
 # -- some of the sorted ---------------------------------------------------------------------------
@@ -205,7 +208,8 @@ topk_op = Op(
 )
 
 
-def topk(x: Any, k: Size, dim: int = -1, largest: bool = True, sorted: bool = True) -> Chosen:
+@numpy_names
+def topk(input: Any, k: Size, dim: int = -1, largest: bool = True, sorted: bool = True) -> Chosen:
     """The ``k`` largest elements along ``dim`` (or smallest) and their indices (int64), as the
     named tuple (values, indices); in order, ``sorted`` or not. NaN is the largest.
 
@@ -213,7 +217,7 @@ def topk(x: Any, k: Size, dim: int = -1, largest: bool = True, sorted: bool = Tr
     >>> sf.topk(sf.tensor([3.0, 1.0, 2.0]), 2).values
     tensor([3., 2.])
     """
-    return Chosen(*along(topk_op, x, dim, k=k, largest=largest))
+    return Chosen(*along(topk_op, input, dim, k=k, largest=largest))
 
 
 def _kth_infer(facts: Facts, x: TensorType, *, k: Size, dim: int, keepdim: bool) -> Any:
@@ -250,7 +254,8 @@ kthvalue_op = Op(
 )
 
 
-def kthvalue(x: Any, k: Size, dim: int = -1, keepdim: bool = False) -> Chosen:
+@numpy_names
+def kthvalue(input: Any, k: Size, dim: int = -1, keepdim: bool = False) -> Chosen:
     """The ``k``-th smallest element along ``dim`` (the smallest has ``k`` = 1) and its index, as
     the named tuple (values, indices). NaN is the largest.
 
@@ -258,7 +263,7 @@ def kthvalue(x: Any, k: Size, dim: int = -1, keepdim: bool = False) -> Chosen:
     >>> sf.kthvalue(sf.tensor([3.0, 1.0, 2.0]), 2).values
     tensor(2.)
     """
-    return Chosen(*along(kthvalue_op, x, dim, k=k, keepdim=keepdim))
+    return Chosen(*along(kthvalue_op, input, dim, k=k, keepdim=keepdim))
 
 
 def _median_places(xp: Any, x: Any, *, dim: int, keepdim: bool) -> Any:
@@ -314,7 +319,8 @@ median_op = Op(
 )
 
 
-def median(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+@numpy_names
+def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The median of all elements, of two the lower one; with ``dim`` the named tuple (values,
     indices) along it. NaN if there is one. Of nothing it is a `ShapeError`.
 
@@ -323,18 +329,19 @@ def median(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     tensor(2.)
     """
     if dim is None:
-        return median_op(x, dims=tuple(range(x.ndim)), keepdim=False)
-    return Chosen(*along(median_dim_op, x, dim, keepdim=keepdim))
+        return median_op(input, dims=tuple(range(input.ndim)), keepdim=False)
+    return Chosen(*along(median_dim_op, input, dim, keepdim=keepdim))
 
 
-def nanmedian(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+@numpy_names
+def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The `median` of what is not NaN; NaN where all is."""
     if dim is None:
-        return nanmedian(reshape(x, (prod(x.shape),)), 0).values
-    values, places = sort(x, dim)
-    if x.ndim == 0:
+        return nanmedian(reshape(input, (prod(input.shape),)), 0).values
+    values, places = sort(input, dim)
+    if input.ndim == 0:
         return Chosen(values, places)
-    at = normalize_dim(dim, x.ndim, "nanmedian")
-    middle = clamp((sum(x == x, at, keepdim=True) + 1) // 2 - 1, 0)
+    at = normalize_dim(dim, input.ndim, "nanmedian")
+    middle = clamp((sum(input == input, at, keepdim=True) + 1) // 2 - 1, 0)
     found = (gather_op(v, middle, dim=at) for v in (values, places))
     return Chosen(*(v if keepdim else squeeze(v, at) for v in found))

@@ -84,6 +84,7 @@ heaviside = elementwise(
     "heaviside", "0 below 0, 1 above it, ``values`` at 0; 0 of NaN.",
     _heaviside_reference,
     _heaviside_emit,
+    names=("input", "values"),
 )  # fmt: skip
 
 # -- logarithms -----------------------------------------------------------------------------------
@@ -179,6 +180,7 @@ lerp = composed(
     (lambda ct, out, x, y, w: ct * (1 - w), lambda ct, out, x, y, w: ct * w,
      lambda ct, out, x, y, w: ct * (y - x)),
     saves=(0, 1, 2), saves_for=((2,), (2,), (0, 1)), promote="common",
+    names=("input", "end", "weight"),
 )  # fmt: skip
 
 addcmul_op = composed(

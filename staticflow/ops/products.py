@@ -139,19 +139,19 @@ def addr(input: Any, vec1: Any, vec2: Any, *, beta: float = 1, alpha: float = 1)
 # -- vectors --------------------------------------------------------------------------------------
 
 
-def mv(x: Any, vec: Any) -> Any:
+def mv(input: Any, vec: Any) -> Any:
     """The product of a matrix (n, m) and a vector (m,)."""
-    _of_ndim("mv", (x, 2), (vec, 1))
-    return matmul(x, vec)
+    _of_ndim("mv", (input, 2), (vec, 1))
+    return matmul(input, vec)
 
 
-def vdot(x: Any, y: Any) -> Any:
+def vdot(input: Any, other: Any) -> Any:
     """The inner product of two vectors."""
-    _of_ndim("vdot", (x, 1), (y, 1))
-    return matmul(x, y)
+    _of_ndim("vdot", (input, 1), (other, 1))
+    return matmul(input, other)
 
 
-def outer(x: Any, y: Any) -> Any:
+def outer(input: Any, vec2: Any) -> Any:
     """The products of each element of a vector (n,) with each of another (m,), as (n, m).
 
     >>> import staticflow as sf
@@ -159,34 +159,34 @@ def outer(x: Any, y: Any) -> Any:
     tensor([[3., 4.],
             [6., 8.]])
     """
-    _of_ndim("outer", (x, 1), (y, 1))
-    return mul(unsqueeze(x, 1), unsqueeze(y, 0))
+    _of_ndim("outer", (input, 1), (vec2, 1))
+    return mul(unsqueeze(input, 1), unsqueeze(vec2, 0))
 
 
 ger = outer
 
 
-def inner(x: Any, y: Any) -> Any:
-    """The sums of products over the last dims of both, the other dims of ``x`` before those of
-    ``y``; of a 0-d tensor the product."""
-    if x.ndim == 0 or y.ndim == 0:
-        return mul(x, y)
-    return tensordot(x, y, ([-1], [-1]))
+def inner(input: Any, other: Any) -> Any:
+    """The sums of products over the last dims of both, the other dims of ``input`` before
+    those of ``other``; of a 0-d tensor the product."""
+    if input.ndim == 0 or other.ndim == 0:
+        return mul(input, other)
+    return tensordot(input, other, ([-1], [-1]))
 
 
-def cross(x: Any, y: Any, dim: int = -1) -> Any:
+def cross(input: Any, other: Any, dim: int = -1) -> Any:
     """The vector product along ``dim``, which has size 3; the other dims broadcast.
 
     >>> import staticflow as sf
     >>> sf.cross(sf.tensor([1.0, 0.0, 0.0]), sf.tensor([0.0, 1.0, 0.0]))
     tensor([0., 0., 1.])
     """
-    for v in (x, y):
+    for v in (input, other):
         size = v.shape[normalize_dim(dim, v.ndim, "cross")] if v.ndim else 0
         if isinstance(size, int) and size != 3:
             raise _refuse(f"cross: dim {dim} of shape {list(v.shape)} has size {size}, not 3")
     # out[i] = x[i + 1] y[i + 2] - x[i + 2] y[i + 1]
-    return roll(x, -1, dim) * roll(y, -2, dim) - roll(x, -2, dim) * roll(y, -1, dim)
+    return roll(input, -1, dim) * roll(other, -2, dim) - roll(input, -2, dim) * roll(other, -1, dim)
 
 
 # -- tensors --------------------------------------------------------------------------------------
@@ -222,20 +222,20 @@ def tensordot(x: Any, y: Any, dims: int | Sequence[Sequence[int]] = 2) -> Any:
     return contract_all([Labelled(x, tuple(left)), Labelled(y, tuple(right))], out)
 
 
-def kron(x: Any, y: Any) -> Any:
-    """The Kronecker product: ``y`` times each element of ``x``, as blocks. The one of fewer dims
-    gets more in front.
+def kron(input: Any, other: Any) -> Any:
+    """The Kronecker product: ``other`` times each element of ``input``, as blocks. The one of fewer
+    dims gets more in front.
 
     >>> import staticflow as sf
     >>> sf.kron(sf.tensor([1.0, 2.0]), sf.tensor([3.0, 4.0]))
     tensor([3., 4., 6., 8.])
     """
-    rank = max(x.ndim, y.ndim)
-    a = (*[1] * (rank - x.ndim), *x.shape)
-    b = (*[1] * (rank - y.ndim), *y.shape)
+    rank = max(input.ndim, other.ndim)
+    a = (*[1] * (rank - input.ndim), *input.shape)
+    b = (*[1] * (rank - other.ndim), *other.shape)
     spread_x = [s for size in a for s in (size, 1)]
     spread_y = [s for size in b for s in (1, size)]
-    blocks = mul(reshape(x, tuple(spread_x)), reshape(y, tuple(spread_y)))
+    blocks = mul(reshape(input, tuple(spread_x)), reshape(other, tuple(spread_y)))
     return reshape(blocks, tuple(m * n for m, n in zip(a, b, strict=True)))
 
 

@@ -14,6 +14,7 @@ from staticflow.graph.types import Facts, Shape, TensorType
 from staticflow.ops.arithmetic import cast, div, where
 from staticflow.ops.declare import normalize_dim, normalize_dims, per_arg
 from staticflow.ops.lowering import Reduce
+from staticflow.ops.numpy_names import numpy_names
 from staticflow.ops.view import expand, reshape
 
 __all__ = ["all", "any", "count_nonzero", "mean", "nanmean", "nansum", "sum"]
@@ -156,7 +157,8 @@ any_op = Op(
 )
 
 
-def sum(x: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+@numpy_names
+def sum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The sum of the elements over ``dim`` (an int, several, or None for all). Bools and integers
     are summed in int64 unless ``dtype`` says otherwise.
 
@@ -164,51 +166,57 @@ def sum(x: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -
     >>> sf.sum(sf.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
     tensor([4., 6.])
     """
-    dims = dims_of(dim, x.ndim, "sum")
-    return sum_op(summable(x, dtype), dims=dims, keepdim=keepdim)
+    dims = dims_of(dim, input.ndim, "sum")
+    return sum_op(summable(input, dtype), dims=dims, keepdim=keepdim)
 
 
-def mean(x: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+@numpy_names
+def mean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The arithmetic mean over ``dim``; of floating tensors, or in a floating ``dtype``."""
     if dtype is not None:
-        x = cast(x, dtype=dtype_of(dtype))
-    if not x.dtype.is_floating:
+        input = cast(input, dtype=dtype_of(dtype))
+    if not input.dtype.is_floating:
         raise DTypeError(
-            f"mean: of {x.dtype.name}; give a floating dtype, as in mean(x, dtype='float32'), "
+            f"mean: of {input.dtype.name}; give a floating dtype, as in mean(x, dtype='float32'), "
             f"at {format_locs(here())}"
         )
-    return mean_op(x, dims=dims_of(dim, x.ndim, "mean"), keepdim=keepdim)
+    return mean_op(input, dims=dims_of(dim, input.ndim, "mean"), keepdim=keepdim)
 
 
-def all(x: Any, dim: Dims = None, keepdim: bool = False) -> Any:
+@numpy_names
+def all(input: Any, dim: Dims = None, keepdim: bool = False) -> Any:
     """Whether all elements over ``dim`` are nonzero."""
-    x = x if x.dtype is bool_ else x != 0
-    return all_op(x, dims=normalize_dims(dim, x.ndim, "all"), keepdim=keepdim)
+    input = input if input.dtype is bool_ else input != 0
+    return all_op(input, dims=normalize_dims(dim, input.ndim, "all"), keepdim=keepdim)
 
 
-def any(x: Any, dim: Dims = None, keepdim: bool = False) -> Any:
+@numpy_names
+def any(input: Any, dim: Dims = None, keepdim: bool = False) -> Any:
     """Whether any element over ``dim`` is nonzero."""
-    x = x if x.dtype is bool_ else x != 0
-    return any_op(x, dims=normalize_dims(dim, x.ndim, "any"), keepdim=keepdim)
+    input = input if input.dtype is bool_ else input != 0
+    return any_op(input, dims=normalize_dims(dim, input.ndim, "any"), keepdim=keepdim)
 
 
-def count_nonzero(x: Any, dim: Dims = None) -> Any:
+@numpy_names
+def count_nonzero(input: Any, dim: Dims = None) -> Any:
     """How many elements over ``dim`` are not 0, in int64. NaN is not 0."""
-    return sum(x != 0, dim)
+    return sum(input != 0, dim)
 
 
-def nansum(x: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+@numpy_names
+def nansum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The `sum` over ``dim`` of what is not NaN.
 
     >>> import staticflow as sf
     >>> sf.nansum(sf.tensor([1.0, float("nan"), 2.0]))
     tensor(3.)
     """
-    return sum(where(x != x, 0, x), dim, keepdim, dtype=dtype)
+    return sum(where(input != input, 0, input), dim, keepdim, dtype=dtype)
 
 
-def nanmean(x: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+@numpy_names
+def nanmean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The `mean` over ``dim`` of what is not NaN; NaN where all is."""
-    total = nansum(widened(x), dim, keepdim, dtype=dtype)
-    mean = total / sum(x == x, dim, keepdim)
-    return mean if dtype is not None else narrowed(mean, x)
+    total = nansum(widened(input), dim, keepdim, dtype=dtype)
+    mean = total / sum(input == input, dim, keepdim)
+    return mean if dtype is not None else narrowed(mean, input)

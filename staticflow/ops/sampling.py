@@ -148,7 +148,7 @@ def _integers(low: Any, high: Any, dtype: DType, draw: Callable[..., Any]) -> An
 
 
 def randint(
-    low: Any,
+    low: Any = None,
     high: Any = None,
     size: Any = None,
     *,
@@ -163,6 +163,10 @@ def randint(
     """
     if size is None:
         low, high, size = 0, low, high
+    elif high is None:
+        low, high = 0, low
+    elif low is None:
+        low = 0
     shape = tuple(size)
     drawn = _integers(low, high, dtype_of(dtype), partial(_made, generator, shape))
     return _finished(drawn, device, False)

@@ -79,15 +79,15 @@ search_op = Op(
 
 def searchsorted(
     sorted_sequence: Any,
-    x: Any,
+    input: Any,
     *,
     out_int32: bool = False,
     right: bool = False,
     side: str | None = None,
 ) -> Any:
-    """Where in ``sorted_sequence`` (n,) or (..., n) each value of ``x`` (..., m) would be put to
-    keep the order: before its equals, or with ``right`` (or ``side="right"``) behind them. Indices
-    are int64, or int32 with ``out_int32``. NaN is the largest.
+    """Where in ``sorted_sequence`` (n,) or (..., n) each value of ``input`` (..., m) would be put
+    to keep the order: before its equals, or with ``right`` (or ``side="right"``) behind them.
+    Indices are int64, or int32 with ``out_int32``. NaN is the largest.
 
     >>> import staticflow as sf
     >>> sf.searchsorted(sf.tensor([1.0, 3.0, 5.0]), sf.tensor([3.0, 6.0]))
@@ -98,11 +98,11 @@ def searchsorted(
             f'searchsorted: the side is {side!r} and right {right}; give one of them, "left" or '
             f'"right", at {format_locs(here())}'
         )
-    out = search_op(sorted_sequence, x, right=right or side == "right")
+    out = search_op(sorted_sequence, input, right=right or side == "right")
     return cast(out, dtype=int32) if out_int32 else out
 
 
-def bucketize(x: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
+def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
     """The index of the bucket between ``boundaries`` (sorted, (n,)) that each element lies in, as
     `searchsorted` finds it.
 
@@ -110,4 +110,4 @@ def bucketize(x: Any, boundaries: Any, *, out_int32: bool = False, right: bool =
     >>> sf.bucketize(sf.tensor([0.0, 3.0, 9.0]), sf.tensor([1.0, 3.0, 5.0]))
     tensor([0, 1, 3])
     """
-    return searchsorted(boundaries, x, out_int32=out_int32, right=right)
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right)

@@ -96,12 +96,12 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
 argwhere = nonzero
 
 
-def where(condition: Any, x: Any = None, y: Any = None) -> Any:
-    """``x`` where ``condition`` (a bool) is true, ``y`` elsewhere, all broadcast. Of ``condition``
-    alone the places where it is true, as ``nonzero(condition, as_tuple=True)``."""
-    if x is None and y is None:
+def where(condition: Any, input: Any = None, other: Any = None) -> Any:
+    """``input`` where ``condition`` (a bool) is true, ``other`` elsewhere, all broadcast. Of
+    ``condition`` alone where it is true, as ``nonzero(condition, as_tuple=True)``."""
+    if input is None and other is None:
         return nonzero(condition, as_tuple=True)
-    return where_op(condition, x, y)
+    return where_op(condition, input, other)
 
 
 def masked_select(input: Any, mask: Any) -> Any:

@@ -18,6 +18,7 @@ from staticflow.ops.extremes import supremum_op
 from staticflow.ops.indexing import check_range
 from staticflow.ops.lowering import LoopNest
 from staticflow.ops.maths import exp, isinf, log, reciprocal
+from staticflow.ops.numpy_names import numpy_names
 from staticflow.ops.reduce import (
     Dims,
     along,
@@ -160,24 +161,27 @@ logsumexp_op = Op(
 )
 
 
-def softmax(x: Any, dim: int, dtype: Any = None) -> Any:
-    """``exp(x) / sum(exp(x))`` along ``dim``, of ``x`` cast to ``dtype`` if that is given.
+@numpy_names
+def softmax(input: Any, dim: int, dtype: Any = None) -> Any:
+    """``exp(x) / sum(exp(x))`` along ``dim``, of ``input`` cast to ``dtype`` if that is given.
 
     >>> import staticflow as sf
     >>> sf.softmax(sf.zeros(2), dim=0)
     tensor([0.5000, 0.5000])
     """
-    return along(softmax_op, x if dtype is None else x.to(dtype), dim)
+    return along(softmax_op, input if dtype is None else input.to(dtype), dim)
 
 
-def log_softmax(x: Any, dim: int, dtype: Any = None) -> Any:
+@numpy_names
+def log_softmax(input: Any, dim: int, dtype: Any = None) -> Any:
     """The logarithm of `softmax`, without its rounding to 0."""
-    return along(log_softmax_op, x if dtype is None else x.to(dtype), dim)
+    return along(log_softmax_op, input if dtype is None else input.to(dtype), dim)
 
 
-def logsumexp(x: Any, dim: Dims, keepdim: bool = False) -> Any:
+@numpy_names
+def logsumexp(input: Any, dim: Dims, keepdim: bool = False) -> Any:
     """``log(sum(exp(x)))`` over ``dim``, without overflow."""
-    return logsumexp_op(x, dims=normalize_dims(dim, x.ndim, "logsumexp"), keepdim=keepdim)
+    return logsumexp_op(input, dims=normalize_dims(dim, input.ndim, "logsumexp"), keepdim=keepdim)
 
 
 # -- losses ---------------------------------------------------------------------------------------

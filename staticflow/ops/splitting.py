@@ -142,22 +142,22 @@ def _sections(x: Any, given: int | Sequence[Size], dim: int, what: str, least: i
     return tensor_split(x, given, dim)
 
 
-def hsplit(x: Any, indices_or_sections: int | Sequence[Size]) -> tuple[Any, ...]:
-    """``x`` in equal parts, or cut at indices, along its columns (a vector along its one dim)."""
-    dim = 1 if x.ndim > 1 else 0
-    parts: tuple[Any, ...] = _sections(x, indices_or_sections, dim, "hsplit", 1)
+def hsplit(input: Any, indices_or_sections: int | Sequence[Size]) -> tuple[Any, ...]:
+    """``input`` in equal parts, or cut at indices, along its columns (a vector along its dim)."""
+    dim = 1 if input.ndim > 1 else 0
+    parts: tuple[Any, ...] = _sections(input, indices_or_sections, dim, "hsplit", 1)
     return parts
 
 
-def vsplit(x: Any, indices_or_sections: int | Sequence[Size]) -> tuple[Any, ...]:
-    """``x`` in equal parts, or cut at indices, along its rows."""
-    parts: tuple[Any, ...] = _sections(x, indices_or_sections, 0, "vsplit", 2)
+def vsplit(input: Any, indices_or_sections: int | Sequence[Size]) -> tuple[Any, ...]:
+    """``input`` in equal parts, or cut at indices, along its rows."""
+    parts: tuple[Any, ...] = _sections(input, indices_or_sections, 0, "vsplit", 2)
     return parts
 
 
-def dsplit(x: Any, indices_or_sections: int | Sequence[Size]) -> tuple[Any, ...]:
-    """``x`` in equal parts, or cut at indices, along its third dim."""
-    parts: tuple[Any, ...] = _sections(x, indices_or_sections, 2, "dsplit", 3)
+def dsplit(input: Any, indices_or_sections: int | Sequence[Size]) -> tuple[Any, ...]:
+    """``input`` in equal parts, or cut at indices, along its third dim."""
+    parts: tuple[Any, ...] = _sections(input, indices_or_sections, 2, "dsplit", 3)
     return parts
 
 

@@ -12,6 +12,7 @@ from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
 from staticflow.ops.declare import elementwise, normalize_dim, normalize_dims, per_arg, sum_to
 from staticflow.ops.lowering import Index, View, delinear, linear
+from staticflow.ops.numpy_names import numpy_names
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_tensors", "broadcast_to", "common_shape",
@@ -21,8 +22,10 @@ __all__ = [
 ]  # fmt: skip
 
 
-def sizes_of(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """``f(2, 3)`` and ``f((2, 3))`` alike."""
+def sizes_of(args: tuple[Any, ...], named: Sequence[Any] | None = None) -> tuple[Any, ...]:
+    """``f(2, 3)``, ``f((2, 3))`` and ``f(size=(2, 3))`` alike."""
+    if named is not None:
+        return tuple(named)
     return tuple(args[0]) if len(args) == 1 and isinstance(args[0], list | tuple) else args
 
 
@@ -97,15 +100,15 @@ def _completed(shape: Shape, sizes: tuple[Any, ...], what: str) -> tuple[Any, ..
     return tuple(rest if i in missing else s for i, s in enumerate(sizes))
 
 
-def reshape(input: Any, *shape: Any) -> Any:
+def reshape(input: Any, *sizes: Any, shape: Sequence[Any] | None = None) -> Any:
     """The elements of ``input`` in another shape; one size may be -1 and is worked out.
 
     >>> import staticflow as sf
     >>> sf.reshape(sf.arange(6), 2, -1).shape
     (2, 3)
     """
-    sizes = _completed(input.shape, sizes_of(shape), "reshape")
-    return input if sizes == input.shape else reshape_op(input, shape=sizes)
+    wanted = _completed(input.shape, sizes_of(sizes, shape), "reshape")
+    return input if wanted == input.shape else reshape_op(input, shape=wanted)
 
 
 def view(x: Any, *shape: Any) -> Any:
@@ -234,6 +237,7 @@ unsqueeze_op: Op = Op(
 )
 
 
+@numpy_names
 def squeeze(input: Any, dim: int | Sequence[int] | None = None) -> Any:
     """Without every dim whose size is 1, or without those of ``dim`` (one or several) whose size is
     1. A size known only as the program runs is none of 1."""
@@ -242,6 +246,7 @@ def squeeze(input: Any, dim: int | Sequence[int] | None = None) -> Any:
     return squeeze_op(input, dims=dims) if dims else input
 
 
+@numpy_names
 def unsqueeze(input: Any, dim: int) -> Any:
     """With a new dim of size 1 at ``dim``."""
     return unsqueeze_op(input, dims=(normalize_dim(dim, input.ndim + 1, "unsqueeze"),))
@@ -304,9 +309,9 @@ expand_op = Op(
 )
 
 
-def expand(x: Any, *shape: Any) -> Any:
+def expand(x: Any, *sizes: Any, size: Sequence[Any] | None = None) -> Any:
     """``x`` with its dims of size 1 repeated; -1 keeps a size."""
-    sizes = sizes_of(shape)
+    sizes = sizes_of(sizes, size)
     extra = len(sizes) - x.ndim
     if any(isinstance(s, int) and s == -1 for s in sizes[: max(extra, 0)]):
         raise ShapeError(

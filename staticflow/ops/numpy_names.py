@@ -1,0 +1,44 @@
+"""Arguments by NumPy's names, which PyTorch takes, too: ``x.sum(axis=1, keepdims=True)``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+from staticflow.errors import ArgumentError
+from staticflow.graph.locs import format_locs, here
+
+__all__ = ["numpy_names"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_NAMES = {"axis": "dim", "keepdims": "keepdim", "ddof": "correction"}
+
+
+def numpy_names(fn: F) -> F:
+    """Let ``fn`` take ``axis`` for ``dim`` and ``keepdims`` for ``keepdim``.
+
+    ``dtype=None`` and ``out=None`` say nothing: ``np.mean(x)`` gives them to the method of ``x``.
+    Raises `ArgumentError` for another ``out``.
+    """
+
+    @wraps(fn)
+    def named(*args: Any, **given: Any) -> Any:
+        if not given:
+            return fn(*args)
+        if given.get("out") is not None:
+            raise ArgumentError(
+                f"{fn.__name__}: a result cannot be put into out=; write "
+                f"out.copy_(x.{fn.__name__}(...)), at {format_locs(here())}"
+            )
+        return fn(
+            *args,
+            **{
+                _NAMES.get(name, name): value
+                for name, value in given.items()
+                if value is not None or name not in ("dtype", "out")
+            },
+        )
+
+    return named  # type: ignore[return-value]
