@@ -8,7 +8,7 @@ which each trip gives a row).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from staticflow.errors import DTypeError, ShapeError
@@ -16,8 +16,8 @@ from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Dim, Size, is_provably_ge
 from staticflow.graph.dtypes import bool_
 from staticflow.graph.graph import Graph, close, inner_symbols, new_param, substitute_nodes
-from staticflow.graph.locs import format_locs
-from staticflow.graph.node import Node
+from staticflow.graph.locs import Locs, format_locs
+from staticflow.graph.node import Node, make_node, toposort
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.creation import full, zeros_like
@@ -30,6 +30,7 @@ from staticflow.ops.symbol import Symbol, constant_node, to_node
 __all__ = ["Loop", "loop_ops", "scan_op", "while_op"]
 
 T = TypeVar("T")
+Pair = tuple[Node, Node]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +80,31 @@ class Loop:
         first, second = self.carries, self.carries + self.xs
         return values[:first], values[first:second], values[second:]
 
+    def pairs(self, args: Sequence[Node]) -> tuple[Sequence[Pair], Sequence[Pair], Sequence[Pair]]:
+        """Carries, xs, captured values: each param of the body with its operand among ``args``."""
+        return self.operands(list(zip(self.body.params, args, strict=True)))
+
     def results(self, values: Sequence[T]) -> tuple[Sequence[T], Sequence[T]]:
         """Results, or outputs of the body: carries, ys."""
         return values[: self.carries], values[self.carries :]
+
+    def remade(
+        self,
+        outputs: Sequence[Node],
+        carries: Sequence[Pair],
+        xs: Sequence[Pair],
+        captured: Sequence[Pair],
+        locs: Locs,
+    ) -> Node:
+        """This loop with another body, which gives ``outputs``, on other operands, each behind the
+        param that stands for it. Of xs and captured values it keeps what the body needs, and a
+        tie, which nobody reads (see `_begun`)."""
+        needed = set(toposort(outputs))
+        rows = [(p, a) for p, a in xs if p in needed or p.tensor_type.size == 0]
+        pairs = [*carries, *rows, *((p, a) for p, a in captured if p in needed)]
+        body = close([p for p, _ in pairs], outputs, self.body.equalities)
+        new = replace(self, body=body, carries=len(carries), xs=len(rows))
+        return make_node(self.op, tuple(a for _, a in pairs), new.attrs, locs)
 
 
 def loop_ops() -> tuple[Op, ...]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from staticflow.graph.graph import Graph, close, new_param, rebuild, substitute_nodes
-from staticflow.graph.node import Node, constant, make_node, toposort
+from staticflow.graph.graph import Graph, new_param, rebuild, substitute_nodes
+from staticflow.graph.node import Node, constant
 from staticflow.graph.types import TensorType
 from staticflow.ops.loop import Loop, loop_ops
 from staticflow.ops.lowering import Contract, Elementwise, Reduce
@@ -50,11 +48,9 @@ def _hoisted(node: Node, counts: Counts) -> Node:
     made = substitute_nodes(moved, outside)
     inner_params = {n: new_param(n.tensor_type, "same", locs=n.locs) for n in moved}
     outputs = substitute_nodes(loop.body.outputs, inner_params)
-    needed = set(toposort(outputs)) | varying
-    kept = [*(p for p in params if p in needed), *inner_params.values()]
-    body = close(kept, outputs, loop.body.equalities)
-    args = (*(outside[p] for p in params if p in needed), *made)
-    return make_node(node.op, args, replace(loop, body=body).attrs, node.locs)
+    carries, xs, captured = loop.pairs(node.args)
+    more = zip(inner_params.values(), made, strict=True)
+    return loop.remade(outputs, carries, xs, [*captured, *more], node.locs)
 
 
 _MOVED = (Elementwise, Reduce, Contract)

@@ -10,20 +10,13 @@ are multiplied: one that would be transposed at every trip is transposed once.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from staticflow.graph.dims import Size
-from staticflow.graph.graph import (
-    Graph,
-    close,
-    inner_symbols,
-    new_param,
-    rebuild,
-    substitute_nodes,
-)
+from staticflow.graph.graph import Graph, inner_symbols, new_param, rebuild, substitute_nodes
 from staticflow.graph.locs import using
-from staticflow.graph.node import Node, constant, item, make_node, toposort
+from staticflow.graph.node import Node, constant, item, make_node
 from staticflow.ops.arithmetic import add
 from staticflow.ops.axes import permute_op
 from staticflow.ops.contract import matmul_op
@@ -174,18 +167,10 @@ def _given_from_outside(
     trip, ``fixed`` as they are."""
     inner = {n: new_param(n.tensor_type, "given", locs=n.locs) for n in (*rows, *fixed)}
     outputs = substitute_nodes(loop.body.outputs, inner)
-    carries, xs, captured = loop.operands(list(zip(loop.body.params, node.args, strict=True)))
-    needed = set(toposort(outputs))
-    all_rows = [*((p, a) for p, a in xs if p in needed), *((inner[n], rows[n]) for n in rows)]
-    pairs = [
-        *carries,
-        *all_rows,
-        *((p, a) for p, a in captured if p in needed),
-        *((inner[n], fixed[n]) for n in fixed),
-    ]
-    body = close([p for p, _ in pairs], outputs, loop.body.equalities)
-    attrs = replace(loop, body=body, xs=len(all_rows)).attrs
-    new = make_node(scan_op, tuple(a for _, a in pairs), attrs, node.locs)
+    carries, xs, captured = loop.pairs(node.args)
+    all_rows = [*xs, *((inner[n], rows[n]) for n in rows)]
+    all_fixed = [*captured, *((inner[n], fixed[n]) for n in fixed)]
+    new = loop.remade(outputs, carries, all_rows, all_fixed, node.locs)
     return new, _items(new)
 
 
@@ -297,20 +282,11 @@ class _Later:
     def finish(self, late: Mapping[int, Callable[[], Any]]) -> Lifted:
         """The loop without that work, and its results with it done."""
         node, loop = self.outside.node, self.loop
-        gone = {i for i in late if i < loop.carries}
         keep = [i for i in range(len(loop.body.outputs)) if i not in late]
         outputs = [*(loop.body.outputs[i] for i in keep), *self.stacked]
-        needed = set(toposort(outputs))
-        carries, xs, captured = loop.operands(list(zip(loop.body.params, node.args, strict=True)))
-        rows = [(p, a) for p, a in xs if p in needed]
-        pairs = [
-            *(pair for i, pair in enumerate(carries) if i not in gone),
-            *rows,
-            *((p, a) for p, a in captured if p in needed),
-        ]
-        body = close([p for p, _ in pairs], outputs, loop.body.equalities)
-        attrs = replace(loop, body=body, carries=loop.carries - len(gone), xs=len(rows)).attrs
-        new = make_node(scan_op, tuple(a for _, a in pairs), attrs, node.locs)
+        carries, xs, captured = loop.pairs(node.args)
+        left = [pair for i, pair in enumerate(carries) if i not in late]
+        new = loop.remade(outputs, left, xs, captured, node.locs)
         parts = _items(new)
         self.stacked = dict(zip(self.stacked, parts[len(keep) :], strict=True))
         found = dict(zip(keep, parts, strict=False))

@@ -4,9 +4,9 @@ dropped, and what is the same on every trip is captured instead of carried or re
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from staticflow.graph.graph import Graph, close, new_param, rebuild, substitute_nodes
+from staticflow.graph.graph import Graph, new_param, rebuild, substitute_nodes
 from staticflow.graph.locs import using
 from staticflow.graph.node import Node, item, make_node, toposort
 from staticflow.ops.creation import full
@@ -72,31 +72,27 @@ def _prune(node: Node, used: set[int], counts: Counts) -> _Pruned:
     fixed = {i for i in range(flags, loop.carries) if loop.body.outputs[i] is loop.body.params[i]}
     live = _live_carries(loop, used, fixed)
     ys = [i for i in range(loop.carries, len(loop.body.outputs)) if i in used]
-    carries = [i for i in range(loop.carries) if i in live and i not in fixed]
-    outputs = [loop.body.outputs[i] for i in (*carries, *ys)]
-    reached = set(toposort(outputs))
-    params, args = loop.body.params, node.args
-    first_x, end_x = loop.carries, loop.carries + loop.xs
-    xs, captured = [], [i for i in fixed if params[i] in reached]
+    kept = [i for i in range(loop.carries) if i in live and i not in fixed]
+    outputs = [loop.body.outputs[i] for i in (*kept, *ys)]
+    carries, xs, captured = loop.pairs(node.args)
     rows: dict[Node, Node] = {}  # what a row is, where all are the same
     operands: dict[Node, Node] = {}  # what that takes from outside, by param
-    for i in range(first_x, end_x):
-        if params[i] in reached and (row := _same_row(args[i], params[i], operands)) is not None:
-            rows[params[i]] = row
-        elif params[i] in reached or params[i].tensor_type.size == 0:  # a tie, see `Loop`
-            xs.append(i)
-    captured += [i for i in range(end_x, len(params)) if params[i] in reached]
-    kept = [*carries, *xs, *captured]
-    results: dict[int, int | Node] = {i: args[i] for i in fixed}
-    results |= {i: place for place, i in enumerate((*carries, *ys))}
-    if len(kept) == len(params) and len(outputs) == len(loop.body.outputs) and not fixed:
+    for p, x in xs:
+        if (row := _same_row(x, p, operands)) is not None:
+            rows[p] = row
+    new = loop.remade(
+        substitute_nodes(outputs, rows),
+        [carries[i] for i in kept],
+        xs,
+        [*(carries[i] for i in fixed), *captured, *operands.items()],
+        node.locs,
+    )
+    if new.args == node.args and len(outputs) == len(loop.body.outputs) and not fixed:
         return _Pruned(node, {i: i for i in range(len(outputs))})
     counts["prune loop"] += 1
-    inner = [*(params[i] for i in kept), *operands]
-    body = close(inner, substitute_nodes(outputs, rows), loop.body.equalities)
-    new = replace(loop, body=body, carries=len(carries), xs=len(xs))
-    outer = (*(args[i] for i in kept), *operands.values())
-    return _Pruned(make_node(node.op, outer, new.attrs, node.locs), results)
+    results: dict[int, int | Node] = {i: node.args[i] for i in fixed}
+    results |= {i: place for place, i in enumerate((*kept, *ys))}
+    return _Pruned(new, results)
 
 
 def _live_carries(loop: Loop, used: set[int], fixed: set[int]) -> set[int]:

@@ -7,20 +7,19 @@ work is cheaper done twice than stored; a product is not.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Sym
 from staticflow.graph.graph import (
     Graph,
     attrs_key,
-    close,
     inner_symbols,
     new_param,
     rebuild,
     substitute_nodes,
 )
-from staticflow.graph.node import Node, constant, item, make_node, toposort
+from staticflow.graph.node import Node, constant, item, make_node
 from staticflow.ops.loop import Loop, loop_ops, scan_op
 from staticflow.ops.lowering import Contract
 from staticflow.passes.rewrite import Counts, with_args
@@ -86,8 +85,8 @@ def _may_stand(n: Node, loop: Node) -> bool:
 def _equal_nodes(first: Node, second: Node) -> Mapping[Node, Node]:
     """Nodes of the body of ``second`` that in every trip have the value of one of ``first``."""
     a, b = Loop.of(first), Loop.of(second)
-    _, a_rows, a_captured = a.operands(list(zip(a.body.params, first.args, strict=True)))
-    _, b_rows, b_captured = b.operands(list(zip(b.body.params, second.args, strict=True)))
+    _, a_rows, a_captured = a.pairs(first.args)
+    _, b_rows, b_captured = b.pairs(second.args)
     rows = {arg: p for p, arg in a_rows}
     captured = {arg: p for p, arg in a_captured}
     same: dict[Node, Node] = {}
@@ -148,10 +147,6 @@ def _carried_out(
         index = len(Loop.of(first).body.outputs) + plans[first].stack.index(here)
         kept.append(make_node(item, (new[first],), {"index": index}, here.locs))
     outputs = substitute_nodes([*loop.body.outputs, *plan.stack], inner)
-    needed = set(toposort(outputs))
-    carries, xs, captured = loop.operands(list(zip(loop.body.params, args, strict=True)))
-    rows = [*((p, a) for p, a in xs if p in needed), *zip(inner.values(), kept, strict=True)]
-    pairs = [*carries, *rows, *((p, a) for p, a in captured if p in needed)]
-    body = close([p for p, _ in pairs], outputs, loop.body.equalities)
-    attrs = replace(loop, body=body, xs=len(rows)).attrs
-    return make_node(node.op, tuple(a for _, a in pairs), attrs, node.locs)
+    carries, xs, captured = loop.pairs(args)
+    rows = [*xs, *zip(inner.values(), kept, strict=True)]
+    return loop.remade(outputs, carries, rows, captured, node.locs)
