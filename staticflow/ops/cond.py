@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from staticflow import pytree
@@ -15,7 +16,7 @@ from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.carry import check_flag, in_graph, node_as
 from staticflow.ops.creation import zeros_like
-from staticflow.ops.gradient import pullback
+from staticflow.ops.gradient import pullback, pushforward
 from staticflow.ops.loop import assume_inside, same_type
 from staticflow.ops.lowering import Region as RegionLowering
 from staticflow.ops.region import Region, affect, begun, close_over, trace
@@ -84,12 +85,64 @@ def _pulled(branch: Graph, given: Sequence[int], wanted: Sequence[int]) -> Graph
     return close((*params, *cts), results, branch.equalities)
 
 
+def _jvp(
+    tangents: Sequence[Any], out: Any, pred: Any, *args: Any, true: Graph, false: Graph
+) -> list[Any]:
+    """A branch between the tangents of the two, each of which computes its branch again."""
+    args = tuple(
+        Symbol(to_node(a, p.tensor_type.dtype)) for a, p in zip(args, true.params, strict=True)
+    )
+    moving = [i for i, t in enumerate(tangents[1:]) if t is not None]
+    pushed = [_pushed(branch, moving) for branch in (true, false)]
+    changed = [i for i, both in enumerate(zip(*(p.tangents for p in pushed), strict=True))
+               if any(t is not None for t in both)]  # fmt: skip
+    if not changed:
+        return [None] * len(true.outputs)
+    branches = [p.graph(changed) for p in pushed]
+    values = cond_op(
+        Symbol(to_node(pred)), *args, *(tangents[1 + i] for i in moving),
+        true=branches[0], false=branches[1],
+    )  # fmt: skip
+    found = dict(zip(changed, values, strict=True))
+    return [found.get(i) for i in range(len(true.outputs))]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pushed:
+    """A branch, the params for tangents of its operands, and the tangents of its outputs."""
+
+    branch: Graph
+    seeds: Sequence[Node]
+    tangents: Sequence[Any]
+
+    def graph(self, wanted: Sequence[int]) -> Graph:
+        """From operands and tangents to the tangents of the ``wanted`` outputs."""
+        outs = [
+            zeros_like(Symbol(self.branch.outputs[i])) if self.tangents[i] is None
+            else self.tangents[i]
+            for i in wanted
+        ]  # fmt: skip
+        params = (*self.branch.params, *self.seeds)
+        return close(params, [o.node for o in outs], self.branch.equalities)
+
+
+def _pushed(branch: Graph, moving: Sequence[int]) -> _Pushed:
+    seeds = [new_param(branch.params[i].tensor_type, "tangent") for i in moving]
+    tangents = pushforward(
+        list(map(Symbol, branch.outputs)),
+        [Symbol(branch.params[i]) for i in moving],
+        list(map(Symbol, seeds)),
+    )
+    return _Pushed(branch, seeds, tangents)
+
+
 cond_op = Op(
     name="cond",
     doc="What one of two regions gives, chosen by a bool as the program runs.",
     infer=_infer,
     reference=_reference,
     vjp=_vjp,
+    jvp=_jvp,
     lowering=RegionLowering(),
     grad_name="CondBackward",
 )

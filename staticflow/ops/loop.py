@@ -21,7 +21,7 @@ from staticflow.graph.node import Node, make_node, toposort
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.creation import full, zeros_like
-from staticflow.ops.gradient import pullback
+from staticflow.ops.gradient import pullback, pushforward
 from staticflow.ops.lowering import Region
 from staticflow.ops.region import close_over, trace
 from staticflow.ops.slicing import embed_op
@@ -195,7 +195,7 @@ def _while_reference(
     return (*carry, *columns)
 
 
-# -- the derivative --------------------------------------------------------------------------------
+# -- the derivative, backward ---------------------------------------------------------------------
 
 
 def _vjp(
@@ -284,7 +284,7 @@ def _reverse_scan(
     inner = [TensorType(r.dtype, r.shape[1:]) for r in (*rows, *tie)]
     own, (carries, ys), began = trace(
         lambda values: step(values[:split], values[split : split + len(rows)]),
-        [*(s.node.tensor_type for s in start), *inner],
+        [*(to_node(s).tensor_type for s in start), *inner],
     )
     region = close_over(own, [to_node(v) for v in (*carries, *ys)], began)
     values = scan_op(
@@ -295,6 +295,61 @@ def _reverse_scan(
     return list(values[:split]), list(values[split:])
 
 
+# -- the derivative, forward -----------------------------------------------------------------------
+
+
+def _jvp(tangents: Sequence[Any], out: Any, *args: Any, **attrs: Any) -> list[Any]:
+    """A loop of the same kind that carries tangents beside the values, and keeps nothing.
+
+    A carry has a tangent if it starts with one or if a trip gives it one from those of others.
+    Values and tangents are computed together; the pass ``merge_scans`` makes the loop that was
+    there one with this.
+    """
+    loop = Loop(**attrs)
+    params = loop.body.params
+    args = tuple(Symbol(to_node(a, p.tensor_type.dtype)) for a, p in zip(args, params, strict=True))
+    seeds = {
+        i: new_param(params[i].tensor_type, "tangent")
+        for i, t in enumerate(tangents) if t is not None
+    }  # fmt: skip
+    while True:
+        moved = pushforward(
+            list(map(Symbol, loop.body.outputs)),
+            [Symbol(params[i]) for i in seeds],
+            [Symbol(s) for s in seeds.values()],
+        )
+        late = [i for i, t in enumerate(moved[: loop.carries]) if t is not None and i not in seeds]
+        if not late:
+            break
+        seeds |= {i: new_param(params[i].tensor_type, "tangent") for i in late}
+    at = sorted(seeds)
+    kinds = [[i for i in at if i in kind] for kind in map(set, loop.operands(range(len(params))))]
+    carries, xs, _ = kinds
+    ys = [i for i in range(loop.carries, len(moved)) if moved[i] is not None]
+    ends = [zeros_like(Symbol(params[i])) if moved[i] is None else moved[i] for i in carries]
+    body = close(
+        _spread(loop.operands(params), [[seeds[i] for i in kind] for kind in kinds]),
+        _spread(
+            loop.results(loop.body.outputs),
+            [[t.node for t in ends], [moved[i].node for i in ys]],
+        ),
+        loop.body.equalities,
+    )
+    given = [[zeros_like(args[i]) if tangents[i] is None else tangents[i] for i in kind]
+             for kind in kinds]  # fmt: skip
+    new = replace(loop, body=body, carries=loop.carries + len(carries), xs=loop.xs + len(xs))
+    values = new.op(*_spread(loop.operands(args), given), **new.attrs)
+    last, stacked = new.results(values)
+    found = dict(zip(carries, last[loop.carries :], strict=True))
+    found |= dict(zip(ys, stacked[len(stacked) - len(ys) :], strict=True))
+    return [found.get(i) for i in range(len(loop.body.outputs))]
+
+
+def _spread(values: Sequence[Sequence[T]], tangents: Sequence[Sequence[T]]) -> list[T]:
+    """Of each kind first the values, then the tangents."""
+    return [v for kind in zip(values, tangents, strict=True) for part in kind for v in part]
+
+
 scan_op = Op(
     name="scan",
     doc="A loop of ``length`` steps over a body. Arguments: carries, xs, captured values; results: "
@@ -302,6 +357,7 @@ scan_op = Op(
     infer=_infer,
     reference=_scan_reference,
     vjp=_vjp,
+    jvp=_jvp,
     lowering=Region(),
     grad_name="ScanBackward",
 )
@@ -313,6 +369,7 @@ while_op = Op(
     infer=_infer,
     reference=_while_reference,
     vjp=_vjp,
+    jvp=_jvp,
     lowering=Region(),
     grad_name="WhileBackward",
 )

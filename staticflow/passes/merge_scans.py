@@ -1,86 +1,99 @@
-"""Two loops over the same values that carry the same state are one loop with the ys of both.
+"""Two loops of which one does all that the other does are one loop, with the ys of both.
 
-The derivative of a scan asks for a second loop that stacks the carries; this makes it the first.
+The derivative of a loop asks for a second one: that stacks its carries, or has their tangents
+beside them. This makes it the first.
 """
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from staticflow.graph.graph import Graph, attrs_key, close, rebuild, substitute_nodes
+from staticflow.graph.graph import Graph, close, substitute_nodes
 from staticflow.graph.locs import merge_locs
-from staticflow.graph.node import Node, item, make_node
-from staticflow.ops.loop import loop_ops
-from staticflow.passes.rewrite import Counts, with_args
+from staticflow.graph.node import Node, item, make_node, toposort
+from staticflow.ops.loop import Loop, loop_ops
+from staticflow.passes.rewrite import Counts
 
 __all__ = ["merge_scans"]
 
 
 def merge_scans(graph: Graph, counts: Counts) -> Graph:
-    """Join loops with equal operands, length and direction whose bodies give equal carries."""
-    while (pair := _find_pair(graph)) is not None:
-        graph = _replace(graph, *pair)
+    """Join loops of equal length and direction where one begins with the carries of the other,
+    reads all that it reads, and gives equal carries."""
+    while (found := _find_pair(graph)) is not None:
+        outputs = substitute_nodes(graph.outputs, found)
+        graph = close(graph.params, outputs, graph.equalities, graph.declared)
         counts["merge scans"] += 1
     return graph
 
 
-@dataclass(frozen=True, slots=True)
-class _Joined:
-    """One loop for two, and where the results of the second stand in it."""
-
-    loop: Node
-    places: dict[int, int]
-
-
-def _find_pair(graph: Graph) -> tuple[Node, Node, _Joined] | None:
+def _find_pair(graph: Graph) -> dict[Node, Node] | None:
+    """The results of two loops, each with what it is of one loop for both."""
     groups: dict[object, list[Node]] = {}
     for node in graph.nodes:
         if node.op in loop_ops():
-            attrs = attrs_key({k: v for k, v in node.attrs.items() if k != "body"})
-            groups.setdefault((node.op, node.args, attrs), []).append(node)
+            loop = Loop.of(node)
+            groups.setdefault((loop.length, loop.reverse, loop.binds), []).append(node)
     for group in groups.values():
         for a, b in itertools.combinations(group, 2):
-            joined = _join(a, b)
+            pair = (b, a) if len(b.args) > len(a.args) else (a, b)
+            joined = _join(*pair)
             if joined is not None:
-                return a, b, joined
+                return _results(graph, *pair, *joined)
     return None
 
 
-def _replace(graph: Graph, a: Node, b: Node, joined: _Joined) -> Graph:
-    """The graph with the results of ``a`` and ``b`` taken from the joined loop."""
-    new: list[Node] = []
-
-    def visit(node: Node, args: tuple[Node, ...]) -> Node:
-        if node.op is not item or node.args[0] not in (a, b):
-            return with_args(node, args)
-        if not new:
-            new.append(with_args(joined.loop, args[0].args))
-        index = node.attrs["index"]
-        place = joined.places[index] if node.args[0] is b else index
-        return make_node(item, (new[0],), {"index": place}, node.locs)
-
-    return rebuild(graph, visit)
+def _results(
+    graph: Graph, wide: Node, narrow: Node, loop: Node, places: Sequence[int]
+) -> dict[Node, Node]:
+    found = {}
+    for node in graph.nodes:
+        if node.op is item and node.args[0] in (wide, narrow):
+            index = node.attrs["index"]
+            place = places[index] if node.args[0] is narrow else index
+            found[node] = make_node(item, (loop,), {"index": place}, node.locs)
+    return found
 
 
-def _join(a: Node, b: Node) -> _Joined | None:
-    """The loop that does the work of both; None if their carries differ."""
-    body_a: Graph = a.attrs["body"]
-    body_b: Graph = b.attrs["body"]
-    renamed = substitute_nodes(body_b.outputs, dict(zip(body_b.params, body_a.params, strict=True)))
+def _join(wide: Node, narrow: Node) -> tuple[Node, list[int]] | None:
+    """The loop that does the work of both, and where the results of the narrow one stand in it;
+    None if the wide one does not do all of it."""
+    a, b = Loop.of(wide), Loop.of(narrow)
+    inside = _params_for(narrow, wide)
+    if inside is None:
+        return None
+    renamed = substitute_nodes(b.body.outputs, dict(zip(b.body.params, inside, strict=True)))
     both = close(
-        body_a.params, (*body_a.outputs, *renamed), (*body_a.equalities, *body_b.equalities)
+        a.body.params, (*a.body.outputs, *renamed), (*a.body.equalities, *b.body.equalities)
     )
-    n_a, carries = len(body_a.outputs), a.attrs["carries"]
-    outs_a, outs_b = both.outputs[:n_a], both.outputs[n_a:]
-    if outs_a[:carries] != outs_b[:carries]:
+    count = len(a.body.outputs)
+    outs_a, outs_b = both.outputs[:count], both.outputs[count:]
+    if outs_a[: b.carries] != outs_b[: b.carries] or narrow in toposort(wide.args):
         return None
     outputs = list(outs_a)
-    places = {i: i for i in range(carries)}
-    for i, out in enumerate(outs_b[carries:], carries):
-        if out not in outputs[carries:]:
+    places = list(range(b.carries))
+    for out in outs_b[b.carries :]:
+        if out not in outputs[a.carries :]:
             outputs.append(out)
-        places[i] = outputs.index(out, carries)
+        places.append(outputs.index(out, a.carries))
     body = close(both.params, outputs, both.equalities)
-    loop = make_node(a.op, a.args, {**a.attrs, "body": body}, merge_locs(a.locs, b.locs))
-    return _Joined(loop, places)
+    locs = merge_locs(wide.locs, narrow.locs)
+    return make_node(wide.op, wide.args, {**wide.attrs, "body": body}, locs), places
+
+
+def _params_for(narrow: Node, wide: Node) -> list[Node] | None:
+    """The params of the wide loop's body that get what those of the narrow one's get."""
+    a, b = Loop.of(wide), Loop.of(narrow)
+    params = a.operands(a.body.params)
+    given = a.operands(wide.args)
+    wanted = b.operands(narrow.args)
+    if list(given[0][: b.carries]) != list(wanted[0]):
+        return None
+    found = list(params[0][: b.carries])
+    for inner, outer, values in zip(params[1:], given[1:], wanted[1:], strict=True):
+        by_operand = dict(zip(outer, inner, strict=True))
+        if not by_operand.keys() >= set(values):
+            return None
+        found += [by_operand[v] for v in values]
+    return found
