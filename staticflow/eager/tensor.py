@@ -158,8 +158,8 @@ class Tensor(Methods):
             )
         if requires_grad and not self.dtype.is_floating:
             raise AutogradError(
-                f"only floating tensors have gradients, not {self.dtype.name}, "
-                f"at {format_locs(here())}"
+                f"only floating tensors have gradients, not {self.dtype.name}; make it of a "
+                f"floating dtype, as in dtype=sf.float32, at {format_locs(here())}"
             )
         self._vertex = LEAF if requires_grad else None
         return self

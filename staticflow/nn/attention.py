@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from staticflow.errors import ShapeError
+from staticflow.errors import ArgumentError, ShapeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn import functional as F
 from staticflow.nn.init import constant_, xavier_uniform_
@@ -47,8 +47,9 @@ class MultiheadAttention(Module):
     ) -> None:
         super().__init__()
         if min(embed_dim, num_heads) < 1 or embed_dim % num_heads:
-            raise ValueError(
+            raise ArgumentError(
                 f"MultiheadAttention: a width of {embed_dim} does not fall into {num_heads} heads"
+                f", at {format_locs(here())}"
             )
         self.embed_dim, self.num_heads, self.dropout = embed_dim, num_heads, dropout
         self.kdim = embed_dim if kdim is None else kdim

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from staticflow.errors import ShapeError
+from staticflow.errors import ArgumentError, ShapeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn import functional as F
 from staticflow.nn.init import uniform_
@@ -139,7 +139,10 @@ class RNNCell(_Cell):
         dtype: Any = None,
     ) -> None:
         if nonlinearity not in ACTIVATIONS:
-            raise ValueError(f"RNNCell: the nonlinearity is tanh or relu, not {nonlinearity!r}")
+            raise ArgumentError(
+                f"RNNCell: the nonlinearity is tanh or relu, not {nonlinearity!r}"
+                f", at {format_locs(here())}"
+            )
         super().__init__(input_size, hidden_size, bias, device, dtype)
         self.nonlinearity = nonlinearity
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any, ClassVar, Self, overload
 
+from staticflow.graph.locs import format_locs, here
 from staticflow.nn.module import Module, bracketed, indented
 from staticflow.nn.parameter import Parameter
 
@@ -39,6 +40,7 @@ class _Holder(Module):
             raise TypeError(
                 f"{type(self).__name__} takes modules, not {type(value).__name__} ({where}); "
                 "wrap a function in a Module, or call it in a forward of your own"
+                f", at {format_locs(here())}"
             )
         return value
 

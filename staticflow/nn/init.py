@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.errors import ShapeError
+from staticflow.errors import ArgumentError, ShapeError
+from staticflow.graph.locs import format_locs, here
 from staticflow.ops.sampling import rand, randn
 from staticflow.ops.special import erfinv
 
@@ -55,7 +56,10 @@ def trunc_normal_(
     """Draws from the normal distribution of which those outside [a, b] are left out."""
     low, high = (0.5 * (1 + math.erf((x - mean) / (std * math.sqrt(2)))) for x in (a, b))
     if not low < high:
-        raise ValueError(f"trunc_normal_: no draw of N({mean}, {std}) lies in [{a}, {b}]")
+        raise ArgumentError(
+            f"trunc_normal_: no draw of N({mean}, {std}) lies in [{a}, {b}]"
+            f", at {format_locs(here())}"
+        )
     # the inverse of the distribution function, of its values between those of a and b
     draw = rand(*tensor.shape, dtype="float64", generator=generator)
     inner = erfinv(2 * (low + (high - low) * draw) - 1)
@@ -89,7 +93,9 @@ def dirac_(tensor: Any, groups: int = 1) -> Any:
     _check_ndim(tensor, "dirac_", 3, 5)
     out, channels = tensor.shape[:2]
     if out % groups:
-        raise ShapeError(f"dirac_: {out} outputs do not fall into {groups} groups")
+        raise ShapeError(
+            f"dirac_: {out} outputs do not fall into {groups} groups, at {format_locs(here())}"
+        )
     values = np.zeros(tensor.shape)
     middle = tuple(n // 2 for n in tensor.shape[2:])
     each = out // groups
@@ -142,8 +148,9 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     1.6666666666666667
     """
     if nonlinearity not in _GAINS:
-        raise ValueError(
+        raise ArgumentError(
             f"calculate_gain: {nonlinearity!r} is none of {', '.join(map(str, _GAINS))}"
+            f", at {format_locs(here())}"
         )
     return _GAINS[nonlinearity](0.01 if param is None else param)
 
@@ -172,7 +179,9 @@ def xavier_normal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any
 def _kaiming_std(tensor: Any, a: float, mode: str, nonlinearity: str) -> float:
     fans = dict(zip(("fan_in", "fan_out"), _fans(tensor, "kaiming"), strict=True))
     if mode not in fans:
-        raise ValueError(f'kaiming: the mode is "fan_in" or "fan_out", not {mode!r}')
+        raise ArgumentError(
+            f'kaiming: the mode is "fan_in" or "fan_out", not {mode!r}, at {format_locs(here())}'
+        )
     gain = calculate_gain(nonlinearity, a)
     return gain / math.sqrt(fans[mode]) if fans[mode] else 0.0
 
@@ -206,4 +215,7 @@ def _check_ndim(tensor: Any, name: str, least: int, most: int | None = None) -> 
         wanted = f"{least} dims" if most == least else f"{least} dims or more"
         if most not in (None, least):
             wanted = f"{least} to {most} dims"
-        raise ShapeError(f"{name}: takes a tensor of {wanted}, not of shape {list(tensor.shape)}")
+        raise ShapeError(
+            f"{name}: takes a tensor of {wanted}, not of shape {list(tensor.shape)}"
+            f", at {format_locs(here())}"
+        )

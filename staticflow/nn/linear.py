@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from staticflow.errors import ShapeError
+from staticflow.graph.locs import format_locs, here
 from staticflow.nn.functional import linear
 from staticflow.nn.init import uniform_
 from staticflow.nn.module import Module
@@ -37,7 +38,10 @@ class Linear(Module):
     ) -> None:
         super().__init__()
         if in_features < 0 or out_features < 0:
-            raise ShapeError(f"Linear({in_features}, {out_features}): sizes cannot be negative")
+            raise ShapeError(
+                f"Linear({in_features}, {out_features}): sizes cannot be negative"
+                f", at {format_locs(here())}"
+            )
         self.in_features, self.out_features = in_features, out_features
         bound = 1 / math.sqrt(in_features) if in_features else 0.0
         self.weight = new_parameter(out_features, in_features, device=device, dtype=dtype)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from staticflow.graph.device import target
 from staticflow.graph.dtypes import bfloat16, float16, float32, float64
+from staticflow.graph.locs import format_locs, here
 from staticflow.nn.hooks import Handle, Hook, Hooks
 from staticflow.nn.parameter import Parameter
 from staticflow.nn.state import LoadResult, load_state, state_of
@@ -73,12 +74,12 @@ class Module:
             raise TypeError(
                 f"{kind}.{name} is a parameter; a {type(value).__name__} in its "
                 "place would not be trained: assign an nn.Parameter (or None), or change its "
-                "values with sf.no_grad() and copy_"
+                f"values with sf.no_grad() and copy_, at {format_locs(here())}"
             )
         if isinstance(before, Module) and not (value is None or isinstance(value, Module)):
             raise TypeError(
                 f"{kind}.{name} is a module; a {type(value).__name__} cannot take its place: "
-                "assign an nn.Module or None"
+                f"assign an nn.Module or None, at {format_locs(here())}"
             )
         object.__setattr__(self, name, value)
         if isinstance(value, Parameter):
@@ -107,6 +108,7 @@ class Module:
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(
                 f"register_parameter: {name!r} is a {type(param).__name__}; wrap it in nn.Parameter"
+                f", at {format_locs(here())}"
             )
         setattr(self, name, param)
 
@@ -116,6 +118,7 @@ class Module:
         if module is not None and not isinstance(module, Module):
             raise TypeError(
                 f"add_module: {name!r} is a {type(module).__name__}, which is no module"
+                f", at {format_locs(here())}"
             )
         setattr(self, name, module)
 
@@ -279,7 +282,10 @@ class Module:
         """
         place, wanted = target(args, device=device, dtype=dtype, **named)
         if wanted is not None and not wanted.is_floating:
-            raise TypeError(f"to: a module is cast to a floating dtype, not to {wanted.name}")
+            raise TypeError(
+                f"to: a module is cast to a floating dtype, not to {wanted.name}"
+                f", at {format_locs(here())}"
+            )
 
         def moved(tensor: Any) -> Any:
             to = tensor.dtype if wanted is None or not tensor.dtype.is_floating else wanted

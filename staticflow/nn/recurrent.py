@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
-from staticflow.errors import ShapeError
+from staticflow.errors import ArgumentError, ShapeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn import functional as F
 from staticflow.nn.cells import ACTIVATIONS, Gates, gru_gates, lstm_gates, rnn_gates
@@ -45,9 +45,12 @@ class _Recurrent(Module):
         super().__init__()
         kind = type(self).__name__
         if min(input_size, hidden_size, num_layers) < 1:
-            raise ValueError(f"{kind}: sizes and layers are 1 or more")
+            raise ArgumentError(f"{kind}: sizes and layers are 1 or more, at {format_locs(here())}")
         if not 0 <= dropout <= 1:
-            raise ValueError(f"{kind}: the dropout lies in [0, 1], and {dropout} does not")
+            raise ArgumentError(
+                f"{kind}: the dropout lies in [0, 1], and {dropout} does not"
+                f", at {format_locs(here())}"
+            )
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
         self.bias, self.batch_first, self.dropout = bias, batch_first, dropout
         self.bidirectional = bidirectional
@@ -159,8 +162,8 @@ class _Recurrent(Module):
         given = hx if self.states > 1 else (hx,)
         if not isinstance(given, tuple | list) or len(given) != self.states:
             raise ShapeError(
-                f"{type(self).__name__}: the first state is {self.states} tensors, "
-                f"at {format_locs(here())}"
+                f"{type(self).__name__}: the first state is {self.states} tensors, (h, c), of "
+                f"shape ({count}, N, {self.hidden_size}) each, at {format_locs(here())}"
             )
         wanted = (count, batch, self.hidden_size) if batched else (count, self.hidden_size)
         for state in given:
@@ -207,7 +210,10 @@ class RNN(_Recurrent):
         dtype: Any = None,
     ) -> None:
         if nonlinearity not in ACTIVATIONS:
-            raise ValueError(f"RNN: the nonlinearity is tanh or relu, not {nonlinearity!r}")
+            raise ArgumentError(
+                f"RNN: the nonlinearity is tanh or relu, not {nonlinearity!r}"
+                f", at {format_locs(here())}"
+            )
         super().__init__(
             input_size,
             hidden_size,

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from staticflow.errors import ShapeError
+from staticflow.graph.locs import format_locs, here
 from staticflow.nn.parameter import Parameter
 
 __all__ = ["LoadResult", "load_state", "state_of"]
@@ -54,7 +55,10 @@ def load_state(module: Any, state: Mapping[str, Any], strict: bool, assign: bool
         faults += [f"{name} is not known" for name in result.unexpected_keys]
         faults.append("strict=False loads what both have")
     if faults:
-        raise ShapeError(f"load_state_dict of {type(module).__name__}: {'; '.join(faults)}")
+        raise ShapeError(
+            f"load_state_dict of {type(module).__name__}: {'; '.join(faults)}"
+            f", at {format_locs(here())}"
+        )
     for path in common:
         holder, name, own = places[path]
         value = state[path].detach() if hasattr(state[path], "detach") else state[path]

@@ -6,6 +6,8 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+from staticflow.errors import ArgumentError
+from staticflow.graph.locs import format_locs, here
 from staticflow.nn import functional as F
 from staticflow.nn.attention import MultiheadAttention
 from staticflow.nn.container import ModuleList
@@ -26,8 +28,9 @@ def _activation(given: str | Callable[[Any], Any]) -> Callable[[Any], Any]:
     if callable(given):
         return given
     if given not in _ACTIVATIONS:
-        raise ValueError(
+        raise ArgumentError(
             f"the activation is {', '.join(_ACTIVATIONS)} or a function, not {given!r}"
+            f", at {format_locs(here())}"
         )
     return _ACTIVATIONS[given]
 

@@ -20,7 +20,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from staticflow.errors import AutogradError
+from staticflow.errors import ArgumentError, AutogradError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.arithmetic import maximum
 from staticflow.ops.extremes import amax
@@ -35,7 +35,10 @@ def get_total_norm(tensors: Sequence[Any], norm_type: float = 2.0) -> Any:
     """The norm of all elements of all ``tensors`` (one at least) together: the root of the sum of
     their ``norm_type``-th powers, the largest for infinity. In float32 for 16-bit floats."""
     if not tensors:
-        raise ValueError("the norm of no tensors: none of the parameters has a gradient")
+        raise ArgumentError(
+            "the norm of no tensors: none of the parameters has a gradient"
+            f", at {format_locs(here())}"
+        )
     wide = [t.float() if t.dtype.itemsize == 2 else t for t in tensors]
     if norm_type == math.inf:
         largest = [amax(abs(t)) for t in wide if not _is_empty(t)]

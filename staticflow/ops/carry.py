@@ -62,8 +62,8 @@ def check_carry(
         wrong.append(f"{name} came in as {_type_of(a)} and went out as {_type_of(b)}")
     if wrong:
         raise error(
-            f"{what}: {', '.join(wrong)}; every step must give it back as it was, "
-            f"at {format_locs(here())}"
+            f"{what}: {', '.join(wrong)}; every step must give it back as it was: begin with a "
+            f"value of that type, or convert the result, at {format_locs(here())}"
         )
 
 

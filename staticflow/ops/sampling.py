@@ -49,7 +49,14 @@ nothing: the eager mode puts it here."""
 
 
 def _state(generator: Source | None, *beside: Any) -> Any:
-    return (generator or default_source[0]).draw(*beside)
+    if generator is None:
+        generator = default_source[0]
+    elif not hasattr(generator, "draw"):
+        raise ArgumentError(
+            f"generator= takes a generator, not {generator!r}; give "
+            f"sf.Generator().manual_seed(...), at {format_locs(here())}"
+        )
+    return generator.draw(*beside)
 
 
 def _made(generator: Source | None, shape: Shape, op: Op, *args: Any, **attrs: Any) -> Any:

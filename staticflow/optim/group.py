@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from staticflow.errors import ArgumentError
 from staticflow.graph.dtypes import float64
 from staticflow.graph.locs import Locs, format_locs, here
 from staticflow.ops.creation import full
@@ -138,9 +139,13 @@ def check_value(name: str, value: Any) -> None:
     """Raise `ValueError` for a number that no rule has a meaning for."""
     for number in value if isinstance(value, Sequence) else (value,):
         if not number >= 0:  # NaN is not, either
-            raise ValueError(f"{name} cannot be negative, as {number} is")
+            raise ArgumentError(
+                f"{name} cannot be negative, as {number} is, at {format_locs(here())}"
+            )
         if name == "betas" and number >= 1:
-            raise ValueError(f"{name} must lie below 1, and {number} does not")
+            raise ArgumentError(
+                f"{name} must lie below 1, and {number} does not, at {format_locs(here())}"
+            )
 
 
 def _each(fn: Any, held: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
-from staticflow.errors import AutogradError, ShapeError
+from staticflow.errors import ArgumentError, AutogradError, ShapeError
 from staticflow.graph.dtypes import float64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.creation import ones_like
@@ -39,9 +39,18 @@ class Optimizer:
         self.defaults = dict(defaults)
         self.param_groups: list[ParamGroup] = []
         self.state: dict[Any, dict[str, Any]] = {}
+        if isinstance(params, Mapping) or hasattr(params, "grad"):
+            raise ArgumentError(
+                f"{type(self).__name__} takes a list of parameters or of groups, not a single "
+                f"{type(params).__name__}: {type(self).__name__}([w], ...)"
+                f", at {format_locs(here())}"
+            )
         given = list(params)
         if not given:
-            raise ValueError(f"{type(self).__name__} got no parameters")
+            raise ArgumentError(
+                f"{type(self).__name__} got no parameters; a module finds those of its attributes, "
+                f"and of modules in an nn.ModuleList, not in a list, at {format_locs(here())}"
+            )
         for group in given if isinstance(given[0], Mapping) else [{"params": given}]:
             self.add_param_group(group)
 
@@ -166,9 +175,9 @@ class Optimizer:
                 result |= {tensors[n]: v for n, v in after.items()}
         foreign = [p for p in grads if p not in result]
         if foreign:
-            raise ValueError(
+            raise ArgumentError(
                 f"updates: a tensor of shape {list(foreign[0].shape)} named {foreign[0].name!r} is "
-                "no parameter of this optimiser"
+                f"no parameter of this optimiser, at {format_locs(here())}"
             )
         return result
 
@@ -181,21 +190,34 @@ class Optimizer:
         params = [params] if hasattr(params, "grad") else list(params)
         params = [p[1] if isinstance(p, tuple) else p for p in params]  # of named_parameters()
         known = {id(p) for g in self.param_groups for p in g.params}
-        for param in params:
+        for i, param in enumerate(params):
+            if not hasattr(param, "grad_fn"):
+                raise ArgumentError(
+                    f"{type(self).__name__}: parameter {i} is a {type(param).__name__}; give "
+                    f"tensors, as model.parameters() does, at {format_locs(here())}"
+                )
             if id(param) in known:
-                raise ValueError(f"the parameter {param.name!r} is given twice")
+                called = repr(param.name) if param.name else f"{i}, of shape {list(param.shape)},"
+                raise ArgumentError(
+                    f"the parameter {called} is given twice, at {format_locs(here())}"
+                )
             if not param.is_leaf:
-                raise ValueError(
+                raise ArgumentError(
                     f"a tensor of shape {list(param.shape)} was computed ({param.grad_fn}) and is "
-                    "no leaf; optimise what it was computed from"
+                    f"no leaf; optimise what it was computed from, at {format_locs(here())}"
                 )
             known.add(id(param))
         if not params:
-            raise ValueError(f"{type(self).__name__} got a group without parameters")
+            raise ArgumentError(
+                f"{type(self).__name__} got a group without parameters, at {format_locs(here())}"
+            )
         values = self.defaults | {n: v for n, v in param_group.items() if n != "params"}
         unknown = values.keys() - self.defaults.keys()
         if unknown:
-            raise ValueError(f"{type(self).__name__} has no hyperparameter {sorted(unknown)[0]!r}")
+            raise ArgumentError(
+                f"{type(self).__name__} has no hyperparameter {sorted(unknown)[0]!r}"
+                f", at {format_locs(here())}"
+            )
         for name, value in values.items():
             check_value(name, value)
         self.check(values)
@@ -249,7 +271,7 @@ class Optimizer:
         if sizes != [len(g.params) for g in self.param_groups]:
             raise ShapeError(
                 f"load_state_dict: groups of {sizes} parameters, where "
-                f"{[len(g.params) for g in self.param_groups]} are needed"
+                f"{[len(g.params) for g in self.param_groups]} are needed, at {format_locs(here())}"
             )
         settings, states = [], []
         for group, loaded in zip(self.param_groups, groups, strict=True):
@@ -285,19 +307,20 @@ class Optimizer:
                 raise ShapeError(
                     f"load_state_dict: the state of {param.name!r} has {name}, which "
                     f"{type(self).__name__} does not keep; it keeps {', '.join(every)}"
+                    f", at {format_locs(here())}"
                 )
             shape = tuple(getattr(tensor, "shape", ()))  # the counters may be plain numbers
             if shape != every[name].shape:
                 raise ShapeError(
                     f"load_state_dict: {name} of {param.name!r} has shape {list(shape)}, "
-                    f"and {list(every[name].shape)} is needed"
+                    f"and {list(every[name].shape)} is needed, at {format_locs(here())}"
                 )
             new[name] = every[name].copy_(tensor)
         for name in new:
             if given and name not in given and name not in self.counters:
                 raise ShapeError(
                     f"load_state_dict: the state of {param.name!r} has {', '.join(given)}, and "
-                    f"{name} is needed too"
+                    f"{name} is needed too, at {format_locs(here())}"
                 )
         return new
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from staticflow.errors import ArgumentError
+from staticflow.graph.locs import format_locs, here
 from staticflow.ops.creation import zeros_like
 from staticflow.optim.optimizer import Optimizer
 from staticflow.optim.rule import choose, counter, decayed
@@ -55,7 +57,10 @@ class SGD(Optimizer):
     def check(self, values: Mapping[str, Any]) -> None:
         """Nesterov's momentum needs a momentum and no dampening."""
         if values["nesterov"] and (values["momentum"] == 0 or values["dampening"] != 0):
-            raise ValueError("Nesterov momentum needs a momentum above 0 and no dampening")
+            raise ArgumentError(
+                "Nesterov momentum needs a momentum above 0 and no dampening"
+                f", at {format_locs(here())}"
+            )
 
     def init_state(
         self, param: Any, hyper: Mapping[str, Any], known: Mapping[str, Any]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -218,7 +218,9 @@ class Program:
 
 def _named_inputs(inputs: Any) -> tuple[tuple[str, ...], list[Symbol]]:
     if isinstance(inputs, Symbol):
-        raise SymbolicError(f"compile: inputs are a list, [x, ...], at {format_locs(here())}")
+        raise SymbolicError(
+            f"compile: inputs are a list, as in compile([x], ...), at {format_locs(here())}"
+        )
     named = isinstance(inputs, Mapping)
     handles = list(inputs.values() if named else inputs)
     for h in handles:
@@ -244,6 +246,11 @@ def _named_inputs(inputs: Any) -> tuple[tuple[str, ...], list[Symbol]]:
 
 
 def _pairs(updates: Any) -> list[tuple[Tensor, Any]]:
+    if not isinstance(updates, Mapping | Iterable | None):
+        raise SymbolicError(
+            f"compile: updates are a mapping {{tensor: new value}}, not {type(updates).__name__}; "
+            f"an optimiser gives one, updates=opt.minimize(loss), at {format_locs(here())}"
+        )
     pairs = list(updates.items() if isinstance(updates, Mapping) else updates or ())
     seen: set[Tensor] = set()
     for pair in pairs:

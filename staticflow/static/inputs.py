@@ -35,14 +35,23 @@ def placeholder(
     """
     name = name or f"input{next(_unnamed)}"
     if not name.isidentifier():
-        raise ShapeError(f"the name of a placeholder is an identifier, not {name!r}")
+        raise ShapeError(
+            f"the name of a placeholder is an identifier, not {name!r}, at {format_locs(here())}"
+        )
+    if not isinstance(shape, Sequence) or isinstance(shape, str):
+        raise ShapeError(
+            f"placeholder {name}: the shape is a tuple of sizes, as in (None, 3), not {shape!r}, "
+            f"at {format_locs(here())}"
+        )
     sizes: list[Size] = []
     for axis, size in enumerate(shape):
         if size is None:
             sizes.append(fresh_sym(f"{name}_{axis}"))
         elif isinstance(size, str):
             if not size.isidentifier():
-                raise ShapeError(f"the name of a size is an identifier, not {size!r}")
+                raise ShapeError(
+                    f"the name of a size is an identifier, not {size!r}, at {format_locs(here())}"
+                )
             sizes.append(Dim.of(Sym(size)))
         elif isinstance(size, int | Dim) and (isinstance(size, Dim) or size >= 0):
             sizes.append(size)

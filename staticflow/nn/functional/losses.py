@@ -9,12 +9,13 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from staticflow.errors import ShapeError
+from staticflow.errors import ArgumentError, ShapeError
 from staticflow.graph.dims import Size
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.activation import logsigmoid
 from staticflow.ops.arithmetic import minimum, where
 from staticflow.ops.creation import ones_like
+from staticflow.ops.declare import same_size
 from staticflow.ops.indexing import gather
 from staticflow.ops.losses import bce_op, nll_op
 from staticflow.ops.maths import abs, exp, log, relu, sqrt
@@ -39,7 +40,10 @@ _REDUCED: dict[str, Callable[[Any], Any]] = {
 def check_reduction(reduction: str) -> str:
     """``reduction`` if it is one of "mean", "sum" and "none"; else a `ShapeError`."""
     if reduction not in _REDUCED:
-        raise ShapeError(f'a loss is reduced by "mean", "sum" or "none", not {reduction!r}')
+        raise ShapeError(
+            f'a loss is reduced by "mean", "sum" or "none", not {reduction!r}'
+            f", at {format_locs(here())}"
+        )
     return reduction
 
 
@@ -71,14 +75,18 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
     """``d ** 2 / 2`` up to ``d = |input - target| = delta``, and ``delta * (d - delta / 2)`` beyond
     (Huber 1964)."""
     if not delta > 0:
-        raise ValueError(f"huber_loss: delta lies above 0, and {delta} does not")
+        raise ArgumentError(
+            f"huber_loss: delta lies above 0, and {delta} does not, at {format_locs(here())}"
+        )
     return _reduced(_huber(input, target, delta), reduction)
 
 
 def smooth_l1_loss(input: Any, target: Any, reduction: str = "mean", beta: float = 1.0) -> Any:
     """``d ** 2 / (2 beta)`` up to ``d = |input - target| = beta``, and ``d - beta / 2`` beyond."""
     if beta < 0:
-        raise ValueError(f"smooth_l1_loss: beta cannot be negative, as {beta} is")
+        raise ArgumentError(
+            f"smooth_l1_loss: beta cannot be negative, as {beta} is, at {format_locs(here())}"
+        )
     if beta == 0:
         return l1_loss(input, target, reduction)
     return _reduced(_huber(input, target, beta) / beta, reduction)
@@ -161,7 +169,10 @@ def cross_entropy(
     tensor(1.3863)
     """
     if not 0 <= label_smoothing <= 1:
-        raise ValueError(f"label_smoothing lies in [0, 1], and {label_smoothing} does not")
+        raise ArgumentError(
+            f"label_smoothing lies in [0, 1], and {label_smoothing} does not"
+            f", at {format_locs(here())}"
+        )
     dim = min(1, input.ndim - 1)
     if target.dtype.is_floating:
         logs = log_softmax(input, dim)
@@ -189,6 +200,12 @@ def _cross_entropy(input: Any, target: Any, ignore_index: int) -> Any:
 def _of_probabilities(
     logs: Any, target: Any, weight: Any, reduction: str, smoothing: float, dim: int
 ) -> Any:
+    if logs.ndim != target.ndim or not all(map(same_size, logs.shape, target.shape)):
+        raise ShapeError(
+            f"cross_entropy: a target of {target.dtype.name} is probabilities in the shape of the "
+            f"scores, {list(logs.shape)}, not {list(target.shape)}; classes are integers, as "
+            f"target.long() gives, at {format_locs(here())}"
+        )
     if smoothing:
         target = target * (1 - smoothing) + smoothing / logs.shape[dim]
     _check_weight(weight, logs.shape[dim])
@@ -293,7 +310,9 @@ def gaussian_nll_loss(
     if isinstance(var, float | int):
         var = ones_like(input) * var
     if not symbolic(var) and (var < 0).any().item():
-        raise ValueError("gaussian_nll_loss: var has negative entries")
+        raise ArgumentError(
+            f"gaussian_nll_loss: var has negative entries, at {format_locs(here())}"
+        )
     if var.ndim == input.ndim - 1:
         var = var.unsqueeze(-1)
     var = var + (var.detach().clamp(min=eps) - var.detach())
@@ -345,7 +364,7 @@ def multi_margin_loss(
     """``sum(max(0, margin - x[target] + x[i]) ** p) / C`` over the classes i other than the target;
     scores ``input`` (N, C) or (C,), classes ``target`` (N,) or (); ``weight`` (C,)."""
     if p not in (1, 2):
-        raise ValueError(f"multi_margin_loss: p is 1 or 2, not {p}")
+        raise ArgumentError(f"multi_margin_loss: p is 1 or 2, not {p}, at {format_locs(here())}")
     single = input.ndim == 1
     if single:
         input, target = input.unsqueeze(0), target.unsqueeze(0)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from staticflow.errors import ArgumentError
+from staticflow.graph.locs import format_locs, here
 from staticflow.optim.group import ParamGroup
 from staticflow.optim.optimizer import Optimizer
 
@@ -26,15 +28,17 @@ class LRScheduler:
         if not isinstance(optimizer, Optimizer):
             raise TypeError(
                 f"{type(self).__name__} takes an optimiser, not a {type(optimizer).__name__}"
+                f", at {format_locs(here())}"
             )
         self.optimizer = optimizer
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
                 group.setdefault("initial_lr", group["lr"])
             elif "initial_lr" not in group:
-                raise ValueError(
+                raise ArgumentError(
                     f"{type(self).__name__}: group {i} has no 'initial_lr', which going on from "
                     f"epoch {last_epoch} needs; set it, or load the optimiser's state first"
+                    f", at {format_locs(here())}"
                 )
         self.base_lrs: list[float] = [group["initial_lr"] for group in optimizer.param_groups]
         self.last_epoch = last_epoch
@@ -92,5 +96,7 @@ def for_groups(optimizer: Optimizer, value: Any, name: str) -> list[Any]:
     if not isinstance(value, Sequence):
         return [value] * count
     if len(value) != count:
-        raise ValueError(f"{name} has {len(value)} values for {count} parameter groups")
+        raise ArgumentError(
+            f"{name} has {len(value)} values for {count} parameter groups, at {format_locs(here())}"
+        )
     return list(value)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from staticflow.errors import ArgumentError
+from staticflow.graph.locs import format_locs, here
 from staticflow.optim.lr_scheduler.base import LRScheduler
 from staticflow.optim.optimizer import Optimizer
 
@@ -60,7 +62,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     ) -> None:
         for name, value in (("T_0", T_0), ("T_mult", T_mult)):
             if value < 1 or not isinstance(value, int):
-                raise ValueError(f"{name} is an integer from 1 on, not {value}")
+                raise ArgumentError(
+                    f"{name} is an integer from 1 on, not {value}, at {format_locs(here())}"
+                )
         self.T_0, self.T_mult, self.eta_min = T_0, T_mult, eta_min
         self.T_i, self.T_cur = T_0, 0.0
         super().__init__(optimizer, last_epoch)
@@ -74,7 +78,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         """Go on to the next epoch, or to ``epoch``."""
         wanted = self.last_epoch + 1 if epoch is None else epoch
         if wanted < 0:
-            raise ValueError(f"an epoch is 0 or more, not {wanted}")
+            raise ArgumentError(f"an epoch is 0 or more, not {wanted}, at {format_locs(here())}")
         self.last_epoch = math.floor(wanted)
         if epoch is None and self.T_cur + 1 < self.T_i and wanted > 0:
             self.T_cur += 1

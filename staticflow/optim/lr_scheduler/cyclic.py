@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from staticflow.errors import ArgumentError
+from staticflow.graph.locs import format_locs, here
 from staticflow.optim.group import ParamGroup
 from staticflow.optim.lr_scheduler.base import LRScheduler, for_groups
 from staticflow.optim.optimizer import Optimizer
@@ -17,8 +19,9 @@ def _momentum_name(optimizer: Optimizer) -> str:
     for name in ("betas", "momentum"):
         if name in optimizer.defaults:
             return name
-    raise ValueError(
+    raise ArgumentError(
         f"{type(optimizer).__name__} has neither momentum nor betas; pass cycle_momentum=False"
+        f", at {format_locs(here())}"
     )
 
 
@@ -61,7 +64,10 @@ class CyclicLR(LRScheduler):
             "exp_range": (lambda step: gamma**step, "iterations"),
         }
         if scale_fn is None and mode not in modes:
-            raise ValueError(f"CyclicLR: the mode is one of {', '.join(modes)}, not {mode!r}")
+            raise ArgumentError(
+                f"CyclicLR: the mode is one of {', '.join(modes)}, not {mode!r}"
+                f", at {format_locs(here())}"
+            )
         self._scale_fn, self._scale_mode = (
             modes[mode] if scale_fn is None else (scale_fn, scale_mode)
         )
@@ -127,15 +133,24 @@ class OneCycleLR(LRScheduler):
     ) -> None:
         if total_steps is None:
             if epochs is None or steps_per_epoch is None:
-                raise ValueError("OneCycleLR: give total_steps, or epochs and steps_per_epoch")
+                raise ArgumentError(
+                    "OneCycleLR: give total_steps, or epochs and steps_per_epoch"
+                    f", at {format_locs(here())}"
+                )
             total_steps = epochs * steps_per_epoch
         if total_steps < 1:
-            raise ValueError(f"OneCycleLR: {total_steps} steps are none")
+            raise ArgumentError(
+                f"OneCycleLR: {total_steps} steps are none, at {format_locs(here())}"
+            )
         if not 0 <= pct_start <= 1:
-            raise ValueError(f"OneCycleLR: pct_start lies in [0, 1], and {pct_start} does not")
+            raise ArgumentError(
+                f"OneCycleLR: pct_start lies in [0, 1], and {pct_start} does not"
+                f", at {format_locs(here())}"
+            )
         if anneal_strategy not in _WAYS:
-            raise ValueError(
+            raise ArgumentError(
                 f"OneCycleLR: anneal_strategy is one of {', '.join(_WAYS)}, not {anneal_strategy!r}"
+                f", at {format_locs(here())}"
             )
         self.total_steps, self.anneal_strategy = total_steps, anneal_strategy
         up, end = pct_start * total_steps - 1, total_steps - 1
@@ -166,7 +181,9 @@ class OneCycleLR(LRScheduler):
         """The rates of this step; sets the momentum, too."""
         step = self.last_epoch
         if step >= self.total_steps:
-            raise ValueError(f"OneCycleLR: step {step + 1} of {self.total_steps} steps")
+            raise ArgumentError(
+                f"OneCycleLR: step {step + 1} of {self.total_steps} steps, at {format_locs(here())}"
+            )
         running = (phase for phase in self._phases if step <= phase[1])
         begin, last, first, second = next(running, self._phases[-1])
         part = (step - begin) / (last - begin) if last != begin else 1.0

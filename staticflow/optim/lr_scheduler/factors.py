@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from staticflow.errors import ArgumentError
+from staticflow.graph.locs import format_locs, here
 from staticflow.optim.lr_scheduler.base import LRScheduler, for_groups
 from staticflow.optim.optimizer import Optimizer
 
@@ -70,6 +72,10 @@ class StepLR(_Factor):
     def __init__(
         self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
     ) -> None:
+        if step_size < 1:
+            raise ArgumentError(
+                f"StepLR: step_size is 1 or more, not {step_size}, at {format_locs(here())}"
+            )
         self.step_size, self.gamma = step_size, gamma
         super().__init__(optimizer, last_epoch)
 
@@ -119,7 +125,10 @@ class ConstantLR(_Factor):
         last_epoch: int = -1,
     ) -> None:
         if not 0 < factor <= 1:
-            raise ValueError(f"ConstantLR: the factor lies in (0, 1], and {factor} does not")
+            raise ArgumentError(
+                f"ConstantLR: the factor lies in (0, 1], and {factor} does not"
+                f", at {format_locs(here())}"
+            )
         self.factor, self.total_iters = factor, total_iters
         super().__init__(optimizer, last_epoch)
 
@@ -143,9 +152,15 @@ class LinearLR(_Factor):
         last_epoch: int = -1,
     ) -> None:
         if not 0 < start_factor <= 1:
-            raise ValueError(f"LinearLR: start_factor lies in (0, 1], and {start_factor} does not")
+            raise ArgumentError(
+                f"LinearLR: start_factor lies in (0, 1], and {start_factor} does not"
+                f", at {format_locs(here())}"
+            )
         if not 0 <= end_factor <= 1:
-            raise ValueError(f"LinearLR: end_factor lies in [0, 1], and {end_factor} does not")
+            raise ArgumentError(
+                f"LinearLR: end_factor lies in [0, 1], and {end_factor} does not"
+                f", at {format_locs(here())}"
+            )
         self.start_factor, self.end_factor = start_factor, end_factor
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from staticflow.errors import ArgumentError
+from staticflow.graph.locs import format_locs, here
 from staticflow.optim.lr_scheduler.base import LRScheduler, for_groups
 from staticflow.optim.optimizer import Optimizer
 
@@ -33,12 +35,19 @@ class ReduceLROnPlateau(LRScheduler):
         eps: float = 1e-8,
     ) -> None:
         if factor >= 1:
-            raise ValueError(f"ReduceLROnPlateau: the factor lies below 1, and {factor} does not")
+            raise ArgumentError(
+                f"ReduceLROnPlateau: the factor lies below 1, and {factor} does not"
+                f", at {format_locs(here())}"
+            )
         if mode not in ("min", "max"):
-            raise ValueError(f'ReduceLROnPlateau: the mode is "min" or "max", not {mode!r}')
+            raise ArgumentError(
+                f'ReduceLROnPlateau: the mode is "min" or "max", not {mode!r}'
+                f", at {format_locs(here())}"
+            )
         if threshold_mode not in ("rel", "abs"):
-            raise ValueError(
+            raise ArgumentError(
                 f'ReduceLROnPlateau: threshold_mode is "rel" or "abs", not {threshold_mode!r}'
+                f", at {format_locs(here())}"
             )
         self.optimizer = optimizer
         self.mode, self.factor, self.patience = mode, factor, patience

@@ -6,6 +6,8 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from staticflow.errors import ArgumentError
+from staticflow.graph.locs import format_locs, here
 from staticflow.optim.lr_scheduler.base import LRScheduler
 from staticflow.optim.optimizer import Optimizer
 
@@ -20,12 +22,14 @@ class _Several(LRScheduler):
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None) -> None:
         name = type(self).__name__
         if not schedulers:
-            raise ValueError(f"{name} got no schedules")
+            raise ArgumentError(f"{name} got no schedules, at {format_locs(here())}")
         self._schedulers = list(schedulers)
         self.optimizer = schedulers[0].optimizer if optimizer is None else optimizer
         for i, scheduler in enumerate(schedulers):
             if scheduler.optimizer is not self.optimizer:
-                raise ValueError(f"{name}: schedule {i} is of another optimiser")
+                raise ArgumentError(
+                    f"{name}: schedule {i} is of another optimiser, at {format_locs(here())}"
+                )
         self.base_lrs = schedulers[0].base_lrs
 
     def state_dict(self) -> dict[str, Any]:
@@ -65,9 +69,9 @@ class SequentialLR(_Several):
     ) -> None:
         super().__init__(schedulers, optimizer)
         if len(milestones) != len(schedulers) - 1:
-            raise ValueError(
+            raise ArgumentError(
                 f"SequentialLR: {len(schedulers)} schedules have {len(schedulers) - 1} milestones "
-                f"between them, not {len(milestones)}"
+                f"between them, not {len(milestones)}, at {format_locs(here())}"
             )
         self._milestones, self.last_epoch = list(milestones), 0
         schedulers[0].restart()

@@ -1,0 +1,12 @@
+# raises ArgumentError
+# says SGD got no parameters
+# says nn.ModuleList, not in a list
+import staticflow as sf
+
+
+class Net(sf.nn.Module):
+    def __init__(self):
+        self.layers = [sf.nn.Linear(2, 2)]
+
+
+sf.optim.SGD(Net().parameters(), lr=0.1)  # <-- error
