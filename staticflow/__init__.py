@@ -71,6 +71,7 @@ from staticflow.errors import (
     ShapeError,
     StaticflowError,
     SymbolicError,
+    ThreadsError,
 )
 from staticflow.graph.device import device
 from staticflow.graph.dtypes import (
@@ -351,6 +352,7 @@ from staticflow.ops.view import (
     unsqueeze,
 )
 from staticflow.ops.while_loop import fori_loop, while_loop
+from staticflow.runtime.threads import get_num_threads, set_num_threads
 from staticflow.serialization import load, save
 from staticflow.static.compile import compile
 from staticflow.static.grad import grad
@@ -381,6 +383,7 @@ __all__ = [
     "StaticflowError",
     "SymbolicError",
     "Tensor",
+    "ThreadsError",
     "abs",
     "absolute",
     "acos",
@@ -519,6 +522,7 @@ __all__ = [
     "ge",
     "ger",
     "get_default_dtype",
+    "get_num_threads",
     "get_printoptions",
     "get_rng_state",
     "grad",
@@ -660,6 +664,7 @@ __all__ = [
     "selu",
     "set_default_dtype",
     "set_grad_enabled",
+    "set_num_threads",
     "set_printoptions",
     "set_rng_state",
     "sgn",

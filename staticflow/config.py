@@ -19,12 +19,15 @@ class Config:
     the platform allows; off, through ctypes with a packed table (``STATICFLOW_FAST_CALL=0``).
     ``check_nan``: before each call of a compiled program, run its graph op by op with NumPy and
     stop at the first NaN, with nothing updated; slow (``STATICFLOW_CHECK_NAN=1``).
+    ``num_threads``: how many threads compiled kernels may run on, 0 for as many as there are
+    processors (``STATICFLOW_NUM_THREADS=1``).
     """
 
     verify: bool
     debug: int
     fast_call: bool
     check_nan: bool
+    num_threads: int
 
     @staticmethod
     def from_environment() -> Config:
@@ -35,6 +38,7 @@ class Config:
             debug=int(get("STATICFLOW_DEBUG", "0") or 0),
             fast_call=get("STATICFLOW_FAST_CALL", "1") not in ("", "0"),
             check_nan=get("STATICFLOW_CHECK_NAN", "0") not in ("", "0"),
+            num_threads=max(0, int(get("STATICFLOW_NUM_THREADS", "0") or 0)),
         )
 
 

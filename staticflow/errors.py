@@ -18,6 +18,7 @@ __all__ = [
     "ShapeError",
     "StaticflowError",
     "SymbolicError",
+    "ThreadsError",
     "VerifyError",
 ]
 
@@ -44,6 +45,10 @@ class DeviceError(StaticflowError, RuntimeError):
 
 class SymbolicError(StaticflowError, TypeError):
     """A symbolic value where a concrete one is needed, or the other way round."""
+
+
+class ThreadsError(StaticflowError, RuntimeError):
+    """A number of threads that there cannot be."""
 
 
 class AutogradError(StaticflowError, RuntimeError):

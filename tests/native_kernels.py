@@ -14,11 +14,12 @@ import pytest
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.interpret import interpret_kernel
 from staticflow.codegen.kernel import LANE, Buffer, Kernel
-from staticflow.codegen.llvm import render_kernel
+from staticflow.codegen.llvm import render_module
 from staticflow.codegen.verify import verify_kernel
 from staticflow.graph.dims import Dim, Sym
 from staticflow.graph.dtypes import DType, bool_
 from staticflow.runtime.native import compile_native
+from staticflow.runtime.threads import pool_symbols
 
 N, M = Dim.of(Sym("n")), Dim.of(Sym("m"))
 by_lanes = pytest.mark.parametrize("lanes", [1, 16])
@@ -37,7 +38,8 @@ def entry_text(kernel: Kernel) -> str:
 
 def run(kernel: Kernel, arrays: Mapping[str, np.ndarray], **sizes: int) -> int:
     """Compile the kernel and call it; gives its code."""
-    module = compile_native(render_kernel(kernel) + entry_text(kernel), [f"call_{kernel.name}"])
+    text = render_module([kernel]) + entry_text(kernel)
+    module = compile_native(text, [f"call_{kernel.name}"], pool_symbols())
     types = [ctypes.c_void_p] * len(kernel.buffers) + [ctypes.c_int64] * len(kernel.sizes)
     function = ctypes.CFUNCTYPE(ctypes.c_int32, *types)(module.address(f"call_{kernel.name}"))
     pointers = [arrays[b.name].ctypes.data for b in kernel.buffers]

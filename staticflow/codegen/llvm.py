@@ -3,12 +3,15 @@
 ``define internal i32 @NAME(ptr %b.x, ..., i64 %s.n, ...)`` takes the buffers, then the sizes, and
 returns 0 or the code of the failed check. The text is what should run: vectors are explicit,
 registers that are set are phis, index arithmetic is where it is loop-invariant, so that no pass of
-LLVM over the IR is needed. Loops of kind ``parallel`` and ``grid`` are rendered in order.
+LLVM over the IR is needed. The outermost loops of kind ``parallel`` that may be much work are
+functions of their own, which threads may share (`llvm_parallel`); the others are rendered in order,
+and so are those of kind ``grid``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from staticflow.codegen.kernel import (
     ENDLESS,
@@ -18,6 +21,7 @@ from staticflow.codegen.kernel import (
     Bind,
     Bitcast,
     Block,
+    Buffer,
     Cast,
     Check,
     Const,
@@ -40,9 +44,17 @@ from staticflow.codegen.kernel import (
 )
 from staticflow.codegen.llvm_index import IndexWriter
 from staticflow.codegen.llvm_memory import load, store
+from staticflow.codegen.llvm_parallel import (
+    DECLARATION,
+    Argument,
+    is_spread,
+    task_text,
+    uses_of,
+    write_call,
+)
 from staticflow.codegen.llvm_text import I64, BasicBlock, FunctionText, local, phi
 from staticflow.codegen.llvm_values import Value, apply, bitcast, cast, constant, fold, splat
-from staticflow.graph.dims import Sym, is_provably_ge
+from staticflow.graph.dims import Dim, Sym, is_provably_ge
 from staticflow.graph.dtypes import bool_, int64
 
 __all__ = ["render_kernel", "render_module"]
@@ -53,32 +65,44 @@ _ATTRIBUTES = 'nounwind "prefer-vector-width"="512" "min-legal-vector-width"="51
 
 def render_module(kernels: Iterable[Kernel]) -> str:
     """The text of several kernels, whose names differ."""
-    return "\n".join(render_kernel(kernel) for kernel in kernels)
+    text = "\n".join(map(render_kernel, kernels))
+    return f"{DECLARATION}\n{text}" if "@parallel(" in text else text
 
 
 def render_kernel(kernel: Kernel) -> str:
-    """The text of one kernel; intrinsics need no declaration."""
+    """The text of one kernel; intrinsics need no declaration, ``parallel`` needs `DECLARATION`."""
     sizes = {size: local(f"s.{size}") for size in kernel.sizes}
-    parameters = [
-        f"ptr noalias {'readonly ' if b.access == 'in' else ''}{local(f'b.{b.name}')}"
-        for b in kernel.buffers
-    ]
+    parameters = [_parameter(b) for b in kernel.buffers]
     parameters += [f"i64 {name}" for name in sizes.values()]
-    writer = _Writer(kernel, sizes)
+    parts: list[str] = []
+    writer = _Writer(kernel, sizes, parts)
     writer.block(kernel.body)
-    writer.text.block.end = "ret i32 0"
-    head = f"define internal i32 @{kernel.name}({', '.join(parameters)}) {_ATTRIBUTES}"
-    return f"{head} {{\n{writer.text}}}\n"
+    return "\n".join([*parts, writer.function(kernel.name, parameters)])
+
+
+def _parameter(buffer: Buffer) -> str:
+    readonly = "readonly " if buffer.access == "in" else ""
+    return f"ptr noalias {readonly}{local(f'b.{buffer.name}')}"
 
 
 class _Writer:
-    """Writes statements; ``registers`` holds the value that each register has by now."""
+    """Writes statements; ``registers`` holds the value that each register has by now. Loops that
+    threads may share become functions in ``parts``, if there is that."""
 
-    def __init__(self, kernel: Kernel, sizes: dict[Sym, str]) -> None:
+    def __init__(
+        self, kernel: Kernel, symbols: dict[Sym, str], parts: list[str] | None = None
+    ) -> None:
         self.text = FunctionText()
-        self.indices = IndexWriter(self.text, sizes)
+        self.indices = IndexWriter(self.text, symbols)
+        self.kernel, self.parts = kernel, parts
         self.buffers = {b.name: b for b in kernel.buffers}
         self.registers: dict[str, Value] = {}
+
+    def function(self, name: str, parameters: Sequence[str]) -> str:
+        """The text of the function, which succeeds where the statements end."""
+        self.text.block.end = "ret i32 0"
+        head = f"define internal i32 @{name}({', '.join(parameters)}) {_ATTRIBUTES}"
+        return f"{head} {{\n{self.text}}}\n"
 
     def block(self, block: Block) -> None:
         """Write the statements of a block."""
@@ -123,6 +147,48 @@ class _Writer:
         self.text.start(passed)
 
     def loop(self, stmt: Loop) -> None:
+        if self.parts is not None and is_spread(stmt):
+            self.spread_loop(stmt, self.parts)
+        else:
+            self.loop_in_order(stmt)
+
+    def spread_loop(self, stmt: Loop, parts: list[str]) -> None:
+        """A call of a part, which is written to ``parts``."""
+        uses = uses_of(stmt)
+        buffers = [Argument("ptr", name := local(f"b.{b}"), name) for b in uses.buffers]
+        symbols = [
+            Argument("i64", local(f"s{i}.{s}"), self.indices.value(Dim.of(s)))
+            for i, s in enumerate(uses.symbols)
+        ]
+        values = [self.registers[r] for r in uses.registers]
+        registers = [
+            Argument(str(v.type), local(f"r.{r}"), v.name)
+            for r, v in zip(uses.registers, values, strict=True)
+        ]
+        known = {s: a.name for s, a in zip(uses.symbols, symbols, strict=True)}
+        inner = _Writer(self.kernel, {**known, _FROM: "%from", _TO: "%to"})
+        for r, v, a in zip(uses.registers, values, registers, strict=True):
+            inner.registers[r] = Value(a.name, v.dtype, v.lanes)
+        inner.loop_in_order(replace(stmt, lo=Dim.of(_FROM), hi=Dim.of(_TO)))
+        part = f"{self.kernel.name}.{len(parts) // 2}"
+        parameters = [_parameter(self.buffers[b]) for b in uses.buffers]
+        parameters += [f"{a.type} {a.name}" for a in (*symbols, *registers)]
+        parts.append(inner.function(part, [*parameters, "i64 %from", "i64 %to"]))
+        arguments = [*buffers, *symbols, *registers]
+        parts.append(task_text(stmt, part, arguments))
+        code = write_call(self.text, self.indices, stmt, part, arguments)
+        if any(isinstance(s, Check) for s in walk(stmt.body)):
+            self._return_unless_zero(code)
+
+    def _return_unless_zero(self, code: str) -> None:
+        text = self.text
+        passed, failed = text.new_block("passed"), text.new_block("failed")
+        text.branch(text.op(f"icmp eq i32 {code}, 0"), passed, failed)
+        text.start(failed)
+        failed.end = f"ret i32 {code}"
+        text.start(passed)
+
+    def loop_in_order(self, stmt: Loop) -> None:
         """Bottom-tested, and entered only if it runs at all; what the body sets is a phi at its
         head, and one behind the loop where that can be reached both ways."""
         text = self.text
@@ -225,6 +291,10 @@ class _Writer:
         if reg.lanes > 1:
             return Value(self.indices.mask(expr.bound, reg.lanes), bool_, reg.lanes)
         return Value(self.text.op(f"icmp sgt i64 {self.indices.value(expr.bound)}, 0"), bool_)
+
+
+_FROM, _TO = Sym("from", -1), Sym("to", -1)
+"""The iterations that a part runs."""
 
 
 def _phi(result: Value, incoming: list[tuple[Value, BasicBlock]]) -> str:

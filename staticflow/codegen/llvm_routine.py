@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from staticflow.codegen.llvm import render_kernel
+from staticflow.codegen.llvm import render_module
 from staticflow.codegen.llvm_arena import CELL, RUNTIME, header_bytes, release_text
 from staticflow.codegen.llvm_index import IndexWriter
 from staticflow.codegen.llvm_text import I64, BasicBlock, FunctionText, Type, phi
@@ -52,7 +52,7 @@ SIZES_DIFFER = 255
 
 def render_routine(program: Routine, offsets: Sequence[Size], peak: Size) -> str:
     """The text of the kernels and of ``run``; ``offsets`` and ``peak`` are the memory plan."""
-    kernels = "\n".join(map(render_kernel, program.kernels))
+    kernels = render_module(program.kernels)
     release = release_text(len(program.growing))
     return f"{RUNTIME}\n{release}\n{kernels}\n{_Writer(program, offsets, peak).write()}"
 

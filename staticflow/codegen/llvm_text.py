@@ -146,7 +146,7 @@ class FunctionText:
     """Writes instructions into the current block, giving each result a fresh name."""
 
     def __init__(self) -> None:
-        self.block = BasicBlock("entry")
+        self.entry = self.block = BasicBlock("entry")
         self._blocks = [self.block]
         self._serial = itertools.count()
 

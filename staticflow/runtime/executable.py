@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from staticflow.codegen.llvm_parallel import DECLARATION
 from staticflow.codegen.llvm_routine import NO_MEMORY, SIZES_DIFFER, render_routine
 from staticflow.codegen.nest import INDEX_OUT_OF_RANGE
 from staticflow.codegen.routine import Routine
@@ -28,6 +29,7 @@ from staticflow.runtime.fastcall_layout import BoxType
 from staticflow.runtime.fastcall_text import Entry
 from staticflow.runtime.native import NativeModule, compile_native
 from staticflow.runtime.plan import Plan
+from staticflow.runtime.threads import pool_symbols
 from staticflow.runtime.turn import updating
 
 __all__ = ["Executable", "ParamSpec", "Signature"]
@@ -95,7 +97,8 @@ class Executable:
     ) -> None:
         self.program, self.plan, self.signature = program, plan, signature
         self.llvm = render_routine(program, plan.offsets, plan.peak)
-        self.module: NativeModule = compile_native(self.llvm, ["run", "release"])
+        symbols = pool_symbols() if DECLARATION in self.llvm else {}
+        self.module: NativeModule = compile_native(self.llvm, ["run", "release"], symbols)
         self._run = ctypes.CFUNCTYPE(
             ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
         )(self.module.address("run"))

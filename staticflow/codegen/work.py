@@ -1,0 +1,85 @@
+"""An estimate of how long a loop takes, which tells whether threads pay.
+
+The unit is an operation on a vector of 64 bytes, about an eighth of a nanosecond. A load or store
+counts more, as if from a cache that is not the nearest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from staticflow.codegen.kernel import (
+    Accumulate,
+    Apply,
+    Bind,
+    Block,
+    Expr,
+    If,
+    Let,
+    Load,
+    Loop,
+    Operand,
+    Stmt,
+    Store,
+)
+from staticflow.graph.dim_queries import substitute_dim
+from staticflow.graph.dims import Dim, Size, Sym, dim_max
+
+__all__ = ["ENOUGH", "work_of"]
+
+ENOUGH = 400_000
+"""The work from which on threads pay: about 50 microseconds, several times what it takes to wake
+a thread up."""
+
+_VECTOR = 64  # bytes
+_MEMORY = 8  # operations that a load or store of a vector counts as; one of a number counts two
+_SLOW = {"div": 4, "sqrt": 4, "quotient": 16, "remainder": 16}
+
+
+def work_of(stmt: Stmt) -> Size:
+    """The work of a statement, as an expression of what is known before it. What is bound inside
+    counts as half of what it is below; of two branches both count."""
+    return _WORK[type(stmt)](stmt) if type(stmt) in _WORK else 0
+
+
+def _block(block: Block) -> Size:
+    total = sum((work_of(stmt) for stmt in block), start=0)
+    for stmt in reversed(block):
+        if isinstance(stmt, Bind):
+            total = _without(total, stmt.sym, 0 if stmt.sym.upper is None else stmt.sym.upper)
+    return total
+
+
+def _without(work: Size, sym: Sym, upper: Size) -> Size:
+    return substitute_dim(work, {sym: upper // 2}) if isinstance(work, Dim) else work
+
+
+def _loop(loop: Loop) -> Size:
+    trips = dim_max((loop.hi - loop.lo) // loop.step, 0)
+    return trips * _without(_block(loop.body), loop.var, loop.lo + loop.hi)
+
+
+def _let(stmt: Let) -> Size:
+    expr: Expr = stmt.expr
+    if isinstance(expr, Load):
+        return _memory(stmt.reg)
+    slow = _SLOW.get(expr.op, 1) if isinstance(expr, Apply) else 1
+    return slow * _vectors(stmt.reg)
+
+
+def _vectors(value: Operand) -> int:
+    return -(-value.lanes * value.dtype.itemsize // _VECTOR)
+
+
+def _memory(value: Operand) -> int:
+    return max(2, _MEMORY * value.lanes * value.dtype.itemsize // _VECTOR)
+
+
+_WORK: dict[type[Stmt], Callable[[Any], Size]] = {
+    Loop: _loop,
+    Let: _let,
+    Accumulate: lambda stmt: _vectors(stmt.reg),
+    Store: lambda stmt: _memory(stmt.value),
+    If: lambda stmt: _block(stmt.then) + _block(stmt.orelse),
+}

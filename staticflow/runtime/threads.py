@@ -1,0 +1,102 @@
+"""How many threads native code runs on, and the one pool of the process.
+
+The pool is compiled when the first program that could use it is, and its workers are made when a
+kernel is first large enough. A fork ends the workers before, so that the child is no copy of a
+process with threads; parent and child make new ones when they need them.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import functools
+import math
+import os
+import platform
+import sys
+from pathlib import Path
+
+from staticflow.config import config
+from staticflow.errors import ThreadsError
+from staticflow.runtime.native import NativeModule, compile_native
+from staticflow.runtime.pool import EXPORTS, pool_text
+
+__all__ = ["get_num_threads", "pool_jobs", "pool_symbols", "set_num_threads"]
+
+
+def get_num_threads() -> int:
+    """How many threads a compiled kernel may run on, the caller's among them.
+
+    To begin with, as many as the process may use processors: those of its affinity, no more than
+    its container's share, or what ``STATICFLOW_NUM_THREADS`` says.
+    """
+    return _wanted.value
+
+
+def set_num_threads(n: int) -> None:
+    """Let compiled kernels run on ``n`` threads. Small ones run on one whatever ``n`` is.
+
+    Results do not depend on it. Raises `ThreadsError` unless ``n`` is a positive int.
+
+    >>> import staticflow as sf
+    >>> n = sf.get_num_threads()
+    >>> sf.set_num_threads(1)
+    >>> sf.get_num_threads()
+    1
+    >>> sf.set_num_threads(n)
+    """
+    if type(n) is not int:
+        raise ThreadsError(f"set_num_threads expects an int, but got {type(n).__name__}")
+    if n < 1:
+        raise ThreadsError(f"set_num_threads expects a positive integer, but got {n}")
+    _wanted.value = n
+
+
+def usable_processors() -> int:
+    """The processors that this process may run on, or as many as its container has time of."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return min(count or 1, container_processors() or sys.maxsize)
+
+
+def container_processors(groups: Path = Path("/sys/fs/cgroup")) -> int | None:
+    """The processors' time that a container may take, rounded up, or None if that is not limited:
+    the files ``cpu.max`` of control groups, version 2, and ``cpu.cfs_*`` of version 1."""
+    for parts in (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
+        try:
+            quota, period = " ".join((groups / part).read_text() for part in parts).split()
+        except OSError:
+            continue
+        return None if quota in ("max", "-1") else math.ceil(int(quota) / int(period))
+    return None
+
+
+_wanted = ctypes.c_int64(config.num_threads or usable_processors())
+
+
+def pool_symbols() -> dict[str, int]:
+    """The address of ``parallel`` (see `pool`), for programs that declare it."""
+    return {"parallel": _pool().address("parallel")}
+
+
+def pool_jobs() -> int:
+    """How many kernels, or loops of kernels, have run on several threads so far."""
+    return int(ctypes.CFUNCTYPE(ctypes.c_int64)(_pool().address("jobs"))())
+
+
+@functools.lru_cache(maxsize=1)
+def _pool() -> NativeModule:
+    text = pool_text(platform.system(), platform.machine())
+    symbols = {"wanted": ctypes.addressof(_wanted)}
+    module = compile_native(text, EXPORTS, symbols, quick=True)
+    stop, resume = (ctypes.CFUNCTYPE(None)(module.address(name)) for name in ("stop", "resume"))
+
+    def leave() -> None:
+        """Whatever still runs as the interpreter ends runs alone."""
+        stop()
+        _wanted.value = 1
+        resume()
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=stop, after_in_parent=resume, after_in_child=resume)
+    atexit.register(leave)
+    return module

@@ -1,0 +1,350 @@
+"""Threads in compiled code: the same bits for any number of them, and when there are any."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import staticflow as sf
+from staticflow.runtime import threads
+from staticflow.runtime.native import compile_native
+from staticflow.runtime.threads import pool_jobs, pool_symbols
+
+COUNTS = (1, 2, 3, 5)
+
+
+@pytest.fixture(autouse=True)
+def _number_of_threads() -> Iterator[None]:
+    before = sf.get_num_threads()
+    sf.set_num_threads(3)
+    yield
+    sf.set_num_threads(before)
+
+
+def normal(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
+
+
+def indices(n: int, *shape: int) -> np.ndarray:
+    return np.random.default_rng(0).integers(0, n, shape)
+
+
+# -- the same bits, whatever the number of threads -------------------------------------------------
+
+F = sf.nn.functional
+
+CASES: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
+    "elementwise": (lambda x: (x * 2).exp() + 1, (normal(700, 501),)),
+    "one row": (lambda x: x.tanh() * x, (normal(1, 350_003),)),
+    "broadcast": (lambda x, b: (x + b).tanh(), (normal(700, 501), normal(501))),
+    "transposed": (lambda x: x.t().contiguous() * 2, (normal(700, 1001),)),
+    "sum of rows": (lambda x: (x * x).sum(dim=1), (normal(700, 1001),)),
+    "sum of columns": (lambda x: (x * x).sum(dim=0), (normal(700, 1001),)),
+    "softmax": (lambda x: x.softmax(dim=1), (normal(300, 1001),)),
+    "layer norm": (lambda x: F.layer_norm(x, (640,)), (normal(400, 640),)),
+    "gather": (lambda x, i: x.gather(1, i), (normal(600, 901), indices(901, 600, 901))),
+    "rows by index": (lambda x, i: x[i], (normal(900, 301), indices(900, 1500))),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_result_depends_on_the_number_of_threads(case: str) -> None:
+    function, arrays = CASES[case]
+    given = [
+        sf.placeholder((None,) * a.ndim, str(a.dtype), name=f"x{i}") for i, a in enumerate(arrays)
+    ]
+    step = sf.compile(given, function(*given))
+    results = []
+    for n in COUNTS:
+        sf.set_num_threads(n)
+        before = pool_jobs()
+        results.append(step(*arrays).numpy().tobytes())
+        assert (pool_jobs() > before) == (n > 1)
+    assert len(set(results)) == 1
+
+
+# -- when there are threads ------------------------------------------------------------------------
+
+
+def test_little_work_is_done_by_one_thread() -> None:
+    x = sf.placeholder((None,), name="x")
+    step = sf.compile([x], x.exp() * 2)
+    before = pool_jobs()
+    step(normal(1000))
+    assert pool_jobs() == before
+    step(normal(1_000_000))
+    assert pool_jobs() == before + 1
+
+
+def test_a_kernel_that_is_never_large_exists_once() -> None:
+    small, large = (sf.placeholder((n, 100), name="x") for n in (64, 64_000))
+    assert "@parallel" not in sf.compile([small], small.exp()).source("llvm")
+    assert "@parallel" in sf.compile([large], large.exp()).source("llvm")
+
+
+def test_kernels_of_a_loop_use_threads_where_they_are_large() -> None:
+    x = sf.placeholder((None,), name="x")
+    step = sf.compile([x], sf.fori_loop(0, 4, lambda i, c: (c * 0.5).exp(), x))
+    before = pool_jobs()
+    step(normal(500_000))
+    assert pool_jobs() == before + 4
+
+
+# -- failures --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("at", [0, 777, 1499])
+def test_a_kernel_that_fails_says_so(at: int) -> None:
+    x = sf.placeholder((None, None), name="x")
+    i = sf.placeholder((None,), "int64", name="i")
+    step = sf.compile([x, i], x[i])
+    wrong = indices(900, 1500)
+    wrong[at] = 900
+    before = pool_jobs()
+    with pytest.raises(IndexError, match="outside the dim"):
+        step(normal(900, 301), wrong)
+    assert pool_jobs() == before + 1
+    good = indices(900, 1500)
+    assert np.array_equal(step(normal(900, 301), good).numpy(), normal(900, 301)[good])
+
+
+# -- several callers -------------------------------------------------------------------------------
+
+
+def test_callers_on_several_python_threads() -> None:
+    x = sf.placeholder((None,), name="x")
+    steps = [sf.compile([x], (x * k).exp()) for k in range(3)]
+    array = normal(300_000)
+    expected = [step(array).numpy().tobytes() for step in steps]
+    wrong: list[int] = []
+
+    def call(k: int) -> None:
+        wrong.extend(k for _ in range(20) if steps[k](array).numpy().tobytes() != expected[k])
+
+    callers = [threading.Thread(target=call, args=(k,)) for k in range(3) for _ in range(2)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert wrong == []
+
+
+NESTED = """
+declare i32 @parallel(ptr, ptr, i64)
+
+define i32 @add(ptr %sum, i64 %from, i64 %to) {
+  %n = sub i64 %to, %from
+  %old = atomicrmw add ptr %sum, i64 %n seq_cst
+  ret i32 0
+}
+
+define i32 @each(ptr %sum, i64 %from, i64 %to) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ %from, %entry ], [ %next, %loop ]
+  %code = call i32 @parallel(ptr @add, ptr %sum, i64 10)
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, %to
+  br i1 %more, label %loop, label %done
+done:
+  ret i32 0
+}
+
+define i32 @go(ptr %sum, i64 %count, i64 %times) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  %code = call i32 @parallel(ptr @each, ptr %sum, i64 %count)
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, %times
+  br i1 %more, label %loop, label %done
+done:
+  ret i32 %code
+}
+"""
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 40])
+def test_every_iteration_runs_once_even_of_a_job_in_a_job(n: int) -> None:
+    module = compile_native(NESTED, ["go"], pool_symbols())
+    function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+    go = function(module.address("go"))
+    sf.set_num_threads(n)
+    for count in (1, 2, 3, 10, 1001):
+        total = ctypes.c_int64(0)
+        assert go(ctypes.addressof(total), count, 50) == 0
+        assert total.value == 50 * 10 * count
+
+
+# -- fork, signals, the end ------------------------------------------------------------------------
+
+
+def ran(program: str) -> subprocess.CompletedProcess[str]:
+    root = str(Path(sf.__file__).parents[1])
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", textwrap.dedent(program)],
+        env=os.environ | {"PYTHONPATH": root, "STATICFLOW_NUM_THREADS": "3"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+LARGE = """
+import numpy as np, os, signal, sys, threading, time
+import staticflow as sf
+from staticflow.runtime.threads import pool_jobs
+x = sf.placeholder((None,), name="x")
+step = sf.compile([x], x.exp())
+array = np.ones(1_000_000, np.float32)
+expected = step(array).numpy()
+assert pool_jobs() == 1
+"""
+
+
+def test_fork_while_the_pool_lives() -> None:
+    done = ran(
+        LARGE
+        + """
+pid = os.fork()
+for _ in range(3):
+    assert (step(array).numpy() == expected).all()
+assert pool_jobs() == 4
+if pid == 0:
+    os._exit(7)
+_, status = os.waitpid(pid, 0)
+print(os.waitstatus_to_exitcode(status))
+"""
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("7\n", "", 0)
+
+
+def test_fork_while_another_thread_computes() -> None:
+    done = ran(
+        LARGE
+        + """
+going = True
+def compute():
+    while going:
+        step(array)
+thread = threading.Thread(target=compute)
+thread.start()
+for _ in range(5):
+    pid = os.fork()
+    if pid == 0:
+        assert (step(array).numpy() == expected).all()
+        os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+going = False
+thread.join()
+print("done")
+"""
+    )
+    assert (done.stdout, done.returncode) == ("done\n", 0)
+
+
+def test_an_interrupt_reaches_python() -> None:
+    done = ran(
+        LARGE
+        + """
+threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    while True:
+        step(array)
+except KeyboardInterrupt:
+    print("interrupted")
+assert (step(array).numpy() == expected).all()
+"""
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("interrupted\n", "", 0)
+
+
+def test_the_process_ends_while_a_thread_computes() -> None:
+    done = ran(
+        LARGE
+        + """
+def compute():
+    while True:
+        step(array)
+threading.Thread(target=compute, daemon=True).start()
+time.sleep(0.1)
+print("end")
+"""
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("end\n", "", 0)
+
+
+def test_workers_leave_signals_alone() -> None:
+    """So that a call that waits in Python is interrupted."""
+    x = sf.placeholder((None,), name="x")
+    sf.compile([x], x.exp())(normal(1_000_000))
+    own = os.getpid()
+    masks = set()
+    for task in Path(f"/proc/{own}/task").iterdir():
+        if threading.get_native_id() != int(task.name):
+            status = (task / "status").read_text()
+            masks.add(int(status.split("SigBlk:")[1].split()[0], 16))
+    assert any(mask & 1 << signal.SIGINT - 1 for mask in masks)
+
+
+# -- how many --------------------------------------------------------------------------------------
+
+
+def test_set_and_get() -> None:
+    sf.set_num_threads(7)
+    assert sf.get_num_threads() == 7
+
+
+@pytest.mark.parametrize(("wrong", "said"), [(0, "positive"), (-1, "positive")])
+def test_a_number_that_cannot_be(wrong: int, said: str) -> None:
+    with pytest.raises(RuntimeError, match="expects a positive integer"):
+        sf.set_num_threads(wrong)
+
+
+@pytest.mark.parametrize("wrong", [2.0, "2", True, None])
+def test_what_is_no_number(wrong: Any) -> None:
+    with pytest.raises(sf.ThreadsError, match=f"an int, but got {type(wrong).__name__}"):
+        sf.set_num_threads(wrong)
+
+
+def test_the_setting() -> None:
+    done = ran("import staticflow as sf; print(sf.get_num_threads())")
+    assert done.stdout == "3\n"
+
+
+def test_no_more_than_the_process_may_use() -> None:
+    assert threads.usable_processors() <= len(os.sched_getaffinity(0))
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"cpu.max": "max 100000\n"}, None),
+        ({"cpu.max": "150000 100000\n"}, 2),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, None),
+        ({"cpu/cpu.cfs_quota_us": "300000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 3),
+        ({}, None),
+    ],
+)
+def test_the_share_of_a_container(
+    tmp_path: Path, files: dict[str, str], expected: int | None
+) -> None:
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    assert threads.container_processors(tmp_path) == expected
