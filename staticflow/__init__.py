@@ -194,6 +194,7 @@ from staticflow.ops.creation import empty_like, full_like, ones_like, zeros_like
 from staticflow.ops.cumulative import cummax, cummin, cumprod, cumsum, diff, logcumsumexp, prod
 from staticflow.ops.einsum import einsum
 from staticflow.ops.extremes import amax, amin, aminmax, argmax, argmin, max, min
+from staticflow.ops.gamma import digamma, lgamma, mvlgamma, polygamma
 from staticflow.ops.indexing import gather, scatter_add, take_along_dim
 from staticflow.ops.joining import (
     cat,
@@ -474,6 +475,7 @@ __all__ = [
     "diagonal",
     "diagonal_scatter",
     "diff",
+    "digamma",
     "div",
     "divide",
     "dot",
@@ -565,6 +567,7 @@ __all__ = [
     "lerp",
     "less",
     "less_equal",
+    "lgamma",
     "linalg",
     "linspace",
     "load",
@@ -606,6 +609,7 @@ __all__ = [
     "multinomial",
     "multiply",
     "mv",
+    "mvlgamma",
     "nan_to_num",
     "nanmean",
     "nanmedian",
@@ -627,6 +631,7 @@ __all__ = [
     "outer",
     "permute",
     "placeholder",
+    "polygamma",
     "pow",
     "printoptions",
     "prod",

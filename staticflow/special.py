@@ -11,6 +11,10 @@ from math import inf, sqrt
 from typing import Any
 
 from staticflow.ops.arithmetic import eq, logical_and, where
+from staticflow.ops.gamma import digamma, polygamma
+from staticflow.ops.gamma import digamma as psi
+from staticflow.ops.gamma import lgamma as gammaln
+from staticflow.ops.gamma import mvlgamma as multigammaln
 from staticflow.ops.maths import exp2, expm1, log1p
 from staticflow.ops.maths import sigmoid as expit
 from staticflow.ops.pairs import logit, xlogy
@@ -19,8 +23,9 @@ from staticflow.ops.special import erf, erfc, erfinv, sinc
 from staticflow.ops.variants import round
 
 __all__ = [
-    "entr", "erf", "erfc", "erfinv", "exp2", "expit", "expm1", "log1p", "log_softmax", "logit",
-    "logsumexp", "ndtr", "ndtri", "round", "sinc", "softmax", "xlog1py", "xlogy",
+    "digamma", "entr", "erf", "erfc", "erfinv", "exp2", "expit", "expm1", "gammaln", "log1p",
+    "log_softmax", "logit", "logsumexp", "multigammaln", "ndtr", "ndtri", "polygamma", "psi",
+    "round", "sinc", "softmax", "xlog1py", "xlogy",
 ]  # fmt: skip
 
 

@@ -240,6 +240,8 @@ EXACT: dict[str, list[tuple[float, float]]] = {
     "asinh": [(0, 0), (-0.0, -0.0), (inf, inf), (-inf, -inf), (1e-40, 1e-40)],
     "acosh": [(1, 0), (inf, inf), (0.5, nan), (-3, nan), (-inf, nan)],
     "atanh": [(0, 0), (-0.0, -0.0), (1, inf), (-1, -inf), (1.5, nan), (inf, nan), (1e-40, 1e-40)],
+    "lgamma": [(0, inf), (-0.0, inf), (1, 0), (2, 0), (-1, inf), (inf, inf), (-inf, inf)],
+    "digamma": [(0, -inf), (-0.0, inf), (-1, nan), (inf, inf), (-inf, nan), (1e-20, -1e20)],
     "sqrt": [(0, 0), (-0.0, -0.0), (inf, inf), (-1, nan), (4, 2)],
     "rsqrt": [(0, inf), (-0.0, -inf), (inf, 0), (-1, nan), (4, 0.5)],
     "reciprocal": [(0, inf), (-0.0, -inf), (inf, 0), (-inf, -0.0), (4, 0.25)],

@@ -17,6 +17,7 @@ from staticflow.codegen import (
     math_division,
     math_erf,
     math_exp,
+    math_gamma,
     math_log,
     math_pow,
     math_trig,
@@ -39,8 +40,8 @@ class Scalars(Builder):
     Operands have any number of lanes, scalars among vectors are splat, and a Python number beside
     an operand takes its dtype. Unless it says otherwise a function is for floating dtypes and gives
     the dtype of its operand. In float32 and float64 the error is at most 2 ulp, of the tangent
-    and erfc 2.1 and of erfinv 2.2; the docstrings in the modules ``math_*`` tell what each function
-    reaches.
+    and erfc 2.1, of erfinv 2.2, of the gamma function's family more; the docstrings in the modules
+    ``math_*`` tell what each function reaches.
 
     >>> from staticflow.codegen.kernel import Buffer
     >>> from staticflow.graph.dims import Sym
@@ -107,6 +108,18 @@ class Scalars(Builder):
     def erfinv(self, x: Operand) -> Operand:
         """The y with erf(y) = x; NaN outside [-1, 1]."""
         return self.real(math_erf.erfinv, x)
+
+    def lgamma(self, x: Operand) -> Operand:
+        """The logarithm of |gamma(x)|; see `math_gamma` for negative x."""
+        return self.real(math_gamma.lgamma, x)
+
+    def digamma(self, x: Operand) -> Operand:
+        """The derivative of `lgamma`."""
+        return self.real(math_gamma.digamma, x)
+
+    def polygamma(self, x: Operand, n: int) -> Operand:
+        """The n-th derivative of `digamma`, n >= 1."""
+        return self.real(lambda k, a: math_gamma.polygamma(k, a, n), x)
 
     # -- trigonometric and hyperbolic functions ------------------------------------------------
 

@@ -22,6 +22,7 @@ from staticflow.ops import (
     cumulative,
     custom,
     extremes,
+    gamma,
     indexing,
     joining,
     loop,
@@ -50,9 +51,9 @@ from staticflow.ops import (
 __all__ = ["OPS"]
 
 _ROOMS: tuple[ModuleType, ...] = (
-    arithmetic, maths, trig, special, bits, pairs, compare, activation, random, creation, reduce,
-    extremes, cumulative, moments, order, search, view, axes, slicing, joining, contract, products,
-    indexing, advanced, masked, scatter, triangle, softmax, losses, loop, ragged,
+    arithmetic, maths, trig, special, gamma, bits, pairs, compare, activation, random, creation,
+    reduce, extremes, cumulative, moments, order, search, view, axes, slicing, joining, contract,
+    products, indexing, advanced, masked, scatter, triangle, softmax, losses, loop, ragged,
     cond, custom, correlate, convolution, pooling, average_pool, normalization,
 )  # fmt: skip
 

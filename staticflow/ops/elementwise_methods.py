@@ -9,6 +9,7 @@ from staticflow.ops import arithmetic as ar
 from staticflow.ops import (
     bits,
     compare,
+    gamma,
     maths,
     pairs,
     sampling,
@@ -59,6 +60,8 @@ class ElementwiseMethods:
     arctanh = atanh
     # special functions and activations
     erf, erfc, erfinv, sinc = special.erf, special.erfc, special.erfinv, special.sinc
+    lgamma, digamma, polygamma = gamma.lgamma, gamma.digamma, gamma.polygamma_method
+    mvlgamma = gamma.mvlgamma
     sigmoid, relu = maths.sigmoid, maths.relu
     # signs and rounding
     abs, sign, floor, ceil, trunc = maths.abs, maths.sign, maths.floor, maths.ceil, maths.trunc
@@ -101,6 +104,8 @@ class ElementwiseMethods:
     acosh_, atanh_, deg2rad_ = in_place(trig.acosh), in_place(trig.atanh), in_place(trig.deg2rad)
     rad2deg_, erf_, erfc_ = in_place(trig.rad2deg), in_place(special.erf), in_place(special.erfc)
     erfinv_, sinc_ = in_place(special.erfinv), in_place(special.sinc)
+    lgamma_, digamma_ = in_place(gamma.lgamma), in_place(gamma.digamma)
+    polygamma_, mvlgamma_ = in_place(gamma.polygamma_method), in_place(gamma.mvlgamma)
     sigmoid_, relu_, abs_ = in_place(maths.sigmoid), in_place(maths.relu), in_place(maths.abs)
     sign_, floor_, ceil_ = in_place(maths.sign), in_place(maths.floor), in_place(maths.ceil)
     trunc_, frac_, round_ = in_place(maths.trunc), in_place(maths.frac), in_place(variants.round)

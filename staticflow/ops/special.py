@@ -14,7 +14,7 @@ from staticflow.ops.declare import composed, real_function
 from staticflow.ops.maths import exp
 from staticflow.ops.trig import cos
 
-__all__ = ["erf", "erfc", "erfinv", "sinc"]
+__all__ = ["by_python", "erf", "erfc", "erfinv", "sinc"]
 
 _PER_ROOT_PI = 2 / math.sqrt(math.pi)
 _NORMAL = NormalDist()
@@ -31,7 +31,7 @@ def _erfinv(x: float) -> float:
     return math.copysign(y, x)
 
 
-def _by_python(name: str, function: Any) -> Any:
+def by_python(name: str, function: Any) -> Any:
     """A reference that calls a function of Python's for each element; on a GPU, SciPy's by that
     name."""
     each = np.frompyfunc(function, 1, 1)
@@ -48,19 +48,19 @@ def _by_python(name: str, function: Any) -> Any:
 
 erf = real_function(
     "erf", "The error function, ``2 / sqrt(pi)`` times the integral of ``exp(-t t)`` from 0 to x.",
-    _by_python("erf", math.erf),
+    by_python("erf", math.erf),
     lambda ct, out, x: ct * (exp(-(x * x)) * _PER_ROOT_PI),
     eager="native",
 )  # fmt: skip
 erfc = real_function(
     "erfc", "``1 - erf(x)``, exact where ``erf(x)`` is next to 1.",
-    _by_python("erfc", math.erfc),
+    by_python("erfc", math.erfc),
     lambda ct, out, x: ct * (exp(-(x * x)) * -_PER_ROOT_PI),
     eager="native",
 )  # fmt: skip
 erfinv = real_function(
     "erfinv", "The inverse of `erf`: infinite at -1 and 1, NaN outside.",
-    _by_python("erfinv", _erfinv),
+    by_python("erfinv", _erfinv),
     lambda ct, out, x: ct * (exp(out * out) * (1 / _PER_ROOT_PI)), (OUT,),
     eager="native",
 )  # fmt: skip

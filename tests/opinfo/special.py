@@ -1,4 +1,4 @@
-"""The error function and its kin, and sinc."""
+"""The error function and its kin, sinc, and the gamma function."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
+import scipy.special
 
+import staticflow as sf
 from opinfo.arithmetic import unary
-from opinfo.core import Sample
-from opinfo.maths import real
+from opinfo.core import ALL, Failure, OpInfo, Sample, pointwise, values
+from opinfo.maths import OPS, real
 from staticflow.graph.dtypes import DType
 
 __all__ = ["ROWS"]
@@ -45,9 +47,57 @@ def _moderate(dtype: DType, smooth: bool) -> Iterator[Sample]:
         yield sample if moderate.all() else Sample((x[moderate],))
 
 
+def _digamma(x: float) -> float:
+    """SciPy's, reflected here for a negative x, next to whose poles it loses digits."""
+    if not x < 0 or math.isinf(x) or x == round(x):
+        return float(scipy.special.digamma(x))
+    return float(scipy.special.digamma(1 - x)) - math.pi / math.tan(math.pi * (x - round(x)))
+
+
+def _polygamma(n: int, x: float) -> float:
+    """SciPy's, which is for positive x; of a negative one the terms up to 0 are added here."""
+    if not x < 0:
+        return float(scipy.special.polygamma(n, x))
+    if x == math.floor(x):
+        return math.nan if math.isinf(x) else math.inf * (-1) ** (n + 1)
+    terms = [(x + i) ** -(n + 1) for i in range(math.ceil(-x))]
+    sign = (-1) ** (n + 1) * math.factorial(n)
+    return sign * math.fsum(terms) + float(scipy.special.polygamma(n, x + len(terms)))
+
+
+def _orders(dtype: DType, smooth: bool) -> Iterator[Sample]:
+    for n in (1, 2, 3):
+        for sample in unary(0.3, 3)(dtype, smooth):
+            (x,) = sample.args
+            # the powers of others leave the range, or are of numbers that are almost integers
+            with np.errstate(invalid="ignore"):
+                tame = (abs(x) > 1e-2) & (abs(x) < 100) if dtype.is_floating else x < 100
+            yield Sample((x if tame.all() else x[tame], n))
+
+
 ROWS = (
     real("erf", math.erf),
     real("erfc", math.erfc),
     real("erfinv", _erfinv, -0.8, 0.8),
     replace(real("sinc", _sinc, absolute=4, zeros=False), samples=_moderate),
+    real(
+        "lgamma",
+        lambda x: scipy.special.gammaln(abs(x) if math.isinf(x) else x),
+        0.3,
+        absolute=8,
+        zeros=False,
+    ),
+    real("digamma", _digamma, 0.3, absolute=8, zeros=False),
+    OpInfo(
+        OPS["polygamma"],
+        lambda x, n: sf.polygamma(n, x),
+        lambda x, n: pointwise(lambda v: _polygamma(n, float(v)), real=True)(x),
+        _orders,
+        ALL,
+        grad=True,
+        sized=lambda dtype, n: Sample((values((n, 3), dtype, 0.3), 1)),
+        failures=(Failure(Sample((np.ones(2, "f4"), -1)), sf.ArgumentError, "must not be"),),
+        ulps=32,
+        absolute=64,
+    ),
 )
