@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Contestant", "main", "repeated", "threads"]
+__all__ = ["Contestant", "brief", "main", "repeated", "threads"]
 
 BOOTSTRAP_DRAWS = 2000
 
@@ -77,12 +77,28 @@ def main(
         options.json.write_text(json.dumps({"threads": options.threads, "tables": rows}, indent=2))
 
 
+def brief(description: str, tables: Mapping[str, Mapping[str, Maker]]) -> None:
+    """`main` for many small tables of two contestants: a line for each whose title has ``--only``
+    in it, with the medians and our time as a part of the peer's."""
+    options = _options(description)
+    _settle_threads(options.threads)
+    print(f"{'':<36}{'staticflow':>12}{'peer':>12}   part of the peer's time")
+    for title, makers in tables.items():
+        if options.only not in title:
+            continue
+        entered, _ = _enter(makers, 1, 1e-4)
+        measured = _measure(entered, options.rounds, options.seconds)
+        medians = [statistics.median(m) for m in measured.values()]
+        times = "".join(f"{_time(m):>12}" for m in medians)
+        print(f"{title:<36}{times}   {medians[0] / medians[-1]:.2f}", flush=True)
+
+
 def _options(description: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--seconds", type=float, default=0.1, help="for a contestant in a round")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--only", default="", help="contestants with this in their name")
+    parser.add_argument("--only", default="", help="what has this in its name")
     parser.add_argument("--json", type=Path, metavar="PATH")
     return parser.parse_args()
 

@@ -1,0 +1,203 @@
+"""What single eager operations on small tensors cost beside PyTorch's: not recorded, recorded, and
+with a backward of their own; and the parts of a training step that are not operations.
+
+An operation that makes its own tensor, or that is not differentiable, has one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+from common import Contestant, brief, threads
+
+Call = Callable[[Any], Any]
+
+MODES = ("not recorded", "recorded", "with backward")
+
+
+class Operands:
+    """Small tensors of a library, by the names of the operations below."""
+
+    def __init__(self, names: Any, wants_gradient: bool) -> None:
+        rng = np.random.default_rng(0)
+        self.lib, self.nn = names, names.nn.functional
+        tensor = names.from_numpy
+        floats = {
+            n: tensor(rng.uniform(0.5, 1.5, shape).astype(np.float32))
+            for n, shape in {"x": (16, 16), "y": (16, 16), "m": (64, 64), "b": (16,)}.items()
+        }
+        self.x, self.y, self.m, self.b = (t.requires_grad_(wants_gradient) for t in floats.values())
+        self.mask = tensor(np.arange(256).reshape(16, 16) % 3 == 0)
+        self.indices = tensor(np.arange(16)[::-1].copy() % 7)
+        self.wide = tensor(np.arange(256).reshape(16, 16) % 16)
+        self.row = tensor(np.ones((1, 16), np.float32)).requires_grad_(wants_gradient)
+        self.number = tensor(np.ones(1, np.float32))
+        self.target = tensor(np.ones((16, 16), np.float32))
+        self.scratch = tensor(np.ones((16, 16), np.float32))
+        self.leaves = [self.x, self.y, self.m, self.b, self.row]
+
+
+DIFFERENTIABLE: dict[str, Call] = {
+    "x * y": lambda t: t.x * t.y,
+    "x + 1": lambda t: t.x + 1.0,
+    "x + b": lambda t: t.x + t.b,
+    "-x": lambda t: -t.x,
+    "exp": lambda t: t.x.exp(),
+    "relu": lambda t: t.x.relu(),
+    "pow(2)": lambda t: t.x.pow(2),
+    "clamp(min=1)": lambda t: t.x.clamp(min=1),
+    "where": lambda t: t.lib.where(t.mask, t.x, t.y),
+    "m @ m, 64 x 64": lambda t: t.m @ t.m,
+    "x.mm(y.t())": lambda t: t.x.mm(t.y.t()),
+    "linear": lambda t: t.nn.linear(t.x, t.y, t.b),
+    "t()": lambda t: t.x.t(),
+    "view": lambda t: t.x.view(4, 64),
+    "reshape(-1)": lambda t: t.x.reshape(-1),
+    "permute": lambda t: t.x.permute(1, 0),
+    "unsqueeze": lambda t: t.x.unsqueeze(0),
+    "expand": lambda t: t.row.expand(16, 16),
+    "x[3]": lambda t: t.x[3],
+    "x[1:3]": lambda t: t.x[1:3],
+    "x[:, 0]": lambda t: t.x[:, 0],
+    "x[None, ..., 2:]": lambda t: t.x[None, ..., 2:],
+    "x[mask]": lambda t: t.x[t.mask],
+    "sum()": lambda t: t.x.sum(),
+    "sum(1)": lambda t: t.x.sum(1),
+    "mean()": lambda t: t.x.mean(),
+    "max(1)": lambda t: t.x.max(1)[0],
+    "softmax": lambda t: t.x.softmax(1),
+    "log_softmax": lambda t: t.x.log_softmax(1),
+    "mse_loss": lambda t: t.nn.mse_loss(t.x, t.target),
+    "cross_entropy": lambda t: t.nn.cross_entropy(t.x, t.indices),
+    "cat": lambda t: t.lib.cat([t.x, t.y]),
+    "stack": lambda t: t.lib.stack([t.x, t.y]),
+    "gather": lambda t: t.x.gather(1, t.wide),
+    "index_select": lambda t: t.x.index_select(0, t.indices),
+    "dropout": lambda t: t.nn.dropout(t.x, 0.5),
+}
+
+OTHERS: dict[str, Call] = {
+    "x > 1": lambda t: t.x > 1.0,
+    "argmax(1)": lambda t: t.x.argmax(1),
+    "randn(3)": lambda t: t.lib.randn(3),
+    "randn(16, 16)": lambda t: t.lib.randn(16, 16),
+    "rand(16, 16)": lambda t: t.lib.rand(16, 16),
+    "zeros(16, 16)": lambda t: t.lib.zeros(16, 16),
+    "add_": lambda t: t.scratch.add_(t.target),
+    "mul_(1.0)": lambda t: t.scratch.mul_(1.0),
+    "zero_": lambda t: t.scratch.zero_(),
+    "x[0] = 1": lambda t: t.scratch.__setitem__(0, 1.0),
+    "detach": lambda t: t.x.detach(),
+    "item": lambda t: t.number.item(),
+}
+
+
+def single(names: Any, operation: Call, mode: str) -> Contestant:
+    """An operation in a library that has PyTorch's names."""
+    t = Operands(names, mode != "not recorded")
+    like = operation(t)
+    ct = names.ones(tuple(like.shape)) if mode == "with backward" else None
+    last: Any = None
+
+    def forward(n: int) -> None:
+        nonlocal last
+        for _ in range(n):
+            last = operation(t)
+
+    def backward(n: int) -> None:
+        for _ in range(n):
+            for leaf in t.leaves:
+                leaf.grad = None
+            operation(t).backward(ct)
+
+    def result() -> Any:
+        if ct is None:
+            return ()
+        return [leaf.grad.numpy() for leaf in t.leaves if leaf.grad is not None]
+
+    return Contestant(forward if ct is None else backward, result)
+
+
+def step(names: Any, optimizer: str, phase: str) -> Contestant:
+    """A step of an optimizer on ten small parameters, or ``zero_grad``."""
+    tensors = [names.ones(16, 16, requires_grad=True) for _ in range(10)]
+    for x in tensors:
+        x.grad = names.ones(16, 16)
+    options = {"foreach": False} if names.__name__ == "torch" else {}
+    made = getattr(names.optim, optimizer)(tensors, lr=1e-3, **options)
+
+    def run(n: int) -> None:
+        for _ in range(n):
+            made.step() if phase == "step" else made.zero_grad()
+
+    return Contestant(run, lambda: [x.detach().numpy() for x in tensors])
+
+
+def two_layers(names: Any, part: str) -> Contestant:
+    """A two-layer net of nn modules on 16 rows: its forward, or a whole step of SGD."""
+    model = names.nn.Sequential(
+        names.nn.Linear(16, 16), names.nn.ReLU(), names.nn.Linear(16, 4)
+    )  # fmt: skip
+    rng = np.random.default_rng(0)
+    with names.no_grad():
+        for p in model.parameters():
+            p.copy_(names.from_numpy(rng.uniform(-0.3, 0.3, tuple(p.shape)).astype(np.float32)))
+    x, y = (names.ones(16, n) for n in (16, 4))
+    options = {"foreach": False} if names.__name__ == "torch" else {}
+    optimizer = names.optim.SGD(model.parameters(), lr=1e-3, **options)
+    loss: Any = None
+
+    def forward(n: int) -> None:
+        nonlocal loss
+        for _ in range(n):
+            loss = names.nn.functional.mse_loss(model(x), y)
+
+    def whole(n: int) -> None:
+        nonlocal loss
+        for _ in range(n):
+            optimizer.zero_grad()
+            loss = names.nn.functional.mse_loss(model(x), y)
+            loss.backward()
+            optimizer.step()
+
+    run = forward if part == "forward" else whole
+    return Contestant(run, lambda: [loss.detach().numpy()])
+
+
+def _of_each_library(make: Callable[[Any], Contestant]) -> dict[str, Any]:
+    def staticflow_eager() -> Contestant:
+        import staticflow as sf
+
+        return make(sf)
+
+    def pytorch_eager() -> Contestant:
+        import torch
+
+        torch.set_num_threads(threads())
+        return make(torch)
+
+    return {"staticflow eager": staticflow_eager, "PyTorch eager": pytorch_eager}
+
+
+def rows() -> Mapping[str, Mapping[str, Any]]:
+    """The contestants of each row."""
+    makes: dict[str, Callable[[Any], Contestant]] = {
+        f"{name}, {mode}": partial(single, operation=operation, mode=mode)
+        for name, operation in DIFFERENTIABLE.items()
+        for mode in MODES
+    }
+    for name, operation in OTHERS.items():
+        makes[name] = partial(single, operation=operation, mode=MODES[0])
+    for optimizer in ("SGD", "Adam"):
+        makes[f"{optimizer}, step"] = partial(step, optimizer=optimizer, phase="step")
+    makes["zero_grad"] = partial(step, optimizer="SGD", phase="zero_grad")
+    for part in ("forward", "whole step"):
+        makes[f"two-layer net, {part}"] = partial(two_layers, part=part)
+    return {title: _of_each_library(make) for title, make in makes.items()}
+
+
+if __name__ == "__main__":
+    brief(__doc__, rows())
