@@ -76,10 +76,10 @@ DIFFERENTIABLE: dict[str, Call] = {
     "stack": lambda t: t.lib.stack([t.x, t.y]),
     "gather": lambda t: t.x.gather(1, t.wide),
     "index_select": lambda t: t.x.index_select(0, t.indices),
-    "dropout": lambda t: t.nn.dropout(t.x, 0.5),
 }
 
 OTHERS: dict[str, Call] = {
+    "dropout": lambda t: t.nn.dropout(t.x, 0.5),
     "x > 1": lambda t: t.x > 1.0,
     "argmax(1)": lambda t: t.x.argmax(1),
     "randn(3)": lambda t: t.lib.randn(3),

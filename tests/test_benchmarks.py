@@ -67,6 +67,14 @@ def test_the_eager_chains_run(monkeypatch: pytest.MonkeyPatch) -> None:
         assert found.shape == (chain.SIZE,) and np.all(np.isfinite(found)), title
 
 
+def test_single_eager_operations_run() -> None:
+    ops = importlib.import_module("eager_ops")
+    for title, makers in ops.rows().items():
+        contestant = makers["staticflow eager"]()
+        contestant.run(2)
+        assert all(np.all(np.isfinite(found)) for found in contestant.result()), title
+
+
 def test_operations_on_large_arrays_run(monkeypatch: pytest.MonkeyPatch) -> None:
     large = importlib.import_module("large_arrays")
     monkeypatch.setattr(large, "SIZE", 600 * 4)

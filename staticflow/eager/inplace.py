@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from staticflow.eager.gpu import is_writeable
-from staticflow.eager.inference import InferenceMemory
 from staticflow.eager.memory import Memory, Step, View
 from staticflow.eager.vertex import LEAF, TapeEntry, Vertex, next_serial
 from staticflow.errors import AutogradError, DTypeError, ShapeError, SymbolicError
@@ -26,22 +25,10 @@ from staticflow.ops.view import expand
 if TYPE_CHECKING:
     from staticflow.eager.tensor import Tensor
 
-__all__ = ["assign", "become_view", "copy_", "regenerate", "stand_for", "take_shape", "update"]
+__all__ = ["assign", "copy_", "regenerate", "stand_for", "take_shape", "update"]
 
 
 # -- views ----------------------------------------------------------------------------------------
-
-
-def become_view(out: Tensor, x: Tensor, op: Op, attrs: Any) -> None:
-    """Note that ``out`` is what the view op gives on the memory of ``x``."""
-    memory = x._own_memory()
-    if type(memory) is InferenceMemory:
-        out._memory = memory
-        return
-    before = x._view
-    base = x if before is None else before.base
-    out._memory = memory
-    out._view = View(base, before, (op, attrs), memory.version, thread.state.recording)
 
 
 def replay(x: Any, steps: Sequence[Step]) -> Any:

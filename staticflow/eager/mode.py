@@ -11,6 +11,7 @@ from staticflow.eager import gpu
 from staticflow.eager.explain import called, explain
 from staticflow.eager.inference import unrecordable
 from staticflow.eager.kernels import LARGE, compute_of
+from staticflow.eager.made import is_view, viewed
 from staticflow.eager.vertex import record
 from staticflow.errors import DTypeError
 from staticflow.graph.dims import Dim
@@ -70,16 +71,20 @@ class EagerMode:
         except Exception as error:
             explain(op, operands, attrs, error)
             raise
-        if type(data) is tuple:
-            out: Any = tuple(self.tensor._wrap(gpu.as_array(d)) for d in data)
+        if type(op.lowering) is View and is_view(data, arrays[0]):
+            out = viewed(operands[0], data, op, attrs)
         else:
-            out = self.tensor._wrap(data if type(data) is np.ndarray else gpu.as_array(data))
-            if type(op.lowering) is View and _is_view(out._data, arrays[0]):
-                out._become_view(operands[0], op, attrs)
+            wrap = tensor._wrap
+            out = (
+                tuple([wrap(gpu.as_array(d)) for d in data]) if type(data) is tuple
+                else wrap(data if type(data) is np.ndarray else gpu.as_array(data))
+            )  # fmt: skip
+            if state.recording and op.vjp is not None:
+                record(op, operands, attrs, out)
         if state.inference:
             unrecordable(out)
-        elif state.recording and op.vjp is not None:
-            record(op, operands, attrs, out)
+        if state.noted is not None:
+            state.noted.append((op, operands, attrs, out))
         return out
 
     def beside(self, op: Op, other: Any, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
@@ -137,14 +142,6 @@ class EagerMode:
                 own = a._data.dtype
         dtype = None if own is None else BY_NUMPY[own]
         return dtype if dtype is not None and dtype.category >= needed else None
-
-
-def _is_view(data: Any, of: Any) -> bool:
-    """Whether an array is on the memory of another: mostly NumPy says so by ``base``."""
-    base = data.base
-    if base is None:
-        return data is of
-    return base is of or base is of.base or gpu.shares_memory(data, of)
 
 
 def _agree(op: Op, arrays: Sequence[Any]) -> bool:

@@ -12,13 +12,15 @@ from staticflow.eager.fast import fast_form
 from staticflow.eager.inference import is_inference
 from staticflow.eager.memory import Memory, View
 from staticflow.eager.mode import EAGER
-from staticflow.eager.vertex import LEAF, Output, TapeEntry
+from staticflow.eager.remembered import remembered
+from staticflow.eager.vertex import LEAF, Output, Shadow, TapeEntry
 from staticflow.errors import AutogradError, DTypeError, ShapeError
 from staticflow.graph.device import device
 from staticflow.graph.dtypes import BY_NUMPY, DType, dtype_of, get_default_dtype
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.ops.arithmetic import clone
+from staticflow.ops.by_shape import BY_SHAPE
 from staticflow.ops.methods import Methods, reflected
 
 __all__ = ["EAGER", "Tensor", "as_tensor"]
@@ -116,7 +118,6 @@ class Tensor(Methods):
         vertex = self._vertex
         return self if vertex is LEAF else vertex
 
-    _become_view = inplace.become_view
     _update, _assign, copy_ = inplace.update, inplace.assign, inplace.copy_
     _take_shape = inplace.take_shape
 
@@ -311,6 +312,7 @@ def _bind() -> None:
     """Give the eager mode the class and its fast path, and the class the fast forms of what it
     would have from `Methods`."""
     EAGER.tensor = TapeEntry.tensor = Tensor
+    Shadow.__sf_mode__ = EAGER
     forms = {}
     inherited = {name: m for c in reversed(Methods.__mro__) for name, m in vars(c).items()}
     for name, method in inherited.items():
@@ -323,6 +325,14 @@ def _bind() -> None:
         if form is not None:
             setattr(Tensor, name, form if method is op else reflected(form))
     EAGER.fast.update((op, form) for op, form in forms.items() if form is not None)
+    functions = {fn: remembered(fn.plain) for fn in BY_SHAPE}
+    for name, method in inherited.items():
+        asked = method.fget if isinstance(method, property) else method
+        if asked in functions:
+            form = functions[asked]
+            setattr(Tensor, name, form if asked is method else property(form))
+    for fn, form in functions.items():
+        fn.take(form)
 
 
 _bind()

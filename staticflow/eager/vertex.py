@@ -21,7 +21,7 @@ from staticflow.eager.memory import Memory
 from staticflow.eager.saved import Packed
 from staticflow.errors import AutogradError
 from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DType, bfloat16
-from staticflow.graph.locs import Loc, Locs, format_locs, outside
+from staticflow.graph.locs import Loc, Locs, format_locs, is_inside
 from staticflow.graph.op import OUT, Op
 from staticflow.ops.methods import Methods
 from staticflow.ops.thread import thread
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LEAF", "EvenEntry", "Kept", "Output", "Shadow", "TapeEntry", "Vertex", "attach", "keep",
-    "next_serial", "record", "unpack",
+    "next_serial", "record", "unpack", "users",
 ]  # fmt: skip
 
 Vertex = Any
@@ -57,11 +57,14 @@ next_serial = itertools.count(1).__next__
 class Shadow(Methods):
     """The shape and dtype of a tensor whose value the vjp does not need, and so is not kept."""
 
-    __slots__ = ("__sf_mode__", "_dtype", "_shape", "place")
+    __slots__ = ("_dtype", "_shape", "place")
+    __sf_mode__: Any  # set where the mode of tensors is
 
     def __init__(self, tensor: Tensor) -> None:
-        self._shape, self._dtype = tensor.shape, tensor.dtype
-        self.__sf_mode__, self.place = tensor.__sf_mode__, tensor.place
+        data = tensor._data
+        self._shape: tuple[int, ...] = data.shape
+        self._dtype = BY_NUMPY[data.dtype]
+        self.place = None if type(data) is _array else tensor.place
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -80,7 +83,7 @@ def keep(tensor: Tensor) -> Kept:
     hooks = thread.state.saved_hooks
     if hooks is not None:
         return Packed(tensor, hooks), Memory(), 0
-    memory = tensor._own_memory()
+    memory = tensor._memory or tensor._own_memory()
     return tensor._data, memory, memory.version
 
 
@@ -150,7 +153,7 @@ class TapeEntry:
         self.serial = next_serial()
         kept = saves or (op.saves if op.saves_for is None else _needed(op.saves_for, edges))
         several = type(result) is tuple
-        like = None if several else result
+        like = None if several else result._data
         self.args = [
             a if type(a) in BY_PYTHON else keep(a) if i in kept else _outline(a, like)
             for i, a in enumerate(args)
@@ -159,7 +162,7 @@ class TapeEntry:
             self.result = [keep(r) if OUT in kept else Shadow(r) for r in result]
         else:
             self.result = keep(result) if OUT in kept else None
-        self.code, frame = _users(_getframe(1))
+        self.code, frame = users(_getframe(1))
         self.at = frame.f_lasti
 
     def keep_before_change(self, memory: Memory) -> None:
@@ -250,7 +253,7 @@ class EvenEntry(TapeEntry):
         self.serial = next_serial()
         code: CodeType | None = frame.f_code
         if code is not _Recent.code:
-            code, frame = _users(frame)
+            code, frame = users(frame)
         self.code = code
         self.at = frame.f_lasti
 
@@ -297,11 +300,11 @@ def _needed(saves_for: Sequence[Sequence[int]], edges: Sequence[Vertex | None]) 
     return {i for e, used in zip(edges, saves_for, strict=True) if e is not None for i in used}
 
 
-def _outline(a: Tensor, result: Tensor | None) -> Shadow | None:
-    """What is kept of an argument whose value is not needed."""
-    if result is not None:
-        mine, its = a._data, result._data
-        if mine.shape == its.shape and mine.dtype is its.dtype:
+def _outline(a: Tensor, like: Any) -> Shadow | None:
+    """What is kept of an argument whose value is not needed; ``like`` is the one result's array."""
+    if like is not None:
+        mine = a._data
+        if mine.shape == like.shape and mine.dtype is like.dtype:
             return None
     return Shadow(a)
 
@@ -318,13 +321,19 @@ class _Recent:
     code: CodeType | None = None
 
 
-def _users(frame: FrameType) -> tuple[CodeType | None, FrameType]:
-    """The user's frame, and its code."""
-    user = outside(frame)
-    if user is None:
-        return None, frame
-    _Recent.code = user.f_code
-    return user.f_code, user
+def users(frame: FrameType) -> tuple[CodeType | None, FrameType]:
+    """The user's frame, from ``frame`` on, and its code."""
+    recent = _Recent.code
+    at: FrameType | None = frame
+    while at is not None:
+        code = at.f_code
+        if code is recent:
+            return code, at
+        if not is_inside(code.co_filename):
+            _Recent.code = code
+            return code, at
+        at = at.f_back
+    return None, frame
 
 
 class Output:

@@ -12,9 +12,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from types import CodeType, FrameType
 
-__all__ = ["PACKAGE", "Loc", "format_locs", "here", "merge_locs", "outside", "using"]
+__all__ = ["PACKAGE", "Loc", "format_locs", "here", "is_inside", "merge_locs", "outside", "using"]
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 """The folder of staticflow, whose frames are skipped."""
@@ -59,9 +60,15 @@ def here() -> Locs:
 
 def outside(frame: FrameType | None) -> FrameType | None:
     """The innermost frame outside staticflow, from ``frame`` on; None if there is none."""
-    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
+    while frame is not None and is_inside(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
+
+
+@lru_cache(1024)
+def is_inside(file: str) -> bool:
+    """Whether code is staticflow's, by its file."""
+    return file.startswith(PACKAGE)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from staticflow.errors import ShapeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType
+from staticflow.ops.by_shape import by_shape
 from staticflow.ops.declare import normalize_dim, normalize_dims, per_arg
 from staticflow.ops.lowering import View
 from staticflow.ops.view import sizes_of
@@ -38,6 +39,7 @@ permute_op: Op = Op(
 )
 
 
+@by_shape
 def permute(input: Any, *order: Any, dims: Sequence[int] | None = None) -> Any:
     """The dims of ``input`` in another order."""
     given = sizes_of(order, dims)
@@ -50,6 +52,7 @@ def permute(input: Any, *order: Any, dims: Sequence[int] | None = None) -> Any:
     return input if order == tuple(range(input.ndim)) else permute_op(input, dims=order)
 
 
+@by_shape
 def movedim(input: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> Any:
     """The dims ``source`` moved to ``destination``; the others keep their order.
 
@@ -104,6 +107,7 @@ t_op: Op = Op(
 )
 
 
+@by_shape
 def transpose(input: Any, dim0: int, dim1: int) -> Any:
     """``input`` with two dims exchanged."""
     a, b = (normalize_dim(d, input.ndim, "transpose") for d in (dim0, dim1))
@@ -113,6 +117,7 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
 swapaxes = swapdims = transpose
 
 
+@by_shape
 def t(input: Any) -> Any:
     """The transpose of a matrix; vectors and scalars as they are."""
     if input.ndim > 2:
@@ -123,11 +128,13 @@ def t(input: Any) -> Any:
     return t_op(input) if input.ndim == 2 else input
 
 
+@by_shape
 def reversed_dims(x: Any) -> Any:
     """The dims in opposite order: what ``x.T`` is."""
     return permute(x, tuple(range(x.ndim))[::-1])
 
 
+@by_shape
 def mT(x: Any) -> Any:
     """The last two dims exchanged."""
     if x.ndim < 2:

@@ -15,6 +15,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.arithmetic import cast, maximum, minimum, where
+from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import iota
 from staticflow.ops.declare import per_arg
 from staticflow.ops.lowering import LoopNest, Reduce
@@ -242,6 +243,7 @@ def _over(op: Op, x: Any, dim: Dims, keepdim: bool) -> Any:
     return op(x, dims=dims, keepdim=keepdim)
 
 
+@by_shape
 @numpy_names
 def amax(input: Any, dim: Dims = (), keepdim: bool = False) -> Any:
     """The largest element over ``dim`` (an int, several, or () or None for all); NaN if there is
@@ -254,6 +256,7 @@ def amax(input: Any, dim: Dims = (), keepdim: bool = False) -> Any:
     return _over(amax_op, input, dim, keepdim)
 
 
+@by_shape
 @numpy_names
 def amin(input: Any, dim: Dims = (), keepdim: bool = False) -> Any:
     """The smallest element over ``dim``, as `amax`."""
@@ -307,12 +310,14 @@ def _arg(x: Any, dim: int | None, keepdim: bool, op: Op) -> Any:
     return reshape(at, (1,) * x.ndim) if keepdim else at
 
 
+@by_shape
 @numpy_names
 def argmax(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The index (int64) of the first largest element along ``dim``, or in the flattened tensor."""
     return _arg(input, dim, keepdim, argmax_op)
 
 
+@by_shape
 @numpy_names
 def argmin(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The index (int64) of the first smallest element along ``dim``, or in the flattened tensor."""

@@ -12,6 +12,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
 from staticflow.ops.arithmetic import cast, div, where
+from staticflow.ops.by_shape import by_shape
 from staticflow.ops.declare import normalize_dim, normalize_dims, per_arg
 from staticflow.ops.lowering import Reduce
 from staticflow.ops.numpy_names import numpy_names
@@ -157,6 +158,7 @@ any_op = Op(
 )
 
 
+@by_shape
 @numpy_names
 def sum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The sum of the elements over ``dim`` (an int, several, or None for all). Bools and integers
@@ -170,6 +172,7 @@ def sum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = Non
     return sum_op(summable(input, dtype), dims=dims, keepdim=keepdim)
 
 
+@by_shape
 @numpy_names
 def mean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The arithmetic mean over ``dim``; of floating tensors, or in a floating ``dtype``."""
@@ -183,6 +186,7 @@ def mean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = No
     return mean_op(input, dims=dims_of(dim, input.ndim, "mean"), keepdim=keepdim)
 
 
+@by_shape
 @numpy_names
 def all(input: Any, dim: Dims = None, keepdim: bool = False) -> Any:
     """Whether all elements over ``dim`` are nonzero."""
@@ -190,6 +194,7 @@ def all(input: Any, dim: Dims = None, keepdim: bool = False) -> Any:
     return all_op(input, dims=normalize_dims(dim, input.ndim, "all"), keepdim=keepdim)
 
 
+@by_shape
 @numpy_names
 def any(input: Any, dim: Dims = None, keepdim: bool = False) -> Any:
     """Whether any element over ``dim`` is nonzero."""

@@ -12,6 +12,7 @@ from staticflow.graph.dtypes import DType, dtype_of, int32, int64
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.arithmetic import where
+from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import iota
 from staticflow.ops.declare import normalize_dims, per_arg, strict, sum_to
 from staticflow.ops.extremes import supremum_op
@@ -161,6 +162,7 @@ logsumexp_op = Op(
 )
 
 
+@by_shape
 @numpy_names
 def softmax(input: Any, dim: int, dtype: Any = None) -> Any:
     """``exp(x) / sum(exp(x))`` along ``dim``, of ``input`` cast to ``dtype`` if that is given.
@@ -172,12 +174,14 @@ def softmax(input: Any, dim: int, dtype: Any = None) -> Any:
     return along(softmax_op, input if dtype is None else input.to(dtype), dim)
 
 
+@by_shape
 @numpy_names
 def log_softmax(input: Any, dim: int, dtype: Any = None) -> Any:
     """The logarithm of `softmax`, without its rounding to 0."""
     return along(log_softmax_op, input if dtype is None else input.to(dtype), dim)
 
 
+@by_shape
 @numpy_names
 def logsumexp(input: Any, dim: Dims, keepdim: bool = False) -> Any:
     """``log(sum(exp(x)))`` over ``dim``, without overflow."""

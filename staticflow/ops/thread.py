@@ -27,17 +27,18 @@ class State:
     - ``saved_hooks``: what packs and unpacks the tensors that are saved for backward, or None.
     - ``anomaly``: backward looks for NaN.
     - ``guards``: while ``jit`` traces, what the trace depends on beside its arguments, or None.
+    - ``noted``: the operations of the general path, while somebody wants to know them, or None.
     - ``walked``: the user's line of the last backward.
     - ``plain``: none of the rarer switches is on, so that the fast path may be taken; `settle` it
-      after a change of ``tracing``, ``inference`` or ``saved_hooks``.
+      after a change of ``tracing``, ``inference``, ``saved_hooks`` or ``noted``.
     - ``run(fn, *args)``: calls ``fn`` where NumPy does not warn of overflow and the like. NumPy
       keeps that setting in a context variable, and to run in a context in which it is set costs a
       tenth of setting it.
     """
 
     __slots__ = (
-        "anomaly", "guards", "inference", "plain", "recording", "run", "saved_hooks", "tracing",
-        "types_only", "walked",
+        "anomaly", "guards", "inference", "noted", "plain", "recording", "run", "saved_hooks",
+        "tracing", "types_only", "walked",
     )  # fmt: skip
 
     run: Callable[..., Any]
@@ -46,13 +47,15 @@ class State:
         self.tracing = self.types_only = self.inference = self.anomaly = False
         self.recording = self.plain = True
         self.saved_hooks: Any = None
+        self.noted: list[Any] | None = None
         self.guards: dict[tuple[int, str], tuple[Any, str, Any]] | None = None
         self.walked: Locs = ()
         self.renew()
 
     def settle(self) -> None:
         """Work out ``plain``."""
-        self.plain = not (self.tracing or self.inference or self.saved_hooks)
+        rare = self.tracing or self.inference or self.saved_hooks or self.noted is not None
+        self.plain = not rare
 
     def renew(self) -> None:
         """Another context for `run`."""

@@ -10,6 +10,7 @@ from staticflow.graph.dims import Size, prod
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
+from staticflow.ops.by_shape import by_shape
 from staticflow.ops.declare import elementwise, normalize_dim, normalize_dims, per_arg, sum_to
 from staticflow.ops.lowering import Index, View, delinear, linear
 from staticflow.ops.numpy_names import numpy_names
@@ -100,6 +101,7 @@ def _completed(shape: Shape, sizes: tuple[Any, ...], what: str) -> tuple[Any, ..
     return tuple(rest if i in missing else s for i, s in enumerate(sizes))
 
 
+@by_shape
 def reshape(input: Any, *sizes: Any, shape: Sequence[Any] | None = None) -> Any:
     """The elements of ``input`` in another shape; one size may be -1 and is worked out.
 
@@ -111,6 +113,7 @@ def reshape(input: Any, *sizes: Any, shape: Sequence[Any] | None = None) -> Any:
     return input if wanted == input.shape else reshape_op(input, shape=wanted)
 
 
+@by_shape
 def view(x: Any, *shape: Any) -> Any:
     """``x`` in another shape on the same memory.
 
@@ -160,6 +163,7 @@ def reshape_as(x: Any, other: Any) -> Any:
     return reshape(x, other.shape)
 
 
+@by_shape
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     """Dims ``start_dim`` to ``end_dim`` (inclusive) as one."""
     a = normalize_dim(start_dim, input.ndim, "flatten")
@@ -172,11 +176,13 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     return reshape(input, (*input.shape[:a], prod(input.shape[a : b + 1]), *input.shape[b + 1 :]))
 
 
+@by_shape
 def ravel(input: Any) -> Any:
     """All elements in one dim."""
     return reshape(input, (prod(input.shape),))
 
 
+@by_shape
 def unflatten(input: Any, dim: int, sizes: Sequence[Size]) -> Any:
     """``dim`` split into dims of ``sizes``, of which one may be -1.
 
@@ -237,6 +243,7 @@ unsqueeze_op: Op = Op(
 )
 
 
+@by_shape
 @numpy_names
 def squeeze(input: Any, dim: int | Sequence[int] | None = None) -> Any:
     """Without every dim whose size is 1, or without those of ``dim`` (one or several) whose size is
@@ -246,6 +253,7 @@ def squeeze(input: Any, dim: int | Sequence[int] | None = None) -> Any:
     return squeeze_op(input, dims=dims) if dims else input
 
 
+@by_shape
 @numpy_names
 def unsqueeze(input: Any, dim: int) -> Any:
     """With a new dim of size 1 at ``dim``."""
@@ -309,6 +317,7 @@ expand_op = Op(
 )
 
 
+@by_shape
 def expand(x: Any, *sizes: Any, size: Sequence[Any] | None = None) -> Any:
     """``x`` with its dims of size 1 repeated; -1 keeps a size."""
     sizes = sizes_of(sizes, size)
@@ -330,6 +339,7 @@ def expand_as(x: Any, other: Any) -> Any:
     return expand(x, other.shape)
 
 
+@by_shape
 def broadcast_to(input: Any, shape: Sequence[Size]) -> Any:
     """``input`` with its dims of size 1 repeated to ``shape``."""
     return expand(input, tuple(shape))

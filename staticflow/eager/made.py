@@ -1,0 +1,73 @@
+"""What an operation on one tensor gives, as a tensor: new values or a view, recorded if they are to
+be."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from staticflow.eager.gpu import as_array, shares_memory
+from staticflow.eager.memory import Memory, View
+from staticflow.eager.vertex import LEAF, Shadow, TapeEntry, next_serial, users
+from staticflow.graph.op import Op
+from staticflow.ops.thread import thread
+
+__all__ = ["computed", "is_view", "viewed"]
+
+_new = object.__new__
+_array = np.ndarray
+_getframe = sys._getframe
+_ALIKE = (None,)
+
+
+def computed(x: Any, data: Any, op: Op, attrs: Mapping[str, Any]) -> Any:
+    """The tensor on ``data``, new memory, that ``op`` gave of ``x``."""
+    out = _new(TapeEntry.tensor)
+    out._data = data if type(data) is _array else as_array(data)
+    out._memory = out._view = out._vertex = out.grad = out.name = out._hooks = None
+    if thread.state.recording and op.vjp is not None:
+        u = x._vertex if x._view is None else x._edge()
+        if u is not None and out.dtype.is_floating:
+            out._vertex = TapeEntry(op, (x,), attrs, (x if u is LEAF else u,), out)
+    return out
+
+
+def viewed(x: Any, data: Any, op: Op, attrs: Mapping[str, Any]) -> Any:
+    """The tensor on ``data``, which is part of the memory of ``x``, that the view ``op`` gave."""
+    memory = x._memory or x._own_memory()
+    out = _new(TapeEntry.tensor)
+    out._data = data
+    out._memory = memory
+    out._view = out._vertex = out.grad = out.name = out._hooks = None
+    if type(memory) is not Memory:
+        return out  # in inference mode nobody asks of what it is a view
+    before = x._view
+    recording = thread.state.recording
+    version = memory.version
+    out._view = View(x if before is None else before.base, before, (op, attrs), version, recording)
+    if not recording or op.vjp is None:
+        return out
+    u = x._vertex if before is None or before.seen == version else x._edge()
+    if u is None:
+        return out
+    out._vertex = entry = _new(TapeEntry)
+    entry.op = op
+    entry.attrs = attrs
+    entry.edges = (x if u is LEAF else u,)
+    entry.args = _ALIKE if data.shape == x._data.shape else (Shadow(x),)
+    entry.hooks = entry.result = None
+    entry.serial = next_serial()
+    entry.code, frame = users(_getframe(2))
+    entry.at = frame.f_lasti
+    return out
+
+
+def is_view(data: Any, of: Any) -> bool:
+    """Whether an array is on the memory of another: mostly NumPy says so by ``base``."""
+    base = data.base
+    if base is None:
+        return data is of
+    return base is of or base is of.base or shares_memory(data, of)

@@ -1,0 +1,112 @@
+"""What is remembered of a call gives what the call itself gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import staticflow as sf
+from staticflow.errors import ShapeError, StaticflowError
+from staticflow.ops.by_shape import BY_SHAPE
+
+CALLS: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = {
+    "reshape": [((6,), {}), ((-1,), {}), (((2, 3),), {}), ((3, 2), {}), ((4,), {})],
+    "view": [((6,), {}), ((2, -1), {}), ((2, 3), {}), ((5,), {})],
+    "flatten": [((), {}), ((0, 1), {})],
+    "unsqueeze": [((0,), {}), ((), {"dim": -1}), ((7,), {})],
+    "squeeze": [((), {}), ((0,), {})],
+    "expand": [((2, 3), {}), ((4, 2, 3), {}), ((4, -1, -1), {}), ((2, 4), {})],
+    "permute": [((1, 0), {}), (([1, 0],), {}), ((0, 1), {}), ((0, 0), {})],
+    "transpose": [((0, 1), {}), ((-1, -2), {}), ((0, 2), {})],
+    "t": [((), {})],
+    "sum": [((), {}), ((1,), {}), ((), {"dim": (0, 1), "keepdim": True}), ((2,), {})],
+    "mean": [((), {}), ((0,), {}), ((), {"dtype": sf.float64})],
+    "amax": [((), {}), ((1, True), {})],
+    "argmin": [((), {}), ((0,), {})],
+    "softmax": [((1,), {}), ((), {"dim": 0}), ((1, "float64"), {})],
+    "logsumexp": [((1,), {}), (((0, 1),), {})],
+    "all": [((), {}), ((1,), {})],
+}
+PLAIN = {fn.__name__: fn.plain for fn in BY_SHAPE}
+
+
+def tensors() -> dict[str, sf.Tensor]:
+    floats = sf.tensor([[1.0, -2.0, 3.0], [0.5, 4.0, -1.0]])
+    return {
+        "floats": floats,
+        "doubles": floats.double(),
+        "transposed": floats.t().contiguous().t(),
+        "wants a gradient": floats.clone().requires_grad_(),
+        "view of one that does": floats.clone().requires_grad_()[:, :],
+        "ints": floats.long(),
+        "nothing": sf.zeros(0, 3),
+        "number": sf.tensor(2.0),
+    }
+
+
+def outcome(fn: Any, x: sf.Tensor, args: Any, kwargs: Any) -> Any:
+    try:
+        out = fn(x, *args, **kwargs)
+    except StaticflowError as error:
+        return type(error), str(error).partition(", at ")[0]
+    except TypeError:
+        return TypeError
+    grad = None
+    if out.requires_grad:
+        grad = sf.grad((out * out).sum(), x).tolist()
+    name = None if out.grad_fn is None else out.grad_fn.name
+    return out.shape, out.dtype, str(out.tolist()), out is x, out._base is not None, name, grad
+
+
+@pytest.mark.parametrize("name", sorted(CALLS))
+def test_a_remembered_call_is_the_call(name: str) -> None:
+    for args, kwargs in CALLS[name]:
+        for what, x in tensors().items():
+            expected = outcome(PLAIN[name], x, args, kwargs)
+            for _ in range(3):  # the first is not remembered yet
+                assert outcome(getattr(sf.Tensor, name), x, args, kwargs) == expected, what
+            again = outcome(lambda x, *a, **k: getattr(x, name)(*a, **k), x, args, kwargs)
+            assert again == expected, what
+
+
+def test_strides_are_no_part_of_what_is_remembered() -> None:
+    x = sf.ones(2, 3)
+    for _ in range(2):
+        assert x.view(3, 2)._base is x
+        with pytest.raises(ShapeError, match="not compatible"):
+            sf.ones(3, 2).t().view(3, 2)
+        copied = sf.ones(3, 2).t().reshape(6)
+        assert copied._base is None
+
+
+def test_switches_are_no_part_of_what_is_remembered() -> None:
+    x = sf.ones(2, 3, requires_grad=True)
+    for _ in range(2):
+        assert x.sum(1).requires_grad and x.t().requires_grad
+        with sf.no_grad():
+            assert not x.sum(1).requires_grad and not x.t().requires_grad
+        with sf.inference_mode():
+            assert x.sum(1).is_inference()
+        with sf.autograd.graph.saved_tensors_hooks(lambda t: t * 2, lambda t: t):
+            y = x.softmax(1)
+        assert sf.grad(y.sum(), x).abs().sum() > 0.1  # of twice the result
+    symbol = sf.placeholder((2, 3), name="x")
+    assert not isinstance(symbol.sum(1), sf.Tensor)
+
+
+def test_the_line_of_a_remembered_call_is_the_users() -> None:
+    x = sf.ones(2, 3, requires_grad=True)
+    for make in (lambda: x.sum(1), lambda: sf.sum(x, 1), lambda: x.t(), lambda: sf.t(x)):
+        make()
+        line = make.__code__.co_firstlineno
+        (loc,) = make().grad_fn.locs
+        assert (loc.file, loc.line) == (__file__, line)
+
+
+def test_another_dtype_of_the_same_shape_is_another_call() -> None:
+    for dtype in (np.float32, np.float64, np.int32, np.float16):
+        x = sf.from_numpy(np.ones((2, 3), dtype))
+        for _ in range(2):
+            assert x.sum(1).dtype is (sf.int64 if dtype is np.int32 else x.dtype)
