@@ -93,8 +93,8 @@ def _symbols(value: Any) -> frozenset[Sym]:
 def _lower_loops(
     k: Scalars, body: Graph, names: Mapping[Node, str], outs: list[str], target: Target
 ) -> Lowered:
-    kernel, inner = lower_loops(k, body, names, outs)
-    return Lowered(kernel, inner=tuple(inner), bits=_bits(body))
+    kernel, inner, scratch = lower_loops(k, body, names, outs)
+    return Lowered(kernel, tuple(scratch), tuple(inner), _bits(body))
 
 
 def _bits(body: Graph) -> int:

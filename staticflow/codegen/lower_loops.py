@@ -3,7 +3,8 @@
 The dims that nothing reduces make the outer loops, the reduced ones the inner. Within one iteration
 of the outer loops the reductions run in *phases*: a phase is one pass of the inner loops, which
 accumulates every reduction whose operand is known by then and stores the elements that are. What a
-later phase needs again is computed again, since that is cheaper than memory.
+later phase needs again is computed again, since that is cheaper than memory. If there are no outer
+loops, a phase is cut into blocks (`blocks`).
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
+from staticflow.codegen.blocks import cut_blocks
 from staticflow.codegen.keep import Kept, find_kept
 from staticflow.codegen.kernel import Kernel, Operand, Reg
 from staticflow.codegen.math import Scalars
+from staticflow.codegen.nest import Scratch
 from staticflow.codegen.values import Values
 from staticflow.codegen.vectorize import identity
 from staticflow.graph.dim_queries import coefficient, symbols_of
 from staticflow.graph.dims import Size, Sym, fresh_sym, prod
-from staticflow.graph.dtypes import float32
+from staticflow.graph.dtypes import DType, float32
 from staticflow.graph.graph import Graph
 from staticflow.graph.node import Node, param
 from staticflow.graph.types import Shape
@@ -65,9 +68,9 @@ class _Nest:
 
 def lower_loops(
     k: Scalars, body: Graph, names: Mapping[Node, str], outs: list[str]
-) -> tuple[Kernel, list[Sym]]:
-    """The kernel of a ``map`` or ``reduce`` cluster, and the loops in it that run over contiguous
-    elements."""
+) -> tuple[Kernel, list[Sym], list[Scratch]]:
+    """The kernel of a ``map`` or ``reduce`` cluster, the loops in it that run over contiguous
+    elements, and the working memory that it wants."""
     reductions = [n for n in body.nodes if isinstance(n.op.lowering, Reduce)]
     if reductions:
         domain: Shape = reductions[0].args[0].tensor_type.shape
@@ -78,7 +81,8 @@ def lower_loops(
     writer = _Writer(k, body, names, outs, nest, reductions)
     writer.write()
     kernel = k.kernel("reduce" if reductions else "map")
-    return kernel, writer.inner_vars if _runs_inward(body, nest, dims) else writer.outer_vars
+    inward = _runs_inward(body, nest, dims)
+    return kernel, writer.inner_vars if inward else writer.outer_vars, writer.scratch
 
 
 # -- the loops -----------------------------------------------------------------------------------
@@ -176,6 +180,7 @@ class _Writer:
         self.kept = self._find_kept()
         self.inner_vars: list[Sym] = []
         self.outer_vars: list[Sym] = []
+        self.scratch: list[Scratch] = []
 
     def _phases(self) -> dict[Node, int]:
         """How many passes of the inner loops a node needs before it is known."""
@@ -246,9 +251,43 @@ class _Writer:
             for name, o in zip(self.outs, self.body.outputs, strict=True)
             if self._is_element(o) and self.phase[o] == phase
         ]
+        whole = prod(self.nest.outer.loops) == 1 and bool(self.nest.inner.loops)
+        blocks = cut_blocks(k, self.nest.inner.loops) if whole else None
+        if blocks is None:
+            sums, full = self._run(phase, outer, rows, due, stored, 0, self.nest.inner.loops)
+        else:
+            partial = [blocks.partial(k, self._total_dtype(r)) for r in due]
+            with blocks.each(k) as (number, start, length):
+                loops = (length, *self.nest.inner.loops[1:])
+                sums, full = self._run(phase, outer, rows, due, stored, start, loops)
+                for scratch, total in zip(partial, sums, strict=True):
+                    k.store(scratch.name, number, k.freeze(total))
+            sums = [self._accumulator(r) for r in due]
+            if due:
+                with k.loop("block", blocks.count) as number:
+                    for r, scratch, total in zip(due, partial, sums, strict=True):
+                        k.accumulate(total, r.op.lowering.combine, k.load(scratch.name, number))
+            self.scratch += partial
+        for r, total in zip(due, sums, strict=True):
+            place = member_index(r, full, self.nest.domain, self.dims)
+            rows[r] = (place, k.cast(k.freeze(total), r.tensor_type.dtype))
+
+    def _run(
+        self,
+        phase: int,
+        outer: Sequence[Size],
+        rows: dict[Node, tuple[Index, Operand]],
+        due: list[Node],
+        stored: list[tuple[str, Node]],
+        start: Size,
+        loops: Shape,
+    ) -> tuple[list[Reg], Index]:
+        """``loops``, the first from ``start`` on: the sums of them, and the index."""
+        k = self.k
         sums = [self._accumulator(r) for r in due]
-        with self._loops("r", self.nest.inner.loops, "serial", self.inner_vars) as inner:
-            full = self.nest.index(outer, inner)
+        with self._loops("r", loops, "serial", self.inner_vars) as inner:
+            at = [start + inner[0], *inner[1:]] if inner else []
+            full = self.nest.index(outer, at)
             kept = self.kept
             waits = {kept.node: kept.buffer} if kept is not None and phase > kept.first else {}
             values = Values(k, {**self.names, **waits}, rows)
@@ -260,15 +299,16 @@ class _Writer:
                 results.append((kept.buffer, kept.node, values.at(kept.node, full)))
             for name, o, value in results:
                 self._store(name, o, full, value)
-        for r, total in zip(due, sums, strict=True):
-            place = member_index(r, full, self.nest.domain, self.dims)
-            rows[r] = (place, k.cast(k.freeze(total), r.tensor_type.dtype))
+        return sums, full
+
+    def _total_dtype(self, node: Node) -> DType:
+        """The dtype that a reduction is summed in: for floats of 16 bits, 32 bits."""
+        dtype = node.tensor_type.dtype
+        return float32 if dtype.is_floating and dtype.bits == 16 else dtype
 
     def _accumulator(self, node: Node) -> Reg:
-        """Starts at the neutral element; 16-bit floats are summed in 32 bits."""
-        dtype = node.tensor_type.dtype
-        if dtype.is_floating and dtype.bits == 16:
-            dtype = float32
+        """Starts at the neutral element."""
+        dtype = self._total_dtype(node)
         combine: str = node.op.lowering.combine
         start = 0.0 if combine == "add" and dtype.is_floating else identity(combine, dtype)
         return self.k.var(self.k.const(start, dtype))

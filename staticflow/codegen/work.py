@@ -38,8 +38,9 @@ _SLOW = {"div": 4, "sqrt": 4, "quotient": 16, "remainder": 16}
 
 
 def work_of(stmt: Stmt) -> Size:
-    """The work of a statement, as an expression of what is known before it. What is bound inside
-    counts as half of what it is below; of two branches both count."""
+    """The work of a statement, as an expression of what is known before it. A symbol that
+    is bound inside counts as the most that it may be, a loop's variable as half of that; of two
+    branches both count."""
     return _WORK[type(stmt)](stmt) if type(stmt) in _WORK else 0
 
 
@@ -51,13 +52,13 @@ def _block(block: Block) -> Size:
     return total
 
 
-def _without(work: Size, sym: Sym, upper: Size) -> Size:
-    return substitute_dim(work, {sym: upper // 2}) if isinstance(work, Dim) else work
+def _without(work: Size, sym: Sym, value: Size) -> Size:
+    return substitute_dim(work, {sym: value}) if isinstance(work, Dim) else work
 
 
 def _loop(loop: Loop) -> Size:
     trips = dim_max((loop.hi - loop.lo) // loop.step, 0)
-    return trips * _without(_block(loop.body), loop.var, loop.lo + loop.hi)
+    return trips * _without(_block(loop.body), loop.var, (loop.lo + loop.hi) // 2)
 
 
 def _let(stmt: Let) -> Size:
