@@ -219,3 +219,13 @@ def test_what_losses_refuse() -> None:
             F.cross_entropy(x, target, sf.ones(3, dtype="float64"))
     with refuse("index 4", sf.IndexRangeError):
         F.cross_entropy(x, t + 1)
+
+
+@pytest.mark.parametrize("name", ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"])
+def test_a_target_that_is_broadcast_is_warned_of(name: str, recwarn: Any) -> None:
+    loss = getattr(F, name)
+    column, n = sf.placeholder((None, 1), name="x"), sf.placeholder((None, 1), name="y")
+    loss(column, n), loss(sf.ones(2, 3), sf.ones(2, 3)), loss(sf.ones(2), sf.tensor(1.0))
+    assert not recwarn
+    with pytest.warns(UserWarning, match=rf"{name}: .* \[4, 1\] .* \[4\] are broadcast.*test_nn"):
+        loss(sf.ones(4, 1), sf.zeros(4))

@@ -88,7 +88,7 @@ def check_equalities(equalities: Sequence[Equality], sizes: Sizes) -> list[Equal
     """
     for e in filter(sizes.know, equalities):
         if sizes.number(e.a) != sizes.number(e.b):
-            known = ", ".join(filter(None, map(sizes.describe, (e.a, e.b))))
+            known = ", ".join(dict.fromkeys(filter(None, map(sizes.describe, (e.a, e.b)))))
             raise ShapeError(
                 f"{e.reason}: {e.a} and {e.b} must be equal, but {known}; at {format_locs(e.locs)}"
             )

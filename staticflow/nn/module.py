@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -55,7 +55,23 @@ class Module:
         elif _any_symbol((*args, *kwargs.values())):
             with tracing():
                 return run(*args, **kwargs)
-        return run(*args, **kwargs)
+        try:
+            return run(*args, **kwargs)
+        except AttributeError as error:
+            self._note_foreign(error, args)
+            raise
+
+    def _note_foreign(self, error: AttributeError, args: Sequence[Any]) -> None:
+        """Say of an error that arrays or lists were given, where tensors are wanted."""
+        plain = [a for a in args if not hasattr(a, "__sf_mode__")]
+        foreign = [
+            type(a).__name__ for a in plain if isinstance(a, list) or hasattr(a, "__array__")
+        ]
+        if foreign and not hasattr(error, "__notes__"):
+            error.add_note(
+                f"{type(self).__name__} was given a {foreign[0]}; give tensors: wrap data with "
+                f"sf.from_numpy(...) or sf.tensor(...), at {format_locs(here())}"
+            )
 
     def _call_hooked(self, *args: Any, **kwargs: Any) -> Any:
         assert self._hooks is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from staticflow.errors import IndexRangeError, ShapeError
+from staticflow.errors import DTypeError, IndexRangeError, ShapeError
 from staticflow.graph.dims import Dim, Size, dim_max, floor_div, prod
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
@@ -91,6 +91,12 @@ cat_op = Op(
 def _given(tensors: Sequence[Any], what: str) -> Sequence[Any]:
     if not tensors:
         raise ShapeError(f"{what}: takes at least one tensor, at {format_locs(here())}")
+    for i, x in enumerate(tensors):
+        if not hasattr(x, "ndim"):
+            raise DTypeError(
+                f"{what}: entry {i} is a {type(x).__name__}; wrap data with sf.tensor(...) or "
+                f"sf.from_numpy(...), at {format_locs(here())}"
+            )
     return tensors
 
 

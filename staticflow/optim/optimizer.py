@@ -48,8 +48,9 @@ class Optimizer:
         given = list(params)
         if not given:
             raise ArgumentError(
-                f"{type(self).__name__} got no parameters; a module finds those of its attributes, "
-                f"and of modules in an nn.ModuleList, not in a list, at {format_locs(here())}"
+                f"{type(self).__name__} got no parameters; a module has those that are attributes "
+                "as nn.Parameter, and those of modules that are attributes or in an nn.ModuleList"
+                f", at {format_locs(here())}"
             )
         for group in given if isinstance(given[0], Mapping) else [{"params": given}]:
             self.add_param_group(group)

@@ -40,7 +40,7 @@ _wrap = Tensor._wrap
 
 def compile(
     inputs: Sequence[Symbol] | Mapping[str, Symbol],
-    outputs: Any,
+    outputs: Any = None,
     updates: Mapping[Tensor, Any] | Sequence[tuple[Tensor, Any]] | None = None,
     *,
     numerics: str = "strict",
@@ -48,10 +48,10 @@ def compile(
     """One native program that computes ``outputs`` from ``inputs``.
 
     ``inputs`` are placeholders, in the order of the call's arguments (or by name). ``outputs`` is a
-    symbol or a tree of them; a call gives eager tensors in that structure. ``updates`` says which
-    tensors get which new values: all are computed from the values before the call and stored in
-    place after the last thing that can fail. Tensors that the symbols mention are read afresh at
-    every call. ``numerics="fast"`` allows rewrites that ignore signed zeros, infinities and NaN.
+    symbol, a tree of them, or None; a call gives eager tensors in that structure. ``updates`` says
+    which tensors get which new values: all are computed from the values before the call and stored
+    in place after the last thing that can fail. Tensors that the symbols mention are read afresh
+    at every call. ``numerics="fast"`` allows rewrites that ignore signed zeros, infinities and NaN.
 
     The program is compiled once, here; unknown sizes are taken from the arrays of each call.
 
@@ -220,6 +220,11 @@ def _named_inputs(inputs: Any) -> tuple[tuple[str, ...], list[Symbol]]:
     if isinstance(inputs, Symbol):
         raise SymbolicError(
             f"compile: inputs are a list, as in compile([x], ...), at {format_locs(here())}"
+        )
+    if callable(inputs):
+        raise SymbolicError(
+            "compile: takes symbols, not a function; sf.jit(f) traces one"
+            f", at {format_locs(here())}"
         )
     named = isinstance(inputs, Mapping)
     handles = list(inputs.values() if named else inputs)

@@ -1,6 +1,6 @@
 # raises ArgumentError
 # says SGD got no parameters
-# says nn.ModuleList, not in a list
+# says in an nn.ModuleList
 import staticflow as sf
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -51,6 +52,19 @@ def _reduced(each: Any, reduction: str) -> Any:
     return _REDUCED[check_reduction(reduction)](each)
 
 
+def _expect_one_shape(what: str, input: Any, target: Any) -> None:
+    """Warn of a target that is broadcast against the input, as (N,) is against (N, 1)."""
+    have, want = (getattr(x, "shape", ()) for x in (input, target))
+    if have == want or () in (have, want):
+        return
+    if len(have) != len(want) or not all(map(same_size, have, want)):
+        warnings.warn(
+            f"{what}: an input of shape {list(have)} and a target of shape {list(want)} are "
+            f"broadcast, which is rarely meant; give both one shape, at {format_locs(here())}",
+            stacklevel=3,
+        )
+
+
 # -- distances ----------------------------------------------------------------------------------
 
 
@@ -61,6 +75,7 @@ def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
     >>> mse_loss(sf.tensor([1.0, 3.0]), sf.tensor([1.0, 1.0]))
     tensor(2.)
     """
+    _expect_one_shape("mse_loss", input, target)
     if check_reduction(reduction) == "mean":
         return mse_loss_op(input, target)
     return _reduced((input - target) ** 2, reduction)
@@ -68,6 +83,7 @@ def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
 
 def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
     """``|input - target|``, broadcast."""
+    _expect_one_shape("l1_loss", input, target)
     return _reduced(abs(input - target), reduction)
 
 
@@ -78,6 +94,7 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
         raise ArgumentError(
             f"huber_loss: delta lies above 0, and {delta} does not, at {format_locs(here())}"
         )
+    _expect_one_shape("huber_loss", input, target)
     return _reduced(_huber(input, target, delta), reduction)
 
 
@@ -89,6 +106,7 @@ def smooth_l1_loss(input: Any, target: Any, reduction: str = "mean", beta: float
         )
     if beta == 0:
         return l1_loss(input, target, reduction)
+    _expect_one_shape("smooth_l1_loss", input, target)
     return _reduced(_huber(input, target, beta) / beta, reduction)
 
 
