@@ -91,6 +91,16 @@ def test_small_shapes(shape: tuple[int, ...]) -> None:
     assert jvp(lambda a: a * 2, x, sf.ones_like(x))[1].tolist() == sf.full_like(x, 2).tolist()
 
 
+def test_the_hessian_of_a_symbol_of_known_size() -> None:
+    def valley(a: Any) -> Any:
+        return (100 * (a[1:] - a[:-1] ** 2) ** 2 + (1 - a[:-1]) ** 2).sum()
+
+    x, p = draw(4), sf.placeholder((4,), "float64", name="p")
+    found = sf.compile([p], [hessian(valley, p), jacobian(lambda a: a[1:] * a[0], p)])(x)
+    close(found[0], hessian(valley, x))
+    close(found[1], jacobian(lambda a: a[1:] * a[0], x))
+
+
 def test_inputs_and_outputs_keep_their_form() -> None:
     x = sf.tensor(3.0)
     assert vjp(lambda a: a * a, x)[1].item() == jvp(lambda a: a * a, x)[1].item() == 6

@@ -13,7 +13,7 @@ from staticflow.graph.node import Node, constant, item, toposort
 from staticflow.graph.types import TensorType
 from staticflow.ops.arithmetic import add
 from staticflow.ops.creation import zeros_like
-from staticflow.ops.symbol import Symbol, results_of
+from staticflow.ops.symbol import Symbol, results_of, to_node
 
 __all__ = ["pullback", "pushforward"]
 
@@ -58,7 +58,9 @@ def pushforward(
 ) -> list[Any]:
     """The tangents of ``outputs`` where ``wrt`` change by ``tangents`` (of their shapes); None for
     an output that does not depend on them."""
-    found: dict[Node, Any] = {w.node: t for w, t in zip(wrt, tangents, strict=True)}
+    found: dict[Node, Any] = {
+        w.node: Symbol(to_node(t)) for w, t in zip(wrt, tangents, strict=True)
+    }
     for node in toposort((o.node for o in outputs), known=set(found)):
         moved = [found.get(a) if _is_real(a) else None for a in node.args]
         if all(t is None for t in moved):

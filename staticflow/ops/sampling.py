@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
 from staticflow.errors import ArgumentError, ShapeError
+from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import DType, bool_, dtype_of, get_default_dtype, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
@@ -60,6 +62,7 @@ def _state(generator: Source | None, *beside: Any) -> Any:
 
 
 def _made(generator: Source | None, shape: Shape, op: Op, *args: Any, **attrs: Any) -> Any:
+    shape = tuple(n if type(n) is Dim else operator.index(n) for n in shape)
     state = _state(generator, *shape, *args)
     return op(state, full.beside(state, shape=shape, value=False, dtype=bool_), *args, **attrs)
 

@@ -233,7 +233,7 @@ class Symbol(Methods):
         self._refuse(
             "the number",
             "instead of range(n) write sf.fori_loop(0, n, body, x); instead of a list's element, "
-            "an element of a tensor",
+            "an element of a tensor; a size comes from the shape of an input, as in x.shape[0]",
         )
 
     def item(self) -> Any:
