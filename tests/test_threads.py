@@ -61,6 +61,19 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "softmax": (lambda x: x.softmax(dim=1), (normal(300, 1001),)),
     "layer norm": (lambda x: F.layer_norm(x, (640,)), (normal(400, 640),)),
     "gather": (lambda x, i: x.gather(1, i), (normal(600, 901), indices(901, 600, 901))),
+    "product": (lambda a, b: a @ b, (normal(130, 300), normal(300, 270))),
+    "product of rows": (lambda a, b: a @ b.t(), (normal(130, 300), normal(270, 300))),
+    "product of columns": (lambda a, b: a.t() @ b, (normal(300, 130), normal(300, 270))),
+    "matrix times vector": (lambda a, b: a @ b, (normal(1300, 1000), normal(1000))),
+    "vector times matrix": (lambda a, b: b @ a, (normal(1300, 1000), normal(1300))),
+    "products in a batch": (lambda a, b: a @ b, (normal(9, 70, 90), normal(9, 90, 80))),
+    "convolution": (
+        lambda x, w: F.conv2d(x, w, padding=1),
+        (normal(5, 4, 40, 40), normal(8, 4, 3, 3)),
+    ),
+    "pooling": (lambda x: F.max_pool2d(x, 2), (normal(7, 8, 101, 101),)),
+    "sorted": (lambda x: x.sort(dim=1).values, (normal(300, 301),)),
+    "summed up": (lambda x: x.cumsum(1), (normal(900, 901),)),
     "rows by index": (lambda x, i: x[i], (normal(900, 301), indices(900, 1500))),
 }
 
@@ -316,8 +329,8 @@ def test_set_and_get() -> None:
     assert sf.get_num_threads() == 7
 
 
-@pytest.mark.parametrize(("wrong", "said"), [(0, "positive"), (-1, "positive")])
-def test_a_number_that_cannot_be(wrong: int, said: str) -> None:
+@pytest.mark.parametrize("wrong", [0, -1])
+def test_a_number_that_cannot_be(wrong: int) -> None:
     with pytest.raises(RuntimeError, match="expects a positive integer"):
         sf.set_num_threads(wrong)
 

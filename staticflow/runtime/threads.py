@@ -18,6 +18,7 @@ from pathlib import Path
 
 from staticflow.config import config
 from staticflow.errors import ThreadsError
+from staticflow.graph.locs import format_locs, here
 from staticflow.runtime.native import NativeModule, compile_native
 from staticflow.runtime.pool import EXPORTS, pool_text
 
@@ -46,10 +47,13 @@ def set_num_threads(n: int) -> None:
     >>> sf.set_num_threads(n)
     """
     if type(n) is not int:
-        raise ThreadsError(f"set_num_threads expects an int, but got {type(n).__name__}")
-    if n < 1:
-        raise ThreadsError(f"set_num_threads expects a positive integer, but got {n}")
-    _wanted.value = n
+        fault = f"an int, but got {type(n).__name__}"
+    elif n < 1:
+        fault = f"a positive integer, but got {n}"
+    else:
+        _wanted.value = n
+        return
+    raise ThreadsError(f"set_num_threads expects {fault}, at {format_locs(here())}")
 
 
 def usable_processors() -> int:
