@@ -61,7 +61,7 @@ class Machine:
         self.sizes = dict(sizes)
         self.kernels = {k.name: k for k in plan.routine.kernels}
         self.table = [np.ascontiguousarray(a).reshape(-1).view(np.uint8) for a in table]
-        self.arena = np.full(self.number(plan.peak), 0xAB, np.uint8)
+        self.arena = np.full(self.number(plan.arena), 0xAB, np.uint8)
         self.owner = np.full(len(self.arena), -1)
         self.rows: dict[int, int] = {}
         self.carries: dict[tuple[int, int, bool], Region] = {}

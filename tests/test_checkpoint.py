@@ -58,7 +58,7 @@ def peak(length: Any, sizes: dict[str, int], **how: Any) -> int:
     x = sf.placeholder((length,), "float64", name="x")
     c = sf.placeholder((1000,), "float64", name="c")
     last, _ = sf.scan(lambda c, x: (sf.tanh(c + x), None), c, x, **how)
-    return sf.compile([x, c], sf.grad(last.sum(), [c])).plan.peak_bytes(sizes)
+    return sf.compile([x, c], sf.grad(last.sum(), [c])).plan.peak_bytes(**sizes)
 
 
 def test_the_root_of_the_trips_is_kept() -> None:

@@ -132,7 +132,7 @@ def test_nothing_is_kept_of_the_trips(form: Any) -> None:
     (loop,) = loops_of(program)
     assert len(loop.carries) == (4 if form is _while else 2)  # flag, i, value, tangent
     assert program.plan.routine.growing == ()
-    assert program.plan.peak_bytes({"n": 10_000}) == program.plan.peak_bytes({"n": 1}) < 10_000
+    assert program.plan.peak_bytes(n=10_000) == program.plan.peak_bytes(n=1) < 10_000
 
 
 def test_only_what_moves_is_carried() -> None:

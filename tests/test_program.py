@@ -128,7 +128,7 @@ def test_buffers_that_live_at_once_lie_apart(drawn: Drawn, values: dict[Sym, int
         return
     plan = program.plan
     at = {s: values[s] for s in plan.routine.sizes}
-    peak = evaluate_dim(plan.peak, at)
+    peak = evaluate_dim(plan.arena, at)
     found = ends(program, at)
     for i, (start, stop) in enumerate(found):
         assert start % ALIGNMENT == 0
@@ -149,7 +149,7 @@ def test_the_peak_is_what_a_call_borrows() -> None:
         program(values((n, m), float32), values((m, k), float32))
         state = program._executable._state
         held = ctypes.c_int64.from_address(state.cell.value).value
-        assert held == program.plan.peak_bytes({"x_0": n, "x_1": m, "w_0": m, "w_1": k})
+        assert held == program.plan.peak_bytes(x_0=n, x_1=m, w_0=m, w_1=k)
 
 
 def test_buffers_of_equal_size_take_turns() -> None:
@@ -160,7 +160,7 @@ def test_buffers_of_equal_size_take_turns() -> None:
         y = (y @ x).tanh()
     plan = sf.compile([x], y).plan
     assert (len(plan.offsets), len(set(plan.slots))) == (5, 2)
-    assert plan.peak_bytes({"x_0": 16, "x_1": 16}) == 2 * 16 * 16 * 4
+    assert plan.peak_bytes(x_0=16, x_1=16) == 2 * 16 * 16 * 4
 
 
 def test_a_buffer_of_an_unknown_size_takes_over_only_what_is_surely_large_enough() -> None:
@@ -176,7 +176,10 @@ def test_a_plan_reads_as_text() -> None:
     x = sf.placeholder((None, 4), name="x")
     program = sf.compile([x], (x @ sf.ones(4, 4)).exp().sum(0))
     lines = str(program.plan).splitlines()
-    assert lines[0] == "arena of 64*((16*x_0 + 63)//64) bytes, 1 buffers"
+    assert (
+        lines[0]
+        == "peak of 64*((16*x_0 + 63)//64) bytes, arena of 64*((16*x_0 + 63)//64) bytes, 1 buffers"
+    )
     assert lines[1].startswith("  contract: f32[x_0, 4] at 0, live in steps 1..2, ")
     assert f"{__file__}:" in lines[1]
     text = program.explain()

@@ -424,7 +424,7 @@ def test_sizes_near_the_limits_of_the_index_type() -> None:
     table = (x * y).sin()
     program = sf.compile([x, y], (table.T @ x).sum())
     n, m = 3_000_000_019, 3_000_000_037
-    assert program.plan.peak_bytes({"n": n, "m": m}) >= 4 * n * m
-    assert program.plan.peak_bytes({"n": n, "m": m}) % 64 == 0
+    assert program.plan.peak_bytes(n=n, m=m) >= 4 * n * m
+    assert program.plan.peak_bytes(n=n, m=m) % 64 == 0
     assert_close(leaves(program(np.ones((3, 1), np.float32), np.ones(2, np.float32))),
                  [np.asarray(6 * np.sin(np.float32(1)))])  # fmt: skip

@@ -7,18 +7,17 @@ address and capacity. ``grow`` gives such a buffer more room.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from staticflow.codegen.llvm_text import FunctionText
 
-__all__ = ["CELL", "RUNTIME", "header_bytes", "release_text"]
+__all__ = ["CELL", "RUNTIME", "capacities_at", "header_bytes", "release_text"]
 
 _ALIGNMENT = 64
 """The alignment of the arena, and of what stands before the buffers in it."""
 
 CELL = 16
 """Bytes of the cell of a growing buffer."""
-
-_LEAST = 1024
-"""Bytes that a growing buffer begins with."""
 
 RUNTIME = f"""
 declare ptr @aligned_alloc(i64, i64)
@@ -68,16 +67,19 @@ entry:
   ret void
 }}
 
-; Room for `bytes` at least in a growing buffer, twice what it had if that is more; false if there
-; is none.
+; Room for `bytes` at least in a growing buffer, a tenth more than it had if that is more; false if
+; there is none. What is not yet reached of it has no pages: allocators move pages, not bytes, as a
+; large block grows.
 define internal i1 @grow(ptr %cell, i64 %bytes) noinline {{
 entry:
   %old = load ptr, ptr %cell
   %capacity.at = getelementptr i8, ptr %cell, i64 8
   %capacity = load i64, ptr %capacity.at
-  %double = shl i64 %capacity, 1
-  %some = call i64 @llvm.smax.i64(i64 %double, i64 {_LEAST})
-  %wanted = call i64 @llvm.smax.i64(i64 %some, i64 %bytes)
+  %tenth = udiv i64 %capacity, 10
+  %more = add i64 %capacity, %tenth
+  %some = call i64 @llvm.smax.i64(i64 %more, i64 %bytes)
+  %up = add i64 %some, {_ALIGNMENT - 1}
+  %wanted = and i64 %up, -{_ALIGNMENT}
   %new = call ptr @realloc(ptr %old, i64 %wanted)
   %failed = icmp eq ptr %new, null
   br i1 %failed, label %nothing, label %note
@@ -95,6 +97,12 @@ declare i64 @llvm.smax.i64(i64, i64)
 def header_bytes(cells: int) -> int:
     """Bytes of the header of an arena with so many cells."""
     return -(-(8 + CELL * cells) // _ALIGNMENT) * _ALIGNMENT
+
+
+def capacities_at(cells: Iterable[int]) -> Iterator[int]:
+    """Where in a header the capacities are: that of the arena, and those of the cells."""
+    yield 0
+    yield from (8 + CELL * i + 8 for i in cells)
 
 
 def release_text(cells: int) -> str:

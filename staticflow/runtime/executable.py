@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from staticflow.codegen.llvm_arena import capacities_at
 from staticflow.codegen.llvm_parallel import DECLARATION
 from staticflow.codegen.llvm_routine import NO_MEMORY, SIZES_DIFFER, render_routine
 from staticflow.codegen.nest import INDEX_OUT_OF_RANGE
@@ -96,7 +97,7 @@ class Executable:
         box: BoxType | None = None,
     ) -> None:
         self.program, self.plan, self.signature = program, plan, signature
-        self.llvm = render_routine(program, plan.offsets, plan.peak)
+        self.llvm = render_routine(program, plan.offsets, plan.arena)
         symbols = pool_symbols() if DECLARATION in self.llvm else {}
         self.module: NativeModule = compile_native(self.llvm, ["run", "release"], symbols)
         self._run = ctypes.CFUNCTYPE(
@@ -123,7 +124,7 @@ class Executable:
             tuple(c.nbytes for c in signature.constants),
             signature.outputs,
             tuple(e for e in signature.equalities if _is_known(e, signature)),
-            (plan.peak, *plan.offsets),
+            (plan.arena, *plan.offsets),
             box.slot_offset,
         )
         return native_entry(entry, box, self.module, self._state, signature.constants, variables)
@@ -135,7 +136,7 @@ class Executable:
         anything runs, and `MemoryError` if the arena cannot be had.
         """
         values = self.bind(arrays)
-        if evaluate_dim(self.plan.peak, values) > _LARGEST:
+        if evaluate_dim(self.plan.arena, values) > _LARGEST:
             self.fail(NO_MEMORY)
         with self._turn:
             return self._run_on(arrays, values)
@@ -164,6 +165,15 @@ class Executable:
         for target, source in write_back:
             np.copyto(target, source)
         return results
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes of the arena and of the growing buffers that stay from call to call."""
+        arena = self._state.cell.value
+        if arena is None:
+            return 0
+        cells = range(len(self.program.growing))
+        return sum(ctypes.c_int64.from_address(arena + at).value for at in capacities_at(cells))
 
     def bind(self, arrays: Sequence[Array]) -> dict[Sym, int]:
         """The unknown sizes, from the shapes of ``arrays``, all checked."""
@@ -198,7 +208,7 @@ class Executable:
     def fail(self, status: int) -> None:
         """Raise what a status of the native run means."""
         if status == NO_MEMORY:
-            raise MemoryError(f"no memory for the arena of {self.plan.peak} bytes")
+            raise MemoryError(f"no memory for the program's {self.plan.peak} bytes")
         site, code = divmod(status, 256)
         failure = self.program.failures[site - 1]
         if code == SIZES_DIFFER:

@@ -2,18 +2,24 @@
 
 Buffers that are never needed at the same time share a *slot*. Sizes may be unknown, so a buffer
 takes over a free slot only where one of the two provably holds the other; the slot has the larger
-size. Offsets follow from the slots' sizes and are computed as the program starts. Buffers that grow
-are no part of the arena.
+size. Offsets follow from the slots' sizes and are computed as the program starts.
+
+Buffers that grow are no part of the arena. Their sizes name what an op binds, as the trips of a
+loop, and they are part of the peak, unless the caller is given them: what a program returns is not
+its own memory.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from staticflow.codegen.routine import (
     Arena,
     Carry,
+    Give,
+    Measure,
     Place,
     Repeat,
     Routine,
@@ -23,9 +29,10 @@ from staticflow.codegen.routine import (
     places_of,
     walk_steps,
 )
-from staticflow.graph.dim_queries import evaluate_dim
-from staticflow.graph.dims import Size, ceil_div, is_provably_ge
-from staticflow.graph.locs import format_locs
+from staticflow.errors import ShapeError
+from staticflow.graph.dim_queries import evaluate_dim, substitute_dim, symbols_of
+from staticflow.graph.dims import Dim, Size, Sym, ceil_div, is_provably_ge
+from staticflow.graph.locs import format_locs, here
 
 __all__ = ["ALIGNMENT", "Plan", "plan_memory"]
 
@@ -35,29 +42,48 @@ ALIGNMENT = 64
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """``offsets`` of the buffers, in bytes, and the ``peak``: the size of the arena.
+    """``offsets`` of the buffers in the arena, in bytes, the size of the ``arena``, and the
+    ``peak``, which counts the buffers that grow, too. Those have up to a tenth more than they need.
+
+    The peak names the sizes that only the run can tell, each by a name of its own; where such a
+    size differs from time to time, as the trips of a loop in a loop, it stands for the largest.
 
     >>> import staticflow as sf
     >>> x = sf.placeholder((None, 4), name="x")
     >>> sf.compile([x], (x @ sf.ones(4, 4)).exp().sum()).plan.peak
     64*((16*x_0 + 63)//64)
+    >>> n, z = sf.placeholder((), "int64", name="n"), sf.placeholder((), name="z")
+    >>> last = sf.fori_loop(0, n, lambda i, z: (z + 1).sin(), z)
+    >>> sf.compile([n, z], sf.grad(last, z)).plan.peak_bytes(trips=100_000) // 100_000
+    4
     """
 
     routine: Routine
     live: tuple[tuple[int, int], ...]
     slots: tuple[int, ...]
     offsets: tuple[Size, ...]
+    arena: Size
     peak: Size
 
-    def peak_bytes(self, sizes: Mapping[str, int] | None = None) -> int:
-        """The arena's size in bytes where the unknown sizes have these values, by name."""
-        values = {s: (sizes or {})[s.name] for s in self.routine.sizes}
-        return evaluate_dim(self.peak, values)
+    def peak_bytes(self, **sizes: int) -> int:
+        """The peak in bytes where the unknown sizes have these values, by name."""
+        names = {s.name: s for s in symbols_of(self.peak)}
+        missing = sorted(names.keys() - sizes)
+        if missing:
+            raise ShapeError(
+                f"peak_bytes: the peak of {self.peak} bytes depends on {', '.join(missing)} too; "
+                f"call it as peak_bytes({', '.join(f'{n}=...' for n in sorted(names))}), "
+                f"at {format_locs(here())}"
+            )
+        return evaluate_dim(self.peak, {s: sizes[n] for n, s in names.items()})
 
     def __str__(self) -> str:
-        lines = [f"arena of {self.peak} bytes, {len(self.offsets)} buffers"]
+        lines = [
+            f"peak of {self.peak} bytes, arena of {self.arena} bytes, {len(self.offsets)} buffers"
+        ]
+        names = _names_of(self.routine)
         for i, buffer in enumerate(self.routine.buffers):
-            shape = ", ".join(map(str, buffer.shape))
+            shape = ", ".join(str(substitute_dim(d, names)) for d in buffer.shape)
             first, last = self.live[i]
             where = "grows" if buffer.grows else f"at {self.offsets[i]}"
             lines.append(
@@ -96,7 +122,29 @@ def plan_memory(program: Routine) -> Plan:
     offsets = tuple(
         0 if b.grows else starts[s] for b, s in zip(program.buffers, slots, strict=True)
     )
-    return Plan(program, tuple(live), tuple(slots), offsets, at)
+    return Plan(program, tuple(live), tuple(slots), offsets, at, at + _grown(program))
+
+
+def _grown(program: Routine) -> Size:
+    """The bytes of the buffers that grow, but for those that the caller is given."""
+    given = {s.buffer for s in walk_steps(program.steps) if isinstance(s, Give)}
+    own = (program.buffers[i].bytes for i in program.growing if i not in given)
+    return substitute_dim(sum(own, start=0), _names_of(program))
+
+
+def _names_of(program: Routine) -> dict[Sym, Size]:
+    """Sizes of different names for those that steps bind."""
+    taken = {s.name for s in program.sizes}
+    found: dict[Sym, Size] = {}
+    for step in walk_steps(program.steps):
+        bound = step.binds if isinstance(step, Repeat | Measure) else None
+        if bound is None or bound in found:
+            continue
+        numbered = (f"{bound.name}_{i}" for i in itertools.count(2))
+        name = next(n for n in itertools.chain([bound.name], numbered) if n not in taken)
+        taken.add(name)
+        found[bound] = Dim.of(Sym(name))
+    return found
 
 
 def _fitting(sizes: Sequence[Size], busy: Sequence[int], want: Size, first: int) -> int | None:

@@ -183,6 +183,13 @@ class Program:
         return self._executable.plan
 
     @property
+    def held_bytes(self) -> int:
+        """The bytes of the program's own memory, as its calls so far have made it: at least what
+        ``plan.peak_bytes`` says of the largest of them, and up to a tenth more. It is 0 while a
+        call runs."""
+        return self._executable.held_bytes
+
+    @property
     def kernel_count(self) -> int:
         """How many different kernels the program has."""
         return len(self._executable.program.kernels)

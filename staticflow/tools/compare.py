@@ -141,7 +141,7 @@ def compare(settings: Settings, progress: Callable[[int], Any] = lambda steps: N
         static=Mode(losses[1], _accuracy_static(static_model, digits), seconds[1]),
         compile_seconds=compile_seconds,
         graph_seconds=compile_seconds - static_step.compile_seconds,
-        peak_bytes=static_step.plan.peak_bytes({"N": settings.batch}),
+        peak_bytes=static_step.plan.peak_bytes(N=settings.batch),
         kernels=static_step.kernel_count,
         compilations=static_step.compile_count,
         batch_sizes=tuple(sorted({len(labels) for _, labels in batches})),
