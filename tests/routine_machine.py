@@ -209,7 +209,7 @@ def run_slowly(program: Any, arrays: Sequence[Array]) -> tuple[int, list[Array]]
     """The code and the outputs of a compiled program; its variables are left alone."""
     executable = program._executable
     signature = executable.signature
-    variables = [v._data.copy() for v in program._variables]
+    variables = [v._data.copy() for v in program._caller.variables]
     sizes = executable.bind([*arrays, *variables])
     late = set(program.plan.routine.told)
     outputs = [

@@ -5,12 +5,13 @@ Every behaviour is tested through the native entry and through the portable path
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from calling import doubled, f32, huge_output, taken
+from calling import doubled, f32, huge_output, needs_entry, taken
 
 import staticflow as sf
 from staticflow.errors import (
@@ -279,3 +280,38 @@ def test_results_own_their_memory(call_path: bool) -> None:
     assert second[1].tolist() == [2, 3, 4]
     first[0].numpy()[:] = 0
     assert a.tolist() == [1, 2, 3]
+
+
+# -- the call itself -------------------------------------------------------------------------
+
+
+@needs_entry
+def test_one_output_comes_without_a_frame_of_python() -> None:
+    program = doubled()
+    assert type(program.__call__) is type(len)
+    w = sf.variable([1.0])
+    updating = sf.compile([], (), updates={w: sf.symbol(w) + 1})
+    assert type(updating.__call__) is not type(len)
+    result, made = program(f32(1, 3)), sf.tensor([[2.0, 4.0, 6.0]])
+    assert type(result) is sf.Tensor
+    references = sys.getrefcount(result._data)
+    assert references == 2  # the tensor, the argument
+    for name in sf.Tensor.__slots__:
+        if name not in ("__weakref__", "_data"):
+            assert getattr(result, name) is getattr(made, name), name
+    result.requires_grad_().sum().backward()
+    assert result.grad.tolist() == [[1, 1, 1]]
+
+
+def test_inputs_by_name(call_path: bool) -> None:
+    program = doubled()
+    assert program(x=f32(1, 3)).tolist() == [[2, 4, 6]]
+    with pytest.raises(ShapeError, match="no input is called 'y'"):
+        program(y=f32(1, 3))
+
+
+def test_the_call_outlives_its_program(call_path: bool) -> None:
+    call = doubled().__call__
+    assert call(f32(1, 3)).tolist() == [[2, 4, 6]]
+    with pytest.raises(ShapeError, match="x has 1 dims"):
+        call(f32(3))

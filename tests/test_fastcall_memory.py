@@ -116,6 +116,11 @@ def test_programs_are_freed_without_the_collector() -> None:
         assert fast(f32(2)).tolist() == [4.0, 8.0]
         del fast
         assert [o() for o in watched] == [None] * 3
+        single = sf.compile([x], x * w)
+        single(f32(2))
+        watched = [weakref.ref(o) for o in (single, single._executable)]
+        del single
+        assert [o() for o in watched] == [None] * 2
     finally:
         gc.enable()
 

@@ -232,7 +232,7 @@ def test_interpreted_as_compiled(name: str) -> None:
     for size, trips in GRID:
         given = arguments(size, trips)
         wanted = [o.numpy() for o in program(*given)]
-        variables = [v.detach().numpy() for v in program._variables]
+        variables = [v.detach().numpy() for v in program._caller.variables]
         for graph in (program.graph, program.optimized):
             for got, want in zip(interpret_graph(graph, [*given, *variables]), wanted, strict=True):
                 np.testing.assert_allclose(got, want, 1e-9, 1e-12, err_msg=f"{size=} {trips=}")

@@ -25,7 +25,7 @@ from staticflow.graph.dims import Sym
 from staticflow.graph.graph import Equality
 from staticflow.graph.locs import format_locs
 from staticflow.graph.types import TensorType
-from staticflow.runtime.fastcall import decline, native_entry
+from staticflow.runtime.fastcall import NativeEntry, decline
 from staticflow.runtime.fastcall_layout import BoxType
 from staticflow.runtime.fastcall_text import Entry
 from staticflow.runtime.native import NativeModule, compile_native
@@ -106,15 +106,18 @@ class Executable:
         self._state = _State(self.module)
         updates = any(p.updated for p in signature.params)
         self._turn: AbstractContextManager[None] = updating if updates else nullcontext()
-        self.fast: Callable[..., Any] = (
-            self._native_entry(variables, box)
-            if box and config.fast_call and not program.told
-            else decline
-        )
+        native = box is not None and config.fast_call and not program.told
+        self._entry = self._native_entry(variables, box) if box and native else None
+        self.fast: Callable[..., Any] = self._entry.fast if self._entry else decline
         """The native entry. Takes the inputs, each an array or a box; gives the output, or a tuple
         where there is not one; an int for `fail`; or None if the call is one for `__call__`."""
 
-    def _native_entry(self, variables: Sequence[object], box: BoxType) -> Callable[..., Any]:
+    def boxing(self, portable: Callable[..., Any], example: object) -> Callable[..., Any]:
+        """``portable``, or a native entry that gives what that does, in an object like ``example``,
+        and leaves to it what is not so usual; see `NativeEntry`."""
+        return self._entry.boxing(portable, example) if self._entry else portable
+
+    def _native_entry(self, variables: Sequence[object], box: BoxType) -> NativeEntry:
         signature, plan = self.signature, self.plan
         entry = Entry(
             self.program,
@@ -127,7 +130,7 @@ class Executable:
             (plan.arena, *plan.offsets),
             box.slot_offset,
         )
-        return native_entry(entry, box, self.module, self._state, signature.constants, variables)
+        return NativeEntry(entry, box, self.module, self._state, signature.constants, variables)
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         """Run on ``arrays``, of the params' shapes and dtypes; updated ones are changed in place.

@@ -13,13 +13,21 @@ from typing import Any
 
 import numpy as np
 
+from staticflow.config import Config, config
 from staticflow.runtime.fastcall_helpers import HELPERS, TEXT
-from staticflow.runtime.fastcall_layout import METH_FASTCALL, BoxType, MethodDef, c_symbols
+from staticflow.runtime.fastcall_layout import (
+    METH_FASTCALL,
+    METH_KEYWORDS,
+    BoxType,
+    MethodDef,
+    box_type,
+    c_symbols,
+)
 from staticflow.runtime.fastcall_text import Entry, descr_symbol, render_entry
 from staticflow.runtime.native import NativeModule, compile_native
 from staticflow.runtime.turn import updating
 
-__all__ = ["decline", "native_entry"]
+__all__ = ["NativeEntry", "decline"]
 
 
 def decline(*args: object) -> None:
@@ -29,27 +37,48 @@ def decline(*args: object) -> None:
 class _Owner:
     """The ``__self__`` of an entry. What the code points to lives as long as the function does."""
 
-    __slots__ = ("__weakref__", "bound", "method", "others")
+    __slots__ = ("__weakref__", "method", "others")
 
-    def __init__(self, bound: Any, method: MethodDef, *others: Any) -> None:
-        self.bound, self.method, self.others = bound, method, others
+    def __init__(self, method: MethodDef, *others: Any) -> None:
+        self.method, self.others = method, others
 
 
-def native_entry(
-    entry: Entry,
-    box: BoxType,
-    program: NativeModule,
-    arena: Any,
-    constants: Sequence[np.ndarray[Any, Any]],
-    variables: Sequence[object],
-) -> Callable[..., Any]:
-    """The entry of the ``program`` that exports ``run``, as a Python function; see `render_entry`.
+class NativeEntry:
+    """The entry of a program as Python functions: ``fast``, and those that `boxing` makes."""
 
-    ``arena`` is the cell that keeps the arena between calls, and has its ``address``. ``constants``
-    are contiguous arrays, ``variables`` objects of the class that ``box`` describes.
-    """
-    addresses = [arena.address, *(c.ctypes.data for c in constants), *map(id, variables)]
-    bound = (ctypes.c_void_p * len(addresses))(*addresses)
+    def __init__(
+        self,
+        entry: Entry,
+        box: BoxType,
+        program: NativeModule,
+        arena: Any,
+        constants: Sequence[np.ndarray[Any, Any]],
+        variables: Sequence[object],
+    ) -> None:
+        """``program`` exports ``run``; ``arena`` is the cell that keeps the arena between calls,
+        and has its ``address``. ``constants`` are contiguous arrays, ``variables`` objects of the
+        class that ``box`` describes."""
+        addresses = [arena.address, *(c.ctypes.data for c in constants), *map(id, variables)]
+        self._bound = (ctypes.c_void_p * (len(addresses) + _BOX))(*addresses)
+        self._slot = box.slot_offset
+        self._module = _compiled(entry, box, program, self._bound)
+        kept = (self._bound, self._module, program, arena, tuple(constants), tuple(variables))
+        self.fast = _function(self._module.address("call"), METH_FASTCALL, *kept)
+        """Gives arrays; see `render_entry`."""
+
+    def boxing(self, portable: Callable[..., Any], example: object) -> Callable[..., Any]:
+        """The entry of a program of one output that gives it in an object like ``example``, which
+        is one of the class of boxes, and leaves to ``portable`` what it does not do."""
+        size = type(example).__basicsize__
+        self._bound[-_BOX:] = [id(portable), id(example), size, self._slot]
+        flags = METH_FASTCALL | METH_KEYWORDS
+        return _function(self._module.address("boxed"), flags, self.fast, portable, example)
+
+
+_BOX = 4  # words of what ``boxed`` needs
+
+
+def _compiled(entry: Entry, box: BoxType, program: NativeModule, bound: Any) -> NativeModule:
     dtypes = {t.dtype for t in (*entry.params, *entry.outputs)}
     symbols = {
         **c_symbols(),
@@ -59,15 +88,21 @@ def native_entry(
         "bound": ctypes.addressof(bound),
         "run": program.address("run"),
     }
-    module = compile_native(render_entry(entry), ["call"], symbols, quick=True)
-    method = MethodDef(b"program", module.address("call"), METH_FASTCALL, None)
-    owner = _Owner(bound, method, module, program, arena, tuple(constants), tuple(variables))
-    return _new_function(ctypes.byref(method), owner, None)
+    return compile_native(render_entry(entry), ["call", "boxed"], symbols, quick=True)
 
 
 @functools.lru_cache(maxsize=1)
 def _helpers() -> NativeModule:
-    return compile_native(TEXT, HELPERS, {**c_symbols(), **updating.symbols()})
+    switch = box_type(Config, "check_nan")
+    assert switch is not None  # as whoever has a box knows
+    symbols = {"check_nan": id(config) + switch.slot_offset}
+    return compile_native(TEXT, HELPERS, {**c_symbols(), **updating.symbols(), **symbols})
+
+
+def _function(address: int, flags: int, *kept: Any) -> Callable[..., Any]:
+    """A function of Python that is native code; ``kept`` live as long as it does."""
+    method = MethodDef(b"program", address, flags, None)
+    return _new_function(ctypes.byref(method), _Owner(method, *kept), None)
 
 
 def _new_function(*args: Any) -> Callable[..., Any]:

@@ -7,7 +7,7 @@ compares ranges of memory, and runs a program when it is its turn. What only the
 
 from __future__ import annotations
 
-from staticflow.runtime.fastcall_layout import DATA, DESCR, DIMS, FLAGS, NDIM, TYPE
+from staticflow.runtime.fastcall_layout import DATA, DESCR, DIMS, FLAGS, HEAD, NDIM, TYPE
 
 __all__ = ["DECLARATIONS", "HELPERS", "LANES", "TEXT", "UNKNOWN"]
 
@@ -38,10 +38,12 @@ declare ptr @made(i32, ptr, ptr)
 declare i64 @go(ptr, ptr, ptr, ptr, i1)
 declare i64 @go_in_turn(ptr, ptr, ptr, ptr, i1)
 declare ptr @outcome(i64)
+declare ptr @boxed_call(ptr, ptr, ptr, i64, ptr)
 """
 
 HELPERS = (
     "take", "overlap", "hold", "drop", "size_of", "data_of", "made", "go", "go_in_turn", "outcome",
+    "boxed_call",
 )  # fmt: skip
 
 _ARRAYS = f"""
@@ -365,4 +367,85 @@ interrupted:
 }}
 """
 
-TEXT = _SPEC + _ARRAYS + _TAKE + _OVERLAP + _RUN
+_BOXED = f"""
+@_Py_FalseStruct = external global i8
+@check_nan = external global ptr
+declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
+declare ptr @PyType_GenericAlloc(ptr, i64)
+
+; What is done with the array that an entry gives, and with calls that it leaves (names, arguments
+; to convert, errors): the callable for those; an object for the array to come in one like it; the
+; size of such an object, and the place of the array in it.
+%box = type {{ ptr, ptr, i64, i64 }}
+
+define ptr @boxed_call(ptr %call, ptr %box, ptr %args, i64 %count, ptr %names) {{
+entry:
+  %checks = load ptr, ptr @check_nan
+  %unchecked = icmp eq ptr %checks, @_Py_FalseStruct
+  %unnamed = icmp eq ptr %names, null
+  %usual = and i1 %unchecked, %unnamed
+  br i1 %usual, label %run, label %leave
+run:
+  %result = call ptr %call(ptr null, ptr %args, i64 %count)
+  %raised = icmp eq ptr %result, null
+  br i1 %raised, label %nothing, label %look
+nothing:
+  ret ptr null
+look:
+  %type.at = getelementptr i8, ptr %result, i64 {TYPE}
+  %type = load ptr, ptr %type.at
+  %array = icmp eq ptr %type, @PyArray_Type
+  br i1 %array, label %wrap, label %drop
+wrap:
+  %boxed = call ptr @boxed(ptr %box, ptr %result)
+  ret ptr %boxed
+drop:
+  call void @Py_DecRef(ptr %result)
+  br label %leave
+leave:
+  %portable = load ptr, ptr %box
+  %left = call ptr @PyObject_Vectorcall(ptr %portable, ptr %args, i64 %count, ptr %names)
+  ret ptr %left
+}}
+
+define internal ptr @boxed(ptr %box, ptr %array) {{
+entry:
+  %example.at = getelementptr %box, ptr %box, i64 0, i32 1
+  %example = load ptr, ptr %example.at
+  %size.at = getelementptr %box, ptr %box, i64 0, i32 2
+  %size = load i64, ptr %size.at
+  %slot.in = getelementptr %box, ptr %box, i64 0, i32 3
+  %slot = load i64, ptr %slot.in
+  %type.at = getelementptr i8, ptr %example, i64 {TYPE}
+  %type = load ptr, ptr %type.at
+  %new = call ptr @PyType_GenericAlloc(ptr %type, i64 0)
+  %failed = icmp eq ptr %new, null
+  br i1 %failed, label %nothing, label %word
+nothing:
+  call void @Py_DecRef(ptr %array)
+  ret ptr null
+word:
+  %at = phi i64 [ {HEAD}, %entry ], [ %next, %following ]
+  %source = getelementptr i8, ptr %example, i64 %at
+  %value = load ptr, ptr %source
+  %target = getelementptr i8, ptr %new, i64 %at
+  %own = icmp eq i64 %at, %slot
+  %unset = icmp eq ptr %value, null
+  %skip = or i1 %own, %unset
+  br i1 %skip, label %following, label %share
+share:
+  call void @Py_IncRef(ptr %value)
+  store ptr %value, ptr %target
+  br label %following
+following:
+  %next = add i64 %at, 8
+  %more = icmp slt i64 %next, %size
+  br i1 %more, label %word, label %done
+done:
+  %slot.at = getelementptr i8, ptr %new, i64 %slot
+  store ptr %array, ptr %slot.at
+  ret ptr %new
+}}
+"""
+
+TEXT = _SPEC + _ARRAYS + _TAKE + _OVERLAP + _RUN + _BOXED

@@ -17,21 +17,23 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "ALIGNED", "CONTIGUOUS", "DATA", "DESCR", "DIMS", "FLAGS", "METH_FASTCALL", "NDIM", "TYPE",
-    "WRITEABLE", "BoxType", "MethodDef", "box_type", "c_symbols", "has_known_layout",
+    "ALIGNED", "CONTIGUOUS", "DATA", "DESCR", "DIMS", "FLAGS", "HEAD", "METH_FASTCALL",
+    "METH_KEYWORDS", "NDIM", "TYPE", "WRITEABLE", "BoxType", "MethodDef", "box_type", "c_symbols",
+    "has_known_layout",
 ]  # fmt: skip
 
 TYPE = 8  # PyObject.ob_type
 DATA, NDIM, DIMS, DESCR, FLAGS = 16, 24, 32, 56, 64  # PyArrayObject_fields
 CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400  # NPY_ARRAY_*; contiguous in C order
-METH_FASTCALL = 0x80
+METH_FASTCALL, METH_KEYWORDS = 0x80, 0x2
 
-_HEAD = 16  # sizeof(PyObject)
+HEAD = 16  # sizeof(PyObject)
 _EMPTY = 184  # the index of PyArray_Empty in NumPy's table of functions
 
 _PYTHON = (
     "Py_IncRef", "Py_DecRef", "PyType_IsSubtype", "PyTuple_New", "PyTuple_SetItem",
     "PyLong_FromLongLong", "PyObject_CallNoArgs", "PyEval_SaveThread", "PyEval_RestoreThread",
+    "PyObject_Vectorcall", "PyType_GenericAlloc",
 )  # fmt: skip
 
 
@@ -65,7 +67,7 @@ def box_type(cls: type[Any], slot: str) -> BoxType | None:
         return None
     instance, mark = object.__new__(cls), object()
     setattr(instance, slot, mark)
-    offsets = range(_HEAD, cls.__basicsize__, ctypes.sizeof(ctypes.c_void_p))
+    offsets = range(HEAD, cls.__basicsize__, ctypes.sizeof(ctypes.c_void_p))
     found = [o for o in offsets if _word(instance, o) == id(mark)]
     return BoxType(id(cls), found[0]) if len(found) == 1 else None
 
@@ -141,6 +143,7 @@ def c_symbols() -> dict[str, int]:
     symbols["PyArray_Empty"] = _empty_address()
     symbols["PyArray_Type"] = id(np.ndarray)
     symbols["_Py_NoneStruct"] = id(None)
+    symbols["_Py_FalseStruct"] = id(False)
     return symbols
 
 

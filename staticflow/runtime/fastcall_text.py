@@ -4,12 +4,14 @@ It is a ``METH_FASTCALL`` function of CPython that takes the inputs, each an arr
 checks all that the graph says of them, makes the outputs, and calls ``run``. It gives one array, or
 a tuple of arrays where the program has not one output; an int, the status of a run that failed; or
 None, with nothing done, for arguments that it will not take or if it is not its turn. It words no
-errors: who asked runs the same arguments through the portable path, which does.
+errors: who asked runs the same arguments through the portable path, which does. ``boxed`` asks
+itself, and gives a new box; it takes arguments by name, too (``METH_KEYWORDS``).
 
 Addresses of this process reach the code as symbols and through the table ``bound``: the cell of
-the arena, the constants, and the boxes of the variables, in this order. The text is a module of its
-own, for it is compiled without optimisation: that takes a quarter of the time, and costs a call
-nothing that could be measured. What does not depend on the program is in `fastcall_helpers`.
+the arena, the constants, the boxes of the variables, and what ``boxed`` needs, in this order. The
+text is a module of its own, for it is compiled without optimisation: that takes a quarter of the
+time, and costs a call nothing that could be measured. What does not depend on the program is in
+`fastcall_helpers`.
 """
 
 from __future__ import annotations
@@ -145,7 +147,18 @@ class _Writer:
         text.start(self.declined)
         text.do("call void @Py_IncRef(ptr @_Py_NoneStruct)")
         text.block.end = "ret ptr @_Py_NoneStruct"
-        return f"define ptr @call(ptr %self, ptr %args, i64 %count) {{\n{text}}}\n"
+        return f"define ptr @call(ptr %self, ptr %args, i64 %count) {{\n{text}}}\n{self.boxed()}"
+
+    def boxed(self) -> str:
+        """The function that gives its one array in a box."""
+        text = FunctionText()
+        cells = 1 + len(self.entry.constants) + self.entry.variables
+        box = text.op(f"getelementptr ptr, ptr @bound, i64 {cells}")
+        result = text.op(
+            f"call ptr @boxed_call(ptr @call, ptr {box}, ptr %args, i64 %count, ptr %names)"
+        )
+        text.block.end = f"ret ptr {result}"
+        return f"define ptr @boxed(ptr %self, ptr %args, i64 %count, ptr %names) {{\n{text}}}\n"
 
     # -- pieces ------------------------------------------------------------------------------
 

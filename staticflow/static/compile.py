@@ -9,19 +9,9 @@ from typing import Any
 import numpy as np
 
 from staticflow import pytree
-from staticflow.config import config
 from staticflow.eager.tensor import Tensor
-from staticflow.errors import (
-    DeviceError,
-    IndexRangeError,
-    NanError,
-    ShapeError,
-    StaticflowError,
-    SymbolicError,
-)
-from staticflow.graph.dtypes import DType, weak_dtype
+from staticflow.errors import ShapeError, SymbolicError
 from staticflow.graph.graph import Equality, close
-from staticflow.graph.interpret import interpret_graph
 from staticflow.graph.locs import Locs, format_locs, here, merge_locs
 from staticflow.graph.node import Node, param, toposort
 from staticflow.graph.types import TensorType
@@ -31,11 +21,11 @@ from staticflow.passes.pipeline import optimize
 from staticflow.runtime.build import build
 from staticflow.runtime.fastcall_layout import box_type
 from staticflow.runtime.plan import Plan
-from staticflow.static.nan import find_nan
+from staticflow.static.caller import Caller
 
 __all__ = ["Program", "compile"]
 
-_wrap = Tensor._wrap
+_EXAMPLE = Tensor._wrap(np.empty(()))
 
 
 def compile(
@@ -66,14 +56,19 @@ def compile(
 
 
 class Program:
-    """A compiled graph. Call it with one array or tensor for each input."""
+    """A compiled graph. Call it with one NumPy array or tensor for each input, in their order or by
+    name; it gives eager tensors in the structure of the outputs."""
+
+    # Each program has a call of its own, native code where it can be: then no frame of Python runs.
+    __slots__ = ("__call__", "__dict__", "__weakref__")
+    __call__: Callable[..., Any]
 
     def __init__(self, inputs: Any, outputs: Any, updates: Any, numerics: str = "strict") -> None:
         began = time.perf_counter()
         self._made: Locs = here()
         self.numerics = numerics
         self._names, handles = _named_inputs(inputs)
-        leaves, self._structure = pytree.flatten(outputs)
+        leaves, structure = pytree.flatten(outputs)
         pairs = _pairs(updates)
         n_out = len(leaves)
         nodes, changed = settle(
@@ -84,39 +79,27 @@ class Program:
         equalities = [e for (t, _), n in zip(pairs, new_nodes, strict=True) for e in _fits(t, n)]
         in_nodes = [h.node for h in handles]
         variables = _captured(in_nodes, [*out_nodes, *new_nodes], [t for t, _ in pairs])
-        self._variables: tuple[Tensor, ...] = tuple(n.attrs["source"] for n in variables)
-        self._updated = tuple(t for t, _ in pairs)
+        updated = tuple(t for t, _ in pairs)
         self.graph = close([*in_nodes, *variables], [*out_nodes, *new_nodes], equalities)
         """The graph as it was written, before any pass."""
         self.optimized, self.passes = optimize(self.graph, numerics)
         self._executable = build(
-            self.optimized, self._names, self._updated, n_out, box_type(Tensor, "_data")
+            self.optimized, self._names, updated, n_out, box_type(Tensor, "_data")
         )
-        self._fast = self._executable.fast
-        self._is_leaf = self._structure.kind is None
+        self._caller = Caller(
+            self._executable,
+            self.graph,
+            self._names,
+            tuple(n.attrs["source"] for n in variables),
+            updated,
+            structure,
+            self._made,
+        )
+        single = structure.kind is None and not updated
+        self.__call__ = self._executable.boxing(self._caller, _EXAMPLE) if single else self._caller
         self.compile_seconds = time.perf_counter() - began
         self.compile_count = 1
         """How often this program was compiled: once, whatever the sizes."""
-
-    # -- running -----------------------------------------------------------------------------
-
-    def __call__(self, *args: Any, **named: Any) -> Any:
-        """Run on NumPy arrays or tensors; gives eager tensors in the structure of the outputs."""
-        if named:
-            args = self._in_order(args, named)
-        if config.check_nan:
-            self.check_nan(*args)
-        results = self._fast(*args)
-        if results is None or type(results) is int:
-            results = self._explained(args, results)
-        for t in self._updated:
-            memory = t._memory or t._own_memory()
-            memory.version += 1
-            memory.locs = self._made
-        if self._is_leaf:
-            return _wrap(results)
-        arrays = results if type(results) is tuple else (results,)
-        return pytree.unflatten(self._structure, map(_wrap, arrays))
 
     def check_nan(self, *args: Any) -> None:
         """Run the graph as it was written, op by op with NumPy, and update nothing.
@@ -124,56 +107,7 @@ class Program:
         Raises `NanError` at the first NaN: which op made it of which operands, in which trip of
         which loop, at which line. ``STATICFLOW_CHECK_NAN=1`` does this before every call.
         """
-        given = [*self._arguments(args), *(v._data for v in self._variables)]
-        try:
-            find_nan(self.graph, given)
-        except NanError as error:
-            raise NanError(f"{error}; called at {format_locs(here())}") from None
-
-    def _explained(self, args: tuple[Any, ...], status: int | None) -> Any:
-        """The results, or the error worded, of a call that the native entry did not take (None), or
-        that failed with ``status``."""
-        variables = [_on_host(v, f"the variable {v.name or ''}".strip()) for v in self._variables]
-        given = [*self._arguments(args), *variables]
-        try:
-            if status is not None:
-                self._executable.fail(status)
-            arrays = self._executable(given)
-        except StaticflowError as error:
-            which = self._which_index(given) if isinstance(error, IndexRangeError) else ""
-            raise type(error)(
-                f"{error}{which}; the program was compiled at {format_locs(self._made)}, "
-                f"called at {format_locs(here())}"
-            ) from None
-        return arrays[0] if len(arrays) == 1 else tuple(arrays)
-
-    def _which_index(self, arrays: list[Any]) -> str:
-        """Which index lies outside: the graph as it was written knows, run op by op."""
-        try:
-            interpret_graph(self.graph, arrays)
-        except IndexRangeError as error:
-            return f" ({error})"
-        return ""
-
-    def _in_order(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-        rest = [named.pop(n) for n in self._names[len(args) :] if n in named]
-        for name in named:
-            raise ShapeError(
-                f"no input is called {name!r}; the inputs are {', '.join(self._names)}, "
-                f"at {format_locs(here())}"
-            )
-        return (*args, *rest)
-
-    def _arguments(self, args: tuple[Any, ...]) -> list[Any]:
-        if len(args) != len(self._names):
-            raise ShapeError(
-                f"the program takes {len(self._names)} inputs ({', '.join(self._names)}), "
-                f"{len(args)} were given, at {format_locs(here())}"
-            )
-        return [
-            _as_array(a, n, p.tensor_type.dtype)
-            for a, n, p in zip(args, self._names, self.graph.params, strict=False)
-        ]
+        self._caller.check_nan(*args)
 
     # -- looking -----------------------------------------------------------------------------
 
@@ -341,28 +275,3 @@ def _captured(
     for t in updated:
         found[to_node(t)] = None
     return list(found)
-
-
-def _on_host(t: Tensor, what: str) -> Any:
-    """The array of a tensor that a program reads."""
-    if t.place is not None:
-        raise DeviceError(
-            f"{what} is on {t.device}, and the program was compiled for the CPU; move it with "
-            f".cpu(), at {format_locs(here())}"
-        )
-    return t._data
-
-
-def _as_array(value: Any, name: str, dtype: DType) -> Any:
-    if isinstance(value, Tensor):
-        return _on_host(value, f"the input {name}")
-    if isinstance(value, np.ndarray | np.generic):
-        return np.asarray(value)
-    if isinstance(value, bool | int | float):  # a number takes the dtype that holds its kind
-        return np.asarray(value, weak_dtype(value, dtype).numpy)
-    if hasattr(value, "__dlpack__"):
-        return np.from_dlpack(value)
-    raise SymbolicError(
-        f"the input {name} is {type(value).__name__}; give a NumPy array or a tensor, "
-        f"at {format_locs(here())}"
-    )

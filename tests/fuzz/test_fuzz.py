@@ -95,13 +95,13 @@ def test_updates_see_the_values_before(step: Step, calls: Any, seed: int) -> Non
         return
     for values in calls:
         arrays = arrays_for(step, values, seed)
-        before = [v.numpy().copy() for v in program._variables]
+        before = [v.numpy().copy() for v in program._caller.variables]
         expected = outcome(interpret_graph, program.graph, [*arrays, *before])
         got = outcome(program, *arrays)
         if isinstance(expected, type):
             assert got is expected
             after = before
-            found = [v.numpy() for v in program._variables]
+            found = [v.numpy() for v in program._caller.variables]
         else:
             count = len(step.outputs)
             assert_same_outcome(got, expected[:count], "outputs")

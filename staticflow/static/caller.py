@@ -1,0 +1,143 @@
+"""The call of a compiled program in Python: what the native entry does not do, and the errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from staticflow import pytree
+from staticflow.config import config
+from staticflow.eager.tensor import Tensor
+from staticflow.errors import (
+    DeviceError,
+    IndexRangeError,
+    NanError,
+    ShapeError,
+    StaticflowError,
+    SymbolicError,
+)
+from staticflow.graph.dtypes import DType, weak_dtype
+from staticflow.graph.graph import Graph
+from staticflow.graph.interpret import interpret_graph
+from staticflow.graph.locs import Locs, format_locs, here
+from staticflow.runtime.executable import Executable
+from staticflow.static.nan import find_nan
+
+__all__ = ["Caller"]
+
+_wrap = Tensor._wrap
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Calls an ``executable`` that was compiled of ``graph`` at the lines ``made``.
+
+    ``names`` are those of the inputs, ``variables`` the tensors that it reads besides, ``updated``
+    those that it writes; results come in ``structure``.
+    """
+
+    executable: Executable
+    graph: Graph
+    names: tuple[str, ...]
+    variables: tuple[Tensor, ...]
+    updated: tuple[Tensor, ...]
+    structure: pytree.TreeDef
+    made: Locs
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """Run on NumPy arrays or tensors; gives eager tensors in the structure of the outputs."""
+        if named:
+            args = self._in_order(args, named)
+        if config.check_nan:
+            self.check_nan(*args)
+        results = self.executable.fast(*args)
+        if results is None or type(results) is int:
+            results = self._explained(args, results)
+        for t in self.updated:
+            memory = t._memory or t._own_memory()
+            memory.version += 1
+            memory.locs = self.made
+        if self.structure.kind is None:
+            return _wrap(results)
+        arrays = results if type(results) is tuple else (results,)
+        return pytree.unflatten(self.structure, map(_wrap, arrays))
+
+    def check_nan(self, *args: Any) -> None:
+        """See `Program.check_nan`."""
+        given = [*self._arguments(args), *(v._data for v in self.variables)]
+        try:
+            find_nan(self.graph, given)
+        except NanError as error:
+            raise NanError(f"{error}; called at {format_locs(here())}") from None
+
+    def _explained(self, args: tuple[Any, ...], status: int | None) -> Any:
+        """The results, or the error worded, of a call that the native entry did not take (None), or
+        that failed with ``status``."""
+        variables = [_on_host(v, f"the variable {v.name or ''}".strip()) for v in self.variables]
+        given = [*self._arguments(args), *variables]
+        try:
+            if status is not None:
+                self.executable.fail(status)
+            arrays = self.executable(given)
+        except StaticflowError as error:
+            which = self._which_index(given) if isinstance(error, IndexRangeError) else ""
+            raise type(error)(
+                f"{error}{which}; the program was compiled at {format_locs(self.made)}, "
+                f"called at {format_locs(here())}"
+            ) from None
+        return arrays[0] if len(arrays) == 1 else tuple(arrays)
+
+    def _which_index(self, arrays: list[Any]) -> str:
+        """Which index lies outside: the graph as it was written knows, run op by op."""
+        try:
+            interpret_graph(self.graph, arrays)
+        except IndexRangeError as error:
+            return f" ({error})"
+        return ""
+
+    def _in_order(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+        rest = [named.pop(n) for n in self.names[len(args) :] if n in named]
+        for name in named:
+            raise ShapeError(
+                f"no input is called {name!r}; the inputs are {', '.join(self.names)}, "
+                f"at {format_locs(here())}"
+            )
+        return (*args, *rest)
+
+    def _arguments(self, args: tuple[Any, ...]) -> list[Any]:
+        if len(args) != len(self.names):
+            raise ShapeError(
+                f"the program takes {len(self.names)} inputs ({', '.join(self.names)}), "
+                f"{len(args)} were given, at {format_locs(here())}"
+            )
+        return [
+            _as_array(a, n, p.tensor_type.dtype)
+            for a, n, p in zip(args, self.names, self.graph.params, strict=False)
+        ]
+
+
+def _on_host(t: Tensor, what: str) -> Any:
+    """The array of a tensor that a program reads."""
+    if t.place is not None:
+        raise DeviceError(
+            f"{what} is on {t.device}, and the program was compiled for the CPU; move it with "
+            f".cpu(), at {format_locs(here())}"
+        )
+    return t._data
+
+
+def _as_array(value: Any, name: str, dtype: DType) -> Any:
+    if isinstance(value, Tensor):
+        return _on_host(value, f"the input {name}")
+    if isinstance(value, np.ndarray | np.generic):
+        return np.asarray(value)
+    if isinstance(value, bool | int | float):  # a number takes the dtype that holds its kind
+        return np.asarray(value, weak_dtype(value, dtype).numpy)
+    if hasattr(value, "__dlpack__"):
+        return np.from_dlpack(value)
+    raise SymbolicError(
+        f"the input {name} is {type(value).__name__}; give a NumPy array or a tensor, "
+        f"at {format_locs(here())}"
+    )
