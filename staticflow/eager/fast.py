@@ -19,7 +19,7 @@ import numpy as np
 from staticflow.eager.gpu import as_array
 from staticflow.eager.kernels import LARGE, compute_of
 from staticflow.eager.memory import Memory
-from staticflow.eager.vertex import LEAF, EvenEntry, TapeEntry
+from staticflow.eager.vertex import LEAF, EvenEntry, TapeEntry, entered
 from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DTYPES, bfloat16
 from staticflow.graph.op import OUT, Op
 from staticflow.ops.declare import PerElement
@@ -120,10 +120,12 @@ def _unary(op: Op, tensor: type, general: General) -> Callable[[Any], Any]:
             args = ((a, memory, memory.version),)
         else:
             args = (None,)
-        out._vertex = entry = EvenEntry(op, (x if u is LEAF else u,), args, _getframe(1))
+        result = None
         if saves_result:
             memory = out._memory = Memory()
-            entry.result = data, memory, 0
+            result = data, memory, 0
+        edges = (x if u is LEAF else u,)
+        out._vertex = entered(EvenEntry, op, _NO_ATTRS, edges, args, result, _getframe(1))
         return out
 
     return apply
@@ -192,10 +194,12 @@ def _binary(op: Op, tensor: type, general: General) -> Callable[[Any, Any], Any]
         elif (second_for_first and u is not None) or (second_for_second and v is not None):
             memory = y._memory or y._own_memory()
             second = b, memory, memory.version
-        out._vertex = entry = EvenEntry(op, edges, (first, second), _getframe(1))
+        result = None
         if (out_for_first and u is not None) or (out_for_second and v is not None):
             memory = out._memory = Memory()
-            entry.result = data, memory, 0
+            result = data, memory, 0
+        args = first, second
+        out._vertex = entered(EvenEntry, op, _NO_ATTRS, edges, args, result, _getframe(1))
         return out
 
     return apply

@@ -11,8 +11,8 @@ import numpy as np
 
 from staticflow.eager.gpu import as_array, shares_memory
 from staticflow.eager.memory import Memory, View
-from staticflow.eager.vertex import LEAF, Shadow, TapeEntry, next_serial, users
-from staticflow.graph.op import Op
+from staticflow.eager.vertex import LEAF, Shadow, TapeEntry, entered
+from staticflow.graph.op import OUT, Op
 from staticflow.ops.thread import thread
 
 __all__ = ["computed", "is_view", "viewed"]
@@ -20,23 +20,37 @@ __all__ = ["computed", "is_view", "viewed"]
 _new = object.__new__
 _array = np.ndarray
 _getframe = sys._getframe
-_ALIKE = (None,)
 
 
-def computed(x: Any, data: Any, op: Op, attrs: Mapping[str, Any]) -> Any:
-    """The tensor on ``data``, new memory, that ``op`` gave of ``x``."""
+def computed(x: Any, a: Any, data: Any, op: Op, attrs: Mapping[str, Any], args: Any) -> Any:
+    """The tensor on ``data``, new memory, that ``op`` gave of the array ``a`` of ``x``.
+
+    ``args`` is what its entry keeps, if it is recorded: None stands for the value.
+    """
     out = _new(TapeEntry.tensor)
     out._data = data if type(data) is _array else as_array(data)
     out._memory = out._view = out._vertex = out.grad = out.name = out._hooks = None
-    if thread.state.recording and op.vjp is not None:
-        u = x._vertex if x._view is None else x._edge()
-        if u is not None and out.dtype.is_floating:
-            out._vertex = TapeEntry(op, (x,), attrs, (x if u is LEAF else u,), out)
+    if not thread.state.recording or op.vjp is None:
+        return out
+    u = x._vertex if x._view is None else x._edge()
+    if u is None:
+        return out
+    if args is None:
+        memory = x._memory or x._own_memory()
+        args = ((a, memory, memory.version),)
+    result = None
+    if OUT in op.saves:
+        memory = out._memory = Memory()
+        result = out._data, memory, 0
+    edges = (x if u is LEAF else u,)
+    out._vertex = entered(TapeEntry, op, attrs, edges, args, result, _getframe(2))
     return out
 
 
-def viewed(x: Any, data: Any, op: Op, attrs: Mapping[str, Any]) -> Any:
-    """The tensor on ``data``, which is part of the memory of ``x``, that the view ``op`` gave."""
+def viewed(x: Any, data: Any, op: Op, attrs: Mapping[str, Any], args: Any = None) -> Any:
+    """The tensor on ``data``, which is part of the memory of ``x``, that the view ``op`` gave.
+
+    ``args`` is what its entry keeps, if it is recorded and that is known."""
     memory = x._memory or x._own_memory()
     out = _new(TapeEntry.tensor)
     out._data = data
@@ -51,17 +65,10 @@ def viewed(x: Any, data: Any, op: Op, attrs: Mapping[str, Any]) -> Any:
     if not recording or op.vjp is None:
         return out
     u = x._vertex if before is None or before.seen == version else x._edge()
-    if u is None:
-        return out
-    out._vertex = entry = _new(TapeEntry)
-    entry.op = op
-    entry.attrs = attrs
-    entry.edges = (x if u is LEAF else u,)
-    entry.args = _ALIKE if data.shape == x._data.shape else (Shadow(x),)
-    entry.hooks = entry.result = None
-    entry.serial = next_serial()
-    entry.code, frame = users(_getframe(2))
-    entry.at = frame.f_lasti
+    if u is not None:
+        edges = (x if u is LEAF else u,)
+        args = args or (Shadow(x),)
+        out._vertex = entered(TapeEntry, op, attrs, edges, args, None, _getframe(2))
     return out
 
 

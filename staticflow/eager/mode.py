@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from staticflow.eager.made import is_view, viewed
 from staticflow.eager.vertex import record
 from staticflow.errors import DTypeError
 from staticflow.graph.dims import Dim
-from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DType, bfloat16
+from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DTYPES, DType, bfloat16
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.ops.arithmetic import cast
@@ -65,7 +66,11 @@ class EagerMode:
                 arrays = [np.asarray(a, dtype.numpy) if type(a) in _WEAK else a for a in arrays]
         try:
             if _HOST.issuperset(map(type, arrays)):
-                data = state.safely(self._compute(op, arrays), np, *arrays, **attrs)
+                compute = op.reference if op.eager == "reference" else _compute(op, arrays)
+                try:
+                    data = state.run(compute, np, *arrays, **attrs)
+                except RuntimeError:  # perhaps one inside the other
+                    data = state.safely(compute, np, *arrays, **attrs)
             else:
                 data = gpu.run(op, arrays, attrs)
         except Exception as error:
@@ -91,11 +96,6 @@ class EagerMode:
         """The result of ``op`` on the device of ``other``."""
         out = self.apply(op, args, attrs)
         return out if other.place is None or isinstance(out, Symbol) else out.to(other.place)
-
-    def _compute(self, op: Op, arrays: Sequence[Any]) -> Any:
-        if op.eager == "reference":
-            return op.reference
-        return compute_of(op, any([getattr(a, "size", 1) >= LARGE for a in arrays]))
 
     def _operands(self, op: Op, args: Sequence[Any]) -> tuple[list[Any], DType | None]:
         """The arguments in one dtype, and that dtype; numbers stay numbers where NumPy treats them
@@ -144,6 +144,17 @@ class EagerMode:
         return dtype if dtype is not None and dtype.category >= needed else None
 
 
+def _compute(op: Op, arrays: Sequence[Any]) -> Any:
+    return compute_of(op, any([getattr(a, "size", 1) >= LARGE for a in arrays]))
+
+
+@lru_cache(None)
+def _dtypes(op: Op) -> frozenset[Any]:
+    """The dtypes of NumPy that operands may have that need no promotion."""
+    kinds = "f" if op.promote == "float" else op.kinds
+    return frozenset(d.numpy for d in DTYPES if d.kind in kinds)
+
+
 def _agree(op: Op, arrays: Sequence[Any]) -> bool:
     """Whether the operands need no promotion, as is usual."""
     if op.promote == "none":
@@ -152,7 +163,7 @@ def _agree(op: Op, arrays: Sequence[Any]) -> bool:
     for a in arrays[1:] if op.promote == "tail" else arrays:
         if a.dtype is not dtype:
             return False
-    return BY_NUMPY[dtype].kind in ("f" if op.promote == "float" else op.kinds)
+    return dtype in _dtypes(op)
 
 
 EAGER = EagerMode()

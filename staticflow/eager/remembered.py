@@ -15,6 +15,7 @@ import numpy as np
 
 from staticflow.eager.kernels import LARGE, compute_of
 from staticflow.eager.made import computed, is_view, viewed
+from staticflow.eager.vertex import Shadow
 from staticflow.graph.op import Op
 from staticflow.ops.lowering import View
 from staticflow.ops.thread import thread
@@ -26,19 +27,29 @@ MOST = 4096
 
 _array = np.ndarray
 
-_Call = tuple[Op | None, Any, Callable[[Any], Any] | None, bool]
-"""The op, its attributes, what computes it of the array, and whether as a view."""
 
-_SAME: _Call = None, None, _array.view, False
-"""A call that gives the tensor as it is."""
+class Call:
+    """What a call comes to: the op, its attributes, what computes it of the array (None: that is
+    asked anew each time), whether that is a view, and what an entry on the tape keeps (None: the
+    value). Without an op it gives the tensor as it is."""
 
-_ANEW: _Call = None, None, None, False
-"""One that comes to no op alone."""
+    __slots__ = ("args", "attrs", "compute", "gives_view", "op")
+
+    def __init__(self, noted: tuple[Op, Any, Any, Any] | None, is_same: bool) -> None:
+        self.op: Op | None = None
+        self.compute: Callable[[Any], Any] | None = _array.view if is_same else None
+        self.gives_view = False
+        if noted is None:
+            return
+        self.op, (x,), self.attrs, _ = noted
+        self.compute = partial(compute_of(self.op, x._data.size >= LARGE), np, **self.attrs)
+        self.gives_view = type(self.op.lowering) is View
+        self.args = None if 0 in self.op.saves else (Shadow(x),)
 
 
 def remembered(fn: Callable[..., Any]) -> Callable[..., Any]:
     """The form of ``fn`` for eager tensors."""
-    known: dict[Any, _Call] = {}
+    known: dict[Any, Call] = {}
 
     def apply(x: Any = None, /, *args: Any, **kwargs: Any) -> Any:
         found = None
@@ -51,7 +62,7 @@ def remembered(fn: Callable[..., Any]) -> Callable[..., Any]:
         if found is None:
             return first(x, args, kwargs)
         state = thread.state
-        op, attrs, compute, gives_view = found
+        compute, op = found.compute, found.op
         if not state.plain or type(a) is not _array or compute is None:
             return fn(x, *args, **kwargs)
         if op is None:
@@ -60,10 +71,10 @@ def remembered(fn: Callable[..., Any]) -> Callable[..., Any]:
             data = state.run(compute, a)
         except Exception:  # that the function words
             return fn(x, *args, **kwargs)
-        if not gives_view:
-            return computed(x, data, op, attrs)
+        if not found.gives_view:
+            return computed(x, a, data, op, found.attrs, found.args)
         if is_view(data, a):
-            return viewed(x, data, op, attrs)
+            return viewed(x, data, op, found.attrs, found.args)
         return fn(x, *args, **kwargs)  # the strides did not allow one
 
     def first(x: Any, args: Any, kwargs: Any) -> Any:
@@ -81,18 +92,15 @@ def remembered(fn: Callable[..., Any]) -> Callable[..., Any]:
         finally:
             state.noted = None
             state.settle()
-        found = _ANEW
-        if out is x and not noted:
-            found = _SAME
-        elif len(noted) == 1:
-            op, operands, attrs, result = noted[0]
+        alone = None
+        if len(noted) == 1:
+            _, operands, _, result = noted[0]
             if result is out and len(operands) == 1 and operands[0] is x:
-                compute = partial(compute_of(op, a.size >= LARGE), np, **attrs)
-                found = op, attrs, compute, type(op.lowering) is View
+                alone = noted[0]
         if all(map(_is_simple, (*args, *kwargs.values()))):
             if len(known) >= MOST:
                 known.clear()
-            known[(a.shape, a.dtype, args, *kwargs.items())] = found
+            known[(a.shape, a.dtype, args, *kwargs.items())] = Call(alone, out is x)
         return out
 
     return apply

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from staticflow.eager.tensor import Tensor
 
 __all__ = [
-    "LEAF", "EvenEntry", "Kept", "Output", "Shadow", "TapeEntry", "Vertex", "attach", "keep",
-    "next_serial", "record", "unpack", "users",
+    "LEAF", "EvenEntry", "Kept", "Output", "Shadow", "TapeEntry", "Vertex", "attach", "entered",
+    "keep", "next_serial", "record", "unpack", "users",
 ]  # fmt: skip
 
 Vertex = Any
@@ -48,7 +48,6 @@ does not name itself, which would be a reference cycle."""
 _new = object.__new__
 _array = np.ndarray
 _getframe = sys._getframe
-_NO_ATTRS: dict[str, Any] = {}
 _BFLOAT16 = bfloat16.numpy
 
 next_serial = itertools.count(1).__next__
@@ -154,15 +153,21 @@ class TapeEntry:
         kept = saves or (op.saves if op.saves_for is None else _needed(op.saves_for, edges))
         several = type(result) is tuple
         like = None if several else result._data
-        self.args = [
-            a if type(a) in BY_PYTHON else keep(a) if i in kept else _outline(a, like)
-            for i, a in enumerate(args)
-        ]
+        self.args = held = []
+        for i, a in enumerate(args):
+            if type(a) in BY_PYTHON:
+                held.append(a)
+            elif i in kept:
+                held.append(keep(a))
+            elif like is not None and a._data.shape == like.shape and a._data.dtype is like.dtype:
+                held.append(None)
+            else:
+                held.append(Shadow(a))
         if several:
             self.result = [keep(r) if OUT in kept else Shadow(r) for r in result]
         else:
             self.result = keep(result) if OUT in kept else None
-        self.code, frame = users(_getframe(1))
+        self.code, frame = users(_getframe(2))
         self.at = frame.f_lasti
 
     def keep_before_change(self, memory: Memory) -> None:
@@ -242,21 +247,6 @@ class EvenEntry(TapeEntry):
 
     __slots__ = ()
 
-    def __init__(
-        self, op: Op, edges: tuple[Vertex | None, ...], args: Any, frame: FrameType
-    ) -> None:
-        self.op = op
-        self.attrs = _NO_ATTRS
-        self.edges = edges
-        self.args = args
-        self.hooks = self.result = None
-        self.serial = next_serial()
-        code: CodeType | None = frame.f_code
-        if code is not _Recent.code:
-            code, frame = users(frame)
-        self.code = code
-        self.at = frame.f_lasti
-
     def pull(self, ct: Any, edges: Sequence[Vertex | None], keep: bool) -> Sequence[Any]:
         """See `TapeEntry.pull`."""
         state = thread.state
@@ -295,18 +285,35 @@ class EvenEntry(TapeEntry):
         return pulled
 
 
+def entered(
+    kind: type[TapeEntry],
+    op: Op,
+    attrs: Mapping[str, Any],
+    edges: tuple[Vertex | None, ...],
+    args: Sequence[Any],
+    result: Any,
+    frame: FrameType,
+) -> TapeEntry:
+    """An entry of what is kept already; the user's line is in ``frame`` or what called it."""
+    entry = _new(kind)
+    entry.op = op
+    entry.attrs = attrs
+    entry.edges = edges
+    entry.args = args
+    entry.result = result
+    entry.hooks = None
+    entry.serial = next_serial()
+    code: CodeType | None = frame.f_code
+    if code is not _Recent.code:
+        code, frame = users(frame)
+    entry.code = code
+    entry.at = frame.f_lasti
+    return entry
+
+
 def _needed(saves_for: Sequence[Sequence[int]], edges: Sequence[Vertex | None]) -> Collection[int]:
     """The arguments, and `OUT`, whose values the wanted cotangents use."""
     return {i for e, used in zip(edges, saves_for, strict=True) if e is not None for i in used}
-
-
-def _outline(a: Tensor, like: Any) -> Shadow | None:
-    """What is kept of an argument whose value is not needed; ``like`` is the one result's array."""
-    if like is not None:
-        mine = a._data
-        if mine.shape == like.shape and mine.dtype is like.dtype:
-            return None
-    return Shadow(a)
 
 
 def _copied(kept: Any, memory: Memory) -> Any:

@@ -73,8 +73,9 @@ class Op:
     def __call__(self, *args: Any, **attrs: Any) -> Any:
         """Apply the op: runs now on tensors, makes a node if any argument is a symbol."""
         if attrs:
-            named = self.names[len(args) :]
-            args += tuple([attrs.pop(name) for name in named if name in attrs])
+            for name in self.names[len(args) :]:
+                if name in attrs:
+                    args += (attrs.pop(name),)
         mode = None
         for arg in args:
             candidate = getattr(arg, "__sf_mode__", None)

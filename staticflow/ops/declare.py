@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import Any
 
 import numpy as np
@@ -69,8 +69,14 @@ def normalize_dims(dim: int | Sequence[int] | None, ndim: int, what: str) -> tup
 def strict(infer: Callable[..., TensorType], reference: Callable[..., Any]) -> Callable[..., Any]:
     """A reference that holds its arguments to the type rule, where NumPy would take more."""
 
+    @lru_cache(1024)
+    def check(types: tuple[Any, ...], attrs: tuple[tuple[str, Any], ...]) -> None:
+        infer(
+            Facts(), *(TensorType(dtype_of(dtype), shape) for dtype, shape in types), **dict(attrs)
+        )
+
     def checked(xp: Any, *arrays: Any, **attrs: Any) -> Any:
-        infer(Facts(), *(TensorType(dtype_of(a.dtype), a.shape) for a in arrays), **attrs)
+        check(tuple([(a.dtype, a.shape) for a in arrays]), tuple(attrs.items()))
         return reference(xp, *arrays, **attrs)
 
     return checked

@@ -18,6 +18,7 @@ from staticflow.ops.arithmetic import cast, maximum, minimum, where
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import iota
 from staticflow.ops.declare import per_arg
+from staticflow.ops.indexing import taken
 from staticflow.ops.lowering import LoopNest, Reduce
 from staticflow.ops.numpy_names import numpy_names
 from staticflow.ops.reduce import (
@@ -59,7 +60,7 @@ shared_vjp = per_arg(_shared)
 
 def _extreme_op(name: str, which: str, numpy_name: str, combine: str) -> Op:
     def reference(xp: Any, x: Any, *, dims: tuple[int, ...], keepdim: bool) -> Any:
-        return getattr(xp, numpy_name)(x, axis=dims, keepdims=keepdim)
+        return xp.asarray(getattr(x, numpy_name)(axis=dims, keepdims=keepdim))
 
     return Op(
         name=name,
@@ -144,7 +145,8 @@ def _arg_infer(facts: Facts, x: TensorType, *, dim: int, keepdim: bool) -> Tenso
 
 def _arg_reference(name: str) -> Callable[..., Any]:
     def reference(xp: Any, x: Any, *, dim: int, keepdim: bool) -> Any:
-        return xp.asarray(getattr(xp, name)(x, axis=dim, keepdims=keepdim)).astype(xp.int64)
+        at = xp.asarray(getattr(x, name)(axis=dim, keepdims=keepdim))
+        return at.astype(xp.int64, copy=False)
 
     return reference
 
@@ -193,7 +195,7 @@ def chosen_reference(arg: Callable[..., Any]) -> Callable[..., Any]:
     def reference(xp: Any, x: Any, *, dim: int, keepdim: bool, **attrs: Any) -> tuple[Any, Any]:
         at = arg(xp, x, dim=dim, keepdim=True, **attrs)
         shape = reduced_shape(x.shape, (dim,), keepdim)
-        return xp.take_along_axis(x, at, axis=dim).reshape(shape), at.reshape(shape)
+        return taken(xp, x, at, dim).reshape(shape), at.reshape(shape)
 
     return reference
 

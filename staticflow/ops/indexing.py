@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from staticflow.errors import DTypeError, IndexRangeError, ShapeError
@@ -19,7 +20,7 @@ from staticflow.ops.view import common_shape, expand, ravel, reshape
 __all__ = [
     "check_dtype", "check_range", "chosen", "gather", "gather_op", "lifted", "place_at",
     "places_of", "read_part", "scatter_add", "scatter_add_op", "scatter_infer", "source_vjp",
-    "take_along_dim",
+    "take_along_dim", "taken",
 ]  # fmt: skip
 
 
@@ -77,13 +78,29 @@ def chosen(nest: Any, which: int, at: Index, size: Size, wrap: bool = False) -> 
     return place
 
 
-def _within(x: Any, index: Any, dim: int) -> Any:
-    return x[tuple(slice(None) if a == dim else slice(n) for a, n in enumerate(index.shape))]
+def _places(xp: Any, shape: tuple[int, ...], dim: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """What the index of each element of an array of ``shape`` is before and behind ``dim``."""
+    places = [
+        xp.arange(n).reshape([n if axis == i else 1 for i in range(len(shape))])
+        for axis, n in enumerate(shape)
+    ]
+    return tuple(places[:dim]), tuple(places[dim + 1 :])
+
+
+_known_places = lru_cache(256)(_places)
+_SMALL = 1 << 12
+
+
+def taken(xp: Any, x: Any, index: Any, dim: int) -> Any:
+    """The elements of the array ``x`` at ``index`` along ``dim``; the other sizes are those of
+    ``index``."""
+    before, behind = (_known_places if index.size < _SMALL else _places)(xp, index.shape, dim)
+    return x[(*before, index, *behind)]
 
 
 def _gather_reference(xp: Any, x: Any, index: Any, *, dim: int) -> Any:
     check_range(xp, index, x.shape[dim], "gather", dim)
-    return xp.take_along_axis(_within(x, index, dim), index.astype(xp.int64), axis=dim)
+    return taken(xp, x, index.astype(xp.int64, copy=False), dim)
 
 
 def place_at(nest: Any, at: Index, size: Size) -> Index:

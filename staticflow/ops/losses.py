@@ -11,7 +11,7 @@ from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.arithmetic import cast, clamp, logical_and, maximum, ne, where
 from staticflow.ops.creation import iota
 from staticflow.ops.declare import per_arg, strict, sum_to
-from staticflow.ops.indexing import check_range, gather_op
+from staticflow.ops.indexing import check_range, gather_op, taken
 from staticflow.ops.maths import log, log1p
 from staticflow.ops.softmax import checked_classes
 from staticflow.ops.view import squeeze, unsqueeze
@@ -40,7 +40,7 @@ def _nll_reference(xp: Any, x: Any, target: Any, *, ignore_index: int) -> Any:
     classes = xp.where(keep, target, xp.zeros_like(target))
     check_range(xp, classes, x.shape[1], "nll_loss")
     index = xp.expand_dims(classes.astype(xp.int64), 1)
-    chosen = xp.take_along_axis(x, index, axis=1)[:, 0]
+    chosen = taken(xp, x, index, 1)[:, 0]
     return xp.where(keep, -chosen, xp.zeros_like(chosen))
 
 

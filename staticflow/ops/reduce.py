@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from staticflow.errors import DTypeError
@@ -78,13 +79,19 @@ def summable(x: Any, dtype: Any) -> Any:
     return x if x.dtype is wanted else cast(x, dtype=wanted)
 
 
+@lru_cache(None)
+def accumulator(dtype: Any) -> Any:
+    """`wide` of NumPy's dtypes."""
+    return wide(dtype_of(dtype)).numpy
+
+
 def _wide_sum(xp: Any, x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
     """The sum in the dtype it is made in: float32 for 16-bit floats."""
-    return xp.asarray(xp.sum(x, axis=dims, keepdims=keepdim, dtype=wide(dtype_of(x.dtype)).numpy))
+    return xp.asarray(x.sum(axis=dims, keepdims=keepdim, dtype=accumulator(x.dtype)))
 
 
 def _sum_reference(xp: Any, x: Any, *, dims: tuple[int, ...], keepdim: bool) -> Any:
-    return _wide_sum(xp, x, dims, keepdim).astype(x.dtype)
+    return _wide_sum(xp, x, dims, keepdim).astype(x.dtype, copy=False)
 
 
 sum_op = Op(
@@ -102,8 +109,9 @@ sum_op = Op(
 def _mean_reference(xp: Any, x: Any, *, dims: tuple[int, ...], keepdim: bool) -> Any:
     count = prod(x.shape[d] for d in dims)
     total = _wide_sum(xp, x, dims, keepdim)
-    with xp.errstate(invalid="ignore", divide="ignore"):
-        return xp.asarray(total / total.dtype.type(count)).astype(x.dtype)
+    if not count:
+        return xp.full(total.shape, xp.nan, x.dtype)
+    return xp.asarray(total / total.dtype.type(count)).astype(x.dtype, copy=False)
 
 
 def share(x: Any, count: Size) -> Any:

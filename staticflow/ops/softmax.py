@@ -8,7 +8,7 @@ from typing import Any
 
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dims import prod
-from staticflow.graph.dtypes import DType, dtype_of, int32, int64
+from staticflow.graph.dtypes import DType, int32, int64
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.arithmetic import where
@@ -16,12 +16,13 @@ from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import iota
 from staticflow.ops.declare import normalize_dims, per_arg, strict, sum_to
 from staticflow.ops.extremes import supremum_op
-from staticflow.ops.indexing import check_range
+from staticflow.ops.indexing import check_range, taken
 from staticflow.ops.lowering import LoopNest
 from staticflow.ops.maths import exp, isinf, log, reciprocal
 from staticflow.ops.numpy_names import numpy_names
 from staticflow.ops.reduce import (
     Dims,
+    accumulator,
     along,
     mean_op,
     narrowed,
@@ -43,8 +44,8 @@ def _in_32_bits(reference: Callable[..., Any]) -> Callable[..., Any]:
     """A reference that computes 16-bit floats in 32 bits."""
 
     def of(xp: Any, x: Any, **attrs: Any) -> Any:
-        y = reference(xp, x.astype(wide(dtype_of(x.dtype)).numpy, copy=False), **attrs)
-        return xp.asarray(y).astype(x.dtype, copy=False)
+        y = reference(xp, x.astype(accumulator(x.dtype), copy=False), **attrs)
+        return y.astype(x.dtype, copy=False)
 
     return of
 
@@ -58,12 +59,12 @@ def _along(facts: Facts, x: TensorType, *, dim: int) -> TensorType:
 def _shifted(xp: Any, x: Any, dim: int) -> Any:
     if x.shape[dim] == 0:
         return x
-    return x - xp.max(x, axis=dim, keepdims=True)
+    return x - x.max(axis=dim, keepdims=True)
 
 
 def _softmax_reference(xp: Any, x: Any, *, dim: int) -> Any:
     e = xp.exp(_shifted(xp, x, dim))
-    return e / xp.sum(e, axis=dim, keepdims=True)
+    return e / e.sum(axis=dim, keepdims=True)
 
 
 def _softmax_decompose(x: Any, *, dim: int) -> Any:
@@ -91,7 +92,7 @@ softmax_op = Op(
 
 def _log_softmax_reference(xp: Any, x: Any, *, dim: int) -> Any:
     s = _shifted(xp, x, dim)
-    return s - xp.log(xp.sum(xp.exp(s), axis=dim, keepdims=True))
+    return s - xp.log(xp.exp(s).sum(axis=dim, keepdims=True))
 
 
 def _log_softmax_decompose(x: Any, *, dim: int) -> Any:
@@ -121,7 +122,7 @@ def _lse_infer(facts: Facts, x: TensorType, *, dims: tuple[int, ...], keepdim: b
 def _lse_reference_parts(xp: Any, x: Any, dims: tuple[int, ...]) -> tuple[Any, Any]:
     m = supremum_op.reference(xp, x, dims=dims, keepdim=True)
     m = xp.where(xp.isinf(m), xp.zeros_like(m), m)
-    return m, xp.log(xp.sum(xp.exp(x - m), axis=dims, keepdims=True))
+    return m, xp.log(xp.exp(x - m).sum(axis=dims, keepdims=True))
 
 
 def _lse_reference(xp: Any, x: Any, *, dims: tuple[int, ...], keepdim: bool) -> Any:
@@ -237,12 +238,12 @@ def _ce_infer(facts: Facts, x: TensorType, target: TensorType, *, ignore_index: 
 
 
 def _ce_reference(xp: Any, x: Any, target: Any, *, ignore_index: int) -> tuple[Any, Any]:
-    w = x.astype(wide(dtype_of(x.dtype)).numpy, copy=False)
+    w = x.astype(accumulator(x.dtype), copy=False)
     attrs = {"classes": x.shape[1], "ignore_index": ignore_index}
     classes = _class_reference(xp, target, **attrs, dtype=int64, of="cross_entropy")
     m, rest = _lse_reference_parts(xp, w, (1,))
     at = xp.expand_dims(xp.where(classes < 0, 0, classes), 1)
-    chosen = xp.take_along_axis(w, at, axis=1) if at.size else m
+    chosen = taken(xp, w, at, 1) if at.size else m
     loss = xp.where(classes < 0, w.dtype.type(0), (rest - (chosen - m))[:, 0])
     return loss.astype(x.dtype), rest + m
 
