@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import random
+import re
 import statistics
 import sys
 import time
@@ -78,13 +79,13 @@ def main(
 
 
 def brief(description: str, tables: Mapping[str, Mapping[str, Maker]]) -> None:
-    """`main` for many small tables of two contestants: a line for each whose title has ``--only``
-    in it, with the medians and our time as a part of the peer's."""
+    """`main` for many small tables of two contestants: a line for each whose title ``--only``
+    matches, with the medians and our time as a part of the peer's."""
     options = _options(description)
     _settle_threads(options.threads)
     print(f"{'':<36}{'staticflow':>12}{'peer':>12}   part of the peer's time")
     for title, makers in tables.items():
-        if options.only not in title:
+        if re.search(options.only, title) is None:
             continue
         entered, _ = _enter(makers, 1, 1e-4)
         measured = _measure(entered, options.rounds, options.seconds)
@@ -105,7 +106,8 @@ def _options(description: str) -> argparse.Namespace:
 
 def _settle_threads(count: int) -> None:
     """OpenMP, BLAS and XLA read these as they are loaded, so the process starts anew with them."""
-    wanted = {n: str(count) for n in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+    libraries = ("OMP", "OPENBLAS", "MKL", "STATICFLOW")
+    wanted = {f"{name}_NUM_THREADS": str(count) for name in libraries}
     wanted["NPROC"] = str(count)  # the size of XLA's thread pool
     if count == 1:
         wanted["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from staticflow.codegen.llvm_text import FunctionText
 
-__all__ = ["CELL", "RUNTIME", "capacities_at", "header_bytes", "release_text"]
+__all__ = ["CELL", "arena_text", "capacities_at", "header_bytes"]
 
 _ALIGNMENT = 64
 """The alignment of the arena, and of what stands before the buffers in it."""
@@ -19,14 +19,17 @@ _ALIGNMENT = 64
 CELL = 16
 """Bytes of the cell of a growing buffer."""
 
-RUNTIME = f"""
+_DECLARATIONS = """
 declare ptr @aligned_alloc(i64, i64)
 declare ptr @realloc(ptr, i64)
 declare void @free(ptr)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+declare i64 @llvm.smax.i64(i64, i64)
+"""
 
-define internal ptr @borrow(ptr %state, i64 %bytes, i64 %header) {{
+_LENDING = f"""
+define internal ptr @borrow(ptr %state, i64 %bytes, i64 %header) nounwind {{
 entry:
   %held = atomicrmw xchg ptr %state, ptr null seq_cst
   %none = icmp eq ptr %held, null
@@ -60,17 +63,19 @@ done:
   ret ptr %arena
 }}
 
-define internal void @give_back(ptr %state, ptr %arena) {{
+define internal void @give_back(ptr %state, ptr %arena) nounwind {{
 entry:
   %other = atomicrmw xchg ptr %state, ptr %arena seq_cst
   call void @release(ptr %other)
   ret void
 }}
+"""
 
+_GROWING = f"""
 ; Room for `bytes` at least in a growing buffer, a tenth more than it had if that is more; false if
 ; there is none. What is not yet reached of it has no pages: allocators move pages, not bytes, as a
 ; large block grows.
-define internal i1 @grow(ptr %cell, i64 %bytes) noinline {{
+define internal i1 @grow(ptr %cell, i64 %bytes) nounwind noinline {{
 entry:
   %old = load ptr, ptr %cell
   %capacity.at = getelementptr i8, ptr %cell, i64 8
@@ -90,7 +95,6 @@ note:
   store i64 %wanted, ptr %capacity.at
   ret i1 true
 }}
-declare i64 @llvm.smax.i64(i64, i64)
 """
 
 
@@ -105,7 +109,15 @@ def capacities_at(cells: Iterable[int]) -> Iterator[int]:
     yield from (8 + CELL * i + 8 for i in cells)
 
 
-def release_text(cells: int) -> str:
+def arena_text(lends: bool, cells: int) -> str:
+    """What a routine needs of this that has an arena to lend, and growing buffers in so many cells:
+    LLVM would compile the rest, too."""
+    if not lends:
+        return _DECLARATIONS
+    return "".join((_DECLARATIONS, _LENDING, _GROWING if cells else "", _release_text(cells)))
+
+
+def _release_text(cells: int) -> str:
     """The function that frees an arena, if there is one, and the buffers of its cells."""
     text = FunctionText()
     some, done = text.new_block("some"), text.new_block("done")

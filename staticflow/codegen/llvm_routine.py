@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from staticflow.codegen.llvm import render_module
-from staticflow.codegen.llvm_arena import CELL, RUNTIME, header_bytes, release_text
+from staticflow.codegen.llvm_arena import CELL, arena_text, header_bytes
 from staticflow.codegen.llvm_index import IndexWriter
 from staticflow.codegen.llvm_text import I64, BasicBlock, FunctionText, Type, phi
 from staticflow.codegen.routine import (
@@ -50,18 +50,24 @@ SIZES_DIFFER = 255
 """The code of a failure that is no kernel's: two sizes are not equal."""
 
 
-def render_routine(program: Routine, offsets: Sequence[Size], peak: Size) -> str:
-    """The text of the kernels and of ``run``; ``offsets`` and ``peak`` are the memory plan."""
+def render_routine(
+    program: Routine, offsets: Sequence[Size], peak: Size, keeps_arena: bool = True
+) -> str:
+    """The text of the kernels, of ``run``, and, if there is an arena, of ``release``. ``offsets``
+    and ``peak`` are the memory plan; an arena that is not kept is freed at the end of each run."""
+    arena = arena_text(bool(program.buffers), len(program.growing))
     kernels = render_module(program.kernels)
-    release = release_text(len(program.growing))
-    return f"{RUNTIME}\n{release}\n{kernels}\n{_Writer(program, offsets, peak).write()}"
+    return f"{arena}\n{kernels}\n{_Writer(program, offsets, peak, keeps_arena).write()}"
 
 
 class _Writer:
     """Writes ``run``."""
 
-    def __init__(self, program: Routine, offsets: Sequence[Size], peak: Size) -> None:
+    def __init__(
+        self, program: Routine, offsets: Sequence[Size], peak: Size, keeps_arena: bool
+    ) -> None:
         self.program, self.offsets, self.peak = program, offsets, peak
+        self.keeps_arena = keeps_arena
         self.text = FunctionText()
         self.rows: dict[int, str] = {}  # the row number of each loop that is open
         self.carries: dict[tuple[int, int, bool], str] = {}
@@ -107,8 +113,10 @@ class _Writer:
             merged += f", [ {reason}, %{self.failed.label} ]"
         result = text.fresh("result")
         done.phis.append(f"{result} = phi i64 {merged}")
-        if lent:
+        if lent and self.keeps_arena:
             text.do(f"call void @give_back(ptr %state, ptr {lent})")
+        elif lent:
+            text.do(f"call void @release(ptr {lent})")
         text.block.end = f"ret i64 {result}"
         return f"define i64 @run(ptr %table, ptr %sizes, ptr %state) nounwind {{\n{text}}}\n"
 

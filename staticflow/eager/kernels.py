@@ -18,7 +18,7 @@ import numpy as np
 from staticflow.errors import DTypeError, IndexRangeError, ShapeError
 from staticflow.graph.dims import Size, fresh_sym
 from staticflow.graph.dtypes import BY_NUMPY
-from staticflow.graph.graph import attrs_key, close, new_param
+from staticflow.graph.graph import Graph, attrs_key, close, new_param
 from staticflow.graph.node import item, make_node
 from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType
@@ -27,7 +27,7 @@ from staticflow.runtime.build import build
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.fastcall_layout import BoxType, box_type
 
-__all__ = ["LARGE", "compute_of"]
+__all__ = ["LARGE", "compiled", "compute_of", "pattern", "run"]
 
 Array = np.ndarray[Any, Any]
 
@@ -54,7 +54,7 @@ def _native(op: Op) -> Callable[..., Any]:
         if xp is not np:
             return op.reference(xp, *operands, **attrs)
         arrays = _arrays(operands, 1 if op.promote == "tail" else 0)
-        shapes = (_pattern(op, i, a.shape) for i, a in enumerate(arrays))
+        shapes = (pattern(op, i, a.shape) for i, a in enumerate(arrays))
         kind = (*((a.dtype, s) for a, s in zip(arrays, shapes, strict=True)), attrs_key(attrs))
         kernel = _find(kernels, kind, arrays)
         if kernel is None:
@@ -63,17 +63,23 @@ def _native(op: Op) -> Callable[..., Any]:
                 if kernel is None:
                     known, kernel = _compiled(op, arrays, attrs)
                     kernels[_exact(kind, arrays) if known else kind] = kernel
-        result = kernel.fast(*arrays)
-        if result is None:  # not as the native entry takes them
-            try:
-                results = kernel(arrays)
-            except IndexRangeError:  # the reference says which index it is
-                return op.reference(np, *operands, **attrs)
-            return results[0] if len(results) == 1 else tuple(results)
+        results = run(kernel, arrays)
         # a run that failed says at which line of the first call; the reference says it of this one
-        return op.reference(np, *operands, **attrs) if type(result) is int else result
+        return op.reference(np, *operands, **attrs) if results is None else results
 
     return compute
+
+
+def run(program: Executable, arrays: Sequence[Array]) -> Any:
+    """What the program gives of ``arrays``, one array or a tuple of them; None if it failed."""
+    result = program.fast(*arrays)
+    if result is None:  # not as the native entry takes them
+        try:
+            results = program(arrays)
+        except IndexRangeError:
+            return None
+        return results[0] if len(results) == 1 else tuple(results)
+    return None if type(result) is int else result
 
 
 def _exact(kind: Hashable, arrays: Sequence[Array]) -> Hashable:
@@ -86,12 +92,12 @@ def _find(
     return kernels.get(kind) or kernels.get(_exact(kind, arrays))
 
 
-def _pattern(op: Op, i: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+def pattern(op: Op, i: int, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The sizes of argument ``i`` that the kernel knows: those of 1, which broadcast, and of a
     batched op all but the batch. 0 stands for the others."""
     if not op.batched:
-        return tuple([n == 1 for n in shape])
-    return (shape[0] == 1, *shape[1:]) if i in op.batched else shape
+        return tuple([int(n == 1) for n in shape])
+    return (int(shape[0] == 1), *shape[1:]) if i in op.batched else shape
 
 
 def _arrays(operands: Sequence[Any], first: int) -> list[Array]:
@@ -107,7 +113,7 @@ def _arrays(operands: Sequence[Any], first: int) -> list[Array]:
 def _compiled(op: Op, arrays: Sequence[Array], attrs: Any) -> tuple[bool, Executable]:
     """The kernel, with sizes unknown unless the type rule of the op wants to know them."""
     unknown = [
-        [n or fresh_sym(f"x{i}_{d}") for d, n in enumerate(map(int, _pattern(op, i, a.shape)))]
+        [n or fresh_sym(f"x{i}_{d}") for d, n in enumerate(pattern(op, i, a.shape))]
         for i, a in enumerate(arrays)
     ]
     try:
@@ -119,17 +125,22 @@ def _compiled(op: Op, arrays: Sequence[Array], attrs: Any) -> tuple[bool, Execut
 def _with_sizes(
     op: Op, arrays: Sequence[Array], shapes: Sequence[Sequence[Size]], attrs: Any
 ) -> Executable:
-    names = [f"x{i}" for i in range(len(arrays))]
     params = tuple(
-        new_param(TensorType(BY_NUMPY[a.dtype], tuple(shape)), name)
-        for a, shape, name in zip(arrays, shapes, names, strict=True)
+        new_param(TensorType(BY_NUMPY[a.dtype], tuple(shape)), f"x{i}")
+        for i, (a, shape) in enumerate(zip(arrays, shapes, strict=True))
     )
     node = make_node(op, params, attrs, ())
     outputs = [node]
     if isinstance(node.type, tuple):
         outputs = [make_node(item, (node,), {"index": i}, ()) for i in range(len(node.type))]
-    graph, _ = optimize(close(params, outputs))
-    return build(graph, names, (), len(outputs), _box())
+    return compiled(close(params, outputs))
+
+
+def compiled(graph: Graph) -> Executable:
+    """The program of a graph without variables."""
+    names = [p.attrs["name"] for p in graph.params]
+    optimized, _ = optimize(graph)
+    return build(optimized, names, (), len(graph.outputs), _box(), keeps_arena=False)
 
 
 class _Box:

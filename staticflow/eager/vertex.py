@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from staticflow.eager.gpu import as_array
+from staticflow.eager.kernels import LARGE
 from staticflow.eager.memory import Memory
+from staticflow.eager.pullback import may_compile, pull
 from staticflow.eager.saved import Packed
 from staticflow.errors import AutogradError
 from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DType, bfloat16
@@ -208,6 +210,11 @@ class TapeEntry:
         if not keep:
             self._free()
         needs = [e is not None for e in edges]
+        if not thread.state.recording:
+            pulled = pull(self.op, needs, cts, result, args, self.attrs)
+            if pulled is not None:
+                wrap = self.tensor._wrap
+                return [wrap(p) if type(p) is _array else p for p in pulled]
         assert self.op.vjp is not None
         return self.op.vjp(needs, cts, result, *args, **self.attrs)
 
@@ -253,6 +260,8 @@ class EvenEntry(TapeEntry):
         vjp: Any = self.op.vjp
         data = ct._data
         if not vjp.plain or state.recording or data.dtype is _BFLOAT16:
+            return super().pull(ct, edges, keep)
+        if data.size >= LARGE and may_compile(self.op):
             return super().pull(ct, edges, keep)
         kept, result = self.args, self.result
         if kept is None:

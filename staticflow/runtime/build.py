@@ -31,11 +31,13 @@ def build(
     updated: Sequence[object],
     n_out: int,
     box: BoxType | None,
+    keeps_arena: bool = True,
 ) -> Executable:
     """Assemble, plan and compile a fused graph whose last outputs are the updates.
 
     The params that have no entry in ``names`` are variables, boxes of the class that ``box``
-    describes; ``updated`` are those that the last outputs are new values of.
+    describes; ``updated`` are those that the last outputs are new values of. The memory of
+    intermediate values is freed after each run unless the program ``keeps_arena``.
     """
     graph, given = _with_given_sizes(graph)
     sources = [p.attrs["source"] for p in graph.params]
@@ -75,7 +77,9 @@ def build(
     if config.verify:
         for kernel in program.kernels:
             verify_kernel(kernel)
-    return Executable(program, plan_memory(program), signature, sources[len(names) :], box)
+    return Executable(
+        program, plan_memory(program), signature, sources[len(names) :], box, keeps_arena
+    )
 
 
 def _with_given_sizes(graph: Graph) -> tuple[Graph, dict[Sym, Size]]:

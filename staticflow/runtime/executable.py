@@ -66,11 +66,13 @@ class Signature:
 
 
 class _State:
-    """The cell that keeps the arena between calls."""
+    """The cell that keeps the arena between calls, where there is one."""
 
-    def __init__(self, module: NativeModule) -> None:
+    def __init__(self, module: NativeModule, has_arena: bool) -> None:
         self.cell = ctypes.c_void_p(None)
         self.address = ctypes.addressof(self.cell)
+        if not has_arena:
+            return
         release = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(module.address("release"))
         weakref.finalize(self, _free_arena, self.cell, release, module)
 
@@ -85,7 +87,8 @@ class Executable:
     """Native code for a program. Called with one array for each param; gives the outputs.
 
     ``variables`` are the boxes of the last params, of a class that ``box`` describes; ``fast``
-    looks into them at each call. Without a ``box`` it declines every call.
+    looks into them at each call. Without a ``box`` it declines every call. The memory of
+    intermediate values stays from call to call if the program ``keeps_arena``.
     """
 
     def __init__(
@@ -95,15 +98,17 @@ class Executable:
         signature: Signature,
         variables: Sequence[object] = (),
         box: BoxType | None = None,
+        keeps_arena: bool = True,
     ) -> None:
         self.program, self.plan, self.signature = program, plan, signature
-        self.llvm = render_routine(program, plan.offsets, plan.arena)
+        self.llvm = render_routine(program, plan.offsets, plan.arena, keeps_arena)
         symbols = pool_symbols() if DECLARATION in self.llvm else {}
-        self.module: NativeModule = compile_native(self.llvm, ["run", "release"], symbols)
+        exports = ["run", "release"] if program.buffers else ["run"]
+        self.module: NativeModule = compile_native(self.llvm, exports, symbols)
         self._run = ctypes.CFUNCTYPE(
             ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
         )(self.module.address("run"))
-        self._state = _State(self.module)
+        self._state = _State(self.module, bool(program.buffers))
         updates = any(p.updated for p in signature.params)
         self._turn: AbstractContextManager[None] = updating if updates else nullcontext()
         native = box is not None and config.fast_call and not program.told

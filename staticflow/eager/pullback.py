@@ -1,0 +1,244 @@
+"""Vjps of large arrays, compiled: what a cotangent computes on its way is then never stored.
+
+A vjp is declared once, in ops, and op by op it is a pass over memory for each of them. On large
+arrays it is traced on symbols of unknown sizes, as the static gradient traces it, and the
+cotangents that take more than one computation become a program, kept by the kind of the operands
+as the kernels of `staticflow.eager.kernels` are. The others (a product, a view) are left as they
+are, and so is whatever is made of matrix products or loops, which are worth an operation of their
+own.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from staticflow.eager.kernels import LARGE, compiled, pattern, run
+from staticflow.errors import DTypeError, ShapeError
+from staticflow.graph.dims import fresh_sym
+from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, float32
+from staticflow.graph.graph import Equality, attrs_key, close, new_param, unify
+from staticflow.graph.node import Node, constant, item, param, toposort
+from staticflow.graph.op import Op
+from staticflow.graph.types import Facts, TensorType, types_of
+from staticflow.ops.lowering import Elementwise, Generate, LoopNest, Reduce, View
+from staticflow.ops.symbol import Symbol
+from staticflow.ops.view import expand
+from staticflow.runtime.executable import Executable
+
+__all__ = ["may_compile", "pull"]
+
+Array = np.ndarray[Any, Any]
+
+_FUSED = (Elementwise, Generate, LoopNest, Reduce, View, type(None))
+"""The lowerings of what such a program may compute; None: said in other ops."""
+
+_UNKNOWN = -1
+_NUMBERS = (0, 1, 2, 3)
+"""Numbers that a vjp may treat apart, as in ``x ** 2``. Others reach the program as 0-d arrays, so
+that one program serves all."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """What the program knows of a value that the vjp takes: a number; or an array of ``sizes``,
+    which holds one element where it is ``stretched``, and none if only its ``shape`` is used."""
+
+    dtype: Any
+    sizes: tuple[int, ...] = ()
+    stretched: tuple[int, ...] = ()
+    is_shape: bool = False
+    number: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """What gives the cotangents of the arguments ``native``; the vjp gives ``rest`` op by op."""
+
+    executable: Executable
+    native: tuple[int, ...]
+    rest: tuple[bool, ...] | None
+
+
+class _Without(Enum):
+    """Why there is no program."""
+
+    PLAIN = "nothing to compile"
+    UNSIZED = "the op wants to know the sizes"
+
+
+_programs: dict[Hashable, _Program | _Without] = {}
+_lock = threading.Lock()
+
+
+def pull(
+    op: Op, needs: Sequence[bool], ct: Any, out: Any, args: Sequence[Any], attrs: Mapping[str, Any]
+) -> Sequence[Any] | None:
+    """What ``op.vjp`` gives of these: arrays where it was compiled, else tensors. None if nothing
+    is large or to be compiled. An argument or result that is ``ct`` stands for its shape."""
+    if type(op.lowering) is View or type(op.lowering) not in _FUSED:
+        return None
+    several = type(out) is tuple
+    cts = ct if several else (ct,)
+    outs = [None if o is ct else getattr(o, "_data", None) for o in (out if several else (out,))]
+    arrays: list[Array] = []
+    first = next(c._data for c in cts if c is not None)
+    values = [
+        *(None if c is None else _taken(c._data, arrays) for c in cts),
+        *(None if o is None else _taken(o, arrays) for o in outs),
+        *(_argument(a, a is ct, first.dtype, arrays) for a in args),
+    ]
+    if all(a.size < LARGE for a in arrays) or not all(type(a) is np.ndarray for a in arrays):
+        return None
+    program = _program_of(op, len(cts), tuple(needs), values, attrs)
+    if type(program) is not _Program:
+        return None
+    results = run(program.executable, arrays)
+    if results is None:  # the operations say what is wrong
+        return None
+    pulled: list[Any] = [None] * len(args)
+    if program.rest is not None:
+        pulled = list(op.vjp(program.rest, ct, out, *args, **attrs))  # type: ignore[misc]
+    given = results if type(results) is tuple else (results,)
+    for i, result in zip(program.native, given, strict=True):
+        pulled[i] = result
+    return pulled
+
+
+@functools.cache
+def may_compile(op: Op) -> bool:
+    """Whether the vjp of an elementwise op, whose partials could run on arrays as they stand, is
+    more than one computation for some argument."""
+    value = _Value(float32.numpy, (_UNKNOWN,))
+    arguments = [value] * len(op.vjp.partials)  # type: ignore[union-attr]
+    _, pulled, _ = _traced(op, 1, (True,) * len(arguments), [value, value, *arguments], {})
+    return any(y is not None and _is_worth_it(y.node) for y in pulled)
+
+
+def _taken(array: Array, arrays: list[Array]) -> _Value:
+    """Hand an array over, without what repeats in it."""
+    steps = zip(array.shape, array.strides, strict=True)
+    stretched = tuple(d for d, (n, s) in enumerate(steps) if s == 0 and n > 1)
+    if stretched:
+        array = array[tuple(slice(1) if d in stretched else slice(None) for d in range(array.ndim))]
+    arrays.append(array)
+    return _Value(array.dtype, array.shape, stretched)
+
+
+def _argument(a: Any, is_like_ct: bool, dtype: Any, arrays: list[Array]) -> _Value:
+    """Hand an argument over: an array; what tells the shape of one that was not kept; a number."""
+    if type(a) in BY_PYTHON:
+        if a in _NUMBERS:
+            return _Value(dtype, number=a)
+        return _taken(np.asarray(a, dtype), arrays)
+    if not is_like_ct and hasattr(a, "_data"):
+        return _taken(a._data, arrays)
+    arrays.append(np.empty((*a.shape, 0), a.dtype.numpy))
+    return _Value(a.dtype.numpy, a.shape, is_shape=True)
+
+
+def _program_of(
+    op: Op,
+    results: int,
+    needs: tuple[bool, ...],
+    values: Sequence[_Value | None],
+    attrs: Mapping[str, Any],
+) -> _Program | _Without:
+    """The program for such operands, made if there is none yet."""
+    first = 2 * results  # of the arguments
+    unsized = tuple(_unsized(op, i - first, v) for i, v in enumerate(values))
+    for given in (unsized, tuple(values)):
+        kind = op, results, needs, attrs_key(attrs), given
+        program = _programs.get(kind)
+        if program is None:
+            with _lock:
+                program = _programs.get(kind) or _made(op, results, needs, given, attrs)
+                _programs[kind] = program
+        if program is not _Without.UNSIZED:
+            return program
+    return _Without.UNSIZED
+
+
+def _unsized(op: Op, i: int, v: _Value | None) -> _Value | None:
+    """The value without the sizes that a program for argument ``i`` need not know."""
+    if v is None or not v.sizes:
+        return v
+    known = pattern(op, i, v.sizes)
+    return replace(v, sizes=tuple(n or _UNKNOWN for n in known))
+
+
+def _made(
+    op: Op,
+    results: int,
+    needs: tuple[bool, ...],
+    values: Sequence[_Value | None],
+    attrs: Mapping[str, Any],
+) -> _Program | _Without:
+    try:
+        params, pulled, equalities = _traced(op, results, needs, values, attrs)
+        fused = [i for i, y in enumerate(pulled) if y is not None and _is_worth_it(y.node)]
+        if not fused:
+            return _Without.PLAIN
+        graph = close(params, [pulled[i].node for i in fused], equalities)
+        executable = compiled(graph)
+    except (ShapeError, DTypeError):
+        return _Without.UNSIZED
+    rest = tuple(need and i not in fused for i, need in enumerate(needs))
+    return _Program(executable, tuple(fused), rest if any(rest) else None)
+
+
+def _traced(
+    op: Op,
+    results: int,
+    needs: tuple[bool, ...],
+    values: Sequence[_Value | None],
+    attrs: Mapping[str, Any],
+) -> tuple[list[Node], Sequence[Any], list[Equality]]:
+    """The params, one for each array; the cotangents as symbols; and what is assumed of sizes."""
+    outs, args = values[results : 2 * results], values[2 * results :]
+    facts = Facts()
+    types = [_type(a) for a in args]
+    op.infer(facts, *types, **attrs)
+    assumed = [Equality(f.a, f.b, f.reason, ()) for f in facts.assumptions]
+    equal, equalities = unify(assumed)
+    types = [t.substitute(equal) for t in types]
+    given = types_of(op.infer(Facts(), *types, **attrs))
+    params: list[Node] = []
+
+    def symbol(value: _Value | None, type: TensorType) -> Any:
+        if value is None:  # not kept: only its type may be used
+            return Symbol(new_param(type, "unkept"))
+        if value.number is not None:
+            return value.number
+        shape = [1 if d in value.stretched else n for d, n in enumerate(type.shape)]
+        if value.is_shape:
+            params.append(new_param(TensorType(type.dtype, (*shape, 0)), f"x{len(params)}"))
+            return Symbol(new_param(type, "unkept"))
+        params.append(new_param(TensorType(type.dtype, tuple(shape)), f"x{len(params)}"))
+        return expand(Symbol(params[-1]), type.shape)
+
+    cts = [v and symbol(v, t) for v, t in zip(values[:results], given, strict=True)]
+    out = tuple(map(symbol, outs, given))
+    taken = list(map(symbol, args, types))
+    assert op.vjp is not None
+    if results > 1:
+        return params, op.vjp(needs, cts, out, *taken, **attrs), equalities
+    return params, op.vjp(needs, cts[0], out[0], *taken, **attrs), equalities
+
+
+def _type(v: Any) -> TensorType:
+    shape = tuple(fresh_sym(f"n{d}") if n == _UNKNOWN else n for d, n in enumerate(v.sizes))
+    return TensorType(BY_NUMPY[v.dtype], shape)
+
+
+def _is_worth_it(y: Node) -> bool:
+    """Whether ``y`` takes more than one computation, and none that is one by itself."""
+    nodes = [n for n in toposort([y]) if n.op not in (param, constant, item)]
+    computed = [n for n in nodes if type(n.op.lowering) is not View]
+    return len(computed) > 1 and all(type(n.op.lowering) in _FUSED for n in nodes)

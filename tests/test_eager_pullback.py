@@ -1,0 +1,166 @@
+"""Vjps of large arrays: compiled, and the same as op by op."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from opinfo import ROWS
+from opinfo.core import Sample
+from opinfo.modes import arrays_of, call, weights
+
+import staticflow as sf
+from staticflow.eager import pullback, vertex
+from staticflow.eager.kernels import compiled
+from staticflow.graph.dtypes import float64
+from staticflow.ops import OPS
+
+differentiable = pytest.mark.parametrize("name", [n for n, op in OPS.items() if op.vjp])
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The ops whose vjps are compiled, every array being large."""
+    found: list[str] = []
+
+    def counted(graph: Any) -> Any:
+        found.append("program")
+        return compiled(graph)
+
+    monkeypatch.setattr(pullback, "compiled", counted)
+    for module in (pullback, vertex):
+        monkeypatch.setattr(module, "LARGE", 1)
+    monkeypatch.setattr(pullback, "_programs", {})
+    yield found
+
+
+def largest(samples: list[Sample]) -> Sample:
+    return max(samples, key=lambda s: sum(a.size for a in arrays_of(s)))
+
+
+def gradients(name: str, sample: Sample) -> list[Any]:
+    leaves = [sf.tensor(a, requires_grad=a.dtype == np.float64) for a in arrays_of(sample)]
+    outs = [o for o in call(ROWS[name], sample, leaves) if o.requires_grad]
+    wanted = [t for t in leaves if t.requires_grad]
+    if not outs:
+        return []
+    cts = [
+        w if isinstance(w, sf.Tensor) else sf.from_numpy(np.asarray(w)) for w in weights(outs, 5)
+    ]
+    return list(sf.autograd.grad(outs, wanted, cts, allow_unused=True))
+
+
+@differentiable
+def test_as_op_by_op(name: str, made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    sample = largest(list(ROWS[name].samples(float64, True)))
+    found = gradients(name, sample)
+    monkeypatch.setattr(pullback, "LARGE", 1 << 62)
+    for a, b in zip(found, gradients(name, sample), strict=True):
+        assert (a is None) == (b is None)
+        if a is not None:
+            np.testing.assert_allclose(a.numpy(), b.numpy(), 1e-12, 1e-13)
+
+
+def back(fn: Any, *arrays: Any, ct: Any = None) -> list[Any]:
+    leaves = [sf.from_numpy(a).requires_grad_() for a in arrays]
+    out = fn(*leaves)
+    out.backward(sf.ones(*out.shape) if ct is None else ct)
+    return [np.asarray(t.grad) for t in leaves]
+
+
+def drawn(*shape: int) -> Any:
+    return np.random.default_rng(len(shape)).standard_normal(shape).astype(np.float32)
+
+
+def test_one_program_for_all_sizes(made: list[str]) -> None:
+    for n, m in ((2, 3), (5, 4), (7, 2), (1, 3)):
+        x = drawn(n, m)
+        (found,) = back(sf.nn.functional.silu, x)
+        s = 1 / (1 + np.exp(-x))
+        np.testing.assert_allclose(found, s * (1 + x * (1 - s)), 1e-5, 1e-6)
+    assert len(made) == 2  # one for a dim of size 1
+
+
+def test_what_is_one_pass_is_not_compiled(made: list[str]) -> None:
+    x, y = drawn(3, 4), drawn(3, 4)
+    back(lambda x, y: x * y, x, y)
+    back(lambda x: (x.exp() + 1).sum(), x)
+    back(lambda x, y: x @ y.t(), x, y)
+    assert made == []
+    gx, gy = back(lambda x, y: x / y, x, y)
+    np.testing.assert_allclose(gx, 1 / y, 1e-6)
+    np.testing.assert_allclose(gy, -x / (y * y), 1e-5)
+    assert len(made) == 1
+
+
+def test_broadcast_arguments_are_summed_on_the_way(made: list[str]) -> None:
+    x, row, column = drawn(6, 5), drawn(5), drawn(6, 1)
+    ct = sf.from_numpy(drawn(6, 5) * 2)
+    for small in (row, column):
+        gx, gs = back(lambda x, s: x * s, x, small, ct=ct)
+        np.testing.assert_allclose(gx, ct.numpy() * small, 1e-6)
+        wanted = ct.numpy() * x
+        wanted = wanted.sum(0) if small is row else wanted.sum(1, keepdims=True)
+        np.testing.assert_allclose(gs, wanted, 1e-5, 1e-6)
+    assert len(made) == 2
+
+
+def test_a_repeated_cotangent_is_not_written_out(made: list[str]) -> None:
+    x = drawn(4, 6)
+    for ct in (sf.ones(1, 1), sf.ones(4, 1), sf.ones(4, 6)):
+        (found,) = back(lambda x: x.tanh(), x, ct=ct.expand(4, 6))
+        np.testing.assert_allclose(found, 1 - np.tanh(x) ** 2, 1e-5, 1e-6)
+    assert len(made) == 3
+    (found,) = back(lambda x: x.sigmoid().mean(), x)
+    s = 1 / (1 + np.exp(-x))
+    np.testing.assert_allclose(found, s * (1 - s) / x.size, 1e-5)
+
+
+def test_numbers_share_a_program_unless_a_rule_knows_them(made: list[str]) -> None:
+    x = np.abs(drawn(4, 6)) + 0.5
+    for p in (2.7, 3.5, 1.25):
+        (found,) = back(lambda x, p=p: x**p, x)
+        np.testing.assert_allclose(found, p * x ** (p - 1), 1e-4)
+    assert len(made) == 1
+    np.testing.assert_allclose(back(lambda x: x**2, x)[0], 2 * x, 1e-6)
+    assert len(made) == 2
+
+
+def test_recorded_backward_goes_op_by_op(made: list[str]) -> None:
+    x = sf.from_numpy(drawn(4, 6)).requires_grad_()
+    (g,) = sf.autograd.grad(sf.nn.functional.silu(x).sum(), [x], create_graph=True)
+    assert made == [] and g.requires_grad
+
+
+def test_layer_norm_in_every_dtype(made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for dtype in (sf.float16, sf.bfloat16, sf.float32, sf.float64):
+        found = []
+        for large in (1, 1 << 62):
+            monkeypatch.setattr(pullback, "LARGE", large)
+            x, w, b = (
+                sf.from_numpy(drawn(*s)).to(dtype).requires_grad_() for s in ((6, 8), (8,), (8,))
+            )
+            sf.nn.functional.layer_norm(x, (8,), w, b).backward(sf.ones(6, 8, dtype=dtype))
+            found.append([t.grad.to(sf.float64).numpy() for t in (x, w, b)])
+        for a, b_ in zip(*found, strict=True):
+            np.testing.assert_allclose(a, b_, 1e-3, 1e-3 if dtype.bits == 16 else 1e-5)
+    assert len(made) == 4
+
+
+def test_an_index_that_does_not_fit_is_refused_in_the_users_words(made: list[str]) -> None:
+    x = sf.from_numpy(drawn(4, 3)).requires_grad_()
+    labels = sf.tensor([0, 1, 2, 0])
+    loss = sf.nn.functional.cross_entropy(x, labels)
+    loss.backward()
+    assert x.grad is not None and made
+    np.testing.assert_allclose(x.grad.numpy().sum(1), 0, atol=1e-6)
+
+
+def test_memory_of_intermediate_values_is_not_kept(made: list[str]) -> None:
+    back(lambda x: x.softmax(0), drawn(16, 16))
+    programs = [p for p in pullback._programs.values() if isinstance(p, pullback._Program)]
+    assert programs
+    for p in programs:
+        assert p.executable._state.cell.value is None
