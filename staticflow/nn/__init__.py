@@ -30,4 +30,5 @@ from staticflow.nn.normalization import *  # noqa: F403
 from staticflow.nn.parameter import Parameter as Parameter
 from staticflow.nn.pooling import *  # noqa: F403
 from staticflow.nn.recurrent import *  # noqa: F403
+from staticflow.nn.shapes import *  # noqa: F403
 from staticflow.nn.transformer import *  # noqa: F403

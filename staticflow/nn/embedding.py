@@ -1,4 +1,4 @@
-"""A table of vectors."""
+"""Tables of vectors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from staticflow.nn.init import normal_
 from staticflow.nn.module import Module
 from staticflow.nn.parameter import Parameter, new_parameter
 
-__all__ = ["Embedding"]
+__all__ = ["Embedding", "EmbeddingBag"]
 
 
 class Embedding(Module):
@@ -69,3 +69,37 @@ class Embedding(Module):
         """The sizes."""
         padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
         return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
+
+
+class EmbeddingBag(Embedding):
+    """`F.embedding_bag` in a ``weight`` (num_embeddings, embedding_dim): the sum, mean or maximum
+    (``mode``) of several rows.
+
+    >>> import staticflow as sf
+    >>> EmbeddingBag(10, 3, mode="sum")(sf.tensor([[1, 2], [4, 5]])).shape
+    (2, 3)
+    """
+
+    def __init__(
+        self, num_embeddings: int, embedding_dim: int, mode: str = "mean",
+        include_last_offset: bool = False, padding_idx: int | None = None,
+        *, device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(num_embeddings, embedding_dim, padding_idx, device=device, dtype=dtype)
+        self.mode, self.include_last_offset = mode, include_last_offset
+
+    def forward(self, input: Any, offsets: Any = None, per_sample_weights: Any = None) -> Any:
+        """Integers (bags, n), or a vector cut at ``offsets``, to (bags, embedding_dim)."""
+        return F.embedding_bag(
+            input,
+            self.weight,
+            offsets,
+            mode=self.mode,
+            per_sample_weights=per_sample_weights,
+            include_last_offset=self.include_last_offset,
+            padding_idx=self.padding_idx,
+        )
+
+    def extra_repr(self) -> str:
+        """The sizes."""
+        return f"{super().extra_repr()}, mode={self.mode!r}"

@@ -13,6 +13,7 @@ from staticflow.ops import (
     maths,
     pairs,
     sampling,
+    shortcuts,
     special,
     trig,
     variants,
@@ -51,7 +52,7 @@ class ElementwiseMethods:
     reciprocal, exp, exp2, expm1 = maths.reciprocal, maths.exp, maths.exp2, maths.expm1
     log, log2, log10, log1p = maths.log, maths.log2, maths.log10, maths.log1p
     logaddexp, logaddexp2, logit = pairs.logaddexp, pairs.logaddexp2, pairs.logit
-    xlogy = pairs.xlogy
+    xlogy, ldexp = pairs.xlogy, shortcuts.ldexp
     # trigonometric and hyperbolic functions
     sin, cos, tan, asin, acos, atan = trig.sin, trig.cos, trig.tan, trig.asin, trig.acos, trig.atan
     atan2, sinh, cosh, tanh, asinh = trig.atan2, trig.sinh, trig.cosh, trig.tanh, trig.asinh
@@ -66,16 +67,17 @@ class ElementwiseMethods:
     # signs and rounding
     abs, sign, floor, ceil, trunc = maths.abs, maths.sign, maths.floor, maths.ceil, maths.trunc
     frac, round, copysign, heaviside = maths.frac, variants.round, pairs.copysign, pairs.heaviside
-    absolute, sgn, fix = abs, sign, trunc
+    absolute, sgn, fix, positive = abs, sign, trunc, shortcuts.positive
     # bounds
     clamp, maximum, minimum, fmax, fmin = ar.clamp, ar.maximum, ar.minimum, pairs.fmax, pairs.fmin
     nan_to_num = compare.nan_to_num
-    clip = clamp
+    clip, clamp_min, clamp_max = clamp, shortcuts.clamp_min, shortcuts.clamp_max
     # comparison and logic
     lt, le, gt, ge, eq, ne, logical_and = ar.lt, ar.le, ar.gt, ar.ge, ar.eq, ar.ne, ar.logical_and
     logical_or, logical_xor, logical_not = ar.logical_or, ar.logical_xor, ar.logical_not
     isnan, isinf, isfinite, isposinf = maths.isnan, maths.isinf, maths.isfinite, compare.isposinf
     isneginf, signbit, isclose = compare.isneginf, compare.signbit, compare.isclose
+    isreal = shortcuts.isreal
     allclose, equal = compare.allclose, compare.equal
     less, less_equal, greater, greater_equal, not_equal = lt, le, gt, ge, ne
     # bits
@@ -110,6 +112,8 @@ class ElementwiseMethods:
     sign_, floor_, ceil_ = in_place(maths.sign), in_place(maths.floor), in_place(maths.ceil)
     trunc_, frac_, round_ = in_place(maths.trunc), in_place(maths.frac), in_place(variants.round)
     copysign_, heaviside_ = in_place(pairs.copysign), in_place(pairs.heaviside)
+    clamp_min_, clamp_max_ = in_place(shortcuts.clamp_min), in_place(shortcuts.clamp_max)
+    ldexp_ = in_place(shortcuts.ldexp)
     clamp_, nan_to_num_, lt_ = in_place(ar.clamp), in_place(compare.nan_to_num), in_place(ar.lt)
     le_, gt_, ge_, eq_ = in_place(ar.le), in_place(ar.gt), in_place(ar.ge), in_place(ar.eq)
     ne_, logical_and_ = in_place(ar.ne), in_place(ar.logical_and)

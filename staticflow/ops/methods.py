@@ -15,8 +15,10 @@ from staticflow.ops import (
     axes,
     bits,
     casting,
+    counts,
     creation,
     cumulative,
+    distances,
     extremes,
     indexing,
     joining,
@@ -25,10 +27,14 @@ from staticflow.ops import (
     moments,
     order,
     products,
+    questions,
     reduce,
     selection,
+    sets,
+    shortcuts,
     slicing,
     splitting,
+    statistics,
     subscript,
     triangle,
 )
@@ -130,10 +136,7 @@ class Methods(ElementwiseMethods):
         return prod(self.shape)
 
     nelement, ndimension = numel, dim
-
-    def is_same_size(self, other: Any) -> Any:
-        """Whether the shapes are the same."""
-        return self.shape == other.shape
+    is_same_size, is_nonzero = questions.is_same_size, questions.is_nonzero
 
     def __len__(self) -> int:
         if not self.shape:
@@ -199,6 +202,7 @@ class Methods(ElementwiseMethods):
     inner, cross, kron = products.inner, products.cross, products.kron
     addmm, baddbmm, addbmm = products.addmm, products.baddbmm, products.addbmm
     addmv, addr = products.addmv, products.addr
+    matrix_power, renorm, dist = shortcuts.matrix_power, shortcuts.renorm, distances.dist
     # shape
     view, view_as, reshape, reshape_as = views.view, views.view_as, views.reshape, views.reshape_as
     flatten, unflatten, ravel = views.flatten, views.unflatten, views.ravel
@@ -216,6 +220,8 @@ class Methods(ElementwiseMethods):
     diagonal, diag, trace = triangle.diagonal, triangle.diag, triangle.trace
     diag_embed, diagonal_scatter = triangle.diag_embed, triangle.diagonal_scatter
     tril, triu, unfold = triangle.tril, triangle.triu, triangle.unfold
+    narrow_copy, split_with_sizes = shortcuts.narrow_copy, shortcuts.split_with_sizes
+    diagflat, sum_to_size = shortcuts.diagflat, shortcuts.sum_to_size
     select, slice_scatter = subscript.select, slicing.slice_scatter
     select_scatter = slicing.select_scatter
     # reductions
@@ -226,7 +232,12 @@ class Methods(ElementwiseMethods):
     prod, cumsum, cumprod = cumulative.prod, cumulative.cumsum, cumulative.cumprod
     logcumsumexp, cummax, diff = cumulative.logcumsumexp, cumulative.cummax, cumulative.diff
     cummin, var, std, norm = cumulative.cummin, moments.var, moments.std, moments.norm
+    quantile, nanquantile = statistics.quantile, statistics.nanquantile
+    cov, corrcoef = statistics.cov, statistics.corrcoef
+    histc, bincount = counts.histc, counts.bincount
     # order
+    mode, msort = statistics.mode, shortcuts.msort
+    unique, unique_consecutive = sets.unique, sets.unique_consecutive
     sort, argsort, topk = order.sort, order.argsort, order.topk
     kthvalue, median, nanmedian = order.kthvalue, order.median, order.nanmedian
     softmax, log_softmax, logsumexp = sm.softmax, sm.log_softmax, sm.logsumexp
@@ -275,6 +286,10 @@ class Methods(ElementwiseMethods):
     index_fill_, index_put_ = in_place(advanced.index_fill), in_place(advanced.index_put)
     scatter_, scatter_add_ = in_place(scattering.scatter), in_place(indexing.scatter_add)
     scatter_reduce_ = in_place(scattering.scatter_reduce)
+    renorm_, cumsum_ = in_place(shortcuts.renorm), in_place(cumulative.cumsum)
+    cumprod_, addmm_ = in_place(cumulative.cumprod), in_place(products.addmm)
+    addbmm_, baddbmm_ = in_place(products.addbmm), in_place(products.baddbmm)
+    addmv_, addr_ = in_place(products.addmv), in_place(products.addr)
     t_, transpose_ = _in_shape(axes.t), _in_shape(axes.transpose)
     swapaxes_, swapdims_ = _in_shape(axes.swapaxes), _in_shape(axes.swapdims)
     squeeze_, unsqueeze_ = _in_shape(views.squeeze), _in_shape(views.unsqueeze)

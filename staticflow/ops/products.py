@@ -268,11 +268,11 @@ def chain_matmul(*matrices: Any) -> Any:
     return multi_dot(matrices)
 
 
-def bilinear(x1: Any, x2: Any, weight: Any, bias: Any = None) -> Any:
+def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     """``out[..., o] = sum over i, j of x1[..., i] * weight[o, i, j] * x2[..., j]``, and ``bias``:
-    ``x1`` (..., m), ``x2`` (..., n), ``weight`` (out, m, n), ``bias`` (out,)."""
+    ``input1`` (..., m), ``input2`` (..., n), ``weight`` (out, m, n), ``bias`` (out,)."""
     _of_ndim("bilinear", (weight, 3))
     # (..., 1, m) @ (out, m, n) = (..., out, 1, n)
-    first = matmul(reshape(x1, (*x1.shape[:-1], 1, 1, x1.shape[-1])), weight)
-    out = (first * reshape(x2, (*x2.shape[:-1], 1, 1, x2.shape[-1]))).sum((-1, -2))
+    first = matmul(reshape(input1, (*input1.shape[:-1], 1, 1, input1.shape[-1])), weight)
+    out = (first * reshape(input2, (*input2.shape[:-1], 1, 1, input2.shape[-1]))).sum((-1, -2))
     return out if bias is None else out + bias

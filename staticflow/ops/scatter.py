@@ -92,10 +92,10 @@ def scatter(input: Any, dim: int, index: Any, src: Any, *, reduce: str | None = 
     return scatter_reduce(input, dim, index, src, named[reduce])
 
 
-def one_hot(x: Any, num_classes: int = -1) -> Any:
-    """``x``, class numbers in int64, with a further dim of ``num_classes`` that holds a 1 at the
-    class and zeros elsewhere. Without ``num_classes`` one more than the largest number there is,
-    which a graph cannot know.
+def one_hot(input: Any, num_classes: int = -1) -> Any:
+    """``input``, class numbers in int64, with a further dim of ``num_classes`` that holds a 1 at
+    the class and zeros elsewhere. Without ``num_classes`` one more than the largest number there
+    is, which a graph cannot know.
 
     Raises `IndexRangeError` for a number outside ``[0, num_classes)``.
 
@@ -105,12 +105,12 @@ def one_hot(x: Any, num_classes: int = -1) -> Any:
             [0, 0, 1]])
     """
     if isinstance(num_classes, int) and num_classes < 0:
-        if x.numel() == 0:
+        if input.numel() == 0:
             raise ShapeError(f"one_hot: of nothing wants num_classes, at {format_locs(here())}")
-        num_classes = int(x.max()) + 1
-    column = unsqueeze(x, -1)
-    empty = zeros_like(column).expand(*x.shape, num_classes)
-    return scatter_op(empty, column, ones_like(column), dim=x.ndim)
+        num_classes = int(input.max()) + 1
+    column = unsqueeze(input, -1)
+    empty = zeros_like(column).expand(*input.shape, num_classes)
+    return scatter_op(empty, column, ones_like(column), dim=input.ndim)
 
 
 # -- combined -----------------------------------------------------------------------------------

@@ -9,5 +9,10 @@ from staticflow.nn.functional.losses import *  # noqa: F403
 from staticflow.nn.functional.normalization import *  # noqa: F403
 from staticflow.nn.functional.pad import *  # noqa: F403
 from staticflow.nn.functional.pooling import *  # noqa: F403
+from staticflow.nn.functional.shapes import *  # noqa: F403
 from staticflow.ops.contract import linear as linear
+from staticflow.ops.distances import cosine_similarity as cosine_similarity
+from staticflow.ops.distances import pairwise_distance as pairwise_distance
+from staticflow.ops.distances import pdist as pdist
 from staticflow.ops.products import bilinear as bilinear
+from staticflow.ops.scatter import one_hot as one_hot

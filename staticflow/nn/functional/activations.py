@@ -6,44 +6,85 @@ from typing import Any
 
 from staticflow.errors import ShapeError
 from staticflow.graph.locs import format_locs, here
+from staticflow.graph.op import Op
+from staticflow.ops import activation, maths
 from staticflow.ops.activation import (
-    celu,
-    elu,
     gelu,
     hardshrink,
-    hardsigmoid,
-    hardswish,
-    hardtanh,
-    leaky_relu,
     logsigmoid,
-    mish,
-    relu6,
-    selu,
-    silu,
     softplus,
     softshrink,
     softsign,
     tanhshrink,
-    threshold,
 )
 from staticflow.ops.arithmetic import where
+from staticflow.ops.creation import zeros_like
 from staticflow.ops.declare import normalize_dim
-from staticflow.ops.maths import relu, sigmoid
+from staticflow.ops.maths import log, sigmoid
+from staticflow.ops.sampling import rand_like
+from staticflow.ops.scatter import scatter
 from staticflow.ops.softmax import log_softmax, softmax
 from staticflow.ops.splitting import narrow
 from staticflow.ops.trig import tanh
 
 __all__ = [
-    "celu", "elu", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh",
-    "leaky_relu", "log_softmax", "logsigmoid", "mish", "prelu", "relu", "relu6", "selu", "sigmoid",
-    "silu", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh", "tanhshrink",
-    "threshold",
+    "celu", "elu", "gelu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish",
+    "hardtanh", "leaky_relu", "log_softmax", "logsigmoid", "mish", "prelu", "relu", "relu6",
+    "relu_", "selu", "sigmoid", "silu", "softmax", "softmin", "softplus", "softshrink", "softsign",
+    "tanh", "tanhshrink", "threshold",
 ]  # fmt: skip
+
+
+def _or_in_place(name: str, fn: Any, options: int = 0) -> Any:
+    """The function with PyTorch's further argument ``inplace``, which comes after ``options``
+    others: whether the result is stored in the input."""
+
+    def activation(input: Any, *args: Any, inplace: bool = False, **named: Any) -> Any:
+        if len(args) > options:
+            *args, inplace = args  # type: ignore[assignment]
+        out = fn(input, *args, **named)
+        return input._assign(out) if inplace else out
+
+    activation.__name__ = activation.__qualname__ = name
+    activation.__doc__ = fn.doc if isinstance(fn, Op) else fn.__doc__
+    return activation
+
+
+relu, relu6 = _or_in_place("relu", maths.relu), _or_in_place("relu6", activation.relu6)
+selu, silu = _or_in_place("selu", activation.selu), _or_in_place("silu", activation.silu)
+mish, hardswish = (
+    _or_in_place("mish", activation.mish),
+    _or_in_place("hardswish", activation.hardswish),
+)
+hardsigmoid = _or_in_place("hardsigmoid", activation.hardsigmoid)
+elu, celu = _or_in_place("elu", activation.elu, 1), _or_in_place("celu", activation.celu, 1)
+leaky_relu = _or_in_place("leaky_relu", activation.leaky_relu, 1)
+hardtanh = _or_in_place("hardtanh", activation.hardtanh, 2)
+threshold = _or_in_place("threshold", activation.threshold, 2)
+
+
+def relu_(input: Any) -> Any:
+    """`relu` in place."""
+    return input.relu_()
 
 
 def softmin(input: Any, dim: int) -> Any:
     """`softmax` of minus ``input``."""
     return softmax(-input, dim)
+
+
+def gumbel_softmax(
+    logits: Any, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Any:
+    """A random choice along ``dim`` that has a gradient: the softmax of ``logits`` and Gumbel noise
+    over ``tau``; with ``hard`` a one at its largest element, with the gradient of the softmax (Jang
+    et al. 2016, arXiv:1611.01144). ``eps`` changes nothing."""
+    noise = -log(-log(1 - rand_like(logits)))
+    soft = softmax((logits + noise) / tau, dim)
+    if not hard:
+        return soft
+    at = soft.max(dim, keepdim=True).indices
+    return scatter(zeros_like(soft), dim, at, 1.0) - soft.detach() + soft
 
 
 def glu(input: Any, dim: int = -1) -> Any:

@@ -1,0 +1,293 @@
+"""Images taken apart into windows, put together again, and resized."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from staticflow.errors import ArgumentError, ShapeError
+from staticflow.graph.dims import prod
+from staticflow.graph.dtypes import float32, float64, int64
+from staticflow.graph.locs import format_locs, here
+from staticflow.nn.functional.pad import pad
+from staticflow.nn.functional.pooling import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+)
+from staticflow.ops.advanced import index_select
+from staticflow.ops.arithmetic import cast, clamp, minimum
+from staticflow.ops.axes import permute
+from staticflow.ops.creation import iota, size_value
+from staticflow.ops.maths import floor
+from staticflow.ops.slicing import embed_op
+from staticflow.ops.spatial import batched, per_dim, unbatched
+from staticflow.ops.splitting import narrow
+from staticflow.ops.triangle import fold_op
+from staticflow.ops.triangle import unfold as windows
+from staticflow.ops.view import reshape
+
+__all__ = [
+    "channel_shuffle", "fold", "interpolate", "pixel_shuffle", "pixel_unshuffle", "unfold",
+    "upsample",
+]  # fmt: skip
+
+# -- windows ------------------------------------------------------------------------------------
+
+
+def unfold(
+    input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+) -> Any:
+    """The windows of ``input`` (N, C, H, W) or (C, H, W) as columns: (N, C * kernel, windows), the
+    windows and their elements in row-major order.
+
+    >>> import staticflow as sf
+    >>> unfold(sf.arange(9.0).reshape(1, 1, 3, 3), 2).tolist()[0][0]
+    [0.0, 1.0, 3.0, 4.0]
+    """
+    x, alone = batched(input, 2, "unfold")
+    kernel, steps, more, apart = _geometry("unfold", kernel_size, stride, padding, dilation)
+    x = pad(x, (more[1], more[1], more[0], more[0]))
+    for axis in range(2):
+        x = windows(x, 2 + axis, (kernel[axis] - 1) * apart[axis] + 1, steps[axis])
+    x = x[..., :: apart[0], :: apart[1]]  # (N, C, rows, columns, kernel, kernel)
+    columns = permute(x, 0, 1, 4, 5, 2, 3)
+    n, c, _, _, rows, places = columns.shape
+    return unbatched(reshape(columns, (n, c * prod(kernel), rows * places)), alone)
+
+
+def fold(
+    input: Any,
+    output_size: Any,
+    kernel_size: Any,
+    dilation: Any = 1,
+    padding: Any = 0,
+    stride: Any = 1,
+) -> Any:
+    """The image (N, C, *output_size) in which the columns (N, C * kernel, windows) of `unfold` are
+    added up.
+
+    >>> import staticflow as sf
+    >>> fold(sf.ones(1, 4, 4), 3, 2).tolist()[0][0]
+    [[1.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 1.0]]
+    """
+    if input.ndim not in (2, 3):
+        raise ShapeError(
+            f"fold: takes columns (N, C * kernel, windows) or (C * kernel, windows), not shape "
+            f"{list(input.shape)}, at {format_locs(here())}"
+        )
+    alone = input.ndim == 2
+    x = reshape(input, (1, *input.shape)) if alone else input
+    kernel, steps, more, apart = _geometry("fold", kernel_size, stride, padding, dilation)
+    size = per_dim(output_size, 2, 1, "fold: output_size")
+    padded = tuple(n + 2 * p for n, p in zip(size, more, strict=True))
+    span = tuple((k - 1) * d + 1 for k, d in zip(kernel, apart, strict=True))
+    count = tuple((n - k) // s + 1 for n, k, s in zip(padded, span, steps, strict=True))
+    if isinstance(x.shape[1], int) and (
+        x.shape[1] % prod(kernel) or (isinstance(x.shape[2], int) and x.shape[2] != prod(count))
+    ):
+        raise ShapeError(
+            f"fold: columns of shape {list(input.shape)} do not make up {list(size)}, which has "
+            f"{count[0]} x {count[1]} windows of {kernel[0]} x {kernel[1]}, "
+            f"at {format_locs(here())}"
+        )
+    x = reshape(x, (x.shape[0], x.shape[1] // prod(kernel), *kernel, *count))
+    x = permute(x, 0, 1, 4, 5, 2, 3)
+    if apart != (1, 1):
+        shape = (*x.shape[:4], *span)
+        x = embed_op(x, shape=shape, start=(0,) * 6, step=(1, 1, 1, 1, *apart))
+    for axis in (1, 0):
+        size_so_far = list(x.shape[:-1])
+        size_so_far[2 + axis] = padded[axis]
+        x = fold_op(x, shape=tuple(size_so_far), dim=2 + axis, size=span[axis], step=steps[axis])
+    for axis in range(2):
+        x = narrow(x, 2 + axis, more[axis], size[axis])
+    return unbatched(x, alone)
+
+
+def _geometry(name: str, kernel: Any, stride: Any, padding: Any, dilation: Any) -> Any:
+    given = {"kernel_size": kernel, "stride": stride, "padding": padding, "dilation": dilation}
+    return (per_dim(v, 2, int(k != "padding"), f"{name}: {k}") for k, v in given.items())
+
+
+# -- channels and pixels ------------------------------------------------------------------------
+
+
+def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
+    """Channels spread over space: (..., C * r * r, H, W) to (..., C, H * r, W * r) for the factor r
+    (Shi et al. 2016, arXiv:1609.05158)."""
+    r = upscale_factor
+    *batch, channels, height, width = input.shape
+    x = reshape(input, (-1, channels // (r * r), r, r, height, width))
+    x = permute(x, 0, 1, 4, 2, 5, 3)
+    return reshape(x, (*batch, channels // (r * r), height * r, width * r))
+
+
+def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
+    """The inverse of `pixel_shuffle`: (..., C, H * r, W * r) to (..., C * r * r, H, W)."""
+    r = downscale_factor
+    *batch, channels, height, width = input.shape
+    x = reshape(input, (-1, channels, height // r, r, width // r, r))
+    x = permute(x, 0, 1, 3, 5, 2, 4)
+    return reshape(x, (*batch, channels * r * r, height // r, width // r))
+
+
+def channel_shuffle(input: Any, groups: int) -> Any:
+    """The channels (N, C, ...) of several groups dealt out in turn (Zhang et al. 2017,
+    arXiv:1707.01083)."""
+    n, channels, *space = input.shape
+    x = reshape(input, (n, groups, channels // groups, prod(tuple(space))))
+    return reshape(permute(x, 0, 2, 1, 3), input.shape)
+
+
+# -- sizes --------------------------------------------------------------------------------------
+
+Taps = list[tuple[Any, Any]]
+"""The places that a new row is made of, int64, and their weights (None: 1)."""
+
+
+def _over(index: Any, above: Any, below: Any) -> Any:
+    """The quotient of two sizes, the second 1 at least."""
+    if isinstance(above, int) and isinstance(below, int):
+        return above / max(below, 1)
+    first, second = (size_value.beside(index, size=n, dtype=index.dtype) for n in (above, below))
+    return first / clamp(second, min=1.0)
+
+
+def _ratio(index: Any, size: Any, new: Any, scale: float | None) -> Any:
+    return 1 / scale if scale else _over(index, size, new)
+
+
+def _places(index: Any, size: Any, new: Any, scale: float | None, corners: bool) -> Any:
+    """Where each new place lies among the old ones."""
+    if corners:
+        return index * _over(index, size - 1, new - 1)
+    return (index + 0.5) * _ratio(index, size, new, scale) - 0.5
+
+
+def _nearest(index: Any, size: Any, new: Any, scale: float | None, corners: bool) -> Taps:
+    return [(minimum(floor(index * _ratio(index, size, new, scale)), size - 1), None)]
+
+
+def _nearest_exact(index: Any, size: Any, new: Any, scale: float | None, corners: bool) -> Taps:
+    return [(minimum(floor((index + 0.5) * _ratio(index, size, new, scale)), size - 1), None)]
+
+
+def _linear(index: Any, size: Any, new: Any, scale: float | None, corners: bool) -> Taps:
+    at = clamp(_places(index, size, new, scale, corners), min=0.0)
+    low = minimum(floor(at), size - 1)
+    part = at - low
+    return [(low, 1 - part), (minimum(low + 1, size - 1), part)]
+
+
+def _cubic(index: Any, size: Any, new: Any, scale: float | None, corners: bool) -> Taps:
+    """Keys' kernel with a = -3/4 (R. Keys 1981, "Cubic convolution interpolation")."""
+    at = _places(index, size, new, scale, corners)
+    low = floor(at)
+    t, a = at - low, -0.75
+
+    def inner(x: Any) -> Any:
+        return ((a + 2) * x - (a + 3)) * x * x + 1
+
+    def outer(x: Any) -> Any:
+        return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+
+    weights = (outer(t + 1), inner(t), inner(1 - t), outer(2 - t))
+    return [(minimum(clamp(low + i - 1, min=0.0), size - 1), w) for i, w in enumerate(weights)]
+
+
+_MODES: dict[str, tuple[int | None, Callable[..., Taps]]] = {
+    "nearest": (None, _nearest), "nearest-exact": (None, _nearest_exact), "linear": (1, _linear),
+    "bilinear": (2, _linear), "trilinear": (3, _linear), "bicubic": (2, _cubic),
+}  # fmt: skip
+_AREA = (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)
+
+
+def interpolate(
+    input: Any,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+) -> Any:
+    """``input`` (N, C, ...) with its one to three dims of space in another ``size``, or
+    ``scale_factor`` times as large: a number or one for each dim.
+
+    ``mode`` is "nearest", "nearest-exact", "linear", "bilinear", "trilinear" (of one, two, three
+    dims), "bicubic" or "area". With ``align_corners`` the places of the corners stay; unless
+    ``recompute_scale_factor`` places are computed by the factor that was given.
+
+    >>> import staticflow as sf
+    >>> interpolate(sf.tensor([[[1.0, 3.0]]]), size=4, mode="linear")
+    tensor([[[1.0000, 1.5000, 2.5000, 3.0000]]])
+    """
+    rank = input.ndim - 2
+    old = input.shape[2:]
+    wanted = None if size is None else per_dim(size, rank, 1, "interpolate: size")
+    _check(input, rank, wanted, scale_factor, mode, align_corners)
+    scales: Sequence[Any] = [None] * rank
+    if wanted is None:
+        several = isinstance(scale_factor, list | tuple)
+        factors = tuple(scale_factor) if several else (scale_factor,) * rank
+        wanted = tuple(_times(n, f) for n, f in zip(old, factors, strict=True))
+        scales = scales if recompute_scale_factor else factors
+    if mode == "area":
+        return _AREA[rank - 1](input, wanted)
+    wide = float64 if input.dtype is float64 else float32  # as in PyTorch
+    x = input if input.dtype is wide or mode.startswith("nearest") else cast(input, dtype=wide)
+    for axis, (n, new, scale) in enumerate(zip(old, wanted, scales, strict=True)):
+        index = iota.beside(x, shape=(new,), dim=0, dtype=wide)
+        x = _resized(x, 2 + axis, _MODES[mode][1](index, n, new, scale, bool(align_corners)))
+    return x if x.dtype is input.dtype else cast(x, dtype=input.dtype)
+
+
+def _times(size: Any, factor: float) -> Any:
+    if isinstance(size, int):
+        return int(size * factor)
+    if factor != int(factor):
+        raise ArgumentError(
+            f"interpolate: a size known only as the program runs, {size}, times {factor}; give an "
+            f"integer, or size=, at {format_locs(here())}"
+        )
+    return size * int(factor)
+
+
+def _check(x: Any, rank: int, size: Any, scale: Any, mode: str, align_corners: bool | None) -> None:
+    wrong = (
+        f"takes a tensor (N, C, ...) with one to three dims of space, not {list(x.shape)}"
+        if not 1 <= rank <= 3
+        else "give size or scale_factor, one of both"
+        if (size is None) == (scale is None)
+        else f"the mode is one of {', '.join(_MODES)}, area, not {mode!r}"
+        if mode not in (*_MODES, "area")
+        else f"{mode} is for {_MODES[mode][0]} dims of space, not {rank}"
+        if mode != "area" and _MODES[mode][0] not in (None, rank)
+        else f"align_corners says nothing for {mode}"
+        if align_corners is not None and mode in ("nearest", "nearest-exact", "area")
+        else None
+    )
+    if wrong:
+        raise ArgumentError(f"interpolate: {wrong}, at {format_locs(here())}")
+
+
+def _resized(x: Any, dim: int, taps: Taps) -> Any:
+    """``x`` with another size along ``dim``."""
+    total: Any = None
+    for places, weights in taps:
+        part = index_select(x, dim, cast(places, dtype=int64))
+        if weights is not None:
+            part = part * reshape(weights, (-1, *(1,) * (x.ndim - dim - 1)))
+        total = part if total is None else total + part
+    return total
+
+
+def upsample(
+    input: Any,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+) -> Any:
+    """`interpolate`."""
+    return interpolate(input, size, scale_factor, mode, align_corners)

@@ -1,0 +1,250 @@
+"""Functions that PyTorch has beside those that they are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations as places_of
+from itertools import combinations_with_replacement
+from typing import Any
+
+from staticflow.errors import ArgumentError, ShapeError, SymbolicError
+from staticflow.graph.dims import Size
+from staticflow.graph.dtypes import bool_
+from staticflow.graph.locs import format_locs, here
+from staticflow.ops.arithmetic import clamp, clone, where
+from staticflow.ops.contract import matmul
+from staticflow.ops.creation import ones_like, zeros_like
+from staticflow.ops.cumulative import cumsum
+from staticflow.ops.declare import normalize_dim, sum_to
+from staticflow.ops.joining import cat, meshgrid, stack
+from staticflow.ops.maths import exp2
+from staticflow.ops.moments import vector_norm
+from staticflow.ops.order import sort
+from staticflow.ops.promote import is_number
+from staticflow.ops.splitting import narrow
+from staticflow.ops.triangle import diag
+from staticflow.ops.view import ravel, reshape
+
+__all__ = [
+    "block_diag", "cartesian_prod", "clamp_max", "clamp_min", "combinations",
+    "cumulative_trapezoid", "detach", "diagflat", "isreal", "ldexp", "matrix_power", "msort",
+    "narrow_copy", "positive", "renorm", "split_with_sizes", "sum_to_size", "trapezoid", "trapz",
+    "vander",
+]  # fmt: skip
+
+
+def positive(input: Any) -> Any:
+    """``input`` itself; not of bools."""
+    if input.dtype is bool_:
+        raise ArgumentError(f"positive: not defined for bool, at {format_locs(here())}")
+    return input
+
+
+def detach(input: Any) -> Any:
+    """The same values without history."""
+    return input.detach()
+
+
+def clamp_min(input: Any, min: Any) -> Any:
+    """The larger of ``input`` and ``min``, a number or a tensor."""
+    return clamp(input, min=min)
+
+
+def clamp_max(input: Any, max: Any) -> Any:
+    """The smaller of ``input`` and ``max``, a number or a tensor."""
+    return clamp(input, max=max)
+
+
+def isreal(input: Any) -> Any:
+    """True everywhere: there are no complex tensors."""
+    return ones_like(input, dtype=bool_)
+
+
+def ldexp(input: Any, other: Any) -> Any:
+    """``input * 2 ** other``."""
+    return input * (2.0**other if is_number(other) else exp2(other))
+
+
+def narrow_copy(input: Any, dim: int, start: Size, length: Size) -> Any:
+    """A copy of ``length`` elements along ``dim`` from ``start`` on."""
+    return clone(narrow(input, dim, start, length))
+
+
+def split_with_sizes(input: Any, split_sizes: Sequence[Size], dim: int = 0) -> tuple[Any, ...]:
+    """``input`` in parts of these sizes along ``dim``."""
+    parts: tuple[Any, ...] = input.split(list(split_sizes), dim)
+    return parts
+
+
+def sum_to_size(input: Any, *size: Any) -> Any:
+    """``input`` summed over the dims that broadcasting from ``size`` had stretched.
+
+    >>> import staticflow as sf
+    >>> sf.ones(2, 3).sum_to_size(1, 3)
+    tensor([[2., 2., 2.]])
+    """
+    shape = tuple(size[0]) if len(size) == 1 and isinstance(size[0], list | tuple) else size
+    have = input.shape[max(input.ndim - len(shape), 0) :]
+    if len(have) < len(shape) or any(
+        isinstance(a, int) and isinstance(b, int) and b not in (1, a)
+        for a, b in zip(have, shape, strict=False)
+    ):
+        raise ShapeError(
+            f"sum_to_size: a tensor of shape {list(shape)} does not broadcast to "
+            f"{list(input.shape)}, at {format_locs(here())}"
+        )
+    return sum_to(input, shape)
+
+
+def msort(input: Any) -> Any:
+    """The elements in ascending order along the first dim."""
+    return sort(input, 0).values
+
+
+def renorm(input: Any, p: float, dim: int, maxnorm: float) -> Any:
+    """``input`` with every slice along ``dim`` whose ``p``-norm is above ``maxnorm`` scaled down to
+    that.
+
+    >>> import staticflow as sf
+    >>> sf.renorm(sf.tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1.0)
+    tensor([[0.6000, 0.8000],
+            [0.3000, 0.4000]])
+    """
+    at = normalize_dim(dim, input.ndim, "renorm")
+    others = tuple(d for d in range(input.ndim) if d != at)
+    norms = vector_norm(input, p, dim=others, keepdim=True)
+    return input * where(norms > maxnorm, maxnorm / (norms + 1e-7), ones_like(norms))
+
+
+# -- integrals ----------------------------------------------------------------------------------
+
+
+def _trapezoids(name: str, y: Any, x: Any, dx: Any, dim: int) -> tuple[Any, int]:
+    at = normalize_dim(dim, y.ndim, name)
+    size = y.shape[at]
+    sums = narrow(y, at, 1, size - 1) + narrow(y, at, 0, size - 1)
+    if x is None:
+        return sums * (dx / 2), at
+    along = x if x.ndim > 1 else reshape(x, (-1, *(1,) * (y.ndim - at - 1)))
+    axis = along.ndim - (y.ndim - at)
+    gaps = narrow(along, axis, 1, size - 1) - narrow(along, axis, 0, size - 1)
+    return sums * gaps / 2, at
+
+
+def trapezoid(y: Any, x: Any = None, *, dx: Any = 1, dim: int = -1) -> Any:
+    """The integral along ``dim`` by the trapezoidal rule, of values ``y`` at places ``x``, or
+    ``dx`` apart.
+
+    >>> import staticflow as sf
+    >>> sf.trapezoid(sf.tensor([1.0, 2.0, 4.0]))
+    tensor(4.5000)
+    """
+    parts, at = _trapezoids("trapezoid", y, x, dx, dim)
+    return parts.sum(at)
+
+
+def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = 1, dim: int = -1) -> Any:
+    """The integrals up to each place but the first, as `trapezoid`."""
+    parts, at = _trapezoids("cumulative_trapezoid", y, x, dx, dim)
+    return cumsum(parts, at)
+
+
+trapz = trapezoid
+
+# -- matrices -----------------------------------------------------------------------------------
+
+
+def diagflat(input: Any, offset: int = 0) -> Any:
+    """A matrix with the elements of ``input`` on its diagonal."""
+    return diag(ravel(input), offset)
+
+
+def block_diag(*tensors: Any) -> Any:
+    """The matrices (vectors are rows) along the diagonal of one, zeros elsewhere.
+
+    >>> import staticflow as sf
+    >>> sf.block_diag(sf.tensor([[1, 2]]), sf.tensor([[3]]))
+    tensor([[1, 2, 0],
+            [0, 0, 3]])
+    """
+    blocks = [x if x.ndim == 2 else reshape(x, (1, -1)) for x in tensors]
+    rows = []
+    for i, block in enumerate(blocks):
+        height = block.shape[0]
+        row = [block if j == i else _zeros(block, height, b.shape[1]) for j, b in enumerate(blocks)]
+        rows.append(cat(row, 1))
+    return cat(rows, 0)
+
+
+def _zeros(x: Any, rows: Size, columns: Size) -> Any:
+    return x.new_zeros((rows, columns))
+
+
+def matrix_power(input: Any, n: int) -> Any:
+    """The product of ``n`` times the square matrices ``input`` (..., m, m), ``n >= 0``.
+
+    >>> import staticflow as sf
+    >>> sf.matrix_power(sf.tensor([[1.0, 1.0], [0.0, 1.0]]), 3)
+    tensor([[1., 3.],
+            [0., 1.]])
+    """
+    if n < 0:
+        raise ArgumentError(f"matrix_power: n is not negative, {n}, at {format_locs(here())}")
+    if n == 0:
+        return zeros_like(input) + diag(ones_like(input[..., 0].reshape(-1, input.shape[-1])[0]))
+    power, out = input, None
+    while n:
+        if n & 1:
+            out = power if out is None else matmul(out, power)
+        n >>= 1
+        power = matmul(power, power) if n else power
+    return out
+
+
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+    """The powers of each element of a vector as a row, ``N`` of them (as many as elements unless
+    given), descending unless ``increasing``.
+
+    >>> import staticflow as sf
+    >>> sf.vander(sf.tensor([1, 2, 3]), 2)
+    tensor([[1, 1],
+            [2, 1],
+            [3, 1]])
+    """
+    count = x.shape[0] if N is None else N
+    powers = range(count) if increasing else range(count - 1, -1, -1)
+    return stack([x**i for i in powers], 1) if count else x.new_zeros((x.shape[0], 0))
+
+
+# -- combinations -------------------------------------------------------------------------------
+
+
+def cartesian_prod(*tensors: Any) -> Any:
+    """Every choice of one element of each vector, as rows.
+
+    >>> import staticflow as sf
+    >>> sf.cartesian_prod(sf.tensor([1, 2]), sf.tensor([3, 4])).tolist()
+    [[1, 3], [1, 4], [2, 3], [2, 4]]
+    """
+    if len(tensors) == 1:
+        return tensors[0]
+    return stack([ravel(x) for x in meshgrid(*tensors)], 1)
+
+
+def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
+    """Every choice of ``r`` elements of a vector, in their order, as rows. The number of elements
+    must be known.
+
+    >>> import staticflow as sf
+    >>> sf.combinations(sf.tensor([1, 2, 3])).tolist()
+    [[1, 2], [1, 3], [2, 3]]
+    """
+    size = input.shape[0]
+    if not isinstance(size, int):
+        raise SymbolicError(
+            f"combinations: the number of elements, {size}, is known only when the program runs, "
+            f"at {format_locs(here())}"
+        )
+    choose = combinations_with_replacement if with_replacement else places_of
+    rows = list(choose(range(size), r))
+    return input[rows] if rows else input.new_zeros((0, r))

@@ -1,0 +1,172 @@
+"""Covariances, quantiles and the most frequent element."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from staticflow.errors import ArgumentError, ShapeError
+from staticflow.graph.dtypes import int64
+from staticflow.graph.locs import format_locs, here
+from staticflow.ops.arithmetic import cast, clamp, where
+from staticflow.ops.axes import movedim
+from staticflow.ops.contract import matmul
+from staticflow.ops.creation import iota, zeros_like
+from staticflow.ops.cumulative import cummax
+from staticflow.ops.declare import normalize_dim
+from staticflow.ops.extremes import Chosen, argmax
+from staticflow.ops.indexing import gather
+from staticflow.ops.joining import roll
+from staticflow.ops.maths import ceil, floor, round, sqrt
+from staticflow.ops.numpy_names import numpy_names
+from staticflow.ops.order import sort
+from staticflow.ops.pairs import lerp
+from staticflow.ops.triangle import diagonal
+from staticflow.ops.view import atleast_1d, ravel, reshape, squeeze, unsqueeze
+
+__all__ = ["corrcoef", "cov", "mode", "nanquantile", "quantile"]
+
+
+def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
+    """The covariances of variables, the rows of ``input`` (variables, observations); of a vector
+    its variance, a 0-d tensor. ``fweights`` (observations,) are how often each observation counts,
+    ``aweights`` how much.
+
+    >>> import staticflow as sf
+    >>> sf.cov(sf.tensor([[0.0, 2.0], [1.0, 5.0]]))
+    tensor([[2., 4.],
+            [4., 8.]])
+    """
+    if input.ndim > 2:
+        raise ShapeError(
+            f"cov: takes a matrix or a vector, not shape {list(input.shape)}, "
+            f"at {format_locs(here())}"
+        )
+    x = reshape(input, (-1, input.shape[-1] if input.ndim else 1))
+    x = x if x.dtype.is_floating else x * 1.0
+    count = x.shape[1]
+    weights = (
+        fweights if aweights is None else aweights if fweights is None else fweights * aweights
+    )
+    if weights is None:
+        centred = x - x.mean(1, keepdim=True)
+        free: Any = count - correction
+        product = matmul(centred, centred.t())
+    else:
+        total = weights.sum()
+        centred = x - (x * weights).sum(1, keepdim=True) / total
+        lost = correction if aweights is None else (weights * aweights).sum() / total * correction
+        free = clamp(total - lost, min=0)
+        product = matmul(centred, (centred * weights).t())
+    out = product / (max(free, 0) if isinstance(free, int) else free)
+    return out if input.ndim == 2 else reshape(out, ())
+
+
+def corrcoef(input: Any) -> Any:
+    """The correlation coefficients of variables, the rows of ``input`` (variables, observations).
+
+    >>> import staticflow as sf
+    >>> sf.corrcoef(sf.tensor([[0.0, 2.0, 1.0], [5.0, 1.0, 3.0]]))
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
+    c = cov(input)
+    if c.ndim == 0:
+        return c / c
+    spread = sqrt(diagonal(c))
+    return clamp(c / unsqueeze(spread, 1) / spread, -1, 1)
+
+
+# -- quantiles ----------------------------------------------------------------------------------
+
+_BETWEEN = ("linear", "lower", "higher", "nearest", "midpoint")
+
+
+def _quantile(
+    name: str, x: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str, skip: bool
+) -> Any:
+    if interpolation not in _BETWEEN:
+        raise ArgumentError(
+            f"{name}: interpolation is one of {', '.join(_BETWEEN)}, not {interpolation!r}, "
+            f"at {format_locs(here())}"
+        )
+    if not x.dtype.is_floating or 0 in x.shape:
+        raise ArgumentError(
+            f"{name}: takes a floating tensor that is not empty, not {x.dtype.name} of shape "
+            f"{list(x.shape)}, at {format_locs(here())}"
+        )
+    rows = ravel(x) if dim is None else movedim(atleast_1d(x), dim, -1)
+    ordered = sort(rows, -1).values  # NaN are last
+    count = (ordered == ordered).sum(-1, keepdim=True)
+    last = clamp(count - 1, min=0) if skip else rows.shape[-1] - 1
+    rank = (zeros_like(count, dtype=x.dtype) + q) * last
+    rank = {"lower": floor, "higher": ceil, "nearest": round}.get(interpolation, _same)(rank)
+    below, above = (gather(ordered, -1, cast(f(rank), dtype=int64)) for f in (floor, ceil))
+    weight = rank - floor(rank)
+    if interpolation == "midpoint":
+        weight = where(weight > 0, 0.5, weight)
+    out = lerp(below, above, weight)
+    if not skip:
+        out = where(count < rows.shape[-1], float("nan"), out)
+    out = movedim(out, -1, 0)
+    if keepdim and dim is None:
+        out = reshape(out, (-1, *(1,) * x.ndim))
+    elif keepdim and x.ndim and dim is not None:
+        out = unsqueeze(out, 1 + normalize_dim(dim, x.ndim, name))
+    return out if getattr(q, "ndim", 0) else squeeze(out, 0)
+
+
+def _same(x: Any) -> Any:
+    return x
+
+
+@numpy_names
+def quantile(
+    input: Any,
+    q: Any,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+) -> Any:
+    """The value that a part ``q`` (from 0 to 1) of the elements along ``dim``, or of all, is below:
+    between two elements by ``interpolation``, ``"linear"``, ``"lower"``, ``"higher"``,
+    ``"nearest"`` or ``"midpoint"``. Of a vector ``q`` each, along a new first dim. NaN if there is
+    one.
+
+    >>> import staticflow as sf
+    >>> sf.quantile(sf.tensor([1.0, 2.0, 4.0]), sf.tensor([0.5, 0.75]))
+    tensor([2., 3.])
+    """
+    return _quantile("quantile", input, q, dim, keepdim, interpolation, False)
+
+
+@numpy_names
+def nanquantile(
+    input: Any,
+    q: Any,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+) -> Any:
+    """The `quantile` of what is not NaN; NaN where all is."""
+    return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)
+
+
+@numpy_names
+def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Chosen:
+    """The named tuple (values, indices) of the most frequent element along ``dim``, of several the
+    smallest, and of its last index.
+
+    >>> import staticflow as sf
+    >>> sf.mode(sf.tensor([3, 1, 3, 1, 2])).values
+    tensor(1)
+    """
+    at = normalize_dim(dim, input.ndim, "mode")
+    ordered, places = sort(atleast_1d(input), at)
+    begins = ordered != roll(ordered, 1, at)
+    place = iota.beside(ordered, shape=ordered.shape, dim=at, dtype=int64)
+    start = cummax(where(begins, place, 0), at).values
+    longest = argmax(place - start, at, keepdim=True)
+    chosen = [gather(x, at, longest) for x in (ordered, places)]
+    return Chosen(*(x if keepdim and input.ndim else squeeze(x, at) for x in chosen))

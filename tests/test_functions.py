@@ -1,0 +1,191 @@
+"""Functions that are made of others, by other means: eager, compiled, and their derivatives."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.spatial.distance as distance
+
+import staticflow as sf
+from staticflow.autograd import gradcheck, gradgradcheck
+
+F = sf.nn.functional
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-2, 2, (4, 3))
+Y = RNG.uniform(-2, 2, (5, 3))
+NAN = np.where(X > 1.2, np.nan, X)
+I = RNG.integers(0, 4, (3, 4))  # noqa: E741
+IMAGE = RNG.uniform(-2, 2, (2, 3, 5, 6))
+
+
+def _modes(x: Any) -> Any:
+    values = [min(set(row), key=lambda v: (-list(row).count(v), v)) for row in x.tolist()]
+    at = [
+        max(i for i, w in enumerate(r) if w == v) for r, v in zip(x.tolist(), values, strict=True)
+    ]
+    return np.array(values), np.array(at)
+
+
+def _columns(x: Any, kernel: tuple[int, int], step: int) -> Any:
+    n, _, height, width = x.shape
+    tops = range(0, height - kernel[0] + 1, step)
+    lefts = range(0, width - kernel[1] + 1, step)
+    parts = [x[:, :, i : i + kernel[0], j : j + kernel[1]] for i in tops for j in lefts]
+    return np.stack([p.reshape(n, -1) for p in parts], -1)
+
+
+def _bilinear(x: Any, size: tuple[int, int]) -> Any:
+    for axis, new in zip((2, 3), size, strict=True):
+        old = x.shape[axis]
+        at = np.clip((np.arange(new) + 0.5) * old / new - 0.5, 0, old - 1)
+        x = np.apply_along_axis(lambda row, at=at: np.interp(at, np.arange(row.size), row), axis, x)
+    return x
+
+
+Case = tuple[Callable[..., Any], Callable[..., Any], tuple[Any, ...]]
+
+# what is called, what is expected, on which arrays
+CASES: dict[str, Case] = {
+    "dist": (sf.dist, lambda x, y: np.linalg.norm(x - y), (X, Y[:4])),
+    "cdist": (sf.cdist, distance.cdist, (X, Y)),
+    "cdist by p": (lambda x, y: sf.cdist(x, y, 1), lambda x, y: distance.cdist(x, y, "cityblock"),
+                   (X, Y)),
+    "pdist": (sf.pdist, distance.pdist, (X,)),
+    "pairwise_distance": (F.pairwise_distance,
+                          lambda x, y: np.linalg.norm(x - y + 1e-6, axis=1), (X, Y[:4])),
+    "cosine_similarity": (
+        F.cosine_similarity,
+        lambda x, y: 1 - np.array([distance.cosine(a, b) for a, b in zip(x, y, strict=True)]),
+        (X, Y[:4])),
+    "cov": (sf.cov, np.cov, (X,)),
+    "cov of a vector": (sf.cov, np.cov, (X[0],)),
+    "cov with weights": (lambda x, a: sf.cov(x, aweights=a, correction=0),
+                         lambda x, a: np.cov(x, aweights=a, ddof=0), (X, np.abs(Y[0]))),
+    "corrcoef": (sf.corrcoef, np.corrcoef, (X,)),
+    "quantile": (lambda x: sf.quantile(x, 0.3, dim=1), lambda x: np.quantile(x, 0.3, axis=1), (X,)),
+    "quantiles": (lambda x, q: sf.quantile(x, q), np.quantile, (X, np.array([0.1, 0.8]))),
+    "quantile above": (lambda x: sf.quantile(x, 0.3, 0, interpolation="higher"),
+                       lambda x: np.quantile(x, 0.3, axis=0, method="higher"), (X,)),
+    "quantile of NaN": (lambda x: sf.quantile(x, 0.3, 1), lambda x: np.quantile(x, 0.3, axis=1),
+                        (NAN,)),
+    "nanquantile": (lambda x: sf.nanquantile(x, 0.3, 1), lambda x: np.nanquantile(x, 0.3, axis=1),
+                    (NAN,)),
+    "mode": (lambda x: tuple(sf.mode(x)), _modes, (I,)),
+    "isin": (sf.isin, np.isin, (I, np.array([1, 3]))),
+    "unique": (lambda x: sf.unique(x, return_inverse=True, return_counts=True),
+               lambda x: np.unique(x, return_inverse=True, return_counts=True), (I,)),
+    "unique rows": (lambda x: sf.unique(x, dim=0), lambda x: np.unique(x, axis=0), (I % 2,)),
+    "unique_consecutive": (lambda x: sf.unique_consecutive(x, return_counts=True),
+                           lambda x: tuple(map(np.array, zip(*((k, len([*g])) for k, g in
+                                                                itertools.groupby(x)),
+                                                             strict=True))), (I.ravel() // 2,)),
+    "trapezoid": (sf.trapezoid, lambda y, x: np.trapezoid(y, x), (X, np.sort(Y[1]))),
+    "cumulative_trapezoid": (sf.cumulative_trapezoid,
+                             lambda x: np.cumsum((x[:, 1:] + x[:, :-1]) / 2, 1), (X,)),
+    "block_diag": (sf.block_diag, scipy.linalg.block_diag, (X, Y)),
+    "matrix_power": (lambda x: sf.matrix_power(x, 5), lambda x: np.linalg.matrix_power(x, 5),
+                     (X[:3],)),
+    "vander": (sf.vander, np.vander, (X[:, 0],)),
+    "cartesian_prod": (sf.cartesian_prod, lambda x, y: np.array([*itertools.product(x, y)]),
+                       (X[0], Y[0])),
+    "combinations": (sf.combinations, lambda x: np.array([*itertools.combinations(x, 2)]), (X[0],)),
+    "renorm": (lambda x: sf.renorm(x, 2, 0, 1.0),
+               lambda x: x / np.maximum(1, np.linalg.norm(x, axis=1, keepdims=True)), (X,)),
+    "ldexp": (sf.ldexp, np.ldexp, (X, RNG.integers(-2, 3, (4, 3)))),
+    "sum_to_size": (lambda x: x.sum_to_size(1, 3), lambda x: x.sum(0, keepdims=True), (X,)),
+    "unfold": (lambda x: F.unfold(x, (2, 3), stride=2), lambda x: _columns(x, (2, 3), 2), (IMAGE,)),
+    "fold": (lambda x: F.fold(F.unfold(x, 2, stride=2), (4, 6), 2, stride=2), lambda x: x,
+             (IMAGE[:, :, :4],)),
+    "pixel_shuffle": (lambda x: F.pixel_unshuffle(F.pixel_shuffle(x, 2), 2), lambda x: x,
+                      (IMAGE.reshape(1, 12, 3, 5),)),
+    "interpolate": (lambda x: F.interpolate(x, size=(7, 4), mode="bilinear"),
+                    lambda x: _bilinear(x, (7, 4)), (IMAGE,)),
+    "interpolate to the nearest": (lambda x: F.interpolate(x, scale_factor=2),
+                                   lambda x: x.repeat(2, 2).repeat(2, 3), (IMAGE,)),
+    "embedding_bag": (lambda w: F.embedding_bag(sf.tensor([0, 2, 2, 3]), w, sf.tensor([0, 3])),
+                      lambda w: np.stack([w[[0, 2, 2]].mean(0), w[3]]), (X,)),
+    "embedding_bag by max": (lambda w: F.embedding_bag(sf.tensor([[0, 2], [1, 3]]), w, mode="max"),
+                             lambda w: np.stack([w[[0, 2]].max(0), w[[1, 3]].max(0)]), (X,)),
+}  # fmt: skip
+SMOOTH = [name for name, (_, _, arrays) in CASES.items() if arrays[0].dtype.kind == "f"
+          and not np.isnan(arrays[0]).any()]  # fmt: skip
+
+
+def _several(result: Any) -> tuple[Any, ...]:
+    return result if isinstance(result, tuple) else (result,)
+
+
+WANTS_SIZES = {"pdist", "vander", "combinations", "unique rows"}
+"""Of which sizes decide how they are computed."""
+
+
+def _of_known_sizes(call: Callable[..., Any], arrays: tuple[Any, ...]) -> Callable[..., Any]:
+    symbols = [sf.placeholder(a.shape, a.dtype, name=f"x{i}") for i, a in enumerate(arrays)]
+    program: Callable[..., Any] = sf.compile(symbols, call(*symbols))
+    return program
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_values(name: str, compiled: bool) -> None:
+    call, expect, arrays = CASES[name]
+    run = call
+    if compiled:
+        run = _of_known_sizes(call, arrays) if name in WANTS_SIZES else sf.jit(call)
+    results, wanted = _several(run(*map(sf.tensor, arrays))), _several(expect(*arrays))
+    assert len(results) == len(wanted)
+    for result, value in zip(results, wanted, strict=True):
+        assert result.shape == np.shape(value)
+        np.testing.assert_allclose(result.numpy(), value, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_derivatives(name: str) -> None:
+    call, _, arrays = CASES[name]
+    inputs = [sf.tensor(a, requires_grad=a.dtype.kind == "f") for a in arrays]
+    assert gradcheck(call, inputs)
+    assert gradgradcheck(call, inputs)
+
+
+def test_what_tensors_and_dtypes_are() -> None:
+    x = sf.zeros(2, 3, dtype="float16")
+    assert sf.is_tensor(x) and not sf.is_tensor(x.numpy()) and sf.numel(x) == 6
+    assert sf.is_nonzero(sf.tensor([0.5])) and not sf.tensor(0).is_nonzero()
+    assert sf.result_type(x, 2.5) is sf.float16 is sf.promote_types("int64", "float16")
+    assert sf.result_type(sf.ones((), dtype="float64"), x) is sf.float16
+    assert sf.can_cast(sf.int64, sf.float16) and not sf.can_cast(from_=sf.float16, to=sf.int64)
+    assert sf.broadcast_shapes((2, 1), (3,), 1) == (2, 3)
+    assert (sf.finfo(sf.bfloat16).eps, sf.iinfo("uint8").max) == (2**-7, 255)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: sf.is_nonzero(sf.ones(2)), "one element"),
+        (lambda: sf.finfo("int8"), "use iinfo"),
+        (lambda: sf.quantile(sf.ones(0), 0.5), "not empty"),
+        (lambda: sf.cdist(sf.ones(2), sf.ones(2)), "takes matrices"),
+        (lambda: sf.ones(2, 3).sum_to_size(2), "does not broadcast"),
+        (lambda: F.interpolate(sf.ones(1, 1, 2, 2), size=3, mode="linear"), "for 1 dims of space"),
+        (lambda: F.fold(sf.ones(1, 5, 4), 3, 2), "do not make up"),
+        (lambda: F.embedding_bag(sf.tensor([0]), sf.ones(1, 1)), "offsets stand beside"),
+    ],
+    ids=lambda v: v if isinstance(v, str) else "",
+)
+def test_refusals(call: Callable[[], Any], says: str) -> None:
+    with pytest.raises(sf.StaticflowError, match=says):
+        call()
+
+
+@pytest.mark.parametrize("name", ["relu", "relu6", "elu", "celu", "selu", "silu", "mish",
+                                  "leaky_relu", "hardtanh", "hardswish", "hardsigmoid"])  # fmt: skip
+def test_activations_in_place(name: str) -> None:
+    x = sf.tensor([-2.0, -0.5, 0.25, 3.0])
+    wanted = getattr(F, name)(x)
+    assert getattr(F, name)(x, inplace=True) is x
+    assert x.tolist() == wanted.tolist()
