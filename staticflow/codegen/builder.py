@@ -48,6 +48,7 @@ from staticflow.graph.dtypes import DType, bool_, int64
 __all__ = ["Builder"]
 
 Number = bool | int | float
+_Key = tuple[Expr, DType, int]
 
 
 class Builder:
@@ -73,7 +74,8 @@ class Builder:
         self.sizes = tuple(sizes)
         self._serial = itertools.count()
         self._blocks: list[list[Stmt]] = [[]]
-        self._known: list[dict[tuple[Expr, DType, int], Reg]] = [{}]
+        self._known: dict[_Key, Reg] = {}  # what each visible register holds
+        self._in_block: list[list[_Key]] = [[]]  # which of them end with each block
         self._guards: list[int] = [0]  # for each block, the innermost that may not run
         self._depths: dict[str | Sym, int] = {sym: 0 for sym in sizes}
         self._mutable: set[str] = set()
@@ -92,15 +94,17 @@ class Builder:
     def let(self, expr: Expr, dtype: DType, lanes: int = 1) -> Reg:
         """A register that holds ``expr``; one that already does is reused where that is safe."""
         key = (expr, dtype, lanes)
-        for known in reversed(self._known):
-            if key in known:
-                return known[key]
+        known = self._known.get(key)
+        if known is not None:
+            return known
         reg = Reg(f"v{next(self._serial)}", dtype, lanes)
-        depth = self._home(expr) if self._is_pure(expr) else len(self._blocks) - 1
+        pure = self._is_pure(expr)
+        depth = self._home(expr) if pure else len(self._blocks) - 1
         self._depths[reg.name] = depth
         self._blocks[depth].append(Let(reg, expr))
-        if self._is_pure(expr):
-            self._known[depth][key] = reg
+        if pure:
+            self._known[key] = reg
+            self._in_block[depth].append(key)
         return reg
 
     def _home(self, expr: Expr) -> int:
@@ -166,11 +170,12 @@ class Builder:
     @contextmanager
     def _block(self, guarded: bool = False) -> Iterator[list[Stmt]]:
         self._blocks.append([])
-        self._known.append({})
+        self._in_block.append([])
         self._guards.append(len(self._blocks) - 1 if guarded else self._guards[-1])
         yield self._blocks[-1]
         self._blocks.pop()
-        self._known.pop()
+        for key in self._in_block.pop():
+            del self._known[key]
         self._guards.pop()
 
     @contextmanager

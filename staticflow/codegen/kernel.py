@@ -51,7 +51,7 @@ change no register bound outside it. Distinct buffers of a kernel do not overlap
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from staticflow.graph.dims import Dim, Size, Sym
@@ -380,11 +380,11 @@ def operands_of(part: Stmt | Expr) -> tuple[Operand, ...]:
         return operands_of(part.expr)
     if isinstance(part, Apply):
         return part.args
-    values = (getattr(part, f.name) for f in fields(part) if f.name != "reg")
+    values = (getattr(part, name) for name in part.__slots__ if name != "reg")
     return tuple(v for v in values if isinstance(v, (Reg, Const)))
 
 
 def sizes_of(expr: Expr) -> tuple[Size, ...]:
     """The index expressions that an expression names."""
-    values = (getattr(expr, f.name) for f in fields(expr))
+    values = (getattr(expr, name) for name in expr.__slots__)
     return tuple(v for v in values if isinstance(v, (int, Dim)))

@@ -9,7 +9,7 @@ the number of threads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from staticflow.codegen.kernel import (
     LANE_SYM,
@@ -71,7 +71,7 @@ def uses_of(loop: Loop) -> Uses:
     for stmt in walk(loop.body):
         for part in (stmt, stmt.expr) if isinstance(stmt, Let) else (stmt,):
             registers |= {a.name: None for a in operands_of(part) if isinstance(a, Reg)}
-            values = (getattr(part, f.name) for f in fields(part))
+            values = (getattr(part, name) for name in part.__slots__)
             symbols |= {s: None for v in values if isinstance(v, Dim) for s in sorted_symbols(v)}
             if isinstance(part, (Load, Store)):
                 buffers[part.buffer] = None

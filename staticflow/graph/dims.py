@@ -12,6 +12,7 @@ symbols too. A symbol is a non-negative integer; one with an ``upper`` bound is 
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable
@@ -52,6 +53,16 @@ class Sym:
     serial: int = 0
     upper: Size | None = field(default=None, compare=False)
     late: bool = field(default=False, compare=False)
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.name, self.serial)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Sym, (self.name, self.serial, self.upper, self.late)  # hashes differ by process
 
     def __str__(self) -> str:
         return self.name
@@ -103,6 +114,7 @@ Atom: TypeAlias = Sym | Call
 Monomial: TypeAlias = tuple[Atom, ...]  # sorted, an atom repeated for a power; () is 1
 
 
+@functools.lru_cache(1 << 12)
 def _monomial_key(m: Monomial) -> tuple[Any, ...]:
     return (-len(m), tuple(a.sort_key() for a in m))
 
@@ -167,9 +179,11 @@ class Dim:
 
     # arithmetic
     def __add__(self, other: Size) -> Size:
-        if not isinstance(other, (int, Dim)):
+        if isinstance(other, int):
+            return self._plus(other)
+        if not isinstance(other, Dim):
             return NotImplemented
-        return _build(itertools.chain(self.terms, terms_of(other)))
+        return _build(itertools.chain(self.terms, other.terms))
 
     __radd__ = __add__
 
@@ -185,15 +199,20 @@ class Dim:
         return -self + other
 
     def __mul__(self, other: Size) -> Size:
-        if not isinstance(other, (int, Dim)):
+        if isinstance(other, int):
+            return Dim(tuple((m, c * other) for m, c in self.terms)) if other else 0
+        if not isinstance(other, Dim):
             return NotImplemented
-        return _build(
-            (tuple(sorted(m + n, key=lambda a: a.sort_key())), c * d)
-            for m, c in self.terms
-            for n, d in terms_of(other)
-        )
+        return _build((_product(m, n), c * d) for m, c in self.terms for n, d in other.terms)
 
     __rmul__ = __mul__
+
+    def _plus(self, number: int) -> Size:
+        """The sum with a number, which stands behind all other terms."""
+        *rest, (monomial, c) = self.terms
+        if monomial != ():
+            return Dim((*self.terms, ((), number))) if number else self
+        return Dim((*rest, ((), c + number))) if c + number else Dim(tuple(rest))
 
     def __floordiv__(self, other: Size) -> Size:
         if not isinstance(other, (int, Dim)):
@@ -244,6 +263,12 @@ def terms_of(size: Size) -> tuple[tuple[Monomial, int], ...]:
     return (((), size),) if size else ()
 
 
+def _product(m: Monomial, n: Monomial) -> Monomial:
+    if not m or not n:
+        return m or n
+    return tuple(sorted(m + n, key=lambda a: a.sort_key()))
+
+
 def _build(terms: Iterable[tuple[Monomial, int]]) -> Size:
     total: dict[Monomial, int] = {}
     for monomial, c in terms:
@@ -253,7 +278,8 @@ def _build(terms: Iterable[tuple[Monomial, int]]) -> Size:
         return 0
     if len(kept) == 1 and kept[0][0] == ():
         return kept[0][1]
-    kept.sort(key=lambda t: _monomial_key(t[0]))
+    if len(kept) > 1:
+        kept.sort(key=lambda t: _monomial_key(t[0]))
     return Dim(tuple(kept))
 
 
