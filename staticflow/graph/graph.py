@@ -143,14 +143,16 @@ def rebuild(
     graph: Graph, visit: Callable[[Node, tuple[Node, ...]], Node], outputs: Sequence[Node] = ()
 ) -> Graph:
     """The graph with every node but the params passed through ``visit(node, new_args)``; what
-    does not change is shared. Equal nodes are merged on the way out."""
+    does not change is shared, and the graph itself where nothing does. Equal nodes are merged on
+    the way out."""
     new: dict[Node, Node] = {p: p for p in graph.params}
     for node in toposort(outputs or graph.outputs):
         if node not in new:
             new[node] = visit(node, tuple(new[a] for a in node.args))
-    return close(
-        graph.params, [new[o] for o in outputs or graph.outputs], graph.equalities, graph.declared
-    )
+    results = tuple(new[o] for o in outputs or graph.outputs)
+    if results == graph.outputs:
+        return graph
+    return close(graph.params, results, graph.equalities, graph.declared)
 
 
 def substitute_nodes(outputs: Iterable[Node], values: Mapping[Node, Node]) -> list[Node]:
