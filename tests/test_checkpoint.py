@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import staticflow as sf
-from staticflow.errors import ArgumentError, ShapeError
+from staticflow import pytree
+from staticflow.errors import ArgumentError
 
 
 def cell(carry: Any, x: Any) -> tuple[Any, Any]:
@@ -98,6 +99,39 @@ def test_a_while_loop_gives_the_same_numbers(how: Any) -> None:
             np.testing.assert_allclose(a.item(), b.item(), 1e-9)
 
 
+def ending(reverse: bool = False, checkpoint: Any = None) -> sf.Program:
+    """A loop over rows of 1000 that ends when their sum so far is large; ys, and gradients twice."""
+    x = sf.placeholder(("n",), "float64", name="x")
+    c = sf.placeholder((1000,), "float64", name="c")
+    (last, _), ys = sf.scan(
+        lambda c, x: (((c[0] * c[0] + x).sin(), c[1] + x), {"x": x * x, "c": c[0].sum()}),
+        (c, c.sum() * 0), x, reverse=reverse, until=lambda c, y: c[1] > 100, checkpoint=checkpoint,
+    )  # fmt: skip
+    loss = (last * last).sum() + (ys["x"] * ys["c"]).sum()
+    first = sf.grad(loss, [x, c])
+    second = sf.grad(sum((g * g).sum() for g in first), c)
+    return sf.compile([x, c], (last, ys, first, second))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("how", ["sqrt", 4])
+def test_a_loop_that_ends_early_gives_the_same_numbers(how: Any, reverse: bool) -> None:
+    plain, kept = ending(reverse), ending(reverse, how)
+    c = np.linspace(0, 1, 1000)
+    for x in ((), (101.0,), (1.0,) * 7, (60.0, 1.0, 60.0, 1.0, 60.0, 3.0), (50.0,) * 9):
+        wanted, got = (pytree.flatten(p(np.array(x), c))[0] for p in (plain, kept))
+        for a, b in zip(wanted, got, strict=True):
+            np.testing.assert_allclose(b.numpy(), a.numpy(), 1e-9, 1e-12, err_msg=str(x))
+    assert kept.compile_count == 1
+
+
+def test_a_loop_that_ends_early_keeps_the_root_of_its_rows() -> None:
+    plain, kept = ending(), ending(checkpoint="sqrt")
+    for program in (plain, kept):
+        program(np.full(900, 0.01), np.ones(1000))
+    assert 6 * kept.held_bytes < plain.held_bytes
+
+
 def test_tensors_take_the_same_arguments() -> None:
     carry, ys = sf.scan(cell, sf.zeros(8), sf.ones(5, 8), checkpoint="sqrt")
     assert carry.shape == (8,) and ys.shape == (5, 8)
@@ -121,7 +155,3 @@ def test_what_is_refused() -> None:
     refused(
         lambda: sf.scan(step, y[0], y, memory_budget=100), ArgumentError, "it takes 800 at least"
     )
-    refused(
-        lambda: sf.scan(step, x[0], x, until=lambda c, y: c > 1, checkpoint=2),
-        ShapeError, "use a while_loop",
-    )  # fmt: skip

@@ -306,10 +306,10 @@ def is_provably_ge(a: Size, b: Size) -> bool:
         return difference >= 0
     if all(c >= 0 and all(map(_nonnegative, m)) for m, c in difference.terms):
         return True
-    if any(isinstance(x, Call) and x.fn in ("max", "min") for m, _ in difference.terms for x in m):
-        return _ge_through_call(difference)
     low = _lower_bound(difference)
-    return low != difference and is_provably_ge(low, 0)
+    if low != difference and is_provably_ge(low, 0):
+        return True
+    return _ge_through_call(difference)
 
 
 def _nonnegative(atom: Atom) -> bool:

@@ -17,10 +17,17 @@ from staticflow import pytree
 from staticflow.errors import ArgumentError
 from staticflow.graph.dims import Dim, Size, ceil_div, dim_max, floor_div, prod, root
 from staticflow.graph.locs import format_locs, here
+from staticflow.ops.axes import flip
+from staticflow.ops.carry import check_flag
+from staticflow.ops.creation import new_zeros
 from staticflow.ops.joining import cat
+from staticflow.ops.ragged import measured, prefix_op, unprefix_op
 from staticflow.ops.splitting import narrow
 
-__all__ = ["Checkpoint", "scan_in_segments", "segment_trips", "while_in_segments"]
+__all__ = [
+    "Checkpoint", "scan_in_segments", "scan_until_in_segments", "segment_trips",
+    "while_in_segments",
+]  # fmt: skip
 
 Checkpoint = str | int | Callable[[Size], Size] | None
 
@@ -121,6 +128,55 @@ def scan_in_segments(
         carry, first = whole(init)
         carry, last = rest(carry)
     return carry, pytree.map_tree(lambda a, b: cat([a, b]), first, last)
+
+
+def scan_until_in_segments(
+    scan: Callable[..., tuple[Any, Any]],
+    fn: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any,
+    length: Size,
+    reverse: bool,
+    until: Callable[[Any, Any], Any],
+    trips: Size,
+) -> tuple[Any, Any]:
+    """``scan(fn, init, xs, length, reverse, until)`` as a scan of scans of ``trips`` rows.
+
+    Either ends where ``until`` says so or all rows are through: the last segment is filled up with
+    zeros, which no step gets to see, and so are the ys of the segment that ends early.
+    """
+    segments = ceil_div(length, trips)
+
+    def blocks(x: Any) -> Any:
+        x = flip(x, 0) if reverse else x
+        missing = segments * trips - length
+        padded = x if missing == 0 else cat([x, new_zeros(x, missing, *x.shape[1:])])
+        return padded.reshape(segments, trips, *x.shape[1:])
+
+    def step(state: Any, x: Any) -> tuple[Any, Any]:
+        carry, made, _ = state
+        result = fn(carry, x)
+        if not isinstance(result, tuple) or len(result) != 2:
+            return result
+        after, y = result
+        ends = check_flag("scan: what until(carry, y) gives", until(after, y))
+        return (after, made + 1, (made + 1 >= length) | ends), y
+
+    def segment(state: Any, rows: Any) -> tuple[Any, Any]:
+        state, ys = scan(step, state, rows, trips, until=lambda state, y: state[2])
+        return state, pytree.map_tree(lambda y: unprefix_op(y, y, size=trips), ys)
+
+    (carry, made, _), ys = scan(
+        segment, (init, 0, False), pytree.map_tree(blocks, xs), segments,
+        until=lambda state, y: state[2],
+    )  # fmt: skip
+    rows = measured(made, length)
+
+    def flat(y: Any) -> Any:
+        y = prefix_op(y.reshape(y.shape[0] * trips, *y.shape[2:]), rows)
+        return flip(y, 0) if reverse else y
+
+    return carry, pytree.map_tree(flat, ys)
 
 
 def while_in_segments(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from staticflow import pytree
 from staticflow.errors import DTypeError, ShapeError
@@ -21,7 +21,7 @@ from staticflow.ops.lowering import LoopNest, Measure, Prefix
 from staticflow.ops.order import argsort
 from staticflow.ops.view import reshape
 
-__all__ = ["Ragged", "measure_op", "prefix_op", "unprefix_op"]
+__all__ = ["Ragged", "RaggedUntil", "measure_op", "measured", "prefix_op", "unprefix_op"]
 
 
 def _measure_infer(
@@ -100,8 +100,8 @@ unprefix_op: Op = Op(
 )
 
 
-def _measured(count: Any, most: Size) -> Any:
-    """The ``count`` rows that take part, as a tensor of no elements."""
+def measured(count: Any, most: Size) -> Any:
+    """``count`` rows, at ``most`` so many, as a tensor of no elements."""
     if in_graph(count, most):
         return measure_op(count, most=most, binds=(fresh_sym("active", most + 1, late=True),))
     return full.beside(count, shape=(int(count), 0), value=False, dtype=bool_)
@@ -114,23 +114,18 @@ class Ragged:
     the others stays, and their ys are zero.
     """
 
+    until = None
+
     def __init__(self, fn: Callable[[Any, Any], Any], lengths: Any, xs: Any) -> None:
-        leaves = pytree.flatten(xs)[0]
-        if not leaves or any(len(x.shape) < 2 for x in leaves):
-            _refuse("with lengths the xs have time as their first dim and the batch as the second")
-        if not hasattr(lengths, "dtype") or lengths.dtype.kind not in "iu" or lengths.ndim != 1:
-            _refuse("lengths is a tensor of integers of one dim, one for each row of the batch")
-        self.fn, self.steps = fn, leaves[0].shape[0]
-        self.lengths = cast(lengths, dtype=int64).clamp(0, self.steps)
+        self.fn = fn
+        self.lengths, self.steps, self.rows = _checked(lengths, xs)
         self.order = argsort(self.lengths, descending=True, stable=True)
         self.places = argsort(self.order)
-        self.sorted = index_select(self.lengths, 0, self.order)
 
     def xs(self, xs: Any) -> Any:
         """The rows in falling order of length; for each step how many take part, and which."""
         mine = pytree.map_tree(lambda x: index_select(x, 1, self.order), xs)
-        times = iota.beside(self.sorted, shape=(self.steps, 1), dim=0, dtype=int64)
-        going = times < reshape(self.sorted, (1, self.sorted.shape[0]))
+        going = _times(self.lengths, self.steps) < index_select(self.lengths, 0, self.order)
         return mine, cast(going, dtype=int64).sum(1), going
 
     def init(self, init: Any) -> Any:
@@ -140,25 +135,12 @@ class Ragged:
     def step(self, carry: Any, x: Any) -> Any:
         """One step of the rows that go on."""
         row, count, going = x
-        rows = self.sorted.shape[0]
-        active = _measured(count, rows)
-        mine, given = pytree.map_tree(lambda v: prefix_op(v, active), (carry, row))
-        result = self.fn(mine, given)
-        if not isinstance(result, tuple) or len(result) != 2:
-            return result
-        after, y = result
-
-        def joined(old: Any, new: Any) -> Any:
-            whole = unprefix_op(new, active, size=rows)
-            mask = reshape(going, (rows, *(1,) * (whole.ndim - 1)))
-            return where(mask, whole, old)
-
-        def padded(new: Any) -> Any:
-            if not new.shape:
-                _refuse("with lengths a y has the batch as its first dim, and one is 0-d")
-            return unprefix_op(new, active, size=rows)
-
-        return pytree.map_tree(joined, carry, after), pytree.map_tree(padded, y)
+        active = measured(count, self.rows)
+        return _step(
+            self.fn, carry, row, going,
+            lambda v: prefix_op(v, active),
+            lambda v: unprefix_op(v, active, size=self.rows),
+        )  # fmt: skip
 
     def finish(self, carry: Any, ys: Any) -> tuple[Any, Any]:
         """Carry and ys in the order in which the batch was given."""
@@ -168,5 +150,126 @@ class Ragged:
         )
 
 
-def _refuse(why: str) -> None:
+class RaggedUntil:
+    """A scan over a batch whose rows have ``lengths`` and may end earlier, where ``until`` says so.
+
+    Which rows go on only the run can tell, so every step brings those to the front. The loop
+    carries which rows are over, and whether all of them are.
+    """
+
+    def __init__(
+        self,
+        fn: Callable[[Any, Any], Any],
+        ask: Callable[[Any, Any], Any],
+        lengths: Any,
+        xs: Any,
+        reverse: bool,
+    ) -> None:
+        self.fn, self.ask, self.reverse = fn, ask, reverse
+        self.lengths, self.steps, self.rows = _checked(lengths, xs)
+
+    def xs(self, xs: Any) -> Any:
+        """The rows as they are; for each step which lengths reach it, and which go no further."""
+        times = _times(self.lengths, self.steps)
+        return xs, times < self.lengths, self.lengths <= (times * 0 if self.reverse else times + 1)
+
+    def init(self, init: Any) -> Any:
+        """The carry, and that no row is over."""
+        return init, self.lengths < 0, False
+
+    def step(self, state: Any, x: Any) -> Any:
+        """One step of the rows that go on, and what it ends."""
+        carry, over, _ = state
+        row, reached, last = x
+        going = reached & ~over
+        order = argsort(cast(going, dtype=int64), descending=True, stable=True)
+        places = argsort(order)
+        count = cast(going, dtype=int64).sum()
+        active = measured(count, self.rows)
+
+        def put(v: Any) -> Any:
+            return index_select(unprefix_op(v, active, size=self.rows), 0, places)
+
+        answers = []
+
+        def asked(carry: Any, x: Any) -> Any:
+            result = self.fn(carry, x)
+            if _is_pair(result):
+                answers.append(_checked_answer(self.ask(*result)))
+            return result
+
+        result = _step(
+            asked, carry, row, going, lambda v: prefix_op(index_select(v, 0, order), active), put
+        )
+        if not answers:
+            return result
+        (ends,) = answers
+        over = over | (put(ends) if ends.shape else ends & (count > 0))
+        return (result[0], over, (over | last).all()), result[1]
+
+    @staticmethod
+    def until(state: Any, y: Any) -> Any:
+        """Whether all rows are over."""
+        return state[2]
+
+    def finish(self, state: Any, ys: Any) -> tuple[Any, Any]:
+        """Carry and ys."""
+        return state[0], ys
+
+
+def _checked(lengths: Any, xs: Any) -> tuple[Any, Size, Size]:
+    """The lengths as i64, none longer than there are steps; steps and rows."""
+    leaves = pytree.flatten(xs)[0]
+    if not leaves or any(len(x.shape) < 2 for x in leaves):
+        _refuse("with lengths the xs have time as their first dim and the batch as the second")
+    if not hasattr(lengths, "dtype") or lengths.dtype.kind not in "iu" or lengths.ndim != 1:
+        _refuse("lengths is a tensor of integers of one dim, one for each row of the batch")
+    steps = leaves[0].shape[0]
+    return cast(lengths, dtype=int64).clamp(0, steps), steps, lengths.shape[0]
+
+
+def _checked_answer(answer: Any) -> Any:
+    if not hasattr(answer, "dtype") or answer.dtype is not bool_ or answer.ndim > 1:
+        _refuse(
+            "with lengths, until(carry, y) gives a bool for each row that goes on, which ends that "
+            "row, or one for all"
+        )
+    return answer
+
+
+def _times(beside: Any, steps: Size) -> Any:
+    return iota.beside(beside, shape=(steps, 1), dim=0, dtype=int64)
+
+
+def _is_pair(result: Any) -> bool:
+    return isinstance(result, tuple) and len(result) == 2
+
+
+def _step(
+    fn: Callable[[Any, Any], Any],
+    carry: Any,
+    row: Any,
+    going: Any,
+    take: Callable[[Any], Any],
+    put: Callable[[Any], Any],
+) -> Any:
+    """``fn`` of what ``take`` leaves of carry and row, ``put`` back; a row that is not ``going``
+    keeps its carry and has a y of zeros."""
+    result = fn(pytree.map_tree(take, carry), pytree.map_tree(take, row))
+    if not _is_pair(result):
+        return result
+
+    def joined(old: Any, new: Any) -> Any:
+        whole = put(new)
+        return where(reshape(going, (going.shape[0], *(1,) * (whole.ndim - 1))), whole, old)
+
+    def padded(new: Any) -> Any:
+        if not new.shape:
+            _refuse("with lengths a y has the batch as its first dim, and one is 0-d")
+        return put(new)
+
+    return pytree.map_tree(joined, carry, result[0]), pytree.map_tree(padded, result[1])
+
+
+def _refuse(why: str) -> NoReturn:
     raise ShapeError(f"scan: {why}, at {format_locs(here())}")

@@ -21,10 +21,15 @@ from staticflow.ops.carry import (
     loop_over,
     nodes_as,
 )
-from staticflow.ops.checkpoint import Checkpoint, scan_in_segments, segment_trips
+from staticflow.ops.checkpoint import (
+    Checkpoint,
+    scan_in_segments,
+    scan_until_in_segments,
+    segment_trips,
+)
 from staticflow.ops.creation import full
 from staticflow.ops.joining import stack
-from staticflow.ops.ragged import Ragged
+from staticflow.ops.ragged import Ragged, RaggedUntil
 from staticflow.ops.region import trace
 from staticflow.ops.symbol import constant_node, to_node
 from staticflow.ops.taps import Lagged
@@ -64,17 +69,22 @@ def scan(
     ``taps={"xs": lags}`` gives ``fn`` a tuple in place of x, its rows that many steps back, and
     leaves out the first steps, which have no such rows. ``taps={"ys": lags}`` calls
     ``fn(carry, x, past)`` with a tuple of the ys that many steps back; the rows of ``ys_init`` are
-    those before the first step.
+    those before the first step, the last one last. Steps are counted as the loop runs: with
+    ``reverse`` the row a step back is the next one of ``xs``.
 
     ``lengths``, one integer for each row of a batch, is for xs with time as their first dim and the
     batch as the second, and carries and ys with the batch as their first: past its length the carry
     of a row stays as it is and its ys are zero. ``fn`` is called on the rows that go on, so the
-    cost follows the lengths.
+    cost follows the lengths. So is ``until``, which answers for each of these rows, or with one
+    bool for all: where it is true the row is over, as if that were its length, and the loop ends
+    with the last row. The lengths are those of ``xs``: a row of ``taps`` makes as many steps fewer
+    as the longest lag into the xs.
 
     A graph that differentiates the loop keeps the carries of every trip, unless ``checkpoint`` says
     how many trips are computed again instead: a number of them, ``"sqrt"`` for the square root of
-    the length, which keeps least, or a function of the length. With ``memory_budget``, in bytes, so
-    many that the carries fit it. The values and gradients are the same.
+    the length, which keeps least, or a function of the length (which is that of ``xs``, wherever
+    the loop ends). With ``memory_budget``, in bytes, so many that the carries fit it. The values
+    and gradients are the same.
 
     >>> import staticflow as sf
     >>> xs = sf.tensor([1.0, 2.0, 3.0])
@@ -86,37 +96,30 @@ def scan(
     >>> sf.scan(lambda c, x: (c, x[0] - x[1]), (), xs, taps={"xs": (0, 1)})[1]
     tensor([1., 1.])
     """
-    if lengths is not None:
-        if until is not None or taps is not None:
-            raise ShapeError(
-                "scan: lengths go with neither until nor taps; let fn keep its own account in the "
-                f"carry, at {format_locs(here())}"
-            )
-        ragged = Ragged(fn, lengths, xs)
-        start, rows = ragged.init(init), ragged.xs(xs)
-        last = scan(
-            ragged.step, start, rows, length, reverse,
-            checkpoint=checkpoint, memory_budget=memory_budget,
-        )  # fmt: skip
-        return ragged.finish(*last)
     if taps is not None or ys_init is not None:
-        lagged = Lagged(fn, taps or {}, ys_init)
+        lagged = Lagged(fn, taps or {}, ys_init, reverse)
         stop = None if until is None else lambda carry, y: until(carry[0], y)
         (last, _), ys = scan(
             lagged.step, lagged.init(init), lagged.xs(xs), length, reverse, stop,
-            checkpoint=checkpoint, memory_budget=memory_budget,
+            lagged.lengths(lengths), checkpoint=checkpoint, memory_budget=memory_budget,
         )  # fmt: skip
         return last, ys
+    if lengths is not None:
+        ragged = (
+            Ragged(fn, lengths, xs) if until is None
+            else RaggedUntil(fn, until, lengths, xs, reverse)
+        )  # fmt: skip
+        return ragged.finish(*scan(
+            ragged.step, ragged.init(init), ragged.xs(xs), length, reverse, ragged.until,
+            checkpoint=checkpoint, memory_budget=memory_budget,
+        ))  # fmt: skip
     init_leaves, carry_tree = pytree.flatten(init)
     xs_leaves, xs_tree = pytree.flatten(xs)
     length = _common_length(xs_leaves, pytree.paths(xs_tree, "xs"), length)
     trips = segment_trips("scan", checkpoint, memory_budget, length, init_leaves)
     if trips is not None and in_graph(*init_leaves, *xs_leaves, length):
         if until is not None:
-            raise ShapeError(
-                "scan: a loop that until may end keeps all its carries; use a while_loop, which "
-                f"takes checkpoint, or leave it out, at {format_locs(here())}"
-            )
+            return scan_until_in_segments(scan, fn, init, xs, length, reverse, until, trips)
         return scan_in_segments(scan, fn, init, xs, length, reverse, trips)
     loop = _Scan(fn, init_leaves, carry_tree, xs_leaves, xs_tree, length, reverse, until)
     if in_graph(*init_leaves, *xs_leaves, length):

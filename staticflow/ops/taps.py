@@ -16,32 +16,42 @@ __all__ = ["Lagged"]
 class Lagged:
     """A scan with lags as one without: lagged xs are xs of their own, and the last ys are carried.
 
-    ``taps["xs"]`` are lags of 0 and more, ``taps["ys"]`` of 1 and more.
+    ``taps["xs"]`` are lags of 0 and more, ``taps["ys"]`` of 1 and more. Back is where the loop came
+    from: to later rows, where it runs in ``reverse``.
     """
 
     def __init__(
-        self, fn: Callable[..., Any], taps: Mapping[str, Sequence[int]], ys_init: Any
+        self,
+        fn: Callable[..., Any],
+        taps: Mapping[str, Sequence[int]],
+        ys_init: Any,
+        reverse: bool,
     ) -> None:
         unknown = set(taps) - {"xs", "ys"}
         if unknown:
             _refuse(f'taps are of "xs" and "ys", not of {sorted(unknown)}')
-        self.fn = fn
+        self.fn, self.reverse = fn, reverse
         self.on_xs = _lags(taps, "xs", 0)
         self.on_ys = _lags(taps, "ys", 1)
         if bool(self.on_ys) != (ys_init is not None):
             _refuse('taps of "ys" and ys_init go together')
         self.ys_init = ys_init
+        self.longest = max(self.on_xs, default=0)
 
     def xs(self, xs: Any) -> Any:
         """One tree for each lag, all as long as the longest lag leaves."""
         if not self.on_xs:
             return xs
-        longest = max(self.on_xs)
 
         def behind(lag: int) -> Any:
-            return pytree.map_tree(lambda x: narrow(x, 0, longest - lag, x.shape[0] - longest), xs)
+            first = lag if self.reverse else self.longest - lag
+            return pytree.map_tree(lambda x: narrow(x, 0, first, x.shape[0] - self.longest), xs)
 
         return tuple(map(behind, self.on_xs))
+
+    def lengths(self, lengths: Any) -> Any:
+        """How many steps a row of a batch makes, given how many rows of the xs it has."""
+        return None if lengths is None else lengths - self.longest
 
     def init(self, init: Any) -> Any:
         """The carry, and the ys before the first step, the last one first."""
