@@ -18,7 +18,7 @@ from staticflow.errors import AutogradError, DTypeError, ShapeError
 from staticflow.graph.dtypes import DTYPES
 from staticflow.graph.op import Op
 from staticflow.ops import OPS
-from staticflow.ops.declare import elementwise
+from staticflow.ops.declare import PerElement, elementwise
 
 FAST = sorted(EAGER.fast, key=lambda op: op.name)
 NUMBERS = (0, 1, -3, 2, 0.0, -0.0, 0.5, True, False, float("nan"), float("inf"), 10**6)
@@ -47,7 +47,7 @@ def both(op: Op, *args: Any) -> None:
 
 @pytest.mark.parametrize("op", FAST, ids=lambda op: op.name)
 def test_values_and_refusals(op: Op) -> None:
-    arity = len(op.vjp.partials) if op.vjp is not None else None  # type: ignore[attr-defined]
+    arity = len(op.vjp.partials) if isinstance(op.vjp, PerElement) else None
     for dtype in DTYPES:
         for shape in ((4,), (2, 3), (), (0,)):
             x = operands(dtype, shape)
@@ -83,6 +83,24 @@ def test_gradients(name: str) -> None:
             second = sf.grad(sum(g.sum() for g in grads), xs, allow_unused=True)
             found.append([g.tolist() for g in (*grads, *(s for s in second if s is not None))])
         assert found[0] == found[1], (name, a, b)
+
+
+def test_gradients_of_products_of_matrices() -> None:
+    """Square ones, too, whose operands have the shape of the result."""
+    for shapes in (((3, 3), (3, 3)), ((2, 3), (3, 4)), ((2, 3, 3), (3, 3)), ((2, 2, 3), (2, 3, 1))):
+        for wanted in ((True, True), (True, False), (False, True)):
+            found = []
+            for apply in (EAGER.fast[OPS["matmul"]], lambda *a: EAGER.general(OPS["matmul"], a)):
+                xs = [operands(sf.float64, s) for s in shapes]
+                leaves = [x.requires_grad_() for x, w in zip(xs, wanted, strict=True) if w]
+                out = apply(*xs)
+                assert [a[0] if type(a) is tuple else None for a in out.grad_fn.args] == [
+                    x._data if w else None for x, w in zip(xs, wanted[::-1], strict=True)
+                ]
+                grads = sf.grad((out * out).sum(), leaves, create_graph=True)
+                second = sf.grad(sum(g.sum() for g in grads), leaves)
+                found.append([g.tolist() for g in (*grads, *second)])
+            assert found[0] == found[1]
 
 
 def test_one_entry_for_one_operation() -> None:
@@ -138,7 +156,7 @@ def test_arrays_take_part() -> None:
 
 
 def test_ops_with_attributes_or_three_operands_have_no_fast_form() -> None:
-    for name in ("where", "cast", "sum", "matmul"):
+    for name in ("where", "cast", "sum"):
         assert fast_form(OPS[name], sf.Tensor, EAGER.general) is None
 
 

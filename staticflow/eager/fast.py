@@ -19,11 +19,11 @@ import numpy as np
 from staticflow.eager.gpu import as_array
 from staticflow.eager.kernels import LARGE, compute_of
 from staticflow.eager.memory import Memory
-from staticflow.eager.vertex import LEAF, EvenEntry, TapeEntry, entered
+from staticflow.eager.vertex import LEAF, EvenEntry, Shadow, TapeEntry, entered
 from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DTYPES, bfloat16
 from staticflow.graph.op import OUT, Op
 from staticflow.ops.declare import PerElement
-from staticflow.ops.lowering import Elementwise
+from staticflow.ops.lowering import Contract, Elementwise
 from staticflow.ops.thread import thread
 
 __all__ = ["fast_form"]
@@ -39,9 +39,10 @@ _NO_ATTRS: dict[str, Any] = {}
 
 def fast_form(op: Op, tensor: type, general: General) -> Callable[..., Any] | None:
     """The function that applies ``op`` to tensors by the fast path; None if it has none."""
-    if type(op.lowering) is not Elementwise or op.promote not in ("common", "float"):
+    even = type(op.lowering) is Elementwise
+    if not (even or type(op.lowering) is Contract) or op.promote not in ("common", "float"):
         return None
-    if op.vjp is not None and type(op.vjp) is not PerElement:
+    if even and op.vjp is not None and type(op.vjp) is not PerElement:
         return None
     _, *parameters = inspect.signature(op.reference).parameters.values()
     make = {1: _unary, 2: _binary}.get(len(parameters))
@@ -138,6 +139,7 @@ def _binary(op: Op, tensor: type, general: General) -> Callable[[Any, Any], Any]
     second_for_first, second_for_second = _uses(op, 1, 0), _uses(op, 1, 1)
     out_for_first, out_for_second = _uses(op, OUT, 0), _uses(op, OUT, 1)
     recordable, by_number = op.vjp is not None, op.ufunc is None
+    even = type(op.lowering) is Elementwise
 
     def apply(x: Any, y: Any) -> Any:
         state = thread.state
@@ -147,7 +149,9 @@ def _binary(op: Op, tensor: type, general: General) -> Callable[[Any, Any], Any]
             if not (x_number or y_number):
                 a, b, u, v = x._data, y._data, x._vertex, y._vertex
                 dtype = a.dtype
-                usual = b.dtype is dtype
+                usual = b.dtype is dtype and (even or type(a) is type(b) is _array)
+            elif not even:
+                usual = False
             elif y_number:
                 a, u = x._data, x._vertex
                 usual, dtype = True, a.dtype
@@ -179,10 +183,7 @@ def _binary(op: Op, tensor: type, general: General) -> Callable[[Any, Any], Any]
             v = y._edge()
         if u is None and v is None:
             return out
-        edges = x if u is LEAF else u, y if v is LEAF else v
-        if not (x_number or y_number) and a.shape != b.shape:
-            out._vertex = TapeEntry(op, (x, y), _NO_ATTRS, edges, out)
-            return out
+        kind: type[TapeEntry] = EvenEntry
         first = second = None
         if x_number:
             first = x
@@ -194,12 +195,17 @@ def _binary(op: Op, tensor: type, general: General) -> Callable[[Any, Any], Any]
         elif (second_for_first and u is not None) or (second_for_second and v is not None):
             memory = y._memory or y._own_memory()
             second = b, memory, memory.version
+        if not (x_number or y_number or (even and a.shape == b.shape)):
+            kind, shape = TapeEntry, data.shape
+            first = first or (None if a.shape == shape else Shadow(x))
+            second = second or (None if b.shape == shape else Shadow(y))
         result = None
         if (out_for_first and u is not None) or (out_for_second and v is not None):
             memory = out._memory = Memory()
             result = data, memory, 0
+        edges = x if u is LEAF else u, y if v is LEAF else v
         args = first, second
-        out._vertex = entered(EvenEntry, op, _NO_ATTRS, edges, args, result, _getframe(1))
+        out._vertex = entered(kind, op, _NO_ATTRS, edges, args, result, _getframe(1))
         return out
 
     return apply

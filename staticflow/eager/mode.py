@@ -80,10 +80,7 @@ class EagerMode:
             out = viewed(operands[0], data, op, attrs)
         else:
             wrap = tensor._wrap
-            out = (
-                tuple([wrap(gpu.as_array(d)) for d in data]) if type(data) is tuple
-                else wrap(data if type(data) is np.ndarray else gpu.as_array(data))
-            )  # fmt: skip
+            out = tuple(map(wrap, data)) if type(data) is tuple else wrap(data)
             if state.recording and op.vjp is not None:
                 record(op, operands, attrs, out)
         if state.inference:
@@ -145,7 +142,10 @@ class EagerMode:
 
 
 def _compute(op: Op, arrays: Sequence[Any]) -> Any:
-    return compute_of(op, any([getattr(a, "size", 1) >= LARGE for a in arrays]))
+    for a in arrays:
+        if type(a) is np.ndarray and a.size >= LARGE:
+            return compute_of(op, True)
+    return compute_of(op, False)
 
 
 @lru_cache(None)

@@ -9,6 +9,7 @@ import numpy as np
 from staticflow.eager import device as devices
 from staticflow.eager import hooks, inplace, interop, layout, printing, tape
 from staticflow.eager.fast import fast_form
+from staticflow.eager.gpu import as_array
 from staticflow.eager.inference import is_inference
 from staticflow.eager.memory import Memory, View
 from staticflow.eager.mode import EAGER
@@ -19,6 +20,7 @@ from staticflow.graph.device import device
 from staticflow.graph.dtypes import BY_NUMPY, DType, dtype_of, get_default_dtype
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
+from staticflow.ops import OPS
 from staticflow.ops.arithmetic import clone
 from staticflow.ops.by_shape import BY_SHAPE
 from staticflow.ops.methods import Methods, reflected
@@ -27,6 +29,7 @@ __all__ = ["EAGER", "Tensor", "as_tensor"]
 
 
 _new = object.__new__
+_array = np.ndarray
 
 
 class Tensor(Methods):
@@ -79,9 +82,10 @@ class Tensor(Methods):
 
     @staticmethod
     def _wrap(data: np.ndarray[Any, Any]) -> Tensor:
-        """A tensor on this very array."""
+        """A tensor on this very array; one of no dims for a scalar of NumPy."""
         out = _new(Tensor)
-        out._start(data)
+        out._data = data if type(data) is _array else as_array(data)
+        out._memory = out._view = out._vertex = out.grad = out.name = out._hooks = None
         return out
 
     @staticmethod
@@ -128,6 +132,11 @@ class Tensor(Methods):
         """The sizes of the dims."""
         shape: tuple[int, ...] = self._data.shape
         return shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of dims."""
+        return self._data.ndim
 
     @property
     def dtype(self) -> DType:
@@ -313,18 +322,14 @@ def _bind() -> None:
     would have from `Methods`."""
     EAGER.tensor = TapeEntry.tensor = Tensor
     Shadow.__sf_mode__ = EAGER
-    forms = {}
+    forms = {op: fast_form(op, Tensor, EAGER.general) for op in OPS.values()}
+    EAGER.fast.update((op, form) for op, form in forms.items() if form is not None)
     inherited = {name: m for c in reversed(Methods.__mro__) for name, m in vars(c).items()}
     for name, method in inherited.items():
         op = method if isinstance(method, Op) else getattr(method, "reflects", None)
-        if not isinstance(op, Op):
-            continue
-        if op not in forms:
-            forms[op] = fast_form(op, Tensor, EAGER.general)
-        form = forms[op]
-        if form is not None:
+        if op in EAGER.fast:
+            form = EAGER.fast[op]
             setattr(Tensor, name, form if method is op else reflected(form))
-    EAGER.fast.update((op, form) for op, form in forms.items() if form is not None)
     functions = {fn: remembered(fn.plain) for fn in BY_SHAPE}
     for name, method in inherited.items():
         asked = method.fget if isinstance(method, property) else method

@@ -13,7 +13,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.arithmetic import cast
-from staticflow.ops.axes import mT, permute_op
+from staticflow.ops.axes import mT, permute, permute_op
 from staticflow.ops.declare import per_arg, same_size, sum_to
 from staticflow.ops.lowering import Contract
 from staticflow.ops.view import reshape, unsqueeze
@@ -50,6 +50,7 @@ matmul_op: Op = Op(
     ),
     lowering=Contract(),
     saves=(0, 1),
+    saves_for=((1,), (0,)),
     promote="common",
     kinds="iuf",
     grad_name="MmBackward0",
@@ -69,8 +70,10 @@ def matmul(input: Any, other: Any) -> Any:
     >>> sf.matmul(sf.ones(2, 3), sf.ones(3)).shape
     (2,)
     """
-    beside = (input, other), (other, input)
-    x, y = (v if hasattr(v, "__sf_mode__") else _wrapped(v, w) for v, w in beside)
+    x = input if hasattr(input, "__sf_mode__") else _wrapped(input, other)
+    y = other if hasattr(other, "__sf_mode__") else _wrapped(other, input)
+    if x.ndim == 2 and y.ndim == 2:
+        return matmul_op(x, y)
     if x.ndim == 0 or y.ndim == 0:
         raise ShapeError(f"matmul: takes no 0-d tensors; multiply with *, at {format_locs(here())}")
     if x.ndim > 2 and y.ndim == 2 and same_size(x.shape[-1], y.shape[0]):
@@ -90,13 +93,13 @@ def matmul(input: Any, other: Any) -> Any:
 
 
 def _of_ndim(name: str, ndim: int, x: Any, y: Any) -> Any:
-    for a in (x, y):
-        if a.ndim != ndim:
-            raise ShapeError(
-                f"{name}: takes tensors of {ndim} dims, not one of shape {list(a.shape)}, "
-                f"at {format_locs(here())}"
-            )
-    return matmul(x, y)
+    if x.ndim == ndim == y.ndim:
+        return matmul(x, y)
+    wrong = x if x.ndim != ndim else y
+    raise ShapeError(
+        f"{name}: takes tensors of {ndim} dims, not one of shape {list(wrong.shape)}, "
+        f"at {format_locs(here())}"
+    )
 
 
 def mm(input: Any, mat2: Any) -> Any:
@@ -118,6 +121,9 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Any:
     """``x @ weight.T + bias``: ``x`` (..., in), ``weight`` (out, in), ``bias`` (out,)."""
     if weight.ndim != 2:
         raise ShapeError(f"linear: the weight is (out, in), not of shape {weight.shape}")
-    # beside x: a weight that a graph captures is transposed in that graph, not once and for all
-    y = matmul(x, permute_op.beside(x, weight, dims=(1, 0)))
+    if x.__sf_mode__ is weight.__sf_mode__:
+        columns = permute(weight, 1, 0)
+    else:  # a weight that a graph captures is transposed in that graph, not once and for all
+        columns = permute_op.beside(x, weight, dims=(1, 0))
+    y = matmul(x, columns)
     return y if bias is None else y + bias
