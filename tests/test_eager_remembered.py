@@ -9,6 +9,7 @@ import pytest
 
 import staticflow as sf
 from staticflow.errors import ShapeError, StaticflowError
+from staticflow.ops import subscript
 from staticflow.ops.by_shape import BY_SHAPE
 
 CALLS: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = {
@@ -110,3 +111,34 @@ def test_another_dtype_of_the_same_shape_is_another_call() -> None:
         x = sf.from_numpy(np.ones((2, 3), dtype))
         for _ in range(2):
             assert x.sum(1).dtype is (sf.int64 if dtype is np.int32 else x.dtype)
+
+
+SUBSCRIPTS = [
+    0, -1, 1, 2, 5, -6, slice(1, 2), slice(None), slice(0, 9), slice(5, 1), slice(None, None, 2),
+    slice(-1, None), slice(0, 1, -1), slice(None, None, 0), (0, 1), (slice(None), 0), (..., -1),
+    (None, ..., slice(1, None)), (0, None, 1), (True, 0), (1.0, 0), 1.0, True, None, ...,
+    (slice(0, None), slice(None, None, 2)), (0, 1, 2), (slice(1.0, None), 0), (0, [1, 0]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("what", sorted(tensors()))
+def test_a_remembered_subscript_is_the_subscript(what: str) -> None:
+    def plain(x: sf.Tensor, key: Any) -> Any:
+        return subscript.get(x, key)
+
+    x = tensors()[what]
+    for key in SUBSCRIPTS:
+        expected = outcome(plain, x, (key,), {})
+        for _ in range(2):
+            assert outcome(sf.Tensor.__getitem__, x, (key,), {}) == expected, key
+    with sf.inference_mode():
+        assert x.clone()[...].is_inference()
+
+
+def test_a_change_of_a_view_by_subscript_reaches_the_base() -> None:
+    x = sf.ones(3, 2, requires_grad=True)
+    y = x * 1
+    for part in (y[1], y[:2], y[:, 0], y[None, 2]):
+        part.mul_(2.0)
+    assert y.tolist() == [[4, 2], [8, 4], [4, 2]]
+    assert sf.grad(y.sum(), x).tolist() == y.tolist()

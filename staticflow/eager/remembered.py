@@ -1,13 +1,14 @@
-"""Functions of one tensor whose way from arguments to an op is remembered.
+"""Functions of one tensor whose way from arguments to ops is remembered.
 
-What `staticflow.ops.by_shape` marks is asked once for each shape, dtype and choice of further
-arguments which op it comes to. The next call of the kind goes to NumPy at once. What comes to
-several ops, or to one on something else than the tensor itself, is called anew each time.
+What `staticflow.ops.by_shape` marks, and the basic part of subscripts, is asked once for each
+shape, dtype and choice of further arguments which ops it comes to, one on what the other gives. The
+next call of the kind goes to NumPy at once. What comes to other than such a chain is called anew
+each time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -26,65 +27,62 @@ MOST = 4096
 """So many calls of one function are remembered; then it begins anew."""
 
 _array = np.ndarray
+_UNKNOWN: Any = object()
 
 
-class Call:
-    """What a call comes to: the op, its attributes, what computes it of the array (None: that is
-    asked anew each time), whether that is a view, and what an entry on the tape keeps (None: the
-    value). Without an op it gives the tensor as it is."""
+class Step:
+    """One op of a call: its attributes, what computes it of the array, whether as a view, and what
+    an entry on the tape keeps (None: the value)."""
 
     __slots__ = ("args", "attrs", "compute", "gives_view", "op")
 
-    def __init__(self, noted: tuple[Op, Any, Any, Any] | None, is_same: bool) -> None:
-        self.op: Op | None = None
-        self.compute: Callable[[Any], Any] | None = _array.view if is_same else None
-        self.gives_view = False
-        if noted is None:
-            return
-        self.op, (x,), self.attrs, _ = noted
-        self.compute = partial(compute_of(self.op, x._data.size >= LARGE), np, **self.attrs)
-        self.gives_view = type(self.op.lowering) is View
-        self.args = None if 0 in self.op.saves else (Shadow(x),)
+    def __init__(self, op: Op, attrs: Mapping[str, Any], x: Any) -> None:
+        self.op, self.attrs = op, attrs
+        self.compute = partial(compute_of(op, x._data.size >= LARGE), np, **attrs)
+        self.gives_view = type(op.lowering) is View
+        self.args = None if 0 in op.saves else (Shadow(x),)
 
 
-def remembered(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """The form of ``fn`` for eager tensors."""
-    known: dict[Any, Call] = {}
+def remembered(
+    fn: Callable[..., Any], key_of: Callable[..., Any] | None = None
+) -> Callable[..., Any]:
+    """The form of ``fn`` for eager tensors. ``key_of`` makes its further arguments hashable, or
+    raises `TypeError` where they are not such that shape and dtype say the rest."""
+    known: dict[Any, Sequence[Step] | None] = {}  # None: to be called anew; no steps: ``x`` itself
 
     def apply(x: Any = None, /, *args: Any, **kwargs: Any) -> Any:
-        found = None
         try:
             a = x._data
-            key = (a.shape, a.dtype, args, *kwargs.items()) if kwargs else (a.shape, a.dtype, args)
-            found = known.get(key)
+            given = args if key_of is None else key_of(*args)
+            key: Any = a.shape, a.dtype, given
+            if kwargs:
+                key = *key, *kwargs.items()
+            steps = known.get(key, _UNKNOWN)
         except (AttributeError, TypeError):  # no tensor; a list as an argument
-            pass
-        if found is None:
-            return first(x, args, kwargs)
+            return fn(*args, **kwargs) if x is None else fn(x, *args, **kwargs)
         state = thread.state
-        compute, op = found.compute, found.op
-        if not state.plain or type(a) is not _array or compute is None:
+        if steps is None or not state.plain or type(a) is not _array:
             return fn(x, *args, **kwargs)
-        if op is None:
-            return x
-        try:
-            data = state.run(compute, a)
-        except Exception:  # that the function words
-            return fn(x, *args, **kwargs)
-        if not found.gives_view:
-            return computed(x, a, data, op, found.attrs, found.args)
-        if is_view(data, a):
-            return viewed(x, data, op, found.attrs, found.args)
-        return fn(x, *args, **kwargs)  # the strides did not allow one
+        if steps is _UNKNOWN:
+            return first(x, key, args, kwargs)
+        out = x
+        for step in steps:
+            a = out._data
+            try:
+                data = state.run(step.compute, a)
+            except Exception:  # that the function words
+                return fn(x, *args, **kwargs)
+            if not step.gives_view:
+                out = computed(out, a, data, step.op, step.attrs, step.args)
+            elif is_view(data, a):
+                out = viewed(out, data, step.op, step.attrs, step.args)
+            else:  # the strides did not allow one
+                return fn(x, *args, **kwargs)
+        return out
 
-    def first(x: Any, args: Any, kwargs: Any) -> Any:
+    def first(x: Any, key: Any, args: Any, kwargs: Any) -> Any:
         """Call the function, and remember what it came to."""
-        if x is None:
-            return fn(*args, **kwargs)
-        a = getattr(x, "_data", None)
         state = thread.state
-        if type(a) is not _array or not state.plain:
-            return fn(x, *args, **kwargs)
         noted = state.noted = []
         state.settle()
         try:
@@ -92,19 +90,23 @@ def remembered(fn: Callable[..., Any]) -> Callable[..., Any]:
         finally:
             state.noted = None
             state.settle()
-        alone = None
-        if len(noted) == 1:
-            _, operands, _, result = noted[0]
-            if result is out and len(operands) == 1 and operands[0] is x:
-                alone = noted[0]
-        if all(map(_is_simple, (*args, *kwargs.values()))):
+        if float not in map(type, (*args, *kwargs.values())):  # which as a key may equal an int
             if len(known) >= MOST:
                 known.clear()
-            known[(a.shape, a.dtype, args, *kwargs.items())] = Call(alone, out is x)
+            known[key] = _chain(x, noted, out)
         return out
 
     return apply
 
 
-def _is_simple(argument: Any) -> bool:
-    return type(argument) is not float and getattr(argument, "__hash__", None) is not None
+def _chain(
+    x: Any, noted: Sequence[tuple[Op, Any, Mapping[str, Any], Any]], out: Any
+) -> Sequence[Step] | None:
+    """The operations that lead from ``x`` to ``out``, if each is of the result of the last."""
+    steps = []
+    for op, operands, attrs, result in noted:
+        if len(operands) != 1 or operands[0] is not x or type(result) is tuple:
+            return None
+        steps.append(Step(op, attrs, x))
+        x = result
+    return steps if x is out else None

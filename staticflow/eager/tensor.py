@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager import device as devices
-from staticflow.eager import hooks, inplace, interop, layout, printing, tape
+from staticflow.eager import hooks, indexed, inplace, interop, layout, printing, tape
 from staticflow.eager.fast import fast_form
 from staticflow.eager.gpu import as_array
 from staticflow.eager.inference import is_inference
@@ -122,6 +122,7 @@ class Tensor(Methods):
         vertex = self._vertex
         return self if vertex is LEAF else vertex
 
+    __getitem__ = indexed.get
     _update, _assign, copy_ = inplace.update, inplace.assign, inplace.copy_
     _take_shape = inplace.take_shape
 
