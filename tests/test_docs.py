@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import staticflow
+from staticflow import errors
 from staticflow.config import Config
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -63,3 +64,8 @@ PAGES = sorted(p for p in (ROOT / "docs").glob("*.md") if ">>>" in p.read_text()
 def test_examples_of_a_page(page: Path) -> None:
     flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
     assert doctest.testfile(str(page), module_relative=False, optionflags=flags).failed == 0
+
+
+def test_every_class_of_error_has_its_place_on_the_page_on_errors() -> None:
+    titles = " ".join(re.findall("^## (.*)", (ROOT / "docs" / "errors.md").read_text(), re.M))
+    assert set(titles.replace(",", "").split()) == set(errors.__all__) - {"StaticflowError"}

@@ -61,7 +61,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     elif not isinstance(data, Tensor):
         data = Tensor(data, wanted)
     out: Tensor = data if wanted is None else data.to(wanted)
-    return out if device is None else out.to(device)
+    return out if device is None else out.to(device=device)
 
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
@@ -140,7 +140,7 @@ def scalar_tensor(
 def made(out: Tensor, device: Any, requires_grad: bool) -> Tensor:
     """A new tensor as the options of every function that makes one say."""
     if device is not None:
-        out = out.to(device)
+        out = out.to(device=device)
     if thread.state.inference:
         unrecordable(out)
     return out.requires_grad_() if requires_grad else out

@@ -71,7 +71,7 @@ def new_full(
     value = number_of(fill_value, wanted)
     out = full.beside(x, shape=tuple(size), value=value, dtype=wanted)
     if device is not None:
-        out = out.to(device)
+        out = out.to(device=device)
     return out.requires_grad_() if requires_grad else out
 
 

@@ -74,7 +74,7 @@ def _like(generator: Source | None, x: Any, op: Op, *args: Any, **attrs: Any) ->
 
 def _finished(x: Any, device: Any, requires_grad: bool) -> Any:
     if device is not None:
-        x = x.to(device)
+        x = x.to(device=device)
     return x.requires_grad_() if requires_grad else x
 
 

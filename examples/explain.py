@@ -1,0 +1,37 @@
+"""What the compiler does with an expression, where a person can see it.
+
+Every pass says what each of its rules did; the graph before and after, the kernels in the order in
+which they run and the plan of the memory can all be printed.
+"""
+
+import staticflow as sf
+
+
+def main() -> None:
+    sf.manual_seed(0)
+    x = sf.placeholder((None, 64), name="x")
+    w = sf.randn(64, 10)
+    chances = (x @ w * 1).softmax(dim=1)
+    loss = -chances.log().mean()
+    program = sf.compile([x], [loss, sf.grad(loss, w)])
+
+    print(f"As written:\n{program.graph}\n")
+    for done in program.passes:
+        if done.counts:
+            print(f"{done.name}: {dict(done.counts)}")
+    print(f"\nAs it runs:\n{program.optimized}\n")
+    print(f"{len(program.graph.nodes)} nodes have become {program.kernel_count} kernels.\n")
+
+    kernels = program.source("kernels")
+    print("\n".join(kernels.splitlines()[:12]), "\n  ...\n")
+    print(f"LLVM: {len(program.source('llvm').splitlines())} lines,", end=" ")
+    print(f"machine code: {len(program.source('asm').splitlines())} lines\n")
+    print(program.plan, "\n")
+
+    scores = 100 * sf.randn(5, 64)
+    eager = -(scores @ w).softmax(dim=1).log().mean()  # some chances round to 0
+    print(f"eagerly the loss is {eager.item()}, compiled {program(scores)[0].item():.1f}")
+
+
+if __name__ == "__main__":
+    main()
