@@ -38,7 +38,7 @@ def _nll_infer(facts: Facts, x: TensorType, target: TensorType, *, ignore_index:
 def _nll_reference(xp: Any, x: Any, target: Any, *, ignore_index: int) -> Any:
     keep = target != ignore_index
     classes = xp.where(keep, target, xp.zeros_like(target))
-    check_range(xp, classes, x.shape[1], "nll_loss")
+    check_range(xp, classes, x.shape[1], "nll_loss", 1)
     index = xp.expand_dims(classes.astype(xp.int64), 1)
     chosen = taken(xp, x, index, 1)[:, 0]
     return xp.where(keep, -chosen, xp.zeros_like(chosen))

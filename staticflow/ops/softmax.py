@@ -206,7 +206,7 @@ def _class_reference(
 ) -> Any:
     target = target.astype(xp.int64)
     keep = target != ignore_index
-    check_range(xp, xp.where(keep, target, 0), classes, of)
+    check_range(xp, xp.where(keep, target, 0), classes, of, 1)
     return xp.where(keep, target, -1).astype(dtype.numpy)
 
 
