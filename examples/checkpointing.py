@@ -31,7 +31,7 @@ def main() -> None:
     for name, keep in ways.items():
         loss = final_energy(state, w, **keep)
         program = sf.compile([state], sf.grad(loss, w))
-        planned = program.plan.peak_bytes({"state_0": 1})
+        planned = program.plan.peak_bytes(state_0=1)
         gradient = program(start)
         first = gradient if first is None else first
         error = ((gradient - first).norm() / first.norm()).item()
