@@ -104,15 +104,6 @@ from staticflow.ops.activation import (
     selu,
     threshold,
 )
-from staticflow.ops.advanced import (
-    embedding,
-    index_add,
-    index_copy,
-    index_fill,
-    index_put,
-    index_select,
-    take,
-)
 from staticflow.ops.aliases import (
     absolute,
     arccos,
@@ -179,6 +170,15 @@ from staticflow.ops.bits import (
     bitwise_or,
     bitwise_right_shift,
     bitwise_xor,
+)
+from staticflow.ops.by_index import (
+    embedding,
+    index_add,
+    index_copy,
+    index_fill,
+    index_put,
+    index_select,
+    take,
 )
 from staticflow.ops.casting import is_complex, is_floating_point, is_signed
 from staticflow.ops.compare import (

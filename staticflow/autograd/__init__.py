@@ -1,9 +1,10 @@
 """Derivatives under PyTorch's names: what ``torch.autograd`` has."""
 
 from staticflow.autograd import functional, graph
-from staticflow.autograd.function import Function, FunctionCtx, once_differentiable
+from staticflow.autograd.function import Function, FunctionCtx
 from staticflow.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from staticflow.autograd.gradients import backward, grad
+from staticflow.autograd.once import once_differentiable
 from staticflow.eager.anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
 from staticflow.eager.grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from staticflow.eager.inference import inference_mode, is_inference_mode_enabled

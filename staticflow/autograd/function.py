@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from staticflow.autograd.traced import apply_traced, once_traced
+from staticflow.autograd.traced import apply_traced
 from staticflow.eager.grad_mode import no_grad
 from staticflow.eager.hooks import lent
 from staticflow.eager.inplace import stand_for
@@ -23,7 +22,7 @@ from staticflow.ops.declare import sum_to
 from staticflow.ops.symbol import Symbol
 from staticflow.ops.thread import thread
 
-__all__ = ["Function", "FunctionCtx", "once_differentiable"]
+__all__ = ["Function", "FunctionCtx"]
 
 
 class FunctionCtx:
@@ -337,65 +336,3 @@ class Function:
         outputs = cls.forward(*args)
         cls.setup_context(ctx, args, outputs)
         return outputs
-
-
-def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """A decorator for a ``backward`` that is not written in ops: what it gives cannot be
-    differentiated again, and says so where somebody tries.
-
-    >>> class Cube(Function):
-    ...     @staticmethod
-    ...     def forward(ctx, x):
-    ...         ctx.save_for_backward(x)
-    ...         return x**3
-    ...     @staticmethod
-    ...     @once_differentiable
-    ...     def backward(ctx, ct):
-    ...         return ct * 3 * ctx.saved_tensors[0] ** 2
-    """
-
-    @functools.wraps(fn)
-    def wrapper(ctx: Any, *cts: Any) -> Any:
-        with no_grad():
-            found = fn(ctx, *cts)
-        if any(isinstance(c, Symbol) for c in cts):
-            return once_traced(found)
-        edges = tuple(c._edge() for c in cts if isinstance(c, Tensor))
-        if not thread.state.recording or not any(e is not None for e in edges):
-            return found
-        refusal = _Refusal(ctx._node(), edges)
-        single = not isinstance(found, tuple | list)
-        results = tuple(_refusing(g, refusal) for g in ([found] if single else found))
-        return results[0] if single else results
-
-    return wrapper
-
-
-def _refusing(g: Any, refusal: _Refusal) -> Any:
-    if isinstance(g, Tensor):
-        g = g.detach()
-        g._vertex = refusal
-    return g
-
-
-class _Refusal:
-    """The vertex of a gradient that cannot be differentiated."""
-
-    hooks: Any = None
-    name = "Error"
-
-    def __init__(self, node: FunctionNode, edges: tuple[Vertex | None, ...]) -> None:
-        self.node, self.edges = node, edges
-        self.locs = node.locs
-        self.serial = next_serial()
-
-    def pull(self, ct: Any, edges: Sequence[Vertex | None], keep: bool) -> Sequence[Any]:
-        """Raise `AutogradError`."""
-        raise AutogradError(
-            f"{self.node.what}: trying to differentiate twice a function that was marked with "
-            f"@once_differentiable, applied at {format_locs(self.locs)}; write its backward in "
-            "staticflow's own operations and take the mark away"
-        )
-
-    def __repr__(self) -> str:
-        return f"<{self.name}>"

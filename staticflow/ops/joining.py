@@ -11,7 +11,7 @@ from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
-from staticflow.ops.advanced import index_select
+from staticflow.ops.by_index import index_select
 from staticflow.ops.declare import normalize_dim, per_arg, strict
 from staticflow.ops.lowering import LoopNest
 from staticflow.ops.numpy_names import numpy_names

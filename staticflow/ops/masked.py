@@ -9,8 +9,8 @@ from staticflow.graph.dims import Size
 from staticflow.graph.dtypes import bool_, int64
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
-from staticflow.ops.advanced import filling
 from staticflow.ops.arithmetic import where
+from staticflow.ops.by_index import filling
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.declare import elementwise, per_arg, strict
 from staticflow.ops.lowering import LoopNest

@@ -10,10 +10,11 @@ from staticflow.graph.dims import Size, prod
 from staticflow.graph.dtypes import DType
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import Shape
+from staticflow.ops import arithmetic as ar
 from staticflow.ops import (
-    advanced,
     axes,
     bits,
+    by_index,
     casting,
     counts,
     creation,
@@ -38,7 +39,6 @@ from staticflow.ops import (
     subscript,
     triangle,
 )
-from staticflow.ops import arithmetic as ar
 from staticflow.ops import contract as con
 from staticflow.ops import scatter as scattering
 from staticflow.ops import softmax as sm
@@ -244,10 +244,10 @@ class Methods(ElementwiseMethods):
     # selection
     gather, scatter_add = indexing.gather, indexing.scatter_add
     scatter, scatter_reduce = scattering.scatter, scattering.scatter_reduce
-    take, take_along_dim = advanced.take, indexing.take_along_dim
-    index_select, index_add = advanced.index_select, advanced.index_add
-    index_copy, index_fill = advanced.index_copy, advanced.index_fill
-    index_put, masked_fill = advanced.index_put, masked.masked_fill
+    take, take_along_dim = by_index.take, indexing.take_along_dim
+    index_select, index_add = by_index.index_select, by_index.index_add
+    index_copy, index_fill = by_index.index_copy, by_index.index_fill
+    index_put, masked_fill = by_index.index_put, masked.masked_fill
     masked_scatter, masked_select = masked.masked_scatter, selection.masked_select
     nonzero, argwhere = selection.nonzero, selection.argwhere
 
@@ -278,12 +278,12 @@ class Methods(ElementwiseMethods):
     __irshift__ = in_place(bits.bitwise_right_shift)
     zero_ = in_place(zeros_like)
     copy_ = in_place(_copied)
-    fill_, fill_diagonal_ = in_place(advanced.fill), in_place(triangle.fill_diagonal)
+    fill_, fill_diagonal_ = in_place(by_index.fill), in_place(triangle.fill_diagonal)
     tril_, triu_ = in_place(triangle.tril), in_place(triangle.triu)
     masked_fill_ = in_place(masked.masked_fill)
     masked_scatter_ = in_place(masked.masked_scatter)
-    index_add_, index_copy_ = in_place(advanced.index_add), in_place(advanced.index_copy)
-    index_fill_, index_put_ = in_place(advanced.index_fill), in_place(advanced.index_put)
+    index_add_, index_copy_ = in_place(by_index.index_add), in_place(by_index.index_copy)
+    index_fill_, index_put_ = in_place(by_index.index_fill), in_place(by_index.index_put)
     scatter_, scatter_add_ = in_place(scattering.scatter), in_place(indexing.scatter_add)
     scatter_reduce_ = in_place(scattering.scatter_reduce)
     renorm_, cumsum_ = in_place(shortcuts.renorm), in_place(cumulative.cumsum)

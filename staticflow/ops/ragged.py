@@ -12,8 +12,8 @@ from staticflow.graph.dtypes import bool_, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
-from staticflow.ops.advanced import index_select
 from staticflow.ops.arithmetic import cast, where
+from staticflow.ops.by_index import index_select
 from staticflow.ops.carry import in_graph
 from staticflow.ops.creation import full, iota
 from staticflow.ops.declare import per_arg

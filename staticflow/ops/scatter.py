@@ -11,8 +11,8 @@ from staticflow.graph.dtypes import DType
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
-from staticflow.ops.advanced import filling
 from staticflow.ops.arithmetic import floor_divide, where
+from staticflow.ops.by_index import filling
 from staticflow.ops.creation import ones_like, zeros_like
 from staticflow.ops.declare import normalize_dim, per_arg, strict
 from staticflow.ops.indexing import (

@@ -7,9 +7,9 @@ from typing import Any
 from staticflow.errors import ArgumentError
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.advanced import index_select
 from staticflow.ops.arithmetic import cast, eq, logical_not, ne
 from staticflow.ops.axes import movedim
+from staticflow.ops.by_index import index_select
 from staticflow.ops.creation import iota
 from staticflow.ops.cumulative import cumsum
 from staticflow.ops.declare import normalize_dim

@@ -19,8 +19,9 @@ from staticflow.graph.dims import Dim, Size
 from staticflow.graph.dtypes import bool_, dtype_of
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import Shape
-from staticflow.ops.advanced import fitted, index_op, index_put_op, put_at
+from staticflow.ops.advanced import index_op, index_put_op
 from staticflow.ops.arithmetic import cast, where
+from staticflow.ops.by_index import fitted, put_at
 from staticflow.ops.creation import new_full
 from staticflow.ops.declare import normalize_dim
 from staticflow.ops.masked import masked_scatter

@@ -12,8 +12,8 @@ from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
-from staticflow.ops.advanced import filling
 from staticflow.ops.arithmetic import where
+from staticflow.ops.by_index import filling
 from staticflow.ops.creation import iota
 from staticflow.ops.declare import normalize_dim, per_arg, strict
 from staticflow.ops.lowering import Index, LoopNest, View

@@ -2,10 +2,12 @@
 
 from staticflow.nn.functional.activations import *  # noqa: F403
 from staticflow.nn.functional.attention import *  # noqa: F403
+from staticflow.nn.functional.class_losses import *  # noqa: F403
 from staticflow.nn.functional.conv import *  # noqa: F403
 from staticflow.nn.functional.dropout import *  # noqa: F403
 from staticflow.nn.functional.embedding import *  # noqa: F403
 from staticflow.nn.functional.losses import *  # noqa: F403
+from staticflow.nn.functional.margin_losses import *  # noqa: F403
 from staticflow.nn.functional.normalization import *  # noqa: F403
 from staticflow.nn.functional.pad import *  # noqa: F403
 from staticflow.nn.functional.pooling import *  # noqa: F403

@@ -8,7 +8,7 @@ from typing import Any
 from staticflow.errors import ArgumentError
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops import advanced
+from staticflow.ops import by_index
 from staticflow.ops.arithmetic import clamp, where
 from staticflow.ops.creation import iota, ones_like
 from staticflow.ops.indexing import scatter_add
@@ -30,7 +30,7 @@ def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Any:
     tensor([[3., 4.],
             [1., 2.]])
     """
-    return advanced.embedding(weight, input, padding_idx)
+    return by_index.embedding(weight, input, padding_idx)
 
 
 def embedding_bag(

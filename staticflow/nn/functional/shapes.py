@@ -15,9 +15,9 @@ from staticflow.nn.functional.pooling import (
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
 )
-from staticflow.ops.advanced import index_select
 from staticflow.ops.arithmetic import cast, clamp, minimum
 from staticflow.ops.axes import permute
+from staticflow.ops.by_index import index_select
 from staticflow.ops.creation import iota, size_value
 from staticflow.ops.maths import floor
 from staticflow.ops.slicing import embed_op

@@ -1,0 +1,151 @@
+"""Losses over classes: scores of each, against the right one or probabilities of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from staticflow.errors import ArgumentError, ShapeError
+from staticflow.graph.dims import Size
+from staticflow.graph.locs import format_locs, here
+from staticflow.nn.functional.losses import check_reduction, reduced
+from staticflow.ops.arithmetic import where
+from staticflow.ops.declare import same_size
+from staticflow.ops.indexing import gather
+from staticflow.ops.losses import nll_op
+from staticflow.ops.softmax import cross_entropy_op, log_softmax
+
+__all__ = [
+    "cross_entropy", "nll_loss",
+]  # fmt: skip
+
+
+def nll_loss(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Any:
+    """Minus the log-probability ``input`` (N, C, ...) or (C,) of the classes ``target`` (N, ...) or
+    (), integers.
+
+    ``weight`` (C,) scales each class, and the mean is divided by the sum of the weights of the
+    targets. Targets equal to ``ignore_index`` take no part; the mean of none is NaN. Raises
+    `IndexRangeError` for any other class outside [0, C).
+    """
+    return _of_classes(nll_op, input, target, weight, ignore_index, reduction)
+
+
+def _of_classes(
+    each_of: Callable[..., Any],
+    input: Any,
+    target: Any,
+    weight: Any,
+    ignore_index: int,
+    reduction: str,
+) -> Any:
+    """What ``each_of`` gives for each target, weighted and reduced."""
+    check_reduction(reduction)
+    single = input.ndim == 1
+    if single:
+        input, target = input.unsqueeze(0), target.unsqueeze(0)
+    _check_weight(weight, input.shape[1] if input.ndim > 1 else 1)
+    each = each_of(input, target, ignore_index=ignore_index)
+    each, counts = _weighted(each, target, weight, ignore_index)
+    if reduction == "mean":
+        return each.sum() / counts.sum()
+    return reduced(each.squeeze(0) if single else each, reduction)
+
+
+def _weighted(each: Any, target: Any, weight: Any, ignore_index: int) -> tuple[Any, Any]:
+    """The losses times the weights of their classes, and these weights; 0 for what is ignored."""
+    keep = target.long() != ignore_index
+    counts = keep.to(each.dtype)
+    if weight is None:
+        return each, counts
+    classes = where(keep, target.long(), 0)
+    counts = counts * gather(weight, 0, classes.reshape(-1)).reshape(target.shape)
+    return each * counts, counts
+
+
+def cross_entropy(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Any:
+    """`nll_loss` of the `log_softmax` of scores ``input`` (N, C, ...) or (C,), for classes or for
+    probabilities.
+
+    ``target`` is integer classes (N, ...) or (), or floating probabilities in the shape of
+    ``input``: then the loss is ``-sum(target * log_softmax(input))`` over the classes, and the mean
+    is over the rest. ``label_smoothing`` moves that part of the target to all classes alike.
+
+    >>> import staticflow as sf
+    >>> cross_entropy(sf.zeros(2, 4), sf.tensor([0, 3]))
+    tensor(1.3863)
+    """
+    if not 0 <= label_smoothing <= 1:
+        raise ArgumentError(
+            f"label_smoothing lies in [0, 1], and {label_smoothing} does not"
+            f", at {format_locs(here())}"
+        )
+    dim = min(1, input.ndim - 1)
+    if target.dtype.is_floating:
+        logs = log_softmax(input, dim)
+        return _of_probabilities(logs, target, weight, reduction, label_smoothing, dim)
+    loss = _of_classes(_cross_entropy, input, target, weight, ignore_index, reduction)
+    if not label_smoothing:
+        return loss
+    logs = log_softmax(input, dim)
+    classes = input.shape[dim]
+    smooth = -(logs if weight is None else logs * _along(weight, logs, dim)).sum(dim)
+    keep = (target.long() != ignore_index).to(smooth.dtype)
+    smooth = smooth * keep
+    if reduction == "mean":
+        smooth = smooth.sum() / _weighted(keep, target, weight, ignore_index)[1].sum()
+    else:
+        smooth = reduced(smooth, reduction)
+    return (1 - label_smoothing) * loss + label_smoothing * smooth / classes
+
+
+def _cross_entropy(input: Any, target: Any, ignore_index: int) -> Any:
+    """The loss of each row; the op gives the logsumexp beside it."""
+    return cross_entropy_op(input, target, ignore_index=ignore_index)[0]
+
+
+def _of_probabilities(
+    logs: Any, target: Any, weight: Any, reduction: str, smoothing: float, dim: int
+) -> Any:
+    if logs.ndim != target.ndim or not all(map(same_size, logs.shape, target.shape)):
+        raise ShapeError(
+            f"cross_entropy: a target of {target.dtype.name} is probabilities in the shape of the "
+            f"scores, {list(logs.shape)}, not {list(target.shape)}; classes are integers, as "
+            f"target.long() gives, at {format_locs(here())}"
+        )
+    if smoothing:
+        target = target * (1 - smoothing) + smoothing / logs.shape[dim]
+    _check_weight(weight, logs.shape[dim])
+    each = logs * target
+    if weight is not None:
+        each = each * _along(weight, logs, dim)
+    return reduced(-each.sum(dim), reduction)
+
+
+def _check_weight(weight: Any, classes: Size) -> None:
+    if weight is None:
+        return
+    size = weight.shape[0] if weight.ndim == 1 else None
+    if size is None or (isinstance(size, int) and isinstance(classes, int) and size != classes):
+        raise ShapeError(
+            f"a loss over {classes} classes takes a weight for each, not weights of shape "
+            f"{list(weight.shape)}, at {format_locs(here())}"
+        )
+
+
+def _along(weight: Any, x: Any, dim: int) -> Any:
+    """``weight`` (C,) such that it broadcasts along ``dim`` of ``x``."""
+    return weight.reshape(*(1,) * dim, -1, *(1,) * (x.ndim - dim - 1))

@@ -1,0 +1,137 @@
+"""Losses that want a margin: between scores, or between distances."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from staticflow.errors import ArgumentError
+from staticflow.graph.locs import format_locs, here
+from staticflow.nn.functional.losses import binary_cross_entropy_with_logits, reduced
+from staticflow.ops.activation import logsigmoid
+from staticflow.ops.arithmetic import minimum, where
+from staticflow.ops.indexing import gather
+from staticflow.ops.maths import abs, relu, sqrt
+
+__all__ = [
+    "cosine_embedding_loss", "hinge_embedding_loss", "margin_ranking_loss", "multi_margin_loss",
+    "multilabel_soft_margin_loss", "soft_margin_loss", "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
+]  # fmt: skip
+
+
+def margin_ranking_loss(
+    input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean"
+) -> Any:
+    """``max(0, -target * (input1 - input2) + margin)``; a target of 1 wants ``input1`` to be
+    larger, -1 smaller."""
+    return reduced(relu(-target * (input1 - input2) + margin), reduction)
+
+
+def hinge_embedding_loss(
+    input: Any, target: Any, margin: float = 1.0, reduction: str = "mean"
+) -> Any:
+    """``input`` where the target is 1, ``max(0, margin - input)`` where it is -1."""
+    far = where(target == 1, 0.0, relu(margin - input))
+    near = where(target == -1, 0.0, input)
+    return reduced(far + near, reduction)
+
+
+def soft_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
+    """``log(1 + exp(-target * input))`` for targets of 1 and -1."""
+    return reduced(-logsigmoid(target * input), reduction)
+
+
+def multilabel_soft_margin_loss(
+    input: Any, target: Any, weight: Any = None, reduction: str = "mean"
+) -> Any:
+    """The mean over the classes, the last dim, of `binary_cross_entropy_with_logits`."""
+    each = binary_cross_entropy_with_logits(input, target, weight, "none")
+    return reduced(each.mean(-1), reduction)
+
+
+def multi_margin_loss(
+    input: Any,
+    target: Any,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Any = None,
+    reduction: str = "mean",
+) -> Any:
+    """``sum(max(0, margin - x[target] + x[i]) ** p) / C`` over the classes i other than the target;
+    scores ``input`` (N, C) or (C,), classes ``target`` (N,) or (); ``weight`` (C,)."""
+    if p not in (1, 2):
+        raise ArgumentError(f"multi_margin_loss: p is 1 or 2, not {p}, at {format_locs(here())}")
+    single = input.ndim == 1
+    if single:
+        input, target = input.unsqueeze(0), target.unsqueeze(0)
+    at = target.long().unsqueeze(1)
+    gaps = relu(margin - gather(input, 1, at) + input)
+    gaps = gaps if p == 1 else gaps * gaps
+    if weight is not None:
+        gaps = gaps * gather(weight, 0, target.long()).unsqueeze(1)
+    own = (gather(gaps, 1, at) * 0 + margin**p).squeeze(1)  # the term of the target itself
+    if weight is not None:
+        own = own * gather(weight, 0, target.long())
+    each = (gaps.sum(1) - own) / input.shape[1]
+    return reduced(each.squeeze(0) if single else each, reduction)
+
+
+def cosine_embedding_loss(
+    input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean"
+) -> Any:
+    """``1 - cos`` where the target is 1, ``max(0, cos - margin)`` where it is -1, of the angle
+    between the last dims of (N, D) or (D,)."""
+    tiny = 1e-12
+    product = (input1 * input2).sum(-1)
+    sizes = ((input1 * input1).sum(-1) + tiny) * ((input2 * input2).sum(-1) + tiny)
+    cosine = product / sqrt(sizes)
+    near = where(target == 1, 1 - cosine, 0.0)
+    far = where(target == -1, relu(cosine - margin), 0.0)
+    return reduced(near + far, reduction)
+
+
+def triplet_margin_loss(
+    anchor: Any,
+    positive: Any,
+    negative: Any,
+    margin: float = 1.0,
+    p: float = 2.0,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Any:
+    """``max(0, d(anchor, positive) - d(anchor, negative) + margin)`` with the p-norm of the last
+    dim; ``swap`` takes ``d(positive, negative)`` where that is smaller."""
+
+    def distance(a: Any, b: Any) -> Any:
+        gap = abs(a - b + eps)
+        return sqrt((gap * gap).sum(-1)) if p == 2 else (gap**p).sum(-1) ** (1 / p)
+
+    return triplet_margin_with_distance_loss(
+        anchor,
+        positive,
+        negative,
+        distance_function=distance,
+        margin=margin,
+        swap=swap,
+        reduction=reduction,
+    )
+
+
+def triplet_margin_with_distance_loss(
+    anchor: Any,
+    positive: Any,
+    negative: Any,
+    *,
+    distance_function: Callable[[Any, Any], Any],
+    margin: float = 1.0,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Any:
+    """`triplet_margin_loss` with a distance of one's own."""
+    near = distance_function(anchor, positive)
+    far = distance_function(anchor, negative)
+    if swap:
+        far = minimum(far, distance_function(positive, negative))
+    return reduced(relu(near - far + margin), reduction)

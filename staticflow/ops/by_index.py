@@ -1,0 +1,161 @@
+"""Slices and elements by the numbers that index tensors hold: selected, replaced, added to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from staticflow.errors import ShapeError
+from staticflow.graph.dims import Size
+from staticflow.graph.locs import format_locs, here
+from staticflow.graph.op import Op
+from staticflow.ops.advanced import (
+    Frame,
+    embedding_op,
+    index_add_op,
+    index_copy_op,
+    index_put_op,
+    index_select_op,
+    take_op,
+)
+from staticflow.ops.creation import new_full
+from staticflow.ops.declare import normalize_dim
+from staticflow.ops.slicing import from_front
+from staticflow.ops.view import atleast_1d, common_shape, expand, ravel, reshape
+
+__all__ = [
+    "embedding", "fill", "filling", "fitted", "index_add", "index_copy", "index_fill", "index_put",
+    "index_select", "put_at", "take",
+]  # fmt: skip
+
+
+def _vector(index: Any, what: str) -> Any:
+    if index.ndim > 1:
+        raise ShapeError(
+            f"{what}: the index must be a vector, not of shape {list(index.shape)}, "
+            f"at {format_locs(here())}"
+        )
+    return reshape(index, (1,)) if index.ndim == 0 else index
+
+
+def index_select(input: Any, dim: int, index: Any) -> Any:
+    """The slices of ``input`` along ``dim`` that the vector ``index`` (int32 or int64) names.
+
+    Raises `IndexRangeError` for an index outside ``[0, input.shape[dim])``.
+
+    >>> import staticflow as sf
+    >>> sf.index_select(sf.tensor([[1, 2], [3, 4]]), 0, sf.tensor([1, 1]))
+    tensor([[3, 4],
+            [3, 4]])
+    """
+    at = normalize_dim(dim, input.ndim, "index_select")
+    rows = index_select_op(atleast_1d(input), _vector(index, "index_select"), dims=(at,))
+    return rows if input.ndim else reshape(rows, ())
+
+
+def take(input: Any, index: Any) -> Any:
+    """The elements that ``index`` names, counted through all of ``input`` in row-major order;
+    negative ones count from the end. In the shape of ``index``."""
+    return take_op(ravel(input), index, dims=(0,))
+
+
+def embedding(weight: Any, indices: Any, padding_idx: int | None = None) -> Any:
+    """The rows of the matrix ``weight`` that ``indices``, of any shape, name: shape
+    ``(*indices.shape, weight.shape[1])``. The row ``padding_idx`` gets no gradient.
+
+    Raises `IndexRangeError` for an index outside ``[0, weight.shape[0])``.
+    """
+    if weight.ndim != 2:
+        raise ShapeError(
+            f"embedding: the weight must be a matrix, not of shape {list(weight.shape)}, "
+            f"at {format_locs(here())}"
+        )
+    row = None if padding_idx is None else from_front(padding_idx, weight.shape[0], 0)
+    return embedding_op(weight, indices, dims=(0,), padding_idx=row)
+
+
+def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
+    """``input`` with ``values`` (broadcast) where the tensors ``indices`` name elements or slices
+    along the first dims; with ``accumulate`` added to what is there. ``input`` is not changed.
+
+    >>> import staticflow as sf
+    >>> i = sf.tensor([0, 0, 2])
+    >>> sf.index_put(sf.zeros(3), (i,), sf.ones(3), accumulate=True)
+    tensor([2., 0., 1.])
+    """
+    dims = tuple(range(len(indices)))
+    if not 0 < len(dims) <= input.ndim:
+        raise ShapeError(
+            f"index_put: {len(dims)} indices for a tensor of {input.ndim} dims, "
+            f"at {format_locs(here())}"
+        )
+    return put_at(input, indices, dims, values, accumulate)
+
+
+def put_at(
+    x: Any, indices: Sequence[Any], dims: tuple[int, ...], values: Any, accumulate: bool = False
+) -> Any:
+    """`index_put_op` with ``values`` broadcast to what the indices name."""
+    batch = common_shape([i.shape for i in indices], "index_put")
+    shape = Frame(x.shape, dims, batch).shape
+    return index_put_op(x, fitted(values, shape), *indices, dims=dims, accumulate=accumulate)
+
+
+def fitted(value: Any, shape: Sequence[Size]) -> Any:
+    """``value`` broadcast to ``shape``; leading dims of size 1 that are too many are left out, as
+    PyTorch does where values are stored."""
+    while value.ndim > len(shape) and value.shape[0] == 1:
+        value = reshape(value, value.shape[1:])
+    return expand(value, tuple(shape))
+
+
+def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: float = 1) -> Any:
+    """``input`` with ``alpha * source`` added to the slices along ``dim`` that the vector ``index``
+    names; ``input`` is not changed.
+
+    Raises `IndexRangeError` for an index outside ``[0, input.shape[dim])``.
+    """
+    scaled = source if alpha == 1 else source * alpha
+    return _into(index_add_op, input, dim, index, scaled, accumulate=True)
+
+
+def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
+    """``input`` with ``source`` in place of the slices along ``dim`` that the vector ``index``
+    names; ``input`` is not changed. Of places that repeat the last one counts.
+
+    Raises `IndexRangeError` for an index outside ``[0, input.shape[dim])``.
+    """
+    return _into(index_copy_op, input, dim, index, source, accumulate=False)
+
+
+def _into(op: Op, x: Any, dim: int, index: Any, source: Any, accumulate: bool) -> Any:
+    at = normalize_dim(dim, x.ndim, op.name)
+    rows = _vector(index, op.name)
+    out = op(atleast_1d(x), atleast_1d(source), rows, dims=(at,), accumulate=accumulate)
+    return out if x.ndim else reshape(out, ())
+
+
+def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
+    """``input`` with ``value`` (a number or 0-d tensor) in the slices along ``dim`` that the vector
+    ``index`` names; negative ones count from the end. ``input`` is not changed."""
+    at = normalize_dim(dim, input.ndim, "index_fill")
+    one = filling(value, input, "index_fill")
+    out = put_at(atleast_1d(input), (_vector(index, "index_fill"),), (at,), one)
+    return out if input.ndim else reshape(out, ())
+
+
+def fill(x: Any, value: Any) -> Any:
+    """``value`` (a number or 0-d tensor) everywhere, in the shape and dtype of ``x``."""
+    return expand(filling(value, x, "fill"), x.shape)
+
+
+def filling(value: Any, x: Any, what: str) -> Any:
+    """A number or 0-d tensor to fill places of ``x`` with, in its dtype."""
+    if not hasattr(value, "__sf_mode__"):
+        return new_full(x, (), value)
+    if value.ndim:
+        raise ShapeError(
+            f"{what}: the value must be a number or 0-d, not of shape {list(value.shape)}, "
+            f"at {format_locs(here())}"
+        )
+    return value.to(x.dtype)
