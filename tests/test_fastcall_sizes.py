@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 import staticflow as sf
+from staticflow.codegen.traffic import moved_bytes
 from staticflow.graph.dim_queries import evaluate_dim
 from staticflow.graph.dims import Dim, Size, Sym, ceil_div, dim_max
-from staticflow.runtime.fastcall_sizes import moved_bytes, size_limit
+from staticflow.runtime.fastcall_sizes import size_limit
 
 N, M = Dim.of(Sym("N")), Dim.of(Sym("M"))
 MOST = 1 << 62

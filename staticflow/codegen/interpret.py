@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from staticflow.codegen.kernel import (
+    IN_ORDER,
     LANE_SYM,
     Accumulate,
     Active,
@@ -148,7 +149,7 @@ class _Run:
 
     def loop(self, stmt: Loop) -> int:
         trips = range(self.size(stmt.lo), self.size(stmt.hi), stmt.step)
-        for trip in trips if stmt.kind == "serial" else reversed(trips):
+        for trip in trips if stmt.kind in IN_ORDER else reversed(trips):
             if stmt.going is not None and not self.operand(stmt.going)[0]:
                 break
             self.symbols[stmt.var] = trip

@@ -40,12 +40,13 @@ read as zero and are not written. A bool is one bit in a register and one byte, 
 A register or bound symbol is visible in its block after its statement, and in nested blocks. No two
 registers of a kernel have the same name, and no two symbols are equal. Only a `var` is ever set or
 accumulated into. A loop runs while ``variable < hi``; ``kind`` says how its iterations may be
-spread: ``serial`` (in order), ``parallel`` (in any order, on any thread) or ``grid`` (one GPU
-thread each; a kernel has at most one, at its top level). A serial loop with ``while`` also ends
-before an iteration that finds that `var`, a bool, false; it may be the only end (`ENDLESS`).
-Iterations of a loop that is not serial
-change no register bound outside it. Distinct buffers of a kernel do not overlap. A kernel returns
-0, or the code of the first `Check` that failed; what it stored until then is unspecified.
+spread: ``serial`` (in order), ``parallel`` (in any order, on any thread), ``grid`` (one GPU thread
+each; a kernel has at most one, at its top level) or ``long`` (in order, and between any two it
+looks whether the user wants to stop). A serial or long loop with ``while`` also ends before an
+iteration that finds that `var`, a bool, false; it may be the only end (`ENDLESS`). Iterations of a
+parallel or grid loop change no register bound outside it. Distinct buffers of a kernel do not
+overlap. A kernel returns 0, the code of the first `Check` that failed, or `INTERRUPTED`; what it
+stored until then is unspecified.
 """
 
 from __future__ import annotations
@@ -61,6 +62,8 @@ __all__ = [
     "ACCESSES",
     "COMBINES",
     "ENDLESS",
+    "INTERRUPTED",
+    "IN_ORDER",
     "KINDS",
     "LANE",
     "PRIMITIVES",
@@ -102,7 +105,12 @@ ENDLESS = 1 << 62
 """The ``hi`` of a loop that counts to no end."""
 
 ACCESSES = ("in", "out", "inout")
-KINDS = ("serial", "parallel", "grid")
+KINDS = ("serial", "parallel", "grid", "long")
+IN_ORDER = ("serial", "long")
+"""The kinds of loops whose iterations run one after the other."""
+
+INTERRUPTED = 254
+"""What a kernel returns if the user wanted to stop; no `Check` has this code."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """The LLVM renderer: a kernel as the text of one function.
 
 ``define internal i32 @NAME(ptr %b.x, ..., i64 %s.n, ...)`` takes the buffers, then the sizes, and
-returns 0 or the code of the failed check. The text is what should run: vectors are explicit,
+returns 0 or the code of the failed check. One that `looks` whether the user wants to stop takes
+``ptr %call`` behind them, for ``i1 @look(ptr)``. The text is what should run: vectors are explicit,
 registers that are set are phis, index arithmetic is where it is loop-invariant, so that no pass of
 LLVM over the IR is needed. The outermost loops of kind ``parallel`` that may be much work are
 functions of their own, which threads may share (`llvm_parallel`); the others are rendered in order,
@@ -15,6 +16,7 @@ from dataclasses import replace
 
 from staticflow.codegen.kernel import (
     ENDLESS,
+    INTERRUPTED,
     Accumulate,
     Active,
     Apply,
@@ -57,7 +59,10 @@ from staticflow.codegen.llvm_values import Value, apply, bitcast, cast, constant
 from staticflow.graph.dims import Dim, Sym, is_provably_ge
 from staticflow.graph.dtypes import bool_, int64
 
-__all__ = ["render_kernel", "render_module"]
+__all__ = ["LOOK", "looks", "render_kernel", "render_module"]
+
+LOOK = "declare i1 @look(ptr) cold\n"
+"""The declaration of what says whether the user wants to stop."""
 
 # LLVM narrows vectors to 256 bits on some CPUs with AVX-512 unless it is told not to.
 _ATTRIBUTES = 'nounwind "prefer-vector-width"="512" "min-legal-vector-width"="512"'
@@ -74,6 +79,7 @@ def render_kernel(kernel: Kernel) -> str:
     sizes = {size: local(f"s.{size}") for size in kernel.sizes}
     parameters = [_parameter(b) for b in kernel.buffers]
     parameters += [f"i64 {name}" for name in sizes.values()]
+    parameters += ["ptr %call"] if looks(kernel) else []
     parts: list[str] = []
     writer = _Writer(kernel, sizes, parts)
     writer.block(kernel.body)
@@ -83,6 +89,11 @@ def render_kernel(kernel: Kernel) -> str:
 def _parameter(buffer: Buffer) -> str:
     readonly = "readonly " if buffer.access == "in" else ""
     return f"ptr noalias {readonly}{local(f'b.{buffer.name}')}"
+
+
+def looks(kernel: Kernel) -> bool:
+    """Whether a kernel looks on its way if the user wants to stop."""
+    return any(isinstance(s, Loop) and s.kind == "long" for s in walk(kernel.body))
 
 
 class _Writer:
@@ -208,12 +219,29 @@ class _Writer:
             last = self._nested(stmt.body, carried)
         latch = text.block
         following = text.op(f"add nuw nsw i64 {variable}, {stmt.step}", stmt.var.name)
-        text.branch(self._again(stmt, following, hi), head, done)
-        head.phis.append(phi(variable, I64, [(lo, before), (following, latch)]))
+        again = self._again(stmt, following, hi)
+        if stmt.kind == "long":
+            back = self._look_between(again, head, done)
+        else:
+            text.branch(again, head, done)
+            back = latch
+        head.phis.append(phi(variable, I64, [(lo, before), (following, back)]))
         for name, value in carried.items():
-            head.phis.append(_phi(value, [(entry[name], before), (last[name], latch)]))
+            head.phis.append(_phi(value, [(entry[name], before), (last[name], back)]))
         text.start(done)
         self.registers.update(last if always else self._merge(done, (entry, before), (last, latch)))
+
+    def _look_between(self, again: str, head: BasicBlock, done: BasicBlock) -> BasicBlock:
+        """Go back to ``head`` where there is another iteration, unless the user wants to stop;
+        gives the block that goes there."""
+        text = self.text
+        look, stopped = text.new_block("look"), text.new_block("stopped")
+        text.branch(again, look, done)
+        text.start(look)
+        text.branch(text.op("call i1 @look(ptr %call)"), stopped, head)
+        text.start(stopped)
+        stopped.end = f"ret i32 {INTERRUPTED}"
+        return look
 
     def _again(self, stmt: Loop, at: str, hi: str) -> str:
         """Whether there is an iteration where the loop's variable is ``at``."""

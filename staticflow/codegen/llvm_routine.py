@@ -1,9 +1,14 @@
 """A program as LLVM text: one function that runs all of it.
 
-``i64 @run(ptr table, ptr sizes, ptr state)`` takes the addresses of the caller's arrays, the
-unknown sizes, and a cell that holds an arena between calls. It borrows the arena (a second caller
-at the same time gets one of its own), runs the steps, and gives it back. The result is 0, -1 if
-there was no memory, or ``256 * site + code`` of the kernel that failed.
+``i64 @run(ptr table, ptr sizes, ptr state, ptr call)`` takes the addresses of the caller's arrays,
+the unknown sizes, a cell that holds an arena between calls, and what ``look`` wants to know of this
+one. It borrows the arena (a second caller at the same time gets one of its own), runs the steps,
+and gives it back. The result is 0, -1 if there was no memory, `INTERRUPTED` if the user wanted to
+stop, or ``256 * site + code`` of the kernel that failed.
+
+``i1 @look(ptr call)`` says whether the user wants to stop. Loops call it after so many trips that
+it costs them nothing, and programs that take long between their kernels, up to the first one that
+overwrites a variable.
 
 Buffers that grow stay from call to call, so that a loop that makes as many trips as before
 allocates nothing; see `llvm_arena`.
@@ -11,10 +16,11 @@ allocates nothing; see `llvm_arena`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from staticflow.codegen.llvm import render_module
+from staticflow.codegen.kernel import INTERRUPTED
+from staticflow.codegen.llvm import LOOK, looks, render_module
 from staticflow.codegen.llvm_arena import CELL, arena_text, header_bytes
 from staticflow.codegen.llvm_index import IndexWriter
 from staticflow.codegen.llvm_text import I64, BasicBlock, FunctionText, Type, phi
@@ -36,6 +42,7 @@ from staticflow.codegen.routine import (
     Table,
     trip_count,
 )
+from staticflow.codegen.traffic import moved_bytes
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Dim, Size, is_provably_ge
 
@@ -49,25 +56,47 @@ NO_MEMORY = -1
 SIZES_DIFFER = 255
 """The code of a failure that is no kernel's: two sizes are not equal."""
 
+_BETWEEN_LOOKS = (1 << 18) - 1
+"""Bytes that the trips of a loop move from one look to the next, about: some ten microseconds'
+work, against some ten nanoseconds for a look."""
+
+_MOST_TRIPS = (1 << 6) - 1
+"""Trips between two looks where each moves next to nothing. Those of nested loops multiply."""
+
 
 def render_routine(
-    program: Routine, offsets: Sequence[Size], peak: Size, keeps_arena: bool = True
+    program: Routine,
+    offsets: Sequence[Size],
+    peak: Size,
+    table: Sequence[Size],
+    updated: Collection[int] = (),
+    keeps_arena: bool = True,
 ) -> str:
     """The text of the kernels, of ``run``, and, if there is an arena, of ``release``. ``offsets``
-    and ``peak`` are the memory plan; an arena that is not kept is freed at the end of each run."""
+    and ``peak`` are the memory plan; an arena that is not kept is freed at the end of each run.
+    ``table`` has the bytes of the caller's arrays, of which ``updated`` are variables' that the
+    program overwrites."""
     arena = arena_text(bool(program.buffers), len(program.growing))
     kernels = render_module(program.kernels)
-    return f"{arena}\n{kernels}\n{_Writer(program, offsets, peak, keeps_arena).write()}"
+    run = _Writer(program, offsets, peak, table, updated, keeps_arena).write()
+    return f"{arena}\n{LOOK}\n{kernels}\n{run}"
 
 
 class _Writer:
     """Writes ``run``."""
 
     def __init__(
-        self, program: Routine, offsets: Sequence[Size], peak: Size, keeps_arena: bool
+        self,
+        program: Routine,
+        offsets: Sequence[Size],
+        peak: Size,
+        table: Sequence[Size],
+        updated: Collection[int],
+        keeps_arena: bool,
     ) -> None:
         self.program, self.offsets, self.peak = program, offsets, peak
-        self.keeps_arena = keeps_arena
+        self.table, self.updated, self.keeps_arena = table, updated, keeps_arena
+        self.kernels = {k.name: k for k in program.kernels}
         self.text = FunctionText()
         self.rows: dict[int, str] = {}  # the row number of each loop that is open
         self.carries: dict[tuple[int, int, bool], str] = {}
@@ -94,7 +123,7 @@ class _Writer:
         for i, buffer in enumerate(self.program.growing):
             cell = f"getelementptr i8, ptr {lent}, i64 {8 + CELL * i}"
             self.cells[buffer] = text.op(cell)
-        self._steps(self.program.steps)
+        self._top(self.program.steps)
         for i, sym in enumerate(self.program.told, len(self.program.sizes)):
             at = text.op(f"getelementptr i64, ptr %sizes, i64 {i}")
             text.do(f"store i64 {self.indices.value(Dim.of(sym))}, ptr {at}")
@@ -118,7 +147,8 @@ class _Writer:
         elif lent:
             text.do(f"call void @release(ptr {lent})")
         text.block.end = f"ret i64 {result}"
-        return f"define i64 @run(ptr %table, ptr %sizes, ptr %state) nounwind {{\n{text}}}\n"
+        head = "define i64 @run(ptr %table, ptr %sizes, ptr %state, ptr %call) nounwind"
+        return f"{head} {{\n{text}}}\n"
 
     def _borrow(self) -> str:
         text = self.text
@@ -135,6 +165,40 @@ class _Writer:
     def _offset(self, offset: Size) -> str:
         at = self.indices.value(offset)
         return self.text.op(f"getelementptr i8, ptr {self.arena}, i64 {at}")
+
+    def _top(self, steps: Sequence[Step]) -> None:
+        """The outermost steps. A run that is long, and so has let the lock of the interpreter go,
+        looks between them whether the user wants to stop, until one overwrites a variable."""
+        count = next((i for i, s in enumerate(steps) if self._overwrites(s)), len(steps) - 1)
+        if count >= 1:
+            thread = self.text.op("load ptr, ptr %call")
+            long = self.text.op(f"icmp ne ptr {thread}, null")
+        for i, step in enumerate(steps):
+            if 1 <= i <= count:
+                self._look_if(long)
+            self._steps([step])
+
+    def _overwrites(self, step: Step) -> bool:
+        """Whether a step writes the new value of a variable over the old one."""
+        written: Sequence[Place] = ()
+        if isinstance(step, Launch):
+            buffers = self.kernels[step.kernel].buffers
+            written = [p for b, p in zip(buffers, step.places, strict=True) if b.access != "in"]
+        elif isinstance(step, Copy):
+            written = (step.target,)
+        return any(isinstance(p, Table) and p.slot in self.updated for p in written)
+
+    def _look_if(self, condition: str) -> None:
+        """Where ``condition`` holds, end the run if the user wants to stop."""
+        text = self.text
+        look, stopped, on = (text.new_block(n) for n in ("look", "stopped", "on"))
+        text.branch(condition, look, on)
+        text.start(look)
+        text.branch(text.op("call i1 @look(ptr %call)"), stopped, on)
+        text.start(stopped)
+        self.failures.append((str(INTERRUPTED), stopped))
+        text.jump(self.failed)
+        text.start(on)
 
     def _steps(self, steps: Sequence[Step]) -> None:
         for step in steps:
@@ -156,7 +220,12 @@ class _Writer:
         text = self.text
         args = [f"ptr {self._place(p)}" for p in step.places]
         args += [f"i64 {self.indices.value(s)}" for s in step.sizes]
+        kernel = self.kernels[step.kernel]
+        args += ["ptr %call"] if looks(kernel) else []
         status = text.op(f"call i32 @{step.kernel}({', '.join(args)})")
+        if looks(kernel):
+            going = text.op(f"icmp ne i32 {status}, {INTERRUPTED}")
+            self._go_on_if(going, str(INTERRUPTED))
         if step.site == 0:
             return
         wide = text.op(f"zext i32 {status} to i64")
@@ -239,6 +308,7 @@ class _Writer:
         begins = [[self._place(p) for p in trio] for trio in step.carries]
         if step.length is not None:
             self.indices.value(step.length)  # here, where all that follows can use it
+        mask = self._trips_between_looks(step)
         before, head, done = text.block, text.new_block("loop"), text.new_block("looped")
         skipped = None
         if step.binds is None and step.length is not None and is_provably_ge(step.length, 1):
@@ -260,6 +330,9 @@ class _Writer:
                 assert step.length is not None
                 rest = text.op(f"sub i64 {self.indices.value(step.length)}, {count}")
                 self.rows[step.loop] = text.op(f"sub i64 {rest}, 1")
+            if mask is not None:
+                rest = text.op(f"and i64 {count}, {mask}")
+                self._look_if(text.op(f"icmp eq i64 {rest}, {mask}"))
             self._steps(step.body)
         spare = []
         for (_, a, b), n in zip(begins, following, strict=True):
@@ -283,6 +356,21 @@ class _Writer:
             self.indices.define(
                 step.binds, self._merged(done, I64, (stepped, latch), ("0", skipped))
             )
+
+    def _trips_between_looks(self, step: Repeat) -> str | None:
+        """A mask: where it covers the bits of the number of trips that are done, the loop looks
+        whether the user wants to stop. The more a trip moves, the fewer they are. None if there are
+        never so many."""
+        moved = moved_bytes(self.program, self.table, step.body)
+        if isinstance(moved, int):
+            mask = min(_MOST_TRIPS, _BETWEEN_LOOKS >> moved.bit_length())
+            short = step.length is not None and is_provably_ge(mask, step.length)
+            return None if short else str(mask)
+        text = self.text
+        zeros = text.call("ctlz.i64", I64, (I64, self.indices.value(moved)), ("i1", "false"))
+        bits = text.op(f"sub i64 64, {zeros}")
+        many = text.op(f"lshr i64 {_BETWEEN_LOOKS}, {bits}")
+        return text.call("umin.i64", I64, (I64, many), (I64, str(_MOST_TRIPS)))
 
     def _merged(
         self,

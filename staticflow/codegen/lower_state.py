@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from staticflow.codegen.kernel import ENDLESS, Cast, Kernel, Operand, Reg
 from staticflow.codegen.math import Scalars
 from staticflow.codegen.values import Values
-from staticflow.graph.dims import Size
+from staticflow.graph.dims import Dim, Size, dim_min, is_provably_ge
 from staticflow.graph.graph import Graph
 from staticflow.graph.node import Node, item
 from staticflow.ops.loop import Loop, loop_ops
 from staticflow.ops.lowering import Index
 
 __all__ = ["lower_state"]
+
+_STRETCH = (1 << 14, 1 << 6, 1 << 3)
+"""Trips between two looks whether the user wants to stop: of a loop without loops in it, of one
+around such loops, and farther out. A look takes some ten nanoseconds, a trip one to a thousand;
+those of nested loops multiply."""
 
 
 def lower_state(k: Scalars, body: Graph, names: Mapping[Node, str], outs: Sequence[str]) -> Kernel:
@@ -50,7 +56,7 @@ def _run(
     buffers = {p: arrays[a] for p, a in captured if not _is_number(p)}
     state = [k.var(around.at(a, ())) for _, a in carries]
     end = ENDLESS if loop.length is None else loop.length
-    with k.loop("t", end, going=state[0] if loop.binds else None) as trip:
+    with _trips(k, end, state[0] if loop.binds else None, _depth(loop)) as trip:
         row: Size = end - 1 - trip if loop.reverse else trip
         known = fixed | {p: ((), v) for (p, _), v in zip(carries, state, strict=True)}
         known |= {p: ((), k.load(arrays[a], row)) for p, a in xs if _is_number(p)}
@@ -70,6 +76,29 @@ def _run(
         for var, new in zip(state, news, strict=True):
             k.set(var, new)
     return [k.freeze(v) for v in state]
+
+
+@contextmanager
+def _trips(k: Scalars, end: Size, going: Reg | None, depth: int) -> Iterator[Dim]:
+    """A loop, in stretches between which it looks whether the user wants to stop: that costs a trip
+    nothing. ``depth`` loops are nested in it."""
+    stretch = _STRETCH[min(depth, len(_STRETCH) - 1)]
+    if is_provably_ge(stretch, end):
+        with k.loop("t", end, going=going) as trip:
+            yield trip
+        return
+    with k.loop("s", end, step=stretch, kind="long", going=going) as begin:
+        stop = begin + stretch
+        with k.loop(
+            "t", stop if end == ENDLESS else dim_min(stop, end), lo=begin, going=going
+        ) as t:
+            yield t
+
+
+def _depth(loop: Loop) -> int:
+    """How deep the loops in the body of a loop are nested."""
+    inner = (Loop.of(n) for n in loop.body.nodes if n.op in loop_ops())
+    return max((_depth(i) + 1 for i in inner), default=0)
 
 
 def _kept(k: Scalars, value: Operand) -> Operand:

@@ -10,6 +10,7 @@ import networkx as nx
 
 from staticflow.graph.graph import Graph, binders_of, regions_of
 from staticflow.graph.node import Node, item
+from staticflow.ops.loop import loop_ops
 from staticflow.ops.lowering import Contract
 from staticflow.ops.ragged import prefix_op
 from staticflow.ops.view import reshape_op
@@ -40,9 +41,9 @@ def order_updates(
 ) -> tuple[list[Node], set[Node]]:
     """An order for the graph's nodes, and the params that may be overwritten in place.
 
-    ``updates`` are (new value, param). Whatever else reads the param, and whatever may fail, runs
-    before the kernel that overwrites it; where that is impossible, or where that kernel reads the
-    param elsewhere than it writes, the new value goes through a copy.
+    ``updates`` are (new value, param). Whatever else reads the param, and whatever may end the
+    program before its time, runs before the kernel that overwrites it; where that is impossible, or
+    where that kernel reads the param elsewhere than it writes, the new value goes through a copy.
     """
     dag = nx.DiGraph()
     rank = {n: i for i, n in enumerate(graph.nodes)}
@@ -52,10 +53,10 @@ def order_updates(
     in_place: set[Node] = set()
     for value, over in updates:
         maker = maker_of(value)
-        if maker.op is not cluster or _may_fail(maker) or not _reads_in_place(maker, value, over):
+        if maker.op is not cluster or _may_end(maker) or not _reads_in_place(maker, value, over):
             continue
         before = {r for r in _readers(graph, over) if r is not maker}
-        before |= {n for n in graph.nodes if n is not maker and _may_fail(n)}
+        before |= {n for n in graph.nodes if n is not maker and _may_end(n)}
         if any(nx.has_path(dag, maker, r) for r in before):
             continue
         dag.add_edges_from((r, maker) for r in before)
@@ -74,11 +75,13 @@ def _readers(graph: Graph, node: Node) -> Iterator[Node]:
                 yield user
 
 
-def _may_fail(node: Node) -> bool:
-    """Loop nests check indices."""
+def _may_end(node: Node) -> bool:
+    """Loop nests check indices, loops look whether the user wants to stop."""
     if node.op is cluster:
-        return bool(node.attrs["kind"] == "nest")
-    return any(_may_fail(n) for region in regions_of(node) for n in region.nodes)
+        return node.attrs["kind"] in ("nest", "loop")
+    if node.op in loop_ops():
+        return True
+    return any(_may_end(n) for region in regions_of(node) for n in region.nodes)
 
 
 def _reads_in_place(maker: Node, value: Node, over: Node) -> bool:

@@ -12,6 +12,8 @@ import numpy as np
 from staticflow.codegen.kernel import (
     ACCESSES,
     COMBINES,
+    IN_ORDER,
+    INTERRUPTED,
     KINDS,
     LANE_SYM,
     PRIMITIVES,
@@ -241,7 +243,7 @@ class _Verifier:
         _require(stmt.kind in KINDS, f"{stmt.kind!r} is none of {', '.join(KINDS)}")
         if stmt.going is not None:
             self.scalar_bool(stmt.going)
-            _require(stmt.kind == "serial", "only a serial loop asks a register before each trip")
+            _require(stmt.kind in IN_ORDER, "only a loop in order asks a register before each trip")
         if stmt.kind == "grid":
             _require(self.depth == 0, "a grid loop must be at the kernel's top level")
             _require(not self.has_grid, "a kernel has only one grid loop")
@@ -253,7 +255,7 @@ class _Verifier:
         )
         with self.scope():
             self.bind_symbol(stmt.var)
-            if stmt.kind != "serial":
+            if stmt.kind not in IN_ORDER:
                 self.variables = set()
             self.block(stmt.body)
 
@@ -276,6 +278,7 @@ class _Verifier:
     def check(self, stmt: Check) -> None:
         self.scalar_bool(stmt.cond)
         _require(stmt.code > 0, f"the code must be positive, not {stmt.code}")
+        _require(stmt.code != INTERRUPTED, f"{stmt.code} is the code of a run that was stopped")
 
     # -- expressions -----------------------------------------------------------------------------
 

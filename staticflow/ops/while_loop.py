@@ -39,7 +39,8 @@ def while_loop(
     their own, ``cond_fn(*init)``. ``cond_fn`` gives one bool, ``body_fn`` what it was given, in the
     same structure, shapes and dtypes. Returns the last carry. On symbols this is one loop of the
     graph; it can be differentiated any number of times without a bound on its trips, whose number
-    is known only as the program runs. On tensors it runs now.
+    is known only as the program runs. A loop that changes nothing that is asked for is taken to
+    end, and left out. On tensors it runs now.
 
     A graph that differentiates the loop keeps the carry of every trip, unless ``checkpoint`` says
     how many trips are computed again instead: a number of them, or ``"sqrt"`` for as many as the

@@ -21,13 +21,14 @@ from staticflow.config import config
 from staticflow.errors import CompileError, IndexRangeError, ShapeError
 from staticflow.graph.binding import Sizes, bind_arguments, check_equalities
 from staticflow.graph.dim_queries import as_symbol, evaluate_dim, symbols_of
-from staticflow.graph.dims import Sym
+from staticflow.graph.dims import Size, Sym
 from staticflow.graph.graph import Equality
 from staticflow.graph.locs import format_locs
 from staticflow.graph.types import TensorType
 from staticflow.runtime.fastcall import NativeEntry, decline
 from staticflow.runtime.fastcall_layout import BoxType
 from staticflow.runtime.fastcall_text import Entry
+from staticflow.runtime.host import host, host_symbols
 from staticflow.runtime.native import NativeModule, compile_native
 from staticflow.runtime.plan import Plan
 from staticflow.runtime.threads import pool_symbols
@@ -101,16 +102,20 @@ class Executable:
         keeps_arena: bool = True,
     ) -> None:
         self.program, self.plan, self.signature = program, plan, signature
-        self.llvm = render_routine(program, plan.offsets, plan.arena, keeps_arena)
-        symbols = pool_symbols() if DECLARATION in self.llvm else {}
+        arrays: list[Any] = [
+            *(p.type for p in signature.params),
+            *signature.constants,
+            *signature.outputs,
+        ]
+        updated = [i for i, p in enumerate(signature.params) if p.updated]
+        self.llvm = render_routine(
+            program, plan.offsets, plan.arena, [_bytes(a) for a in arrays], updated, keeps_arena
+        )
+        symbols = host_symbols() | (pool_symbols() if DECLARATION in self.llvm else {})
         exports = ["run", "release"] if program.buffers else ["run"]
         self.module: NativeModule = compile_native(self.llvm, exports, symbols)
-        self._run = ctypes.CFUNCTYPE(
-            ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
-        )(self.module.address("run"))
         self._state = _State(self.module, bool(program.buffers))
-        updates = any(p.updated for p in signature.params)
-        self._turn: AbstractContextManager[None] = updating if updates else nullcontext()
+        self._turn: AbstractContextManager[None] = updating if updated else nullcontext()
         native = box is not None and config.fast_call and not program.told
         self._entry = self._native_entry(variables, box) if box and native else None
         self.fast: Callable[..., Any] = self._entry.fast if self._entry else decline
@@ -161,7 +166,10 @@ class Executable:
         )
         known = [values[s] for s in program.sizes]
         sizes = (ctypes.c_int64 * (len(known) + len(program.told)))(*known)
-        status = self._run(ctypes.addressof(table), ctypes.addressof(sizes), self._state.address)
+        status = _go()(
+            self.module.address("run"), ctypes.addressof(table), ctypes.addressof(sizes),
+            self._state.address, True, False,
+        )  # fmt: skip
         if status != 0:
             self.fail(status)
         told = {**values, **dict(zip(program.told, sizes[len(known) :], strict=True))}
@@ -240,6 +248,10 @@ def _is_late(t: TensorType, values: Mapping[Sym, int]) -> bool:
     return any(not symbols_of(d) <= values.keys() for d in t.shape)
 
 
+def _bytes(array: TensorType | Array) -> Size:
+    return array.nbytes if isinstance(array, np.ndarray) else array.size * array.dtype.itemsize
+
+
 def _empty(t: TensorType, values: Mapping[Sym, int]) -> Array:
     return np.empty([evaluate_dim(d, values) for d in t.shape], t.dtype.numpy)
 
@@ -251,6 +263,14 @@ def _taken(t: TensorType, values: Mapping[Sym, int], address: int | None) -> Arr
         ctypes.memmove(out.ctypes.data, address, out.nbytes)
         _libc().free(ctypes.c_void_p(address))
     return out
+
+
+@functools.lru_cache(maxsize=1)
+def _go() -> Callable[..., int]:
+    """The ``go`` of `host`. It has the lock of the interpreter as it begins and as it ends, and
+    raises what made the user stop the run."""
+    kinds = (*[ctypes.c_void_p] * 4, ctypes.c_bool, ctypes.c_bool)
+    return ctypes.PYFUNCTYPE(ctypes.c_int64, *kinds)(host().address("go"))
 
 
 @functools.lru_cache(maxsize=1)

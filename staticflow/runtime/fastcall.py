@@ -24,8 +24,8 @@ from staticflow.runtime.fastcall_layout import (
     c_symbols,
 )
 from staticflow.runtime.fastcall_text import Entry, descr_symbol, render_entry
+from staticflow.runtime.host import host
 from staticflow.runtime.native import NativeModule, compile_native
-from staticflow.runtime.turn import updating
 
 __all__ = ["NativeEntry", "decline"]
 
@@ -86,6 +86,7 @@ def _compiled(entry: Entry, box: BoxType, program: NativeModule, bound: Any) -> 
         **{descr_symbol(d): id(d.numpy) for d in dtypes},
         "box_type": box.type_address,
         "bound": ctypes.addressof(bound),
+        "go": host().address("go"),
         "run": program.address("run"),
     }
     return compile_native(render_entry(entry), ["call", "boxed"], symbols, quick=True)
@@ -96,7 +97,7 @@ def _helpers() -> NativeModule:
     switch = box_type(Config, "check_nan")
     assert switch is not None  # as whoever has a box knows
     symbols = {"check_nan": id(config) + switch.slot_offset}
-    return compile_native(TEXT, HELPERS, {**c_symbols(), **updating.symbols(), **symbols})
+    return compile_native(TEXT, HELPERS, {**c_symbols(), **symbols})
 
 
 def _function(address: int, flags: int, *kept: Any) -> Callable[..., Any]:

@@ -1,19 +1,17 @@
 """What the native entries of all programs share: LLVM text that is compiled once in a process.
 
 It takes arrays out of Python objects, checks them against a table of ``%spec``, one for each param,
-compares ranges of memory, and runs a program when it is its turn. What only the program knows
-(which sizes must be equal, what to allocate, how long it takes) is in its own text.
+compares ranges of memory, and says what a call gives. What only the program knows (which sizes must
+be equal, what to allocate, how long it takes) is in its own text.
 """
 
 from __future__ import annotations
 
+from staticflow.codegen.kernel import INTERRUPTED
 from staticflow.runtime.fastcall_layout import DATA, DESCR, DIMS, FLAGS, HEAD, NDIM, TYPE
+from staticflow.runtime.host import BUSY
 
 __all__ = ["DECLARATIONS", "HELPERS", "LANES", "TEXT", "UNKNOWN"]
-
-_BUSY, _INTERRUPTED = -2, -3
-"""What takes the place of a status if there was no run: someone else updates variables, or Python
-raised an error as this one waited for its turn."""
 
 LANES = 8
 """Ranges that ``overlap`` compares at once."""
@@ -35,15 +33,13 @@ declare void @drop(ptr, i64)
 declare i64 @size_of(ptr, i64)
 declare ptr @data_of(ptr)
 declare ptr @made(i32, ptr, ptr)
-declare i64 @go(ptr, ptr, ptr, ptr, i1)
-declare i64 @go_in_turn(ptr, ptr, ptr, ptr, i1)
+declare i64 @go(ptr, ptr, ptr, ptr, i1, i1)
 declare ptr @outcome(i64)
 declare ptr @boxed_call(ptr, ptr, ptr, i64, ptr)
 """
 
 HELPERS = (
-    "take", "overlap", "hold", "drop", "size_of", "data_of", "made", "go", "go_in_turn", "outcome",
-    "boxed_call",
+    "take", "overlap", "hold", "drop", "size_of", "data_of", "made", "outcome", "boxed_call",
 )  # fmt: skip
 
 _ARRAYS = f"""
@@ -296,66 +292,13 @@ done:
 
 _RUN = f"""
 @_Py_NoneStruct = external global i8
-@turn_acquire = external global i8
-@turn_release = external global i8
-@turn_held = external global i64
-declare ptr @PyObject_CallNoArgs(ptr)
 declare ptr @PyLong_FromLongLong(i64)
-declare ptr @PyEval_SaveThread()
-declare void @PyEval_RestoreThread(ptr)
-
-; The status of a run. If it is long, other threads of Python go on meanwhile.
-define i64 @go(ptr %run, ptr %table, ptr %sizes, ptr %state, i1 %long) {{
-entry:
-  br i1 %long, label %let, label %keep
-keep:
-  %short.status = call i64 %run(ptr %table, ptr %sizes, ptr %state)
-  ret i64 %short.status
-let:
-  %thread = call ptr @PyEval_SaveThread()
-  %long.status = call i64 %run(ptr %table, ptr %sizes, ptr %state)
-  call void @PyEval_RestoreThread(ptr %thread)
-  ret i64 %long.status
-}}
-
-; The same of a program that updates variables; see staticflow.runtime.turn.
-define i64 @go_in_turn(ptr %run, ptr %table, ptr %sizes, ptr %state, i1 %long) {{
-entry:
-  br i1 %long, label %acquire, label %look
-look:
-  %held = load i64, ptr @turn_held
-  %free = icmp eq i64 %held, 0
-  br i1 %free, label %alone, label %busy
-busy:
-  ret i64 {_BUSY}
-alone:
-  %short.status = call i64 @go(ptr %run, ptr %table, ptr %sizes, ptr %state, i1 false)
-  ret i64 %short.status
-acquire:
-  %acquired = call ptr @PyObject_CallNoArgs(ptr @turn_acquire)
-  %interrupted = icmp eq ptr %acquired, null
-  br i1 %interrupted, label %nothing, label %turn
-nothing:
-  ret i64 {_INTERRUPTED}
-turn:
-  call void @Py_DecRef(ptr %acquired)
-  %before = load i64, ptr @turn_held
-  %more = add i64 %before, 1
-  store i64 %more, ptr @turn_held
-  %long.status = call i64 @go(ptr %run, ptr %table, ptr %sizes, ptr %state, i1 true)
-  %now = load i64, ptr @turn_held
-  %less = sub i64 %now, 1
-  store i64 %less, ptr @turn_held
-  %released = call ptr @PyObject_CallNoArgs(ptr @turn_release)
-  call void @Py_DecRef(ptr %released)
-  ret i64 %long.status
-}}
 
 ; What a call gives whose status is not 0.
 define ptr @outcome(i64 %status) {{
 entry:
-  switch i64 %status, label %failed [ i64 {_BUSY}, label %busy
-                                      i64 {_INTERRUPTED}, label %interrupted ]
+  switch i64 %status, label %failed [ i64 {BUSY}, label %busy
+                                      i64 {INTERRUPTED}, label %interrupted ]
 failed:
   %number = call ptr @PyLong_FromLongLong(i64 %status)
   ret ptr %number

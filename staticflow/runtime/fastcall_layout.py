@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from staticflow.runtime.host import python_symbols
+
 __all__ = [
     "ALIGNED", "CONTIGUOUS", "DATA", "DESCR", "DIMS", "FLAGS", "HEAD", "METH_FASTCALL",
     "METH_KEYWORDS", "NDIM", "TYPE", "WRITEABLE", "BoxType", "MethodDef", "box_type", "c_symbols",
@@ -32,8 +34,7 @@ _EMPTY = 184  # the index of PyArray_Empty in NumPy's table of functions
 
 _PYTHON = (
     "Py_IncRef", "Py_DecRef", "PyType_IsSubtype", "PyTuple_New", "PyTuple_SetItem",
-    "PyLong_FromLongLong", "PyObject_CallNoArgs", "PyEval_SaveThread", "PyEval_RestoreThread",
-    "PyObject_Vectorcall", "PyType_GenericAlloc",
+    "PyLong_FromLongLong", "PyObject_Vectorcall", "PyType_GenericAlloc",
 )  # fmt: skip
 
 
@@ -139,13 +140,9 @@ def _empty_address() -> int:
 @functools.lru_cache(maxsize=1)
 def c_symbols() -> dict[str, int]:
     """The addresses of what native code uses of CPython and NumPy, by their names in C."""
-    symbols = {n: _address_of(getattr(ctypes.pythonapi, n)) for n in _PYTHON}
+    symbols = python_symbols(*_PYTHON)
     symbols["PyArray_Empty"] = _empty_address()
     symbols["PyArray_Type"] = id(np.ndarray)
     symbols["_Py_NoneStruct"] = id(None)
     symbols["_Py_FalseStruct"] = id(False)
     return symbols
-
-
-def _address_of(function: Any) -> int:
-    return ctypes.cast(function, ctypes.c_void_p).value or 0

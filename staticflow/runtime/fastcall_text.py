@@ -3,9 +3,10 @@
 It is a ``METH_FASTCALL`` function of CPython that takes the inputs, each an array or a box of one,
 checks all that the graph says of them, makes the outputs, and calls ``run``. It gives one array, or
 a tuple of arrays where the program has not one output; an int, the status of a run that failed; or
-None, with nothing done, for arguments that it will not take or if it is not its turn. It words no
-errors: who asked runs the same arguments through the portable path, which does. ``boxed`` asks
-itself, and gives a new box; it takes arguments by name, too (``METH_KEYWORDS``).
+None, with nothing done, for arguments that it will not take or if it is not its turn. It raises
+what made the user stop the run, and words no errors of its own: who asked runs the same arguments
+through the portable path, which does. ``boxed`` asks itself, and gives a new box; it takes
+arguments by name, too (``METH_KEYWORDS``).
 
 Addresses of this process reach the code as symbols and through the table ``bound``: the cell of
 the arena, the constants, the boxes of the variables, and what ``boxed`` needs, in this order. The
@@ -21,6 +22,7 @@ from dataclasses import dataclass
 from staticflow.codegen.llvm_index import IndexWriter
 from staticflow.codegen.llvm_text import I64, BasicBlock, FunctionText, Type, phi
 from staticflow.codegen.routine import Routine
+from staticflow.codegen.traffic import moved_bytes
 from staticflow.graph.dim_queries import as_symbol
 from staticflow.graph.dims import Dim, Size, Sym, is_provably_ge, prod
 from staticflow.graph.dtypes import DType
@@ -28,7 +30,7 @@ from staticflow.graph.graph import Equality
 from staticflow.graph.types import TensorType
 from staticflow.runtime.fastcall_helpers import DECLARATIONS, LANES, UNKNOWN
 from staticflow.runtime.fastcall_layout import ALIGNED, CONTIGUOUS, WRITEABLE
-from staticflow.runtime.fastcall_sizes import moved_bytes, size_limit
+from staticflow.runtime.fastcall_sizes import size_limit
 
 __all__ = ["Entry", "descr_symbol", "render_entry"]
 
@@ -45,7 +47,7 @@ declare void @Py_IncRef(ptr)
 declare void @Py_DecRef(ptr)
 declare ptr @PyTuple_New(i64)
 declare i32 @PyTuple_SetItem(ptr, i64, ptr)
-declare i64 @run(ptr, ptr, ptr)
+declare i64 @run(ptr, ptr, ptr, ptr)
 """
 
 
@@ -302,9 +304,10 @@ class _Writer:
         moved = self.indices.value(moved_bytes(entry.routine, table))
         long = text.op(f"icmp sgt i64 {moved}, {_LONG}")
         state = self.load("@bound", 0, _POINTER)
-        go = "go_in_turn" if entry.updated else "go"
+        updates = "true" if entry.updated else "false"
         status = text.op(
-            f"call i64 @{go}(ptr @run, ptr {self.table}, ptr {self.sizes}, ptr {state}, i1 {long})"
+            f"call i64 @go(ptr @run, ptr {self.table}, ptr {self.sizes}, ptr {state}, i1 {long}, "
+            f"i1 {updates})"
         )
         other = text.new_block("other")
         self.results.append((result, text.block))

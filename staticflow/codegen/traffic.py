@@ -1,0 +1,91 @@
+"""How much memory the steps of a routine move, a measure of how long they take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from staticflow.codegen.routine import (
+    Arena,
+    Carry,
+    Choose,
+    Copy,
+    Ensure,
+    Give,
+    Launch,
+    Measure,
+    Place,
+    Repeat,
+    Require,
+    Routine,
+    Row,
+    Step,
+    Table,
+    trip_count,
+    walk_steps,
+)
+from staticflow.graph.dim_queries import substitute_dim, symbols_of
+from staticflow.graph.dims import Size
+
+__all__ = ["moved_bytes"]
+
+_GUESS = 256
+"""What a size that is known only as the program runs is taken for."""
+
+
+def moved_bytes(
+    routine: Routine, table: Sequence[Size], steps: Sequence[Step] | None = None
+) -> Size:
+    """The bytes that ``steps`` together read and write (all of them, unless some are given);
+    ``table`` has the bytes of the caller's arrays. Sizes that only the run can tell are guessed."""
+    moved = _Traffic(routine, table).of(routine.steps if steps is None else steps)
+    return substitute_dim(moved, dict.fromkeys(symbols_of(moved) - set(routine.sizes), _GUESS))
+
+
+class _Traffic:
+    """Adds up what steps move."""
+
+    def __init__(self, routine: Routine, table: Sequence[Size]) -> None:
+        self.routine, self.table = routine, table
+        self.loops = {s.loop: s for s in walk_steps(routine.steps) if isinstance(s, Repeat)}
+
+    def of(self, steps: Sequence[Step]) -> Size:
+        total: Size = 0
+        for step in steps:
+            total = total + _STEPS[type(step)](self, step)
+        return total
+
+    def place(self, place: Place) -> Size:
+        return _PLACES[type(place)](self, place)
+
+    def launch(self, step: Launch) -> Size:
+        return sum(map(self.place, step.places))
+
+    def repeat(self, step: Repeat) -> Size:
+        one = self.of(step.body)
+        length: Size = _GUESS if step.length is None else step.length
+        (count,) = symbols_of(trip_count(step.loop))
+        return length * substitute_dim(one, {count: length})
+
+    def carry(self, place: Carry) -> Size:
+        _, own, _ = self.loops[place.loop].carries[place.index]
+        return self.place(own)
+
+
+_STEPS: dict[type, Callable[[_Traffic, Any], Size]] = {
+    Launch: _Traffic.launch,
+    Copy: lambda _, step: 2 * step.bytes,
+    Repeat: _Traffic.repeat,
+    Choose: lambda traffic, step: traffic.of(step.then) + traffic.of(step.orelse),
+    Ensure: lambda _, step: 0,
+    Require: lambda _, step: 0,
+    Measure: lambda _, step: 0,
+    Give: lambda _, step: 0,
+}
+
+_PLACES: dict[type, Callable[[_Traffic, Any], Size]] = {
+    Table: lambda traffic, place: traffic.table[place.slot],
+    Arena: lambda traffic, place: traffic.routine.buffers[place.buffer].bytes,
+    Row: lambda _, place: place.bytes,
+    Carry: _Traffic.carry,
+}
