@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import pytest
 import staticflow as sf
 from staticflow.eager import kernels
 from staticflow.eager.kernels import LARGE, compute_of
+from staticflow.graph.dtypes import DTYPES
+from staticflow.graph.rowmajor import row_major
 from staticflow.ops import OPS
 
 F = sf.nn.functional
@@ -18,7 +21,7 @@ LARGE_OPS = sorted((op for op in OPS.values() if op.eager == "large"), key=lambd
 
 
 @pytest.fixture
-def compilations(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def compilations(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     made: list[Any] = []
     compiled = kernels._compiled
 
@@ -82,6 +85,8 @@ def test_large_arrays_give_what_small_ones_give(op: Any) -> None:
     arguments: dict[str, Any] = {
         "where": lambda t: sf.where(t > 0.5, t, 0.0),
         "sum": lambda t: t.sum(-1), "mean": lambda t: t.mean(-1),
+        "cast": lambda t: t.to(sf.float16), "clamp": lambda t: t.clamp(0.2, 0.6),
+        "prod": lambda t: t.prod(-1), "gather": lambda t: t.gather(1, (t > 0.5).long()),
         "amax": lambda t: t.amax(-1), "amin": lambda t: t.amin(-1),
         "softmax": lambda t: t.softmax(-1), "log_softmax": lambda t: t.log_softmax(-1),
         "logsumexp": lambda t: t.logsumexp(-1),
@@ -121,3 +126,61 @@ def test_threads_compile_once(compilations: list[Any]) -> None:
     for t in threads:
         t.join()
     assert compilations == ["exp"]
+
+
+SPREAD_OPS = [op for op in OPS.values() if op.ufunc in kernels._EXACT and op.eager == "reference"]
+
+
+@pytest.mark.parametrize("op", SPREAD_OPS, ids=lambda op: op.name)
+def test_what_threads_do_natively_has_numpys_bits(op: Any) -> None:
+    special = [0.0, -0.0, 1, -1, 0.5, 3, -2.5, np.inf, -np.inf, np.nan, 1e-40, -1e30, 7.25]
+    for dtype in DTYPES:
+        if dtype.kind not in ("f" if op.promote == "float" else op.kinds):
+            continue
+        few = np.array(special) if dtype.kind == "f" else np.arange(-6, 7)
+        with np.errstate(all="ignore"):
+            few = few.astype(dtype.numpy)
+            args = (np.repeat(few, 13), np.tile(few, 13))[: getattr(np, op.ufunc).nin]
+            wanted = np.asarray(op.reference(np, *args))
+        found = kernels._native(op)(np, *args)
+        assert found.dtype == wanted.dtype
+        is_nan = wanted != wanted
+        np.testing.assert_array_equal(found != found, is_nan)
+        differ = [a != b for a, b in zip(found.tolist(), wanted.tolist(), strict=True)]
+        signs = np.signbit(found.astype(float)) != np.signbit(wanted.astype(float))
+        assert not ((np.array(differ) | signs) & ~is_nan).any(), dtype
+
+
+def test_one_thread_leaves_it_to_numpy(
+    compilations: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "_SPREAD", 4)
+    x = np.arange(6.0, dtype=np.float32)
+    before = sf.get_num_threads()
+    try:
+        for n, made in ((1, []), (2, ["add"])):
+            sf.set_num_threads(n)
+            assert compute_of(OPS["add"], True)(np, x, x).tolist() == (x + x).tolist()
+            assert compilations == made
+    finally:
+        sf.set_num_threads(before)
+
+
+@pytest.mark.parametrize("order", [(1, 0, 2), (2, 1, 0), (0, 2, 1)])
+def test_results_of_elementwise_kernels_lie_as_the_operands(order: tuple[int, ...]) -> None:
+    x = np.random.default_rng(0).random((3, 4, 5), np.float32).transpose(order)
+    for found in (native("exp")(np, x), native("where")(np, x > 0.5, x, 0.0)):
+        assert found.strides == np.exp(x).strides
+    np.testing.assert_allclose(native("exp")(np, x), np.exp(x), 1e-6)
+    mixed = native("where")(np, x > 0.5, x, np.ascontiguousarray(x) + 1)
+    np.testing.assert_array_equal(mixed, np.where(x > 0.5, x, x + 1))
+
+
+@pytest.mark.parametrize("shape", [(200, 130), (3, 90, 100), (5, 7, 600), (40000, 1), (1, 40000)])
+def test_row_major_copies(shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(0).random(shape)
+    for order in {tuple(range(x.ndim)), tuple(range(x.ndim))[::-1], (*range(1, x.ndim), 0)}:
+        for view in (x.transpose(order), x.transpose(order)[..., ::-1], x[::2].transpose(order)):
+            found = row_major(view)
+            assert found.flags.c_contiguous and found.base is None
+            np.testing.assert_array_equal(found, view)

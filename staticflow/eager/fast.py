@@ -61,8 +61,7 @@ def fast_form(op: Op, tensor: type, general: General) -> Callable[..., Any] | No
 def _computes(op: Op) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """What computes the op on small and on large arrays."""
     small, large = (partial(compute_of(op, is_large), np) for is_large in (False, True))
-    ufunc = None if op.ufunc is None else getattr(np, op.ufunc)
-    return ufunc or small, large if op.eager == "large" else ufunc or small
+    return small if op.ufunc is None else getattr(np, op.ufunc), large
 
 
 def _dtypes(op: Op) -> frozenset[Any]:
@@ -133,7 +132,7 @@ def _unary(op: Op, tensor: type, general: General) -> Callable[[Any], Any]:
 
 
 def _binary(op: Op, tensor: type, general: General) -> Callable[[Any, Any], Any]:
-    compute, _ = _computes(op)
+    small, large = _computes(op)
     dtypes = _dtypes(op)
     first_for_first, first_for_second = _uses(op, 0, 0), _uses(op, 0, 1)
     second_for_first, second_for_second = _uses(op, 1, 0), _uses(op, 1, 1)
@@ -165,6 +164,7 @@ def _binary(op: Op, tensor: type, general: General) -> Callable[[Any, Any], Any]
                 if by_number and dtype is not _BFLOAT16:
                     a = x
             usual = usual and dtype in dtypes and state.plain
+            compute = small if (b if x_number else a).size < LARGE else large
             data = state.run(compute, a, b) if usual else None
         except Exception:  # the general path does it, or says what is wrong
             data = None

@@ -22,10 +22,12 @@ from staticflow.graph.graph import Graph, attrs_key, close, new_param
 from staticflow.graph.node import item, make_node
 from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType
+from staticflow.ops.lowering import Elementwise
 from staticflow.passes.pipeline import optimize
 from staticflow.runtime.build import build
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.fastcall_layout import BoxType, box_type
+from staticflow.runtime.threads import get_num_threads
 
 __all__ = ["LARGE", "compiled", "compute_of", "pattern", "run"]
 
@@ -34,14 +36,39 @@ Array = np.ndarray[Any, Any]
 
 LARGE = 1 << 16
 """Elements from which on an array is large: a pass over it takes so long that native code, which
-takes some 50 ms to make, is worth it."""
+takes some 20 ms to make, is worth it."""
+
+_SPREAD = 1 << 19
+"""Elements from which on several threads take less time for what NumPy does on one."""
+
+_EXACT = frozenset((
+    "absolute", "add", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "copysign",
+    "divide", "equal", "greater", "greater_equal", "isfinite", "isinf", "isnan", "left_shift",
+    "less", "less_equal", "logical_and", "logical_not", "logical_or", "logical_xor", "multiply",
+    "negative", "not_equal", "reciprocal", "right_shift", "sqrt", "subtract",
+))  # fmt: skip
+"""Ufuncs that give the same bits whoever computes them, so that results do not depend on the number
+of threads."""
 
 
 @functools.cache
 def compute_of(op: Op, is_large: bool) -> Callable[..., Any]:
     """What computes ``op`` eagerly on small or on large arrays, called as `Op.reference` is."""
-    native = op.eager == "native" or (op.eager == "large" and is_large)
-    return _native(op) if native else op.reference
+    if op.eager == "native" or (op.eager == "large" and is_large):
+        return _native(op)
+    return _spread(op) if is_large and op.ufunc in _EXACT else op.reference
+
+
+def _spread(op: Op) -> Callable[..., Any]:
+    """An op that NumPy is as fast at as native code is on one thread."""
+    native = _native(op)
+
+    def compute(xp: Any, *operands: Any) -> Any:
+        most = max([a.size for a in operands if isinstance(a, np.ndarray)], default=0)
+        spread = most >= _SPREAD and get_num_threads() > 1
+        return (native if spread else op.reference)(xp, *operands)
+
+    return compute
 
 
 @functools.cache
@@ -54,6 +81,9 @@ def _native(op: Op) -> Callable[..., Any]:
         if xp is not np:
             return op.reference(xp, *operands, **attrs)
         arrays = _arrays(operands, 1 if op.promote == "tail" else 0)
+        order = _order(arrays) if type(op.lowering) is Elementwise else None
+        if order is not None:
+            arrays = [a.transpose(order) if a.ndim else a for a in arrays]
         shapes = (pattern(op, i, a.shape) for i, a in enumerate(arrays))
         kind = (*((a.dtype, s) for a, s in zip(arrays, shapes, strict=True)), attrs_key(attrs))
         kernel = _find(kernels, kind, arrays)
@@ -64,10 +94,26 @@ def _native(op: Op) -> Callable[..., Any]:
                     known, kernel = _compiled(op, arrays, attrs)
                     kernels[_exact(kind, arrays) if known else kind] = kernel
         results = run(kernel, arrays)
-        # a run that failed says at which line of the first call; the reference says it of this one
-        return op.reference(np, *operands, **attrs) if results is None else results
+        if results is None:
+            # a run that failed says at which line of the first call; the reference says it of this
+            return op.reference(np, *operands, **attrs)
+        return results if order is None else results.transpose(np.argsort(order))
 
     return compute
+
+
+def _order(arrays: Sequence[Array]) -> tuple[int, ...] | None:
+    """The order of dims in which all arrays lie in memory, if that is not the one they have: what
+    is computed by element then needs no copies, and its result lies as they do."""
+    turned = next((a for a in arrays if not a.flags.c_contiguous), None)
+    if turned is None:
+        return None
+    order = tuple(np.argsort(turned.strides, kind="stable")[::-1].tolist())
+    whole = (
+        not a.ndim or (a.ndim == turned.ndim and a.transpose(order).flags.c_contiguous)
+        for a in arrays
+    )
+    return order if all(whole) else None
 
 
 def run(program: Executable, arrays: Sequence[Array]) -> Any:

@@ -153,7 +153,7 @@ clamp_op = elementwise(
     _clamp_reference,
     _clamp_emit,
     (_clamp_vjp,),
-    saves=(0,), kinds="iuf", infer=_clamp_infer,
+    saves=(0,), kinds="iuf", infer=_clamp_infer, eager="large",
 )  # fmt: skip
 
 
@@ -244,7 +244,7 @@ cast: Op = elementwise(
     _cast_reference,
     lambda k, x, *, dtype: k.cast(x, dtype),
     (lambda ct, out, x, *, dtype: cast(ct, dtype=x.dtype) if x.dtype.is_floating else None,),
-    promote="none", grad_name="ToCopyBackward0",
+    promote="none", grad_name="ToCopyBackward0", eager="large",
     infer=lambda facts, x, *, dtype: TensorType(dtype, x.shape),
 )  # fmt: skip
 

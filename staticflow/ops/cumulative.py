@@ -193,6 +193,7 @@ prod_op = Op(
     lowering=Reduce("mul"),
     saves=(0,),
     kinds="iuf",
+    eager="large",
     grad_name="ProdBackward0",
 )
 

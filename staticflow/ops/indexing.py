@@ -125,6 +125,7 @@ gather_op = Op(
     ),
     lowering=LoopNest(_gather_emit),
     saves=(1,),
+    eager="large",
     grad_name="GatherBackward0",
 )
 

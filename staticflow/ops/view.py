@@ -9,6 +9,7 @@ from staticflow.errors import ShapeError
 from staticflow.graph.dims import Size, prod
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
+from staticflow.graph.rowmajor import row_major
 from staticflow.graph.types import Facts, Shape, TensorType
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.declare import elementwise, normalize_dim, normalize_dims, per_arg, sum_to
@@ -35,7 +36,7 @@ def sizes_of(args: tuple[Any, ...], named: Sequence[Any] | None = None) -> tuple
 contiguous_op = elementwise(
     "contiguous",
     "The same values in memory of their own, in row-major order.",
-    lambda xp, x: x.copy(order="C"),
+    lambda xp, x: row_major(x),
     lambda k, x: x,
     (lambda ct, out, x: ct,),
     grad_name="CloneBackward0",

@@ -24,6 +24,7 @@ from staticflow.graph.dim_queries import as_symbol, evaluate_dim, symbols_of
 from staticflow.graph.dims import Size, Sym
 from staticflow.graph.graph import Equality
 from staticflow.graph.locs import format_locs
+from staticflow.graph.rowmajor import row_major
 from staticflow.graph.types import TensorType
 from staticflow.runtime.fastcall import NativeEntry, decline
 from staticflow.runtime.fastcall_layout import BoxType
@@ -207,7 +208,8 @@ class Executable:
         ready: list[Array] = []
         write_back: list[tuple[Array, Array]] = []
         for array, spec in zip(arrays, specs, strict=True):
-            own = np.require(array, requirements=["C", "A"])
+            flags = array.flags
+            own = array if flags.c_contiguous and flags.aligned else row_major(array)
             if spec.updated:
                 if not array.flags.writeable:
                     raise ShapeError(f"{spec.name} is updated, but its memory is read-only")

@@ -1,0 +1,33 @@
+"""Copies of arrays in row-major order, at the speed of memory whatever order they are in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["row_major"]
+
+_LARGE = 1 << 14  # elements: more than what the nearest cache holds
+_WIDTH = 64  # of a strip: some cache lines of the copy, and few enough of the original
+
+
+def row_major(array: Any) -> Any:
+    """A copy of ``array``, of NumPy or cupy, in row-major order.
+
+    NumPy copies a transposed matrix row by row, and reads a line of cache for each element. In
+    strips of some columns the lines are still there for the next rows.
+    """
+    if type(array) is not np.ndarray or array.size < _LARGE or not _is_turned(array):
+        return array.copy(order="C")
+    out = np.empty(array.shape, array.dtype)
+    for begin in range(0, array.shape[-1], _WIDTH):
+        strip = ..., slice(begin, begin + _WIDTH)
+        out[strip] = array[strip]
+    return out
+
+
+def _is_turned(array: np.ndarray[Any, Any]) -> bool:
+    """Whether neighbours along another dim than the last lie nearer in memory."""
+    steps = [abs(s) for s, n in zip(array.strides, array.shape, strict=True) if n > 1]
+    return len(steps) > 1 and steps[-1] > min(steps) > 0
