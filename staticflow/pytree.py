@@ -28,6 +28,8 @@ class TreeDef:
     def __str__(self) -> str:
         if self.kind is None:
             return "*"
+        if self.kind is type(None):
+            return "None"
         inner = (
             f"{k!r}: {c}" if self.kind is dict else str(c)
             for k, c in zip(self.keys, self.children, strict=True)

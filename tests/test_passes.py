@@ -13,7 +13,7 @@ import pytest
 from filetests import parse_case, run_passes, split_cases
 from native_kernels import assert_same, samples
 
-from staticflow.errors import ShapeError, VerifyError
+from staticflow.errors import ArgumentError, ShapeError, VerifyError
 from staticflow.graph.dim_queries import evaluate_dim
 from staticflow.graph.dims import Sym
 from staticflow.graph.dtypes import dtype_of
@@ -224,7 +224,7 @@ def test_rules_that_never_end_are_caught() -> None:
 
 
 def test_unknown_numerics_are_refused() -> None:
-    with pytest.raises(ShapeError, match=r'"strict" or "fast", not \'quick\''):
+    with pytest.raises(ArgumentError, match=r'"strict" or "fast", not \'quick\''):
         optimize(graph_of_one(neg), "quick")
 
 

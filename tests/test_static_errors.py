@@ -13,6 +13,7 @@ import pytest
 
 import staticflow as sf
 from staticflow.errors import (
+    ArgumentError,
     AutogradError,
     DTypeError,
     IndexRangeError,
@@ -163,7 +164,7 @@ def test_updates_that_are_none() -> None:
 
 def test_unknown_numerics() -> None:
     x = sf.placeholder((3,), name="x")
-    with pytest.raises(ShapeError, match='numerics is "strict" or "fast", not \'loose\''):
+    with pytest.raises(ArgumentError, match='numerics is "strict" or "fast", not \'loose\''):
         sf.compile([x], x, numerics="loose")
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from staticflow import pytree
-from staticflow.errors import DTypeError, ShapeError
+from staticflow.errors import DTypeError, ShapeError, SymbolicError
 from staticflow.graph.dtypes import bool_
 from staticflow.graph.graph import Graph, close, new_param, substitute_nodes
 from staticflow.graph.locs import format_locs, here
@@ -162,6 +162,12 @@ def cond(
     tensor(3.)
     """
     check_flag("cond: the condition", pred)
+    for fn in (true_fn, false_fn):
+        if not callable(fn):
+            raise SymbolicError(
+                f"cond: chooses between functions, as in cond(pred, lambda: x, lambda: -x), not "
+                f"{type(fn).__name__}; sf.where chooses between values, at {format_locs(here())}"
+            )
     known = isinstance(pred, bool)
     if known or not in_graph(pred, *pytree.flatten(operands)[0]):
         return (true_fn if pred else false_fn)(*operands)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, SupportsFloat
 
 from staticflow.errors import ArgumentError
 from staticflow.graph.dtypes import float64
@@ -136,15 +136,18 @@ class ParamGroup(Mapping[str, Any]):
 
 
 def check_value(name: str, value: Any) -> None:
-    """Raise `ValueError` for a number that no rule has a meaning for."""
-    for number in value if isinstance(value, Sequence) else (value,):
+    """Raise `ArgumentError` for what is no number, and for one that no rule has a meaning for."""
+    for given in value if isinstance(value, tuple | list) else (value,):
+        if not isinstance(given, SupportsFloat):
+            raise ArgumentError(f"{name} is a number, not {given!r}, at {format_locs(here())}")
+        number = float(given)
         if not number >= 0:  # NaN is not, either
             raise ArgumentError(
-                f"{name} cannot be negative, as {number} is, at {format_locs(here())}"
+                f"{name} cannot be negative, as {given} is, at {format_locs(here())}"
             )
         if name == "betas" and number >= 1:
             raise ArgumentError(
-                f"{name} must lie below 1, and {number} does not, at {format_locs(here())}"
+                f"{name} must lie below 1, and {given} does not, at {format_locs(here())}"
             )
 
 

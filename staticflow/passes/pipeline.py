@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from staticflow.config import config
-from staticflow.errors import ShapeError
+from staticflow.errors import ArgumentError
 from staticflow.graph.graph import Graph
+from staticflow.graph.locs import format_locs, here
 from staticflow.graph.verify import verify_graph
 from staticflow.passes.cut_views import cut_views
 from staticflow.passes.decompose import decompose
@@ -89,7 +90,9 @@ def optimize(graph: Graph, numerics: str = "strict") -> tuple[Graph, list[PassRe
     ``numerics`` is ``"strict"`` (IEEE results kept, sums may be reordered) or ``"fast"``.
     """
     if numerics not in ("strict", "fast"):
-        raise ShapeError(f'numerics is "strict" or "fast", not {numerics!r}')
+        raise ArgumentError(
+            f'numerics is "strict" or "fast", not {numerics!r}, at {format_locs(here())}'
+        )
     records = []
     for name, run in PASSES:
         if name == "relax" and numerics == "strict":

@@ -10,7 +10,7 @@ import numpy as np
 
 from staticflow import pytree
 from staticflow.eager.tensor import Tensor
-from staticflow.errors import ShapeError, SymbolicError
+from staticflow.errors import ArgumentError, ShapeError, SymbolicError
 from staticflow.graph.graph import Equality, close
 from staticflow.graph.locs import Locs, format_locs, here, merge_locs
 from staticflow.graph.node import Node, param, toposort
@@ -138,7 +138,9 @@ class Program:
             "kernels": lambda: "\n\n".join(map(print_kernel, self._executable.program.kernels)),
         }
         if kind not in makers:
-            raise ShapeError(f"source: {kind!r} is none of {', '.join(makers)}")
+            raise ArgumentError(
+                f"source: {kind!r} is none of {', '.join(makers)}, at {format_locs(here())}"
+            )
         return makers[kind]()
 
     def explain(self) -> str:

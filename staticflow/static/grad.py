@@ -50,6 +50,11 @@ def grad(
         found = tape.grad(outs, targets, cts, create_graph, retain_graph)
     for position, (g, w) in enumerate(zip(found, targets, strict=True)):
         if g is None and not allow_unused:
+            if not w.dtype.is_floating:
+                raise AutogradError(
+                    f"grad: entry {position} of wrt ({_describe(w)}) is of {w.dtype.name}; only "
+                    f"floating tensors have gradients, at {format_locs(here())}"
+                )
             raise AutogradError(
                 f"grad: the outputs do not depend on entry {position} of wrt "
                 f"({_describe(w)}); leave it out, or pass allow_unused=True to get None, "
