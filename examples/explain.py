@@ -28,6 +28,9 @@ def main() -> None:
     print(f"machine code: {len(program.source('asm').splitlines())} lines\n")
     print(program.plan, "\n")
 
+    products = sf.compile([x], x @ w @ sf.randn(10, 1), numerics="fast")
+    print(f"x w v as x (w v): {[dict(p.counts) for p in products.passes if 'order' in p.name]}")
+
     scores = 100 * sf.randn(5, 64)
     eager = -(scores @ w).softmax(dim=1).log().mean()  # some chances round to 0
     print(f"eagerly the loss is {eager.item()}, compiled {program(scores)[0].item():.1f}")

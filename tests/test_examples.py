@@ -16,7 +16,12 @@ SHOWS = {  # what an example that trains nothing prints
         "goal 1.5: 6 years to 1.501, slope 1.501",
         "define-by-run: 6 years, slope 1.501",
     ],
-    "explain": ["log_of_softmax", "kernel contract0", "eagerly the loss is inf, compiled 1"],
+    "explain": [
+        "log_of_softmax",
+        "from_the_right",
+        "kernel contract0",
+        "eagerly the loss is inf, compiled 1",
+    ],
     "hidden_markov": ["loaded ......*********.....", "the same states: True", "compiled 1 time"],
     "interop": [
         "follows the tensor: [2. 2. 2.]",

@@ -19,6 +19,7 @@ from staticflow.passes.hoist import hoist
 from staticflow.passes.join import join
 from staticflow.passes.lift import lift
 from staticflow.passes.merge_scans import merge_scans
+from staticflow.passes.order_products import order_products
 from staticflow.passes.pattern import Rule
 from staticflow.passes.prune_loops import prune_loops
 from staticflow.passes.rewrite import Counts, each_region, rewrite
@@ -55,6 +56,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("canonicalize", canonicalize),
     ("stabilize", stabilize),
     ("relax", relax),
+    ("order_products", order_products),
     ("decompose", decompose),
     ("stabilize_parts", stabilize),
     ("merge_scans", merge_scans),
@@ -71,7 +73,9 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("fuse", fuse),
     ("scalar_loops", scalar_loops),
 )
-"""Every pass in the order in which it runs; ``relax`` only where fast numerics are asked for."""
+"""Every pass in the order in which it runs; those of `_FAST_ONLY` only for fast numerics."""
+
+_FAST_ONLY = ("relax", "order_products")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +99,7 @@ def optimize(graph: Graph, numerics: str = "strict") -> tuple[Graph, list[PassRe
         )
     records = []
     for name, run in PASSES:
-        if name == "relax" and numerics == "strict":
+        if name in _FAST_ONLY and numerics == "strict":
             continue
         counts: Counts = Counter()
         after = each_region(graph, lambda g, run=run, counts=counts: run(g, counts))  # type: ignore[misc]

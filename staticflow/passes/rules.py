@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from staticflow.graph.dims import prod
+from staticflow.ops.activation import logsigmoid
 from staticflow.ops.arithmetic import add, cast, mul, neg, stop_gradient, sub, where
 from staticflow.ops.axes import permute, permute_op, reversed_dims, swapped, t_op, transpose_op
 from staticflow.ops.creation import full, zeros_like
 from staticflow.ops.extremes import supremum_op
-from staticflow.ops.maths import exp, expm1, isinf, log, log1p, pow, reciprocal, sqrt
+from staticflow.ops.maths import exp, expm1, isinf, log, log1p, pow, reciprocal, sigmoid, sqrt
 from staticflow.ops.reduce import sum_op
 from staticflow.ops.slicing import slice_op
 from staticflow.ops.softmax import log_softmax_op, softmax_op
@@ -187,6 +188,10 @@ STABILIZE: tuple[Rule, ...] = (
     rule(
         "log_of_softmax", "log softmax(x) = x - logsumexp(x)",
         lambda x: log(softmax_op(x, dim=attr("dim"))), lambda x, dim: log_softmax_op(x, dim=dim),
+    ),
+    rule(
+        "log_of_sigmoid", "log sigmoid(x) = min(x, 0) - log(1 + exp(-|x|))",
+        lambda x: log(sigmoid(x)), lambda x: logsigmoid(x),
     ),
     rule("log_one_plus", "log(1 + x) = log1p(x)", lambda x: log(add(x, 1)), lambda x: log1p(x)),
     rule("exp_minus_one", "exp(x) - 1 = expm1(x)", lambda x: sub(exp(x), 1), lambda x: expm1(x)),
