@@ -315,3 +315,13 @@ def test_the_call_outlives_its_program(call_path: bool) -> None:
     assert call(f32(1, 3)).tolist() == [[2, 4, 6]]
     with pytest.raises(ShapeError, match="x has 1 dims"):
         call(f32(3))
+
+
+@needs_entry
+def test_numbers_become_arrays_for_the_native_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = sf.placeholder((), name="x")
+    program = sf.compile([x], x + x)
+    portable: list[Any] = []
+    monkeypatch.setattr(type(program._executable), "__call__", lambda *args: portable.append(args))
+    assert [program(v).item() for v in (2.5, 3, np.float32(4))] == [5, 6, 8]
+    assert not portable

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import staticflow as sf
-from staticflow.codegen.routine import Arena, Copy, Repeat, Row, walk_steps
+from staticflow.codegen.routine import Arena, Choose, Copy, Repeat, Row, walk_steps
 from staticflow.errors import ShapeError
 
 rng = np.random.default_rng(3)
@@ -290,3 +290,42 @@ def test_loops_of_numbers_in_loops_of_numbers() -> None:
         np.testing.assert_allclose(got[0], p)
         np.testing.assert_allclose(got[1], q)
         np.testing.assert_allclose(got[2], kept)
+
+
+def test_branches_in_loops_of_numbers() -> None:
+    """In registers, one within another, with a loop in a branch, and what only one side needs."""
+    n, xs = sf.placeholder((), "int64", name="n"), sf.placeholder((None,), "float64", name="xs")
+    steps = sf.while_loop(
+        lambda n, c: n != 1,
+        lambda n, c: (sf.cond(n % 2 == 0, lambda: n // 2, lambda: 3 * n + 1), c + 1),
+        (n, 0),
+    )[1]
+
+    def step(c: Any, x: Any) -> Any:
+        a, b = c
+        new = sf.cond(
+            x > 0,
+            lambda: (sf.fori_loop(0, 3, lambda i, s: s * 0.5 + x, a), b),
+            lambda: sf.cond(x > -1, lambda: (b, a), lambda: (a, b * 2.0)),
+        )
+        return new, new[0] - new[1]
+
+    (a, b), ys = sf.scan(step, (xs.sum() * 0 + 1.0, xs.sum() * 0 + 2.0), xs)
+    program = sf.compile([n, xs], [steps, a, b, ys])
+    assert not any(isinstance(s, Repeat | Choose) for s in steps_of(program))
+    given = np.array([0.5, -0.5, -3.0, 2.0, -0.25])
+    p, q, kept = 1.0, 2.0, []
+    for x in given:
+        if x > 0:
+            for _ in range(3):
+                p = p * 0.5 + x
+        elif x > -1:
+            p, q = q, p
+        else:
+            q *= 2
+        kept.append(p - q)
+    got = program(27, given)
+    assert got[0].item() == 111
+    np.testing.assert_allclose(got[1].numpy(), p)
+    np.testing.assert_allclose(got[2].numpy(), q)
+    np.testing.assert_allclose(got[3].numpy(), kept)

@@ -8,7 +8,7 @@ register. A load leaves an ``if``, or a loop that may run zero times, only if it
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from staticflow.codegen.kernel import (
@@ -203,6 +203,15 @@ class Builder:
         with self._block(guarded=True) as body:
             yield
         self.emit(If(cond, tuple(body)))
+
+    def choose(self, cond: Operand, then: Callable[[], None], orelse: Callable[[], None]) -> None:
+        """What ``then`` writes runs where the scalar ``cond`` is true, else what ``orelse``
+        writes."""
+        with self._block(guarded=True) as first:
+            then()
+        with self._block(guarded=True) as second:
+            orelse()
+        self.emit(If(cond, tuple(first), tuple(second)))
 
     # -- expressions -------------------------------------------------------------------------
 

@@ -1,4 +1,5 @@
-"""Loops whose carries are numbers: one kernel, with the state in registers."""
+"""Loops whose carries are numbers: one kernel, with the state in registers, and with the loops and
+branches that are in them."""
 
 from __future__ import annotations
 
@@ -9,8 +10,10 @@ from staticflow.codegen.kernel import ENDLESS, Cast, Kernel, Operand, Reg
 from staticflow.codegen.math import Scalars
 from staticflow.codegen.values import Values
 from staticflow.graph.dims import Dim, Size, dim_min, is_provably_ge
-from staticflow.graph.graph import Graph
+from staticflow.graph.graph import Graph, regions_of
 from staticflow.graph.node import Node, item
+from staticflow.graph.types import types_of
+from staticflow.ops.cond import cond_op
 from staticflow.ops.loop import Loop, loop_ops
 from staticflow.ops.lowering import Index
 
@@ -56,19 +59,12 @@ def _run(
     buffers = {p: arrays[a] for p, a in captured if not _is_number(p)}
     state = [k.var(around.at(a, ())) for _, a in carries]
     end = ENDLESS if loop.length is None else loop.length
-    with _trips(k, end, state[0] if loop.binds else None, _depth(loop)) as trip:
+    with _trips(k, end, state[0] if loop.binds else None, _depth(loop.body)) as trip:
         row: Size = end - 1 - trip if loop.reverse else trip
         known = fixed | {p: ((), v) for (p, _), v in zip(carries, state, strict=True)}
         known |= {p: ((), k.load(arrays[a], row)) for p, a in xs if _is_number(p)}
         values = Values(k, buffers, known)
-        for inner in loop.body.nodes:
-            if inner.op in loop_ops():
-                results = _run(k, inner, values, buffers, {})
-                values.know({
-                    n: ((), results[n.attrs["index"]])
-                    for n in loop.body.nodes if n.op is item and n.args[0] is inner
-                })  # fmt: skip
-        after = [k.cast(values.at(o, ()), o.tensor_type.dtype) for o in loop.body.outputs]
+        after = _outputs(k, loop.body, values, buffers)
         for i, name in stacks.items():
             k.store(name, row, after[i])
         # a carry that is another one's value of before is set after that may have changed
@@ -95,10 +91,44 @@ def _trips(k: Scalars, end: Size, going: Reg | None, depth: int) -> Iterator[Dim
             yield t
 
 
-def _depth(loop: Loop) -> int:
-    """How deep the loops in the body of a loop are nested."""
-    inner = (Loop.of(n) for n in loop.body.nodes if n.op in loop_ops())
-    return max((_depth(i) + 1 for i in inner), default=0)
+def _depth(body: Graph) -> int:
+    """How deep the loops in a region are nested."""
+    inner = ((n.op in loop_ops(), r) for n in body.nodes for r in regions_of(n))
+    return max((_depth(region) + is_loop for is_loop, region in inner), default=0)
+
+
+def _outputs(k: Scalars, body: Graph, values: Values, buffers: Mapping[Node, str]) -> list[Operand]:
+    """What a region gives, the loops and branches in it emitted on the way."""
+    for inner in body.nodes:
+        if inner.op in loop_ops():
+            results = _run(k, inner, values, buffers, {})
+        elif inner.op is cond_op:
+            results = _choose(k, inner, values, buffers)
+        else:
+            continue
+        values.know({
+            n: ((), results[n.attrs["index"]])
+            for n in body.nodes if n.op is item and n.args[0] is inner
+        })  # fmt: skip
+    return [k.cast(values.at(o, ()), o.tensor_type.dtype) for o in body.outputs]
+
+
+def _choose(k: Scalars, node: Node, around: Values, arrays: Mapping[Node, str]) -> list[Reg]:
+    """Emit a branch in the block of ``around``; gives its results."""
+    flag, *operands = (around.at(a, ()) if _is_number(a) else None for a in node.args)
+    results = [k.var(k.const(t.dtype.numpy.type(0).item(), t.dtype)) for t in types_of(node.type)]
+
+    def branch(body: Graph) -> None:
+        given = list(zip(body.params, node.args[1:], operands, strict=True))
+        known = {p: ((), value) for p, _, value in given if value is not None}
+        buffers = {p: arrays[a] for p, a, value in given if value is None}
+        made = _outputs(k, body, Values(k, buffers, known), buffers)
+        for var, value in zip(results, made, strict=True):
+            k.set(var, value)
+
+    assert flag is not None
+    k.choose(flag, lambda: branch(node.attrs["true"]), lambda: branch(node.attrs["false"]))
+    return [k.freeze(v) for v in results]
 
 
 def _kept(k: Scalars, value: Operand) -> Operand:

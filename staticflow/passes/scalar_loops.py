@@ -1,16 +1,26 @@
 """Loops whose state is a few numbers become kernels: their carries live in registers.
 
 Runs on a fused graph. A loop is turned into a cluster if everything that it carries, reads row by
-row and stacks is a number, and its body is elementwise work, or loops of the same kind.
+row and stacks is a number, and its body is elementwise work, or loops and branches of the same
+kind.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from staticflow.graph.graph import Graph, close, new_param, rebuild, substitute_nodes
+from staticflow.graph.graph import (
+    Graph,
+    close,
+    map_attrs,
+    new_param,
+    rebuild,
+    regions_of,
+    substitute_nodes,
+)
 from staticflow.graph.node import Node, constant, item, make_node, param
 from staticflow.graph.types import types_of
+from staticflow.ops.cond import cond_op
 from staticflow.ops.loop import Loop, loop_ops
 from staticflow.ops.view import reshape_op
 from staticflow.passes.cluster import cluster
@@ -66,7 +76,11 @@ def _is_scalar_work(node: Node) -> bool:
         return bool(node.attrs["value"].array.size == 1)
     if node.op is reshape_op:
         return not node.tensor_type.shape
-    if node.op is not cluster or any(t.shape for t in types_of(node.type)):
+    if any(t.shape for t in types_of(node.type)):
+        return False
+    if node.op is cond_op:
+        return all(_is_scalar_work(n) for branch in regions_of(node) for n in branch.nodes)
+    if node.op is not cluster:
         return False
     if node.attrs["kind"] == "loop":  # with no rows to read or stack
         return all(
@@ -103,8 +117,11 @@ def _flat(body: Graph) -> Graph:
             outs = substitute_nodes(inner.outputs, values)
             several[node] = outs
             new[node] = outs[0]
-        elif node.op is item:
+        elif node.op is item and node.args[0] in several:
             new[node] = several[node.args[0]][node.attrs["index"]]
+        elif node.op is cond_op:
+            attrs = map_attrs(node.attrs, lambda size: size, _flat)
+            new[node] = make_node(cond_op, tuple(new[a] for a in node.args), attrs, node.locs)
         else:
             new[node] = with_args(node, tuple(new[a] for a in node.args))
     return close(body.params, [new[o] for o in body.outputs], body.equalities)

@@ -75,8 +75,13 @@ class Caller:
     def _explained(self, args: tuple[Any, ...], status: int | None) -> Any:
         """The results, or the error worded, of a call that the native entry did not take (None), or
         that failed with ``status``."""
+        inputs = self._arguments(args)
+        if status is None:  # numbers, and arrays of other libraries, are arrays now
+            status = results = self.executable.fast(*inputs)
+            if results is not None and type(results) is not int:
+                return results
         variables = [_on_host(v, f"the variable {v.name or ''}".strip()) for v in self.variables]
-        given = [*self._arguments(args), *variables]
+        given = [*inputs, *variables]
         try:
             if status is not None:
                 self.executable.fail(status)
