@@ -259,7 +259,7 @@ def test_no_memory_for_the_arena(call_path: bool, huge: int) -> None:
     x, y = sf.placeholder((None, 0), name="x"), sf.placeholder((0, None), name="y")
     program = sf.compile([x, y], (x @ y).exp().sum(dim=1).max())
     assert program(f32(2, 0), f32(0, 3)).item() == 3.0
-    with pytest.raises(MemoryError, match="arena"):
+    with pytest.raises(MemoryError, match="no memory for the program"):
         program(np.empty((huge, 0), np.float32), np.empty((0, huge), np.float32))
 
 
