@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 __all__ = ["reverse"]
 
 V = TypeVar("V", bound=Hashable)
-Edge = tuple[V, int]
 
 
 def reverse(

@@ -20,7 +20,6 @@ __all__ = [
     "Elementwise",
     "Generate",
     "LoopNest",
-    "Lowering",
     "Measure",
     "Prefix",
     "Reduce",
@@ -100,9 +99,6 @@ class Measure:
 @dataclass(frozen=True, slots=True)
 class Prefix:
     """The first rows of an array: the same memory."""
-
-
-Lowering = Elementwise | Generate | View | Reduce | Contract | LoopNest | Region | Measure | Prefix
 
 
 def linear(index: Sequence[Size], shape: Shape) -> Size:

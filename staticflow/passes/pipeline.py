@@ -20,7 +20,6 @@ from staticflow.passes.join import join
 from staticflow.passes.lift import lift
 from staticflow.passes.merge_scans import merge_scans
 from staticflow.passes.order_products import order_products
-from staticflow.passes.pattern import Rule
 from staticflow.passes.prune_loops import prune_loops
 from staticflow.passes.rewrite import Counts, each_region, rewrite
 from staticflow.passes.rules import CANONICAL, FAST, STABILIZE
@@ -31,10 +30,6 @@ from staticflow.passes.transpose import transpose_products
 __all__ = ["PASSES", "PassRecord", "optimize"]
 
 Pass = Callable[[Graph, Counts], Graph]
-
-
-def _rules(rules: tuple[Rule, ...]) -> Pass:
-    return lambda graph, counts: rewrite(graph, rules, counts)
 
 
 def stabilize(graph: Graph, counts: Counts) -> Graph:
