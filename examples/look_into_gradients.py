@@ -21,7 +21,9 @@ def main() -> None:
     print(seen)
     print(f"clipped on the way: {hidden.grad.abs().max().item():.1f}, x has {x.grad.shape}")
 
-    f = lambda w: (w.sigmoid() * w).sum()  # noqa: E731
+    def f(w):
+        return (w.sigmoid() * w).sum()
+
     w = sf.randn(5, dtype="float64", requires_grad=True)
     print(f"right to first and second order: {gradcheck(f, w)}, {gradgradcheck(f, w)}")
 

@@ -12,6 +12,7 @@ FOLDER = Path(__file__).parent.parent / "examples"
 SHOWS = {  # what an example that trains nothing prints
     "beam_search": ["t: ['tha', 'theor'", "5 steps"],
     "checkpointing": ["keep all: 7", "sqrt: 6", "live in steps"],
+    "dtypes": ["uint8 with int8: staticflow.int16", "in bfloat16: 1000.0", "wrap: [4]"],
     "early_exit": [
         "goal 1.5: 6 years to 1.501, slope 1.501",
         "define-by-run: 6 years, slope 1.501",
@@ -34,6 +35,7 @@ SHOWS = {  # what an example that trains nothing prints
     "newton": ["root 1000 after 40 trips", "compiled 1 time", "define-by-run: slope 0.0833333"],
     "optimizers": ["SGD: loss 1.545", "Adadelta: loss 1.545"],
     "random_numbers": ["elements dropped: True", "numbers kept: True", "of what is impossible"],
+    "tape": ["twice: [4.0, 8.0]", "3 tensors as float16", "gradient [5.4366, 22.1672]"],
     "views": ["gives the same: True", "base [-1.0, 5.0, 5.0, -1.0]", "refused: mul: argument 0"],
 }
 FALLS = {"lstm_classifier": 0.85}  # it has only begun to learn after as many steps
