@@ -309,7 +309,7 @@ from staticflow.ops.sampling import (
     randperm,
 )
 from staticflow.ops.scan import map, scan
-from staticflow.ops.scatter import one_hot, scatter, scatter_reduce
+from staticflow.ops.scatter import index_reduce, one_hot, put, scatter, scatter_reduce
 from staticflow.ops.search import bucketize, searchsorted
 from staticflow.ops.selection import argwhere, masked_select, nonzero, where
 from staticflow.ops.sets import isin, unique, unique_consecutive
@@ -348,6 +348,7 @@ from staticflow.ops.splitting import (
     vsplit,
 )
 from staticflow.ops.statistics import corrcoef, cov, mode, nanquantile, quantile
+from staticflow.ops.strided import as_strided
 from staticflow.ops.subscript import select
 from staticflow.ops.triangle import (
     diag,
@@ -406,8 +407,8 @@ __all__ = [
     "abs", "absolute", "acos", "acosh", "add", "addbmm", "addcdiv", "addcmul", "addmm", "addmv",
     "addr", "adjoint", "all", "allclose", "amax", "amin", "aminmax", "any", "arange", "arccos",
     "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort",
-    "argwhere", "as_tensor", "asarray", "asin", "asinh", "associative_scan", "atan", "atan2",
-    "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "autograd", "baddbmm", "bernoulli",
+    "argwhere", "as_strided", "as_tensor", "asarray", "asin", "asinh", "associative_scan", "atan",
+    "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "autograd", "baddbmm", "bernoulli",
     "bfloat16", "bincount", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or",
     "bitwise_right_shift", "bitwise_xor", "block_diag", "bmm", "bool", "bool_", "broadcast_shapes",
     "broadcast_tensors", "broadcast_to", "bucketize", "can_cast", "cartesian_prod", "cast", "cat",
@@ -424,8 +425,8 @@ __all__ = [
     "full_like", "gather", "ge", "ger", "get_default_dtype", "get_num_threads", "get_printoptions",
     "get_rng_state", "grad", "greater", "greater_equal", "gt", "half", "heaviside", "histc",
     "hsplit", "hstack", "hypot", "iinfo", "index_add", "index_copy", "index_fill", "index_put",
-    "index_select", "inf", "inference_mode", "initial_seed", "inner", "int", "int8", "int16",
-    "int32", "int64", "is_complex", "is_floating_point", "is_grad_enabled",
+    "index_reduce", "index_select", "inf", "inference_mode", "initial_seed", "inner", "int", "int8",
+    "int16", "int32", "int64", "is_complex", "is_floating_point", "is_grad_enabled",
     "is_inference_mode_enabled", "is_nonzero", "is_same_size", "is_signed", "is_tensor", "isclose",
     "isfinite", "isin", "isinf", "isnan", "isneginf", "isposinf", "isreal", "jit", "kron",
     "kthvalue", "ldexp", "le", "lerp", "less", "less_equal", "lgamma", "linalg", "linspace", "load",
@@ -438,8 +439,8 @@ __all__ = [
     "ne", "neg", "negative", "nn", "no_grad", "nonzero", "norm", "normal", "not_equal", "numel",
     "one_hot", "ones", "ones_like", "optim", "outer", "pairwise_distance", "pdist", "permute", "pi",
     "placeholder", "polygamma", "positive", "pow", "printoptions", "prod", "promote",
-    "promote_types", "quantile", "rad2deg", "rand", "rand_like", "randint", "randint_like", "randn",
-    "randn_like", "randperm", "ravel", "reciprocal", "relu", "remainder", "renorm",
+    "promote_types", "put", "quantile", "rad2deg", "rand", "rand_like", "randint", "randint_like",
+    "randn", "randn_like", "randperm", "ravel", "reciprocal", "relu", "remainder", "renorm",
     "repeat_interleave", "reshape", "result_type", "roll", "rot90", "round", "rsqrt", "rsub",
     "save", "scalar_tensor", "scan", "scatter", "scatter_add", "scatter_reduce", "searchsorted",
     "seed", "select", "select_scatter", "selu", "set_default_dtype", "set_grad_enabled",

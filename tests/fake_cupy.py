@@ -47,6 +47,10 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         found = self.values.flags
         return SimpleNamespace(c_contiguous=found.c_contiguous, f_contiguous=found.f_contiguous)
 
+    @property
+    def data(self) -> Any:
+        return SimpleNamespace(ptr=self.values.__array_interface__["data"][0])
+
     def __dlpack__(self, **options: Any) -> Any:
         raise BufferError("the stand-in has no memory of a GPU to share")
 

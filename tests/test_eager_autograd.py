@@ -35,7 +35,7 @@ def test_leaves_and_grad_fn() -> None:
     y = x * 2
     assert x.is_leaf and x.requires_grad and x.grad_fn is None
     assert not y.is_leaf and y.requires_grad and repr(y.grad_fn) == "<MulBackward0>"
-    assert (x + 1).grad_fn.name == "AddBackward0" and repr(y.sum().grad_fn) == "<SumBackward0>"
+    assert (x + 1).grad_fn.name() == "AddBackward0" and repr(y.sum().grad_fn) == "<SumBackward0>"
     assert repr(x.reshape(2, 1).grad_fn) == "<ViewBackward0>"
     assert repr((x[:, None] @ x[None]).grad_fn) == "<MmBackward0>"
     assert y.sum().grad_fn.next_functions[0][0] is y.grad_fn

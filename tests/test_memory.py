@@ -1,155 +1,127 @@
-"""The predicted peak against the memory that a program has, and against the pages that it touches."""
+"""Other views of memory: as_strided, bits as another dtype, other sizes in place."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import textwrap
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import staticflow as sf
-from staticflow.errors import ShapeError
-
-WIDE = 1000
+from staticflow.autograd import gradcheck, gradgradcheck
 
 
-def close_to(held: int, peak: int, buffers: int) -> bool:
-    """Whether what is held is what was predicted, and a tenth more at most: rounded up to cache
-    lines, of which a buffer that grows may have one more."""
-    return peak <= held <= 1.1 * peak + 64 * buffers
+def test_as_strided_is_a_view_of_the_memory() -> None:
+    x = sf.arange(12.0).reshape(3, 4)
+    y = x.as_strided((2, 3), (4, 1), 5)
+    assert y.tolist() == [[5, 6, 7], [9, 10, 11]]
+    y.zero_()
+    assert x[1:, 1:].tolist() == [[0, 0, 0], [0, 0, 0]] and float(x[1, 0]) == 4
+    assert x.t().as_strided((2,), (1,)).tolist() == [0, 1]  # of the memory, not of the view
+    assert x[1].as_strided((2,), (4,)).tolist() == [4, 8]
+    assert x[1].as_strided((2,), (1,), 0).tolist() == [0, 1]
 
 
-def fits(program: Any, **sizes: int) -> bool:
-    routine = program.plan.routine
-    return close_to(program.held_bytes, program.plan.peak_bytes(**sizes), len(routine.growing))
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_derivatives_of_as_strided_add_up(compiled: bool) -> None:
+    def windows(x: Any) -> Any:
+        return sf.as_strided(x, (4, 3), (1, 2), 1) ** 2
+
+    x = sf.randn(10, dtype=sf.float64, requires_grad=True)
+    call: Callable[..., Any] = sf.jit(windows) if compiled else windows
+    assert gradcheck(call, x) and gradgradcheck(call, x)
+    assert "AsStridedBackward0" in repr(x.as_strided((2,), (1,)))
 
 
-def while_of(checkpoint: Any = None) -> Any:
-    """The gradient of a loop over ``n`` trips with a wide carry."""
-    x = sf.placeholder((WIDE,), "float64", name="x")
-    n = sf.placeholder((), "int64", name="n")
-    last = sf.while_loop(
-        lambda i, h: i < n, lambda i, h: (i + 1, (h * h).sin()), (0, x), checkpoint=checkpoint
-    )[1]
-    return sf.compile([x, n], sf.grad(last.sum(), x))
+def test_a_change_of_a_strided_view_in_a_graph() -> None:
+    @sf.jit
+    def f(x: Any) -> Any:
+        y = x * 1
+        y.as_strided((3,), (2,)).mul_(10)
+        return y
+
+    assert f(sf.arange(6.0)).tolist() == [0, 1, 20, 3, 40, 5]
 
 
-@pytest.mark.parametrize("trips", [0, 1, 10, 1000, 10_000])
-def test_a_loop_of_unknown_trips(trips: int) -> None:
-    program = while_of()
-    program(np.ones(WIDE), trips)
-    assert program.plan.peak_bytes(trips=trips) >= 8 * WIDE * trips
-    assert fits(program, trips=trips)
+def test_what_leaves_the_memory_is_refused() -> None:
+    with pytest.raises(sf.ShapeError, match=r"2\] elements apart from 0 on, lie in"):
+        sf.ones(4).as_strided((3,), (2,))
+    with pytest.raises(sf.ShapeError, match="for each dim"):
+        sf.ones(4).as_strided((3,), (1, 1))
 
 
-def test_a_loop_of_very_many_trips() -> None:
-    n, x = sf.placeholder((), "int64", name="n"), sf.placeholder((), "float64", name="x")
-    program = sf.compile([n, x], sf.grad(sf.fori_loop(0, n, lambda i, h: (h + x).sin(), x), x))
-    for trips in (10, 1000, 100_000):
-        program(trips, 0.5)
-        assert fits(program, trips=trips)
+def test_bits_as_another_dtype() -> None:
+    x = sf.tensor([1.0, -2.0])
+    bits = x.view(sf.int32)
+    assert bits.tolist() == x.numpy().view(np.int32).tolist() and not bits.requires_grad
+    bits[0] = 0
+    assert x.tolist() == [0, -2] and x._version == 1
+    assert x.view(dtype=sf.uint8).shape == (8,) and sf.ones(2, 4).view(sf.float64).shape == (2, 2)
+    assert sf.jit(lambda x: x.view(sf.int32))(x).tolist() == bits.tolist()
+    with pytest.raises(sf.ShapeError, match="cannot be seen as float64"):
+        sf.ones(3).view(sf.float64)
+    with pytest.raises(sf.DTypeError, match="of one size"):
+        sf.placeholder((2,), name="x").view(sf.float64)
 
 
-def test_segments_of_a_loop_of_unknown_trips() -> None:
-    program = while_of("sqrt")
-    program(np.ones(WIDE), 45 * 46 // 2)  # 45 segments, of 1 to 45 trips
-    assert str(program.plan.peak).count("trips_2")
-    assert fits(program, trips=45, trips_2=45)
+def test_resize() -> None:
+    x = sf.arange(4.0)
+    assert x.resize_(2, 2).shape == (2, 2) and x.resize_((3,)).tolist() == [0, 1, 2]
+    assert x.resize_as_(sf.ones(5)).tolist() == [0, 1, 2, 0, 0]
+    with pytest.raises(sf.AutogradError, match="requires a gradient"):
+        sf.ones(2, requires_grad=True).resize_(1)
 
 
-@pytest.mark.parametrize("how", [None, "sqrt", 7, lambda n: n // 2])
-def test_a_scan_by_checkpoint(how: Any) -> None:
-    x = sf.placeholder((None,), "float64", name="x")
-    c = sf.placeholder((WIDE,), "float64", name="c")
-    last, _ = sf.scan(lambda c, x: (sf.tanh(c + x), None), c, x, checkpoint=how)
-    program = sf.compile([x, c], sf.grad(last.sum(), [c]))
-    for length in (0, 1, 10, 300, 1000):
-        program(np.ones(length), np.ones(WIDE))
-        assert fits(program, x_0=length)
+def test_memory_of_another_tensor_and_functions_of_numbers() -> None:
+    x, y = sf.zeros(3), sf.tensor([1.0, 2.0])
+    x.set_(y).mul_(2)
+    assert y.tolist() == [2, 4]
+    assert y.apply_(lambda v: v + 1) is y and x.tolist() == [3, 5]
+    assert y.map_(sf.tensor([10.0, 20.0]), lambda a, b: a * b).tolist() == [30, 100]
 
 
-def test_a_loop_in_a_loop() -> None:
-    """The inner trips differ; the largest number of them counts."""
-    x = sf.placeholder((WIDE,), "float64", name="x")
-    n = sf.placeholder((), "int64", name="n")
-
-    def body(i: Any, h: Any) -> Any:
-        return sf.while_loop(lambda j, h: j < i, lambda j, h: (j + 1, (h * h).sin()), (0, h))[1]
-
-    program = sf.compile([x, n], sf.grad(sf.fori_loop(0, n, body, x).sum(), x))
-    for trips in (1, 2, 40):
-        program(np.ones(WIDE), trips)
-        assert fits(program, trips=trips, trips_2=trips - 1)
+def test_combined_slices_and_flat_places() -> None:
+    x, i = sf.ones(3), sf.tensor([0, 0, 2])
+    source = sf.tensor([5.0, 7.0, 3.0])
+    assert sf.index_reduce(x, 0, i, source, "prod").tolist() == [35, 1, 3]
+    assert x.index_reduce_(0, i, source, "mean", include_self=False).tolist() == [6, 1, 3]
+    table = sf.zeros(2, 2).put_(sf.tensor([0, -1]), sf.tensor([1.0, 2.0]))
+    assert table.tolist() == [[1, 0], [0, 2]]
 
 
-def test_what_the_caller_is_given_is_not_the_programs() -> None:
-    x = sf.placeholder((WIDE,), "float64", name="x")
-    _, ys = sf.scan(lambda c, _: (c * 2, c), x, length=10_000, until=lambda c, y: c.sum() > 1e6)
-    program = sf.compile([x], ys)
-    assert program(np.ones(WIDE)).shape == (10, WIDE)
-    assert program.plan.peak_bytes() < 4 * 8 * WIDE
-    assert fits(program)
+@pytest.mark.parametrize(
+    ("grad", "says"),
+    [
+        ([1.0, 2.0, 3.0], "got grad of type list"),
+        (sf.ones(2), r"its shape is \[2\], that of the tensor \[3\]"),
+        (sf.ones(3, dtype=sf.float64), "its dtype is float64"),
+        (None, ""),
+    ],
+    ids=["type", "shape", "dtype", "none"],
+)
+def test_what_is_assigned_as_a_gradient_is_checked(grad: Any, says: str) -> None:
+    x = sf.zeros(3, requires_grad=True)
+    if grad is None:
+        x.grad = None
+        return
+    with pytest.raises((sf.AutogradError, TypeError), match=says):
+        x.grad = grad
+    with pytest.raises(sf.AutogradError, match="its own gradient"):
+        x.grad = x
 
 
-def test_a_size_that_is_missing() -> None:
-    with pytest.raises(ShapeError, match=r"depends on trips too; call it as peak_bytes\(trips="):
-        while_of().plan.peak_bytes()
+def test_gradients_of_several_cotangents_at_once() -> None:
+    x = sf.tensor([1.0, 2.0], requires_grad=True)
+    rows = sf.autograd.grad(x * x, x, sf.eye(2), is_grads_batched=True)[0]
+    assert rows.tolist() == [[2, 0], [0, 4]]
 
 
-RESIDENT = """
-import re, sys
-import numpy as np, staticflow as sf
-WIDE = 1000
-x = sf.placeholder((WIDE,), "float64", name="x")
-n = sf.placeholder(({length},), "float64", name="n")
-{loop}
-program = sf.compile([x, n], sf.grad(last.sum(), x))
-def status(key):
-    return 1024 * int(re.search(key + r":\\s+(\\d+) kB", open("/proc/self/status").read())[1])
-program(np.ones(WIDE), np.ones(2))
-before = status("VmRSS")
-open("/proc/self/clear_refs", "w").write("5")
-program(np.ones(WIDE), np.ones({trips}))
-print(status("VmHWM") - before, program.plan.peak_bytes({sizes}), program.held_bytes)
-"""
-
-LOOPS = {
-    "while": (
-        "last = sf.while_loop(lambda i, h: i < n.sum(), lambda i, h: (i + 1, (h * h).sin()), "
-        "(0.0, x))[1]",
-        10_000,
-        "trips=10_000",
-    ),
-    "scan": ("last = sf.scan(lambda h, r: ((h * r).sin(), None), x, n)[0]", 10_000, "n=10_000"),
-    "segments": (
-        "last = sf.scan(lambda h, r: ((h * r).sin(), None), x, n, checkpoint=9000)[0]",
-        20_000,
-        "n=20_000",
-    ),
-    "nested": (
-        "last = sf.scan(lambda h, r: (sf.while_loop(lambda i, a: i < r * 90, "
-        "lambda i, a: (i + 1, (a * a).sin()), (0.0, h))[1], None), x, n)[0]",
-        10_000,
-        "n=10_000, trips=90",
-    ),
-}
+def test_logit_and_truth_of_unsigned_bytes() -> None:
+    x = sf.tensor([0, 1], dtype=sf.uint8)
+    assert x.logit().tolist() == [-np.inf, np.inf]
+    assert x.any().dtype is sf.uint8 and x.all(0).dtype is sf.uint8
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/clear_refs"), reason="Linux alone tells this")
-@pytest.mark.parametrize("name", list(LOOPS))
-def test_the_pages_that_a_program_touches(name: str) -> None:
-    loop, trips, sizes = LOOPS[name]
-    script = RESIDENT.format(length='"n"', loop=loop, trips=trips, sizes=sizes)
-    fixed = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "131072"}
-    told = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)],
-        capture_output=True, text=True, check=True, env=fixed,
-    )  # fmt: skip
-    resident, predicted, held = map(int, told.stdout.split())
-    assert predicted >= 70_000_000
-    assert abs(resident - predicted) <= 0.1 * predicted
-    assert abs(held - predicted) <= 0.1 * predicted + 1000
+def test_what_is_sorted_downwards_lies_in_one_row() -> None:
+    assert sf.arange(4.0).sort(descending=True).values.view(2, 2).tolist() == [[3, 2], [1, 0]]

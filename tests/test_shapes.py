@@ -148,7 +148,7 @@ def test_strides_and_offsets() -> None:
     ids=lambda v: v if isinstance(v, str) else "",
 )  # fmt: skip
 def test_grad_fn_is_named_as_in_pytorch(call: Fn, name: str) -> None:
-    assert call(sf.ones(2, 3, requires_grad=True)).grad_fn.name.removesuffix("()") == name
+    assert call(sf.ones(2, 3, requires_grad=True)).grad_fn.name().removesuffix("()") == name
 
 
 def test_selections_of_unknown_size() -> None:

@@ -168,14 +168,14 @@ class FunctionNode:
             grads.pop()
         if len(grads) != wanted:
             raise AutogradError(
-                f"function {self.name} returned an incorrect number of gradients (expected "
+                f"function {self.name()} returned an incorrect number of gradients (expected "
                 f"{wanted}, got {len(grads)}), one for each argument of forward; applied at "
                 f"{format_locs(self.locs)}"
             )
         for i, (g, a) in enumerate(zip(grads, self._arguments, strict=True)):
             if g is not None and a is None:
                 raise AutogradError(
-                    f"function {self.name} returned a gradient different from None at position "
+                    f"function {self.name()} returned a gradient different from None at position "
                     f"{i}, but the corresponding forward input was not a tensor; applied at "
                     f"{format_locs(self.locs)}"
                 )
@@ -187,15 +187,15 @@ class FunctionNode:
             return None
         if not isinstance(g, Tensor):
             raise DTypeError(
-                f"function {self.name} returned {type(g).__name__} at position {i}; a gradient is "
-                f"a tensor or None; applied at {format_locs(self.locs)}"
+                f"function {self.name()} returned {type(g).__name__} at position {i}; a gradient "
+                f"is a tensor or None; applied at {format_locs(self.locs)}"
             )
         like = self._arguments[i]
         assert like is not None
         if g.shape != like.shape:
             if not _stretches(like.shape, g.shape):
                 raise ShapeError(
-                    f"function {self.name} returned an invalid gradient at index {i} - got "
+                    f"function {self.name()} returned an invalid gradient at index {i} - got "
                     f"{list(g.shape)} but expected shape compatible with {list(like.shape)}; "
                     f"applied at {format_locs(self.locs)}"
                 )
@@ -209,7 +209,6 @@ class FunctionNode:
         """What errors call it."""
         return self.function.__name__
 
-    @property
     def name(self) -> str:
         """The name that ``grad_fn`` prints."""
         return f"{self.what}Backward"
@@ -249,7 +248,7 @@ class FunctionNode:
         return getattr(self.ctx, name)
 
     def __repr__(self) -> str:
-        return f"<{self.name}>"
+        return f"<{self.name()}>"
 
 
 def _kept(t: Tensor, place: int | None) -> tuple[Any, int | None, Vertex | None]:

@@ -9,6 +9,7 @@ from staticflow.eager import tape
 from staticflow.errors import ArgumentError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.creation import zeros_like
+from staticflow.ops.joining import stack
 from staticflow.static.grad import grad as any_grad
 
 __all__ = ["backward", "grad"]
@@ -42,19 +43,36 @@ def grad(
     retain_graph: bool | None = None,
     create_graph: bool = False,
     allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Any, ...]:
     """The gradients of ``outputs`` by ``inputs`` (each one or several), as a tuple: ``sf.grad``
     under PyTorch's argument names. Nobody's ``.grad`` is touched.
 
     An input that is not reached is an `AutogradError`, None with ``allow_unused``, zeros with
-    ``materialize_grads``.
+    ``materialize_grads``. With ``is_grads_batched`` each of ``grad_outputs`` has several cotangents
+    along its first dim, and each gradient one for each of them.
 
     >>> import staticflow as sf
     >>> x = sf.tensor(3.0, requires_grad=True)
     >>> grad(x * x, x)
     (tensor(6.),)
     """
+    if is_grads_batched:
+        rows = list(zip(*(g.unbind(0) for g in _list(grad_outputs)), strict=True))
+        each = [
+            grad(
+                outputs,
+                inputs,
+                list(row),
+                retain_graph or last < len(rows),
+                create_graph,
+                allow_unused,
+                materialize_grads=materialize_grads,
+            )
+            for last, row in enumerate(rows, 1)
+        ]
+        return tuple(None if g[0] is None else stack(g) for g in zip(*each, strict=True))
     wrt = _list(inputs)
     cts = None if grad_outputs is None else _list(grad_outputs)
     found: Sequence[Any] = any_grad(

@@ -65,7 +65,10 @@ class _Refusal:
     """The vertex of a gradient that cannot be differentiated."""
 
     hooks: Any = None
-    name = "Error"
+
+    def name(self) -> str:
+        """The name that ``grad_fn`` prints."""
+        return "Error"
 
     def __init__(self, node: FunctionNode, edges: tuple[Vertex | None, ...]) -> None:
         self.node, self.edges = node, edges
@@ -81,4 +84,4 @@ class _Refusal:
         )
 
     def __repr__(self) -> str:
-        return f"<{self.name}>"
+        return f"<{self.name()}>"

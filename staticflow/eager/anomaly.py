@@ -17,7 +17,7 @@ def check_nan(vertex: Any, cts: Sequence[Any]) -> None:
     for i, ct in enumerate(cts):
         if hasattr(ct, "_data") and bool((ct._data != ct._data).any()):  # not by result's number
             raise AutogradError(
-                f"Function '{vertex.name}' returned nan values in its {i}th output: the gradient "
+                f"Function '{vertex.name()}' returned nan values in its {i}th output: the gradient "
                 f"of its argument {i}, {ct.dtype.name}{list(ct.shape)}, has a NaN; the operation "
                 f"was recorded at {format_locs(vertex.locs)}"
             )

@@ -19,8 +19,20 @@ from staticflow.ops.arithmetic import cast
 from staticflow.ops.declare import per_arg
 
 __all__ = [
-    "CPU", "array_device", "cpu", "cuda", "cupy_module", "gpu_of", "is_available", "is_cuda",
-    "move", "namespace", "place", "to",
+    "CPU",
+    "array_device",
+    "cpu",
+    "cuda",
+    "cupy_module",
+    "get_device",
+    "gpu_of",
+    "is_available",
+    "is_cpu",
+    "is_cuda",
+    "move",
+    "namespace",
+    "place",
+    "to",
 ]  # fmt: skip
 
 CPU = device("cpu")
@@ -121,6 +133,17 @@ def to(self: Any, *args: Any, copy: bool = False, non_blocking: bool = False, **
 def is_cuda(self: Any) -> bool:
     """Whether the tensor is on a GPU."""
     return not isinstance(self._data, np.ndarray)
+
+
+def is_cpu(self: Any) -> bool:
+    """Whether the tensor is in the memory of the CPU."""
+    return isinstance(self._data, np.ndarray)
+
+
+def get_device(self: Any) -> int:
+    """The number of the GPU that the tensor is on, -1 on the CPU."""
+    gpu = gpu_of(self)
+    return -1 if gpu is None else gpu.index or 0
 
 
 def gpu_of(self: Any) -> device | None:

@@ -107,7 +107,7 @@ def _unary(op: Op, tensor: type, general: General) -> Callable[[Any], Any]:
             data = as_array(data)
         out: Any = _new(tensor)
         out._data = data
-        out._memory = out._view = out._vertex = out.grad = out.name = out._hooks = None
+        out._memory = out._view = out._vertex = out._grad = out.name = out._hooks = None
         if not state.recording or not recordable:
             return out
         if x._view is not None:
@@ -174,7 +174,7 @@ def _binary(op: Op, tensor: type, general: General) -> Callable[[Any, Any], Any]
             data = as_array(data)
         out: Any = _new(tensor)
         out._data = data
-        out._memory = out._view = out._vertex = out.grad = out.name = out._hooks = None
+        out._memory = out._view = out._vertex = out._grad = out.name = out._hooks = None
         if not state.recording or not recordable:
             return out
         if not x_number and x._view is not None:

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["data_ptr", "element_size", "is_contiguous", "nbytes", "storage_offset", "stride"]
+import numpy as np
+
+from staticflow.errors import AutogradError, ShapeError
+from staticflow.graph.dtypes import DType
+from staticflow.graph.locs import format_locs, here
+from staticflow.ops.strided import bitcast_op
+from staticflow.ops.thread import thread
+from staticflow.ops.view import sizes_of
+
+__all__ = [
+    "apply_", "bits_as", "data_ptr", "element_size", "is_contiguous", "map_", "nbytes", "resize_",
+    "resize_as_", "set_", "storage_offset", "stride",
+]  # fmt: skip
 
 
 def stride(x: Any, dim: int | None = None) -> Any:
@@ -18,14 +31,16 @@ def storage_offset(x: Any) -> int:
     """Where in its memory the tensor begins, in elements."""
     data = x._data
     whole = data if data.base is None or not hasattr(data.base, "dtype") else data.base
-    begin = whole.__array_interface__["data"][0]
-    return int(data.__array_interface__["data"][0] - begin) // int(data.itemsize)
+    return (_address(data) - _address(whole)) // int(data.itemsize)
 
 
 def data_ptr(x: Any) -> int:
     """The address of the first element."""
-    data = x._data
-    if hasattr(data, "__array_interface__"):
+    return _address(x._data)
+
+
+def _address(data: Any) -> int:
+    if isinstance(data, np.ndarray):
         return int(data.__array_interface__["data"][0])
     return int(data.data.ptr)  # on a GPU
 
@@ -43,3 +58,79 @@ def nbytes(x: Any) -> int:
 def is_contiguous(x: Any) -> bool:
     """Whether the elements lie in memory one behind the other, in row-major order."""
     return bool(x._data.flags.c_contiguous)
+
+
+# -- changes of memory ----------------------------------------------------------------------------
+
+
+def bits_as(x: Any, dtype: DType) -> Any:
+    """The same memory as another dtype, without history."""
+    if thread.state.tracing:
+        return bitcast_op(x, dtype=dtype)
+    ratio, rest = divmod(x.dtype.bits, dtype.bits)
+    try:
+        data = x._data.view(dtype.numpy) if x.ndim or (ratio, rest) == (1, 0) else None
+    except ValueError:
+        data = None
+    if data is None:
+        raise ShapeError(
+            f"view: {x.dtype.name}{list(x.shape)} with strides {list(x.stride())} cannot be seen "
+            f"as {dtype.name}: the last dim must be in one row and its bytes divide evenly, "
+            f"at {format_locs(here())}"
+        )
+    out = x._wrap(data)
+    out._memory = x._own_memory()
+    return out
+
+
+def _without_history(x: Any, what: str) -> None:
+    if x.requires_grad:
+        raise AutogradError(
+            f"{what} of a tensor that requires a gradient would be lost to it; call it on "
+            f".detach(), at {format_locs(here())}"
+        )
+
+
+def resize_(x: Any, *sizes: Any) -> Any:
+    """Give ``x`` another shape: its elements in row-major order, fewer of them, or further ones of
+    0, for which the memory moves."""
+    _without_history(x, "resize_")
+    shape = sizes_of(sizes)
+    count = int(np.prod(shape, dtype=np.int64))
+    flat = x._data.reshape(-1)
+    if count > flat.size:
+        grown = np.zeros(count, flat.dtype)
+        grown[: flat.size] = flat
+        flat = grown
+    x._data = flat[:count].reshape(shape)
+    x._bump()
+    return x
+
+
+def resize_as_(x: Any, other: Any) -> Any:
+    """`resize_` to the shape of ``other``."""
+    return resize_(x, other.shape)
+
+
+def set_(x: Any, source: Any) -> Any:
+    """Let ``x`` be on the memory of ``source``, in its shape and dtype."""
+    x.data = source
+    return x
+
+
+def apply_(x: Any, callable: Callable[[Any], Any]) -> Any:
+    """Put ``callable(element)``, a function of Python numbers, in the place of each element."""
+    _without_history(x, "apply_")
+    return _from_python(x, [callable(v) for v in x._data.reshape(-1).tolist()])
+
+
+def map_(x: Any, tensor: Any, callable: Callable[[Any, Any], Any]) -> Any:
+    """Put ``callable(element, other)`` of the elements of both in the place of each element."""
+    _without_history(x, "map_")
+    other = np.broadcast_to(tensor._data, x.shape).reshape(-1).tolist()
+    pairs = zip(x._data.reshape(-1).tolist(), other, strict=True)
+    return _from_python(x, [callable(a, b) for a, b in pairs])
+
+
+def _from_python(x: Any, values: Sequence[Any]) -> Any:
+    return x.copy_(x._wrap(np.asarray(values, x._data.dtype).reshape(x.shape)))

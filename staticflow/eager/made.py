@@ -29,7 +29,7 @@ def computed(x: Any, a: Any, data: Any, op: Op, attrs: Mapping[str, Any], args: 
     """
     out = _new(TapeEntry.tensor)
     out._data = data if type(data) is _array else as_array(data)
-    out._memory = out._view = out._vertex = out.grad = out.name = out._hooks = None
+    out._memory = out._view = out._vertex = out._grad = out.name = out._hooks = None
     if not thread.state.recording or op.vjp is None:
         return out
     u = x._vertex if x._view is None else x._edge()
@@ -55,7 +55,7 @@ def viewed(x: Any, data: Any, op: Op, attrs: Mapping[str, Any], args: Any = None
     out = _new(TapeEntry.tensor)
     out._data = data
     out._memory = memory
-    out._view = out._vertex = out.grad = out.name = out._hooks = None
+    out._view = out._vertex = out._grad = out.name = out._hooks = None
     if type(memory) is not Memory:
         return out  # in inference mode nobody asks of what it is a view
     before = x._view

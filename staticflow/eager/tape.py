@@ -89,7 +89,7 @@ def _walk(
             raise
         except Exception as error:
             at = format_locs(vertex.locs)
-            error.add_note(f"in the backward of {vertex.name}, which was recorded at {at}")
+            error.add_note(f"in the backward of {vertex.name()}, which was recorded at {at}")
             raise
         if anomaly:
             check_nan(vertex, pulled)

@@ -40,17 +40,17 @@ class Tensor(Methods):
     """
 
     __slots__ = (
-        "__weakref__", "_data", "_hooks", "_memory", "_vertex", "_view", "grad", "name",
+        "__weakref__", "_data", "_grad", "_hooks", "_memory", "_vertex", "_view", "name",
     )  # fmt: skip
     __sf_mode__ = EAGER
     serial = 0  # as a vertex: a leaf comes after all others
 
     _data: np.ndarray[Any, Any]
+    _grad: Tensor | None
     _hooks: Any  # of a leaf: what its gradients go through
     _memory: Memory | None  # made when it is first asked for
     _vertex: Any  # None, `LEAF`, or what made it; of a view it may be out of date, see `_edge`
     _view: View | None
-    grad: Tensor | None
     name: str | None
 
     def __init__(self, data: Any, dtype: Any = None, requires_grad: bool = False) -> None:
@@ -63,7 +63,7 @@ class Tensor(Methods):
     def _start(self, data: np.ndarray[Any, Any]) -> None:
         self._data = data
         self._memory = self._view = self._vertex = None
-        self.grad = self.name = self._hooks = None
+        self._grad = self.name = self._hooks = None
 
     @staticmethod
     def _of(x: Any, dtype: DType | None = None) -> Tensor:
@@ -176,6 +176,21 @@ class Tensor(Methods):
         return self
 
     @property
+    def grad(self) -> Tensor | None:
+        """The gradient that backward has added up, None before."""
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            _check_grad(self, value)
+        self._grad = value
+
+    @grad.deleter
+    def grad(self) -> None:
+        self._grad = None
+
+    @property
     def is_leaf(self) -> bool:
         """Whether this tensor was made by the user and not by a recorded operation."""
         edge = self._edge()
@@ -281,6 +296,8 @@ class Tensor(Methods):
 
     to, cpu, cuda = devices.to, devices.cpu, devices.cuda
     is_cuda, place = property(devices.is_cuda), property(devices.gpu_of)
+    is_cpu, get_device = property(devices.is_cpu), devices.get_device
+    is_sparse = is_quantized = is_meta = is_nested = False
     numpy, __array__ = interop.numpy, interop.array
     __dlpack__, __dlpack_device__ = interop.dlpack, interop.dlpack_device
     __copy__, __deepcopy__, __reduce_ex__ = interop.shallow_copy, interop.deep_copy, interop.reduce
@@ -292,7 +309,9 @@ class Tensor(Methods):
     stride, storage_offset = layout.stride, layout.storage_offset
     data_ptr, element_size = layout.data_ptr, layout.element_size
     itemsize, nbytes = property(layout.element_size), property(layout.nbytes)
-    is_contiguous = layout.is_contiguous
+    is_contiguous, _bits_as = layout.is_contiguous, layout.bits_as
+    resize_, resize_as_, set_ = layout.resize_, layout.resize_as_, layout.set_
+    apply_, map_ = layout.apply_, layout.map_
 
     # -- autograd -----------------------------------------------------------------------------
 
@@ -345,6 +364,28 @@ _bind()
 
 
 as_tensor = Tensor._of
+
+
+def _check_grad(x: Tensor, grad: Any) -> None:
+    """Refuse what cannot be the gradient of ``x``."""
+    if not isinstance(grad, Tensor):
+        raise DTypeError(
+            f"assigned grad expected to be a tensor or None but got grad of type "
+            f"{type(grad).__name__}, at {format_locs(here())}"
+        )
+    wrong = (
+        "a tensor cannot be its own gradient"
+        if grad is x
+        else f"its shape is {list(grad.shape)}, that of the tensor {list(x.shape)}"
+        if grad.shape != x.shape
+        else f"its dtype is {grad.dtype.name}, that of the tensor {x.dtype.name}"
+        if grad.dtype is not x.dtype
+        else f"it is on {grad.device}, the tensor on {x.device}"
+        if grad.place != x.place
+        else None
+    )
+    if wrong:
+        raise AutogradError(f"this gradient cannot be assigned: {wrong}, at {format_locs(here())}")
 
 
 def _is_numpy_inside(data: Any) -> bool:

@@ -181,7 +181,6 @@ class TapeEntry:
         """The user's line that recorded the operation."""
         return () if self.code is None else (Loc(self.code, self.at),)
 
-    @property
     def name(self) -> str:
         """The name that ``grad_fn`` prints."""
         return self.op.grad_name
@@ -245,7 +244,7 @@ class TapeEntry:
         )
 
     def __repr__(self) -> str:
-        return f"<{self.name}>"
+        return f"<{self.name()}>"
 
 
 class EvenEntry(TapeEntry):
@@ -287,7 +286,7 @@ class EvenEntry(TapeEntry):
                 continue
             out = _new(self.tensor)
             out._data = array if type(array) is _array else as_array(array)
-            out._memory = out._view = out._vertex = out.grad = out.name = out._hooks = None
+            out._memory = out._view = out._vertex = out._grad = out.name = out._hooks = None
             pulled.append(out)
         if freed:
             self.args, self.result = None, state.walked
@@ -372,10 +371,9 @@ class Output:
         locs: Locs = self.entry.locs
         return locs
 
-    @property
     def name(self) -> str:
         """The name of the operation."""
-        name: str = self.entry.name
+        name: str = self.entry.name()
         return name
 
     def pull(self, ct: Any, edges: Sequence[Vertex | None], keep: bool) -> Sequence[Any]:

@@ -43,6 +43,7 @@ from staticflow.ops import (
     slicing,
     softmax,
     special,
+    strided,
     triangle,
     trig,
     view,
@@ -52,9 +53,9 @@ __all__ = ["OPS"]
 
 _ROOMS: tuple[ModuleType, ...] = (
     arithmetic, maths, trig, special, gamma, bits, pairs, compare, activation, random, creation,
-    reduce, extremes, cumulative, moments, order, search, view, axes, slicing, joining, contract,
-    products, indexing, advanced, masked, scatter, triangle, softmax, losses, loop, ragged,
-    cond, custom, correlate, convolution, pooling, average_pool, normalization,
+    reduce, extremes, cumulative, moments, order, search, view, axes, strided, slicing, joining,
+    contract, products, indexing, advanced, masked, scatter, triangle, softmax, losses, loop,
+    ragged, cond, custom, correlate, convolution, pooling, average_pool, normalization,
 )  # fmt: skip
 
 OPS: dict[str, Op] = {

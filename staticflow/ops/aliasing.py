@@ -15,9 +15,11 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.node import Node
 from staticflow.graph.op import Op
 from staticflow.ops.axes import permute_op, t_op, transpose_op
+from staticflow.ops.by_index import index_copy
 from staticflow.ops.slicing import select_op, select_scatter, slice_op, slice_scatter_op
+from staticflow.ops.strided import as_strided_op, places
 from staticflow.ops.triangle import diagonal_op, diagonal_scatter, unfold_op
-from staticflow.ops.view import expand_op, reshape_op, squeeze_op, unsqueeze_op
+from staticflow.ops.view import expand_op, ravel, reshape_op, squeeze_op, unsqueeze_op
 
 __all__ = ["Alias", "alias"]
 
@@ -101,4 +103,7 @@ _BACK: dict[Op, Callable[..., Any]] = {
     ),
     select_op: lambda op, whole, value, *, dim, index: select_scatter(whole, value, dim, index),
     diagonal_op: lambda op, whole, value, **at: diagonal_scatter(whole, value, **at),
+    as_strided_op: lambda op, whole, value, **at: index_copy(
+        whole, 0, places(value, **at), ravel(value)
+    ),
 }

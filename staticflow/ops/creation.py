@@ -75,14 +75,14 @@ def new_full(
     return out.requires_grad_() if requires_grad else out
 
 
-def new_zeros(x: Any, *size: Any, **options: Any) -> Any:
-    """Zeros of ``size`` (numbers or one tuple), in the mode, dtype and device of ``x``."""
-    return new_full(x, sizes_of(size), 0, **options)
+def new_zeros(x: Any, *sizes: Any, size: Sequence[Size] | None = None, **options: Any) -> Any:
+    """Zeros of ``sizes`` (numbers or one tuple), in the mode, dtype and device of ``x``."""
+    return new_full(x, sizes_of(sizes, size), 0, **options)
 
 
-def new_ones(x: Any, *size: Any, **options: Any) -> Any:
-    """Ones of ``size`` (numbers or one tuple), in the mode, dtype and device of ``x``."""
-    return new_full(x, sizes_of(size), 1, **options)
+def new_ones(x: Any, *sizes: Any, size: Sequence[Size] | None = None, **options: Any) -> Any:
+    """Ones of ``sizes`` (numbers or one tuple), in the mode, dtype and device of ``x``."""
+    return new_full(x, sizes_of(sizes, size), 1, **options)
 
 
 def new_empty(x: Any, *size: Any, **options: Any) -> Any:

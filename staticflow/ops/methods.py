@@ -36,6 +36,7 @@ from staticflow.ops import (
     slicing,
     splitting,
     statistics,
+    strided,
     subscript,
     triangle,
 )
@@ -206,13 +207,13 @@ class Methods(ElementwiseMethods):
     # shape
     view, view_as, reshape, reshape_as = views.view, views.view_as, views.reshape, views.reshape_as
     flatten, unflatten, ravel = views.flatten, views.unflatten, views.ravel
-    squeeze, unsqueeze = views.squeeze, views.unsqueeze
+    squeeze, unsqueeze, as_strided = views.squeeze, views.unsqueeze, strided.as_strided
     expand, expand_as, broadcast_to = views.expand, views.expand_as, views.broadcast_to
     permute, movedim, moveaxis = axes.permute, axes.movedim, axes.moveaxis
     transpose, swapaxes, swapdims = axes.transpose, axes.swapaxes, axes.swapdims
     t, adjoint = axes.t, axes.adjoint
     flip, fliplr, flipud, rot90 = axes.flip, axes.fliplr, axes.flipud, axes.rot90
-    narrow, split, chunk = splitting.narrow, splitting.split, splitting.chunk
+    narrow, split, chunk = splitting.narrow, splitting.split_method, splitting.chunk
     tensor_split, unbind = splitting.tensor_split, splitting.unbind
     hsplit, vsplit, dsplit = splitting.hsplit, splitting.vsplit, splitting.dsplit
     repeat, tile, roll = joining.repeat, joining.tile, joining.roll
@@ -244,6 +245,7 @@ class Methods(ElementwiseMethods):
     # selection
     gather, scatter_add = indexing.gather, indexing.scatter_add
     scatter, scatter_reduce = scattering.scatter, scattering.scatter_reduce
+    index_reduce, put = scattering.index_reduce, scattering.put
     take, take_along_dim = by_index.take, indexing.take_along_dim
     index_select, index_add = by_index.index_select, by_index.index_add
     index_copy, index_fill = by_index.index_copy, by_index.index_fill
@@ -286,6 +288,7 @@ class Methods(ElementwiseMethods):
     index_fill_, index_put_ = in_place(by_index.index_fill), in_place(by_index.index_put)
     scatter_, scatter_add_ = in_place(scattering.scatter), in_place(indexing.scatter_add)
     scatter_reduce_ = in_place(scattering.scatter_reduce)
+    index_reduce_, put_ = in_place(scattering.index_reduce), in_place(scattering.put)
     renorm_, cumsum_ = in_place(shortcuts.renorm), in_place(cumulative.cumsum)
     cumprod_, addmm_ = in_place(cumulative.cumprod), in_place(products.addmm)
     addbmm_, baddbmm_ = in_place(products.addbmm), in_place(products.baddbmm)

@@ -49,7 +49,7 @@ def _argsort(xp: Any, x: Any, dim: int, descending: bool) -> Any:
     if not descending:
         return xp.argsort(x, axis=dim, kind="stable")
     backwards = xp.argsort(xp.flip(x, dim), axis=dim, kind="stable")
-    return xp.flip(x.shape[dim] - 1 - backwards, dim)
+    return xp.ascontiguousarray(xp.flip(x.shape[dim] - 1 - backwards, dim))
 
 
 def _sort_reference(xp: Any, x: Any, *, dim: int, descending: bool) -> tuple[Any, Any]:

@@ -149,7 +149,8 @@ xlogy = composed(
 
 def logit(input: Any, eps: float | None = None) -> Any:
     """``log(x / (1 - x))``, with ``x`` held between ``eps`` and ``1 - eps`` if that is given."""
-    x = input if eps is None else clamp(input, eps, 1 - eps)
+    x = input if input.dtype.is_floating else input / 1
+    x = x if eps is None else clamp(x, eps, 1 - eps)
     return log(x / (1 - x))
 
 

@@ -192,14 +192,15 @@ def cross(input: Any, other: Any, dim: int = -1) -> Any:
 # -- tensors --------------------------------------------------------------------------------------
 
 
-def tensordot(x: Any, y: Any, dims: int | Sequence[Sequence[int]] = 2) -> Any:
-    """The sums of products over dims of both: the last ``dims`` of ``x`` and the first of ``y``, or
-    those that ``dims = (dims_x, dims_y)`` name. The other dims of ``x`` come first.
+def tensordot(a: Any, b: Any, dims: int | Sequence[Sequence[int]] = 2) -> Any:
+    """The sums of products over dims of both: the last ``dims`` of ``a`` and the first of ``b``, or
+    those that ``dims = (dims_a, dims_b)`` name. The other dims of ``a`` come first.
 
     >>> import staticflow as sf
     >>> sf.tensordot(sf.ones(2, 3, 4), sf.ones(3, 4, 5)).shape
     (2, 5)
     """
+    x, y = a, b
     if isinstance(dims, int):
         if not 0 <= dims <= min(x.ndim, y.ndim):
             raise _refuse(
@@ -212,10 +213,10 @@ def tensordot(x: Any, y: Any, dims: int | Sequence[Sequence[int]] = 2) -> Any:
     )
     if len(of_x) != len(of_y) or len(set(of_x)) != len(of_x) or len(set(of_y)) != len(of_y):
         raise _refuse(f"tensordot: the dims {of_x} and {of_y} do not pair up")
-    for a, b in zip(of_x, of_y, strict=True):
-        sizes = x.shape[a], y.shape[b]
+    for i, j in zip(of_x, of_y, strict=True):
+        sizes = x.shape[i], y.shape[j]
         if all(isinstance(n, int) for n in sizes) and sizes[0] != sizes[1]:
-            raise _refuse(f"tensordot: dims {a} and {b} have the sizes {sizes[0]} and {sizes[1]}")
+            raise _refuse(f"tensordot: dims {i} and {j} have the sizes {sizes[0]} and {sizes[1]}")
     left = [f"x{of_x.index(d)}" if d in of_x else f"left{d}" for d in range(x.ndim)]
     right = [f"x{of_y.index(d)}" if d in of_y else f"right{d}" for d in range(y.ndim)]
     out = [name for name in (*left, *right) if not name.startswith("x")]

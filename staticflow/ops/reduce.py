@@ -8,7 +8,7 @@ from typing import Any
 
 from staticflow.errors import DTypeError
 from staticflow.graph.dims import Size, prod
-from staticflow.graph.dtypes import DType, bool_, dtype_of, float32, int64
+from staticflow.graph.dtypes import DType, bool_, dtype_of, float32, int64, uint8
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
@@ -197,17 +197,19 @@ def mean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = No
 @by_shape
 @numpy_names
 def all(input: Any, dim: Dims = None, keepdim: bool = False) -> Any:
-    """Whether all elements over ``dim`` are nonzero."""
-    input = input if input.dtype is bool_ else input != 0
-    return all_op(input, dims=normalize_dims(dim, input.ndim, "all"), keepdim=keepdim)
+    """Whether all elements over ``dim`` are nonzero: a bool, or uint8 of uint8."""
+    truth = input if input.dtype is bool_ else input != 0
+    out = all_op(truth, dims=normalize_dims(dim, input.ndim, "all"), keepdim=keepdim)
+    return cast(out, dtype=uint8) if input.dtype is uint8 else out
 
 
 @by_shape
 @numpy_names
 def any(input: Any, dim: Dims = None, keepdim: bool = False) -> Any:
-    """Whether any element over ``dim`` is nonzero."""
-    input = input if input.dtype is bool_ else input != 0
-    return any_op(input, dims=normalize_dims(dim, input.ndim, "any"), keepdim=keepdim)
+    """Whether any element over ``dim`` is nonzero: a bool, or uint8 of uint8."""
+    truth = input if input.dtype is bool_ else input != 0
+    out = any_op(truth, dims=normalize_dims(dim, input.ndim, "any"), keepdim=keepdim)
+    return cast(out, dtype=uint8) if input.dtype is uint8 else out
 
 
 @numpy_names

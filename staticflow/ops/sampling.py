@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -89,7 +89,8 @@ def _wanted(dtype: Any) -> DType:
 
 
 def rand(
-    *size: Any,
+    *sizes: Any,
+    size: Sequence[Any] | None = None,
     generator: Source | None = None,
     dtype: Any = None,
     device: Any = None,
@@ -97,27 +98,28 @@ def rand(
 ) -> Any:
     """Numbers from the uniform distribution on [0, 1), in the default or a given floating dtype.
 
-    ``size`` are numbers or one tuple; sizes that are known only as the program runs make it a
+    ``sizes`` are numbers or one tuple; sizes that are known only as the program runs make it a
     symbol, whose values are drawn anew in each call.
 
     >>> import staticflow as sf
     >>> sf.rand(2, 3, generator=sf.Generator().manual_seed(0)).shape
     (2, 3)
     """
-    shape = sizes_of(size)
+    shape = sizes_of(sizes, size)
     drawn = _made(generator, shape, uniform_op, dtype=_wanted(dtype))
     return _finished(drawn, device, requires_grad)
 
 
 def randn(
-    *size: Any,
+    *sizes: Any,
+    size: Sequence[Any] | None = None,
     generator: Source | None = None,
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
 ) -> Any:
     """Numbers from the standard normal distribution; the arguments are those of `rand`."""
-    shape = sizes_of(size)
+    shape = sizes_of(sizes, size)
     drawn = _made(generator, shape, normal_op, dtype=_wanted(dtype))
     return _finished(drawn, device, requires_grad)
 

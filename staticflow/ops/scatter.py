@@ -12,7 +12,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.arithmetic import floor_divide, where
-from staticflow.ops.by_index import filling
+from staticflow.ops.by_index import filling, index_put
 from staticflow.ops.creation import ones_like, zeros_like
 from staticflow.ops.declare import normalize_dim, per_arg, strict
 from staticflow.ops.indexing import (
@@ -27,10 +27,11 @@ from staticflow.ops.indexing import (
     source_vjp,
 )
 from staticflow.ops.lowering import LoopNest
-from staticflow.ops.view import expand, unsqueeze
+from staticflow.ops.view import expand, ravel, reshape, unsqueeze
 
 __all__ = [
-    "one_hot", "scatter", "scatter_op", "scatter_reduce", "scatter_reduce_op",
+    "index_reduce", "one_hot", "put", "scatter", "scatter_op", "scatter_reduce",
+    "scatter_reduce_op",
 ]  # fmt: skip
 
 
@@ -68,8 +69,16 @@ scatter_op: Op = Op(
 )
 
 
-def scatter(input: Any, dim: int, index: Any, src: Any, *, reduce: str | None = None) -> Any:
-    """``input`` with ``src[i, j]`` (or the number ``src``) put at ``[i, index[i, j]]`` for
+def scatter(
+    input: Any,
+    dim: int,
+    index: Any,
+    src: Any = None,
+    *,
+    value: Any = None,
+    reduce: str | None = None,
+) -> Any:
+    """``input`` with ``src[i, j]`` (or a number, ``value``) put at ``[i, index[i, j]]`` for
     ``dim=1``; with ``reduce="add"`` or ``"multiply"`` combined with what is there. ``input`` is not
     changed.
 
@@ -80,6 +89,7 @@ def scatter(input: Any, dim: int, index: Any, src: Any, *, reduce: str | None = 
     tensor([1., 0., 2.])
     """
     at = normalize_dim(dim, input.ndim, "scatter")
+    src = value if src is None else src
     if not hasattr(src, "shape"):
         src = expand(filling(src, input, "scatter"), index.shape)
     if reduce is None:
@@ -226,3 +236,34 @@ def scatter_reduce(
     )
     counts = where(counts == 0, 1, counts)
     return total / counts if input.dtype.is_floating else floor_divide(total, counts)
+
+
+def index_reduce(
+    input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True
+) -> Any:
+    """``input`` with the slices of ``source`` along ``dim`` combined into those that the vector
+    ``index`` names, as `scatter_reduce` combines: ``reduce`` is ``"prod"``, ``"mean"``, ``"amax"``
+    or ``"amin"``.
+
+    >>> import staticflow as sf
+    >>> i, x = sf.tensor([0, 0, 2]), sf.tensor([1.0, 3.0, 5.0])
+    >>> sf.index_reduce(sf.ones(3), 0, i, x, "amax")
+    tensor([3., 1., 5.])
+    """
+    at = normalize_dim(dim, input.ndim, "index_reduce")
+    column = reshape(index, (-1, *(1,) * (source.ndim - at - 1)))
+    rows = expand(column, source.shape)
+    return scatter_reduce(input, at, rows, source, reduce, include_self=include_self)
+
+
+def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
+    """``input`` with the elements of ``source`` at the places ``index`` of its elements in
+    row-major order, or with ``accumulate`` added to them; negative ones count from the end.
+
+    >>> import staticflow as sf
+    >>> sf.put(sf.zeros(2, 2), sf.tensor([0, 3]), sf.tensor([1.0, 2.0]))
+    tensor([[1., 0.],
+            [0., 2.]])
+    """
+    flat = index_put(ravel(input), (ravel(index),), ravel(source), accumulate)
+    return reshape(flat, input.shape)

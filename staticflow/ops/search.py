@@ -15,6 +15,7 @@ from staticflow.ops.arithmetic import cast
 from staticflow.ops.declare import strict
 from staticflow.ops.lowering import LoopNest
 from staticflow.ops.order import before, sortable
+from staticflow.ops.promote import is_number
 
 __all__ = ["bucketize", "searchsorted"]
 
@@ -98,6 +99,8 @@ def searchsorted(
             f'searchsorted: the side is {side!r} and right {right}; give one of them, "left" or '
             f'"right", at {format_locs(here())}'
         )
+    if is_number(input):
+        input = sorted_sequence.new_full((), input)
     out = search_op(sorted_sequence, input, right=right or side == "right")
     return cast(out, dtype=int32) if out_int32 else out
 

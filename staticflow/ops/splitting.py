@@ -13,7 +13,8 @@ from staticflow.ops.declare import normalize_dim
 from staticflow.ops.slicing import bounds, position, select_op, slice_op
 
 __all__ = [
-    "chunk", "dsplit", "hsplit", "narrow", "part_of", "split", "tensor_split", "unbind", "vsplit",
+    "chunk", "dsplit", "hsplit", "narrow", "part_of", "split", "split_method", "tensor_split",
+    "unbind", "vsplit",
 ]  # fmt: skip
 
 
@@ -50,14 +51,17 @@ def _known(x: Any, dim: int, what: str) -> int:
     return size
 
 
-def split(x: Any, split_size: Size | Sequence[Size], dim: int = 0) -> tuple[Any, ...]:
-    """``x`` in parts of ``split_size`` along ``dim``, the last one perhaps smaller, or in parts of
+def split(
+    tensor: Any, split_size_or_sections: Size | Sequence[Size], dim: int = 0
+) -> tuple[Any, ...]:
+    """``tensor`` in parts of one size along ``dim``, the last one perhaps smaller, or in parts of
     the sizes given.
 
     >>> import staticflow as sf
     >>> [p.shape for p in sf.split(sf.zeros(5, 2), 2)]
     [(2, 2), (2, 2), (1, 2)]
     """
+    x, split_size = tensor, split_size_or_sections
     at = normalize_dim(dim, x.ndim, "split")
     _has_dims(x, "split")
     if isinstance(split_size, int):
@@ -75,6 +79,11 @@ def split(x: Any, split_size: Size | Sequence[Size], dim: int = 0) -> tuple[Any,
                 f"at {format_locs(here())}"
             )
     return _cut(x, at, sizes)
+
+
+def split_method(input: Any, split_size: Size | Sequence[Size], dim: int = 0) -> tuple[Any, ...]:
+    """`split`, with its arguments as a method names them."""
+    return split(input, split_size, dim)
 
 
 def _cut(x: Any, dim: int, sizes: Sequence[Size]) -> tuple[Any, ...]:

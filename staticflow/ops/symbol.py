@@ -25,6 +25,7 @@ from staticflow.ops.arithmetic import cast, stop_gradient
 from staticflow.ops.creation import size_value
 from staticflow.ops.methods import Methods
 from staticflow.ops.promote import is_number, operand_dtype
+from staticflow.ops.strided import bitcast_op
 from staticflow.ops.tracing import tracing, tracing_state
 
 __all__ = [
@@ -197,6 +198,9 @@ class Symbol(Methods):
     def _take_shape(self, fn: Any, args: Any, kwargs: Any) -> Symbol:
         self.node = fn(self, *args, **kwargs).node
         return self
+
+    def _bits_as(self, dtype: DType) -> Any:
+        return bitcast_op(self, dtype=dtype)
 
     def clone(self) -> Symbol:
         """The same value under a handle of its own: in-place forms of one leave the other."""

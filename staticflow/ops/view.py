@@ -7,6 +7,7 @@ from typing import Any
 
 from staticflow.errors import ShapeError
 from staticflow.graph.dims import Size, prod
+from staticflow.graph.dtypes import DType, dtype_of
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.rowmajor import row_major
@@ -115,12 +116,18 @@ def reshape(input: Any, *sizes: Any, shape: Sequence[Any] | None = None) -> Any:
 
 
 @by_shape
-def view(x: Any, *shape: Any) -> Any:
-    """``x`` in another shape on the same memory.
+def view(x: Any, *shape: Any, size: Sequence[Any] | None = None, dtype: Any = None) -> Any:
+    """``x`` in another shape on the same memory; or, of a dtype alone, its bits as that, the last
+    dim growing or shrinking with the size of an element.
 
     Raises `ShapeError` where the strides of ``x`` do not allow that; `reshape` copies then.
     """
-    sizes = _completed(x.shape, sizes_of(shape), "view")
+    if len(shape) == 1 and isinstance(shape[0], DType):
+        dtype = shape[0]
+    if dtype is not None:
+        wanted = dtype_of(dtype)
+        return x if wanted is x.dtype else x._bits_as(wanted)
+    sizes = _completed(x.shape, sizes_of(shape, size), "view")
     if not x.is_contiguous() and not _same_memory(x.shape, x.stride(), sizes):
         raise ShapeError(
             f"view: the shape {list(sizes)} is not compatible with a tensor of shape "
