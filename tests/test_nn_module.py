@@ -89,7 +89,7 @@ def test_what_registering_refuses() -> None:
             call("forward", None)
     with refuse("'w' is a Tensor; wrap it in nn.Parameter", TypeError):
         net.register_parameter("w", sf.ones(1))
-    with refuse("'w' is a Op, which is no module", TypeError):
+    with refuse("'w' is a function, which is no module", TypeError):
         net.register_module("w", F.relu)
 
 
@@ -215,7 +215,7 @@ def test_sequential_as_a_list() -> None:
     assert kinds(model + nn.Sequential(nn.ReLU())) == ["Identity", "Tanh", "ReLU"]
     model += [nn.ReLU()]
     assert len(model) == 3 and isinstance(model[-1], nn.ReLU)
-    with refuse("takes modules, not Op .index 0.", TypeError):
+    with refuse("takes modules, not function .index 0.", TypeError):
         model[0] = F.relu
 
 
