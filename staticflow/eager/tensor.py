@@ -85,7 +85,7 @@ class Tensor(Methods):
         """A tensor on this very array; one of no dims for a scalar of NumPy."""
         out = _new(Tensor)
         out._data = data if type(data) is _array else as_array(data)
-        out._memory = out._view = out._vertex = out.grad = out.name = out._hooks = None
+        out._memory = out._view = out._vertex = out._grad = out.name = out._hooks = None
         return out
 
     @staticmethod
