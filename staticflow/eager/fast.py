@@ -26,7 +26,7 @@ from staticflow.ops.declare import PerElement
 from staticflow.ops.lowering import Contract, Elementwise
 from staticflow.ops.thread import thread
 
-__all__ = ["fast_form"]
+__all__ = ["dtypes_of", "fast_form", "number_beside"]
 
 General = Callable[[Op, tuple[Any, ...]], Any]
 
@@ -64,7 +64,7 @@ def _computes(op: Op) -> tuple[Callable[..., Any], Callable[..., Any]]:
     return small if op.ufunc is None else getattr(np, op.ufunc), large
 
 
-def _dtypes(op: Op) -> frozenset[Any]:
+def dtypes_of(op: Op) -> frozenset[Any]:
     """The NumPy dtypes that need no promotion and that the op is defined for."""
     kinds = "f" if op.promote == "float" else op.kinds
     return frozenset(d.numpy for d in DTYPES if d.kind in kinds)
@@ -87,9 +87,17 @@ _known_number = lru_cache(4096, typed=True)(_number)
 _NUMBERS = frozenset(BY_PYTHON)
 
 
+def number_beside(value: Any, dtype: Any) -> Any:
+    """The number ``value`` as an array of NumPy's ``dtype``. Raises `TypeError` for what is none,
+    or of a higher category."""
+    if type(value) not in _NUMBERS:
+        raise TypeError("no number")
+    return _known_number(value, dtype) if value else _number(value, dtype)  # 0.0 is not -0.0
+
+
 def _unary(op: Op, tensor: type, general: General) -> Callable[[Any], Any]:
     small, large = _computes(op)
-    dtypes = _dtypes(op)
+    dtypes = dtypes_of(op)
     saves, saves_result, recordable = 0 in op.saves, OUT in op.saves, op.vjp is not None
 
     def apply(x: Any) -> Any:
@@ -133,7 +141,7 @@ def _unary(op: Op, tensor: type, general: General) -> Callable[[Any], Any]:
 
 def _binary(op: Op, tensor: type, general: General) -> Callable[[Any, Any], Any]:
     small, large = _computes(op)
-    dtypes = _dtypes(op)
+    dtypes = dtypes_of(op)
     first_for_first, first_for_second = _uses(op, 0, 0), _uses(op, 0, 1)
     second_for_first, second_for_second = _uses(op, 1, 0), _uses(op, 1, 1)
     out_for_first, out_for_second = _uses(op, OUT, 0), _uses(op, OUT, 1)

@@ -25,8 +25,8 @@ class InferenceMemory(Memory):
     __slots__ = ("made",)
 
     def __init__(self) -> None:
-        self.locs: Locs = ()
-        self.made = here()
+        self.changed = None, 0
+        self.made: Locs = here()
 
     @property
     def version(self) -> int:

@@ -11,13 +11,11 @@ from staticflow.eager.gpu import is_writeable
 from staticflow.eager.memory import Memory, Step, View
 from staticflow.eager.vertex import LEAF, TapeEntry, Vertex, next_serial
 from staticflow.errors import AutogradError, DTypeError, ShapeError, SymbolicError
-from staticflow.graph.dtypes import BY_PYTHON, bfloat16
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.ops.arithmetic import cast, where
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.declare import per_arg
-from staticflow.ops.promote import is_number
 from staticflow.ops.symbol import Symbol
 from staticflow.ops.thread import thread
 from staticflow.ops.view import expand
@@ -75,37 +73,8 @@ def take_shape(x: Tensor, fn: Callable[..., Any], args: Any, kwargs: Any) -> Ten
 
 def update(x: Tensor, fn: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
     """What every in-place form is: ``x`` takes the elements of ``fn(x, *args, **kwargs)``."""
-    op = getattr(fn, "plain", fn)
-    if type(op) is Op and op.ufunc is not None and not kwargs and _computed_there(x, op, args):
-        return x
     since = next_serial()
     return assign(x, fn(x, *args, **kwargs), since)
-
-
-def _computed_there(x: Tensor, op: Op, args: Sequence[Any]) -> bool:
-    """Let NumPy put the result of an op where it belongs at once, which needs no memory beside.
-    False, and nothing done, unless it is the usual case and nothing is recorded."""
-    state = thread.state
-    data = x._data
-    others = [a if is_number(a) else getattr(a, "_data", None) for a in args]
-    kinds = "f" if op.promote == "float" else op.kinds
-    if not state.plain or x.dtype.kind not in kinds:
-        return False
-    for a in others:
-        if is_number(a):
-            if BY_PYTHON[type(a)].category > x.dtype.category or x.dtype is bfloat16:
-                return False
-        elif type(a) is not np.ndarray or a.dtype is not data.dtype:
-            return False
-    if state.recording and any(_is_recorded(t) for t in (x, *args) if not is_number(t)):
-        return False
-    _refuse_memory(x)
-    try:
-        state.run(getattr(np, op.ufunc or ""), data, *others, data)
-    except Exception:  # the general way says what is wrong
-        return False
-    x._bump()
-    return True
 
 
 def _is_recorded(x: Tensor) -> bool:

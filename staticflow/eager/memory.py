@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from staticflow.graph.locs import Locs
+from staticflow.graph.locs import Loc, Locs
 from staticflow.graph.op import Op
 
 if TYPE_CHECKING:
@@ -16,13 +17,23 @@ __all__ = ["Memory", "Step", "View"]
 
 class Memory:
     """The memory of a tensor, of its views and of what was detached from it: ``version`` is how
-    often it was changed in place, ``locs`` where last."""
+    often it was changed in place, ``changed`` the code and the instruction where last."""
 
-    __slots__ = ("locs", "version")
+    __slots__ = ("changed", "version")
 
     def __init__(self) -> None:
         self.version = 0
-        self.locs: Locs = ()
+        self.changed: tuple[CodeType | None, int] = None, 0
+
+    @property
+    def locs(self) -> Locs:
+        """The user's line that changed it last."""
+        code, at = self.changed
+        return () if code is None else (Loc(code, at),)
+
+    @locs.setter
+    def locs(self, locs: Locs) -> None:
+        self.changed = (locs[0].code, locs[0].instruction) if locs else (None, 0)
 
 
 Step = tuple[Op, Mapping[str, Any]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,13 @@ import numpy as np
 from staticflow.eager import device as devices
 from staticflow.eager import hooks, indexed, inplace, interop, layout, printing, tape
 from staticflow.eager.fast import fast_form
+from staticflow.eager.fast_in_place import in_place_form
 from staticflow.eager.gpu import as_array
 from staticflow.eager.inference import is_inference
 from staticflow.eager.memory import Memory, View
 from staticflow.eager.mode import EAGER
 from staticflow.eager.remembered import remembered
-from staticflow.eager.vertex import LEAF, Output, Shadow, TapeEntry
+from staticflow.eager.vertex import LEAF, Output, Shadow, TapeEntry, users
 from staticflow.errors import AutogradError, DTypeError, ShapeError
 from staticflow.graph.device import device
 from staticflow.graph.dtypes import BY_NUMPY, DType, dtype_of, get_default_dtype
@@ -30,6 +32,7 @@ __all__ = ["EAGER", "Tensor", "as_tensor"]
 
 _new = object.__new__
 _array = np.ndarray
+_getframe = sys._getframe
 
 
 class Tensor(Methods):
@@ -105,14 +108,21 @@ class Tensor(Methods):
 
     def _bump(self) -> None:
         """Note that the elements were changed in place."""
-        memory = self._own_memory()
+        memory = self._memory or self._own_memory()
         memory.version += 1
-        memory.locs = here()
+        code, frame = users(_getframe(1))
+        memory.changed = code, frame.f_lasti
 
     @property
     def _version(self) -> int:
         """How often the elements were changed in place, also through views."""
         return self._own_memory().version
+
+    def numel(self) -> int:
+        """The number of elements."""
+        return self._data.size
+
+    nelement = numel
 
     def _edge(self) -> Any:
         """The vertex that a gradient for this tensor goes to; None if there is none."""
@@ -350,6 +360,10 @@ def _bind() -> None:
         if op in EAGER.fast:
             form = EAGER.fast[op]
             setattr(Tensor, name, form if method is op else reflected(form))
+        changes = getattr(method, "changes", None)
+        op = getattr(changes, "plain", changes)
+        if isinstance(op, Op) and op.ufunc is not None:
+            setattr(Tensor, name, in_place_form(op, method))
     functions = {fn: remembered(fn.plain) for fn in BY_SHAPE}
     for name, method in inherited.items():
         asked = method.fget if isinstance(method, property) else method

@@ -33,6 +33,7 @@ def in_place(fn: Function) -> Function:
     name = getattr(fn, "__name__", None) or getattr(fn, "name", "")
     method.__name__ = f"{name}_"
     method.__doc__ = f"`{name}` in place."
+    method.changes = fn  # type: ignore[attr-defined]
     return method
 
 

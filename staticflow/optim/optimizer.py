@@ -39,6 +39,7 @@ class Optimizer:
         self.defaults = dict(defaults)
         self.param_groups: list[ParamGroup] = []
         self.state: dict[Any, dict[str, Any]] = {}
+        self._parts: dict[tuple[str, ...], frozenset[str]] = {}  # of the state, by what is in use
         if isinstance(params, Mapping) or hasattr(params, "grad"):
             raise ArgumentError(
                 f"{type(self).__name__} takes a list of parameters or of groups, not a single "
@@ -240,9 +241,13 @@ class Optimizer:
     def _state_of(self, param: Any, hyper: Mapping[str, Any]) -> dict[str, Any]:
         """The state of a parameter, with all that the rule needs of it now."""
         state = self.state.setdefault(param, {})
-        for name, tensor in self.init_state(param.detach(), hyper, state).items():
-            if name not in state:
-                state[name] = self._named(param, name, tensor)
+        needed = self._parts.get(tuple(hyper))
+        if needed is None or not needed <= state.keys():
+            first = self.init_state(param.detach(), hyper, state)
+            self._parts[tuple(hyper)] = frozenset(first)
+            for name, tensor in first.items():
+                if name not in state:
+                    state[name] = self._named(param, name, tensor)
         return state
 
     @staticmethod

@@ -1,0 +1,73 @@
+"""The fast path of in-place operations that are ufuncs: NumPy puts the result where it belongs, if
+nothing of it is recorded. All else goes to `staticflow.eager.inplace`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from staticflow.eager.fast import dtypes_of, number_beside
+from staticflow.eager.memory import Memory
+from staticflow.eager.vertex import users
+from staticflow.graph.op import Op
+from staticflow.ops.thread import thread
+
+__all__ = ["in_place_form"]
+
+_array = np.ndarray
+_getframe = sys._getframe
+
+
+def in_place_form(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
+    """The in-place method of ``op``, which is a ufunc; ``general`` does what is not usual."""
+    ufunc = getattr(np, op.ufunc or "")
+    dtypes = dtypes_of(op)
+    binary = ufunc.nin == 2
+
+    def apply(x: Any, *args: Any, **kwargs: Any) -> Any:
+        state = thread.state
+        memory = x._memory
+        done = False
+        try:
+            a = x._data
+            dtype = a.dtype
+            usual = (
+                dtype in dtypes
+                and state.plain
+                and not kwargs
+                and type(a) is _array
+                and (memory is None or type(memory) is Memory)
+                and 0 not in a.strides
+            )
+            free = not state.recording or (x._vertex is None and x._view is None)
+            if binary:
+                (y,) = args
+                if hasattr(y, "_vertex"):
+                    b = y._data
+                    usual = usual and b.dtype is dtype and type(b) is _array
+                    free = free and (not state.recording or (y._vertex is None and y._view is None))
+                else:
+                    b = number_beside(y, dtype)
+                if usual and free:
+                    state.run(ufunc, a, b, a)
+                    done = True
+            elif usual and free and not args:
+                state.run(ufunc, a, a)
+                done = True
+        except Exception:  # the general way does it, or says what is wrong
+            done = False
+        if not done:
+            return general(x, *args, **kwargs)
+        if memory is None:
+            memory = x._memory = Memory()
+        memory.version += 1
+        code, frame = users(_getframe(1))
+        memory.changed = code, frame.f_lasti
+        return x
+
+    apply.__name__ = apply.__qualname__ = general.__name__
+    apply.__doc__ = general.__doc__
+    return apply
