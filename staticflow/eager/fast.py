@@ -158,7 +158,7 @@ def _binary(op: Op, tensor: type, general: General) -> Callable[[Any, Any], Any]
                 dtype = a.dtype
                 usual = b.dtype is dtype and (even or type(a) is type(b) is _array)
             elif not even:
-                usual = False
+                return general(op, (x, y))
             elif y_number:
                 a, u = x._data, x._vertex
                 usual, dtype = True, a.dtype

@@ -98,6 +98,8 @@ def assign(x: Tensor, value: Any, since: int | None = None, replaces: bool = Fal
     compute ``value``, and may have kept what is overwritten. A value that ``replaces`` was not
     computed from the old elements: those get a gradient of zeros.
     """
+    if not thread.state.recording and _copied_at_once(x, value):
+        return x
     if isinstance(value, Symbol):
         raise SymbolicError(
             "an in-place change of a tensor cannot be part of a graph; compute the new value "
@@ -124,6 +126,25 @@ def assign(x: Tensor, value: Any, since: int | None = None, replaces: bool = Fal
     np.copyto(x._data, value._data)
     x._bump()
     return x
+
+
+def _copied_at_once(x: Tensor, value: Any) -> bool:
+    """Copy the elements in the usual case, that nothing is to be said; False if it is another."""
+    memory = x._memory or x._own_memory()
+    a, b = x._data, getattr(value, "_data", None)
+    if (
+        type(a) is not np.ndarray
+        or type(b) is not np.ndarray
+        or a.dtype is not b.dtype
+        or a.shape != b.shape
+        or 0 in a.strides
+        or type(memory) is not Memory
+        or not a.flags.writeable
+    ):
+        return False
+    a[...] = b
+    x._bump()
+    return True
 
 
 def _refuse_memory(x: Tensor) -> None:

@@ -12,7 +12,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from types import CodeType, FrameType
 
 __all__ = ["PACKAGE", "Loc", "format_locs", "here", "is_inside", "merge_locs", "outside", "using"]
@@ -20,6 +19,7 @@ __all__ = ["PACKAGE", "Loc", "format_locs", "here", "is_inside", "merge_locs", "
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 """The folder of staticflow, whose frames are skipped."""
 _override = threading.local()
+_known_files: dict[str, bool] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +65,12 @@ def outside(frame: FrameType | None) -> FrameType | None:
     return frame
 
 
-@lru_cache(1024)
 def is_inside(file: str) -> bool:
     """Whether code is staticflow's, by its file."""
-    return file.startswith(PACKAGE)
+    known = _known_files.get(file)
+    if known is None:
+        known = _known_files[file] = file.startswith(PACKAGE)
+    return known
 
 
 @contextmanager

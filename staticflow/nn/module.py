@@ -318,9 +318,11 @@ def indented(text: str) -> str:
 
 
 def _any_symbol(values: Iterable[Any]) -> bool:
-    return any(
-        isinstance(v, Symbol)
-        or (isinstance(v, tuple | list) and _any_symbol(v))
-        or (isinstance(v, dict) and _any_symbol(v.values()))
-        for v in values
-    )
+    for v in values:
+        if isinstance(v, Symbol):
+            return True
+        if isinstance(v, dict):
+            v = list(v.values())
+        if isinstance(v, tuple | list) and _any_symbol(v):
+            return True
+    return False

@@ -11,6 +11,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.ops.creation import ones_like
 from staticflow.ops.gradient import pullback
 from staticflow.ops.symbol import Symbol
+from staticflow.ops.thread import thread
 from staticflow.optim.at_once import LARGE, at_once
 from staticflow.optim.group import ParamGroup, as_symbol, check_value
 
@@ -87,21 +88,27 @@ class Optimizer:
         """
         loss = None if closure is None else closure()
         self._check_gradients()
-        for group in self.param_groups:
-            hyper = group.numbers()
-            for param in group.params:
-                if param.grad is None:
-                    continue
-                own, grad = param.detach(), param.grad.detach()  # the same memory, off the tape
-                state = self._state_of(param, hyper)
-                if own.numel() >= LARGE and own.device.type == "cpu":
-                    value, after = at_once(type(self), own, grad, state, *group.variables())
-                else:
-                    value, after = self._now(own, grad, state, hyper)
-                own._assign(value)
-                for name, new in after.items():
-                    state[name]._assign(new)
+        state = thread.state
+        before, state.recording = state.recording, False
+        try:
+            for group in self.param_groups:
+                hyper = group.numbers()
+                for param in group.params:
+                    if param.grad is not None:
+                        self._step_of(param, param.grad, group, hyper)
+        finally:
+            state.recording = before
         return loss
+
+    def _step_of(self, param: Any, grad: Any, group: ParamGroup, hyper: Mapping[str, Any]) -> None:
+        state = self._state_of(param, hyper)
+        if param.numel() >= LARGE and param.device.type == "cpu":
+            value, after = at_once(type(self), param, grad, state, *group.variables())
+        else:
+            value, after = self._now(param, grad, state, hyper)
+        param._assign(value)
+        for name, new in after.items():
+            state[name]._assign(new)
 
     def _check_gradients(self) -> None:
         """Raise `ShapeError` for a gradient that does not fit, before anything is changed."""
