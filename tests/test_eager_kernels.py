@@ -90,6 +90,9 @@ def test_large_arrays_give_what_small_ones_give(op: Any) -> None:
         "amax": lambda t: t.amax(-1), "amin": lambda t: t.amin(-1),
         "softmax": lambda t: t.softmax(-1), "log_softmax": lambda t: t.log_softmax(-1),
         "logsumexp": lambda t: t.logsumexp(-1),
+        "cumsum": lambda t: t.cumsum(-1), "cumprod": lambda t: t.cumprod(-1),
+        "masked_fill": lambda t: t.masked_fill(t > 0.5, 2.0), "hardtanh": F.hardtanh,
+        "threshold": lambda t: F.threshold(t, 0.5, 0.1), "hardshrink": F.hardshrink,
         "elu": F.elu, "leaky_relu": F.leaky_relu, "softplus": F.softplus, "softshrink": F.softshrink,
     }  # fmt: skip
     compute = arguments.get(op.name)
@@ -184,3 +187,16 @@ def test_row_major_copies(shape: tuple[int, ...]) -> None:
             found = row_major(view)
             assert found.flags.c_contiguous and found.base is None
             np.testing.assert_array_equal(found, view)
+
+
+@pytest.mark.parametrize("largest", [True, False])
+def test_topk_looks_at_few_and_chooses_as_a_sort_does(largest: bool) -> None:
+    rng = np.random.default_rng(0)
+    apart = rng.permutation(np.arange(400.0)).reshape(4, 100).astype(np.float32)
+    equal, holes = np.round(apart / 20), np.where(apart % 50 == 0, np.nan, apart)
+    topk, sort = OPS["topk"].reference, OPS["sort"].reference
+    for x in (apart, equal, holes, apart.astype(np.int64)):
+        for k, dim, a in ((5, 1, x), (5, 0, x.T), (0, 1, x), (100, 1, x)):
+            found = topk(np, a, k=k, dim=dim, largest=largest)
+            for f, w in zip(found, sort(np, a, dim=dim, descending=largest), strict=True):
+                np.testing.assert_array_equal(f, np.take(w, np.arange(k), axis=dim))

@@ -21,7 +21,7 @@ import numpy as np
 
 from staticflow.eager.kernels import LARGE, compiled, pattern, run
 from staticflow.errors import DTypeError, ShapeError
-from staticflow.graph.dims import fresh_sym
+from staticflow.graph.dims import fresh_sym, prod
 from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, float32
 from staticflow.graph.graph import Equality, attrs_key, close, new_param, unify
 from staticflow.graph.node import Node, constant, item, param, toposort
@@ -94,7 +94,9 @@ def pull(
         *(None if o is None else _taken(o, arrays) for o in outs),
         *(_argument(a, a is ct, first.dtype, arrays) for a in args),
     ]
-    if all(a.size < LARGE for a in arrays) or not all(type(a) is np.ndarray for a in arrays):
+    if all(v is None or prod(v.sizes) < LARGE for v in values):
+        return None
+    if not all(type(a) is np.ndarray for a in arrays):
         return None
     program = _program_of(op, len(cts), tuple(needs), values, attrs)
     if type(program) is not _Program:

@@ -231,7 +231,7 @@ hardtanh_op = elementwise(
     (lambda ct, out, x, *, min_val, max_val: where(
         logical_or(x <= min_val, x >= max_val), 0.0, ct
     ),),
-    saves=(0,), kinds="if",
+    saves=(0,), kinds="if", eager="large",
 )  # fmt: skip
 
 
@@ -280,7 +280,7 @@ threshold_op: Op = elementwise(
     lambda xp, x, *, threshold, value: xp.where(x <= threshold, x.dtype.type(value), x),
     lambda k, x, *, threshold, value: k.select(k.compare("le", x, threshold), value, x),
     (lambda ct, out, x, *, threshold, value: where(x <= threshold, 0.0, ct),),
-    saves=(0,), kinds="iuf",
+    saves=(0,), kinds="iuf", eager="large",
 )  # fmt: skip
 
 
@@ -294,7 +294,7 @@ hardshrink_op = elementwise(
     lambda xp, x, *, lambd: xp.where(xp.abs(x) <= lambd, x.dtype.type(0), x),
     lambda k, x, *, lambd: k.select(k.compare("le", k.abs(x), lambd), 0.0, x),
     (lambda ct, out, x, *, lambd: where(abs(x) <= lambd, 0.0, ct),),
-    saves=(0,), kinds="f",
+    saves=(0,), kinds="f", eager="large",
 )  # fmt: skip
 
 

@@ -87,6 +87,7 @@ shift_op: Op = Op(
         )
     ),
     lowering=_running(0.0, lambda k, state, x: x, before=True),
+    eager="large",
     grad_name="ShiftBackward0",
 )
 
@@ -137,6 +138,7 @@ cumsum_op: Op = Op(
     vjp=per_arg(lambda ct, out, x, *, dim, reverse: cumsum_op(ct, dim=dim, reverse=not reverse)),
     lowering=_running(0.0, lambda k, total, x: k.add(total, x)),
     kinds="iuf",
+    eager="large",
     grad_name="CumsumBackward0",
 )
 
@@ -160,6 +162,7 @@ cumprod_op: Op = Op(
     lowering=_running(1.0, lambda k, total, x: k.mul(total, x)),
     saves=(0, OUT),
     kinds="iuf",
+    eager="large",
     grad_name="CumprodBackward0",
 )
 

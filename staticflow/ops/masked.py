@@ -46,6 +46,7 @@ masked_fill_op: Op = elementwise(
         lambda ct, out, mask, value, x: masked_fill(ct, mask, 0),
     ),
     saves=(0,),
+    eager="large",
     promote="none",
     infer=_fill_infer,
 )
