@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -13,6 +13,7 @@ from staticflow.nn.hooks import Handle, Hook, Hooks
 from staticflow.nn.parameter import Parameter
 from staticflow.nn.state import LoadResult, load_state, state_of
 from staticflow.nn.tree import Tree
+from staticflow.ops.foreign import note_foreign
 from staticflow.ops.symbol import Symbol
 from staticflow.ops.tracing import depends_on, tracing, tracing_state
 
@@ -57,20 +58,8 @@ class Module(Tree):
         try:
             return run(*args, **kwargs)
         except AttributeError as error:
-            self._note_foreign(error, args)
+            note_foreign(type(self).__name__, error, args)
             raise
-
-    def _note_foreign(self, error: AttributeError, args: Sequence[Any]) -> None:
-        """Say of an error that arrays or lists were given, where tensors are wanted."""
-        plain = [a for a in args if not hasattr(a, "__sf_mode__")]
-        foreign = [
-            type(a).__name__ for a in plain if isinstance(a, list) or hasattr(a, "__array__")
-        ]
-        if foreign and not hasattr(error, "__notes__"):
-            error.add_note(
-                f"{type(self).__name__} was given a {foreign[0]}; give tensors: wrap data with "
-                f"sf.from_numpy(...) or sf.tensor(...), at {format_locs(here())}"
-            )
 
     def _call_hooked(self, *args: Any, **kwargs: Any) -> Any:
         assert self._hooks is not None

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from staticflow.errors import ArgumentError
 from staticflow.graph.locs import format_locs, here
+from staticflow.ops.foreign import note_foreign
 
 __all__ = ["numpy_names"]
 
@@ -25,20 +26,24 @@ def numpy_names(fn: F) -> F:
 
     @wraps(fn)
     def named(*args: Any, **given: Any) -> Any:
-        if not given:
-            return fn(*args)
-        if given.get("out") is not None:
-            raise ArgumentError(
-                f"{fn.__name__}: a result cannot be put into out=; write "
-                f"out.copy_(x.{fn.__name__}(...)), at {format_locs(here())}"
+        try:
+            if not given:
+                return fn(*args)
+            if given.get("out") is not None:
+                raise ArgumentError(
+                    f"{fn.__name__}: a result cannot be put into out=; write "
+                    f"out.copy_(x.{fn.__name__}(...)), at {format_locs(here())}"
+                )
+            return fn(
+                *args,
+                **{
+                    _NAMES.get(name, name): value
+                    for name, value in given.items()
+                    if value is not None or name not in ("dtype", "out")
+                },
             )
-        return fn(
-            *args,
-            **{
-                _NAMES.get(name, name): value
-                for name, value in given.items()
-                if value is not None or name not in ("dtype", "out")
-            },
-        )
+        except AttributeError as error:
+            note_foreign(fn.__name__, error, args)
+            raise
 
     return named  # type: ignore[return-value]
