@@ -325,3 +325,17 @@ def test_numbers_become_arrays_for_the_native_entry(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(type(program._executable), "__call__", lambda *args: portable.append(args))
     assert [program(v).item() for v in (2.5, 3, np.float32(4))] == [5, 6, 8]
     assert not portable
+
+
+def test_outputs_whose_size_the_run_tells(call_path: bool) -> None:
+    x = sf.placeholder((None,), name="x")
+    total, ys = sf.scan(lambda c, v: (c + v, c + v), x.sum() * 0, x, until=lambda c, y: c > 5)
+    doubled = ys * 2.0
+    for program in (sf.compile([x], ys), sf.compile([x], (doubled, total, ys))):
+        for given, wanted in ((f32(9), [1, 3, 6]), (f32(2), [1, 3]), (f32(0), [])):
+            out = program(given)
+            if isinstance(out, tuple):
+                assert out[0].tolist() == [2 * v for v in wanted]
+                assert out[1].item() == (wanted or [0])[-1]
+            assert (out[-1] if isinstance(out, tuple) else out).tolist() == wanted
+            assert taken(program, given) == call_path

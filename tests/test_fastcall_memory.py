@@ -55,6 +55,10 @@ def test_reference_counts() -> None:
     steady(lambda: fast("text", good), shared)
     steady(lambda: program(t, good), shared, 1000)
     steady(lambda: single(a), shared)
+    late = sf.scan(lambda c, v: (c + v, c), x.sum() * 0, x, until=lambda c, y: c > 5)[1]
+    told, several = sf.compile([x], late), sf.compile([x], (late, late * 2))
+    steady(lambda: told(a), shared)
+    steady(lambda: several(a), shared)
     results = fast(a, good)
     assert type(results) is tuple
     assert [sys.getrefcount(r) for r in results] == [3, 3]  # the tuple, the loop, the argument
@@ -88,13 +92,15 @@ def test_calls_keep_no_memory() -> None:
         with open(statm) as file:
             return int(file.read().split()[1]) * 4096
 
-    program = doubled((None,))
-    a = f32(4096)
-    program(a)
-    before = resident()
-    for _ in range(5000):  # 80 MB of results
+    x = sf.placeholder((None,), name="x")
+    told = sf.scan(lambda c, v: (c + v, c), x.sum() * 0, x, until=lambda c, y: c < 0)[1]
+    for program in (doubled((None,)), sf.compile([x], told)):
+        a = f32(4096)
         program(a)
-    assert resident() - before < 16 << 20
+        before = resident()
+        for _ in range(5000):  # 80 MB of results
+            program(a)
+        assert resident() - before < 16 << 20
 
 
 @needs_entry

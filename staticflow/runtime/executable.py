@@ -117,8 +117,7 @@ class Executable:
         self.module: NativeModule = compile_native(self.llvm, exports, symbols)
         self._state = _State(self.module, bool(program.buffers))
         self._turn: AbstractContextManager[None] = updating if updated else nullcontext()
-        native = box is not None and config.fast_call and not program.told
-        self._entry = self._native_entry(variables, box) if box and native else None
+        self._entry = self._native_entry(variables, box) if box and config.fast_call else None
         self.fast: Callable[..., Any] = self._entry.fast if self._entry else decline
         """The native entry. Takes the inputs, each an array or a box; gives the output, or a tuple
         where there is not one; an int for `fail`; or None if the call is one for `__call__`."""

@@ -33,13 +33,15 @@ declare void @drop(ptr, i64)
 declare i64 @size_of(ptr, i64)
 declare ptr @data_of(ptr)
 declare ptr @made(i32, ptr, ptr)
+declare ptr @taken(i32, ptr, ptr, ptr, i64)
 declare i64 @go(ptr, ptr, ptr, ptr, i1, i1)
 declare ptr @outcome(i64)
 declare ptr @boxed_call(ptr, ptr, ptr, i64, ptr)
 """
 
 HELPERS = (
-    "take", "overlap", "hold", "drop", "size_of", "data_of", "made", "outcome", "boxed_call",
+    "take", "overlap", "hold", "drop", "size_of", "data_of", "made", "taken", "outcome",
+    "boxed_call",
 )  # fmt: skip
 
 _ARRAYS = f"""
@@ -48,6 +50,7 @@ declare void @Py_IncRef(ptr)
 declare void @Py_DecRef(ptr)
 declare i32 @PyType_IsSubtype(ptr, ptr)
 declare ptr @PyArray_Empty(i32, ptr, ptr, i32)
+declare void @free(ptr)
 
 define ptr @data_of(ptr %array) {{
   %at = getelementptr i8, ptr %array, i64 {DATA}
@@ -67,6 +70,23 @@ define i64 @size_of(ptr %array, i64 %axis) {{
 define ptr @made(i32 %ndim, ptr %sizes, ptr %descr) {{
   call void @Py_IncRef(ptr %descr)
   %array = call ptr @PyArray_Empty(i32 %ndim, ptr %sizes, ptr %descr, i32 0)
+  ret ptr %array
+}}
+
+; A new array of what lies in memory that a program gave away, which is freed.
+define ptr @taken(i32 %ndim, ptr %sizes, ptr %descr, ptr %memory, i64 %bytes) {{
+entry:
+  %array = call ptr @made(i32 %ndim, ptr %sizes, ptr %descr)
+  %missing = icmp eq ptr %array, null
+  %nothing = icmp eq ptr %memory, null
+  %skip = or i1 %missing, %nothing
+  br i1 %skip, label %done, label %copy
+copy:
+  %data = call ptr @data_of(ptr %array)
+  call void @llvm.memcpy.p0.p0.i64(ptr %data, ptr %memory, i64 %bytes, i1 false)
+  br label %done
+done:
+  call void @free(ptr %memory)
   ret ptr %array
 }}
 

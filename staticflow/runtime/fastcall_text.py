@@ -23,7 +23,7 @@ from staticflow.codegen.llvm_index import IndexWriter
 from staticflow.codegen.llvm_text import I64, BasicBlock, FunctionText, Type, phi
 from staticflow.codegen.routine import Routine
 from staticflow.codegen.traffic import moved_bytes
-from staticflow.graph.dim_queries import as_symbol
+from staticflow.graph.dim_queries import as_symbol, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, is_provably_ge, prod
 from staticflow.graph.dtypes import DType
 from staticflow.graph.graph import Equality
@@ -129,7 +129,7 @@ class _Writer:
         count = len(entry.params)
         self.arrays = self.room(_POINTER, count)
         self.table = self.room(_POINTER, entry.routine.slots)
-        self.sizes = self.room(I64, len(entry.routine.sizes))
+        self.sizes = self.room(I64, len(entry.routine.sizes) + len(entry.routine.told))
         self.shape = self.room(I64, max((t.ndim for t in entry.outputs), default=0))
         self.starts, self.ends = (self.room(I64, count + LANES) for _ in range(2))
         self.take()
@@ -207,10 +207,11 @@ class _Writer:
     def check_sizes(self) -> None:
         """Bind each unknown size where it stands alone first, and compare everything else."""
         entry, text = self.entry, self.text
+        early = [t for t in entry.outputs if not self.is_late(t)]
         limit = size_limit(
             [
                 *entry.planned,
-                *(d for t in (*entry.params, *entry.outputs) for d in (*t.shape, _bytes(t))),
+                *(d for t in (*entry.params, *early) for d in (*t.shape, _bytes(t))),
                 *(s for e in entry.equalities for s in (e.a, e.b)),
             ]
         )
@@ -237,7 +238,7 @@ class _Writer:
         for e in entry.equalities:
             a, b = self.indices.value(e.a), self.indices.value(e.b)
             conditions.append(text.op(f"icmp eq i64 {a}, {b}"))
-        for size in dict.fromkeys(d for t in entry.outputs for d in t.shape):
+        for size in dict.fromkeys(d for t in early for d in t.shape):
             if not is_provably_ge(size, 0):
                 conditions.append(text.op(f"icmp sge i64 {self.indices.value(size)}, 0"))
         every = "true"
@@ -265,26 +266,59 @@ class _Writer:
         for i, sym in enumerate(entry.routine.sizes):
             self.store(self.sizes, i, I64, self.indices.value(Dim.of(sym)))
 
+    def is_late(self, t: TensorType) -> bool:
+        """Whether only the run can tell the size of an output."""
+        return any(not symbols_of(d).isdisjoint(self.entry.routine.told) for d in t.shape)
+
     def make_outputs(self) -> str:
-        """New arrays. The one, or the tuple of them, is the result, and owns the rest."""
-        entry, text = self.entry, self.text
-        first = len(entry.params) + len(entry.constants)
-        if len(entry.outputs) == 1:
-            result = self.output(entry.outputs[0], "null")
-            self.store(self.table, first, _POINTER, self.data(result))
-            return result
-        result = self.made(f"call ptr @PyTuple_New(i64 {len(entry.outputs)})", "null")
+        """New arrays. The one, or the tuple of them, is the result, and owns the rest. Late ones
+        are made after the run; their places in the table are for what the program gives away."""
+        entry = self.entry
+        single = len(entry.outputs) == 1
+        result = "null"
+        if not single:
+            result = self.made(f"call ptr @PyTuple_New(i64 {len(entry.outputs)})", "null")
         for i, t in enumerate(entry.outputs):
-            array = self.output(t, result)
-            text.op(f"call i32 @PyTuple_SetItem(ptr {result}, i64 {i}, ptr {array})")
-            self.store(self.table, first + i, _POINTER, self.data(array))
+            data = "null"
+            if not self.is_late(t):
+                array = self.made(f"call ptr @made({self.type_of(t)})", result)
+                data = self.data(array)
+                result = array if single else self.put(result, i, array)
+            self.store(self.table, self.slot(i), _POINTER, data)
         return result
 
-    def output(self, t: TensorType, owner: str) -> str:
+    def take_outputs(self, result: str) -> str:
+        """The result after the run, with the late outputs."""
+        entry, text = self.entry, self.text
+        for i, sym in enumerate(entry.routine.told, len(entry.routine.sizes)):
+            self.indices.define(sym, self.load(self.sizes, i, I64))
+        every = "true"
+        for i, t in enumerate(entry.outputs):
+            if self.is_late(t):
+                given = self.load(self.table, self.slot(i), _POINTER)
+                bytes_ = self.indices.value(_bytes(t))
+                array = text.op(f"call ptr @taken({self.type_of(t)}, ptr {given}, i64 {bytes_})")
+                every = text.op(f"and i1 {every}, {text.op(f'icmp ne ptr {array}, null')}")
+                result = array if len(entry.outputs) == 1 else self.put(result, i, array)
+        block = text.new_block("taken")
+        self.failures.append((result, text.block))
+        text.branch(every, block, self.failed)
+        text.start(block)
+        return result
+
+    def slot(self, output: int) -> int:
+        """The place of an output in the table."""
+        return len(self.entry.params) + len(self.entry.constants) + output
+
+    def put(self, result: str, i: int, array: str) -> str:
+        self.text.op(f"call i32 @PyTuple_SetItem(ptr {result}, i64 {i}, ptr {array})")
+        return result
+
+    def type_of(self, t: TensorType) -> str:
+        """Number of dims, sizes and dtype of an output, as arguments of a call."""
         for axis, size in enumerate(t.shape):
             self.store(self.shape, axis, I64, self.indices.value(size))
-        descr = descr_symbol(t.dtype)
-        return self.made(f"call ptr @made(i32 {t.ndim}, ptr {self.shape}, ptr @{descr})", owner)
+        return f"i32 {t.ndim}, ptr {self.shape}, ptr @{descr_symbol(t.dtype)}"
 
     def made(self, call: str, owner: str) -> str:
         """The object that ``call`` makes; without one, ``owner`` is dropped and the error is
@@ -309,9 +343,12 @@ class _Writer:
             f"call i64 @go(ptr @run, ptr {self.table}, ptr {self.sizes}, ptr {state}, i1 {long}, "
             f"i1 {updates})"
         )
-        other = text.new_block("other")
-        self.results.append((result, text.block))
-        text.branch(text.op(f"icmp eq i64 {status}, 0"), self.finish, other)
+        good, other = text.new_block("good"), text.new_block("other")
+        text.branch(text.op(f"icmp eq i64 {status}, 0"), good, other)
+        text.start(good)
+        taken = self.take_outputs(result) if entry.routine.told else result
+        self.results.append((taken, text.block))
+        text.jump(self.finish)
         text.start(other)
         text.do(f"call void @Py_DecRef(ptr {result})")
         outcome = text.op(f"call ptr @outcome(i64 {status})")
