@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from staticflow.codegen.builder import Builder
-from staticflow.codegen.gemm import Epilogue, Gemm, emit_gemm, scratch_size
+from staticflow.codegen.gemm import Epilogue, Gemm, Workspace, emit_gemm, scratch_size
 from staticflow.codegen.kernel import Buffer, Kernel, Operand
 from staticflow.codegen.llvm import render_module
 from staticflow.codegen.target import Target
@@ -53,7 +53,7 @@ def kernel_of(
     accesses = {"a": "in", "b": "in", "c": "inout", "bias": "in", "scratch": "inout"}
     buffers = [Buffer(name, gemm.dtype, access) for name, access in accesses.items()]
     k = Builder(buffers, [Sym(name) for name in "MNK"])
-    scratch = "scratch" if scratch_size(gemm, target) != 0 else None
+    scratch = Workspace("scratch") if scratch_size(gemm, target) != 0 else None
     emit_gemm(k, gemm, target, "a", "b", scratch, epilogue or store_epilogue(gemm.n), *base)
     return verify_kernel(k.kernel("product"))
 

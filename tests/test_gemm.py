@@ -361,10 +361,8 @@ def test_known_rows_are_cut_into_two_kinds_of_tiles_at_most() -> None:
 
 @by_layout
 def test_loops_can_be_spread_over_threads(layout: str) -> None:
-    """Tiles are in loops that are parallel, with no such loop in another."""
+    """Tiles are in loops that are parallel."""
     for dims in ((M, N, K), (M, 100, 1000), (64, 100, K), (M, 600, 600), (M, 1, 99), (1, 999, 99)):
         kernel = kernel_of(gemm_of(*dims, layout, float32), host_target())
         parallel = [s for s in walk(kernel.body) if isinstance(s, Loop) and s.kind == "parallel"]
         assert parallel
-        inner = (s for loop in parallel for s in walk(loop.body))
-        assert all(s.kind == "serial" for s in inner if isinstance(s, Loop))

@@ -67,6 +67,13 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "matrix times vector": (lambda a, b: a @ b, (normal(1300, 1000), normal(1000))),
     "vector times matrix": (lambda a, b: b @ a, (normal(1300, 1000), normal(1300))),
     "products in a batch": (lambda a, b: a @ b, (normal(9, 70, 90), normal(9, 90, 80))),
+    "products in a batch, copied": (
+        lambda a, b: a @ b.transpose(-1, -2),
+        (normal(3, 7, 70, 90), normal(3, 7, 80, 90)),
+    ),
+    "one product in a batch": (lambda a, b: a @ b, (normal(1, 200, 300), normal(1, 300, 200))),
+    "few rows": (lambda a, b: a @ b, (normal(3, 1000), normal(1000, 1700))),
+    "one image": (lambda x, w: F.conv2d(x, w), (normal(1, 8, 70, 70), normal(8, 8, 5, 5))),
     "convolution": (
         lambda x, w: F.conv2d(x, w, padding=1),
         (normal(5, 4, 40, 40), normal(8, 4, 3, 3)),

@@ -24,13 +24,13 @@ from staticflow.codegen.gemm_pack import (
 )
 from staticflow.codegen.gemm_plain import emit_plain
 from staticflow.codegen.gemm_plan import main_rows, spare_rows
-from staticflow.codegen.gemm_tile import Epilogue, Matrix, Product, emit_tiles
+from staticflow.codegen.gemm_tile import Epilogue, Matrix, Product, Workspace, emit_tiles
 from staticflow.codegen.kernel import Operand
 from staticflow.codegen.target import Target
 from staticflow.graph.dims import Size, ceil_div, dim_max, is_provably_ge
 from staticflow.graph.dtypes import DType, float32, float64, int64
 
-__all__ = ["Epilogue", "Gemm", "emit_gemm", "scratch_size"]
+__all__ = ["Epilogue", "Gemm", "Workspace", "emit_gemm", "scratch_size"]
 
 _TILED = (float32, float64)
 _CACHE = 1 << 19  # bytes of B that tiles read without a copy: half a usual second-level cache
@@ -70,7 +70,7 @@ def emit_gemm(
     target: Target,
     a: str,
     b: str,
-    scratch: str | None,
+    scratch: Workspace | None,
     epilogue: Epilogue,
     a_base: Size = 0,
     b_base: Size = 0,
@@ -78,7 +78,7 @@ def emit_gemm(
     """Emit the product of the matrices that start at ``a_base`` in buffer ``a`` and at ``b_base``
     in ``b``, handing the result to ``epilogue`` piece by piece, each element once.
 
-    ``scratch`` is a buffer of `scratch_size` elements; None will do where that is 0.
+    ``scratch`` has room for `scratch_size` elements; None will do where that is 0.
     """
     p, swapped = _product(gemm, target, a, b, a_base, b_base)
     own = _swapped(epilogue) if swapped else epilogue
@@ -120,7 +120,7 @@ class _Copying:
     the workspace it needs."""
 
     worth: Size
-    emit: Callable[[Builder, Product, str, Epilogue], None]
+    emit: Callable[[Builder, Product, Workspace, Epilogue], None]
     scratch: Callable[[Product], Size]
 
 
@@ -189,7 +189,9 @@ def _emit_in_place(k: Builder, p: Product, epilogue: Epilogue, first: Size = 0) 
         emit_tiles(k, p, epilogue, p.blocks if first == 0 else spare_rows(first, p.m))
 
 
-def _emit_copying(k: Builder, p: Product, copy: _Copying, scratch: str, epilogue: Epilogue) -> None:
+def _emit_copying(
+    k: Builder, p: Product, copy: _Copying, scratch: Workspace, epilogue: Epilogue
+) -> None:
     """All rows over a copy of B; or, if there may be too few for that, full tiles if there are
     enough and the rest in place."""
     if is_provably_ge(p.m, copy.worth):

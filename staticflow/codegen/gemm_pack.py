@@ -18,6 +18,7 @@ from staticflow.codegen.gemm_tile import (
     Matrix,
     Piece,
     Product,
+    Workspace,
     each,
     emit_tile,
     emit_tiles,
@@ -54,9 +55,9 @@ def _row_length(p: Product) -> Size:
     return ceil_div(p.n, p.lanes) * p.lanes + p.lanes
 
 
-def emit_by_rows(k: Builder, p: Product, scratch: str, epilogue: Epilogue) -> None:
+def emit_by_rows(k: Builder, p: Product, scratch: Workspace, epilogue: Epilogue) -> None:
     """The whole product, as tiles over a copy of B by rows."""
-    to = Matrix(scratch, 0, _row_length(p), 1)
+    to = Matrix(scratch.buffer, scratch.base, _row_length(p), 1)
     _copy_columns(k, p.b, to, p.depth, 0, p.n)
     emit_tiles(k, replace(p, b=to), epilogue, p.blocks)
 
@@ -66,9 +67,9 @@ def by_columns_scratch(p: Product) -> Size:
     return p.depth * p.n
 
 
-def emit_by_columns(k: Builder, p: Product, scratch: str, epilogue: Epilogue) -> None:
+def emit_by_columns(k: Builder, p: Product, scratch: Workspace, epilogue: Epilogue) -> None:
     """The whole product, as dot products with a copy of B by columns; ``p.a.col`` is 1."""
-    to = Matrix(scratch, 0, 1, p.depth)
+    to = Matrix(scratch.buffer, scratch.base, 1, p.depth)
     _copy_columns(k, p.b.transposed, to.transposed, p.n, 0, p.depth)
     emit_dots(k, replace(p, b=to), epilogue)
 
@@ -91,7 +92,7 @@ class _Layout:
     """The workspace: ``depth`` rows of B, each of ``width`` elements, in panels; then, if it takes
     several such ``blocks`` to cover the inner dimension, partial sums in rows of ``width``."""
 
-    buffer: str
+    scratch: Workspace
     depth: int
     blocks: Size
     width: int
@@ -99,14 +100,16 @@ class _Layout:
     @property
     def sums(self) -> Matrix:
         """The partial sums, shaped like C."""
-        return Matrix(self.buffer, self.depth * self.width, self.width, 1)
+        base = self.scratch.base + self.depth * self.width
+        return Matrix(self.scratch.buffer, base, self.width, 1)
 
     def panel(self, panel: Panel, col: Size) -> Matrix:
         """The copy of B, as far as it is in the panel that starts at column ``col``."""
-        return Matrix(self.buffer, col * self.depth - col, panel.width, 1)
+        base = self.scratch.base + col * self.depth - col
+        return Matrix(self.scratch.buffer, base, panel.width, 1)
 
 
-def _layout(p: Product, scratch: str) -> _Layout:
+def _layout(p: Product, scratch: Workspace) -> _Layout:
     assert isinstance(p.n, int), "panels are for a known number of columns"
     width = -(-p.n // p.lanes) * p.lanes
     most = BLOCK if p.a.col == 1 else _PAGES
@@ -118,11 +121,11 @@ def _layout(p: Product, scratch: str) -> _Layout:
 
 def panelled_scratch(p: Product) -> Size:
     """Elements of workspace that `emit_panelled` needs."""
-    layout = _layout(p, "")
+    layout = _layout(p, Workspace(""))
     return layout.depth * layout.width + (p.m * layout.width if layout.blocks != 1 else 0)
 
 
-def emit_panelled(k: Builder, p: Product, scratch: str, epilogue: Epilogue) -> None:
+def emit_panelled(k: Builder, p: Product, scratch: Workspace, epilogue: Epilogue) -> None:
     """The whole product, as tiles over a copy of B in panels; ``p.n`` is known."""
     layout = _layout(p, scratch)
     for block in each(k, "block", Span(0, layout.blocks, 1)):
@@ -138,13 +141,13 @@ def emit_panelled(k: Builder, p: Product, scratch: str, epilogue: Epilogue) -> N
                 for col in each(k, "j", columns, "parallel"):
                     _copy_panel(k, here, layout.panel(panel, col), panel, col)
             else:
-                for col in each(k, "j", columns):
+                for col in each(k, "j", columns, "parallel"):
                     end = dim_min(col + panel.width, p.n)
                     _copy_columns(k, here.b, layout.panel(panel, col), here.depth, col, end)
         for span, rows in p.blocks:
             for row in each(k, "i", span, "parallel"):
                 for columns, panel in p.main_panels:
-                    for col in each(k, "j", columns):
+                    for col in each(k, "j", columns, "parallel"):
                         packed = replace(here, b=layout.panel(panel, col))
                         padded = p.b.col == 1
                         pieces = emit_tile(k, packed, rows, panel, row, col, padded=padded)
@@ -170,9 +173,9 @@ def _finish(
     places = [layout.sums.at(piece.row, piece.col) for piece in pieces]
     with k.when(k.compare("gt", number, 0)):
         for total, place in zip(totals, places, strict=True):
-            k.accumulate(total, "add", k.load(layout.buffer, place, total.lanes))
+            k.accumulate(total, "add", k.load(layout.scratch.buffer, place, total.lanes))
     with k.when(k.compare("lt", number, last)):
         for total, place in zip(totals, places, strict=True):
-            k.store(layout.buffer, place, total)
+            k.store(layout.scratch.buffer, place, total)
     with k.when(k.compare("eq", number, last)):
         finish(k, epilogue, [replace(p, acc=t) for p, t in zip(pieces, totals, strict=True)])

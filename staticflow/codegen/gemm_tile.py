@@ -22,6 +22,7 @@ __all__ = [
     "Matrix",
     "Piece",
     "Product",
+    "Workspace",
     "each",
     "emit_tile",
     "emit_tiles",
@@ -54,6 +55,14 @@ class Matrix:
     def transposed(self) -> Matrix:
         """The same elements, rows and columns exchanged."""
         return replace(self, row=self.col, col=self.row)
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """Working memory in a buffer, from ``base`` on."""
+
+    buffer: str
+    base: Size = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +174,9 @@ def emit_tile(
 def emit_tiles(k: Builder, p: Product, epilogue: Epilogue, blocks: list[tuple[Span, int]]) -> None:
     """The rows of ``blocks``, with A and B read where they are; ``p.b.col`` is 1."""
     for span, rows in blocks:
-        alone = is_provably_ge(rows, p.m)  # then the columns are what can be spread over threads
         for row in each(k, "i", span, "parallel"):
             for columns, panel in p.panels(rows):
-                for col in each(k, "j", columns, "parallel" if alone else "serial"):
+                for col in each(k, "j", columns, "parallel"):
                     finish(k, epilogue, emit_tile(k, p, rows, panel, row, col))
 
 

@@ -5,8 +5,8 @@ returns 0 or the code of the failed check. One that `looks` whether the user wan
 ``ptr %call`` behind them, for ``i1 @look(ptr)``. The text is what should run: vectors are explicit,
 registers that are set are phis, index arithmetic is where it is loop-invariant, so that no pass of
 LLVM over the IR is needed. The outermost loops of kind ``parallel`` that may be much work are
-functions of their own, which threads may share (`llvm_parallel`); the others are rendered in order,
-and so are those of kind ``grid``.
+functions of their own, which threads may share (`llvm_parallel`), and so are those inside of them
+that have loops in turn; the others are rendered in order, and so are those of kind ``grid``.
 """
 
 from __future__ import annotations
@@ -80,10 +80,9 @@ def render_kernel(kernel: Kernel) -> str:
     parameters = [_parameter(b) for b in kernel.buffers]
     parameters += [f"i64 {name}" for name in sizes.values()]
     parameters += ["ptr %call"] if looks(kernel) else []
-    parts: list[str] = []
-    writer = _Writer(kernel, sizes, parts)
+    writer = _Writer(kernel, sizes, [])
     writer.block(kernel.body)
-    return "\n".join([*parts, writer.function(kernel.name, parameters)])
+    return "\n".join([*writer.parts, writer.function(kernel.name, parameters)])
 
 
 def _parameter(buffer: Buffer) -> str:
@@ -98,14 +97,14 @@ def looks(kernel: Kernel) -> bool:
 
 class _Writer:
     """Writes statements; ``registers`` holds the value that each register has by now. Loops that
-    threads may share become functions in ``parts``, if there is that."""
+    threads may share become functions in ``parts``, ``inside`` of one only if they hold loops."""
 
     def __init__(
-        self, kernel: Kernel, symbols: dict[Sym, str], parts: list[str] | None = None
+        self, kernel: Kernel, symbols: dict[Sym, str], parts: list[str], inside: bool = False
     ) -> None:
         self.text = FunctionText()
         self.indices = IndexWriter(self.text, symbols)
-        self.kernel, self.parts = kernel, parts
+        self.kernel, self.parts, self.inside = kernel, parts, inside
         self.buffers = {b.name: b for b in kernel.buffers}
         self.registers: dict[str, Value] = {}
 
@@ -158,12 +157,12 @@ class _Writer:
         self.text.start(passed)
 
     def loop(self, stmt: Loop) -> None:
-        if self.parts is not None and is_spread(stmt):
-            self.spread_loop(stmt, self.parts)
+        if is_spread(stmt, self.inside):
+            self.spread_loop(stmt)
         else:
             self.loop_in_order(stmt)
 
-    def spread_loop(self, stmt: Loop, parts: list[str]) -> None:
+    def spread_loop(self, stmt: Loop) -> None:
         """A call of a part, which is written to ``parts``."""
         uses = uses_of(stmt)
         buffers = [Argument("ptr", name := local(f"b.{b}"), name) for b in uses.buffers]
@@ -177,16 +176,17 @@ class _Writer:
             for r, v in zip(uses.registers, values, strict=True)
         ]
         known = {s: a.name for s, a in zip(uses.symbols, symbols, strict=True)}
-        inner = _Writer(self.kernel, {**known, _FROM: "%from", _TO: "%to"})
+        known |= {_FROM: "%from", _TO: "%to"}
+        inner = _Writer(self.kernel, known, self.parts, inside=True)
         for r, v, a in zip(uses.registers, values, registers, strict=True):
             inner.registers[r] = Value(a.name, v.dtype, v.lanes)
         inner.loop_in_order(replace(stmt, lo=Dim.of(_FROM), hi=Dim.of(_TO)))
-        part = f"{self.kernel.name}.{len(parts) // 2}"
+        part = f"{self.kernel.name}.{len(self.parts) // 2}"
         parameters = [_parameter(self.buffers[b]) for b in uses.buffers]
         parameters += [f"{a.type} {a.name}" for a in (*symbols, *registers)]
-        parts.append(inner.function(part, [*parameters, "i64 %from", "i64 %to"]))
+        self.parts.append(inner.function(part, [*parameters, "i64 %from", "i64 %to"]))
         arguments = [*buffers, *symbols, *registers]
-        parts.append(task_text(stmt, part, arguments))
+        self.parts.append(task_text(stmt, part, arguments))
         code = write_call(self.text, self.indices, stmt, part, arguments)
         if any(isinstance(s, Check) for s in walk(stmt.body)):
             self._return_unless_zero(code)

@@ -53,10 +53,12 @@ class Uses:
     registers: tuple[str, ...]
 
 
-def is_spread(loop: Loop) -> bool:
-    """Whether the iterations of a loop may be spread, and may be enough work for that."""
+def is_spread(loop: Loop, inside: bool) -> bool:
+    """Whether the iterations of a loop may be spread, and may be enough work for that; ``inside``
+    of such a loop, which may have few iterations, only if it is no innermost one."""
     return (
         loop.kind == "parallel"
+        and not (inside and not any(isinstance(stmt, Loop) for stmt in walk(loop.body)))
         and not is_provably_ge(loop.lo + loop.step, loop.hi)
         and not is_provably_ge(ENOUGH - 1, work_of(loop))
     )

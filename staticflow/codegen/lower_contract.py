@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
 from staticflow.codegen.builder import Builder
-from staticflow.codegen.gemm import Gemm, emit_gemm, scratch_size
+from staticflow.codegen.gemm import Gemm, Workspace, emit_gemm, scratch_size
+from staticflow.codegen.gemm_plan import Span
+from staticflow.codegen.gemm_tile import each
 from staticflow.codegen.kernel import Buffer, Kernel, Operand
 from staticflow.codegen.lower_correlate import Finish, emit_correlate, emit_correlate_kernel
 from staticflow.codegen.math import Scalars
@@ -14,17 +16,23 @@ from staticflow.codegen.target import Target
 from staticflow.codegen.values import Values
 from staticflow.errors import CompileError
 from staticflow.graph.dim_queries import coefficient, substitute_dim
-from staticflow.graph.dims import Dim, Size, Sym
+from staticflow.graph.dims import Dim, Size, Sym, ceil_div, dim_max, dim_min, is_provably_ge, prod
 from staticflow.graph.dtypes import DType
 from staticflow.graph.graph import Graph
 from staticflow.graph.node import Node
 from staticflow.graph.types import Shape
-from staticflow.ops.lowering import Contract, Correlate, CorrelateKernel, Index, linear
+from staticflow.ops.lowering import Contract, Correlate, CorrelateKernel, Index, delinear, linear
 from staticflow.passes.access import broadcast_index, source_of
 
 __all__ = ["lower_contract"]
 
 ROW, COL = Sym("row", -1), Sym("col", -1)
+
+_GROUPS = 16
+"""Groups of the products of a batch that threads may share: each has scratch memory of its own."""
+
+_LARGE = 1 << 19
+"""Elements of scratch memory of a product that threads may share well enough alone."""
 
 
 def lower_contract(
@@ -46,21 +54,36 @@ def lower_contract(
     b, _, b_row, b_col = _strides(y, first, names)
     gemm = Gemm(shape[-2], shape[-1], inner, a_row, a_col, b_row, b_col, dtype)
     size = scratch_size(gemm, target)
-    if size != 0:
-        k.buffers["scratch"] = Buffer("scratch", dtype, "inout")
-    kind = "parallel" if size == 0 else "serial"  # one scratch serves all batches in turn
-    with ExitStack() as stack:
-        batch: list[Size] = [stack.enter_context(k.loop("b", d, kind=kind)) for d in shape[:-2]]
-        a_base = _strides(x, tuple(batch), names)[1]
-        b_base = _strides(y, tuple(batch), names)[1]
 
+    def emit(batch: Index, scratch: Workspace | None) -> None:
         def epilogue(
             kk: Builder, acc: Operand, row: Size, col: Size, lanes: int, bound: Size | None
         ) -> None:
-            finish(acc, (*broadcast_index(tuple(batch), shape[:-2]), row, col), lanes, bound)
+            finish(acc, (*broadcast_index(batch, shape[:-2]), row, col), lanes, bound)
 
-        emit_gemm(k, gemm, target, a, b, "scratch" if size != 0 else None, epilogue, a_base, b_base)
-    return k.kernel("contract"), dtype, size
+        a_base, b_base = (_strides(operand, batch, names)[1] for operand in (x, y))
+        emit_gemm(k, gemm, target, a, b, scratch, epilogue, a_base, b_base)
+
+    if size == 0:
+        with ExitStack() as stack:
+            loops = (k.loop("b", d, kind="parallel") for d in shape[:-2])
+            emit(tuple([stack.enter_context(loop) for loop in loops]), None)
+        return k.kernel("contract"), dtype, 0
+    k.buffers["scratch"] = Buffer("scratch", dtype, "inout")
+    total = prod(shape[:-2])
+    groups = 1 if is_provably_ge(size, _LARGE) else dim_max(dim_min(total, _GROUPS), 1)
+    most = ceil_div(total, groups)
+    for group in each(k, "group", Span(0, groups, 1), "parallel"):
+        end = dim_min(group * most + most, total)
+        for at in each(k, "b", Span(group * most, end, 1)):
+            batch = zip(delinear(at, shape[:-2]), shape[:-2], strict=True)
+            emit(tuple(_bound(k, i, d) for i, d in batch), Workspace("scratch", group * size))
+    return k.kernel("contract"), dtype, groups * size
+
+
+def _bound(k: Builder, index: Size, size: Size) -> Size:
+    """An index of a dim as a symbol, so that what is computed of it does not grow long."""
+    return index if isinstance(index, int) else k.bind(k.index_value(index), upper=size)
 
 
 _WINDOWED: dict[type, Callable[[Scalars, Node, Mapping[Node, str], Target, Finish], None]] = {

@@ -145,8 +145,8 @@ def emit_correlate(
     fit = (work.registers - 1) // ((usual + 1) * widest)  # the rule of `gemm_plan`
     with (
         work.loops("n", (batch,), "parallel") as (n,),
-        work.loops("g", (groups,)) as (g,),
-        work.loops("z", tuple(outer)) as lead,
+        work.loops("g", (groups,), "parallel") as (g,),
+        work.loops("z", tuple(outer), "parallel") as lead,
     ):
         for row_span, height in _cut(rows, max(1, min(fit, _MOST_ROWS))):
             for y in each(k, "y", row_span, "parallel"):
@@ -222,12 +222,12 @@ def emit_correlate_kernel(
     deep = _cut(depth, max(1, _OFFSETS // wide))
     most = max(count for _, count in deep) * wide
     high = max(1, min((work.registers - most) // (most + 1), main_rows(target)))
-    with work.loops("g", (groups,)) as (g,):
+    with work.loops("g", (groups,), "parallel") as (g,):
         for o_span, count in _rows_of_tiles(per_group, high, most):
             for o in each(k, "o", o_span, "parallel"):
                 for c_span, layers in deep:
                     for c in each(k, "c", c_span, "parallel"):
-                        with work.loops("k", tuple(kernel[:-1])) as head:
+                        with work.loops("k", tuple(kernel[:-1]), "parallel") as head:
                             for span, unroll in offsets:
                                 for first in each(k, "k", span):
                                     window = [
