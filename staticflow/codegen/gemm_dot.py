@@ -11,7 +11,7 @@ from staticflow.codegen.builder import Builder
 from staticflow.codegen.gemm_plan import Span, dot_tile
 from staticflow.codegen.gemm_tile import Epilogue, Product, each, multiply_add
 from staticflow.codegen.kernel import LANE
-from staticflow.graph.dims import Size
+from staticflow.graph.dims import Size, is_provably_ge
 
 __all__ = ["emit_dots"]
 
@@ -19,10 +19,12 @@ __all__ = ["emit_dots"]
 def emit_dots(k: Builder, p: Product, epilogue: Epilogue, first: Size = 0) -> None:
     """Rows ``first..p.m`` of C; the epilogue is given single elements."""
     rows, cols = dot_tile(p.target, p.m, p.n)
+    alone = is_provably_ge(cols, p.n)  # then the rows are what can be spread over threads
+    inner = "parallel" if alone else "serial"
     for columns, width in _spans(0, p.n, cols):
         for col in each(k, "j", columns, "parallel"):
             for span, height in _spans(first, p.m, rows):
-                for row in each(k, "i", span, "parallel"):
+                for row in each(k, "i", span, inner):
                     _tile(k, p, height, width, row, col, epilogue)
 
 

@@ -147,7 +147,7 @@ def emit_panelled(k: Builder, p: Product, scratch: Workspace, epilogue: Epilogue
         for span, rows in p.blocks:
             for row in each(k, "i", span, "parallel"):
                 for columns, panel in p.main_panels:
-                    for col in each(k, "j", columns, "parallel"):
+                    for col in each(k, "j", columns):
                         packed = replace(here, b=layout.panel(panel, col))
                         padded = p.b.col == 1
                         pieces = emit_tile(k, packed, rows, panel, row, col, padded=padded)

@@ -174,9 +174,10 @@ def emit_tile(
 def emit_tiles(k: Builder, p: Product, epilogue: Epilogue, blocks: list[tuple[Span, int]]) -> None:
     """The rows of ``blocks``, with A and B read where they are; ``p.b.col`` is 1."""
     for span, rows in blocks:
+        alone = is_provably_ge(rows, p.m)  # then the columns are what can be spread over threads
         for row in each(k, "i", span, "parallel"):
             for columns, panel in p.panels(rows):
-                for col in each(k, "j", columns, "parallel"):
+                for col in each(k, "j", columns, "parallel" if alone else "serial"):
                     finish(k, epilogue, emit_tile(k, p, rows, panel, row, col))
 
 

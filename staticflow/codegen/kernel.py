@@ -392,7 +392,7 @@ def operands_of(part: Stmt | Expr) -> tuple[Operand, ...]:
     return tuple(v for v in values if isinstance(v, (Reg, Const)))
 
 
-def sizes_of(expr: Expr) -> tuple[Size, ...]:
-    """The index expressions that an expression names."""
-    values = (getattr(expr, name) for name in expr.__slots__)
+def sizes_of(part: Stmt | Expr) -> tuple[Size, ...]:
+    """The index expressions that a statement or expression names itself."""
+    values = (getattr(part, name) for name in part.__slots__)
     return tuple(v for v in values if isinstance(v, (int, Dim)))

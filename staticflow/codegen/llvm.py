@@ -23,7 +23,6 @@ from staticflow.codegen.kernel import (
     Bind,
     Bitcast,
     Block,
-    Buffer,
     Cast,
     Check,
     Const,
@@ -48,15 +47,16 @@ from staticflow.codegen.llvm_index import IndexWriter
 from staticflow.codegen.llvm_memory import load, store
 from staticflow.codegen.llvm_parallel import (
     DECLARATION,
-    Argument,
-    is_spread,
-    task_text,
+    Field,
+    read_record,
     uses_of,
-    write_call,
+    work_to_share,
+    write_record,
 )
 from staticflow.codegen.llvm_text import I64, BasicBlock, FunctionText, local, phi
 from staticflow.codegen.llvm_values import Value, apply, bitcast, cast, constant, fold, splat
-from staticflow.graph.dims import Dim, Sym, is_provably_ge
+from staticflow.codegen.schedule import trip_count
+from staticflow.graph.dims import Dim, Size, Sym, is_provably_ge
 from staticflow.graph.dtypes import bool_, int64
 
 __all__ = ["LOOK", "looks", "render_kernel", "render_module"]
@@ -77,17 +77,15 @@ def render_module(kernels: Iterable[Kernel]) -> str:
 def render_kernel(kernel: Kernel) -> str:
     """The text of one kernel; intrinsics need no declaration, ``parallel`` needs `DECLARATION`."""
     sizes = {size: local(f"s.{size}") for size in kernel.sizes}
-    parameters = [_parameter(b) for b in kernel.buffers]
+    parameters = [
+        f"ptr noalias {'readonly ' if b.access == 'in' else ''}{local(f'b.{b.name}')}"
+        for b in kernel.buffers
+    ]
     parameters += [f"i64 {name}" for name in sizes.values()]
     parameters += ["ptr %call"] if looks(kernel) else []
     writer = _Writer(kernel, sizes, [])
     writer.block(kernel.body)
     return "\n".join([*writer.parts, writer.function(kernel.name, parameters)])
-
-
-def _parameter(buffer: Buffer) -> str:
-    readonly = "readonly " if buffer.access == "in" else ""
-    return f"ptr noalias {readonly}{local(f'b.{buffer.name}')}"
 
 
 def looks(kernel: Kernel) -> bool:
@@ -157,37 +155,43 @@ class _Writer:
         self.text.start(passed)
 
     def loop(self, stmt: Loop) -> None:
-        if is_spread(stmt, self.inside):
-            self.spread_loop(stmt)
-        else:
+        work = work_to_share(stmt, self.inside)
+        if work is None:
             self.loop_in_order(stmt)
+        else:
+            self.spread_loop(stmt, work)
 
-    def spread_loop(self, stmt: Loop) -> None:
-        """A call of a part, which is written to ``parts``."""
+    def spread_loop(self, stmt: Loop, work: Size) -> None:
+        """A call of a part, which is written to ``parts``; see `llvm_parallel`."""
+        text, value = self.text, self.indices.value
         uses = uses_of(stmt)
-        buffers = [Argument("ptr", name := local(f"b.{b}"), name) for b in uses.buffers]
+        buffers = [Field("ptr", name := local(f"b.{b}"), name) for b in uses.buffers]
         symbols = [
-            Argument("i64", local(f"s{i}.{s}"), self.indices.value(Dim.of(s)))
-            for i, s in enumerate(uses.symbols)
+            Field("i64", value(Dim.of(s)), local(f"s{i}.{s}")) for i, s in enumerate(uses.symbols)
         ]
-        values = [self.registers[r] for r in uses.registers]
-        registers = [
-            Argument(str(v.type), local(f"r.{r}"), v.name)
-            for r, v in zip(uses.registers, values, strict=True)
-        ]
-        known = {s: a.name for s, a in zip(uses.symbols, symbols, strict=True)}
+        kept = {r: self.registers[r] for r in uses.registers}
+        registers = [Field(str(v.type), v.name, local(f"r.{r}")) for r, v in kept.items()]
+        ends = [Field("i64", value(stmt.lo), "%lo"), Field("i64", value(stmt.hi), "%hi")]
+        record = [*buffers, *symbols, *registers, *ends]
+
+        known = {s: field.name for s, field in zip(uses.symbols, symbols, strict=True)}
         known |= {_FROM: "%from", _TO: "%to"}
-        inner = _Writer(self.kernel, known, self.parts, inside=True)
-        for r, v, a in zip(uses.registers, values, registers, strict=True):
-            inner.registers[r] = Value(a.name, v.dtype, v.lanes)
-        inner.loop_in_order(replace(stmt, lo=Dim.of(_FROM), hi=Dim.of(_TO)))
-        part = f"{self.kernel.name}.{len(self.parts) // 2}"
-        parameters = [_parameter(self.buffers[b]) for b in uses.buffers]
-        parameters += [f"{a.type} {a.name}" for a in (*symbols, *registers)]
-        self.parts.append(inner.function(part, [*parameters, "i64 %from", "i64 %to"]))
-        arguments = [*buffers, *symbols, *registers]
-        self.parts.append(task_text(stmt, part, arguments))
-        code = write_call(self.text, self.indices, stmt, part, arguments)
+        part = _Writer(self.kernel, known, self.parts, inside=True)
+        read_record(part.text, "%record", record)
+        for (r, v), field in zip(kept.items(), registers, strict=True):
+            part.registers[r] = Value(field.name, v.dtype, v.lanes)
+        part.text.do(f"%start = mul i64 %first, {stmt.step}")
+        part.text.do("%from = add i64 %lo, %start")
+        part.text.do(f"%end = mul i64 %last, {stmt.step}")
+        part.text.do("%far = add i64 %lo, %end")
+        part.text.do("%to = call i64 @llvm.smin.i64(i64 %far, i64 %hi)")
+        part.loop_in_order(replace(stmt, lo=Dim.of(_FROM), hi=Dim.of(_TO)))
+        name = f"{self.kernel.name}.{len(self.parts)}"
+        self.parts.append(part.function(name, ["ptr %record", "i64 %first", "i64 %last"]))
+
+        given = f"ptr @{name}, ptr {write_record(text, record)}"
+        amounts = f"i64 {value(trip_count(stmt))}, i64 {value(work)}"
+        code = text.op(f"call i32 @parallel({given}, {amounts})")
         if any(isinstance(s, Check) for s in walk(stmt.body)):
             self._return_unless_zero(code)
 

@@ -41,11 +41,20 @@ def work_of(stmt: Stmt) -> Size:
     """The work of a statement, as an expression of what is known before it. A symbol that
     is bound inside counts as the most that it may be, a loop's variable as half of that; of two
     branches both count."""
-    return _WORK[type(stmt)](stmt) if type(stmt) in _WORK else 0
+    count = _WORK.get(type(stmt))
+    return 0 if count is None else count(stmt)
 
 
 def _block(block: Block) -> Size:
-    total = sum((work_of(stmt) for stmt in block), start=0)
+    total: Size = 0
+    known = 0
+    for stmt in block:
+        work = work_of(stmt)
+        if isinstance(work, int):
+            known += work
+        else:
+            total = total + work
+    total = total + known
     for stmt in reversed(block):
         if isinstance(stmt, Bind):
             total = _without(total, stmt.sym, 0 if stmt.sym.upper is None else stmt.sym.upper)

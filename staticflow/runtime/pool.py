@@ -1,8 +1,9 @@
 """The threads of native code as LLVM text: one pool for the process.
 
-``i32 @parallel(ptr task, ptr arg, i64 count)`` runs ``task(arg, from, to)`` on ranges that together
-make 0..count, on the workers and on the caller, and returns when all have run: 0, or what one of
-the tasks returned that failed. Each thread has a share of its own, in order, of which it takes a
+``i32 @parallel(ptr task, ptr arg, i64 count, i64 work)`` runs ``task(arg, first, last)`` on ranges
+that together make 0..count, on the workers and on the caller, and returns when all have run: 0, or
+what one of the tasks returned that failed. If there is less ``work`` than `ENOUGH`, the caller runs
+all at once. Each thread has a share of its own, in order, of which it takes a
 piece at a time, and then takes pieces of the others' shares; so a worker that wakes late, or that
 the system gives no time, does not hold the rest up. A second caller at the same time, such as a
 task itself, runs its own task alone.
@@ -17,6 +18,8 @@ to the threads of the caller.
 """
 
 from __future__ import annotations
+
+from staticflow.codegen.work import ENOUGH
 
 __all__ = ["EXPORTS", "pool_text"]
 
@@ -34,8 +37,8 @@ def pool_text(system: str, machine: str) -> str:
     """The text for a machine, as `platform` names it; where no pool is known, callers run alone."""
     if system != "Linux" or machine not in _FUTEX:
         return _ALONE
-    futex, pause = _FUTEX[machine], _PAUSE[machine]
-    return _TEXT.format(futex=futex, pause=pause, spins=_SPINS, most=_MOST, pieces=_PIECES)
+    numbers = {"spins": _SPINS, "most": _MOST, "pieces": _PIECES, "enough": ENOUGH}
+    return _TEXT.format(futex=_FUTEX[machine], pause=_PAUSE[machine], **numbers)
 
 
 _TEXT = """
@@ -218,8 +221,11 @@ done:
   ret void
 }}
 
-define i32 @parallel(ptr %task, ptr %argument, i64 %count) {{
+define i32 @parallel(ptr %task, ptr %argument, i64 %count, i64 %work) {{
 entry:
+  %little = icmp slt i64 %work, {enough}
+  br i1 %little, label %alone, label %look
+look:
   %wanted = load atomic i64, ptr @wanted monotonic, align 8
   %some = call i64 @llvm.umin.i64(i64 %wanted, i64 %count)
   %shares = call i64 @llvm.umin.i64(i64 %some, i64 {most})
@@ -344,7 +350,7 @@ declare i64 @llvm.umax.i64(i64, i64)
 """
 
 _ALONE = """
-define i32 @parallel(ptr %task, ptr %argument, i64 %count) {
+define i32 @parallel(ptr %task, ptr %argument, i64 %count, i64 %work) {
   %own = call i32 %task(ptr %argument, i64 0, i64 %count)
   ret i32 %own
 }
