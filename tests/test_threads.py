@@ -140,7 +140,7 @@ def test_a_kernel_that_fails_says_so(at: int) -> None:
     before = pool_jobs()
     with pytest.raises(IndexError, match="outside the dim"):
         step(normal(900, 301), wrong)
-    assert pool_jobs() == before + 1
+    assert pool_jobs() > before
     good = indices(900, 1500)
     assert np.array_equal(step(normal(900, 301), good).numpy(), normal(900, 301)[good])
 
