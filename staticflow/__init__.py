@@ -13,7 +13,7 @@ tensor([3., 3.])
 
 from math import e, inf, nan, pi
 
-from staticflow import autograd, nn, optim, special, utils
+from staticflow import autograd, nn, optim, special, testing, utils
 from staticflow.eager import cuda
 from staticflow.eager.creation import (
     as_tensor,
@@ -28,7 +28,11 @@ from staticflow.eager.creation import (
     zeros,
 )
 from staticflow.eager.grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
-from staticflow.eager.inference import inference_mode, is_inference_mode_enabled
+from staticflow.eager.inference import (
+    inference_mode,
+    is_inference,
+    is_inference_mode_enabled,
+)
 from staticflow.eager.legacy import (
     BFloat16Tensor,
     BoolTensor,
@@ -61,6 +65,7 @@ from staticflow.eager.ranges import (
     triu_indices,
 )
 from staticflow.eager.tensor import Tensor
+from staticflow.eager.windows import bartlett_window, blackman_window, hamming_window, hann_window
 from staticflow.errors import (
     ArgumentError,
     AutogradError,
@@ -76,6 +81,7 @@ from staticflow.errors import (
     ThreadsError,
 )
 from staticflow.graph.device import device
+from staticflow.graph.dtypes import DType as dtype
 from staticflow.graph.dtypes import (
     bfloat16,
     bool_,
@@ -399,34 +405,39 @@ from staticflow.static.grad import grad
 from staticflow.static.inputs import constant, placeholder, symbol, variable
 from staticflow.static.jit import jit
 
+Size = tuple  # type: ignore[type-arg]
+"""The shape of a tensor is a plain tuple."""
+
 __all__ = [
     "ArgumentError", "AutogradError", "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor",
     "CheckpointError", "CompileError", "DTypeError", "DeviceError", "DoubleTensor", "FloatTensor",
     "Generator", "HalfTensor", "IndexRangeError", "IntTensor", "LongTensor", "NanError",
-    "ShapeError", "ShortTensor", "StaticflowError", "SymbolicError", "Tensor", "ThreadsError",
-    "abs", "absolute", "acos", "acosh", "add", "addbmm", "addcdiv", "addcmul", "addmm", "addmv",
-    "addr", "adjoint", "all", "allclose", "amax", "amin", "aminmax", "any", "arange", "arccos",
-    "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort",
-    "argwhere", "as_strided", "as_tensor", "asarray", "asin", "asinh", "associative_scan", "atan",
-    "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "autograd", "baddbmm", "bernoulli",
-    "bfloat16", "bincount", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or",
-    "bitwise_right_shift", "bitwise_xor", "block_diag", "bmm", "bool", "bool_", "broadcast_shapes",
+    "ShapeError", "ShortTensor", "Size", "StaticflowError", "SymbolicError", "Tensor",
+    "ThreadsError", "abs", "absolute", "acos", "acosh", "add", "addbmm", "addcdiv", "addcmul",
+    "addmm", "addmv", "addr", "adjoint", "all", "allclose", "amax", "amin", "aminmax", "any",
+    "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax",
+    "argmin", "argsort", "argwhere", "as_strided", "as_tensor", "asarray", "asin", "asinh",
+    "associative_scan", "atan", "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d",
+    "autograd", "baddbmm", "bartlett_window", "bernoulli", "bfloat16", "bincount", "bitwise_and",
+    "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
+    "blackman_window", "block_diag", "bmm", "bool", "bool_", "broadcast_shapes",
     "broadcast_tensors", "broadcast_to", "bucketize", "can_cast", "cartesian_prod", "cast", "cat",
     "cdist", "ceil", "celu", "chain_matmul", "chunk", "clamp", "clamp_max", "clamp_min", "clip",
     "clone", "column_stack", "combinations", "compile", "concat", "concatenate", "cond", "constant",
     "copysign", "corrcoef", "cos", "cosh", "cosine_similarity", "count_nonzero", "cov", "cross",
     "cuda", "cummax", "cummin", "cumprod", "cumsum", "cumulative_trapezoid", "default_generator",
     "deg2rad", "detach", "device", "diag", "diag_embed", "diagflat", "diagonal", "diagonal_scatter",
-    "diff", "digamma", "dist", "div", "divide", "dot", "double", "dropout", "dsplit", "dstack", "e",
-    "einsum", "embedding", "empty", "empty_like", "enable_grad", "eq", "equal", "erf", "erfc",
-    "erfinv", "exp", "exp2", "expand", "expm1", "eye", "finfo", "fix", "flatten", "flip", "fliplr",
-    "flipud", "float", "float16", "float32", "float64", "float_power", "floor", "floor_divide",
-    "fmax", "fmin", "fmod", "fori_loop", "fork_rng", "frac", "from_dlpack", "from_numpy", "full",
-    "full_like", "gather", "ge", "ger", "get_default_dtype", "get_num_threads", "get_printoptions",
-    "get_rng_state", "grad", "greater", "greater_equal", "gt", "half", "heaviside", "histc",
-    "hsplit", "hstack", "hypot", "iinfo", "index_add", "index_copy", "index_fill", "index_put",
-    "index_reduce", "index_select", "inf", "inference_mode", "initial_seed", "inner", "int", "int8",
-    "int16", "int32", "int64", "is_complex", "is_floating_point", "is_grad_enabled",
+    "diff", "digamma", "dist", "div", "divide", "dot", "double", "dropout", "dsplit", "dstack",
+    "dtype", "e", "einsum", "embedding", "empty", "empty_like", "enable_grad", "eq", "equal", "erf",
+    "erfc", "erfinv", "exp", "exp2", "expand", "expm1", "eye", "finfo", "fix", "flatten", "flip",
+    "fliplr", "flipud", "float", "float16", "float32", "float64", "float_power", "floor",
+    "floor_divide", "fmax", "fmin", "fmod", "fori_loop", "fork_rng", "frac", "from_dlpack",
+    "from_numpy", "full", "full_like", "gather", "ge", "ger", "get_default_dtype",
+    "get_num_threads", "get_printoptions", "get_rng_state", "grad", "greater", "greater_equal",
+    "gt", "half", "hamming_window", "hann_window", "heaviside", "histc", "hsplit", "hstack",
+    "hypot", "iinfo", "index_add", "index_copy", "index_fill", "index_put", "index_reduce",
+    "index_select", "inf", "inference_mode", "initial_seed", "inner", "int", "int8", "int16",
+    "int32", "int64", "is_complex", "is_floating_point", "is_grad_enabled", "is_inference",
     "is_inference_mode_enabled", "is_nonzero", "is_same_size", "is_signed", "is_tensor", "isclose",
     "isfinite", "isin", "isinf", "isnan", "isneginf", "isposinf", "isreal", "jit", "kron",
     "kthvalue", "ldexp", "le", "lerp", "less", "less_equal", "lgamma", "linalg", "linspace", "load",
@@ -448,10 +459,10 @@ __all__ = [
     "signbit", "sin", "sinc", "sinh", "slice_scatter", "softmax", "sort", "special", "split",
     "split_with_sizes", "sqrt", "square", "squeeze", "stack", "std", "std_mean", "sub", "subtract",
     "sum", "swapaxes", "swapdims", "symbol", "t", "take", "take_along_dim", "tan", "tanh", "tensor",
-    "tensor_split", "tensordot", "threshold", "tile", "topk", "trace", "transpose", "trapezoid",
-    "trapz", "tril", "tril_indices", "triu", "triu_indices", "true_divide", "trunc", "uint8",
-    "unbind", "unflatten", "unique", "unique_consecutive", "unsqueeze", "utils", "vander", "var",
-    "var_mean", "variable", "vdot", "vector_norm", "vsplit", "vstack", "where", "while_loop",
+    "tensor_split", "tensordot", "testing", "threshold", "tile", "topk", "trace", "transpose",
+    "trapezoid", "trapz", "tril", "tril_indices", "triu", "triu_indices", "true_divide", "trunc",
+    "uint8", "unbind", "unflatten", "unique", "unique_consecutive", "unsqueeze", "utils", "vander",
+    "var", "var_mean", "variable", "vdot", "vector_norm", "vsplit", "vstack", "where", "while_loop",
     "xlogy", "zeros", "zeros_like",
 ]  # fmt: skip
 

@@ -26,7 +26,7 @@ LAYERS = (
     ("serialization",),
     ("static",),
     ("autograd",),
-    ("utils",),
+    ("utils", "testing"),
     ("nn", "optim"),
     ("tools",),
     ("__init__", "__main__"),

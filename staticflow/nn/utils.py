@@ -1,4 +1,4 @@
-"""Clipping of gradients.
+"""Clipping of gradients, parameters as one vector, rows of one length.
 
 After an eager backward the gradients are changed in place. For a static step they are a mapping
 that goes through `clip_grad_norm` or `clip_grad_value` on its way to the optimiser:
@@ -20,14 +20,18 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from staticflow.errors import ArgumentError, AutogradError
+from staticflow.errors import ArgumentError, AutogradError, ShapeError
+from staticflow.graph.dims import prod
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.arithmetic import maximum
 from staticflow.ops.extremes import amax
+from staticflow.ops.joining import cat, stack
 from staticflow.ops.maths import abs, sqrt
+from staticflow.ops.view import ravel
 
 __all__ = [
     "clip_grad_norm", "clip_grad_norm_", "clip_grad_value", "clip_grad_value_", "get_total_norm",
+    "parameters_to_vector", "rnn", "vector_to_parameters",
 ]  # fmt: skip
 
 
@@ -116,3 +120,44 @@ def _gradients(parameters: Any) -> list[Any]:
     """The gradients that there are, on their own memory."""
     each = [parameters] if hasattr(parameters, "grad") else parameters
     return [p.grad.detach() for p in each if p.grad is not None]
+
+
+# -- parameters as one vector ---------------------------------------------------------------------
+
+
+def parameters_to_vector(parameters: Iterable[Any]) -> Any:
+    """The elements of all parameters in one vector, on the tape."""
+    return cat([ravel(p) for p in parameters])
+
+
+def vector_to_parameters(vec: Any, parameters: Iterable[Any]) -> None:
+    """Put the elements of a vector into the parameters, in place.
+
+    Raises `ShapeError` if there are not as many.
+    """
+    each = list(parameters)
+    counts = [prod(p.shape) for p in each]
+    if vec.shape != (sum(counts),):
+        raise ShapeError(
+            f"vector_to_parameters: {prod(vec.shape)} elements for parameters of {sum(counts)}, "
+            f"at {format_locs(here())}"
+        )
+    for p, part in zip(each, vec.detach().split(counts), strict=True):
+        p.detach().copy_(part.reshape(p.shape))
+
+
+class rnn:
+    """Rows of several lengths; for a loop over them see ``lengths=`` of ``sf.scan``."""
+
+    @staticmethod
+    def pad_sequence(
+        sequences: Sequence[Any], batch_first: bool = False, padding_value: float = 0.0
+    ) -> Any:
+        """The sequences (length, ...) as one tensor (longest, number, ...), or (number, longest,
+        ...) with ``batch_first``, the shorter ones filled up."""
+        longest = max(x.shape[0] for x in sequences)
+        rows = [
+            cat([x, x.new_full((longest - x.shape[0], *x.shape[1:]), padding_value)])
+            for x in sequences
+        ]
+        return stack(rows, 0 if batch_first else 1)
