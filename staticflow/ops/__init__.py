@@ -42,6 +42,7 @@ from staticflow.ops import (
     search,
     slicing,
     softmax,
+    solving,
     special,
     strided,
     triangle,
@@ -54,8 +55,8 @@ __all__ = ["OPS"]
 _ROOMS: tuple[ModuleType, ...] = (
     arithmetic, maths, trig, special, gamma, bits, pairs, compare, activation, random, creation,
     reduce, extremes, cumulative, moments, order, search, view, axes, strided, slicing, joining,
-    contract, products, indexing, advanced, masked, scatter, triangle, softmax, losses, loop,
-    ragged, cond, custom, correlate, convolution, pooling, average_pool, normalization,
+    contract, products, indexing, advanced, masked, scatter, triangle, softmax, losses, solving,
+    loop, ragged, cond, custom, correlate, convolution, pooling, average_pool, normalization,
 )  # fmt: skip
 
 OPS: dict[str, Op] = {

@@ -1,5 +1,4 @@
-"""``sf.linalg``: norms and products under the names that PyTorch has them by. Decompositions are
-left out."""
+"""``sf.linalg``: norms, products and what solves linear equations, under PyTorch's names."""
 
 from __future__ import annotations
 
@@ -16,8 +15,13 @@ from staticflow.ops.maths import abs
 from staticflow.ops.moments import vector_norm
 from staticflow.ops.products import cross, multi_dot
 from staticflow.ops.reduce import Dims, sum
+from staticflow.ops.shortcuts import matrix_power
+from staticflow.ops.solving import cholesky, det, inv, slogdet, solve
 
-__all__ = ["cross", "matmul", "matrix_norm", "multi_dot", "norm", "vecdot", "vector_norm"]
+__all__ = [
+    "cholesky", "cross", "det", "inv", "matmul", "matrix_norm", "matrix_power", "multi_dot", "norm",
+    "slogdet", "solve", "vecdot", "vector_norm",
+]  # fmt: skip
 
 
 def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:

@@ -34,6 +34,7 @@ from staticflow.ops import (
     sets,
     shortcuts,
     slicing,
+    solving,
     splitting,
     statistics,
     strided,
@@ -203,6 +204,8 @@ class Methods(ElementwiseMethods):
     inner, cross, kron = products.inner, products.cross, products.kron
     addmm, baddbmm, addbmm = products.addmm, products.baddbmm, products.addbmm
     addmv, addr = products.addmv, products.addr
+    inverse, det, logdet = solving.inv, solving.det, solving.logdet
+    slogdet, cholesky = solving.slogdet, solving.cholesky
     matrix_power, renorm, dist = shortcuts.matrix_power, shortcuts.renorm, distances.dist
     # shape
     view, view_as, reshape, reshape_as = views.view, views.view_as, views.reshape, views.reshape_as

@@ -1,0 +1,333 @@
+"""Systems of linear equations, inverses, determinants, Cholesky's factor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from staticflow.errors import ArgumentError, DTypeError, ShapeError
+from staticflow.graph.dims import Size
+from staticflow.graph.dtypes import float32, float64
+from staticflow.graph.op import OUT, Op
+from staticflow.graph.types import Facts, TensorType
+from staticflow.ops.axes import mT
+from staticflow.ops.contract import matmul
+from staticflow.ops.creation import iota
+from staticflow.ops.declare import per_arg, strict
+from staticflow.ops.lowering import LoopNest
+from staticflow.ops.maths import exp, log
+from staticflow.ops.triangle import tril, triu
+from staticflow.ops.view import common_shape, expand, squeeze, unsqueeze
+
+__all__ = [
+    "LogDeterminant", "cholesky", "cholesky_op", "det", "inv", "logdet", "slogdet", "slogdet_op",
+    "solve", "solve_op",
+]  # fmt: skip
+
+
+def _square(facts: Facts, x: TensorType) -> None:
+    if x.dtype not in (float32, float64):
+        raise DTypeError(f"of {x.dtype.name}; matrices are solved in float32 or float64")
+    if x.ndim < 2:
+        raise ShapeError(f"{x} is no matrix")
+    facts.equal(x.shape[-2], x.shape[-1], f"the matrices of {x} are square")
+
+
+def _checked(compute: Any) -> Any:
+    """A reference by NumPy's ``linalg``, whose refusals are ours."""
+
+    def reference(xp: Any, *arrays: Any) -> Any:
+        try:
+            return compute(xp, *arrays)
+        except xp.linalg.LinAlgError as error:
+            raise ArgumentError(str(error)) from None
+
+    return reference
+
+
+# -- elimination in kernels -----------------------------------------------------------------------
+
+
+class _Elimination:
+    """Gaussian elimination with partial pivoting of the matrix (n, n) in ``name``, a buffer."""
+
+    def __init__(self, k: Any, name: str, n: Size) -> None:
+        self.k, self.name, self.n = k, name, n
+
+    def at(self, row: Size, column: Size) -> Any:
+        """An element."""
+        return self.k.load(self.name, row * self.n + column)
+
+    def put(self, row: Size, column: Size, value: Any) -> None:
+        """Store an element."""
+        self.k.store(self.name, row * self.n + column, value)
+
+    def pivot(self, c: Size) -> tuple[Any, Any]:
+        """The row from ``c`` on with the largest element in column ``c``: as a size, as a number.
+        Its part from that column on changes places with that of row ``c``."""
+        k = self.k
+        best, place = k.var(k.abs(self.at(c, c))), k.var(k.index_value(c))
+        with k.loop("r", self.n, lo=c + 1) as r:
+            size = k.abs(self.at(r, c))
+            larger = k.compare("gt", size, best)
+            k.set(place, k.select(larger, k.index_value(r), place))
+            k.set(best, k.select(larger, size, best))
+        p = k.bind(place, "p", self.n)
+        with k.loop("j", self.n, lo=c) as j:
+            self.swap(lambda row: self.at(row, j), lambda row, v: self.put(row, j, v), c, p)
+        return p, place
+
+    def swap(self, load: Any, store: Any, a: Size, b: Size) -> None:
+        """Let two elements change places."""
+        first, second = load(a), load(b)
+        store(a, second)
+        store(b, first)
+
+    @contextmanager
+    def below(self, c: Size) -> Iterator[tuple[Size, Any]]:
+        """Each row below ``c`` and what of row ``c`` is taken from it, as is done in the matrix."""
+        k = self.k
+        diagonal = self.at(c, c)
+        with k.loop("r", self.n, lo=c + 1) as r:
+            factor = k.neg(k.div(self.at(r, c), diagonal))
+            with k.loop("j", self.n, lo=c + 1) as j:
+                self.put(r, j, k.fma(factor, self.at(c, j), self.at(r, j)))
+            yield r, factor
+
+
+@contextmanager
+def _each_matrix(nest: Any) -> Iterator[tuple[Any, _Elimination]]:
+    """Each matrix of the first argument in turn, copied for elimination; gives its batch index."""
+    k, shape = nest.k, nest.in_shape(0)
+    n = shape[-1]
+    work = _Elimination(k, nest.scratch(nest.in_type(0).dtype, n * n), n)
+    with nest.loops(shape[:-2], "serial") as b:
+        with k.loop("i", n) as i, k.loop("j", n) as j:
+            work.put(i, j, nest.load(0, (*b, i, j)))
+        yield b, work
+
+
+# -- solve ----------------------------------------------------------------------------------------
+
+
+def _solve_infer(facts: Facts, a: TensorType, b: TensorType) -> TensorType:
+    _square(facts, a)
+    if b.dtype is not a.dtype:
+        raise DTypeError(f"{a} and {b} are of different dtypes")
+    for x, y in zip(a.shape[:-1], b.shape[:-1], strict=True):
+        facts.equal(x, y, f"the rows of {a} and {b} agree")
+    return b
+
+
+def _solve_emit(nest: Any) -> None:
+    k, columns = nest.k, nest.in_shape(1)[-1]
+    with _each_matrix(nest) as (b, work):
+        n = work.n
+
+        def out(row: Size, j: Size) -> Any:
+            return nest.load_out(0, (*b, row, j))
+
+        with k.loop("i", n) as i, k.loop("j", columns) as j:
+            nest.store(0, (*b, i, j), nest.load(1, (*b, i, j)))
+        with k.loop("c", n) as c:
+            p, _ = work.pivot(c)
+            with k.loop("j", columns) as j:
+                work.swap(
+                    lambda row: out(row, j), lambda row, v: nest.store(0, (*b, row, j), v), c, p
+                )
+            with work.below(c) as (r, factor), k.loop("j", columns) as j:
+                nest.store(0, (*b, r, j), k.fma(factor, out(c, j), out(r, j)))
+        with k.loop("s", n) as s, k.loop("j", columns) as j:
+            row = n - 1 - s
+            total = k.var(out(row, j))
+            with k.loop("q", n, lo=row + 1) as q:
+                k.set(total, k.fma(k.neg(work.at(row, q)), out(q, j), total))
+            nest.store(0, (*b, row, j), k.div(total, work.at(row, row)))
+
+
+solve_op: Op = Op(
+    name="solve",
+    doc="The x with ``a @ x = b``.",
+    infer=_solve_infer,
+    reference=strict(_solve_infer, _checked(lambda xp, a, b: xp.linalg.solve(a, b))),
+    vjp=lambda needs, ct, out, a, b: _solve_vjp(needs, ct, out, a),
+    lowering=LoopNest(_solve_emit),
+    saves=(0, OUT),
+    grad_name="LinalgSolveExBackward0",
+)
+
+
+def _solve_vjp(needs: Any, ct: Any, out: Any, a: Any) -> list[Any]:
+    # of a x = b: da x + a dx = db
+    of_b = solve_op(mT(a), ct)
+    return [-matmul(of_b, mT(out)) if needs[0] else None, of_b if needs[1] else None]
+
+
+def solve(A: Any, B: Any) -> Any:
+    """The x with ``A @ x = B`` for square matrices ``A`` (..., n, n), in float32 or float64, and
+    ``B`` (..., n, k) or one vector (n,), batches broadcast.
+
+    Raises `ArgumentError` for a singular matrix; in a graph the result is not finite then.
+
+    >>> import staticflow as sf
+    >>> sf.linalg.solve(sf.tensor([[2.0, 0.0], [0.0, 4.0]]), sf.tensor([2.0, 2.0]))
+    tensor([1.0000, 0.5000])
+    """
+    if B.ndim == 1:
+        return squeeze(solve(A, unsqueeze(B, 1)), -1)
+    batch = common_shape([A.shape[:-2], B.shape[:-2]], "solve")
+    return solve_op(expand(A, (*batch, *A.shape[-2:])), expand(B, (*batch, *B.shape[-2:])))
+
+
+def inv(A: Any) -> Any:
+    """The inverses of square matrices (..., n, n), as `solve`.
+
+    >>> import staticflow as sf
+    >>> sf.linalg.inv(sf.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.2500]])
+    """
+    n = A.shape[-1]
+    row, column = (iota.beside(A, shape=(n, n), dim=d, dtype=A.dtype) for d in (0, 1))
+    return solve(A, (row == column).to(A.dtype))
+
+
+# -- determinants ---------------------------------------------------------------------------------
+
+
+def _slogdet_infer(facts: Facts, a: TensorType) -> Any:
+    _square(facts, a)
+    one = TensorType(a.dtype, a.shape[:-2])
+    return one, one
+
+
+def _slogdet_emit(nest: Any) -> None:
+    k, dtype = nest.k, nest.in_type(0).dtype
+    with _each_matrix(nest) as (b, work):
+        sign, total = k.var(k.const(1.0, dtype)), k.var(k.const(0.0, dtype))
+        with k.loop("c", work.n) as c:
+            _, place = work.pivot(c)
+            stays = k.compare("eq", place, k.index_value(c))
+            k.set(sign, k.select(stays, sign, k.neg(sign)))
+            value = work.at(c, c)
+            k.set(sign, k.mul(sign, k.sign(value)))
+            k.set(total, k.add(total, k.log(k.abs(value))))
+            with work.below(c):
+                pass
+        zero = k.compare("eq", sign, 0.0)
+        nest.store(0, b, sign)
+        nest.store(1, b, k.select(zero, float("-inf"), total))
+
+
+def _slogdet_vjp(needs: Any, cts: Any, out: Any, a: Any) -> list[Any]:
+    if cts[1] is None or not needs[0]:
+        return [None]
+    return [mT(inv(a)) * unsqueeze(unsqueeze(cts[1], -1), -1)]
+
+
+slogdet_op = Op(
+    name="slogdet",
+    doc="The sign and the logarithm of the absolute value of determinants.",
+    infer=_slogdet_infer,
+    reference=strict(_slogdet_infer, lambda xp, a: tuple(xp.linalg.slogdet(a))),
+    vjp=_slogdet_vjp,
+    lowering=LoopNest(_slogdet_emit),
+    saves=(0,),
+    grad_name="LinalgSlogdetBackward0",
+)
+
+
+class LogDeterminant(NamedTuple):
+    """Of determinants the sign and the logarithm of the absolute value."""
+
+    sign: Any
+    logabsdet: Any
+
+
+def slogdet(A: Any) -> LogDeterminant:
+    """The sign and the logarithm of the absolute value of the determinants of (..., n, n); 0 and
+    -inf of a singular matrix, which has no gradient."""
+    return LogDeterminant(*slogdet_op(A))
+
+
+def det(A: Any) -> Any:
+    """The determinants of square matrices (..., n, n); a singular one has no gradient.
+
+    >>> import staticflow as sf
+    >>> sf.linalg.det(sf.tensor([[1.0, 2.0], [3.0, 5.0]]))
+    tensor(-1.0000)
+    """
+    sign, size = slogdet_op(A)
+    return sign * exp(size)
+
+
+def logdet(input: Any) -> Any:
+    """The logarithm of the determinants of (..., n, n); NaN of negative ones."""
+    sign, size = slogdet_op(input)
+    return log(sign) + size
+
+
+# -- Cholesky -------------------------------------------------------------------------------------
+
+
+def _cholesky_infer(facts: Facts, a: TensorType) -> TensorType:
+    _square(facts, a)
+    return a
+
+
+def _cholesky_emit(nest: Any) -> None:
+    k, shape = nest.k, nest.in_shape(0)
+    n = shape[-1]
+    nest.zero()
+    with nest.loops(shape[:-2], "serial") as b:
+
+        def rest(r: Size, c: Size) -> Any:
+            """What the columns before ``c`` leave of an element."""
+            total = k.var(nest.load(0, (*b, r, c)))
+            with k.loop("q", c) as q:
+                first, second = nest.load_out(0, (*b, r, q)), nest.load_out(0, (*b, c, q))
+                k.set(total, k.fma(k.neg(first), second, total))
+            return total
+
+        with k.loop("c", n) as c:
+            diagonal = k.sqrt(rest(c, c))
+            nest.store(0, (*b, c, c), diagonal)
+            with k.loop("r", n, lo=c + 1) as r:
+                nest.store(0, (*b, r, c), k.div(rest(r, c), diagonal))
+
+
+def _cholesky_vjp(ct: Any, out: Any, a: Any) -> Any:
+    # Murray 2016, "Differentiation of the Cholesky decomposition", arXiv:1602.07527
+    inner = tril(matmul(mT(out), ct))
+    inner = inner - tril(triu(inner)) * 0.5
+    half = solve_op(mT(out), inner)
+    whole = mT(solve_op(mT(out), mT(half)))
+    return (whole + mT(whole)) * 0.5
+
+
+cholesky_op = Op(
+    name="cholesky",
+    doc="The lower triangular L with ``L @ L.mT = a``, of the lower part of a.",
+    infer=_cholesky_infer,
+    reference=strict(_cholesky_infer, _checked(lambda xp, a: xp.linalg.cholesky(a))),
+    vjp=per_arg(_cholesky_vjp),
+    lowering=LoopNest(_cholesky_emit),
+    saves=(OUT,),
+    grad_name="LinalgCholeskyExBackward0",
+)
+
+
+def cholesky(A: Any, *, upper: bool = False) -> Any:
+    """The lower triangular L with ``L @ L.mT = A`` for positive definite matrices (..., n, n) in
+    float32 or float64, or with ``upper`` its transpose.
+
+    Raises `ArgumentError` for another matrix; in a graph the result is NaN then.
+
+    >>> import staticflow as sf
+    >>> sf.linalg.cholesky(sf.tensor([[4.0, 2.0], [2.0, 5.0]]))
+    tensor([[2., 0.],
+            [1., 2.]])
+    """
+    lower = cholesky_op(A)
+    return mT(lower) if upper else lower

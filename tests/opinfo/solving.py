@@ -1,0 +1,90 @@
+"""Linear equations, determinants, Cholesky's factor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+import staticflow as sf
+from opinfo.core import Array, Failure, OpInfo, Sample, values
+from staticflow.errors import ArgumentError, DTypeError, ShapeError
+from staticflow.graph.dtypes import DType, float32, float64
+from staticflow.ops import OPS
+
+__all__ = ["ROWS"]
+
+_SHAPES = ((1, 1), (3, 3), (2, 3, 3), (0, 0), (2, 0, 0), (0, 2, 2))
+
+
+def _regular(shape: tuple[int, ...], dtype: DType) -> Array:
+    """Matrices far from singular; a row that is largest elsewhere wants pivots."""
+    x = values(shape, dtype, -1, 1) + 3 * np.eye(shape[-1])
+    return np.ascontiguousarray(x[..., ::-1, :]).astype(dtype.numpy)
+
+
+def _definite(shape: tuple[int, ...], dtype: DType) -> Array:
+    x = values(shape, dtype, -1, 1)
+    return (x @ np.swapaxes(x, -1, -2) + 2 * np.eye(shape[-1])).astype(dtype.numpy)
+
+
+def _solve_samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
+    for shape in _SHAPES:
+        yield Sample((_regular(shape, dtype), values((*shape[:-1], 2), dtype)))
+    yield Sample((_regular((3, 3), dtype).T, values((3,), dtype)))
+    yield Sample((_regular((3, 3), dtype), values((2, 3, 1), dtype)))
+
+
+def _solved(a: Array, b: Array) -> Array:
+    columns = b[:, None] if b.ndim == 1 else b
+    out = np.linalg.inv(a.astype(np.float64)) @ columns.astype(np.float64)
+    return (out[:, 0] if b.ndim == 1 else out).astype(a.dtype)
+
+
+_REFUSED = (
+    Failure(Sample((np.zeros((2, 3), "f4"),)), ShapeError, "2 and 3 differ"),
+    Failure(Sample((np.zeros(3, "f4"),)), ShapeError, "is no matrix"),
+    Failure(Sample((np.eye(2, dtype="i8"),)), DTypeError, "float32 or float64"),
+)
+
+_SOLVE = OpInfo(
+    OPS["solve"], sf.linalg.solve, _solved, _solve_samples, (float32, float64), grad=True,
+    sized=lambda dtype, n: Sample((_regular((3, 3), dtype), values((3, n), dtype))),
+    failures=(
+        Failure(Sample((np.ones((2, 2), "f4"), np.ones((2, 1), "f4"))), ArgumentError, "Singular",
+                eager=True),
+        Failure(Sample((np.ones((2, 2), "f4"), np.ones((3, 1), "f4"))), ShapeError, "the rows of"),
+    ),
+    ulps=64, absolute=64, zeros=False,
+)  # fmt: skip
+
+_SLOGDET = OpInfo(
+    OPS["slogdet"], lambda x: tuple(sf.linalg.slogdet(x)),
+    lambda x: tuple(np.asarray(v, x.dtype) for v in np.linalg.slogdet(x.astype(np.float64))),
+    lambda dtype, smooth: (Sample((_regular(s, dtype),)) for s in _SHAPES),
+    (float32, float64), grad=True, failures=_REFUSED,
+    sized=lambda dtype, n: Sample((_regular((n, 3, 3), dtype),)),
+    ulps=64, absolute=64, zeros=False,
+)  # fmt: skip
+
+
+def _symmetric(x: Any) -> Any:
+    """So that finite differences stay among symmetric matrices."""
+    return sf.linalg.cholesky((x + x.mT) / 2) if x.dtype.is_floating and x.ndim > 1 and \
+        x.shape[-1] == x.shape[-2] else sf.linalg.cholesky(x)  # fmt: skip
+
+
+_CHOLESKY = OpInfo(
+    OPS["cholesky"], _symmetric, lambda x: np.linalg.cholesky(x.astype(np.float64)).astype(x.dtype),
+    lambda dtype, smooth: (Sample((_definite(s, dtype),)) for s in _SHAPES),
+    (float32, float64), grad=True,
+    sized=lambda dtype, n: Sample((_definite((n, 3, 3), dtype),)),
+    failures=(
+        *_REFUSED,
+        Failure(Sample((-np.eye(2, dtype="f4"),)), ArgumentError, "positive definite", eager=True),
+    ),
+    ulps=64, absolute=64, zeros=False,
+)  # fmt: skip
+
+ROWS = (_SOLVE, _SLOGDET, _CHOLESKY)
