@@ -187,3 +187,83 @@ def test_beam_search(run: Run) -> None:
 
     (totals,) = run(search, scores, first)
     np.testing.assert_allclose(totals[0], best, 1e-12)
+
+
+# -- their derivatives -----------------------------------------------------------------------------
+
+
+def gradients(fn: Callable[..., Any], *arrays: Array) -> list[list[Array]]:
+    """The gradients of a number by every argument, eagerly and compiled for unknown sizes."""
+    leaves = [sf.tensor(a, requires_grad=True) for a in arrays]
+    fn(*leaves).backward()
+    inputs = [
+        sf.placeholder((None,) * a.ndim, dtype_of(a.dtype).name, name=f"x{i}")
+        for i, a in enumerate(arrays)
+    ]
+    program = sf.compile(inputs, sf.grad(fn(*inputs), inputs))
+    return [[v.grad.numpy() for v in leaves], [v.numpy() for v in program(*arrays)]]
+
+
+def test_gradient_of_a_kalman_filter() -> None:
+    """In one dim with a gain that has settled, the state is a sum of measurements with weights
+    that fall by (1 - gain)."""
+    gain, zs = 0.4, rng.normal(size=30)
+
+    def last(zs: Any, gain: Any) -> Any:
+        return sf.scan(lambda x, z: (x + gain * (z - x), None), zs[0], zs[1:])[0]
+
+    for by_z, by_gain in gradients(last, zs, np.asarray(gain)):
+        weights = gain * (1 - gain) ** np.arange(28, -1, -1)
+        np.testing.assert_allclose(by_z, [(1 - gain) ** 29, *weights], 1e-9)
+        ends = [last(sf.tensor(zs), sf.tensor(np.asarray(gain + d))).item() for d in (1e-6, -1e-6)]
+        np.testing.assert_allclose(by_gain, (ends[0] - ends[1]) / 2e-6, 1e-6)
+
+
+def test_gradient_of_a_hidden_markov_model() -> None:
+    """By the log of what was seen, the gradient is the probability of each state at each step."""
+    states, steps = 3, 5
+    start, move = rng.dirichlet(np.ones(states)), rng.dirichlet(np.ones(states), states)
+    seen = np.log(rng.uniform(0.1, 1, (steps, states)))
+    wanted, total = np.zeros((steps, states)), 0.0
+    for path in itertools.product(range(states), repeat=steps):
+        p = start[path[0]] * np.exp(seen[range(steps), path].sum())
+        p *= np.prod([move[a, b] for a, b in itertools.pairwise(path)])
+        wanted[range(steps), path] += p
+        total += p
+
+    def likelihood(seen: Any) -> Any:
+        logs = sf.tensor(np.log(move))
+        alpha, _ = sf.scan(
+            lambda alpha, row: ((alpha.unsqueeze(1) + logs).logsumexp(0) + row, None),
+            sf.tensor(np.log(start)) + seen[0], seen[1:],
+        )  # fmt: skip
+        return alpha.logsumexp(0)
+
+    for (found,) in gradients(likelihood, seen):
+        np.testing.assert_allclose(found, wanted / total, 1e-9)
+
+
+def test_gradient_of_the_best_sequence() -> None:
+    """By the scores of its steps, a sequence's score grows as often as it makes them."""
+    words, steps = 3, 4
+    scores = rng.normal(size=(words, words))
+    best = max(
+        itertools.product(range(words), repeat=steps - 1),
+        key=lambda path: sum(scores[a, b] for a, b in itertools.pairwise((0, *path))),
+    )
+    counts = np.zeros((words, words))
+    for a, b in itertools.pairwise((0, *best)):
+        counts[a, b] += 1
+
+    def search(scores: Any) -> Any:
+        def step(t: Any, total: Any, last: Any) -> Any:
+            grown = total.unsqueeze(1) + scores.index_select(0, last)
+            found, at = grown.reshape(-1).topk(words)
+            return t + 1, found, at % words
+
+        total = scores.new_full((words,), -1e9) + sf.tensor([1e9, 0.0, 0.0], dtype="float64")
+        last = sf.tensor([0, 0, 0])
+        return sf.while_loop(lambda t, total, last: t < steps, step, (1, total, last))[1][0]
+
+    for (found,) in gradients(search, scores):
+        np.testing.assert_array_equal(found, counts)

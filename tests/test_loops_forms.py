@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import staticflow as sf
-from staticflow.codegen.routine import Arena, Choose, Copy, Repeat, Row, walk_steps
+from staticflow.codegen.routine import Arena, Choose, Copy, Launch, Repeat, Row, walk_steps
 from staticflow.errors import ShapeError
 
 rng = np.random.default_rng(3)
@@ -132,6 +132,106 @@ def test_cost_follows_the_lengths() -> None:
 
     sf.scan(step, sf.zeros(4), sf.ones(5, 4), lengths=sf.tensor([2, 5, 0, 3]))
     assert seen == [3, 3, 2, 1, 1]
+
+
+def test_compiled_steps_run_on_the_rows_that_go_on() -> None:
+    """The kernels of the body are launched on a size that only the run tells, `active`."""
+    x, w = sf.placeholder(("T", "B", 4), name="x"), sf.placeholder((4, 4), name="w")
+    lengths = sf.placeholder(("B",), "int64", name="lengths")
+    _, ys = _recurrent(x, w, x[0] * 0, lengths, reverse=False)
+    program = sf.compile([x, w, lengths], ys)
+    (loop,) = [s for s in steps_of(program) if isinstance(s, Repeat)]
+    products = [
+        s for s in walk_steps(loop.body) if isinstance(s, Launch) and "contract" in s.kernel
+    ]
+    assert [[str(d) for d in s.sizes] for s in products] == [["active"]]
+
+
+# -- every size, every form ------------------------------------------------------------------------
+
+
+def test_one_compilation_for_a_hundred_shapes() -> None:
+    """Batch and time unknown together, 0 and 1 among them, forward and backward."""
+    x, w = (
+        sf.placeholder(("T", "B", 3), "float64", name="x"),
+        sf.placeholder((3, 3), "float64", name="w"),
+    )
+    n = sf.placeholder((), "int64", name="n")
+
+    def loss_of(x: Any, w: Any, n: Any) -> Any:
+        def step(h: Any, row: Any) -> Any:
+            h = sf.fori_loop(0, n, lambda i, h: (h @ w + row).tanh(), h)
+            return h, h * row
+
+        last, ys = sf.scan(step, x.sum(0), x)
+        return last.sum() + (ys * ys).sum()
+
+    loss = loss_of(x, w, n)
+    program = sf.compile([x, w, n], [loss, *sf.grad(loss, [x, w])])
+    shapes = [(t, b) for t in range(10) for b in range(10)]
+    weights = rng.normal(size=(3, 3))
+    for steps, batch in shapes:
+        given = rng.normal(size=(steps, batch, 3))
+        trips = (steps + batch) % 3
+        got = [v.numpy() for v in program(given, weights, trips)]
+        if steps < 3 and batch < 3:
+            ex, ew = (sf.tensor(a, requires_grad=True) for a in (given, weights))
+            value = loss_of(ex, ew, sf.tensor(trips))
+            np.testing.assert_allclose(got[0], value.item(), 1e-9, 1e-12)
+            if value.requires_grad:
+                value.backward()
+            for a, v in zip(got[1:], (ex, ew), strict=True):
+                np.testing.assert_allclose(a, 0 if v.grad is None else v.grad.numpy(), 1e-9, 1e-12)
+        assert got[1].shape == given.shape
+    assert program.compile_count == 1
+
+
+def test_loops_without_carries_outputs_or_floats() -> None:
+    n, xs = sf.placeholder((), "int64", name="n"), sf.placeholder((None,), "int64", name="xs")
+    assert sf.scan(lambda c, x: (c, None), (), xs) == ((), None)
+    last, none = sf.scan(
+        lambda c, x: ({"sum": c["sum"] + x, "odd": c["odd"] ^ (x % 2 == 1), "none": None}, None),
+        {"sum": 0, "odd": False, "none": None}, xs,
+    )  # fmt: skip
+    assert none is None and last["none"] is None
+    w = sf.placeholder((), "float64", name="w")
+    out = last["sum"] * w + sf.while_loop(lambda i: i < n, lambda i: i + 2, 0)
+    program = sf.compile([n, xs, w], [out, last["odd"], sf.grad(out, w)])
+    got = program(3, np.array([1, 2, 4]), 0.5)
+    assert [v.item() for v in got] == [7.5, True, 7.0]
+
+
+def test_loops_four_deep() -> None:
+    """A scan in a while in a branch in a scan, with a value of every level in the innermost."""
+    xs, w = (sf.placeholder((None,), "float64", name=s) for s in ("xs", "w"))
+
+    def loss_of(xs: Any, w: Any) -> Any:
+        def outer(c: Any, x: Any) -> Any:
+            def inside(i: Any, h: Any) -> Any:
+                a = (h * x).sin()
+                last, _ = sf.scan(lambda s, v: ((s * v * a + c + x).tanh(), None), h, w)
+                return i + 1, last
+
+            def looped() -> Any:
+                return sf.while_loop(lambda i, h: i < 3, inside, (0, c + x))[1]
+
+            h = sf.cond(x > 0, looped, lambda: c * x)
+            return h, h
+
+        last, ys = sf.scan(outer, w.sum(), xs)
+        return last * 2 + ys.sum()
+
+    loss = loss_of(xs, w)
+    first = sf.grad(loss, [xs, w])
+    second = sf.grad(sum((g * g).sum() for g in first), [xs, w])
+    program = sf.compile([xs, w], [loss, *first, *second])
+    for given, weights in (([0.5, -0.3, 0.8], [0.7, 1.1]), ([0.4], [0.2]), ([-1.0], [0.3])):
+        leaves = [sf.tensor(np.array(a), requires_grad=True) for a in (given, weights)]
+        value = loss_of(*leaves)
+        grads = sf.grad(value, leaves, create_graph=True)
+        wanted = [value, *grads, *sf.grad(sum((g * g).sum() for g in grads), leaves)]
+        for a, b in zip(program(np.array(given), np.array(weights)), wanted, strict=True):
+            np.testing.assert_allclose(a.numpy(), b.detach().numpy(), 1e-9, 1e-12)
 
 
 # -- ends ------------------------------------------------------------------------------------------
