@@ -57,7 +57,7 @@ def outcome(fn: Any, x: sf.Tensor, args: Any, kwargs: Any) -> Any:
     grad = None
     if out.requires_grad:
         grad = sf.grad((out * out).sum(), x).tolist()
-    name = None if out.grad_fn is None else out.grad_fn.name
+    name = str(out.grad_fn)
     return out.shape, out.dtype, str(out.tolist()), out is x, out._base is not None, name, grad
 
 

@@ -14,6 +14,7 @@ import pytest
 from opinfo.random import threefry
 
 import staticflow as sf
+from staticflow.eager import kernels
 from staticflow.errors import ArgumentError, DTypeError, ShapeError
 from staticflow.graph.dtypes import DType
 from staticflow.ops import OPS
@@ -357,3 +358,24 @@ def test_what_draws_refuse() -> None:
     for row in ([1.0, -1.0], [0.0, 0.0], [math.nan, 1.0], [math.inf, 1.0]):
         with pytest.raises(ArgumentError, match=r"must not be negative.*test_random\.py:\d+"):
             sf.multinomial(sf.tensor([[1.0, 1.0], row]), 1)
+
+
+def test_a_new_shape_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    sf.randn(2), sf.randint(9, (2,)), sf.nn.functional.dropout(sf.ones(2))
+
+    def refused(*_: Any) -> Any:
+        raise AssertionError("compiled")
+
+    monkeypatch.setattr(kernels, "_compiled", refused)
+    for shape in ((3,), (2, 3), (4, 1, 2), (0, 5)):
+        drawn = sf.randn(shape, generator=sf.Generator().manual_seed(1))
+        whole = sf.randn(drawn.numel(), generator=sf.Generator().manual_seed(1))
+        assert drawn.shape == shape and drawn.reshape(-1).tolist() == whole.tolist()
+        assert sf.randint(9, shape).shape == sf.nn.functional.dropout(sf.ones(shape)).shape == shape
+
+
+def test_what_is_drawn_like_lies_in_row_major_order() -> None:
+    x = sf.zeros(3, 2)
+    g = sf.Generator()
+    straight = sf.rand_like(x.t().contiguous(), generator=g.manual_seed(3))
+    assert sf.rand_like(x.t(), generator=g.manual_seed(3)).tolist() == straight.tolist()

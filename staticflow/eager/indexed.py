@@ -9,15 +9,17 @@ import numpy as np
 
 from staticflow.eager.made import viewed
 from staticflow.eager.remembered import remembered
+from staticflow.graph.dtypes import BY_PYTHON
 from staticflow.ops import subscript
 from staticflow.ops.slicing import select_op, slice_op
 from staticflow.ops.thread import thread
 
-__all__ = ["get"]
+__all__ = ["get", "put"]
 
 _array = np.ndarray
 _PLAIN = frozenset((int, NoneType, EllipsisType))
 _BOUNDS = frozenset((int, NoneType))
+_ONE = frozenset((int, slice))
 
 
 def get(x: Any, key: Any) -> Any:
@@ -44,6 +46,14 @@ def get(x: Any, key: Any) -> Any:
                 }
                 return viewed(x, part, slice_op, attrs)
     return subscript.get(x, key)
+
+
+def put(x: Any, key: Any, value: Any) -> None:
+    """``x[key] = value``; see `staticflow.ops.subscript.put_in_place`."""
+    if type(key) in _ONE and type(value) in BY_PYTHON and thread.state.plain:
+        get(x, key).copy_(value)
+    else:
+        subscript.put_in_place(x, key, value)
 
 
 def _key_of(key: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -87,7 +87,10 @@ def copy_(x: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
     value = other if isinstance(other, Symbol) else x._of(other, x.dtype)
     if value.dtype is not x.dtype:
         value = cast(value, dtype=x.dtype)
-    value = value if value.shape == x.shape else expand(value, x.shape)
+    if value.shape != x.shape:
+        if _copied_at_once(x, value, spread=True):
+            return x
+        value = expand(value, x.shape)
     return assign(x, value, replaces=True)
 
 
@@ -98,7 +101,7 @@ def assign(x: Tensor, value: Any, since: int | None = None, replaces: bool = Fal
     compute ``value``, and may have kept what is overwritten. A value that ``replaces`` was not
     computed from the old elements: those get a gradient of zeros.
     """
-    if not thread.state.recording and _copied_at_once(x, value):
+    if _copied_at_once(x, value):
         return x
     if isinstance(value, Symbol):
         raise SymbolicError(
@@ -128,18 +131,20 @@ def assign(x: Tensor, value: Any, since: int | None = None, replaces: bool = Fal
     return x
 
 
-def _copied_at_once(x: Tensor, value: Any) -> bool:
-    """Copy the elements in the usual case, that nothing is to be said; False if it is another."""
+def _copied_at_once(x: Tensor, value: Any, spread: bool = False) -> bool:
+    """Copy the elements (to ``spread``: or the one to all places) where nothing is recorded and
+    nothing is wrong; False if it is otherwise."""
     memory = x._memory or x._own_memory()
     a, b = x._data, getattr(value, "_data", None)
     if (
         type(a) is not np.ndarray
         or type(b) is not np.ndarray
         or a.dtype is not b.dtype
-        or a.shape != b.shape
+        or (a.shape != b.shape and not (spread and b.shape == ()))
         or 0 in a.strides
         or type(memory) is not Memory
         or not a.flags.writeable
+        or (thread.state.recording and (value._edge() is not None or _is_recorded(x)))
     ):
         return False
     a[...] = b

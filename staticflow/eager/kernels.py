@@ -56,7 +56,19 @@ def compute_of(op: Op, is_large: bool) -> Callable[..., Any]:
     """What computes ``op`` eagerly on small or on large arrays, called as `Op.reference` is."""
     if op.eager == "native" or (op.eager == "large" and is_large):
         return _native(op)
+    if op.eager == "flat":
+        return _flat(op)
     return _spread(op) if is_large and op.ufunc in _EXACT else op.reference
+
+
+def _flat(op: Op) -> Callable[..., Any]:
+    """An op whose second argument may be taken as a vector, so that all shapes share a kernel."""
+    native = _native(op)
+
+    def compute(xp: Any, first: Any, like: Any, *rest: Any, **attrs: Any) -> Any:
+        return native(xp, first, like.reshape(-1), *rest, **attrs).reshape(like.shape)
+
+    return compute
 
 
 def _spread(op: Op) -> Callable[..., Any]:

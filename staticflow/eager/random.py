@@ -17,6 +17,8 @@ from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.effect import effect, read
 from staticflow.ops.sampling import default_source
+from staticflow.ops.symbol import symbolic
+from staticflow.ops.tracing import tracing_state
 
 __all__ = [
     "Generator", "default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed",
@@ -50,8 +52,13 @@ class Generator:
     def draw(self, *beside: Any) -> Any:
         """The state for one draw; a symbol inside a trace, or beside a symbol or unknown size."""
         with self._lock:
-            state = read(self.state, *beside) + _NEXT  # new, so that later draws leave it as it is
-            return effect(state, self.state, state)
+            if tracing_state.active or symbolic(*beside):
+                state = read(self.state, *beside) + _NEXT
+                return effect(state, self.state, state)
+            after = self.state._data + _NEXT  # new, so that later draws leave it as it is
+            self.state._data[...] = after
+            self.state._bump()
+            return Tensor._wrap(after)
 
     def manual_seed(self, seed: int) -> Generator:
         """Start the stream of ``seed`` (modulo 2**64) anew; returns the generator."""

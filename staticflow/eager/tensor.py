@@ -132,7 +132,7 @@ class Tensor(Methods):
         vertex = self._vertex
         return self if vertex is LEAF else vertex
 
-    __getitem__ = indexed.get
+    __getitem__, __setitem__ = indexed.get, indexed.put
     _update, _assign, copy_ = inplace.update, inplace.assign, inplace.copy_
     _take_shape = inplace.take_shape
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import copysign
 from typing import Any
 
 from staticflow.graph.dims import Size
@@ -17,11 +18,18 @@ __all__ = [
     "number_of", "ones_like", "size_value", "zeros_like",
 ]  # fmt: skip
 
+
+def _full_reference(xp: Any, *, shape: Any, value: Any, dtype: DType) -> Any:
+    if value == 0 and copysign(1.0, value) > 0:  # which the system has at hand
+        return xp.zeros(shape, dtype.numpy)
+    return xp.full(shape, value, dtype=dtype.numpy)
+
+
 full = Op(
     name="full",
     doc="A tensor of ``shape`` with ``value`` everywhere.",
     infer=lambda facts, *, shape, value, dtype: TensorType(dtype, shape),
-    reference=lambda xp, *, shape, value, dtype: xp.full(shape, value, dtype=dtype.numpy),
+    reference=_full_reference,
     vjp=None,
     lowering=Generate(lambda k, index, lanes, *, shape, value, dtype: k.const(value, dtype, lanes)),
 )

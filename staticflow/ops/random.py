@@ -107,7 +107,7 @@ random_bits = Op(
     reference=_bits_reference,
     vjp=None,
     decompose=_bits_decompose,
-    eager="native",
+    eager="flat",
 )
 
 # -- floats ---------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ uniform_op = Op(
     reference=_uniform_reference,
     vjp=None,
     decompose=_uniform_decompose,
-    eager="native",
+    eager="flat",
 )
 
 
@@ -182,7 +182,7 @@ normal_op = Op(
     reference=_normal_reference,
     vjp=None,
     decompose=_normal_decompose,
-    eager="native",
+    eager="flat",
 )
 
 # -- integers -------------------------------------------------------------------------------------
@@ -219,5 +219,5 @@ integers_op = Op(
     reference=_integers_reference,
     vjp=None,
     decompose=_integers_decompose,
-    eager="native",
+    eager="flat",
 )
