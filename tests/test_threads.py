@@ -100,6 +100,28 @@ def test_no_result_depends_on_the_number_of_threads(case: str) -> None:
     assert len(set(results)) == 1
 
 
+def test_a_training_step_is_the_same_for_any_number_of_threads() -> None:
+    images, classes = normal(64, 1, 28, 28), indices(10, 64)
+    states = []
+    for n in COUNTS:
+        sf.set_num_threads(n)
+        sf.manual_seed(0)
+        model = sf.nn.Sequential(
+            sf.nn.Conv2d(1, 6, 5), sf.nn.ReLU(), sf.nn.MaxPool2d(2), sf.nn.Conv2d(6, 16, 5),
+            sf.nn.ReLU(), sf.nn.Flatten(), sf.nn.Linear(1024, 300), sf.nn.ReLU(),
+            sf.nn.Linear(300, 10),
+        )  # fmt: skip
+        x = sf.placeholder((None, 1, 28, 28), name="x")
+        t = sf.placeholder((None,), "int64", name="t")
+        loss = F.cross_entropy(model(x), t)
+        step = sf.compile([x, t], loss, updates=sf.optim.Adam(model.parameters()).minimize(loss))
+        before = pool_jobs()
+        losses = [step(images, classes).numpy().tobytes() for _ in range(3)]
+        assert (pool_jobs() > before) == (n > 1)
+        states.append([*losses, *(p.detach().numpy().tobytes() for p in model.parameters())])
+    assert all(state == states[0] for state in states)
+
+
 # -- when there are threads ------------------------------------------------------------------------
 
 
