@@ -87,7 +87,6 @@ class Optimizer:
         returned.
         """
         loss = None if closure is None else closure()
-        self._check_gradients()
         state = thread.state
         before, state.recording = state.recording, False
         try:
@@ -109,17 +108,6 @@ class Optimizer:
         param._assign(value)
         for name, new in after.items():
             state[name]._assign(new)
-
-    def _check_gradients(self) -> None:
-        """Raise `ShapeError` for a gradient that does not fit, before anything is changed."""
-        for group in self.param_groups:
-            for i, param in enumerate(group.params):
-                if param.grad is not None and param.grad.shape != param.shape:
-                    raise ShapeError(
-                        f"step: the gradient of {param.name or f'parameter {i}'} has shape "
-                        f"{list(param.grad.shape)}, and {list(param.shape)} is needed; nothing was "
-                        f"updated, at {format_locs(here())}"
-                    )
 
     def _now(
         self, param: Any, grad: Any, tensors: Mapping[str, Any], hyper: Mapping[str, Any]

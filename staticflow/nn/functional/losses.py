@@ -49,17 +49,30 @@ def reduced(each: Any, reduction: str) -> Any:
     return _REDUCED[check_reduction(reduction)](each)
 
 
-def _expect_one_shape(what: str, input: Any, target: Any) -> None:
-    """Warn of a target that is broadcast against the input, as (N,) is against (N, 1)."""
+def _differ(input: Any, target: Any) -> str | None:
+    """What to say of an input and a target that would be broadcast, as (N, 1) and (N,) would."""
     have, want = (getattr(x, "shape", ()) for x in (input, target))
     if have == want or () in (have, want):
-        return
-    if len(have) != len(want) or not all(map(same_size, have, want)):
+        return None
+    if len(have) == len(want) and all(map(same_size, have, want)):
+        return None
+    return f"an input of shape {list(have)} and a target of shape {list(want)}"
+
+
+def _expect_one_shape(what: str, input: Any, target: Any) -> None:
+    """Warn of a target that is broadcast against the input."""
+    if differ := _differ(input, target):
         warnings.warn(
-            f"{what}: an input of shape {list(have)} and a target of shape {list(want)} are "
-            f"broadcast, which is rarely meant; give both one shape, at {format_locs(here())}",
+            f"{what}: {differ} are broadcast, which is rarely meant; give both one shape"
+            f", at {format_locs(here())}",
             stacklevel=3,
         )
+
+
+def _need_one_shape(what: str, input: Any, target: Any) -> None:
+    """Refuse a target that would be broadcast, as PyTorch does for these losses."""
+    if differ := _differ(input, target):
+        raise ShapeError(f"{what}: {differ}; both must have one shape, at {format_locs(here())}")
 
 
 # -- distances ----------------------------------------------------------------------------------
@@ -120,6 +133,7 @@ def binary_cross_entropy(
 ) -> Any:
     """``-(target * log(input) + (1 - target) * log(1 - input))`` of probabilities ``input``, times
     ``weight``. Logarithms are at least -100, so that no loss is infinite."""
+    _need_one_shape("binary_cross_entropy", input, target)
     each = bce_op(input, target)
     return reduced(each if weight is None else each * weight, reduction)
 
@@ -133,6 +147,7 @@ def binary_cross_entropy_with_logits(
 ) -> Any:
     """`binary_cross_entropy` of the sigmoid of scores ``input``, without overflow; ``pos_weight``
     scales the part of the positive ``target``."""
+    _need_one_shape("binary_cross_entropy_with_logits", input, target)
     # -log(1 - sigmoid(x)) = x - log(sigmoid(x))
     soft = -logsigmoid(input)
     if pos_weight is not None:
