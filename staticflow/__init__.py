@@ -271,6 +271,7 @@ from staticflow.ops.pairs import (
     logit,
     xlogy,
 )
+from staticflow.ops.printing import print
 from staticflow.ops.products import (
     addbmm,
     addmm,
@@ -452,20 +453,21 @@ __all__ = [
     "nanquantile", "nansum", "narrow", "narrow_copy", "ne", "neg", "negative", "nn", "no_grad",
     "nonzero", "norm", "normal", "not_equal", "numel", "one_hot", "ones", "ones_like", "optim",
     "outer", "pairwise_distance", "pdist", "permute", "pi", "placeholder", "polygamma", "positive",
-    "pow", "printoptions", "prod", "promote", "promote_types", "put", "quantile", "rad2deg", "rand",
-    "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "ravel",
-    "reciprocal", "relu", "remainder", "renorm", "repeat_interleave", "reshape", "result_type",
-    "roll", "rot90", "round", "rsqrt", "rsub", "save", "scalar_tensor", "scan", "scatter",
-    "scatter_add", "scatter_reduce", "searchsorted", "seed", "select", "select_scatter", "selu",
-    "set_default_dtype", "set_grad_enabled", "set_num_threads", "set_printoptions", "set_rng_state",
-    "sgn", "short", "sigmoid", "sign", "signbit", "sin", "sinc", "sinh", "slice_scatter", "slogdet",
-    "softmax", "sort", "special", "split", "split_with_sizes", "sqrt", "square", "squeeze", "stack",
-    "std", "std_mean", "sub", "subtract", "sum", "swapaxes", "swapdims", "symbol", "t", "take",
-    "take_along_dim", "tan", "tanh", "tensor", "tensor_split", "tensordot", "testing", "threshold",
-    "tile", "topk", "trace", "transpose", "trapezoid", "trapz", "tril", "tril_indices", "triu",
-    "triu_indices", "true_divide", "trunc", "uint8", "unbind", "unflatten", "unique",
-    "unique_consecutive", "unsqueeze", "utils", "vander", "var", "var_mean", "variable", "vdot",
-    "vector_norm", "vsplit", "vstack", "where", "while_loop", "xlogy", "zeros", "zeros_like",
+    "pow", "print", "printoptions", "prod", "promote", "promote_types", "put", "quantile",
+    "rad2deg", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm",
+    "ravel", "reciprocal", "relu", "remainder", "renorm", "repeat_interleave", "reshape",
+    "result_type", "roll", "rot90", "round", "rsqrt", "rsub", "save", "scalar_tensor", "scan",
+    "scatter", "scatter_add", "scatter_reduce", "searchsorted", "seed", "select", "select_scatter",
+    "selu", "set_default_dtype", "set_grad_enabled", "set_num_threads", "set_printoptions",
+    "set_rng_state", "sgn", "short", "sigmoid", "sign", "signbit", "sin", "sinc", "sinh",
+    "slice_scatter", "slogdet", "softmax", "sort", "special", "split", "split_with_sizes", "sqrt",
+    "square", "squeeze", "stack", "std", "std_mean", "sub", "subtract", "sum", "swapaxes",
+    "swapdims", "symbol", "t", "take", "take_along_dim", "tan", "tanh", "tensor", "tensor_split",
+    "tensordot", "testing", "threshold", "tile", "topk", "trace", "transpose", "trapezoid", "trapz",
+    "tril", "tril_indices", "triu", "triu_indices", "true_divide", "trunc", "uint8", "unbind",
+    "unflatten", "unique", "unique_consecutive", "unsqueeze", "utils", "vander", "var", "var_mean",
+    "variable", "vdot", "vector_norm", "vsplit", "vstack", "where", "while_loop", "xlogy", "zeros",
+    "zeros_like",
 ]  # fmt: skip
 
 __version__ = "0.1.0"

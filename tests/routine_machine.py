@@ -15,6 +15,7 @@ from staticflow.codegen.interpret import interpret_kernel
 from staticflow.codegen.llvm_routine import SIZES_DIFFER
 from staticflow.codegen.routine import (
     Arena,
+    Ask,
     Choose,
     Copy,
     Ensure,
@@ -31,6 +32,7 @@ from staticflow.codegen.routine import (
 )
 from staticflow.graph.dim_queries import evaluate_dim, symbols_of
 from staticflow.graph.dims import Size, Sym
+from staticflow.ops.printing import say
 from staticflow.runtime.plan import Plan
 
 __all__ = ["Machine", "run_slowly"]
@@ -164,6 +166,16 @@ class Machine:
         self.table[step.slot] = self.grown[step.buffer]
         return 0
 
+    def ask(self, step: Ask) -> int:
+        arrays = [
+            self.read(self.place(p)).view(t.dtype.numpy).reshape([*map(self.number, t.shape)])
+            for p, t in zip(step.values, step.types, strict=True)
+        ]
+        say(step.template, step.names, arrays)
+        count = self.read(self.place(step.before)).view(np.int64) + 1
+        self.write(self.place(step.after))[:] = count.view(np.uint8)
+        return 0
+
     def repeat(self, step: Repeat) -> int:
         places = [tuple(map(self.place, trio)) for trio in step.carries]
         now = [start for start, _, _ in places]
@@ -202,6 +214,7 @@ _STEPS: dict[type, Any] = {
     Require: Machine.require,
     Measure: Machine.measure,
     Give: Machine.give,
+    Ask: Machine.ask,
 }
 
 

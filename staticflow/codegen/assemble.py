@@ -16,6 +16,7 @@ from staticflow.codegen.nest import Scratch
 from staticflow.codegen.routine import (
     Arena,
     ArenaBuffer,
+    Ask,
     Carry,
     Choose,
     Copy,
@@ -47,6 +48,7 @@ from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType, types_of
 from staticflow.ops.cond import cond_op
 from staticflow.ops.loop import Loop, scan_op, while_op
+from staticflow.ops.printing import print_op
 from staticflow.ops.ragged import measure_op, prefix_op
 from staticflow.ops.view import reshape_op
 from staticflow.passes.cluster import cluster
@@ -349,6 +351,24 @@ class _Assembler:
         (size,) = bound_symbols(node)
         return Measure(size, places[count], most, len(self.failures))
 
+    def _ask(
+        self,
+        node: Node,
+        results: Mapping[int, Node],
+        places: dict[Node, Place],
+        direct: Mapping[Node, Place],
+    ) -> Ask:
+        before, *values = node.args
+        places[node] = self._buffer(node.tensor_type, node)
+        return Ask(
+            node.attrs["template"],
+            node.attrs["names"],
+            tuple(places[v] for v in values),
+            tuple(v.tensor_type for v in values),
+            places[before],
+            places[node],
+        )
+
     def _region(
         self, body: Graph, places: dict[Node, Place], ends: Sequence[tuple[Node, Place]]
     ) -> list[Step]:
@@ -411,4 +431,5 @@ _MAKE_STEP: dict[Op, Callable[..., Step]] = {
     while_op: _Assembler._repeat,
     cond_op: _Assembler._choose,
     measure_op: _Assembler._measure,
+    print_op: _Assembler._ask,
 }

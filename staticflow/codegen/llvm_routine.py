@@ -26,6 +26,7 @@ from staticflow.codegen.llvm_index import IndexWriter
 from staticflow.codegen.llvm_text import I64, BasicBlock, FunctionText, Type, phi
 from staticflow.codegen.routine import (
     Arena,
+    Ask,
     Carry,
     Choose,
     Copy,
@@ -41,6 +42,7 @@ from staticflow.codegen.routine import (
     Step,
     Table,
     trip_count,
+    walk_steps,
 )
 from staticflow.codegen.traffic import moved_bytes
 from staticflow.graph.dim_queries import symbols_of
@@ -79,7 +81,10 @@ def render_routine(
     arena = arena_text(bool(program.buffers), len(program.growing))
     kernels = render_module(program.kernels)
     run = _Writer(program, offsets, peak, table, updated, keeps_arena).write()
-    return f"{arena}\n{LOOK}\n{kernels}\n{run}"
+    asks = sum(isinstance(s, Ask) for s in walk_steps(program.steps))
+    answers = "".join(f"@answer{i} = external global i8\n" for i in range(asks))
+    ask = f"{answers}declare i1 @ask(ptr, ptr, ptr)\n" if asks else ""
+    return f"{arena}\n{LOOK}{ask}\n{kernels}\n{run}"
 
 
 class _Writer:
@@ -97,6 +102,7 @@ class _Writer:
         self.program, self.offsets, self.peak = program, offsets, peak
         self.table, self.updated, self.keeps_arena = table, updated, keeps_arena
         self.kernels = {k.name: k for k in program.kernels}
+        self.asked = 0  # of the answers, which are in the order of the steps
         self.text = FunctionText()
         self.rows: dict[int, str] = {}  # the row number of each loop that is open
         self.carries: dict[tuple[int, int, bool], str] = {}
@@ -275,6 +281,23 @@ class _Writer:
         text.do(f"store ptr {text.op(f'load ptr, ptr {cell}')}, ptr {at}")
         text.do(f"call void @llvm.memset.p0.i64(ptr {cell}, i8 0, i64 {CELL}, i1 false)")
 
+    def ask(self, step: Ask) -> None:
+        """``ask`` has the addresses of the arrays, and then their sizes."""
+        text = self.text
+        sizes = [self.indices.value(s) for t in step.types for s in t.shape]
+        with text.at(text.entry):
+            words = text.op(f"alloca i64, i64 {len(step.values) + len(sizes)}")
+        values = [f"ptr {self._place(p)}" for p in step.values] + [f"i64 {s}" for s in sizes]
+        for i, value in enumerate(values):
+            text.do(f"store {value}, ptr {text.op(f'getelementptr i64, ptr {words}, i64 {i}')}")
+        number = self.asked
+        self.asked += 1
+        stopped = text.op(f"call i1 @ask(ptr %call, ptr @answer{number}, ptr {words})")
+        self._go_on_if(text.op(f"xor i1 {stopped}, true"), str(INTERRUPTED))
+        count = text.op(f"load i64, ptr {self._place(step.before)}")
+        more = text.op(f"add i64 {count}, 1")
+        text.do(f"store i64 {more}, ptr {self._place(step.after)}")
+
     def choose(self, step: Choose) -> None:
         text = self.text
         before = text.block
@@ -429,4 +452,5 @@ _STEPS: dict[type, Callable[[_Writer, Any], None]] = {
     Require: _Writer.require,
     Measure: _Writer.measure,
     Give: _Writer.give,
+    Ask: _Writer.ask,
 }

@@ -21,10 +21,10 @@ from staticflow.codegen.kernel import Kernel
 from staticflow.graph.dims import Dim, Size, Sym
 from staticflow.graph.dtypes import DType
 from staticflow.graph.locs import Locs
-from staticflow.graph.types import Shape
+from staticflow.graph.types import Shape, TensorType
 
 __all__ = [
-    "Arena", "ArenaBuffer", "Carry", "Choose", "Copy", "Ensure", "Failure", "Give", "Launch",
+    "Arena", "ArenaBuffer", "Ask", "Carry", "Choose", "Copy", "Ensure", "Failure", "Give", "Launch",
     "Measure", "Place", "Repeat", "Require", "Routine", "Row", "Step", "Table", "blocks_of",
     "places_of", "trip_count", "walk_steps",
 ]  # fmt: skip
@@ -146,7 +146,20 @@ class Give:
     buffer: int
 
 
-Step = Launch | Copy | Repeat | Choose | Ensure | Require | Measure | Give
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Have Python print ``template`` with the ``values``, arrays of ``types``, of which the last
+    have ``names``; then ``after`` is ``before``, an int64, plus 1."""
+
+    template: str
+    names: tuple[str, ...]
+    values: tuple[Place, ...]
+    types: tuple[TensorType, ...]
+    before: Place
+    after: Place
+
+
+Step = Launch | Copy | Repeat | Choose | Ensure | Require | Measure | Give | Ask
 
 
 def trip_count(loop: int) -> Dim:
@@ -233,6 +246,9 @@ _LINES: dict[type, Callable[[Any, str], Iterable[str]]] = {
     Ensure: lambda s, indent: [f"{indent}ensure {s.bytes} bytes of buffer {s.buffer}"],
     Require: lambda s, indent: [f"{indent}require {s.a} == {s.b}"],
     Measure: lambda s, indent: [f"{indent}{s.binds} is {_text(s.number)}, up to {s.most}"],
+    Ask: lambda s, indent: [
+        f"{indent}print {s.template!r} with {', '.join(map(_text, s.values)) or 'nothing'}"
+    ],
     Give: lambda s, indent: [f"{indent}give buffer {s.buffer} to slot {s.slot}"],
 }
 
@@ -264,6 +280,8 @@ def places_of(step: Step) -> tuple[Place, ...]:
         return (step.flag,)
     if isinstance(step, Measure):
         return (step.number,)
+    if isinstance(step, Ask):
+        return (*step.values, step.before, step.after)
     return (Arena(step.buffer),) if isinstance(step, Ensure | Give) else ()
 
 

@@ -11,7 +11,7 @@ import networkx as nx
 from staticflow.graph.graph import Graph, binders_of, regions_of
 from staticflow.graph.node import Node, item
 from staticflow.ops.loop import loop_ops
-from staticflow.ops.lowering import Contract
+from staticflow.ops.lowering import Contract, Host
 from staticflow.ops.ragged import prefix_op
 from staticflow.ops.view import reshape_op
 from staticflow.passes.access import canonical_index, is_inline, reads, root_of, source_of
@@ -76,10 +76,11 @@ def _readers(graph: Graph, node: Node) -> Iterator[Node]:
 
 
 def _may_end(node: Node) -> bool:
-    """Loop nests check indices, loops look whether the user wants to stop."""
+    """Loop nests check indices, loops look whether the user wants to stop, and Python may raise
+    whatever it likes."""
     if node.op is cluster:
         return node.attrs["kind"] in ("nest", "loop")
-    if node.op in loop_ops():
+    if node.op in loop_ops() or isinstance(node.op.lowering, Host):
         return True
     return any(_may_end(n) for region in regions_of(node) for n in region.nodes)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from staticflow.codegen.routine import (
     Arena,
+    Ask,
     Carry,
     Choose,
     Copy,
@@ -40,6 +41,10 @@ def moved_bytes(
     ``table`` has the bytes of the caller's arrays. Sizes that only the run can tell are guessed."""
     moved = _Traffic(routine, table).of(routine.steps if steps is None else steps)
     return substitute_dim(moved, dict.fromkeys(symbols_of(moved) - set(routine.sizes), _GUESS))
+
+
+_A_PRINT = 1 << 14
+"""What a print is counted as: some microseconds' work."""
 
 
 class _Traffic:
@@ -81,6 +86,7 @@ _STEPS: dict[type, Callable[[_Traffic, Any], Size]] = {
     Require: lambda _, step: 0,
     Measure: lambda _, step: 0,
     Give: lambda _, step: 0,
+    Ask: lambda _, step: _A_PRINT,
 }
 
 _PLACES: dict[type, Callable[[_Traffic, Any], Size]] = {

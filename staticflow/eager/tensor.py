@@ -26,6 +26,7 @@ from staticflow.ops import OPS
 from staticflow.ops.arithmetic import clone
 from staticflow.ops.by_shape import BY_SHAPE
 from staticflow.ops.methods import Methods, reflected
+from staticflow.ops.printing import console
 
 __all__ = ["EAGER", "Tensor", "as_tensor"]
 
@@ -351,6 +352,7 @@ def _bind() -> None:
     """Give the eager mode the class and its fast path, and the class the fast forms of what it
     would have from `Methods`."""
     EAGER.tensor = TapeEntry.tensor = Tensor
+    console.count, console.wrap = Tensor._wrap(np.zeros((), np.int64)), Tensor._wrap
     Shadow.__sf_mode__ = EAGER
     forms = {op: fast_form(op, Tensor, EAGER.general) for op in OPS.values()}
     EAGER.fast.update((op, form) for op, form in forms.items() if form is not None)

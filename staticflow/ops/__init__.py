@@ -34,6 +34,7 @@ from staticflow.ops import (
     order,
     pairs,
     pooling,
+    printing,
     products,
     ragged,
     random,
@@ -57,6 +58,7 @@ _ROOMS: tuple[ModuleType, ...] = (
     reduce, extremes, cumulative, moments, order, search, view, axes, strided, slicing, joining,
     contract, products, indexing, advanced, masked, scatter, triangle, softmax, losses, solving,
     loop, ragged, cond, custom, correlate, convolution, pooling, average_pool, normalization,
+    printing,
 )  # fmt: skip
 
 OPS: dict[str, Op] = {

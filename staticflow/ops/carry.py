@@ -133,7 +133,8 @@ def loop_over(
         values = scan_op(*operands, **attrs, reverse=reverse)
     split = n + len(changed)
     news = dict(zip(changed, values[n:split], strict=True))
-    results = affect([*values[:n], *values[split:]], news)
+    always = [v for v, s in changed.items() if s.always]
+    results = affect([*values[:n], *values[split:]], news, always)
     return results[:n], results[n:]
 
 

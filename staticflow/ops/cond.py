@@ -189,7 +189,8 @@ def _in_graph(pred: Node, fns: Sequence[Callable[..., Any]], operands: tuple[Any
     true, false = (_with_operands(r, outer, states, changed) for r in regions)
     values = cond_op(Symbol(pred), *map(Symbol, outer), *begun(states), true=true, false=false)
     split = len(regions[0].outputs)
-    results = affect(values[:split], dict(zip(changed, values[split:], strict=True)))
+    always = dict.fromkeys(v for r in regions for v, s in r.changed.items() if s.always)
+    results = affect(values[:split], dict(zip(changed, values[split:], strict=True)), always)
     return pytree.unflatten(trees[0], results)
 
 

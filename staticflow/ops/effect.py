@@ -16,9 +16,10 @@ from staticflow.graph.node import Node, toposort
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.declare import per_arg
-from staticflow.ops.symbol import STATIC, symbolic, tracing_state
+from staticflow.ops.symbol import STATIC, Symbol, symbolic, tracing_state
+from staticflow.ops.thread import thread
 
-__all__ = ["effect", "read", "settle", "states"]
+__all__ = ["effect", "leave", "left_since", "read", "settle", "states", "without_effects"]
 
 
 _order = itertools.count()
@@ -87,6 +88,26 @@ def effect(y: Any, variable: Any, new: Any) -> Any:
         return _mark(_effect_op, y, variable, new)
     variable.copy_(new.detach())
     return y
+
+
+def leave(mark: Symbol) -> None:
+    """Let an effect happen that no result of the function that is being traced depends on."""
+    thread.state.left.append(mark.node)
+
+
+def without_effects(node: Node) -> Node:
+    """The value that a node is, beside its effects."""
+    while node.op is _effect_op:
+        node = node.args[0]
+    return node
+
+
+def left_since(began: int) -> list[Node]:
+    """The marks so left that were made since the serial number ``began``. They are the caller's."""
+    left = thread.state.left
+    found = [n for n in left if n.serial >= began]
+    left[:] = [n for n in left if n.serial < began]
+    return found
 
 
 def _marks(outputs: Iterable[Node]) -> list[Node]:

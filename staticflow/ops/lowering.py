@@ -19,6 +19,7 @@ __all__ = [
     "CorrelateKernel",
     "Elementwise",
     "Generate",
+    "Host",
     "LoopNest",
     "Measure",
     "Prefix",
@@ -99,6 +100,11 @@ class Measure:
 @dataclass(frozen=True, slots=True)
 class Prefix:
     """The first rows of an array: the same memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The program asks Python to do it."""
 
 
 def linear(index: Sequence[Size], shape: Shape) -> Size:

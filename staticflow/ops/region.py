@@ -3,7 +3,7 @@ surroundings as further operands."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,10 @@ from staticflow.graph.graph import Graph, close, new_param, substitute_nodes
 from staticflow.graph.locs import here
 from staticflow.graph.node import Node, constant, param
 from staticflow.graph.types import TensorType
-from staticflow.ops.effect import effect, read, settle, states
-from staticflow.ops.symbol import Symbol, tracing
+from staticflow.ops.effect import effect, leave, left_since, read, settle, states
+from staticflow.ops.symbol import Symbol
+from staticflow.ops.thread import thread
+from staticflow.ops.tracing import tracing_region
 
 __all__ = ["Region", "State", "affect", "begun", "close_over", "trace"]
 
@@ -27,7 +29,7 @@ def trace(
     """
     began = new_param(TensorType(bool_, ()), "").serial
     own = [new_param(t, name, locs=here()) for t in types]
-    with tracing():
+    with tracing_region():
         result = fn([Symbol(p) for p in own])
     return own, result, began
 
@@ -35,10 +37,12 @@ def trace(
 @dataclass(frozen=True, slots=True)
 class State:
     """A variable that a region reads or changes: the param for its value as the region begins, and
-    its value at the end, None if that is the same."""
+    its value at the end, None if that is the same. ``always``: it changes whoever needs the
+    results."""
 
     start: Node
     last: Node | None
+    always: bool
 
     @property
     def end(self) -> Node:
@@ -80,16 +84,19 @@ def close_over(own: Sequence[Node], outputs: Sequence[Node], began: int) -> Regi
     Outer are the params that are not its own and whatever was made before the serial number
     ``began``; what the function made itself stays inside, even if it depends on none of its params.
     """
-    captured = _captured(own, outputs, began)
-    inside = substitute_nodes(outputs, captured)
+    left = left_since(began)
+    roots = [*outputs, *left]
+    always = {mark.args[1] for mark in left}
+    captured = _captured(own, roots, began)
+    inside = substitute_nodes(roots, captured)
     variables = {captured[n]: n for n in captured}
     marked = states(inside)
     starts = {p: new_param(p.tensor_type, "state", locs=p.locs) for p in marked}
     settled, changed = settle(inside, starts)
-    found = {variables[p]: State(starts[p], changed.get(p)) for p in marked}
+    found = {variables[p]: State(starts[p], changed.get(p), variables[p] in always) for p in marked}
     used = set(_captured(starts.values(), [*settled, *changed.values()], -1))
     captured = {n: p for n, p in captured.items() if p not in starts or p in used}
-    return Region(tuple(own), tuple(settled), captured, found)
+    return Region(tuple(own), tuple(settled[: len(outputs)]), captured, found)
 
 
 def _captured(own: Any, outputs: Sequence[Node], began: int) -> dict[Node, Node]:
@@ -116,9 +123,16 @@ def begun(variables: Iterable[Node]) -> list[Symbol]:
     return [read(Symbol(v)) for v in variables]
 
 
-def affect(results: Sequence[Any], changed: Mapping[Node, Any]) -> list[Any]:
-    """``results``, each of which takes along the new values of the variables ``changed``."""
+def affect(
+    results: Sequence[Any], changed: Mapping[Node, Any], always: Collection[Node]
+) -> list[Any]:
+    """``results``, each of which takes along the new values of the variables ``changed``; inside a
+    region those ``always`` change whoever needs the results."""
     found = list(results)
+    if thread.state.regions:
+        for variable in always:
+            new = changed[variable]
+            leave(effect(new, Symbol(variable), new))
     for variable, new in changed.items():
         found = [effect(r, Symbol(variable), new) for r in found]
     return found

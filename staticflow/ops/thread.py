@@ -28,6 +28,9 @@ class State:
     - ``anomaly``: backward looks for NaN.
     - ``guards``: while ``jit`` traces, what the trace depends on beside its arguments, or None.
     - ``noted``: the operations of the general path, while somebody wants to know them, or None.
+    - ``regions``: how many functions are being traced into regions, or by ``jit``, and ``left``:
+      the marks of their effects that no result depends on.
+    - ``quiet``: programs do not print.
     - ``walked``: the user's line of the last backward.
     - ``plain``: none of the rarer switches is on, so that the fast path may be taken; `settle` it
       after a change of ``tracing``, ``inference``, ``saved_hooks`` or ``noted``.
@@ -37,8 +40,8 @@ class State:
     """
 
     __slots__ = (
-        "anomaly", "guards", "inference", "noted", "plain", "recording", "run", "saved_hooks",
-        "tracing", "types_only", "walked",
+        "anomaly", "guards", "inference", "left", "noted", "plain", "quiet", "recording", "regions",
+        "run", "saved_hooks", "tracing", "types_only", "walked",
     )  # fmt: skip
 
     run: Callable[..., Any]
@@ -46,6 +49,8 @@ class State:
     def __init__(self) -> None:
         self.tracing = self.types_only = self.inference = self.anomaly = False
         self.recording = self.plain = True
+        self.quiet, self.regions = False, 0
+        self.left: list[Any] = []
         self.saved_hooks: Any = None
         self.noted: list[Any] | None = None
         self.guards: dict[tuple[int, str], tuple[Any, str, Any]] | None = None

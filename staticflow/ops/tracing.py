@@ -8,7 +8,7 @@ from typing import Any
 
 from staticflow.ops.thread import thread
 
-__all__ = ["Guard", "depends_on", "guarded", "tracing", "tracing_state"]
+__all__ = ["Guard", "depends_on", "guarded", "tracing", "tracing_region", "tracing_state"]
 
 Guard = tuple[Any, str, Any]
 """An object, the name of an attribute, and the value that it had."""
@@ -36,12 +36,26 @@ def tracing() -> Iterator[None]:
 
 
 @contextmanager
+def tracing_region() -> Iterator[None]:
+    """`tracing` a function whose effects count also where its results do not depend on them."""
+    state = thread.state
+    if state.regions == 0:
+        state.left.clear()  # of a trace that failed
+    state.regions += 1
+    try:
+        with tracing():
+            yield
+    finally:
+        state.regions -= 1
+
+
+@contextmanager
 def guarded() -> Iterator[dict[Any, Guard]]:
     """A trace, and what it depends on beside its arguments as `depends_on` tells."""
     state = thread.state
     before, state.guards = state.guards, {}
     try:
-        with tracing():
+        with tracing_region():
             yield state.guards
     finally:
         state.guards = before

@@ -8,7 +8,7 @@ from staticflow.errors import StaticflowError
 from staticflow.graph.graph import Graph, rebuild
 from staticflow.graph.node import Literal, Node, constant, item
 from staticflow.graph.types import TensorType
-from staticflow.ops.lowering import Region
+from staticflow.ops.lowering import Host, Region
 from staticflow.passes.rewrite import Counts, with_args
 
 __all__ = ["fold_constants"]
@@ -44,7 +44,7 @@ def fold_constants(graph: Graph, counts: Counts) -> Graph:
 
 
 def _foldable(node: Node) -> bool:
-    if not node.args or node.op is item or isinstance(node.op.lowering, Region):
+    if not node.args or node.op is item or isinstance(node.op.lowering, Region | Host):
         return False
     if not isinstance(node.type, TensorType):
         return False

@@ -16,7 +16,7 @@ from staticflow.codegen.llvm_arena import capacities_at
 from staticflow.codegen.llvm_parallel import DECLARATION
 from staticflow.codegen.llvm_routine import NO_MEMORY, SIZES_DIFFER, render_routine
 from staticflow.codegen.nest import INDEX_OUT_OF_RANGE
-from staticflow.codegen.routine import Routine
+from staticflow.codegen.routine import Ask, Routine, walk_steps
 from staticflow.config import config
 from staticflow.errors import CompileError, IndexRangeError, ShapeError
 from staticflow.graph.binding import Sizes, bind_arguments, check_equalities
@@ -26,6 +26,7 @@ from staticflow.graph.graph import Equality
 from staticflow.graph.locs import format_locs
 from staticflow.graph.rowmajor import row_major
 from staticflow.graph.types import TensorType
+from staticflow.ops.printing import say
 from staticflow.runtime.fastcall import NativeEntry, decline
 from staticflow.runtime.fastcall_layout import BoxType
 from staticflow.runtime.fastcall_text import Entry
@@ -112,7 +113,10 @@ class Executable:
         self.llvm = render_routine(
             program, plan.offsets, plan.arena, [_bytes(a) for a in arrays], updated, keeps_arena
         )
-        symbols = host_symbols() | (pool_symbols() if DECLARATION in self.llvm else {})
+        asks = (s for s in walk_steps(program.steps) if isinstance(s, Ask))
+        self._answers = [_answer(s) for s in asks]
+        answers = {f"answer{i}": id(a) for i, a in enumerate(self._answers)}
+        symbols = host_symbols() | answers | (pool_symbols() if DECLARATION in self.llvm else {})
         exports = ["run", "release"] if program.buffers else ["run"]
         self.module: NativeModule = compile_native(self.llvm, exports, symbols)
         self._state = _State(self.module, bool(program.buffers))
@@ -247,6 +251,23 @@ def _is_known(equality: Equality, signature: Signature) -> bool:
 def _is_late(t: TensorType, values: Mapping[Sym, int]) -> bool:
     """Whether only the run can tell the size of an output."""
     return any(not symbols_of(d) <= values.keys() for d in t.shape)
+
+
+def _answer(step: Ask) -> Callable[[int], None]:
+    """What prints. It is given the address of the arrays' addresses, and then of their sizes."""
+    count = len(step.types) + sum(t.ndim for t in step.types)
+
+    def answer(at: int) -> None:
+        words = (ctypes.c_int64 * count).from_address(at)
+        addresses, sizes = words[: len(step.types)], iter(words[len(step.types) :])
+        arrays = []
+        for address, t in zip(addresses, step.types, strict=True):
+            array = np.empty([next(sizes) for _ in t.shape], t.dtype.numpy)
+            ctypes.memmove(array.ctypes.data, address, array.nbytes)
+            arrays.append(array)
+        say(step.template, step.names, arrays)
+
+    return answer
 
 
 def _bytes(array: TensorType | Array) -> Size:

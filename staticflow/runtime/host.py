@@ -6,7 +6,7 @@ other threads of Python run meanwhile, and so does one that turns out to be long
 for the first time whether the user wants to stop. ``look`` asks Python for that no more often than
 every `_PATIENCE`, and in the main thread, which alone sees signals: what a handler raises ends the
 run. A program that updates variables takes its turn before it lets the lock go; see
-`staticflow.runtime.turn`.
+`staticflow.runtime.turn`. ``ask`` calls a function of Python in the midst of a run.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ declare void @Py_DecRef(ptr)
 declare ptr @PyObject_CallNoArgs(ptr)
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
+declare ptr @PyObject_CallOneArg(ptr, ptr)
+declare ptr @PyLong_FromVoidPtr(ptr)
 declare i64 @PyThread_get_thread_ident()
 declare i32 @PyErr_CheckSignals()
 declare void @PyErr_Fetch(ptr, ptr, ptr)
@@ -178,11 +180,43 @@ ask:
 nothing:
   ret i1 false
 }}
+
+; Call a function of Python with the address of some words; true if it raised an error.
+define i1 @ask(ptr %call, ptr %answer, ptr %words) {{
+entry:
+  %first = load ptr, ptr %call
+  %kept = icmp eq ptr %first, null
+  br i1 %kept, label %let, label %take
+let:
+  %stopped = call i1 @let_go(ptr %call)
+  br i1 %stopped, label %failed, label %take
+take:
+  %thread = load ptr, ptr %call
+  call void @PyEval_RestoreThread(ptr %thread)
+  %number = call ptr @PyLong_FromVoidPtr(ptr %words)
+  %none = icmp eq ptr %number, null
+  br i1 %none, label %leave, label %ask
+ask:
+  %result = call ptr @PyObject_CallOneArg(ptr %answer, ptr %number)
+  call void @Py_DecRef(ptr %number)
+  %raised = icmp eq ptr %result, null
+  br i1 %raised, label %leave, label %good
+good:
+  call void @Py_DecRef(ptr %result)
+  br label %leave
+leave:
+  %error = phi i1 [ true, %take ], [ true, %ask ], [ false, %good ]
+  %same = call ptr @PyEval_SaveThread()
+  ret i1 %error
+failed:
+  ret i1 true
+}}
 """
 
 _PYTHON = (
     "Py_DecRef", "PyObject_CallNoArgs", "PyEval_SaveThread", "PyEval_RestoreThread",
     "PyThread_get_thread_ident", "PyErr_CheckSignals", "PyErr_Fetch", "PyErr_Restore",
+    "PyLong_FromVoidPtr", "PyObject_CallOneArg",
 )  # fmt: skip
 
 _main_thread = ctypes.c_uint64()
@@ -194,7 +228,7 @@ def _note_main_thread() -> None:
 
 @functools.lru_cache(maxsize=1)
 def host() -> NativeModule:
-    """The code, with the addresses of ``go`` and ``look``."""
+    """The code, with the addresses of ``go``, ``look`` and ``ask``."""
     _note_main_thread()
     os.register_at_fork(after_in_child=_note_main_thread)
     symbols = {
@@ -202,12 +236,12 @@ def host() -> NativeModule:
         **updating.symbols(),
         "main_thread": ctypes.addressof(_main_thread),
     }
-    return compile_native(_TEXT, ["go", "look"], symbols)
+    return compile_native(_TEXT, ["go", "look", "ask"], symbols)
 
 
 def host_symbols() -> dict[str, int]:
     """The addresses of what the native code of programs calls."""
-    return {"look": host().address("look")}
+    return {name: host().address(name) for name in ("look", "ask")}
 
 
 def python_symbols(*names: str) -> dict[str, int]:

@@ -22,6 +22,7 @@ from staticflow.graph.dtypes import DType, weak_dtype
 from staticflow.graph.graph import Graph
 from staticflow.graph.interpret import interpret_graph
 from staticflow.graph.locs import Locs, format_locs, here
+from staticflow.ops.printing import quiet
 from staticflow.runtime.executable import Executable
 from staticflow.static.nan import find_nan
 
@@ -97,7 +98,8 @@ class Caller:
     def _which_index(self, arrays: list[Any]) -> str:
         """Which index lies outside: the graph as it was written knows, run op by op."""
         try:
-            interpret_graph(self.graph, arrays)
+            with quiet():
+                interpret_graph(self.graph, arrays)
         except IndexRangeError as error:
             return f" ({error})"
         return ""

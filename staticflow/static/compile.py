@@ -15,7 +15,7 @@ from staticflow.graph.graph import Equality, close
 from staticflow.graph.locs import Locs, format_locs, here, merge_locs
 from staticflow.graph.node import Node, param, toposort
 from staticflow.graph.types import TensorType
-from staticflow.ops.effect import settle
+from staticflow.ops.effect import settle, without_effects
 from staticflow.ops.symbol import Symbol, to_node
 from staticflow.passes.pipeline import optimize
 from staticflow.runtime.build import build
@@ -63,7 +63,15 @@ class Program:
     __slots__ = ("__call__", "__dict__", "__weakref__")
     __call__: Callable[..., Any]
 
-    def __init__(self, inputs: Any, outputs: Any, updates: Any, numerics: str = "strict") -> None:
+    def __init__(
+        self,
+        inputs: Any,
+        outputs: Any,
+        updates: Any,
+        numerics: str = "strict",
+        left: Sequence[Node] = (),
+    ) -> None:
+        """``left`` are marks of effects that happen though nothing depends on them."""
         began = time.perf_counter()
         self._made: Locs = here()
         self.numerics = numerics
@@ -72,8 +80,9 @@ class Program:
         pairs = _pairs(updates)
         n_out = len(leaves)
         nodes, changed = settle(
-            [*(to_node(v) for v in leaves), *(_new_value(t, v) for t, v in pairs)]
+            [*(to_node(v) for v in leaves), *(_new_value(t, v) for t, v in pairs), *left]
         )
+        nodes = nodes[: n_out + len(pairs)]
         pairs = _with_effects(pairs, changed)
         out_nodes, new_nodes = nodes[:n_out], [*nodes[n_out:], *changed.values()]
         equalities = [e for (t, _), n in zip(pairs, new_nodes, strict=True) for e in _fits(t, n)]
@@ -170,7 +179,9 @@ def _named_inputs(inputs: Any) -> tuple[tuple[str, ...], list[Symbol]]:
             f", at {format_locs(here())}"
         )
     named = isinstance(inputs, Mapping)
-    handles = list(inputs.values() if named else inputs)
+    given = list(inputs.values() if named else inputs)
+    # a placeholder that was printed is the same placeholder
+    handles = [Symbol(without_effects(h.node)) if isinstance(h, Symbol) else h for h in given]
     for h in handles:
         if (
             not isinstance(h, Symbol)

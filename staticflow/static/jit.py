@@ -22,7 +22,7 @@ from staticflow.graph.node import Node, param, toposort
 from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType
 from staticflow.ops.creation import zeros_like
-from staticflow.ops.effect import settle, states
+from staticflow.ops.effect import left_since, settle, states
 from staticflow.ops.gradient import pullback
 from staticflow.ops.symbol import Symbol, to_node
 from staticflow.ops.thread import thread
@@ -65,16 +65,18 @@ class _Traced:
     backward: dict[tuple[bool, ...], _Traced]
 
     @staticmethod
-    def of(inputs: list[Symbol], outputs: list[Symbol], numerics: str) -> _Traced:
-        """The graph from ``inputs`` to ``outputs``, compiled."""
-        nodes = [o.node for o in outputs]
+    def of(
+        inputs: list[Symbol], outputs: list[Symbol], numerics: str, left: Sequence[Node] = ()
+    ) -> _Traced:
+        """The graph from ``inputs`` to ``outputs``, compiled; ``left`` are marks of effects."""
+        nodes = [*(o.node for o in outputs), *left]
         changing = tuple(states(nodes))
         captured = tuple(
             n.attrs["source"]
             for n in toposort(nodes)
             if n.op is param and n.attrs["source"] is not None and n not in changing
         )
-        program = Program(inputs, outputs, None, numerics)
+        program = Program(inputs, outputs, None, numerics, left)
         return _Traced(inputs, outputs, captured, changing, program, {})
 
     def __call__(self, given: Sequence[Tensor]) -> list[Tensor]:
@@ -196,7 +198,7 @@ class Jitted:
             raise ShapeError(f"jit: {name} returned no tensor, at {format_locs(here())}")
         inputs = [s for s in symbols if s is not None]
         outputs = [Symbol(to_node(v)) for v in out_leaves]
-        traced = _Traced.of(inputs, outputs, self._numerics)
+        traced = _Traced.of(inputs, outputs, self._numerics, left_since(0))
         return _Kind(traced, out_structure, tuple(guards.values()))
 
     def __repr__(self) -> str:

@@ -13,6 +13,7 @@ from staticflow.graph.interpret import interpret_graph
 from staticflow.graph.locs import format_locs
 from staticflow.graph.node import Node
 from staticflow.graph.types import types_of
+from staticflow.ops.printing import quiet
 
 __all__ = ["find_nan"]
 
@@ -27,7 +28,8 @@ def find_nan(graph: Graph, arrays: Sequence[Any]) -> None:
         at = _first_nan(array)
         if at is not None:
             raise NanError(f"{p.attrs['name']} ({p.type}) has a NaN{_place(at)} to begin with")
-    interpret_graph(graph, arrays, watch=_stop_at_nan)
+    with quiet():
+        interpret_graph(graph, arrays, watch=_stop_at_nan)
 
 
 def _stop_at_nan(
