@@ -1,4 +1,4 @@
-"""Loops."""
+"""Loops, and what Python is asked to do on the way."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import staticflow as sf
 from opinfo.core import Array, Failure, OpInfo, Sample, values
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dims import fresh_sym
-from staticflow.graph.dtypes import DType, float32, float64, int64
+from staticflow.graph.dtypes import DTYPES, DType, float32, float64, int64
 from staticflow.ops import OPS
 from staticflow.ops.ragged import measure_op, prefix_op, unprefix_op
 
@@ -178,5 +178,13 @@ ROWS = (
             ("prefix", _prefix, lambda x, n: np.asarray(x[:n].sum(0, dtype=x.dtype))),
             ("unprefix", _there_and_back, _there_and_back_expect),
         )
+    ),
+    OpInfo(
+        OPS["print"],
+        lambda count, x: OPS["print"](count, x, x, template="{} {x}", names=("x",)),
+        lambda count, x: count + 1,
+        lambda dtype, smooth: (Sample((np.asarray(7), values(s, dtype))) for s in ((), (2, 3), (0,))),
+        DTYPES, grad=False, exact=True,
+        sized=lambda dtype, n: Sample((np.asarray(7), values((n, 3), dtype))),
     ),
 )  # fmt: skip
