@@ -196,6 +196,20 @@ def test_a_causal_layer_does_not_look_ahead() -> None:
     assert np.array_equal(a[:3], b[:3]) and not np.allclose(a[3:], b[3:])
 
 
+def test_a_transformer_of_encoder_and_decoder() -> None:
+    model = nn.Transformer(4, 2, 1, 1, 8, dropout=0.0)
+    mask = model.generate_square_subsequent_mask(5)
+    assert mask.tolist()[1] == [0, 0, -np.inf, -np.inf, -np.inf]
+    source, target = (sf.tensor(wave(n, 2, 4).astype(np.float32)) for n in (3, 5))
+    changed = target.clone()
+    changed[3:] += 1
+    a, b = (model(source, t, tgt_mask=mask).detach() for t in (target, changed))
+    np.testing.assert_allclose(a[:3].numpy(), b[:3].numpy(), rtol=1e-5, atol=1e-6)
+    assert not np.allclose(a[3:].numpy(), b[3:].numpy())
+    compiled = sf.jit(lambda s, t: model(s, t, tgt_mask=mask))(source, target)
+    np.testing.assert_allclose(compiled.detach().numpy(), a.numpy(), rtol=1e-5, atol=1e-6)
+
+
 # -- the rest -----------------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 from staticflow.errors import ArgumentError
@@ -12,12 +13,16 @@ from staticflow.nn import functional as F
 from staticflow.nn.attention import MultiheadAttention
 from staticflow.nn.container import ModuleList
 from staticflow.nn.dropout import Dropout
+from staticflow.nn.init import xavier_uniform_
 from staticflow.nn.linear import Linear
 from staticflow.nn.module import Module
 from staticflow.nn.normalization import LayerNorm
+from staticflow.nn.parameter import new_parameter
+from staticflow.ops.creation import full_like
+from staticflow.ops.triangle import triu
 
 __all__ = [
-    "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
+    "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
     "TransformerEncoderLayer",
 ]  # fmt: skip
 
@@ -206,3 +211,79 @@ class TransformerDecoder(Module):
         for layer in self.layers:
             tgt = layer(tgt, memory, *args, **kwargs)
         return tgt if self.norm is None else self.norm(tgt)
+
+
+class Transformer(Module):
+    """An encoder of one sequence and a decoder of another that attends to it, with a normalisation
+    behind each; matrices start by `init.xavier_uniform_`. The other arguments are those of the
+    layers, unless a ``custom_encoder`` or ``custom_decoder`` is given.
+
+    >>> import staticflow as sf
+    >>> model = Transformer(8, 2, 1, 1, dim_feedforward=16)
+    >>> model(sf.ones(5, 2, 8), sf.ones(3, 2, 8)).shape
+    (3, 2, 8)
+    """
+
+    def __init__(
+        self,
+        d_model: int = 512,
+        nhead: int = 8,
+        num_encoder_layers: int = 6,
+        num_decoder_layers: int = 6,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: str | Callable[[Any], Any] = "relu",
+        custom_encoder: Module | None = None,
+        custom_decoder: Module | None = None,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
+        how = dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias
+
+        def norm() -> LayerNorm:
+            return LayerNorm(d_model, layer_norm_eps, bias=bias, device=device, dtype=dtype)
+
+        if custom_encoder is None:
+            inner = TransformerEncoderLayer(d_model, nhead, *how, device=device, dtype=dtype)
+            custom_encoder = TransformerEncoder(inner, num_encoder_layers, norm())
+        if custom_decoder is None:
+            outer = TransformerDecoderLayer(d_model, nhead, *how, device=device, dtype=dtype)
+            custom_decoder = TransformerDecoder(outer, num_decoder_layers, norm())
+        self.encoder, self.decoder = custom_encoder, custom_decoder
+        for parameter in self.parameters():
+            if parameter.ndim > 1:
+                xavier_uniform_(parameter)
+
+    def forward(
+        self,
+        src: Any,
+        tgt: Any,
+        src_mask: Any = None,
+        tgt_mask: Any = None,
+        memory_mask: Any = None,
+        src_key_padding_mask: Any = None,
+        tgt_key_padding_mask: Any = None,
+        memory_key_padding_mask: Any = None,
+        src_is_causal: bool = False,
+        tgt_is_causal: bool = False,
+        memory_is_causal: bool = False,
+    ) -> Any:
+        """``src`` (S, N, d_model) and ``tgt`` (T, N, d_model), or N first with ``batch_first``, to
+        the shape of ``tgt``; the masks are those of `MultiheadAttention`."""
+        memory = self.encoder(src, src_mask, src_key_padding_mask, src_is_causal)
+        padding = tgt_key_padding_mask, memory_key_padding_mask
+        causal = tgt_is_causal, memory_is_causal
+        return self.decoder(tgt, memory, tgt_mask, memory_mask, *padding, *causal)
+
+    @staticmethod
+    def generate_square_subsequent_mask(sz: int, *, device: Any = None, dtype: Any = None) -> Any:
+        """The mask (sz, sz) under which each place attends to those up to itself: -inf above the
+        diagonal, 0 elsewhere."""
+        places = new_parameter(sz, sz, device=device, dtype=dtype).detach()
+        return triu(full_like(places, -inf), 1)
