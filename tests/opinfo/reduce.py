@@ -58,6 +58,16 @@ def reduced(fn: Callable[[list[Any]], Any], result: DType | None = None) -> Call
     return expect
 
 
+def _truth(fn: Callable[..., bool]) -> Callable[..., Array]:
+    """Bools, and uint8 of uint8, as in PyTorch."""
+
+    def expect(x: Array, *args: Any, **kwargs: Any) -> Array:
+        out = reduced(fn, bool_)(x, *args, **kwargs)
+        return out.astype(np.uint8) if x.dtype == np.uint8 else out
+
+    return expect
+
+
 def ways(x: Array) -> Iterator[dict[str, Any]]:
     """The dims to reduce, written in every way; of arrays with gaps, few."""
     ndim = x.ndim
@@ -235,11 +245,11 @@ ROWS = (
         sized=lambda dtype, n: Sample((values((n, 3), dtype),), {"dim": 0}), failures=(_OUTSIDE,),
     ),
     OpInfo(
-        OPS["all"], sf.all, reduced(all, bool_), _over_dims(), ALL, grad=False, exact=True,
+        OPS["all"], sf.all, _truth(all), _over_dims(), ALL, grad=False, exact=True,
         sized=lambda dtype, n: Sample((values((n, 3), dtype),), {"dim": 0}), failures=(_TWICE,),
     ),
     OpInfo(
-        OPS["any"], sf.any, reduced(any, bool_), _over_dims(), ALL, grad=False, exact=True,
+        OPS["any"], sf.any, _truth(any), _over_dims(), ALL, grad=False, exact=True,
         sized=lambda dtype, n: Sample((values((n, 3), dtype),), {"dim": 0}), failures=(_TWICE,),
     ),
     *(
