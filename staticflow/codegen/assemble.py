@@ -257,9 +257,8 @@ class _Assembler:
         if key not in self.lowered:
             lowered = lower_cluster(body, kind, self.target, shared)
             kernel = schedule_cpu(lowered, self.target)
-            if kernel not in self.kernels:
-                self.kernels[kernel] = kernel.renamed(f"{kernel.name}{len(self.kernels)}")
-            self.lowered[key] = self.kernels[kernel], lowered.scratch
+            named = kernel.renamed(f"{kernel.name}{len(self.kernels)}")
+            self.lowered[key] = self.kernels.setdefault(kernel, named), lowered.scratch
         return self.lowered[key]
 
     def _site(self, kernel: Kernel, body: Graph, node: Node) -> int:
