@@ -121,7 +121,8 @@ def _roots(outputs: Sequence[Any], gradients: Sequence[Any]) -> list[tuple[Verte
             raise AutogradError(
                 f"the tensor of shape {list(out.shape)} has no graph: nothing that it was computed "
                 "from requires a gradient; set requires_grad=True on what it should be "
-                f"differentiated by, and compute it outside sf.no_grad(), at {format_locs(here())}"
+                "differentiated by, and compute it outside sf.no_grad(); a compiled program "
+                f"records nothing either, let it give sf.grad(loss, w), at {format_locs(here())}"
             )
         roots.append((edge, _seed(out, gradient)))
     return roots
