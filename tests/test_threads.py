@@ -45,12 +45,12 @@ def indices(n: int, *shape: int) -> np.ndarray:
 F = sf.nn.functional
 
 CASES: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
-    "elementwise": (lambda x: (x * 2).exp() + 1, (normal(700, 501),)),
+    "elementwise": (lambda x: (x * 2).exp() + 1, (normal(900, 501),)),
     "one row": (lambda x: x.tanh() * x, (normal(1, 350_003),)),
-    "broadcast": (lambda x, b: (x + b).tanh(), (normal(700, 501), normal(501))),
-    "transposed": (lambda x: x.t().contiguous() * 2, (normal(700, 1001),)),
-    "sum of rows": (lambda x: (x * x).sum(dim=1), (normal(700, 1001),)),
-    "sum of columns": (lambda x: (x * x).sum(dim=0), (normal(700, 1001),)),
+    "broadcast": (lambda x, b: (x + b).tanh(), (normal(900, 501), normal(501))),
+    "transposed": (lambda x: x.t().contiguous() * 2, (normal(1200, 1001),)),
+    "sum of rows": (lambda x: (x * x).sum(dim=1), (normal(1200, 1001),)),
+    "sum of columns": (lambda x: (x * x).sum(dim=0), (normal(1200, 1001),)),
     "sum of all": (lambda x: (x * x).sum(), (normal(1000, 1003),)),
     "sum of all, not merged": (lambda x, b: (x + b).sum(), (normal(1000, 1003), normal(1003))),
     "sum of a vector": (lambda x: x.sum(), (normal(1_000_003),)),
@@ -77,10 +77,10 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
         lambda x, w: F.conv2d(x, w, padding=1),
         (normal(5, 4, 40, 40), normal(8, 4, 3, 3)),
     ),
-    "pooling": (lambda x: F.max_pool2d(x, 2), (normal(7, 8, 101, 101),)),
+    "pooling": (lambda x: F.max_pool2d(x, 2), (normal(16, 8, 101, 101),)),
     "sorted": (lambda x: x.sort(dim=1).values, (normal(300, 301),)),
     "summed up": (lambda x: x.cumsum(1), (normal(900, 901),)),
-    "rows by index": (lambda x, i: x[i], (normal(900, 301), indices(900, 1500))),
+    "rows by index": (lambda x, i: x[i], (normal(900, 301), indices(900, 4000))),
 }
 
 
@@ -141,6 +141,14 @@ def test_a_kernel_that_is_never_large_exists_once() -> None:
     assert "@parallel" in sf.compile([large], large.exp()).source("llvm")
 
 
+def test_tiles_in_blocks_of_the_inner_dimension_are_shared() -> None:
+    x, g = (sf.placeholder(("n", size), name=name) for size, name in ((1000, "x"), (100, "g")))
+    step = sf.compile([x, g], x.t() @ g)
+    before = pool_jobs()
+    step(normal(300, 1000), normal(300, 100))
+    assert pool_jobs() == before + 3  # blocks of 128
+
+
 def test_kernels_of_a_loop_use_threads_where_they_are_large() -> None:
     x = sf.placeholder((None,), name="x")
     step = sf.compile([x], sf.fori_loop(0, 4, lambda i, c: (c * 0.5).exp(), x))
@@ -152,18 +160,18 @@ def test_kernels_of_a_loop_use_threads_where_they_are_large() -> None:
 # -- failures --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("at", [0, 777, 1499])
+@pytest.mark.parametrize("at", [0, 777, 3999])
 def test_a_kernel_that_fails_says_so(at: int) -> None:
     x = sf.placeholder((None, None), name="x")
     i = sf.placeholder((None,), "int64", name="i")
     step = sf.compile([x, i], x[i])
-    wrong = indices(900, 1500)
+    wrong = indices(900, 4000)
     wrong[at] = 900
     before = pool_jobs()
     with pytest.raises(IndexError, match="outside the dim"):
         step(normal(900, 301), wrong)
     assert pool_jobs() > before
-    good = indices(900, 1500)
+    good = indices(900, 4000)
     assert np.array_equal(step(normal(900, 301), good).numpy(), normal(900, 301)[good])
 
 

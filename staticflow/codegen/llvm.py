@@ -155,7 +155,7 @@ class _Writer:
         self.text.start(passed)
 
     def loop(self, stmt: Loop) -> None:
-        work = work_to_share(stmt, self.inside)
+        work = work_to_share(stmt, self.kernel.sizes, self.inside)
         if work is None:
             self.loop_in_order(stmt)
         else:

@@ -62,25 +62,25 @@ class Field:
     name: str
 
 
-def work_to_share(loop: Loop, inside: bool) -> Size | None:
-    """The work of a loop whose iterations may be spread, or None if there is never enough of it.
-    ``inside`` of such a loop, which may have few iterations, innermost loops do not count."""
+def work_to_share(loop: Loop, sizes: Sequence[Sym], inside: bool) -> Size | None:
+    """The work of a loop whose iterations may be spread, or None if there is never enough of it,
+    whatever the ``sizes`` of the kernel. ``inside`` of such a loop, which may have few iterations,
+    innermost loops do not count."""
     if loop.kind != "parallel" or is_provably_ge(loop.lo + loop.step, loop.hi):
         return None
     if inside and not any(isinstance(stmt, Loop) for stmt in loop.body):
         return None
     work = work_of(loop)
-    return work if _most(work) >= ENOUGH else None
+    return work if _most(work, sizes) >= ENOUGH else None
 
 
-def _most(work: Size) -> int:
-    """The work where unknown sizes are very large: powers of two, of which tiles leave no rest, and
-    unequal ones, so that windows are smaller than images."""
-    symbols = sorted(symbols_of(work), key=Sym.sort_key)
-    sizes = [1 << max(24 - i, 12) for i in range(len(symbols))]
-    return max(
-        evaluate_dim(work, dict(zip(symbols, order, strict=True))) for order in (sizes, sizes[::-1])
-    )
+def _most(work: Size, sizes: Sequence[Sym]) -> int:
+    """The work where sizes are very large: powers of two, of which tiles leave no rest, and unequal
+    ones, so that windows are smaller than images. What is bound on the way is at its beginning."""
+    bound = dict.fromkeys(symbols_of(work), 1)
+    large = [1 << max(24 - i, 12) for i in range(len(sizes))]
+    orders = (large, large[::-1])
+    return max(evaluate_dim(work, bound | dict(zip(sizes, o, strict=True))) for o in orders)
 
 
 def uses_of(loop: Loop) -> Uses:

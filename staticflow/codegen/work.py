@@ -28,8 +28,8 @@ from staticflow.graph.dims import Dim, Size, Sym, dim_max
 
 __all__ = ["ENOUGH", "work_of"]
 
-ENOUGH = 400_000
-"""The work from which on threads pay: about 50 microseconds, several times what it takes to wake
+ENOUGH = 500_000
+"""The work from which on threads pay: about 60 microseconds, several times what it takes to wake
 a thread up."""
 
 _VECTOR = 64  # bytes
