@@ -100,21 +100,21 @@ class EagerMode:
         as_tensor = self.tensor._of
         if op.promote == "none":
             return [as_tensor(a) for a in args], None
-        if op.promote != "tail":
-            common = self._common_dtype(args)
-            if (
-                common is not None
-                and common.kind in op.kinds
-                and (op.promote == "common" or common.is_floating)
-            ):
-                return list(args), common
+        first = 1 if op.promote == "tail" else 0
+        common = self._common_dtype(args[first:])
+        if (
+            common is not None
+            and common.kind in op.kinds
+            and (op.promote != "float" or common.is_floating)
+            and (not first or isinstance(args[0], self.tensor))
+        ):
+            return list(args), common
         operands = [a if is_number(a) else as_tensor(a) for a in args]
         dtype = operand_dtype(op, operands)
         if dtype is not None and dtype.kind not in op.kinds:
             raise DTypeError(
                 f"{called(op, operands)}: not defined for {dtype.name}, at {format_locs(here())}"
             )
-        first = 1 if op.promote == "tail" else 0
         own = any(not is_number(a) and a.dtype is dtype for a in operands[first:])
         for i in range(first, len(operands)):
             a = operands[i]

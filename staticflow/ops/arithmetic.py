@@ -161,8 +161,9 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     """``input`` held between ``min`` and ``max``: numbers, or tensors to broadcast; NaN stays."""
     if isinstance(min, int | float | None) and isinstance(max, int | float | None):
         bounds = [b for b in (min, max) if b is not None]
-        dtype = result_type([input, *bounds])
-        input = input if input.dtype is dtype else cast(input, dtype=dtype)
+        if not input.dtype.is_floating:
+            dtype = result_type([input, *bounds])
+            input = input if input.dtype is dtype else cast(input, dtype=dtype)
         return clamp_op(input, min=min, max=max) if bounds else input
     if min is not None:
         input = maximum(input, min)
