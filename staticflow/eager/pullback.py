@@ -85,6 +85,8 @@ def pull(
     if type(op.lowering) is View or type(op.lowering) not in _FUSED:
         return None
     several = type(out) is tuple
+    if not several and ct.numel() < LARGE and not any(map(_is_large, args)):
+        return None
     cts = ct if several else (ct,)
     outs = [None if o is ct else getattr(o, "_data", None) for o in (out if several else (out,))]
     arrays: list[Array] = []
@@ -121,6 +123,10 @@ def may_compile(op: Op) -> bool:
     arguments = [value] * len(op.vjp.partials)  # type: ignore[union-attr]
     _, pulled, _ = _traced(op, 1, (True,) * len(arguments), [value, value, *arguments], {})
     return any(y is not None and _is_worth_it(y.node) for y in pulled)
+
+
+def _is_large(a: Any) -> Any:
+    return type(a) not in BY_PYTHON and a.numel() >= LARGE
 
 
 def _taken(array: Array, arrays: list[Array]) -> _Value:
