@@ -11,6 +11,7 @@ own.
 from __future__ import annotations
 
 import functools
+import math
 import threading
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +22,7 @@ import numpy as np
 
 from staticflow.eager.kernels import LARGE, compiled, pattern, run
 from staticflow.errors import DTypeError, ShapeError
-from staticflow.graph.dims import fresh_sym, prod
+from staticflow.graph.dims import fresh_sym
 from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, float32
 from staticflow.graph.graph import Equality, attrs_key, close, new_param, unify
 from staticflow.graph.node import Node, constant, item, param, toposort
@@ -88,6 +89,8 @@ def pull(
     if not several and ct.numel() < LARGE and not any(map(_is_large, args)):
         return None
     cts = ct if several else (ct,)
+    if all(_size(v) < LARGE for v in (*cts, *args)):
+        return None
     outs = [None if o is ct else getattr(o, "_data", None) for o in (out if several else (out,))]
     arrays: list[Array] = []
     first = next(c._data for c in cts if c is not None)
@@ -96,8 +99,6 @@ def pull(
         *(None if o is None else _taken(o, arrays) for o in outs),
         *(_argument(a, a is ct, first.dtype, arrays) for a in args),
     ]
-    if all(v is None or prod(v.sizes) < LARGE for v in values):
-        return None
     if not all(type(a) is np.ndarray for a in arrays):
         return None
     program = _program_of(op, len(cts), tuple(needs), values, attrs)
@@ -113,6 +114,13 @@ def pull(
     for i, result in zip(program.native, given, strict=True):
         pulled[i] = result
     return pulled
+
+
+def _size(value: Any) -> int:
+    if value is None or type(value) in BY_PYTHON:
+        return 0
+    data = getattr(value, "_data", None)
+    return math.prod(value.shape) if data is None else data.size
 
 
 @functools.cache
@@ -142,7 +150,7 @@ def _taken(array: Array, arrays: list[Array]) -> _Value:
 def _argument(a: Any, is_like_ct: bool, dtype: Any, arrays: list[Array]) -> _Value:
     """Hand an argument over: an array; what tells the shape of one that was not kept; a number."""
     if type(a) in BY_PYTHON:
-        if a in _NUMBERS:
+        if a in _NUMBERS and math.copysign(1, a) > 0:  # not -0.0
             return _Value(dtype, number=a)
         return _taken(np.asarray(a, dtype), arrays)
     if not is_like_ct and hasattr(a, "_data"):
