@@ -27,6 +27,7 @@ from staticflow.ops.indexing import (
     source_vjp,
 )
 from staticflow.ops.lowering import LoopNest
+from staticflow.ops.slicing import embed_op, slice_op
 from staticflow.ops.view import expand, ravel, reshape, unsqueeze
 
 __all__ = [
@@ -152,7 +153,12 @@ def _reduce_vjp(
     needs: Any, ct: Any, out: Any, x: Any, index: Any, src: Any, *, dim: int, reduce: str
 ) -> list[Any]:
     back = _prod_vjp if reduce == "prod" else _extreme_vjp
-    to_x, to_src = back(ct, out, x, index, src, dim)
+    zero, one = (0,) * len(src.shape), (1,) * len(src.shape)
+    whole = index.shape == src.shape
+    read = src if whole else slice_op(src, start=zero, size=index.shape, step=one)
+    to_x, to_src = back(ct, out, x, index, read, dim)
+    if not whole:
+        to_src = embed_op(to_src, shape=src.shape, start=zero, step=one)
     return [to_x if needs[0] else None, None, to_src if needs[2] else None]
 
 

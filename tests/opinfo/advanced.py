@@ -310,7 +310,9 @@ def _reduce_samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
                 src = np.asarray(src.astype("f8") + 0.3).astype(src.dtype)
             yield Sample((x, dim, index, src, reduce))
         repeated = _i(1, 1, 0)
-        yield Sample((values((3,), dtype), 0, repeated, values((3,), dtype, seed=2), reduce))
+        for sources in (3, 5):
+            src = values((sources,), dtype, seed=2)
+            yield Sample((values((3,), dtype), 0, repeated, src, reduce))
 
 
 _SCATTER_REDUCE = OpInfo(
