@@ -42,7 +42,7 @@ from staticflow.errors import CompileError, ShapeError
 from staticflow.graph.dim_queries import substitute_dim, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, prod
 from staticflow.graph.graph import Graph, attrs_key, bound_symbols, inner_symbols, new_param, unify
-from staticflow.graph.locs import format_locs
+from staticflow.graph.locs import Locs, format_locs
 from staticflow.graph.node import Node, constant, item, param
 from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType, types_of
@@ -98,6 +98,7 @@ class _Assembler:
     buffers: list[ArenaBuffer] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     loops: int = 0
+    open: list[tuple[int, str, Locs]] = field(default_factory=list)
     pending: list[Step] = field(default_factory=list)
     late: set[Sym] = field(default_factory=set)
     sizes: dict[Sym, Size] = field(default_factory=dict)
@@ -206,8 +207,8 @@ class _Assembler:
             names = symbols_of(e.a) | symbols_of(e.b)
             if not fresh.isdisjoint(names) and not names & self.late - bound:
                 a, b = (substitute_dim(size, self.sizes) for size in (e.a, e.b))
-                self.failures.append(Failure(f"{e.reason}: {e.a} and {e.b} must be equal", e.locs))
-                yield Require(a, b, len(self.failures))
+                site = self._fails(f"{e.reason}: {e.a} and {e.b} must be equal", e.locs)
+                yield Require(a, b, site)
 
     def _settle_sizes(self, graph: Graph) -> None:
         """Learn which sizes a graph binds, and by which others it has replaced some."""
@@ -261,6 +262,11 @@ class _Assembler:
             self.lowered[key] = self.kernels.setdefault(kernel, named), lowered.scratch
         return self.lowered[key]
 
+    def _fails(self, what: str, locs: Locs) -> int:
+        """Another way to fail, in the loops that are open; gives its number."""
+        self.failures.append(Failure(what, locs, tuple(self.open)))
+        return len(self.failures)
+
     def _site(self, kernel: Kernel, body: Graph, node: Node) -> int:
         """The number under which a failure of this launch is explained; 0 if it cannot fail."""
         if not any(isinstance(s, Check) for s in walk(kernel.body)):
@@ -268,8 +274,7 @@ class _Assembler:
         made = maker_of(body.outputs[0])
         operands = ", ".join(str(a.type) for a in made.args)
         asks = made.attrs.get("of", made.op.name)
-        self.failures.append(Failure(f"{asks}({operands})", node.locs))
-        return len(self.failures)
+        return self._fails(f"{asks}({operands})", node.locs)
 
     def _repeat(
         self,
@@ -311,7 +316,9 @@ class _Assembler:
                 if bytes_ != 0:
                     ends.append((o, Row(place, bytes_, number)))
         outside = self._made_room()
+        self.open.append((number, node.op.name, node.locs))
         steps = [*room, *self._region(body, inner, ends)]
+        self.open.pop()
         self.pending = outside
         binds = next(iter(bound_symbols(node)), None)
         return Repeat(number, loop.length, loop.reverse, tuple(starts), tuple(steps), binds)
@@ -346,9 +353,9 @@ class _Assembler:
         (count,) = node.args
         most: Size = node.attrs["most"]
         places[node] = self._buffer(node.tensor_type, node)
-        self.failures.append(Failure(f"a number is not in 0..{most}", node.locs))
+        site = self._fails(f"a number is not in 0..{most}", node.locs)
         (size,) = bound_symbols(node)
-        return Measure(size, places[count], most, len(self.failures))
+        return Measure(size, places[count], most, site)
 
     def _ask(
         self,

@@ -4,7 +4,8 @@
 the unknown sizes, a cell that holds an arena between calls, and what ``look`` wants to know of this
 one. It borrows the arena (a second caller at the same time gets one of its own), runs the steps,
 and gives it back. The result is 0, -1 if there was no memory, `INTERRUPTED` if the user wanted to
-stop, or ``256 * site + code`` of the kernel that failed.
+stop, or ``256 * site + code`` of the kernel that failed. Then ``trips`` has the number of trips
+done by then of each loop around it.
 
 ``i1 @look(ptr call)`` says whether the user wants to stop. Loops call it after so many trips that
 it costs them nothing, and programs that take long between their kernels, up to the first one that
@@ -84,7 +85,8 @@ def render_routine(
     asks = sum(isinstance(s, Ask) for s in walk_steps(program.steps))
     answers = "".join(f"@answer{i} = external global i8\n" for i in range(asks))
     ask = f"{answers}declare i1 @ask(ptr, ptr, ptr)\n" if asks else ""
-    return f"{arena}\n{LOOK}{ask}\n{kernels}\n{run}"
+    trips = f"@trips = global [{program.loops} x i64] zeroinitializer\n" if program.loops else ""
+    return f"{arena}\n{LOOK}{ask}{trips}\n{kernels}\n{run}"
 
 
 class _Writer:
@@ -105,6 +107,7 @@ class _Writer:
         self.asked = 0  # of the answers, which are in the order of the steps
         self.text = FunctionText()
         self.rows: dict[int, str] = {}  # the row number of each loop that is open
+        self.trips: dict[int, str] = {}  # how many trips of it are done
         self.carries: dict[tuple[int, int, bool], str] = {}
         self.tables: list[str] = []
         self.arena = ""
@@ -244,6 +247,9 @@ class _Writer:
         good, bad = text.new_block("good"), text.new_block("bad")
         text.branch(condition, good, bad)
         text.start(bad)
+        for loop, count in self.trips.items():
+            at = text.op(f"getelementptr i64, ptr @trips, i64 {loop}")
+            text.do(f"store i64 {count}, ptr {at}")
         self.failures.append((reason, bad))
         text.jump(self.failed)
         text.start(good)
@@ -356,7 +362,9 @@ class _Writer:
             if mask is not None:
                 rest = text.op(f"and i64 {count}, {mask}")
                 self._look_if(text.op(f"icmp eq i64 {rest}, {mask}"))
+            self.trips[step.loop] = count
             self._steps(step.body)
+            del self.trips[step.loop]
         spare = []
         for (_, a, b), n in zip(begins, following, strict=True):
             on_a = text.op(f"icmp eq ptr {n}, {a}")

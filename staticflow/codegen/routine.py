@@ -181,10 +181,12 @@ class ArenaBuffer:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Who failed, for the message of an error: the op, its operands' types and its lines."""
+    """Who failed, for the message of an error: the op, its operands' types and its lines, and the
+    loops that it is in, the outermost first, each by its number with its op and lines."""
 
     what: str
     locs: Locs
+    loops: tuple[tuple[int, str, Locs], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +202,11 @@ class Routine:
     slots: int
     failures: tuple[Failure, ...]
     told: tuple[Sym, ...] = ()
+
+    @property
+    def loops(self) -> int:
+        """How many loops there are."""
+        return sum(isinstance(s, Repeat) for s in walk_steps(self.steps))
 
     @property
     def growing(self) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ from staticflow.ops.symbol import Symbol, symbolic, to_node, tracing_state
 
 __all__ = [
     "check_carry", "check_flag", "in_graph", "is_in_graph", "leaves_as", "loop_over", "node_as",
-    "nodes_as",
+    "nodes_as", "note_trip",
 ]  # fmt: skip
 
 
@@ -32,6 +32,11 @@ def in_graph(*values: Any) -> bool:
 def is_in_graph(tree: Any) -> bool:
     """Whether a result shows that what was called on tensors closes over symbols."""
     return any(isinstance(leaf, Symbol) for leaf in pytree.flatten(tree)[0])
+
+
+def note_trip(error: Exception, trip: int, what: str) -> None:
+    """Note in which trip of a loop that runs now an error was raised."""
+    error.add_note(f"in trip {trip} of the {what} at {format_locs(here())}")
 
 
 def leaves_as(what: str, tree: pytree.TreeDef, carry: Any) -> list[Any]:

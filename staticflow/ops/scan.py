@@ -20,6 +20,7 @@ from staticflow.ops.carry import (
     leaves_as,
     loop_over,
     nodes_as,
+    note_trip,
 )
 from staticflow.ops.checkpoint import (
     Checkpoint,
@@ -163,7 +164,11 @@ class _Scan:
         assert isinstance(self.length, int)
         for step in reversed(range(self.length)) if self.reverse else range(self.length):
             x = pytree.unflatten(self.xs_tree, [leaf[step] for leaf in self.xs])
-            carry, y = _checked_pair(self.fn(carry, x))
+            try:
+                carry, y = _checked_pair(self.fn(carry, x))
+            except Exception as error:
+                note_trip(error, len(ys), "scan")
+                raise
             if not ys and is_in_graph((carry, y)):
                 return self.in_graph()
             leaves = leaves_as("scan", self.carry_tree, carry)

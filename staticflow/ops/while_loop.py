@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ from staticflow.ops.carry import (
     leaves_as,
     loop_over,
     nodes_as,
+    note_trip,
 )
 from staticflow.ops.checkpoint import Checkpoint, while_in_segments
 from staticflow.ops.creation import full, iota
@@ -64,13 +66,17 @@ def while_loop(
     if in_graph(*leaves):
         return _in_graph(condition, body, leaves, tree)
     carry = init
-    while True:
+    for trip in itertools.count():
         going = condition(carry)
         if isinstance(going, Symbol):
             return _in_graph(condition, body, pytree.flatten(carry)[0], tree)
         if not going:
             return carry
-        carry = body(carry)
+        try:
+            carry = body(carry)
+        except Exception as error:
+            note_trip(error, trip, "while_loop")
+            raise
         after = leaves_as("while_loop", tree, carry)
         check_carry("while_loop", tree, leaves, after)
 

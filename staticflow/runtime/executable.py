@@ -16,7 +16,7 @@ from staticflow.codegen.llvm_arena import capacities_at
 from staticflow.codegen.llvm_parallel import DECLARATION
 from staticflow.codegen.llvm_routine import NO_MEMORY, SIZES_DIFFER, render_routine
 from staticflow.codegen.nest import INDEX_OUT_OF_RANGE
-from staticflow.codegen.routine import Ask, Routine, walk_steps
+from staticflow.codegen.routine import Ask, Failure, Routine, walk_steps
 from staticflow.config import config
 from staticflow.errors import CompileError, IndexRangeError, ShapeError
 from staticflow.graph.binding import Sizes, bind_arguments, check_equalities
@@ -117,7 +117,9 @@ class Executable:
         self._answers = [_answer(s) for s in asks]
         answers = {f"answer{i}": id(a) for i, a in enumerate(self._answers)}
         symbols = host_symbols() | answers | (pool_symbols() if DECLARATION in self.llvm else {})
-        exports = ["run", "release"] if program.buffers else ["run"]
+        exports = ["run"]
+        exports += ["release"] if program.buffers else []
+        exports += ["trips"] if program.loops else []
         self.module: NativeModule = compile_native(self.llvm, exports, symbols)
         self._state = _State(self.module, bool(program.buffers))
         self._turn: AbstractContextManager[None] = updating if updated else nullcontext()
@@ -226,18 +228,29 @@ class Executable:
                 raise ShapeError("two updated variables share memory; give each its own")
         return ready, write_back
 
+    def _in_loops(self, failure: Failure) -> str:
+        """The trips that it failed in, the innermost first."""
+        if not failure.loops:
+            return ""
+        trips = (ctypes.c_int64 * self.program.loops).from_address(self.module.address("trips"))
+        return "".join(
+            f", in trip {trips[number]} of the {op} at {format_locs(locs)}"
+            for number, op, locs in reversed(failure.loops)
+        )
+
     def fail(self, status: int) -> None:
         """Raise what a status of the native run means."""
         if status == NO_MEMORY:
             raise MemoryError(f"no memory for the program's {self.plan.peak} bytes")
         site, code = divmod(status, 256)
         failure = self.program.failures[site - 1]
+        where = format_locs(failure.locs) + self._in_loops(failure)
         if code == SIZES_DIFFER:
-            raise ShapeError(f"{failure.what}, at {format_locs(failure.locs)}; nothing was updated")
+            raise ShapeError(f"{failure.what}, at {where}; nothing was updated")
         if code == INDEX_OUT_OF_RANGE:
             raise IndexRangeError(
-                f"{failure.what}: an index lies outside the dim that it selects from, at "
-                f"{format_locs(failure.locs)}; nothing was updated"
+                f"{failure.what}: an index lies outside the dim that it selects from, at {where}; "
+                "nothing was updated"
             )
         raise CompileError(f"{failure.what} failed with code {code}")
 
