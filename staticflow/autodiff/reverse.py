@@ -1,9 +1,10 @@
-"""The reverse walk, one for both modes.
+"""The reverse walk over a graph.
 
-It knows nothing of tensors or graphs: a *vertex* is whatever the mode records for one operation (a
-tape entry, a node), an *edge* ``(vertex, index)`` is one of the values that it gave, and cotangents
-are added with the mode's own ``add``. Iterative, so a chain of any length works; contributions are
-added in an order that depends on the structure only.
+It knows nothing of tensors or nodes: a *vertex* is whatever stands for one operation, an *edge*
+``(vertex, index)`` is one of the values that it gave, and cotangents are added with the caller's
+own ``add``. Iterative, so a chain of any length works; contributions are added in an order that
+depends on the structure only. (The tape, whose vertices are numbered as they are made, needs no
+count of users and walks by those numbers: `staticflow.eager.tape`.)
 """
 
 from __future__ import annotations
