@@ -41,8 +41,8 @@ def tensor(
 
 
 def from_numpy(ndarray: np.ndarray[Any, Any]) -> Tensor:
-    """A tensor on the memory of ``array``: a change of one is seen in the other. Where the array is
-    read-only, so is the tensor."""
+    """A tensor on the memory of ``ndarray``: a change of one is seen in the other. Where the array
+    is read-only, so is the tensor."""
     if not isinstance(ndarray, np.ndarray):
         raise DTypeError(
             f"from_numpy: takes a NumPy array, not {type(ndarray).__name__}, "
