@@ -429,3 +429,28 @@ def test_branches_in_loops_of_numbers() -> None:
     np.testing.assert_allclose(got[1].numpy(), p)
     np.testing.assert_allclose(got[2].numpy(), q)
     np.testing.assert_allclose(got[3].numpy(), kept)
+
+
+# -- the last row ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("form", ["a carry", "of a carry", "of a row"])
+def test_of_the_last_row_no_stack_is_kept(form: str, reverse: bool) -> None:
+    def last(xs: Any, c: Any) -> Any:
+        def step(c: Any, x: Any) -> Any:
+            end = c * 0.5 + x
+            return end, {"a carry": end, "of a carry": (c * x).tanh(), "of a row": x.exp()}[form]
+
+        ends, ys = sf.scan(step, c, xs, reverse=reverse)
+        return ends.sum() + ys[0 if reverse else -1]
+
+    xs, c = sf.placeholder(("T", 4), name="xs"), sf.placeholder((4,), name="c")
+    program = sf.compile([xs, c], last(xs, c))
+    assert program.plan.peak_bytes(T=1) == program.plan.peak_bytes(T=10_000)
+    start = sf.tensor(rng.normal(size=4), dtype=sf.float32)
+    for trips in (1, 2, 7):
+        rows = sf.tensor(rng.normal(size=(trips, 4)), dtype=sf.float32)
+        sf.testing.assert_close(program(rows, start), last(rows, start))
+    with pytest.raises(ShapeError, match="T is 0"):
+        program(sf.zeros(0, 4), start)

@@ -17,6 +17,7 @@ from staticflow.passes.fold import fold_constants
 from staticflow.passes.fuse import fuse
 from staticflow.passes.hoist import hoist
 from staticflow.passes.join import join
+from staticflow.passes.last_rows import last_rows
 from staticflow.passes.lift import lift
 from staticflow.passes.merge_scans import merge_scans
 from staticflow.passes.order_products import order_products
@@ -55,6 +56,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("decompose", decompose),
     ("stabilize_parts", stabilize),
     ("merge_scans", merge_scans),
+    ("last_rows", last_rows),
     ("prune_loops", prune_loops),
     ("hoist", hoist),
     ("share_trips", share_trips),
