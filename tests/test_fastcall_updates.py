@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from calling import f32, taken
 
 import staticflow as sf
 from staticflow.errors import DTypeError, ShapeError
-from staticflow.runtime.turn import updating
+from staticflow.runtime.turn import Turn, updating
 
 # -- variables and updates -------------------------------------------------------------------
 
@@ -210,3 +212,33 @@ def test_a_short_update_waits_for_whoever_is_at_it(call_path: bool) -> None:
         assert w.item() == 1.0
     thread.join()
     assert w.item() == 2.0
+
+
+def test_whoever_takes_the_lock_is_counted_before() -> None:
+    """Between the two another thread of Python may run, and must see that it is not its turn."""
+    counts = []
+
+    def note(frame: Any, event: str, arg: Any) -> None:
+        if event == "c_return" and arg == updating._acquire:
+            counts.append(updating._held.value)
+
+    sys.setprofile(note)
+    try:
+        with updating:
+            pass
+    finally:
+        sys.setprofile(None)
+    assert counts == [1]
+    assert updating._held.value == 0
+
+
+def test_whoever_is_interrupted_while_it_waits_is_counted_no_more() -> None:
+    turn = Turn()
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    turn._acquire = interrupted
+    with pytest.raises(KeyboardInterrupt), turn:
+        pass
+    assert turn._held.value == 0

@@ -19,8 +19,8 @@ __all__ = ["Turn", "updating"]
 
 class Turn:
     """A lock whose holder may take it again (a finaliser or a handler of a signal may call a
-    program too), and how often it is held: native code reads that while it holds the lock of the
-    interpreter, under which alone it changes."""
+    program too), and how often it is held or waited for: native code reads that while it holds the
+    lock of the interpreter, under which alone it changes."""
 
     def __init__(self) -> None:
         lock = threading.RLock()
@@ -34,8 +34,12 @@ class Turn:
         self._held.value = 0
 
     def __enter__(self) -> None:
-        self._acquire()
-        self._held.value += 1
+        self._held.value += 1  # before: as the lock is taken, another thread of Python may run
+        try:
+            self._acquire()
+        except BaseException:
+            self._held.value -= 1
+            raise
 
     def __exit__(
         self,
