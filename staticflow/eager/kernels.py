@@ -41,6 +41,9 @@ takes some 20 ms to make, is worth it."""
 _SPREAD = 1 << 19
 """Elements from which on several threads take less time for what NumPy does on one."""
 
+_MET = 1024
+"""So many shapes find the kernel of an op at once; then it begins anew."""
+
 _EXACT = frozenset((
     "absolute", "add", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "copysign",
     "divide", "equal", "greater", "greater_equal", "isfinite", "isinf", "isnan", "left_shift",
@@ -87,9 +90,21 @@ def _spread(op: Op) -> Callable[..., Any]:
 def _native(op: Op) -> Callable[..., Any]:
     """The compiled kernels of an op, by the kind of the operands."""
     kernels: dict[Hashable, Executable] = {}
+    met: dict[Hashable, Executable] = {}  # by shapes, for operands that lie in order
     lock = threading.Lock()
 
     def compute(xp: Any, *operands: Any, **attrs: Any) -> Any:
+        try:
+            given = [(a.dtype, a.shape, a.flags.c_contiguous) for a in operands]
+            key = (*given, attrs_key(attrs)) if attrs else tuple(given)
+            results = met[key].fast(*operands)
+        except AttributeError:  # a number among the operands
+            return of_any(xp, operands, attrs)
+        except KeyError:
+            return of_any(xp, operands, attrs, key)
+        return of_any(xp, operands, attrs) if results is None or type(results) is int else results
+
+    def of_any(xp: Any, operands: Any, attrs: Mapping[str, Any], key: Any = None) -> Any:
         if xp is not np:
             return op.reference(xp, *operands, **attrs)
         arrays = _arrays(operands, 1 if op.promote == "tail" else 0)
@@ -105,6 +120,10 @@ def _native(op: Op) -> Callable[..., Any]:
                 if kernel is None:
                     known, kernel = _compiled(op, arrays, attrs)
                     kernels[_exact(kind, arrays) if known else kind] = kernel
+        if key is not None and all(a.flags.c_contiguous for a in arrays):
+            if len(met) >= _MET:
+                met.clear()
+            met[key] = kernel
         results = run(kernel, arrays)
         if results is None:
             # a run that failed says at which line of the first call; the reference says it of this

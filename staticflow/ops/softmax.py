@@ -11,7 +11,7 @@ from staticflow.graph.dims import prod
 from staticflow.graph.dtypes import DType, int32, int64
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
-from staticflow.ops.arithmetic import where
+from staticflow.ops.arithmetic import cast, where
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import iota
 from staticflow.ops.declare import normalize_dims, per_arg, strict, sum_to
@@ -33,7 +33,7 @@ from staticflow.ops.reduce import (
     wide,
     widened,
 )
-from staticflow.ops.view import reshape, unsqueeze
+from staticflow.ops.view import expand, reshape, unsqueeze
 
 __all__ = [
     "checked_classes", "cross_entropy_op", "log_softmax", "logsumexp", "mse_loss_op", "softmax",
@@ -83,7 +83,7 @@ softmax_op = Op(
         lambda ct, out, x, *, dim: out * (ct - sum_op(ct * out, dims=(dim,), keepdim=True))
     ),
     decompose=_softmax_decompose,
-    eager="large",
+    eager="native",
     saves=(OUT,),
     promote="float",
     grad_name="SoftmaxBackward0",
@@ -108,7 +108,7 @@ log_softmax_op = Op(
     reference=_in_32_bits(_log_softmax_reference),
     vjp=per_arg(lambda ct, out, x, *, dim: ct - exp(out) * sum_op(ct, dims=(dim,), keepdim=True)),
     decompose=_log_softmax_decompose,
-    eager="large",
+    eager="native",
     saves=(OUT,),
     promote="float",
     grad_name="LogSoftmaxBackward0",
@@ -221,7 +221,9 @@ class_op = Op(
 )
 
 
-def _ce_infer(facts: Facts, x: TensorType, target: TensorType, *, ignore_index: int) -> Any:
+def _ce_infer(
+    facts: Facts, x: TensorType, target: TensorType, *, ignore_index: int, mean: bool
+) -> Any:
     if x.ndim < 2 or target.ndim != x.ndim - 1:
         raise ShapeError(
             f"takes scores (N, C, ...) and classes (N, ...), not shapes {list(x.shape)} and "
@@ -234,10 +236,13 @@ def _ce_infer(facts: Facts, x: TensorType, target: TensorType, *, ignore_index: 
     rest = (x.shape[0], *x.shape[2:])
     for a, b in zip(rest, target.shape, strict=True):
         facts.equal(a, b, f"the rows of {x} and the classes {target} agree")
-    return TensorType(x.dtype, rest), TensorType(wide(x.dtype), (x.shape[0], 1, *x.shape[2:]))
+    loss = TensorType(x.dtype, () if mean else rest)
+    return loss, TensorType(wide(x.dtype), (x.shape[0], 1, *x.shape[2:]))
 
 
-def _ce_reference(xp: Any, x: Any, target: Any, *, ignore_index: int) -> tuple[Any, Any]:
+def _ce_reference(
+    xp: Any, x: Any, target: Any, *, ignore_index: int, mean: bool
+) -> tuple[Any, Any]:
     w = x.astype(accumulator(x.dtype), copy=False)
     attrs = {"classes": x.shape[1], "ignore_index": ignore_index}
     classes = _class_reference(xp, target, **attrs, dtype=int64, of="cross_entropy")
@@ -245,6 +250,8 @@ def _ce_reference(xp: Any, x: Any, target: Any, *, ignore_index: int) -> tuple[A
     at = xp.expand_dims(xp.where(classes < 0, 0, classes), 1)
     chosen = taken(xp, w, at, 1) if at.size else m
     loss = xp.where(classes < 0, w.dtype.type(0), (rest - (chosen - m))[:, 0])
+    if mean:
+        loss = loss.sum() / (classes >= 0).sum().astype(w.dtype)
     return loss.astype(x.dtype), rest + m
 
 
@@ -265,17 +272,32 @@ def _classes(x: Any, target: Any, ignore_index: int) -> tuple[Any, Any]:
     return classes, each == unsqueeze(classes, 1)
 
 
-def _ce_decompose(x: Any, target: Any, *, ignore_index: int) -> tuple[Any, Any]:
+def _kept(classes: Any, w: Any) -> Any:
+    """The number of classes that are not ignored, in the dtype of ``w``."""
+    return sum_op(cast(classes >= 0, dtype=w.dtype), dims=tuple(range(classes.ndim)), keepdim=False)
+
+
+def _ce_decompose(x: Any, target: Any, *, ignore_index: int, mean: bool) -> tuple[Any, Any]:
     w = widened(x)
     classes, hit = _classes(x, target, ignore_index)
     m, rest = _lse_parts(w, (1,))
     chosen = sum_op(where(hit, w - m, 0.0), dims=(1,), keepdim=True)  # of one, in the same pass
     loss = where(unsqueeze(classes, 1) < 0, 0.0, rest - chosen)
-    return narrowed(reshape(loss, target.shape), x), rest + m
+    loss = reshape(loss, target.shape)
+    if mean:
+        loss = sum_op(loss, dims=tuple(range(loss.ndim)), keepdim=False) / _kept(classes, w)
+    return narrowed(loss, x), rest + m
 
 
 def _ce_vjp(
-    needs: Sequence[bool], cts: Sequence[Any], out: Any, x: Any, target: Any, *, ignore_index: int
+    needs: Sequence[bool],
+    cts: Sequence[Any],
+    out: Any,
+    x: Any,
+    target: Any,
+    *,
+    ignore_index: int,
+    mean: bool,
 ) -> list[Any]:
     # d loss[i] / d x[i, c] = softmax(x[i])[c] - (c == target[i])
     w = widened(x)
@@ -283,7 +305,9 @@ def _ce_vjp(
     softmax = exp(w - out[1])
     total = 0.0
     if cts[0] is not None:
-        ct = where(unsqueeze(classes, 1) < 0, 0.0, widened(unsqueeze(cts[0], 1)))
+        ct = widened(cts[0])
+        ct = expand(ct / _kept(classes, w), target.shape) if mean else ct
+        ct = where(unsqueeze(classes, 1) < 0, 0.0, unsqueeze(ct, 1))
         total = softmax * ct - where(hit, ct, 0.0)
     if cts[1] is not None:
         total = total + softmax * cts[1]
@@ -292,15 +316,15 @@ def _ce_vjp(
 
 cross_entropy_op = Op(
     name="cross_entropy",
-    doc="``logsumexp(x[i]) - x[i, target[i]]``, 0 where the target is ``ignore_index``; and the "
-    "logsumexp, which the derivative reads.",
+    doc="``logsumexp(x[i]) - x[i, target[i]]``, 0 where the target is ``ignore_index``, or "
+    "their ``mean`` over the others; and the logsumexp, which the derivative reads.",
     infer=_ce_infer,
     reference=strict(_ce_infer, _ce_reference),
     vjp=_ce_vjp,
     decompose=_ce_decompose,
     saves=(0, 1, OUT),
     grad_name="NllLossBackward0",
-    eager="large",
+    eager="native",
 )
 
 

@@ -114,16 +114,18 @@ def _ce_samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
         yield Sample((values(shape, dtype), target))
     x = values((3, 4), dtype).T
     yield Sample((x, np.array([2, 0, 1, 2])[::-1]))
-    yield Sample((x, np.array([2, _IGNORED, 1, _IGNORED])))
+    for mean in (False, True):
+        yield Sample((x, np.array([2, _IGNORED, 1, _IGNORED])), {"mean": mean})
+    yield Sample((values((2, 3, 4), dtype), values((2, 4), int64, 0, 2)), {"mean": True})
     if not smooth:
         yield Sample((_extremes(dtype), np.array([0, 1, 2, 0, 1, 2, 0])))
 
 
-def _cross_entropy_call(x: Any, target: Any) -> Any:
-    return OPS["cross_entropy"](x, target, ignore_index=_IGNORED)
+def _cross_entropy_call(x: Any, target: Any, mean: bool = False) -> Any:
+    return OPS["cross_entropy"](x, target, ignore_index=_IGNORED, mean=mean)
 
 
-def _cross_entropy(x: Array, target: Array) -> tuple[Array, Array]:
+def _cross_entropy(x: Array, target: Array, mean: bool = False) -> tuple[Array, Array]:
     total = reduced(_log_sum_exp)(x.astype(np.float64), 1, True)
     loss = np.zeros(target.shape)
     for n, *rest in np.ndindex(target.shape):
@@ -131,6 +133,8 @@ def _cross_entropy(x: Array, target: Array) -> tuple[Array, Array]:
         if at != _IGNORED:  # the logarithm of the sum beside the score that counts
             row = [float(v) - float(x[(n, at, *rest)]) for v in x[(n, slice(None), *rest)]]
             loss[(n, *rest)] = _log_sum_exp(row)
+    if mean:
+        loss = loss.sum() / np.sum(target != _IGNORED)
     wide = x.dtype if x.dtype.itemsize > 2 else np.float32
     return loss.astype(x.dtype), total.astype(wide)
 

@@ -97,7 +97,10 @@ def cross_entropy(
     if target.dtype.is_floating:
         logs = log_softmax(input, dim)
         return _of_probabilities(logs, target, weight, reduction, label_smoothing, dim)
-    loss = _of_classes(_cross_entropy, input, target, weight, ignore_index, reduction)
+    if reduction == "mean" and weight is None and input.ndim > 1:
+        loss = cross_entropy_op(input, target, ignore_index=ignore_index, mean=True)[0]
+    else:
+        loss = _of_classes(_cross_entropy, input, target, weight, ignore_index, reduction)
     if not label_smoothing:
         return loss
     logs = log_softmax(input, dim)
@@ -114,7 +117,7 @@ def cross_entropy(
 
 def _cross_entropy(input: Any, target: Any, ignore_index: int) -> Any:
     """The loss of each row; the op gives the logsumexp beside it."""
-    return cross_entropy_op(input, target, ignore_index=ignore_index)[0]
+    return cross_entropy_op(input, target, ignore_index=ignore_index, mean=False)[0]
 
 
 def _of_probabilities(
