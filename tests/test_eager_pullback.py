@@ -32,7 +32,8 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     monkeypatch.setattr(pullback, "compiled", counted)
     for module in (pullback, vertex):
         monkeypatch.setattr(module, "LARGE", 1)
-    monkeypatch.setattr(pullback, "_programs", {})
+    for programs in ("_programs", "_met"):
+        monkeypatch.setattr(pullback, programs, {})
     yield found
 
 
@@ -164,3 +165,20 @@ def test_memory_of_intermediate_values_is_not_kept(made: list[str]) -> None:
     assert programs
     for p in programs:
         assert p.executable._state.cell.value is None
+
+
+def test_an_op_that_is_always_compiled_has_its_derivative_so(made: list[str]) -> None:
+    third = np.float32(1 / 3)
+    for rows in (4, 4, 2, 0):
+        x = sf.ones(rows, 3, requires_grad=True)
+        classes = sf.zeros(rows, dtype="int64")
+        sf.nn.functional.cross_entropy(x, classes, reduction="sum").backward()
+        np.testing.assert_allclose(x.grad, np.tile([third - 1, third, third], (rows, 1)), 1e-6)
+    assert made == ["program"] * 2  # the cotangent of no rows repeats nothing
+
+
+def test_an_argument_that_is_stretched_alone_has_its_own_shape(made: list[str]) -> None:
+    x = sf.ones(4, 1, requires_grad=True).expand(4, 3)
+    loss = sf.nn.functional.cross_entropy(x, sf.tensor([0, 1, 2, 0]), reduction="sum")
+    (gradient,) = sf.autograd.grad(loss, [x])
+    np.testing.assert_allclose(gradient, 1 / 3 - np.eye(3)[[0, 1, 2, 0]], 1e-6)

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -75,6 +75,9 @@ class _Without(Enum):
 
 
 _programs: dict[Hashable, _Program | _Without] = {}
+_met: dict[Hashable, _Program | _Without] = {}
+"""The same by shapes, for operands that lie in order."""
+_MET = 1024
 _lock = threading.Lock()
 
 
@@ -86,22 +89,27 @@ def pull(
     if type(op.lowering) is View or type(op.lowering) not in _FUSED:
         return None
     several = type(out) is tuple
-    if not several and ct.numel() < LARGE and not any(map(_is_large, args)):
-        return None
     cts = ct if several else (ct,)
-    if all(_size(v) < LARGE for v in (*cts, *args)):
+    if op.eager != "native" and all(_size(v) < LARGE for v in (*cts, *args)):
         return None
     outs = [None if o is ct else getattr(o, "_data", None) for o in (out if several else (out,))]
-    arrays: list[Array] = []
-    first = next(c._data for c in cts if c is not None)
-    values = [
-        *(None if c is None else _taken(c._data, arrays) for c in cts),
-        *(None if o is None else _taken(o, arrays) for o in outs),
-        *(_argument(a, a is ct, first.dtype, arrays) for a in args),
-    ]
-    if not all(type(a) is np.ndarray for a in arrays):
-        return None
-    program = _program_of(op, len(cts), tuple(needs), values, attrs)
+    given = [*(None if c is None else c._data for c in cts), *outs]
+    kind, arrays = _in_order(given, args, ct)
+    if kind is not None:
+        kind = op, len(cts), *needs, attrs_key(attrs), *kind
+    program: _Program | _Without | None = _met.get(kind)
+    if program is None:
+        arrays.clear()
+        first = next(c._data for c in cts if c is not None)
+        values = [None if a is None else _taken(a, arrays) for a in given]
+        values += [_argument(a, a is ct, first.dtype, arrays) for a in args]
+        if not all(type(a) is np.ndarray for a in arrays):
+            return None
+        program = _program_of(op, len(cts), tuple(needs), values, attrs)
+        if kind is not None:
+            if len(_met) >= _MET:
+                _met.clear()
+            _met[kind] = program
     if type(program) is not _Program:
         return None
     results = run(program.executable, arrays)
@@ -110,10 +118,48 @@ def pull(
     pulled: list[Any] = [None] * len(args)
     if program.rest is not None:
         pulled = list(op.vjp(program.rest, ct, out, *args, **attrs))  # type: ignore[misc]
-    given = results if type(results) is tuple else (results,)
-    for i, result in zip(program.native, given, strict=True):
+    results = results if type(results) is tuple else (results,)
+    for i, result in zip(program.native, results, strict=True):
         pulled[i] = result
     return pulled
+
+
+def _in_order(
+    given: Sequence[Array | None], args: Sequence[Any], ct: Any
+) -> tuple[Any, list[Array]]:
+    """What operands are that all lie in order, and what is handed over of them; else None."""
+    kind: list[Any] = []
+    arrays: list[Array] = []
+    for a in given:
+        if a is None:
+            kind.append(None)
+        elif _is_in_order(a):
+            kind.append((a.dtype, a.shape))
+            arrays.append(a)
+        else:
+            return None, arrays
+    for a in args:
+        data = None if a is ct else getattr(a, "_data", None)
+        if _is_in_order(data):
+            kind.append((data.dtype, data.shape))
+            arrays.append(data)
+        elif data is None and type(a) not in BY_PYTHON:  # its shape only
+            array = _shape_of(a.shape, a.dtype.numpy)
+            kind.append((array.dtype, array.shape, "a shape"))
+            arrays.append(array)
+        else:
+            return None, arrays
+    return kind, arrays
+
+
+def _is_in_order(a: Any) -> TypeGuard[Array]:
+    return type(a) is np.ndarray and a.flags.c_contiguous
+
+
+@functools.lru_cache(_MET)
+def _shape_of(shape: tuple[int, ...], dtype: Any) -> Array:
+    """An array of no elements that tells a program the shape of one that was not kept."""
+    return np.empty((*shape, 0), dtype)
 
 
 def _size(value: Any) -> int:
@@ -138,13 +184,17 @@ def _is_large(a: Any) -> Any:
 
 
 def _taken(array: Array, arrays: list[Array]) -> _Value:
-    """Hand an array over, without what repeats in it."""
-    steps = zip(array.shape, array.strides, strict=True)
+    """Hand an array over, without what repeats in it, and then what tells its shape."""
+    # (an array of no elements may have any strides)
+    steps = zip(array.shape, array.strides, strict=True) if array.size else ()
     stretched = tuple(d for d, (n, s) in enumerate(steps) if s == 0 and n > 1)
+    value = _Value(array.dtype, array.shape, stretched)
     if stretched:
-        array = array[tuple(slice(1) if d in stretched else slice(None) for d in range(array.ndim))]
+        part = tuple(slice(1) if d in stretched else slice(None) for d in range(array.ndim))
+        arrays.append(array[part])
+        array = _shape_of(array.shape, array.dtype)
     arrays.append(array)
-    return _Value(array.dtype, array.shape, stretched)
+    return value
 
 
 def _argument(a: Any, is_like_ct: bool, dtype: Any, arrays: list[Array]) -> _Value:
@@ -155,7 +205,7 @@ def _argument(a: Any, is_like_ct: bool, dtype: Any, arrays: list[Array]) -> _Val
         return _taken(np.asarray(a, dtype), arrays)
     if not is_like_ct and hasattr(a, "_data"):
         return _taken(a._data, arrays)
-    arrays.append(np.empty((*a.shape, 0), a.dtype.numpy))
+    arrays.append(_shape_of(a.shape, a.dtype.numpy))
     return _Value(a.dtype.numpy, a.shape, is_shape=True)
 
 
@@ -232,12 +282,14 @@ def _traced(
             return Symbol(new_param(type, "unkept"))
         if value.number is not None:
             return value.number
-        shape = [1 if d in value.stretched else n for d, n in enumerate(type.shape)]
-        if value.is_shape:
-            params.append(new_param(TensorType(type.dtype, (*shape, 0)), f"x{len(params)}"))
-            return Symbol(new_param(type, "unkept"))
-        params.append(new_param(TensorType(type.dtype, tuple(shape)), f"x{len(params)}"))
-        return expand(Symbol(params[-1]), type.shape)
+        array: Any = None
+        if not value.is_shape:
+            shape = [1 if d in value.stretched else n for d, n in enumerate(type.shape)]
+            array = new_param(TensorType(type.dtype, tuple(shape)), f"x{len(params)}")
+            params.append(array)
+        if value.is_shape or value.stretched:
+            params.append(new_param(TensorType(type.dtype, (*type.shape, 0)), f"x{len(params)}"))
+        return expand(Symbol(array), type.shape) if array else Symbol(new_param(type, "unkept"))
 
     cts = [v and symbol(v, t) for v, t in zip(values[:results], given, strict=True)]
     out = tuple(map(symbol, outs, given))
