@@ -65,6 +65,14 @@ def test_functions(fn: Callable[[Any], Any], wanted: Any, array: Any) -> None:
         np.testing.assert_allclose(b.numpy(), e, 1e-6 if a.dtype is sf.float32 else 1e-12)
 
 
+@pytest.mark.parametrize("fn", [sf.mean, sf.nanmean], ids=["mean", "nanmean"])
+def test_means_of_integers_want_a_floating_dtype(fn: Callable[..., Any]) -> None:
+    x = sf.tensor([1, 2])
+    with pytest.raises(DTypeError, match="mean: of int64; give a floating dtype"):
+        fn(x)
+    assert fn(x, dtype="float64").item() == 1.5
+
+
 def test_bincount() -> None:
     x, w = np.array([3, 1, 3, 0]), np.array([0.5, 1.0, 2.0, 4.0])
     assert sf.bincount(sf.tensor(x)).tolist() == [1, 1, 0, 2]

@@ -184,13 +184,7 @@ def sum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = Non
 @numpy_names
 def mean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The arithmetic mean over ``dim``; of floating tensors, or in a floating ``dtype``."""
-    if dtype is not None:
-        input = cast(input, dtype=dtype_of(dtype))
-    if not input.dtype.is_floating:
-        raise DTypeError(
-            f"mean: of {input.dtype.name}; give a floating dtype, as in mean(x, dtype='float32'), "
-            f"at {format_locs(here())}"
-        )
+    input = _floating("mean", input, dtype)
     return mean_op(input, dims=dims_of(dim, input.ndim, "mean"), keepdim=keepdim)
 
 
@@ -232,6 +226,18 @@ def nansum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = 
 @numpy_names
 def nanmean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The `mean` over ``dim`` of what is not NaN; NaN where all is."""
-    total = nansum(widened(input), dim, keepdim, dtype=dtype)
-    mean = total / sum(input == input, dim, keepdim)
-    return mean if dtype is not None else narrowed(mean, input)
+    input = _floating("nanmean", input, dtype)
+    total = nansum(widened(input), dim, keepdim)
+    return narrowed(total / sum(input == input, dim, keepdim), input)
+
+
+def _floating(name: str, input: Any, dtype: Any) -> Any:
+    """``input`` in ``dtype``, if that is given. Raises `DTypeError` unless it is floating then."""
+    if dtype is not None:
+        input = cast(input, dtype=dtype_of(dtype))
+    if not input.dtype.is_floating:
+        raise DTypeError(
+            f"{name}: of {input.dtype.name}; give a floating dtype, as in {name}(x, "
+            f"dtype='float32'), at {format_locs(here())}"
+        )
+    return input
