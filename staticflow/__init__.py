@@ -331,7 +331,6 @@ from staticflow.ops.shortcuts import (
     diagflat,
     isreal,
     ldexp,
-    matrix_power,
     msort,
     narrow_copy,
     positive,
@@ -343,7 +342,7 @@ from staticflow.ops.shortcuts import (
 )
 from staticflow.ops.slicing import select_scatter, slice_scatter
 from staticflow.ops.softmax import log_softmax, logsumexp, softmax
-from staticflow.ops.solving import cholesky, det, logdet, slogdet
+from staticflow.ops.solving import cholesky, det, logdet, matrix_power, slogdet
 from staticflow.ops.solving import inv as inverse
 from staticflow.ops.special import erf, erfc, erfinv, sinc
 from staticflow.ops.splitting import (

@@ -90,6 +90,11 @@ CASES: dict[str, Case] = {
     "block_diag": (sf.block_diag, scipy.linalg.block_diag, (X, Y)),
     "matrix_power": (lambda x: sf.matrix_power(x, 5), lambda x: np.linalg.matrix_power(x, 5),
                      (X[:3],)),
+    "matrix_power of inverses": (lambda x: sf.matrix_power(x, -2),
+                                 lambda x: np.linalg.matrix_power(x, -2), (X[:3],)),
+    "solve": (sf.linalg.solve, np.linalg.solve, (np.stack([X[:3], X[1:]]), Y[:3])),
+    "solve of vectors": (sf.linalg.solve, lambda a, b: np.linalg.solve(a, b[..., None])[..., 0],
+                         (np.stack([X[:3], X[1:], X[:3] + 1]), Y[:3])),
     "vander": (sf.vander, np.vander, (X[:, 0],)),
     "cartesian_prod": (sf.cartesian_prod, lambda x, y: np.array([*itertools.product(x, y)]),
                        (X[0], Y[0])),
@@ -123,7 +128,7 @@ def _several(result: Any) -> tuple[Any, ...]:
     return result if isinstance(result, tuple) else (result,)
 
 
-WANTS_SIZES = {"pdist", "vander", "combinations", "unique rows"}
+WANTS_SIZES = {"pdist", "vander", "combinations", "unique rows", "solve of vectors"}
 """Of which sizes decide how they are computed."""
 
 
@@ -192,3 +197,11 @@ def test_activations_in_place(name: str) -> None:
     wanted = getattr(F, name)(x)
     assert getattr(F, name)(x, inplace=True) is x
     assert x.tolist() == wanted.tolist()
+
+
+@pytest.mark.parametrize("batch", [(), (2,), (0,)])
+def test_no_factor_of_a_matrix_is_the_one_that_changes_nothing(batch: tuple[int, ...]) -> None:
+    for dtype in ("float32", "int64"):
+        power = sf.matrix_power(sf.ones(*batch, 3, 3, dtype=dtype), 0)
+        assert power.dtype is getattr(sf, dtype)
+        assert np.array_equal(power.numpy(), np.broadcast_to(np.eye(3), (*batch, 3, 3)))

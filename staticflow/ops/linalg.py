@@ -15,8 +15,7 @@ from staticflow.ops.maths import abs
 from staticflow.ops.moments import vector_norm
 from staticflow.ops.products import cross, multi_dot
 from staticflow.ops.reduce import Dims, sum
-from staticflow.ops.shortcuts import matrix_power
-from staticflow.ops.solving import cholesky, det, inv, slogdet, solve
+from staticflow.ops.solving import cholesky, det, inv, matrix_power, slogdet, solve
 
 __all__ = [
     "cholesky", "cross", "det", "inv", "matmul", "matrix_norm", "matrix_power", "multi_dot", "norm",

@@ -205,8 +205,8 @@ class Methods(ElementwiseMethods):
     addmm, baddbmm, addbmm = products.addmm, products.baddbmm, products.addbmm
     addmv, addr = products.addmv, products.addr
     inverse, det, logdet = solving.inv, solving.det, solving.logdet
-    slogdet, cholesky = solving.slogdet, solving.cholesky
-    matrix_power, renorm, dist = shortcuts.matrix_power, shortcuts.renorm, distances.dist
+    slogdet, cholesky, matrix_power = solving.slogdet, solving.cholesky, solving.matrix_power
+    renorm, dist = shortcuts.renorm, distances.dist
     # shape
     view, view_as, reshape, reshape_as = views.view, views.view_as, views.reshape, views.reshape_as
     flatten, unflatten, ravel = views.flatten, views.unflatten, views.ravel

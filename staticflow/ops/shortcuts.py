@@ -12,8 +12,7 @@ from staticflow.graph.dims import Size
 from staticflow.graph.dtypes import bool_
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.arithmetic import clamp, clone, where
-from staticflow.ops.contract import matmul
-from staticflow.ops.creation import ones_like, zeros_like
+from staticflow.ops.creation import ones_like
 from staticflow.ops.cumulative import cumsum
 from staticflow.ops.declare import normalize_dim, sum_to
 from staticflow.ops.joining import cat, meshgrid, stack
@@ -27,9 +26,8 @@ from staticflow.ops.view import ravel, reshape
 
 __all__ = [
     "block_diag", "cartesian_prod", "clamp_max", "clamp_min", "combinations",
-    "cumulative_trapezoid", "detach", "diagflat", "isreal", "ldexp", "matrix_power", "msort",
-    "narrow_copy", "positive", "renorm", "split_with_sizes", "sum_to_size", "trapezoid", "trapz",
-    "vander",
+    "cumulative_trapezoid", "detach", "diagflat", "isreal", "ldexp", "msort", "narrow_copy",
+    "positive", "renorm", "split_with_sizes", "sum_to_size", "trapezoid", "trapz", "vander",
 ]  # fmt: skip
 
 
@@ -178,27 +176,6 @@ def block_diag(*tensors: Any) -> Any:
 
 def _zeros(x: Any, rows: Size, columns: Size) -> Any:
     return x.new_zeros((rows, columns))
-
-
-def matrix_power(input: Any, n: int) -> Any:
-    """The product of ``n`` times the square matrices ``input`` (..., m, m), ``n >= 0``.
-
-    >>> import staticflow as sf
-    >>> sf.matrix_power(sf.tensor([[1.0, 1.0], [0.0, 1.0]]), 3)
-    tensor([[1., 3.],
-            [0., 1.]])
-    """
-    if n < 0:
-        raise ArgumentError(f"matrix_power: n is not negative, {n}, at {format_locs(here())}")
-    if n == 0:
-        return zeros_like(input) + diag(ones_like(input[..., 0].reshape(-1, input.shape[-1])[0]))
-    power, out = input, None
-    while n:
-        if n & 1:
-            out = power if out is None else matmul(out, power)
-        n >>= 1
-        power = matmul(power, power) if n else power
-    return out
 
 
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:

@@ -1,4 +1,4 @@
-"""Systems of linear equations, inverses, determinants, Cholesky's factor."""
+"""Systems of linear equations, inverses and powers, determinants, Cholesky's factor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.axes import mT
 from staticflow.ops.contract import matmul
-from staticflow.ops.creation import iota
+from staticflow.ops.creation import iota, zeros_like
 from staticflow.ops.declare import per_arg, strict
 from staticflow.ops.lowering import LoopNest
 from staticflow.ops.maths import exp, log
@@ -21,8 +21,8 @@ from staticflow.ops.triangle import tril, triu
 from staticflow.ops.view import common_shape, expand, squeeze, unsqueeze
 
 __all__ = [
-    "LogDeterminant", "cholesky", "cholesky_op", "det", "inv", "logdet", "slogdet", "slogdet_op",
-    "solve", "solve_op",
+    "LogDeterminant", "cholesky", "cholesky_op", "det", "inv", "logdet", "matrix_power", "slogdet",
+    "slogdet_op", "solve", "solve_op",
 ]  # fmt: skip
 
 
@@ -166,7 +166,8 @@ def _solve_vjp(needs: Any, ct: Any, out: Any, a: Any) -> list[Any]:
 
 def solve(A: Any, B: Any) -> Any:
     """The x with ``A @ x = B`` for square matrices ``A`` (..., n, n), in float32 or float64, and
-    ``B`` (..., n, k) or one vector (n,), batches broadcast.
+    ``B`` (..., n, k), batches broadcast; or one vector (n,), or one for each matrix, of the shape
+    of ``A`` without its last dim.
 
     Raises `ArgumentError` for a singular matrix; in a graph the result is not finite then.
 
@@ -174,8 +175,8 @@ def solve(A: Any, B: Any) -> Any:
     >>> sf.linalg.solve(sf.tensor([[2.0, 0.0], [0.0, 4.0]]), sf.tensor([2.0, 2.0]))
     tensor([1.0000, 0.5000])
     """
-    if B.ndim == 1:
-        return squeeze(solve(A, unsqueeze(B, 1)), -1)
+    if B.ndim == 1 or B.shape == A.shape[:-1]:
+        return squeeze(solve(A, unsqueeze(B, -1)), -1)
     batch = common_shape([A.shape[:-2], B.shape[:-2]], "solve")
     return solve_op(expand(A, (*batch, *A.shape[-2:])), expand(B, (*batch, *B.shape[-2:])))
 
@@ -188,9 +189,36 @@ def inv(A: Any) -> Any:
     tensor([[0.5000, 0.0000],
             [0.0000, 0.2500]])
     """
+    return solve(A, _identity(A))
+
+
+def _identity(A: Any) -> Any:
+    """The matrix that changes nothing, of the size and dtype of one of ``A``."""
     n = A.shape[-1]
     row, column = (iota.beside(A, shape=(n, n), dim=d, dtype=A.dtype) for d in (0, 1))
-    return solve(A, (row == column).to(A.dtype))
+    return (row == column).to(A.dtype)
+
+
+def matrix_power(input: Any, n: int) -> Any:
+    """The product of ``n`` times the square matrices ``input`` (..., m, m); of a negative ``n``
+    that of their inverses.
+
+    >>> import staticflow as sf
+    >>> sf.matrix_power(sf.tensor([[1.0, 1.0], [0.0, 1.0]]), 3)
+    tensor([[1., 3.],
+            [0., 1.]])
+    """
+    if n < 0:
+        return matrix_power(inv(input), -n)
+    if n == 0:
+        return zeros_like(input) + _identity(input)
+    power, out = input, None
+    while n:
+        if n & 1:
+            out = power if out is None else matmul(out, power)
+        n >>= 1
+        power = matmul(power, power) if n else power
+    return out
 
 
 # -- determinants ---------------------------------------------------------------------------------
