@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import scipy.special
 from math_cases import (
     EXACT,
     FLOATS,
@@ -152,6 +153,14 @@ def test_small_constant_powers_are_multiplied_out(n: int, dtype: DType) -> None:
     assert_same(got, computed(lambda k, x: k.pow_int(x, n), x))
     assert_within(2.0, got, x.astype(np.longdouble) ** n, x)
     assert len(list(walk(kernel_of(lambda k, x: k.pow(x, n), [dtype], 1).body))) <= 6
+
+
+@by_float
+@pytest.mark.parametrize("n", range(1, 5))
+def test_derivatives_of_digamma(n: int, dtype: DType) -> None:
+    x = np.geomspace(0.01, 300, 2000).astype(dtype.numpy)
+    exact = scipy.special.polygamma(n, x.astype(np.float64))
+    assert_within(12, computed(lambda k, x: k.polygamma(x, n), x), exact, x)
 
 
 @by_float
@@ -337,7 +346,7 @@ BITS = ("left_shift", "right_shift", "threefry")
 
 def test_every_function_is_tested() -> None:
     methods = {name for name in vars(Scalars) if not name.startswith("_")}
-    assert methods == {*FUNCTIONS, *EXACT, *BINARY, *TESTS, *BITS, "pow_int", "real"}
+    assert methods == {*FUNCTIONS, *EXACT, *BINARY, *TESTS, *BITS, "pow_int", "polygamma", "real"}
     assert not methods & (set(vars(Builder)) - {"neg"})
 
 
