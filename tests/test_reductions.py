@@ -73,6 +73,22 @@ def test_means_of_integers_want_a_floating_dtype(fn: Callable[..., Any]) -> None
     assert fn(x, dtype="float64").item() == 1.5
 
 
+REDUCERS = ("sum", "mean", "amax", "all", "std", "logsumexp", "squeeze")
+
+
+@pytest.mark.parametrize("name", REDUCERS)
+def test_dims_may_be_integers_of_numpy(name: str) -> None:
+    x, zero = sf.tensor(X), np.int64(0)
+    fn = getattr(sf, name)
+    assert fn(x, zero).tolist() == fn(x, 0).tolist()
+    assert fn(x, (zero,)).tolist() == fn(x, 0).tolist()
+
+
+def test_no_dims_are_all() -> None:
+    x = sf.tensor(X)
+    assert sf.sum(x, []).item() == sf.sum(x, ()).item() == sf.sum(x).item()
+
+
 def test_bincount() -> None:
     x, w = np.array([3, 1, 3, 0]), np.array([0.5, 1.0, 2.0, 4.0])
     assert sf.bincount(sf.tensor(x)).tolist() == [1, 1, 0, 2]

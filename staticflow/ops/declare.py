@@ -59,7 +59,7 @@ def normalize_dims(dim: int | Sequence[int] | None, ndim: int, what: str) -> tup
     """The dims that ``dim`` names, counted from the front and sorted; None names all."""
     if dim is None:
         return tuple(range(ndim))
-    given = (dim,) if isinstance(dim, int) else tuple(dim)
+    given = (dim,) if isinstance(dim, int | np.integer) else tuple(dim)
     dims = sorted(normalize_dim(d, ndim, what) for d in given)
     if len(set(dims)) != len(dims):
         raise ShapeError(f"{what}: a dim appears twice in {given}, at {format_locs(here())}")

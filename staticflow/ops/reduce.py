@@ -45,8 +45,8 @@ def restored(y: Any, shape: Shape, dims: tuple[int, ...], keepdim: bool) -> Any:
 
 
 def dims_of(dim: Dims, ndim: int, what: str) -> tuple[int, ...]:
-    """The dims that a function reduces over: None and () are all."""
-    return normalize_dims(None if dim == () else dim, ndim, what)
+    """The dims that a function reduces over: None and no dims are all."""
+    return normalize_dims(None if isinstance(dim, Sequence) and not dim else dim, ndim, what)
 
 
 def along(op: Op, x: Any, dim: int, **attrs: Any) -> Any:
