@@ -142,3 +142,27 @@ def test_a_change_of_a_view_by_subscript_reaches_the_base() -> None:
         part.mul_(2.0)
     assert y.tolist() == [[4, 2], [8, 4], [4, 2]]
     assert sf.grad(y.sum(), x).tolist() == y.tolist()
+
+
+def test_equal_arguments_of_other_types_are_other_calls() -> None:
+    x = sf.ones(2, 3)
+    assert x.sum(1).shape == (2,)
+    assert x.sum((0, 1)).shape == ()
+    for dim in (1.0, (0, 1.0)):
+        with pytest.raises((TypeError, sf.ShapeError, sf.DTypeError)):
+            x.sum(dim)
+        with pytest.raises((TypeError, sf.ShapeError, sf.DTypeError)):
+            x.sum(dim=dim)
+
+
+def test_a_list_is_what_it_holds_now() -> None:
+    x, dims = sf.ones(2, 3), [0]
+    assert x.sum(dims).shape == (3,)
+    dims[0] = 1
+    assert x.sum(dims).shape == (2,)
+    assert x.sum([0, 1]).shape == ()
+    sizes = [3, 2]
+    assert x.view(sizes).shape == (3, 2)
+    sizes[:] = [6, 1]
+    assert x.view(sizes).shape == (6, 1)
+    assert x.view([3, 2]).shape == (3, 2)

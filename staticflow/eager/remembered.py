@@ -9,7 +9,7 @@ each time.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from staticflow.ops.thread import thread
 __all__ = ["remembered"]
 
 MOST = 4096
-"""So many calls of one function are remembered; then it begins anew."""
+"""So many kinds of calls of one function are remembered, those of last."""
 
 _array = np.ndarray
 _UNKNOWN: Any = object()
@@ -43,28 +43,42 @@ class Step:
         self.args = None if 0 in op.saves else (Shadow(x),)
 
 
+class Known:
+    """What is known of one kind of call: its steps (None: it is to be called anew; no steps: ``x``
+    itself), and the types inside of its tuples."""
+
+    __slots__ = ("inner", "steps")
+
+    def __init__(self) -> None:
+        self.steps: Sequence[Step] | None = _UNKNOWN
+        self.inner: Sequence[type] = ()
+
+
 def remembered(
     fn: Callable[..., Any], key_of: Callable[..., Any] | None = None
 ) -> Callable[..., Any]:
     """The form of ``fn`` for eager tensors. ``key_of`` makes its further arguments hashable, or
     raises `TypeError` where they are not such that shape and dtype say the rest."""
-    known: dict[Any, Sequence[Step] | None] = {}  # None: to be called anew; no steps: ``x`` itself
+
+    @lru_cache(MOST, typed=True)  # since 1, 1.0 and True are equal
+    def place(*key: Any, **named: Any) -> Known:
+        return Known()
 
     def apply(x: Any = None, /, *args: Any, **kwargs: Any) -> Any:
         try:
             a = x._data
-            given = args if key_of is None else key_of(*args)
-            key: Any = a.shape, a.dtype, given
-            if kwargs:
-                key = *key, *kwargs.items()
-            steps = known.get(key, _UNKNOWN)
+            given = args if key_of is None else (key_of(*args),)
+            known = place(a.shape, a.dtype, *given, **kwargs)
         except (AttributeError, TypeError):  # no tensor; a list as an argument
             return fn(*args, **kwargs) if x is None else fn(x, *args, **kwargs)
+        steps = known.steps
         state = thread.state
         if steps is None or not state.plain or type(a) is not _array:
             return fn(x, *args, **kwargs)
         if steps is _UNKNOWN:
-            return first(x, key, args, kwargs)
+            return first(x, known, args, kwargs)
+        if known.inner and known.inner != _inner(args, kwargs):
+            return fn(x, *args, **kwargs)
         out = x
         for step in steps:
             a = out._data
@@ -80,7 +94,7 @@ def remembered(
                 return fn(x, *args, **kwargs)
         return out
 
-    def first(x: Any, key: Any, args: Any, kwargs: Any) -> Any:
+    def first(x: Any, known: Known, args: Any, kwargs: Any) -> Any:
         """Call the function, and remember what it came to."""
         state = thread.state
         noted = state.noted = []
@@ -90,13 +104,16 @@ def remembered(
         finally:
             state.noted = None
             state.settle()
-        if float not in map(type, (*args, *kwargs.values())):  # which as a key may equal an int
-            if len(known) >= MOST:
-                known.clear()
-            known[key] = _chain(x, noted, out)
+        known.inner = () if key_of else _inner(args, kwargs)
+        known.steps = _chain(x, noted, out)
         return out
 
     return apply
+
+
+def _inner(args: Any, kwargs: Any) -> Sequence[type]:
+    """The types of what stands in tuples among the arguments."""
+    return [type(v) for a in (*args, *kwargs.values()) if type(a) is tuple for v in a]
 
 
 def _chain(
