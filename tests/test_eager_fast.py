@@ -286,3 +286,11 @@ def test_grad_computes_only_what_is_wanted() -> None:
     assert sf.grad(y, x).tolist() == apart.tolist()
     apart.sum().backward()  # what led to w alone was neither walked nor freed
     assert w.grad is not None and x.grad is None
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_relu_leaves_nan_and_the_sign_of_zero(dtype: str) -> None:
+    x = sf.tensor([-0.0, 0.0, float("nan"), -1.0, 2.0] * 5, dtype=dtype)
+    y = x.relu().numpy().astype(np.float64)
+    np.testing.assert_array_equal(y, [-0.0, 0.0, np.nan, 0.0, 2.0] * 5)
+    np.testing.assert_array_equal(np.signbit(y[[0, 1, 3]]), [True, False, False])

@@ -96,9 +96,16 @@ sigmoid = real_function(
     _sigmoid_reference, lambda ct, out, x: ct * (out * (1 - out)), (OUT,),
 )  # fmt: skip
 
+
+def _relu_reference(xp: Any, x: Any) -> Any:
+    if x.dtype.itemsize == 2:  # where NumPy's maximum makes 0.0 of -0.0
+        return xp.where(x < 0, x.dtype.type(0), x)
+    return xp.maximum(x.dtype.type(0), x)
+
+
 relu = elementwise(
     "relu", "``x`` where it is above 0, else 0; NaN stays.",
-    lambda xp, x: xp.where(x < 0, x.dtype.type(0), x),
+    _relu_reference,
     lambda k, x: k.relu(x),
     (lambda ct, out, x: where(out <= 0, 0.0, ct),),
     saves=(OUT,), kinds="iuf", eager="large",
