@@ -62,6 +62,19 @@ def test_attributes_are_part_of_the_kind(compilations: list[Any]) -> None:
     assert compilations == ["sum"] * 4
 
 
+def test_kernels_of_numbers_that_change_are_not_kept_for_good(
+    compilations: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "MOST_KINDS", 2)
+    x = np.linspace(-1, 1, LARGE, dtype=np.float32)
+    clamp = native("clamp")
+    for bound in (0.1, 0.2, 0.3, 0.3):
+        assert np.array_equal(clamp(np, x, min=-bound, max=bound), x.clip(-bound, bound))
+    assert len(compilations) == 3
+    clamp(np, x, min=-0.1, max=0.1)
+    assert len(compilations) == 4
+
+
 def test_arrays_of_any_layout() -> None:
     x = np.random.default_rng(0).standard_normal((6, 8)).astype(np.float32)
     for a in (x, x.T, x[::2], x[:, ::-1], np.broadcast_to(x[:1], (6, 8)), x[1:1]):

@@ -29,7 +29,7 @@ from staticflow.runtime.executable import Executable
 from staticflow.runtime.fastcall_layout import BoxType, box_type
 from staticflow.runtime.threads import get_num_threads
 
-__all__ = ["LARGE", "compiled", "compute_of", "pattern", "run"]
+__all__ = ["LARGE", "MOST_KINDS", "compiled", "compute_of", "pattern", "run"]
 
 Array = np.ndarray[Any, Any]
 
@@ -40,6 +40,10 @@ takes some 20 ms to make, is worth it."""
 
 _SPREAD = 1 << 19
 """Elements from which on several threads take less time for what NumPy does on one."""
+
+MOST_KINDS = 256
+"""So many kernels of an op are kept, or derivatives of all; then it begins anew. A number that is
+an attribute and changes at every step would otherwise fill the memory with code."""
 
 _MET = 1024
 """So many shapes find the kernel of an op at once; then it begins anew."""
@@ -119,6 +123,9 @@ def _native(op: Op) -> Callable[..., Any]:
                 kernel = _find(kernels, kind, arrays)
                 if kernel is None:
                     known, kernel = _compiled(op, arrays, attrs)
+                    if len(kernels) >= MOST_KINDS:
+                        kernels.clear()
+                        met.clear()
                     kernels[_exact(kind, arrays) if known else kind] = kernel
         if key is not None and all(a.flags.c_contiguous for a in arrays):
             if len(met) >= _MET:

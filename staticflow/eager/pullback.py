@@ -20,7 +20,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from staticflow.eager.kernels import LARGE, compiled, pattern, run
+from staticflow.eager.kernels import LARGE, MOST_KINDS, compiled, pattern, run
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dims import fresh_sym
 from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, float32
@@ -225,6 +225,8 @@ def _program_of(
         if program is None:
             with _lock:
                 program = _programs.get(kind) or _made(op, results, needs, given, attrs)
+                if len(_programs) >= MOST_KINDS:
+                    _programs.clear()
                 _programs[kind] = program
         if program is not _Without.UNSIZED:
             return program
