@@ -20,13 +20,14 @@ from staticflow.eager.gpu import as_array
 from staticflow.eager.kernels import LARGE, compute_of
 from staticflow.eager.memory import Memory
 from staticflow.eager.vertex import LEAF, EvenEntry, Shadow, TapeEntry, entered
-from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DTYPES, bfloat16
+from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, bfloat16
 from staticflow.graph.op import OUT, Op
 from staticflow.ops.declare import PerElement
 from staticflow.ops.lowering import Contract, Elementwise
+from staticflow.ops.promote import usual_dtypes
 from staticflow.ops.thread import thread
 
-__all__ = ["dtypes_of", "fast_form", "number_beside"]
+__all__ = ["fast_form", "number_beside"]
 
 General = Callable[[Op, tuple[Any, ...]], Any]
 
@@ -64,12 +65,6 @@ def _computes(op: Op) -> tuple[Callable[..., Any], Callable[..., Any]]:
     return small if op.ufunc is None else getattr(np, op.ufunc), large
 
 
-def dtypes_of(op: Op) -> frozenset[Any]:
-    """The NumPy dtypes that need no promotion and that the op is defined for."""
-    kinds = "f" if op.promote == "float" else op.kinds
-    return frozenset(d.numpy for d in DTYPES if d.kind in kinds)
-
-
 def _uses(op: Op, what: int, of: int) -> bool:
     """Whether the cotangent of argument ``of`` needs the value of ``what``."""
     return what in (op.saves if op.saves_for is None else op.saves_for[of])
@@ -97,7 +92,7 @@ def number_beside(value: Any, dtype: Any) -> Any:
 
 def _unary(op: Op, tensor: type, general: General) -> Callable[[Any], Any]:
     small, large = _computes(op)
-    dtypes = dtypes_of(op)
+    dtypes = usual_dtypes(op)
     saves, saves_result, recordable = 0 in op.saves, OUT in op.saves, op.vjp is not None
 
     def apply(x: Any) -> Any:
@@ -141,7 +136,7 @@ def _unary(op: Op, tensor: type, general: General) -> Callable[[Any], Any]:
 
 def _binary(op: Op, tensor: type, general: General) -> Callable[[Any, Any], Any]:
     small, large = _computes(op)
-    dtypes = dtypes_of(op)
+    dtypes = usual_dtypes(op)
     first_for_first, first_for_second = _uses(op, 0, 0), _uses(op, 0, 1)
     second_for_first, second_for_second = _uses(op, 1, 0), _uses(op, 1, 1)
     out_for_first, out_for_second = _uses(op, OUT, 0), _uses(op, OUT, 1)

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.eager.fast import dtypes_of, number_beside
+from staticflow.eager.fast import number_beside
 from staticflow.eager.memory import Memory
 from staticflow.eager.vertex import users
 from staticflow.graph.op import Op
+from staticflow.ops.promote import usual_dtypes
 from staticflow.ops.thread import thread
 
 __all__ = ["in_place_form"]
@@ -24,7 +25,7 @@ _getframe = sys._getframe
 def in_place_form(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
     """The in-place method of ``op``, which is a ufunc; ``general`` does what is not usual."""
     ufunc = getattr(np, op.ufunc or "")
-    dtypes = dtypes_of(op)
+    dtypes = usual_dtypes(op)
     binary = ufunc.nin == 2
 
     def apply(x: Any, *args: Any, **kwargs: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,12 +15,12 @@ from staticflow.eager.made import is_view, viewed
 from staticflow.eager.vertex import record
 from staticflow.errors import DTypeError
 from staticflow.graph.dims import Dim
-from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DTYPES, DType, bfloat16
+from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DType, bfloat16
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.ops.arithmetic import cast
 from staticflow.ops.lowering import View
-from staticflow.ops.promote import is_number, operand_dtype
+from staticflow.ops.promote import is_number, operand_dtype, usual_dtypes
 from staticflow.ops.symbol import STATIC, Symbol
 from staticflow.ops.thread import thread
 
@@ -148,13 +147,6 @@ def _compute(op: Op, arrays: Sequence[Any]) -> Any:
     return compute_of(op, False)
 
 
-@lru_cache(None)
-def _dtypes(op: Op) -> frozenset[Any]:
-    """The dtypes of NumPy that operands may have that need no promotion."""
-    kinds = "f" if op.promote == "float" else op.kinds
-    return frozenset(d.numpy for d in DTYPES if d.kind in kinds)
-
-
 def _agree(op: Op, arrays: Sequence[Any]) -> bool:
     """Whether the operands need no promotion, as is usual."""
     if op.promote == "none":
@@ -163,7 +155,7 @@ def _agree(op: Op, arrays: Sequence[Any]) -> bool:
     for a in arrays[1:] if op.promote == "tail" else arrays:
         if a.dtype is not dtype:
             return False
-    return dtype in _dtypes(op)
+    return dtype in usual_dtypes(op)
 
 
 EAGER = EagerMode()

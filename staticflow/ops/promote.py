@@ -7,13 +7,14 @@ the dtype only if it is of a higher category (bool < integer < floating).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from staticflow.graph.dims import Dim
-from staticflow.graph.dtypes import BY_PYTHON, DType, get_default_dtype, promote
+from staticflow.graph.dtypes import BY_PYTHON, DTYPES, DType, get_default_dtype, promote
 from staticflow.graph.op import Op
 
-__all__ = ["is_number", "operand_dtype", "result_type"]
+__all__ = ["is_number", "operand_dtype", "result_type", "usual_dtypes"]
 
 
 def is_number(x: Any) -> bool:
@@ -54,3 +55,11 @@ def operand_dtype(op: Op, args: Sequence[Any]) -> DType | None:
     if op.promote == "float" and not dtype.is_floating:
         return get_default_dtype()
     return dtype
+
+
+@cache
+def usual_dtypes(op: Op) -> frozenset[Any]:
+    """The dtypes of NumPy that the op is defined for, and that need no promotion where all operands
+    have the same."""
+    kinds = "f" if op.promote == "float" else op.kinds
+    return frozenset(d.numpy for d in DTYPES if d.kind in kinds)
