@@ -408,7 +408,7 @@ from staticflow.static.inputs import constant, placeholder, symbol, variable
 from staticflow.static.jit import jit
 
 Size = tuple  # type: ignore[type-arg]
-"""The shape of a tensor is a plain tuple."""
+"""The shape of a tensor is a plain tuple: bare, since it serves ``isinstance`` and annotations."""
 
 __all__ = [
     "ArgumentError", "AutogradError", "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor",

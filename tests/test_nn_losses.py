@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from loss_cases import inputs, wave
 
 import staticflow as sf
 from staticflow import nn
@@ -16,39 +17,6 @@ from staticflow.nn import functional as F
 FOLDER = Path(__file__).parent / "reference"
 REFERENCE = json.loads((FOLDER / "losses.json").read_text())
 REDUCTIONS = ("mean", "sum", "none")
-
-
-def wave(*shape: int, by: float = 1.0) -> np.ndarray:
-    return 2 * np.sin(by * (np.arange(np.prod(shape, dtype=int)) + 1.5) ** 2).reshape(shape)
-
-
-def soft(x: np.ndarray) -> np.ndarray:
-    return np.exp(x) / np.exp(x).sum(1, keepdims=True)
-
-
-def inputs(kind: str) -> list[np.ndarray]:
-    """Those of reference/make_losses.py."""
-    x, y = wave(5, 4), wave(5, 4, by=1.3)
-    return {
-        "real": [x, y],
-        "classes": [x, np.array([0, 3, -100, 2, 1])],
-        "classes_in_range": [x, np.array([0, 3, 1, 2, 1])],
-        "classes_of_pixels": [wave(2, 4, 3), np.array([[0, 3, 1], [-100, 2, 1]])],
-        "one_class": [x[0], np.array(2)],
-        "class_probabilities": [x, soft(y)],
-        "probabilities": [(x + 2) / 4, (y + 2) / 4],
-        "scores": [x, (y + 2) / 4],
-        "log_probabilities": [np.log(soft(x)), np.maximum(y, 0)],
-        "two_log_probabilities": [np.log(soft(x)), np.log(soft(y))],
-        "counts": [x, np.round(y + 2)],
-        "rates": [x + 2.5, np.round(y + 2)],
-        "gaussian": [x, y, np.abs(wave(5, 4, by=0.7)) + 0.1],
-        "order": [x, y, np.sign(wave(5, 4, by=0.7))],
-        "signs": [x, np.sign(y)],
-        "labels": [x, (y > 0).astype(float)],
-        "vectors": [x, y, np.array([1, -1, 1, 1, -1])],
-        "triplets": [x, y, wave(5, 4, by=0.7)],
-    }[kind]
 
 
 def made(options: dict[str, Any], dtype: str) -> dict[str, Any]:

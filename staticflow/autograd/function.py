@@ -296,12 +296,15 @@ class Function:
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
         """The results, a tensor or a tuple. Each subclass says."""
-        raise NotImplementedError("a Function defines forward, as a staticmethod")
+        raise NotImplementedError(
+            f"a Function defines forward, as a staticmethod, at {format_locs(here())}"
+        )
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
-        """Store in ``ctx`` what backward needs, where ``forward`` does not take it."""
-        raise NotImplementedError
+        """Store in ``ctx`` what backward needs, where ``forward`` does not take it: it is called
+        where a subclass has its own."""
+        raise NotImplementedError("this Function has no setup_context; its forward takes ctx")
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:

@@ -12,6 +12,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from functools import lru_cache, partial
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -50,13 +51,14 @@ def fast_form(op: Op, tensor: type, general: General) -> Callable[..., Any] | No
     attributes = any(p.kind is p.KEYWORD_ONLY for p in parameters)
     if make is None or attributes or (make is _binary and op.eager == "large"):
         return None
-    apply: Any = make(op, tensor, general)
+    apply = make(op, tensor, general)
+    assert isinstance(apply, FunctionType)
     code = apply.__code__  # whose first variables are the arguments, by which callers name them
     names = *op.names[: len(parameters)], *code.co_varnames[len(parameters) :]
     apply.__code__ = code.replace(co_varnames=names)
     apply.__name__ = apply.__qualname__ = op.name
     apply.__doc__ = op.doc
-    return apply  # type: ignore[no-any-return]
+    return apply
 
 
 def _computes(op: Op) -> tuple[Callable[..., Any], Callable[..., Any]]:

@@ -28,6 +28,7 @@ from staticflow.graph.graph import Equality, attrs_key, close, new_param, unify
 from staticflow.graph.node import Node, constant, item, param, toposort
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType, types_of
+from staticflow.ops.declare import PerElement
 from staticflow.ops.lowering import Elementwise, Generate, LoopNest, Reduce, View
 from staticflow.ops.symbol import Symbol
 from staticflow.ops.view import expand
@@ -117,7 +118,8 @@ def pull(
         return None
     pulled: list[Any] = [None] * len(args)
     if program.rest is not None:
-        pulled = list(op.vjp(program.rest, ct, out, *args, **attrs))  # type: ignore[misc]
+        assert op.vjp is not None
+        pulled = list(op.vjp(program.rest, ct, out, *args, **attrs))
     results = results if type(results) is tuple else (results,)
     for i, result in zip(program.native, results, strict=True):
         pulled[i] = result
@@ -174,7 +176,8 @@ def may_compile(op: Op) -> bool:
     """Whether the vjp of an elementwise op, whose partials could run on arrays as they stand, is
     more than one computation for some argument."""
     value = _Value(float32.numpy, (_UNKNOWN,))
-    arguments = [value] * len(op.vjp.partials)  # type: ignore[union-attr]
+    assert isinstance(op.vjp, PerElement)
+    arguments = [value] * len(op.vjp.partials)
     _, pulled, _ = _traced(op, 1, (True,) * len(arguments), [value, value, *arguments], {})
     return any(y is not None and _is_worth_it(y.node) for y in pulled)
 

@@ -166,8 +166,8 @@ def var_mean(
     correction: int | None = None,
 ) -> tuple[Any, Any]:
     """`var` and `mean`, as a tuple."""
-    of = None if isinstance(dim, bool) or dim == () else dim
-    return var(input, dim, unbiased, keepdim, correction=correction), mean(input, of, keepdim)
+    spread = var(input, dim, unbiased, keepdim, correction=correction)
+    return spread, _mean_beside(input, dim, keepdim)
 
 
 @numpy_names
@@ -180,8 +180,13 @@ def std_mean(
     correction: int | None = None,
 ) -> tuple[Any, Any]:
     """`std` and `mean`, as a tuple."""
-    of = None if isinstance(dim, bool) or dim == () else dim
-    return std(input, dim, unbiased, keepdim, correction=correction), mean(input, of, keepdim)
+    spread = std(input, dim, unbiased, keepdim, correction=correction)
+    return spread, _mean_beside(input, dim, keepdim)
+
+
+def _mean_beside(x: Any, dim: Dims | bool, keepdim: bool) -> Any:
+    """The mean over what a spread is of, whose ``dim`` may be its ``unbiased``."""
+    return mean(x, None if isinstance(dim, bool) or dim == () else dim, keepdim)
 
 
 # -- norms ----------------------------------------------------------------------------------------

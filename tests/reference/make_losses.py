@@ -1,12 +1,16 @@
 """Writes losses.json: PyTorch's losses and their gradients, for test_nn_losses.py. Run it where
-PyTorch is. The inputs are made of formulas, so that the test can make them again."""
+PyTorch is. The inputs are those of loss_cases.py."""
 
 import json
+import sys
 from pathlib import Path
 
-import numpy as np
 import torch
 import torch.nn.functional as F
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from loss_cases import inputs
 
 REDUCTIONS = ("mean", "sum", "none")
 WEIGHT = [0.5, 1.0, 2.0, 0.25]
@@ -46,42 +50,6 @@ CASES = [
     ["triplet_margin_loss", "triplets", {}],
     ["triplet_margin_loss", "triplets", {"p": 3.0, "swap": True, "margin": 0.3}],
 ]
-
-
-def wave(*shape: int, by: float = 1.0) -> np.ndarray:
-    """Numbers between -2 and 2 without a pattern."""
-    return 2 * np.sin(by * (np.arange(np.prod(shape, dtype=int)) + 1.5) ** 2).reshape(shape)
-
-
-def soft(x: np.ndarray) -> np.ndarray:
-    """Positive numbers that sum to 1 along axis 1."""
-    return np.exp(x) / np.exp(x).sum(1, keepdims=True)
-
-
-def inputs(kind: str) -> list[np.ndarray]:
-    """The arguments of a case; the first is differentiated."""
-    x, y = wave(5, 4), wave(5, 4, by=1.3)
-    signs = np.array([1, -1, 1, 1, -1])
-    return {
-        "real": [x, y],
-        "classes": [x, np.array([0, 3, -100, 2, 1])],
-        "classes_in_range": [x, np.array([0, 3, 1, 2, 1])],
-        "classes_of_pixels": [wave(2, 4, 3), np.array([[0, 3, 1], [-100, 2, 1]])],
-        "one_class": [x[0], np.array(2)],
-        "class_probabilities": [x, soft(y)],
-        "probabilities": [(x + 2) / 4, (y + 2) / 4],
-        "scores": [x, (y + 2) / 4],
-        "log_probabilities": [np.log(soft(x)), np.maximum(y, 0)],
-        "two_log_probabilities": [np.log(soft(x)), np.log(soft(y))],
-        "counts": [x, np.round(y + 2)],
-        "rates": [x + 2.5, np.round(y + 2)],
-        "gaussian": [x, y, np.abs(wave(5, 4, by=0.7)) + 0.1],
-        "order": [x, y, np.sign(wave(5, 4, by=0.7))],
-        "signs": [x, np.sign(y)],
-        "labels": [x, (y > 0).astype(float)],
-        "vectors": [x, y, signs],
-        "triplets": [x, y, wave(5, 4, by=0.7)],
-    }[kind]
 
 
 def main() -> None:
