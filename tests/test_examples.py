@@ -38,16 +38,17 @@ SHOWS = {  # what an example that trains nothing prints
     "tape": ["twice: [4.0, 8.0]", "3 tensors as float16", "gradient [5.4366, 22.1672]"],
     "views": ["gives the same: True", "base [-1.0, 5.0, 5.0, -1.0]", "refused: mul: argument 0"],
 }
-FALLS = {"lstm_classifier": 0.95}  # it has only begun to learn after as many steps
+SLOW = {"lstm_classifier": (400, 0.7)}  # it has only begun to learn after as many steps as others
 EXAMPLES = sorted(FOLDER.glob("*.py"))
 TRAINING = [path for path in EXAMPLES if path.stem not in SHOWS]
 
 
 @pytest.mark.parametrize("path", TRAINING, ids=lambda path: path.stem)
 def test_the_loss_falls(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    losses = runpy.run_path(str(path))["main"](120)
-    assert len(losses) == 120
-    assert mean(losses[-10:]) < FALLS.get(path.stem, 0.1) * mean(losses[:10])
+    steps, part = SLOW.get(path.stem, (120, 0.1))
+    losses = runpy.run_path(str(path))["main"](steps)
+    assert len(losses) == steps
+    assert mean(losses[-10:]) < part * mean(losses[:10])
     assert "step 100" in capsys.readouterr().out
 
 
