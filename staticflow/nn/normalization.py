@@ -54,10 +54,7 @@ class _RunningNorm(Module):
     def reset_parameters(self) -> None:
         """Statistics as at first, weights 1, biases 0."""
         self.reset_running_stats()
-        if self.weight is not None:
-            ones_(self.weight)
-        if self.bias is not None:
-            zeros_(self.bias)
+        _reset_affine(self)
 
     def _check(self, x: Any) -> None:
         if x.ndim not in self.ndims:
@@ -210,10 +207,7 @@ class LayerNorm(Module):
 
     def reset_parameters(self) -> None:
         """Weights 1, biases 0."""
-        if self.weight is not None:
-            ones_(self.weight)
-        if self.bias is not None:
-            zeros_(self.bias)
+        _reset_affine(self)
 
     def forward(self, x: Any) -> Any:
         """``x`` (..., *normalized_shape), normalised."""
@@ -282,10 +276,7 @@ class GroupNorm(Module):
 
     def reset_parameters(self) -> None:
         """Weights 1, biases 0."""
-        if self.weight is not None:
-            ones_(self.weight)
-        if self.bias is not None:
-            zeros_(self.bias)
+        _reset_affine(self)
 
     def forward(self, x: Any) -> Any:
         """``x`` (N, num_channels, ...) with each group normalised."""
@@ -297,3 +288,11 @@ class GroupNorm(Module):
             f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
             f"bias={self.bias is not None}"
         )
+
+
+def _reset_affine(layer: Any) -> None:
+    """Weights 1 and biases 0, where there are such."""
+    if layer.weight is not None:
+        ones_(layer.weight)
+    if layer.bias is not None:
+        zeros_(layer.bias)
