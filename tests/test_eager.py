@@ -120,9 +120,7 @@ def test_truth_values_stand_on_either_side_of_logic() -> None:
     assert (True ^ t).tolist() == [False, True]
 
 
-def test_numbers_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(DTypeError, match=r"add\(u8\[1\], u8\[\]\).*300.*test_eager\.py:\d+"):
-        sf.tensor([1], dtype="uint8") + 300
+def test_bounds_that_do_not_fit_are_refused() -> None:
     with pytest.raises(DTypeError, match=r"bound 300 does not fit int8"):
         sf.tensor([1], dtype="int8").clamp(max=300)
 

@@ -16,9 +16,9 @@ from staticflow.graph.device import device_of
 from staticflow.graph.dims import Dim, Size
 from staticflow.graph.dtypes import dtype_of, get_default_dtype
 from staticflow.graph.locs import format_locs, here
+from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
 from staticflow.ops.creation import full as full_op
-from staticflow.ops.creation import number_of
 from staticflow.ops.symbol import STATIC, tracing_state
 from staticflow.ops.thread import thread
 from staticflow.ops.view import sizes_of
@@ -172,7 +172,7 @@ def full(
     """
     wanted = dtype_of(type(fill_value) if dtype is None else dtype)
     shape = tuple(n if type(n) is Dim else operator.index(n) for n in size)
-    attrs = {"shape": shape, "value": number_of(fill_value, wanted), "dtype": wanted}
+    attrs = {"shape": shape, "value": fitting(fill_value, wanted, "full"), "dtype": wanted}
     return generated(full_op, attrs, device, requires_grad)
 
 

@@ -12,10 +12,13 @@ from staticflow.eager.memory import Memory, Step, View
 from staticflow.eager.vertex import LEAF, TapeEntry, Vertex, next_serial
 from staticflow.errors import AutogradError, DTypeError, ShapeError, SymbolicError
 from staticflow.graph.locs import format_locs, here
+from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
+from staticflow.graph.types import TensorType
 from staticflow.ops.arithmetic import cast, where
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.declare import per_arg
+from staticflow.ops.promote import is_number
 from staticflow.ops.symbol import Symbol
 from staticflow.ops.thread import thread
 from staticflow.ops.view import expand
@@ -84,6 +87,8 @@ def _is_recorded(x: Tensor) -> bool:
 
 def copy_(x: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
     """Take the elements of ``other``, broadcast and cast."""
+    if is_number(other):
+        other = fitting(other, x.dtype, f"an assignment to {TensorType(x.dtype, x.shape)}")
     value = other if isinstance(other, Symbol) else x._of(other, x.dtype)
     if value.dtype is not x.dtype:
         value = cast(value, dtype=x.dtype)

@@ -20,7 +20,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.ops.arithmetic import cast
 from staticflow.ops.lowering import View
-from staticflow.ops.promote import is_number, operand_dtype, usual_dtypes
+from staticflow.ops.promote import integer_beside, is_number, operand_dtype, usual_dtypes
 from staticflow.ops.symbol import STATIC, Symbol
 from staticflow.ops.thread import thread
 
@@ -60,6 +60,11 @@ class EagerMode:
             if state.tracing or not _STATIC_TYPES.isdisjoint(map(type, args)):
                 return STATIC.apply(op, args, attrs)
             operands, dtype = self._operands(op, args)
+            if dtype is not None and dtype.kind in "iu":
+                operands = [
+                    integer_beside(op, i, a, dtype) if type(a) is int else a
+                    for i, a in enumerate(operands)
+                ]
             arrays = [a if type(a) in BY_PYTHON else a._data for a in operands]
             if dtype is bfloat16:  # beside which NumPy does not take numbers as weak
                 arrays = [np.asarray(a, dtype.numpy) if type(a) in _WEAK else a for a in arrays]

@@ -21,6 +21,7 @@ from staticflow.errors import AutogradError, DTypeError, ShapeError
 from staticflow.graph.device import device
 from staticflow.graph.dtypes import BY_NUMPY, DType, dtype_of, get_default_dtype
 from staticflow.graph.locs import format_locs, here
+from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
 from staticflow.ops import OPS
 from staticflow.ops.arithmetic import clone
@@ -78,7 +79,8 @@ class Tensor(Methods):
             dtype_of(x.dtype)
             return Tensor._wrap(np.asarray(x))
         if isinstance(x, bool | int | float):
-            return Tensor._wrap(np.asarray(x, dtype=(dtype or dtype_of(type(x))).numpy))
+            dtype = dtype or dtype_of(type(x))
+            return Tensor._wrap(np.asarray(fitting(x, dtype, "a number"), dtype=dtype.numpy))
         raise DTypeError(
             f"{type(x).__name__} is no tensor; wrap data with sf.tensor(...), "
             f"at {format_locs(here())}"

@@ -43,6 +43,9 @@ class Op:
     - ``promote`` says what happens to operands of several dtypes: ``common`` (`promote`),
       ``float`` (likewise, and integers become the default float) or ``none``.
     - ``kinds`` are the dtype kinds that promoted operands may have.
+    - ``numbers`` says what a Python integer is beside integer tensors that cannot hold it: refused
+      (``fit``), taken modulo 2**bits (``wrap``), or of a power (``power``) the base so, while the
+      exponent must fit and not be negative.
     - ``ufunc`` names the NumPy ufunc that the op is on operands of one dtype, if it is one.
     - ``eager`` says what runs the op eagerly: its ``reference``, or ``native``, the kernel that the
       compiler makes of the lowering, for ops that are slow in NumPy; ``large`` is the one for small
@@ -66,6 +69,7 @@ class Op:
     saves_for: tuple[tuple[int, ...], ...] | None = None
     promote: str = "none"
     kinds: str = "biuf"
+    numbers: str = "fit"
     ufunc: str | None = None
     eager: str = "reference"
     batched: tuple[int, ...] = ()

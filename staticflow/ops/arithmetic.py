@@ -35,6 +35,7 @@ add = elementwise(
     "add",
     _or_on_bool("add", "or"),
     (lambda ct, out, x, y: ct, lambda ct, out, x, y: ct),
+    numbers="wrap",
 )  # fmt: skip
 
 sub = elementwise(
@@ -43,6 +44,7 @@ sub = elementwise(
     lambda k, x, y: k.sub(x, y),
     (lambda ct, out, x, y: ct, lambda ct, out, x, y: -ct),
     kinds="iuf",
+    numbers="wrap",
 )  # fmt: skip
 
 mul = elementwise(
@@ -51,6 +53,7 @@ mul = elementwise(
     _or_on_bool("mul", "and"),
     (lambda ct, out, x, y: ct * y, lambda ct, out, x, y: ct * x),
     saves=(0, 1), saves_for=((1,), (0,)),
+    numbers="wrap",
 )  # fmt: skip
 
 div = elementwise(
@@ -67,6 +70,7 @@ floor_divide = elementwise(
     lambda k, x, y: k.floor_divide(x, y),
     (lambda ct, out, x, y: zeros_like(ct), lambda ct, out, x, y: zeros_like(ct)),
     kinds="iuf",
+    numbers="wrap",
 )  # fmt: skip
 
 remainder = elementwise(
@@ -76,6 +80,7 @@ remainder = elementwise(
     lambda k, x, y: k.remainder(x, y),
     (lambda ct, out, x, y: ct, lambda ct, out, x, y: -ct * floor_divide(x, y)),
     saves=(0, 1), kinds="iuf",
+    numbers="wrap",
 )  # fmt: skip
 
 neg = elementwise(
@@ -175,7 +180,7 @@ def _comparison(name: str, sign: str, numpy_name: str) -> Any:
         name, f"``x {sign} y``, a bool.",
         numpy_name,
         lambda k, x, y: k.compare(name, x, y),
-        result=bool_,
+        result=bool_, numbers="wrap",
     )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ def _bitwise(name: str, primitive: str, doc: str) -> Any:
     return elementwise(
         name, doc, name,
         lambda k, *xs: k.apply(primitive, *xs),
-        kinds="biu",
+        kinds="biu", numbers="wrap",
     )  # fmt: skip
 
 
@@ -31,7 +31,7 @@ bitwise_left_shift = elementwise(
     "``x * 2**n``, wrapping; 0 where ``n`` is negative or as large as the dtype is wide.",
     "left_shift",
     lambda k, x, n: k.left_shift(x, n),
-    kinds="iu",
+    kinds="iu", numbers="wrap",
 )  # fmt: skip
 
 bitwise_right_shift = elementwise(
@@ -40,5 +40,5 @@ bitwise_right_shift = elementwise(
     "dtype is wide.",
     "right_shift",
     lambda k, x, n: k.right_shift(x, n),
-    kinds="iu",
+    kinds="iu", numbers="wrap",
 )  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any
 
 from staticflow.graph.dims import Size
 from staticflow.graph.dtypes import DType, dtype_of
+from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
 from staticflow.ops.lowering import Generate
@@ -15,7 +16,7 @@ from staticflow.ops.view import sizes_of
 
 __all__ = [
     "empty_like", "full", "full_like", "iota", "new_empty", "new_full", "new_ones", "new_zeros",
-    "number_of", "ones_like", "size_value", "zeros_like",
+    "ones_like", "size_value", "zeros_like",
 ]  # fmt: skip
 
 
@@ -76,7 +77,7 @@ def new_full(
 ) -> Any:
     """A tensor of ``size`` filled with ``fill_value``, in the mode, dtype and device of ``x``."""
     wanted = x.dtype if dtype is None else dtype_of(dtype)
-    value = number_of(fill_value, wanted)
+    value = fitting(fill_value, wanted, "full")
     out = full.beside(x, shape=tuple(size), value=value, dtype=wanted)
     if device is not None:
         out = out.to(device=device)
@@ -96,16 +97,6 @@ def new_ones(x: Any, *sizes: Any, size: Sequence[Size] | None = None, **options:
 def new_empty(x: Any, *size: Any, **options: Any) -> Any:
     """A tensor of ``size`` whose values nobody needs: zeros, so that programs repeat."""
     return new_zeros(x, *size, **options)
-
-
-def number_of(value: Any, dtype: DType) -> bool | int | float:
-    """``value`` as the Python number that fills a tensor of ``dtype``."""
-    return _PYTHON[dtype.kind](value)
-
-
-_PYTHON: dict[str, type[bool] | type[int] | type[float]] = {
-    "b": bool, "i": int, "u": int, "f": float,
-}  # fmt: skip
 
 
 def _iota_infer(facts: Facts, *, shape: Shape, dim: int, dtype: DType) -> TensorType:

@@ -117,6 +117,7 @@ def elementwise(
     infer: Callable[..., TensorType] | None = None,
     eager: str = "reference",
     names: tuple[str, ...] = ("input", "other"),
+    numbers: str = "fit",
 ) -> Op:
     """An op that works element by element, with broadcasting.
 
@@ -140,6 +141,7 @@ def elementwise(
         eager=eager,
         grad_name=grad_name or f"{name.title().replace('_', '')}Backward0",
         names=names,
+        numbers=numbers,
     )
 
 

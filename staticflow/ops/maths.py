@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from staticflow.errors import DTypeError
 from staticflow.graph.dtypes import bool_
 from staticflow.graph.op import OUT, Op
 from staticflow.ops.arithmetic import where
@@ -175,7 +174,7 @@ def _pow_reference(xp: Any, x: Any, y: Any) -> Any:
     if isinstance(y, int | float) and y == 2:
         return xp.square(x)  # as the power with this exponent gives, and much faster
     if isinstance(y, int) and y < 0 and x.dtype.kind in "iu":
-        raise DTypeError(f"an integer to the negative power {y} is no integer; use a float tensor")
+        raise ValueError("a negative exponent")  # also of no elements; see `integer_beside`
     if hasattr(y, "dtype") and y.dtype.kind == "i" and xp.any(y < 0):
         return _integer_pow_reference(xp, x, y)
     out = xp.power(x, y)
@@ -206,7 +205,7 @@ pow: Op = elementwise(
     _pow_reference,
     lambda k, x, y: k.pow(x, y),
     (_pow_base, _pow_exponent),
-    saves=(0, 1, OUT), kinds="iuf", names=("input", "exponent"),
+    saves=(0, 1, OUT), kinds="iuf", names=("input", "exponent"), numbers="power",
 )  # fmt: skip
 
 

@@ -25,7 +25,7 @@ fmod = elementwise(
     "fmod",
     lambda k, x, y: k.fmod(x, y),
     (lambda ct, out, x, y: ct, lambda ct, out, x, y: -ct * trunc(x / y)),
-    saves=(0, 1), saves_for=((), (0, 1)), kinds="iuf", eager="large",
+    saves=(0, 1), saves_for=((), (0, 1)), kinds="iuf", eager="large", numbers="wrap",
 )  # fmt: skip
 
 hypot = elementwise(

@@ -10,11 +10,14 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+from staticflow.errors import DTypeError
 from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import BY_PYTHON, DTYPES, DType, get_default_dtype, promote
+from staticflow.graph.locs import format_locs, here
+from staticflow.graph.numbers import Number, fitting, wrapped
 from staticflow.graph.op import Op
 
-__all__ = ["is_number", "operand_dtype", "result_type", "usual_dtypes"]
+__all__ = ["integer_beside", "is_number", "operand_dtype", "result_type", "usual_dtypes"]
 
 
 def is_number(x: Any) -> bool:
@@ -55,6 +58,19 @@ def operand_dtype(op: Op, args: Sequence[Any]) -> DType | None:
     if op.promote == "float" and not dtype.is_floating:
         return get_default_dtype()
     return dtype
+
+
+def integer_beside(op: Op, position: int, value: int, dtype: DType) -> Number:
+    """What the Python integer ``value`` is as an argument of ``op`` beside tensors of the integer
+    ``dtype``, by `Op.numbers`. Raises `DTypeError` where it is refused."""
+    exponent = op.numbers == "power" and position == 1
+    if exponent and value < 0:
+        raise DTypeError(
+            f"{op.name}: an integer to the negative power {value} is no integer; use a floating "
+            f"tensor, or {float(value)} as the exponent, at {format_locs(here())}"
+        )
+    rule = fitting if exponent or op.numbers == "fit" else wrapped
+    return rule(value, dtype, op.name)
 
 
 @cache

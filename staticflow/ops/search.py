@@ -15,7 +15,7 @@ from staticflow.ops.arithmetic import cast
 from staticflow.ops.declare import strict
 from staticflow.ops.lowering import LoopNest
 from staticflow.ops.order import before, sortable
-from staticflow.ops.promote import is_number
+from staticflow.ops.promote import is_number, result_type
 
 __all__ = ["bucketize", "searchsorted"]
 
@@ -100,7 +100,8 @@ def searchsorted(
             f'"right", at {format_locs(here())}'
         )
     if is_number(input):
-        input = sorted_sequence.new_full((), input)
+        dtype = result_type([sorted_sequence, input])
+        input = sorted_sequence.new_full((), input, dtype=dtype)
     out = search_op(sorted_sequence, input, right=right or side == "right")
     return cast(out, dtype=int32) if out_int32 else out
 

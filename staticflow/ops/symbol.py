@@ -18,13 +18,14 @@ from staticflow.graph.dtypes import DType, dtype_of, weak_dtype
 from staticflow.graph.graph import new_param
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.node import Literal, Node, constant, item, make_node
+from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
 from staticflow.graph.types import Shape, TensorType, types_of
 from staticflow.ops.aliasing import Alias, alias
 from staticflow.ops.arithmetic import cast, stop_gradient
 from staticflow.ops.creation import size_value
 from staticflow.ops.methods import Methods
-from staticflow.ops.promote import is_number, operand_dtype
+from staticflow.ops.promote import integer_beside, is_number, operand_dtype
 from staticflow.ops.strided import bitcast_op
 from staticflow.ops.tracing import tracing, tracing_state
 
@@ -38,12 +39,7 @@ _captured: weakref.WeakValueDictionary[int, Node] = weakref.WeakValueDictionary(
 
 def constant_node(value: Any, dtype: DType) -> Node:
     """A node that is a number or an array known now."""
-    try:
-        array = np.asarray(value, dtype=dtype.numpy)
-    except OverflowError:
-        raise DTypeError(
-            f"the number {value} does not fit {dtype.name}, at {format_locs(here())}"
-        ) from None
+    array = np.asarray(value, dtype=dtype.numpy)
     attrs = {"value": Literal(array), "type": TensorType(dtype, array.shape)}
     return make_node(constant, (), attrs, here())
 
@@ -81,7 +77,8 @@ def to_node(x: Any, dtype: DType | None = None) -> Node:
     if isinstance(x, np.ndarray | np.generic):  # first: np.float64 is a Python float, too
         return constant_node(x, dtype_of(x.dtype))
     if isinstance(x, bool | int | float):
-        return constant_node(x, dtype or weak_dtype(x, None))
+        dtype = dtype or weak_dtype(x, None)
+        return constant_node(fitting(x, dtype, "a number in a graph"), dtype)
     raise SymbolicError(
         f"{type(x).__name__} cannot stand in a symbolic expression; use symbols, tensors, NumPy "
         f"arrays or numbers, at {format_locs(here())}"
@@ -103,6 +100,8 @@ class StaticMode:
         nodes = []
         for position, x in enumerate(operands):
             wanted = None if op.promote == "tail" and position == 0 else dtype
+            if type(x) is int and wanted is not None and wanted.kind in "iu":
+                x = integer_beside(op, position, x, wanted)
             node = to_node(x, wanted)
             if wanted is not None and node.tensor_type.dtype is not wanted:
                 node = make_node(cast, (node,), {"dtype": wanted}, here())

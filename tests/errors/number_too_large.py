@@ -1,7 +1,6 @@
 # raises DTypeError
-# says add(u8[1], u8[])
-# says 300
+# says an assignment to u8[]: the number 300 does not fit uint8; use a wider dtype
 import staticflow as sf
 
 x = sf.tensor([1], dtype="uint8")
-x + 300  # <-- error
+x[0] = 300  # <-- error

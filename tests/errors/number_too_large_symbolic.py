@@ -1,7 +1,6 @@
 # raises DTypeError
-# says 300
-# says uint8
+# says where: the number 300 does not fit uint8; use a wider dtype
 import staticflow as sf
 
-x = sf.placeholder((1,), "uint8", name="x")
-x + 300  # <-- error
+x = sf.placeholder((None,), "uint8", name="x")
+sf.where(x > 2, x, 300)  # <-- error

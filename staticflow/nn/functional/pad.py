@@ -9,7 +9,7 @@ from staticflow.errors import ShapeError
 from staticflow.graph.dims import Size, is_provably_ge
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.axes import flip
-from staticflow.ops.creation import full
+from staticflow.ops.creation import new_full
 from staticflow.ops.joining import cat
 from staticflow.ops.splitting import narrow
 from staticflow.ops.view import expand
@@ -18,9 +18,7 @@ __all__ = ["pad"]
 
 
 def _constant(x: Any, dim: int, count: int, front: bool, value: Any) -> Any:
-    shape = (*x.shape[:dim], count, *x.shape[dim + 1 :])
-    kind = {"b": bool, "f": float}.get(x.dtype.kind, int)
-    return full.beside(x, shape=shape, value=kind(value or 0), dtype=x.dtype)
+    return new_full(x, (*x.shape[:dim], count, *x.shape[dim + 1 :]), value or 0)
 
 
 def _reflected(x: Any, dim: int, count: int, front: bool, value: Any) -> Any:
