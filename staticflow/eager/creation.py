@@ -19,9 +19,9 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
 from staticflow.ops.creation import full as full_op
+from staticflow.ops.sizes import sizes_of
 from staticflow.ops.symbol import STATIC, tracing_state
 from staticflow.ops.thread import thread
-from staticflow.ops.view import sizes_of
 
 __all__ = [
     "as_tensor", "asarray", "empty", "from_dlpack", "from_numpy", "full", "generated", "made",

@@ -10,9 +10,9 @@ import numpy as np
 from staticflow.errors import AutogradError, ShapeError
 from staticflow.graph.dtypes import DType
 from staticflow.graph.locs import format_locs, here
+from staticflow.ops.sizes import sizes_of
 from staticflow.ops.strided import bitcast_op
 from staticflow.ops.thread import thread
-from staticflow.ops.view import sizes_of
 
 __all__ = [
     "apply_", "bits_as", "data_ptr", "element_size", "is_contiguous", "map_", "nbytes", "resize_",

@@ -12,7 +12,7 @@ from staticflow.graph.types import TensorType
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.declare import normalize_dim, normalize_dims, per_arg
 from staticflow.ops.lowering import View
-from staticflow.ops.view import sizes_of
+from staticflow.ops.sizes import as_sizes, sizes_of
 
 __all__ = [
     "H", "adjoint", "flip", "flip_op", "fliplr", "flipud", "mT", "moveaxis", "movedim", "permute",
@@ -60,7 +60,7 @@ def movedim(input: Any, source: int | Sequence[int], destination: int | Sequence
     >>> sf.movedim(sf.zeros(2, 3, 4), 0, -1).shape
     (3, 4, 2)
     """
-    froms, tos = ((d,) if isinstance(d, int) else tuple(d) for d in (source, destination))
+    froms, tos = (as_sizes(d) for d in (source, destination))
     froms = tuple(normalize_dim(d, input.ndim, "movedim") for d in froms)
     tos = tuple(normalize_dim(d, input.ndim, "movedim") for d in tos)
     if len(froms) != len(tos) or len(set(froms)) != len(froms) or len(set(tos)) != len(tos):

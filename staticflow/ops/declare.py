@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, wraps
@@ -47,6 +48,7 @@ def same_size(a: Size, b: Size) -> bool:
 def normalize_dim(dim: int, ndim: int, what: str) -> int:
     """``dim`` counted from the front; a 0-d tensor takes 0 and -1, as in PyTorch."""
     limit = max(ndim, 1)
+    dim = dim if type(dim) is int else operator.index(dim)
     if not -limit <= dim < limit:
         raise ShapeError(
             f"{what}: dim {dim} is out of range for a tensor of {ndim} dims; "
@@ -59,7 +61,7 @@ def normalize_dims(dim: int | Sequence[int] | None, ndim: int, what: str) -> tup
     """The dims that ``dim`` names, counted from the front and sorted; None names all."""
     if dim is None:
         return tuple(range(ndim))
-    given = (dim,) if isinstance(dim, int | np.integer) else tuple(dim)
+    given = tuple(dim) if isinstance(dim, list | tuple | range) else (dim,)
     dims = sorted(normalize_dim(d, ndim, what) for d in given)
     if len(set(dims)) != len(dims):
         raise ShapeError(f"{what}: a dim appears twice in {given}, at {format_locs(here())}")

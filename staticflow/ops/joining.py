@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from staticflow.errors import DTypeError, IndexRangeError, ShapeError
-from staticflow.graph.dims import Dim, Size, dim_max, floor_div, prod
+from staticflow.graph.dims import Size, dim_max, floor_div, prod
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
@@ -15,6 +15,7 @@ from staticflow.ops.by_index import index_select
 from staticflow.ops.declare import normalize_dim, per_arg, strict
 from staticflow.ops.lowering import LoopNest
 from staticflow.ops.numpy_names import numpy_names
+from staticflow.ops.sizes import as_size, as_sizes, several_of, sizes_of
 from staticflow.ops.slicing import select_op
 from staticflow.ops.splitting import part_of
 from staticflow.ops.view import (
@@ -25,7 +26,6 @@ from staticflow.ops.view import (
     flatten,
     ravel,
     reshape,
-    sizes_of,
     unsqueeze,
     with_ones,
 )
@@ -179,7 +179,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
     >>> [g.shape for g in sf.meshgrid(sf.arange(2), sf.arange(3))]
     [(2, 3), (2, 3)]
     """
-    axes = [atleast_1d(x) for x in sizes_of(tensors)]
+    axes = [atleast_1d(x) for x in several_of(tensors)]
     if indexing not in ("ij", "xy") or any(x.ndim > 1 for x in axes):
         raise ShapeError(
             f'meshgrid: takes vectors and indexing="ij" or "xy", not tensors of '
@@ -290,12 +290,12 @@ def roll(input: Any, shifts: Size | Sequence[Size], dims: int | Sequence[int] | 
     >>> sf.roll(sf.arange(4), 1)
     tensor([3, 0, 1, 2])
     """
-    by = (shifts,) if isinstance(shifts, int | Dim) else tuple(shifts)
+    by = as_sizes(shifts)
     if dims is None:
         if len(by) != 1:
             raise ShapeError(f"roll: {len(by)} shifts want their dims, at {format_locs(here())}")
         return reshape(roll_op(ravel(input), shift=by[0], dim=0), input.shape)
-    along = (dims,) if isinstance(dims, int) else tuple(dims)
+    along = as_sizes(dims)
     if len(along) != len(by):
         raise ShapeError(f"roll: {len(by)} shifts for {len(along)} dims, at {format_locs(here())}")
     for shift, dim in zip(by, along, strict=True):
@@ -360,7 +360,8 @@ def repeat_interleave(
     if dim is None:
         input, dim = ravel(input), 0
     at = normalize_dim(dim, input.ndim, "repeat_interleave")
-    if isinstance(repeats, int | Dim):
+    if not hasattr(repeats, "__sf_mode__"):
+        repeats = as_size(repeats)
         many = (*input.shape[: at + 1], repeats, *input.shape[at + 1 :])
         return flatten(expand(unsqueeze(input, at + 1), many), at, at + 1)
     if repeats.ndim == 0 or repeats.shape == (1,):

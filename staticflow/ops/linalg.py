@@ -15,6 +15,7 @@ from staticflow.ops.maths import abs
 from staticflow.ops.moments import vector_norm
 from staticflow.ops.products import cross, multi_dot
 from staticflow.ops.reduce import Dims, sum
+from staticflow.ops.sizes import as_sizes
 from staticflow.ops.solving import cholesky, det, inv, matrix_power, slogdet, solve
 
 __all__ = [
@@ -79,7 +80,7 @@ def norm(
     >>> sf.linalg.norm(sf.tensor([[3.0], [4.0]]))
     tensor(5.)
     """
-    named = (dim,) if isinstance(dim, int) else () if dim is None else tuple(dim)
+    named = () if dim is None else as_sizes(dim)
     if ord is not None and (len(named) == 2 or (not named and input.ndim == 2)):
         over = (named[0], named[1]) if named else (0, 1)
         return matrix_norm(input, ord, over, keepdim, dtype=dtype)

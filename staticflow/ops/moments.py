@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from math import inf
 from typing import Any
 
@@ -114,7 +115,7 @@ def _spread_of(
         raise ShapeError(
             f"{op.name}: give unbiased or correction, not both, at {format_locs(here())}"
         )
-    given = 1 if correction is None else correction
+    given = 1 if correction is None else operator.index(correction)
     if unbiased is not None:
         given = int(unbiased)
     dims = dims_of(dim, x.ndim, op.name)

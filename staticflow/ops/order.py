@@ -25,6 +25,7 @@ from staticflow.ops.indexing import gather_op, scatter_add_op
 from staticflow.ops.lowering import LoopNest, linear
 from staticflow.ops.numpy_names import numpy_names
 from staticflow.ops.reduce import along, sum
+from staticflow.ops.sizes import as_size
 from staticflow.ops.splitting import narrow
 from staticflow.ops.view import reshape, squeeze
 
@@ -235,7 +236,7 @@ def topk(input: Any, k: Size, dim: int = -1, largest: bool = True, sorted: bool 
     >>> sf.topk(sf.tensor([3.0, 1.0, 2.0]), 2).values
     tensor([3., 2.])
     """
-    return Chosen(*along(topk_op, input, dim, k=k, largest=largest))
+    return Chosen(*along(topk_op, input, dim, k=as_size(k), largest=largest))
 
 
 def _kth_infer(facts: Facts, x: TensorType, *, k: Size, dim: int, keepdim: bool) -> Any:
@@ -281,7 +282,7 @@ def kthvalue(input: Any, k: Size, dim: int = -1, keepdim: bool = False) -> Chose
     >>> sf.kthvalue(sf.tensor([3.0, 1.0, 2.0]), 2).values
     tensor(2.)
     """
-    return Chosen(*along(kthvalue_op, input, dim, k=k, keepdim=keepdim))
+    return Chosen(*along(kthvalue_op, input, dim, k=as_size(k), keepdim=keepdim))
 
 
 def _median_places(xp: Any, x: Any, *, dim: int, keepdim: bool) -> Any:

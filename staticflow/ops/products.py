@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -201,7 +202,8 @@ def tensordot(a: Any, b: Any, dims: int | Sequence[Sequence[int]] = 2) -> Any:
     (2, 5)
     """
     x, y = a, b
-    if isinstance(dims, int):
+    if not isinstance(dims, Sequence):
+        dims = operator.index(dims)
         if not 0 <= dims <= min(x.ndim, y.ndim):
             raise _refuse(
                 f"tensordot: {dims} dims of tensors of shapes {list(x.shape)} and {list(y.shape)}"

@@ -28,7 +28,7 @@ from staticflow.ops.random import (
     real_dtype,
     uniform_op,
 )
-from staticflow.ops.view import sizes_of
+from staticflow.ops.sizes import as_size, as_sizes, sizes_of
 
 __all__ = [
     "Source", "bernoulli", "bernoulli_", "default_source", "dropout", "exponential_", "multinomial",
@@ -151,6 +151,7 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Source | N
 
 def _integers(low: Any, high: Any, dtype: DType, draw: Callable[..., Any]) -> Any:
     """Integers from ``low`` to before ``high``, by ops that ``draw`` gives the state of a draw."""
+    low, high = (v if hasattr(v, "__sf_mode__") else as_size(v) for v in (low, high))
     count = high - low
     if isinstance(count, int):
         _require(count > 0, f"random integers from {low} to before {high}: there are none")
@@ -179,7 +180,7 @@ def randint(
         low, high = 0, low
     elif low is None:
         low = 0
-    shape = tuple(size)
+    shape = as_sizes(size)
     drawn = _integers(low, high, dtype_of(dtype), partial(_made, generator, shape))
     return _finished(drawn, device, False)
 

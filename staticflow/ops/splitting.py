@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from staticflow.errors import ShapeError, SymbolicError
 from staticflow.graph.dims import Dim, Size, ceil_div, dim_min, floor_div
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.declare import normalize_dim
+from staticflow.ops.sizes import as_size, as_sizes
 from staticflow.ops.slicing import bounds, position, select_op, slice_op
 
 __all__ = [
@@ -36,7 +38,7 @@ def narrow(input: Any, dim: int, start: Size, length: Size) -> Any:
         )
     if isinstance(first, int) and first < 0:
         first = input.shape[at] + first
-    return part_of(input, at, first, length)
+    return part_of(input, at, first, as_size(length))
 
 
 def _known(x: Any, dim: int, what: str) -> int:
@@ -64,14 +66,15 @@ def split(
     x, split_size = tensor, split_size_or_sections
     at = normalize_dim(dim, x.ndim, "split")
     _has_dims(x, "split")
-    if isinstance(split_size, int):
+    if not isinstance(split_size, Sequence | Dim):
+        split_size = as_size(split_size)
         size = _known(x, at, "split")
         if split_size < 0 or (split_size == 0 and size):
             raise ShapeError(f"split: parts of {split_size}, at {format_locs(here())}")
         count = max(ceil_div(size, split_size), 1) if split_size else 1
         sizes = [dim_min(split_size, size - i * split_size) for i in range(count)]
     else:
-        sizes = [split_size] if isinstance(split_size, Dim) else list(split_size)
+        sizes = list(as_sizes(split_size))
         total = sum(sizes)
         if isinstance(total - x.shape[at], int) and total != x.shape[at]:
             raise ShapeError(
@@ -100,6 +103,7 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     fewer where the size does not suffice."""
     at = normalize_dim(dim, input.ndim, "chunk")
     _has_dims(input, "chunk")
+    chunks = operator.index(chunks)
     if chunks < 1:
         raise ShapeError(f"chunk: {chunks} parts, at {format_locs(here())}")
     size = _known(input, at, "chunk")
@@ -123,15 +127,15 @@ def tensor_split(
     """
     at = normalize_dim(dim, input.ndim, "tensor_split")
     _has_dims(input, "tensor_split")
-    if isinstance(indices_or_sections, int):
-        count = indices_or_sections
+    if not isinstance(indices_or_sections, Sequence):
+        count = operator.index(indices_or_sections)
         if count < 1:
             raise ShapeError(f"tensor_split: {count} parts, at {format_locs(here())}")
         n = input.shape[at]
         # the first n % count parts have one more
         ends = [i * floor_div(n, count) + dim_min(i, n % count) for i in range(count + 1)]
         return tuple(part_of(input, at, a, b - a) for a, b in itertools.pairwise(ends))
-    cuts = [0, *indices_or_sections, input.shape[at]]
+    cuts = [0, *as_sizes(indices_or_sections), input.shape[at]]
     parts = [bounds(slice(a, b), input.shape[at]) for a, b in itertools.pairwise(cuts)]
     return tuple(part_of(input, at, p.start, p.size) for p in parts)
 
@@ -141,7 +145,8 @@ def _sections(x: Any, given: int | Sequence[Size], dim: int, what: str, least: i
         raise ShapeError(
             f"{what}: takes {least} dims at least, not {x.ndim}, at {format_locs(here())}"
         )
-    if isinstance(given, int):
+    if not isinstance(given, Sequence):
+        given = operator.index(given)
         n = x.shape[dim]
         if given < 1 or (isinstance(n, int) and n % given):
             raise ShapeError(

@@ -15,6 +15,7 @@ from staticflow.ops.by_index import index_add
 from staticflow.ops.creation import iota, zeros_like
 from staticflow.ops.declare import elementwise, per_arg, strict
 from staticflow.ops.lowering import Index, View
+from staticflow.ops.sizes import as_sizes
 from staticflow.ops.view import ravel
 
 __all__ = ["as_strided", "as_strided_op", "bitcast_op", "places"]
@@ -81,7 +82,7 @@ def as_strided(
             [1, 2],
             [2, 3]])
     """
-    shape, steps = tuple(size), tuple(stride)
+    shape, steps = as_sizes(size), as_sizes(stride)
     if len(shape) != len(steps) or any(s < 0 for s in steps):
         raise ShapeError(
             f"as_strided: takes a stride from 0 on for each dim, not {list(steps)} for "

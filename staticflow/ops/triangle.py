@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -145,6 +146,7 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
     if input.ndim == 0:
         raise ShapeError(f"diag_embed: takes one dim at least, at {format_locs(here())}")
     a, b = _plane(input.ndim + 1, dim1, dim2, "diag_embed")
+    offset = operator.index(offset)
     side = input.shape[-1] + abs(offset)
     rest = iter(input.shape[:-1])
     shape = tuple(side if d in (a, b) else next(rest) for d in range(input.ndim + 1))
@@ -335,6 +337,7 @@ def unfold(x: Any, dimension: int, size: int, step: int) -> Any:
             [2, 3, 4]])
     """
     at = normalize_dim(dimension, x.ndim, "unfold")
+    size, step = operator.index(size), operator.index(step)
     if x.ndim == 0 or size < 0 or step < 1:
         raise ShapeError(
             f"unfold: takes one dim at least, a size from 0 and a step from 1, not {x.ndim}, "

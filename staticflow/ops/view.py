@@ -16,20 +16,14 @@ from staticflow.ops.by_shape import by_shape
 from staticflow.ops.declare import elementwise, normalize_dim, normalize_dims, per_arg, sum_to
 from staticflow.ops.lowering import Index, View, delinear, linear
 from staticflow.ops.numpy_names import numpy_names
+from staticflow.ops.sizes import as_sizes, several_of, sizes_of
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_tensors", "broadcast_to", "common_shape",
     "contiguous", "contiguous_op", "expand", "expand_as", "expand_op", "flatten", "ravel",
-    "reshape", "reshape_as", "reshape_op", "sizes_of", "squeeze", "squeeze_op", "unflatten",
+    "reshape", "reshape_as", "reshape_op", "squeeze", "squeeze_op", "unflatten",
     "unsqueeze", "unsqueeze_op", "view", "view_as", "with_ones",
 ]  # fmt: skip
-
-
-def sizes_of(args: tuple[Any, ...], named: Sequence[Any] | None = None) -> tuple[Any, ...]:
-    """``f(2, 3)``, ``f((2, 3))`` and ``f(size=(2, 3))`` alike."""
-    if named is not None:
-        return tuple(named)
-    return tuple(args[0]) if len(args) == 1 and isinstance(args[0], list | tuple) else args
 
 
 # -- memory -------------------------------------------------------------------------------------
@@ -200,7 +194,7 @@ def unflatten(input: Any, dim: int, sizes: Sequence[Size]) -> Any:
     """
     at = normalize_dim(dim, input.ndim, "unflatten")
     size = input.shape[at]
-    parts = _completed((size,), tuple(sizes), "unflatten")
+    parts = _completed((size,), as_sizes(sizes), "unflatten")
     if isinstance(prod(parts) - size, int) and prod(parts) != size:
         raise ShapeError(
             f"unflatten: {list(sizes)} do not make up dim {at} of shape {list(input.shape)}, "
@@ -292,7 +286,7 @@ def atleast_3d(*tensors: Any) -> Any:
 
 def _each(tensors: tuple[Any, ...], fn: Any) -> Any:
     """``fn`` of one tensor, or the tuple of several; they may come in one list."""
-    several = sizes_of(tensors)
+    several = several_of(tensors)
     made = tuple(fn(x) for x in several)
     return made[0] if len(tensors) == 1 and several is tensors else made
 
@@ -350,7 +344,7 @@ def expand_as(x: Any, other: Any) -> Any:
 @by_shape
 def broadcast_to(input: Any, shape: Sequence[Size]) -> Any:
     """``input`` with its dims of size 1 repeated to ``shape``."""
-    return expand(input, tuple(shape))
+    return expand(input, shape)
 
 
 def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
@@ -360,7 +354,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
     >>> [x.shape for x in sf.broadcast_tensors(sf.zeros(3, 1), sf.zeros(4))]
     [(3, 4), (3, 4)]
     """
-    several = sizes_of(tensors)
+    several = several_of(tensors)
     shape = common_shape([x.shape for x in several], "broadcast_tensors")
     return tuple(expand(x, shape) for x in several)
 

@@ -11,6 +11,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.ops.axes import flip
 from staticflow.ops.creation import new_full
 from staticflow.ops.joining import cat
+from staticflow.ops.sizes import as_sizes
 from staticflow.ops.splitting import narrow
 from staticflow.ops.view import expand
 
@@ -70,8 +71,9 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: Any = Non
             f"pad: takes a pair of counts for each of the last dims, not {tuple(pad)} for shape "
             f"{list(input.shape)}, at {format_locs(here())}"
         )
+    counts = as_sizes(pad)
     for i in range(len(pad) // 2):
-        input = _along(input, input.ndim - 1 - i, pad[2 * i], pad[2 * i + 1], mode, value)
+        input = _along(input, input.ndim - 1 - i, counts[2 * i], counts[2 * i + 1], mode, value)
     return input
 
 

@@ -16,6 +16,7 @@ from staticflow.ops.pooling import (
     place_gather_op,
 )
 from staticflow.ops.reduce import mean
+from staticflow.ops.sizes import as_size
 from staticflow.ops.spatial import batched, per_dim, unbatched
 
 __all__ = [
@@ -144,7 +145,7 @@ def avg_pool3d(
 def _adaptive_size(x: Any, output_size: Any, rank: int, name: str) -> Shape:
     """The sizes that are asked for; None leaves a dim as it is."""
     given = output_size if isinstance(output_size, list | tuple) else (output_size,) * rank
-    sizes = tuple(n if m is None else m for n, m in zip(x.shape[2:], given, strict=False))
+    sizes = tuple(n if m is None else as_size(m) for n, m in zip(x.shape[2:], given, strict=False))
     if len(given) != rank or not all(isinstance(m, Dim) or m >= 0 for m in sizes):
         raise ShapeError(
             f"{name}: output_size is {output_size}; it must be a size, or {rank} of them, "

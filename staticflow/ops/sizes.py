@@ -1,0 +1,50 @@
+"""Sizes, dims and counts as users give them: ints, unknown sizes, NumPy's integers, tensors of one
+integer."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from staticflow.errors import DTypeError
+from staticflow.graph.dims import Dim
+from staticflow.graph.locs import format_locs, here
+
+__all__ = ["as_size", "as_sizes", "several_of", "sizes_of"]
+
+_SIZES = frozenset((int, Dim))
+
+
+def as_size(given: Any) -> Any:
+    """``given`` as an int or an unknown size. Raises `DTypeError` for what is no integer.
+
+    >>> import numpy as np
+    >>> as_size(np.int64(3))
+    3
+    """
+    if type(given) in _SIZES:
+        return given
+    try:
+        return operator.index(given)
+    except TypeError as error:
+        if isinstance(error, DTypeError) or hasattr(given, "__sf_mode__"):
+            raise  # of a tensor, which says what is wrong with it
+        raise DTypeError(
+            f"a size, dim or count must be an integer, not {given!r}, at {format_locs(here())}"
+        ) from None
+
+
+def as_sizes(given: Any) -> tuple[Any, ...]:
+    """One or several: ``3``, ``(3,)`` and ``[3]`` alike."""
+    several = given if isinstance(given, list | tuple | range) else (given,)
+    return tuple(map(as_size, several))
+
+
+def sizes_of(args: tuple[Any, ...], named: Any = None) -> tuple[Any, ...]:
+    """``f(2, 3)``, ``f((2, 3))`` and ``f(size=(2, 3))`` alike."""
+    return as_sizes(several_of(args) if named is None else named)
+
+
+def several_of(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """``f(a, b)`` and ``f((a, b))`` alike."""
+    return tuple(args[0]) if len(args) == 1 and isinstance(args[0], list | tuple) else args
