@@ -14,7 +14,7 @@ tensor([3., 3.])
 from math import e, inf, nan, pi
 
 from staticflow import autograd, nn, optim, special, testing, utils
-from staticflow.eager import cuda
+from staticflow.eager import accelerator, cuda
 from staticflow.eager.creation import (
     as_tensor,
     asarray,
@@ -72,6 +72,7 @@ from staticflow.errors import (
     CheckpointError,
     CompileError,
     DeviceError,
+    DimRangeError,
     DTypeError,
     IndexRangeError,
     NanError,
@@ -412,14 +413,14 @@ Size = tuple  # type: ignore[type-arg]
 
 __all__ = [
     "ArgumentError", "AutogradError", "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor",
-    "CheckpointError", "CompileError", "DTypeError", "DeviceError", "DoubleTensor", "FloatTensor",
-    "Generator", "HalfTensor", "IndexRangeError", "IntTensor", "LongTensor", "NanError",
-    "ShapeError", "ShortTensor", "Size", "StaticflowError", "SymbolicError", "Tensor",
-    "ThreadsError", "abs", "absolute", "acos", "acosh", "add", "addbmm", "addcdiv", "addcmul",
-    "addmm", "addmv", "addr", "adjoint", "all", "allclose", "amax", "amin", "aminmax", "any",
-    "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax",
-    "argmin", "argsort", "argwhere", "as_strided", "as_tensor", "asarray", "asin", "asinh",
-    "associative_scan", "atan", "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d",
+    "CheckpointError", "CompileError", "DTypeError", "DeviceError", "DimRangeError", "DoubleTensor",
+    "FloatTensor", "Generator", "HalfTensor", "IndexRangeError", "IntTensor", "LongTensor",
+    "NanError", "ShapeError", "ShortTensor", "Size", "StaticflowError", "SymbolicError", "Tensor",
+    "ThreadsError", "abs", "absolute", "accelerator", "acos", "acosh", "add", "addbmm", "addcdiv",
+    "addcmul", "addmm", "addmv", "addr", "adjoint", "all", "allclose", "amax", "amin", "aminmax",
+    "any", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh",
+    "argmax", "argmin", "argsort", "argwhere", "as_strided", "as_tensor", "asarray", "asin",
+    "asinh", "associative_scan", "atan", "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d",
     "autograd", "baddbmm", "bartlett_window", "bernoulli", "bfloat16", "bincount", "bitwise_and",
     "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
     "blackman_window", "block_diag", "bmm", "bool", "bool_", "broadcast_shapes",

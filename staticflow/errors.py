@@ -12,6 +12,7 @@ __all__ = [
     "CompileError",
     "DTypeError",
     "DeviceError",
+    "DimRangeError",
     "IndexRangeError",
     "NanError",
     "ParseError",
@@ -56,7 +57,12 @@ class AutogradError(StaticflowError, RuntimeError):
 
 
 class IndexRangeError(StaticflowError, IndexError):
-    """An index outside the axis that it selects from."""
+    """An index outside the axis that it selects from, or something that is no index."""
+
+
+class DimRangeError(ShapeError, IndexRangeError):
+    """A dim that the tensor does not have: NumPy calls it a `ValueError`, PyTorch an
+    `IndexError`, and it is both."""
 
 
 class NanError(StaticflowError, FloatingPointError):

@@ -227,3 +227,13 @@ def test_a_script_moves_by_changing_one_name(gpu: None) -> None:
         exec(source.replace('DEVICE = "cpu"', f'DEVICE = "{name}"'), space)
         losses.append(space["main"](10))
     np.testing.assert_allclose(*losses, rtol=1e-4)
+
+
+def test_accelerators_are_gpus(gpu: None) -> None:
+    assert sf.accelerator.is_available() and sf.accelerator.device_count() == 2
+    kind = sf.accelerator.current_accelerator()
+    assert kind is not None and kind.type == "cuda"
+
+
+def test_without_an_accelerator(no_cupy: None) -> None:
+    assert not sf.accelerator.is_available() and sf.accelerator.current_accelerator() is None

@@ -195,7 +195,7 @@ def test_history_follows_a_shape_that_changes() -> None:
         (slice(None, None, -1), ShapeError, "step of -1; it must be positive, flip"),
         (sf.tensor([0.0]), DTypeError, "tensor of float32"),
         ((0, 0, 0, 0), ShapeError, "4 indices for a tensor of 3 dims"),
-        ("a", ShapeError, "indexing by str"),
+        ("a", IndexRangeError, "indexing by str"),
         (2, IndexRangeError, "index 2 is outside dim 0 of size 2"),
     ],
     ids=lambda v: repr(v)[:30],
@@ -239,3 +239,19 @@ def test_what_a_mask_selects_in_a_graph_is_as_large_as_it_turns_out() -> None:
         ]  # fmt: skip
         for f, w in zip(run(a), wanted, strict=True):
             np.testing.assert_allclose(f.numpy(), w)
+
+
+@pytest.mark.parametrize("kind", [IndexError, ValueError])
+def test_dims_that_are_not_there_are_index_errors(kind: type[Exception]) -> None:
+    """As in PyTorch, and `ValueError`s as in NumPy."""
+    x = sf.ones(2, 3)
+    for fails in (
+        lambda: x.sum(2),
+        lambda: x.size(5),
+        lambda: x.transpose(0, -3),
+        lambda: x[0, 0, 0],
+    ):
+        with pytest.raises(kind, match="dims"):
+            fails()
+    with pytest.raises(IndexError):
+        sf.tensor(1.0)[0]

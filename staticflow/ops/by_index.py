@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from staticflow.errors import ShapeError
+from staticflow.errors import DimRangeError, ShapeError
 from staticflow.graph.dims import Size
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
@@ -85,7 +85,7 @@ def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool 
     """
     dims = tuple(range(len(indices)))
     if not 0 < len(dims) <= input.ndim:
-        raise ShapeError(
+        raise DimRangeError(
             f"index_put: {len(dims)} indices for a tensor of {input.ndim} dims, "
             f"at {format_locs(here())}"
         )

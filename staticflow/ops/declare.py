@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.errors import DTypeError, ShapeError
+from staticflow.errors import DimRangeError, DTypeError, ShapeError
 from staticflow.graph.dims import Dim, Size
 from staticflow.graph.dtypes import DType, dtype_of
 from staticflow.graph.locs import format_locs, here
@@ -50,7 +50,7 @@ def normalize_dim(dim: int, ndim: int, what: str) -> int:
     limit = max(ndim, 1)
     dim = dim if type(dim) is int else operator.index(dim)
     if not -limit <= dim < limit:
-        raise ShapeError(
+        raise DimRangeError(
             f"{what}: dim {dim} is out of range for a tensor of {ndim} dims; "
             f"it must be from {-limit} to {limit - 1}, at {format_locs(here())}"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from staticflow.errors import SymbolicError
+from staticflow.errors import DimRangeError, SymbolicError
 from staticflow.graph.dims import Size, prod
 from staticflow.graph.dtypes import DType
 from staticflow.graph.locs import format_locs, here
@@ -130,8 +130,16 @@ class Methods(ElementwiseMethods):
         return len(self.shape)
 
     def size(self, dim: int | None = None) -> Any:
-        """The shape, or the size of one dim."""
-        return self.shape if dim is None else self.shape[dim]
+        """The shape, or the size of one dim; raises `DimRangeError` where there is no such dim."""
+        shape = self.shape
+        if dim is None:
+            return shape
+        try:
+            return shape[dim]
+        except IndexError:
+            raise DimRangeError(
+                f"size: a tensor of {len(shape)} dims has no dim {dim}, at {format_locs(here())}"
+            ) from None
 
     def numel(self) -> Size:
         """The number of elements."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.errors import DTypeError, IndexRangeError, ShapeError
+from staticflow.errors import DimRangeError, DTypeError, IndexRangeError, ShapeError
 from staticflow.graph.dims import Dim, Size
 from staticflow.graph.dtypes import bool_, dtype_of
 from staticflow.graph.locs import format_locs, here
@@ -89,7 +89,7 @@ def _as_key(x: Any, k: Any) -> Any:
     at = None if _is_tensor(k) else position(k)
     if at is None:
         what = f"a tensor of {k.dtype.name}" if _is_tensor(k) else type(k).__name__
-        raise (DTypeError if _is_tensor(k) else ShapeError)(
+        raise (DTypeError if _is_tensor(k) else IndexRangeError)(
             f"indexing by {what}: use ints, slices, None, ..., and masks or tensors of integers, "
             f"at {format_locs(here())}"
         )
@@ -116,7 +116,7 @@ def _read(x: Any, key: Any) -> _Reading:
     shape = x.shape
     used = sum(map(_dims_of, keys))
     if used > len(shape):
-        raise ShapeError(
+        raise DimRangeError(
             f"indexing: {used} indices for a tensor of {x.ndim} dims, at {format_locs(here())}"
         )
     dots = [i for i, k in enumerate(keys) if k is Ellipsis]

@@ -1,4 +1,4 @@
-# raises ShapeError
+# raises DimRangeError
 # says sum: dim 2
 # says 2 dims
 # says from -2 to 1

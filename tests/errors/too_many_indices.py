@@ -1,4 +1,4 @@
-# raises ShapeError
+# raises DimRangeError
 # says 2 indices for a tensor of 1 dims
 import staticflow as sf
 
