@@ -65,10 +65,3 @@ def test_parameters_as_one_vector() -> None:
 def test_names_of_types() -> None:
     assert isinstance(sf.float32, sf.dtype) and sf.Size([2, 3]) == sf.ones(2, 3).shape
     assert not sf.is_inference(ONES) and sf.is_inference(sf.inference_mode()(sf.ones_like)(ONES))
-
-
-def test_rows_padded_to_one_length() -> None:
-    rows = [sf.tensor([1.0, 2.0]), sf.tensor([3.0])]
-    pad = sf.nn.utils.rnn.pad_sequence
-    assert pad(rows, batch_first=True).tolist() == [[1, 2], [3, 0]]
-    assert pad(rows, padding_value=-1).tolist() == [[1, 3], [2, -1]]

@@ -12,6 +12,7 @@ from staticflow.nn.cells import ACTIVATIONS, Gates, gru_gates, lstm_gates, rnn_g
 from staticflow.nn.init import uniform_
 from staticflow.nn.module import Module
 from staticflow.nn.parameter import new_parameter
+from staticflow.nn.utils.rnn import PackedSequence, packed, pad_packed_sequence
 from staticflow.ops.creation import full
 from staticflow.ops.declare import same_size
 from staticflow.ops.joining import cat, stack
@@ -93,7 +94,10 @@ class _Recurrent(Module):
         and the last state of each layer and direction, as ``hx``.
 
         ``lengths`` (N,) integers: beyond its length a sequence keeps its state and its output is 0.
+        A `PackedSequence` as input has its lengths in itself, and the outputs are one, too.
         """
+        if isinstance(input, PackedSequence):
+            return self._run_packed(input, hx)
         batched = self._check(input, lengths)
         if not batched:
             input = input.unsqueeze(1)
@@ -117,6 +121,13 @@ class _Recurrent(Module):
         elif self.batch_first:
             input = input.transpose(0, 1)
         return input, ends if self.states > 1 else ends[0]
+
+    def _run_packed(self, input: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
+        rows, lengths = pad_packed_sequence(input, self.batch_first)
+        outputs, ends = self(rows, hx, lengths)
+        steps = outputs.transpose(0, 1) if self.batch_first else outputs
+        order = input.sorted_indices
+        return packed(steps, lengths.numpy(), None if order is None else order.numpy()), ends
 
     def _run(
         self, input: Any, begin: tuple[Any, ...], lengths: Any, suffix: str

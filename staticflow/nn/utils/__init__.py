@@ -1,0 +1,147 @@
+"""Clipping of gradients, parameters as one vector, sequences of several lengths.
+
+After an eager backward the gradients are changed in place. For a static step they are a mapping
+that goes through `clip_grad_norm` or `clip_grad_value` on its way to the optimiser:
+
+>>> import staticflow as sf
+>>> w = sf.nn.Parameter([0.0])
+>>> opt = sf.optim.SGD([w], lr=1.0)
+>>> x = sf.placeholder((1,), name="x")
+>>> loss = (x * w).sum()
+>>> grads, norm = clip_grad_norm(opt.gradients(loss), max_norm=2.0)
+>>> step = sf.compile([x], [loss, norm], updates=opt.updates(grads))
+>>> step(sf.tensor([8.0]))[1].item(), round(w.item(), 5)
+(8.0, -2.0)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from staticflow.errors import ArgumentError, AutogradError, ShapeError
+from staticflow.graph.dims import prod
+from staticflow.graph.locs import format_locs, here
+from staticflow.nn.utils import rnn
+from staticflow.ops.arithmetic import maximum
+from staticflow.ops.extremes import amax
+from staticflow.ops.joining import cat
+from staticflow.ops.maths import abs, sqrt
+from staticflow.ops.view import ravel
+
+__all__ = [
+    "clip_grad_norm", "clip_grad_norm_", "clip_grad_value", "clip_grad_value_", "get_total_norm",
+    "parameters_to_vector", "rnn", "vector_to_parameters",
+]  # fmt: skip
+
+
+def get_total_norm(tensors: Sequence[Any], norm_type: float = 2.0) -> Any:
+    """The norm of all elements of all ``tensors`` (one at least) together: the root of the sum of
+    their ``norm_type``-th powers, the largest for infinity. In float32 for 16-bit floats."""
+    if not tensors:
+        raise ArgumentError(
+            "the norm of no tensors: none of the parameters has a gradient"
+            f", at {format_locs(here())}"
+        )
+    wide = [t.float() if t.dtype.itemsize == 2 else t for t in tensors]
+    if norm_type == math.inf:
+        largest = [amax(abs(t)) for t in wide if not _is_empty(t)]
+        return _largest(largest) if largest else wide[0].sum()
+    if norm_type == 2:
+        return sqrt(_total((t * t).sum() for t in wide))
+    return _total((abs(t) ** norm_type).sum() for t in wide) ** (1 / norm_type)
+
+
+def _is_empty(t: Any) -> bool:
+    return 0 in t.shape
+
+
+def _total(parts: Iterable[Any]) -> Any:
+    first, *rest = parts
+    for part in rest:
+        first = first + part
+    return first
+
+
+def _largest(parts: Sequence[Any]) -> Any:
+    first, *rest = parts
+    for part in rest:
+        first = maximum(first, part)
+    return first
+
+
+def _scale(norm: Any, max_norm: float) -> Any:
+    """What a gradient of this ``norm`` is multiplied by; never more than 1."""
+    return (max_norm / (norm + 1e-6)).clamp(max=1.0)
+
+
+def clip_grad_norm(
+    grads: Mapping[Any, Any], max_norm: float, norm_type: float = 2.0
+) -> tuple[dict[Any, Any], Any]:
+    """Gradients by parameter scaled to a norm of at most ``max_norm`` together, and the norm that
+    they had. New tensors or symbols: what `Optimizer.updates` takes."""
+    norm = get_total_norm(list(grads.values()), norm_type)
+    scale = _scale(norm, max_norm)
+    return {p: (g * scale).to(g.dtype) for p, g in grads.items()}, norm
+
+
+def clip_grad_value(grads: Mapping[Any, Any], clip_value: float) -> dict[Any, Any]:
+    """Gradients by parameter clamped to ``-clip_value`` and ``clip_value``: what
+    `Optimizer.updates` takes."""
+    return {p: g.clamp(-clip_value, clip_value) for p, g in grads.items()}
+
+
+def clip_grad_norm_(
+    parameters: Any, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False
+) -> Any:
+    """Scale the ``.grad`` of the parameters, in place, to a norm of at most ``max_norm`` together.
+    Returns the norm that they had; `AutogradError` with ``error_if_nonfinite`` if that is infinite
+    or NaN."""
+    grads = _gradients(parameters)
+    norm = get_total_norm(grads, norm_type)
+    if error_if_nonfinite and not math.isfinite(norm.item()):
+        raise AutogradError(
+            f"the norm of the gradients is {norm.item()}, at {format_locs(here())}; to scale by it "
+            "nevertheless set error_if_nonfinite=False"
+        )
+    scale = _scale(norm, max_norm)
+    for g in grads:
+        g.mul_(scale.to(g.dtype))
+    return norm
+
+
+def clip_grad_value_(parameters: Any, clip_value: float) -> None:
+    """Clamp the ``.grad`` of the parameters, in place, to ``-clip_value`` and ``clip_value``."""
+    for g in _gradients(parameters):
+        g.clamp_(-clip_value, clip_value)
+
+
+def _gradients(parameters: Any) -> list[Any]:
+    """The gradients that there are, on their own memory."""
+    each = [parameters] if hasattr(parameters, "grad") else parameters
+    return [p.grad.detach() for p in each if p.grad is not None]
+
+
+# -- parameters as one vector ---------------------------------------------------------------------
+
+
+def parameters_to_vector(parameters: Iterable[Any]) -> Any:
+    """The elements of all parameters in one vector, on the tape."""
+    return cat([ravel(p) for p in parameters])
+
+
+def vector_to_parameters(vec: Any, parameters: Iterable[Any]) -> None:
+    """Put the elements of a vector into the parameters, in place.
+
+    Raises `ShapeError` if there are not as many.
+    """
+    each = list(parameters)
+    counts = [prod(p.shape) for p in each]
+    if vec.shape != (sum(counts),):
+        raise ShapeError(
+            f"vector_to_parameters: {prod(vec.shape)} elements for parameters of {sum(counts)}, "
+            f"at {format_locs(here())}"
+        )
+    for p, part in zip(each, vec.detach().split(counts), strict=True):
+        p.detach().copy_(part.reshape(p.shape))
