@@ -356,3 +356,50 @@ def test_jit_of_a_method() -> None:
     assert first.factor.grad.tolist() == [3.0] and second.factor.grad is None
     assert first.eval()(x).tolist() == [1.0, 2.0]
     assert Gate.forward.compile_count == 3
+
+
+def test_what_is_no_tensor_is_no_buffer() -> None:
+    module = nn.Module()
+    with pytest.raises(TypeError, match=r"register_buffer: 'scale' is a int; wrap it in sf.tensor"):
+        module.register_buffer("scale", 3)
+    module.register_buffer("scale", sf.ones(1))
+    with pytest.raises(TypeError, match=r"Module.scale is a buffer; a int cannot take its place"):
+        module.scale = 3
+    module.scale = sf.zeros(2)
+    assert module.state_dict()["scale"].shape == (2,)
+    module.scale = None
+
+
+def test_a_copied_parameter_has_no_gradient_yet() -> None:
+    """As in PyTorch; sharing stays."""
+    tied = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    tied[1].weight = tied[0].weight
+    tied(sf.ones(1, 2)).sum().backward()
+    other = copy.deepcopy(tied)
+    assert other[1].weight is other[0].weight is not tied[0].weight
+    assert other[0].weight.grad is None and tied[0].weight.grad is not None
+    assert sf.equal(other[0].weight, tied[0].weight) and other[0].weight.requires_grad
+    assert other[0].weight.name == tied[0].weight.name
+
+
+@pytest.mark.parametrize(
+    "layer, shape",
+    [
+        (nn.Linear(3, 2), (4, 3)),
+        (nn.Conv1d(3, 2, 1), (4, 3, 5)),
+        (nn.BatchNorm1d(3), (4, 3)),
+        (nn.LayerNorm(3), (4, 3)),
+        (nn.MaxPool1d(1), (4, 3, 5)),
+        (nn.Dropout(0.0), (4,)),
+        (nn.Flatten(), (4, 3)),
+    ],
+    ids=lambda v: type(v).__name__ if isinstance(v, nn.Module) else str(v),
+)
+def test_the_argument_is_named_input(layer: Any, shape: tuple[int, ...]) -> None:
+    x = sf.ones(shape)
+    assert sf.allclose(layer(input=x), layer(x))
+
+
+def test_a_module_is_cast_by_type() -> None:
+    assert nn.Linear(1, 1).type(sf.float64).weight.dtype is sf.float64
+    assert nn.Parameter().shape == (0,)

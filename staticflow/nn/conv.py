@@ -102,13 +102,13 @@ class _Conv(_ConvNd):
             padding_mode, device, dtype,
         )  # fmt: skip
 
-    def forward(self, x: Any) -> Any:
-        """``x`` (N, in_channels, ...) or (in_channels, ...) to out_channels."""
+    def forward(self, input: Any) -> Any:
+        """``input`` (N, in_channels, ...) or (in_channels, ...) to out_channels."""
         padding: Any = self.padding
         if self.padding_mode != "zeros":
-            x, padding = F.pad(x, self._ends(), self.padding_mode), 0
+            input, padding = F.pad(input, self._ends(), self.padding_mode), 0
         return type(self)._convolve(
-            x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups
+            input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups
         )
 
     def _ends(self) -> list[int]:
@@ -175,10 +175,10 @@ class _ConvTranspose(_ConvNd):
             groups, bias, padding_mode, device, dtype,
         )  # fmt: skip
 
-    def forward(self, x: Any) -> Any:
-        """``x`` (N, in_channels, ...) or (in_channels, ...) to out_channels."""
+    def forward(self, input: Any) -> Any:
+        """``input`` (N, in_channels, ...) or (in_channels, ...) to out_channels."""
         return type(self)._convolve(
-            x, self.weight, self.bias, self.stride, self.padding, self.output_padding,
+            input, self.weight, self.bias, self.stride, self.padding, self.output_padding,
             self.groups, self.dilation,
         )  # fmt: skip
 

@@ -27,9 +27,9 @@ class _Dropout(Module):
             )
         self.p, self.inplace = p, inplace
 
-    def forward(self, x: Any) -> Any:
-        """``x`` with elements left out, in training."""
-        return type(self)._drop(x, self.p, self.training, self.inplace)
+    def forward(self, input: Any) -> Any:
+        """``input`` with elements left out, in training."""
+        return type(self)._drop(input, self.p, self.training, self.inplace)
 
     def extra_repr(self) -> str:
         """The probability."""

@@ -61,9 +61,9 @@ class Embedding(Module):
         if self.padding_idx is not None:
             self.weight.detach()[self.padding_idx] = 0.0
 
-    def forward(self, x: Any) -> Any:
-        """Integers ``x`` (...) to (..., embedding_dim)."""
-        return F.embedding(x, self.weight, self.padding_idx)
+    def forward(self, input: Any) -> Any:
+        """Integers ``input`` (...) to (..., embedding_dim)."""
+        return F.embedding(input, self.weight, self.padding_idx)
 
     def extra_repr(self) -> str:
         """The sizes."""

@@ -21,9 +21,9 @@ class Flatten(Module):
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         self.start_dim, self.end_dim = start_dim, end_dim
 
-    def forward(self, x: Any) -> Any:
-        """``x`` with those dims as one."""
-        return flatten(x, self.start_dim, self.end_dim)
+    def forward(self, input: Any) -> Any:
+        """``input`` with those dims as one."""
+        return flatten(input, self.start_dim, self.end_dim)
 
     def extra_repr(self) -> str:
         """The dims."""

@@ -50,9 +50,9 @@ class Linear(Module):
         if self.bias is not None:
             uniform_(self.bias, -bound, bound)
 
-    def forward(self, x: Any) -> Any:
-        """``x`` (..., in_features) to (..., out_features)."""
-        return linear(x, self.weight, self.bias)
+    def forward(self, input: Any) -> Any:
+        """``input`` (..., in_features) to (..., out_features)."""
+        return linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
         """The sizes."""

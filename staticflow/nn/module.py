@@ -85,6 +85,11 @@ class Module(Tree):
                 f"{kind}.{name} is a module; a {type(value).__name__} cannot take its place: "
                 f"assign an nn.Module or None, at {format_locs(here())}"
             )
+        if name in self._persistent and not (value is None or hasattr(value, "__sf_mode__")):
+            raise TypeError(
+                f"{kind}.{name} is a buffer; a {type(value).__name__} cannot take its place: "
+                f"assign a tensor or None, at {format_locs(here())}"
+            )
         object.__setattr__(self, name, value)
         if isinstance(value, Parameter):
             value.name = value.name or name
@@ -101,6 +106,11 @@ class Module(Tree):
         """Hold ``tensor`` (or None) as a buffer: state that is saved, unless not ``persistent``,
         and cast with the module, but not trained."""
         self._check_new(name, name in self._persistent)
+        if tensor is not None and not hasattr(tensor, "__sf_mode__"):
+            raise TypeError(
+                f"register_buffer: {name!r} is a {type(tensor).__name__}; wrap it in sf.tensor"
+                f", at {format_locs(here())}"
+            )
         self._persistent = {**self._persistent, name: persistent}
         setattr(self, name, tensor)
         if tensor is not None:
@@ -188,6 +198,10 @@ class Module(Tree):
             if tensor.grad is not None:
                 tensor.grad = moved(tensor.grad.detach())
         return self
+
+    def type(self, dst_type: Any) -> Self:
+        """Cast to a floating dtype."""
+        return self.to(dtype=dst_type)
 
     def float(self) -> Self:
         """Cast to float32."""

@@ -93,14 +93,14 @@ class _BatchNorm(_RunningNorm):
             num_features, eps, momentum, affine, track_running_stats, device, dtype, bias
         )
 
-    def forward(self, x: Any) -> Any:
-        """``x`` (N, num_features, ...) with each channel normalised."""
-        self._check(x)
-        count, momentum = self._counted(x)
+    def forward(self, input: Any) -> Any:
+        """``input`` (N, num_features, ...) with each channel normalised."""
+        self._check(input)
+        count, momentum = self._counted(input)
         by_input = self.training or self.running_mean is None
         used = not self.training or self.track_running_stats
         out = F.batch_norm(
-            x, self.running_mean if used else None, self.running_var if used else None,
+            input, self.running_mean if used else None, self.running_var if used else None,
             self.weight, self.bias, by_input, momentum, self.eps,
         )  # fmt: skip
         return out if count is None else effect(out, self.num_batches_tracked, count)
@@ -146,12 +146,12 @@ class _InstanceNorm(_RunningNorm):
             num_features, eps, momentum, affine, track_running_stats, device, dtype, bias
         )
 
-    def forward(self, x: Any) -> Any:
-        """``x`` (N, C, ...) or (C, ...) with each channel of each n normalised."""
-        self._check(x)
-        if x.ndim == self.ndims[0]:
-            return squeeze(self._normalized(unsqueeze(x, 0)), 0)
-        return self._normalized(x)
+    def forward(self, input: Any) -> Any:
+        """``input`` (N, C, ...) or (C, ...) with each channel of each n normalised."""
+        self._check(input)
+        if input.ndim == self.ndims[0]:
+            return squeeze(self._normalized(unsqueeze(input, 0)), 0)
+        return self._normalized(input)
 
     def _normalized(self, x: Any) -> Any:
         return F.instance_norm(
@@ -209,9 +209,9 @@ class LayerNorm(Module):
         """Weights 1, biases 0."""
         _reset_affine(self)
 
-    def forward(self, x: Any) -> Any:
-        """``x`` (..., *normalized_shape), normalised."""
-        return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
+    def forward(self, input: Any) -> Any:
+        """``input`` (..., *normalized_shape), normalised."""
+        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
         """The shape, and how it is normalised."""
@@ -242,9 +242,9 @@ class RMSNorm(Module):
         if self.weight is not None:
             ones_(self.weight)
 
-    def forward(self, x: Any) -> Any:
-        """``x`` (..., *normalized_shape), normalised."""
-        return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
+    def forward(self, input: Any) -> Any:
+        """``input`` (..., *normalized_shape), normalised."""
+        return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
 
     def extra_repr(self) -> str:
         """The shape, and how it is normalised."""
@@ -278,9 +278,9 @@ class GroupNorm(Module):
         """Weights 1, biases 0."""
         _reset_affine(self)
 
-    def forward(self, x: Any) -> Any:
-        """``x`` (N, num_channels, ...) with each group normalised."""
-        return F.group_norm(x, self.num_groups, self.weight, self.bias, self.eps)
+    def forward(self, input: Any) -> Any:
+        """``input`` (N, num_channels, ...) with each group normalised."""
+        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
         """The groups, and how they are normalised."""

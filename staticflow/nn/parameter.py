@@ -30,11 +30,17 @@ class Parameter(Tensor):
 
     __slots__ = ()
 
-    def __init__(self, data: Any, requires_grad: bool = True) -> None:
+    def __init__(self, data: Any = (), requires_grad: bool = True) -> None:
         shared = Tensor(data) if isinstance(data, list | tuple) else as_tensor(data)
         self._start(shared._data)
         self._memory = shared._own_memory()
         self.requires_grad_(requires_grad)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
+        """A parameter with memory of its own and no gradient yet, as in PyTorch."""
+        memo[id(self)] = out = Parameter(self.detach().clone(), self.requires_grad)
+        out.name = self.name
+        return out
 
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"

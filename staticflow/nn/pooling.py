@@ -28,10 +28,10 @@ class _MaxPool(Module):
         self.padding, self.dilation = padding, dilation
         self.return_indices, self.ceil_mode = return_indices, ceil_mode
 
-    def forward(self, x: Any) -> Any:
-        """``x`` (N, C, ...) or (C, ...), one element for each window."""
+    def forward(self, input: Any) -> Any:
+        """``input`` (N, C, ...) or (C, ...), one element for each window."""
         return type(self)._pool(
-            x, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode,
+            input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode,
             self.return_indices,
         )  # fmt: skip
 
@@ -79,10 +79,15 @@ class AvgPool1d(Module):
         self.padding = _alone(padding)
         self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
 
-    def forward(self, x: Any) -> Any:
-        """``x`` (N, C, L) or (C, L), one element for each window."""
+    def forward(self, input: Any) -> Any:
+        """``input`` (N, C, L) or (C, L), one element for each window."""
         return F.avg_pool1d(
-            x, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad
+            input,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.ceil_mode,
+            self.count_include_pad,
         )
 
     def extra_repr(self) -> str:
@@ -107,10 +112,10 @@ class _AvgPool(Module):
         self.padding, self.ceil_mode = padding, ceil_mode
         self.count_include_pad, self.divisor_override = count_include_pad, divisor_override
 
-    def forward(self, x: Any) -> Any:
-        """``x`` (N, C, ...) or (C, ...), one element for each window."""
+    def forward(self, input: Any) -> Any:
+        """``input`` (N, C, ...) or (C, ...), one element for each window."""
         return type(self)._pool(
-            x, self.kernel_size, self.stride, self.padding, self.ceil_mode,
+            input, self.kernel_size, self.stride, self.padding, self.ceil_mode,
             self.count_include_pad, self.divisor_override,
         )  # fmt: skip
 
@@ -138,9 +143,9 @@ class _AdaptiveAvgPool(Module):
         super().__init__()
         self.output_size = output_size
 
-    def forward(self, x: Any) -> Any:
-        """``x`` (N, C, ...) or (C, ...), with dims of space of ``output_size``."""
-        return type(self)._pool(x, self.output_size)
+    def forward(self, input: Any) -> Any:
+        """``input`` (N, C, ...) or (C, ...), with dims of space of ``output_size``."""
+        return type(self)._pool(input, self.output_size)
 
     def extra_repr(self) -> str:
         """The size of the result."""
@@ -172,9 +177,9 @@ class _AdaptiveMaxPool(Module):
         super().__init__()
         self.output_size, self.return_indices = output_size, return_indices
 
-    def forward(self, x: Any) -> Any:
-        """``x`` (N, C, ...) or (C, ...), with dims of space of ``output_size``."""
-        return type(self)._pool(x, self.output_size, self.return_indices)
+    def forward(self, input: Any) -> Any:
+        """``input`` (N, C, ...) or (C, ...), with dims of space of ``output_size``."""
+        return type(self)._pool(input, self.output_size, self.return_indices)
 
     def extra_repr(self) -> str:
         """The size of the result."""
