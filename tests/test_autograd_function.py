@@ -590,3 +590,52 @@ def test_any_name_is_free_for_what_the_user_keeps() -> None:
     assert y.grad_fn.needs_input_grad == (True,)
     y.sum().backward()
     assert x.grad is not None and x.grad.tolist() == [2, 2]
+
+
+class Power(Function):
+    @staticmethod
+    def forward(x: Any, n: int = 2) -> Any:
+        return x**n
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        x, ctx.n = inputs
+        ctx.save_for_backward(x)
+
+    @staticmethod
+    def backward(ctx: Any, ct: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return ct * ctx.n * x ** (ctx.n - 1), None
+
+
+class Times(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any, factor: float) -> Any:
+        ctx.factor = factor
+        return x * factor
+
+    @staticmethod
+    def backward(ctx: Any, ct: Any) -> Any:
+        return ct * ctx.factor, None
+
+
+def test_keywords_and_defaults_take_their_places() -> None:
+    x = sf.tensor([3.0], requires_grad=True)
+    for y, wanted in [
+        (Power.apply(x), 6),
+        (Power.apply(x, n=3), 27),
+        (Power.apply(n=1, x=x), 1),
+        (Times.apply(x, factor=5.0), 5),
+    ]:
+        assert sf.autograd.grad(y.sum(), x)[0].tolist() == [wanted]
+    symbol = sf.placeholder((1,), name="x")
+    program = sf.compile([symbol], sf.grad(Power.apply(symbol, n=3).sum(), symbol))
+    assert program(x.detach()).tolist() == [27]
+    with pytest.raises(TypeError, match="got an unexpected keyword argument 'facto'"):
+        Times.apply(x, 1.0, facto=5.0)
+
+
+def test_it_is_found_where_pytorch_has_it() -> None:
+    from staticflow.autograd.function import once_differentiable as same
+
+    assert same is once_differentiable

@@ -492,3 +492,20 @@ def test_what_checkpoints_cannot_bear() -> None:
 
     with pytest.raises(AutogradError, match=r"saved 3 tensors.*1 when"):
         checkpoint(changes, leaf(1)).backward()
+
+
+def test_grad_takes_the_arguments_of_pytorch() -> None:
+    x = sf.tensor([2.0], requires_grad=True)
+    (g,) = grad(x**3, x, sf.ones(1), True, True, True, True)
+    assert g.requires_grad and g.tolist() == [12]
+    with pytest.raises(ArgumentError, match="only_inputs=False would touch"):
+        grad(x * 2, x, sf.ones(1), only_inputs=False)
+
+
+def test_inference_tensors_cannot_be_made_to_require_gradients() -> None:
+    with sf.inference_mode():
+        y = sf.ones(2) * 2
+        assert y.requires_grad_().requires_grad
+    z = sf.inference_mode()(lambda: sf.ones(2) * 2)()
+    with pytest.raises(AutogradError, match="made in inference mode"):
+        z.requires_grad_()

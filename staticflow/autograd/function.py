@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import weakref
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from staticflow.autograd.once import once_differentiable
 from staticflow.autograd.traced import apply_traced
 from staticflow.eager.grad_mode import no_grad
 from staticflow.eager.hooks import lent
@@ -22,7 +24,7 @@ from staticflow.ops.declare import sum_to
 from staticflow.ops.symbol import Symbol
 from staticflow.ops.thread import thread
 
-__all__ = ["Function", "FunctionCtx"]
+__all__ = ["Function", "FunctionCtx", "once_differentiable"]
 
 
 class FunctionCtx:
@@ -314,9 +316,12 @@ class Function:
         )
 
     @classmethod
-    def apply(cls, *args: Any) -> Any:
-        """Call the function."""
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Call the function. Keywords are put in the places that ``forward`` gives them, and where
+        there is a ``setup_context``, that gets the defaults of ``forward`` among its inputs."""
         state = thread.state
+        if kwargs or cls._is_set_up():
+            args = cls._placed(args, kwargs)
         if state.tracing or any(isinstance(a, Symbol) for a in args):
             return apply_traced(cls, FunctionCtx(), args)
         ctx = FunctionCtx()
@@ -333,8 +338,20 @@ class Function:
     @classmethod
     def run(cls, ctx: FunctionCtx, args: tuple[Any, ...]) -> Any:
         """The outputs of ``forward``, in either of its forms."""
-        if cls.setup_context is Function.setup_context:
+        if not cls._is_set_up():
             return cls.forward(ctx, *args)
         outputs = cls.forward(*args)
         cls.setup_context(ctx, args, outputs)
         return outputs
+
+    @classmethod
+    def _is_set_up(cls) -> bool:
+        return cls.setup_context is not Function.setup_context
+
+    @classmethod
+    def _placed(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """All arguments of ``forward`` but its ``ctx``, by position."""
+        ctx = () if cls._is_set_up() else (None,)
+        bound = inspect.signature(cls.forward).bind(*ctx, *args, **kwargs)
+        bound.apply_defaults()
+        return bound.args[len(ctx) :]

@@ -42,12 +42,14 @@ def grad(
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Any, ...]:
     """The gradients of ``outputs`` by ``inputs`` (each one or several), as a tuple: ``sf.grad``
-    under PyTorch's argument names. Nobody's ``.grad`` is touched.
+    under PyTorch's argument names. Nobody's ``.grad`` is touched, so ``only_inputs`` can be True
+    alone.
 
     An input that is not reached is an `AutogradError`, None with ``allow_unused``, zeros with
     ``materialize_grads``. With ``is_grads_batched`` each of ``grad_outputs`` has several cotangents
@@ -58,6 +60,11 @@ def grad(
     >>> grad(x * x, x)
     (tensor(6.),)
     """
+    if not only_inputs:
+        raise ArgumentError(
+            "grad: only_inputs=False would touch .grad of others; call backward for that"
+            f", at {format_locs(here())}"
+        )
     if is_grads_batched:
         rows = list(zip(*(g.unbind(0) for g in _list(grad_outputs)), strict=True))
         each = [
@@ -67,7 +74,7 @@ def grad(
                 list(row),
                 retain_graph or last < len(rows),
                 create_graph,
-                allow_unused,
+                allow_unused=allow_unused,
                 materialize_grads=materialize_grads,
             )
             for last, row in enumerate(rows, 1)

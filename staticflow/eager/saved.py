@@ -90,7 +90,8 @@ def _set(hooks: saved_tensors_hooks | None) -> None:
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """A ``with`` block whose operations keep on the CPU what they save on a GPU for backward."""
+    """A ``with`` block whose operations keep on the CPU what they save on a GPU for backward, in
+    ordinary memory, whether ``pin_memory`` or not."""
 
-    def __init__(self) -> None:
+    def __init__(self, pin_memory: bool = False) -> None:
         super().__init__(lambda t: (t.device, t.cpu()), lambda packed: packed[1].to(packed[0]))

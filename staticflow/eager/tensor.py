@@ -28,6 +28,7 @@ from staticflow.ops.arithmetic import clone
 from staticflow.ops.by_shape import BY_SHAPE
 from staticflow.ops.methods import Methods, reflected
 from staticflow.ops.printing import console
+from staticflow.ops.thread import thread
 
 __all__ = ["EAGER", "Tensor", "as_tensor"]
 
@@ -184,6 +185,11 @@ class Tensor(Methods):
             raise AutogradError(
                 f"only floating tensors have gradients, not {self.dtype.name}; make it of a "
                 f"floating dtype, as in dtype=sf.float32, at {format_locs(here())}"
+            )
+        if requires_grad and is_inference(self) and not thread.state.inference:
+            raise AutogradError(
+                "requires_grad_() of a tensor that was made in inference mode: nothing that it "
+                f"takes part in can be recorded; use its .clone(), at {format_locs(here())}"
             )
         self._vertex = LEAF if requires_grad else None
         return self
