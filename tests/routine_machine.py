@@ -127,6 +127,9 @@ class Machine:
                 arrays[buffer.name] = self.write(region).view(buffer.dtype.numpy)
         sizes = dict(zip(kernel.sizes, map(self.number, step.sizes), strict=True))
         code = interpret_kernel(kernel, arrays, sizes)
+        for buffer, place in zip(kernel.buffers, step.places, strict=True):
+            if buffer.access == "grows":
+                self.grown[place.buffer] = arrays[buffer.name].view(np.uint8)  # type: ignore[union-attr]
         assert code == 0 or step.site > 0
         return code
 
@@ -160,7 +163,8 @@ class Machine:
     def measure(self, step: Measure) -> int:
         number = int(self.read(self.place(step.number)).view(np.int64)[0])
         self.sizes[step.binds] = number
-        return 0 if 0 <= number <= self.number(step.most) else SIZES_DIFFER
+        most = number if step.most is None else self.number(step.most)
+        return 0 if 0 <= number <= most else SIZES_DIFFER
 
     def give(self, step: Give) -> int:
         self.table[step.slot] = self.grown[step.buffer]

@@ -181,9 +181,9 @@ class _Assembler:
             results = items.get(node, {}) if isinstance(node.type, tuple) else {0: node}
             if node.op in (reshape_op, prefix_op):
                 places[node] = places[node.args[0]]
-            elif node.op in _MAKE_STEP:
-                step = _MAKE_STEP[node.op](self, node, results, places, direct)
-                steps += [*self._made_room(), *([] if does_nothing(node) else [step])]
+            elif node.op in _MAKE_STEPS:
+                made = _MAKE_STEPS[node.op](self, node, results, places, direct)
+                steps += [*self._made_room(), *(() if does_nothing(node) else made)]
                 fresh = bound_symbols(node) - bound
                 bound |= fresh
                 steps += self._required(graph, node, fresh, bound)
@@ -224,14 +224,16 @@ class _Assembler:
         results: Mapping[int, Node],
         places: dict[Node, Place],
         direct: Mapping[Node, Place],
-    ) -> Launch:
+    ) -> tuple[Step, ...]:
         body: Graph = node.attrs["body"]
+        bound = bound_symbols(node)
         shared: dict[int, int] = {}
         arrays: dict[str, Place] = {f"p{i}": places[a] for i, a in enumerate(node.args)}
         for i, t in enumerate(types_of(node.type)):
             result = results.get(i)
             wanted = direct.get(result) if result is not None else None
-            place = self._place_for(t, node, wanted)
+            made = not symbols_of(t.size).isdisjoint(bound)
+            place = self._place_for(t, node, wanted, made)
             if wanted is not None:
                 same = [j for j, a in enumerate(node.args) if places[a] == place]
                 if same:
@@ -242,12 +244,13 @@ class _Assembler:
         kernel, scratch = self._kernel(body, node.attrs["kind"], shared)
         for s in scratch:
             arrays[s.name] = self._buffer(TensorType(s.dtype, (s.size,)), node, "scratch of ")
-        return Launch(
+        launch = Launch(
             kernel.name,
             tuple(arrays[b.name] for b in kernel.buffers),
             tuple(map(Dim.of, kernel.sizes)),
             self._site(kernel, body, node),
         )
+        return launch, *(Measure(size, place) for size in bound)  # the last result counts it
 
     def _kernel(
         self, body: Graph, kind: str, shared: Mapping[int, int]
@@ -282,7 +285,7 @@ class _Assembler:
         results: Mapping[int, Node],
         places: dict[Node, Place],
         direct: Mapping[Node, Place],
-    ) -> Repeat:
+    ) -> tuple[Repeat]:
         loop = Loop.of(node)
         body, number = loop.body, self.loops
         self.loops += 1
@@ -321,7 +324,8 @@ class _Assembler:
         self.open.pop()
         self.pending = outside
         binds = next(iter(bound_symbols(node)), None)
-        return Repeat(number, loop.length, loop.reverse, tuple(starts), tuple(steps), binds)
+        repeat = Repeat(number, loop.length, loop.reverse, tuple(starts), tuple(steps), binds)
+        return (repeat,)
 
     def _choose(
         self,
@@ -329,7 +333,7 @@ class _Assembler:
         results: Mapping[int, Node],
         places: dict[Node, Place],
         direct: Mapping[Node, Place],
-    ) -> Choose:
+    ) -> tuple[Choose]:
         branches: tuple[Graph, Graph] = node.attrs["true"], node.attrs["false"]
         made = {i: self._place_for(r.tensor_type, node, direct.get(r)) for i, r in results.items()}
         outside = self._made_room()
@@ -341,7 +345,7 @@ class _Assembler:
             both.append(tuple(self._region(branch, inner, ends)))
         self.pending = outside
         places |= {results[i]: place for i, place in made.items()}
-        return Choose(places[node.args[0]], *both)
+        return (Choose(places[node.args[0]], *both),)
 
     def _measure(
         self,
@@ -349,13 +353,13 @@ class _Assembler:
         results: Mapping[int, Node],
         places: dict[Node, Place],
         direct: Mapping[Node, Place],
-    ) -> Measure:
+    ) -> tuple[Measure]:
         (count,) = node.args
         most: Size = node.attrs["most"]
         places[node] = self._buffer(node.tensor_type, node)
         site = self._fails(f"a number is not in 0..{most}", node.locs)
         (size,) = bound_symbols(node)
-        return Measure(size, places[count], most, site)
+        return (Measure(size, places[count], most, site),)
 
     def _ask(
         self,
@@ -363,10 +367,10 @@ class _Assembler:
         results: Mapping[int, Node],
         places: dict[Node, Place],
         direct: Mapping[Node, Place],
-    ) -> Ask:
+    ) -> tuple[Ask]:
         before, *values = node.args
         places[node] = self._buffer(node.tensor_type, node)
-        return Ask(
+        ask = Ask(
             node.attrs["template"],
             node.attrs["names"],
             tuple(places[v] for v in values),
@@ -374,6 +378,7 @@ class _Assembler:
             places[before],
             places[node],
         )
+        return (ask,)
 
     def _region(
         self, body: Graph, places: dict[Node, Place], ends: Sequence[tuple[Node, Place]]
@@ -431,7 +436,7 @@ def _moved(node: Node, kept: Place, places: dict[Node, Place]) -> Node:
     return other
 
 
-_MAKE_STEP: dict[Op, Callable[..., Step]] = {
+_MAKE_STEPS: dict[Op, Callable[..., tuple[Step, ...]]] = {
     cluster: _Assembler._launch,
     scan_op: _Assembler._repeat,
     while_op: _Assembler._repeat,

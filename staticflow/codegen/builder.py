@@ -33,6 +33,7 @@ from staticflow.codegen.kernel import (
     Loop,
     Operand,
     Reg,
+    Reserve,
     Set,
     Splat,
     Stmt,
@@ -159,6 +160,10 @@ class Builder:
     def check(self, cond: Operand, code: int) -> None:
         """Leave the kernel with ``code`` unless ``cond``."""
         self.emit(Check(cond, code))
+
+    def reserve(self, buffer: str, count: Size) -> None:
+        """Give a buffer that grows room for ``count`` elements."""
+        self.emit(Reserve(buffer, count))
 
     def bind(self, value: Operand, name: str = "b", upper: Size | None = None) -> Dim:
         """An integer register as a symbol for indices."""

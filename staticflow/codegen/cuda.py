@@ -52,6 +52,7 @@ from staticflow.codegen.kernel import (
     Loop,
     Operand,
     Reg,
+    Reserve,
     Set,
     Splat,
     Stmt,
@@ -86,8 +87,8 @@ def render_cuda(kernel: Kernel) -> str:
     """The CUDA C text of one scalar kernel, which `verify_kernel` accepts.
 
     Parameters are the buffers (``const`` those of access ``in``), then the sizes as ``long long``,
-    then ``int* status``. Raises `CompileError` for a kernel with vectors, and for one that stores,
-    or loads what it stores, beside its grid loop.
+    then ``int* status``. Raises `CompileError` for a kernel with vectors, for one that reserves
+    memory, and for one that stores, or loads what it stores, beside its grid loop.
     """
     return render_cuda_module([kernel])
 
@@ -143,6 +144,15 @@ def _check_beside(kernel: Kernel, loop: Loop) -> None:
             )
 
 
+def _check_memory(kernel: Kernel) -> None:
+    for stmt in walk(kernel.body):
+        if isinstance(stmt, Reserve):
+            raise CompileError(
+                f"kernel {kernel.name}: `{format_statement(stmt)}`: a kernel on a GPU gets no "
+                "memory as it runs; such a loop runs on the CPU"
+            )
+
+
 def _check_scalar(kernel: Kernel) -> None:
     for stmt in walk(kernel.body):
         parts = [stmt, stmt.expr] if isinstance(stmt, Let) else [stmt]
@@ -165,6 +175,7 @@ def _has_lanes(part: Stmt | Expr) -> bool:
 
 def _function(kernel: Kernel) -> str:
     _check_scalar(kernel)
+    _check_memory(kernel)
     writer = _Writer()
     grid = _grid_loop(kernel)
     if grid is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -29,6 +29,7 @@ from staticflow.codegen.kernel import (
     Loop,
     Operand,
     Reg,
+    Reserve,
     Set,
     Splat,
     Stmt,
@@ -46,12 +47,15 @@ __all__ = ["interpret_kernel"]
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
-def interpret_kernel(kernel: Kernel, buffers: Mapping[str, Array], sizes: Mapping[Sym, int]) -> int:
+def interpret_kernel(
+    kernel: Kernel, buffers: MutableMapping[str, Array], sizes: Mapping[Sym, int]
+) -> int:
     """Run a verified kernel and return its code: 0, or that of the first check that failed.
 
     ``buffers`` holds a flat array of the right dtype for every buffer; those that the kernel
-    stores to are written in place. Every operation rounds to its own dtype. The iterations of
-    parallel and grid loops run last to first, so that a result that depends on their order shows.
+    stores to are written in place, those that grow are replaced by longer ones. Every operation
+    rounds to its own dtype. The iterations of parallel and grid loops run last to first, so that a
+    result that depends on their order shows.
 
     Raises `IndexRangeError` for an access outside its buffer and ZeroDivisionError for an integer
     division by zero, both of which are undefined in native code, and `VerifyError` for buffers or
@@ -75,7 +79,9 @@ def interpret_kernel(kernel: Kernel, buffers: Mapping[str, Array], sizes: Mappin
 class _Run:
     """One run of a kernel: its buffers, and what its symbols and registers hold."""
 
-    def __init__(self, name: str, buffers: Mapping[str, Array], symbols: dict[Sym, int]) -> None:
+    def __init__(
+        self, name: str, buffers: MutableMapping[str, Array], symbols: dict[Sym, int]
+    ) -> None:
         self.name = name
         self.buffers = buffers
         self.symbols = symbols
@@ -168,6 +174,12 @@ class _Run:
     def check(self, stmt: Check) -> int:
         return 0 if self.operand(stmt.cond)[0] else stmt.code
 
+    def reserve(self, stmt: Reserve) -> int:
+        held = self.buffers[stmt.buffer]
+        missing = max(self.size(stmt.count) - len(held), 0)
+        self.buffers[stmt.buffer] = np.concatenate([held, np.zeros(missing, held.dtype)])
+        return 0
+
     # -- expressions -----------------------------------------------------------------------------
 
     def apply(self, reg: Reg, expr: Apply) -> Array:
@@ -206,6 +218,7 @@ _STATEMENTS: dict[type, Callable[[_Run, Any], int]] = {
     If: _Run.branch,
     Bind: _Run.bind_symbol,
     Check: _Run.check,
+    Reserve: _Run.reserve,
 }
 _EXPRESSIONS: dict[type, Callable[[_Run, Reg, Any], Array]] = {
     Apply: _Run.apply,

@@ -3,7 +3,7 @@
 The grammar, in the text form that `print_kernel` writes::
 
     kernel  := "kernel" NAME "(" [NAME ("," NAME)*] ")" "{" buffer* stmt* "}"    names of sizes
-    buffer  := "buffer" NAME ":" DTYPE ("in" | "out" | "inout")
+    buffer  := "buffer" NAME ":" DTYPE ("in" | "out" | "inout" | "grows")
     stmt    := "let" binding "=" expr                        bind a register once
              | "var" binding "=" operand                     bind a register that may be set
              | "set" reg "=" operand                         give a `var` another value
@@ -13,6 +13,7 @@ The grammar, in the text form that `print_kernel` writes::
              | "if" operand "{" stmt* "}" ["else" "{" stmt* "}"]
              | "bind" NAME "=" operand ["below" index]       an integer register as an index symbol
              | "check" operand CODE                          stop and return CODE unless true
+             | "reserve" NAME index                          room for so many elements
     expr    := OP "(" [operand ("," operand)*] ")"           a primitive of `PRIMITIVES`
              | "load" NAME "[" index "]" [bound]
              | "cast" operand | "bitcast" operand            to the dtype of the bound register
@@ -45,8 +46,12 @@ each; a kernel has at most one, at its top level) or ``long`` (in order, and bet
 looks whether the user wants to stop). A serial or long loop with ``while`` also ends before an
 iteration that finds that `var`, a bool, false; it may be the only end (`ENDLESS`). Iterations of a
 parallel or grid loop change no register bound outside it. Distinct buffers of a kernel do not
-overlap. A kernel returns 0, the code of the first `Check` that failed, or `INTERRUPTED`; what it
-stored until then is unspecified.
+overlap. A kernel returns 0, the code of the first `Check` that failed, `INTERRUPTED` or `NO_ROOM`;
+what it stored until then is unspecified.
+
+Of a buffer that *grows* nothing can be touched but what was reserved, in the block of a `Reserve`
+or one nested there, after it. Such a block has no second one of the buffer. What the buffer holds
+stays, also from one call of the kernel to the next.
 """
 
 from __future__ import annotations
@@ -66,6 +71,7 @@ __all__ = [
     "IN_ORDER",
     "KINDS",
     "LANE",
+    "NO_ROOM",
     "PRIMITIVES",
     "Accumulate",
     "Active",
@@ -87,6 +93,7 @@ __all__ = [
     "Loop",
     "Operand",
     "Reg",
+    "Reserve",
     "Set",
     "Splat",
     "Stmt",
@@ -104,13 +111,16 @@ LANE: Dim = Dim.of(LANE_SYM)
 ENDLESS = 1 << 62
 """The ``hi`` of a loop that counts to no end."""
 
-ACCESSES = ("in", "out", "inout")
+ACCESSES = ("in", "out", "inout", "grows")
 KINDS = ("serial", "parallel", "grid", "long")
 IN_ORDER = ("serial", "long")
 """The kinds of loops whose iterations run one after the other."""
 
 INTERRUPTED = 254
 """What a kernel returns if the user wanted to stop; no `Check` has this code."""
+
+NO_ROOM = 253
+"""What a kernel returns if there was no memory to reserve; no `Check` has this code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +346,16 @@ class Check:
     code: int
 
 
-Stmt: TypeAlias = Let | Var | Set | Accumulate | Store | Loop | If | Bind | Check
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """Give a buffer that grows room for ``count`` elements at least; return `NO_ROOM` if there is
+    none."""
+
+    buffer: str
+    count: Size
+
+
+Stmt: TypeAlias = Let | Var | Set | Accumulate | Store | Loop | If | Bind | Check | Reserve
 Block: TypeAlias = tuple[Stmt, ...]
 
 

@@ -1,8 +1,9 @@
 """The LLVM renderer: a kernel as the text of one function.
 
 ``define internal i32 @NAME(ptr %b.x, ..., i64 %s.n, ...)`` takes the buffers, then the sizes, and
-returns 0 or the code of the failed check. One that `looks` whether the user wants to stop takes
-``ptr %call`` behind them, for ``i1 @look(ptr)``. The text is what should run: vectors are explicit,
+returns 0 or the code of the failed check. A buffer that grows is given by its cell (see
+`llvm_arena`). A kernel that `looks` whether the user wants to stop takes ``ptr %call`` behind them,
+for ``i1 @look(ptr)``. The text is what should run: vectors are explicit,
 registers that are set are phis, index arithmetic is where it is loop-invariant, so that no pass of
 LLVM over the IR is needed. The outermost loops of kind ``parallel`` that may be much work are
 functions of their own, which threads may share (`llvm_parallel`), and so are those inside of them
@@ -17,6 +18,7 @@ from dataclasses import replace
 from staticflow.codegen.kernel import (
     ENDLESS,
     INTERRUPTED,
+    NO_ROOM,
     Accumulate,
     Active,
     Apply,
@@ -36,6 +38,7 @@ from staticflow.codegen.kernel import (
     Loop,
     Operand,
     Reg,
+    Reserve,
     Set,
     Splat,
     Stmt,
@@ -43,6 +46,7 @@ from staticflow.codegen.kernel import (
     Var,
     walk,
 )
+from staticflow.codegen.llvm_arena import make_room
 from staticflow.codegen.llvm_index import IndexWriter
 from staticflow.codegen.llvm_memory import load, store
 from staticflow.codegen.llvm_parallel import (
@@ -148,11 +152,13 @@ class _Writer:
         self.indices.define(stmt.sym, cast(self.text, self.operand(stmt.value), int64).name)
 
     def check(self, stmt: Check) -> None:
-        passed, failed = self.text.new_block("passed"), self.text.new_block("failed")
-        self.text.branch(self.operand(stmt.cond).name, passed, failed)
-        self.text.start(failed)
-        failed.end = f"ret i32 {stmt.code}"
-        self.text.start(passed)
+        self._return_unless(self.operand(stmt.cond).name, str(stmt.code))
+
+    def reserve(self, stmt: Reserve) -> None:
+        cell = local(f"b.{stmt.buffer}")
+        bytes_ = self.indices.value(stmt.count * self.buffers[stmt.buffer].dtype.itemsize)
+        self._return_unless(make_room(self.text, cell, bytes_), str(NO_ROOM))
+        self.indices.define_base(stmt.buffer, self.text.op(f"load ptr, ptr {cell}"))
 
     def loop(self, stmt: Loop) -> None:
         work = work_to_share(stmt, self.kernel.sizes, self.inside)
@@ -193,12 +199,12 @@ class _Writer:
         amounts = f"i64 {value(trip_count(stmt))}, i64 {value(work)}"
         code = text.op(f"call i32 @parallel({given}, {amounts})")
         if any(isinstance(s, Check) for s in walk(stmt.body)):
-            self._return_unless_zero(code)
+            self._return_unless(text.op(f"icmp eq i32 {code}, 0"), code)
 
-    def _return_unless_zero(self, code: str) -> None:
+    def _return_unless(self, condition: str, code: str) -> None:
         text = self.text
         passed, failed = text.new_block("passed"), text.new_block("failed")
-        text.branch(text.op(f"icmp eq i32 {code}, 0"), passed, failed)
+        text.branch(condition, passed, failed)
         text.start(failed)
         failed.end = f"ret i32 {code}"
         text.start(passed)
@@ -343,6 +349,7 @@ _STATEMENTS: dict[type[Stmt], Callable[..., None]] = {
     If: _Writer.branch,
     Bind: _Writer.bind,
     Check: _Writer.check,
+    Reserve: _Writer.reserve,
 }
 
 _EXPRESSIONS: dict[type[Expr], Callable[..., Value]] = {

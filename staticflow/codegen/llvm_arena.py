@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from staticflow.codegen.llvm_text import FunctionText
+from staticflow.codegen.llvm_text import FunctionText, Type, phi
 
-__all__ = ["CELL", "arena_text", "capacities_at", "header_bytes"]
+__all__ = ["CELL", "arena_text", "capacities_at", "header_bytes", "make_room"]
 
 _ALIGNMENT = 64
 """The alignment of the arena, and of what stands before the buffers in it."""
 
 CELL = 16
 """Bytes of the cell of a growing buffer."""
+
+_LITTLE = 1 << 16
+"""Bytes by which a growing buffer grows at least, if it has as many: often is slower than much."""
 
 _DECLARATIONS = """
 declare ptr @aligned_alloc(i64, i64)
@@ -26,6 +29,7 @@ declare void @free(ptr)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 declare i64 @llvm.smax.i64(i64, i64)
+declare i64 @llvm.smin.i64(i64, i64)
 """
 
 _LENDING = f"""
@@ -72,16 +76,18 @@ entry:
 """
 
 _GROWING = f"""
-; Room for `bytes` at least in a growing buffer, a tenth more than it had if that is more; false if
-; there is none. What is not yet reached of it has no pages: allocators move pages, not bytes, as a
-; large block grows.
+; Room for `bytes` at least in a growing buffer: twice what it had while that is little, later a
+; tenth more; false if there is none. What is not yet reached of it has no pages: allocators move
+; pages, not bytes, as a large block grows.
 define internal i1 @grow(ptr %cell, i64 %bytes) nounwind noinline {{
 entry:
   %old = load ptr, ptr %cell
   %capacity.at = getelementptr i8, ptr %cell, i64 8
   %capacity = load i64, ptr %capacity.at
   %tenth = udiv i64 %capacity, 10
-  %more = add i64 %capacity, %tenth
+  %little = call i64 @llvm.smin.i64(i64 %capacity, i64 {_LITTLE})
+  %step = call i64 @llvm.smax.i64(i64 %tenth, i64 %little)
+  %more = add i64 %capacity, %step
   %some = call i64 @llvm.smax.i64(i64 %more, i64 %bytes)
   %up = add i64 %some, {_ALIGNMENT - 1}
   %wanted = and i64 %up, -{_ALIGNMENT}
@@ -107,6 +113,21 @@ def capacities_at(cells: Iterable[int]) -> Iterator[int]:
     """Where in a header the capacities are: that of the arena, and those of the cells."""
     yield 0
     yield from (8 + CELL * i + 8 for i in cells)
+
+
+def make_room(text: FunctionText, cell: str, bytes_: str) -> str:
+    """Write what gives the growing buffer of a cell room for ``bytes_``, unless it has; gives an
+    i1, whether it has now."""
+    capacity = text.op(f"load i64, ptr {text.op(f'getelementptr i8, ptr {cell}, i64 8')}")
+    before, small, done = text.block, text.new_block("small"), text.new_block("room")
+    text.branch(text.op(f"icmp sge i64 {capacity}, {bytes_}"), done, small)
+    text.start(small)
+    grown = text.op(f"call i1 @grow(ptr {cell}, i64 {bytes_})")
+    text.jump(done)
+    text.start(done)
+    there = text.fresh("there")
+    done.phis.append(phi(there, Type("i1"), [("true", before), (grown, small)]))
+    return there
 
 
 def arena_text(lends: bool, cells: int) -> str:

@@ -23,6 +23,7 @@ from staticflow.codegen.llvm_text import (
     FunctionText,
     Type,
     lane_numbers,
+    local,
     mask_literal,
 )
 from staticflow.graph.dim_queries import coefficient, substitute_dim
@@ -59,6 +60,8 @@ class IndexWriter:
         self._scopes = [_Scope(is_loop=False)]
         self._values = dict(symbols)
         self._depths = dict.fromkeys([*symbols, LANE_SYM], 0)
+        self._bases: dict[str, str] = {}  # of buffers that are not at their parameter
+        self._base_depths: dict[str, int] = {}
 
     # -- scopes ------------------------------------------------------------------------------
 
@@ -75,6 +78,15 @@ class IndexWriter:
         """Give a symbol its value, in the current scope."""
         self._values[sym] = value
         self._depths[sym] = len(self._scopes) - 1
+
+    def define_base(self, buffer: str, base: str) -> None:
+        """Say where a buffer lies from here on, in the current scope."""
+        self._bases[buffer] = base
+        self._base_depths[base] = len(self._scopes) - 1
+
+    def base(self, buffer: str) -> str:
+        """Where a buffer lies."""
+        return self._bases.get(buffer) or local(f"b.{buffer}")
 
     def _depth(self, size: Size) -> int:
         """The outermost scope that knows all symbols of ``size``."""
@@ -227,9 +239,10 @@ class IndexWriter:
     def _address(self, base: str, element: Type, index: Size) -> str:
         parts: dict[int, list[tuple[Monomial, int]]] = {}
         constant = 0
+        first = self._base_depths.get(base, 0)
         for monomial, c in terms_of(index):
             if monomial:
-                depth = max(map(self._atom_depth, monomial))
+                depth = max(first, *map(self._atom_depth, monomial))
                 parts.setdefault(depth, []).append((monomial, c))
             else:
                 constant = c

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from staticflow.codegen.kernel import LANE, LANE_SYM, Buffer
 from staticflow.codegen.llvm_index import IndexWriter, at_lane
-from staticflow.codegen.llvm_text import FunctionText, Type, local, memory_type
+from staticflow.codegen.llvm_text import FunctionText, Type, memory_type
 from staticflow.codegen.llvm_values import Value
 from staticflow.graph.dim_queries import coefficient
 from staticflow.graph.dims import Size, is_provably_ge
@@ -37,7 +37,7 @@ class _Place:
 
     @property
     def base(self) -> str:
-        return local(f"b.{self.buffer.name}")
+        return self.indices.base(self.buffer.name)
 
     @property
     def align(self) -> int:

@@ -20,9 +20,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from staticflow.codegen.kernel import INTERRUPTED
+from staticflow.codegen.kernel import INTERRUPTED, NO_ROOM
 from staticflow.codegen.llvm import LOOK, looks, render_module
-from staticflow.codegen.llvm_arena import CELL, arena_text, header_bytes
+from staticflow.codegen.llvm_arena import CELL, arena_text, header_bytes, make_room
 from staticflow.codegen.llvm_index import IndexWriter
 from staticflow.codegen.llvm_text import I64, BasicBlock, FunctionText, Type, phi
 from staticflow.codegen.routine import (
@@ -220,6 +220,10 @@ class _Writer:
         cell = self.cells.get(place.buffer)
         return self.arrays[place.buffer] if cell is None else self.text.op(f"load ptr, ptr {cell}")
 
+    def _cell(self, place: Place) -> str:
+        assert isinstance(place, Arena)
+        return self.cells[place.buffer]
+
     def _row(self, place: Row) -> str:
         base = self._place(place.array)
         offset = self.text.op(f"mul i64 {self.rows[place.loop]}, {self.indices.value(place.bytes)}")
@@ -227,14 +231,19 @@ class _Writer:
 
     def launch(self, step: Launch) -> None:
         text = self.text
-        args = [f"ptr {self._place(p)}" for p in step.places]
-        args += [f"i64 {self.indices.value(s)}" for s in step.sizes]
         kernel = self.kernels[step.kernel]
+        args = [
+            f"ptr {self._cell(p) if b.access == 'grows' else self._place(p)}"
+            for b, p in zip(kernel.buffers, step.places, strict=True)
+        ]
+        args += [f"i64 {self.indices.value(s)}" for s in step.sizes]
         args += ["ptr %call"] if looks(kernel) else []
         status = text.op(f"call i32 @{step.kernel}({', '.join(args)})")
         if looks(kernel):
             going = text.op(f"icmp ne i32 {status}, {INTERRUPTED}")
             self._go_on_if(going, str(INTERRUPTED))
+        if any(b.access == "grows" for b in kernel.buffers):
+            self._go_on_if(text.op(f"icmp ne i32 {status}, {NO_ROOM}"), str(NO_MEMORY))
         if step.site == 0:
             return
         wide = text.op(f"zext i32 {status} to i64")
@@ -255,17 +264,8 @@ class _Writer:
         text.start(good)
 
     def ensure(self, step: Ensure) -> None:
-        text = self.text
-        cell, wanted = self.cells[step.buffer], self.indices.value(step.bytes)
-        capacity_at = text.op(f"getelementptr i8, ptr {cell}, i64 8")
-        capacity = text.op(f"load i64, ptr {capacity_at}")
-        small, enough = text.new_block("small"), text.new_block("enough")
-        text.branch(text.op(f"icmp slt i64 {capacity}, {wanted}"), small, enough)
-        text.start(small)
-        grown = text.op(f"call i1 @grow(ptr {cell}, i64 {wanted})")
-        self._go_on_if(grown, str(NO_MEMORY))
-        text.jump(enough)
-        text.start(enough)
+        wanted = self.indices.value(step.bytes)
+        self._go_on_if(make_room(self.text, self.cells[step.buffer], wanted), str(NO_MEMORY))
 
     def require(self, step: Require) -> None:
         a, b = self.indices.value(step.a), self.indices.value(step.b)
@@ -275,9 +275,10 @@ class _Writer:
     def measure(self, step: Measure) -> None:
         text = self.text
         number = text.op(f"load i64, ptr {self._place(step.number)}")
-        most = self.indices.value(step.most)
-        inside = text.op(f"icmp ule i64 {number}, {most}")  # a negative one is large
-        self._go_on_if(inside, str(256 * step.site + SIZES_DIFFER))
+        if step.most is not None:
+            most = self.indices.value(step.most)
+            inside = text.op(f"icmp ule i64 {number}, {most}")  # a negative one is large
+            self._go_on_if(inside, str(256 * step.site + SIZES_DIFFER))
         self.indices.define(step.binds, number)
 
     def give(self, step: Give) -> None:

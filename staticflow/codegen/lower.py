@@ -21,7 +21,7 @@ from staticflow.codegen.target import Target
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Sym
 from staticflow.graph.dtypes import bool_
-from staticflow.graph.graph import Graph
+from staticflow.graph.graph import Graph, inner_symbols
 from staticflow.graph.node import Node, item
 from staticflow.graph.types import TensorType, types_of
 
@@ -57,27 +57,28 @@ def lower_cluster(
         Buffer(names[p], p.tensor_type.dtype, "inout" if i in over else "in")
         for i, p in enumerate(body.params)
     ]
-    outs = []
+    outs, inner = [], inner_symbols(body)
     for i, o in enumerate(body.outputs):
         if i in shared:
             outs.append(f"p{shared[i]}")
         else:
             outs.append(f"o{i}")
-            buffers.append(
-                Buffer(f"o{i}", o.tensor_type.dtype, "inout" if kind == "nest" else "out")
-            )
+            grows = not symbols_of(o.tensor_type.size).isdisjoint(inner)
+            access = "grows" if grows else "inout" if kind == "nest" else "out"
+            buffers.append(Buffer(f"o{i}", o.tensor_type.dtype, access))
     extents = {names[p]: p.tensor_type.size for p in body.params}
     k = Scalars(buffers, sorted(_sizes(body), key=lambda s: (s.name, s.serial)), extents)
     return _LOWER[kind](k, body, names, outs, target)
 
 
 def _sizes(body: Graph) -> frozenset[Sym]:
-    """Every unknown size that the types and attributes of a cluster name."""
+    """Every unknown size that the types and attributes of a cluster name and nothing in it
+    binds."""
     found: frozenset[Sym] = frozenset()
     for node in body.nodes:
-        for t in (node.type, *(v for name, v in node.attrs.items() if name != "binds")):
+        for t in (node.type, *node.attrs.values()):
             found |= _symbols(t)
-    return found
+    return found - inner_symbols(body)
 
 
 def _symbols(value: Any) -> frozenset[Sym]:

@@ -24,6 +24,9 @@ _STRETCH = (1 << 14, 1 << 6, 1 << 3)
 around such loops, and farther out. A look takes some ten nanoseconds, a trip one to a thousand;
 those of nested loops multiply."""
 
+_ROOM = 1 << 8
+"""Rows for which there is room at least when a stretch of trips begins that stacks them."""
+
 
 def lower_state(k: Scalars, body: Graph, names: Mapping[Node, str], outs: Sequence[str]) -> Kernel:
     """The kernel of a ``loop`` cluster: ``body`` is a loop of the graph, and its results."""
@@ -32,7 +35,7 @@ def lower_state(k: Scalars, body: Graph, names: Mapping[Node, str], outs: Sequen
     stacks = {
         o.attrs["index"]: name
         for o, name in zip(body.outputs, outs, strict=True)
-        if o.attrs["index"] >= loop.carries
+        if o.attrs["index"] >= loop.carries and o.tensor_type.size != 0
     }
     values = Values(k, names, {p: ((), k.load(names[p], 0)) for p in body.params if _is_number(p)})
     last = _run(k, node, values, names, stacks)
@@ -59,36 +62,49 @@ def _run(
     buffers = {p: arrays[a] for p, a in captured if not _is_number(p)}
     state = [k.var(around.at(a, ())) for _, a in carries]
     end = ENDLESS if loop.length is None else loop.length
-    with _trips(k, end, state[0] if loop.binds else None, _depth(loop.body)) as trip:
+    growing = [name for name in stacks.values() if k.buffers[name].access == "grows"]
+    with _trips(k, end, state[0] if loop.binds else None, _depth(loop.body), growing) as trip:
         row: Size = end - 1 - trip if loop.reverse else trip
         known = fixed | {p: ((), v) for (p, _), v in zip(carries, state, strict=True)}
         known |= {p: ((), k.load(arrays[a], row)) for p, a in xs if _is_number(p)}
         values = Values(k, buffers, known)
-        after = _outputs(k, loop.body, values, buffers)
-        for i, name in stacks.items():
-            k.store(name, row, after[i])
+        _emit_nested(k, loop.body, values, buffers)
+        ends, ys = loop.results(loop.body.outputs)
+        news = [values.at(o, ()) for o in ends]
+        rows = [(name, values.at(ys[i - loop.carries], ())) for i, name in stacks.items()]
+        for name, value in rows:
+            k.store(name, row, value)
         # a carry that is another one's value of before is set after that may have changed
-        news = [_kept(k, v) if v in state else v for v in after[: loop.carries]]
+        news = [_kept(k, v) if v in state else v for v in news]
         for var, new in zip(state, news, strict=True):
             k.set(var, new)
     return [k.freeze(v) for v in state]
 
 
 @contextmanager
-def _trips(k: Scalars, end: Size, going: Reg | None, depth: int) -> Iterator[Dim]:
-    """A loop, in stretches between which it looks whether the user wants to stop: that costs a trip
-    nothing. ``depth`` loops are nested in it."""
+def _trips(
+    k: Scalars, end: Size, going: Reg | None, depth: int, growing: Sequence[str]
+) -> Iterator[Dim]:
+    """A loop, in stretches between which it looks whether the user wants to stop, and makes room
+    for rows of what is ``growing``: that costs a trip nothing. ``depth`` loops are nested in it."""
     stretch = _STRETCH[min(depth, len(_STRETCH) - 1)]
+    if growing:
+        stretch = min(stretch, _ROOM)
     if is_provably_ge(stretch, end):
+        _reserve(k, growing, end)
         with k.loop("t", end, going=going) as trip:
             yield trip
         return
     with k.loop("s", end, step=stretch, kind="long", going=going) as begin:
-        stop = begin + stretch
-        with k.loop(
-            "t", stop if end == ENDLESS else dim_min(stop, end), lo=begin, going=going
-        ) as t:
-            yield t
+        stop = begin + stretch if end == ENDLESS else dim_min(begin + stretch, end)
+        _reserve(k, growing, stop)
+        with k.loop("t", stop, lo=begin, going=going) as trip:
+            yield trip
+
+
+def _reserve(k: Scalars, growing: Sequence[str], rows: Size) -> None:
+    for buffer in growing:
+        k.reserve(buffer, rows)
 
 
 def _depth(body: Graph) -> int:
@@ -97,8 +113,8 @@ def _depth(body: Graph) -> int:
     return max((_depth(region) + is_loop for is_loop, region in inner), default=0)
 
 
-def _outputs(k: Scalars, body: Graph, values: Values, buffers: Mapping[Node, str]) -> list[Operand]:
-    """What a region gives, the loops and branches in it emitted on the way."""
+def _emit_nested(k: Scalars, body: Graph, values: Values, buffers: Mapping[Node, str]) -> None:
+    """Emit the loops and branches of a region, and tell ``values`` of their results."""
     for inner in body.nodes:
         if inner.op in loop_ops():
             results = _run(k, inner, values, buffers, {})
@@ -110,7 +126,6 @@ def _outputs(k: Scalars, body: Graph, values: Values, buffers: Mapping[Node, str
             n: ((), results[n.attrs["index"]])
             for n in body.nodes if n.op is item and n.args[0] is inner
         })  # fmt: skip
-    return [k.cast(values.at(o, ()), o.tensor_type.dtype) for o in body.outputs]
 
 
 def _choose(k: Scalars, node: Node, around: Values, arrays: Mapping[Node, str]) -> list[Reg]:
@@ -122,7 +137,9 @@ def _choose(k: Scalars, node: Node, around: Values, arrays: Mapping[Node, str]) 
         given = list(zip(body.params, node.args[1:], operands, strict=True))
         known = {p: ((), value) for p, _, value in given if value is not None}
         buffers = {p: arrays[a] for p, a, value in given if value is None}
-        made = _outputs(k, body, Values(k, buffers, known), buffers)
+        values = Values(k, buffers, known)
+        _emit_nested(k, body, values, buffers)
+        made = [values.at(o, ()) for o in body.outputs]
         for var, value in zip(results, made, strict=True):
             k.set(var, value)
 

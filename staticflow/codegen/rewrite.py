@@ -27,6 +27,7 @@ from staticflow.codegen.kernel import (
     Load,
     Loop,
     Reg,
+    Reserve,
     Set,
     Splat,
     Stmt,
@@ -43,7 +44,7 @@ __all__ = ["Names", "copy_block", "find_loop", "replace_loop", "rewrite", "symbo
 T = TypeVar("T")
 
 _PARTS = (
-    Let, Var, Set, Accumulate, Store, Loop, If, Bind, Check,
+    Let, Var, Set, Accumulate, Store, Loop, If, Bind, Check, Reserve,
     Apply, Load, Cast, Bitcast, Splat, Fold, Index, Active,
 )  # fmt: skip
 _FIELDS: dict[type, tuple[str, ...]] = {c: tuple(f.name for f in fields(c)) for c in _PARTS}

@@ -130,12 +130,13 @@ class Require:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """Bind a size to an int64 in memory; fail at ``site`` unless it is in 0..``most``."""
+    """Bind a size to an int64 in memory; fail at ``site`` unless it is in 0..``most``. Without
+    ``most``, a kernel has counted it."""
 
     binds: Sym
     number: Place
-    most: Size
-    site: int
+    most: Size | None = None
+    site: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +253,9 @@ _LINES: dict[type, Callable[[Any, str], Iterable[str]]] = {
     Choose: _choose_lines,
     Ensure: lambda s, indent: [f"{indent}ensure {s.bytes} bytes of buffer {s.buffer}"],
     Require: lambda s, indent: [f"{indent}require {s.a} == {s.b}"],
-    Measure: lambda s, indent: [f"{indent}{s.binds} is {_text(s.number)}, up to {s.most}"],
+    Measure: lambda s, indent: [
+        f"{indent}{s.binds} is {_text(s.number)}{'' if s.most is None else f', up to {s.most}'}"
+    ],
     Ask: lambda s, indent: [
         f"{indent}print {s.template!r} with {', '.join(map(_text, s.values)) or 'nothing'}"
     ],

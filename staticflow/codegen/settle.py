@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from staticflow.codegen.routine import Place
 from staticflow.codegen.sharing import maker_of, root_of
+from staticflow.graph.graph import bound_symbols
 from staticflow.graph.node import Node
 from staticflow.graph.types import types_of
 from staticflow.ops.cond import cond_op
@@ -20,6 +21,7 @@ def does_nothing(node: Node) -> bool:
     return (
         node.op is cluster
         and node.attrs["kind"] != "nest"
+        and not bound_symbols(node)
         and all(t.size == 0 for t in types_of(node.type))
     )
 

@@ -36,6 +36,7 @@ from staticflow.codegen.kernel import (
     Loop,
     Operand,
     Reg,
+    Reserve,
     Set,
     Splat,
     Stmt,
@@ -148,6 +149,7 @@ _FORMAT: dict[type, Callable[[Any], str]] = {
     If: lambda s: f"if {_operand(s.cond)}",
     Bind: _format_bind,
     Check: lambda s: f"check {_operand(s.cond)} {s.code}",
+    Reserve: lambda s: f"reserve {s.buffer} {s.count}",
     Apply: lambda e: f"{e.op}({', '.join(map(_operand, e.args))})",
     Load: lambda e: f"load {e.buffer}[{e.index}]{_bound(e.bound)}",
     Cast: lambda e: f"cast {_operand(e.arg)}",
@@ -276,6 +278,9 @@ class _Parser:
         cond = self.operand()
         return Check(cond, self.tokens.integer())
 
+    def reserve(self) -> Reserve:
+        return Reserve(self.buffer_name(), self.size())
+
     # -- expressions -----------------------------------------------------------------------------
 
     def expr(self) -> Expr:
@@ -307,11 +312,13 @@ class _Parser:
     def size(self) -> Size:
         return read_size(self.tokens, self.symbols)
 
-    def place(self) -> tuple[str, Size]:
-        buffer = self.tokens.next
-        if buffer not in self.buffers:
+    def buffer_name(self) -> str:
+        if self.tokens.next not in self.buffers:
             raise self.tokens.error(f"a buffer of this kernel ({', '.join(self.buffers)})")
-        self.tokens.take()
+        return self.tokens.take()
+
+    def place(self) -> tuple[str, Size]:
+        buffer = self.buffer_name()
         self.tokens.expect("[")
         index = self.size()
         self.tokens.expect("]")
@@ -379,6 +386,7 @@ _STATEMENTS: dict[str, Callable[[_Parser], Stmt]] = {
     "if": _Parser.branch,
     "bind": _Parser.bind,
     "check": _Parser.check,
+    "reserve": _Parser.reserve,
 }
 _EXPRESSIONS: dict[str, Callable[[_Parser], Expr]] = {
     "load": _Parser.load,

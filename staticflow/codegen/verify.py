@@ -16,6 +16,7 @@ from staticflow.codegen.kernel import (
     INTERRUPTED,
     KINDS,
     LANE_SYM,
+    NO_ROOM,
     PRIMITIVES,
     Accumulate,
     Active,
@@ -36,6 +37,7 @@ from staticflow.codegen.kernel import (
     Loop,
     Operand,
     Reg,
+    Reserve,
     Set,
     Splat,
     Store,
@@ -89,15 +91,18 @@ def _type_of(arg: Operand) -> str:
 
 @dataclass
 class _Verifier:
-    """Walks a kernel with what is visible: registers by name, the changeable ones, symbols."""
+    """Walks a kernel with what is visible: registers by name, the changeable ones, symbols, and the
+    buffers that something is reserved of."""
 
     buffers: dict[str, Buffer] = field(default_factory=dict)
     symbols: set[Sym] = field(default_factory=set)
     regs: dict[str, Reg] = field(default_factory=dict)
     variables: set[str] = field(default_factory=set)
+    reserved: set[str] = field(default_factory=set)
     all_regs: set[str] = field(default_factory=set)
     all_symbols: set[Sym] = field(default_factory=set)
     depth: int = 0
+    in_order: bool = True
     has_grid: bool = False
 
     def signature(self, kernel: Kernel) -> None:
@@ -116,12 +121,13 @@ class _Verifier:
     @contextmanager
     def scope(self) -> Iterator[None]:
         """What is bound inside is not visible after it."""
-        saved = self.symbols, self.regs, self.variables
-        self.symbols, self.regs, self.variables = set(saved[0]), dict(saved[1]), set(saved[2])
+        saved = self.symbols, self.regs, self.variables, self.reserved, self.in_order
+        self.symbols, self.regs = set(self.symbols), dict(self.regs)
+        self.variables, self.reserved = set(self.variables), set(self.reserved)
         self.depth += 1
         yield
         self.depth -= 1
-        self.symbols, self.regs, self.variables = saved
+        self.symbols, self.regs, self.variables, self.reserved, self.in_order = saved
 
     def block(self, block: Block) -> None:
         for stmt in block:
@@ -173,6 +179,13 @@ class _Verifier:
         _require(name in self.buffers, f"there is no buffer {name}")
         return self.buffers[name]
 
+    def accessed(self, name: str) -> Buffer:
+        buffer = self.buffer(name)
+        _require(
+            buffer.access != "grows" or name in self.reserved, f"nothing is reserved of {name} here"
+        )
+        return buffer
+
     def bind_reg(self, reg: Reg) -> None:
         _require_name(reg.name, "a register")
         _require(reg.lanes >= 1, f"%{reg.name} has {reg.lanes} lanes; it needs at least one")
@@ -223,7 +236,7 @@ class _Verifier:
         self.changed(stmt.reg, stmt.value)
 
     def store(self, stmt: Store) -> None:
-        buffer = self.buffer(stmt.buffer)
+        buffer = self.accessed(stmt.buffer)
         _require(buffer.access != "in", f"{buffer.name} is an input; it cannot be stored to")
         self.operand(stmt.value)
         _require(
@@ -256,7 +269,7 @@ class _Verifier:
         with self.scope():
             self.bind_symbol(stmt.var)
             if stmt.kind not in IN_ORDER:
-                self.variables = set()
+                self.variables, self.in_order = set(), False
             self.block(stmt.body)
 
     def branch(self, stmt: If) -> None:
@@ -278,7 +291,16 @@ class _Verifier:
     def check(self, stmt: Check) -> None:
         self.scalar_bool(stmt.cond)
         _require(stmt.code > 0, f"the code must be positive, not {stmt.code}")
-        _require(stmt.code != INTERRUPTED, f"{stmt.code} is the code of a run that was stopped")
+        own = (INTERRUPTED, NO_ROOM)
+        _require(stmt.code not in own, f"{stmt.code} is what a kernel returns for another reason")
+
+    def reserve(self, stmt: Reserve) -> None:
+        buffer = self.buffer(stmt.buffer)
+        _require(buffer.access == "grows", f"{buffer.name} does not grow")
+        _require(buffer.name not in self.reserved, f"{buffer.name} is reserved twice")
+        _require(self.in_order, "only what runs in order reserves")
+        self.size(stmt.count, "the number of elements")
+        self.reserved.add(buffer.name)
 
     # -- expressions -----------------------------------------------------------------------------
 
@@ -305,7 +327,7 @@ class _Verifier:
         self.result(reg, bool_ if primitive.result == "bool" else alike[0].dtype, reg.lanes)
 
     def load(self, reg: Reg, expr: Load) -> None:
-        buffer = self.buffer(expr.buffer)
+        buffer = self.accessed(expr.buffer)
         self.lane_index(expr.index, reg.lanes)
         self.bound(expr.bound)
         self.result(reg, buffer.dtype, reg.lanes)
@@ -373,6 +395,7 @@ _STATEMENTS: dict[type, Callable[[_Verifier, Any], None]] = {
     If: _Verifier.branch,
     Bind: _Verifier.bind,
     Check: _Verifier.check,
+    Reserve: _Verifier.reserve,
 }
 _EXPRESSIONS: dict[type, Callable[[_Verifier, Reg, Any], None]] = {
     Apply: _Verifier.apply,

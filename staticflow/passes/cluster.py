@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from staticflow.errors import VerifyError
+from staticflow.graph.dims import Dim
+from staticflow.graph.dtypes import int64
 from staticflow.graph.graph import Graph
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType, Type
@@ -16,7 +18,9 @@ KINDS = ("map", "reduce", "contract", "nest", "loop")
 loop nest of its own, or a loop over numbers."""
 
 
-def _infer(facts: Facts, *args: TensorType, body: Graph, kind: str) -> Type:
+def _infer(
+    facts: Facts, *args: TensorType, body: Graph, kind: str, binds: tuple[Dim, ...] = ()
+) -> Type:
     if kind not in KINDS:
         raise VerifyError(f"a cluster is one of {KINDS}, not {kind!r}")
     if len(args) != len(body.params):
@@ -26,17 +30,20 @@ def _infer(facts: Facts, *args: TensorType, body: Graph, kind: str) -> Type:
         if given != wanted:
             raise VerifyError(f"an operand is {given} where the body takes {wanted}")
     outs = tuple(o.tensor_type for o in body.outputs)
+    if binds and outs[-1] != TensorType(int64, ()):
+        raise VerifyError(f"what binds {binds[0]} is counted by an i64, not {outs[-1]}")
     return outs if len(outs) > 1 else outs[0]
 
 
-def _reference(xp: Any, *args: Any, body: Any, kind: str) -> Any:
+def _reference(xp: Any, *args: Any, body: Any, kind: str, binds: Any = ()) -> Any:
     outs = body(*args)
     return tuple(outs) if len(outs) > 1 else outs[0]
 
 
 cluster = Op(
     name="cluster",
-    doc="A fused group of ops that runs as one kernel.",
+    doc="A fused group of ops that runs as one kernel. A loop whose number of trips is a size "
+    "``binds`` it and counts them in its last result.",
     infer=_infer,
     reference=_reference,
     vjp=None,

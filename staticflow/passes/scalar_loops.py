@@ -7,8 +7,11 @@ kind.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
+from staticflow.graph.dtypes import int64
 from staticflow.graph.graph import (
     Graph,
     close,
@@ -18,10 +21,12 @@ from staticflow.graph.graph import (
     regions_of,
     substitute_nodes,
 )
+from staticflow.graph.locs import Locs
 from staticflow.graph.node import Node, constant, item, make_node, param
-from staticflow.graph.types import types_of
+from staticflow.graph.types import TensorType, types_of
 from staticflow.ops.cond import cond_op
 from staticflow.ops.loop import Loop, loop_ops
+from staticflow.ops.symbol import Symbol, constant_node
 from staticflow.ops.view import reshape_op
 from staticflow.passes.cluster import cluster
 from staticflow.passes.rewrite import Counts, with_args
@@ -44,7 +49,7 @@ def scalar_loops(graph: Graph, counts: Counts) -> Graph:
     def visit(node: Node, args: tuple[Node, ...]) -> Node:
         if node.op is item and args[0] in made:
             one, results = made[args[0]]
-            if len(results) == 1:
+            if not isinstance(one.type, tuple):
                 return one
             return make_node(item, (one,), {"index": results.index(node.attrs["index"])}, node.locs)
         now = with_args(node, args)
@@ -61,16 +66,16 @@ def _is_small(node: Node) -> bool:
     body = loop.body
     carries, xs, _ = loop.operands(body.params)
     _, ys = loop.results(body.outputs)
-    if loop.carries > MOST_STATE or (loop.binds and ys):
+    if loop.carries > MOST_STATE:
         return False
-    rows = [x for x in xs if x.tensor_type.size != 0]  # a tie is read by nobody
-    if any(n.tensor_type.shape for n in (*carries, *rows, *body.outputs)):
+    rows = [n for n in (*xs, *ys) if n.tensor_type.size != 0]  # the others are ties
+    if any(n.tensor_type.shape for n in (*carries, *rows)):
         return False
     return all(map(_is_scalar_work, body.nodes))
 
 
 def _is_scalar_work(node: Node) -> bool:
-    if node.op in (item, param):
+    if node.op in (item, param) or all(t.size == 0 for t in types_of(node.type)):
         return True
     if node.op is constant:
         return bool(node.attrs["value"].array.size == 1)
@@ -92,16 +97,27 @@ def _is_scalar_work(node: Node) -> bool:
 
 
 def _as_cluster(node: Node, used: list[int]) -> Node:
-    loop = Loop.of(node)
-    plain = make_node(
-        node.op,
-        tuple(new_param(a.tensor_type, f"p{i}", locs=a.locs) for i, a in enumerate(node.args)),
-        {**loop.attrs, "body": _flat(loop.body)},
-        node.locs,
-    )
+    loop = replace(Loop.of(node), body=_flat(node.attrs["body"]))
+    params = tuple(new_param(a.tensor_type, f"p{i}", locs=a.locs) for i, a in enumerate(node.args))
+    attrs: dict[str, Any] = {"kind": "loop"}
+    if loop.binds and used[-1] >= loop.carries:
+        plain = _counted(loop, params, node.locs)
+        used = [*(i + (i >= loop.carries) for i in used), loop.carries]
+        attrs["binds"] = loop.binds
+    else:
+        plain = make_node(node.op, params, loop.attrs, node.locs)
     outputs = [make_node(item, (plain,), {"index": i}, node.locs) for i in used]
-    attrs = {"body": close(plain.args, outputs), "kind": "loop"}
-    return make_node(cluster, node.args, attrs, node.locs)
+    return make_node(cluster, node.args, {"body": close(params, outputs), **attrs}, node.locs)
+
+
+def _counted(loop: Loop, args: Sequence[Node], locs: Locs) -> Node:
+    """A loop on ``args`` with one more carry, the number of trips until then."""
+    count = new_param(TensorType(int64, ()), "count")
+    ends, ys = loop.results(loop.body.outputs)
+    carries, xs, captured = loop.pairs(args)
+    more: Node = (Symbol(count) + 1).node
+    first = count, constant_node(0, int64)
+    return loop.remade([*ends, more, *ys], [*carries, first], xs, captured, locs)
 
 
 def _flat(body: Graph) -> Graph:

@@ -43,7 +43,8 @@ ALIGNMENT = 64
 @dataclass(frozen=True, slots=True)
 class Plan:
     """``offsets`` of the buffers in the arena, in bytes, the size of the ``arena``, and the
-    ``peak``, which counts the buffers that grow, too. Those have up to a tenth more than they need.
+    ``peak``, which counts the buffers that grow, too. Those have up to a tenth more than they need,
+    or 64 KiB.
 
     The peak names the sizes that only the run can tell, each by a name of its own; where such a
     size differs from time to time, as the trips of a loop in a loop, it stands for the largest.

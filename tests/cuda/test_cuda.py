@@ -233,6 +233,13 @@ def test_vector_is_refused() -> None:
         render_cuda(vectorize(kernel, loop.var, 8))  # type: ignore[union-attr]
 
 
+def test_memory_as_it_runs_is_refused() -> None:
+    k = Builder([Buffer("g", int32, "grows")], [N])
+    k.reserve("g", Dim.of(N))
+    with pytest.raises(CompileError, match=r"stack: `reserve g n`: a kernel on a GPU gets no mem"):
+        render_cuda(k.kernel("stack"))
+
+
 def test_store_beside_the_grid_loop_is_refused() -> None:
     k = Builder([Buffer("y", int32, "out")], [N])
     with k.loop("i", Dim.of(N), kind="grid") as i:

@@ -1,0 +1,195 @@
+"""Loops whose state is a few numbers and that stack rows: one kernel each, whatever ends them, which
+gives its stacks room as it runs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import staticflow as sf
+from staticflow.codegen.routine import Choose, Measure, Repeat, walk_steps
+from staticflow.codegen.verify import verify_kernel
+
+ROOM = 256
+"""Rows for which a kernel makes room at a time."""
+
+TRIPS = [0, 1, 2, ROOM - 1, ROOM, ROOM + 1, 5000, 3]
+
+
+def number(name: str, dtype: str = "float64") -> Any:
+    return sf.placeholder((), dtype, name=name)
+
+
+def steps_of(program: Any) -> list[Any]:
+    return list(walk_steps(program.plan.routine.steps))
+
+
+def is_kernels_alone(program: Any) -> bool:
+    """Whether the program has kernels, which keep to the rules, and neither loops nor branches."""
+    for kernel in program.plan.routine.kernels:
+        verify_kernel(kernel)
+    return not any(isinstance(s, Repeat | Choose) for s in steps_of(program))
+
+
+def test_rows_up_to_an_end_that_the_run_finds(call_path: bool) -> None:
+    n, x = number("n", "int64"), number("x")
+    (k, c), (ys, flags) = sf.scan(
+        lambda c, _: ((c[0] + 1, c[1] * 0.5 + x), (c[1], c[1] > 1.5)),
+        (n * 0, x),
+        length=10**6,
+        until=lambda c, y: c[0] >= n,
+    )
+    program = sf.compile([n, x], [k, c, ys, flags])
+    assert is_kernels_alone(program)
+    assert sum(isinstance(s, Measure) for s in steps_of(program)) == 1
+    for trips in (1, *TRIPS[1:]):
+        rows, last = [], 1.0
+        for _ in range(trips):
+            rows.append(last)
+            last = last * 0.5 + 1.0
+        got = [v.numpy() for v in program(trips, 1.0)]
+        assert got[0] == trips
+        np.testing.assert_allclose(got[1], last, 1e-12)
+        np.testing.assert_allclose(got[2], rows, 1e-12)
+        assert np.array_equal(got[3], np.array(rows) > 1.5)
+
+
+def test_the_most_rows_may_be_known() -> None:
+    x, most = number("x"), sf.placeholder((None,), "float64", name="most")
+    for rows, until in ((most, None), (None, 100), (None, 5)):
+        _, ys = sf.scan(
+            lambda c, r: (c + 1.0, c), x, rows, length=until, until=lambda c, y: c > 40.0
+        )
+        program = sf.compile([x, most], ys)
+        assert is_kernels_alone(program)
+        for start in (0.0, 38.0, 50.0):
+            for size in (0, 1, 300):
+                limit = until if until is not None else size
+                got = program(start, np.zeros(size)).numpy()
+                wanted = [start + i for i in range(limit)]
+                ends = next((i + 1 for i, c in enumerate(wanted) if c + 1 > 40.0), limit)
+                np.testing.assert_array_equal(got, wanted[:ends])
+
+
+def test_gradients_of_a_while_loop() -> None:
+    n, x = number("n", "int64"), number("x")
+    _, h = sf.while_loop(lambda i, h: i < n, lambda i, h: (i + 1, (h * 0.9).sin() + x), (0, x))
+    first = sf.grad(h, x)
+    program = sf.compile([n, x], [h, first, sf.grad(first, x)])
+    assert is_kernels_alone(program)
+    assert program.plan.peak_bytes(trips=10**6) // 10**6 == 24
+    for trips in TRIPS:
+        value, d, dd = 0.5, 1.0, 0.0
+        for _ in range(trips):
+            s, c = np.sin(value * 0.9), np.cos(value * 0.9)
+            value, d, dd = s + 0.5, 0.9 * c * d + 1.0, 0.9 * c * dd - 0.81 * s * d * d
+        np.testing.assert_allclose([v.item() for v in program(trips, 0.5)], [value, d, dd], 1e-9)
+
+
+def test_what_a_branch_gives_is_stacked() -> None:
+    n = number("n", "int64")
+    (last, _), ys = sf.scan(
+        lambda c, _: (
+            (sf.cond(c[0] % 2 == 0, lambda: c[0] // 2, lambda: 3 * c[0] + 1), c[1]),
+            c[0],
+        ),
+        (n, n),
+        length=10**6,
+        until=lambda c, y: c[0] == 1,
+    )
+    program = sf.compile([n], [last, ys])
+    assert is_kernels_alone(program)
+    assert program(6)[1].tolist() == [6, 3, 10, 5, 16, 8, 4, 2]
+    assert program(27)[1].shape == (111,)
+
+
+def test_a_stack_of_numbers_in_a_loop_over_arrays() -> None:
+    """The number of its rows is another one on every trip."""
+    x = sf.placeholder((3,), "float64", name="x")
+
+    def trip(i: Any, c: Any) -> Any:
+        s = c.sum()
+        _, h = sf.while_loop(lambda k, h: k < i * 200, lambda k, h: (k + 1, h.sin() + s), (0, s))
+        return c * 0.5 + h
+
+    total = sf.fori_loop(0, 3, trip, x).sum()
+    program = sf.compile([x], [total, sf.grad(total, x)])
+    eager = sf.tensor([0.1, 0.2, 0.3], dtype="float64", requires_grad=True)
+    c = eager
+    for i in range(3):
+        s = c.sum()
+        h = s
+        for _ in range(i * 200):
+            h = h.sin() + s
+        c = c * 0.5 + h
+    c.sum().backward()
+    value, gradient = program(eager.detach())
+    np.testing.assert_allclose(value.item(), c.sum().item(), 1e-12)
+    np.testing.assert_allclose(gradient.numpy(), eager.grad.numpy(), 1e-9)
+
+
+def test_memory_stays_from_call_to_call() -> None:
+    n = number("n", "int64")
+    _, ys = sf.scan(lambda c, _: (c + 1, c), n * 0, length=10**9, until=lambda c, y: c == n)
+    program = sf.compile([n], ys.sum())
+    program(100_000)
+    held = program.held_bytes
+    assert 800_000 <= held <= 1_000_000
+    assert program(7).item() == 21
+    assert program(100_000).item() == 100_000 * 99_999 // 2
+    assert program.held_bytes == held
+
+
+@pytest.mark.parametrize("given", [False, True], ids=["kept", "given out"])
+def test_no_memory_is_an_error(given: bool) -> None:
+    """And the program goes on working after it."""
+    text = f"""
+import resource
+import staticflow as sf
+n = sf.placeholder((), "int64", name="n")
+_, ys = sf.scan(lambda c, _: (c + 1, c), n * 0, length=10**12, until=lambda c, y: c == n)
+program = sf.compile([n], {"ys" if given else "ys.sum()"})
+program(10)
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 28), -1))
+for _ in range(2):
+    try:
+        program(-1)
+    except MemoryError as error:
+        assert "no memory" in str(error)
+    else:
+        raise AssertionError("it found memory")
+    print(program(1000).sum().item())
+"""
+    ended = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.split() == ["499500"] * 2
+
+
+@pytest.mark.parametrize("checkpoint", [None, 7, "sqrt"])
+@pytest.mark.parametrize("form", ["while", "scan"])
+def test_roots_and_their_derivatives(form: str, checkpoint: Any) -> None:
+    a, x = number("a"), number("x")
+    more = {} if checkpoint is None else {"checkpoint": checkpoint}
+    if form == "while":
+        root = sf.while_loop(
+            lambda x: (x * x - a).abs() > 1e-12, lambda x: x - 0.3 * (x * x - a) / x, x, **more
+        )
+    else:
+        root, _ = sf.scan(
+            lambda x, _: (x - 0.3 * (x * x - a) / x, x),
+            x,
+            length=1000,
+            until=lambda x, y: (x * x - a).abs() <= 1e-12,
+            **more,
+        )
+    slope = sf.grad(root, a)
+    program = sf.compile([a, x], [root, slope, sf.grad(slope, a)])
+    for value in (2.0, 9.0, 100.0):
+        got = [v.item() for v in program(value, 3.5)]
+        wanted = [value**0.5, 0.5 * value**-0.5, -0.25 * value**-1.5]
+        np.testing.assert_allclose(got, wanted, 1e-6)
