@@ -62,9 +62,10 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
             f"{input.dtype.name}, {bins}, {min} and {max}, at {format_locs(here())}"
         )
     flat = reshape(input.detach(), (prod(input.shape),))
-    low, high = (amin(flat), amax(flat)) if min == max == 0 else (min, max)
+    own = min == max == 0 and flat.shape != (0,)
+    low, high = (amin(flat), amax(flat)) if own else (min, max)
     if min == max:  # of one value, a range around it
-        same = cast(low == high, dtype=input.dtype) if min == 0 else 1
+        same = cast(low == high, dtype=input.dtype) if own else 1
         low, high = low - same, high + same
     place = clamp(floor((flat - low) * bins / (high - low)), 0, bins - 1)
     inside = (flat >= low) & (flat <= high)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from staticflow.errors import ShapeError
 from staticflow.graph.dims import Size, dim_max, is_provably_ge, prod
 from staticflow.graph.dtypes import bfloat16, dtype_of, int64
+from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.arithmetic import clamp, where
@@ -357,6 +359,11 @@ def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The `median` of what is not NaN; NaN where all is."""
     if dim is None:
         return nanmedian(reshape(input, (prod(input.shape),)), 0).values
+    if input.ndim and input.shape[normalize_dim(dim, input.ndim, "nanmedian")] == 0:
+        raise ShapeError(
+            f"nanmedian: of nothing, dim {dim} of shape {list(input.shape)}, "
+            f"at {format_locs(here())}"
+        )
     values, places = sort(input, dim)
     if input.ndim == 0:
         return Chosen(values, places)

@@ -7,7 +7,7 @@ from typing import Any
 
 from staticflow.graph.dtypes import float64
 from staticflow.graph.op import OUT, Op
-from staticflow.ops.arithmetic import clamp, eq, logical_and, where
+from staticflow.ops.arithmetic import eq, logical_and, logical_or, where
 from staticflow.ops.creation import ones_like, zeros_like
 from staticflow.ops.declare import composed, elementwise
 from staticflow.ops.maths import log, pow, sigmoid, sign, trunc
@@ -147,11 +147,33 @@ xlogy = composed(
 )  # fmt: skip
 
 
+def _logit_reference(xp: Any, x: Any, *, eps: float | None) -> Any:
+    x = x if eps is None else xp.minimum(xp.maximum(x, x.dtype.type(eps)), x.dtype.type(1 - eps))
+    return xp.log(x / (1 - x))
+
+
+def _logit_emit(k: Any, x: Any, *, eps: float | None) -> Any:
+    if eps is not None:
+        x = k.select(k.compare("lt", x, eps), eps, x)
+        x = k.select(k.compare("gt", x, 1 - eps), 1 - eps, x)
+    return k.log(k.div(x, k.sub(k.const(1.0, x.dtype), x)))
+
+
+def _logit_vjp(ct: Any, out: Any, x: Any, *, eps: float | None) -> Any:
+    low, beyond = (0.0, math.nan) if eps is None else (eps, 0.0)
+    return where(logical_or(x < low, x > 1 - low), beyond, ct / (x * (1 - x)))
+
+
+logit_op = composed(
+    "logit", "``log(x / (1 - x))``, with ``x`` held between ``eps`` and ``1 - eps`` unless None.",
+    _logit_reference, _logit_emit, (_logit_vjp,), saves=(0,), promote="float",
+)  # fmt: skip
+
+
 def logit(input: Any, eps: float | None = None) -> Any:
-    """``log(x / (1 - x))``, with ``x`` held between ``eps`` and ``1 - eps`` if that is given."""
-    x = input if input.dtype.is_floating else input / 1
-    x = x if eps is None else clamp(x, eps, 1 - eps)
-    return log(x / (1 - x))
+    """``log(x / (1 - x))``, with ``x`` held between ``eps`` and ``1 - eps`` if that is given, where
+    the derivative is 0 outside."""
+    return logit_op(input, eps=eps)
 
 
 def float_power(input: Any, exponent: Any) -> Any:

@@ -20,7 +20,8 @@ from staticflow.ops.maths import exp2
 from staticflow.ops.moments import vector_norm
 from staticflow.ops.order import sort
 from staticflow.ops.promote import is_number
-from staticflow.ops.splitting import narrow
+from staticflow.ops.slicing import bounds
+from staticflow.ops.splitting import narrow, part_of
 from staticflow.ops.triangle import diag
 from staticflow.ops.view import ravel, reshape
 
@@ -119,14 +120,19 @@ def renorm(input: Any, p: float, dim: int, maxnorm: float) -> Any:
 
 def _trapezoids(name: str, y: Any, x: Any, dx: Any, dim: int) -> tuple[Any, int]:
     at = normalize_dim(dim, y.ndim, name)
-    size = y.shape[at]
-    sums = narrow(y, at, 1, size - 1) + narrow(y, at, 0, size - 1)
+
+    def sides(v: Any, dim: int) -> list[Any]:
+        cuts = [bounds(cut, v.shape[dim]) for cut in (slice(1, None), slice(None, -1))]
+        return [part_of(v, dim, cut.start, cut.size) for cut in cuts]
+
+    right, left = sides(y, at)
+    sums = right + left
     if x is None:
         return sums * (dx / 2), at
-    along = x if x.ndim > 1 else reshape(x, (-1, *(1,) * (y.ndim - at - 1)))
+    along = x if x.ndim > 1 else reshape(x, (*x.shape, *(1,) * (y.ndim - at - 1)))
     axis = along.ndim - (y.ndim - at)
-    gaps = narrow(along, axis, 1, size - 1) - narrow(along, axis, 0, size - 1)
-    return sums * gaps / 2, at
+    after, before = sides(along, axis)
+    return sums * (after - before) / 2, at
 
 
 def trapezoid(y: Any, x: Any = None, *, dx: Any = 1, dim: int = -1) -> Any:

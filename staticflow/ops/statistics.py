@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from staticflow.errors import ArgumentError, ShapeError
+from staticflow.graph.dims import dim_max, prod
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.arithmetic import cast, clamp, where
@@ -41,7 +42,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
             f"cov: takes a matrix or a vector, not shape {list(input.shape)}, "
             f"at {format_locs(here())}"
         )
-    x = reshape(input, (-1, input.shape[-1] if input.ndim else 1))
+    x = reshape(input, (prod(input.shape[:-1]), input.shape[-1] if input.ndim else 1))
     x = x if x.dtype.is_floating else x * 1.0
     count = x.shape[1]
     weights = (
@@ -49,7 +50,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     )
     if weights is None:
         centred = x - x.mean(1, keepdim=True)
-        free: Any = count - correction
+        free: Any = dim_max(count - correction, 0)
         product = matmul(centred, centred.t())
     else:
         total = weights.sum()
@@ -57,7 +58,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
         lost = correction if aweights is None else (weights * aweights).sum() / total * correction
         free = clamp(total - lost, min=0)
         product = matmul(centred, (centred * weights).t())
-    out = product / (max(free, 0) if isinstance(free, int) else free)
+    out = product / free
     return out if input.ndim == 2 else reshape(out, ())
 
 
@@ -99,15 +100,14 @@ def _quantile(
     count = (ordered == ordered).sum(-1, keepdim=True)
     last = clamp(count - 1, min=0) if skip else rows.shape[-1] - 1
     rank = (zeros_like(count, dtype=x.dtype) + q) * last
+    if not skip:
+        rank = where(count < rows.shape[-1], last, rank)  # to a NaN, which is what it gives
     rank = {"lower": floor, "higher": ceil, "nearest": round}.get(interpolation, _same)(rank)
     below, above = (gather(ordered, -1, cast(f(rank), dtype=int64)) for f in (floor, ceil))
     weight = rank - floor(rank)
     if interpolation == "midpoint":
         weight = where(weight > 0, 0.5, weight)
-    out = lerp(below, above, weight)
-    if not skip:
-        out = where(count < rows.shape[-1], float("nan"), out)
-    out = movedim(out, -1, 0)
+    out = movedim(lerp(below, above, weight), -1, 0)
     if keepdim and dim is None:
         out = reshape(out, (-1, *(1,) * x.ndim))
     elif keepdim and x.ndim and dim is not None:

@@ -75,7 +75,33 @@ def _orders(dtype: DType, smooth: bool) -> Iterator[Sample]:
             yield Sample((x if tame.all() else x[tame], n))
 
 
+def _logit(x: float, eps: float | None) -> float:
+    if eps is not None and x == x:
+        x = min(max(x, eps), 1 - eps)
+    if x in (0, 1) or not 0 < x < 1:
+        return math.inf * (x - 0.5) if x in (0, 1) else math.nan
+    return math.log(x) - math.log1p(-x)
+
+
+def _probabilities(dtype: DType, smooth: bool) -> Iterator[Sample]:
+    for sample in unary(0.1, 0.9)(dtype, smooth):
+        for eps in (None, 0.0625):
+            yield Sample(sample.args, {"eps": eps})
+
+
 ROWS = (
+    OpInfo(
+        OPS["logit"],
+        sf.logit,
+        lambda x, eps: pointwise(lambda v: _logit(float(v), eps), real=True)(x),
+        _probabilities,
+        ALL,
+        grad=True,
+        sized=lambda dtype, n: Sample((values((n, 3), dtype, 0.1, 0.9),), {"eps": None}),
+        failures=(),
+        absolute=4,
+        zeros=False,
+    ),
     real("erf", math.erf),
     real("erfc", math.erfc),
     real("erfinv", _erfinv, -0.8, 0.8),

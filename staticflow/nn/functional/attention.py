@@ -25,15 +25,9 @@ def causal_mask(query: Any, key: Any) -> Any:
     return rows >= columns
 
 
-def attention_weights(
-    query: Any,
-    key: Any,
-    attn_mask: Any = None,
-    is_causal: bool = False,
-    scale: float | None = None,
-) -> Any:
-    """``softmax(query @ key.T * scale)`` over the keys, (..., L, S); see
-    `scaled_dot_product_attention`."""
+def _scores(query: Any, key: Any, mask: Any, is_causal: bool, scale: float | None) -> Any:
+    """How well keys fit queries (..., L, S), and where a query may see no key (..., L, 1), None if
+    each may: there the scores are left as they are, since a softmax of nothing is NaN."""
     width = query.shape[-1]
     if scale is None:
         if not isinstance(width, int):
@@ -44,12 +38,29 @@ def attention_weights(
         scale = 1 / math.sqrt(width) if width else 1.0
     # on the queries, which are fewer numbers than the scores
     scores = matmul(query * scale, key.transpose(-2, -1))
+    if mask is None:
+        return where(causal_mask(query, key), scores, -math.inf) if is_causal else scores, None
+    of_bools = mask.dtype.kind == "b"
     if is_causal:
-        scores = where(causal_mask(query, key), scores, -math.inf)
-    if attn_mask is not None:
-        of_bools = attn_mask.dtype.kind == "b"
-        scores = where(attn_mask, scores, -math.inf) if of_bools else scores + attn_mask
-    return softmax(scores, -1)
+        mask = where(causal_mask(query, key), mask, False if of_bools else -math.inf)
+    blind = (~mask if of_bools else mask == -math.inf).all(-1, keepdim=True)
+    if of_bools:
+        return where(mask | blind, scores, -math.inf), blind
+    return scores + where(blind, 0.0, mask), blind
+
+
+def attention_weights(
+    query: Any,
+    key: Any,
+    attn_mask: Any = None,
+    is_causal: bool = False,
+    scale: float | None = None,
+) -> Any:
+    """``softmax(query @ key.T * scale)`` over the keys, (..., L, S); see
+    `scaled_dot_product_attention`."""
+    scores, blind = _scores(query, key, attn_mask, is_causal, scale)
+    weights = softmax(scores, -1)
+    return weights if blind is None else where(blind, 0.0, weights)
 
 
 def scaled_dot_product_attention(
@@ -67,12 +78,14 @@ def scaled_dot_product_attention(
     1 / sqrt(E) by default. ``attn_mask`` broadcasts to (..., L, S): bools that say where to look,
     or numbers to be added; ``is_causal`` hides later keys. Weights are left out with the
     probability ``dropout_p``, in evaluation, too: pass 0.0 there. A query that may see no key gives
-    NaN.
+    zeros, as in PyTorch.
 
     >>> import staticflow as sf
     >>> x = sf.ones(2, 5, 4)
     >>> scaled_dot_product_attention(x, x, x, is_causal=True).shape
     (2, 5, 4)
     """
-    weights = attention_weights(query, key, attn_mask, is_causal, scale)
-    return matmul(dropout(weights, dropout_p) if dropout_p else weights, value)
+    scores, blind = _scores(query, key, attn_mask, is_causal, scale)
+    weights = softmax(scores, -1)
+    out = matmul(dropout(weights, dropout_p) if dropout_p else weights, value)
+    return out if blind is None else where(blind, 0.0, out)

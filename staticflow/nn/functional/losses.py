@@ -165,9 +165,9 @@ def kl_div(input: Any, target: Any, reduction: str = "mean", log_target: bool = 
     """
     if log_target:
         each = exp(target) * (target - input)
-    else:  # 0 * log(0) = 0
-        safe = where(target > 0, target, 1.0)
-        each = where(target > 0, target * log(safe), 0.0) - target * input
+    else:  # 0 * log(0) = 0, and NaN below
+        safe = where(target == 0, 1.0, target)
+        each = target * log(safe) - target * input
     if reduction == "batchmean":
         return each.sum() / each.shape[0] if each.ndim else each
     return reduced(each, reduction)

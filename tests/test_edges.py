@@ -1,0 +1,123 @@
+"""What functions give at the edges of what they are for, as PyTorch 2.13 does: of nothing, of NaN,
+of numbers outside their domain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import staticflow as sf
+from staticflow.errors import ArgumentError, ShapeError
+
+F = sf.nn.functional
+inf, nan = float("inf"), float("nan")
+Function = Callable[..., Any]
+
+
+def both(fn: Function, *data: Any) -> list[Any]:
+    """What ``fn`` gives eagerly, and compiled for unknown sizes."""
+    arrays = [np.asarray(a, np.float32) for a in data]
+    symbols = [sf.placeholder((None,) * a.ndim, name=f"x{i}") for i, a in enumerate(arrays)]
+    compiled = sf.compile(symbols, fn(*symbols))
+    return [fn(*map(sf.tensor, arrays)).numpy(), np.asarray(compiled(*arrays))]
+
+
+def both_gradients(fn: Function, data: Any) -> list[Any]:
+    """The gradient of the sum of ``fn``, eagerly and compiled."""
+    x = sf.tensor(data, requires_grad=True)
+    fn(x).sum().backward()
+    assert x.grad is not None
+    s = sf.placeholder((len(data),), name="x")
+    compiled = sf.compile([s], sf.grad(fn(s).sum(), s))
+    return [x.grad.numpy(), np.asarray(compiled(np.asarray(data, np.float32)))]
+
+
+NOTHING = np.zeros((0,))
+OF_NOTHING: dict[str, tuple[Function, Any, Any]] = {
+    "trapezoid": (sf.trapezoid, NOTHING, 0.0),
+    "trapezoid of rows": (sf.trapezoid, np.zeros((2, 0)), [0.0, 0.0]),
+    "trapezoid at places": (lambda y: sf.trapezoid(y, y), NOTHING, 0.0),
+    "cumulative_trapezoid": (sf.cumulative_trapezoid, NOTHING, []),
+    "cov": (sf.cov, NOTHING, nan),
+    "cov of rows": (sf.cov, np.zeros((2, 0)), [[nan, nan], [nan, nan]]),
+    "cov of no rows": (sf.cov, np.zeros((0, 2)), np.zeros((0, 0))),
+    "corrcoef": (sf.corrcoef, NOTHING, nan),
+    "corrcoef of rows": (sf.corrcoef, np.zeros((2, 0)), [[nan, nan], [nan, nan]]),
+}
+
+
+@pytest.mark.parametrize("case", OF_NOTHING)
+def test_of_nothing(case: str) -> None:
+    fn, data, expected = OF_NOTHING[case]
+    for found in both(fn, data):
+        np.testing.assert_array_equal(found, np.asarray(expected, np.float32))
+
+
+def test_the_histogram_of_nothing() -> None:
+    assert sf.histc(sf.zeros(0), 3).tolist() == [0.0, 0.0, 0.0]
+    assert sf.histc(sf.zeros(0), 2, 1, 1).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("shape", [(0,), (2, 0)], ids=str)
+def test_the_median_of_nothing_is_refused(shape: Any) -> None:
+    for name in ("median", "nanmedian"):
+        with pytest.raises(ShapeError, match=rf"{name}.*nothing.*test_edges\.py"):
+            getattr(sf, name)(sf.zeros(*shape), -1)
+
+
+BLIND = np.array([[0.0, -inf, 0.0], [-inf, -inf, -inf]])
+
+
+def _attention(q: Any, k: Any, mask: Any) -> Any:
+    return F.scaled_dot_product_attention(q, k, k + 1, mask, scale=0.5)
+
+
+def test_a_query_that_sees_no_key_gives_zeros() -> None:
+    q, k = np.ones((2, 4)), np.arange(12.0).reshape(3, 4)
+    for found in both(_attention, q, k, BLIND):
+        assert np.isfinite(found).all()
+        assert not found[1].any()
+        np.testing.assert_allclose(found[0], k[2] + 1, rtol=1e-3)
+    for found in both(lambda q, k, m: _attention(q, k, m == 0), q, k, BLIND):
+        assert not found[1].any()
+    sees = sf.tensor(BLIND == 0)
+    weights = F.attention_weights(sf.tensor(q), sf.tensor(k), sees, is_causal=True)
+    assert weights.tolist() == [[1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+
+
+def test_its_gradient_is_zero_and_not_nan() -> None:
+    mask = sf.tensor(BLIND == 0)
+    for found in both_gradients(
+        lambda q: _attention(q.reshape(2, 4), q.new_ones(3, 4), mask), [1.0] * 8
+    ):
+        assert not found.any()
+
+
+GRADIENTS: dict[str, tuple[Function, list[float], list[float]]] = {
+    "quantile": (lambda x: x.quantile(0.5), [1.0, nan, 3.0], [0.0, 1.0, 0.0]),
+    "nanquantile": (lambda x: x.nanquantile(0.5), [1.0, nan, 3.0], [0.5, 0.0, 0.5]),
+    "logit": (sf.logit, [0.0, 1.0, -0.5, 0.5, nan], [inf, inf, nan, 4.0, nan]),
+    "logit within": (lambda x: sf.logit(x, 0.1), [0.0, 1.5, 0.5, nan], [0.0, 0.0, 4.0, nan]),
+}
+
+
+@pytest.mark.parametrize("case", GRADIENTS)
+def test_gradients_at_nan_and_outside(case: str) -> None:
+    fn, data, expected = GRADIENTS[case]
+    for found in both_gradients(fn, data):
+        np.testing.assert_allclose(found, np.asarray(expected, np.float32), rtol=1e-6)
+
+
+def test_kl_div_of_a_negative_target_is_nan() -> None:
+    for found in both(lambda x, t: F.kl_div(x, t, "none"), [-1.0, -2.0], [-0.5, 0.0]):
+        np.testing.assert_array_equal(found, [nan, 0.0])
+
+
+@pytest.mark.parametrize("x, t, name", [(1.5, 1, "input"), (nan, 1, "input"), (0.5, -1, "target")])
+def test_probabilities_outside_are_refused(x: float, t: float, name: str) -> None:
+    says = rf"binary_cross_entropy.*the {name} holds .* outside of \[0, 1\].*test_edges\.py"
+    with pytest.raises(ArgumentError, match=says):
+        F.binary_cross_entropy(sf.tensor([0.5, x]), sf.tensor([0.0, t]))
