@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from staticflow.eager.fast import number_beside
 from staticflow.eager.gpu import is_writeable
 from staticflow.eager.memory import Memory, Step, View
 from staticflow.eager.vertex import LEAF, TapeEntry, Vertex, next_serial
@@ -16,6 +17,7 @@ from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType
 from staticflow.ops.arithmetic import cast, where
+from staticflow.ops.by_index import fill
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.declare import per_arg
 from staticflow.ops.promote import is_number
@@ -26,7 +28,10 @@ from staticflow.ops.view import expand
 if TYPE_CHECKING:
     from staticflow.eager.tensor import Tensor
 
-__all__ = ["assign", "copy_", "regenerate", "stand_for", "take_shape", "update"]
+__all__ = [
+    "assign", "copy_", "fill_", "filled_at", "regenerate", "stand_for", "take_shape", "update",
+    "zero_",
+]  # fmt: skip
 
 
 # -- views ----------------------------------------------------------------------------------------
@@ -139,22 +144,61 @@ def assign(x: Tensor, value: Any, since: int | None = None, replaces: bool = Fal
 def _copied_at_once(x: Tensor, value: Any, spread: bool = False) -> bool:
     """Copy the elements (to ``spread``: or the one to all places) where nothing is recorded and
     nothing is wrong; False if it is otherwise."""
-    memory = x._memory or x._own_memory()
     a, b = x._data, getattr(value, "_data", None)
     if (
-        type(a) is not np.ndarray
-        or type(b) is not np.ndarray
+        type(b) is not np.ndarray
         or a.dtype is not b.dtype
         or (a.shape != b.shape and not (spread and b.shape == ()))
-        or 0 in a.strides
-        or type(memory) is not Memory
-        or not a.flags.writeable
-        or (thread.state.recording and (value._edge() is not None or _is_recorded(x)))
+        or (thread.state.recording and value._edge() is not None)
+        or not _is_open(x)
     ):
         return False
     a[...] = b
     x._bump()
     return True
+
+
+def _is_open(x: Tensor) -> bool:
+    """Whether the elements may be overwritten with what has no history, and that is all."""
+    memory = x._memory or x._own_memory()
+    a = x._data
+    return (
+        type(a) is np.ndarray
+        and 0 not in a.strides
+        and type(memory) is Memory
+        and a.flags.writeable
+        and not (thread.state.recording and _is_recorded(x))
+    )
+
+
+def filled_at(x: Tensor, places: Any, number: Any) -> bool:
+    """Put a number where ``places``, what NumPy selects by, says, if nothing is recorded or wrong;
+    False if it is otherwise."""
+    if not _is_open(x):
+        return False
+    a = x._data
+    try:
+        a[places] = number_beside(number, a.dtype)
+    except (IndexError, TypeError, ValueError, OverflowError):
+        return False
+    x._bump()
+    return True
+
+
+def fill_(x: Tensor, value: Any) -> Tensor:
+    """`fill` in place."""
+    if thread.state.plain and is_number(value) and filled_at(x, ..., value):
+        return x
+    return update(x, fill, (value,), {})
+
+
+def zero_(x: Tensor) -> Tensor:
+    """`zeros_like` in place."""
+    if thread.state.plain and _is_open(x):
+        x._data.fill(0)
+        x._bump()
+        return x
+    return update(x, zeros_like, (), {})
 
 
 def _refuse_memory(x: Tensor) -> None:

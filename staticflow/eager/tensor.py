@@ -138,6 +138,7 @@ class Tensor(Methods):
 
     __getitem__, __setitem__ = indexed.get, indexed.put
     _update, _assign, copy_ = inplace.update, inplace.assign, inplace.copy_
+    fill_, zero_ = inplace.fill_, inplace.zero_
     _take_shape = inplace.take_shape
 
     # -- about itself -------------------------------------------------------------------------
