@@ -29,7 +29,17 @@ CALLS: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "softmax": [((1,), {}), ((), {"dim": 0}), ((1, "float64"), {})],
     "logsumexp": [((1,), {}), (((0, 1),), {})],
     "all": [((), {}), ((1,), {})],
+    "chunk": [((2,), {}), ((2, 1), {}), ((0,), {}), ((5,), {"dim": -1}), ((2, 2), {})],
+    "split_method": [
+        ((1,), {}),
+        ((2, 1), {}),
+        (([1, 2], 1), {}),
+        ((), {"split_size": 2}),
+        ((-1,), {}),
+    ],
+    "unbind": [((), {}), ((1,), {}), ((), {"dim": -1}), ((3,), {})],
 }
+METHODS = {"split_method": "split"}
 PLAIN = {fn.__name__: fn.plain for fn in BY_SHAPE}
 
 
@@ -54,6 +64,12 @@ def outcome(fn: Any, x: sf.Tensor, args: Any, kwargs: Any) -> Any:
         return type(error), str(error).partition(", at ")[0]
     except TypeError:
         return TypeError
+    if isinstance(out, tuple):
+        return [seen(part, x) for part in out]
+    return seen(out, x)
+
+
+def seen(out: sf.Tensor, x: sf.Tensor) -> Any:
     grad = None
     if out.requires_grad:
         grad = sf.grad((out * out).sum(), x).tolist()
@@ -63,12 +79,13 @@ def outcome(fn: Any, x: sf.Tensor, args: Any, kwargs: Any) -> Any:
 
 @pytest.mark.parametrize("name", sorted(CALLS))
 def test_a_remembered_call_is_the_call(name: str) -> None:
+    method = METHODS.get(name, name)
     for args, kwargs in CALLS[name]:
         for what, x in tensors().items():
             expected = outcome(PLAIN[name], x, args, kwargs)
             for _ in range(3):  # the first is not remembered yet
-                assert outcome(getattr(sf.Tensor, name), x, args, kwargs) == expected, what
-            again = outcome(lambda x, *a, **k: getattr(x, name)(*a, **k), x, args, kwargs)
+                assert outcome(getattr(sf.Tensor, method), x, args, kwargs) == expected, what
+            again = outcome(lambda x, *a, **k: getattr(x, method)(*a, **k), x, args, kwargs)
             assert again == expected, what
 
 
@@ -166,3 +183,10 @@ def test_a_list_is_what_it_holds_now() -> None:
     sizes[:] = [6, 1]
     assert x.view(sizes).shape == (6, 1)
     assert x.view([3, 2]).shape == (3, 2)
+
+
+def test_more_parts_than_are_remembered() -> None:
+    x = sf.arange(100.0).requires_grad_()
+    for _ in range(2):
+        assert [p.item() for p in x.unbind()] == list(range(100))
+        assert [len(p) for p in sf.split(x, 30)] == [30, 30, 30, 10]

@@ -1,9 +1,9 @@
 """Functions of one tensor whose way from arguments to ops is remembered.
 
 What `staticflow.ops.by_shape` marks, and the basic part of subscripts, is asked once for each
-shape, dtype and choice of further arguments which ops it comes to, one on what the other gives. The
-next call of the kind goes to NumPy at once. What comes to other than such a chain is called anew
-each time.
+shape, dtype and choice of further arguments which ops it comes to, one on what the other gives, or
+each on the tensor itself for several results. The next call of the kind goes to NumPy at once. What
+comes to other than that is called anew each time.
 """
 
 from __future__ import annotations
@@ -19,12 +19,16 @@ from staticflow.eager.made import computed, is_view, viewed
 from staticflow.eager.vertex import Shadow
 from staticflow.graph.op import Op
 from staticflow.ops.lowering import View
+from staticflow.ops.slicing import select_op, slice_op
 from staticflow.ops.thread import thread
 
 __all__ = ["remembered"]
 
 MOST = 4096
 """So many kinds of calls of one function are remembered, those of last."""
+
+MOST_PARTS = 64
+"""More results than that of one call are not remembered."""
 
 _array = np.ndarray
 _UNKNOWN: Any = object()
@@ -45,12 +49,14 @@ class Step:
 
 class Known:
     """What is known of one kind of call: its steps (None: it is to be called anew; no steps: ``x``
-    itself), and the types inside of its tuples."""
+    itself), whether each of them gives one of ``several`` results, and the types inside of its
+    tuples."""
 
-    __slots__ = ("inner", "steps")
+    __slots__ = ("inner", "several", "steps")
 
     def __init__(self) -> None:
         self.steps: Sequence[Step] | None = _UNKNOWN
+        self.several = False
         self.inner: Sequence[type] = ()
 
 
@@ -79,6 +85,8 @@ def remembered(
             return first(x, known, args, kwargs)
         if known.inner and known.inner != _inner(args, kwargs):
             return fn(x, *args, **kwargs)
+        if known.several:
+            return tuple([viewed(x, s.compute(a), s.op, s.attrs, s.args) for s in steps])
         out = x
         for step in steps:
             a = out._data
@@ -105,7 +113,8 @@ def remembered(
             state.noted = None
             state.settle()
         known.inner = () if key_of else _inner(args, kwargs)
-        known.steps = _chain(x, noted, out)
+        known.several = type(out) is tuple
+        known.steps = (_parts if known.several else _chain)(x, noted, out)
         return out
 
     return apply
@@ -114,6 +123,21 @@ def remembered(
 def _inner(args: Any, kwargs: Any) -> Sequence[type]:
     """The types of what stands in tuples among the arguments."""
     return [type(v) for a in (*args, *kwargs.values()) if type(a) is tuple for v in a]
+
+
+def _parts(
+    x: Any, noted: Sequence[tuple[Op, Any, Mapping[str, Any], Any]], out: tuple[Any, ...]
+) -> Sequence[Step] | None:
+    """The operations of which each made one of the results of ``x``, if all are slices, which are
+    views whatever the strides."""
+    if len(noted) != len(out) or len(out) > MOST_PARTS:
+        return None
+    steps = []
+    for (op, operands, attrs, result), part in zip(noted, out, strict=True):
+        if operands[0] is not x or result is not part or op not in (slice_op, select_op):
+            return None
+        steps.append(Step(op, attrs, x))
+    return steps
 
 
 def _chain(

@@ -10,6 +10,7 @@ from typing import Any
 from staticflow.errors import ShapeError, SymbolicError
 from staticflow.graph.dims import Dim, Size, ceil_div, dim_min, floor_div
 from staticflow.graph.locs import format_locs, here
+from staticflow.ops.by_shape import by_shape
 from staticflow.ops.declare import normalize_dim
 from staticflow.ops.sizes import as_size, as_sizes
 from staticflow.ops.slicing import bounds, position, select_op, slice_op
@@ -53,6 +54,7 @@ def _known(x: Any, dim: int, what: str) -> int:
     return size
 
 
+@by_shape
 def split(
     tensor: Any, split_size_or_sections: Size | Sequence[Size], dim: int = 0
 ) -> tuple[Any, ...]:
@@ -84,6 +86,7 @@ def split(
     return _cut(x, at, sizes)
 
 
+@by_shape
 def split_method(input: Any, split_size: Size | Sequence[Size], dim: int = 0) -> tuple[Any, ...]:
     """`split`, with its arguments as a method names them."""
     return split(input, split_size, dim)
@@ -98,6 +101,7 @@ def _cut(x: Any, dim: int, sizes: Sequence[Size]) -> tuple[Any, ...]:
     return tuple(parts)
 
 
+@by_shape
 def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     """``input`` in ``chunks`` parts of equal size along ``dim``, the last one perhaps smaller;
     fewer where the size does not suffice."""
@@ -175,6 +179,7 @@ def dsplit(input: Any, indices_or_sections: int | Sequence[Size]) -> tuple[Any, 
     return parts
 
 
+@by_shape
 def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     """Every slice of ``input`` along ``dim``, without that dim."""
     at = normalize_dim(dim, input.ndim, "unbind")
