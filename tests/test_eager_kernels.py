@@ -107,6 +107,7 @@ def test_large_arrays_give_what_small_ones_give(op: Any) -> None:
         "masked_fill": lambda t: t.masked_fill(t > 0.5, 2.0), "hardtanh": F.hardtanh,
         "threshold": lambda t: F.threshold(t, 0.5, 0.1), "hardshrink": F.hardshrink,
         "elu": F.elu, "leaky_relu": F.leaky_relu, "softplus": F.softplus, "softshrink": F.softshrink,
+        "logit": sf.logit,
     }  # fmt: skip
     compute = arguments.get(op.name)
     if compute is None:

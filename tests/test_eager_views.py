@@ -290,3 +290,36 @@ def test_a_view_with_negative_strides() -> None:
     x[0].mul_(w[0])
     x.sum().backward()
     assert grad_of(w) == [5 * 2 + 40 + 30 + 2 + 1]
+
+
+UNCHANGED = {
+    "view": lambda x: x.view(x.shape), "view -1": lambda x: x.view(-1, 3),
+    "reshape": lambda x: x.reshape(2, 3), "view of dtype": lambda x: x.view(x.dtype),
+    "squeeze": lambda x: x.squeeze(), "squeeze dim": lambda x: x.squeeze(0),
+    "expand": lambda x: x.expand(2, 3), "permute": lambda x: x.permute(0, 1),
+    "transpose": lambda x: x.transpose(1, 1), "movedim": lambda x: x.movedim(0, 0),
+    "unflatten": lambda x: x.unflatten(0, (2,)), "...": lambda x: x[...], ":": lambda x: x[:],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", UNCHANGED)
+def test_a_view_that_changes_nothing_is_another_tensor(case: str) -> None:
+    x = sf.ones(2, 3)
+    for _ in range(3):  # the third time as it is remembered
+        y = UNCHANGED[case](x)
+        assert y is not x and y._base is x and y.shape == x.shape
+        y.requires_grad_()
+        assert not x.requires_grad
+    y.detach().add_(1)
+    assert x.tolist() == [[2.0] * 3] * 2
+    w = sf.ones(2, 3, requires_grad=True)
+    z = UNCHANGED[case](w)
+    assert not z.is_leaf and z.grad_fn is not None
+    (z * 2).sum().backward()
+    assert w.grad is not None and w.grad.tolist() == [[2.0] * 3] * 2
+
+
+@pytest.mark.parametrize("case", ["flatten", "contiguous", "float", "atleast_2d"])
+def test_what_has_nothing_to_do_gives_the_tensor_itself(case: str) -> None:
+    x = sf.ones(3) if case == "flatten" else sf.ones(2, 3)
+    assert (getattr(x, case)() if hasattr(x, case) else getattr(sf, case)(x)) is x

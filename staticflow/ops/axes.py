@@ -13,6 +13,7 @@ from staticflow.ops.by_shape import by_shape
 from staticflow.ops.declare import normalize_dim, normalize_dims, per_arg
 from staticflow.ops.lowering import View
 from staticflow.ops.sizes import as_sizes, sizes_of
+from staticflow.ops.view import unchanged
 
 __all__ = [
     "H", "adjoint", "flip", "flip_op", "fliplr", "flipud", "mT", "moveaxis", "movedim", "permute",
@@ -49,7 +50,9 @@ def permute(input: Any, *order: Any, dims: Sequence[int] | None = None) -> Any:
             f"permute: {list(given)} does not name each of {input.ndim} dims once, "
             f"at {format_locs(here())}"
         )
-    return input if order == tuple(range(input.ndim)) else permute_op(input, dims=order)
+    if order == tuple(range(input.ndim)):
+        return unchanged(input, permute_op, dims=order)
+    return permute_op(input, dims=order)
 
 
 @by_shape
@@ -111,7 +114,9 @@ t_op: Op = Op(
 def transpose(input: Any, dim0: int, dim1: int) -> Any:
     """``input`` with two dims exchanged."""
     a, b = (normalize_dim(d, input.ndim, "transpose") for d in (dim0, dim1))
-    return input if a == b else transpose_op(input, dim0=a, dim1=b)
+    if a == b and input.ndim:
+        return unchanged(input, transpose_op, dim0=a, dim1=b)
+    return transpose_op(input, dim0=a, dim1=b) if input.ndim else input.view(())
 
 
 swapaxes = swapdims = transpose
@@ -125,7 +130,7 @@ def t(input: Any) -> Any:
             f"t: takes at most 2 dims, not {input.ndim}; name them: input.transpose(0, 1), "
             f"at {format_locs(here())}"
         )
-    return t_op(input) if input.ndim == 2 else input
+    return t_op(input) if input.ndim == 2 else permute(input, tuple(range(input.ndim)))
 
 
 @by_shape

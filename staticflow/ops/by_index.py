@@ -106,7 +106,7 @@ def fitted(value: Any, shape: Sequence[Size]) -> Any:
     PyTorch does where values are stored."""
     while value.ndim > len(shape) and value.shape[0] == 1:
         value = reshape(value, value.shape[1:])
-    return expand(value, tuple(shape))
+    return value if value.shape == tuple(shape) else expand(value, shape)
 
 
 def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: float = 1) -> Any:

@@ -35,7 +35,7 @@ from staticflow.ops.slicing import (
     slice_op,
 )
 from staticflow.ops.tracing import tracing_state
-from staticflow.ops.view import expand, reshape, unsqueeze_op
+from staticflow.ops.view import expand, reshape, reshape_op, unchanged, unsqueeze_op
 
 __all__ = ["get", "put_in_place", "select"]
 
@@ -220,7 +220,7 @@ def get(x: Any, key: Any) -> Any:
     part = _basic(x, found)
     tensors = found.tensors
     if not tensors:
-        return part
+        return part if part is not x else unchanged(x, reshape_op, shape=x.shape)
     for dim, k in reversed(tensors):
         if k.ndim == 0:
             part = index_op(part, k, dims=(dim,))
@@ -262,7 +262,8 @@ def put_in_place(x: Any, key: Any, value: Any) -> None:
     if not found.tensors and type(value) in _NUMBERS and not part.__sf_mode__.rank:
         part.copy_(value)
     elif part is not value and not _is_there(part, found, value):
-        part._assign(_stored(part, found.tensors, value))
+        new = _stored(part, found.tensors, value)
+        part._assign(new) if found.tensors or part.__sf_mode__.rank else part.copy_(new)
 
 
 def _is_there(part: Any, found: _Reading, value: Any) -> bool:

@@ -19,14 +19,42 @@ from staticflow.ops.numpy_names import numpy_names
 from staticflow.ops.sizes import as_sizes, several_of, sizes_of
 
 __all__ = [
-    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_tensors", "broadcast_to", "common_shape",
-    "contiguous", "contiguous_op", "expand", "expand_as", "expand_op", "flatten", "ravel",
-    "reshape", "reshape_as", "reshape_op", "squeeze", "squeeze_op", "unflatten",
-    "unsqueeze", "unsqueeze_op", "view", "view_as", "with_ones",
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "broadcast_tensors",
+    "broadcast_to",
+    "common_shape",
+    "contiguous",
+    "contiguous_op",
+    "expand",
+    "expand_as",
+    "expand_op",
+    "flatten",
+    "ravel",
+    "reshape",
+    "reshape_as",
+    "reshape_op",
+    "squeeze",
+    "squeeze_op",
+    "unchanged",
+    "unflatten",
+    "unsqueeze",
+    "unsqueeze_op",
+    "view",
+    "view_as",
+    "with_ones",
 ]  # fmt: skip
 
 
 # -- memory -------------------------------------------------------------------------------------
+
+
+def unchanged(x: Any, op: Op, **attrs: Any) -> Any:
+    """What the view ``op`` gives that changes nothing: another tensor on the memory of ``x``, as in
+    PyTorch. A symbol, which has none, is given back."""
+    return op(x, **attrs) if x.__sf_mode__.rank == 0 else x
+
 
 contiguous_op = elementwise(
     "contiguous",
@@ -106,7 +134,9 @@ def reshape(input: Any, *sizes: Any, shape: Sequence[Any] | None = None) -> Any:
     (2, 3)
     """
     wanted = _completed(input.shape, sizes_of(sizes, shape), "reshape")
-    return input if wanted == input.shape else reshape_op(input, shape=wanted)
+    if wanted == input.shape:
+        return unchanged(input, reshape_op, shape=wanted)
+    return reshape_op(input, shape=wanted)
 
 
 @by_shape
@@ -120,7 +150,7 @@ def view(x: Any, *shape: Any, size: Sequence[Any] | None = None, dtype: Any = No
         dtype = shape[0]
     if dtype is not None:
         wanted = dtype_of(dtype)
-        return x if wanted is x.dtype else x._bits_as(wanted)
+        return view(x, x.shape) if wanted is x.dtype else x._bits_as(wanted)
     sizes = _completed(x.shape, sizes_of(shape, size), "view")
     if not x.is_contiguous() and not _same_memory(x.shape, x.stride(), sizes):
         raise ShapeError(
@@ -128,7 +158,9 @@ def view(x: Any, *shape: Any, size: Sequence[Any] | None = None, dtype: Any = No
             f"{list(x.shape)} and strides {list(x.stride())}: a dim would span parts of memory "
             f"that do not adjoin; use .reshape(...), which copies, at {format_locs(here())}"
         )
-    return x if sizes == x.shape else reshape_op(x, shape=sizes)
+    if sizes == x.shape:
+        return unchanged(x, reshape_op, shape=sizes)
+    return reshape_op(x, shape=sizes)
 
 
 def _same_memory(shape: Sequence[int], strides: Sequence[int], wanted: Sequence[int]) -> bool:
@@ -170,6 +202,8 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     """Dims ``start_dim`` to ``end_dim`` (inclusive) as one."""
     a = normalize_dim(start_dim, input.ndim, "flatten")
     b = normalize_dim(end_dim, input.ndim, "flatten")
+    if a == b and input.ndim:
+        return input
     if a > b:
         raise ShapeError(
             f"flatten: start_dim {start_dim} lies behind end_dim {end_dim}, "
@@ -252,7 +286,7 @@ def squeeze(input: Any, dim: int | Sequence[int] | None = None) -> Any:
     1. A size known only as the program runs is none of 1."""
     named = normalize_dims(dim, input.ndim, "squeeze")
     dims = tuple(d for d in named if input.ndim and input.shape[d] == 1)
-    return squeeze_op(input, dims=dims) if dims else input
+    return squeeze_op(input, dims=dims) if dims else unchanged(input, squeeze_op, dims=())
 
 
 @by_shape
@@ -312,7 +346,7 @@ expand_op = Op(
     name="expand",
     doc="Dims of size 1 repeated to ``shape``, new dims in front.",
     infer=_expand_infer,
-    reference=lambda xp, x, *, shape: xp.broadcast_to(x, shape),
+    reference=lambda xp, x, *, shape: x[...] if shape == x.shape else xp.broadcast_to(x, shape),
     vjp=per_arg(lambda ct, out, x, *, shape: sum_to(ct, x.shape)),
     lowering=View(_expand_source),
     grad_name="ExpandBackward0",
@@ -333,7 +367,9 @@ def expand(x: Any, *sizes: Any, size: Sequence[Any] | None = None) -> Any:
         x.shape[i - extra] if isinstance(s, int) and s == -1 and i >= extra else s
         for i, s in enumerate(sizes)
     )
-    return x if sizes == x.shape else expand_op(x, shape=sizes)
+    if sizes == x.shape:
+        return unchanged(x, expand_op, shape=sizes)
+    return expand_op(x, shape=sizes)
 
 
 def expand_as(x: Any, other: Any) -> Any:

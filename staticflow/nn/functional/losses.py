@@ -19,7 +19,7 @@ from staticflow.ops.declare import same_size
 from staticflow.ops.losses import bce_op
 from staticflow.ops.maths import abs, exp, log
 from staticflow.ops.softmax import mse_loss_op
-from staticflow.ops.symbol import symbolic
+from staticflow.ops.symbol import symbolic, tracing_state
 
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "check_reduction",
@@ -132,8 +132,18 @@ def binary_cross_entropy(
     input: Any, target: Any, weight: Any = None, reduction: str = "mean"
 ) -> Any:
     """``-(target * log(input) + (1 - target) * log(1 - input))`` of probabilities ``input``, times
-    ``weight``. Logarithms are at least -100, so that no loss is infinite."""
+    ``weight``. Logarithms are at least -100, so that no loss is infinite.
+
+    Raises `ArgumentError` for tensors of what is no probability; in a graph the loss is NaN then.
+    """
     _need_one_shape("binary_cross_entropy", input, target)
+    for name, given in (("input", input), ("target", target)):
+        inside = symbolic(given) or tracing_state.active or ((given >= 0) & (given <= 1)).all()
+        if not inside:
+            raise ArgumentError(
+                f"binary_cross_entropy: the {name} holds numbers outside of [0, 1]; of scores "
+                f"take binary_cross_entropy_with_logits, at {format_locs(here())}"
+            )
     each = bce_op(input, target)
     return reduced(each if weight is None else each * weight, reduction)
 
