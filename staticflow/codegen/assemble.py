@@ -38,7 +38,7 @@ from staticflow.codegen.schedule_cpu import schedule_cpu
 from staticflow.codegen.settle import does_nothing, settle
 from staticflow.codegen.sharing import maker_of, order_updates, root_of
 from staticflow.codegen.target import Target
-from staticflow.errors import CompileError, ShapeError
+from staticflow.errors import CompileError
 from staticflow.graph.dim_queries import substitute_dim, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, prod
 from staticflow.graph.graph import Graph, attrs_key, bound_symbols, inner_symbols, new_param, unify
@@ -47,9 +47,9 @@ from staticflow.graph.node import Node, constant, item, param
 from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType, types_of
 from staticflow.ops.cond import cond_op
+from staticflow.ops.late import measure_op, prefix_op
 from staticflow.ops.loop import Loop, scan_op, while_op
 from staticflow.ops.printing import print_op
-from staticflow.ops.ragged import measure_op, prefix_op
 from staticflow.ops.view import reshape_op
 from staticflow.passes.cluster import cluster
 
@@ -113,7 +113,6 @@ class _Assembler:
         plain = [w for w in wanted if w.over is None or w.over in in_place]
         given: list[Step] = []
         self._settle_sizes(graph)
-        self._check_sizes(graph)
         targets = {w.slot: self._target(w, given) for w in wanted}
         direct, late = settle([(w.node, targets[w.slot]) for w in plain])
         late += [(w.node, targets[w.slot]) for w in wanted if w not in plain]
@@ -146,18 +145,6 @@ class _Assembler:
             for d in w.node.tensor_type.shape:
                 found |= dict.fromkeys(sorted(symbols_of(d) & self.late, key=Sym.sort_key))
         return tuple(found)
-
-    def _check_sizes(self, graph: Graph) -> None:
-        """Whether whatever binds a size is part of the graph."""
-        for node in graph.nodes:
-            sizes = [d for t in types_of(node.type) for d in t.shape if isinstance(d, Dim)]
-            missing = {s for d in sizes for s in symbols_of(d) if s.late} - self.late
-            if missing:
-                raise ShapeError(
-                    f"{node.op.name}: {node.type} has the size {missing.pop()}, which is known "
-                    "only when the loop that it is of has run, and nothing here needs that loop; "
-                    f"compute it from a result of the loop, at {format_locs(node.locs)}"
-                )
 
     def _is_late(self, size: Size) -> bool:
         return not symbols_of(size).isdisjoint(self.late)

@@ -80,7 +80,7 @@ def render_module(kernels: Iterable[Kernel]) -> str:
 
 def render_kernel(kernel: Kernel) -> str:
     """The text of one kernel; intrinsics need no declaration, ``parallel`` needs `DECLARATION`."""
-    sizes = {size: local(f"s.{size}") for size in kernel.sizes}
+    sizes = _named(kernel.sizes)
     parameters = [
         f"ptr noalias {'readonly ' if b.access == 'in' else ''}{local(f'b.{b.name}')}"
         for b in kernel.buffers
@@ -90,6 +90,15 @@ def render_kernel(kernel: Kernel) -> str:
     writer = _Writer(kernel, sizes, [])
     writer.block(kernel.body)
     return "\n".join([*writer.parts, writer.function(kernel.name, parameters)])
+
+
+def _named(sizes: Sequence[Sym]) -> dict[Sym, str]:
+    """A name for each size: two that only a run can tell may be called the same."""
+    names = [f"s.{size}" for size in sizes]
+    return {
+        size: local(f"{name}.{i}" if names.count(name) > 1 else name)
+        for i, (size, name) in enumerate(zip(sizes, names, strict=True))
+    }
 
 
 def looks(kernel: Kernel) -> bool:

@@ -134,7 +134,7 @@ def _places(
         elif isinstance(lowering, Generate):
             yield from index
         elif isinstance(lowering, View):
-            (arg,) = node.args
+            arg = node.args[0]
             shapes = (arg.tensor_type.shape, node.tensor_type.shape)
             stack.append((arg, lowering.source(index, *shapes, **node.attrs)))
         elif isinstance(lowering, Reduce):

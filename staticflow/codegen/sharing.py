@@ -10,9 +10,9 @@ import networkx as nx
 
 from staticflow.graph.graph import Graph, binders_of, regions_of
 from staticflow.graph.node import Node, item
+from staticflow.ops.late import prefix_op
 from staticflow.ops.loop import loop_ops
 from staticflow.ops.lowering import Contract, Host
-from staticflow.ops.ragged import prefix_op
 from staticflow.ops.view import reshape_op
 from staticflow.passes.access import canonical_index, is_inline, reads, root_of, source_of
 from staticflow.passes.cluster import cluster

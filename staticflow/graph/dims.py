@@ -47,12 +47,14 @@ _serials = itertools.count(1)
 @dataclass(frozen=True, slots=True)
 class Sym:
     """A named unknown. Serial 0 is the user's own name, equal wherever it is written. One that is
-    ``late`` is known only when an op has run that binds it."""
+    ``late`` is known only when an op has run that binds it: the ``binder`` is the first node that
+    was made to do so."""
 
     name: str
     serial: int = 0
     upper: Size | None = field(default=None, compare=False)
     late: bool = field(default=False, compare=False)
+    binder: Any = field(default=None, init=False, repr=False, compare=False)
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -60,6 +62,11 @@ class Sym:
 
     def __hash__(self) -> int:
         return self._hash
+
+    def bound_by(self, node: Any) -> None:
+        """Note what binds it, unless that is known."""
+        if self.binder is None:
+            object.__setattr__(self, "binder", node)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Sym, (self.name, self.serial, self.upper, self.late)  # hashes differ by process

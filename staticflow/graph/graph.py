@@ -29,6 +29,7 @@ __all__ = [
     "free_symbols",
     "inner_symbols",
     "map_attrs",
+    "named_symbols",
     "new_param",
     "rebuild",
     "regions_of",
@@ -330,13 +331,13 @@ def binders_of(order: Sequence[Node]) -> dict[Node, list[Node]]:
         return {}
     found: dict[Node, list[Node]] = {}
     for node in order:
-        needed = {binders[s] for s in _named_symbols(node) if s in binders} - {node}
+        needed = {binders[s] for s in named_symbols(node) if s in binders} - {node}
         if needed and not bound_symbols(node):
             found[node] = sorted(needed, key=lambda n: n.serial)
     return found
 
 
-def _named_symbols(node: Node) -> set[Sym]:
+def named_symbols(node: Node) -> set[Sym]:
     """The dim symbols that the type of a node and its attributes name, regions included."""
     found: set[Sym] = set()
 
@@ -346,7 +347,7 @@ def _named_symbols(node: Node) -> set[Sym]:
 
     def look_into(region: Graph) -> Graph:
         for inner in region.nodes:
-            found.update(_named_symbols(inner))
+            found.update(named_symbols(inner))
         return region
 
     for t in types_of(node.type):

@@ -20,7 +20,9 @@ from staticflow.graph.graph import (
     Graph,
     bound_symbols,
     free_symbols,
+    inner_symbols,
     map_attrs,
+    named_symbols,
     regions_of,
     unify,
 )
@@ -139,11 +141,29 @@ def _equalities_are_of_known_sizes(scope: _Scope) -> str | None:
     return None
 
 
+def _sizes_are_bound_before(scope: _Scope) -> str | None:
+    bound = inner_symbols(scope.graph)
+    behind: dict[Node, frozenset[Sym]] = {}
+    for node in scope.graph.nodes if bound else ():
+        known = bound_symbols(node).union(*(behind[a] for a in node.args))
+        if node.op is param:
+            known |= _symbols_in(node.tensor_type)
+        missing = (named_symbols(node) & bound) - known
+        if missing:
+            return (
+                f"{node.op.name} names {', '.join(sorted(s.name for s in missing))}, and does not "
+                "depend on what binds it"
+            )
+        behind[node] = known
+    return None
+
+
 _GRAPH_RULES: tuple[Callable[[_Scope], str | None], ...] = (
     _params_are_distinct_params,
     _params_are_as_declared,
     _outputs_are_tensors,
     _equalities_are_of_known_sizes,
+    _sizes_are_bound_before,
 )
 
 # -- rules of a node -------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from staticflow.ops import (
     gamma,
     indexing,
     joining,
+    late,
     loop,
     losses,
     masked,
@@ -36,7 +37,6 @@ from staticflow.ops import (
     pooling,
     printing,
     products,
-    ragged,
     random,
     reduce,
     scatter,
@@ -57,7 +57,7 @@ _ROOMS: tuple[ModuleType, ...] = (
     arithmetic, maths, trig, special, gamma, bits, pairs, compare, activation, random, creation,
     reduce, extremes, cumulative, moments, order, search, view, axes, strided, slicing, joining,
     contract, products, indexing, advanced, masked, scatter, triangle, softmax, losses, solving,
-    loop, ragged, cond, custom, correlate, convolution, pooling, average_pool, normalization,
+    loop, late, cond, custom, correlate, convolution, pooling, average_pool, normalization,
     printing,
 )  # fmt: skip
 

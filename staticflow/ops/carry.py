@@ -9,13 +9,14 @@ from staticflow import pytree
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dims import Dim, Size
 from staticflow.graph.dtypes import BY_PYTHON, DType, bool_
-from staticflow.graph.graph import close
+from staticflow.graph.graph import close, new_param
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.node import Node
 from staticflow.graph.types import TensorType
+from staticflow.ops.late import ties_of
 from staticflow.ops.loop import scan_op, while_op
 from staticflow.ops.region import affect, begun, close_over
-from staticflow.ops.symbol import Symbol, symbolic, to_node, tracing_state
+from staticflow.ops.symbol import STATIC, Symbol, symbolic, to_node, tracing_state
 
 __all__ = [
     "check_carry", "check_flag", "in_graph", "is_in_graph", "leaves_as", "loop_over", "node_as",
@@ -120,22 +121,22 @@ def loop_over(
     n = len(carries)
     region = close_over(own, outputs, began)
     changed, kept = region.changed, region.kept
+    ties = ties_of([*carries, *rows, *region.captured], {"length": length})
     params = [
         *own[:n], *(s.start for s in changed.values()),
         *own[n:], *region.captured.values(), *(s.start for s in kept.values()),
+        *(new_param(tie.tensor_type, "tie") for tie in ties),
     ]  # fmt: skip
     body = close(
         params, [*region.outputs[:n], *(s.end for s in changed.values()), *region.outputs[n:]]
     )
     operands = [
         *map(Symbol, carries), *begun(changed),
-        *map(Symbol, (*rows, *region.captured)), *begun(kept),
+        *map(Symbol, (*rows, *region.captured)), *begun(kept), *map(Symbol, ties),
     ]  # fmt: skip
     attrs = {"body": body, "carries": n + len(changed), "xs": len(rows), "length": length}
-    if binds:
-        values = while_op(*operands, **attrs, binds=binds)
-    else:
-        values = scan_op(*operands, **attrs, reverse=reverse)
+    attrs |= {"binds": binds} if binds else {"reverse": reverse}
+    values = STATIC.apply(while_op if binds else scan_op, operands, attrs)
     split = n + len(changed)
     news = dict(zip(changed, values[n:split], strict=True))
     always = [v for v, s in changed.items() if s.always]

@@ -21,7 +21,8 @@ from staticflow.ops.axes import flip
 from staticflow.ops.carry import check_flag
 from staticflow.ops.creation import new_zeros
 from staticflow.ops.joining import cat
-from staticflow.ops.ragged import measured, prefix_op, unprefix_op
+from staticflow.ops.late import prefix_op, unprefix_op
+from staticflow.ops.ragged import measured
 from staticflow.ops.splitting import narrow
 
 __all__ = [

@@ -1,4 +1,7 @@
-"""Ops without tensor arguments: values that follow from sizes alone."""
+"""Ops without tensor arguments: values that follow from sizes alone.
+
+Where only the run can tell a size, they take a tie for it (see `staticflow.ops.late`).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from staticflow.graph.dims import Size
 from staticflow.graph.dtypes import DType, dtype_of
 from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
-from staticflow.graph.types import Facts, Shape, TensorType
+from staticflow.graph.types import TensorType
 from staticflow.ops.lowering import Generate
 from staticflow.ops.sizes import as_sizes, sizes_of
 
@@ -20,7 +23,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _full_reference(xp: Any, *, shape: Any, value: Any, dtype: DType) -> Any:
+def _full_reference(xp: Any, *ties: Any, shape: Any, value: Any, dtype: DType) -> Any:
     if value == 0 and copysign(1.0, value) > 0:  # which the system has at hand
         return xp.zeros(shape, dtype.numpy)
     return xp.full(shape, value, dtype=dtype.numpy)
@@ -29,7 +32,7 @@ def _full_reference(xp: Any, *, shape: Any, value: Any, dtype: DType) -> Any:
 full = Op(
     name="full",
     doc="A tensor of ``shape`` with ``value`` everywhere.",
-    infer=lambda facts, *, shape, value, dtype: TensorType(dtype, shape),
+    infer=lambda facts, *ties, shape, value, dtype: TensorType(dtype, shape),
     reference=_full_reference,
     vjp=None,
     lowering=Generate(lambda k, index, lanes, *, shape, value, dtype: k.const(value, dtype, lanes)),
@@ -99,11 +102,7 @@ def new_empty(x: Any, *size: Any, **options: Any) -> Any:
     return new_zeros(x, *size, **options)
 
 
-def _iota_infer(facts: Facts, *, shape: Shape, dim: int, dtype: DType) -> TensorType:
-    return TensorType(dtype, shape)
-
-
-def _iota_reference(xp: Any, *, shape: Any, dim: int, dtype: DType) -> Any:
+def _iota_reference(xp: Any, *ties: Any, shape: Any, dim: int, dtype: DType) -> Any:
     column = [1] * len(shape)
     column[dim] = shape[dim]
     return xp.broadcast_to(xp.arange(shape[dim], dtype=dtype.numpy).reshape(column), shape).copy()
@@ -112,7 +111,7 @@ def _iota_reference(xp: Any, *, shape: Any, dim: int, dtype: DType) -> Any:
 iota = Op(
     name="iota",
     doc="A tensor of ``shape`` whose elements are their own index along ``dim``.",
-    infer=_iota_infer,
+    infer=lambda facts, *ties, shape, dim, dtype: TensorType(dtype, shape),
     reference=_iota_reference,
     vjp=None,
     lowering=Generate(
@@ -130,8 +129,8 @@ def _size_emit(k: Any, index: Any, lanes: int, *, size: Size, dtype: DType) -> A
 size_value = Op(
     name="size",
     doc="A size as a 0-d tensor.",
-    infer=lambda facts, *, size, dtype: TensorType(dtype, ()),
-    reference=lambda xp, *, size, dtype: xp.asarray(size, dtype=dtype.numpy),
+    infer=lambda facts, *ties, size, dtype: TensorType(dtype, ()),
+    reference=lambda xp, *ties, size, dtype: xp.asarray(size, dtype=dtype.numpy),
     vjp=None,
     lowering=Generate(_size_emit),
 )

@@ -13,6 +13,8 @@ from staticflow.graph.node import Node, constant, item, toposort
 from staticflow.graph.types import TensorType
 from staticflow.ops.arithmetic import add
 from staticflow.ops.creation import zeros_like
+from staticflow.ops.late import behind
+from staticflow.ops.lowering import Generate
 from staticflow.ops.symbol import Symbol, results_of, to_node
 
 __all__ = ["pullback", "pushforward"]
@@ -31,7 +33,7 @@ def pullback(
     def parents(node: Node) -> Sequence[tuple[Node, int] | None]:
         if node.op is item:
             return [(node.args[0], node.attrs["index"])] if node in reaching else [None]
-        return [(a, 0) if a in reaching and _is_real(a) else None for a in node.args]
+        return [(a, 0) if a in reaching and _is_real(a) else None for a in _operands(node)]
 
     def pull(node: Node, cts: dict[int, Any]) -> Sequence[Any]:
         if node in wanted:
@@ -49,7 +51,8 @@ def pullback(
         for o, ct in zip(outputs, cotangents, strict=True)
         if ct is not None and o.node in reaching
     ]
-    reverse(roots, parents, pull, add)
+    with behind([o.node for o in outputs]):
+        reverse(roots, parents, pull, add)
     return [found.get(w.node) for w in wrt]
 
 
@@ -61,14 +64,15 @@ def pushforward(
     found: dict[Node, Any] = {
         w.node: Symbol(to_node(t)) for w, t in zip(wrt, tangents, strict=True)
     }
-    for node in toposort((o.node for o in outputs), known=set(found)):
-        moved = [found.get(a) if _is_real(a) else None for a in node.args]
-        if all(t is None for t in moved):
-            continue
-        if node.op is item:
-            found[node] = found[node.args[0]][node.attrs["index"]]
-        elif _is_real(node):
-            found[node] = _push(node, moved)
+    with behind([o.node for o in outputs]):
+        for node in toposort((o.node for o in outputs), known=set(found)):
+            moved = [found.get(a) if _is_real(a) else None for a in _operands(node)]
+            if all(t is None for t in moved):
+                continue
+            if node.op is item:
+                found[node] = found[node.args[0]][node.attrs["index"]]
+            elif _is_real(node):
+                found[node] = _push(node, moved)
     return [found.get(o.node) for o in outputs]
 
 
@@ -102,6 +106,11 @@ def _reaching(order: Sequence[Node], wanted: set[Node]) -> set[Node]:
         if node in wanted or any(a in reaching for a in node.args):
             reaching.add(node)
     return reaching
+
+
+def _operands(node: Node) -> tuple[Node, ...]:
+    """The arguments whose values matter: not the ties of what follows from sizes alone."""
+    return () if isinstance(node.op.lowering, Generate) else node.args
 
 
 def _is_real(node: Node) -> bool:

@@ -22,6 +22,7 @@ from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.creation import full, zeros_like
 from staticflow.ops.gradient import pullback, pushforward
+from staticflow.ops.late import ties_among
 from staticflow.ops.lowering import Region
 from staticflow.ops.region import close_over, trace
 from staticflow.ops.slicing import embed_op
@@ -97,11 +98,14 @@ class Loop:
         locs: Locs,
     ) -> Node:
         """This loop with another body, which gives ``outputs``, on other operands, each behind the
-        param that stands for it. Of xs and captured values it keeps what the body needs, and a
-        tie, which nobody reads (see `_begun`)."""
+        param that stands for it. Of xs and captured values it keeps what the body needs, and
+        what nobody reads but ties it to what binds its length."""
         needed = set(toposort(outputs))
         rows = [(p, a) for p, a in xs if p in needed or p.tensor_type.size == 0]
         pairs = [*carries, *rows, *((p, a) for p, a in captured if p in needed)]
+        everything = [a for _, a in (*carries, *xs, *captured)]
+        ties = ties_among(everything, [a for _, a in pairs], {"length": self.length})
+        pairs += [(new_param(tie.tensor_type, "tie"), tie) for tie in ties]
         body = close([p for p, _ in pairs], outputs, self.body.equalities)
         new = replace(self, body=body, carries=len(carries), xs=len(rows))
         return make_node(self.op, tuple(a for _, a in pairs), new.attrs, locs)

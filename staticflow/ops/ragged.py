@@ -6,98 +6,19 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from staticflow import pytree
-from staticflow.errors import DTypeError, ShapeError
-from staticflow.graph.dims import Dim, Size, fresh_sym
+from staticflow.errors import ShapeError
+from staticflow.graph.dims import Size, fresh_sym
 from staticflow.graph.dtypes import bool_, int64
 from staticflow.graph.locs import format_locs, here
-from staticflow.graph.op import Op
-from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.arithmetic import cast, where
 from staticflow.ops.by_index import index_select
 from staticflow.ops.carry import in_graph
 from staticflow.ops.creation import full, iota
-from staticflow.ops.declare import per_arg
-from staticflow.ops.lowering import LoopNest, Measure, Prefix
+from staticflow.ops.late import measure_op, prefix_op, unprefix_op
 from staticflow.ops.order import argsort
 from staticflow.ops.view import reshape
 
-__all__ = ["Ragged", "RaggedUntil", "measure_op", "measured", "prefix_op", "unprefix_op"]
-
-
-def _measure_infer(
-    facts: Facts, count: TensorType, *, most: Size, binds: tuple[Dim, ...]
-) -> TensorType:
-    if count != TensorType(int64, ()):
-        raise DTypeError(f"the number is {count}; it must be an i64 of no dims")
-    return TensorType(bool_, (binds[0], 0))
-
-
-def _measure_reference(xp: Any, count: Any, *, most: int, binds: Any) -> Any:
-    if not 0 <= count <= most:
-        raise ShapeError(f"{count} where {most} is the most")
-    return xp.zeros((int(count), 0), bool)
-
-
-measure_op = Op(
-    name="measure",
-    doc="The size that the number ``count``, up to ``most``, ``binds``: a tensor of that many rows "
-    "and no elements, which whatever depends on the size has for an argument.",
-    infer=_measure_infer,
-    reference=_measure_reference,
-    vjp=None,
-    lowering=Measure(),
-)
-
-
-def _prefix_infer(facts: Facts, x: TensorType, rows: TensorType) -> TensorType:
-    return TensorType(x.dtype, (rows.shape[0], *x.shape[1:]))
-
-
-prefix_op: Op = Op(
-    name="prefix",
-    doc="The first rows of ``x``, as many as ``rows`` has.",
-    infer=_prefix_infer,
-    reference=lambda xp, x, rows: x[: len(rows)].copy(),
-    vjp=per_arg(
-        lambda ct, out, x, rows: unprefix_op(ct, rows, size=x.shape[0]),
-        None,
-    ),
-    lowering=Prefix(),
-    saves=(1,),
-    grad_name="SliceBackward0",
-)
-
-
-def _unprefix_infer(facts: Facts, x: TensorType, rows: TensorType, *, size: Size) -> TensorType:
-    facts.equal(x.shape[0], rows.shape[0], f"{x} has the rows")
-    return TensorType(x.dtype, (size, *x.shape[1:]))
-
-
-def _unprefix_reference(xp: Any, x: Any, rows: Any, *, size: int) -> Any:
-    out = xp.zeros((size, *x.shape[1:]), x.dtype)
-    out[: len(x)] = x
-    return out
-
-
-def _unprefix_emit(nest: Any) -> None:
-    dtype = nest.out_type(0).dtype
-    zero = nest.k.const(False if dtype.kind == "b" else 0, dtype)
-    with nest.loops(nest.out_shape(0), "parallel") as index:
-        nest.store(0, index, zero)
-    with nest.loops(nest.in_shape(0), "parallel") as index:
-        nest.store(0, index, nest.load(0, index))
-
-
-unprefix_op: Op = Op(
-    name="unprefix",
-    doc="``x`` with rows of zeros behind, ``size`` in all: the transpose of prefix.",
-    infer=_unprefix_infer,
-    reference=_unprefix_reference,
-    vjp=per_arg(lambda ct, out, x, rows, *, size: prefix_op(ct, rows), None),
-    lowering=LoopNest(_unprefix_emit),
-    saves=(1,),
-    grad_name="SliceBackward0",
-)
+__all__ = ["Ragged", "RaggedUntil", "measured"]
 
 
 def measured(count: Any, most: Size) -> Any:

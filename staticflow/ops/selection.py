@@ -14,6 +14,7 @@ from staticflow.ops.arithmetic import where as where_op
 from staticflow.ops.creation import iota, zeros_like
 from staticflow.ops.declare import per_arg
 from staticflow.ops.joining import stack
+from staticflow.ops.late import measure_op, prefix_op
 from staticflow.ops.masked import masked_scatter_op, masked_take_op
 from staticflow.ops.splitting import unbind
 from staticflow.ops.tracing import tracing_state
@@ -64,8 +65,6 @@ def _in_graph(*values: Any) -> bool:
 def _compacted(values: Sequence[Any], mask: Any) -> tuple[Any, ...]:
     """In a graph: the elements of each of ``values`` where ``mask`` is true, in vectors of a size
     that is bound as the program runs."""
-    from staticflow.ops.ragged import measure_op, prefix_op  # which are made of symbols
-
     most = prod(mask.shape)
     count = fresh_sym("selected", most + 1, late=True)
     rows = measure_op(mask.sum(), most=most, binds=(count,))

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from staticflow.errors import DTypeError, ShapeError, StaticflowError, SymbolicError
+from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import DType, dtype_of, weak_dtype
 from staticflow.graph.graph import new_param
@@ -24,6 +25,7 @@ from staticflow.graph.types import Shape, TensorType, types_of
 from staticflow.ops.aliasing import Alias, alias
 from staticflow.ops.arithmetic import cast, stop_gradient
 from staticflow.ops.creation import size_value
+from staticflow.ops.late import tied_operands
 from staticflow.ops.methods import Methods
 from staticflow.ops.promote import integer_beside, is_number, operand_dtype
 from staticflow.ops.strided import bitcast_op
@@ -73,7 +75,8 @@ def to_node(x: Any, dtype: DType | None = None) -> Node:
     if hasattr(x, "__sf_mode__"):
         return _captured_node(x)
     if isinstance(x, Dim):
-        return make_node(size_value, (), {"size": x, "dtype": dtype or dtype_of(int)}, here())
+        attrs = {"size": x, "dtype": dtype or dtype_of(int)}
+        return make_node(size_value, tuple(tied_operands((), attrs)), attrs, here())
     if isinstance(x, np.ndarray | np.generic):  # first: np.float64 is a Python float, too
         return constant_node(x, dtype_of(x.dtype))
     if isinstance(x, bool | int | float):
@@ -107,9 +110,12 @@ class StaticMode:
                 node = make_node(cast, (node,), {"dtype": wanted}, here())
             nodes.append(node)
         try:
-            node = make_node(op, tuple(nodes), attrs, here())
+            node = make_node(op, tuple(tied_operands(nodes, attrs)), attrs, here())
         except (ShapeError, DTypeError) as error:
             raise type(error)(describe(op, [n.type for n in nodes], error)) from None
+        for size in attrs.get("binds", ()):
+            for sym in symbols_of(size):
+                sym.bound_by(node)
         if isinstance(node.type, tuple):
             return results_of(node)
         return Symbol(node, alias(op, args[0], attrs) if args else None)

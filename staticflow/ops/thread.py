@@ -30,6 +30,7 @@ class State:
     - ``noted``: the operations of the general path, while somebody wants to know them, or None.
     - ``regions``: how many functions are being traced into regions, or by ``jit``, and ``left``:
       the marks of their effects that no result depends on.
+    - ``roots``: which nodes are looked through for what binds a size, the inmost first.
     - ``quiet``: programs do not print.
     - ``walked``: the user's line of the last backward.
     - ``plain``: none of the rarer switches is on, so that the fast path may be taken; `settle` it
@@ -41,7 +42,7 @@ class State:
 
     __slots__ = (
         "anomaly", "guards", "inference", "left", "noted", "plain", "quiet", "recording", "regions",
-        "run", "saved_hooks", "tracing", "types_only", "walked",
+        "roots", "run", "saved_hooks", "tracing", "types_only", "walked",
     )  # fmt: skip
 
     run: Callable[..., Any]
@@ -51,6 +52,7 @@ class State:
         self.recording = self.plain = True
         self.quiet, self.regions = False, 0
         self.left: list[Any] = []
+        self.roots: tuple[Any, ...] = ()
         self.saved_hooks: Any = None
         self.noted: list[Any] | None = None
         self.guards: dict[tuple[int, str], tuple[Any, str, Any]] | None = None

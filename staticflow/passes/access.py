@@ -76,7 +76,7 @@ def broadcast_index(index: Index, shape: Shape) -> Index:
 def source_of(node: Node, index: Index) -> tuple[Node, Index]:
     """The node behind a chain of views, and the index in it that stands at ``index``."""
     while isinstance(node.op.lowering, View):
-        (arg,) = node.args
+        arg = node.args[0]
         source = node.op.lowering.source
         index = source(index, arg.tensor_type.shape, node.tensor_type.shape, **node.attrs)
         node = arg
@@ -120,6 +120,8 @@ def reads(node: Node, index: Index) -> Iterator[tuple[Node, Index]]:
         if isinstance(at.op.lowering, View):
             at, where = source_of(at, where)
             stack.append((at, where, False))
+        elif isinstance(at.op.lowering, Generate):
+            continue
         elif root or is_inline(at):
             for arg in reversed(at.args):
                 shape = arg.tensor_type.shape

@@ -23,7 +23,7 @@ def cut_views(graph: Graph, counts: Counts) -> Graph:
         node = with_args(node, args)
         if not isinstance(node.op.lowering, View):
             return node
-        (arg,) = node.args
+        arg = node.args[0]
         if node.op is reshape_op and not _is_strided(node):
             if arg in divided:
                 counts["cut_views"] += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from staticflow.graph.graph import Graph, rebuild
 from staticflow.graph.locs import using
 from staticflow.graph.node import Node, item
+from staticflow.ops.late import behind
 from staticflow.ops.symbol import Symbol
 from staticflow.passes.rewrite import Counts, with_args
 
@@ -28,7 +29,7 @@ def _one(node: Node, parts: dict[Node, tuple[Node, ...]], counts: Counts) -> Nod
     if node.op.decompose is None:
         return node
     counts[f"decompose {node.op.name}"] += 1
-    with using(node.locs):
+    with using(node.locs), behind(node.args):
         result = node.op.decompose(*(Symbol(a) for a in node.args), **node.attrs)
     if isinstance(node.type, tuple):
         parts[node] = tuple(r.node for r in result)

@@ -10,6 +10,7 @@ from staticflow.graph.graph import Graph, map_attrs, rebuild
 from staticflow.graph.locs import using
 from staticflow.graph.node import Node
 from staticflow.graph.op import Op
+from staticflow.ops.late import behind
 from staticflow.ops.symbol import Symbol
 from staticflow.ops.view import expand
 from staticflow.passes.pattern import Rule, apply_rule
@@ -35,7 +36,7 @@ def rewrite(graph: Graph, rules: Sequence[Rule], counts: Counts) -> Graph:
         def visit(node: Node, args: tuple[Node, ...], fired: Counts = fired) -> Node:
             node = with_args(node, args)
             for r in table.get(node.op, ()):
-                with using(node.locs):
+                with using(node.locs), behind(node.args):
                     found = apply_rule(r, node)
                     if found is None:
                         continue

@@ -13,7 +13,7 @@ from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dims import fresh_sym
 from staticflow.graph.dtypes import DTYPES, DType, float32, float64, int64
 from staticflow.ops import OPS
-from staticflow.ops.ragged import measure_op, prefix_op, unprefix_op
+from staticflow.ops.late import measure_op, prefix_op, tied_op, unprefix_op
 
 __all__ = ["ROWS"]
 
@@ -116,6 +116,11 @@ def _there_and_back(x: Any, count: Any) -> Any:
     return unprefix_op(prefix_op(x, rows), rows, size=x.shape[0])
 
 
+def _tied(x: Any, count: Any) -> Any:
+    """As it is."""
+    return tied_op(x, measure_op(count, most=x.shape[0], binds=(fresh_sym("k", x.shape[0] + 1),)))
+
+
 def _there_and_back_expect(x: Array, count: Array) -> Array:
     out = np.zeros_like(x)
     out[:count] = x[:count]
@@ -177,6 +182,7 @@ ROWS = (
             ("measure", _prefix, lambda x, n: np.asarray(x[:n].sum(0, dtype=x.dtype))),
             ("prefix", _prefix, lambda x, n: np.asarray(x[:n].sum(0, dtype=x.dtype))),
             ("unprefix", _there_and_back, _there_and_back_expect),
+            ("tied", _tied, lambda x, n: x),
         )
     ),
     OpInfo(

@@ -1,0 +1,120 @@
+"""Sizes that only the run can tell: whatever has one stays behind what binds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import staticflow as sf
+
+VECTOR = np.array([1.0, -2.0, 3.0, -0.5])
+MATRIX = np.array([[1.0, -1.0, 2.0], [2.0, 3.0, -1.0], [-1.0, -2.0, -3.0]])
+
+
+def positive(x: Any) -> Any:
+    return x[x > 0]
+
+
+def count(x: Any) -> Any:
+    return positive(x).shape[0]
+
+
+@pytest.mark.parametrize(
+    ("made", "want"),
+    [
+        (lambda x, c: sf.zeros_like(positive(x)), [0.0, 0.0]),
+        (lambda x, c: sf.arange(count(x)), [0, 1]),
+        (lambda x, c: sf.ones(count(x), 2) * c, [[3.0, 3.0], [3.0, 3.0]]),
+        (lambda x, c: c.expand(count(x)), [3.0, 3.0]),
+        (lambda x, c: c * count(x), 6.0),
+        (lambda x, c: sf.eye(count(x)), [[1.0, 0.0], [0.0, 1.0]]),
+        (lambda x, c: sf.cat([x[x > 0], x[x < 0]]), [1.0, 3.0, -2.0, -0.5]),
+        (lambda x, c: sf.zeros(count(x), count(-x)), [[0.0, 0.0], [0.0, 0.0]]),
+        (lambda x, c: sf.scan(lambda a, _: (a * c, a), c, length=count(x))[1], [3.0, 9.0]),
+        (lambda x, c: sf.fori_loop(0, count(x), lambda i, a: a * c, c), 27.0),
+        (lambda x, c: sf.cond(c > 0, lambda: sf.arange(count(x)).sum(), lambda: count(x)), 1),
+    ],
+    ids=[
+        "zeros_like", "arange", "ones", "expand", "number", "eye", "cat", "two", "scan", "fori",
+        "cond",
+    ],
+)  # fmt: skip
+def test_nothing_else_needs_what_binds_it(made: Callable[..., Any], want: Any) -> None:
+    x, c = sf.placeholder((None,), "float64", name="x"), sf.placeholder((), "float64", name="c")
+    f = sf.compile([x, c], made(x, c))
+    assert f(VECTOR, 3.0).tolist() == want
+    f(np.zeros(0), 3.0)
+
+
+def sums(x: Any, c: Any) -> Any:
+    return (positive(x) + c).sum()
+
+
+def products(x: Any, c: Any) -> Any:
+    return (sf.ones(count(x), dtype=x.dtype) * c).prod() * c.expand(count(x)).sum()
+
+
+def in_a_loop(x: Any, c: Any) -> Any:
+    def step(a: Any, row: Any) -> Any:
+        return a * c + sums(row, c * a), products(row, c)
+
+    last, ys = sf.scan(step, c, x)
+    return last + ys.sum()
+
+
+def in_a_branch(x: Any, c: Any) -> Any:
+    return sf.cond(c > 0, lambda: sums(x[0], c) * c, lambda: products(x[1], c))
+
+
+def in_a_branch_of_a_loop(x: Any, c: Any) -> Any:
+    def step(a: Any, row: Any) -> Any:
+        return a + sf.cond(row[0] > 0, lambda: sums(row, c * a), lambda: products(row, c * a)), ()
+
+    return sf.scan(step, c, x)[0]
+
+
+def of_a_size_from_outside(x: Any, c: Any) -> Any:
+    n = count(x[0])
+    return sf.scan(lambda a, row: (a + (c * a).expand(n).sum() * row.sum(), None), c, x)[0]
+
+
+def trips(x: Any, c: Any) -> Any:
+    _, ys = sf.scan(lambda a, r: (a * c + r.sum(), a), c, x, until=lambda a, y: a > 4)
+    return (c * c).expand(ys.shape[0]).sum() + (sf.zeros_like(ys) + c).prod()
+
+
+@pytest.mark.parametrize(
+    "of", [in_a_loop, in_a_branch, in_a_branch_of_a_loop, of_a_size_from_outside, trips]
+)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_gradients_stay_behind_it(of: Callable[..., Any], sign: int) -> None:
+    x = sf.placeholder((None, None), "float64", name="x")
+    c = sf.placeholder((), "float64", name="c")
+    value = of(x, c)
+    first = sf.grad(value, [c, x], allow_unused=True)
+    first = [first[0], sf.zeros_like(x) if first[1] is None else first[1]]
+    (second,) = sf.grad(first[0], [c], allow_unused=True)
+    forward = sf.autograd.functional.jvp(lambda c: of(x, c), c)[1]
+    f = sf.compile([x, c], [value, *first, c * 0 if second is None else second, forward])
+    at = sf.tensor(0.7 * sign, dtype="float64", requires_grad=True)
+    rows = sf.tensor(sign * MATRIX, requires_grad=True)
+    got = f(rows.detach(), at.detach())
+    want = of(rows, at)
+    np.testing.assert_allclose(got[0], want.detach(), rtol=1e-12)
+    d_at, d_rows = sf.grad(want, [at, rows], allow_unused=True, create_graph=True)
+    np.testing.assert_allclose(got[1], d_at.detach(), rtol=1e-12)
+    np.testing.assert_allclose(got[4], d_at.detach(), rtol=1e-12)
+    if d_rows is not None:
+        np.testing.assert_allclose(got[2], d_rows.detach(), rtol=1e-12, atol=1e-15)
+    if d_at.requires_grad:
+        (again,) = sf.grad(d_at, [at], allow_unused=True)
+        np.testing.assert_allclose(got[3], 0.0 if again is None else again.detach(), rtol=1e-12)
+
+
+def test_a_gradient_by_what_has_such_a_size() -> None:
+    x = sf.placeholder((None,), "float64", name="x")
+    y = positive(x)
+    assert sf.compile([x], sf.grad(y.sum(), y))(VECTOR).tolist() == [1.0, 1.0]
