@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import _thread
+import contextlib
+import inspect
 import itertools
+import signal
+import sys
 import threading
+import time
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +18,8 @@ import numpy as np
 import pytest
 
 import staticflow as sf
-from staticflow.eager.fast import fast_form
+from staticflow.eager.fast import fast_forms, has_fast_form
+from staticflow.eager.fast_text import MEMO
 from staticflow.eager.mode import EAGER
 from staticflow.eager.vertex import EvenEntry
 from staticflow.errors import AutogradError, DTypeError, ShapeError
@@ -157,7 +165,118 @@ def test_arrays_take_part() -> None:
 
 def test_ops_with_attributes_or_three_operands_have_no_fast_form() -> None:
     for name in ("where", "cast", "sum"):
-        assert fast_form(OPS[name], sf.Tensor, EAGER.general) is None
+        assert not has_fast_form(OPS[name])
+
+
+# -- native code ------------------------------------------------------------------------------------
+
+
+def test_methods_are_native_and_say_what_they_take() -> None:
+    x = sf.ones(2)
+    assert type(vars(sf.Tensor)["__mul__"]).__name__ == "method_descriptor"
+    assert vars(sf.Tensor)["mul"] is vars(sf.Tensor)["__mul__"]
+    assert str(inspect.signature(sf.Tensor.mul)) == "(self, /, other)"
+    assert (sf.Tensor.mul.__doc__ or "").startswith("``x * y``")
+    times = x.mul
+    assert times(3).tolist() == x.mul(other=3).tolist() == sf.mul(input=x, other=3).tolist()
+    assert (3 - x).tolist() == sf.Tensor.__rsub__(x, 3).tolist() == [2, 2]  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: x.mul(), "mul"),
+        (lambda x: x.mul(1, 2), "mul"),
+        (lambda x: x.exp(1), "exp"),
+        (lambda x: x.mul(1, scale=2), "scale"),
+        (lambda x: sf.exp(x, base=2), "base"),
+        (lambda x: x.__rsub__(), "sub"),
+        (lambda x: x * "a", "str"),
+    ],
+)
+def test_wrong_calls_are_worded(call: Any, message: str) -> None:
+    with pytest.raises(Exception, match=message) as caught:
+        call(sf.ones(2))
+    assert "test_eager_fast.py" in str(caught.value)
+
+
+def test_nothing_is_held_or_dropped_too_often() -> None:
+    x, w, row = sf.ones(2, 3), sf.ones(2, 3, requires_grad=True), sf.ones(3, requires_grad=True)
+    number, array = 1.25, np.ones(2)
+    objects = (x, w, row, number, x._data, w._data, array, sf.float32.numpy, OPS["mul"], sf.Tensor)
+
+    def run() -> None:
+        for y in (x * x, x * w, w * row, w * number, number / w, x @ row, w.exp(), x.sigmoid()):
+            assert y.shape
+        for wrong in (x, "a", None, array, sf.ones(2)):
+            with contextlib.suppress(Exception):
+                x * wrong
+        (w * row).sum().backward()
+        w.grad = row.grad = None
+
+    run()
+    before = [sys.getrefcount(o) for o in objects]
+    for _ in range(100):
+        run()
+    after = [sys.getrefcount(o) for o in objects]
+    changes = [a - b for a, b in zip(after, before, strict=True)]
+    assert all(abs(c) < 50 for c in changes), changes
+
+
+def test_what_was_recorded_is_freed_at_once() -> None:
+    w = sf.ones(3, requires_grad=True)
+    y = (w * 2).exp() * w
+    entry = weakref.ref(y.grad_fn)
+    data = weakref.ref(y.grad_fn.args[0][0])
+    del y
+    assert entry() is None and data() is None
+
+
+def test_numbers_that_are_equal_but_not_the_same() -> None:
+    x = sf.ones(1)
+    zero, minus = float("0.0"), float("-0.0")
+    for _ in range(2):
+        assert np.signbit((x * minus).numpy()[0]) and not np.signbit((x * zero).numpy()[0])
+        assert (x * True).dtype is sf.float32 and (sf.tensor([2]) * True).tolist() == [2]
+        assert (sf.tensor([2]) * 1.5).dtype is sf.float32
+        assert (sf.tensor([True]) * 2).dtype is sf.int64
+    many = [float(i) + 0.5 for i in range(3 * MEMO)]  # more than are remembered
+    assert [(x * m).item() for m in many] == many
+
+
+def test_an_operation_that_no_frame_of_python_asked_for() -> None:
+    """A thread that begins in native code records without a line."""
+    w = sf.ones(2, requires_grad=True)
+    found: list[sf.Tensor] = []
+    _thread.start_new_thread(found.extend, (map(w.mul, [2.0]),))
+    for _ in range(1000):
+        if found:
+            break
+        time.sleep(0.005)
+    assert found[0].tolist() == [2, 2] and found[0].grad_fn.locs == ()
+
+
+def test_an_interrupt_goes_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of the user's is not the general path's to word."""
+
+    def handler(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    x = sf.ones(60, 1000)
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        with pytest.raises(KeyboardInterrupt):
+            while True:
+                x = x.sigmoid()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_elsewhere_the_general_path_does_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("staticflow.eager.fast.has_known_layout", lambda: False)
+    assert fast_forms(FAST, sf.Tensor, EAGER.general) == {}
 
 
 def test_a_partial_that_names_only_its_arguments_runs_on_arrays() -> None:

@@ -1,75 +1,206 @@
-"""The fast path of elementwise operations: one Python frame from the operator to NumPy.
+"""The fast path of elementwise operations and products: native code from the operator to NumPy.
 
-Every such op of one or two operands has here a function of its own, made once, which is what
-`Tensor` has as its method and operator. It takes the usual case: tensors of one dtype, or a tensor
-beside a number that does not change it, nothing special going on in the thread. Everything else,
-errors included, goes to the general path, `staticflow.eager.mode`, which gives the same.
+Every such op of one or two operands has here a builtin function, and the methods and operators of
+`Tensor` are made of it. It takes the usual case: small tensors of one dtype, or a tensor beside a
+number that does not change it, nothing special going on in the thread. Everything else, errors
+included, goes to the general path, `staticflow.eager.mode`, which gives the same; and all of it,
+where native code cannot read the objects of this Python.
 """
 
 from __future__ import annotations
 
+import ctypes
 import inspect
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
-from types import FunctionType
 from typing import Any
 
 import numpy as np
 
-from staticflow.eager.gpu import as_array
+from staticflow.eager.fast_text import (
+    BY_NUMBER,
+    EVEN,
+    MEMO,
+    RECORDABLE,
+    render_core,
+    render_entries,
+)
 from staticflow.eager.kernels import LARGE, compute_of
 from staticflow.eager.memory import Memory
-from staticflow.eager.vertex import LEAF, EvenEntry, Shadow, TapeEntry, entered
-from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, bfloat16
+from staticflow.eager.vertex import LEAF, EvenEntry, Shadow, TapeEntry, recent, serials, users
+from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DTYPES, bfloat16
 from staticflow.graph.op import OUT, Op
 from staticflow.ops.declare import PerElement
 from staticflow.ops.lowering import Contract, Elementwise
 from staticflow.ops.promote import usual_dtypes
-from staticflow.ops.thread import thread
+from staticflow.ops.thread import State, thread
+from staticflow.runtime.fastcall import builtin_function, method_descriptor
+from staticflow.runtime.fastcall_layout import box_type, has_known_layout, python_types
+from staticflow.runtime.host import python_symbols
+from staticflow.runtime.native import compile_native
 
-__all__ = ["fast_form", "number_beside"]
+__all__ = ["FastForms", "fast_forms", "has_fast_form", "number_beside"]
 
-General = Callable[[Op, tuple[Any, ...]], Any]
+_PYTHON = (
+    "Py_IncRef", "Py_DecRef", "PyType_IsSubtype", "PyType_GenericAlloc", "PyTuple_New",
+    "PyTuple_Size", "PyTuple_SetItem", "PyTuple_GetItem", "PyLong_FromLongLong", "PyIter_Next",
+    "PyObject_GetAttr", "PyObject_Vectorcall", "PyObject_VectorcallMethod", "PyThreadState_Get",
+    "PyThreadState_GetID",
+    "PyContext_Enter", "PyContext_Exit", "PyEval_GetFrame", "PyFrame_GetCode", "PyFrame_GetLasti",
+    "PyErr_ExceptionMatches", "PyErr_Clear",
+)  # fmt: skip
 
-_getframe = sys._getframe
-_new = object.__new__
-_array = np.ndarray
-_BFLOAT16 = bfloat16.numpy
-_NO_ATTRS: dict[str, Any] = {}
+
+class _Op(ctypes.Structure):
+    """What the native code knows of an op; see `staticflow.eager.fast_text`."""
+
+    _fields_ = (
+        ("op", ctypes.c_void_p),
+        ("compute", ctypes.c_void_p * 2),
+        ("entry", ctypes.c_void_p * 2),
+        ("dtypes", ctypes.c_uint64),
+        ("flags", ctypes.c_uint64),
+        ("uses", ctypes.c_uint64 * 3),
+    )
 
 
-def fast_form(op: Op, tensor: type, general: General) -> Callable[..., Any] | None:
-    """The function that applies ``op`` to tensors by the fast path; None if it has none."""
+@dataclass(frozen=True, slots=True)
+class FastForms:
+    """The forms of one op: a function, a method of tensors, and the method of the operator whose
+    operands stand the other way round."""
+
+    function: Callable[..., Any]
+    method: Any
+    reflected: Any
+
+
+def has_fast_form(op: Op) -> bool:
+    """Whether the op has a fast path."""
     even = type(op.lowering) is Elementwise
     if not (even or type(op.lowering) is Contract) or op.promote not in ("common", "float"):
-        return None
+        return False
     if even and op.vjp is not None and type(op.vjp) is not PerElement:
-        return None
-    _, *parameters = inspect.signature(op.reference).parameters.values()
-    make = {1: _unary, 2: _binary}.get(len(parameters))
+        return False
+    parameters = inspect.signature(op.reference).parameters.values()
     attributes = any(p.kind is p.KEYWORD_ONLY for p in parameters)
-    if make is None or attributes or (make is _binary and op.eager == "large"):
-        return None
-    apply = make(op, tensor, general)
-    assert isinstance(apply, FunctionType)
-    code = apply.__code__  # whose first variables are the arguments, by which callers name them
-    names = *op.names[: len(parameters)], *code.co_varnames[len(parameters) :]
-    apply.__code__ = code.replace(co_varnames=names)
-    apply.__name__ = apply.__qualname__ = op.name
-    apply.__doc__ = op.doc
-    return apply
+    return not attributes and (_arity(op) == 1 or (_arity(op) == 2 and op.eager != "large"))
 
 
-def _computes(op: Op) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """What computes the op on small and on large arrays."""
-    small, large = (partial(compute_of(op, is_large), np) for is_large in (False, True))
-    return small if op.ufunc is None else getattr(np, op.ufunc), large
+def _arity(op: Op) -> int:
+    return len(inspect.signature(op.reference).parameters) - 1
 
 
-def _uses(op: Op, what: int, of: int) -> bool:
-    """Whether the cotangent of argument ``of`` needs the value of ``what``."""
-    return what in (op.saves if op.saves_for is None else op.saves_for[of])
+def fast_forms(ops: Sequence[Op], tensor: type, general: Callable[..., Any]) -> dict[Op, FastForms]:
+    """The forms of ``ops`` for the class of tensors; ``general(op, args)`` does what is not usual.
+    There are none if this Python does not let native code read its objects."""
+    classes = (State, tensor, Memory, Shadow, TapeEntry, type(recent))
+    if not has_known_layout() or not all(box_type(c, s) for c in classes for s in _slots(c)):
+        return {}
+    records = (_Op * len(ops))()
+    kept = [_fill(record, op) for record, op in zip(records, ops, strict=True)]
+    arities = [_arity(op) for op in ops]
+    objects, symbols = _symbols(tensor, general)
+    core = compile_native(render_core(_numbers(tensor)), _CALLS, symbols)
+    known = {name: core.address(name) for name in _CALLS}
+    known["ops"] = ctypes.addressof(records)
+    names = [f"{kind}_{i}" for i in range(len(ops)) for kind in _KINDS]
+    entries = compile_native(render_entries(arities), names, known, quick=True)
+    held = (core, entries, records, kept, objects)
+    forms = {}
+    for i, op in enumerate(ops):
+        function, method, reflected = (entries.address(f"{kind}_{i}") for kind in _KINDS)
+        arguments = op.names[: arities[i]]
+        forms[op] = FastForms(
+            builtin_function(function, op.name, arguments, op.doc, *held),
+            method_descriptor(tensor, method, op.name, ("$self", *arguments[1:]), op.doc, *held),
+            method_descriptor(tensor, reflected, op.name, ("$self", "other"), op.doc, *held),
+        )
+    return forms
+
+
+_CALLS = ("called", "called_on")
+_KINDS = ("function", "method", "reflected")
+
+
+def _fill(record: _Op, op: Op) -> Any:
+    """Fill in what the native code is to know of an op; gives the objects whose addresses are in
+    it."""
+    compute = [getattr(np, op.ufunc) if op.ufunc else _compute(op, False), _compute(op, True)]
+    entries = [_entry(EvenEntry, op), _entry(TapeEntry, op)]
+    record.op = id(op)
+    record.compute[:] = [*map(id, compute)]
+    record.entry[:] = [*map(id, entries)]
+    record.dtypes = sum(1 << i for i, d in enumerate(DTYPES) if d.numpy in usual_dtypes(op))
+    recordable = RECORDABLE if op.vjp is not None else 0
+    even = EVEN if type(op.lowering) is Elementwise else 0
+    record.flags = recordable | even | (BY_NUMBER if op.ufunc is None else 0)
+    record.uses[:] = [_uses(op, value) for value in (0, 1, OUT)]
+    return compute, entries
+
+
+def _slots(cls: type) -> Sequence[str]:
+    return [s for s in vars(cls)["__slots__"] if s != "__weakref__"]
+
+
+def _compute(op: Op, is_large: bool) -> Callable[..., Any]:
+    return partial(compute_of(op, is_large), np)
+
+
+def _entry(kind: type[TapeEntry], op: Op) -> TapeEntry:
+    """An entry of which that is set which all of the op have."""
+    entry = object.__new__(kind)
+    entry.op, entry.attrs, entry.hooks = op, {}, None
+    return entry
+
+
+def _uses(op: Op, value: int) -> int:
+    """For which arguments the cotangent needs the value of an argument or of the result: a bit for
+    each."""
+    arity = _arity(op)
+    used = op.saves_for or (op.saves,) * arity
+    return sum(1 << i for i in range(arity) if value in used[i])
+
+
+def _numbers(tensor: type) -> Mapping[str, int]:
+    """Where slots lie, and how large objects are."""
+    classes = {
+        "tensor": tensor, "memory": Memory, "shadow": Shadow, "entry": TapeEntry, "state": State,
+        "recent": type(recent),
+    }  # fmt: skip
+    numbers = {f"{name}_size": cls.__basicsize__ for name, cls in classes.items()}
+    for name, cls in classes.items():
+        for slot in _slots(cls):
+            place = box_type(cls, slot)
+            assert place is not None
+            numbers[f"{name}_{slot.strip('_')}"] = place.slot_offset
+    return {**numbers, "DTYPES": len(DTYPES), "LARGE": LARGE}
+
+
+def _symbols(tensor: Any, general: Callable[..., Any]) -> tuple[Any, dict[str, int]]:
+    """The objects that the native code names, which are to live as long as it does, and their
+    addresses."""
+    shadow = object.__new__(Shadow)
+    shadow.place = None
+    example = object.__new__(tensor)
+    example._memory = example._view = example._vertex = None
+    example._grad = example.name = example._hooks = None
+    objects = {
+        "tensor_type": tensor, "tensor_example": example, "memory_example": Memory(),
+        "shadow_example": shadow, "leaf": LEAF, "thread": thread, "recent": recent,
+        "serials": serials, "bfloat16": bfloat16.numpy, "name_state": "state",
+        "name_edge": "_edge", "name_shape": "shape", "name_version": "version",
+        "asarray": np.asarray, "number_beside": number_beside, "general": general, "users": users,
+        **python_types(),
+    }  # fmt: skip
+    tables = {
+        "descrs": (ctypes.c_void_p * len(DTYPES))(*(id(d.numpy) for d in DTYPES)),
+        "dtypes": (ctypes.c_void_p * len(DTYPES))(*map(id, DTYPES)),
+        "memo": (ctypes.c_void_p * (3 * MEMO))(),
+    }
+    addresses = {name: id(o) for name, o in objects.items()}
+    addresses |= {name: ctypes.addressof(t) for name, t in tables.items()}
+    return (objects, tables), addresses | python_symbols(*_PYTHON)
 
 
 def _number(value: Any, dtype: Any) -> Any:
@@ -90,127 +221,3 @@ def number_beside(value: Any, dtype: Any) -> Any:
     if type(value) not in _NUMBERS:
         raise TypeError("no number")
     return _known_number(value, dtype) if value else _number(value, dtype)  # 0.0 is not -0.0
-
-
-def _unary(op: Op, tensor: type, general: General) -> Callable[[Any], Any]:
-    small, large = _computes(op)
-    dtypes = usual_dtypes(op)
-    saves, saves_result, recordable = 0 in op.saves, OUT in op.saves, op.vjp is not None
-
-    def apply(x: Any) -> Any:
-        state = thread.state
-        try:
-            a, u = x._data, x._vertex
-            compute = small if a.size < LARGE or type(a) is not _array else large
-            usual = a.dtype in dtypes and state.plain
-            data = state.run(compute, a) if usual else None
-        except Exception:  # the general path does it, or says what is wrong
-            data = None
-        if data is None:
-            return general(op, (x,))
-        if type(data) is not _array:
-            data = as_array(data)
-        out: Any = _new(tensor)
-        out._data = data
-        out._memory = out._view = out._vertex = out._grad = out.name = out._hooks = None
-        if not state.recording or not recordable:
-            return out
-        if x._view is not None:
-            u = x._edge()
-        if u is None:
-            return out
-        args: Any
-        if saves:
-            memory = x._memory or x._own_memory()
-            args = ((a, memory, memory.version),)
-        else:
-            args = (None,)
-        result = None
-        if saves_result:
-            memory = out._memory = Memory()
-            result = data, memory, 0
-        edges = (x if u is LEAF else u,)
-        out._vertex = entered(EvenEntry, op, _NO_ATTRS, edges, args, result, _getframe(1))
-        return out
-
-    return apply
-
-
-def _binary(op: Op, tensor: type, general: General) -> Callable[[Any, Any], Any]:
-    small, large = _computes(op)
-    dtypes = usual_dtypes(op)
-    first_for_first, first_for_second = _uses(op, 0, 0), _uses(op, 0, 1)
-    second_for_first, second_for_second = _uses(op, 1, 0), _uses(op, 1, 1)
-    out_for_first, out_for_second = _uses(op, OUT, 0), _uses(op, OUT, 1)
-    recordable, by_number = op.vjp is not None, op.ufunc is None
-    even = type(op.lowering) is Elementwise
-
-    def apply(x: Any, y: Any) -> Any:
-        state = thread.state
-        x_number, y_number = type(x) in _NUMBERS, type(y) in _NUMBERS
-        u = v = None
-        try:
-            if not (x_number or y_number):
-                a, b, u, v = x._data, y._data, x._vertex, y._vertex
-                dtype = a.dtype
-                usual = b.dtype is dtype and (even or type(a) is type(b) is _array)
-            elif not even:
-                return general(op, (x, y))
-            elif y_number:
-                a, u = x._data, x._vertex
-                usual, dtype = True, a.dtype
-                b = _known_number(y, dtype) if y else _number(y, dtype)
-                if by_number and dtype is not _BFLOAT16:
-                    b = y
-            else:
-                b, v = y._data, y._vertex
-                usual, dtype = True, b.dtype
-                a = _known_number(x, dtype) if x else _number(x, dtype)
-                if by_number and dtype is not _BFLOAT16:
-                    a = x
-            usual = usual and dtype in dtypes and state.plain
-            compute = small if (b if x_number else a).size < LARGE else large
-            data = state.run(compute, a, b) if usual else None
-        except Exception:  # the general path does it, or says what is wrong
-            data = None
-        if data is None:
-            return general(op, (x, y))
-        if type(data) is not _array:
-            data = as_array(data)
-        out: Any = _new(tensor)
-        out._data = data
-        out._memory = out._view = out._vertex = out._grad = out.name = out._hooks = None
-        if not state.recording or not recordable:
-            return out
-        if not x_number and x._view is not None:
-            u = x._edge()
-        if not y_number and y._view is not None:
-            v = y._edge()
-        if u is None and v is None:
-            return out
-        kind: type[TapeEntry] = EvenEntry
-        first = second = None
-        if x_number:
-            first = x
-        elif (first_for_first and u is not None) or (first_for_second and v is not None):
-            memory = x._memory or x._own_memory()
-            first = a, memory, memory.version
-        if y_number:
-            second = y
-        elif (second_for_first and u is not None) or (second_for_second and v is not None):
-            memory = y._memory or y._own_memory()
-            second = b, memory, memory.version
-        if not (x_number or y_number or (even and a.shape == b.shape)):
-            kind, shape = TapeEntry, data.shape
-            first = first or (None if a.shape == shape else Shadow(x))
-            second = second or (None if b.shape == shape else Shadow(y))
-        result = None
-        if (out_for_first and u is not None) or (out_for_second and v is not None):
-            memory = out._memory = Memory()
-            result = data, memory, 0
-        edges = x if u is LEAF else u, y if v is LEAF else v
-        args = first, second
-        out._vertex = entered(kind, op, _NO_ATTRS, edges, args, result, _getframe(1))
-        return out
-
-    return apply

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,15 +41,17 @@ class EagerMode:
 
     rank = 0
     tensor: type[Tensor]  # set where that class is made
+    prepare: Callable[[], Mapping[Op, Any]]  # likewise
 
-    def __init__(self) -> None:
-        self.fast: dict[Op, Any] = {}
-        """The functions of `staticflow.eager.fast`."""
+    @functools.cached_property
+    def fast(self) -> Mapping[Op, Any]:
+        """The functions of `staticflow.eager.fast`, compiled when they are first asked for."""
+        return self.prepare()
 
     def apply(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """The result of ``op`` as a tensor, or several; inside a trace as symbols."""
         fast = self.fast.get(op)
-        return self.general(op, args, attrs) if fast is None else fast(*args)
+        return self.general(op, args, attrs) if fast is None or attrs else fast(*args)
 
     def general(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any] = _NO_ATTRS) -> Any:
         """The same, not by the fast path."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from staticflow.eager import device as devices
 from staticflow.eager import hooks, indexed, inplace, interop, layout, printing, tape
-from staticflow.eager.fast import fast_form
+from staticflow.eager.fast import fast_forms, has_fast_form
 from staticflow.eager.fast_in_place import in_place_form
 from staticflow.eager.gpu import as_array
 from staticflow.eager.inference import is_inference
@@ -26,7 +26,7 @@ from staticflow.graph.op import Op
 from staticflow.ops import OPS
 from staticflow.ops.arithmetic import clone
 from staticflow.ops.by_shape import BY_SHAPE
-from staticflow.ops.methods import Methods, reflected
+from staticflow.ops.methods import Methods
 from staticflow.ops.printing import console
 from staticflow.ops.thread import thread
 
@@ -357,20 +357,30 @@ class Tensor(Methods):
         tape.backward([self], [gradient], retain_graph, create_graph, inputs)
 
 
+def _inherited() -> dict[str, Any]:
+    """What the class has from `Methods`, by name."""
+    return {name: m for c in reversed(Methods.__mro__) for name, m in vars(c).items()}
+
+
+def _prepare() -> dict[Op, Any]:
+    """Give the class the native methods and operators of `staticflow.eager.fast`; gives the
+    functions."""
+    fast = fast_forms([op for op in OPS.values() if has_fast_form(op)], Tensor, EAGER.general)
+    for name, method in _inherited().items():
+        op = method if isinstance(method, Op) else getattr(method, "reflects", None)
+        if op in fast:
+            setattr(Tensor, name, fast[op].method if method is op else fast[op].reflected)
+    return {op: forms.function for op, forms in fast.items()}
+
+
 def _bind() -> None:
-    """Give the eager mode the class and its fast path, and the class the fast forms of what it
-    would have from `Methods`."""
-    EAGER.tensor = TapeEntry.tensor = Tensor
+    """Give the eager mode the class, and the class the fast forms of what it would have from
+    `Methods`."""
+    EAGER.tensor, EAGER.prepare, TapeEntry.tensor = Tensor, _prepare, Tensor
     console.count, console.wrap = Tensor._wrap(np.zeros((), np.int64)), Tensor._wrap
     Shadow.__sf_mode__ = EAGER
-    forms = {op: fast_form(op, Tensor, EAGER.general) for op in OPS.values()}
-    EAGER.fast.update((op, form) for op, form in forms.items() if form is not None)
-    inherited = {name: m for c in reversed(Methods.__mro__) for name, m in vars(c).items()}
+    inherited = _inherited()
     for name, method in inherited.items():
-        op = method if isinstance(method, Op) else getattr(method, "reflects", None)
-        if op in EAGER.fast:
-            form = EAGER.fast[op]
-            setattr(Tensor, name, form if method is op else reflected(form))
         changes = getattr(method, "changes", None)
         op = getattr(changes, "plain", changes)
         if isinstance(op, Op) and op.ufunc is not None:

@@ -52,7 +52,8 @@ _array = np.ndarray
 _getframe = sys._getframe
 _BFLOAT16 = bfloat16.numpy
 
-next_serial = itertools.count(1).__next__
+serials = itertools.count(1)
+next_serial = serials.__next__
 
 
 class Shadow(Methods):
@@ -312,7 +313,7 @@ def entered(
     entry.hooks = None
     entry.serial = next_serial()
     code: CodeType | None = frame.f_code
-    if code is not _Recent.code:
+    if code is not recent.code:
         code, frame = users(frame)
     entry.code = code
     entry.at = frame.f_lasti
@@ -333,19 +334,25 @@ def _copied(kept: Any, memory: Memory) -> Any:
 class _Recent:
     """The code of the user that recorded last: what is recorded next is mostly of the same."""
 
-    code: CodeType | None = None
+    __slots__ = ("code",)
+
+    def __init__(self) -> None:
+        self.code: CodeType | None = None
+
+
+recent = _Recent()
 
 
 def users(frame: FrameType) -> tuple[CodeType | None, FrameType]:
     """The user's frame, from ``frame`` on, and its code."""
-    recent = _Recent.code
+    last = recent.code
     at: FrameType | None = frame
     while at is not None:
         code = at.f_code
-        if code is recent:
+        if code is last:
             return code, at
         if not is_inside(code.co_filename):
-            _Recent.code = code
+            recent.code = code
             return code, at
         at = at.f_back
     return None, frame

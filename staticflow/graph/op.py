@@ -5,10 +5,13 @@ Ops are declared in `staticflow.ops`; this layer only knows their form.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MethodType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from staticflow.errors import SymbolicError
 from staticflow.graph.locs import format_locs, here
@@ -82,6 +85,9 @@ class Op:
             for name in self.names[len(args) :]:
                 if name in attrs:
                     args += (attrs.pop(name),)
+        least, most, allowed = _takes(self)
+        if not least <= len(args) <= most or not (allowed is None or allowed.issuperset(attrs)):
+            self._refuse(args, attrs)
         mode = None
         for arg in args:
             candidate = getattr(arg, "__sf_mode__", None)
@@ -96,6 +102,15 @@ class Op:
             )
         return mode.apply(self, args, attrs)
 
+    def _refuse(self, args: Sequence[Any], attrs: Mapping[str, Any]) -> NoReturn:
+        least, _, allowed = _takes(self)
+        names = (*self.names[:least], *sorted(allowed or ()))
+        given = ", ".join((*(type(a).__name__ for a in args), *(f"{name}=" for name in attrs)))
+        raise TypeError(
+            f"{self.name}({given}): it takes {self.name}({', '.join(names)}), "
+            f"at {format_locs(here())}"
+        )
+
     if not TYPE_CHECKING:  # a checker would take every attribute of this class for a method
 
         def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -108,3 +123,15 @@ class Op:
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
+
+
+@functools.cache
+def _takes(op: Op) -> tuple[int, float, frozenset[str] | None]:
+    """The least and the largest number of arguments of an op, and the names of its attributes
+    (None: any), as its reference has them."""
+    _, *parameters = inspect.signature(op.reference).parameters.values()
+    kinds = [p.kind for p in parameters]
+    least = kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    most = math.inf if inspect.Parameter.VAR_POSITIONAL in kinds else least
+    named = frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+    return least, most, None if inspect.Parameter.VAR_KEYWORD in kinds else named

@@ -36,13 +36,13 @@ class State:
     - ``plain``: none of the rarer switches is on, so that the fast path may be taken; `settle` it
       after a change of ``tracing``, ``inference``, ``saved_hooks`` or ``noted``.
     - ``run(fn, *args)``: calls ``fn`` where NumPy does not warn of overflow and the like. NumPy
-      keeps that setting in a context variable, and to run in a context in which it is set costs a
-      tenth of setting it.
+      keeps that setting in a context variable, and to run in a ``context`` in which it is set costs
+      a tenth of setting it.
     """
 
     __slots__ = (
-        "anomaly", "guards", "inference", "left", "noted", "plain", "quiet", "recording", "regions",
-        "roots", "run", "saved_hooks", "tracing", "types_only", "walked",
+        "anomaly", "context", "guards", "inference", "left", "noted", "plain", "quiet", "recording",
+        "regions", "roots", "run", "saved_hooks", "tracing", "types_only", "walked",
     )  # fmt: skip
 
     run: Callable[..., Any]
@@ -66,9 +66,9 @@ class State:
 
     def renew(self) -> None:
         """Another context for `run`."""
-        context = contextvars.Context()
-        context.run(np.seterr, all="ignore")
-        self.run = context.run
+        self.context = contextvars.Context()
+        self.context.run(np.seterr, all="ignore")
+        self.run = self.context.run
 
     def safely(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """`run`, also from inside itself, where a finalizer may compute: a context cannot be

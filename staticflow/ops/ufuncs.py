@@ -35,7 +35,9 @@ def array_ufunc(
         values = [np.asarray(x) if hasattr(x, "__sf_mode__") else x for x in inputs]
         return getattr(ufunc, method)(*values, out=out, **options)
     name = _NAMES.get(ufunc.__name__, ufunc.__name__)
-    function = getattr(type(self), name, None)
+    # not the class's own, which may be a method that wants a tensor first
+    (methods,) = (c for c in type(self).__mro__ if "__array_ufunc__" in vars(c))
+    function = getattr(methods, name, None)
     if function is None or method != "__call__" or out is not None or options:
         called = f"np.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
         raise TypeError(

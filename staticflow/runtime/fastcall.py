@@ -27,7 +27,7 @@ from staticflow.runtime.fastcall_text import Entry, descr_symbol, render_entry
 from staticflow.runtime.host import host
 from staticflow.runtime.native import NativeModule, compile_native
 
-__all__ = ["NativeEntry", "decline"]
+__all__ = ["NativeEntry", "builtin_function", "decline", "method_descriptor"]
 
 
 def decline(*args: object) -> None:
@@ -100,9 +100,39 @@ def _helpers() -> NativeModule:
     return compile_native(TEXT, HELPERS, {**c_symbols(), **symbols})
 
 
+def builtin_function(
+    address: int, name: str, arguments: Sequence[str], doc: str, *kept: Any
+) -> Callable[..., Any]:
+    """A function of Python that is native code, called with names, too; ``kept`` live as long as it
+    does."""
+    method = _method(address, METH_FASTCALL | METH_KEYWORDS, name, arguments, doc)
+    return _new_function(ctypes.byref(method), _Owner(method, *kept), None)
+
+
+def method_descriptor(
+    cls: type, address: int, name: str, arguments: Sequence[str], doc: str, *kept: Any
+) -> Any:
+    """The same as a method of a class, which lives for ever."""
+    method = _method(address, METH_FASTCALL | METH_KEYWORDS, name, arguments, doc)
+    prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.POINTER(MethodDef))
+    descriptor = prototype(("PyDescr_NewMethod", ctypes.pythonapi))(cls, ctypes.byref(method))
+    _for_ever.append(_Owner(method, *kept))
+    return descriptor
+
+
+_for_ever: list[_Owner] = []
+
+
+def _method(
+    address: int, flags: int, name: str = "program", arguments: Sequence[str] = (), doc: str = ""
+) -> MethodDef:
+    """CPython's record of a function; it reads the signature from the first line of the text."""
+    text = f"{name}({', '.join(arguments)})\n--\n\n{doc}" if doc else ""
+    return MethodDef(name.encode(), address, flags, text.encode() or None)
+
+
 def _function(address: int, flags: int, *kept: Any) -> Callable[..., Any]:
-    """A function of Python that is native code; ``kept`` live as long as it does."""
-    method = MethodDef(b"program", address, flags, None)
+    method = _method(address, flags)
     return _new_function(ctypes.byref(method), _Owner(method, *kept), None)
 
 

@@ -11,7 +11,7 @@ from staticflow.codegen.kernel import INTERRUPTED
 from staticflow.runtime.fastcall_layout import DATA, DESCR, DIMS, FLAGS, HEAD, NDIM, TYPE
 from staticflow.runtime.host import BUSY
 
-__all__ = ["DECLARATIONS", "HELPERS", "LANES", "TEXT", "UNKNOWN"]
+__all__ = ["DECLARATIONS", "HELPERS", "LANES", "LIKE", "TEXT", "UNKNOWN"]
 
 LANES = 8
 """Ranges that ``overlap`` compares at once."""
@@ -46,7 +46,6 @@ HELPERS = (
 
 _ARRAYS = f"""
 @PyArray_Type = external global i8
-declare void @Py_IncRef(ptr)
 declare void @Py_DecRef(ptr)
 declare i32 @PyType_IsSubtype(ptr, ptr)
 declare ptr @PyArray_Empty(i32, ptr, ptr, i32)
@@ -334,7 +333,6 @@ _BOXED = f"""
 @_Py_FalseStruct = external global i8
 @check_nan = external global ptr
 declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
-declare ptr @PyType_GenericAlloc(ptr, i64)
 
 ; What is done with the array that an entry gives, and with calls that it leaves (names, arguments
 ; to convert, errors): the callable for those; an object for the array to come in one like it; the
@@ -379,22 +377,42 @@ entry:
   %size = load i64, ptr %size.at
   %slot.in = getelementptr %box, ptr %box, i64 0, i32 3
   %slot = load i64, ptr %slot.in
+  %new = call ptr @like(ptr %example, i64 %size, i64 %slot)
+  %failed = icmp eq ptr %new, null
+  br i1 %failed, label %nothing, label %done
+nothing:
+  call void @Py_DecRef(ptr %array)
+  ret ptr null
+done:
+  %slot.at = getelementptr i8, ptr %new, i64 %slot
+  store ptr %array, ptr %slot.at
+  ret ptr %new
+}}
+"""
+
+LIKE = f"""
+declare void @Py_IncRef(ptr)
+declare ptr @PyType_GenericAlloc(ptr, i64)
+
+; A new object of the class of another and of its size, with what its slots hold but that of one
+; offset; null with an error set if it cannot be had.
+define internal ptr @like(ptr %example, i64 %size, i64 %without) {{
+entry:
   %type.at = getelementptr i8, ptr %example, i64 {TYPE}
   %type = load ptr, ptr %type.at
   %new = call ptr @PyType_GenericAlloc(ptr %type, i64 0)
   %failed = icmp eq ptr %new, null
   br i1 %failed, label %nothing, label %word
 nothing:
-  call void @Py_DecRef(ptr %array)
   ret ptr null
 word:
   %at = phi i64 [ {HEAD}, %entry ], [ %next, %following ]
   %source = getelementptr i8, ptr %example, i64 %at
   %value = load ptr, ptr %source
   %target = getelementptr i8, ptr %new, i64 %at
-  %own = icmp eq i64 %at, %slot
+  %other = icmp eq i64 %at, %without
   %unset = icmp eq ptr %value, null
-  %skip = or i1 %own, %unset
+  %skip = or i1 %other, %unset
   br i1 %skip, label %following, label %share
 share:
   call void @Py_IncRef(ptr %value)
@@ -405,10 +423,8 @@ following:
   %more = icmp slt i64 %next, %size
   br i1 %more, label %word, label %done
 done:
-  %slot.at = getelementptr i8, ptr %new, i64 %slot
-  store ptr %array, ptr %slot.at
   ret ptr %new
 }}
 """
 
-TEXT = _SPEC + _ARRAYS + _TAKE + _OVERLAP + _RUN + _BOXED
+TEXT = _SPEC + LIKE + _ARRAYS + _TAKE + _OVERLAP + _RUN + _BOXED

@@ -21,7 +21,7 @@ from staticflow.runtime.host import python_symbols
 __all__ = [
     "ALIGNED", "CONTIGUOUS", "DATA", "DESCR", "DIMS", "FLAGS", "HEAD", "METH_FASTCALL",
     "METH_KEYWORDS", "NDIM", "TYPE", "WRITEABLE", "BoxType", "MethodDef", "box_type", "c_symbols",
-    "has_known_layout",
+    "has_known_layout", "python_types",
 ]  # fmt: skip
 
 TYPE = 8  # PyObject.ob_type
@@ -142,7 +142,13 @@ def c_symbols() -> dict[str, int]:
     """The addresses of what native code uses of CPython and NumPy, by their names in C."""
     symbols = python_symbols(*_PYTHON)
     symbols["PyArray_Empty"] = _empty_address()
-    symbols["PyArray_Type"] = id(np.ndarray)
-    symbols["_Py_NoneStruct"] = id(None)
-    symbols["_Py_FalseStruct"] = id(False)
-    return symbols
+    return symbols | {name: id(thing) for name, thing in python_types().items()}
+
+
+def python_types() -> dict[str, Any]:
+    """Objects that native code knows by their names in C."""
+    return {
+        "PyArray_Type": np.ndarray, "PyFloat_Type": float, "PyLong_Type": int, "PyBool_Type": bool,
+        "Exception": Exception, "_Py_NoneStruct": None, "_Py_TrueStruct": True,
+        "_Py_FalseStruct": False,
+    }  # fmt: skip

@@ -1,0 +1,219 @@
+"""What the fast path knows of Python's objects and of arrays, as LLVM text: a part of the module of
+`staticflow.eager.fast_text`, which says how to read it."""
+
+from __future__ import annotations
+
+__all__ = ["DECLARATIONS", "OBJECTS"]
+
+DECLARATIONS = """
+; An op: its object; what computes it, on small and on large arrays; an `EvenEntry` and a
+; `TapeEntry` of which all but what is of one call is set; its dtypes, a bit for each; its flags;
+; and for whose cotangents each argument and the result are needed, a bit for each argument.
+%op = type { ptr, [2 x ptr], [2 x ptr], i64, i64, [3 x i64] }
+
+; An argument: the object; its array, or what stands for that; where its gradient goes, or null;
+; whether it is a number; whether its array is large.
+%operand = type { ptr, ptr, ptr, i1, i1 }
+
+; A number, the dtype that it was taken up in, and the array that came of it.
+%memo = type { ptr, ptr, ptr }
+
+@PyArray_Type = external global i8
+@PyFloat_Type = external global i8
+@PyLong_Type = external global i8
+@PyBool_Type = external global i8
+@Exception = external global i8
+@_Py_NoneStruct = external global i8
+@_Py_TrueStruct = external global i8
+@tensor_type = external global i8
+@tensor_example = external global i8
+@memory_example = external global i8
+@shadow_example = external global i8
+@leaf = external global i8
+@thread = external global i8
+@recent = external global i8
+@serials = external global i8
+@zero = external global i8
+@bfloat16 = external global i8
+@name_state = external global i8
+@name_edge = external global i8
+@name_shape = external global i8
+@name_version = external global i8
+@asarray = external global i8
+@number_beside = external global i8
+@general = external global i8
+@users = external global i8
+@descrs = external global ptr
+@dtypes = external global ptr
+@memo = external global %memo
+@last_thread = internal global i64 -1
+@last_state = internal global ptr null
+
+declare void @Py_DecRef(ptr)
+declare i32 @PyType_IsSubtype(ptr, ptr)
+declare ptr @PyTuple_New(i64)
+declare i64 @PyTuple_Size(ptr)
+declare i32 @PyTuple_SetItem(ptr, i64, ptr)
+declare ptr @PyTuple_GetItem(ptr, i64)
+declare ptr @PyLong_FromLongLong(i64)
+declare ptr @PyIter_Next(ptr)
+declare ptr @PyObject_GetAttr(ptr, ptr)
+declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
+declare ptr @PyObject_VectorcallMethod(ptr, ptr, i64, ptr)
+declare ptr @PyThreadState_Get()
+declare i64 @PyThreadState_GetID(ptr)
+declare i32 @PyContext_Enter(ptr)
+declare i32 @PyContext_Exit(ptr)
+declare ptr @PyEval_GetFrame()
+declare ptr @PyFrame_GetCode(ptr)
+declare i32 @PyFrame_GetLasti(ptr)
+declare i32 @PyErr_ExceptionMatches(ptr)
+declare void @PyErr_Clear()
+"""
+
+OBJECTS = """
+define internal ptr @field(ptr %object, i64 %offset) {
+  %at = getelementptr i8, ptr %object, i64 %offset
+  %value = load ptr, ptr %at
+  ret ptr %value
+}
+
+; Takes `value` into a slot; true if it is null, since it could not be made.
+define internal i1 @put(ptr %object, i64 %offset, ptr %value) {
+  %at = getelementptr i8, ptr %object, i64 %offset
+  %before = load ptr, ptr %at
+  store ptr %value, ptr %at
+  call void @Py_DecRef(ptr %before)
+  %missing = icmp eq ptr %value, null
+  ret i1 %missing
+}
+
+; Takes three objects into a tuple; null if one of them, or the tuple, could not be made.
+define internal ptr @triple(ptr %x, ptr %y, ptr %z) {
+entry:
+  %no.x = icmp eq ptr %x, null
+  %no.y = icmp eq ptr %y, null
+  %no.z = icmp eq ptr %z, null
+  %no.xy = or i1 %no.x, %no.y
+  %missing = or i1 %no.xy, %no.z
+  br i1 %missing, label %drop, label %new
+new:
+  %tuple = call ptr @PyTuple_New(i64 3)
+  %failed = icmp eq ptr %tuple, null
+  br i1 %failed, label %drop, label %fill
+fill:
+  call i32 @PyTuple_SetItem(ptr %tuple, i64 0, ptr %x)
+  call i32 @PyTuple_SetItem(ptr %tuple, i64 1, ptr %y)
+  call i32 @PyTuple_SetItem(ptr %tuple, i64 2, ptr %z)
+  ret ptr %tuple
+drop:
+  call void @Py_DecRef(ptr %x)
+  call void @Py_DecRef(ptr %y)
+  call void @Py_DecRef(ptr %z)
+  ret ptr null
+}
+
+; The first `count` of two objects, which it takes, as a tuple; None for null.
+define internal ptr @row(ptr %x, ptr %y, i64 %count) {
+entry:
+  %tuple = call ptr @PyTuple_New(i64 %count)
+  %failed = icmp eq ptr %tuple, null
+  br i1 %failed, label %drop, label %first
+drop:
+  call void @Py_DecRef(ptr %x)
+  call void @Py_DecRef(ptr %y)
+  ret ptr null
+first:
+  %x.item = call ptr @or_none(ptr %x)
+  call i32 @PyTuple_SetItem(ptr %tuple, i64 0, ptr %x.item)
+  %two = icmp eq i64 %count, 2
+  br i1 %two, label %second, label %done
+second:
+  %y.item = call ptr @or_none(ptr %y)
+  call i32 @PyTuple_SetItem(ptr %tuple, i64 1, ptr %y.item)
+  br label %done
+done:
+  ret ptr %tuple
+}
+
+define internal ptr @or_none(ptr %object) {
+entry:
+  %null = icmp eq ptr %object, null
+  br i1 %null, label %none, label %done
+none:
+  call void @Py_IncRef(ptr @_Py_NoneStruct)
+  br label %done
+done:
+  %result = phi ptr [ %object, %entry ], [ @_Py_NoneStruct, %none ]
+  ret ptr %result
+}
+
+; The place of an array's dtype among all dtypes.
+define internal i64 @dtype_of(ptr %array) {
+entry:
+  %descr = call ptr @field(ptr %array, i64 $DESCR)
+  br label %one
+one:
+  %i = phi i64 [ 0, %entry ], [ %next, %other ]
+  %at = getelementptr ptr, ptr @descrs, i64 %i
+  %known = load ptr, ptr %at
+  %same = icmp eq ptr %known, %descr
+  br i1 %same, label %found, label %other
+other:
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, $DTYPES
+  br i1 %more, label %one, label %unknown
+found:
+  ret i64 %i
+unknown:
+  ret i64 63  ; which no op has
+}
+
+define internal i64 @size_of(ptr %array) {
+entry:
+  %ndim.at = getelementptr i8, ptr %array, i64 $NDIM
+  %ndim = load i32, ptr %ndim.at
+  %sizes = call ptr @field(ptr %array, i64 $DIMS)
+  br label %more
+more:
+  %i = phi i32 [ 0, %entry ], [ %next, %axis ]
+  %count = phi i64 [ 1, %entry ], [ %product, %axis ]
+  %left = icmp slt i32 %i, %ndim
+  br i1 %left, label %axis, label %done
+axis:
+  %at = getelementptr i64, ptr %sizes, i32 %i
+  %size = load i64, ptr %at
+  %product = mul i64 %count, %size
+  %next = add i32 %i, 1
+  br label %more
+done:
+  ret i64 %count
+}
+
+define internal i1 @same_shape(ptr %a, ptr %b) {
+entry:
+  %a.ndim.at = getelementptr i8, ptr %a, i64 $NDIM
+  %ndim = load i32, ptr %a.ndim.at
+  %b.ndim.at = getelementptr i8, ptr %b, i64 $NDIM
+  %b.ndim = load i32, ptr %b.ndim.at
+  %a.sizes = call ptr @field(ptr %a, i64 $DIMS)
+  %b.sizes = call ptr @field(ptr %b, i64 $DIMS)
+  %rank = icmp eq i32 %ndim, %b.ndim
+  br i1 %rank, label %more, label %done
+more:
+  %i = phi i32 [ 0, %entry ], [ %next, %axis ]
+  %left = icmp slt i32 %i, %ndim
+  br i1 %left, label %axis, label %done
+axis:
+  %a.at = getelementptr i64, ptr %a.sizes, i32 %i
+  %a.size = load i64, ptr %a.at
+  %b.at = getelementptr i64, ptr %b.sizes, i32 %i
+  %b.size = load i64, ptr %b.at
+  %next = add i32 %i, 1
+  %equal = icmp eq i64 %a.size, %b.size
+  br i1 %equal, label %more, label %done
+done:
+  %result = phi i1 [ false, %entry ], [ true, %more ], [ false, %axis ]
+  ret i1 %result
+}
+"""
