@@ -22,12 +22,14 @@ from staticflow.codegen.routine import (
     Give,
     Launch,
     Measure,
+    Part,
     Place,
     Repeat,
     Require,
     Row,
     Step,
     Table,
+    Turn,
     trip_count,
 )
 from staticflow.graph.dim_queries import evaluate_dim, symbols_of
@@ -65,8 +67,8 @@ class Machine:
         self.table = [np.ascontiguousarray(a).reshape(-1).view(np.uint8) for a in table]
         self.arena = np.full(self.number(plan.arena), 0xAB, np.uint8)
         self.owner = np.full(len(self.arena), -1)
-        self.rows: dict[int, int] = {}
-        self.carries: dict[tuple[int, int, bool], Region] = {}
+        self.trips: dict[int, int] = {}  # how many each loop has made
+        self.last: dict[int, int] = {}  # the last row of each that runs backwards
         self.grown = {b: np.zeros(0, np.uint8) for b in plan.routine.growing}
 
     def number(self, size: Size) -> int:
@@ -96,10 +98,22 @@ class Machine:
             size = self.number(self.routine.buffers[place.buffer].bytes)
             assert start + size <= len(self.arena)
             return Region(self.arena, start, start + size, place.buffer)
+        if isinstance(place, Part):
+            array, start = self.place(place.array), self.number(place.start)
+            return array.part(start, array.stop - array.start - start)
+        trip = self.trips[place.loop]
         if isinstance(place, Row):
             size = self.number(place.bytes)
-            return self.place(place.array).part(self.rows[place.loop] * size, size)
-        return self.carries[place.loop, place.index, place.next]
+            row = self.last[place.loop] - trip if place.loop in self.last else trip
+            return self.place(place.array).part(row * size, size)
+        if isinstance(place, Turn):
+            return self.place(place.arrays[trip % len(place.arrays)])
+        if trip == 0:
+            return self.place(place.start)
+        self.trips[place.loop] = trip - 1
+        made = self.place(place.made)
+        self.trips[place.loop] = trip
+        return made
 
     def read(self, region: Region) -> Array:
         """The bytes, which must be the buffer's own."""
@@ -181,29 +195,19 @@ class Machine:
         return 0
 
     def repeat(self, step: Repeat) -> int:
-        places = [tuple(map(self.place, trio)) for trio in step.carries]
-        now = [start for start, _, _ in places]
         length = None if step.length is None else self.number(step.length)
-        trip = 0
-        while trip != length and (step.binds is None or self.flag(now[0])):
-            self.rows[step.loop] = length - 1 - trip if step.reverse else trip  # type: ignore[operator]
-            (counter,) = symbols_of(trip_count(step.loop))
+        if step.reverse:
+            assert length is not None
+            self.last[step.loop] = length - 1
+        (counter,) = symbols_of(trip_count(step.loop))
+        trip = self.trips[step.loop] = 0
+        while trip != length and (step.flag is None or self.flag(self.place(step.flag))):
             self.sizes[counter] = trip
-            following = [(a, b)[trip % 2] for _, a, b in places]
-            for i, (this, other) in enumerate(zip(now, following, strict=True)):
-                self.carries[step.loop, i, False] = this
-                self.carries[step.loop, i, True] = other
             code = self.steps(step.body)
             if code:
                 return code
-            now = following
             trip += 1
-        for i, (start, a, _) in enumerate(places):
-            if not trip:
-                values = self.read(start).copy()
-                self.write(a)[:] = values
-                now[i] = a
-            self.carries[step.loop, i, False] = now[i]
+            self.trips[step.loop] = trip
         if step.binds is not None:
             self.sizes[step.binds] = trip
         return 0

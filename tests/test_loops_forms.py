@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from loop_steps import carries_of, loops_of
 
 import staticflow as sf
 from staticflow.codegen.routine import Arena, Choose, Copy, Launch, Repeat, Row, walk_steps
@@ -140,7 +141,7 @@ def test_compiled_steps_run_on_the_rows_that_go_on() -> None:
     lengths = sf.placeholder(("B",), "int64", name="lengths")
     _, ys = _recurrent(x, w, x[0] * 0, lengths, reverse=False)
     program = sf.compile([x, w, lengths], ys)
-    (loop,) = [s for s in steps_of(program) if isinstance(s, Repeat)]
+    (loop,) = loops_of(program)
     products = [
         s for s in walk_steps(loop.body) if isinstance(s, Launch) and "contract" in s.kernel
     ]
@@ -320,9 +321,9 @@ def test_no_copy_of_what_is_carried_or_invariant() -> None:
     n = sf.placeholder((), "int64", name="n")
     h = sf.while_loop(lambda i, h: i < n, lambda i, h: (i + 1, (h @ w).tanh()), (0, x))[1]
     program = sf.compile([x, w, n], h)
-    (loop,) = [s for s in steps_of(program) if isinstance(s, Repeat)]
+    (loop,) = loops_of(program)
     assert not any(isinstance(s, Copy) for s in walk_steps(loop.body))
-    assert len(loop.carries) == 3
+    assert len(carries_of(loop)) == 3
 
 
 def test_what_is_the_same_on_every_trip_is_done_once() -> None:
@@ -348,8 +349,8 @@ def test_dead_carries_and_unread_results_are_not_kept() -> None:
     init = {"a": x.sum(0), "dead": x.sum(0), "same": x.sum(0) + 1}
     last, _ = sf.scan(step, init, x)
     program = sf.compile([x], [last["a"], last["same"]])
-    (loop,) = [s for s in steps_of(program) if isinstance(s, Repeat)]
-    assert len(loop.carries) == 1
+    (loop,) = loops_of(program)
+    assert len(carries_of(loop)) == 1
     assert not any(isinstance(p, Row) and isinstance(p.array, Arena)
                    for s in walk_steps(loop.body) for p in getattr(s, "places", ()))  # fmt: skip
     given = rng.normal(size=(3, 4)).astype(np.float32)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from staticflow.codegen.carries import keep, nbytes
 from staticflow.codegen.kernel import Check, Kernel, walk
 from staticflow.codegen.lower import lower_cluster
 from staticflow.codegen.nest import Scratch
@@ -17,7 +18,6 @@ from staticflow.codegen.routine import (
     Arena,
     ArenaBuffer,
     Ask,
-    Carry,
     Choose,
     Copy,
     Ensure,
@@ -32,7 +32,6 @@ from staticflow.codegen.routine import (
     Row,
     Step,
     Table,
-    trip_count,
 )
 from staticflow.codegen.schedule_cpu import schedule_cpu
 from staticflow.codegen.settle import does_nothing, settle
@@ -40,7 +39,7 @@ from staticflow.codegen.sharing import maker_of, order_updates, root_of
 from staticflow.codegen.target import Target
 from staticflow.errors import CompileError
 from staticflow.graph.dim_queries import substitute_dim, symbols_of
-from staticflow.graph.dims import Dim, Size, Sym, prod
+from staticflow.graph.dims import Dim, Size, Sym
 from staticflow.graph.graph import Graph, attrs_key, bound_symbols, inner_symbols, new_param, unify
 from staticflow.graph.locs import Locs, format_locs
 from staticflow.graph.node import Node, constant, item, param
@@ -64,11 +63,6 @@ class Wanted:
     node: Node
     slot: int
     over: Node | None = None
-
-
-def nbytes(t: TensorType) -> Size:
-    """The bytes of an array of this type."""
-    return prod(t.shape) * t.dtype.itemsize
 
 
 def assemble(
@@ -102,6 +96,7 @@ class _Assembler:
     pending: list[Step] = field(default_factory=list)
     late: set[Sym] = field(default_factory=set)
     sizes: dict[Sym, Size] = field(default_factory=dict)
+    updated: set[Place] = field(default_factory=set)
 
     # -- the whole program -------------------------------------------------------------------
 
@@ -110,6 +105,7 @@ class _Assembler:
         order, in_place = order_updates(
             graph, [(root_of(w.node), w.over) for w in wanted if w.over is not None]
         )
+        self.updated = {places[w.over] for w in wanted if w.over is not None}
         plain = [w for w in wanted if w.over is None or w.over in in_place]
         given: list[Step] = []
         self._settle_sizes(graph)
@@ -220,7 +216,7 @@ class _Assembler:
             result = results.get(i)
             wanted = direct.get(result) if result is not None else None
             made = not symbols_of(t.size).isdisjoint(bound)
-            place = self._place_for(t, node, wanted, made)
+            place = self._place_for(t, node, wanted, made=made)
             if wanted is not None:
                 same = [j for j, a in enumerate(node.args) if places[a] == place]
                 if same:
@@ -231,12 +227,9 @@ class _Assembler:
         kernel, scratch = self._kernel(body, node.attrs["kind"], shared)
         for s in scratch:
             arrays[s.name] = self._buffer(TensorType(s.dtype, (s.size,)), node, "scratch of ")
-        launch = Launch(
-            kernel.name,
-            tuple(arrays[b.name] for b in kernel.buffers),
-            tuple(map(Dim.of, kernel.sizes)),
-            self._site(kernel, body, node),
-        )
+        placed = tuple(arrays[b.name] for b in kernel.buffers)
+        site = self._site(kernel, body, node)
+        launch = Launch(kernel.name, placed, tuple(map(Dim.of, kernel.sizes)), site)
         return launch, *(Measure(size, place) for size in bound)  # the last result counts it
 
     def _kernel(
@@ -272,47 +265,41 @@ class _Assembler:
         results: Mapping[int, Node],
         places: dict[Node, Place],
         direct: Mapping[Node, Place],
-    ) -> tuple[Repeat]:
+    ) -> tuple[Step, ...]:
         loop = Loop.of(node)
         body, number = loop.body, self.loops
         self.loops += 1
         inner: dict[Node, Place] = {n: self.tables[n] for n in body.nodes if n.op is constant}
-        starts: list[tuple[Place, Place, Place]] = []
-        carries, xs, _ = loop.operands(body.params)
         inner |= {p: places[a] for p, a in zip(body.params, node.args, strict=True)}
+        carries, xs, _ = loop.operands(body.params)
+        starts = [inner.pop(p) for p in carries]
+        saved: list[Step] = []
         for i, p in enumerate(carries):
-            pair = (self._buffer(p.tensor_type, node), self._buffer(p.tensor_type, node))
-            starts.append((inner[p], *pair))
-            inner[p] = Carry(number, i)
-        for p in xs:
-            inner[p] = Row(inner[p], nbytes(p.tensor_type), number)
-        ends: list[tuple[Node, Place]] = []
-        room: list[Step] = []
-        for i, o in enumerate(body.outputs):
-            result = results.get(i)
-            if i < loop.carries:
-                ends.append((o, Carry(number, i, next=True)))
-                if result is not None:
-                    places[result] = Carry(number, i)
-            elif result is not None:
-                bytes_ = nbytes(o.tensor_type)
-                place = self._place_for(
-                    result.tensor_type, result, direct.get(result), made=bool(loop.binds)
-                )
-                if loop.binds and bytes_ != 0:  # it grows as the loop goes on
-                    assert isinstance(place, Arena)
-                    room.append(Ensure(place.buffer, (trip_count(number) + 1) * bytes_))
-                places[result] = place
-                if bytes_ != 0:
-                    ends.append((o, Row(place, bytes_, number)))
-        outside = self._made_room()
+            if i in results and starts[i] in self.updated:  # its last value may be its first
+                own = self._buffer(p.tensor_type, node, "start of ")
+                saved.append(Copy(own, starts[i], nbytes(p.tensor_type)))
+                starts[i] = own
+        given = {n for n, place in inner.items() if place not in self.updated}
+        inner |= {p: Row(inner[p], nbytes(p.tensor_type), number) for p in xs}
+        wanted = {i: direct.get(r) for i, r in results.items()}
+        kept = keep(
+            loop, number, starts, {n: inner[n] for n in given}, wanted,
+            lambda t, place, label, made: self._place_for(t, node, place, label, made),
+        )  # fmt: skip
+        inner |= {p: kept.carries[i] for i, p in enumerate(carries)}
+        before = [*self._made_room(), *saved, *kept.before]
         self.open.append((number, node.op.name, node.locs))
-        steps = [*room, *self._region(body, inner, ends)]
+        steps = (*kept.room, *self._region(body, inner, kept.ends))
         self.open.pop()
-        self.pending = outside
+        flag = kept.carries[0] if loop.binds else None
         binds = next(iter(bound_symbols(node)), None)
-        repeat = Repeat(number, loop.length, loop.reverse, tuple(starts), tuple(steps), binds)
-        return (repeat,)
+        repeat = Repeat(number, loop.length, loop.reverse, steps, flag, binds)
+        after: list[Step] = []
+        for i, result in results.items():
+            places[result] = wanted[i] or kept.results[i]
+            if places[result] != kept.results[i]:
+                after += self._copy(result, places[result], kept.results[i])
+        return *before, repeat, *after
 
     def _choose(
         self,
@@ -320,19 +307,18 @@ class _Assembler:
         results: Mapping[int, Node],
         places: dict[Node, Place],
         direct: Mapping[Node, Place],
-    ) -> tuple[Choose]:
+    ) -> tuple[Step, ...]:
         branches: tuple[Graph, Graph] = node.attrs["true"], node.attrs["false"]
         made = {i: self._place_for(r.tensor_type, node, direct.get(r)) for i, r in results.items()}
-        outside = self._made_room()
+        room = self._made_room()
         both = []
         for branch in branches:
             inner: dict[Node, Place] = {n: self.tables[n] for n in branch.nodes if n.op is constant}
             inner |= {p: places[a] for p, a in zip(branch.params, node.args[1:], strict=True)}
             ends = [(branch.outputs[i], place) for i, place in made.items()]
             both.append(tuple(self._region(branch, inner, ends)))
-        self.pending = outside
         places |= {results[i]: place for i, place in made.items()}
-        return (Choose(places[node.args[0]], *both),)
+        return *room, Choose(places[node.args[0]], *both)
 
     def _measure(
         self,
@@ -378,17 +364,21 @@ class _Assembler:
         self, late: Sequence[tuple[Node, Place]], places: Mapping[Node, Place]
     ) -> Iterator[Step]:
         for node, place in late:
-            bytes_ = nbytes(node.tensor_type)
-            if isinstance(place, Arena) and self.buffers[place.buffer].grows:
-                yield Ensure(place.buffer, bytes_)
-            yield Copy(place, places[node if node in places else root_of(node)], bytes_)
+            yield from self._copy(node, place, places[node if node in places else root_of(node)])
+
+    def _copy(self, node: Node, target: Place, source: Place) -> Iterator[Step]:
+        """Copy the value of a node."""
+        bytes_ = nbytes(node.tensor_type)
+        if isinstance(target, Arena) and self.buffers[target.buffer].grows:
+            yield Ensure(target.buffer, bytes_)
+        yield Copy(target, source, bytes_)
 
     def _place_for(
-        self, t: TensorType, node: Node, wanted: Place | None, made: bool = False
+        self, t: TensorType, node: Node, wanted: Place | None, label: str = "", made: bool = False
     ) -> Place:
         """Where a step writes a result: where it is ``wanted``, or in a new buffer."""
         if wanted is None:
-            return self._buffer(t, node, made=made)
+            return self._buffer(t, node, label, made)
         if isinstance(wanted, Arena) and self.buffers[wanted.buffer].grows and not made:
             self.pending.append(Ensure(wanted.buffer, nbytes(t)))
         return wanted

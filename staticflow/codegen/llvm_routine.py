@@ -18,6 +18,7 @@ allocates nothing; see `llvm_arena`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from staticflow.codegen.kernel import INTERRUPTED, NO_ROOM
@@ -35,6 +36,7 @@ from staticflow.codegen.routine import (
     Give,
     Launch,
     Measure,
+    Part,
     Place,
     Repeat,
     Require,
@@ -42,6 +44,7 @@ from staticflow.codegen.routine import (
     Row,
     Step,
     Table,
+    Turn,
     trip_count,
     walk_steps,
 )
@@ -89,6 +92,14 @@ def render_routine(
     return f"{arena}\n{LOOK}{ask}{trips}\n{kernels}\n{run}"
 
 
+@dataclass(frozen=True, slots=True)
+class _At:
+    """Where a loop is: how many trips it has made, and its last row if it runs backwards."""
+
+    trip: str
+    last: str | None
+
+
 class _Writer:
     """Writes ``run``."""
 
@@ -106,9 +117,8 @@ class _Writer:
         self.kernels = {k.name: k for k in program.kernels}
         self.asked = 0  # of the answers, which are in the order of the steps
         self.text = FunctionText()
-        self.rows: dict[int, str] = {}  # the row number of each loop that is open
-        self.trips: dict[int, str] = {}  # how many trips of it are done
-        self.carries: dict[tuple[int, int, bool], str] = {}
+        self.at: dict[int, _At] = {}  # where each loop is, or has ended
+        self.open: list[int] = []  # the loops around the step that is written
         self.tables: list[str] = []
         self.arena = ""
         self.failed: BasicBlock = self.text.new_block("failed")
@@ -224,10 +234,33 @@ class _Writer:
         assert isinstance(place, Arena)
         return self.cells[place.buffer]
 
+    def _part(self, place: Part) -> str:
+        start = self.indices.value(place.start)
+        return self.text.op(f"getelementptr i8, ptr {self._place(place.array)}, i64 {start}")
+
     def _row(self, place: Row) -> str:
-        base = self._place(place.array)
-        offset = self.text.op(f"mul i64 {self.rows[place.loop]}, {self.indices.value(place.bytes)}")
+        base, at = self._place(place.array), self.at[place.loop]
+        row = at.trip if at.last is None else self.text.op(f"sub i64 {at.last}, {at.trip}")
+        offset = self.text.op(f"mul i64 {row}, {self.indices.value(place.bytes)}")
         return self.text.op(f"getelementptr i8, ptr {base}, i64 {offset}")
+
+    def _turn(self, place: Turn) -> str:
+        text, arrays = self.text, [self._place(p) for p in place.arrays]
+        turn = text.op(f"urem i64 {self.at[place.loop].trip}, {len(arrays)}")
+        found = arrays[0]
+        for i, other in enumerate(arrays[1:], 1):
+            here = text.op(f"icmp eq i64 {turn}, {i}")
+            found = text.op(f"select i1 {here}, ptr {other}, ptr {found}")
+        return found
+
+    def _carry(self, place: Carry) -> str:
+        text, at = self.text, self.at[place.loop]
+        start = self._place(place.start)
+        self.at[place.loop] = _At(text.op(f"sub i64 {at.trip}, 1"), at.last)
+        made = self._place(place.made)
+        self.at[place.loop] = at
+        first = text.op(f"icmp eq i64 {at.trip}, 0")
+        return text.op(f"select i1 {first}, ptr {start}, ptr {made}")
 
     def launch(self, step: Launch) -> None:
         text = self.text
@@ -256,9 +289,9 @@ class _Writer:
         good, bad = text.new_block("good"), text.new_block("bad")
         text.branch(condition, good, bad)
         text.start(bad)
-        for loop, count in self.trips.items():
+        for loop in self.open:
             at = text.op(f"getelementptr i64, ptr @trips, i64 {loop}")
-            text.do(f"store i64 {count}, ptr {at}")
+            text.do(f"store i64 {self.at[loop].trip}, ptr {at}")
         self.failures.append((reason, bad))
         text.jump(self.failed)
         text.start(good)
@@ -332,62 +365,44 @@ class _Writer:
         )
 
     def repeat(self, step: Repeat) -> None:
-        """A loop whose carries are pointers: this one's value, where the next goes, and the buffer
-        that was not used yet or is free again."""
+        """A loop that counts its trips; all places that move follow from their number."""
         text = self.text
-        begins = [[self._place(p) for p in trio] for trio in step.carries]
+        last = None
         if step.length is not None:
             self.indices.value(step.length)  # here, where all that follows can use it
+            last = self.indices.value(step.length - 1) if step.reverse else None
         mask = self._trips_between_looks(step)
         before, head, done = text.block, text.new_block("loop"), text.new_block("looped")
-        skipped = None
-        if step.binds is None and step.length is not None and is_provably_ge(step.length, 1):
+        self.at[step.loop] = _At("0", last)
+        once = step.flag is None and step.length is not None and is_provably_ge(step.length, 1)
+        if once:
             text.jump(head)
         else:
-            skipped = self._skip(step, begins, head, done)
+            text.branch(self._again(step), head, done)
         text.start(head)
         count = text.fresh("count")
-        now = [text.fresh("now") for _ in step.carries]
-        following = [text.fresh("next") for _ in step.carries]
-        for i in range(len(step.carries)):
-            self.carries[step.loop, i, False] = now[i]
-            self.carries[step.loop, i, True] = following[i]
         with self.indices.scope(before, is_loop=True):
             (counter,) = symbols_of(trip_count(step.loop))
             self.indices.define(counter, count)
-            self.rows[step.loop] = count
-            if step.reverse:
-                assert step.length is not None
-                rest = text.op(f"sub i64 {self.indices.value(step.length)}, {count}")
-                self.rows[step.loop] = text.op(f"sub i64 {rest}, 1")
             if mask is not None:
                 rest = text.op(f"and i64 {count}, {mask}")
                 self._look_if(text.op(f"icmp eq i64 {rest}, {mask}"))
-            self.trips[step.loop] = count
+            self.at[step.loop] = _At(count, last)
+            self.open.append(step.loop)
             self._steps(step.body)
-            del self.trips[step.loop]
-        spare = []
-        for (_, a, b), n in zip(begins, following, strict=True):
-            on_a = text.op(f"icmp eq ptr {n}, {a}")
-            spare.append(text.op(f"select i1 {on_a}, ptr {b}, ptr {a}"))
-        stepped = text.op(f"add i64 {count}, 1")
-        again = self._again(step, stepped, following)
+            self.open.pop()
+            stepped = text.op(f"add i64 {count}, 1")
+            self.at[step.loop] = _At(stepped, last)
+            again = self._again(step)
         latch = text.block
         text.branch(again, head, done)
         head.phis.append(phi(count, I64, [("0", before), (stepped, latch)]))
-        for i, (start, a, _) in enumerate(begins):
-            head.phis.append(phi(now[i], _POINTER, [(start, before), (following[i], latch)]))
-            head.phis.append(phi(following[i], _POINTER, [(a, before), (spare[i], latch)]))
         text.start(done)
-        for i, (_, a, _) in enumerate(begins):
-            self.carries[step.loop, i, False] = self._merged(
-                done, _POINTER, (following[i], latch), None if skipped is None else (a, skipped)
-            )
+        total = text.fresh("trips")
+        done.phis.append(phi(total, I64, [(stepped, latch), *([] if once else [("0", before)])]))
+        self.at[step.loop] = _At(total, last)
         if step.binds is not None:
-            assert skipped is not None
-            self.indices.define(
-                step.binds, self._merged(done, I64, (stepped, latch), ("0", skipped))
-            )
+            self.indices.define(step.binds, total)
 
     def _trips_between_looks(self, step: Repeat) -> str | None:
         """A mask: where it covers the bits of the number of trips that are done, the loop looks
@@ -404,52 +419,23 @@ class _Writer:
         many = text.op(f"lshr i64 {_BETWEEN_LOOKS}, {bits}")
         return text.call("umin.i64", I64, (I64, many), (I64, str(_MOST_TRIPS)))
 
-    def _merged(
-        self,
-        block: BasicBlock,
-        type: Type,
-        looped: tuple[str, BasicBlock],
-        skipped: tuple[str, BasicBlock] | None,
-    ) -> str:
-        """A value as the loop leaves it, or as it is if there was no trip."""
-        name = self.text.fresh("last")
-        block.phis.append(phi(name, type, [looped, *([skipped] if skipped else [])]))
-        return name
-
-    def _again(self, step: Repeat, done: str, carries: Sequence[str]) -> str:
-        """Whether there is a trip after ``done`` ones that left ``carries``."""
+    def _again(self, step: Repeat) -> str:
+        """Whether there is another trip."""
         text = self.text
-        flags = [self._flag(carries[0])] if step.binds is not None else []
+        flags = [] if step.flag is None else [self._flag(self._place(step.flag))]
         if step.length is not None:
-            flags.append(text.op(f"icmp slt i64 {done}, {self.indices.value(step.length)}"))
+            length = self.indices.value(step.length)
+            flags.append(text.op(f"icmp slt i64 {self.at[step.loop].trip}, {length}"))
         return flags[0] if len(flags) == 1 else text.op(f"and i1 {flags[0]}, {flags[1]}")
-
-    def _skip(
-        self,
-        step: Repeat,
-        begins: Sequence[Sequence[str]],
-        head: BasicBlock,
-        done: BasicBlock,
-    ) -> BasicBlock:
-        """The way past a loop without trips. It copies the carries: where they began may be a
-        variable, which gets its new value before they are read."""
-        text = self.text
-        before, skipped = text.block, text.new_block("skipped")
-        text.branch(self._again(step, "0", [start for start, _, _ in begins]), head, skipped)
-        text.start(skipped)
-        with self.indices.scope(before, is_loop=False):
-            for (start, a, _), (_, place, _) in zip(begins, step.carries, strict=True):
-                assert isinstance(place, Arena)
-                self._memcpy(a, start, self.program.buffers[place.buffer].bytes)
-        text.jump(done)
-        return skipped
 
 
 _PLACES: dict[type, Callable[[_Writer, Any], str]] = {
     Table: lambda writer, place: writer.tables[place.slot],
     Arena: _Writer._buffer,
+    Part: _Writer._part,
     Row: _Writer._row,
-    Carry: lambda writer, place: writer.carries[place.loop, place.index, place.next],
+    Turn: _Writer._turn,
+    Carry: _Writer._carry,
 }
 
 _STEPS: dict[type, Callable[[_Writer, Any], None]] = {

@@ -2,9 +2,10 @@
 Data only, for either back end.
 
 A *place* is where an array lies: a slot of the table that the caller fills (inputs, variables,
-constants, outputs), a buffer of the program's own, or, inside a loop, a row of an array or one of
-the two buffers that a carry alternates between. Steps run in order; buffers and sizes are named,
-offsets are the memory plan's matter.
+constants, outputs), a buffer of the program's own, or a part of one of them. Some places move as a
+loop goes on: the row of an array that it has reached, buffers that are used by turns, and what a
+carry was given in the trip before. After the loop they are where it left them. Steps run in order;
+buffers and sizes are named, offsets are the memory plan's matter.
 
 Buffers lie in an arena whose size follows from the sizes of the call. A buffer that *grows* has
 memory of its own instead: its size names one that is known only as the program runs, such as the
@@ -25,8 +26,8 @@ from staticflow.graph.types import Shape, TensorType
 
 __all__ = [
     "Arena", "ArenaBuffer", "Ask", "Carry", "Choose", "Copy", "Ensure", "Failure", "Give", "Launch",
-    "Measure", "Place", "Repeat", "Require", "Routine", "Row", "Step", "Table", "blocks_of",
-    "places_of", "trip_count", "walk_steps",
+    "Measure", "Part", "Place", "Repeat", "Require", "Routine", "Row", "Step", "Table", "Turn",
+    "blocks_of", "parts_of", "places_of", "trip_count", "walk_steps",
 ]  # fmt: skip
 
 
@@ -45,6 +46,14 @@ class Arena:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """What is in an array from its byte ``start`` on."""
+
+    array: Place
+    start: Size
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """The row of an array that a loop has reached, ``bytes`` each."""
 
@@ -54,16 +63,24 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class Turn:
+    """One of several arrays, by turns from trip to trip of a loop."""
+
+    arrays: tuple[Place, ...]
+    loop: int
+
+
+@dataclass(frozen=True, slots=True)
 class Carry:
-    """A carry of a loop: the value that an iteration begins with, or the one that it makes. After
-    the loop the former is the last value."""
+    """What a trip of a loop begins with: ``start`` if it is the first, else what the trip before
+    has left in ``made``. After the loop it is what another trip would begin with."""
 
     loop: int
-    index: int
-    next: bool = False
+    start: Place
+    made: Place
 
 
-Place = Table | Arena | Row | Carry
+Place = Table | Arena | Part | Row | Turn | Carry
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,18 +104,17 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """Run ``body`` ``length`` times. Each carry starts at its first place and alternates between
-    the other two.
+    """Run ``body`` ``length`` times, backwards through rows if ``reverse``.
 
-    A ``guarded`` loop ends earlier where its first carry, a bool, is false before a trip (its
-    ``length`` may be None: there is no other end), and ``binds`` a size to the trips it made.
+    A guarded loop ends earlier where the ``flag``, a bool, is false before a trip (its ``length``
+    may be None: there is no other end), and ``binds`` a size to the trips it made.
     """
 
     loop: int
     length: Size | None
     reverse: bool
-    carries: tuple[tuple[Place, Place, Place], ...]
     body: tuple[Step, ...]
+    flag: Place | None = None
     binds: Sym | None = None
 
 
@@ -230,10 +246,8 @@ def _launch_lines(step: Launch, indent: str) -> Iterator[str]:
 
 def _repeat_lines(step: Repeat, indent: str) -> Iterator[str]:
     times = "" if step.length is None else f" {step.length} times"
-    ends = "" if step.binds is None else f" while carry 0, which binds {step.binds}"
+    ends = "" if step.flag is None else f" while {_text(step.flag)}, which binds {step.binds}"
     yield f"{indent}repeat{times}{' backwards' if step.reverse else ''}{ends}"
-    for i, (start, a, b) in enumerate(step.carries):
-        yield f"{indent}  carry {i} from {_text(start)} in {_text(a)} and {_text(b)}"
     yield from _lines(step.body, indent + "  ")
 
 
@@ -268,9 +282,13 @@ def _text(place: Place) -> str:
         return f"slot {place.slot}"
     if isinstance(place, Arena):
         return f"buffer {place.buffer}"
+    if isinstance(place, Part):
+        return f"({_text(place.array)} from byte {place.start})"
     if isinstance(place, Row):
         return f"row of {_text(place.array)}"
-    return f"{'next' if place.next else 'this'} carry {place.index}"
+    if isinstance(place, Turn):
+        return f"({' or '.join(map(_text, place.arrays))})"
+    return f"({_text(place.start)}, then {_text(place.made)})"
 
 
 def blocks_of(step: Step) -> tuple[tuple[Step, ...], ...]:
@@ -281,18 +299,27 @@ def blocks_of(step: Step) -> tuple[tuple[Step, ...], ...]:
 
 
 def places_of(step: Step) -> tuple[Place, ...]:
-    """The places that a step itself reads or writes, but for the carries of a loop."""
+    """The places that a step itself reads or writes."""
     if isinstance(step, Launch):
         return step.places
     if isinstance(step, Copy):
         return (step.target, step.source)
-    if isinstance(step, Choose):
-        return (step.flag,)
+    if isinstance(step, Choose | Repeat):
+        return () if step.flag is None else (step.flag,)
     if isinstance(step, Measure):
         return (step.number,)
     if isinstance(step, Ask):
         return (*step.values, step.before, step.after)
     return (Arena(step.buffer),) if isinstance(step, Ensure | Give) else ()
+
+
+def parts_of(place: Place) -> tuple[Place, ...]:
+    """The places of which a place is made."""
+    if isinstance(place, Part | Row):
+        return (place.array,)
+    if isinstance(place, Turn):
+        return place.arrays
+    return (place.start, place.made) if isinstance(place, Carry) else ()
 
 
 def walk_steps(steps: tuple[Step, ...]) -> Iterator[Step]:

@@ -43,9 +43,5 @@ def settle(
 
 
 def _writes_where_told(node: Node) -> bool:
-    """Whether what makes a value can write it anywhere: a kernel, a branch, or a loop that stacks
-    it. The last carries of a loop lie in the loop's own buffers."""
-    maker = maker_of(node)
-    if maker.op in loop_ops():
-        return bool(node.attrs["index"] >= maker.attrs["carries"])
-    return maker.op in (cluster, cond_op)
+    """Whether what makes a value can write it anywhere: a kernel, a branch, or a loop."""
+    return maker_of(node).op in (cluster, cond_op, *loop_ops())

@@ -15,6 +15,7 @@ from staticflow.codegen.routine import (
     Give,
     Launch,
     Measure,
+    Part,
     Place,
     Repeat,
     Require,
@@ -22,8 +23,8 @@ from staticflow.codegen.routine import (
     Row,
     Step,
     Table,
+    Turn,
     trip_count,
-    walk_steps,
 )
 from staticflow.graph.dim_queries import substitute_dim, symbols_of
 from staticflow.graph.dims import Size
@@ -52,7 +53,6 @@ class _Traffic:
 
     def __init__(self, routine: Routine, table: Sequence[Size]) -> None:
         self.routine, self.table = routine, table
-        self.loops = {s.loop: s for s in walk_steps(routine.steps) if isinstance(s, Repeat)}
 
     def of(self, steps: Sequence[Step]) -> Size:
         total: Size = 0
@@ -72,10 +72,6 @@ class _Traffic:
         (count,) = symbols_of(trip_count(step.loop))
         return length * substitute_dim(one, {count: length})
 
-    def carry(self, place: Carry) -> Size:
-        _, own, _ = self.loops[place.loop].carries[place.index]
-        return self.place(own)
-
 
 _STEPS: dict[type, Callable[[_Traffic, Any], Size]] = {
     Launch: _Traffic.launch,
@@ -92,6 +88,8 @@ _STEPS: dict[type, Callable[[_Traffic, Any], Size]] = {
 _PLACES: dict[type, Callable[[_Traffic, Any], Size]] = {
     Table: lambda traffic, place: traffic.table[place.slot],
     Arena: lambda traffic, place: traffic.routine.buffers[place.buffer].bytes,
+    Part: lambda traffic, place: traffic.place(place.array) - place.start,
     Row: lambda _, place: place.bytes,
-    Carry: _Traffic.carry,
+    Turn: lambda traffic, place: traffic.place(place.arrays[0]),
+    Carry: lambda traffic, place: traffic.place(place.made),
 }

@@ -12,7 +12,7 @@ its own memory.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from staticflow.codegen.routine import (
@@ -25,7 +25,9 @@ from staticflow.codegen.routine import (
     Routine,
     Row,
     Step,
+    Turn,
     blocks_of,
+    parts_of,
     places_of,
     walk_steps,
 )
@@ -163,16 +165,15 @@ def _fitting(sizes: Sequence[Size], busy: Sequence[int], want: Size, first: int)
 def _live_ranges(program: Routine) -> list[tuple[int, int]]:
     """The first and last step that touch each buffer, steps counted in the order they are written.
 
-    A buffer that was made before a loop and is used in it is needed until the loop ends; so are the
-    loop's own carries. What is made and used within one iteration is needed only there.
+    A buffer that was made before a loop and is used in it is needed until the loop ends; so is what
+    lasts from trip to trip. What is made and used within one iteration is needed only there.
     """
     first: dict[int, int] = {}
     last: dict[int, int] = {}
-    carriers: dict[int, tuple[Place, ...]] = {}
     clock = 0
 
     def touch(place: Place, now: int) -> None:
-        for b in _buffers(place, carriers):
+        for b in _buffers(place):
             first.setdefault(b, now)
             last[b] = max(last.get(b, now), now)
 
@@ -187,13 +188,12 @@ def _live_ranges(program: Routine) -> list[tuple[int, int]]:
                     visit(block)
             else:
                 begin = clock
-                carriers[step.loop] = tuple(p for trio in step.carries for p in trio)
-                whole = (*carriers[step.loop], *_rows(step))
-                for place in whole:
+                moving = _moving(step)
+                for place in moving:
                     touch(place, clock)
                 visit(step.body)
                 clock += 1
-                for place in whole:
+                for place in moving:
                     touch(place, clock)
                 for b, start in first.items():
                     if start <= begin and last[b] > begin:
@@ -204,30 +204,19 @@ def _live_ranges(program: Routine) -> list[tuple[int, int]]:
     return [(first.get(b, 0), last.get(b, 0)) for b in range(count)]
 
 
-def _rows(loop: Repeat) -> list[Place]:
-    """What the loop reads or fills row by row: all of it is needed while the loop runs."""
-    found: list[Place] = []
-    for step in walk_steps(loop.body):
-        places = places_of(step)
-        if isinstance(step, Repeat):
-            places = tuple(p for trio in step.carries for p in trio)
-        found += [p for p in places if _moves_with(p, loop.loop)]
-    return found
+def _moving(loop: Repeat) -> list[Place]:
+    """The places that move with a loop: all arrays that they pass are needed while it runs."""
+    found = [p for step in walk_steps((loop,)) for p in places_of(step)]
+    return [p for p in found if _moves_with(p, loop.loop)]
 
 
 def _moves_with(place: Place, loop: int) -> bool:
-    while isinstance(place, Row):
-        if place.loop == loop:
-            return True
-        place = place.array
-    return False
+    moves = isinstance(place, Row | Turn | Carry) and place.loop == loop
+    return moves or any(_moves_with(p, loop) for p in parts_of(place))
 
 
-def _buffers(place: Place, carriers: Mapping[int, tuple[Place, ...]]) -> Iterator[int]:
+def _buffers(place: Place) -> Iterator[int]:
     if isinstance(place, Arena):
         yield place.buffer
-    elif isinstance(place, Row):
-        yield from _buffers(place.array, carriers)
-    elif isinstance(place, Carry):
-        for other in carriers[place.loop]:
-            yield from _buffers(other, carriers)
+    for part in parts_of(place):
+        yield from _buffers(part)

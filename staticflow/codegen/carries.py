@@ -1,0 +1,205 @@
+"""Where a loop keeps what it carries and what it stacks, so that no trip copies either.
+
+What a trip makes is written once, where all who want it read it:
+
+- A carry that is stacked as trips begin is the stack, which has a row more: a trip reads one row
+  and writes the next, and the start is copied to the first row before the loop. From its second
+  row on, the same stack has the carry as trips end.
+- A carry that is stacked as trips end only is read from the row of the trip before.
+- Any other carry lies in buffers that it uses by turns.
+- A carry that takes over another (``a, b = f(a, b), a``) is that other one, a trip earlier. It
+  needs one row more, or one buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from staticflow.codegen.routine import (
+    Arena,
+    Carry,
+    Copy,
+    Ensure,
+    Part,
+    Place,
+    Row,
+    Step,
+    Turn,
+    trip_count,
+)
+from staticflow.codegen.sharing import root_of
+from staticflow.graph.dims import Size, prod
+from staticflow.graph.node import Node
+from staticflow.graph.types import TensorType
+from staticflow.ops.loop import Loop
+
+__all__ = ["Kept", "PlaceFor", "keep", "nbytes"]
+
+PlaceFor = Callable[[TensorType, Place | None, str, bool], Place]
+"""Where an array of a type lies: where it is wanted, if anywhere, or in a new buffer with a label.
+The last says whether the loop itself makes room for it."""
+
+
+def nbytes(t: TensorType) -> Size:
+    """The bytes of an array of this type."""
+    return prod(t.shape) * t.dtype.itemsize
+
+
+@dataclass(slots=True)
+class Kept:
+    """Where the carries lie that a trip begins with, where it writes what it makes (``ends``), and
+    where the results are after the loop. ``before`` runs before it, ``room`` as each trip begins.
+    """
+
+    carries: dict[int, Place] = field(default_factory=dict)
+    ends: list[tuple[Node, Place]] = field(default_factory=list)
+    results: dict[int, Place] = field(default_factory=dict)
+    before: list[Step] = field(default_factory=list)
+    room: list[Step] = field(default_factory=list)
+
+
+def keep(
+    loop: Loop,
+    number: int,
+    starts: Sequence[Place],
+    given: Mapping[Node, Place],
+    wanted: Mapping[int, Place | None],
+    place_for: PlaceFor,
+) -> Kept:
+    """Lay out the loop that has this ``number`` in its routine. ``given`` has the places of values
+    in its body that no trip makes and that stay as they are. ``wanted`` has the results that
+    anybody reads, each with the place where the loop should write it, if there is one."""
+    work = _Keeping(loop, number, starts, wanted, place_for, dict(given))
+    chains = _chains(loop)
+    begun = loop.body.params[: loop.carries]
+    stacked = [c for c in chains if any(begun[i] in work.stacked for i in c)]
+    for chain in stacked:
+        work.in_a_stack(chain)
+    for chain in chains:
+        if chain not in stacked:
+            work.elsewhere(chain)
+    work.find_results()
+    return work.kept
+
+
+def _chains(loop: Loop) -> list[list[int]]:
+    """The carries, each in a chain behind the one that it takes over. Of several that take over the
+    same, or each other, a chain has one. The longest come first."""
+    params = loop.body.params[: loop.carries]
+    values = [root_of(o) for o in loop.body.outputs[: loop.carries]]
+    behind: dict[Node, int] = {}
+    for i, value in enumerate(values):
+        behind.setdefault(value, i)
+    chains = []
+    for i, value in enumerate(values):
+        if value not in params:
+            chains.append([i])
+            while params[chains[-1][-1]] in behind:
+                chains[-1].append(behind[params[chains[-1][-1]]])
+    placed = {i for chain in chains for i in chain}
+    chains += [[i] for i in range(loop.carries) if i not in placed]
+    return sorted(chains, key=len, reverse=True)
+
+
+@dataclass(slots=True)
+class _Keeping:
+    """Builds a `Kept`."""
+
+    loop: Loop
+    number: int
+    starts: Sequence[Place]
+    wanted: Mapping[int, Place | None]
+    place_for: PlaceFor
+    homes: dict[Node, Place]  # where a trip has values, at its end
+    kept: Kept = field(default_factory=Kept)
+    stacked: dict[Node, list[int]] = field(default_factory=dict)  # results, by what is stacked
+    stacks: dict[Node, Place] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for i, o in enumerate(self.loop.body.outputs):
+            if i >= self.loop.carries and i in self.wanted and nbytes(o.tensor_type) != 0:
+                self.stacked.setdefault(root_of(o), []).append(i)
+
+    def row(self, stack: Place, size: Size) -> Row:
+        return Row(stack, size, self.number)
+
+    def in_a_stack(self, chain: Sequence[int]) -> None:
+        """A chain of carries of which one is stacked as trips begin: one stack for all, which has
+        their starts before what the trips make (behind it, if the loop runs backwards)."""
+        loop, count = self.loop, len(chain)
+        value = loop.body.outputs[chain[0]]
+        t, size = value.tensor_type, nbytes(value.tensor_type)
+        whole = TensorType(t.dtype, (loop.trips + count, *t.shape))
+        stack = self.place_for(whole, None, "stacked carry of ", bool(loop.binds))
+        self.make_room(stack, size, count)
+        for back, i in enumerate(chain):
+            at = 1 + back if loop.reverse else count - 1 - back
+            first, last = (loop.trips - 1 + at, at - 1) if loop.reverse else (at, loop.trips + at)
+            begun, param = _from(stack, at * size), loop.body.params[i]
+            self.kept.before.append(Copy(_from(stack, first * size), self.starts[i], size))
+            self.kept.carries[i] = self.homes[param] = self.row(begun, size)
+            self.kept.results[i] = _from(stack, last * size)
+            self.stacks[param] = begun
+        made = _from(stack, 0 if loop.reverse else count * size)
+        self.stacks.setdefault(root_of(value), made)
+        self.homes.setdefault(root_of(value), self.row(made, size))
+        self.kept.ends.append((value, self.row(made, size)))
+
+    def elsewhere(self, chain: Sequence[int]) -> None:
+        """A chain of carries of which none is stacked as trips begin."""
+        value = root_of(self.loop.body.outputs[chain[0]])
+        if value not in self.homes:
+            home = self.stack(value) if value in self.stacked else self.by_turns(chain)
+            self.homes[value] = home
+            self.kept.ends.append((value, home))
+        place = self.homes[value]
+        for i in chain:
+            place = Carry(self.number, self.starts[i], place)
+            self.kept.carries[i] = place
+            self.kept.results.setdefault(i, place)
+
+    def by_turns(self, chain: Sequence[int]) -> Turn:
+        """Buffers for a chain of carries. If it is known which of them the last trip writes, that
+        is the place where the result is wanted."""
+        first, count, trips = chain[0], len(chain) + 1, self.loop.trips
+        there: dict[int, Place] = {}
+        if isinstance(trips, int) and trips > 0 and (place := self.wanted.get(first)) is not None:
+            there[(trips - 1) % count] = self.kept.results[first] = place
+        t = self.loop.body.params[first].tensor_type
+        places = (self.place_for(t, there.get(i), "carry of ", False) for i in range(count))
+        return Turn(tuple(places), self.number)
+
+    def stack(self, value: Node) -> Row:
+        """A stack of what trips make, where it is wanted if it is; gives the row of this trip."""
+        size = nbytes(value.tensor_type)
+        whole = TensorType(value.tensor_type.dtype, (self.loop.trips, *value.tensor_type.shape))
+        places = (self.wanted[i] for i in self.stacked[value])
+        place = next((p for p in places if p is not None), None)
+        self.stacks[value] = self.place_for(whole, place, "stack of ", bool(self.loop.binds))
+        self.make_room(self.stacks[value], size, 0)
+        return self.row(self.stacks[value], size)
+
+    def make_room(self, stack: Place, size: Size, more: int) -> None:
+        """Steps that make room as the loop goes on, if only that tells how much is needed."""
+        if self.loop.binds:
+            assert isinstance(stack, Arena)
+            self.kept.before += [Ensure(stack.buffer, more * size)] if more else []
+            rows = trip_count(self.number) + 1 + more
+            self.kept.room.append(Ensure(stack.buffer, rows * size))
+
+    def find_results(self) -> None:
+        """Stack what is no carry, and say where all results are."""
+        for value in self.stacked:
+            if value not in self.stacks:
+                self.kept.ends.append((value, self.stack(value)))
+            self.kept.results |= dict.fromkeys(self.stacked[value], self.stacks[value])
+        for i, place in self.wanted.items():
+            if i not in self.kept.results:  # it has no bytes
+                t = self.loop.body.outputs[i].tensor_type
+                whole = TensorType(t.dtype, (self.loop.trips, *t.shape))
+                self.kept.results[i] = self.place_for(whole, place, "stack of ", True)
+
+
+def _from(array: Place, start: Size) -> Place:
+    return Part(array, start) if start != 0 else array
