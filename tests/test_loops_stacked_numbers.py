@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from routine_machine import run_slowly
 
 import staticflow as sf
 from staticflow.codegen.routine import Choose, Measure, Repeat, walk_steps
 from staticflow.codegen.verify import verify_kernel
+from staticflow.graph.interpret import interpret_graph
 
 ROOM = 256
 """Rows for which a kernel makes room at a time."""
@@ -193,3 +195,88 @@ def test_roots_and_their_derivatives(form: str, checkpoint: Any) -> None:
         got = [v.item() for v in program(value, 3.5)]
         wanted = [value**0.5, 0.5 * value**-0.5, -0.25 * value**-1.5]
         np.testing.assert_allclose(got, wanted, 1e-6)
+
+
+# -- loops in loops --------------------------------------------------------------------------------
+
+
+def in_turn(x: Any, n: Any) -> Any:
+    """Inner loops of a known number of trips."""
+    return sf.fori_loop(
+        0, n, lambda i, c: sf.fori_loop(0, 3, lambda j, s: (s * 0.9).sin() + x, c), x
+    )
+
+
+def as_the_run_tells(x: Any, n: Any) -> Any:
+    """Inner loops of 0 to 3 trips."""
+
+    def trip(i: Any, c: Any) -> Any:
+        return sf.while_loop(
+            lambda j, s: j < i % 4, lambda j, s: (j + 1, (s * 0.9).sin() + x), (i * 0, c)
+        )[1]
+
+    return sf.fori_loop(0, n, trip, x)
+
+
+def in_branches(x: Any, n: Any) -> Any:
+    """Loops that only one branch has."""
+
+    def trip(i: Any, c: Any) -> Any:
+        return sf.cond(
+            c > 1.0,
+            lambda: sf.fori_loop(0, i % 3, lambda j, s: (s * 0.9).sin() + x, c),
+            lambda: c * 1.5,
+        )
+
+    return sf.fori_loop(0, n, trip, x)
+
+
+def read_twice(x: Any, n: Any) -> Any:
+    """What an inner loop stacks is read by two others, the other way round, and by its place. The
+    derivative adds what comes back from them, which are arrays."""
+
+    def trip(i: Any, c: Any) -> Any:
+        _, ys = sf.scan(lambda s, _: (s.sin() + x, s * 2), c, length=4)
+        a, _ = sf.scan(lambda s, y: (s * 0.5 + y, None), c, ys)
+        b, _ = sf.scan(lambda s, y: (s - y * 0.3, None), c, ys, reverse=True)
+        return (a + b) * 0.1 + ys[1] - ys[3] * 0.5
+
+    return sf.fori_loop(0, n, trip, x)
+
+
+def three_deep(x: Any, n: Any) -> Any:
+    def inner(i: Any, c: Any) -> Any:
+        return sf.while_loop(lambda s: s < 1.5, lambda s: s * 1.1 + 0.1 * x, c * 0.6)
+
+    return sf.fori_loop(0, n, lambda i, c: sf.fori_loop(0, i % 3, inner, c), x)
+
+
+def in_segments(x: Any, n: Any) -> Any:
+    return sf.while_loop(
+        lambda i, h: i < n, lambda i, h: (i + 1, (h * 0.9).sin() + x), (n * 0, x), checkpoint="sqrt"
+    )[1]
+
+
+@pytest.mark.parametrize(
+    "form", [in_turn, as_the_run_tells, in_branches, read_twice, three_deep, in_segments]
+)
+def test_loops_in_loops_of_numbers(form: Any) -> None:
+    x, n = number("x"), number("n", "int64")
+    value = form(x, n)
+    first = sf.grad(value, x)
+    program = sf.compile([x, n], [value, first, sf.grad(first, x)])
+    assert is_kernels_alone(sf.compile([x, n], value) if form is read_twice else program)
+    for trips in (0, 1, 2, 7, 30):
+        given = [np.asarray(0.5), np.asarray(trips)]
+        got = [v.numpy() for v in program(*given)]
+        at = sf.tensor(0.5, dtype="float64", requires_grad=True)
+        eager = form(at, sf.tensor(trips, dtype="int64"))
+        (slope,) = sf.autograd.grad(eager, at, create_graph=True)
+        wanted = [eager.item(), slope.item()]
+        if slope.requires_grad:
+            wanted.append(sf.autograd.grad(slope, at)[0].item())
+        np.testing.assert_allclose(got[: len(wanted)], wanted, 1e-8, 1e-8)
+        code, slowly = run_slowly(program, given)
+        assert code == 0
+        np.testing.assert_allclose(slowly, got, 1e-12)
+        np.testing.assert_allclose(interpret_graph(program.optimized, given), got, 1e-9, 1e-12)

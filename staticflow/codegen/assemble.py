@@ -226,7 +226,10 @@ class _Assembler:
                 places[result] = place
         kernel, scratch = self._kernel(body, node.attrs["kind"], shared)
         for s in scratch:
-            arrays[s.name] = self._buffer(TensorType(s.dtype, (s.size,)), node, "scratch of ")
+            own = symbols_of(s.size) - set(kernel.sizes)  # which only the kernel can tell
+            self.late |= own
+            t = TensorType(s.dtype, (s.size,))
+            arrays[s.name] = self._buffer(t, node, "scratch of ", made=bool(own))
         placed = tuple(arrays[b.name] for b in kernel.buffers)
         site = self._site(kernel, body, node)
         launch = Launch(kernel.name, placed, tuple(map(Dim.of, kernel.sizes)), site)

@@ -168,9 +168,13 @@ class Builder:
     def bind(self, value: Operand, name: str = "b", upper: Size | None = None) -> Dim:
         """An integer register as a symbol for indices."""
         sym = Sym(f"{name}{next(self._serial)}", 0, upper)
+        self.define(sym, value)
+        return Dim.of(sym)
+
+    def define(self, sym: Sym, value: Operand) -> None:
+        """Give a symbol, which nothing else binds, the value of an integer register."""
         self._depths[sym] = len(self._blocks) - 1
         self.emit(Bind(sym, value))
-        return Dim.of(sym)
 
     @contextmanager
     def _block(self, guarded: bool = False) -> Iterator[list[Stmt]]:

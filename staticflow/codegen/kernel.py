@@ -39,7 +39,8 @@ with one lane (a load that does not name ``lane`` is scalar and is then splat). 
 read as zero and are not written. A bool is one bit in a register and one byte, 0 or 1, in a buffer.
 
 A register or bound symbol is visible in its block after its statement, and in nested blocks. No two
-registers of a kernel have the same name, and no two symbols are equal. Only a `var` is ever set or
+registers of a kernel have the same name, and no two symbols are equal, but that blocks beside each
+other may bind one again. Only a `var` is ever set or
 accumulated into. A loop runs while ``variable < hi``; ``kind`` says how its iterations may be
 spread: ``serial`` (in order), ``parallel`` (in any order, on any thread), ``grid`` (one GPU thread
 each; a kernel has at most one, at its top level) or ``long`` (in order, and between any two it

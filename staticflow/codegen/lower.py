@@ -126,7 +126,8 @@ def _lower_contract(
 def _lower_state(
     k: Scalars, body: Graph, names: Mapping[Node, str], outs: list[str], target: Target
 ) -> Lowered:
-    return Lowered(lower_state(k, body, names, outs))
+    kernel, scratch = lower_state(k, body, names, outs)
+    return Lowered(kernel, tuple(scratch))
 
 
 _LOWER: dict[str, Callable[..., Lowered]] = {

@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from staticflow.codegen.kernel import ENDLESS, Cast, Kernel, Operand, Reg
+from staticflow.codegen.kernel import ENDLESS, Buffer, Cast, Kernel, Operand, Reg
 from staticflow.codegen.math import Scalars
+from staticflow.codegen.nest import Scratch
 from staticflow.codegen.values import Values
+from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Dim, Size, dim_min, is_provably_ge
 from staticflow.graph.graph import Graph, regions_of
 from staticflow.graph.node import Node, item
@@ -28,8 +30,11 @@ _ROOM = 1 << 8
 """Rows for which there is room at least when a stretch of trips begins that stacks them."""
 
 
-def lower_state(k: Scalars, body: Graph, names: Mapping[Node, str], outs: Sequence[str]) -> Kernel:
-    """The kernel of a ``loop`` cluster: ``body`` is a loop of the graph, and its results."""
+def lower_state(
+    k: Scalars, body: Graph, names: Mapping[Node, str], outs: Sequence[str]
+) -> tuple[Kernel, list[Scratch]]:
+    """The kernel of a ``loop`` cluster, and the scratch memory that it wants. ``body`` is a loop of
+    the graph, and its results."""
     node = body.outputs[0].args[0]
     loop = Loop.of(node)
     stacks = {
@@ -37,48 +42,107 @@ def lower_state(k: Scalars, body: Graph, names: Mapping[Node, str], outs: Sequen
         for o, name in zip(body.outputs, outs, strict=True)
         if o.attrs["index"] >= loop.carries and o.tensor_type.size != 0
     }
+    work = _Lowering(k)
     values = Values(k, names, {p: ((), k.load(names[p], 0)) for p in body.params if _is_number(p)})
-    last = _run(k, node, values, names, stacks)
+    last = work.run(node, values, stacks)
     for o, name in zip(body.outputs, outs, strict=True):
         if o.attrs["index"] < loop.carries:
             k.store(name, 0, last[o.attrs["index"]])
-    return k.kernel("loop")
+    return k.kernel("loop"), work.scratch
 
 
 def _is_number(node: Node) -> bool:
     return not node.tensor_type.shape
 
 
-def _run(
-    k: Scalars, node: Node, around: Values, arrays: Mapping[Node, str], stacks: Mapping[int, str]
-) -> list[Reg]:
-    """Emit a loop in the block of ``around``; gives its last carries. ``arrays`` are the buffers
-    of its operands, ``stacks`` those of its ys."""
-    loop = Loop.of(node)
-    carries, xs, captured = loop.operands(list(zip(loop.body.params, node.args, strict=True)))
-    fixed: dict[Node, tuple[Index, Operand]] = {
-        p: ((), around.at(a, ())) for p, a in captured if _is_number(p)
-    }
-    buffers = {p: arrays[a] for p, a in captured if not _is_number(p)}
-    state = [k.var(around.at(a, ())) for _, a in carries]
-    end = ENDLESS if loop.length is None else loop.length
-    growing = [name for name in stacks.values() if k.buffers[name].access == "grows"]
-    with _trips(k, end, state[0] if loop.binds else None, _depth(loop.body), growing) as trip:
-        row: Size = end - 1 - trip if loop.reverse else trip
-        known = fixed | {p: ((), v) for (p, _), v in zip(carries, state, strict=True)}
-        known |= {p: ((), k.load(arrays[a], row)) for p, a in xs if _is_number(p)}
-        values = Values(k, buffers, known)
-        _emit_nested(k, loop.body, values, buffers)
-        ends, ys = loop.results(loop.body.outputs)
-        news = [values.at(o, ()) for o in ends]
-        rows = [(name, values.at(ys[i - loop.carries], ())) for i, name in stacks.items()]
-        for name, value in rows:
-            k.store(name, row, value)
-        # a carry that is another one's value of before is set after that may have changed
-        news = [_kept(k, v) if v in state else v for v in news]
-        for var, new in zip(state, news, strict=True):
-            k.set(var, new)
-    return [k.freeze(v) for v in state]
+class _Lowering:
+    """Emits loops and branches into a kernel. ``scratch`` is what the loops inside stack."""
+
+    def __init__(self, k: Scalars) -> None:
+        self.k = k
+        self.scratch: list[Scratch] = []
+
+    def run(self, node: Node, around: Values, stacks: Mapping[int, str]) -> list[Reg]:
+        """Emit a loop in the block of ``around``; gives its last carries. ``stacks`` are the
+        buffers of its ys."""
+        k, loop = self.k, Loop.of(node)
+        carries, xs, captured = loop.pairs(node.args)
+        fixed: dict[Node, tuple[Index, Operand]] = {
+            p: ((), around.at(a, ())) for p, a in captured if _is_number(p)
+        }
+        buffers = {p: around.buffers[a] for p, a in captured if not _is_number(p)}
+        state = [k.var(around.at(a, ())) for _, a in carries]
+        end = ENDLESS if loop.length is None else loop.length
+        growing = [name for name in stacks.values() if k.buffers[name].access == "grows"]
+        with _trips(k, end, state[0] if loop.binds else None, _depth(loop.body), growing) as trip:
+            row: Size = end - 1 - trip if loop.reverse else trip
+            known = fixed | {p: ((), v) for (p, _), v in zip(carries, state, strict=True)}
+            known |= {p: ((), k.load(around.buffers[a], row)) for p, a in xs if _is_number(p)}
+            values = Values(k, buffers, known)
+            self.inside(loop.body, values)
+            ends, ys = loop.results(loop.body.outputs)
+            news = [values.at(o, ()) for o in ends]
+            rows = [(name, values.at(ys[i - loop.carries], ())) for i, name in stacks.items()]
+            for name, value in rows:
+                k.store(name, row, value)
+            # a carry that is another one's value of before is set after that may have changed
+            news = [_kept(k, v) if v in state else v for v in news]
+            for var, new in zip(state, news, strict=True):
+                k.set(var, new)
+        return [k.freeze(v) for v in state]
+
+    def inside(self, body: Graph, values: Values) -> None:
+        """Emit the loops and branches of a region, and tell ``values`` of their results."""
+        for node in body.nodes:
+            results = [n for n in body.nodes if n.op is item and n.args[0] is node]
+            if node.op in loop_ops():
+                self.loop_inside(node, results, values)
+            elif node.op is cond_op:
+                made = self.choose(node, values)
+                values.know({n: ((), made[n.attrs["index"]]) for n in results})
+
+    def loop_inside(self, node: Node, results: Sequence[Node], values: Values) -> None:
+        """Emit a loop of a region; what it stacks lies in scratch memory."""
+        k, loop = self.k, Loop.of(node)
+        stacked = [n for n in results if n.attrs["index"] >= loop.carries]
+        stacks = {n: self.scratch_for(n) for n in stacked if n.tensor_type.size != 0}
+        last = self.run(node, values, {n.attrs["index"]: name for n, name in stacks.items()})
+        values.know({n: ((), last[n.attrs["index"]]) for n in results if n not in stacked})
+        if loop.binds and stacked:  # which the last carry counts
+            (trips,) = symbols_of(loop.trips)
+            k.define(trips, last[-1])
+        for n, name in stacks.items():
+            if k.buffers[name].access == "grows":
+                k.reserve(name, n.tensor_type.size)
+            values.hold(n, name)
+
+    def scratch_for(self, stack: Node) -> str:
+        """A buffer for a stack, which grows if its size is known only in the kernel."""
+        name, t = f"s{len(self.scratch)}", stack.tensor_type
+        self.scratch.append(Scratch(name, t.dtype, t.size))
+        access = "inout" if symbols_of(t.size) <= set(self.k.sizes) else "grows"
+        self.k.buffers[name] = Buffer(name, t.dtype, access)
+        return name
+
+    def choose(self, node: Node, around: Values) -> list[Reg]:
+        """Emit a branch in the block of ``around``; gives its results."""
+        k = self.k
+        flag, *operands = (around.at(a, ()) if _is_number(a) else None for a in node.args)
+        zeros = [k.const(t.dtype.numpy.type(0).item(), t.dtype) for t in types_of(node.type)]
+        results = list(map(k.var, zeros))
+
+        def branch(body: Graph) -> None:
+            given = list(zip(body.params, node.args[1:], operands, strict=True))
+            known = {p: ((), value) for p, _, value in given if value is not None}
+            values = Values(k, {p: around.buffers[a] for p, a, v in given if v is None}, known)
+            self.inside(body, values)
+            made = [values.at(o, ()) for o in body.outputs]
+            for var, value in zip(results, made, strict=True):
+                k.set(var, value)
+
+        assert flag is not None
+        k.choose(flag, lambda: branch(node.attrs["true"]), lambda: branch(node.attrs["false"]))
+        return [k.freeze(v) for v in results]
 
 
 @contextmanager
@@ -111,41 +175,6 @@ def _depth(body: Graph) -> int:
     """How deep the loops in a region are nested."""
     inner = ((n.op in loop_ops(), r) for n in body.nodes for r in regions_of(n))
     return max((_depth(region) + is_loop for is_loop, region in inner), default=0)
-
-
-def _emit_nested(k: Scalars, body: Graph, values: Values, buffers: Mapping[Node, str]) -> None:
-    """Emit the loops and branches of a region, and tell ``values`` of their results."""
-    for inner in body.nodes:
-        if inner.op in loop_ops():
-            results = _run(k, inner, values, buffers, {})
-        elif inner.op is cond_op:
-            results = _choose(k, inner, values, buffers)
-        else:
-            continue
-        values.know({
-            n: ((), results[n.attrs["index"]])
-            for n in body.nodes if n.op is item and n.args[0] is inner
-        })  # fmt: skip
-
-
-def _choose(k: Scalars, node: Node, around: Values, arrays: Mapping[Node, str]) -> list[Reg]:
-    """Emit a branch in the block of ``around``; gives its results."""
-    flag, *operands = (around.at(a, ()) if _is_number(a) else None for a in node.args)
-    results = [k.var(k.const(t.dtype.numpy.type(0).item(), t.dtype)) for t in types_of(node.type)]
-
-    def branch(body: Graph) -> None:
-        given = list(zip(body.params, node.args[1:], operands, strict=True))
-        known = {p: ((), value) for p, _, value in given if value is not None}
-        buffers = {p: arrays[a] for p, a, value in given if value is None}
-        values = Values(k, buffers, known)
-        _emit_nested(k, body, values, buffers)
-        made = [values.at(o, ()) for o in body.outputs]
-        for var, value in zip(results, made, strict=True):
-            k.set(var, value)
-
-    assert flag is not None
-    k.choose(flag, lambda: branch(node.attrs["true"]), lambda: branch(node.attrs["false"]))
-    return [k.freeze(v) for v in results]
 
 
 def _kept(k: Scalars, value: Operand) -> Operand:

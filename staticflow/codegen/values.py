@@ -34,7 +34,7 @@ class Values:
         lanes: int = 1,
         bound: Size | None = None,
     ) -> None:
-        self.k, self.buffers = k, buffers
+        self.k, self.buffers = k, dict(buffers)
         self.known = dict(known or {})
         self.lanes, self.bound = lanes, bound
         self._done: dict[tuple[Node, Index], Operand] = {}
@@ -42,6 +42,10 @@ class Values:
     def know(self, more: Mapping[Node, tuple[Index, Operand]]) -> None:
         """Learn of nodes that are in registers."""
         self.known |= more
+
+    def hold(self, node: Node, buffer: str) -> None:
+        """Learn of an array that stands in memory by now."""
+        self.buffers[node] = buffer
 
     def at(self, node: Node, index: Index) -> Operand:
         """The element of ``node`` at ``index``. Iterative, as a cluster may be deep."""

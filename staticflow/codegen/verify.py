@@ -116,7 +116,7 @@ class _Verifier:
             )
             self.buffers[buffer.name] = buffer
         for size in kernel.sizes:
-            self.bind_symbol(size)
+            self.bind_symbol(size, self.all_symbols)
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -193,10 +193,11 @@ class _Verifier:
         self.all_regs.add(reg.name)
         self.regs[reg.name] = reg
 
-    def bind_symbol(self, sym: Sym) -> None:
+    def bind_symbol(self, sym: Sym, taken: set[Sym]) -> None:
+        """Make a symbol visible, which must not be one of those ``taken``."""
         _require_name(sym.name, "a symbol")
         _require(sym != LANE_SYM, "lane is the lane's number; it cannot be bound")
-        _require(sym not in self.all_symbols, f"{sym} is bound twice")
+        _require(sym not in taken, f"{sym} is bound twice")
         self.all_symbols.add(sym)
         self.symbols.add(sym)
 
@@ -267,7 +268,7 @@ class _Verifier:
             f"{stmt.var} is said to be below {upper}, which the loop's end may exceed",
         )
         with self.scope():
-            self.bind_symbol(stmt.var)
+            self.bind_symbol(stmt.var, self.all_symbols)
             if stmt.kind not in IN_ORDER:
                 self.variables, self.in_order = set(), False
             self.block(stmt.body)
@@ -286,7 +287,7 @@ class _Verifier:
         )
         if stmt.sym.upper is not None:
             self.size(stmt.sym.upper, f"the upper bound of {stmt.sym}")
-        self.bind_symbol(stmt.sym)
+        self.bind_symbol(stmt.sym, self.symbols)
 
     def check(self, stmt: Check) -> None:
         self.scalar_bool(stmt.cond)

@@ -81,19 +81,13 @@ def _is_scalar_work(node: Node) -> bool:
         return bool(node.attrs["value"].array.size == 1)
     if node.op is reshape_op:
         return not node.tensor_type.shape
+    if node.op is cluster and node.attrs["kind"] == "loop":
+        return True
     if any(t.shape for t in types_of(node.type)):
         return False
     if node.op is cond_op:
         return all(_is_scalar_work(n) for branch in regions_of(node) for n in branch.nodes)
-    if node.op is not cluster:
-        return False
-    if node.attrs["kind"] == "loop":  # with no rows to read or stack
-        return all(
-            Loop.of(n).xs == 0 and len(Loop.of(n).body.outputs) == Loop.of(n).carries
-            for n in node.attrs["body"].nodes
-            if n.op in loop_ops()
-        )
-    return bool(node.attrs["kind"] == "map")
+    return node.op is cluster and node.attrs["kind"] == "map"
 
 
 def _as_cluster(node: Node, used: list[int]) -> Node:

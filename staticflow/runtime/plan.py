@@ -136,12 +136,14 @@ def _grown(program: Routine) -> Size:
 
 
 def _names_of(program: Routine) -> dict[Sym, Size]:
-    """Sizes of different names for those that steps bind."""
+    """Sizes of different names for those that steps and kernels bind."""
     taken = {s.name for s in program.sizes}
     found: dict[Sym, Size] = {}
-    for step in walk_steps(program.steps):
-        bound = step.binds if isinstance(step, Repeat | Measure) else None
-        if bound is None or bound in found:
+    by_steps = (s.binds for s in walk_steps(program.steps) if isinstance(s, Repeat | Measure))
+    sizes = (b.bytes for b in program.buffers)
+    by_kernels = (s for b in sizes for s in sorted(symbols_of(b), key=Sym.sort_key))
+    for bound in itertools.chain(by_steps, by_kernels):
+        if bound is None or bound in found or bound in program.sizes:
             continue
         numbered = (f"{bound.name}_{i}" for i in itertools.count(2))
         name = next(n for n in itertools.chain([bound.name], numbered) if n not in taken)
