@@ -59,6 +59,11 @@ matmul_op: Op = Op(
 
 def _wrapped(array: Any, beside: Any) -> Any:
     """An array as a value of the mode of ``beside``."""
+    if not hasattr(array, "dtype"):
+        raise DTypeError(
+            f"matmul: {type(array).__name__} is no tensor; multiply with *, or wrap data with "
+            f"sf.tensor(...), at {format_locs(here())}"
+        )
     return cast.beside(beside, array, dtype=dtype_of(array.dtype))
 
 

@@ -89,6 +89,11 @@ cat_op = Op(
 
 
 def _given(tensors: Sequence[Any], what: str) -> Sequence[Any]:
+    if not isinstance(tensors, list | tuple):
+        raise DTypeError(
+            f"{what}: takes a list or tuple of tensors, not a {type(tensors).__name__}"
+            f", at {format_locs(here())}"
+        )
     if not tensors:
         raise ShapeError(f"{what}: takes at least one tensor, at {format_locs(here())}")
     for i, x in enumerate(tensors):
