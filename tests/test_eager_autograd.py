@@ -251,6 +251,7 @@ def test_gradients_at_nan_and_infinity_are_those_of_pytorch() -> None:
     assert gradient(lambda y: 0**y, [0.0, 1.0, -1.0]) == [[0, 0, -inf]]
     assert gradient(sf.pow, [0.0, 0.0, 2.0], [0.0, 2.0, inf])[1] == [0, 0, inf]
     assert gradient(sf.sqrt, [0.0, inf]) == [[inf, 0]]
+    assert gradient(sf.atan2, [0.0, 0.0, 2.0], [0.0, 2.0, 0.0]) == [[0, 0.5, 0], [0, 0, -0.5]]
 
 
 # -- modes ----------------------------------------------------------------------------------------

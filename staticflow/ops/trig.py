@@ -66,8 +66,9 @@ atan2 = elementwise(
     "atan2", "The angle of the point (``x``, ``y``) in radians, from -pi to pi.",
     "arctan2",
     lambda k, y, x: k.atan2(y, x),
-    (lambda ct, out, y, x: ct * (x / (x * x + y * y)),
-     lambda ct, out, y, x: -ct * (y / (x * x + y * y))),
+    # 0 at the origin, where there is no angle, as in PyTorch
+    (lambda ct, out, y, x: ct * (x / (x * x + y * y + (x * x + y * y == 0))),
+     lambda ct, out, y, x: -ct * (y / (x * x + y * y + (x * x + y * y == 0)))),
     saves=(0, 1), kinds="f", promote="float",
 )  # fmt: skip
 
