@@ -323,3 +323,24 @@ def test_a_view_that_changes_nothing_is_another_tensor(case: str) -> None:
 def test_what_has_nothing_to_do_gives_the_tensor_itself(case: str) -> None:
     x = sf.ones(3) if case == "flatten" else sf.ones(2, 3)
     assert (getattr(x, case)() if hasattr(x, case) else getattr(sf, case)(x)) is x
+
+
+def test_parts_of_several_may_be_changed() -> None:
+    """PyTorch refuses it; a part is a slice as any other."""
+    x = sf.ones(4, requires_grad=True)
+    y = x * 1
+    first, second = y.chunk(2)
+    first.mul_(3)
+    y.unbind()[3].zero_()
+    (y.sum() + second.sum()).backward()
+    assert x.grad is not None and x.grad.tolist() == [3, 3, 2, 0]
+
+
+def test_what_an_operation_changes_itself_it_keeps() -> None:
+    x = sf.tensor([0.5, 2.0], dtype=sf.float64, requires_grad=True)
+    y, z = x * 1, x * 1
+    y.mul_(y)
+    z.tanh_().exp_()
+    (y + z).sum().backward()
+    slope = (1 - x.tanh() ** 2) * x.tanh().exp()
+    assert x.grad is not None and sf.allclose(x.grad, 2 * x + slope)
