@@ -205,6 +205,7 @@ from staticflow.ops.cumulative import cummax, cummin, cumprod, cumsum, diff, log
 from staticflow.ops.distances import cdist, cosine_similarity, dist, pairwise_distance, pdist
 from staticflow.ops.einsum import einsum
 from staticflow.ops.extremes import amax, amin, aminmax, argmax, argmin, max, min
+from staticflow.ops.foreign import refuses_foreign_in
 from staticflow.ops.gamma import digamma, lgamma, mvlgamma, polygamma
 from staticflow.ops.indexing import gather, scatter_add, take_along_dim
 from staticflow.ops.joining import (
@@ -471,3 +472,5 @@ __all__ = [
 ]  # fmt: skip
 
 __version__ = "0.1.0"
+
+refuses_foreign_in(globals())

@@ -11,6 +11,7 @@ from math import inf, sqrt
 from typing import Any
 
 from staticflow.ops.arithmetic import eq, logical_and, where
+from staticflow.ops.foreign import refuses_foreign_in
 from staticflow.ops.gamma import digamma, polygamma
 from staticflow.ops.gamma import digamma as psi
 from staticflow.ops.gamma import lgamma as gammaln
@@ -49,3 +50,6 @@ def xlog1py(input: Any, other: Any) -> Any:
     """``x * log(1 + y)``, which is 0 where ``x`` is, unless ``y`` is NaN."""
     zero = logical_and(eq(input, 0), eq(other, other))
     return where(zero, 0.0, input * log1p(other))
+
+
+refuses_foreign_in(globals())

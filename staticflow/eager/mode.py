@@ -106,7 +106,7 @@ class EagerMode:
         as we do."""
         as_tensor = self.tensor._of
         if op.promote == "none":
-            return [as_tensor(a) for a in args], None
+            return [as_tensor(a, None, op, i) for i, a in enumerate(args)], None
         first = 1 if op.promote == "tail" else 0
         common = self._common_dtype(args[first:])
         if (
@@ -116,7 +116,7 @@ class EagerMode:
             and (not first or isinstance(args[0], self.tensor))
         ):
             return list(args), common
-        operands = [a if is_number(a) else as_tensor(a) for a in args]
+        operands = [a if is_number(a) else as_tensor(a, None, op, i) for i, a in enumerate(args)]
         dtype = operand_dtype(op, operands)
         if dtype is not None and dtype.kind not in op.kinds:
             raise DTypeError(

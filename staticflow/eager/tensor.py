@@ -72,8 +72,9 @@ class Tensor(Methods):
         self._grad = self.name = self._hooks = None
 
     @staticmethod
-    def _of(x: Any, dtype: DType | None = None) -> Tensor:
-        """A tensor as it is; an array or number wrapped (arrays are shared, not copied)."""
+    def _of(x: Any, dtype: DType | None = None, op: Op | None = None, position: int = 0) -> Tensor:
+        """A tensor as it is; an array or number wrapped (arrays are shared, not copied). It is the
+        argument at ``position`` of ``op``, if that is given."""
         if isinstance(x, Tensor):
             return x
         if isinstance(x, np.ndarray | np.generic):
@@ -82,9 +83,11 @@ class Tensor(Methods):
         if isinstance(x, bool | int | float):
             dtype = dtype or dtype_of(type(x))
             return Tensor._wrap(np.asarray(fitting(x, dtype, "a number"), dtype=dtype.numpy))
+        names = () if op is None else op.names
+        what = f"argument {position + 1}" if position >= len(names) else repr(names[position])
         raise DTypeError(
-            f"{type(x).__name__} is no tensor; wrap data with sf.tensor(...), "
-            f"at {format_locs(here())}"
+            f"{op.name + ': ' + what if op else 'this'} must be a tensor, not {type(x).__name__}; "
+            f"wrap data with sf.tensor(...) or sf.from_numpy(...), at {format_locs(here())}"
         )
 
     @staticmethod

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 
+from staticflow.ops.foreign import refuse_foreign
+
 __all__ = ["BY_SHAPE", "by_shape"]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -25,7 +27,11 @@ def by_shape(fn: F) -> F:
 
     @wraps(fn)
     def called(*args: Any, **kwargs: Any) -> Any:
-        return form(*args, **kwargs)
+        try:
+            return form(*args, **kwargs)
+        except (AttributeError, TypeError) as error:
+            refuse_foreign(fn, fn.__name__, error, args, kwargs)
+            raise
 
     def take(other: Callable[..., Any]) -> None:
         nonlocal form

@@ -57,12 +57,12 @@ matmul_op: Op = Op(
 )
 
 
-def _wrapped(array: Any, beside: Any) -> Any:
-    """An array as a value of the mode of ``beside``."""
+def _wrapped(array: Any, beside: Any, name: str) -> Any:
+    """An array, the argument ``name``, as a value of the mode of ``beside``."""
     if not hasattr(array, "dtype"):
         raise DTypeError(
-            f"matmul: {type(array).__name__} is no tensor; multiply with *, or wrap data with "
-            f"sf.tensor(...), at {format_locs(here())}"
+            f"matmul: {name!r} must be a tensor, not {type(array).__name__}; multiply by a number "
+            f"with *, or wrap data with sf.tensor(...), at {format_locs(here())}"
         )
     return cast.beside(beside, array, dtype=dtype_of(array.dtype))
 
@@ -75,8 +75,8 @@ def matmul(input: Any, other: Any) -> Any:
     >>> sf.matmul(sf.ones(2, 3), sf.ones(3)).shape
     (2,)
     """
-    x = input if hasattr(input, "__sf_mode__") else _wrapped(input, other)
-    y = other if hasattr(other, "__sf_mode__") else _wrapped(other, input)
+    x = input if hasattr(input, "__sf_mode__") else _wrapped(input, other, "input")
+    y = other if hasattr(other, "__sf_mode__") else _wrapped(other, input, "other")
     if x.ndim == 2 and y.ndim == 2:
         return matmul_op(x, y)
     if x.ndim == 0 or y.ndim == 0:
@@ -122,8 +122,9 @@ def dot(input: Any, tensor: Any) -> Any:
     return _of_ndim("dot", 1, input, tensor)
 
 
-def linear(x: Any, weight: Any, bias: Any = None) -> Any:
-    """``x @ weight.T + bias``: ``x`` (..., in), ``weight`` (out, in), ``bias`` (out,)."""
+def linear(input: Any, weight: Any, bias: Any = None) -> Any:
+    """``x @ weight.T + bias``: ``input`` (..., in), ``weight`` (out, in), ``bias`` (out,)."""
+    x = input
     if weight.ndim != 2:
         raise ShapeError(f"linear: the weight is (out, in), not of shape {weight.shape}")
     if x.__sf_mode__ is weight.__sf_mode__:

@@ -18,6 +18,7 @@ from staticflow.ops import (
     trig,
     variants,
 )
+from staticflow.ops.foreign import refuse_foreign
 
 __all__ = ["ElementwiseMethods", "in_place"]
 
@@ -27,10 +28,15 @@ Function = Callable[..., Any]
 def in_place(fn: Function) -> Function:
     """The form that stores what ``fn`` gives in the tensor itself."""
 
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return self._update(fn, args, kwargs)
-
     name = getattr(fn, "__name__", None) or getattr(fn, "name", "")
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return self._update(fn, args, kwargs)
+        except (AttributeError, TypeError) as error:
+            refuse_foreign(fn, f"{name}_", error, (self, *args), kwargs)
+            raise
+
     method.__name__ = f"{name}_"
     method.__doc__ = f"`{name}` in place."
     method.changes = fn  # type: ignore[attr-defined]

@@ -11,6 +11,7 @@ from staticflow.ops.arithmetic import cast, mul
 from staticflow.ops.contract import matmul
 from staticflow.ops.declare import normalize_dim
 from staticflow.ops.extremes import amax, amin
+from staticflow.ops.foreign import refuses_foreign_in
 from staticflow.ops.maths import abs
 from staticflow.ops.moments import vector_norm
 from staticflow.ops.products import cross, multi_dot
@@ -89,3 +90,6 @@ def norm(
             f"norm: the order {ord!r} is of matrices; name two dims, at {format_locs(here())}"
         )
     return vector_norm(input, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
+
+
+refuses_foreign_in(globals())

@@ -47,6 +47,7 @@ from staticflow.ops import softmax as sm
 from staticflow.ops import view as views
 from staticflow.ops.creation import ones_like, zeros_like
 from staticflow.ops.elementwise_methods import ElementwiseMethods, in_place
+from staticflow.ops.foreign import refuses_foreign_of
 from staticflow.ops.ufuncs import array_ufunc
 
 __all__ = ["Methods", "reflected"]
@@ -307,3 +308,7 @@ class Methods(ElementwiseMethods):
     t_, transpose_ = _in_shape(axes.t), _in_shape(axes.transpose)
     swapaxes_, swapdims_ = _in_shape(axes.swapaxes), _in_shape(axes.swapdims)
     squeeze_, unsqueeze_ = _in_shape(views.squeeze), _in_shape(views.unsqueeze)
+
+
+refuses_foreign_of(ElementwiseMethods)
+refuses_foreign_of(Methods)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from staticflow.errors import ArgumentError
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.foreign import note_foreign
+from staticflow.ops.foreign import refuse_foreign
 
 __all__ = ["numpy_names"]
 
@@ -42,8 +42,8 @@ def numpy_names(fn: F) -> F:
                     if value is not None or name not in ("dtype", "out")
                 },
             )
-        except AttributeError as error:
-            note_foreign(fn.__name__, error, args)
+        except (AttributeError, TypeError) as error:
+            refuse_foreign(fn, fn.__name__, error, args, given)
             raise
 
     return named  # type: ignore[return-value]

@@ -1,5 +1,5 @@
-# raises AttributeError
-# says Linear was given a ndarray; give tensors: wrap data with sf.from_numpy(...)
+# raises DTypeError
+# says linear: 'input' must be a tensor, not ndarray; wrap data with sf.tensor(...)
 import numpy as np
 
 import staticflow as sf

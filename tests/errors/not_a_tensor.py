@@ -1,5 +1,5 @@
 # raises DTypeError
-# says list is no tensor
+# says must be a tensor, not list
 # says sf.tensor
 import staticflow as sf
 

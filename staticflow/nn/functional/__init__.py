@@ -16,5 +16,8 @@ from staticflow.ops.contract import linear as linear
 from staticflow.ops.distances import cosine_similarity as cosine_similarity
 from staticflow.ops.distances import pairwise_distance as pairwise_distance
 from staticflow.ops.distances import pdist as pdist
+from staticflow.ops.foreign import refuses_foreign_in
 from staticflow.ops.products import bilinear as bilinear
 from staticflow.ops.scatter import one_hot as one_hot
+
+refuses_foreign_in(globals())

@@ -1,0 +1,68 @@
+"""Lists, arrays and numbers where tensors are wanted: the error names function, argument and line."""
+
+from __future__ import annotations
+
+import inspect
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import staticflow as sf
+from staticflow.errors import DTypeError, StaticflowError
+
+F = sf.nn.functional
+X = sf.ones(3, 3)
+
+SAYS: dict[str, tuple[Any, str]] = {
+    "sum": (lambda x: sf.sum([1.0]), "sum: 'input' must be a tensor, not list; wrap data with"),
+    "number": (lambda x: sf.sum(3), "sum: 'input' must be a tensor, not int; give a tensor"),
+    "index_select": (lambda x: x.index_select(0, [1]), "index_select: 'index' must be a tensor"),
+    "index_add_": (lambda x: x.index_add_(0, [1], x), "index_add_: 'index' must be a tensor"),
+    "matmul": (lambda x: x @ [1.0, 2.0, 3.0], "matmul: 'other' must be a tensor, not list"),
+    "several": (lambda x: sf.atleast_1d(x, [1.0]), r"atleast_1d: 'tensors\[1\]' must be a tensor"),
+    "indices": (lambda x: x.index_put(([0],), x[0]), r"index_put: 'indices\[0\]' must be a ten"),
+    "cross_entropy": (lambda x: F.cross_entropy(x, [0, 1, 2]), "cross_entropy: 'target' must be"),
+    "allclose": (lambda x: sf.allclose([1.0], [1.0]), "allclose: 'input' must be a tensor, not l"),
+    "array": (lambda x: sf.detach(np.ones(3)), "detach: 'input' must be a tensor, not ndarr"),
+    "linalg": (lambda x: sf.linalg.inv([[1.0]]), "inv: 'A' must be a tensor, not list"),
+    "special": (lambda x: sf.special.ndtr([0.5]), "ndtr: 'input' must be a tensor, not list"),
+    "in_place": (lambda x: x.lerp_([1.0], 0.5), "lerp: 'end' must be a tensor, not list"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SAYS)
+def test_the_error_names_function_argument_and_line(case: str) -> None:
+    call, says = SAYS[case]
+    with pytest.raises(DTypeError, match=rf"{says}.*, at .*test_foreign\.py:\d+"):
+        call(sf.ones(3, 3))
+
+
+def test_of_symbols_as_well() -> None:
+    x = sf.placeholder((3, 3), name="x")
+    with pytest.raises(DTypeError, match="index_select: 'index' must be a tensor, not list"):
+        x.index_select(0, [1])
+
+
+def test_an_error_of_another_kind_stays_what_it_is() -> None:
+    with pytest.raises(TypeError, match="missing 1 required positional argument"):
+        sf.chunk(X)  # type: ignore[call-arg]
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        sf.fori_loop(0, 2, lambda i, c: c.nothing, X)
+    assert inspect.signature(sf.chunk).parameters.keys() == {"input", "chunks", "dim"}
+
+
+@pytest.mark.parametrize("room", [sf, F, sf.linalg, sf.special], ids=lambda m: m.__name__)
+def test_every_function_of_ops_refuses_lists_so(room: Any) -> None:
+    for name in getattr(room, "__all__", dir(room)):
+        fn = getattr(room, name)
+        inner = inspect.unwrap(fn) if type(fn) is FunctionType else fn
+        if type(inner) is not FunctionType or not inner.__module__.startswith("staticflow.ops."):
+            continue
+        parameters = inspect.signature(inner).parameters.values()
+        needed = [p for p in parameters if p.default is p.empty and p.kind is not p.KEYWORD_ONLY]
+        if not needed or needed[0].name not in ("input", "x") or name == "is_complex":
+            continue
+        with pytest.raises(StaticflowError):
+            fn(*([1.0, 2.0] for p in needed if p.kind is p.POSITIONAL_OR_KEYWORD))
