@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 from calling import doubled, f32, huge_output, needs_entry
+from numpy._core import multiarray
 
 import staticflow as sf
 from staticflow.runtime import fastcall_layout
+from staticflow.runtime.aligned import ALIGNED_FROM, HUGE_FROM
 from staticflow.runtime.fastcall_layout import box_type, has_known_layout
 
 # -- what a call leaves behind ---------------------------------------------------------------
@@ -101,6 +103,25 @@ def test_calls_keep_no_memory() -> None:
         for _ in range(5000):  # 80 MB of results
             program(a)
         assert resident() - before < 16 << 20
+
+
+@needs_entry
+@pytest.mark.parametrize("bytes_", [ALIGNED_FROM - 4, ALIGNED_FROM, HUGE_FROM, HUGE_FROM + 40])
+def test_large_outputs_begin_with_a_line_of_the_cache(bytes_: int) -> None:
+    x = sf.placeholder((None,), name="x")
+    program = sf.compile([x], x + 1)
+    a = np.arange(bytes_ // 4, dtype=np.float32)
+    outs = [program(a) for _ in range(5)]
+    arrays = [t.numpy() for t in outs]
+    if bytes_ >= ALIGNED_FROM:
+        assert [b.ctypes.data % 64 for b in arrays] == [0] * 5
+    found = program._executable.fast(a)
+    del program, outs
+    gc.collect()
+    for size in (a.size * 2, 5):  # memory that NumPy itself enlarges, and frees
+        found.resize(size, refcheck=False)
+        np.testing.assert_array_equal(found[: a.size], a[: found.size] + 1)
+    assert multiarray.get_handler_name() == "default_allocator"
 
 
 @needs_entry

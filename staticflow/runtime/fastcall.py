@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.config import Config, config
+from staticflow.runtime.aligned import aligned_symbols
 from staticflow.runtime.fastcall_helpers import HELPERS, TEXT
 from staticflow.runtime.fastcall_layout import (
     METH_FASTCALL,
@@ -97,7 +98,7 @@ def _helpers() -> NativeModule:
     switch = box_type(Config, "check_nan")
     assert switch is not None  # as whoever has a box knows
     symbols = {"check_nan": id(config) + switch.slot_offset}
-    return compile_native(TEXT, HELPERS, {**c_symbols(), **symbols})
+    return compile_native(TEXT, HELPERS, {**c_symbols(), **aligned_symbols(), **symbols})
 
 
 def builtin_function(

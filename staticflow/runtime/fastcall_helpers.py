@@ -8,6 +8,7 @@ be equal, what to allocate, how long it takes) is in its own text.
 from __future__ import annotations
 
 from staticflow.codegen.kernel import INTERRUPTED
+from staticflow.runtime.aligned import ALIGNED_FROM, HUGE_FROM
 from staticflow.runtime.fastcall_layout import DATA, DESCR, DIMS, FLAGS, HEAD, NDIM, TYPE
 from staticflow.runtime.host import BUSY
 
@@ -15,6 +16,8 @@ __all__ = ["DECLARATIONS", "HELPERS", "LANES", "LIKE", "TEXT", "UNKNOWN"]
 
 LANES = 8
 """Ranges that ``overlap`` compares at once."""
+
+_PAGE, _HUGE_PAGES = 4096, 14  # of Linux; the advice MADV_HUGEPAGE
 
 UNKNOWN = -1
 """What stands in a `%spec` for a size that is not known before the call."""
@@ -32,7 +35,7 @@ declare void @hold(ptr, i64)
 declare void @drop(ptr, i64)
 declare i64 @size_of(ptr, i64)
 declare ptr @data_of(ptr)
-declare ptr @made(i32, ptr, ptr)
+declare ptr @made(i32, ptr, ptr, i64)
 declare ptr @taken(i32, ptr, ptr, ptr, i64)
 declare i64 @go(ptr, ptr, ptr, ptr, i1, i1)
 declare ptr @outcome(i64)
@@ -50,6 +53,9 @@ declare void @Py_DecRef(ptr)
 declare i32 @PyType_IsSubtype(ptr, ptr)
 declare ptr @PyArray_Empty(i32, ptr, ptr, i32)
 declare void @free(ptr)
+@aligned_handler = external global i8
+declare ptr @set_handler(ptr)
+declare i32 @madvise(ptr, i64, i32)
 
 define ptr @data_of(ptr %array) {{
   %at = getelementptr i8, ptr %array, i64 {DATA}
@@ -66,16 +72,47 @@ define i64 @size_of(ptr %array, i64 %axis) {{
 }}
 
 ; A new array; null with an error set if it cannot be had.
-define ptr @made(i32 %ndim, ptr %sizes, ptr %descr) {{
+define ptr @made(i32 %ndim, ptr %sizes, ptr %descr, i64 %bytes) {{
+  %large = icmp uge i64 %bytes, {ALIGNED_FROM}
+  br i1 %large, label %aligned, label %small
+small:
   call void @Py_IncRef(ptr %descr)
   %array = call ptr @PyArray_Empty(i32 %ndim, ptr %sizes, ptr %descr, i32 0)
   ret ptr %array
+aligned:
+  %before = call ptr @set_handler(ptr @aligned_handler)
+  %unset = icmp eq ptr %before, null
+  br i1 %unset, label %failed, label %make
+failed:
+  ret ptr null
+make:
+  call void @Py_IncRef(ptr %descr)
+  %made = call ptr @PyArray_Empty(i32 %ndim, ptr %sizes, ptr %descr, i32 0)
+  %own = call ptr @set_handler(ptr %before)
+  call void @Py_DecRef(ptr %own)
+  call void @Py_DecRef(ptr %before)
+  %missing = icmp eq ptr %made, null
+  %modest = icmp ult i64 %bytes, {HUGE_FROM}
+  %done = or i1 %missing, %modest
+  br i1 %done, label %finish, label %advise
+advise:
+  %data = call ptr @data_of(ptr %made)
+  %first = ptrtoint ptr %data to i64
+  %up = add i64 %first, {_PAGE - 1}
+  %page = and i64 %up, -{_PAGE}
+  %skipped = sub i64 %page, %first
+  %rest = sub i64 %bytes, %skipped
+  %from = inttoptr i64 %page to ptr
+  call i32 @madvise(ptr %from, i64 %rest, i32 {_HUGE_PAGES})
+  br label %finish
+finish:
+  ret ptr %made
 }}
 
 ; A new array of what lies in memory that a program gave away, which is freed.
 define ptr @taken(i32 %ndim, ptr %sizes, ptr %descr, ptr %memory, i64 %bytes) {{
 entry:
-  %array = call ptr @made(i32 %ndim, ptr %sizes, ptr %descr)
+  %array = call ptr @made(i32 %ndim, ptr %sizes, ptr %descr, i64 %bytes)
   %missing = icmp eq ptr %array, null
   %nothing = icmp eq ptr %memory, null
   %skip = or i1 %missing, %nothing

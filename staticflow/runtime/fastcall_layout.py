@@ -21,7 +21,7 @@ from staticflow.runtime.host import python_symbols
 __all__ = [
     "ALIGNED", "CONTIGUOUS", "DATA", "DESCR", "DIMS", "FLAGS", "HEAD", "METH_FASTCALL",
     "METH_KEYWORDS", "NDIM", "TYPE", "WRITEABLE", "BoxType", "MethodDef", "box_type", "c_symbols",
-    "has_known_layout", "python_types",
+    "has_known_layout", "numpy_table", "python_types",
 ]  # fmt: skip
 
 TYPE = 8  # PyObject.ob_type
@@ -30,7 +30,7 @@ CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400  # NPY_ARRAY_*; contiguous in
 METH_FASTCALL, METH_KEYWORDS = 0x80, 0x2
 
 HEAD = 16  # sizeof(PyObject)
-_EMPTY = 184  # the index of PyArray_Empty in NumPy's table of functions
+_EMPTY = 184  # PyArray_Empty in `numpy_table`
 
 _PYTHON = (
     "Py_IncRef", "Py_DecRef", "PyType_IsSubtype", "PyTuple_New", "PyTuple_SetItem",
@@ -115,7 +115,7 @@ def _reads_right(array: np.ndarray[Any, Any]) -> bool:
 
 def _allocates_right() -> bool:
     try:
-        address = _empty_address()
+        address = numpy_table()[_EMPTY]
     except (ImportError, AttributeError, ValueError):
         return False
     make = ctypes.PYFUNCTYPE(
@@ -128,20 +128,20 @@ def _allocates_right() -> bool:
     return bool(type(made) is np.ndarray and made.shape == (2, 3) and made.dtype is dtype)
 
 
-def _empty_address() -> int:
-    """The address of ``PyArray_Empty``, which NumPy lends in a table to other extensions."""
+@functools.lru_cache(maxsize=1)
+def numpy_table() -> Any:
+    """The addresses that NumPy lends to other extensions, by their numbers."""
     capsule = importlib.import_module("numpy._core._multiarray_umath")._ARRAY_API
     prototype = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
     pointer = prototype(("PyCapsule_GetPointer", ctypes.pythonapi))
-    table = ctypes.cast(pointer(capsule, None), ctypes.POINTER(ctypes.c_void_p))
-    return int(table[_EMPTY])
+    return ctypes.cast(pointer(capsule, None), ctypes.POINTER(ctypes.c_void_p))
 
 
 @functools.lru_cache(maxsize=1)
 def c_symbols() -> dict[str, int]:
     """The addresses of what native code uses of CPython and NumPy, by their names in C."""
     symbols = python_symbols(*_PYTHON)
-    symbols["PyArray_Empty"] = _empty_address()
+    symbols["PyArray_Empty"] = numpy_table()[_EMPTY]
     return symbols | {name: id(thing) for name, thing in python_types().items()}
 
 

@@ -281,7 +281,8 @@ class _Writer:
         for i, t in enumerate(entry.outputs):
             data = "null"
             if not self.is_late(t):
-                array = self.made(f"call ptr @made({self.type_of(t)})", result)
+                bytes_ = self.indices.value(_bytes(t))
+                array = self.made(f"call ptr @made({self.type_of(t)}, i64 {bytes_})", result)
                 data = self.data(array)
                 result = array if single else self.put(result, i, array)
             self.store(self.table, self.slot(i), _POINTER, data)

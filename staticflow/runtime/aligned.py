@@ -1,0 +1,70 @@
+"""Large arrays that programs make begin where a line of the cache does.
+
+NumPy's own begin 16 bytes behind, so that every vector that is stored touches two lines, and ``x +
+y`` of a million numbers takes half as long again. The allocator of NumPy is exchanged while such an
+array is made (NEP 49); each array remembers which one it came from.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+
+from staticflow.runtime.fastcall_layout import numpy_table
+
+__all__ = ["ALIGNED_FROM", "HUGE_FROM", "aligned_symbols"]
+
+ALIGNED_FROM = 1 << 16
+"""Bytes from which on it is worth the exchange, a fifth of a microsecond."""
+
+HUGE_FROM = 1 << 22
+"""Bytes from which on Linux is asked for pages of two megabytes, as NumPy does for its own."""
+
+_LINE = 64
+_NAME = b"mem_handler"
+_SET_HANDLER, _DEFAULT_HANDLER = 304, 306  # in NumPy's table
+
+
+class _Handler(ctypes.Structure):
+    """NumPy's ``PyDataMem_Handler``. Each function is given ``context`` first."""
+
+    _fields_ = (
+        ("name", ctypes.c_char * 127),
+        ("version", ctypes.c_uint8),
+        ("context", ctypes.c_void_p),
+        ("malloc", ctypes.c_void_p),
+        ("calloc", ctypes.c_void_p),
+        ("realloc", ctypes.c_void_p),
+        ("free", ctypes.c_void_p),
+    )
+
+
+@functools.lru_cache(maxsize=1)
+def aligned_symbols() -> dict[str, int]:
+    """What the native entry needs to make such arrays: NumPy's function that exchanges handlers,
+    and a handler, NumPy's own but for its ``malloc``: that is ``memalign``, and its context the
+    alignment. Neither the handler nor its capsule is ever freed: an array may outlive everything.
+    """
+    table = numpy_table()
+    python = ctypes.pythonapi
+    pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
+        ("PyCapsule_GetPointer", python)
+    )
+    capsule = ctypes.PYFUNCTYPE(
+        ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
+    )(("PyCapsule_New", python))
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype = ctypes.c_void_p
+    default = ctypes.c_void_p.from_address(table[_DEFAULT_HANDLER]).value
+    own = libc.malloc(ctypes.c_size_t(ctypes.sizeof(_Handler)))
+    ctypes.memmove(own, pointer(default, _NAME), ctypes.sizeof(_Handler))
+    handler = _Handler.from_address(own)
+    handler.name = b"lines of the cache"
+    if hasattr(libc, "memalign"):
+        handler.context = _LINE
+        handler.malloc = ctypes.cast(libc.memalign, ctypes.c_void_p).value
+    return {
+        "set_handler": table[_SET_HANDLER],
+        "aligned_handler": capsule(own, _NAME, None),
+        "madvise": ctypes.cast(libc.madvise, ctypes.c_void_p).value,
+    }
