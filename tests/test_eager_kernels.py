@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import staticflow as sf
-from staticflow.eager import kernels
+from staticflow.eager import kernels, pullback
 from staticflow.eager.kernels import LARGE, compute_of
 from staticflow.graph.dtypes import DTYPES
 from staticflow.graph.rowmajor import row_major
@@ -62,17 +62,60 @@ def test_attributes_are_part_of_the_kind(compilations: list[Any]) -> None:
     assert compilations == ["sum"] * 4
 
 
-def test_kernels_of_numbers_that_change_are_not_kept_for_good(
+def test_attributes_that_change_are_not_kept_for_good(
     compilations: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kernels, "MOST_KINDS", 2)
-    x = np.linspace(-1, 1, LARGE, dtype=np.float32)
+    x = np.linspace(-5, 5, LARGE, dtype=np.float32)
     clamp = native("clamp")
-    for bound in (0.1, 0.2, 0.3, 0.3):
+    for bound in (1, 2, 3, 3):
         assert np.array_equal(clamp(np, x, min=-bound, max=bound), x.clip(-bound, bound))
     assert len(compilations) == 3
-    clamp(np, x, min=-0.1, max=0.1)
+    clamp(np, x, min=-1, max=1)
     assert len(compilations) == 4
+
+
+WITH_NUMBERS: dict[str, Any] = {
+    "clamp": lambda x, v: x.clamp(-v, v), "clamp below": lambda x, v: x.clamp(min=-v),
+    "addcmul": lambda x, v: x.addcmul(x, x, value=v),
+    "addcdiv": lambda x, v: x.addcdiv(x, x + 9, value=v),
+    "softplus": lambda x, v: F.softplus(x, v, v * 10), "elu": F.elu, "celu": F.celu,
+    "leaky_relu": F.leaky_relu, "hardtanh": lambda x, v: F.hardtanh(x, -v, v),
+    "threshold": lambda x, v: F.threshold(x, v, v * 2), "hardshrink": F.hardshrink,
+    "softshrink": F.softshrink,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [sf.float16, sf.bfloat16, sf.float32, sf.float64], ids=str)
+@pytest.mark.parametrize("name", WITH_NUMBERS)
+def test_one_kernel_for_all_numbers(name: str, dtype: Any, compilations: list[Any]) -> None:
+    fn = WITH_NUMBERS[name]
+    drawn = np.random.default_rng(0).standard_normal(LARGE).astype(np.float32)
+    x = sf.from_numpy(drawn).to(dtype)
+    few = x[:5000].clone()
+    near = {16: 1e-2, 32: 1e-5, 64: 1e-12}[dtype.bits]
+    for v in (0.3, 0.47, 0.1):
+        whole, part = fn(x, v)[:5000].to(sf.float64), fn(few, v).to(sf.float64)
+        np.testing.assert_allclose(whole.numpy(), part.numpy(), near, near)
+    assert compilations.count(name.split()[0].replace("celu", "elu")) == 1
+
+
+@pytest.mark.parametrize("name", WITH_NUMBERS)
+def test_one_derivative_for_all_numbers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    monkeypatch.setattr(pullback, "compiled", lambda g: made.append(g) or kernels.compiled(g))
+    monkeypatch.setattr(pullback, "_programs", {})
+    monkeypatch.setattr(pullback, "_met", {})
+    fn = WITH_NUMBERS[name]
+    drawn = np.random.default_rng(0).standard_normal(LARGE)
+    for v in (0.3, 0.47, 0.1):
+        gradients = []
+        for n in (LARGE, 5000):
+            x = sf.from_numpy(drawn[:n]).requires_grad_()
+            fn(x, v).backward(sf.ones(n, dtype=sf.float64))
+            gradients.append(np.asarray(x.grad)[:5000])
+        np.testing.assert_allclose(*gradients, 1e-12, 1e-12)
+    assert len(made) <= 1
 
 
 def test_arrays_of_any_layout() -> None:

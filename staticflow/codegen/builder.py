@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from staticflow.codegen.kernel import (
     LANE_SYM,
@@ -46,9 +47,18 @@ from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, is_provably_ge
 from staticflow.graph.dtypes import DType, bool_, int64
 
-__all__ = ["Builder"]
+__all__ = ["Builder", "Loose"]
 
-Number = bool | int | float
+
+@dataclass(frozen=True, slots=True)
+class Loose:
+    """A number that only the run knows. It takes the dtype of the operand beside it, as a Python
+    number does."""
+
+    reg: Operand
+
+
+Number = bool | int | float | Loose
 _Key = tuple[Expr, DType, int]
 
 
@@ -231,7 +241,7 @@ class Builder:
             return self.splat(self.let(Load(buffer, index), dtype), lanes)  # type: ignore[return-value]
         return self.let(Load(buffer, index, bound), dtype, lanes)
 
-    def const(self, value: Number, dtype: DType, lanes: int = 1) -> Const:
+    def const(self, value: bool | int | float, dtype: DType, lanes: int = 1) -> Const:
         """A literal."""
         return Const(value, dtype, lanes)
 
@@ -274,11 +284,15 @@ class Builder:
         lanes = max(a.lanes for a in regs)
         typed = regs[1:] if op == "select" and len(regs) > 1 else regs
         own = typed[0].dtype
-        operands = tuple(
-            self.splat(a if isinstance(a, (Reg, Const)) else Const(a, own), lanes) for a in args
-        )
+        operands = tuple(self.splat(self._typed(a, own), lanes) for a in args)
         result = {"same": operands[0].dtype, "second": operands[-1].dtype, "bool": bool_}
         return self.let(Apply(op, operands), result[PRIMITIVES[op].result], lanes)
+
+    def _typed(self, a: Operand | Number, dtype: DType) -> Operand:
+        """A number as an operand of ``dtype``; an operand as it is."""
+        if isinstance(a, (Reg, Const)):
+            return a
+        return self.cast(a.reg, dtype) if isinstance(a, Loose) else Const(a, dtype)
 
     def add(self, a: Operand | Number, b: Operand | Number) -> Operand:
         """``a + b``."""

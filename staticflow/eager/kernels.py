@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from staticflow.eager.numbers import as_array, numbers_among, with_operands
 from staticflow.errors import DTypeError, IndexRangeError, ShapeError
 from staticflow.graph.dims import Size, fresh_sym
 from staticflow.graph.dtypes import BY_NUMPY
@@ -29,7 +30,7 @@ from staticflow.runtime.executable import Executable
 from staticflow.runtime.fastcall_layout import BoxType, box_type
 from staticflow.runtime.threads import get_num_threads
 
-__all__ = ["LARGE", "MOST_KINDS", "compiled", "compute_of", "pattern", "run"]
+__all__ = ["LARGE", "MOST_KINDS", "SPREAD", "compiled", "compute_of", "pattern", "run"]
 
 Array = np.ndarray[Any, Any]
 
@@ -38,7 +39,7 @@ LARGE = 1 << 16
 """Elements from which on an array is large: a pass over it takes so long that native code, which
 takes some 20 ms to make, is worth it."""
 
-_SPREAD = 1 << 19
+SPREAD = 1 << 19
 """Elements from which on several threads take less time for what NumPy does on one."""
 
 MOST_KINDS = 256
@@ -84,7 +85,7 @@ def _spread(op: Op) -> Callable[..., Any]:
 
     def compute(xp: Any, *operands: Any) -> Any:
         most = max([a.size for a in operands if isinstance(a, np.ndarray)], default=0)
-        spread = most >= _SPREAD and get_num_threads() > 1
+        spread = most >= SPREAD and get_num_threads() > 1
         return (native if spread else op.reference)(xp, *operands)
 
     return compute
@@ -98,6 +99,12 @@ def _native(op: Op) -> Callable[..., Any]:
     lock = threading.Lock()
 
     def compute(xp: Any, *operands: Any, **attrs: Any) -> Any:
+        if attrs and xp is np:
+            names = numbers_among(op, attrs, operands[-1].dtype)
+            if names:
+                rest = {name: value for name, value in attrs.items() if name not in names}
+                numbers = (as_array(attrs[name], operands[-1].dtype) for name in names)
+                return _native(with_operands(op, names))(np, *operands, *numbers, **rest)
         try:
             given = [(a.dtype, a.shape, a.flags.c_contiguous) for a in operands]
             key = (*given, attrs_key(attrs)) if attrs else tuple(given)
@@ -220,11 +227,13 @@ def _with_sizes(
     return compiled(close(params, outputs))
 
 
-def compiled(graph: Graph) -> Executable:
-    """The program of a graph without variables."""
+def compiled(graph: Graph, updated: Sequence[object] = ()) -> Executable:
+    """The program of a graph without variables. Its last outputs are the new values of the params
+    whose sources are ``updated``."""
     names = [p.attrs["name"] for p in graph.params]
     optimized, _ = optimize(graph)
-    return build(optimized, names, (), len(graph.outputs), _box(), keeps_arena=False)
+    given = len(graph.outputs) - len(updated)
+    return build(optimized, names, updated, given, _box(), keeps_arena=False)
 
 
 class _Box:

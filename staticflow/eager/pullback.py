@@ -21,6 +21,7 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from staticflow.eager.kernels import LARGE, MOST_KINDS, compiled, pattern, run
+from staticflow.eager.numbers import as_array, number_dtype, numbers_among, taken
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dims import fresh_sym
 from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, float32
@@ -96,23 +97,26 @@ def pull(
     outs = [None if o is ct else getattr(o, "_data", None) for o in (out if several else (out,))]
     given = [*(None if c is None else c._data for c in cts), *outs]
     kind, arrays = _in_order(given, args, ct)
+    first = next(c._data for c in cts if c is not None)
+    names = numbers_among(op, attrs, first.dtype)
+    known = {name: None if name in names else value for name, value in attrs.items()}
     if kind is not None:
-        kind = op, len(cts), *needs, attrs_key(attrs), *kind
+        kind = op, len(cts), *needs, attrs_key(known), names, *kind
     program: _Program | _Without | None = _met.get(kind)
     if program is None:
         arrays.clear()
-        first = next(c._data for c in cts if c is not None)
         values = [None if a is None else _taken(a, arrays) for a in given]
         values += [_argument(a, a is ct, first.dtype, arrays) for a in args]
         if not all(type(a) is np.ndarray for a in arrays):
             return None
-        program = _program_of(op, len(cts), tuple(needs), values, attrs)
+        program = _program_of(op, len(cts), tuple(needs), values, known, names)
         if kind is not None:
             if len(_met) >= _MET:
                 _met.clear()
             _met[kind] = program
     if type(program) is not _Program:
         return None
+    arrays += [as_array(attrs[name], first.dtype) for name in names]
     results = run(program.executable, arrays)
     if results is None:  # the operations say what is wrong
         return None
@@ -218,16 +222,17 @@ def _program_of(
     needs: tuple[bool, ...],
     values: Sequence[_Value | None],
     attrs: Mapping[str, Any],
+    numbers: Sequence[str] = (),
 ) -> _Program | _Without:
     """The program for such operands, made if there is none yet."""
     first = 2 * results  # of the arguments
     unsized = tuple(_unsized(op, i - first, v) for i, v in enumerate(values))
     for given in (unsized, tuple(values)):
-        kind = op, results, needs, attrs_key(attrs), given
+        kind = op, results, needs, attrs_key(attrs), numbers, given
         program = _programs.get(kind)
         if program is None:
             with _lock:
-                program = _programs.get(kind) or _made(op, results, needs, given, attrs)
+                program = _programs.get(kind) or _made(op, results, needs, given, attrs, numbers)
                 if len(_programs) >= MOST_KINDS:
                     _programs.clear()
                 _programs[kind] = program
@@ -250,13 +255,14 @@ def _made(
     needs: tuple[bool, ...],
     values: Sequence[_Value | None],
     attrs: Mapping[str, Any],
+    numbers: Sequence[str] = (),
 ) -> _Program | _Without:
     try:
-        params, pulled, equalities = _traced(op, results, needs, values, attrs)
+        params, pulled, equalities = _traced(op, results, needs, values, attrs, numbers)
         fused = [i for i, y in enumerate(pulled) if y is not None and _is_worth_it(y.node)]
         if not fused:
             return _Without.PLAIN
-        graph = close(params, [pulled[i].node for i in fused], equalities)
+        graph = close(params, taken([pulled[i].node for i in fused]), equalities)
         executable = compiled(graph)
     except (ShapeError, DTypeError):
         return _Without.UNSIZED
@@ -270,16 +276,19 @@ def _traced(
     needs: tuple[bool, ...],
     values: Sequence[_Value | None],
     attrs: Mapping[str, Any],
+    numbers: Sequence[str] = (),
 ) -> tuple[list[Node], Sequence[Any], list[Equality]]:
-    """The params, one for each array; the cotangents as symbols; and what is assumed of sizes."""
+    """The params, one for each array and then for each of the ``numbers`` among the attributes; the
+    cotangents as symbols; and what is assumed of sizes."""
     outs, args = values[results : 2 * results], values[2 * results :]
     facts = Facts()
     types = [_type(a) for a in args]
-    op.infer(facts, *types, **attrs)
+    any_numbers = {**attrs, **dict.fromkeys(numbers, 1.0)}
+    op.infer(facts, *types, **any_numbers)
     assumed = [Equality(f.a, f.b, f.reason, ()) for f in facts.assumptions]
     equal, equalities = unify(assumed)
     types = [t.substitute(equal) for t in types]
-    given = types_of(op.infer(Facts(), *types, **attrs))
+    given = types_of(op.infer(Facts(), *types, **any_numbers))
     params: list[Node] = []
 
     def symbol(value: _Value | None, type: TensorType) -> Any:
@@ -298,11 +307,15 @@ def _traced(
 
     cts = [v and symbol(v, t) for v, t in zip(values[:results], given, strict=True)]
     out = tuple(map(symbol, outs, given))
-    taken = list(map(symbol, args, types))
+    operands = list(map(symbol, args, types))
+    for name in numbers:
+        number = TensorType(number_dtype(types[-1].dtype.numpy), ())
+        params.append(new_param(number, f"x{len(params)}"))
+        attrs = {**attrs, name: Symbol(params[-1])}
     assert op.vjp is not None
     if results > 1:
-        return params, op.vjp(needs, cts, out, *taken, **attrs), equalities
-    return params, op.vjp(needs, cts[0], out[0], *taken, **attrs), equalities
+        return params, op.vjp(needs, cts, out, *operands, **attrs), equalities
+    return params, op.vjp(needs, cts[0], out[0], *operands, **attrs), equalities
 
 
 def _type(v: Any) -> TensorType:

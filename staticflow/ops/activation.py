@@ -160,43 +160,43 @@ def tanhshrink(input: Any) -> Any:
 # -- exponential below 0 --------------------------------------------------------------------------
 
 
-def _elu_reference(xp: Any, x: Any, *, alpha: float, scale: float, input_scale: float) -> Any:
-    below = xp.expm1(xp.where(x > 0, x.dtype.type(0), x) * input_scale) * (alpha * scale)
+def _elu_reference(xp: Any, x: Any, *, low: float, scale: float, input_scale: float) -> Any:
+    below = xp.expm1(xp.where(x > 0, x.dtype.type(0), x) * input_scale) * low
     return xp.where(x > 0, x * scale, below)
 
 
-def _elu_emit(k: Any, x: Any, *, alpha: float, scale: float, input_scale: float) -> Any:
-    below = k.mul(k.expm1(k.mul(x, input_scale)), alpha * scale)
+def _elu_emit(k: Any, x: Any, *, low: float, scale: float, input_scale: float) -> Any:
+    below = k.mul(k.expm1(k.mul(x, input_scale)), low)
     return k.select(k.compare("gt", x, 0.0), k.mul(x, scale), below)
 
 
-def _elu_vjp(ct: Any, out: Any, x: Any, *, alpha: float, scale: float, input_scale: float) -> Any:
+def _elu_vjp(ct: Any, out: Any, x: Any, *, low: float, scale: float, input_scale: float) -> Any:
     # exp of a non-positive number, so that nothing overflows where it is not chosen
-    below = ct * (exp(where(x <= 0, x, 0.0) * input_scale) * (alpha * scale * input_scale))
+    below = ct * (exp(where(x <= 0, x, 0.0) * input_scale) * (low * input_scale))
     return where(x <= 0, below, ct * scale)
 
 
 elu_op = composed(
     "elu",
-    "``scale * x`` above 0, ``scale * alpha * (exp(input_scale * x) - 1)`` elsewhere.",
+    "``scale * x`` above 0, ``low * (exp(input_scale * x) - 1)`` elsewhere.",
     _elu_reference, _elu_emit, (_elu_vjp,), saves=(0,),
 )  # fmt: skip
 
 
 def elu(input: Any, alpha: float = 1.0) -> Any:
     """``x`` above 0, ``alpha * (exp(x) - 1)`` elsewhere (Clevert et al. 2015, arXiv:1511.07289)."""
-    return elu_op(input, alpha=alpha, scale=1.0, input_scale=1.0)
+    return elu_op(input, low=alpha, scale=1.0, input_scale=1.0)
 
 
 def selu(input: Any) -> Any:
     """`elu` scaled so that mean 0 and variance 1 stay (Klambauer et al. 2017, arXiv:1706.02515)."""
     alpha, scale = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
-    return elu_op(input, alpha=alpha, scale=scale, input_scale=1.0)
+    return elu_op(input, low=alpha * scale, scale=scale, input_scale=1.0)
 
 
 def celu(input: Any, alpha: float = 1.0) -> Any:
     """``x`` above 0, ``alpha * (exp(x / alpha) - 1)`` elsewhere (Barron 2017, arXiv:1704.07483)."""
-    return elu_op(input, alpha=alpha, scale=1.0, input_scale=1 / alpha)
+    return elu_op(input, low=alpha, scale=1.0, input_scale=1 / alpha)
 
 
 # -- of straight pieces ---------------------------------------------------------------------------
@@ -277,7 +277,9 @@ hardswish = composed(
 
 threshold_op: Op = elementwise(
     "threshold", "``x`` where it is above ``threshold``, else ``value``; NaN stays.",
-    lambda xp, x, *, threshold, value: xp.where(x <= threshold, x.dtype.type(value), x),
+    lambda xp, x, *, threshold, value: xp.where(
+        x <= x.dtype.type(threshold), x.dtype.type(value), x
+    ),
     lambda k, x, *, threshold, value: k.select(k.compare("le", x, threshold), value, x),
     (lambda ct, out, x, *, threshold, value: where(x <= threshold, 0.0, ct),),
     saves=(0,), kinds="iuf", eager="large",
@@ -291,7 +293,7 @@ def threshold(input: Any, threshold: Any, value: Any) -> Any:
 
 hardshrink_op = elementwise(
     "hardshrink", "``x`` where ``|x|`` is above ``lambd``, else 0; NaN stays.",
-    lambda xp, x, *, lambd: xp.where(xp.abs(x) <= lambd, x.dtype.type(0), x),
+    lambda xp, x, *, lambd: xp.where(xp.abs(x) <= x.dtype.type(lambd), x.dtype.type(0), x),
     lambda k, x, *, lambd: k.select(k.compare("le", k.abs(x), lambd), 0.0, x),
     (lambda ct, out, x, *, lambd: where(abs(x) <= lambd, 0.0, ct),),
     saves=(0,), kinds="f", eager="large",
@@ -305,7 +307,9 @@ def hardshrink(input: Any, lambd: float = 0.5) -> Any:
 
 def _softshrink_emit(k: Any, x: Any, *, lambd: float) -> Any:
     # x less what lies between the bounds, which is all of it in the middle
-    return k.sub(x, _clamped(k, x, -lambd, lambd))
+    size = k.abs(x)
+    inside = k.select(k.compare("gt", size, lambd), lambd, size)
+    return k.sub(x, k.apply("copysign", inside, x))
 
 
 softshrink_op = composed(

@@ -1,0 +1,83 @@
+"""Numbers that elementwise ops have as attributes, as operands: one kernel serves all of them.
+
+The bounds of `clamp` or a slope may change at every step. They reach a kernel as 0-d arrays, and
+take the dtype of the operand beside them there, as numbers do.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from staticflow.codegen.builder import Loose
+from staticflow.graph.dtypes import BY_NUMPY, DType, float32, float64
+from staticflow.graph.node import Node, make_node, toposort
+from staticflow.graph.op import Op
+from staticflow.ops.lowering import Elementwise
+from staticflow.ops.symbol import Symbol
+
+__all__ = ["as_array", "number_dtype", "numbers_among", "taken", "with_operands"]
+
+
+def numbers_among(op: Op, attrs: Mapping[str, Any], dtype: Any) -> tuple[str, ...]:
+    """The attributes that are such numbers, where the operands are of NumPy's ``dtype``."""
+    if type(op.lowering) is not Elementwise or not BY_NUMPY[dtype].is_floating:
+        return ()
+    return tuple([name for name, value in attrs.items() if type(value) is float])
+
+
+def number_dtype(dtype: Any) -> DType:
+    """In what dtype numbers reach a program whose operands are of NumPy's ``dtype``."""
+    return float64 if BY_NUMPY[dtype] is float64 else float32
+
+
+def as_array(number: float, dtype: Any) -> np.ndarray[Any, Any]:
+    """A number beside operands of NumPy's ``dtype``."""
+    return np.asarray(number, number_dtype(dtype).numpy)
+
+
+@functools.cache
+def with_operands(op: Op, names: tuple[str, ...]) -> Op:
+    """``op`` with the attributes ``names`` as its last operands, each 0-d."""
+
+    def apart(args: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
+        return args[: -len(names)], args[-len(names) :]
+
+    def infer(facts: Any, *types: Any, **attrs: Any) -> Any:
+        given, _ = apart(types)
+        return op.infer(facts, *given, **attrs, **dict.fromkeys(names, 1.0))
+
+    def reference(xp: Any, *arrays: Any, **attrs: Any) -> Any:
+        given, numbers = apart(arrays)
+        values = [number.item() for number in numbers]
+        return op.reference(xp, *given, **attrs, **dict(zip(names, values, strict=True)))
+
+    def emit(k: Any, *operands: Any, **attrs: Any) -> Any:
+        given, numbers = apart(operands)
+        loose = map(Loose, numbers)
+        return op.lowering.emit(k, *given, **attrs, **dict(zip(names, loose, strict=True)))
+
+    return replace(op, infer=infer, reference=reference, vjp=None, lowering=Elementwise(emit))
+
+
+def taken(outputs: Sequence[Node]) -> list[Node]:
+    """``outputs`` of a graph that was traced with symbols in the place of such numbers."""
+    new: dict[Node, Node] = {}
+    for node in toposort(outputs):
+        args = tuple(new[a] for a in node.args)
+        names = tuple(name for name, value in node.attrs.items() if type(value) is Symbol)
+        if names:
+            attrs = {n: v for n, v in node.attrs.items() if n not in names}
+            numbers = [node.attrs[name].node for name in names]
+            new[node] = make_node(
+                with_operands(node.op, names), (*args, *numbers), attrs, node.locs
+            )
+        elif args == node.args:
+            new[node] = node
+        else:
+            new[node] = Node(node.op, args, node.attrs, node.type, node.locs)
+    return [new[o] for o in outputs]
