@@ -1,5 +1,6 @@
-"""The fast path of in-place operations that are ufuncs: NumPy puts the result where it belongs, if
-nothing of it is recorded. All else goes to `staticflow.eager.inplace`."""
+"""The fast path of in-place operations that are ufuncs: NumPy, or on large arrays a program, puts
+the result where it belongs, if nothing of it is recorded. All else goes to
+`staticflow.eager.inplace`."""
 
 from __future__ import annotations
 
@@ -10,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager.fast import number_beside
+from staticflow.eager.kernels import SPREAD
 from staticflow.eager.memory import Memory
+from staticflow.eager.overwrite import overwritten
 from staticflow.eager.vertex import users
 from staticflow.graph.op import Op
 from staticflow.ops.promote import usual_dtypes
@@ -53,10 +56,12 @@ def in_place_form(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
                 else:
                     b = number_beside(y, dtype)
                 if usual and free:
-                    state.run(ufunc, a, b, a)
+                    if a.size < SPREAD or not overwritten(op, a, (b,)):
+                        state.run(ufunc, a, b, a)
                     done = True
             elif usual and free and not args:
-                state.run(ufunc, a, a)
+                if a.size < SPREAD or not overwritten(op, a):
+                    state.run(ufunc, a, a)
                 done = True
         except Exception:  # the general way does it, or says what is wrong
             done = False

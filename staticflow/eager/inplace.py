@@ -9,7 +9,9 @@ import numpy as np
 
 from staticflow.eager.fast import number_beside
 from staticflow.eager.gpu import is_writeable
+from staticflow.eager.kernels import SPREAD
 from staticflow.eager.memory import Memory, Step, View
+from staticflow.eager.overwrite import overwritten, put
 from staticflow.eager.vertex import LEAF, TapeEntry, Vertex, next_serial
 from staticflow.errors import AutogradError, DTypeError, ShapeError, SymbolicError
 from staticflow.graph.locs import format_locs, here
@@ -81,8 +83,28 @@ def take_shape(x: Tensor, fn: Callable[..., Any], args: Any, kwargs: Any) -> Ten
 
 def update(x: Tensor, fn: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
     """What every in-place form is: ``x`` takes the elements of ``fn(x, *args, **kwargs)``."""
+    if x._data.size >= SPREAD and _overwritten_at_once(x, fn, args, kwargs):
+        x._bump()
+        return x
     since = next_serial()
     return assign(x, fn(x, *args, **kwargs), since)
+
+
+def _overwritten_at_once(x: Tensor, fn: Callable[..., Any], args: Any, kwargs: Any) -> bool:
+    """Let one program do it, where nothing is recorded and nothing is wrong; see `overwritten`."""
+    state = thread.state
+    memory = x._memory or x._own_memory()
+    others = [a for a in (*args, *kwargs.values()) if hasattr(a, "__sf_mode__")]
+    if (
+        not state.plain
+        or type(memory) is not Memory
+        or not all(type(a) is type(x) and type(a._data) is np.ndarray for a in others)
+        or (state.recording and (_is_recorded(x) or any(a.requires_grad for a in others)))
+    ):
+        return False
+    arrays = [getattr(a, "_data", a) for a in args]
+    named = {name: getattr(a, "_data", a) for name, a in kwargs.items()}
+    return overwritten(fn, x._data, arrays, named)
 
 
 def _is_recorded(x: Tensor) -> bool:
@@ -136,7 +158,7 @@ def assign(x: Tensor, value: Any, since: int | None = None, replaces: bool = Fal
     if thread.state.recording and (_is_recorded(x) or value.requires_grad):
         _refuse_recording(x)
         _take_history(x, value, since, replaces)
-    np.copyto(x._data, value._data)
+    put(x._data, value._data)
     x._bump()
     return x
 
@@ -153,7 +175,7 @@ def _copied_at_once(x: Tensor, value: Any, spread: bool = False) -> bool:
         or not _is_open(x)
     ):
         return False
-    a[...] = b
+    put(a, b)
     x._bump()
     return True
 

@@ -19,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _scaled(name: str, input: Any, other: Any, alpha: Any) -> Any:
-    if alpha == 1:
+    if isinstance(alpha, int | float) and alpha == 1:
         return other
     whole = all(not x.dtype.is_floating for x in (input, other) if hasattr(x, "dtype"))
     if isinstance(alpha, float) and whole:

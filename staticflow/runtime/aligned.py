@@ -50,9 +50,9 @@ def aligned_symbols() -> dict[str, int]:
     pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
         ("PyCapsule_GetPointer", python)
     )
-    capsule = ctypes.PYFUNCTYPE(
-        ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
-    )(("PyCapsule_New", python))
+    capsule = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
+        ("PyCapsule_New", python)
+    )
     libc = ctypes.CDLL(None)
     libc.malloc.restype = ctypes.c_void_p
     default = ctypes.c_void_p.from_address(table[_DEFAULT_HANDLER]).value

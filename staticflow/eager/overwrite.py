@@ -1,0 +1,183 @@
+"""Large arrays overwritten: an in-place operation as one program that writes where it reads.
+
+The function that an in-place form stores is traced on symbols of unknown sizes and compiled as an
+update of its first argument, so that no other array is written. One program serves all operands of
+a kind, as the kernels of `staticflow.eager.kernels` do. What is not made of elementwise work alone
+is left to the operations, and so are operands that overlap, or that do not lie in order.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+import numpy as np
+
+from staticflow.eager.kernels import MOST_KINDS, SPREAD, compiled
+from staticflow.eager.numbers import as_array, taken
+from staticflow.errors import StaticflowError
+from staticflow.graph.dims import fresh_sym
+from staticflow.graph.dtypes import BY_NUMPY
+from staticflow.graph.graph import Equality, attrs_key, close, new_param
+from staticflow.graph.node import Node, constant, toposort
+from staticflow.graph.types import TensorType
+from staticflow.ops.arithmetic import cast, clone
+from staticflow.ops.lowering import Elementwise, Generate, View
+from staticflow.ops.symbol import Symbol
+from staticflow.ops.view import expand
+from staticflow.runtime.executable import Executable
+from staticflow.runtime.threads import get_num_threads
+
+__all__ = ["copied", "overwritten", "put"]
+
+Array = np.ndarray[Any, Any]
+Function = Callable[..., Any]
+
+_FUSED = (Elementwise, Generate, View)
+_APART = (0.0, 1.0, 2.0, 3.0)
+"""Numbers that a function may treat apart. Others reach the program as 0-d arrays."""
+
+_TARGET = object()
+"""The source of the param that a program updates."""
+
+_programs: dict[Hashable, Executable | None] = {}
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What a program knows of an array: 1 stands for a size of 1, 0 for any other. ``itself`` is
+    the one that is overwritten."""
+
+    dtype: Any
+    sizes: tuple[int, ...]
+    itself: bool = False
+
+    def param(self, name: str) -> Node:
+        """A param for it."""
+        shape = tuple(n or fresh_sym(f"{name}_{d}") for d, n in enumerate(self.sizes))
+        source = _TARGET if self.itself else None
+        return new_param(TensorType(BY_NUMPY[self.dtype], shape), name, source)
+
+
+def overwritten(
+    fn: Function, x: Array, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+) -> bool:
+    """Put ``fn(x, *args, **kwargs)``, a function of ops, into ``x``. False, with nothing done, if
+    ``x`` is not large or there is no program for it. Tensors are given as their arrays."""
+    if x.size < SPREAD or not _is_in_order(x):
+        return False  # (nor is what a GPU holds)
+    floating = BY_NUMPY[x.dtype].is_floating
+    arrays = [x]
+    kind: dict[str, Any] = {}
+    for name, a in (*((str(i), a) for i, a in enumerate(args)), *(kwargs or {}).items()):
+        if type(a) is float and floating and not _is_apart(a):
+            a = as_array(a, x.dtype)
+        if not isinstance(a, np.ndarray):
+            kind[name] = a
+        elif a is x or _is_in_order(a):
+            kind[name] = _taken(a, a is x)
+            if a is not x:
+                arrays.append(a)
+        else:
+            return False
+    try:
+        program = _program(fn, _taken(x, itself=True), kind)
+    except TypeError:  # an operand that has no hash
+        return False
+    return program is not None and program.fast(*arrays) == ()
+
+
+def put(target: Array, source: Array) -> None:
+    """Copy ``source``, broadcast and cast, into ``target``, on all threads if it is large."""
+    if target.size < SPREAD or get_num_threads() == 1 or not _put_at_once(target, source):
+        np.copyto(target, source)  # of one thread as fast, and on a GPU too
+
+
+def copied(array: Array) -> Array:
+    """A copy in row-major order."""
+    out = np.empty(array.shape, array.dtype)
+    put(out, array)
+    return out
+
+
+def _put_at_once(target: Array, source: Array) -> bool:
+    if type(target) is not np.ndarray or type(source) is not np.ndarray:
+        return False
+    steps = zip(source.shape, source.strides, strict=True)
+    once = tuple([slice(1) if s == 0 and n > 1 else slice(None) for n, s in steps])
+    part = source[once]
+    if part.shape == target.shape and _is_in_order(part) and _is_in_order(target):
+        return overwritten(_like, target.reshape(-1), (part.reshape(-1),))
+    return overwritten(_like, target, (part,))
+
+
+def _like(x: Any, value: Any) -> Any:
+    # a clone, since a program copies what is nothing but that on one thread
+    return clone(expand(_cast(value, x), x.shape))
+
+
+def _cast(value: Any, x: Any) -> Any:
+    return value if value.dtype is x.dtype else cast(value, dtype=x.dtype)
+
+
+def _taken(a: Array, itself: bool) -> _Taken:
+    return _Taken(a.dtype, tuple([int(n == 1) for n in a.shape]), itself)
+
+
+def _is_in_order(a: Any) -> TypeGuard[Array]:
+    return type(a) is np.ndarray and a.flags.c_contiguous
+
+
+def _is_apart(number: float) -> bool:
+    return number in _APART and math.copysign(1, number) > 0  # not -0.0
+
+
+def _program(fn: Function, x: _Taken, operands: Mapping[str, Any]) -> Executable | None:
+    """The program for such operands, made if there is none yet; None if there can be none."""
+    key = fn, x, attrs_key(operands)
+    try:
+        return _programs[key]
+    except KeyError:
+        with _lock:
+            if key not in _programs:
+                if len(_programs) >= MOST_KINDS:
+                    _programs.clear()
+                _programs[key] = _made(fn, x, operands)
+            return _programs[key]
+
+
+def _made(fn: Function, x: _Taken, operands: Mapping[str, Any]) -> Executable | None:
+    target = x.param("x")
+    params = [target]
+
+    def argument(name: str, value: Any) -> Any:
+        if type(value) is not _Taken:
+            return value
+        if value.itself:
+            return Symbol(target)
+        params.append(value.param(f"y{name}"))
+        return Symbol(params[-1])
+
+    given = {name: argument(name, value) for name, value in operands.items()}
+    args = [a for name, a in given.items() if name.isdigit()]
+    kwargs = {name: a for name, a in given.items() if not name.isdigit()}
+    try:
+        value = fn(Symbol(target), *args, **kwargs)
+        if value.dtype.category > BY_NUMPY[x.dtype].category or value.ndim != len(x.sizes):
+            return None
+        (node,) = taken([_cast(value, Symbol(target)).node])
+        if node is target or not all(n in params or _is_fused(n) for n in toposort([node])):
+            return None
+        sizes = zip(target.tensor_type.shape, value.shape, strict=True)
+        equalities = [Equality(a, b, "it keeps the shape", ()) for a, b in sizes if a != b]
+        return compiled(close(params, [node], equalities), [_TARGET])
+    except (StaticflowError, TypeError):
+        return None  # the operations say what is wrong
+
+
+def _is_fused(node: Node) -> bool:
+    return node.op is constant or type(node.op.lowering) in _FUSED
