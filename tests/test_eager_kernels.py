@@ -214,7 +214,7 @@ def test_what_threads_do_natively_has_numpys_bits(op: Any) -> None:
 def test_one_thread_leaves_it_to_numpy(
     compilations: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernels, "_SPREAD", 4)
+    monkeypatch.setattr(kernels, "SPREAD", 4)
     x = np.arange(6.0, dtype=np.float32)
     before = sf.get_num_threads()
     try:

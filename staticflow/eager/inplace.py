@@ -93,13 +93,12 @@ def update(x: Tensor, fn: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
 def _overwritten_at_once(x: Tensor, fn: Callable[..., Any], args: Any, kwargs: Any) -> bool:
     """Let one program do it, where nothing is recorded and nothing is wrong; see `overwritten`."""
     state = thread.state
-    memory = x._memory or x._own_memory()
     others = [a for a in (*args, *kwargs.values()) if hasattr(a, "__sf_mode__")]
     if (
         not state.plain
-        or type(memory) is not Memory
+        or not _is_open(x)
         or not all(type(a) is type(x) and type(a._data) is np.ndarray for a in others)
-        or (state.recording and (_is_recorded(x) or any(a.requires_grad for a in others)))
+        or (state.recording and any(a.requires_grad for a in others))
     ):
         return False
     arrays = [getattr(a, "_data", a) for a in args]
@@ -200,7 +199,11 @@ def filled_at(x: Tensor, places: Any, number: Any) -> bool:
         return False
     a = x._data
     try:
-        a[places] = number_beside(number, a.dtype)
+        value = number_beside(number, a.dtype)
+        if places is ...:
+            put(a, value)
+        else:
+            a[places] = value
     except (IndexError, TypeError, ValueError, OverflowError):
         return False
     x._bump()
@@ -216,9 +219,7 @@ def fill_(x: Tensor, value: Any) -> Tensor:
 
 def zero_(x: Tensor) -> Tensor:
     """`zeros_like` in place."""
-    if thread.state.plain and _is_open(x):
-        x._data.fill(0)
-        x._bump()
+    if thread.state.plain and filled_at(x, ..., False):
         return x
     return update(x, zeros_like, (), {})
 

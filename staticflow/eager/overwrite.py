@@ -76,7 +76,7 @@ def overwritten(
     for name, a in (*((str(i), a) for i, a in enumerate(args)), *(kwargs or {}).items()):
         if type(a) is float and floating and not _is_apart(a):
             a = as_array(a, x.dtype)
-        if not isinstance(a, np.ndarray):
+        if not isinstance(a, np.ndarray | np.generic):
             kind[name] = a
         elif a is x or _is_in_order(a):
             kind[name] = _taken(a, a is x)
@@ -109,7 +109,7 @@ def _put_at_once(target: Array, source: Array) -> bool:
         return False
     steps = zip(source.shape, source.strides, strict=True)
     once = tuple([slice(1) if s == 0 and n > 1 else slice(None) for n, s in steps])
-    part = source[once]
+    part = source[(..., *once)]
     if part.shape == target.shape and _is_in_order(part) and _is_in_order(target):
         return overwritten(_like, target.reshape(-1), (part.reshape(-1),))
     return overwritten(_like, target, (part,))
