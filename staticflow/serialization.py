@@ -144,7 +144,7 @@ def _tensor(path: Path, name: str, view: Mapping[str, Any], place: Any) -> Tenso
             f"of; there are {', '.join(_NAMES)}, at {format_locs(here())}"
         )
     array = np.frombuffer(view["data"], dtype.numpy).reshape(view["shape"])
-    out = Tensor(array)  # a copy, since what a file is read into is read-only
+    out = Tensor._copied(array)  # a copy, since what a file is read into is read-only
     return out if place is None else out.to(place)
 
 

@@ -195,3 +195,17 @@ def test_casts() -> None:
     assert sf.ones(1).is_floating_point() and not sf.is_floating_point(x)
     assert x.is_signed() and not x.byte().is_signed() and not sf.is_complex(x)
     assert x.nelement() == 3
+
+
+def test_the_old_constructor_takes_data_or_sizes() -> None:
+    made = sf.Tensor([1, 2])
+    assert made.dtype is sf.float32 and made.tolist() == [1.0, 2.0]
+    assert sf.Tensor(2, 3).tolist() == [[0.0] * 3] * 2 and sf.Tensor(np.int64(2)).shape == (2,)
+    assert sf.Tensor().shape == (0,) and sf.Tensor(range(2)).tolist() == [0.0, 1.0]
+    assert sf.Tensor(np.array([True]), device="cpu").dtype is sf.float32
+    whole = sf.tensor([1, 2])
+    same = sf.Tensor(whole)
+    same.add_(1)
+    assert same is not whole and whole.tolist() == [2, 3]
+    with pytest.raises(DTypeError, match="must be an integer"):
+        sf.Tensor(2.5)

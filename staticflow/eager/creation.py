@@ -37,7 +37,7 @@ def tensor(
     >>> tensor([1.0, 2.0])
     tensor([1., 2.])
     """
-    return made(Tensor(data, dtype), device, requires_grad)
+    return made(Tensor._copied(data, dtype), device, requires_grad)
 
 
 def from_numpy(ndarray: np.ndarray[Any, Any]) -> Tensor:
@@ -59,7 +59,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     if isinstance(data, np.ndarray | np.generic):
         data = from_numpy(np.asarray(data))
     elif not isinstance(data, Tensor):
-        data = Tensor(data, wanted)
+        data = Tensor._copied(data, wanted)
     out: Tensor = data if wanted is None else data.to(wanted)
     return out if device is None else out.to(device=device)
 

@@ -42,7 +42,7 @@ class TensorKind:
     def __call__(self, *args: Any) -> Tensor:
         """A tensor with the data of a list, array or tensor; or one of the given sizes."""
         if len(args) == 1 and isinstance(args[0], list | tuple | np.ndarray | Tensor):
-            made: Tensor = Tensor(args[0], self.dtype).to(self.device)
+            made: Tensor = Tensor._copied(args[0], self.dtype).to(self.device)
         else:
             made = empty(*args or (0,), dtype=self.dtype, device=self.device)
         return made

@@ -28,6 +28,7 @@ from staticflow.ops.arithmetic import clone
 from staticflow.ops.by_shape import BY_SHAPE
 from staticflow.ops.methods import Methods
 from staticflow.ops.printing import console
+from staticflow.ops.sizes import as_sizes
 from staticflow.ops.thread import thread
 
 __all__ = ["EAGER", "Tensor", "as_tensor"]
@@ -59,12 +60,25 @@ class Tensor(Methods):
     _view: View | None
     name: str | None
 
-    def __init__(self, data: Any, dtype: Any = None, requires_grad: bool = False) -> None:
+    def __init__(self, *data: Any, device: Any = None) -> None:
+        """PyTorch's old constructor, of the default floating dtype: ``Tensor([1, 2])`` has a copy
+        of data, ``Tensor(2, 3)`` these sizes and zeros. Of another tensor it is on its memory."""
+        only = data[0] if len(data) == 1 else None
+        if isinstance(only, Tensor):
+            self._start(only._data)
+            self._memory = only._own_memory()
+        elif isinstance(only, list | tuple | range | np.ndarray):
+            self._start(_array_from(only, get_default_dtype()))
+        else:
+            self._start(np.zeros(as_sizes(data) or (0,), get_default_dtype().numpy))
+        if device is not None:
+            self._data = devices.move(self._data, devices.place(device))
+
+    @staticmethod
+    def _copied(data: Any, dtype: Any = None) -> Tensor:
         """A tensor with a copy of ``data``: numbers, nested lists, an array or a tensor. Python
         floats become float32, ints int64."""
-        self._start(_array_from(data, dtype))
-        if requires_grad:
-            self.requires_grad_()
+        return Tensor._wrap(_array_from(data, dtype))
 
     def _start(self, data: np.ndarray[Any, Any]) -> None:
         self._data = data
@@ -266,7 +280,7 @@ class Tensor(Methods):
         self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
     ) -> Tensor:
         """A tensor with a copy of ``data``, by default in the dtype and on the device of this."""
-        out: Tensor = Tensor(data, dtype or self.dtype).to(device or self.device)
+        out: Tensor = Tensor._copied(data, dtype or self.dtype).to(device or self.device)
         return out.requires_grad_(requires_grad)
 
     def item(self) -> Any:

@@ -31,7 +31,7 @@ class Parameter(Tensor):
     __slots__ = ()
 
     def __init__(self, data: Any = (), requires_grad: bool = True) -> None:
-        shared = Tensor(data) if isinstance(data, list | tuple) else as_tensor(data)
+        shared = tensor(data) if isinstance(data, list | tuple) else as_tensor(data)
         self._start(shared._data)
         self._memory = shared._own_memory()
         self.requires_grad_(requires_grad)
