@@ -251,3 +251,22 @@ def test_a_stack_that_grows_is_given_to_the_caller_as_it_lies() -> None:
             wanted.append(wanted[-1] * 1.5)
         np.testing.assert_allclose(first[:, 0].numpy(), wanted, 1e-12)
         np.testing.assert_allclose(second[:, 0].numpy(), [start, *wanted[:-1]], 1e-12)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_the_derivative_of_the_last_row_is_no_stack_of_zeros(
+    reverse: bool, batch_first: bool
+) -> None:
+    x, w, h = operands()
+    _, ys = sf.scan(lambda h, r: ((h @ w + r).tanh(), (h @ w).sin()), h, x, reverse=reverse)
+    last = ys.transpose(0, 1)[:, 0 if reverse else -1] if batch_first else ys[0 if reverse else -1]
+    program = sf.compile([x, w, h], sf.grad((last**3).sum(), [x, w, h]))
+    assert not any("nest" in k.name for k in program.plan.routine.kernels)  # such as writes zeros
+    assert not any(copies_in(loop) for loop in loops_of(program))
+    for trips in (1, 2, 4):
+        given = [rng.normal(size=s) for s in [(trips, 2, 3), (3, 3), (2, 3)]]
+        for got, expected in zip(
+            program(*given), interpret_graph(program.graph, given), strict=True
+        ):
+            np.testing.assert_allclose(got.numpy(), expected, 1e-9, 1e-12)

@@ -13,6 +13,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.verify import verify_graph
 from staticflow.passes.cut_views import cut_views
 from staticflow.passes.decompose import decompose
+from staticflow.passes.first_rows import first_rows
 from staticflow.passes.fold import fold_constants
 from staticflow.passes.fuse import fuse
 from staticflow.passes.hoist import hoist
@@ -57,6 +58,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("stabilize_parts", stabilize),
     ("merge_scans", merge_scans),
     ("last_rows", last_rows),
+    ("first_rows", first_rows),
     ("prune_loops", prune_loops),
     ("hoist", hoist),
     ("share_trips", share_trips),

@@ -17,7 +17,7 @@ from staticflow.ops.creation import full, zeros_like
 from staticflow.ops.extremes import supremum_op
 from staticflow.ops.maths import exp, expm1, isinf, log, log1p, pow, reciprocal, sigmoid, sqrt
 from staticflow.ops.reduce import sum_op
-from staticflow.ops.slicing import slice_op
+from staticflow.ops.slicing import embed_op, select_op, slice_op
 from staticflow.ops.softmax import log_softmax_op, softmax_op
 from staticflow.ops.symbol import STATIC, Symbol, constant_node
 from staticflow.ops.view import expand_op, reshape, reshape_op, squeeze_op, unsqueeze_op, with_ones
@@ -26,8 +26,14 @@ from staticflow.passes.pattern import Pattern, Rule, attr, rule
 __all__ = ["CANONICAL", "FAST", "STABILIZE"]
 
 
-def _compose(inner: tuple[int, ...], outer: tuple[int, ...]) -> tuple[int, ...]:
+def _compose(inner: tuple[Any, ...], outer: tuple[int, ...]) -> tuple[Any, ...]:
     return tuple(inner[d] for d in outer)
+
+
+def _without(dims: tuple[int, ...], place: int) -> tuple[int, ...]:
+    """The permutation of the other dims, where one of them is taken out."""
+    rest = (*dims[:place], *dims[place + 1 :])
+    return tuple(d - (d > dims[place]) for d in rest)
 
 
 def _whole(x: Any, start: Any, size: Any, step: Any) -> Any:
@@ -107,6 +113,23 @@ CANONICAL: tuple[Rule, ...] = (
         "permute_permute", "permutations compose",
         lambda x: permute_op(permute_op(x, dims=attr("inner")), dims=attr("outer")),
         lambda x, inner, outer: permute(x, _compose(inner, outer)),
+    ),
+    rule(
+        "select_permute", "a row is taken before the other dims change places",
+        lambda x: select_op(permute_op(x, dims=attr("dims")), dim=attr("dim"), index=attr("index")),
+        lambda x, dims, dim, index: permute(
+            select_op(x, dim=dims[dim], index=index), _without(dims, dim)
+        ),
+    ),
+    rule(
+        "permute_embed", "a part changes the order of its dims before it is put among zeros",
+        lambda x: permute_op(
+            embed_op(x, shape=attr("shape"), start=attr("start"), step=attr("step")),
+            dims=attr("dims"),
+        ),
+        lambda x, dims, **where: embed_op(
+            permute(x, dims), **{name: _compose(of, dims) for name, of in where.items()}
+        ),
     ),
     rule(
         "permute_same", "the identity permutation", lambda x: permute_op(x, dims=attr("dims")),
