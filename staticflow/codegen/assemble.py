@@ -333,7 +333,7 @@ class _Assembler:
         (count,) = node.args
         most: Size = node.attrs["most"]
         places[node] = self._buffer(node.tensor_type, node)
-        site = self._fails(f"a number is not in 0..{most}", node.locs)
+        site = self._fails(f"a size is not in 0..{most}", node.locs)
         (size,) = bound_symbols(node)
         return (Measure(size, places[count], most, site),)
 
@@ -373,7 +373,7 @@ class _Assembler:
         """Copy the value of a node."""
         bytes_ = nbytes(node.tensor_type)
         if isinstance(target, Arena) and self.buffers[target.buffer].grows:
-            yield Ensure(target.buffer, bytes_)
+            yield self._ensure(target.buffer, bytes_)
         yield Copy(target, source, bytes_)
 
     def _place_for(
@@ -383,8 +383,13 @@ class _Assembler:
         if wanted is None:
             return self._buffer(t, node, label, made)
         if isinstance(wanted, Arena) and self.buffers[wanted.buffer].grows and not made:
-            self.pending.append(Ensure(wanted.buffer, nbytes(t)))
+            self.pending.append(self._ensure(wanted.buffer, nbytes(t)))
         return wanted
+
+    def _ensure(self, buffer: int, bytes_: Size) -> Ensure:
+        """Room in a buffer that grows."""
+        made = self.buffers[buffer]
+        return Ensure(buffer, bytes_, self._fails(f"{made.label} of {bytes_} bytes", made.locs))
 
     def _buffer(self, t: TensorType, node: Node, prefix: str = "", made: bool = False) -> Arena:
         """A new buffer. If it grows, the step that it is made for needs room in it, unless that is
@@ -394,7 +399,7 @@ class _Assembler:
         self.buffers.append(ArenaBuffer(t.dtype, t.shape, nbytes(t), label, node.locs, grows))
         number = len(self.buffers) - 1
         if grows and not made:
-            self.pending.append(Ensure(number, nbytes(t)))
+            self.pending.append(self._ensure(number, nbytes(t)))
         return Arena(number)
 
 

@@ -120,6 +120,22 @@ class IndexWriter:
         depth = self._depth(size)
         return self._once(depth, size, lambda: self._sum(size, depth))
 
+    def real(self, size: Size) -> str:
+        """A number, as a double register or literal, that is no smaller than the magnitude of
+        ``size``, also where that is too large for an integer."""
+        total = "0.0"
+        for monomial, c in terms_of(size):
+            part = f"{float(abs(c)):.1f}"
+            for atom in monomial:
+                part = self.text.op(f"fmul double {part}, {self._real_atom(atom)}")
+            total = self.text.op(f"fadd double {total}, {part}")
+        return total
+
+    def _real_atom(self, atom: Atom) -> str:
+        if isinstance(atom, Sym):
+            return self.text.op(f"sitofp i64 {self._atom(atom)} to double")
+        return self.text.op(f"fadd double {self.real(atom.a)}, {self.real(atom.b)}")
+
     def _sum(self, size: Dim, depth: int) -> str:
         """The terms grouped by what varies at ``depth``: ``rest + factor * group + ...``."""
         factors: dict[Monomial, Size] = {}

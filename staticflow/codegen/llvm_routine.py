@@ -50,7 +50,7 @@ from staticflow.codegen.routine import (
 )
 from staticflow.codegen.traffic import moved_bytes
 from staticflow.graph.dim_queries import symbols_of
-from staticflow.graph.dims import Dim, Size, is_provably_ge
+from staticflow.graph.dims import Call, Dim, Size, is_provably_ge, terms_of
 
 __all__ = ["NO_MEMORY", "SIZES_DIFFER", "render_routine"]
 
@@ -61,6 +61,8 @@ NO_MEMORY = -1
 
 SIZES_DIFFER = 255
 """The code of a failure that is no kernel's: two sizes are not equal."""
+
+_HUGE = 2.0**62
 
 _BETWEEN_LOOKS = (1 << 18) - 1
 """Bytes that the trips of a loop move from one look to the next, about: some ten microseconds'
@@ -298,7 +300,17 @@ class _Writer:
 
     def ensure(self, step: Ensure) -> None:
         wanted = self.indices.value(step.bytes)
-        self._go_on_if(make_room(self.text, self.cells[step.buffer], wanted), str(NO_MEMORY))
+        reason = str(256 * step.site + NO_ROOM if step.site else NO_MEMORY)
+        if step.site and self._may_be_huge(step.bytes):
+            real = self.indices.real(step.bytes)
+            self._go_on_if(self.text.op(f"fcmp olt double {real}, {_HUGE:.1f}"), reason)
+        self._go_on_if(make_room(self.text, self.cells[step.buffer], wanted), reason)
+
+    @staticmethod
+    def _may_be_huge(bytes_: Size) -> bool:
+        """Whether a number of bytes may be too large for an integer, as the product of two sizes
+        that come from values."""
+        return any(len(m) > 1 or isinstance(a, Call) for m, _ in terms_of(bytes_) for a in m)
 
     def require(self, step: Require) -> None:
         a, b = self.indices.value(step.a), self.indices.value(step.b)

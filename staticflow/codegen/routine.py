@@ -129,10 +129,12 @@ class Choose:
 
 @dataclass(frozen=True, slots=True)
 class Ensure:
-    """Give a growing buffer room for ``bytes``; what it holds stays."""
+    """Give a growing buffer room for ``bytes``, or fail, at ``site`` if that is told; what it
+    holds stays."""
 
     buffer: int
     bytes: Size
+    site: int = 0
 
 
 @dataclass(frozen=True, slots=True)

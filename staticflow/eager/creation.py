@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +18,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
 from staticflow.ops.creation import full as full_op
-from staticflow.ops.sizes import sizes_of
+from staticflow.ops.sizes import as_sizes, sizes_of
 from staticflow.ops.symbol import STATIC, tracing_state
 from staticflow.ops.thread import thread
 
@@ -171,7 +170,7 @@ def full(
     Where one of the sizes is symbolic it is a symbol, as in all functions that take sizes.
     """
     wanted = dtype_of(type(fill_value) if dtype is None else dtype)
-    shape = tuple(n if type(n) is Dim else operator.index(n) for n in size)
+    shape = as_sizes(size)
     attrs = {"shape": shape, "value": fitting(fill_value, wanted, "full"), "dtype": wanted}
     return generated(full_op, attrs, device, requires_grad)
 

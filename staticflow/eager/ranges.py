@@ -12,9 +12,12 @@ from staticflow.eager.creation import generated, made
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import ShapeError
 from staticflow.graph.dims import Dim, Size, dim_max
-from staticflow.graph.dtypes import dtype_of, get_default_dtype, int64
+from staticflow.graph.dtypes import dtype_of, float64, get_default_dtype, int64
 from staticflow.graph.locs import format_locs, here
+from staticflow.ops.arithmetic import where
 from staticflow.ops.creation import iota
+from staticflow.ops.late import size_of
+from staticflow.ops.sizes import as_sizes
 from staticflow.ops.symbol import Symbol
 
 __all__ = ["arange", "eye", "linspace", "logspace", "tril_indices", "triu_indices"]
@@ -33,7 +36,7 @@ def eye(
     requires_grad: bool = False,
 ) -> Any:
     """The unit matrix of n rows and m (or n) columns."""
-    shape = (n, n if m is None else m)
+    shape = as_sizes((n, n if m is None else m))
     unit = (_ramp(shape, 0) == _ramp(shape, 1)).to(dtype or get_default_dtype())
     return unit if isinstance(unit, Symbol) else made(unit, device, requires_grad)
 
@@ -48,12 +51,15 @@ def arange(
     requires_grad: bool = False,
 ) -> Any:
     """The numbers from ``start`` (0 if one bound is given) to before ``end`` by ``step``; int64, or
-    the default floating dtype where a bound is a float. Bounds may be symbolic sizes.
+    the default floating dtype where a bound is a float. Bounds may be symbolic sizes, or symbols:
+    then only the run can tell the size.
 
     Raises `ShapeError` where ``step`` is 0 or leads away from ``end``.
     """
     lo, hi = (0, start) if end is None else (start, end)
     lo, hi, step = (v.item() if isinstance(v, Tensor) else v for v in (lo, hi, step))
+    if any(isinstance(v, Symbol) for v in (lo, hi, step)):
+        return _symbolic_range(lo, hi, step, dtype)
     ints = all(isinstance(v, int | np.integer | Dim) for v in (lo, hi, step))
     wanted = dtype_of(dtype) if dtype is not None else dtype_of(int if ints else float)
     if any(type(v) is Dim for v in (lo, hi, step)):
@@ -72,6 +78,20 @@ def arange(
     assert isinstance(count, int)
     values = np.arange(count) * step + lo
     return made(Tensor._wrap(values.astype(wanted.numpy)), device, requires_grad)
+
+
+def _symbolic_range(lo: Any, hi: Any, step: Any, dtype: Any) -> Any:
+    """`arange` where one of the numbers at least is a symbol."""
+    numbers = [v for v in (lo, hi, step) if isinstance(v, Symbol | float)]
+    ints = not any(isinstance(v, float) or v.dtype.is_floating for v in numbers)
+    wide = int64 if ints else float64
+    lo, hi, step = (v.to(wide) if isinstance(v, Symbol) else v for v in (lo, hi, step))
+    there = (hi - lo) * step
+    steps = -((lo - hi) // step)
+    # a step that leads away gives no size
+    count = size_of(where((there < 0) | (step == 0), -1, steps).to(int64))
+    values = _ramp([count], 0) * step + lo
+    return values.to(dtype_of(dtype or (int64 if ints else get_default_dtype())))
 
 
 def linspace(

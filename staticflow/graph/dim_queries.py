@@ -45,7 +45,7 @@ def evaluate_dim(size: Size, values: Mapping[Sym, int]) -> int:
 
 
 _EVALUATE: dict[str, Callable[[int, int], int]] = {
-    "floordiv": lambda a, b: a // b,
+    "floordiv": lambda a, b: a // max(b, 1),  # as kernels do: a size of 0 is refused elsewhere
     "max": max,
     "min": min,
     "root": lambda a, b: math.isqrt(a * b),

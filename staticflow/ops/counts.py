@@ -9,10 +9,12 @@ from staticflow.graph.dims import prod
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.arithmetic import cast, clamp, where
-from staticflow.ops.creation import full, ones_like, zeros_like
+from staticflow.ops.creation import full, new_full, ones_like, zeros_like
 from staticflow.ops.extremes import amax, amin
 from staticflow.ops.indexing import scatter_add_op
+from staticflow.ops.joining import cat
 from staticflow.ops.maths import floor
+from staticflow.ops.sizes import as_size
 from staticflow.ops.view import reshape
 
 __all__ = ["bincount", "histc"]
@@ -28,7 +30,7 @@ def _counted(places: Any, weights: Any, size: Any) -> Any:
 def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     """How often each integer from 0 on is in ``input`` (n,), in int64; or the sums of the
     ``weights`` (n,) beside them. The result has ``minlength`` elements, or more if ``input`` has
-    larger numbers, so that its size is known only from values: on symbols it is refused.
+    larger numbers.
 
     >>> import staticflow as sf
     >>> sf.bincount(sf.tensor([0, 2, 2]))
@@ -39,11 +41,13 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
             f"bincount: takes a vector of integers, not {input.dtype.name}{list(input.shape)}, "
             f"at {format_locs(here())}"
         )
-    empty = input.shape[0] == 0
-    if not empty and int(amin(input)) < 0:
+    numbers = cast(input, dtype=int64)
+    least = amin(cat([numbers, new_full(numbers, (1,), 0)]))  # there may be no number
+    most = amax(cat([numbers, new_full(numbers, (1,), -1)]))
+    size = as_size(where(least < 0, -1, clamp(most + 1, minlength)))
+    if isinstance(size, int) and size < 0:
         raise ShapeError(f"bincount: a number below 0, at {format_locs(here())}")
-    size = max(0 if empty else int(amax(input)) + 1, minlength)
-    weights = ones_like(cast(input, dtype=int64)) if weights is None else weights
+    weights = ones_like(numbers) if weights is None else weights
     return _counted(input, weights, size)
 
 

@@ -352,15 +352,15 @@ def repeat_interleave(
     input: Any, repeats: Any = None, dim: int | None = None, *, output_size: Size | None = None
 ) -> Any:
     """Each element (or with ``dim`` each slice) ``repeats`` times, one behind the other. That is a
-    number, or a vector with one for each, whose sum a graph must be told as ``output_size``. With
-    one argument that is the vector, and what is repeated are the numbers from 0 on.
+    number, or a vector with one for each, whose sum need not be computed where ``output_size`` says
+    it. With one argument that is the vector, and what is repeated are the numbers from 0 on.
 
     >>> import staticflow as sf
     >>> sf.repeat_interleave(sf.tensor([1, 2]), sf.tensor([3, 1]))
     tensor([1, 1, 1, 2])
     """
     if repeats is None:
-        size = int(input.sum()) if output_size is None else output_size
+        size = as_size(input.sum() if output_size is None else output_size)
         return repeated_index_op(input, size=size)
     if dim is None:
         input, dim = ravel(input), 0
@@ -371,5 +371,5 @@ def repeat_interleave(
         return flatten(expand(unsqueeze(input, at + 1), many), at, at + 1)
     if repeats.ndim == 0 or repeats.shape == (1,):
         repeats = expand(repeats, (input.shape[at],))
-    size = int(repeats.sum()) if output_size is None else output_size
+    size = as_size(repeats.sum() if output_size is None else output_size)
     return index_select(input, at, repeated_index_op(repeats, size=size))

@@ -16,6 +16,7 @@ from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Dim, Size, Sym
 from staticflow.graph.dtypes import bool_, int64
 from staticflow.graph.graph import bound_symbols
+from staticflow.graph.locs import format_locs, here
 from staticflow.graph.node import Node, item, make_node, param
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType, types_of
@@ -24,7 +25,7 @@ from staticflow.ops.lowering import LoopNest, Measure, Prefix, View
 from staticflow.ops.thread import thread
 
 __all__ = [
-    "behind", "measure_op", "prefix_op", "tied_op", "tied_operands",
+    "behind", "measure_op", "prefix_op", "size_of", "tied_op", "tied_operands",
     "ties_among", "ties_of", "unprefix_op",
 ]  # fmt: skip
 
@@ -39,7 +40,7 @@ def _measure_infer(
 
 def _measure_reference(xp: Any, count: Any, *, most: int, binds: Any) -> Any:
     if not 0 <= count <= most:
-        raise ShapeError(f"{count} where {most} is the most")
+        raise ShapeError(f"a size is {count}, where it must be in 0..{most}")
     return xp.zeros((int(count), 0), bool)
 
 
@@ -113,6 +114,31 @@ tied_op: Op = Op(
     lowering=View(lambda index, in_shape, out_shape: index),
     grad_name="AliasBackward0",
 )
+
+
+# -- sizes from values -----------------------------------------------------------------------------
+
+MOST = 1 << 40
+"""No size is larger that comes from a value which nothing else bounds."""
+
+
+def size_of(value: Any, most: Size = MOST) -> Dim:
+    """The size that a symbolic integer of no dims turns out to be: the same one for the same value.
+
+    As the program runs it is held to be 0 or more, and at ``most`` so much.
+    """
+    if value.ndim or value.dtype.kind not in "iu":
+        raise DTypeError(
+            f"a size is {value.dtype.short}{list(value.shape)}; it must be an integer, or a symbol "
+            f"of an integer dtype and of no dims, at {format_locs(here())}"
+        )
+    node = value.node
+    name = str(node.attrs.get("name", ""))
+    # a fresh symbol counts up from 1
+    symbol = Sym(name if name.isidentifier() else "size", -2 - node.serial, most + 1, late=True)
+    size = Dim.of(symbol)
+    measure_op(value.to(int64), most=most, binds=(size,))
+    return size
 
 
 # -- ties ------------------------------------------------------------------------------------------

@@ -211,7 +211,7 @@ def randperm(
     n: Any, *, generator: Source | None = None, dtype: Any = int64, device: Any = None
 ) -> Any:
     """The numbers from 0 to before ``n`` in random order."""
-    order = argsort(_made(generator, (n,), random_bits))
+    order = argsort(_made(generator, (as_size(n),), random_bits))
     return _finished(order.to(dtype_of(dtype)), device, False)
 
 

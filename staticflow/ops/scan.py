@@ -32,6 +32,7 @@ from staticflow.ops.creation import full
 from staticflow.ops.joining import stack
 from staticflow.ops.ragged import Ragged, RaggedUntil
 from staticflow.ops.region import trace
+from staticflow.ops.sizes import as_size
 from staticflow.ops.symbol import constant_node, to_node
 from staticflow.ops.taps import Lagged
 from staticflow.ops.thread import thread
@@ -278,6 +279,7 @@ def _common_length(leaves: Sequence[Any], names: Sequence[str], length: Size | N
             )
     if length is None:
         raise ShapeError(f"scan: give xs or length, at {format_locs(here())}")
+    length = as_size(length)
     if isinstance(length, int) and length < 0:
         raise ShapeError(f"scan: a loop of length {length}, at {format_locs(here())}")
     return length

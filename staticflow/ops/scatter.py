@@ -27,6 +27,7 @@ from staticflow.ops.indexing import (
     source_vjp,
 )
 from staticflow.ops.lowering import LoopNest
+from staticflow.ops.sizes import as_size
 from staticflow.ops.slicing import embed_op, slice_op
 from staticflow.ops.view import expand, ravel, reshape, unsqueeze
 
@@ -106,7 +107,7 @@ def scatter(
 def one_hot(input: Any, num_classes: int = -1) -> Any:
     """``input``, class numbers in int64, with a further dim of ``num_classes`` that holds a 1 at
     the class and zeros elsewhere. Without ``num_classes`` one more than the largest number there
-    is, which a graph cannot know.
+    is.
 
     Raises `IndexRangeError` for a number outside ``[0, num_classes)``.
 
@@ -118,7 +119,7 @@ def one_hot(input: Any, num_classes: int = -1) -> Any:
     if isinstance(num_classes, int) and num_classes < 0:
         if input.numel() == 0:
             raise ShapeError(f"one_hot: of nothing wants num_classes, at {format_locs(here())}")
-        num_classes = int(input.max()) + 1
+        num_classes = as_size(input.max() + 1)
     column = unsqueeze(input, -1)
     empty = zeros_like(column).expand(*input.shape, num_classes)
     return scatter_op(empty, column, ones_like(column), dim=input.ndim)

@@ -9,14 +9,16 @@ from typing import Any
 from staticflow.errors import DTypeError
 from staticflow.graph.dims import Dim
 from staticflow.graph.locs import format_locs, here
+from staticflow.ops.late import size_of
 
-__all__ = ["as_size", "as_sizes", "several_of", "sizes_of"]
+__all__ = ["as_size", "as_sizes", "is_symbolic", "several_of", "sizes_of"]
 
 _SIZES = frozenset((int, Dim))
 
 
 def as_size(given: Any) -> Any:
-    """``given`` as an int or an unknown size. Raises `DTypeError` for what is no integer.
+    """``given`` as an int or an unknown size; that of a symbolic integer only the run can tell.
+    Raises `DTypeError` for what is no integer.
 
     >>> import numpy as np
     >>> as_size(np.int64(3))
@@ -24,6 +26,8 @@ def as_size(given: Any) -> Any:
     """
     if type(given) in _SIZES:
         return given
+    if is_symbolic(given):
+        return size_of(given)
     try:
         return operator.index(given)
     except TypeError as error:
@@ -32,6 +36,12 @@ def as_size(given: Any) -> Any:
         raise DTypeError(
             f"a size, dim or count must be an integer, not {given!r}, at {format_locs(here())}"
         ) from None
+
+
+def is_symbolic(given: Any) -> bool:
+    """Whether only the run can tell what an integer is."""
+    mode = getattr(given, "__sf_mode__", None)
+    return mode is not None and mode.rank > 0
 
 
 def as_sizes(given: Any) -> tuple[Any, ...]:

@@ -11,14 +11,17 @@ from staticflow.graph.dims import Dim, Size, ceil_div, dim_max, dim_min, is_prov
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
+from staticflow.ops.arithmetic import where
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.declare import normalize_dim, per_arg, strict
+from staticflow.ops.late import size_of
 from staticflow.ops.lowering import Index, LoopNest, View
+from staticflow.ops.sizes import is_symbolic
 from staticflow.ops.view import unsqueeze, unsqueeze_op, with_ones
 
 __all__ = [
-    "Bounds", "bounds", "embed_op", "from_front", "position", "select_op", "select_scatter",
-    "slice_op", "slice_scatter", "slice_scatter_op",
+    "Bounds", "bound", "bounds", "embed_op", "from_front", "position", "select_op",
+    "select_scatter", "slice_op", "slice_scatter", "slice_scatter_op",
 ]  # fmt: skip
 
 # -- slice and its transpose --------------------------------------------------------------------
@@ -135,7 +138,7 @@ def _clip(i: Any, n: Size, default: Size) -> Size:
     """A slice's bound as Python reads it, held in [0, n]."""
     if i is None:
         return default
-    at = position(i)
+    at = bound(i, n) if is_symbolic(i) else position(i)
     if at is None or (isinstance(at, Dim) and is_provably_ge(0, at)):
         raise ShapeError(
             f"indexing: a slice's bound is {i!r}; it must be an int or a size that is not "
@@ -144,6 +147,11 @@ def _clip(i: Any, n: Size, default: Size) -> Size:
     if isinstance(at, int) and at < 0:
         return dim_max(n + at, 0)
     return dim_min(at, n)
+
+
+def bound(i: Any, n: Size) -> Dim:
+    """A symbolic bound or start, from the front and held in [0, n]."""
+    return size_of(where(i < 0, i + n, i).clamp(0, n), most=n)
 
 
 def bounds(key: slice, n: Size) -> Bounds:

@@ -12,8 +12,8 @@ from staticflow.graph.dims import Dim, Size, ceil_div, dim_min, floor_div
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.declare import normalize_dim
-from staticflow.ops.sizes import as_size, as_sizes
-from staticflow.ops.slicing import bounds, position, select_op, slice_op
+from staticflow.ops.sizes import as_size, as_sizes, is_symbolic
+from staticflow.ops.slicing import bound, bounds, position, select_op, slice_op
 
 __all__ = [
     "chunk", "dsplit", "hsplit", "narrow", "part_of", "split", "split_method", "tensor_split",
@@ -32,7 +32,7 @@ def part_of(x: Any, dim: int, start: Size, size: Size) -> Any:
 def narrow(input: Any, dim: int, start: Size, length: Size) -> Any:
     """``length`` elements along ``dim`` from ``start`` on; a negative start counts from the end."""
     at = normalize_dim(dim, input.ndim, "narrow")
-    first = position(start)
+    first = bound(start, input.shape[at]) if is_symbolic(start) else position(start)
     if first is None:
         raise ShapeError(
             f"narrow: the start is {start!r}; it must be an int or a size, at {format_locs(here())}"

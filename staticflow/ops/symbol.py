@@ -242,7 +242,7 @@ class Symbol(Methods):
         self._refuse(
             "the number",
             "instead of range(n) write sf.fori_loop(0, n, body, x); instead of a list's element, "
-            "an element of a tensor; a size comes from the shape of an input, as in x.shape[0]",
+            "an element of a tensor",
         )
 
     def item(self) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from staticflow.codegen.kernel import NO_ROOM
 from staticflow.codegen.llvm_arena import capacities_at
 from staticflow.codegen.llvm_parallel import DECLARATION
 from staticflow.codegen.llvm_routine import NO_MEMORY, SIZES_DIFFER, render_routine
@@ -245,6 +246,8 @@ class Executable:
         site, code = divmod(status, 256)
         failure = self.program.failures[site - 1]
         where = format_locs(failure.locs) + self._in_loops(failure)
+        if code == NO_ROOM:
+            raise MemoryError(f"no memory for a {failure.what}, at {where}; nothing was updated")
         if code == SIZES_DIFFER:
             raise ShapeError(f"{failure.what}, at {where}; nothing was updated")
         if code == INDEX_OUT_OF_RANGE:

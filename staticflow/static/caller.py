@@ -30,6 +30,9 @@ __all__ = ["Caller"]
 
 _wrap = Tensor._wrap
 
+_OF_VALUES = (IndexRangeError, ShapeError)
+"""Errors whose cause may be a value that only the run can tell."""
+
 
 @dataclass(frozen=True, slots=True)
 class Caller:
@@ -88,20 +91,21 @@ class Caller:
                 self.executable.fail(status)
             arrays = self.executable(given)
         except StaticflowError as error:
-            which = self._which_index(given) if isinstance(error, IndexRangeError) else ""
+            which = self._which(given, error) if isinstance(error, _OF_VALUES) else ""
             raise type(error)(
                 f"{error}{which}; the program was compiled at {format_locs(self.made)}, "
                 f"called at {format_locs(here())}"
             ) from None
         return arrays[0] if len(arrays) == 1 else tuple(arrays)
 
-    def _which_index(self, arrays: list[Any]) -> str:
-        """Which index lies outside: the graph as it was written knows, run op by op."""
+    def _which(self, arrays: list[Any], found: StaticflowError) -> str:
+        """Which index lies outside, or size is wrong: the graph as it was written knows, run op by
+        op."""
         try:
             with quiet():
                 interpret_graph(self.graph, arrays)
-        except IndexRangeError as error:
-            return f" ({error})"
+        except type(found) as error:
+            return "" if str(error) in str(found) else f" ({error})"
         return ""
 
     def _in_order(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:

@@ -1,7 +1,6 @@
-# raises SymbolicError
-# says the number of a symbolic value (param: i64[]
-# says a size comes from the shape of an input, as in x.shape[0]
+# raises DTypeError
+# says a size is f32[]; it must be an integer, or a symbol of an integer dtype and of no dims
 import staticflow as sf
 
-n = sf.placeholder((), "int64", name="n")
+n = sf.placeholder((), name="n")
 sf.randn(n, 3)  # <-- error

@@ -175,7 +175,7 @@ ROWS = (
             ulps=16, zeros=False,
             sized=lambda dtype, n: Sample((values((n, 3), dtype), np.asarray(n // 2))),
             failures=(
-                Failure(Sample((np.ones((2, 3), "f4"), np.asarray(3))), ShapeError, "2 is the most", eager=True),
+                Failure(Sample((np.ones((2, 3), "f4"), np.asarray(3))), ShapeError, "0..2", eager=True),
             ),
         )
         for name, call, expect in (

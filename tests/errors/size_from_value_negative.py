@@ -1,0 +1,11 @@
+# raises ShapeError
+# says a size is not in 0..
+# says in trip 2 of the while at
+# says (a size is -1, where it must be in 0..
+import staticflow as sf
+
+n = sf.placeholder((), "int64", name="n")
+total = sf.fori_loop(0, n, lambda i, c: c + sf.ones(1 - i).sum(), 0.0)  # <-- also
+program = sf.compile([n], total)
+program(2)
+program(3)  # <-- error
