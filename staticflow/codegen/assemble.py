@@ -40,7 +40,7 @@ from staticflow.codegen.target import Target
 from staticflow.errors import CompileError
 from staticflow.graph.dim_queries import substitute_dim, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym
-from staticflow.graph.graph import Graph, attrs_key, bound_symbols, inner_symbols, new_param, unify
+from staticflow.graph.graph import Graph, attrs_key, bound_symbols, new_param, unify
 from staticflow.graph.locs import Locs, format_locs
 from staticflow.graph.node import Node, constant, item, param
 from staticflow.graph.op import Op
@@ -195,7 +195,7 @@ class _Assembler:
 
     def _settle_sizes(self, graph: Graph) -> None:
         """Learn which sizes a graph binds, and by which others it has replaced some."""
-        own = inner_symbols(graph)
+        own = graph.bound
         self.late |= own
         self.sizes |= unify(graph.equalities, own)[0]
 

@@ -21,7 +21,7 @@ from staticflow.codegen.target import Target
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Sym
 from staticflow.graph.dtypes import bool_
-from staticflow.graph.graph import Graph, inner_symbols
+from staticflow.graph.graph import Graph
 from staticflow.graph.node import Node, item
 from staticflow.graph.types import TensorType, types_of
 
@@ -57,7 +57,7 @@ def lower_cluster(
         Buffer(names[p], p.tensor_type.dtype, "inout" if i in over else "in")
         for i, p in enumerate(body.params)
     ]
-    outs, inner = [], inner_symbols(body)
+    outs, inner = [], body.bound
     for i, o in enumerate(body.outputs):
         if i in shared:
             outs.append(f"p{shared[i]}")
@@ -78,7 +78,7 @@ def _sizes(body: Graph) -> frozenset[Sym]:
     for node in body.nodes:
         for t in (node.type, *node.attrs.values()):
             found |= _symbols(t)
-    return found - inner_symbols(body)
+    return found - body.bound
 
 
 def _symbols(value: Any) -> frozenset[Sym]:

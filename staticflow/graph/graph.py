@@ -27,7 +27,6 @@ __all__ = [
     "bound_symbols",
     "close",
     "free_symbols",
-    "inner_symbols",
     "map_attrs",
     "named_symbols",
     "new_param",
@@ -80,6 +79,16 @@ class Graph:
             for arg in dict.fromkeys(node.args):
                 found[arg].append(node)
         return {n: tuple(us) for n, us in found.items()}
+
+    @cached_property
+    def symbols(self) -> frozenset[Sym]:
+        """Every dim symbol that its nodes name, those of nested graphs included."""
+        return frozenset[Sym]().union(*map(named_symbols, self.nodes))
+
+    @cached_property
+    def bound(self) -> frozenset[Sym]:
+        """The dim symbols that its own nodes bind: nothing around it can have a size of them."""
+        return frozenset[Sym]().union(*map(bound_symbols, self.nodes))
 
     def __str__(self) -> str:
         from staticflow.graph.printer import print_graph
@@ -266,9 +275,9 @@ def _with_sizes(
         return t.substitute(values)
 
     def region(g: Graph) -> Graph:
-        ps, outs = map(tuple, _with_sizes(g.params, g.outputs, values))
-        if (ps, outs) == (g.params, g.outputs):
+        if g.symbols.isdisjoint(values):
             return g
+        ps, outs = map(tuple, _with_sizes(g.params, g.outputs, values))
         return Graph(ps, outs, g.equalities, g.declared)
 
     new: dict[Node, Node] = {}
@@ -346,8 +355,7 @@ def named_symbols(node: Node) -> set[Sym]:
         return size
 
     def look_into(region: Graph) -> Graph:
-        for inner in region.nodes:
-            found.update(named_symbols(inner))
+        found.update(region.symbols)
         return region
 
     for t in types_of(node.type):
@@ -383,11 +391,6 @@ def bound_symbols(node: Node) -> frozenset[Sym]:
     """The dim symbols whose sizes are known only when ``node`` has run. Its attribute ``binds``, a
     tuple of fresh dims that its type names, says which; most nodes have none."""
     return frozenset[Sym]().union(*map(symbols_of, node.attrs.get("binds", ())))
-
-
-def inner_symbols(graph: Graph) -> frozenset[Sym]:
-    """The dim symbols that nodes of a graph bind: nothing around it can have a size of them."""
-    return frozenset[Sym]().union(*map(bound_symbols, graph.nodes))
 
 
 def free_symbols(graph: Graph) -> frozenset[Sym]:

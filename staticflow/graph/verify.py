@@ -20,7 +20,6 @@ from staticflow.graph.graph import (
     Graph,
     bound_symbols,
     free_symbols,
-    inner_symbols,
     map_attrs,
     named_symbols,
     regions_of,
@@ -142,7 +141,7 @@ def _equalities_are_of_known_sizes(scope: _Scope) -> str | None:
 
 
 def _sizes_are_bound_before(scope: _Scope) -> str | None:
-    bound = inner_symbols(scope.graph)
+    bound = scope.graph.bound
     behind: dict[Node, frozenset[Sym]] = {}
     for node in scope.graph.nodes if bound else ():
         known = bound_symbols(node).union(*(behind[a] for a in node.args))

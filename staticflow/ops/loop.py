@@ -15,7 +15,7 @@ from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Dim, Size, is_provably_ge
 from staticflow.graph.dtypes import bool_
-from staticflow.graph.graph import Graph, close, inner_symbols, new_param, substitute_nodes
+from staticflow.graph.graph import Graph, close, new_param, substitute_nodes
 from staticflow.graph.locs import Locs, format_locs
 from staticflow.graph.node import Node, make_node, toposort
 from staticflow.graph.op import Op
@@ -105,8 +105,11 @@ class Loop:
         pairs = [*carries, *rows, *((p, a) for p, a in captured if p in needed)]
         everything = [a for _, a in (*carries, *xs, *captured)]
         ties = ties_among(everything, [a for _, a in pairs], {"length": self.length})
-        pairs += [(new_param(tie.tensor_type, "tie"), tie) for tie in ties]
-        body = close([p for p, _ in pairs], outputs, self.body.equalities)
+        own = {a: p for p, a in captured}
+        pairs += [(own.get(tie) or new_param(tie.tensor_type, "tie"), tie) for tie in ties]
+        params, body = tuple(p for p, _ in pairs), self.body
+        if (params, tuple(outputs)) != (body.params, body.outputs):
+            body = close(params, outputs, body.equalities)
         new = replace(self, body=body, carries=len(carries), xs=len(rows))
         return make_node(self.op, tuple(a for _, a in pairs), new.attrs, locs)
 
@@ -155,7 +158,7 @@ def same_type(facts: Facts, given: TensorType, wanted: TensorType, what: str) ->
 def assume_inside(facts: Facts, body: Graph) -> None:
     """What a region assumes is assumed around it, unless it names sizes that only the region
     knows: those are checked inside."""
-    inner = inner_symbols(body)
+    inner = body.bound
     for out in body.outputs:
         if any(not inner.isdisjoint(symbols_of(d)) for d in out.tensor_type.shape):
             raise ShapeError(

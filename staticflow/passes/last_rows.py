@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from staticflow.graph.dims import Size
-from staticflow.graph.graph import Graph, close, inner_symbols, new_param, substitute_nodes
+from staticflow.graph.graph import Graph, close, new_param, substitute_nodes
 from staticflow.graph.locs import using
 from staticflow.graph.node import Node, item, make_node, toposort
 from staticflow.ops.creation import zeros_like
@@ -62,7 +62,7 @@ def _last_row(
     if y in ends:
         return make_node(item, (node,), {"index": ends.index(y)}, y.locs), {}
     needs_carry = not set(loop.body.params[: loop.carries]).isdisjoint(toposort([y]))
-    if not needs_carry and not loop.binds and not inner_symbols(loop.body):
+    if not needs_carry and not loop.binds and not loop.body.bound:
         return _alone(node, loop, y), {}
     first = loop.carries
     carries, xs, captured = loop.pairs(node.args)

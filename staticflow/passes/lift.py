@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from staticflow.graph.dims import Size
-from staticflow.graph.graph import Graph, inner_symbols, new_param, rebuild, substitute_nodes
+from staticflow.graph.graph import Graph, new_param, rebuild, substitute_nodes
 from staticflow.graph.locs import using
 from staticflow.graph.node import Node, constant, item, make_node
 from staticflow.ops.arithmetic import add
@@ -51,7 +51,7 @@ def _each_scan(graph: Graph, one: Callable[[Node, Counts], Lifted | None], count
             index: int = node.attrs["index"]
             return results[args[0]][index]
         node = with_args(node, args)
-        if node.op is scan_op and not inner_symbols(Loop.of(node).body):  # rows of one size
+        if node.op is scan_op and not Loop.of(node).body.bound:  # rows of one size
             with using(node.locs):
                 lifted = one(node, counts)
             if lifted is not None:

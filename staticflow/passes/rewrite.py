@@ -72,11 +72,17 @@ def each_region(graph: Graph, one: Callable[[Graph], Graph]) -> Graph:
 
     def visit(node: Node, args: tuple[Node, ...]) -> Node:
         node = with_args(node, args)
+        if not _has_regions(node):
+            return node
         attrs = map_attrs(node.attrs, lambda s: s, lambda g: each_region(g, one))
         if all(attrs[k] is v or attrs[k] == v for k, v in node.attrs.items()):
             return node
         return Node(node.op, args, attrs, node.type, node.locs)
 
-    if any(isinstance(v, Graph) for n in graph.nodes for v in n.attrs.values()):
+    if any(map(_has_regions, graph.nodes)):
         graph = rebuild(graph, visit)
     return one(graph)
+
+
+def _has_regions(node: Node) -> bool:
+    return any(isinstance(v, Graph) for v in node.attrs.values())

@@ -14,7 +14,6 @@ from staticflow.graph.dims import Sym
 from staticflow.graph.graph import (
     Graph,
     attrs_key,
-    inner_symbols,
     new_param,
     rebuild,
     substitute_nodes,
@@ -79,7 +78,7 @@ def _plans(graph: Graph) -> dict[Node, _Plan]:
 def _may_stand(n: Node, loop: Node) -> bool:
     """Whether the values of a node of a body can be stacked: all are of one size."""
     named = frozenset[Sym]().union(*map(symbols_of, n.tensor_type.shape))
-    return named.isdisjoint(inner_symbols(Loop.of(loop).body))
+    return named.isdisjoint(Loop.of(loop).body.bound)
 
 
 def _equal_nodes(first: Node, second: Node) -> Mapping[Node, Node]:
