@@ -67,7 +67,7 @@ def _what_no_trip_makes(x: Any, w: Any, h: Any) -> Any:
 
     def step(c: Any, r: Any) -> Any:
         row, other, own = c
-        return (r, h, (own @ w + other).sin()), (row - r).sum(0)
+        return (r, h, (own @ w + other).sin()), ((row - r).sum(0), r, h)
 
     return sf.scan(step, (h * 2, h + 1, h), x)
 

@@ -1,11 +1,13 @@
 """Loops keep only what somebody needs: carries, ys, operands and results that nobody does are
-dropped, and what is the same on every trip is captured instead of carried or read row by row.
+dropped, and what is the same on every trip is captured instead of carried or read row by row. Nor
+does a loop stack what it is given.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.graph import Graph, new_param, rebuild, substitute_nodes
 from staticflow.graph.locs import using
 from staticflow.graph.node import Node, item, make_node, toposort
@@ -71,7 +73,8 @@ def _prune(node: Node, used: set[int], counts: Counts) -> _Pruned:
     flags = 1 if loop.binds else 0
     fixed = {i for i in range(flags, loop.carries) if loop.body.outputs[i] is loop.body.params[i]}
     live = _live_carries(loop, used, fixed)
-    ys = [i for i in range(loop.carries, len(loop.body.outputs)) if i in used]
+    given = _given(loop, node, fixed, used)
+    ys = [i for i in range(loop.carries, len(loop.body.outputs)) if i in used and i not in given]
     kept = [i for i in range(loop.carries) if i in live and i not in fixed]
     outputs = [loop.body.outputs[i] for i in (*kept, *ys)]
     carries, xs, captured = loop.pairs(node.args)
@@ -91,6 +94,7 @@ def _prune(node: Node, used: set[int], counts: Counts) -> _Pruned:
         return _Pruned(node, {i: i for i in range(len(outputs))})
     counts["prune loop"] += 1
     results: dict[int, int | Node] = {i: node.args[i] for i in fixed}
+    results |= given
     results |= {i: place for place, i in enumerate((*kept, *ys))}
     return _Pruned(new, results)
 
@@ -108,6 +112,25 @@ def _live_carries(loop: Loop, used: set[int], fixed: set[int]) -> set[int]:
         reached = toposort([loop.body.outputs[i]])
         waiting += [place[n] for n in reached if n in place and place[n] not in fixed]
     return {i for i in live if i < loop.carries}
+
+
+def _given(loop: Loop, node: Node, fixed: set[int], used: set[int]) -> dict[int, Node]:
+    """The ys that no trip makes, each with what it is: rows as they are read, or one value again
+    and again. (A size that only the run can tell needs an operand that has it.)"""
+    late = bool(loop.binds) or any(s.late for s in symbols_of(loop.trips))
+    carries, xs, captured = loop.pairs(node.args)
+    read = {p: x for p, x in xs if x.tensor_type.shape[0] == loop.trips}
+    same = dict(captured) | {carries[i][0]: carries[i][1] for i in fixed}
+    found = {}
+    for i in used - set(range(loop.carries)):
+        y = loop.body.outputs[i]
+        if y in read:
+            found[i] = read[y]
+        elif y in same and not late:
+            with using(node.locs):
+                rows = (loop.trips, *y.tensor_type.shape)
+                found[i] = expand(Symbol(same[y]), rows).node
+    return found
 
 
 def _same_row(x: Node, row: Node, operands: dict[Node, Node]) -> Node | None:
