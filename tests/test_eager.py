@@ -16,6 +16,7 @@ from staticflow.errors import AutogradError, DTypeError, IndexRangeError, ShapeE
 from staticflow.graph.dims import Dim, Sym
 from staticflow.graph.dtypes import DTYPES, DType
 from staticflow.graph.op import Op
+from staticflow.nn import functional as F
 from staticflow.ops.symbol import Symbol
 
 inf, nan = float("inf"), float("nan")
@@ -197,6 +198,56 @@ def test_sums_of_16_bit_floats_are_made_in_32(dtype: str) -> None:
     assert many.mean().item() == 1
     a, b = sf.ones(1, 4097, dtype=dtype), sf.ones(4097, 1, dtype=dtype)
     assert (a @ b).item() == float(np.float32(4097).astype(ones.numpy().dtype))
+
+
+SUMS: dict[str, Any] = {
+    "sum": lambda x: x.sum(),
+    "mean": lambda x: x.mean() * 4096,
+    "cumsum": lambda x: x.cumsum(0)[-1],
+    "dot": lambda x: x.dot(x),
+    "matrix product": lambda x: (x.view(1, -1) @ x.view(-1, 1)).sum(),
+    "norm": lambda x: x.norm() ** 2,
+    "convolution": lambda x: F.conv1d(x.view(1, 1, -1), x.view(1, 1, -1)).sum(),
+    "average": lambda x: F.avg_pool1d(x.view(1, 1, -1), 4096).sum() * 4096,
+    "variance": lambda x: (
+        ((x.view(2, -1) * sf.tensor([[0.0], [2.0]]).to(x.dtype)).var(correction=0)) * 4096
+    ),
+    "scatter_add": lambda x: sf.zeros(1, dtype=x.dtype).scatter_add(0, NOWHERE, x)[0],
+    "index_add": lambda x: sf.zeros(1, dtype=x.dtype).index_add(0, NOWHERE, x)[0],
+    "index_put": lambda x: sf.zeros(1, dtype=x.dtype).index_put((NOWHERE,), x, accumulate=True)[0],
+    "gradient of x[i]": lambda x: slope(lambda w: w[NOWHERE].dot(x), x),
+    "gradient of gather": lambda x: slope(lambda w: w.gather(0, NOWHERE).dot(x), x),
+    "gradient of an embedding": lambda x: slope(
+        lambda w: F.embedding(NOWHERE, w[:, None]).sum(), x
+    ),
+    "gradient of a broadcast": lambda x: slope(lambda w: (w * x).sum(), x),
+    "gradient of a bias": lambda x: slope(lambda w: F.linear(x[:, None], x[:1, None], w).sum(), x),
+}
+NOWHERE = sf.zeros(4096, dtype=sf.int64)
+
+
+def slope(loss: Any, like: Any) -> Any:
+    """The derivative of ``loss`` by a vector of one element, in the mode of ``like``."""
+    w = (
+        sf.ones(1, dtype=like.dtype, requires_grad=True)
+        if isinstance(like, sf.Tensor)
+        else like[:1] * 0
+    )
+    return sf.grad(loss(w), w)[0]
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", SUMS)
+def test_whatever_adds_16_bit_floats_adds_in_32(name: str, dtype: str, compiled: bool) -> None:
+    """In 16 bits a count by ones would stop at 2048 or at 256."""
+    ones = sf.ones(4096, dtype=dtype)
+    if compiled:
+        x = sf.placeholder((4096,), dtype, name="x")
+        out = sf.compile([x], SUMS[name](x))(ones)
+    else:
+        out = SUMS[name](ones)
+    assert out.dtype is ones.dtype and out.item() == 4096
 
 
 def test_the_gradient_of_a_mean_of_many_halves_is_not_zero() -> None:

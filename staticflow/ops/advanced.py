@@ -18,6 +18,7 @@ from staticflow.ops.creation import zeros_like
 from staticflow.ops.declare import strict
 from staticflow.ops.indexing import check_dtype, check_range, chosen
 from staticflow.ops.lowering import Index, LoopNest
+from staticflow.ops.reduce import added
 from staticflow.ops.view import unsqueeze
 
 __all__ = [
@@ -126,7 +127,11 @@ def _pick_infer(
 def _pick_vjp(
     needs: Sequence[bool], ct: Any, out: Any, x: Any, *indices: Any, dims: tuple[int, ...]
 ) -> list[Any]:
-    back = index_put_op(zeros_like(x), ct, *indices, dims=dims, accumulate=True)
+    back = added(
+        lambda zeros, ct: index_put_op(zeros, ct, *indices, dims=dims, accumulate=True),
+        zeros_like(x),
+        ct,
+    )
     return [back, *(None for _ in indices)]
 
 

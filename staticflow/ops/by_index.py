@@ -20,6 +20,7 @@ from staticflow.ops.advanced import (
 )
 from staticflow.ops.creation import new_full
 from staticflow.ops.declare import normalize_dim
+from staticflow.ops.reduce import added
 from staticflow.ops.slicing import from_front
 from staticflow.ops.view import atleast_1d, common_shape, expand, ravel, reshape
 
@@ -98,7 +99,12 @@ def put_at(
     """`index_put_op` with ``values`` broadcast to what the indices name."""
     batch = common_shape([i.shape for i in indices], "index_put")
     shape = Frame(x.shape, dims, batch).shape
-    return index_put_op(x, fitted(values, shape), *indices, dims=dims, accumulate=accumulate)
+
+    def put(x: Any, values: Any) -> Any:
+        return index_put_op(x, values, *indices, dims=dims, accumulate=accumulate)
+
+    given = fitted(values, shape)
+    return added(put, x, given) if accumulate else put(x, given)
 
 
 def fitted(value: Any, shape: Sequence[Size]) -> Any:
@@ -116,7 +122,9 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: float = 1
     Raises `IndexRangeError` for an index outside ``[0, input.shape[dim])``.
     """
     scaled = source if alpha == 1 else source * alpha
-    return _into(index_add_op, input, dim, index, scaled, accumulate=True)
+    return added(
+        lambda x, source: _into(index_add_op, x, dim, index, source, accumulate=True), input, scaled
+    )
 
 
 def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:

@@ -14,6 +14,7 @@ from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.declare import normalize_dim, per_arg, strict
 from staticflow.ops.lowering import Index, LoopNest
+from staticflow.ops.reduce import added
 from staticflow.ops.slicing import embed_op
 from staticflow.ops.view import common_shape, expand, ravel, reshape
 
@@ -121,7 +122,10 @@ gather_op = Op(
     infer=_gather_infer,
     reference=strict(_gather_infer, _gather_reference),
     vjp=per_arg(
-        lambda ct, out, x, index, *, dim: scatter_add_op(zeros_like(x), index, ct, dim=dim), None
+        lambda ct, out, x, index, *, dim: added(
+            lambda zeros, ct: scatter_add_op(zeros, index, ct, dim=dim), zeros_like(x), ct
+        ),
+        None,
     ),
     lowering=LoopNest(_gather_emit),
     saves=(1,),
@@ -239,7 +243,7 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     Raises `IndexRangeError` for an index outside ``[0, input.shape[dim])``.
     """
     at = normalize_dim(dim, input.ndim, "scatter_add")
-    return lifted(scatter_add_op, input, index, src, dim=at)
+    return added(lambda x, src: lifted(scatter_add_op, x, index, src, dim=at), input, src)
 
 
 def lifted(op: Op, *args: Any, **attrs: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -71,6 +71,14 @@ def widened(x: Any) -> Any:
 def narrowed(y: Any, like: Any) -> Any:
     """``y`` in the dtype of ``like``, from which it was computed `widened`."""
     return y if y.dtype is like.dtype else cast(y, dtype=like.dtype)
+
+
+def added(put: Callable[[Any, Any], Any], x: Any, source: Any) -> Any:
+    """``put(x, source)``, which adds the source in places that may repeat, in the dtype in which
+    values are accumulated; ``put`` itself refuses a source of another dtype than ``x``."""
+    if x.dtype is not source.dtype:
+        return put(x, source)
+    return narrowed(put(widened(x), widened(source)), x)
 
 
 def summable(x: Any, dtype: Any) -> Any:
