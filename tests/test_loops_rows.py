@@ -177,6 +177,28 @@ def test_lags_in_reverse_are_of_later_rows() -> None:
     assert ys.tolist() == [-1, -2, -4]
 
 
+@pytest.mark.parametrize("wrong", [-1, 4])
+@pytest.mark.parametrize("taps", [None, {"xs": (0, 1)}], ids=["plain", "lagged"])
+@pytest.mark.parametrize("until", [None, lambda c, y: y > 9], ids=["all", "until"])
+def test_lengths_that_there_are_no_steps_for(wrong: int, taps: Any, until: Any) -> None:
+    def scanned(xs: Any, lengths: Any) -> Any:
+        def step(c: Any, x: Any) -> Any:
+            return c + (x[0] if taps else x), c
+
+        return sf.scan(step, sf.zeros(2), xs, lengths=lengths, taps=taps, until=until)[0]
+
+    xs, lengths = sf.placeholder((None, 2), name="xs"), sf.placeholder((2,), "int32", name="l")
+    f = sf.compile([xs, lengths], scanned(xs, lengths))
+    rows, given = sf.ones(3, 2), sf.tensor([2, wrong], dtype=sf.int32)
+    said = rf"test_loops_rows.*one of the lengths is {wrong}, where it must be in 0\.\.3"
+    with pytest.raises(ShapeError, match=said):
+        f(rows, given)
+    with pytest.raises(ShapeError, match=rf"one of the lengths is {wrong}, where .* 3 steps.*at "):
+        scanned(rows, given)
+    good = sf.tensor([2, 3])
+    assert f(rows, good.to(sf.int32)).tolist() == scanned(rows, good).tolist()
+
+
 def test_an_answer_that_is_none() -> None:
     with pytest.raises(ShapeError, match="gives a bool for each row that goes on"):
         sf.scan(lambda c, x: (c, x), sf.zeros(2), sf.ones(3, 2), lengths=sf.tensor([1, 2]),

@@ -333,7 +333,7 @@ class _Assembler:
         (count,) = node.args
         most: Size = node.attrs["most"]
         places[node] = self._buffer(node.tensor_type, node)
-        site = self._fails(f"a size is not in 0..{most}", node.locs)
+        site = self._fails(f"{node.attrs['what']} is not in 0..{most}", node.locs)
         (size,) = bound_symbols(node)
         return (Measure(size, places[count], most, site),)
 

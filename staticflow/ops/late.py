@@ -31,23 +31,24 @@ __all__ = [
 
 
 def _measure_infer(
-    facts: Facts, count: TensorType, *, most: Size, binds: tuple[Dim, ...]
+    facts: Facts, count: TensorType, *, most: Size, what: str, binds: tuple[Dim, ...]
 ) -> TensorType:
     if count != TensorType(int64, ()):
         raise DTypeError(f"the number is {count}; it must be an i64 of no dims")
     return TensorType(bool_, (binds[0], 0))
 
 
-def _measure_reference(xp: Any, count: Any, *, most: int, binds: Any) -> Any:
+def _measure_reference(xp: Any, count: Any, *, most: int, what: str, binds: Any) -> Any:
     if not 0 <= count <= most:
-        raise ShapeError(f"a size is {count}, where it must be in 0..{most}")
+        raise ShapeError(f"{what} is {count}, where it must be in 0..{most}")
     return xp.zeros((int(count), 0), bool)
 
 
 measure_op = Op(
     name="measure",
     doc="The size that the number ``count``, up to ``most``, ``binds``: a tensor of that many rows "
-    "and no elements, which whatever depends on the size has for an argument.",
+    "and no elements, which whatever depends on the size has for an argument. An error calls it "
+    "``what``.",
     infer=_measure_infer,
     reference=_measure_reference,
     vjp=None,
@@ -137,7 +138,7 @@ def size_of(value: Any, most: Size = MOST) -> Dim:
     # a fresh symbol counts up from 1
     symbol = Sym(name if name.isidentifier() else "size", -2 - node.serial, most + 1, late=True)
     size = Dim.of(symbol)
-    measure_op(value.to(int64), most=most, binds=(size,))
+    measure_op(value.to(int64), most=most, what="a size", binds=(size,))
     return size
 
 

@@ -13,18 +13,21 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.ops.arithmetic import cast, where
 from staticflow.ops.by_index import index_select
 from staticflow.ops.carry import in_graph
-from staticflow.ops.creation import full, iota
-from staticflow.ops.late import measure_op, prefix_op, unprefix_op
+from staticflow.ops.creation import full, iota, new_full
+from staticflow.ops.extremes import amax, amin
+from staticflow.ops.joining import cat
+from staticflow.ops.late import measure_op, prefix_op, tied_op, unprefix_op
 from staticflow.ops.order import argsort
 from staticflow.ops.view import reshape
 
-__all__ = ["Ragged", "RaggedUntil", "measured"]
+__all__ = ["Ragged", "RaggedUntil", "held_lengths", "measured"]
 
 
 def measured(count: Any, most: Size) -> Any:
     """``count`` rows, at ``most`` so many, as a tensor of no elements."""
     if in_graph(count, most):
-        return measure_op(count, most=most, binds=(fresh_sym("active", most + 1, late=True),))
+        binds = (fresh_sym("active", most + 1, late=True),)
+        return measure_op(count, most=most, what="a size", binds=binds)
     return full.beside(count, shape=(int(count), 0), value=False, dtype=bool_)
 
 
@@ -39,7 +42,7 @@ class Ragged:
 
     def __init__(self, fn: Callable[[Any, Any], Any], lengths: Any, xs: Any) -> None:
         self.fn = fn
-        self.lengths, self.steps, self.rows = _checked(lengths, xs)
+        self.lengths, self.steps, self.rows = held_lengths(lengths, xs)
         self.order = argsort(self.lengths, descending=True, stable=True)
         self.places = argsort(self.order)
 
@@ -87,7 +90,7 @@ class RaggedUntil:
         reverse: bool,
     ) -> None:
         self.fn, self.ask, self.reverse = fn, ask, reverse
-        self.lengths, self.steps, self.rows = _checked(lengths, xs)
+        self.lengths, self.steps, self.rows = held_lengths(lengths, xs)
 
     def xs(self, xs: Any) -> Any:
         """The rows as they are; for each step which lengths reach it, and which go no further."""
@@ -138,15 +141,28 @@ class RaggedUntil:
         return state[0], ys
 
 
-def _checked(lengths: Any, xs: Any) -> tuple[Any, Size, Size]:
-    """The lengths as i64, none longer than there are steps; steps and rows."""
+def held_lengths(lengths: Any, xs: Any) -> tuple[Any, Size, Size]:
+    """The lengths as i64, which are held to the number of steps; steps and rows.
+
+    Raises `ShapeError` for a length that is negative or larger; in a graph, as it runs.
+    """
     leaves = pytree.flatten(xs)[0]
     if not leaves or any(len(x.shape) < 2 for x in leaves):
         _refuse("with lengths the xs have time as their first dim and the batch as the second")
     if not hasattr(lengths, "dtype") or lengths.dtype.kind not in "iu" or lengths.ndim != 1:
         _refuse("lengths is a tensor of integers of one dim, one for each row of the batch")
     steps = leaves[0].shape[0]
-    return cast(lengths, dtype=int64).clamp(0, steps), steps, lengths.shape[0]
+    lengths = cast(lengths, dtype=int64)
+    none = new_full(lengths, (1,), 0)  # there may be no row
+    least, most = amin(cat([lengths, none])), amax(cat([lengths, none]))
+    worst = where(least < 0, least, most)
+    if in_graph(lengths, steps):
+        binds = (fresh_sym("longest", steps + 1, late=True),)
+        held = measure_op(worst, most=steps, what="one of the lengths", binds=binds)
+        lengths = tied_op(lengths, held)
+    elif not 0 <= int(worst) <= steps:
+        _refuse(f"one of the lengths is {int(worst)}, where there are {steps} steps")
+    return lengths, steps, lengths.shape[0]
 
 
 def _checked_answer(answer: Any) -> Any:

@@ -103,7 +103,7 @@ def scan(
         stop = None if until is None else lambda carry, y: until(carry[0], y)
         (last, _), ys = scan(
             lagged.step, lagged.init(init), lagged.xs(xs), length, reverse, stop,
-            lagged.lengths(lengths), checkpoint=checkpoint, memory_budget=memory_budget,
+            lagged.lengths(lengths, xs), checkpoint=checkpoint, memory_budget=memory_budget,
         )  # fmt: skip
         return last, ys
     if lengths is not None:

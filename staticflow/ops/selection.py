@@ -67,7 +67,7 @@ def _compacted(values: Sequence[Any], mask: Any) -> tuple[Any, ...]:
     that is bound as the program runs."""
     most = prod(mask.shape)
     count = fresh_sym("selected", most + 1, late=True)
-    rows = measure_op(mask.sum(), most=most, binds=(count,))
+    rows = measure_op(mask.sum(), most=most, what="a size", binds=(count,))
     return tuple(prefix_op(masked_take_op(v, mask, size=most), rows) for v in values)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from staticflow import pytree
 from staticflow.errors import ShapeError
 from staticflow.graph.locs import format_locs, here
+from staticflow.ops.ragged import held_lengths
 from staticflow.ops.splitting import narrow
 
 __all__ = ["Lagged"]
@@ -49,9 +50,11 @@ class Lagged:
 
         return tuple(map(behind, self.on_xs))
 
-    def lengths(self, lengths: Any) -> Any:
+    def lengths(self, lengths: Any, xs: Any) -> Any:
         """How many steps a row of a batch makes, given how many rows of the xs it has."""
-        return None if lengths is None else lengths - self.longest
+        if lengths is None:
+            return None
+        return (held_lengths(lengths, xs)[0] - self.longest).clamp(min=0)
 
     def init(self, init: Any) -> Any:
         """The carry, and the ys before the first step, the last one first."""

@@ -106,19 +106,26 @@ def _branch_samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
 
 def _prefix(x: Any, count: Any) -> Any:
     """The first rows, summed, since nobody knows how many there are."""
-    rows = measure_op(count, most=x.shape[0], binds=(fresh_sym("k", x.shape[0] + 1),))
+    rows = measure_op(
+        count, most=x.shape[0], what="a size", binds=(fresh_sym("k", x.shape[0] + 1),)
+    )
     return prefix_op(x, rows).sum(0)
 
 
 def _there_and_back(x: Any, count: Any) -> Any:
     """The other rows zero."""
-    rows = measure_op(count, most=x.shape[0], binds=(fresh_sym("k", x.shape[0] + 1),))
+    rows = measure_op(
+        count, most=x.shape[0], what="a size", binds=(fresh_sym("k", x.shape[0] + 1),)
+    )
     return unprefix_op(prefix_op(x, rows), rows, size=x.shape[0])
 
 
 def _tied(x: Any, count: Any) -> Any:
     """As it is."""
-    return tied_op(x, measure_op(count, most=x.shape[0], binds=(fresh_sym("k", x.shape[0] + 1),)))
+    return tied_op(
+        x,
+        measure_op(count, most=x.shape[0], what="a size", binds=(fresh_sym("k", x.shape[0] + 1),)),
+    )
 
 
 def _there_and_back_expect(x: Array, count: Array) -> Array:
