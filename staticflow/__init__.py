@@ -205,6 +205,9 @@ from staticflow.ops.cumulative import cummax, cummin, cumprod, cumsum, diff, log
 from staticflow.ops.distances import cdist, cosine_similarity, dist, pairwise_distance, pdist
 from staticflow.ops.einsum import einsum
 from staticflow.ops.extremes import amax, amin, aminmax, argmax, argmin, max, min
+from staticflow.ops.factors import pinverse
+from staticflow.ops.factors import qr_by_some as qr
+from staticflow.ops.factors import svd_by_columns as svd
 from staticflow.ops.foreign import refuses_foreign_in
 from staticflow.ops.gamma import digamma, lgamma, mvlgamma, polygamma
 from staticflow.ops.indexing import gather, scatter_add, take_along_dim
@@ -453,8 +456,9 @@ __all__ = [
     "multinomial", "multiply", "mv", "mvlgamma", "nan", "nan_to_num", "nanmean", "nanmedian",
     "nanquantile", "nansum", "narrow", "narrow_copy", "ne", "neg", "negative", "nn", "no_grad",
     "nonzero", "norm", "normal", "not_equal", "numel", "one_hot", "ones", "ones_like", "optim",
-    "outer", "pairwise_distance", "pdist", "permute", "pi", "placeholder", "polygamma", "positive",
-    "pow", "print", "printoptions", "prod", "promote", "promote_types", "put", "quantile",
+    "outer", "pairwise_distance", "pdist", "permute", "pi", "pinverse", "placeholder", "polygamma",
+    "positive",
+    "pow", "print", "printoptions", "prod", "promote", "promote_types", "put", "qr", "quantile",
     "rad2deg", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm",
     "ravel", "reciprocal", "relu", "remainder", "renorm", "repeat_interleave", "reshape",
     "result_type", "roll", "rot90", "round", "rsqrt", "rsub", "save", "scalar_tensor", "scan",
@@ -462,7 +466,7 @@ __all__ = [
     "selu", "set_default_dtype", "set_grad_enabled", "set_num_threads", "set_printoptions",
     "set_rng_state", "sgn", "short", "sigmoid", "sign", "signbit", "sin", "sinc", "sinh",
     "slice_scatter", "slogdet", "softmax", "sort", "special", "split", "split_with_sizes", "sqrt",
-    "square", "squeeze", "stack", "std", "std_mean", "sub", "subtract", "sum", "swapaxes",
+    "square", "squeeze", "stack", "std", "std_mean", "sub", "subtract", "sum", "svd", "swapaxes",
     "swapdims", "symbol", "t", "take", "take_along_dim", "tan", "tanh", "tensor", "tensor_split",
     "tensordot", "testing", "threshold", "tile", "topk", "trace", "transpose", "trapezoid", "trapz",
     "tril", "tril_indices", "triu", "triu_indices", "true_divide", "trunc", "uint8", "unbind",

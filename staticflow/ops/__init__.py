@@ -22,6 +22,7 @@ from staticflow.ops import (
     cumulative,
     custom,
     extremes,
+    factors,
     gamma,
     indexing,
     joining,
@@ -57,7 +58,7 @@ _ROOMS: tuple[ModuleType, ...] = (
     arithmetic, maths, trig, special, gamma, bits, pairs, compare, activation, random, creation,
     reduce, extremes, cumulative, moments, order, search, view, axes, strided, slicing, joining,
     contract, products, indexing, advanced, masked, scatter, triangle, softmax, losses, solving,
-    loop, late, cond, custom, correlate, convolution, pooling, average_pool, normalization,
+    factors, loop, late, cond, custom, correlate, convolution, pooling, average_pool, normalization,
     printing,
 )  # fmt: skip
 

@@ -8,9 +8,23 @@ from typing import Any
 from staticflow.errors import ShapeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.arithmetic import cast, mul
+from staticflow.ops.axes import movedim
 from staticflow.ops.contract import matmul
 from staticflow.ops.declare import normalize_dim
 from staticflow.ops.extremes import amax, amin
+from staticflow.ops.factors import (
+    cond,
+    eigh,
+    eigvalsh,
+    lstsq,
+    matrix_rank,
+    pinv,
+    qr,
+    solve_triangular,
+    spectral_norm,
+    svd,
+    svdvals,
+)
 from staticflow.ops.foreign import refuses_foreign_in
 from staticflow.ops.maths import abs
 from staticflow.ops.moments import vector_norm
@@ -18,11 +32,18 @@ from staticflow.ops.products import cross, multi_dot
 from staticflow.ops.reduce import Dims, sum
 from staticflow.ops.sizes import as_sizes
 from staticflow.ops.solving import cholesky, det, inv, matrix_power, slogdet, solve
+from staticflow.ops.triangle import diagonal as diagonal_of
 
 __all__ = [
-    "cholesky", "cross", "det", "inv", "matmul", "matrix_norm", "matrix_power", "multi_dot", "norm",
-    "slogdet", "solve", "vecdot", "vector_norm",
+    "cholesky", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "lstsq", "matmul",
+    "matrix_norm", "matrix_power", "matrix_rank", "multi_dot", "norm", "pinv", "qr", "slogdet",
+    "solve", "solve_triangular", "svd", "svdvals", "vecdot", "vector_norm",
 ]  # fmt: skip
+
+
+def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+    """The diagonals of matrices: a view."""
+    return diagonal_of(A, offset, dim1, dim2)
 
 
 def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
@@ -39,7 +60,8 @@ def matrix_norm(
     dtype: Any = None,
 ) -> Any:
     """The norm of matrices over ``dim``, rows and columns: "fro", or the largest (``ord`` 1, inf)
-    or smallest (-1, -inf) sum of ``|x|`` over a column (1) or a row (inf).
+    or smallest (-1, -inf) sum of ``|x|`` over a column (1) or a row (inf), the largest (2) or
+    smallest (-2) singular value, or "nuc", the sum of them.
 
     >>> import staticflow as sf
     >>> sf.linalg.matrix_norm(sf.tensor([[1.0, -2.0], [3.0, 4.0]]), 1)
@@ -55,10 +77,13 @@ def matrix_norm(
         )
     if ord == "fro":
         return vector_norm(x, 2, (rows, cols), keepdim)
+    if ord in (2, -2, "nuc"):
+        out = spectral_norm(movedim(x, (rows, cols), (-2, -1)), ord, keepdim)
+        return movedim(out, (-2, -1), (rows, cols)) if keepdim else out
     if ord not in (1, -1, inf, -inf):
         raise ShapeError(
-            f'matrix_norm: the order is {ord!r}; it must be "fro", 1, -1, inf or -inf, '
-            f"at {format_locs(here())}"
+            f'matrix_norm: the order is {ord!r}; it must be "fro", "nuc", 1, -1, 2, -2, inf or '
+            f"-inf, at {format_locs(here())}"
         )
     along, over = (rows, cols) if ord in (1, -1) else (cols, rows)
     sums = sum(abs(x), along, keepdim=True)

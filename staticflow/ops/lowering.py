@@ -20,6 +20,7 @@ __all__ = [
     "Elementwise",
     "Generate",
     "Host",
+    "Library",
     "LoopNest",
     "Measure",
     "Prefix",
@@ -85,6 +86,12 @@ class LoopNest:
     """``emit(nest)`` writes the whole loop nest; see `staticflow.codegen.nest.Nest`."""
 
     emit: Callable[..., None]
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """No kernel does it: the op runs eagerly, by its reference, and a graph that has it is refused
+    when it is compiled."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from staticflow.ops import (
     cumulative,
     distances,
     extremes,
+    factors,
     indexing,
     joining,
     masked,
@@ -215,6 +216,7 @@ class Methods(ElementwiseMethods):
     addmv, addr = products.addmv, products.addr
     inverse, det, logdet = solving.inv, solving.det, solving.logdet
     slogdet, cholesky, matrix_power = solving.slogdet, solving.cholesky, solving.matrix_power
+    qr, svd, pinverse = factors.qr_by_some, factors.svd_by_columns, factors.pinverse
     renorm, dist = shortcuts.renorm, distances.dist
     # shape
     view, view_as, reshape, reshape_as = views.view, views.view_as, views.reshape, views.reshape_as

@@ -21,12 +21,13 @@ from staticflow.ops.triangle import tril, triu
 from staticflow.ops.view import common_shape, expand, squeeze, unsqueeze
 
 __all__ = [
-    "LogDeterminant", "cholesky", "cholesky_op", "det", "inv", "logdet", "matrix_power", "slogdet",
-    "slogdet_op", "solve", "solve_op",
+    "LogDeterminant", "checked", "cholesky", "cholesky_op", "det", "identity", "inv", "logdet",
+    "matrix_power", "slogdet", "slogdet_op", "solve", "solve_op", "square",
 ]  # fmt: skip
 
 
-def _square(facts: Facts, x: TensorType) -> None:
+def square(facts: Facts, x: TensorType) -> None:
+    """Refuse what are no square matrices of float32 or float64."""
     if x.dtype not in (float32, float64):
         raise DTypeError(f"of {x.dtype.name}; matrices are solved in float32 or float64")
     if x.ndim < 2:
@@ -34,12 +35,12 @@ def _square(facts: Facts, x: TensorType) -> None:
     facts.equal(x.shape[-2], x.shape[-1], f"the matrices of {x} are square")
 
 
-def _checked(compute: Any) -> Any:
+def checked(compute: Any) -> Any:
     """A reference by NumPy's ``linalg``, whose refusals are ours."""
 
-    def reference(xp: Any, *arrays: Any) -> Any:
+    def reference(xp: Any, *arrays: Any, **attrs: Any) -> Any:
         try:
-            return compute(xp, *arrays)
+            return compute(xp, *arrays, **attrs)
         except xp.linalg.LinAlgError as error:
             raise ArgumentError(str(error)) from None
 
@@ -112,7 +113,7 @@ def _each_matrix(nest: Any) -> Iterator[tuple[Any, _Elimination]]:
 
 
 def _solve_infer(facts: Facts, a: TensorType, b: TensorType) -> TensorType:
-    _square(facts, a)
+    square(facts, a)
     if b.dtype is not a.dtype:
         raise DTypeError(f"{a} and {b} are of different dtypes")
     for x, y in zip(a.shape[:-1], b.shape[:-1], strict=True):
@@ -150,7 +151,7 @@ solve_op: Op = Op(
     name="solve",
     doc="The x with ``a @ x = b``.",
     infer=_solve_infer,
-    reference=strict(_solve_infer, _checked(lambda xp, a, b: xp.linalg.solve(a, b))),
+    reference=strict(_solve_infer, checked(lambda xp, a, b: xp.linalg.solve(a, b))),
     vjp=lambda needs, ct, out, a, b: _solve_vjp(needs, ct, out, a),
     lowering=LoopNest(_solve_emit),
     saves=(0, OUT),
@@ -189,10 +190,10 @@ def inv(A: Any) -> Any:
     tensor([[0.5000, 0.0000],
             [0.0000, 0.2500]])
     """
-    return solve(A, _identity(A))
+    return solve(A, identity(A))
 
 
-def _identity(A: Any) -> Any:
+def identity(A: Any) -> Any:
     """The matrix that changes nothing, of the size and dtype of one of ``A``."""
     n = A.shape[-1]
     row, column = (iota.beside(A, shape=(n, n), dim=d, dtype=A.dtype) for d in (0, 1))
@@ -211,7 +212,7 @@ def matrix_power(input: Any, n: int) -> Any:
     if n < 0:
         return matrix_power(inv(input), -n)
     if n == 0:
-        return zeros_like(input) + _identity(input)
+        return zeros_like(input) + identity(input)
     power, out = input, None
     while n:
         if n & 1:
@@ -225,7 +226,7 @@ def matrix_power(input: Any, n: int) -> Any:
 
 
 def _slogdet_infer(facts: Facts, a: TensorType) -> Any:
-    _square(facts, a)
+    square(facts, a)
     one = TensorType(a.dtype, a.shape[:-2])
     return one, one
 
@@ -300,7 +301,7 @@ def logdet(input: Any) -> Any:
 
 
 def _cholesky_infer(facts: Facts, a: TensorType) -> TensorType:
-    _square(facts, a)
+    square(facts, a)
     return a
 
 
@@ -338,7 +339,7 @@ cholesky_op = Op(
     name="cholesky",
     doc="The lower triangular L with ``L @ L.mT = a``, of the lower part of a.",
     infer=_cholesky_infer,
-    reference=strict(_cholesky_infer, _checked(lambda xp, a: xp.linalg.cholesky(a))),
+    reference=strict(_cholesky_infer, checked(lambda xp, a: xp.linalg.cholesky(a))),
     vjp=per_arg(_cholesky_vjp),
     lowering=LoopNest(_cholesky_emit),
     saves=(OUT,),
