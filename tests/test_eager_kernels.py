@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import staticflow as sf
-from staticflow.eager import kernels, pullback
-from staticflow.eager.kernels import LARGE, compute_of
+from staticflow.eager import indexed, kernels, mode, overwrite, programs, pullback, remembered
+from staticflow.eager.kernels import compute_of
+from staticflow.eager.programs import LARGE
 from staticflow.graph.dtypes import DTYPES
 from staticflow.graph.rowmajor import row_major
 from staticflow.ops import OPS
@@ -103,7 +104,7 @@ def test_one_kernel_for_all_numbers(name: str, dtype: Any, compilations: list[An
 @pytest.mark.parametrize("name", WITH_NUMBERS)
 def test_one_derivative_for_all_numbers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
-    monkeypatch.setattr(pullback, "compiled", lambda g: made.append(g) or kernels.compiled(g))
+    monkeypatch.setattr(pullback, "compiled", lambda g: made.append(g) or programs.compiled(g))
     monkeypatch.setattr(pullback, "_programs", {})
     monkeypatch.setattr(pullback, "_met", {})
     fn = WITH_NUMBERS[name]
@@ -188,7 +189,7 @@ def test_threads_compile_once(compilations: list[Any]) -> None:
     assert compilations == ["exp"]
 
 
-SPREAD_OPS = [op for op in OPS.values() if op.ufunc in kernels._EXACT and op.eager == "reference"]
+SPREAD_OPS = [op for op in OPS.values() if op.ufunc and op.eager == "spread"]
 
 
 @pytest.mark.parametrize("op", SPREAD_OPS, ids=lambda op: op.name)
@@ -224,6 +225,59 @@ def test_one_thread_leaves_it_to_numpy(
             assert compilations == made
     finally:
         sf.set_num_threads(before)
+
+
+MOVES: dict[str, Any] = {
+    "cat": lambda x: sf.cat([x, x[:2]], 0), "stack": lambda x: sf.stack([x, x], 1),
+    "flip": lambda x: x.flip(0, 1), "tril": lambda x: x.tril(1), "roll": lambda x: x.roll(2, 1),
+    "repeat": lambda x: x.repeat(2, 3), "index": lambda x: x[sf.tensor([2, 0, -1])],
+    "index_select": lambda x: x.index_select(1, sf.tensor([3, 3, 0])),
+    "embedding": lambda x: F.embedding(sf.tensor([[1, 0], [2, 2]]), x),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_moves_are_kernels_on_several_threads(
+    name: str, compilations: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = sf.from_numpy(np.random.default_rng(0).random((5, 6)))
+    wanted = MOVES[name](x)
+    assert name not in compilations
+    for module in (kernels, indexed):
+        monkeypatch.setattr(module, "SPREAD", 4)
+    for module in (mode, remembered):
+        monkeypatch.setattr(module, "LARGE", 4)
+    monkeypatch.setattr(kernels, "get_num_threads", lambda: 2)
+    for rows in (x, sf.cat([x, x])[:5]):
+        np.testing.assert_array_equal(MOVES[name](rows + 0).numpy(), wanted.numpy())
+    assert compilations.count(name) == 1
+
+
+def test_derivatives_of_one_computation_are_kernels(
+    compilations: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "get_num_threads", lambda: 2)
+    n = programs.SPREAD
+    x, y = (sf.from_numpy(np.full(n, v, np.float32)).requires_grad_() for v in (2, 3))
+    (x * y).backward(sf.ones(n))
+    assert compilations == ["mul"] and x.grad is not None
+    assert x.grad.numpy()[::99].tolist() == [3] * len(range(0, n, 99))
+
+
+def test_filling_has_one_program_for_all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    monkeypatch.setattr(overwrite, "_programs", {})
+    monkeypatch.setattr(overwrite, "get_num_threads", lambda: 2)
+    monkeypatch.setattr(
+        overwrite, "compiled", lambda *args: made.append(args) or programs.compiled(*args)
+    )
+    n = programs.SPREAD
+    for shape, value in (((n,), 1.0), ((n // 8, 8), 0.25), ((2, n, 1), -0.0)):
+        t = sf.full(shape, value)
+        assert t.shape == shape and np.array_equal(t.numpy(), np.full(shape, value, np.float32))
+        assert np.signbit(t.numpy()).all() == np.signbit(value)
+        assert np.array_equal(t.clone().numpy(), t.numpy())
+    assert len(made) == 2  # one fills, one copies
 
 
 @pytest.mark.parametrize("order", [(1, 0, 2), (2, 1, 0), (0, 2, 1)])

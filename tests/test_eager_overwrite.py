@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import staticflow as sf
-from staticflow.eager import fast_in_place, inplace, kernels, overwrite
+from staticflow.eager import fast_in_place, inplace, overwrite, programs
 
 SHAPE = (6, 8)
 
@@ -20,7 +20,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     found: list[Any] = []
 
     def counted(graph: Any, updated: Any) -> Any:
-        program = kernels.compiled(graph, updated)
+        program = programs.compiled(graph, updated)
         found.append(program)
         return program
 

@@ -13,7 +13,7 @@ from opinfo.modes import arrays_of, call, weights
 
 import staticflow as sf
 from staticflow.eager import pullback, vertex
-from staticflow.eager.kernels import compiled
+from staticflow.eager.programs import compiled
 from staticflow.graph.dtypes import float64
 from staticflow.ops import OPS
 

@@ -26,8 +26,9 @@ from staticflow.eager.fast_text import (
     render_core,
     render_entries,
 )
-from staticflow.eager.kernels import LARGE, compute_of
+from staticflow.eager.kernels import compute_of
 from staticflow.eager.memory import Memory
+from staticflow.eager.programs import LARGE
 from staticflow.eager.vertex import LEAF, EvenEntry, Shadow, TapeEntry, recent, serials, users
 from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DTYPES, bfloat16
 from staticflow.graph.op import OUT, Op
@@ -84,7 +85,8 @@ def has_fast_form(op: Op) -> bool:
         return False
     parameters = inspect.signature(op.reference).parameters.values()
     attributes = any(p.kind is p.KEYWORD_ONLY for p in parameters)
-    return not attributes and (_arity(op) == 1 or (_arity(op) == 2 and op.eager != "large"))
+    binary = _arity(op) == 2 and (op.ufunc is not None or op.eager != "large")
+    return not attributes and (_arity(op) == 1 or binary)
 
 
 def _arity(op: Op) -> int:

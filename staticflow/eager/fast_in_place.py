@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager.fast import number_beside
-from staticflow.eager.kernels import SPREAD
 from staticflow.eager.memory import Memory
 from staticflow.eager.overwrite import overwritten
+from staticflow.eager.programs import SPREAD
 from staticflow.eager.vertex import users
 from staticflow.graph.op import Op
 from staticflow.ops.promote import usual_dtypes

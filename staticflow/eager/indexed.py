@@ -12,6 +12,7 @@ import numpy as np
 from staticflow.eager.inplace import filled_at
 from staticflow.eager.made import viewed
 from staticflow.eager.memory import Memory
+from staticflow.eager.programs import SPREAD
 from staticflow.eager.remembered import remembered
 from staticflow.eager.vertex import Shadow, TapeEntry, entered
 from staticflow.graph.dtypes import BY_PYTHON
@@ -65,13 +66,14 @@ def get(x: Any, key: Any) -> Any:
 
 
 def _places(key: Any, a: Any) -> tuple[Any, ...] | None:
-    """The places in ``a`` that a mask or an index tensor says, as arrays; None if it says none."""
+    """The places in ``a`` that a mask or an index tensor says, as arrays; None if it says none, or
+    if a kernel is to look."""
     k = key._data
     if type(k) is not _array or not k.ndim:
         return None
     if k.dtype is _bool:
         return k.nonzero() if k.shape == a.shape[: k.ndim] else None
-    return (k,) if k.dtype.kind in "iu" else None
+    return (k,) if k.dtype.kind in "iu" and a.size < SPREAD else None
 
 
 def _selected(x: Any, a: Any, key: Any, places: tuple[Any, ...]) -> Any:

@@ -9,9 +9,9 @@ import numpy as np
 
 from staticflow.eager.fast import number_beside
 from staticflow.eager.gpu import is_writeable
-from staticflow.eager.kernels import SPREAD
 from staticflow.eager.memory import Memory, Step, View
 from staticflow.eager.overwrite import overwritten, put
+from staticflow.eager.programs import SPREAD
 from staticflow.eager.vertex import LEAF, TapeEntry, Vertex, next_serial
 from staticflow.errors import AutogradError, DTypeError, ShapeError, SymbolicError
 from staticflow.graph.locs import format_locs, here

@@ -9,6 +9,7 @@ stay unknown, so that the next batch does not compile anew.
 from __future__ import annotations
 
 import functools
+import math
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
@@ -16,57 +17,40 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager.numbers import as_array, numbers_among, with_operands
+from staticflow.eager.overwrite import copied
+from staticflow.eager.programs import MOST_KINDS, SPREAD, compiled
 from staticflow.errors import DTypeError, IndexRangeError, ShapeError
 from staticflow.graph.dims import Size, fresh_sym
 from staticflow.graph.dtypes import BY_NUMPY
-from staticflow.graph.graph import Graph, attrs_key, close, new_param
+from staticflow.graph.graph import attrs_key, close, new_param
 from staticflow.graph.node import item, make_node
 from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType
+from staticflow.ops.arithmetic import clone, mul
+from staticflow.ops.creation import full
 from staticflow.ops.lowering import Elementwise
-from staticflow.passes.pipeline import optimize
-from staticflow.runtime.build import build
+from staticflow.ops.maths import pow
 from staticflow.runtime.executable import Executable
-from staticflow.runtime.fastcall_layout import BoxType, box_type
 from staticflow.runtime.threads import get_num_threads
 
-__all__ = ["LARGE", "MOST_KINDS", "SPREAD", "compiled", "compute_of", "pattern", "run"]
+__all__ = ["compute_of", "pattern", "run"]
 
 Array = np.ndarray[Any, Any]
 
-
-LARGE = 1 << 16
-"""Elements from which on an array is large: a pass over it takes so long that native code, which
-takes some 20 ms to make, is worth it."""
-
-SPREAD = 1 << 19
-"""Elements from which on several threads take less time for what NumPy does on one."""
-
-MOST_KINDS = 256
-"""So many kernels of an op are kept, or derivatives of all; then it begins anew. A number that is
-an attribute and changes at every step would otherwise fill the memory with code."""
-
 _MET = 1024
 """So many shapes find the kernel of an op at once; then it begins anew."""
-
-_EXACT = frozenset((
-    "absolute", "add", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "copysign",
-    "divide", "equal", "greater", "greater_equal", "isfinite", "isinf", "isnan", "left_shift",
-    "less", "less_equal", "logical_and", "logical_not", "logical_or", "logical_xor", "multiply",
-    "negative", "not_equal", "reciprocal", "right_shift", "sqrt", "subtract",
-))  # fmt: skip
-"""Ufuncs that give the same bits whoever computes them, so that results do not depend on the number
-of threads."""
 
 
 @functools.cache
 def compute_of(op: Op, is_large: bool) -> Callable[..., Any]:
     """What computes ``op`` eagerly on small or on large arrays, called as `Op.reference` is."""
+    if is_large and op in _ALONE:
+        return _ALONE[op]
     if op.eager == "native" or (op.eager == "large" and is_large):
         return _native(op)
     if op.eager == "flat":
         return _flat(op)
-    return _spread(op) if is_large and op.ufunc in _EXACT else op.reference
+    return _spread(op) if is_large and op.eager == "spread" else op.reference
 
 
 def _flat(op: Op) -> Callable[..., Any]:
@@ -83,12 +67,34 @@ def _spread(op: Op) -> Callable[..., Any]:
     """An op that NumPy is as fast at as native code is on one thread."""
     native = _native(op)
 
-    def compute(xp: Any, *operands: Any) -> Any:
+    def compute(xp: Any, *operands: Any, **attrs: Any) -> Any:
         most = max([a.size for a in operands if isinstance(a, np.ndarray)], default=0)
         spread = most >= SPREAD and get_num_threads() > 1
-        return (native if spread else op.reference)(xp, *operands)
+        return (native if spread else op.reference)(xp, *operands, **attrs)
 
     return compute
+
+
+def _pow(xp: Any, x: Any, y: Any) -> Any:
+    if isinstance(y, int | float) and y == 2 and isinstance(x, np.ndarray) and x.size >= SPREAD:
+        return compute_of(mul, True)(xp, x, x)  # which is what the power with this exponent is
+    return pow.reference(xp, x, y)
+
+
+def _full(xp: Any, *, shape: Any, value: Any, dtype: Any) -> Any:
+    if xp is not np or value == 0 or math.prod(shape) < SPREAD:
+        return full.reference(xp, shape=shape, value=value, dtype=dtype)
+    return copied(np.broadcast_to(np.asarray(value, dtype.numpy), shape))
+
+
+def _clone(xp: Any, x: Any) -> Any:
+    if type(x) is np.ndarray and (x.flags.c_contiguous or 0 in x.strides):
+        return copied(x)
+    return clone.reference(xp, x)
+
+
+_ALONE: dict[Op, Callable[..., Any]] = {pow: _pow, full: _full, clone: _clone}
+"""Ops that are computed by others, or by a program for all sizes and values."""
 
 
 @functools.cache
@@ -225,23 +231,3 @@ def _with_sizes(
     if isinstance(node.type, tuple):
         outputs = [make_node(item, (node,), {"index": i}, ()) for i in range(len(node.type))]
     return compiled(close(params, outputs))
-
-
-def compiled(graph: Graph, updated: Sequence[object] = ()) -> Executable:
-    """The program of a graph without variables. Its last outputs are the new values of the params
-    whose sources are ``updated``."""
-    names = [p.attrs["name"] for p in graph.params]
-    optimized, _ = optimize(graph)
-    given = len(graph.outputs) - len(updated)
-    return build(optimized, names, updated, given, _box(), keeps_arena=False)
-
-
-class _Box:
-    """What the native entry takes beside arrays; nobody makes one."""
-
-    __slots__ = ("array",)
-
-
-@functools.cache
-def _box() -> BoxType | None:
-    return box_type(_Box, "array")

@@ -11,8 +11,9 @@ import numpy as np
 from staticflow.eager import gpu
 from staticflow.eager.explain import called, explain
 from staticflow.eager.inference import unrecordable
-from staticflow.eager.kernels import LARGE, compute_of
+from staticflow.eager.kernels import compute_of
 from staticflow.eager.made import is_view, viewed
+from staticflow.eager.programs import LARGE
 from staticflow.eager.vertex import record
 from staticflow.errors import DTypeError
 from staticflow.graph.dims import Dim
@@ -152,7 +153,7 @@ def _compute(op: Op, arrays: Sequence[Any]) -> Any:
     for a in arrays:
         if type(a) is np.ndarray and a.size >= LARGE:
             return compute_of(op, True)
-    return compute_of(op, False)
+    return compute_of(op, not arrays)  # which looks at the size of what is filled
 
 
 def _agree(op: Op, arrays: Sequence[Any]) -> bool:

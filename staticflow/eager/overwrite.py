@@ -16,8 +16,8 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from staticflow.eager.kernels import MOST_KINDS, SPREAD, compiled
 from staticflow.eager.numbers import as_array, taken
+from staticflow.eager.programs import MOST_KINDS, SPREAD, compiled
 from staticflow.errors import StaticflowError
 from staticflow.graph.dims import fresh_sym
 from staticflow.graph.dtypes import BY_NUMPY
@@ -110,7 +110,8 @@ def _put_at_once(target: Array, source: Array) -> bool:
     steps = zip(source.shape, source.strides, strict=True)
     once = tuple([slice(1) if s == 0 and n > 1 else slice(None) for n, s in steps])
     part = source[(..., *once)]
-    if part.shape == target.shape and _is_in_order(part) and _is_in_order(target):
+    alike = part.size == 1 or (part.shape == target.shape and _is_in_order(part))
+    if alike and _is_in_order(target):  # whatever the dims
         return overwritten(_like, target.reshape(-1), (part.reshape(-1),))
     return overwritten(_like, target, (part,))
 

@@ -20,8 +20,9 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from staticflow.eager.kernels import LARGE, MOST_KINDS, compiled, pattern, run
+from staticflow.eager.kernels import pattern, run
 from staticflow.eager.numbers import as_array, number_dtype, numbers_among, taken
+from staticflow.eager.programs import LARGE, MOST_KINDS, compiled
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dims import fresh_sym
 from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, float32

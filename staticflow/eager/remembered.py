@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.eager.kernels import LARGE, compute_of
+from staticflow.eager.kernels import compute_of
 from staticflow.eager.made import computed, is_view, viewed
+from staticflow.eager.programs import LARGE
 from staticflow.eager.vertex import Shadow
 from staticflow.graph.op import Op
 from staticflow.ops.lowering import View

@@ -10,6 +10,8 @@ import numpy as np
 
 from staticflow.eager.anomaly import check_nan
 from staticflow.eager.gpu import is_writeable
+from staticflow.eager.overwrite import overwritten
+from staticflow.eager.programs import SPREAD
 from staticflow.eager.vertex import Vertex
 from staticflow.errors import AutogradError, DTypeError, ShapeError, StaticflowError
 from staticflow.graph.locs import format_locs, here
@@ -106,11 +108,17 @@ def _sum(before: Any, ct: Any, sums: set[int]) -> Any:
     if state.recording:
         return add(before, ct)
     if id(before) in sums and before._data.dtype is ct._data.dtype:
-        state.run(np.add, before._data, ct._data, before._data)
+        _add_to(before._data, ct._data)
         return before
     total = add(before, ct)
     sums.add(id(total))
     return total
+
+
+def _add_to(total: Any, more: Any) -> None:
+    """Add arrays in place."""
+    if total.size < SPREAD or not overwritten(add, total, (more,)):
+        thread.state.run(np.add, total, more, total)
 
 
 def _roots(outputs: Sequence[Any], gradients: Sequence[Any]) -> list[tuple[Vertex, Any]]:
@@ -210,7 +218,7 @@ def _accumulate(leaf: Any, ct: Any, taken: set[int]) -> None:
     elif state.recording:
         leaf.grad = grad + ct
     elif grad.dtype is ct.dtype and is_writeable(grad._data):
-        state.run(np.add, grad._data, ct._data, grad._data)
+        _add_to(grad._data, ct._data)
         grad._bump()
     else:
         grad.add_(ct)

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from staticflow.eager.gpu import as_array
-from staticflow.eager.kernels import LARGE
 from staticflow.eager.memory import Memory
+from staticflow.eager.programs import LARGE, SPREAD
 from staticflow.eager.pullback import may_compile, pull
 from staticflow.eager.saved import Packed
 from staticflow.errors import AutogradError
@@ -261,7 +261,7 @@ class EvenEntry(TapeEntry):
         data = ct._data
         if not vjp.plain or state.recording or data.dtype is _BFLOAT16:
             return super().pull(ct, edges, keep)
-        if data.size >= LARGE and may_compile(self.op):
+        if data.size >= LARGE and (data.size >= SPREAD or may_compile(self.op)):
             return super().pull(ct, edges, keep)
         kept, result = self.args, self.result
         if kept is None:

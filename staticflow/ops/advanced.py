@@ -161,6 +161,7 @@ def _pick(name: str, doc: str, grad_name: str, wrap: bool, vjp: Any = _pick_vjp)
         vjp=vjp,
         lowering=LoopNest(emit),
         saves=_SAVED,
+        eager="spread",
         grad_name=grad_name,
     )
 

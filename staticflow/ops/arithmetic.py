@@ -104,7 +104,7 @@ maximum = elementwise(
     lambda k, x, y: k.apply("max", x, y),
     (lambda ct, out, x, y: _share(ct, x, y, x < y),
      lambda ct, out, x, y: _share(ct, x, y, y < x)),
-    saves=(0, 1),
+    saves=(0, 1), eager="large",
 )  # fmt: skip
 
 minimum = elementwise(
@@ -113,7 +113,7 @@ minimum = elementwise(
     lambda k, x, y: k.apply("min", x, y),
     (lambda ct, out, x, y: _share(ct, x, y, x > y),
      lambda ct, out, x, y: _share(ct, x, y, y > x)),
-    saves=(0, 1),
+    saves=(0, 1), eager="large",
 )  # fmt: skip
 
 
@@ -259,7 +259,7 @@ clone = elementwise(
     lambda xp, x: xp.array(x, copy=True),
     lambda k, x: x,
     (lambda ct, out, x: ct,),
-    promote="none",
+    promote="none", eager="spread",
 )  # fmt: skip
 
 stop_gradient = elementwise(

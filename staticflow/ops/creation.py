@@ -36,6 +36,7 @@ full = Op(
     reference=_full_reference,
     vjp=None,
     lowering=Generate(lambda k, index, lanes, *, shape, value, dtype: k.const(value, dtype, lanes)),
+    eager="spread",
 )
 
 

@@ -25,6 +25,16 @@ __all__ = [
 
 Partial = Callable[..., Any] | None
 
+_EXACT = frozenset((
+    "absolute", "add", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "ceil",
+    "copysign", "divide", "equal", "floor", "greater", "greater_equal", "isfinite", "isinf",
+    "isnan", "left_shift", "less", "less_equal", "logical_and", "logical_not", "logical_or",
+    "logical_xor", "multiply", "negative", "not_equal", "reciprocal",
+    "right_shift", "rint", "sign", "sqrt", "subtract", "trunc",
+))  # fmt: skip
+"""Ufuncs that give the same bits whoever computes them, so that results do not depend on the number
+of threads."""
+
 
 def per_arg(*partials: Partial) -> Callable[..., Sequence[Any]]:
     """A vjp from one function ``(ct, out, *args, **attrs)`` for each argument; None for an argument
@@ -117,7 +127,7 @@ def elementwise(
     promote: str = "common",
     grad_name: str = "",
     infer: Callable[..., TensorType] | None = None,
-    eager: str = "reference",
+    eager: str | None = None,
     names: tuple[str, ...] = ("input", "other"),
     numbers: str = "fit",
 ) -> Op:
@@ -140,7 +150,7 @@ def elementwise(
         saves_for=saves_for,
         promote=promote,
         kinds="biuf" if promote == "float" else kinds,
-        eager=eager,
+        eager=eager or ("spread" if reference in _EXACT else "reference"),
         grad_name=grad_name or f"{name.title().replace('_', '')}Backward0",
         names=names,
         numbers=numbers,

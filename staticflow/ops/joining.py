@@ -84,6 +84,7 @@ cat_op = Op(
     vjp=_cat_vjp,
     lowering=LoopNest(_cat_emit),
     promote="common",
+    eager="spread",
     grad_name="CatBackward0",
 )
 
@@ -143,6 +144,7 @@ stack_op = Op(
     vjp=_stack_vjp,
     decompose=lambda *xs, dim: cat_op(*(unsqueeze(x, dim) for x in xs), dim=dim),
     promote="common",
+    eager="spread",
     grad_name="StackBackward0",
 )
 
@@ -245,6 +247,7 @@ repeat_op = Op(
     reference=strict(_repeat_infer, lambda xp, x, *, sizes: xp.tile(x, sizes)),
     vjp=per_arg(_repeat_vjp),
     decompose=_repeated,
+    eager="spread",
     grad_name="RepeatBackward0",
 )
 
@@ -283,6 +286,7 @@ roll_op: Op = Op(
     reference=lambda xp, x, *, shift, dim: xp.roll(x, shift, dim),
     vjp=per_arg(lambda ct, out, x, *, shift, dim: roll_op(ct, shift=-shift, dim=dim)),
     decompose=_rolled,
+    eager="spread",
     grad_name="RollBackward0",
 )
 

@@ -206,6 +206,7 @@ pow: Op = elementwise(
     lambda k, x, y: k.pow(x, y),
     (_pow_base, _pow_exponent),
     saves=(0, 1, OUT), kinds="iuf", names=("input", "exponent"), numbers="power",
+    eager="spread",
 )  # fmt: skip
 
 
