@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import staticflow as sf
-from opinfo.core import ALL, NUMBERS, Array, Failure, OpInfo, Sample, values, wrap
+from opinfo.core import ALL, NUMBERS, Array, Failure, OpInfo, Sample, accumulating, values, wrap
 from staticflow.errors import DTypeError, IndexRangeError, ShapeError
 from staticflow.graph.dtypes import DTYPES, DType, int64
 from staticflow.ops import OPS
@@ -233,7 +233,11 @@ def _rows(name: str, accumulate: bool) -> OpInfo:
             yield Sample((values(shape, dtype), dim, index, values(tuple(src), dtype, seed=1)))
 
     def expect(x: Array, dim: int, index: Array, src: Array) -> Array:
-        return _was_put(x, [index.reshape(-1)], src, (dim % x.ndim,), accumulate)
+        wide = accumulating(x) if accumulate else x
+        out = _was_put(
+            wide, [index.reshape(-1)], src.astype(wide.dtype), (dim % x.ndim,), accumulate
+        )
+        return out.astype(x.dtype)
 
     return OpInfo(
         OPS[name], getattr(sf, name), expect, samples, NUMBERS if accumulate else ALL, grad=True, exact=True,

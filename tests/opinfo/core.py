@@ -35,6 +35,7 @@ __all__ = [
     "OpInfo",
     "Sample",
     "Samples",
+    "accumulating",
     "layouts",
     "pointwise",
     "special",
@@ -124,6 +125,13 @@ class OpInfo:
         limits = finfo(dtype)
         eps, tiny = float(limits.eps), float(limits.smallest_subnormal)
         return self.ulps * eps, self.absolute * eps + self.ulps * tiny
+
+
+def accumulating(array: Array) -> Array:
+    """A copy in the dtype in which elements are added up."""
+    return array.astype(
+        np.float32 if array.dtype.itemsize == 2 and array.dtype.kind in "fV" else array.dtype
+    )
 
 
 def finfo(dtype: DType) -> Any:

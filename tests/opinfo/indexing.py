@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import staticflow as sf
-from opinfo.core import ALL, NUMBERS, Array, Failure, OpInfo, Sample, values, wrap
+from opinfo.core import ALL, NUMBERS, Array, Failure, OpInfo, Sample, accumulating, values, wrap
 from staticflow.errors import DTypeError, IndexRangeError, ShapeError
 from staticflow.graph.dtypes import DTYPES, DType, int64
 from staticflow.ops import OPS
@@ -97,14 +97,14 @@ def _scatter_samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
 
 def _scattered(x: Array, dim: int, index: Array, src: Array) -> Array:
     dtype = next(d for d in DTYPES if d.numpy == x.dtype)
-    out = np.array(x)
+    out = accumulating(x)
     for at in np.ndindex(index.shape):
         place = _place(index, at, dim)
         if dtype.is_floating:
-            out[place] = out[place] + src[at]
+            out[place] = out[place] + src[at].astype(out.dtype)
         else:
             out[place] = wrap(int(out[place]) + int(src[at]), dtype)
-    return out
+    return out.astype(x.dtype)
 
 
 _SRC = np.zeros((3, 4), "f4")
