@@ -15,6 +15,8 @@ from test_loops import CASES, GRID, arguments, every_case, loss_of, second_of
 
 import staticflow as sf
 from staticflow.autograd.functional import hessian, hvp, jacobian, jvp
+from staticflow.graph.graph import regions_of
+from staticflow.ops.cond import cond_op
 from staticflow.ops.symbol import Symbol
 
 PARTS = ("loss", "forward", "forward twice", "reverse over forward", "forward over reverse")
@@ -214,3 +216,33 @@ def test_derivatives_by_several_inputs_of_known_sizes() -> None:
     whole, wanted = program(np.array([0.3, 0.5]), np.array([1.2, 0.9]), 3)
     for a, b in itertools.product((0, 1), (0, 1)):
         np.testing.assert_allclose(whole[a][b].numpy(), wanted[a][b].numpy(), 1e-9)
+
+
+def test_a_branch_and_its_tangents_are_one_branch() -> None:
+    """Side by side, and with the trips of a loop around them; but not where one waits for the
+    other."""
+    x, t = (sf.placeholder((3,), "float64", name=s) for s in ("x", "t"))
+    k = sf.placeholder((), "int64", name="k")
+
+    def bend(x: Any) -> Any:
+        return sf.cond(x.sum() > 0, lambda: x.exp() * x.sin(), lambda: x * 2)
+
+    def bends(x: Any) -> Any:
+        return sf.fori_loop(0, k, lambda i, x: bend(x), x)
+
+    def branches(graph: Any) -> int:
+        inside = (branches(r) for n in graph.nodes for r in regions_of(n))
+        return sum(n.op is cond_op for n in graph.nodes) + sum(inside)
+
+    for f in (bend, bends):
+        value, tangent = jvp(f, x, t)
+        program = sf.compile([x, t, k], [value, tangent])
+        assert branches(program.optimized) == 1
+        for start in (0.3, -0.3):
+            given, along, step = np.full(3, start), np.array([1.0, -2.0, 0.5]), 1e-6
+            got = program(given, along, 2)[1].numpy()
+            ends = [program(given + s * step * along, along, 2)[0].numpy() for s in (1, -1)]
+            np.testing.assert_allclose(got, (ends[0] - ends[1]) / (2 * step), 1e-6)
+    y = bend(x)
+    assert branches(sf.compile([x], [y, sf.grad(y.sum(), x)]).optimized) == 1
+    assert branches(sf.compile([x], [y, sf.grad((y * y).sum(), x)]).optimized) == 2

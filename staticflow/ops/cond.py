@@ -88,7 +88,8 @@ def _pulled(branch: Graph, given: Sequence[int], wanted: Sequence[int]) -> Graph
 def _jvp(
     tangents: Sequence[Any], out: Any, pred: Any, *args: Any, true: Graph, false: Graph
 ) -> list[Any]:
-    """A branch between the tangents of the two, each of which computes its branch again."""
+    """A branch between the tangents of the two, each of which computes its branch again; the pass
+    ``merge_conds`` makes the branch that was there one with this."""
     args = tuple(
         Symbol(to_node(a, p.tensor_type.dtype)) for a, p in zip(args, true.params, strict=True)
     )
