@@ -1,31 +1,25 @@
-"""The fast path of elementwise operations and products: native code from the operator to NumPy.
+"""The fast path of eager operations: native code from the tensors to NumPy and back.
 
-Every such op of one or two operands has here a builtin function, and the methods and operators of
-`Tensor` are made of it. It takes the usual case: small tensors of one dtype, or a tensor beside a
-number that does not change it, nothing special going on in the thread. Everything else, errors
-included, goes to the general path, `staticflow.eager.mode`, which gives the same; and all of it,
-where native code cannot read the objects of this Python.
+Every op but views and loops has here a builtin function, and the ops that are methods and operators
+of `Tensor` are so by native methods. They take the usual case: tensors on the host of dtypes that
+need no promotion, or a tensor beside numbers that do not change its dtype, and nothing special
+going on in the thread. Everything else, errors included, goes to the general path,
+`staticflow.eager.mode`, which gives the same; and all of it, where native code cannot read the
+objects of this Python.
 """
 
 from __future__ import annotations
 
 import ctypes
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
-from staticflow.eager.fast_text import (
-    BY_NUMBER,
-    EVEN,
-    MEMO,
-    RECORDABLE,
-    render_core,
-    render_entries,
-)
+from staticflow.eager.fast_text import FLAGS, MEMO, MOST, render_core, render_methods
 from staticflow.eager.kernels import compute_of
 from staticflow.eager.memory import Memory
 from staticflow.eager.programs import LARGE
@@ -33,7 +27,15 @@ from staticflow.eager.vertex import LEAF, EvenEntry, Shadow, TapeEntry, recent, 
 from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DTYPES, bfloat16
 from staticflow.graph.op import OUT, Op
 from staticflow.ops.declare import PerElement
-from staticflow.ops.lowering import Contract, Elementwise
+from staticflow.ops.lowering import (
+    Contract,
+    Correlate,
+    CorrelateKernel,
+    Elementwise,
+    Generate,
+    LoopNest,
+    Reduce,
+)
 from staticflow.ops.promote import usual_dtypes
 from staticflow.ops.thread import State, thread
 from staticflow.runtime.fastcall import builtin_function, method_descriptor
@@ -49,7 +51,8 @@ _PYTHON = (
     "PyObject_GetAttr", "PyObject_Vectorcall", "PyObject_VectorcallMethod", "PyThreadState_Get",
     "PyThreadState_GetID",
     "PyContext_Enter", "PyContext_Exit", "PyEval_GetFrame", "PyFrame_GetCode", "PyFrame_GetLasti",
-    "PyErr_ExceptionMatches", "PyErr_Clear",
+    "PyErr_ExceptionMatches", "PyErr_Clear", "PyObject_VectorcallDict", "PyDict_Size",
+    "PyLong_AsVoidPtr",
 )  # fmt: skip
 
 
@@ -62,67 +65,94 @@ class _Op(ctypes.Structure):
         ("entry", ctypes.c_void_p * 2),
         ("dtypes", ctypes.c_uint64),
         ("flags", ctypes.c_uint64),
-        ("uses", ctypes.c_uint64 * 3),
+        ("uses", ctypes.c_uint64 * (MOST + 1)),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class FastForms:
-    """The forms of one op: a function, a method of tensors, and the method of the operator whose
-    operands stand the other way round."""
+    """The native forms of ops: functions ``(args, attrs)``, methods of tensors, and methods of
+    operators whose operands stand the other way round."""
 
-    function: Callable[..., Any]
-    method: Any
-    reflected: Any
+    functions: Mapping[Op, Callable[..., Any]]
+    methods: Mapping[Op, Any]
+    reflected: Mapping[Op, Any]
+
+
+def fast_forms(
+    ops: Sequence[Op],
+    methods: Collection[Op],
+    reflected: Collection[Op],
+    tensor: type,
+    general: Callable[..., Any],
+    finish: Callable[..., Any],
+) -> FastForms:
+    """The forms of those of ``ops`` that have a fast path, for the class of tensors.
+
+    ``general(op, args, attrs)`` does what is not usual, ``finish(op, args, attrs, results)`` makes
+    tensors of several results. There are no forms if this Python does not let native code read its
+    objects.
+    """
+    classes = (State, tensor, Memory, Shadow, TapeEntry, type(recent))
+    if not has_known_layout() or not all(box_type(c, s) for c in classes for s in _slots(c)):
+        return FastForms({}, {}, {})
+    ops = [op for op in ops if has_fast_form(op)]
+    records = (_Op * len(ops))()
+    kept = [_fill(record, op) for record, op in zip(records, ops, strict=True)]
+    objects, symbols = _symbols(tensor, general, finish)
+    core = compile_native(render_core(_numbers(tensor)), _CALLS, symbols)
+    numbers = {op: i for i, op in enumerate(ops)}
+    groups = {
+        "method": [numbers[op] for op in methods if op in numbers],
+        "reflected": [numbers[op] for op in reflected if op in numbers],
+    }
+    text = render_methods([_arity(op) for op in ops], *groups.values())
+    names = [f"{kind}_{i}" for kind, group in groups.items() for i in group]
+    known = {name: core.address(name) for name in _CALLS}
+    known["ops"] = ctypes.addressof(records)
+    entries = compile_native(text, names, known, quick=True)
+    held = (core, entries, records, kept, objects)
+
+    def descriptor(kind: str, number: int, *names: str) -> Any:
+        op = ops[number]
+        address = entries.address(f"{kind}_{number}")
+        return method_descriptor(tensor, address, op.name, ("$self", *names), op.doc, *held)
+
+    address = core.address("function")
+    return FastForms(
+        {
+            op: builtin_function(address, op.name, ctypes.addressof(record))
+            for op, record in zip(ops, records, strict=True)
+        },
+        {
+            ops[i]: descriptor("method", i, *ops[i].names[1 : _arity(ops[i])])
+            for i in groups["method"]
+        },
+        {ops[i]: descriptor("reflected", i, "other") for i in groups["reflected"]},
+    )
+
+
+_CALLS = ("function", "called", "called_on")
 
 
 def has_fast_form(op: Op) -> bool:
-    """Whether the op has a fast path."""
-    even = type(op.lowering) is Elementwise
-    if not (even or type(op.lowering) is Contract) or op.promote not in ("common", "float"):
-        return False
-    if even and op.vjp is not None and type(op.vjp) is not PerElement:
-        return False
-    parameters = inspect.signature(op.reference).parameters.values()
-    attributes = any(p.kind is p.KEYWORD_ONLY for p in parameters)
-    binary = _arity(op) == 2 and (op.ufunc is not None or op.eager != "large")
-    return not attributes and (_arity(op) == 1 or binary)
+    """Whether the op has a fast path: it computes new values, and is no loop or branch."""
+    return op.decompose is not None or type(op.lowering) in _COMPUTING
+
+
+_COMPUTING = frozenset(
+    (Contract, Correlate, CorrelateKernel, Elementwise, Generate, LoopNest, Reduce)
+)
+
+
+def _parameters(op: Op) -> list[inspect.Parameter]:
+    _, *parameters = inspect.signature(op.reference).parameters.values()
+    return parameters
 
 
 def _arity(op: Op) -> int:
-    return len(inspect.signature(op.reference).parameters) - 1
-
-
-def fast_forms(ops: Sequence[Op], tensor: type, general: Callable[..., Any]) -> dict[Op, FastForms]:
-    """The forms of ``ops`` for the class of tensors; ``general(op, args)`` does what is not usual.
-    There are none if this Python does not let native code read its objects."""
-    classes = (State, tensor, Memory, Shadow, TapeEntry, type(recent))
-    if not has_known_layout() or not all(box_type(c, s) for c in classes for s in _slots(c)):
-        return {}
-    records = (_Op * len(ops))()
-    kept = [_fill(record, op) for record, op in zip(records, ops, strict=True)]
-    arities = [_arity(op) for op in ops]
-    objects, symbols = _symbols(tensor, general)
-    core = compile_native(render_core(_numbers(tensor)), _CALLS, symbols)
-    known = {name: core.address(name) for name in _CALLS}
-    known["ops"] = ctypes.addressof(records)
-    names = [f"{kind}_{i}" for i in range(len(ops)) for kind in _KINDS]
-    entries = compile_native(render_entries(arities), names, known, quick=True)
-    held = (core, entries, records, kept, objects)
-    forms = {}
-    for i, op in enumerate(ops):
-        function, method, reflected = (entries.address(f"{kind}_{i}") for kind in _KINDS)
-        arguments = op.names[: arities[i]]
-        forms[op] = FastForms(
-            builtin_function(function, op.name, arguments, op.doc, *held),
-            method_descriptor(tensor, method, op.name, ("$self", *arguments[1:]), op.doc, *held),
-            method_descriptor(tensor, reflected, op.name, ("$self", "other"), op.doc, *held),
-        )
-    return forms
-
-
-_CALLS = ("called", "called_on")
-_KINDS = ("function", "method", "reflected")
+    """How many arguments the op has beside those of any number."""
+    return sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in _parameters(op))
 
 
 def _fill(record: _Op, op: Op) -> Any:
@@ -134,11 +164,23 @@ def _fill(record: _Op, op: Op) -> Any:
     record.compute[:] = [*map(id, compute)]
     record.entry[:] = [*map(id, entries)]
     record.dtypes = sum(1 << i for i, d in enumerate(DTYPES) if d.numpy in usual_dtypes(op))
-    recordable = RECORDABLE if op.vjp is not None else 0
-    even = EVEN if type(op.lowering) is Elementwise else 0
-    record.flags = recordable | even | (BY_NUMBER if op.ufunc is None else 0)
-    record.uses[:] = [_uses(op, value) for value in (0, 1, OUT)]
+    record.flags = sum(FLAGS[name] for name, holds in _flags(op).items() if holds)
+    record.uses[:] = [_uses(op, value) for value in (OUT, *range(MOST))]
     return compute, entries
+
+
+def _flags(op: Op) -> dict[str, bool]:
+    promoted = op.promote != "none"
+    elementwise = type(op.lowering) is Elementwise
+    bare = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in _parameters(op))
+    return {
+        "RECORDABLE": op.vjp is not None,
+        "EVEN": elementwise and promoted and bare and isinstance(op.vjp, PerElement),
+        "NUMBERS": elementwise and promoted,
+        "BY_NUMBER": op.ufunc is None,
+        "ANY_DTYPES": not promoted,
+        "TAIL": op.promote == "tail",
+    }
 
 
 def _slots(cls: type) -> Sequence[str]:
@@ -159,9 +201,9 @@ def _entry(kind: type[TapeEntry], op: Op) -> TapeEntry:
 def _uses(op: Op, value: int) -> int:
     """For which arguments the cotangent needs the value of an argument or of the result: a bit for
     each."""
-    arity = _arity(op)
-    used = op.saves_for or (op.saves,) * arity
-    return sum(1 << i for i in range(arity) if value in used[i])
+    if op.saves_for is None:
+        return (1 << MOST) - 1 if value in op.saves else 0
+    return sum(1 << i for i, used in enumerate(op.saves_for) if value in used)
 
 
 def _numbers(tensor: type) -> Mapping[str, int]:
@@ -176,10 +218,13 @@ def _numbers(tensor: type) -> Mapping[str, int]:
             place = box_type(cls, slot)
             assert place is not None
             numbers[f"{name}_{slot.strip('_')}"] = place.slot_offset
-    return {**numbers, "DTYPES": len(DTYPES), "LARGE": LARGE}
+    floats = sum(1 << i for i, d in enumerate(DTYPES) if d.is_floating)
+    return {**numbers, "DTYPES": len(DTYPES), "FLOATS": floats, "LARGE": LARGE}
 
 
-def _symbols(tensor: Any, general: Callable[..., Any]) -> tuple[Any, dict[str, int]]:
+def _symbols(
+    tensor: Any, general: Callable[..., Any], finish: Callable[..., Any]
+) -> tuple[Any, dict[str, int]]:
     """The objects that the native code names, which are to live as long as it does, and their
     addresses."""
     shadow = object.__new__(Shadow)
@@ -193,7 +238,7 @@ def _symbols(tensor: Any, general: Callable[..., Any]) -> tuple[Any, dict[str, i
         "serials": serials, "bfloat16": bfloat16.numpy, "name_state": "state",
         "name_edge": "_edge", "name_shape": "shape", "name_version": "version",
         "asarray": np.asarray, "number_beside": number_beside, "general": general, "users": users,
-        **python_types(),
+        "finish": finish, "no_attrs": {}, **python_types(),
     }  # fmt: skip
     tables = {
         "descrs": (ctypes.c_void_p * len(DTYPES))(*(id(d.numpy) for d in DTYPES)),

@@ -9,7 +9,7 @@ are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from string import Template
 
 from staticflow.eager.objects_text import DECLARATIONS, OBJECTS
@@ -18,41 +18,62 @@ from staticflow.eager.record_text import RECORD
 from staticflow.runtime.fastcall_helpers import LIKE
 from staticflow.runtime.fastcall_layout import DESCR, DIMS, NDIM, TYPE
 
-__all__ = ["BY_NUMBER", "EVEN", "MEMO", "RECORDABLE", "render_core", "render_entries"]
+__all__ = ["FLAGS", "MEMO", "MOST", "render_core", "render_methods"]
 
-RECORDABLE, EVEN, BY_NUMBER = 1, 2, 4
-"""What an op's flags say: it has a vjp; it is elementwise; numbers reach what computes it as they
-are, and not as arrays."""
+FLAGS = {name: 1 << i for i, name in enumerate(
+    ("RECORDABLE", "EVEN", "NUMBERS", "BY_NUMBER", "ANY_DTYPES", "TAIL")
+)}  # fmt: skip
+"""What an op's flags say: it has a vjp; its vjp is one of `EvenEntry`; numbers may stand beside its
+tensors, and reach what computes it as they are and not as arrays; its tensors are of any dtypes, or
+the first is."""
+
+MOST = 32
+"""Arguments of one call; the general path takes more."""
 
 MEMO = 256
 """So many numbers are remembered as arrays, by identity."""
 
+_NUMBERS = {
+    **FLAGS, "TYPE": TYPE, "DESCR": DESCR, "NDIM": NDIM, "DIMS": DIMS, "MEMO_MASK": MEMO - 1,
+    "MOST": MOST, "USES": MOST + 1, "OPERAND": 32, "NO_DTYPE": 63,
+}  # fmt: skip
+
 _APPLY = """
-; The array that comes of the operands; null with an error set if there is none.
-define internal ptr @computed(ptr %op, ptr %state, ptr %operands, i64 %count) {
+; What comes of the operands, an array or a tuple; null with an error set if there is nothing.
+define internal ptr @computed(ptr %call, ptr %state) {
 entry:
-  %arrays = alloca [2 x ptr]
-  %x.at = getelementptr %operand, ptr %operands, i64 0, i32 1
-  %x = load ptr, ptr %x.at
-  store ptr %x, ptr %arrays
-  %y.at = getelementptr %operand, ptr %operands, i64 1, i32 1
-  %y = load ptr, ptr %y.at
-  %arrays.1 = getelementptr ptr, ptr %arrays, i64 1
-  store ptr %y, ptr %arrays.1
+  %op = load ptr, ptr %call
+  %count.at = getelementptr %call, ptr %call, i64 0, i32 1
+  %count = load i64, ptr %count.at
+  %attrs.at = getelementptr %call, ptr %call, i64 0, i32 3
+  %attrs = load ptr, ptr %attrs.at
+  %arrays = alloca ptr, i64 %count
+  br label %more
+more:
+  %i = phi i64 [ 0, %entry ], [ %next, %one ]
+  %large = phi i1 [ false, %entry ], [ %any.large, %one ]
+  %left = icmp slt i64 %i, %count
+  br i1 %left, label %one, label %enter
+one:
+  %operand = call ptr @operand(ptr %call, i64 %i)
+  %array = call ptr @array_of(ptr %operand)
+  %array.at = getelementptr ptr, ptr %arrays, i64 %i
+  store ptr %array, ptr %array.at
+  %large.at = getelementptr %operand, ptr %operand, i64 0, i32 4
+  %is.large = load i1, ptr %large.at
+  %any.large = or i1 %large, %is.large
+  %next = add i64 %i, 1
+  br label %more
+enter:
   %context = call ptr @field(ptr %state, i64 $state_context)
   %refused = call i32 @PyContext_Enter(ptr %context)
   %outside = icmp ne i32 %refused, 0
   br i1 %outside, label %nothing, label %run
 run:
-  %x.large.at = getelementptr %operand, ptr %operands, i64 0, i32 4
-  %x.large = load i1, ptr %x.large.at
-  %y.large.at = getelementptr %operand, ptr %operands, i64 1, i32 4
-  %y.large = load i1, ptr %y.large.at
-  %large = or i1 %x.large, %y.large
   %which = zext i1 %large to i64
   %compute.at = getelementptr %op, ptr %op, i64 0, i32 1, i64 %which
   %compute = load ptr, ptr %compute.at
-  %data = call ptr @PyObject_Vectorcall(ptr %compute, ptr %arrays, i64 %count, ptr null)
+  %data = call ptr @PyObject_VectorcallDict(ptr %compute, ptr %arrays, i64 %count, ptr %attrs)
   call i32 @PyContext_Exit(ptr %context)
   %failed = icmp eq ptr %data, null
   br i1 %failed, label %nothing, label %look
@@ -61,30 +82,48 @@ nothing:
 look:
   %type = call ptr @field(ptr %data, i64 $TYPE)
   %is.array = icmp eq ptr %type, @PyArray_Type
-  br i1 %is.array, label %done, label %scalar
+  %is.tuple = icmp eq ptr %type, @PyTuple_Type
+  %whole = or i1 %is.array, %is.tuple
+  br i1 %whole, label %done, label %scalar
 scalar:
   %scalar.at = alloca ptr
   store ptr %data, ptr %scalar.at
-  %array = call ptr @PyObject_Vectorcall(ptr @asarray, ptr %scalar.at, i64 1, ptr null)
+  %made = call ptr @PyObject_Vectorcall(ptr @asarray, ptr %scalar.at, i64 1, ptr null)
   call void @Py_DecRef(ptr %data)
-  ret ptr %array
+  ret ptr %made
 done:
   ret ptr %data
 }
 
-; The op on `count` objects: `general(op, objects)`, by the fast path if it can.
-define internal ptr @apply(ptr %op, ptr %objects, i64 %count) {
+; The op on `count` objects: `general(op, objects, attrs)`, by the fast path if it can. Attributes
+; are a dict, or null.
+define internal ptr @apply(ptr %op, ptr %objects, i64 %count, ptr %attrs) {
 entry:
-  %operands = alloca [2 x %operand]
-  store [2 x %operand] zeroinitializer, ptr %operands
+  %many = icmp sgt i64 %count, $MOST
+  br i1 %many, label %crowd, label %few
+crowd:
+  %general = call ptr @leave(ptr %op, ptr %objects, i64 %count, ptr %attrs)
+  ret ptr %general
+few:
+  %call = alloca %call
+  %operands = alloca %operand, i64 %count
+  %bytes = mul i64 %count, $OPERAND
+  call void @llvm.memset.p0.i64(ptr %operands, i8 0, i64 %bytes, i1 false)
+  store ptr %op, ptr %call
+  %count.at = getelementptr %call, ptr %call, i64 0, i32 1
+  store i64 %count, ptr %count.at
+  %operands.at = getelementptr %call, ptr %call, i64 0, i32 2
+  store ptr %operands, ptr %operands.at
+  %attrs.at = getelementptr %call, ptr %call, i64 0, i32 3
+  store ptr %attrs, ptr %attrs.at
   %state = call ptr @current()
   %lost = icmp eq ptr %state, null
   br i1 %lost, label %raise, label %look
 look:
-  %usual = call i1 @take(ptr %op, ptr %state, ptr %objects, i64 %count, ptr %operands)
+  %usual = call i1 @take(ptr %call, ptr %state, ptr %objects)
   br i1 %usual, label %run, label %leave
 run:
-  %data = call ptr @computed(ptr %op, ptr %state, ptr %operands, i64 %count)
+  %data = call ptr @computed(ptr %call, ptr %state)
   %failed = icmp eq ptr %data, null
   br i1 %failed, label %ask, label %wrap
 ask:
@@ -95,10 +134,19 @@ clear:
   call void @PyErr_Clear()
   br label %leave
 leave:
-  call void @drop(ptr %operands)
-  %left = call ptr @leave(ptr %op, ptr %objects, i64 %count)
+  call void @drop(ptr %call)
+  %left = call ptr @leave(ptr %op, ptr %objects, i64 %count, ptr %attrs)
   ret ptr %left
 wrap:
+  %type = call ptr @field(ptr %data, i64 $TYPE)
+  %several = icmp eq ptr %type, @PyTuple_Type
+  br i1 %several, label %results, label %single
+results:
+  call void @drop(ptr %call)
+  %finished = call ptr @finished(ptr %op, ptr %objects, i64 %count, ptr %attrs, ptr %data)
+  call void @Py_DecRef(ptr %data)
+  ret ptr %finished
+single:
   %out = call ptr @like(ptr @tensor_example, i64 $tensor_size, i64 0)
   %no.out = icmp eq ptr %out, null
   br i1 %no.out, label %alone, label %hold
@@ -109,48 +157,58 @@ hold:
   call i1 @put(ptr %out, i64 $tensor_data, ptr %data)
   %recording.is = call ptr @field(ptr %state, i64 $state_recording)
   %recording = icmp eq ptr %recording.is, @_Py_TrueStruct
-  %flags.at = getelementptr %op, ptr %op, i64 0, i32 4
-  %flags = load i64, ptr %flags.at
-  %masked = and i64 %flags, $RECORDABLE
-  %recordable = icmp ne i64 %masked, 0
+  %recordable = call i1 @has(ptr %op, i64 $RECORDABLE)
   %both = and i1 %recording, %recordable
-  br i1 %both, label %record, label %done
+  br i1 %both, label %float, label %done
+float:
+  %dtype = call i64 @bit_of(ptr %data)
+  %floating = and i64 %dtype, $FLOATS
+  %is.floating = icmp ne i64 %floating, 0
+  br i1 %is.floating, label %record, label %done
 record:
-  %stopped = call i1 @record(ptr %op, ptr %operands, i64 %count, ptr %out, ptr %data)
+  %stopped = call i1 @record(ptr %call, ptr %out, ptr %data)
   br i1 %stopped, label %undo, label %done
 undo:
   call void @Py_DecRef(ptr %out)
   br label %raise
 done:
-  call void @drop(ptr %operands)
+  call void @drop(ptr %call)
   ret ptr %out
 raise:
-  call void @drop(ptr %operands)
+  call void @drop(ptr %call)
   ret ptr null
 }
 
-define internal void @drop(ptr %operands) {
-  %x.at = getelementptr %operand, ptr %operands, i64 0, i32 1
-  %x = load ptr, ptr %x.at
-  call void @Py_DecRef(ptr %x)
-  %x.edge.at = getelementptr %operand, ptr %operands, i64 0, i32 2
-  %x.edge = load ptr, ptr %x.edge.at
-  call void @Py_DecRef(ptr %x.edge)
-  %y.at = getelementptr %operand, ptr %operands, i64 1, i32 1
-  %y = load ptr, ptr %y.at
-  call void @Py_DecRef(ptr %y)
-  %y.edge.at = getelementptr %operand, ptr %operands, i64 1, i32 2
-  %y.edge = load ptr, ptr %y.edge.at
-  call void @Py_DecRef(ptr %y.edge)
+define internal void @drop(ptr %call) {
+entry:
+  %count.at = getelementptr %call, ptr %call, i64 0, i32 1
+  %count = load i64, ptr %count.at
+  br label %more
+more:
+  %i = phi i64 [ 0, %entry ], [ %next, %one ]
+  %left = icmp slt i64 %i, %count
+  br i1 %left, label %one, label %done
+one:
+  %operand = call ptr @operand(ptr %call, i64 %i)
+  %array = call ptr @array_of(ptr %operand)
+  call void @Py_DecRef(ptr %array)
+  %edge.at = getelementptr %operand, ptr %operand, i64 0, i32 2
+  %edge = load ptr, ptr %edge.at
+  call void @Py_DecRef(ptr %edge)
+  %next = add i64 %i, 1
+  br label %more
+done:
   ret void
 }
 
-; The op by the general path.
-define internal ptr @leave(ptr %op, ptr %objects, i64 %count) {
+; A function of Python on the op, the objects as a tuple, the attributes and, unless it is null,
+; what was computed.
+define internal ptr @python(ptr %function, ptr %op, ptr %objects, i64 %count, ptr %attrs,
+                            ptr %data) {
 entry:
-  %pair = alloca [2 x ptr]
+  %given = alloca [4 x ptr]
   %record = load ptr, ptr %op
-  store ptr %record, ptr %pair
+  store ptr %record, ptr %given
   %args = call ptr @PyTuple_New(i64 %count)
   %failed = icmp eq ptr %args, null
   br i1 %failed, label %nothing, label %more
@@ -168,10 +226,59 @@ one:
   %next = add i64 %i, 1
   br label %more
 call:
-  %args.at = getelementptr ptr, ptr %pair, i64 1
+  %args.at = getelementptr ptr, ptr %given, i64 1
   store ptr %args, ptr %args.at
-  %result = call ptr @PyObject_Vectorcall(ptr @general, ptr %pair, i64 2, ptr null)
+  %bare = icmp eq ptr %attrs, null
+  %named = select i1 %bare, ptr @no_attrs, ptr %attrs
+  %attrs.at = getelementptr ptr, ptr %given, i64 2
+  store ptr %named, ptr %attrs.at
+  %data.at = getelementptr ptr, ptr %given, i64 3
+  store ptr %data, ptr %data.at
+  %without = icmp eq ptr %data, null
+  %n = select i1 %without, i64 3, i64 4
+  %result = call ptr @PyObject_Vectorcall(ptr %function, ptr %given, i64 %n, ptr null)
   call void @Py_DecRef(ptr %args)
+  ret ptr %result
+}
+
+; The op by the general path.
+define internal ptr @leave(ptr %op, ptr %objects, i64 %count, ptr %attrs) {
+  %result = call ptr @python(ptr @general, ptr %op, ptr %objects, i64 %count, ptr %attrs, ptr null)
+  ret ptr %result
+}
+
+; Several results that were computed, as tensors.
+define internal ptr @finished(ptr %op, ptr %objects, i64 %count, ptr %attrs, ptr %data) {
+  %result = call ptr @python(ptr @finish, ptr %op, ptr %objects, i64 %count, ptr %attrs, ptr %data)
+  ret ptr %result
+}
+
+; The function of an op, whose address is `self`, called with its arguments as a tuple and its
+; attributes as a dict.
+define ptr @function(ptr %self, ptr %given, i64 %count, ptr %names) {
+entry:
+  %op = call ptr @PyLong_AsVoidPtr(ptr %self)
+  %args = load ptr, ptr %given
+  %attrs.at = getelementptr ptr, ptr %given, i64 1
+  %attrs = load ptr, ptr %attrs.at
+  %n = call i64 @PyTuple_Size(ptr %args)
+  %objects = alloca ptr, i64 %n
+  br label %more
+more:
+  %i = phi i64 [ 0, %entry ], [ %next, %one ]
+  %left = icmp slt i64 %i, %n
+  br i1 %left, label %one, label %call
+one:
+  %object = call ptr @PyTuple_GetItem(ptr %args, i64 %i)
+  %at = getelementptr ptr, ptr %objects, i64 %i
+  store ptr %object, ptr %at
+  %next = add i64 %i, 1
+  br label %more
+call:
+  %size = call i64 @PyDict_Size(ptr %attrs)
+  %empty = icmp eq i64 %size, 0
+  %named = select i1 %empty, ptr null, ptr %attrs
+  %result = call ptr @apply(ptr %op, ptr %objects, i64 %n, ptr %named)
   ret ptr %result
 }
 
@@ -183,7 +290,7 @@ entry:
   %usual = and i1 %unnamed, %right
   br i1 %usual, label %here, label %there
 here:
-  %result = call ptr @apply(ptr %op, ptr %objects, i64 %count)
+  %result = call ptr @apply(ptr %op, ptr %objects, i64 %count, ptr null)
   ret ptr %result
 there:
   %record = load ptr, ptr %op
@@ -225,27 +332,22 @@ call:
 """
 
 _ENTRIES = """
-%op = type { ptr, [2 x ptr], [2 x ptr], i64, i64, [3 x i64] }
+%op = type { ptr, [2 x ptr], [2 x ptr], i64, i64, [$USES x i64] }
 @ops = external global %op
 declare ptr @called(ptr, i64, ptr, i64, ptr)
 declare ptr @called_on(ptr, i64, ptr, ptr, i64, ptr)
 """
 
-_ENTRY = """
-; The forms of one op: a function, a method, and the method of the operator whose operands stand the
-; other way round.
-define ptr @function_$op(ptr %self, ptr %args, i64 %count, ptr %names) {
-  %op = getelementptr %op, ptr @ops, i64 $op
-  %result = call ptr @called(ptr %op, i64 $arity, ptr %args, i64 %count, ptr %names)
-  ret ptr %result
-}
-
+_METHOD = """
 define ptr @method_$op(ptr %self, ptr %args, i64 %count, ptr %names) {
   %op = getelementptr %op, ptr @ops, i64 $op
   %result = call ptr @called_on(ptr %op, i64 $arity, ptr %self, ptr %args, i64 %count, ptr %names)
   ret ptr %result
 }
+"""
 
+_REFLECTED = """
+; The method of the operator whose operands stand the other way round.
 define ptr @reflected_$op(ptr %self, ptr %args, i64 %count, ptr %names) {
   %op = getelementptr %op, ptr @ops, i64 $op
   %objects = alloca [2 x ptr]
@@ -267,15 +369,15 @@ call:
 
 
 def render_core(numbers: Mapping[str, int]) -> str:
-    """The module of ``called``; ``numbers`` are those that stand for slots."""
+    """The module of ``function``, ``called`` and ``called_on``; ``numbers`` are those that stand
+    for slots."""
     text = DECLARATIONS + LIKE + OBJECTS + OPERANDS + RECORD + _APPLY
-    return Template(text).substitute(
-        numbers, TYPE=TYPE, DESCR=DESCR, NDIM=NDIM, DIMS=DIMS, RECORDABLE=RECORDABLE, EVEN=EVEN,
-        BY_NUMBER=BY_NUMBER, MEMO_MASK=MEMO - 1,
-    )  # fmt: skip
+    return Template(text).substitute(numbers, **_NUMBERS)
 
 
-def render_entries(arities: Sequence[int]) -> str:
-    """The module of the forms of ops of so many arguments, which are short."""
-    entry = Template(_ENTRY)
-    return _ENTRIES + "".join(entry.substitute(op=i, arity=n) for i, n in enumerate(arities))
+def render_methods(arities: Sequence[int], methods: Iterable[int], reflected: Iterable[int]) -> str:
+    """The module of the methods of those ops by number, whose ``arities`` are given."""
+    forms = ((_METHOD, methods), (_REFLECTED, reflected))
+    return Template(_ENTRIES).substitute(_NUMBERS) + "".join(
+        Template(form).substitute(op=i, arity=arities[i]) for form, ops in forms for i in ops
+    )

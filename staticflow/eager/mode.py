@@ -52,7 +52,7 @@ class EagerMode:
     def apply(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """The result of ``op`` as a tensor, or several; inside a trace as symbols."""
         fast = self.fast.get(op)
-        return self.general(op, args, attrs) if fast is None or attrs else fast(*args)
+        return self.general(op, args, attrs) if fast is None else fast(args, attrs)
 
     def general(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any] = _NO_ATTRS) -> Any:
         """The same, not by the fast path."""
@@ -87,14 +87,19 @@ class EagerMode:
         if type(op.lowering) is View and is_view(data, arrays[0]):
             out = viewed(operands[0], data, op, attrs)
         else:
-            wrap = tensor._wrap
-            out = tuple(map(wrap, data)) if type(data) is tuple else wrap(data)
-            if state.recording and op.vjp is not None:
-                record(op, operands, attrs, out)
+            out = self.finish(op, operands, attrs, data)
         if state.inference:
             unrecordable(out)
         if state.noted is not None:
             state.noted.append((op, operands, attrs, out))
+        return out
+
+    def finish(self, op: Op, operands: Sequence[Any], attrs: Mapping[str, Any], data: Any) -> Any:
+        """What ``op`` computed, an array or several, as tensors, recorded."""
+        wrap = self.tensor._wrap
+        out = tuple(map(wrap, data)) if type(data) is tuple else wrap(data)
+        if op.vjp is not None and thread.state.recording:
+            record(op, operands, attrs, out)
         return out
 
     def beside(self, op: Op, other: Any, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:

@@ -8,12 +8,15 @@ __all__ = ["DECLARATIONS", "OBJECTS"]
 DECLARATIONS = """
 ; An op: its object; what computes it, on small and on large arrays; an `EvenEntry` and a
 ; `TapeEntry` of which all but what is of one call is set; its dtypes, a bit for each; its flags;
-; and for whose cotangents each argument and the result are needed, a bit for each argument.
-%op = type { ptr, [2 x ptr], [2 x ptr], i64, i64, [3 x i64] }
+; and for whose cotangents the result and each argument are needed, a bit for each argument.
+%op = type { ptr, [2 x ptr], [2 x ptr], i64, i64, [$USES x i64] }
 
 ; An argument: the object; its array, or what stands for that; where its gradient goes, or null;
 ; whether it is a number; whether its array is large.
 %operand = type { ptr, ptr, ptr, i1, i1 }
+
+; A call: the op; how many arguments; the arguments; the attributes, or null.
+%call = type { ptr, i64, ptr, ptr }
 
 ; A number, the dtype that it was taken up in, and the array that came of it.
 %memo = type { ptr, ptr, ptr }
@@ -22,6 +25,7 @@ DECLARATIONS = """
 @PyFloat_Type = external global i8
 @PyLong_Type = external global i8
 @PyBool_Type = external global i8
+@PyTuple_Type = external global i8
 @Exception = external global i8
 @_Py_NoneStruct = external global i8
 @_Py_TrueStruct = external global i8
@@ -35,6 +39,7 @@ DECLARATIONS = """
 @serials = external global i8
 @zero = external global i8
 @bfloat16 = external global i8
+@finish = external global i8
 @name_state = external global i8
 @name_edge = external global i8
 @name_shape = external global i8
@@ -42,6 +47,7 @@ DECLARATIONS = """
 @asarray = external global i8
 @number_beside = external global i8
 @general = external global i8
+@no_attrs = external global i8
 @users = external global i8
 @descrs = external global ptr
 @dtypes = external global ptr
@@ -56,12 +62,15 @@ declare i64 @PyTuple_Size(ptr)
 declare i32 @PyTuple_SetItem(ptr, i64, ptr)
 declare ptr @PyTuple_GetItem(ptr, i64)
 declare ptr @PyLong_FromLongLong(i64)
+declare ptr @PyLong_AsVoidPtr(ptr)
 declare ptr @PyIter_Next(ptr)
 declare ptr @PyObject_GetAttr(ptr, ptr)
 declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
+declare ptr @PyObject_VectorcallDict(ptr, ptr, i64, ptr)
 declare ptr @PyObject_VectorcallMethod(ptr, ptr, i64, ptr)
 declare ptr @PyThreadState_Get()
 declare i64 @PyThreadState_GetID(ptr)
+declare i64 @PyDict_Size(ptr)
 declare i32 @PyContext_Enter(ptr)
 declare i32 @PyContext_Exit(ptr)
 declare ptr @PyEval_GetFrame()
@@ -113,29 +122,7 @@ drop:
   ret ptr null
 }
 
-; The first `count` of two objects, which it takes, as a tuple; None for null.
-define internal ptr @row(ptr %x, ptr %y, i64 %count) {
-entry:
-  %tuple = call ptr @PyTuple_New(i64 %count)
-  %failed = icmp eq ptr %tuple, null
-  br i1 %failed, label %drop, label %first
-drop:
-  call void @Py_DecRef(ptr %x)
-  call void @Py_DecRef(ptr %y)
-  ret ptr null
-first:
-  %x.item = call ptr @or_none(ptr %x)
-  call i32 @PyTuple_SetItem(ptr %tuple, i64 0, ptr %x.item)
-  %two = icmp eq i64 %count, 2
-  br i1 %two, label %second, label %done
-second:
-  %y.item = call ptr @or_none(ptr %y)
-  call i32 @PyTuple_SetItem(ptr %tuple, i64 1, ptr %y.item)
-  br label %done
-done:
-  ret ptr %tuple
-}
-
+; An object, or None for null, to be held.
 define internal ptr @or_none(ptr %object) {
 entry:
   %null = icmp eq ptr %object, null
@@ -146,6 +133,43 @@ none:
 done:
   %result = phi ptr [ %object, %entry ], [ @_Py_NoneStruct, %none ]
   ret ptr %result
+}
+
+; What stands where an array's descr does among those of all dtypes, as a bit; 0 if it does not.
+define internal i64 @bit_of(ptr %array) {
+entry:
+  %place = call i64 @dtype_of(ptr %array)
+  %none = icmp eq i64 %place, $NO_DTYPE
+  %bit = shl i64 1, %place
+  %result = select i1 %none, i64 0, i64 %bit
+  ret i64 %result
+}
+
+define internal i1 @has(ptr %op, i64 %flag) {
+  %flags.at = getelementptr %op, ptr %op, i64 0, i32 4
+  %flags = load i64, ptr %flags.at
+  %masked = and i64 %flags, %flag
+  %result = icmp ne i64 %masked, 0
+  ret i1 %result
+}
+
+define internal ptr @operand(ptr %call, i64 %i) {
+  %all.at = getelementptr %call, ptr %call, i64 0, i32 2
+  %all = load ptr, ptr %all.at
+  %operand = getelementptr %operand, ptr %all, i64 %i
+  ret ptr %operand
+}
+
+define internal ptr @array_of(ptr %operand) {
+  %at = getelementptr %operand, ptr %operand, i64 0, i32 1
+  %array = load ptr, ptr %at
+  ret ptr %array
+}
+
+define internal i1 @is_number(ptr %operand) {
+  %at = getelementptr %operand, ptr %operand, i64 0, i32 3
+  %number = load i1, ptr %at
+  ret i1 %number
 }
 
 ; The place of an array's dtype among all dtypes.
@@ -166,7 +190,7 @@ other:
 found:
   ret i64 %i
 unknown:
-  ret i64 63  ; which no op has
+  ret i64 $NO_DTYPE
 }
 
 define internal i64 @size_of(ptr %array) {

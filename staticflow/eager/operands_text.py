@@ -74,8 +74,7 @@ entry:
   %is.number = or i1 %is.either, %is.bool
   br i1 %is.number, label %find, label %no
 find:
-  %like.at = getelementptr %operand, ptr %tensor, i64 0, i32 1
-  %like = load ptr, ptr %like.at
+  %like = call ptr @array_of(ptr %tensor)
   %descr = call ptr @field(ptr %like, i64 $DESCR)
   %a = ptrtoint ptr %number to i64
   %b = ptrtoint ptr %descr to i64
@@ -119,10 +118,7 @@ known:
   br label %chosen
 chosen:
   %array = phi ptr [ %made, %keep ], [ %array.kept, %known ]
-  %flags.at = getelementptr %op, ptr %op, i64 0, i32 4
-  %flags = load i64, ptr %flags.at
-  %masked = and i64 %flags, $BY_NUMBER
-  %by.number = icmp ne i64 %masked, 0
+  %by.number = call i1 @has(ptr %op, i64 $BY_NUMBER)
   %plain = icmp ne ptr %descr, @bfloat16
   %bare = and i1 %by.number, %plain
   %value = select i1 %bare, ptr %number, ptr %array
@@ -138,60 +134,80 @@ no:
 }
 
 ; Whether this is the usual case, with the operands opened.
-define internal i1 @take(ptr %op, ptr %state, ptr %objects, i64 %count, ptr %operands) {
+define internal i1 @take(ptr %call, ptr %state, ptr %objects) {
 entry:
+  %op = load ptr, ptr %call
+  %count.at = getelementptr %call, ptr %call, i64 0, i32 1
+  %count = load i64, ptr %count.at
   %plain.is = call ptr @field(ptr %state, i64 $state_plain)
   %plain = icmp eq ptr %plain.is, @_Py_TrueStruct
-  br i1 %plain, label %first, label %no
-first:
-  %x = load ptr, ptr %objects
-  store ptr %x, ptr %operands
-  %x.opens = call i1 @open(ptr %operands)
-  %binary = icmp eq i64 %count, 2
-  br i1 %binary, label %second, label %alone
-alone:
-  br i1 %x.opens, label %check, label %no
-second:
-  %y.at = getelementptr ptr, ptr %objects, i64 1
-  %y = load ptr, ptr %y.at
-  %y.operand = getelementptr %operand, ptr %operands, i64 1
-  store ptr %y, ptr %y.operand
-  %y.opens = call i1 @open(ptr %y.operand)
-  %both = and i1 %x.opens, %y.opens
-  br i1 %both, label %compare, label %mixed
-compare:
-  %x.array.at = getelementptr %operand, ptr %operands, i64 0, i32 1
-  %x.array = load ptr, ptr %x.array.at
-  %x.descr = call ptr @field(ptr %x.array, i64 $DESCR)
-  %y.array.at = getelementptr %operand, ptr %operands, i64 1, i32 1
-  %y.array = load ptr, ptr %y.array.at
-  %y.descr = call ptr @field(ptr %y.array, i64 $DESCR)
-  %same = icmp eq ptr %x.descr, %y.descr
-  br i1 %same, label %check, label %no
+  br i1 %plain, label %tensors, label %no
+tensors:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %one ]
+  %found = phi ptr [ null, %entry ], [ %one.found, %one ]  ; the last tensor
+  %others = phi i64 [ 0, %entry ], [ %one.others, %one ]  ; how many are none
+  %left = icmp slt i64 %i, %count
+  br i1 %left, label %one, label %opened
+one:
+  %object.at = getelementptr ptr, ptr %objects, i64 %i
+  %object = load ptr, ptr %object.at
+  %operand = call ptr @operand(ptr %call, i64 %i)
+  store ptr %object, ptr %operand
+  %opens = call i1 @open(ptr %operand)
+  %one.found = select i1 %opens, ptr %operand, ptr %found
+  %more.others = add i64 %others, 1
+  %one.others = select i1 %opens, i64 %others, i64 %more.others
+  %i.next = add i64 %i, 1
+  br label %tensors
+opened:
+  %none = icmp eq ptr %found, null
+  br i1 %none, label %no, label %mixed
 mixed:
-  %either = or i1 %x.opens, %y.opens
-  %flags.at = getelementptr %op, ptr %op, i64 0, i32 4
-  %flags = load i64, ptr %flags.at
-  %masked = and i64 %flags, $EVEN
-  %even = icmp ne i64 %masked, 0
-  %may = and i1 %either, %even
-  br i1 %may, label %beside, label %no
-beside:
-  %tensor = select i1 %x.opens, ptr %operands, ptr %y.operand
-  %other = select i1 %x.opens, ptr %y.operand, ptr %operands
-  %is.number = call i1 @number(ptr %op, ptr %other, ptr %tensor)
-  br i1 %is.number, label %check, label %no
-check:
-  %of = phi ptr [ %operands, %alone ], [ %operands, %compare ], [ %tensor, %beside ]
-  %array.at = getelementptr %operand, ptr %of, i64 0, i32 1
-  %array = load ptr, ptr %array.at
-  %dtype = call i64 @dtype_of(ptr %array)
-  %bit = shl i64 1, %dtype
+  %uniform = icmp eq i64 %others, 0
+  %numbers = call i1 @has(ptr %op, i64 $NUMBERS)
+  %may = or i1 %uniform, %numbers
+  br i1 %may, label %rule, label %no
+rule:
+  %any.dtypes = call i1 @has(ptr %op, i64 $ANY_DTYPES)
+  br i1 %any.dtypes, label %yes, label %agree
+agree:
+  %array = call ptr @array_of(ptr %found)
+  %descr = call ptr @field(ptr %array, i64 $DESCR)
+  %bit = call i64 @bit_of(ptr %array)
   %dtypes.at = getelementptr %op, ptr %op, i64 0, i32 3
   %dtypes = load i64, ptr %dtypes.at
   %common = and i64 %dtypes, %bit
   %usual = icmp ne i64 %common, 0
-  ret i1 %usual
+  %tail = call i1 @has(ptr %op, i64 $TAIL)
+  %first = zext i1 %tail to i64
+  %head = call ptr @operand(ptr %call, i64 0)
+  %head.array = call ptr @array_of(ptr %head)
+  %headless = icmp eq ptr %head.array, null
+  %no.head = and i1 %tail, %headless
+  %good.head = xor i1 %no.head, true
+  %both = and i1 %usual, %good.head
+  br i1 %both, label %compare, label %no
+compare:
+  %j = phi i64 [ %first, %agree ], [ %j.next, %same ]
+  %rest = icmp slt i64 %j, %count
+  br i1 %rest, label %look, label %yes
+look:
+  %next = call ptr @operand(ptr %call, i64 %j)
+  %next.array = call ptr @array_of(ptr %next)
+  %is.other = icmp eq ptr %next.array, null
+  br i1 %is.other, label %number, label %tensor
+number:
+  %fits = call i1 @number(ptr %op, ptr %next, ptr %found)
+  br i1 %fits, label %same, label %no
+tensor:
+  %next.descr = call ptr @field(ptr %next.array, i64 $DESCR)
+  %equal = icmp eq ptr %descr, %next.descr
+  br i1 %equal, label %same, label %no
+same:
+  %j.next = add i64 %j, 1
+  br label %compare
+yes:
+  ret i1 true
 no:
   ret i1 false
 }

@@ -9,8 +9,7 @@ RECORD = """
 ; Where the gradient of a tensor goes, noted at its operand; true if an error was raised.
 define internal i1 @find_edge(ptr %operand) {
 entry:
-  %number.at = getelementptr %operand, ptr %operand, i64 0, i32 3
-  %is.number = load i1, ptr %number.at
+  %is.number = call i1 @is_number(ptr %operand)
   br i1 %is.number, label %none, label %tensor
 tensor:
   %object = load ptr, ptr %operand
@@ -95,22 +94,58 @@ done:
   ret ptr %shadow
 }
 
-; What an entry holds of argument `which`, where the cotangents of the arguments in `wanted` are
-; wanted: a number, `kept`, a shadow, or None for one of the shape of the result.
-define internal ptr @held(ptr %op, i64 %which, ptr %operand, i64 %wanted, i1 %even, ptr %data) {
+; Whether an array is of the shape and dtype of another.
+define internal i1 @alike(ptr %a, ptr %b) {
+entry:
+  %a.descr = call ptr @field(ptr %a, i64 $DESCR)
+  %b.descr = call ptr @field(ptr %b, i64 $DESCR)
+  %dtype = icmp eq ptr %a.descr, %b.descr
+  %shape = call i1 @same_shape(ptr %a, ptr %b)
+  %both = and i1 %dtype, %shape
+  ret i1 %both
+}
+
+; Whether the operands are numbers, or like the result.
+define internal i1 @is_even(ptr %call, ptr %data) {
+entry:
+  %op = load ptr, ptr %call
+  %count.at = getelementptr %call, ptr %call, i64 0, i32 1
+  %count = load i64, ptr %count.at
+  %may = call i1 @has(ptr %op, i64 $EVEN)
+  br i1 %may, label %more, label %no
+more:
+  %i = phi i64 [ 0, %entry ], [ %next, %following ]
+  %left = icmp slt i64 %i, %count
+  br i1 %left, label %one, label %yes
+one:
+  %operand = call ptr @operand(ptr %call, i64 %i)
+  %number = call i1 @is_number(ptr %operand)
+  br i1 %number, label %following, label %compare
+compare:
+  %array = call ptr @array_of(ptr %operand)
+  %like = call i1 @alike(ptr %array, ptr %data)
+  br i1 %like, label %following, label %no
+following:
+  %next = add i64 %i, 1
+  br label %more
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+; What an entry holds of an argument that is needed for the cotangents of `uses`, of which `wanted`
+; are wanted: a number, `kept`, None for what is like the result, or a shadow.
+define internal ptr @held(ptr %operand, i64 %uses, i64 %wanted, ptr %data) {
 entry:
   %object = load ptr, ptr %operand
-  %number.at = getelementptr %operand, ptr %operand, i64 0, i32 3
-  %is.number = load i1, ptr %number.at
-  br i1 %is.number, label %number, label %tensor
-number:
+  %number = call i1 @is_number(ptr %operand)
+  br i1 %number, label %itself, label %tensor
+itself:
   call void @Py_IncRef(ptr %object)
   ret ptr %object
 tensor:
-  %array.at = getelementptr %operand, ptr %operand, i64 0, i32 1
-  %array = load ptr, ptr %array.at
-  %uses.at = getelementptr %op, ptr %op, i64 0, i32 5, i64 %which
-  %uses = load i64, ptr %uses.at
+  %array = call ptr @array_of(ptr %operand)
   %used.for = and i64 %uses, %wanted
   %is.used = icmp ne i64 %used.for, 0
   br i1 %is.used, label %keep, label %shape
@@ -118,16 +153,108 @@ keep:
   %kept = call ptr @kept(ptr %object, ptr %array)
   ret ptr %kept
 shape:
-  br i1 %even, label %none, label %compare
-compare:
-  %same = call i1 @same_shape(ptr %array, ptr %data)
-  br i1 %same, label %none, label %other
+  %like = call i1 @alike(ptr %array, ptr %data)
+  br i1 %like, label %none, label %other
 other:
   %shadow = call ptr @shadow(ptr %array)
   ret ptr %shadow
 none:
   call void @Py_IncRef(ptr @_Py_NoneStruct)
   ret ptr @_Py_NoneStruct
+}
+
+; For whose cotangents value `which` is needed: the result is 0, the arguments follow.
+define internal i64 @uses_of(ptr %op, i64 %which) {
+  %at = getelementptr %op, ptr %op, i64 0, i32 5, i64 %which
+  %uses = load i64, ptr %at
+  ret i64 %uses
+}
+
+; The edges of all operands are found: a bit for each that has one; -1 if an error was raised.
+define internal i64 @find_edges(ptr %call) {
+entry:
+  %count.at = getelementptr %call, ptr %call, i64 0, i32 1
+  %count = load i64, ptr %count.at
+  br label %more
+more:
+  %i = phi i64 [ 0, %entry ], [ %next, %look ]
+  %wanted = phi i64 [ 0, %entry ], [ %wanted.next, %look ]
+  %left = icmp slt i64 %i, %count
+  br i1 %left, label %one, label %done
+one:
+  %operand = call ptr @operand(ptr %call, i64 %i)
+  %failed = call i1 @find_edge(ptr %operand)
+  br i1 %failed, label %stop, label %look
+look:
+  %edge.at = getelementptr %operand, ptr %operand, i64 0, i32 2
+  %edge = load ptr, ptr %edge.at
+  %has.edge = icmp ne ptr %edge, null
+  %bit = shl i64 1, %i
+  %more.wanted = or i64 %wanted, %bit
+  %wanted.next = select i1 %has.edge, i64 %more.wanted, i64 %wanted
+  %next = add i64 %i, 1
+  br label %more
+done:
+  ret i64 %wanted
+stop:
+  ret i64 -1
+}
+
+; The edges of an entry, as a tuple.
+define internal ptr @edges(ptr %call) {
+entry:
+  %count.at = getelementptr %call, ptr %call, i64 0, i32 1
+  %count = load i64, ptr %count.at
+  %tuple = call ptr @PyTuple_New(i64 %count)
+  %failed = icmp eq ptr %tuple, null
+  br i1 %failed, label %done, label %more
+more:
+  %i = phi i64 [ 0, %entry ], [ %next, %one ]
+  %left = icmp slt i64 %i, %count
+  br i1 %left, label %one, label %done
+one:
+  %operand = call ptr @operand(ptr %call, i64 %i)
+  %edge.at = getelementptr %operand, ptr %operand, i64 0, i32 2
+  %edge = load ptr, ptr %edge.at
+  call void @Py_IncRef(ptr %edge)
+  %item = call ptr @or_none(ptr %edge)
+  call i32 @PyTuple_SetItem(ptr %tuple, i64 %i, ptr %item)
+  %next = add i64 %i, 1
+  br label %more
+done:
+  ret ptr %tuple
+}
+
+; What an entry keeps of the arguments, as a tuple.
+define internal ptr @args(ptr %call, i64 %wanted, ptr %data) {
+entry:
+  %op = load ptr, ptr %call
+  %count.at = getelementptr %call, ptr %call, i64 0, i32 1
+  %count = load i64, ptr %count.at
+  %tuple = call ptr @PyTuple_New(i64 %count)
+  %failed = icmp eq ptr %tuple, null
+  br i1 %failed, label %nothing, label %more
+more:
+  %i = phi i64 [ 0, %entry ], [ %next, %put ]
+  %left = icmp slt i64 %i, %count
+  br i1 %left, label %one, label %done
+one:
+  %operand = call ptr @operand(ptr %call, i64 %i)
+  %next = add i64 %i, 1
+  %uses = call i64 @uses_of(ptr %op, i64 %next)
+  %held = call ptr @held(ptr %operand, i64 %uses, i64 %wanted, ptr %data)
+  %missing = icmp eq ptr %held, null
+  br i1 %missing, label %drop, label %put
+put:
+  call i32 @PyTuple_SetItem(ptr %tuple, i64 %i, ptr %held)
+  br label %more
+drop:
+  call void @Py_DecRef(ptr %tuple)
+  br label %nothing
+nothing:
+  ret ptr null
+done:
+  ret ptr %tuple
 }
 
 ; The user's line, into an entry; true if it could not be told.
@@ -174,84 +301,41 @@ stop:
 }
 
 ; Let the tape know what `out` came from, if a gradient is wanted; true if an error was raised.
-define internal i1 @record(ptr %op, ptr %operands, i64 %count, ptr %out, ptr %data) {
+define internal i1 @record(ptr %call, ptr %out, ptr %data) {
 entry:
-  %x.operand = getelementptr %operand, ptr %operands, i64 0
-  %y.operand = getelementptr %operand, ptr %operands, i64 1
-  %binary = icmp eq i64 %count, 2
-  %x.failed = call i1 @find_edge(ptr %x.operand)
-  br i1 %x.failed, label %stop, label %next
-next:
-  br i1 %binary, label %second, label %wanted
-second:
-  %y.failed = call i1 @find_edge(ptr %y.operand)
-  br i1 %y.failed, label %stop, label %wanted
-wanted:
-  %x.edge.at = getelementptr %operand, ptr %x.operand, i64 0, i32 2
-  %x.edge = load ptr, ptr %x.edge.at
-  %y.edge.at = getelementptr %operand, ptr %y.operand, i64 0, i32 2
-  %y.edge = load ptr, ptr %y.edge.at
-  %x.wants = icmp ne ptr %x.edge, null
-  %y.wants = icmp ne ptr %y.edge, null
-  %x.bit = zext i1 %x.wants to i64
-  %y.bit = select i1 %y.wants, i64 2, i64 0
-  %both.bits = or i64 %x.bit, %y.bit
-  %nobody = icmp eq i64 %both.bits, 0
-  br i1 %nobody, label %done, label %kind
+  %op = load ptr, ptr %call
+  %wanted = call i64 @find_edges(ptr %call)
+  switch i64 %wanted, label %kind [ i64 0, label %done
+                                    i64 -1, label %stop ]
 kind:
-  br i1 %binary, label %compare, label %enter
-compare:
-  %flags.at = getelementptr %op, ptr %op, i64 0, i32 4
-  %flags = load i64, ptr %flags.at
-  %masked = and i64 %flags, $EVEN
-  %elementwise = icmp ne i64 %masked, 0
-  %x.number.at = getelementptr %operand, ptr %x.operand, i64 0, i32 3
-  %x.number = load i1, ptr %x.number.at
-  %y.number.at = getelementptr %operand, ptr %y.operand, i64 0, i32 3
-  %y.number = load i1, ptr %y.number.at
-  %a.number = or i1 %x.number, %y.number
-  br i1 %a.number, label %enter, label %shapes
-shapes:
-  %x.array.at = getelementptr %operand, ptr %x.operand, i64 0, i32 1
-  %x.array = load ptr, ptr %x.array.at
-  %y.array.at = getelementptr %operand, ptr %y.operand, i64 0, i32 1
-  %y.array = load ptr, ptr %y.array.at
-  %same = call i1 @same_shape(ptr %x.array, ptr %y.array)
-  %same.even = and i1 %same, %elementwise
-  br label %enter
-enter:
-  %even = phi i1 [ true, %kind ], [ true, %compare ], [ %same.even, %shapes ]
+  %even = call i1 @is_even(ptr %call, ptr %data)
   %uneven = xor i1 %even, true
   %which = zext i1 %uneven to i64
   %example.at = getelementptr %op, ptr %op, i64 0, i32 2, i64 %which
   %example = load ptr, ptr %example.at
-  %entry.new = call ptr @like(ptr %example, i64 $entry_size, i64 0)
-  %none = icmp eq ptr %entry.new, null
-  br i1 %none, label %stop, label %fill
-fill:
-  call void @Py_IncRef(ptr %x.edge)
-  call void @Py_IncRef(ptr %y.edge)
-  %edges = call ptr @row(ptr %x.edge, ptr %y.edge, i64 %count)
-  %no.edges = call i1 @put(ptr %entry.new, i64 $entry_edges, ptr %edges)
-  %x.held = call ptr @held(ptr %op, i64 0, ptr %x.operand, i64 %both.bits, i1 %even, ptr %data)
-  %x.missing = icmp eq ptr %x.held, null
-  br i1 %x.missing, label %drop, label %first.held
-first.held:
-  br i1 %binary, label %second.held, label %arguments
-second.held:
-  %y.some = call ptr @held(ptr %op, i64 1, ptr %y.operand, i64 %both.bits, i1 %even, ptr %data)
-  %y.missing = icmp eq ptr %y.some, null
-  br i1 %y.missing, label %drop.first, label %arguments
-drop.first:
-  call void @Py_DecRef(ptr %x.held)
-  br label %drop
-arguments:
-  %y.held = phi ptr [ null, %first.held ], [ %y.some, %second.held ]
-  %args = call ptr @row(ptr %x.held, ptr %y.held, i64 %count)
-  %no.args = call i1 @put(ptr %entry.new, i64 $entry_args, ptr %args)
-  %uses.at = getelementptr %op, ptr %op, i64 0, i32 5, i64 2
-  %uses = load i64, ptr %uses.at
-  %used.for = and i64 %uses, %both.bits
+  %new = call ptr @like(ptr %example, i64 $entry_size, i64 0)
+  %none = icmp eq ptr %new, null
+  br i1 %none, label %stop, label %find
+find:
+  %edges = call ptr @edges(ptr %call)
+  %no.edges = call i1 @put(ptr %new, i64 $entry_edges, ptr %edges)
+  br i1 %no.edges, label %drop, label %save
+save:
+  %args = call ptr @args(ptr %call, i64 %wanted, ptr %data)
+  %no.args = call i1 @put(ptr %new, i64 $entry_args, ptr %args)
+  br i1 %no.args, label %drop, label %attributes
+attributes:
+  %attrs.at = getelementptr %call, ptr %call, i64 0, i32 3
+  %attrs = load ptr, ptr %attrs.at
+  %has.attrs = icmp ne ptr %attrs, null
+  br i1 %has.attrs, label %attrs.own, label %needs
+attrs.own:
+  call void @Py_IncRef(ptr %attrs)
+  call i1 @put(ptr %new, i64 $entry_attrs, ptr %attrs)
+  br label %needs
+needs:
+  %uses = call i64 @uses_of(ptr %op, i64 0)
+  %used.for = and i64 %uses, %wanted
   %is.used = icmp ne i64 %used.for, 0
   br i1 %is.used, label %keep, label %forget
 keep:
@@ -262,22 +346,20 @@ forget:
   br label %result
 result:
   %result.held = phi ptr [ %kept, %keep ], [ @_Py_NoneStruct, %forget ]
-  %no.result = call i1 @put(ptr %entry.new, i64 $entry_result, ptr %result.held)
-  %lacks.some = or i1 %no.edges, %no.args
-  %lacks = or i1 %lacks.some, %no.result
-  br i1 %lacks, label %drop, label %number
+  %no.result = call i1 @put(ptr %new, i64 $entry_result, ptr %result.held)
+  br i1 %no.result, label %drop, label %number
 number:
   %serial = call ptr @PyIter_Next(ptr @serials)
-  %no.serial = call i1 @put(ptr %entry.new, i64 $entry_serial, ptr %serial)
+  %no.serial = call i1 @put(ptr %new, i64 $entry_serial, ptr %serial)
   br i1 %no.serial, label %drop, label %line
 line:
-  %unmarked = call i1 @mark(ptr %entry.new)
+  %unmarked = call i1 @mark(ptr %new)
   br i1 %unmarked, label %drop, label %attach
 drop:
-  call void @Py_DecRef(ptr %entry.new)
+  call void @Py_DecRef(ptr %new)
   br label %stop
 attach:
-  call i1 @put(ptr %out, i64 $tensor_vertex, ptr %entry.new)
+  call i1 @put(ptr %out, i64 $tensor_vertex, ptr %new)
   br label %done
 done:
   ret i1 false

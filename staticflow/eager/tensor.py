@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from staticflow.eager import device as devices
 from staticflow.eager import hooks, indexed, inplace, interop, layout, printing, tape
-from staticflow.eager.fast import fast_forms, has_fast_form
+from staticflow.eager.fast import fast_forms
 from staticflow.eager.fast_in_place import in_place_form
 from staticflow.eager.gpu import as_array
 from staticflow.eager.inference import is_inference
@@ -379,15 +380,21 @@ def _inherited() -> dict[str, Any]:
     return {name: m for c in reversed(Methods.__mro__) for name, m in vars(c).items()}
 
 
-def _prepare() -> dict[Op, Any]:
+def _prepare() -> Mapping[Op, Any]:
     """Give the class the native methods and operators of `staticflow.eager.fast`; gives the
     functions."""
-    fast = fast_forms([op for op in OPS.values() if has_fast_form(op)], Tensor, EAGER.general)
-    for name, method in _inherited().items():
-        op = method if isinstance(method, Op) else getattr(method, "reflects", None)
-        if op in fast:
-            setattr(Tensor, name, fast[op].method if method is op else fast[op].reflected)
-    return {op: forms.function for op, forms in fast.items()}
+    inherited = _inherited()
+    methods = {name: m for name, m in inherited.items() if isinstance(m, Op)}
+    reflected = {name: m.reflects for name, m in inherited.items() if hasattr(m, "reflects")}
+    fast = fast_forms(
+        [*OPS.values()], {*methods.values()}, {*reflected.values()},
+        Tensor, EAGER.general, EAGER.finish,
+    )  # fmt: skip
+    for names, forms in ((methods, fast.methods), (reflected, fast.reflected)):
+        for name, op in names.items():
+            if op in forms:
+                setattr(Tensor, name, forms[op])
+    return fast.functions
 
 
 def _bind() -> None:

@@ -101,19 +101,19 @@ def _helpers() -> NativeModule:
     return compile_native(TEXT, HELPERS, {**c_symbols(), **aligned_symbols(), **symbols})
 
 
-def builtin_function(
-    address: int, name: str, arguments: Sequence[str], doc: str, *kept: Any
-) -> Callable[..., Any]:
-    """A function of Python that is native code, called with names, too; ``kept`` live as long as it
-    does."""
-    method = _method(address, METH_FASTCALL | METH_KEYWORDS, name, arguments, doc)
-    return _new_function(ctypes.byref(method), _Owner(method, *kept), None)
+def builtin_function(address: int, name: str, data: int) -> Callable[..., Any]:
+    """A function of Python that is native code, of a module that lives as long as the process, and
+    is given a number."""
+    method = _method(address, METH_FASTCALL | METH_KEYWORDS, name)
+    _for_ever.append(_Owner(method))
+    return _new_function(ctypes.byref(method), data, None)
 
 
 def method_descriptor(
     cls: type, address: int, name: str, arguments: Sequence[str], doc: str, *kept: Any
 ) -> Any:
-    """The same as a method of a class, which lives for ever."""
+    """A method of a class that is native code, with what its ``arguments`` are called; it lives for
+    ever, and so do ``kept``."""
     method = _method(address, METH_FASTCALL | METH_KEYWORDS, name, arguments, doc)
     prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.POINTER(MethodDef))
     descriptor = prototype(("PyDescr_NewMethod", ctypes.pythonapi))(cls, ctypes.byref(method))
