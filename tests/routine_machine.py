@@ -108,9 +108,9 @@ class Machine:
             return self.place(place.array).part(row * size, size)
         if isinstance(place, Turn):
             return self.place(place.arrays[trip % len(place.arrays)])
-        if trip == 0:
-            return self.place(place.start)
-        self.trips[place.loop] = trip - 1
+        if trip < len(place.starts):
+            return self.place(place.starts[trip])
+        self.trips[place.loop] = trip - len(place.starts)
         made = self.place(place.made)
         self.trips[place.loop] = trip
         return made

@@ -153,11 +153,11 @@ class _Keeping:
             home = self.stack(value) if value in self.stacked else self.by_turns(chain)
             self.homes[value] = home
             self.kept.ends.append((value, home))
-        place = self.homes[value]
+        starts: tuple[Place, ...] = ()
         for i in chain:
-            place = Carry(self.number, self.starts[i], place)
-            self.kept.carries[i] = place
-            self.kept.results.setdefault(i, place)
+            starts = (self.starts[i], *starts)
+            self.kept.carries[i] = Carry(self.number, starts, self.homes[value])
+            self.kept.results.setdefault(i, self.kept.carries[i])
 
     def by_turns(self, chain: Sequence[int]) -> Turn:
         """Buffers for a chain of carries. If it is known which of them the last trip writes, that

@@ -247,22 +247,24 @@ class _Writer:
         return self.text.op(f"getelementptr i8, ptr {base}, i64 {offset}")
 
     def _turn(self, place: Turn) -> str:
-        text, arrays = self.text, [self._place(p) for p in place.arrays]
-        turn = text.op(f"urem i64 {self.at[place.loop].trip}, {len(arrays)}")
-        found = arrays[0]
-        for i, other in enumerate(arrays[1:], 1):
-            here = text.op(f"icmp eq i64 {turn}, {i}")
-            found = text.op(f"select i1 {here}, ptr {other}, ptr {found}")
-        return found
+        *arrays, last = map(self._place, place.arrays)
+        turn = self.text.op(f"urem i64 {self.at[place.loop].trip}, {len(place.arrays)}")
+        return self._among(turn, arrays, last)
 
     def _carry(self, place: Carry) -> str:
         text, at = self.text, self.at[place.loop]
-        start = self._place(place.start)
-        self.at[place.loop] = _At(text.op(f"sub i64 {at.trip}, 1"), at.last)
-        made = self._place(place.made)
+        starts = [self._place(p) for p in place.starts]
+        self.at[place.loop] = _At(text.op(f"sub i64 {at.trip}, {len(starts)}"), at.last)
+        found = self._place(place.made)
         self.at[place.loop] = at
-        first = text.op(f"icmp eq i64 {at.trip}, 0")
-        return text.op(f"select i1 {first}, ptr {start}, ptr {made}")
+        return self._among(at.trip, starts, found)
+
+    def _among(self, number: str, arrays: Sequence[str], other: str) -> str:
+        """The array of a number, and the ``other`` for numbers beyond."""
+        for i, array in enumerate(arrays):
+            here = self.text.op(f"icmp eq i64 {number}, {i}")
+            other = self.text.op(f"select i1 {here}, ptr {array}, ptr {other}")
+        return other
 
     def launch(self, step: Launch) -> None:
         text = self.text

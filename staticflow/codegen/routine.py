@@ -72,11 +72,12 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Carry:
-    """What a trip of a loop begins with: ``start`` if it is the first, else what the trip before
-    has left in ``made``. After the loop it is what another trip would begin with."""
+    """What a trip of a loop begins with: in the first trips one of the ``starts`` after the other,
+    then what has been left in ``made`` as many trips before. After the loop it is what another trip
+    would begin with."""
 
     loop: int
-    start: Place
+    starts: tuple[Place, ...]
     made: Place
 
 
@@ -290,7 +291,7 @@ def _text(place: Place) -> str:
         return f"row of {_text(place.array)}"
     if isinstance(place, Turn):
         return f"({' or '.join(map(_text, place.arrays))})"
-    return f"({_text(place.start)}, then {_text(place.made)})"
+    return f"({', '.join(map(_text, place.starts))}, then {_text(place.made)})"
 
 
 def blocks_of(step: Step) -> tuple[tuple[Step, ...], ...]:
@@ -321,7 +322,7 @@ def parts_of(place: Place) -> tuple[Place, ...]:
         return (place.array,)
     if isinstance(place, Turn):
         return place.arrays
-    return (place.start, place.made) if isinstance(place, Carry) else ()
+    return (*place.starts, place.made) if isinstance(place, Carry) else ()
 
 
 def walk_steps(steps: tuple[Step, ...]) -> Iterator[Step]:
