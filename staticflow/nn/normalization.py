@@ -18,7 +18,7 @@ from staticflow.ops.view import squeeze, unsqueeze
 
 __all__ = [
     "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d",
-    "InstanceNorm3d", "LayerNorm", "RMSNorm",
+    "InstanceNorm3d", "LayerNorm", "LocalResponseNorm", "RMSNorm",
 ]  # fmt: skip
 
 
@@ -296,3 +296,20 @@ def _reset_affine(layer: Any) -> None:
         ones_(layer.weight)
     if layer.bias is not None:
         zeros_(layer.bias)
+
+
+class LocalResponseNorm(Module):
+    """Elements divided by the size of their neighbours in other channels; see
+    `local_response_norm`."""
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
+        super().__init__()
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, input: Any) -> Any:
+        """The normalised ``input`` (N, C, ...)."""
+        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

@@ -342,7 +342,7 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
 
     >>> import staticflow as sf
     >>> sf.linalg.lstsq(sf.tensor([[1.0], [1.0]]), sf.tensor([[1.0], [3.0]])).solution
-    tensor([[2.]])
+    tensor([[2.0000]])
     """
     vectors = B.ndim == A.ndim - 1
     right = unsqueeze(B, -1) if vectors else B

@@ -4,8 +4,10 @@ from staticflow.nn.functional.activations import *  # noqa: F403
 from staticflow.nn.functional.attention import *  # noqa: F403
 from staticflow.nn.functional.class_losses import *  # noqa: F403
 from staticflow.nn.functional.conv import *  # noqa: F403
+from staticflow.nn.functional.ctc import *  # noqa: F403
 from staticflow.nn.functional.dropout import *  # noqa: F403
 from staticflow.nn.functional.embedding import *  # noqa: F403
+from staticflow.nn.functional.grid import *  # noqa: F403
 from staticflow.nn.functional.losses import *  # noqa: F403
 from staticflow.nn.functional.margin_losses import *  # noqa: F403
 from staticflow.nn.functional.normalization import *  # noqa: F403

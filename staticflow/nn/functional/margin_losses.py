@@ -6,17 +6,21 @@ from collections.abc import Callable
 from typing import Any
 
 from staticflow.errors import ArgumentError
+from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.functional.losses import binary_cross_entropy_with_logits, reduced
 from staticflow.ops.activation import logsigmoid
-from staticflow.ops.arithmetic import minimum, where
+from staticflow.ops.arithmetic import cast, minimum, where
+from staticflow.ops.creation import iota
+from staticflow.ops.cumulative import cumprod
 from staticflow.ops.indexing import gather
 from staticflow.ops.maths import abs, relu, sqrt
+from staticflow.ops.view import unsqueeze
 
 __all__ = [
     "cosine_embedding_loss", "hinge_embedding_loss", "margin_ranking_loss", "multi_margin_loss",
-    "multilabel_soft_margin_loss", "soft_margin_loss", "triplet_margin_loss",
-    "triplet_margin_with_distance_loss",
+    "multilabel_margin_loss", "multilabel_soft_margin_loss", "soft_margin_loss",
+    "triplet_margin_loss", "triplet_margin_with_distance_loss",
 ]  # fmt: skip
 
 
@@ -48,6 +52,30 @@ def multilabel_soft_margin_loss(
     """The mean over the classes, the last dim, of `binary_cross_entropy_with_logits`."""
     each = binary_cross_entropy_with_logits(input, target, weight, "none")
     return reduced(each.mean(-1), reduction)
+
+
+def multilabel_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
+    """``sum(max(0, 1 - (input[y] - input[i]))) / C`` over the classes y that ``target`` (N, C) or
+    (C,) names, up to the first -1, and all other classes i.
+
+    >>> import staticflow as sf
+    >>> multilabel_margin_loss(sf.tensor([0.5, 0.0]), sf.tensor([0, -1]))
+    tensor(0.2500)
+    """
+    if input.ndim not in (1, 2) or target.ndim != input.ndim:
+        raise ArgumentError(
+            "multilabel_margin_loss: takes scores and classes (N, C) or (C,), not shapes "
+            f"{list(input.shape)} and {list(target.shape)}, at {format_locs(here())}"
+        )
+    count = input.shape[-1]
+    named = cumprod(cast(target >= 0, dtype=int64), -1) == 1
+    classes = where(named, target, 0)
+    right = unsqueeze(gather(input, -1, classes), -1)
+    each = iota.beside(input, shape=(count,), dim=0, dtype=int64)
+    hit = ((unsqueeze(classes, -1) == each) & unsqueeze(named, -1)).any(-2, keepdim=True)
+    counts = unsqueeze(named, -1) & ~hit
+    losses = where(counts, relu(1 - right + unsqueeze(input, -2)), 0.0)
+    return reduced(losses.sum((-2, -1)) / count, reduction)
 
 
 def multi_margin_loss(

@@ -12,15 +12,20 @@ from staticflow.graph.dims import prod
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Shape
+from staticflow.nn.functional.pad import pad
 from staticflow.ops.arithmetic import clamp
 from staticflow.ops.effect import effect, read
-from staticflow.ops.maths import rsqrt
+from staticflow.ops.maths import pow, rsqrt
 from staticflow.ops.moments import vector_norm
 from staticflow.ops.normalization import batch_norm_op, group_norm_op, layer_norm_op
 from staticflow.ops.reduce import mean_op, narrowed, widened
+from staticflow.ops.splitting import narrow
 from staticflow.ops.view import reshape
 
-__all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "normalize", "rms_norm"]
+__all__ = [
+    "batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize",
+    "rms_norm",
+]  # fmt: skip
 
 
 def _applied(op: Op, x: Any, weight: Any, bias: Any, layout: Shape, **attrs: Any) -> Any:
@@ -207,3 +212,26 @@ def normalize(input: Any, p: float = 2.0, dim: int | Sequence[int] = 1, eps: flo
     tensor([[0.6000, 0.8000]])
     """
     return input / clamp(vector_norm(input, p, dim, keepdim=True), min=eps)
+
+
+def local_response_norm(
+    input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Any:
+    """``input`` (N, C, ...) divided by ``(k + alpha * mean)**beta``, with the mean of the squares
+    of the ``size`` channels around, those outside counted as 0 (Krizhevsky et al. 2012).
+
+    >>> import staticflow as sf
+    >>> local_response_norm(sf.ones(1, 3, 1), 1, alpha=3.0, beta=0.5).flatten()
+    tensor([0.5000, 0.5000, 0.5000])
+    """
+    if input.ndim < 3:
+        raise ShapeError(
+            f"local_response_norm: takes (N, C, ...), not {list(input.shape)}, "
+            f"at {format_locs(here())}"
+        )
+    edges = (0, 0) * (input.ndim - 2) + (size // 2, (size - 1) // 2)
+    squares = pad(input * input, edges)
+    total: Any = 0
+    for i in range(size):
+        total = total + narrow(squares, 1, i, input.shape[1])
+    return input / pow(total * (alpha / size) + k, beta)
