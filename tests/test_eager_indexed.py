@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import staticflow as sf
-from staticflow.errors import AutogradError, IndexRangeError
+from staticflow.errors import AutogradError, IndexRangeError, ShapeError
 from staticflow.ops import subscript
 
 ROWS = sf.tensor([2, 0, -1, 2])
@@ -113,3 +114,54 @@ def test_filling(dtype: str) -> None:
     y = sf.inference_mode()(sf.ones)(2)
     with pytest.raises(AutogradError, match="made in inference mode"):
         y.zero_()
+
+
+PLACES: list[Any] = [
+    0, -1, slice(None), slice(1, None, 2), (1, 2), (slice(0, 2), -1), (slice(None), slice(1, 3)),
+    ROWS, sf.arange(12).view(3, 4) % 3 == 0,
+]  # fmt: skip
+VALUES: dict[str, Any] = {
+    "a number": 7.0,
+    "one": sf.tensor(5.0),
+    "a row": sf.tensor([1.0]),
+    "too many dims": sf.tensor([[[9.0]]]),
+    "integers": sf.tensor([3]),
+    "a list": [2.0],
+    "an array": np.array([4.0]),
+}
+
+
+@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("place", range(len(PLACES)))
+def test_storing(place: int, value: str) -> None:
+    x, y = (sf.arange(12.0).view(3, 4) for _ in range(2))
+    x[PLACES[place]] = VALUES[value]
+    subscript.put_in_place(y, PLACES[place], VALUES[value])
+    assert sf.equal(x, y) and x._version == y._version == 1
+
+
+def test_storing_a_part_of_itself() -> None:
+    x, y = sf.arange(6.0), np.arange(6.0)
+    x[1:] = x[:-1]
+    y[1:] = y[:-1].copy()
+    assert x.tolist() == y.tolist()
+
+
+@pytest.mark.parametrize(
+    "key, error, says",
+    [
+        (3, IndexRangeError, "index 3"),
+        ((0, 4), IndexRangeError, "index 4"),
+        ((0, 0, 0), IndexError, "3 indices for a tensor of 2 dims"),
+        (slice(None, None, -1), ValueError, "step of -1"),
+        (slice(None, None, 0), ValueError, "step of 0"),
+    ],
+    ids=["row", "column", "dims", "backwards", "nowhere"],
+)
+def test_refusals_of_storing(key: Any, error: type[Exception], says: str) -> None:
+    x = sf.zeros(3, 4)
+    with pytest.raises(error, match=says):
+        x[key] = 1.0
+    with pytest.raises(ShapeError, match="5 and 4 differ"):
+        x[0] = sf.ones(5)
+    assert not x.any() and x._version == 0

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.eager.inplace import filled_at
+from staticflow.eager.inplace import stored_at
 from staticflow.eager.made import viewed
 from staticflow.eager.memory import Memory
 from staticflow.eager.programs import SPREAD
@@ -92,23 +92,36 @@ def _selected(x: Any, a: Any, key: Any, places: tuple[Any, ...]) -> Any:
 
 def put(x: Any, key: Any, value: Any) -> None:
     """``x[key] = value``; see `staticflow.ops.subscript.put_in_place`."""
-    if type(key) in _ONE and type(value) in BY_PYTHON and thread.state.plain:
+    plain = thread.state.plain
+    places = _basic(key, x._data) if plain else None
+    if places is not None and stored_at(x, places, value):
+        return
+    if plain and type(key) in _ONE and type(value) in BY_PYTHON:
         get(x, key).copy_(value)
-    elif not (hasattr(key, "_vertex") and _filled(x, key, value)):
+    else:
         subscript.put_in_place(x, key, value)
 
 
-def _filled(x: Any, key: Any, value: Any) -> bool:
-    """Put a number where a mask or an index tensor says, if that is all that there is to do."""
-    if type(value) not in BY_PYTHON or not thread.state.plain:
-        return False
-    a, k = x._data, key._data
-    usual = type(a) is type(k) is _array and k.ndim
-    if not usual or (
-        k.shape != a.shape[: k.ndim] if k.dtype is _bool else k.dtype.kind not in "iu"
-    ):
-        return False
-    return filled_at(x, k, value)
+def _basic(key: Any, a: Any) -> Any:
+    """What NumPy puts at the same places of ``a`` by, for ints, slices, a mask or an index tensor;
+    None if it would not, or if all threads are to."""
+    if type(a) is not _array:
+        return None
+    if hasattr(key, "_vertex"):
+        k = key._data
+        if type(k) is not _array or not k.ndim:
+            return None
+        fits = k.shape == a.shape[: k.ndim] if k.dtype is _bool else k.dtype.kind in "iu"
+        return k if fits else None
+    if a.size >= SPREAD:
+        return None
+    for k in key if type(key) is tuple else (key,):
+        if type(k) is slice:
+            if k.step is not None and not (type(k.step) is int and k.step > 0):
+                return None
+        elif type(k) is not int:
+            return None
+    return key
 
 
 def _key_of(key: tuple[Any, ...]) -> tuple[Any, ...]:

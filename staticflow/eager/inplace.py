@@ -31,7 +31,14 @@ if TYPE_CHECKING:
     from staticflow.eager.tensor import Tensor
 
 __all__ = [
-    "assign", "copy_", "fill_", "filled_at", "regenerate", "stand_for", "take_shape", "update",
+    "assign",
+    "copy_",
+    "fill_",
+    "regenerate",
+    "stand_for",
+    "stored_at",
+    "take_shape",
+    "update",
     "zero_",
 ]  # fmt: skip
 
@@ -192,18 +199,25 @@ def _is_open(x: Tensor) -> bool:
     )
 
 
-def filled_at(x: Tensor, places: Any, number: Any) -> bool:
-    """Put a number where ``places``, what NumPy selects by, says, if nothing is recorded or wrong;
-    False if it is otherwise."""
+def stored_at(x: Tensor, places: Any, value: Any) -> bool:
+    """Put a number or a tensor where ``places``, what NumPy selects by, says, if nothing is to be
+    recorded, cast or refused; False, with nothing done, if it is otherwise."""
     if not _is_open(x):
         return False
     a = x._data
     try:
-        value = number_beside(number, a.dtype)
-        if places is ...:
-            put(a, value)
+        if not hasattr(value, "_vertex"):
+            b = number_beside(value, a.dtype)
+        elif thread.state.recording and value._edge() is not None:
+            return False
         else:
-            a[places] = value
+            b = value._data
+            if type(b) is not np.ndarray or b.dtype is not a.dtype:
+                return False
+        if places is ...:
+            put(a, b)
+        else:
+            a[places] = b
     except (IndexError, TypeError, ValueError, OverflowError):
         return False
     x._bump()
@@ -212,14 +226,14 @@ def filled_at(x: Tensor, places: Any, number: Any) -> bool:
 
 def fill_(x: Tensor, value: Any) -> Tensor:
     """`fill` in place."""
-    if thread.state.plain and is_number(value) and filled_at(x, ..., value):
+    if thread.state.plain and is_number(value) and stored_at(x, ..., value):
         return x
     return update(x, fill, (value,), {})
 
 
 def zero_(x: Tensor) -> Tensor:
     """`zeros_like` in place."""
-    if thread.state.plain and filled_at(x, ..., False):
+    if thread.state.plain and stored_at(x, ..., False):
         return x
     return update(x, zeros_like, (), {})
 

@@ -26,7 +26,7 @@ from staticflow.ops.view import atleast_1d, common_shape, expand, ravel, reshape
 
 __all__ = [
     "embedding", "fill", "filling", "fitted", "index_add", "index_copy", "index_fill", "index_put",
-    "index_select", "put_at", "take",
+    "index_select", "put_at", "take", "trimmed",
 ]  # fmt: skip
 
 
@@ -108,11 +108,17 @@ def put_at(
 
 
 def fitted(value: Any, shape: Sequence[Size]) -> Any:
-    """``value`` broadcast to ``shape``; leading dims of size 1 that are too many are left out, as
-    PyTorch does where values are stored."""
-    while value.ndim > len(shape) and value.shape[0] == 1:
-        value = reshape(value, value.shape[1:])
+    """``value``, `trimmed`, broadcast to ``shape``."""
+    value = trimmed(value, len(shape))
     return value if value.shape == tuple(shape) else expand(value, shape)
+
+
+def trimmed(value: Any, ndim: int) -> Any:
+    """``value`` without the leading dims of size 1 that are more than ``ndim``, as PyTorch does
+    where values are stored."""
+    while value.ndim > ndim and value.shape[0] == 1:
+        value = reshape(value, value.shape[1:])
+    return value
 
 
 def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: float = 1) -> Any:

@@ -261,12 +261,14 @@ def uniform_(
 ) -> Any:
     """Fill ``x`` with numbers from the uniform distribution on [from_, to)."""
     _require(from_ <= to, f"uniform_: the bounds {from_} and {to} are in the wrong order")
-    return x._assign(rand_like(x, generator=generator) * (to - from_) + from_)
+    drawn = rand_like(x, generator=generator)
+    return x._assign(drawn if (from_, to) == (0, 1) else drawn * (to - from_) + from_)
 
 
 def normal_(x: Any, mean: float = 0.0, std: float = 1.0, *, generator: Source | None = None) -> Any:
     """Fill ``x`` with numbers from a normal distribution."""
-    return x._assign(randn_like(x, generator=generator) * std + mean)
+    drawn = randn_like(x, generator=generator)
+    return x._assign(drawn if (mean, std) == (0, 1) else drawn * std + mean)
 
 
 def bernoulli_(x: Any, p: Any = 0.5, *, generator: Source | None = None) -> Any:

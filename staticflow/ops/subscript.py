@@ -21,7 +21,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import Shape
 from staticflow.ops.advanced import index_op, index_put_op
 from staticflow.ops.arithmetic import cast, where
-from staticflow.ops.by_index import fitted, put_at
+from staticflow.ops.by_index import fitted, put_at, trimmed
 from staticflow.ops.creation import new_full
 from staticflow.ops.declare import normalize_dim
 from staticflow.ops.masked import masked_scatter
@@ -301,6 +301,7 @@ def _masked(x: Any, dim: int, mask: Any, value: Any) -> Any:
     given, mask = mask, mask if _is_tensor(mask) else cast.beside(x, mask, dtype=bool_)
     behind = x.ndim - dim - mask.ndim
     shaped = mask.reshape((*mask.shape, *(1,) * behind))
+    value = trimmed(value, dim + 1 + behind)
     if value.ndim <= behind or value.shape[value.ndim - behind - 1] == 1:
         # one value, or one slice, for every place
         lead = value.shape[: max(value.ndim - behind - 1, 0)]
