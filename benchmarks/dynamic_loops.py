@@ -1,9 +1,11 @@
 """Loops whose number of trips depends on the data: Newton's method and Collatz's sequence on one
-number, about 1,000 trips, and the gradient through a loop of 50 trips with no bound given."""
+number, about 1,000 trips; the gradient through a loop of 50 and of 10,000 trips, with no bound
+given; and the rows of a recurrence until it has come close to its limit, some 9,000."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,8 @@ from common import Contestant, main, repeated, threads
 
 START, DAMPING, CLOSE = 10.0, 0.02, 1e-9
 COLLATZ = 989_345_275_647
-TRIPS, SLOPE = 50, 0.98
+FEW, MANY, SLOPE = 50, 10_000, 0.98
+DECAY, LIMIT, MOST = 0.999, 999.9, 1_000_000
 
 
 # -- Newton's method with small steps: the root of x * x - 2 ------------------------------------
@@ -132,12 +135,12 @@ def jax_collatz() -> Contestant:
 # -- the gradient through a loop ------------------------------------------------------------------
 
 
-def numpy_gradient() -> Contestant:
+def numpy_gradient(trips: int = FEW) -> Contestant:
     """By hand: the slopes of all trips multiplied."""
 
     def gradient() -> Any:
         h, slope = 0.5, 1.0
-        for _ in range(TRIPS):
+        for _ in range(trips):
             slope = slope * SLOPE * np.cos(h * SLOPE) + 1.0
             h = np.sin(h * SLOPE) + 0.5
         return np.float64(slope)
@@ -145,40 +148,62 @@ def numpy_gradient() -> Contestant:
     return repeated(gradient)
 
 
-def _by_steps(x: Any, sin: Callable[[Any], Any]) -> Any:
+def _by_steps(x: Any, trips: int, sin: Callable[[Any], Any]) -> Any:
     h, i = x, 0
-    while i < TRIPS:
+    while i < trips:
         h, i = sin(h * SLOPE) + x, i + 1
     return h
 
 
-def staticflow_gradient() -> Contestant:
+def staticflow_gradient(trips: int = FEW) -> Contestant:
     """``grad`` of a ``while_loop``."""
     import staticflow as sf
 
     x = sf.placeholder((), "float64", name="x")
-    trips = sf.placeholder((), "int64", name="trips")
-    _, h = sf.while_loop(
-        lambda i, h: i < trips, lambda i, h: (i + 1, (h * SLOPE).sin() + x), (0, x)
-    )
-    program = sf.compile([x, trips], sf.grad(h, x))
-    given = np.asarray(0.5), np.asarray(TRIPS)
+    n = sf.placeholder((), "int64", name="n")
+    _, h = sf.while_loop(lambda i, h: i < n, lambda i, h: (i + 1, (h * SLOPE).sin() + x), (0, x))
+    program = sf.compile([x, n], sf.grad(h, x))
+    given = np.asarray(0.5), np.asarray(trips)
     return repeated(lambda: program(*given))
 
 
-def staticflow_eager_gradient() -> Contestant:
+def numba_gradient(trips: int = FEW) -> Contestant:
+    """``njit``, by hand: the values are kept in an array that is grown."""
+    import numba
+
+    @numba.njit
+    def gradient(x: float, trips: int) -> float:
+        kept = np.empty(64)
+        h, i = x, 0
+        while i < trips:
+            if i == len(kept):
+                grown = np.empty(2 * i)
+                grown[:i] = kept
+                kept = grown
+            kept[i] = h
+            h, i = np.sin(h * SLOPE) + x, i + 1
+        slope, total = 1.0, 0.0
+        for j in range(i - 1, -1, -1):
+            total += slope
+            slope *= SLOPE * np.cos(kept[j] * SLOPE)
+        return total + slope
+
+    return repeated(lambda: gradient(0.5, trips))
+
+
+def staticflow_eager_gradient(trips: int = FEW) -> Contestant:
     """A Python loop on eager tensors."""
     import staticflow as sf
 
     def gradient() -> Any:
         x = sf.tensor(0.5, dtype="float64", requires_grad=True)
-        _by_steps(x, sf.sin).backward()
+        _by_steps(x, trips, sf.sin).backward()
         return x.grad
 
     return repeated(gradient)
 
 
-def pytorch_gradient() -> Contestant:
+def pytorch_gradient(trips: int = FEW) -> Contestant:
     """A Python loop on eager tensors."""
     import torch
 
@@ -186,7 +211,7 @@ def pytorch_gradient() -> Contestant:
 
     def gradient() -> Any:
         x = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
-        _by_steps(x, torch.sin).backward()
+        _by_steps(x, trips, torch.sin).backward()
         return x.grad
 
     return repeated(gradient)
@@ -207,8 +232,56 @@ def jax_gradient() -> Contestant:
         return jax.lax.scan(step, x, jnp.arange(64))[0]
 
     program = jax.jit(jax.grad(last))
-    given = jnp.asarray(0.5), jnp.asarray(TRIPS)
+    given = jnp.asarray(0.5), jnp.asarray(FEW)
     return repeated(lambda: program(*given), jax.block_until_ready)
+
+
+# -- rows up to an end ----------------------------------------------------------------------------
+
+
+def numpy_rows() -> Contestant:
+    """Python numbers, in a list."""
+
+    def rows() -> Any:
+        found, c = [], 1.0
+        while len(found) < MOST and c <= LIMIT:
+            found.append(c)
+            c = c * DECAY + 1.0
+        return np.array(found)
+
+    return repeated(rows)
+
+
+def staticflow_rows() -> Contestant:
+    """``scan`` with ``until``."""
+    import staticflow as sf
+
+    x = sf.placeholder((), "float64", name="x")
+    _, rows = sf.scan(
+        lambda c, _: (c * DECAY + x, c), x, length=MOST, until=lambda c, row: c > LIMIT * x
+    )
+    program, given = sf.compile([x], rows), np.asarray(1.0)
+    return repeated(lambda: program(given))
+
+
+def numba_rows() -> Contestant:
+    """``njit``, with an array that is grown."""
+    import numba
+
+    @numba.njit
+    def rows(x: float) -> Any:
+        found, count, c = np.empty(64), 0, x
+        while count < MOST and c <= LIMIT * x:
+            if count == len(found):
+                grown = np.empty(2 * count)
+                grown[:count] = found
+                found = grown
+            found[count] = c
+            count += 1
+            c = c * DECAY + x
+        return found[:count]
+
+    return repeated(lambda: rows(1.0))
 
 
 if __name__ == "__main__":
@@ -231,8 +304,19 @@ if __name__ == "__main__":
                 "NumPy": numpy_gradient,
                 "staticflow static": staticflow_gradient,
                 "staticflow eager": staticflow_eager_gradient,
+                "numba, by hand": numba_gradient,
                 "PyTorch eager": pytorch_gradient,
                 "JAX jit, bound 64": jax_gradient,
+            },
+            "gradient through 10,000 trips": {
+                "NumPy": partial(numpy_gradient, MANY),
+                "staticflow static": partial(staticflow_gradient, MANY),
+                "numba, by hand": partial(numba_gradient, MANY),
+            },
+            "rows up to an end, 9,205 trips": {
+                "Python": numpy_rows,
+                "staticflow static": staticflow_rows,
+                "numba": numba_rows,
             },
         },
     )

@@ -48,6 +48,7 @@ WORKLOADS = {
         ("numpy_collatz", "staticflow_collatz"),
         ("numpy_gradient", "staticflow_gradient"),
         ("numpy_gradient", "staticflow_eager_gradient"),
+        ("numpy_rows", "staticflow_rows"),
     ],
     "weight_sharing": [
         ("numpy_by_hand", "staticflow_static"),
