@@ -9,6 +9,7 @@ from staticflow import pytree
 from staticflow.errors import ShapeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.axes import flip
+from staticflow.ops.carry import held
 from staticflow.ops.cond import cond
 from staticflow.ops.creation import new_zeros
 from staticflow.ops.joining import cat, stack
@@ -47,9 +48,13 @@ def associative_scan(fn: Combine, xs: Any, reverse: bool = False) -> Any:
         sizes = ", ".join(map(str, sorted(lengths, key=str)))
         raise ShapeError(f"associative_scan: first dims of {sizes} rows, at {format_locs(here())}")
     (length,) = lengths
+
+    def combined(a: Any, b: Any) -> Any:
+        return held("associative_scan", a, fn(a, b), "xs")
+
     if isinstance(length, int):
-        return _in_pairs(fn, xs, length)
-    return _one_by_one(fn, xs)
+        return _in_pairs(combined, xs, length)
+    return _one_by_one(combined, xs)
 
 
 def _rows(xs: Any, start: int, stop: int, step: int = 1) -> Any:

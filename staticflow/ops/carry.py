@@ -19,8 +19,8 @@ from staticflow.ops.region import affect, begun, close_over
 from staticflow.ops.symbol import STATIC, Symbol, symbolic, to_node, tracing_state
 
 __all__ = [
-    "check_carry", "check_flag", "in_graph", "is_in_graph", "leaves_as", "loop_over", "node_as",
-    "nodes_as", "note_trip",
+    "check_carry", "check_flag", "held", "in_graph", "is_in_graph", "leaves_as", "loop_over",
+    "node_as", "nodes_as", "note_trip",
 ]  # fmt: skip
 
 
@@ -40,32 +40,44 @@ def note_trip(error: Exception, trip: int, what: str) -> None:
     error.add_note(f"in trip {trip} of the {what} at {format_locs(here())}")
 
 
-def leaves_as(what: str, tree: pytree.TreeDef, carry: Any) -> list[Any]:
+def held(what: str, before: Any, after: Any, name: str = "carry") -> Any:
+    """``after``, if it is as a trip got it: where a loop carries more than its user gives, this is
+    what its user may get wrong."""
+    leaves, tree = pytree.flatten(before)
+    check_carry(what, tree, leaves, leaves_as(what, tree, after, name), name)
+    return after
+
+
+def leaves_as(what: str, tree: pytree.TreeDef, carry: Any, name: str = "carry") -> list[Any]:
     """The leaves of a carry, of the structure that it came in with."""
     leaves, own = pytree.flatten(carry)
     if own != tree:
         raise ShapeError(
-            f"{what}: the carry came in as {tree} and went out as {own}, at {format_locs(here())}"
+            f"{what}: the {name} came in as {tree} and went out as {own}, at {format_locs(here())}"
         )
     return leaves
 
 
 def check_carry(
-    what: str, tree: pytree.TreeDef, before: Sequence[Any], after: Sequence[Any]
+    what: str,
+    tree: pytree.TreeDef,
+    before: Sequence[Any],
+    after: Sequence[Any],
+    name: str = "carry",
 ) -> None:
-    """Hold the leaves ``after`` a trip to those ``before``, of which `type_of` tells the types.
+    """Hold the leaves ``after`` a trip to those ``before``, of the ``name`` that the user knows.
 
     Sizes unknown on either side are left to the graph's assumptions; Python numbers take the dtype
     of the other.
     """
     wrong: list[str] = []
     error: type[DTypeError | ShapeError] = ShapeError
-    for name, a, b in zip(pytree.paths(tree, "carry"), before, after, strict=True):
+    for path, a, b in zip(pytree.paths(tree, name), before, after, strict=True):
         if not (hasattr(a, "dtype") and hasattr(b, "dtype")) or _agree(a, b):
             continue
         if a.dtype is not b.dtype:
             error = DTypeError
-        wrong.append(f"{name} came in as {_type_of(a)} and went out as {_type_of(b)}")
+        wrong.append(f"{path} came in as {_type_of(a)} and went out as {_type_of(b)}")
     if wrong:
         raise error(
             f"{what}: {', '.join(wrong)}; every step must give it back as it was: begin with a "

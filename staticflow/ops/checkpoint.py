@@ -18,11 +18,12 @@ from staticflow.errors import ArgumentError
 from staticflow.graph.dims import Dim, Size, ceil_div, dim_max, floor_div, prod, root
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.axes import flip
-from staticflow.ops.carry import check_flag
+from staticflow.ops.carry import check_flag, held
 from staticflow.ops.creation import new_zeros
 from staticflow.ops.joining import cat
 from staticflow.ops.late import prefix_op, unprefix_op
 from staticflow.ops.ragged import measured
+from staticflow.ops.slicing import position
 from staticflow.ops.splitting import narrow
 
 __all__ = [
@@ -62,10 +63,9 @@ def segment_trips(
 
 
 def _checked(what: str, checkpoint: Any) -> Size:
-    if isinstance(checkpoint, Dim):
-        return checkpoint
-    if isinstance(checkpoint, int) and not isinstance(checkpoint, bool) and checkpoint >= 1:
-        return checkpoint
+    trips = position(checkpoint)
+    if isinstance(trips, Dim) or (trips is not None and trips >= 1):
+        return trips
     raise ArgumentError(
         f'{what}: checkpoint is "all", "sqrt", a number of trips from 1 on, or a function that '
         f"gives one for the length, not {checkpoint!r}, at {format_locs(here())}"
@@ -159,7 +159,7 @@ def scan_until_in_segments(
         result = fn(carry, x)
         if not isinstance(result, tuple) or len(result) != 2:
             return result
-        after, y = result
+        after, y = held("scan", carry, result[0]), result[1]
         ends = check_flag("scan: what until(carry, y) gives", until(after, y))
         return (after, made + 1, (made + 1 >= length) | ends), y
 
@@ -196,7 +196,7 @@ def while_in_segments(
         trips = number if checkpoint == "sqrt" else checkpoint
         _, carry = while_loop(
             lambda i, c: (i < trips) & condition(c),
-            lambda i, c: (i + 1, body(c)),
+            lambda i, c: (i + 1, held("while_loop", c, body(c))),
             (number * 0, carry),
         )
         return number + 1, carry

@@ -12,7 +12,7 @@ from staticflow.graph.dtypes import bool_, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.arithmetic import cast, where
 from staticflow.ops.by_index import index_select
-from staticflow.ops.carry import in_graph
+from staticflow.ops.carry import held, in_graph
 from staticflow.ops.creation import full, iota, new_full
 from staticflow.ops.extremes import amax, amin
 from staticflow.ops.joining import cat
@@ -192,9 +192,11 @@ def _step(
 ) -> Any:
     """``fn`` of what ``take`` leaves of carry and row, ``put`` back; a row that is not ``going``
     keeps its carry and has a y of zeros."""
-    result = fn(pytree.map_tree(take, carry), pytree.map_tree(take, row))
+    rows = pytree.map_tree(take, carry)
+    result = fn(rows, pytree.map_tree(take, row))
     if not _is_pair(result):
         return result
+    held("scan", rows, result[0])
 
     def joined(old: Any, new: Any) -> Any:
         whole = put(new)

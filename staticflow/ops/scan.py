@@ -117,7 +117,7 @@ def scan(
         ))  # fmt: skip
     init_leaves, carry_tree = pytree.flatten(init)
     xs_leaves, xs_tree = pytree.flatten(xs)
-    length = _common_length(xs_leaves, pytree.paths(xs_tree, "xs"), length)
+    length = _common_length("scan", xs_leaves, pytree.paths(xs_tree, "xs"), length)
     trips = segment_trips("scan", checkpoint, memory_budget, length, init_leaves)
     if trips is not None and in_graph(*init_leaves, *xs_leaves, length):
         if until is not None:
@@ -136,6 +136,8 @@ def map(fn: Callable[[Any], Any], xs: Any) -> Any:
     >>> sf.map(lambda x: x.sum(), sf.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([3., 7.])
     """
+    leaves, tree = pytree.flatten(xs)
+    _common_length("map", leaves, pytree.paths(tree, "xs"), None)
     return scan(lambda carry, x: (carry, fn(x)), (), xs)[1]
 
 
@@ -264,21 +266,24 @@ def _checked_pair(result: Any) -> tuple[Any, Any]:
     return result
 
 
-def _common_length(leaves: Sequence[Any], names: Sequence[str], length: Size | None) -> Size:
+def _common_length(
+    what: str, leaves: Sequence[Any], names: Sequence[str], length: Size | None
+) -> Size:
     for leaf, name in zip(leaves, names, strict=True):
         if not leaf.shape:
             raise ShapeError(
-                f"scan: {name} is 0-d; it has no first dim to loop over, at {format_locs(here())}"
+                f"{what}: {name} is 0-d; it has no first dim to loop over, at {format_locs(here())}"
             )
         own = leaf.shape[0]
         if length is None:
             length = own
         elif isinstance(length, int) and isinstance(own, int) and own != length:
             raise ShapeError(
-                f"scan: {name} has {own} rows where {length} are needed, at {format_locs(here())}"
+                f"{what}: {name} has {own} rows where {length} are needed, at {format_locs(here())}"
             )
     if length is None:
-        raise ShapeError(f"scan: give xs or length, at {format_locs(here())}")
+        wanted = "xs or length" if what == "scan" else "xs"
+        raise ShapeError(f"{what}: give {wanted}, at {format_locs(here())}")
     length = as_size(length)
     if isinstance(length, int) and length < 0:
         raise ShapeError(f"scan: a loop of length {length}, at {format_locs(here())}")

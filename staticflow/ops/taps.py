@@ -8,7 +8,9 @@ from typing import Any
 from staticflow import pytree
 from staticflow.errors import ShapeError
 from staticflow.graph.locs import format_locs, here
+from staticflow.ops.carry import held
 from staticflow.ops.ragged import held_lengths
+from staticflow.ops.slicing import position
 from staticflow.ops.splitting import narrow
 
 __all__ = ["Lagged"]
@@ -77,15 +79,18 @@ class Lagged:
         result = self.fn(own, x, *past)
         if not isinstance(result, tuple) or len(result) != 2:
             return result
-        after, y = result
+        after, y = held("scan", own, result[0]), result[1]
+        if window:
+            held("scan", window[0], y, "y")
         return (after, (y, *window[:-1]) if window else ()), y
 
 
 def _lags(taps: Mapping[str, Sequence[int]], which: str, least: int) -> tuple[int, ...]:
-    lags = tuple(taps.get(which, ()))
+    given = list(taps.get(which, ()))
+    lags = [position(lag) for lag in given]
     if any(not isinstance(lag, int) or lag < least for lag in lags):
-        _refuse(f"taps of {which!r} are ints from {least} on, not {list(lags)}")
-    return lags
+        _refuse(f"taps of {which!r} are ints from {least} on, not {given}")
+    return tuple(lag for lag in lags if isinstance(lag, int))
 
 
 def _refuse(why: str) -> None:

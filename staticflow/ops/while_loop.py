@@ -12,6 +12,7 @@ from staticflow.graph.dtypes import int64
 from staticflow.ops.carry import (
     check_carry,
     check_flag,
+    held,
     in_graph,
     is_in_graph,
     leaves_as,
@@ -23,6 +24,7 @@ from staticflow.ops.checkpoint import Checkpoint, while_in_segments
 from staticflow.ops.creation import full, iota
 from staticflow.ops.region import trace
 from staticflow.ops.scan import scan
+from staticflow.ops.sizes import as_size
 from staticflow.ops.symbol import STATIC, Symbol, to_node
 
 __all__ = ["fori_loop", "while_loop"]
@@ -121,6 +123,11 @@ def fori_loop(lo: Any, hi: Any, body: Callable[[Any, Any], Any], init: Any) -> A
     >>> sf.fori_loop(0, 4, lambda i, x: x + i, sf.tensor(0.0))
     tensor(6.)
     """
+    lo, hi = (v if hasattr(v, "__sf_mode__") else as_size(v) for v in (lo, hi))
+
+    def trip(i: Any, carry: Any) -> Any:
+        return held("fori_loop", carry, body(i, carry))
+
     if isinstance(lo, int | Dim) and isinstance(hi, int | Dim):
         leaves = pytree.flatten(init)[0]
         beside = next((x for x in leaves if hasattr(x, "__sf_mode__")), None)
@@ -129,18 +136,18 @@ def fori_loop(lo: Any, hi: Any, body: Callable[[Any, Any], Any], init: Any) -> A
         if beside is None and not static:
             carry = init
             for i in range(int(lo), int(hi)):
-                carry = body(i, carry)
+                carry = trip(i, carry)
                 if is_in_graph(carry):  # it closes over symbols
                     break
             else:
                 return carry
         mode = STATIC if beside is None or static else beside.__sf_mode__
         numbers = mode.apply(iota, (), {"shape": (length,), "dim": 0, "dtype": int64})
-        return scan(lambda carry, i: (body(i, carry), None), init, numbers + lo)[0]
-    beside = lo if hasattr(lo, "dtype") else hi
+        return scan(lambda carry, i: (trip(i, carry), None), init, numbers + lo)[0]
+    beside = hi if isinstance(lo, int | Dim) else lo
     zero = full.beside(beside, shape=(), value=0, dtype=int64)
     start, end = zero + lo, zero + hi
     _, last = while_loop(
-        lambda i, carry: i < end, lambda i, carry: (i + 1, body(i, carry)), (start, init)
+        lambda i, carry: i < end, lambda i, carry: (i + 1, trip(i, carry)), (start, init)
     )
     return last
