@@ -344,3 +344,32 @@ def test_what_an_operation_changes_itself_it_keeps() -> None:
     (y + z).sum().backward()
     slope = (1 - x.tanh() ** 2) * x.tanh().exp()
     assert x.grad is not None and sf.allclose(x.grad, 2 * x + slope)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int64"])
+@pytest.mark.parametrize("alpha", [-0.1, 3, 1, True])
+def test_scaled_additions_in_place_are_those_out_of_place(dtype: str, alpha: Any) -> None:
+    x, y = sf.tensor([1.5, -2.25, 3.0]).to(dtype), sf.tensor([0.3, 7.0, -1.0]).to(dtype)
+    for change, form in ((sf.Tensor.add_, sf.add), (sf.Tensor.sub_, sf.sub)):
+        z = x.clone()
+        if dtype == "int64" and type(alpha) is float:
+            with pytest.raises(DTypeError, match=r"cannot be scaled by alpha = -0\.1"):
+                change(z, y, alpha=alpha)
+        else:
+            assert change(z, y, alpha=alpha) is z and z._version == 1
+            assert z.tolist() == form(x, y, alpha=alpha).tolist()
+    with pytest.raises(TypeError, match="beta"):
+        x.add_(y, beta=2)
+
+
+def test_a_view_of_what_has_no_history_is_changed_at_once() -> None:
+    x = sf.zeros(2, 2)
+    row = x[0]
+    row.add_(1).mul_(3)
+    assert x.tolist() == [[3, 3], [0, 0]] and x._version == 2
+    w = sf.ones(2, requires_grad=True)
+    part = (w * 1)[:1]
+    part.add_(1, alpha=2)
+    assert part.grad_fn is not None and part.tolist() == [3]
+    with pytest.raises(AutogradError, match="view of a leaf"):
+        w[:1].add_(sf.ones(1), alpha=2)

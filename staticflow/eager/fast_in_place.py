@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager.fast import number_beside
+from staticflow.eager.inplace import is_recorded
 from staticflow.eager.memory import Memory
 from staticflow.eager.overwrite import overwritten
 from staticflow.eager.programs import SPREAD
 from staticflow.eager.vertex import users
 from staticflow.graph.op import Op
+from staticflow.ops import variants
 from staticflow.ops.promote import usual_dtypes
 from staticflow.ops.thread import thread
 
@@ -23,6 +25,7 @@ __all__ = ["in_place_form"]
 
 _array = np.ndarray
 _getframe = sys._getframe
+_ALPHA = {"alpha"}
 
 
 def in_place_form(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
@@ -30,6 +33,7 @@ def in_place_form(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
     ufunc = getattr(np, op.ufunc or "")
     dtypes = usual_dtypes(op)
     binary = ufunc.nin == 2
+    scales = getattr(general, "changes", None) in (variants.add, variants.sub)
 
     def apply(x: Any, *args: Any, **kwargs: Any) -> Any:
         state = thread.state
@@ -41,18 +45,23 @@ def in_place_form(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
             usual = (
                 dtype in dtypes
                 and state.plain
-                and not kwargs
+                and (not kwargs or (scales and kwargs.keys() == _ALPHA and a.size < SPREAD))
                 and type(a) is _array
                 and (memory is None or type(memory) is Memory)
                 and 0 not in a.strides
             )
-            free = not state.recording or (x._vertex is None and x._view is None)
+            recorded = x._vertex is not None or (x._view is not None and is_recorded(x))
+            free = not (state.recording and recorded)
             if binary:
                 (y,) = args
                 if hasattr(y, "_vertex"):
                     b = y._data
                     usual = usual and b.dtype is dtype and type(b) is _array
-                    free = free and (not state.recording or (y._vertex is None and y._view is None))
+                    free = free and (not state.recording or y._edge() is None)
+                    if kwargs and usual:
+                        b = state.run(np.multiply, b, number_beside(kwargs["alpha"], dtype))
+                elif kwargs:
+                    usual = False
                 else:
                     b = number_beside(y, dtype)
                 if usual and free:

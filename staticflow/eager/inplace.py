@@ -31,15 +31,8 @@ if TYPE_CHECKING:
     from staticflow.eager.tensor import Tensor
 
 __all__ = [
-    "assign",
-    "copy_",
-    "fill_",
-    "regenerate",
-    "stand_for",
-    "stored_at",
-    "take_shape",
-    "update",
-    "zero_",
+    "assign", "copy_", "fill_", "is_recorded", "regenerate", "stand_for", "stored_at", "take_shape",
+    "update", "zero_",
 ]  # fmt: skip
 
 
@@ -113,7 +106,9 @@ def _overwritten_at_once(x: Tensor, fn: Callable[..., Any], args: Any, kwargs: A
     return overwritten(fn, x._data, arrays, named)
 
 
-def _is_recorded(x: Tensor) -> bool:
+def is_recorded(x: Tensor) -> bool:
+    """Whether a change of the elements is to be recorded: they have a history, or are a part of
+    what has one."""
     base = x if x._view is None else x._view.base
     return x._edge() is not None or base._edge() is not None
 
@@ -161,7 +156,7 @@ def assign(x: Tensor, value: Any, since: int | None = None, replaces: bool = Fal
             f"{list(value.shape)}, at {format_locs(here())}"
         )
     _refuse_memory(x)
-    if thread.state.recording and (_is_recorded(x) or value.requires_grad):
+    if thread.state.recording and (is_recorded(x) or value.requires_grad):
         _refuse_recording(x)
         _take_history(x, value, since, replaces)
     put(x._data, value._data)
@@ -195,7 +190,7 @@ def _is_open(x: Tensor) -> bool:
         and 0 not in a.strides
         and type(memory) is Memory
         and a.flags.writeable
-        and not (thread.state.recording and _is_recorded(x))
+        and not (thread.state.recording and is_recorded(x))
     )
 
 
