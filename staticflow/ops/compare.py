@@ -11,6 +11,7 @@ from staticflow.graph.dtypes import DType, bool_
 from staticflow.ops.arithmetic import eq, logical_and, logical_or, ne
 from staticflow.ops.declare import elementwise
 from staticflow.ops.maths import abs, isfinite, isnan
+from staticflow.ops.promote import result_type
 
 __all__ = ["allclose", "equal", "isclose", "isneginf", "isposinf", "nan_to_num", "signbit"]
 
@@ -44,6 +45,8 @@ def isclose(
 ) -> Any:
     """Whether ``|input - other| <= atol + rtol * |other|``, a bool; true of equal infinities, and
     of two NaN with ``equal_nan``."""
+    if result_type([input, other]) is bool_:
+        return eq(input, other)
     near = logical_and(abs(input - other) <= abs(other) * rtol + atol, isfinite(other))
     same = logical_or(eq(input, other), near)
     return logical_or(same, logical_and(isnan(input), isnan(other))) if equal_nan else same

@@ -388,6 +388,8 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     """
     if input.ndim == 0:
         raise ShapeError(f"diff: takes a tensor of at least 1 dim, at {format_locs(here())}")
+    if n < 0:
+        raise ShapeError(f"diff: n must not be negative, not {n}, at {format_locs(here())}")
     at = normalize_dim(dim, input.ndim, "diff")
     parts = [v for v in (prepend, input, append) if v is not None]
     input = cat(parts, at) if len(parts) > 1 else input

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from functools import wraps
+from functools import cache, wraps
 from types import FunctionType
 from typing import Any, TypeVar
 
@@ -64,6 +64,7 @@ def _within(name: str, value: Any) -> Iterator[tuple[str, Any]]:
             yield from _within(f"{name}[{i}]", v)
 
 
+@cache  # so that what has two names stays one function
 def refuses_foreign(fn: F) -> F:
     """``fn`` with that error."""
 

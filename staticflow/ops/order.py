@@ -343,12 +343,15 @@ median_op = Op(
 @numpy_names
 def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The median of all elements, of two the lower one; with ``dim`` the named tuple (values,
-    indices) along it. NaN if there is one. Of nothing it is a `ShapeError`.
+    indices) along it. NaN if there is one, and of no elements of a floating dtype; a `ShapeError`
+    of no integers, and along a dim of no elements.
 
     >>> import staticflow as sf
     >>> sf.median(sf.tensor([4.0, 1.0, 3.0, 2.0]))
     tensor(2.)
     """
+    if dim is None and prod(input.shape) == 0 and input.dtype.is_floating:
+        return input.sum() * float("nan")
     if dim is None:
         return median_op(input, dims=tuple(range(input.ndim)), keepdim=False)
     return Chosen(*along(median_dim_op, input, dim, keepdim=keepdim))
@@ -357,6 +360,8 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
 @numpy_names
 def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The `median` of what is not NaN; NaN where all is."""
+    if dim is None and prod(input.shape) == 0:
+        return median(input)
     if dim is None:
         return nanmedian(reshape(input, (prod(input.shape),)), 0).values
     if input.ndim and input.shape[normalize_dim(dim, input.ndim, "nanmedian")] == 0:

@@ -9,9 +9,9 @@ from typing import Any
 
 from staticflow.errors import ArgumentError, ShapeError, SymbolicError
 from staticflow.graph.dims import Size
-from staticflow.graph.dtypes import bool_
+from staticflow.graph.dtypes import bool_, float32, int64
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.arithmetic import clamp, clone, where
+from staticflow.ops.arithmetic import cast, clamp, clone, floor_divide, where
 from staticflow.ops.creation import ones_like
 from staticflow.ops.cumulative import cumsum
 from staticflow.ops.declare import normalize_dim, sum_to
@@ -60,8 +60,24 @@ def isreal(input: Any) -> Any:
 
 
 def ldexp(input: Any, other: Any) -> Any:
-    """``input * 2 ** other``."""
-    return input * (2.0**other if is_number(other) else exp2(other))
+    """``input * 2 ** other``; of a floating ``input`` and an integer exponent in the dtype of
+    ``input``, and exact also where the power alone leaves its range.
+
+    >>> import staticflow as sf
+    >>> sf.ldexp(sf.tensor([1.0, 0.5]), sf.tensor([3, -1]))
+    tensor([8.0000, 0.2500])
+    """
+    if is_number(other):
+        other = input.new_full((), other, dtype=type(other))
+    if not input.dtype.is_floating or other.dtype.is_floating:
+        return input * exp2(other)
+    wide = float32 if input.dtype.bits == 16 else input.dtype
+    exponent = clamp(cast(other, dtype=int64), -2200, 2200)  # beyond, nothing is left
+    third = floor_divide(exponent, 3)
+    out = cast(input, dtype=wide)
+    for part in (third, third, exponent - third * 2):
+        out = out * exp2(cast(part, dtype=wide))
+    return cast(out, dtype=input.dtype)
 
 
 def narrow_copy(input: Any, dim: int, start: Size, length: Size) -> Any:
@@ -194,6 +210,10 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
             [2, 1],
             [3, 1]])
     """
+    if x.ndim != 1:
+        raise ShapeError(
+            f"vander: takes a vector, not shape {list(x.shape)}, at {format_locs(here())}"
+        )
     count = x.shape[0] if N is None else N
     powers = range(count) if increasing else range(count - 1, -1, -1)
     return stack([x**i for i in powers], 1) if count else x.new_zeros((x.shape[0], 0))

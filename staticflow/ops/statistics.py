@@ -28,9 +28,9 @@ __all__ = ["corrcoef", "cov", "mode", "nanquantile", "quantile"]
 
 
 def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
-    """The covariances of variables, the rows of ``input`` (variables, observations); of a vector
-    its variance, a 0-d tensor. ``fweights`` (observations,) are how often each observation counts,
-    ``aweights`` how much.
+    """The covariances of variables, the rows of ``input`` (variables, observations); of a vector or
+    of one row its variance, a 0-d tensor. ``fweights`` (observations,) are how often each
+    observation counts, ``aweights`` how much.
 
     >>> import staticflow as sf
     >>> sf.cov(sf.tensor([[0.0, 2.0], [1.0, 5.0]]))
@@ -59,7 +59,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
         free = clamp(total - lost, min=0)
         product = matmul(centred, (centred * weights).t())
     out = product / free
-    return out if input.ndim == 2 else reshape(out, ())
+    return out if input.ndim == 2 and input.shape[0] != 1 else reshape(out, ())
 
 
 def corrcoef(input: Any) -> Any:
