@@ -12,7 +12,7 @@ import pytest
 from routine_machine import run_slowly
 
 import staticflow as sf
-from staticflow.codegen.routine import Choose, Measure, Repeat, walk_steps
+from staticflow.codegen.routine import Choose, Launch, Measure, Repeat, walk_steps
 from staticflow.codegen.verify import verify_kernel
 from staticflow.graph.interpret import interpret_graph
 
@@ -84,6 +84,8 @@ def test_gradients_of_a_while_loop() -> None:
     program = sf.compile([n, x], [h, first, sf.grad(first, x)])
     assert is_kernels_alone(program)
     assert program.plan.peak_bytes(trips=10**6) // 10**6 == 24
+    alone = sf.compile([n, x], first)  # forward, backward, and the sum of what comes back
+    assert sum(isinstance(s, Launch) for s in steps_of(alone)) == 3
     for trips in TRIPS:
         value, d, dd = 0.5, 1.0, 0.0
         for _ in range(trips):

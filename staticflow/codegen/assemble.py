@@ -35,14 +35,14 @@ from staticflow.codegen.routine import (
 )
 from staticflow.codegen.schedule_cpu import schedule_cpu
 from staticflow.codegen.settle import does_nothing, settle
-from staticflow.codegen.sharing import maker_of, order_updates, root_of
+from staticflow.codegen.sharing import order_updates, root_of
 from staticflow.codegen.target import Target
 from staticflow.errors import CompileError
 from staticflow.graph.dim_queries import substitute_dim, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym
 from staticflow.graph.graph import Graph, attrs_key, bound_symbols, new_param, unify
 from staticflow.graph.locs import Locs, format_locs
-from staticflow.graph.node import Node, constant, item, param
+from staticflow.graph.node import Node, constant, item, maker_of, param
 from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType, types_of
 from staticflow.ops.cond import cond_op

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from staticflow.codegen.routine import Place
-from staticflow.codegen.sharing import maker_of, root_of
+from staticflow.codegen.sharing import root_of
 from staticflow.graph.graph import bound_symbols
-from staticflow.graph.node import Node
+from staticflow.graph.node import Node, maker_of
 from staticflow.graph.types import types_of
 from staticflow.ops.cond import cond_op
 from staticflow.ops.loop import loop_ops

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import networkx as nx
 
 from staticflow.graph.graph import Graph, binders_of, regions_of
-from staticflow.graph.node import Node, item
+from staticflow.graph.node import Node, item, maker_of
 from staticflow.ops.late import prefix_op
 from staticflow.ops.loop import loop_ops
 from staticflow.ops.lowering import Contract, Host
@@ -18,7 +18,7 @@ from staticflow.passes.access import canonical_index, is_inline, reads, root_of,
 from staticflow.passes.cluster import cluster
 from staticflow.passes.fuse import AXES
 
-__all__ = ["maker_of", "order_updates", "root_of"]
+__all__ = ["order_updates", "root_of"]
 
 
 _SAME_MEMORY = (reshape_op, prefix_op)
@@ -29,11 +29,6 @@ def _memory_of(node: Node) -> Node:
     while node.op in _SAME_MEMORY:
         node = node.args[0]
     return node
-
-
-def maker_of(node: Node) -> Node:
-    """The node that computes a value: behind `item`, the one that gives several."""
-    return node.args[0] if node.op is item else node
 
 
 def order_updates(

@@ -11,7 +11,7 @@ from staticflow.graph.locs import Locs
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType, Type
 
-__all__ = ["Literal", "Node", "constant", "item", "make_node", "param", "toposort"]
+__all__ = ["Literal", "Node", "constant", "item", "make_node", "maker_of", "param", "toposort"]
 
 _serials = itertools.count()
 
@@ -130,3 +130,8 @@ item = Op(
     reference=lambda xp, t, *, index: t[index],
     vjp=None,
 )
+
+
+def maker_of(node: Node) -> Node:
+    """The node that computes a value: behind `item`, the one that gives several."""
+    return node.args[0] if node.op is item else node

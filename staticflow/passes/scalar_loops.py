@@ -2,7 +2,7 @@
 
 Runs on a fused graph. A loop is turned into a cluster if everything that it carries, reads row by
 row and stacks is a number, and its body is elementwise work, or loops and branches of the same
-kind.
+kind. Numbers that are computed for it alone, such as those that it starts with, are computed there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from staticflow.graph.graph import (
     substitute_nodes,
 )
 from staticflow.graph.locs import Locs
-from staticflow.graph.node import Node, constant, item, make_node, param
+from staticflow.graph.node import Node, constant, item, make_node, maker_of, param
 from staticflow.graph.types import TensorType, types_of
 from staticflow.ops.cond import cond_op
 from staticflow.ops.loop import Loop, loop_ops
@@ -55,7 +55,8 @@ def scalar_loops(graph: Graph, counts: Counts) -> Graph:
         now = with_args(node, args)
         if node.op in loop_ops() and used[node] and _is_small(now):
             counts["loop in registers"] += 1
-            made[now] = _as_cluster(now, used[node]), used[node]
+            own = [_is_for(node, a, graph) for a in node.args]
+            made[now] = _as_cluster(now, used[node], own), used[node]
         return now
 
     return rebuild(graph, visit)
@@ -90,18 +91,54 @@ def _is_scalar_work(node: Node) -> bool:
     return node.op is cluster and node.attrs["kind"] == "map"
 
 
-def _as_cluster(node: Node, used: list[int]) -> Node:
+def _is_for(loop: Node, operand: Node, graph: Graph) -> bool:
+    """Whether a number is computed for this loop alone, or from nothing."""
+    maker = maker_of(operand)
+    if maker.op is not cluster or maker.attrs["kind"] != "map":
+        return False
+    results = [maker, *(n for n in graph.users[maker] if n.op is item)]
+    if any(t.shape for t in types_of(maker.type)):
+        return False
+    if not maker.args:
+        return True
+    readers = {u for r in results for u in graph.users[r]} - set(results)
+    return readers == {loop} and not set(results) & set(graph.outputs)
+
+
+def _as_cluster(node: Node, used: list[int], own: Sequence[bool]) -> Node:
+    """The kernel of a loop, of which some results are used, and of the operands that are its
+    ``own``."""
     loop = replace(Loop.of(node), body=_flat(node.attrs["body"]))
-    params = tuple(new_param(a.tensor_type, f"p{i}", locs=a.locs) for i, a in enumerate(node.args))
-    attrs: dict[str, Any] = {"kind": "loop"}
+    param_of: dict[Node, Node] = {}
+
+    def inside(operand: Node) -> Node:
+        if operand not in param_of:
+            param_of[operand] = new_param(
+                operand.tensor_type, f"p{len(param_of)}", locs=operand.locs
+            )
+        return param_of[operand]
+
+    def computed(number: Node) -> Node:
+        maker = maker_of(number)
+        body: Graph = maker.attrs["body"]
+        values = {p: inside(a) for p, a in zip(body.params, maker.args, strict=True)}
+        result = body.outputs[number.attrs["index"] if number.op is item else 0]
+        return substitute_nodes([result], values)[0]
+
+    args = tuple(
+        computed(a) if is_own else inside(a) for a, is_own in zip(node.args, own, strict=True)
+    )
+    binds: dict[str, Any] = {}
     if loop.binds and used[-1] >= loop.carries:
-        plain = _counted(loop, params, node.locs)
+        plain = _counted(loop, args, node.locs)
         used = [*(i + (i >= loop.carries) for i in used), loop.carries]
-        attrs["binds"] = loop.binds
+        binds["binds"] = loop.binds
     else:
-        plain = make_node(node.op, params, loop.attrs, node.locs)
+        plain = make_node(node.op, args, loop.attrs, node.locs)
     outputs = [make_node(item, (plain,), {"index": i}, node.locs) for i in used]
-    return make_node(cluster, node.args, {"body": close(params, outputs), **attrs}, node.locs)
+    body = close(list(param_of.values()), outputs)
+    attrs = {"body": body, "kind": "loop", **binds}
+    return make_node(cluster, tuple(param_of), attrs, node.locs)
 
 
 def _counted(loop: Loop, args: Sequence[Node], locs: Locs) -> Node:
