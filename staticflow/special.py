@@ -20,7 +20,7 @@ from staticflow.ops.maths import exp2, expm1, log1p
 from staticflow.ops.maths import sigmoid as expit
 from staticflow.ops.pairs import logit, xlogy
 from staticflow.ops.softmax import log_softmax, logsumexp, softmax
-from staticflow.ops.special import erf, erfc, erfinv, sinc
+from staticflow.ops.special import erf, erfc, erfinv, ndtr, sinc
 from staticflow.ops.variants import round
 
 __all__ = [
@@ -28,11 +28,6 @@ __all__ = [
     "log_softmax", "logit", "logsumexp", "multigammaln", "ndtr", "ndtri", "polygamma", "psi",
     "round", "sinc", "softmax", "xlog1py", "xlogy",
 ]  # fmt: skip
-
-
-def ndtr(input: Any) -> Any:
-    """The probability that a standard normal number is below ``input``."""
-    return erfc(input * -sqrt(0.5)) * 0.5
 
 
 def ndtri(input: Any) -> Any:

@@ -152,6 +152,14 @@ def exact_erfc(x: Array) -> Array:
     return np.where(np.abs(x) > 2, tail, 1 - exact_erf(np.clip(x, -2, 2)))
 
 
+def exact_ndtr(x: Array) -> Array:
+    return exact_erfc(-x / np.sqrt(np.longdouble(2))) / 2
+
+
+def exact_gelu(x: Array) -> Array:
+    return np.maximum(x, -1e30) * exact_ndtr(x)
+
+
 def exact_erfinv(x: Array) -> Array:
     """Halley's method on erf or, above 1/2, on its complement, from Winitzki's approximation."""
     a = np.where(np.abs(x) < 1, np.abs(x), np.longdouble(0.5))
@@ -198,6 +206,8 @@ FUNCTIONS: Mapping[str, Function] = {
     "atan": Function(np.arctan, (1.7, 1.7)),
     "erf": Function(exact_erf, (1.3, 1.1), ((-4, 4), (-6.1, 6.1), (-1, 1))),
     "erfc": Function(exact_erfc, (1.9, 2.1), ((-4, 11), (-1, 1), (0, 27))),
+    "ndtr": Function(exact_ndtr, (4.9, 4.2), ((-15, 4), (-1, 1), (-38, 0))),
+    "gelu": Function(exact_gelu, (5.2, 4.7), ((-15, 4), (-1, 1), (-37, 0))),
     "erfinv": Function(exact_erfinv, (2.0, 2.2), ((-1, 1), (0.99, 1), (-0.1, 0.1))),
     "asinh": Function(np.arcsinh, (1.8, 1.6)),
     "acosh": Function(np.arccosh, (2.0, 1.7), ((1, 4), (1, 1.01), (1, 1e5))),
@@ -236,6 +246,8 @@ EXACT: dict[str, list[tuple[float, float]]] = {
     "atan": [(0, 0), (-0.0, -0.0), (inf, math.pi / 2), (-inf, -math.pi / 2), (1, math.pi / 4)],
     "erf": [(0, 0), (-0.0, -0.0), (inf, 1), (-inf, -1), (6, 1), (-6, -1), (1e30, 1)],
     "erfc": [(0, 1), (-0.0, 1), (inf, 0), (-inf, 2), (30, 0), (-30, 2)],
+    "ndtr": [(0, 0.5), (-0.0, 0.5), (inf, 1), (-inf, 0), (40, 1), (-40, 0)],
+    "gelu": [(0, 0), (-0.0, -0.0), (inf, inf), (-inf, -0.0), (1e30, 1e30), (-1e30, -0.0)],
     "erfinv": [(0, 0), (-0.0, -0.0), (1, inf), (-1, -inf), (1.5, nan), (inf, nan)],
     "asinh": [(0, 0), (-0.0, -0.0), (inf, inf), (-inf, -inf), (1e-40, 1e-40)],
     "acosh": [(1, 0), (inf, inf), (0.5, nan), (-3, nan), (-inf, nan)],

@@ -24,7 +24,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         import scipy.special as functions
 
-        for name in ("erf", "erfc", "erfinv", "gammaln", "digamma"):
+        for name in ("erf", "erfc", "erfinv", "ndtr", "gammaln", "digamma"):
             setattr(special, name, on_gpu(getattr(functions, name)))
     except ImportError:
         pass

@@ -19,6 +19,7 @@ from staticflow.codegen import (
     math_exp,
     math_gamma,
     math_log,
+    math_normal,
     math_pow,
     math_trig,
 )
@@ -104,6 +105,14 @@ class Scalars(Builder):
     def erfc(self, x: Operand) -> Operand:
         """1 - erf(x), with all digits where erf(x) is next to 1."""
         return self.real(math_erf.erfc, x)
+
+    def ndtr(self, x: Operand) -> Operand:
+        """The probability that a standard normal number is below x."""
+        return self.real(math_normal.ndtr, x)
+
+    def gelu(self, x: Operand) -> Operand:
+        """``x * ndtr(x)``."""
+        return self.real(math_normal.gelu, x)
 
     def erfinv(self, x: Operand) -> Operand:
         """The y with erf(y) = x; NaN outside [-1, 1]."""

@@ -12,7 +12,7 @@ from staticflow.graph.op import Op
 from staticflow.ops.arithmetic import logical_and, logical_or, where
 from staticflow.ops.declare import composed, elementwise
 from staticflow.ops.maths import abs, exp, sigmoid
-from staticflow.ops.special import erfc
+from staticflow.ops.special import DENSITY, ndtr
 from staticflow.ops.trig import tanh
 
 __all__ = [
@@ -31,16 +31,11 @@ silu = composed(
     saves=(0,),
 )  # fmt: skip
 
-_ROOT_HALF = math.sqrt(0.5)
-_DENSITY = 1 / math.sqrt(2 * math.pi)
-
 gelu_op = composed(
     "gelu", "``x`` times the normal distribution's probability of less than ``x``.",
-    lambda xp, x: x * 0.5 * erfc.reference(xp, x * -_ROOT_HALF),
-    # by erfc, which has all digits where the probability is small
-    lambda k, x: k.mul(k.mul(x, 0.5), k.erfc(k.mul(x, -_ROOT_HALF))),
-    (lambda ct, out, x: ct
-     * (erfc(x * -_ROOT_HALF) * 0.5 + x * (exp(x * x * -0.5) * _DENSITY)),),
+    lambda xp, x: xp.maximum(x, x.dtype.type(-1e4)) * ndtr.reference(xp, x),
+    lambda k, x: k.gelu(x),
+    (lambda ct, out, x: ct * (ndtr(x) + x * (exp(x * x * -0.5) * DENSITY)),),
     saves=(0,), eager="native",
 )  # fmt: skip
 

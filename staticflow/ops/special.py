@@ -14,7 +14,10 @@ from staticflow.ops.declare import composed, real_function
 from staticflow.ops.maths import exp
 from staticflow.ops.trig import cos
 
-__all__ = ["by_python", "erf", "erfc", "erfinv", "sinc"]
+__all__ = ["DENSITY", "by_python", "erf", "erfc", "erfinv", "ndtr", "sinc"]
+
+DENSITY = 1 / math.sqrt(2 * math.pi)
+"""Of the standard normal distribution at 0."""
 
 _PER_ROOT_PI = 2 / math.sqrt(math.pi)
 _NORMAL = NormalDist()
@@ -56,6 +59,12 @@ erfc = real_function(
     "erfc", "``1 - erf(x)``, exact where ``erf(x)`` is next to 1.",
     by_python("erfc", math.erfc),
     lambda ct, out, x: ct * (exp(-(x * x)) * -_PER_ROOT_PI),
+    eager="native",
+)  # fmt: skip
+ndtr = real_function(
+    "ndtr", "The probability that a standard normal number is below ``x``.",
+    by_python("ndtr", lambda x: 0.5 * math.erfc(-x * math.sqrt(0.5))),
+    lambda ct, out, x: ct * (exp(x * x * -0.5) * DENSITY),
     eager="native",
 )  # fmt: skip
 erfinv = real_function(

@@ -59,7 +59,7 @@ def _silu(x: float) -> float:
 
 
 def _gelu(x: float) -> float:
-    return x * 0.5 * math.erfc(-x * math.sqrt(0.5))
+    return max(x, -1e4) * 0.5 * math.erfc(-x * math.sqrt(0.5))
 
 
 def _gelu_tanh(x: float, approximate: str) -> float:

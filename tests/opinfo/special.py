@@ -104,6 +104,11 @@ ROWS = (
     ),
     real("erf", math.erf),
     real("erfc", math.erfc),
+    replace(
+        real("erfc", lambda x: 0.5 * math.erfc(-x * math.sqrt(0.5)), absolute=1),
+        op=OPS["ndtr"],
+        call=sf.special.ndtr,
+    ),
     real("erfinv", _erfinv, -0.8, 0.8),
     replace(real("sinc", _sinc, absolute=4, zeros=False), samples=_moderate),
     real(
