@@ -87,7 +87,8 @@ def update(x: Tensor, fn: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
         x._bump()
         return x
     since = next_serial()
-    return assign(x, fn(x, *args, **kwargs), since)
+    name = getattr(fn, "name", None) or fn.__name__
+    return assign(x, fn(x, *args, **kwargs), since, what=f"{name}_")
 
 
 def _overwritten_at_once(x: Tensor, fn: Callable[..., Any], args: Any, kwargs: Any) -> bool:
@@ -124,15 +125,21 @@ def copy_(x: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
         if _copied_at_once(x, value, spread=True):
             return x
         value = expand(value, x.shape)
-    return assign(x, value, replaces=True)
+    return assign(x, value, replaces=True, what="copy_")
 
 
-def assign(x: Tensor, value: Any, since: int | None = None, replaces: bool = False) -> Tensor:
+def assign(
+    x: Tensor,
+    value: Any,
+    since: int | None = None,
+    replaces: bool = False,
+    what: str = "an in-place operation",
+) -> Tensor:
     """Take the elements of ``value``, and its history where operations are recorded.
 
     What was recorded ``since`` (a serial number; the last operation unless given) was recorded to
     compute ``value``, and may have kept what is overwritten. A value that ``replaces`` was not
-    computed from the old elements: those get a gradient of zeros.
+    computed from the old elements: those get a gradient of zeros. Errors call it ``what``.
     """
     if _copied_at_once(x, value):
         return x
@@ -143,7 +150,7 @@ def assign(x: Tensor, value: Any, since: int | None = None, replaces: bool = Fal
         )
     if value.dtype.category > x.dtype.category:
         raise DTypeError(
-            f"an in-place operation cannot put {value.dtype.name} into a tensor of "
+            f"{what} cannot put {value.dtype.name} into a tensor of "
             f"{x.dtype.name}; compute out of place (y = y + x), at {format_locs(here())}"
         )
     if value.dtype is not x.dtype:
@@ -152,12 +159,12 @@ def assign(x: Tensor, value: Any, since: int | None = None, replaces: bool = Fal
         value = value.to(x.device)
     if value.shape != x.shape:
         raise ShapeError(
-            f"an in-place operation cannot change the shape {list(x.shape)} to "
+            f"{what} cannot change the shape {list(x.shape)} to "
             f"{list(value.shape)}, at {format_locs(here())}"
         )
     _refuse_memory(x)
     if thread.state.recording and (is_recorded(x) or value.requires_grad):
-        _refuse_recording(x)
+        _refuse_recording(x, what)
         _take_history(x, value, since, replaces)
     put(x._data, value._data)
     x._bump()
@@ -230,7 +237,7 @@ def zero_(x: Tensor) -> Tensor:
     """`zeros_like` in place."""
     if thread.state.plain and stored_at(x, ..., False):
         return x
-    return update(x, zeros_like, (), {})
+    return assign(x, zeros_like(x), what="zero_")
 
 
 def _refuse_memory(x: Tensor) -> None:
@@ -252,18 +259,18 @@ def _refuse_memory(x: Tensor) -> None:
         )
 
 
-def _refuse_recording(x: Tensor) -> None:
+def _refuse_recording(x: Tensor, what: str = "an in-place operation") -> None:
     view = x._view
     leaf = x._vertex is LEAF
     if leaf or (view is not None and view.base._vertex is LEAF):
-        what = f"a {'leaf' if leaf else 'view of a leaf'}, {x.dtype.name}{list(x.shape)},"
+        of = f"a {'leaf' if leaf else 'view of a leaf'}, {x.dtype.name}{list(x.shape)},"
         raise AutogradError(
-            f"an in-place operation on {what} that requires a gradient would be lost to it; "
+            f"{what} on {of} that requires a gradient would be lost to it; "
             f"wrap the update in sf.no_grad(), or compute out of place, at {format_locs(here())}"
         )
     if view is not None and not view.recorded:
         raise AutogradError(
-            "an in-place operation is to be recorded on a view that was taken in sf.no_grad(), "
+            f"{what} is to be recorded on a view that was taken in sf.no_grad(), "
             "and so has no part in the history of its base; take the view outside, or change it "
             f"inside, at {format_locs(here())}"
         )

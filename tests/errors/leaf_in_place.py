@@ -1,5 +1,5 @@
 # raises AutogradError
-# says leaf
+# says add_ on a leaf, float32[2],
 # says sf.no_grad()
 import staticflow as sf
 
