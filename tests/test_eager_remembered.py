@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 import staticflow as sf
-from staticflow.errors import ShapeError, StaticflowError
+from staticflow import pytree
+from staticflow.eager.remembered import remembered_of_several
+from staticflow.errors import IndexRangeError, ShapeError, StaticflowError
 from staticflow.ops import subscript
 from staticflow.ops.by_shape import BY_SHAPE
 
@@ -190,3 +194,113 @@ def test_more_parts_than_are_remembered() -> None:
     for _ in range(2):
         assert [p.item() for p in x.unbind()] == list(range(100))
         assert [len(p) for p in sf.split(x, 30)] == [30, 30, 30, 10]
+
+
+# -- several tensors ------------------------------------------------------------------------------
+
+F = sf.nn.functional
+SEVERAL: dict[str, Any] = {
+    "linear": (F.linear, lambda t: [t(4, 3), t(2, 3), t(2)]),
+    "linear without bias": (F.linear, lambda t: [t(5, 4, 3), t(2, 3)]),
+    "cat": (sf.cat, lambda t: [[t(2, 3), t(1, 3)], 0]),
+    "cat along the last": (lambda x, y: sf.cat((x, y), dim=-1), lambda t: [t(2, 3), t(2, 0)]),
+    "stack": (sf.stack, lambda t: [[t(2), t(2)], -1]),
+    "gather": (sf.gather, lambda t: [t(3, 2), 1, sf.tensor([[0, 1], [1, 0]])]),
+    "index_select": (sf.index_select, lambda t: [t(3, 2), 0, sf.tensor([2, 0, 0])]),
+    "addmm": (sf.addmm, lambda t: [t(2), t(3, 4), t(4, 2)]),
+    "outer": (sf.outer, lambda t: [t(3), t(2)]),
+    "cross_entropy": (F.cross_entropy, lambda t: [t(3, 4), sf.tensor([0, 3, 1])]),
+    "smooth": (
+        lambda x, y: F.cross_entropy(x, y, label_smoothing=0.1),
+        lambda t: [t(2, 4), sf.tensor([3, 1])],
+    ),
+    "nll_loss": (F.nll_loss, lambda t: [t(3, 4), sf.tensor([0, 3, 1]), t(4)]),
+    "layer_norm": (F.layer_norm, lambda t: [t(3, 4), (4,), t(4), t(4)]),
+    "group_norm": (F.group_norm, lambda t: [t(2, 4, 3), 2, t(4)]),
+    "conv1d": (F.conv1d, lambda t: [t(2, 3, 7), t(4, 3, 3), t(4)]),
+    "conv2d": (F.conv2d, lambda t: [t(1, 2, 5, 5), t(3, 2, 3, 3), None, 2, "valid"]),
+    "max_pool2d": (F.max_pool2d, lambda t: [t(1, 2, 4, 4), 2]),
+    "avg_pool1d": (F.avg_pool1d, lambda t: [t(1, 2, 4), 2]),
+    "embedding": (F.embedding, lambda t: [sf.tensor([[0, 1]]), t(3, 2)]),
+}
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_of_several_tensors(name: str) -> None:
+    """A second and a third call give what the first gave, on other values, with their gradients."""
+    fn, make = SEVERAL[name]
+    rng = np.random.default_rng(0)
+
+    def tensor(*shape: int) -> sf.Tensor:
+        return sf.from_numpy(rng.uniform(0.5, 1.5, shape)).requires_grad_()
+
+    def found(args: Any) -> Any:
+        leaves = [
+            a for a in pytree.flatten(args)[0] if isinstance(a, sf.Tensor) and a.requires_grad
+        ]
+        out = fn(*args)
+        grads = sf.grad((out * out).sum(), leaves)
+        return out.shape, out.dtype, out.tolist(), str(out.grad_fn), [g.tolist() for g in grads]
+
+    for _ in range(3):
+        args = make(tensor)
+        remembered = found(args)
+        with without_memory():
+            assert remembered == found(args)
+
+
+@contextlib.contextmanager
+def without_memory() -> Iterator[None]:
+    """All functions as they were written."""
+    forms = {fn: fn.form() for fn in BY_SHAPE}
+    for fn in BY_SHAPE:
+        fn.take(fn.plain)
+    try:
+        yield
+    finally:
+        for fn, form in forms.items():
+            fn.take(form)
+
+
+def test_one_tensor_in_two_places_is_told_from_two() -> None:
+    calls: list[Any] = []
+
+    def fn(x: Any, y: Any) -> Any:
+        calls.append(x is y)
+        return x - y
+
+    form = remembered_of_several(fn)
+    x, y = sf.ones(2), sf.zeros(2)
+    assert form(x, x).tolist() == [0, 0] and form(x, y).tolist() == [1, 1]
+    assert form(y, x).tolist() == [-1, -1] and form(x, x).tolist() == [0, 0]
+    assert calls == [True, False]
+
+
+def test_what_is_not_all_ops_is_called_anew() -> None:
+    calls: list[Any] = []
+
+    def fn(x: Any, y: Any) -> Any:
+        calls.append(None)
+        return x + y * sf.from_numpy(np.full(2, float(len(calls)), np.float32))
+
+    form = remembered_of_several(fn)
+    x, y = sf.ones(2), sf.ones(2)
+    assert [form(x, y).tolist()[0] for _ in range(3)] == [2, 3, 4]
+
+
+def test_errors_of_values_are_worded_at_every_call() -> None:
+    x = sf.ones(2, 3)
+    for _ in range(3):
+        assert F.cross_entropy(x, sf.tensor([0, 1])).shape == ()
+        with pytest.raises(IndexRangeError, match=r"test_eager_remembered\.py"):
+            F.cross_entropy(x, sf.tensor([0, 3]))
+
+
+def test_the_default_dtype_is_asked_again() -> None:
+    x = sf.tensor([1, 2])
+    assert x.logsumexp(0).dtype is sf.float32
+    sf.set_default_dtype(sf.float64)
+    try:
+        assert x.logsumexp(0).dtype is sf.float64
+    finally:
+        sf.set_default_dtype(sf.float32)

@@ -49,10 +49,9 @@ _PYTHON = (
     "Py_IncRef", "Py_DecRef", "PyType_IsSubtype", "PyType_GenericAlloc", "PyTuple_New",
     "PyTuple_Size", "PyTuple_SetItem", "PyTuple_GetItem", "PyLong_FromLongLong", "PyIter_Next",
     "PyObject_GetAttr", "PyObject_Vectorcall", "PyObject_VectorcallMethod", "PyThreadState_Get",
-    "PyThreadState_GetID",
-    "PyContext_Enter", "PyContext_Exit", "PyEval_GetFrame", "PyFrame_GetCode", "PyFrame_GetLasti",
-    "PyErr_ExceptionMatches", "PyErr_Clear", "PyObject_VectorcallDict", "PyDict_Size",
-    "PyLong_AsVoidPtr",
+    "PyThreadState_GetID", "PyContext_Enter", "PyContext_Exit", "PyEval_GetFrame",
+    "PyFrame_GetCode", "PyFrame_GetLasti", "PyFrame_GetBack", "PyErr_ExceptionMatches",
+    "PyErr_Clear", "PyObject_VectorcallDict", "PyDict_Size", "PyLong_AsVoidPtr",
 )  # fmt: skip
 
 

@@ -30,12 +30,16 @@ the first is."""
 MOST = 32
 """Arguments of one call; the general path takes more."""
 
+FRAMES = 4
+"""So many frames of Python may lie between an operation and the user's code, where that recorded
+last."""
+
 MEMO = 256
 """So many numbers are remembered as arrays, by identity."""
 
 _NUMBERS = {
     **FLAGS, "TYPE": TYPE, "DESCR": DESCR, "NDIM": NDIM, "DIMS": DIMS, "MEMO_MASK": MEMO - 1,
-    "MOST": MOST, "USES": MOST + 1, "OPERAND": 32, "NO_DTYPE": 63,
+    "MOST": MOST, "FRAMES": FRAMES, "USES": MOST + 1, "OPERAND": 32, "NO_DTYPE": 63,
 }  # fmt: skip
 
 _APPLY = """

@@ -1,5 +1,4 @@
-"""What an operation on one tensor gives, as a tensor: new values or a view, recorded if they are to
-be."""
+"""What a view op gives, as a tensor on the memory of another, recorded if it is to be."""
 
 from __future__ import annotations
 
@@ -9,42 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.eager.gpu import as_array, shares_memory
+from staticflow.eager.gpu import shares_memory
 from staticflow.eager.memory import Memory, View
 from staticflow.eager.vertex import LEAF, Shadow, TapeEntry, entered
-from staticflow.graph.op import OUT, Op
+from staticflow.graph.op import Op
 from staticflow.ops.thread import thread
 
-__all__ = ["computed", "is_view", "viewed"]
+__all__ = ["is_view", "viewed"]
 
 _new = object.__new__
 _array = np.ndarray
 _getframe = sys._getframe
-
-
-def computed(x: Any, a: Any, data: Any, op: Op, attrs: Mapping[str, Any], args: Any) -> Any:
-    """The tensor on ``data``, new memory, that ``op`` gave of the array ``a`` of ``x``.
-
-    ``args`` is what its entry keeps, if it is recorded: None stands for the value.
-    """
-    out = _new(TapeEntry.tensor)
-    out._data = data if type(data) is _array else as_array(data)
-    out._memory = out._view = out._vertex = out._grad = out.name = out._hooks = None
-    if not thread.state.recording or op.vjp is None:
-        return out
-    u = x._vertex if x._view is None else x._edge()
-    if u is None:
-        return out
-    if args is None:
-        memory = x._memory or x._own_memory()
-        args = ((a, memory, memory.version),)
-    result = None
-    if OUT in op.saves:
-        memory = out._memory = Memory()
-        result = out._data, memory, 0
-    edges = (x if u is LEAF else u,)
-    out._vertex = entered(TapeEntry, op, attrs, edges, args, result, _getframe(2))
-    return out
 
 
 def viewed(x: Any, data: Any, op: Op, attrs: Mapping[str, Any], args: Any = None) -> Any:

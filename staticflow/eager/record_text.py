@@ -257,25 +257,47 @@ done:
   ret ptr %tuple
 }
 
-; The user's line, into an entry; true if it could not be told.
+; The user's line, into an entry; true if it could not be told. Whose code recorded last is mostly
+; whose frame this is, or the next but a few.
 define internal i1 @mark(ptr %vertex) {
 entry:
-  %frame = call ptr @PyEval_GetFrame()
+  %first = call ptr @PyEval_GetFrame()
+  call void @Py_IncRef(ptr %first)
+  %last = call ptr @field(ptr @recent, i64 $recent_code)
+  br label %look
+look:
+  %frame = phi ptr [ %first, %entry ], [ %back, %out ]
+  %depth = phi i64 [ 0, %entry ], [ %deeper, %out ]
   %nowhere = icmp eq ptr %frame, null  ; called by C
-  br i1 %nowhere, label %unknown, label %look
+  %far = icmp eq i64 %depth, $FRAMES
+  %lost = or i1 %nowhere, %far
+  br i1 %lost, label %search, label %compare
+compare:
+  %code = call ptr @PyFrame_GetCode(ptr %frame)
+  %same = icmp eq ptr %code, %last
+  br i1 %same, label %here, label %out
+out:
+  call void @Py_DecRef(ptr %code)
+  %back = call ptr @PyFrame_GetBack(ptr %frame)
+  call void @Py_DecRef(ptr %frame)
+  %deeper = add i64 %depth, 1
+  br label %look
+here:
+  %at.frame = call i32 @PyFrame_GetLasti(ptr %frame)
+  call void @Py_DecRef(ptr %frame)
+  br label %note
+search:
+  call void @Py_DecRef(ptr %frame)
+  %inner = call ptr @PyEval_GetFrame()
+  %no.frame = icmp eq ptr %inner, null
+  br i1 %no.frame, label %unknown, label %ask
 unknown:
   call void @Py_IncRef(ptr @_Py_NoneStruct)
   br label %note
-look:
-  %code = call ptr @PyFrame_GetCode(ptr %frame)
-  %last = call ptr @field(ptr @recent, i64 $recent_code)
-  %same = icmp eq ptr %code, %last
-  br i1 %same, label %here, label %search
-search:
-  call void @Py_DecRef(ptr %code)
-  %frame.at = alloca ptr
-  store ptr %frame, ptr %frame.at
-  %found = call ptr @PyObject_Vectorcall(ptr @users, ptr %frame.at, i64 1, ptr null)
+ask:
+  %inner.at = alloca ptr
+  store ptr %inner, ptr %inner.at
+  %found = call ptr @PyObject_Vectorcall(ptr @users, ptr %inner.at, i64 1, ptr null)
   %failed = icmp eq ptr %found, null
   br i1 %failed, label %stop, label %elsewhere
 elsewhere:
@@ -285,12 +307,9 @@ elsewhere:
   %there = call i32 @PyFrame_GetLasti(ptr %its.frame)
   call void @Py_DecRef(ptr %found)
   br label %note
-here:
-  %at.frame = call i32 @PyFrame_GetLasti(ptr %frame)
-  br label %note
 note:
-  %user = phi ptr [ @_Py_NoneStruct, %unknown ], [ %its.code, %elsewhere ], [ %code, %here ]
-  %instruction = phi i32 [ 0, %unknown ], [ %there, %elsewhere ], [ %at.frame, %here ]
+  %user = phi ptr [ %code, %here ], [ @_Py_NoneStruct, %unknown ], [ %its.code, %elsewhere ]
+  %instruction = phi i32 [ %at.frame, %here ], [ 0, %unknown ], [ %there, %elsewhere ]
   call i1 @put(ptr %vertex, i64 $entry_code, ptr %user)
   %wide = sext i32 %instruction to i64
   %at = call ptr @PyLong_FromLongLong(i64 %wide)

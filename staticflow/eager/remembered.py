@@ -1,75 +1,91 @@
-"""Functions of one tensor whose way from arguments to ops is remembered.
+"""Functions whose way from arguments to ops is remembered.
 
 What `staticflow.ops.by_shape` marks, and the basic part of subscripts, is asked once for each
-shape, dtype and choice of further arguments which ops it comes to, one on what the other gives, or
-each on the tensor itself for several results. The next call of the kind goes to NumPy at once. What
-comes to other than that is called anew each time.
+choice of shapes, dtypes and further arguments which ops it comes to, on which of its tensors and of
+what earlier ops gave. The next call of the kind runs these at once. What comes to anything else is
+called anew each time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
+from operator import itemgetter
+from types import NoneType
 from typing import Any
 
 import numpy as np
 
 from staticflow.eager.kernels import compute_of
-from staticflow.eager.made import computed, is_view, viewed
-from staticflow.eager.programs import LARGE
+from staticflow.eager.made import is_view, viewed
+from staticflow.eager.mode import EAGER
 from staticflow.eager.vertex import Shadow
+from staticflow.graph.dtypes import BY_PYTHON, DType
 from staticflow.graph.op import Op
 from staticflow.ops.lowering import View
 from staticflow.ops.slicing import select_op, slice_op
 from staticflow.ops.thread import thread
 
-__all__ = ["remembered"]
+__all__ = ["remembered", "remembered_of_several"]
 
 MOST = 4096
 """So many kinds of calls of one function are remembered, those of last."""
 
-MOST_PARTS = 64
-"""More results than that of one call are not remembered."""
+MOST_STEPS = 64
+"""Calls of more ops than that are not remembered."""
 
 _array = np.ndarray
 _UNKNOWN: Any = object()
+_TENSOR, _TENSORS = object(), object()
+_PLAIN = frozenset((int, float, bool, str, NoneType, DType))
+
+Noted = Sequence[tuple[Op, Sequence[Any], Mapping[str, Any], Any]]
 
 
 class Step:
-    """One op of a call: its attributes, what computes it of the array, whether as a view, and what
-    an entry on the tape keeps (None: the value)."""
+    """One op of a call: which values it takes, by place, and what gives its result of them.
 
-    __slots__ = ("args", "attrs", "compute", "gives_view", "op")
+    ``pick`` takes them from the row of values. Of a view ``compute`` gives the array, and ``args``
+    are what an entry on the tape keeps; ``always`` says that it is one whatever the strides.
+    """
 
-    def __init__(self, op: Op, attrs: Mapping[str, Any], x: Any) -> None:
+    __slots__ = ("always", "args", "attrs", "compute", "is_view", "op", "pick")
+
+    def __init__(self, op: Op, attrs: Mapping[str, Any], places: Sequence[int], x: Any) -> None:
         self.op, self.attrs = op, attrs
-        self.compute = partial(compute_of(op, x._data.size >= LARGE), np, **attrs)
-        self.gives_view = type(op.lowering) is View
-        self.args = None if 0 in op.saves else (Shadow(x),)
+        self.is_view = type(op.lowering) is View
+        one = places[0]
+        many: Any = itemgetter(*places) if len(places) > 1 else lambda values: (values[one],)
+        self.pick: Callable[[list[Any]], Any] = itemgetter(one) if self.is_view else many
+        self.always = op in (slice_op, select_op)
+        self.args = (Shadow(x),) if self.is_view else None
+        if self.is_view:
+            self.compute: Any = partial(compute_of(op, False), np, **attrs)
+        else:
+            self.compute = EAGER.fast.get(op) or partial(EAGER.general, op)
 
 
 class Known:
-    """What is known of one kind of call: its steps (None: it is to be called anew; no steps: ``x``
-    itself), whether each of them gives one of ``several`` results, and the types inside of its
-    tuples."""
+    """What is known of one kind of call: its ``steps`` (None: it is to be called anew), the
+    ``numbers`` among their operands, which of all values is the result, or which are, and the types
+    inside of its tuples."""
 
-    __slots__ = ("inner", "several", "steps")
+    __slots__ = ("inner", "numbers", "result", "steps")
 
     def __init__(self) -> None:
         self.steps: Sequence[Step] | None = _UNKNOWN
-        self.several = False
+        self.numbers: Sequence[Any] = ()
+        self.result: Any = 0
         self.inner: Sequence[type] = ()
 
 
 def remembered(
     fn: Callable[..., Any], key_of: Callable[..., Any] | None = None
 ) -> Callable[..., Any]:
-    """The form of ``fn`` for eager tensors. ``key_of`` makes its further arguments hashable, or
-    raises `TypeError` where they are not such that shape and dtype say the rest."""
-
-    @lru_cache(MOST, typed=True)  # since 1, 1.0 and True are equal
-    def place(*key: Any, **named: Any) -> Known:
-        return Known()
+    """The form of ``fn``, whose first argument alone is a tensor, for eager tensors. ``key_of``
+    makes its further arguments hashable, or raises `TypeError` where they are not such that shape
+    and dtype say the rest."""
+    place = _places()
 
     def apply(x: Any = None, /, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -79,46 +95,71 @@ def remembered(
         except (AttributeError, TypeError):  # no tensor; a list as an argument
             return fn(*args, **kwargs) if x is None else fn(x, *args, **kwargs)
         steps = known.steps
-        state = thread.state
-        if steps is None or not state.plain or type(a) is not _array:
+        if steps is None or type(a) is not _array or not thread.state.plain:
             return fn(x, *args, **kwargs)
         if steps is _UNKNOWN:
-            return first(x, known, args, kwargs)
+            return _first(
+                fn, known, [x], (x, *args), kwargs, () if key_of else _inner(args, kwargs)
+            )
         if known.inner and known.inner != _inner(args, kwargs):
             return fn(x, *args, **kwargs)
-        if known.several:
-            return tuple([viewed(x, s.compute(a), s.op, s.attrs, s.args) for s in steps])
-        out = x
-        for step in steps:
-            a = out._data
-            try:
-                data = state.run(step.compute, a)
-            except Exception:  # that the function words
-                return fn(x, *args, **kwargs)
-            if not step.gives_view:
-                out = computed(out, a, data, step.op, step.attrs, step.args)
-            elif is_view(data, a):
-                out = viewed(out, data, step.op, step.attrs, step.args)
-            else:  # the strides did not allow one
-                return fn(x, *args, **kwargs)
-        return out
-
-    def first(x: Any, known: Known, args: Any, kwargs: Any) -> Any:
-        """Call the function, and remember what it came to."""
-        state = thread.state
-        noted = state.noted = []
-        state.settle()
-        try:
-            out = fn(x, *args, **kwargs)
-        finally:
-            state.noted = None
-            state.settle()
-        known.inner = () if key_of else _inner(args, kwargs)
-        known.several = type(out) is tuple
-        known.steps = (_parts if known.several else _chain)(x, noted, out)
-        return out
+        values = [x]
+        if known.numbers:
+            values += known.numbers
+        if _replayed(steps, values):
+            return known.result(values)
+        return fn(x, *args, **kwargs)
 
     return apply
+
+
+def remembered_of_several(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """The form of ``fn``, which takes several tensors, also by name or in one list, for eager
+    tensors."""
+    place = _places()
+
+    def apply(*args: Any, **kwargs: Any) -> Any:
+        values: list[Any] = []
+        try:
+            key = [_key(a, values) for a in args]
+            known = place(*key, **{k: _key(a, values) for k, a in kwargs.items()})
+        except TypeError:
+            return fn(*args, **kwargs)
+        steps = known.steps
+        if steps is None or not thread.state.plain:
+            return fn(*args, **kwargs)
+        if steps is _UNKNOWN:
+            return _first(fn, known, values, args, kwargs, ())
+        if known.numbers:
+            values += known.numbers
+        if _replayed(steps, values):
+            return known.result(values)
+        return fn(*args, **kwargs)
+
+    return apply
+
+
+def _places() -> Callable[..., Known]:
+    @lru_cache(MOST, typed=True)  # since 1, 1.0 and True are equal
+    def place(*key: Any, **named: Any) -> Known:
+        return Known()
+
+    return place
+
+
+def _key(argument: Any, tensors: list[Any]) -> Any:
+    """What an argument is to a function that looks at shapes and dtypes; a tensor is appended to
+    ``tensors``. Raises `TypeError` for one that shape and dtype do not say all of."""
+    kind = type(argument)
+    if kind in _PLAIN:
+        return argument
+    array = getattr(argument, "_data", None)
+    if type(array) is _array:
+        tensors.append(argument)
+        return _TENSOR, array.shape, array.dtype
+    if kind is list or kind is tuple:
+        return _TENSORS, *[(type(a), _key(a, tensors)) for a in argument]
+    raise TypeError(f"{kind.__name__} has no key")
 
 
 def _inner(args: Any, kwargs: Any) -> Sequence[type]:
@@ -126,29 +167,80 @@ def _inner(args: Any, kwargs: Any) -> Sequence[type]:
     return [type(v) for a in (*args, *kwargs.values()) if type(a) is tuple for v in a]
 
 
-def _parts(
-    x: Any, noted: Sequence[tuple[Op, Any, Mapping[str, Any], Any]], out: tuple[Any, ...]
-) -> Sequence[Step] | None:
-    """The operations of which each made one of the results of ``x``, if all are slices, which are
-    views whatever the strides."""
-    if len(noted) != len(out) or len(out) > MOST_PARTS:
+def _replayed(steps: Sequence[Step], values: list[Any]) -> bool:
+    """Append what each step gives to ``values``; whether all went well."""
+    for step in steps:
+        x = step.pick(values)
+        if not step.is_view:
+            try:
+                out = step.compute(x, step.attrs)
+            except Exception:  # which the function words
+                return False
+            if type(out) is tuple:
+                values += out
+            else:
+                values.append(out)
+            continue
+        a = x._data
+        data = step.compute(a)
+        if not (step.always or is_view(data, a)):
+            return False  # the strides did not allow one
+        values.append(viewed(x, data, step.op, step.attrs, step.args))
+    return True
+
+
+def _first(
+    fn: Callable[..., Any],
+    known: Known,
+    tensors: list[Any],
+    args: Any,
+    kwargs: Any,
+    inner: Sequence[type],
+) -> Any:
+    """Call the function, and remember what it came to."""
+    if len({*map(id, tensors)}) < len(tensors):  # whose part in it cannot be told apart
+        return fn(*args, **kwargs)
+    state = thread.state
+    noted: list[Any] = []
+    state.noted = noted
+    state.settle()
+    try:
+        out = fn(*args, **kwargs)
+    finally:
+        state.noted = None
+        state.settle()
+    known.inner = inner
+    known.steps = _steps(known, tensors, noted, out)
+    return out
+
+
+def _steps(known: Known, tensors: Sequence[Any], noted: Noted, out: Any) -> Sequence[Step] | None:
+    """The ops that lead from ``tensors`` to ``out``; None if not all that they take is known."""
+    if len(noted) > MOST_STEPS:
         return None
+    integers = any(not t.dtype.is_floating for t in tensors)
+    if integers and any(op.promote == "float" for op, *_ in noted):
+        return None  # which float they become is a setting
+    numbers = [a for _, operands, _, _ in noted for a in operands if type(a) in BY_PYTHON]
+    places = {id(v): i for i, v in enumerate([*tensors, *numbers])}
+    count = len(tensors) + len(numbers)
     steps = []
-    for (op, operands, attrs, result), part in zip(noted, out, strict=True):
-        if operands[0] is not x or result is not part or op not in (slice_op, select_op):
+    for op, operands, attrs, result in noted:
+        if not operands or not places.keys() >= set(map(id, operands)):
             return None
-        steps.append(Step(op, attrs, x))
+        steps.append(Step(op, attrs, [places[id(a)] for a in operands], operands[0]))
+        for r in result if type(result) is tuple else (result,):
+            places[id(r)] = count
+            count += 1
+    results = out if type(out) is tuple else (out,)
+    if not places.keys() >= set(map(id, results)):
+        return None
+    known.numbers = numbers
+    at = [places[id(r)] for r in results]
+    one = at[0] if at else 0
+    known.result = itemgetter(one) if type(out) is not tuple else _all_at(at)
     return steps
 
 
-def _chain(
-    x: Any, noted: Sequence[tuple[Op, Any, Mapping[str, Any], Any]], out: Any
-) -> Sequence[Step] | None:
-    """The operations that lead from ``x`` to ``out``, if each is of the result of the last."""
-    steps = []
-    for op, operands, attrs, result in noted:
-        if len(operands) != 1 or operands[0] is not x or type(result) is tuple:
-            return None
-        steps.append(Step(op, attrs, x))
-        x = result
-    return steps if x is out else None
+def _all_at(at: Sequence[int]) -> Callable[[list[Any]], tuple[Any, ...]]:
+    return lambda values: tuple([values[i] for i in at])

@@ -16,7 +16,7 @@ from staticflow.eager.gpu import as_array
 from staticflow.eager.inference import is_inference
 from staticflow.eager.memory import Memory, View
 from staticflow.eager.mode import EAGER
-from staticflow.eager.remembered import remembered
+from staticflow.eager.remembered import remembered, remembered_of_several
 from staticflow.eager.vertex import LEAF, Output, Shadow, TapeEntry, users
 from staticflow.errors import AutogradError, DTypeError, ShapeError
 from staticflow.graph.device import device
@@ -26,7 +26,7 @@ from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
 from staticflow.ops import OPS
 from staticflow.ops.arithmetic import clone
-from staticflow.ops.by_shape import BY_SHAPE
+from staticflow.ops.by_shape import give_forms
 from staticflow.ops.methods import Methods
 from staticflow.ops.printing import console
 from staticflow.ops.sizes import as_sizes
@@ -409,14 +409,14 @@ def _bind() -> None:
         op = getattr(changes, "plain", changes)
         if isinstance(op, Op) and op.ufunc is not None:
             setattr(Tensor, name, in_place_form(op, method))
-    functions = {fn: remembered(fn.plain) for fn in BY_SHAPE}
+    functions = give_forms(
+        lambda fn: (remembered_of_several if fn.several else remembered)(fn.plain)
+    )
     for name, method in inherited.items():
         asked = method.fget if isinstance(method, property) else method
         if asked in functions:
             form = functions[asked]
             setattr(Tensor, name, form if asked is method else property(form))
-    for fn, form in functions.items():
-        fn.take(form)
 
 
 _bind()

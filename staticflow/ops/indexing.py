@@ -11,6 +11,7 @@ from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
+from staticflow.ops.by_shape import by_shapes
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.declare import normalize_dim, per_arg, strict
 from staticflow.ops.lowering import Index, LoopNest
@@ -134,6 +135,7 @@ gather_op = Op(
 )
 
 
+@by_shapes
 def gather(input: Any, dim: int, index: Any) -> Any:
     """The elements of ``input`` that ``index`` names along ``dim``: ``out[i, j] = input[i, index[i,
     j]]`` for ``dim=1``. ``index`` has the dims of ``input`` and an integer dtype.
@@ -144,6 +146,7 @@ def gather(input: Any, dim: int, index: Any) -> Any:
     return lifted(gather_op, input, index, dim=at)
 
 
+@by_shapes
 def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     """`gather` with the other dims of ``input`` and ``indices`` broadcast; without ``dim`` from all
     of ``input`` in row-major order. What ``argsort(dim)`` gives is what it takes.
