@@ -102,6 +102,27 @@ def test_numbers_that_mean_nothing_are_refused() -> None:
         sf.diff(sf.ones(2), -1)
     with pytest.raises(ShapeError, match="vander: takes a vector"):
         sf.vander(sf.ones(2, 2))
+    with pytest.raises(ShapeError, match="block_diag: takes matrices"):
+        sf.block_diag(sf.ones(1, 1, 1))
+    with pytest.raises(ShapeError, match="renorm: takes 2 dims"):
+        sf.ones(2).renorm(2, 0, 1.0)
+    with pytest.raises(ShapeError, match="matrix_power: takes square matrices"):
+        sf.ones(2).matrix_power(2)
+    with pytest.raises(ArgumentError, match="clamp: give min or max"):
+        sf.ones(2).clamp()
+
+
+def test_an_element_on_a_bound_has_all_of_the_gradient() -> None:
+    def clamped(x: Any) -> Any:
+        return x.clamp(x.new_ones(4), sf.tensor([3.0, 2.0, 3.0, 3.0]))
+
+    for found in both_gradients(clamped, [1.0, 2.0, 0.0, 5.0]):
+        assert found.tolist() == [1.0, 1.0, 0.0, 0.0]
+    bounds = sf.tensor([nan, 0.0, 0.0])
+    assert np.isnan(sf.tensor([1.0, nan, 1.0]).clamp(min=bounds).numpy()).tolist() == [1, 1, 0]
+    same = sf.zeros(2, requires_grad=True)
+    F.margin_ranking_loss(same, sf.zeros(2), sf.ones(2)).backward()
+    assert same.grad is not None and same.grad.tolist() == [-0.5, -0.5]
 
 
 BLIND = np.array([[0.0, -inf, 0.0], [-inf, -inf, -inf]])

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.errors import DTypeError
+from staticflow.errors import ArgumentError, DTypeError
 from staticflow.graph.dtypes import DType, bool_
+from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.creation import zeros_like
@@ -163,16 +164,22 @@ clamp_op = elementwise(
 
 
 def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
-    """``input`` held between ``min`` and ``max``: numbers, or tensors to broadcast; NaN stays."""
+    """``input`` held between ``min`` and ``max``: numbers, or tensors to broadcast; NaN stays. An
+    element on a bound has all of the gradient."""
+    if min is None and max is None:
+        raise ArgumentError(f"clamp: give min or max, or both, at {format_locs(here())}")
     if isinstance(min, int | float | None) and isinstance(max, int | float | None):
         bounds = [b for b in (min, max) if b is not None]
         if not input.dtype.is_floating:
             dtype = result_type([input, *bounds])
             input = input if input.dtype is dtype else cast(input, dtype=dtype)
-        return clamp_op(input, min=min, max=max) if bounds else input
-    if min is not None:
-        input = maximum(input, min)
-    return input if max is None else minimum(input, max)
+        return clamp_op(input, min=min, max=max)
+    for bound, beyond, name in ((min, lt, "min"), (max, gt, "max")):
+        if isinstance(bound, int | float):
+            input = clamp(input, **{name: bound})
+        elif bound is not None:  # a NaN is one of the result
+            input = where(logical_or(beyond(input, bound), ne(bound, bound)), bound, input)
+    return input
 
 
 def _comparison(name: str, sign: str, numpy_name: str) -> Any:

@@ -126,6 +126,10 @@ def renorm(input: Any, p: float, dim: int, maxnorm: float) -> Any:
             [0.3000, 0.4000]])
     """
     at = normalize_dim(dim, input.ndim, "renorm")
+    if input.ndim < 2:
+        raise ShapeError(
+            f"renorm: takes 2 dims at least, not {input.ndim}, at {format_locs(here())}"
+        )
     others = tuple(d for d in range(input.ndim) if d != at)
     norms = vector_norm(input, p, dim=others, keepdim=True)
     return input * where(norms > maxnorm, maxnorm / (norms + 1e-7), ones_like(norms))
@@ -187,6 +191,11 @@ def block_diag(*tensors: Any) -> Any:
     tensor([[1, 2, 0],
             [0, 0, 3]])
     """
+    for x in tensors:
+        if x.ndim > 2:
+            raise ShapeError(
+                f"block_diag: takes matrices, not shape {list(x.shape)}, at {format_locs(here())}"
+            )
     blocks = [x if x.ndim == 2 else reshape(x, (1, -1)) for x in tensors]
     rows = []
     for i, block in enumerate(blocks):

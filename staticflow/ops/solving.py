@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 from staticflow.errors import ArgumentError, DTypeError, ShapeError
 from staticflow.graph.dims import Size
 from staticflow.graph.dtypes import float32, float64
+from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.axes import mT
 from staticflow.ops.contract import matmul
 from staticflow.ops.creation import iota, zeros_like
-from staticflow.ops.declare import per_arg, strict
+from staticflow.ops.declare import per_arg, same_size, strict
 from staticflow.ops.lowering import LoopNest
 from staticflow.ops.maths import exp, log
 from staticflow.ops.triangle import tril, triu
@@ -209,6 +210,11 @@ def matrix_power(input: Any, n: int) -> Any:
     tensor([[1., 3.],
             [0., 1.]])
     """
+    if input.ndim < 2 or not same_size(*input.shape[-2:]):
+        raise ShapeError(
+            f"matrix_power: takes square matrices, not shape {list(input.shape)}, "
+            f"at {format_locs(here())}"
+        )
     if n < 0:
         return matrix_power(inv(input), -n)
     if n == 0:

@@ -10,7 +10,7 @@ from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.functional.losses import binary_cross_entropy_with_logits, reduced
 from staticflow.ops.activation import logsigmoid
-from staticflow.ops.arithmetic import cast, minimum, where
+from staticflow.ops.arithmetic import cast, clamp, minimum, where
 from staticflow.ops.creation import iota
 from staticflow.ops.cumulative import cumprod
 from staticflow.ops.indexing import gather
@@ -29,14 +29,14 @@ def margin_ranking_loss(
 ) -> Any:
     """``max(0, -target * (input1 - input2) + margin)``; a target of 1 wants ``input1`` to be
     larger, -1 smaller."""
-    return reduced(relu(-target * (input1 - input2) + margin), reduction)
+    return reduced(clamp(-target * (input1 - input2) + margin, min=0), reduction)
 
 
 def hinge_embedding_loss(
     input: Any, target: Any, margin: float = 1.0, reduction: str = "mean"
 ) -> Any:
     """``input`` where the target is 1, ``max(0, margin - input)`` where it is -1."""
-    far = where(target == 1, 0.0, relu(margin - input))
+    far = where(target == 1, 0.0, clamp(margin - input, min=0))
     near = where(target == -1, 0.0, input)
     return reduced(far + near, reduction)
 
@@ -115,7 +115,7 @@ def cosine_embedding_loss(
     sizes = ((input1 * input1).sum(-1) + tiny) * ((input2 * input2).sum(-1) + tiny)
     cosine = product / sqrt(sizes)
     near = where(target == 1, 1 - cosine, 0.0)
-    far = where(target == -1, relu(cosine - margin), 0.0)
+    far = where(target == -1, clamp(cosine - margin, min=0), 0.0)
     return reduced(near + far, reduction)
 
 
@@ -162,4 +162,4 @@ def triplet_margin_with_distance_loss(
     far = distance_function(anchor, negative)
     if swap:
         far = minimum(far, distance_function(positive, negative))
-    return reduced(relu(near - far + margin), reduction)
+    return reduced(clamp(near - far + margin, min=0), reduction)
