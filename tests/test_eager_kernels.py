@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import staticflow as sf
-from staticflow.eager import indexed, kernels, mode, overwrite, programs, pullback, remembered
+from staticflow.eager import indexed, kernels, overwrite, programs, pullback
 from staticflow.eager.kernels import compute_of
 from staticflow.eager.programs import LARGE
 from staticflow.graph.dtypes import DTYPES
@@ -233,24 +233,21 @@ MOVES: dict[str, Any] = {
     "repeat": lambda x: x.repeat(2, 3), "index": lambda x: x[sf.tensor([2, 0, -1])],
     "index_select": lambda x: x.index_select(1, sf.tensor([3, 3, 0])),
     "embedding": lambda x: F.embedding(sf.tensor([[1, 0], [2, 2]]), x),
+    "add": lambda x: x[:, :1].clone() + x[0],
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MOVES)
-def test_moves_are_kernels_on_several_threads(
-    name: str, compilations: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    x = sf.from_numpy(np.random.default_rng(0).random((5, 6)))
-    wanted = MOVES[name](x)
-    assert name not in compilations
-    for module in (kernels, indexed):
-        monkeypatch.setattr(module, "SPREAD", 4)
-    for module in (mode, remembered):
-        monkeypatch.setattr(module, "LARGE", 4)
-    monkeypatch.setattr(kernels, "get_num_threads", lambda: 2)
-    for rows in (x, sf.cat([x, x])[:5]):
-        np.testing.assert_array_equal(MOVES[name](rows + 0).numpy(), wanted.numpy())
-    assert compilations.count(name) == 1
+def test_moves_and_what_broadcasts_are_kernels(name: str, compilations: list[Any]) -> None:
+    rows = programs.SPREAD // 8
+    for n, made in ((rows // 2, 0), (rows + 9, 1), (rows + 31, 1)):
+        x = sf.from_numpy(np.random.default_rng(0).random((n, 8)))
+        found = MOVES[name](x)
+        assert compilations.count(name) == made
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(kernels, "SPREAD", 1 << 62)
+            patch.setattr(indexed, "SPREAD", 1 << 62)
+            np.testing.assert_array_equal(found.numpy(), MOVES[name](x).numpy())
 
 
 def test_derivatives_of_one_computation_are_kernels(

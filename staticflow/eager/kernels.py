@@ -64,12 +64,16 @@ def _flat(op: Op) -> Callable[..., Any]:
 
 
 def _spread(op: Op) -> Callable[..., Any]:
-    """An op that NumPy is as fast at as native code is on one thread."""
+    """An op that NumPy is as fast at as native code is on one thread, if it is a ufunc and nothing
+    broadcasts."""
     native = _native(op)
+    even = type(op.lowering) is Elementwise
 
     def compute(xp: Any, *operands: Any, **attrs: Any) -> Any:
-        most = max([a.size for a in operands if isinstance(a, np.ndarray)], default=0)
-        spread = most >= SPREAD and get_num_threads() > 1
+        arrays = [a for a in operands if isinstance(a, np.ndarray) and a.ndim]
+        plain = even and len({a.shape for a in arrays}) == 1
+        most = np.broadcast(*arrays).size if even and not plain else max(a.size for a in arrays)
+        spread = most >= SPREAD and not (plain and get_num_threads() == 1)
         return (native if spread else op.reference)(xp, *operands, **attrs)
 
     return compute
