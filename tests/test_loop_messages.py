@@ -93,6 +93,13 @@ def test_other_results(make: Any) -> None:
         sf.map(lambda r: r, ())
 
 
+def test_bounds_that_are_no_integers() -> None:
+    x = sf.placeholder((2,), name="x")
+    for wrong in (x[0], x.to(sf.int64), sf.ones(2), 2.5):
+        with pytest.raises(DTypeError, match=r"integer.*test_loop_messages"):
+            sf.fori_loop(0, wrong, lambda i, c: c, x)
+
+
 @pytest.mark.parametrize("kind", [np.int64, np.int8, np.uint16, sf.tensor])
 def test_any_integer_counts(kind: Any) -> None:
     def step(c: Any, _: Any) -> Any:

@@ -199,6 +199,28 @@ def test_lengths_that_there_are_no_steps_for(wrong: int, taps: Any, until: Any) 
     assert f(rows, good.to(sf.int32)).tolist() == scanned(rows, good).tolist()
 
 
+@pytest.mark.parametrize("until", [None, lambda c, y: y > 9], ids=["all", "until"])
+def test_as_many_lengths_as_rows(until: Any) -> None:
+    def scanned(h: Any, xs: Any, lengths: Any) -> Any:
+        return sf.scan(lambda c, x: (c + x, c), h, xs, lengths=lengths, until=until)[1]
+
+    made = (sf.placeholder((None,), name="h"), sf.placeholder((None, None), name="xs"))
+    lengths = sf.placeholder((None,), "int64", name="lengths")
+    f = sf.compile([*made, lengths], scanned(*made, lengths))
+    right = (sf.ones(2), sf.ones(3, 2), sf.tensor([3, 1]))
+    assert f(*right).tolist() == scanned(*right).tolist()
+    for i, wrong in enumerate((sf.ones(3), sf.ones(3, 4), sf.tensor([3, 1, 1]))):
+        given = [*right[:i], wrong, *right[i + 1 :]]
+        with pytest.raises(ShapeError, match=r"must be equal|wants"):
+            f(*given)
+        with pytest.raises(
+            ShapeError, match=r"(carry|xs) has \d rows in dim \d, and there are \d len"
+        ):
+            scanned(*given)
+    with pytest.raises(ShapeError, match="carry has the batch as dim 0, and it is 0-d"):
+        scanned(sf.tensor(0.0), *right[1:])
+
+
 def test_an_answer_that_is_none() -> None:
     with pytest.raises(ShapeError, match="gives a bool for each row that goes on"):
         sf.scan(lambda c, x: (c, x), sf.zeros(2), sf.ones(3, 2), lengths=sf.tensor([1, 2]),

@@ -18,7 +18,7 @@ from staticflow.ops.extremes import amax, amin
 from staticflow.ops.joining import cat
 from staticflow.ops.late import measure_op, prefix_op, tied_op, unprefix_op
 from staticflow.ops.order import argsort
-from staticflow.ops.view import reshape
+from staticflow.ops.view import expand, reshape
 
 __all__ = ["Ragged", "RaggedUntil", "held_lengths", "measured"]
 
@@ -48,12 +48,14 @@ class Ragged:
 
     def xs(self, xs: Any) -> Any:
         """The rows in falling order of length; for each step how many take part, and which."""
+        xs = _batch(xs, 1, self.rows, "xs")
         mine = pytree.map_tree(lambda x: index_select(x, 1, self.order), xs)
         going = _times(self.lengths, self.steps) < index_select(self.lengths, 0, self.order)
         return mine, cast(going, dtype=int64).sum(1), going
 
     def init(self, init: Any) -> Any:
         """The carry in that order."""
+        init = _batch(init, 0, self.rows, "carry")
         return pytree.map_tree(lambda c: index_select(c, 0, self.order), init)
 
     def step(self, carry: Any, x: Any) -> Any:
@@ -95,11 +97,12 @@ class RaggedUntil:
     def xs(self, xs: Any) -> Any:
         """The rows as they are; for each step which lengths reach it, and which go no further."""
         times = _times(self.lengths, self.steps)
+        xs = _batch(xs, 1, self.rows, "xs")
         return xs, times < self.lengths, self.lengths <= (times * 0 if self.reverse else times + 1)
 
     def init(self, init: Any) -> Any:
         """The carry, and that no row is over."""
-        return init, self.lengths < 0, False
+        return _batch(init, 0, self.rows, "carry"), self.lengths < 0, False
 
     def step(self, state: Any, x: Any) -> Any:
         """One step of the rows that go on, and what it ends."""
@@ -163,6 +166,19 @@ def held_lengths(lengths: Any, xs: Any) -> tuple[Any, Size, Size]:
     elif not 0 <= int(worst) <= steps:
         _refuse(f"one of the lengths is {int(worst)}, where there are {steps} steps")
     return lengths, steps, lengths.shape[0]
+
+
+def _batch(tree: Any, dim: int, rows: Size, name: str) -> Any:
+    """The tensors of ``tree``, whose ``dim`` is the batch: as many ``rows`` as there are lengths.
+    What is not known yet is assumed."""
+    leaves, structure = pytree.flatten(tree)
+    for path, x in zip(pytree.paths(structure, name), leaves, strict=True):
+        shape = getattr(x, "shape", ())
+        if len(shape) <= dim:
+            _refuse(f"with lengths {path} has the batch as dim {dim}, and it is {len(shape)}-d")
+        if isinstance(shape[dim], int) and isinstance(rows, int) and shape[dim] != rows:
+            _refuse(f"{path} has {shape[dim]} rows in dim {dim}, and there are {rows} lengths")
+    return pytree.map_tree(lambda x: expand(x, (*x.shape[:dim], rows, *x.shape[dim + 1 :])), tree)
 
 
 def _checked_answer(answer: Any) -> Any:

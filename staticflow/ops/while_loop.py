@@ -7,8 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from staticflow import pytree
+from staticflow.errors import DTypeError
 from staticflow.graph.dims import Dim, dim_max, fresh_sym
 from staticflow.graph.dtypes import int64
+from staticflow.graph.locs import format_locs, here
 from staticflow.ops.carry import (
     check_carry,
     check_flag,
@@ -123,7 +125,7 @@ def fori_loop(lo: Any, hi: Any, body: Callable[[Any, Any], Any], init: Any) -> A
     >>> sf.fori_loop(0, 4, lambda i, x: x + i, sf.tensor(0.0))
     tensor(6.)
     """
-    lo, hi = (v if hasattr(v, "__sf_mode__") else as_size(v) for v in (lo, hi))
+    lo, hi = map(_bound, (lo, hi))
 
     def trip(i: Any, carry: Any) -> Any:
         return held("fori_loop", carry, body(i, carry))
@@ -151,3 +153,15 @@ def fori_loop(lo: Any, hi: Any, body: Callable[[Any, Any], Any], init: Any) -> A
         lambda i, carry: i < end, lambda i, carry: (i + 1, trip(i, carry)), (start, init)
     )
     return last
+
+
+def _bound(given: Any) -> Any:
+    """A bound of a `fori_loop`: an int, a size, or a tensor of one integer."""
+    if not hasattr(given, "__sf_mode__"):
+        return as_size(given)
+    if given.ndim or given.dtype.kind not in "iu":
+        raise DTypeError(
+            f"fori_loop: a bound is {given.dtype.name}{list(given.shape)}; it must be an integer, "
+            f"or a tensor of an integer dtype and of no dims, at {format_locs(here())}"
+        )
+    return given
