@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,19 +78,19 @@ def unflatten(definition: TreeDef, leaves: Iterable[Any]) -> Any:
     >>> unflatten(definition, [5, 6])
     {'a': (5, 6)}
     """
-    rest = iter(leaves)
+    return _built(definition, iter(leaves))
 
-    def build(d: TreeDef) -> Any:
-        if d.kind is None:
-            return next(rest)
-        if d.kind is type(None):
-            return None
-        parts = [build(c) for c in d.children]
-        if d.kind is dict:
-            return dict(zip(d.keys, parts, strict=True))
-        return d.kind(*parts) if hasattr(d.kind, "_fields") else d.kind(parts)
 
-    return build(definition)
+def _built(d: TreeDef, rest: Iterator[Any]) -> Any:
+    # no function inside of `unflatten`: one that calls itself is a cycle, which held the leaves
+    if d.kind is None:
+        return next(rest)
+    if d.kind is type(None):
+        return None
+    parts = [_built(c, rest) for c in d.children]
+    if d.kind is dict:
+        return dict(zip(d.keys, parts, strict=True))
+    return d.kind(*parts) if hasattr(d.kind, "_fields") else d.kind(parts)
 
 
 def paths(definition: TreeDef, name: str = "") -> list[str]:

@@ -124,33 +124,43 @@ def _whole(value: float) -> str:
 
 def _contents(array: Array, indent: int) -> str:
     options = _Current.options
-    edge = options.edgeitems
     summary = array.size > options.threshold
-    form, width = _formatter(_shown(array, edge) if summary else array, options)
+    form, width = _formatter(_shown(array, options.edgeitems) if summary else array, options)
+    return _Writer(options, summary, form, width).write(array, indent)
 
-    def parts(array: Array, one: Callable[[Array], str], dots: str) -> list[str]:
-        if not summary or len(array) <= 2 * edge:
-            return [one(a) for a in array]
-        first, last = array[:edge], array[len(array) - edge :]
-        return [*(one(a) for a in first), dots, *(one(a) for a in last)]
 
-    def element(array: Array) -> str:
-        return form(array.item()).rjust(width)
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """How the elements of one tensor are written; a ``summary`` leaves out the inner ones."""
 
-    def write(array: Array, indent: int) -> str:
+    options: _Options
+    summary: bool
+    form: Callable[[Any], str]
+    width: int
+
+    def write(self, array: Array, indent: int) -> str:
+        """``[1., 2.]``, where ``indent`` characters stand before it."""
         if array.ndim == 0:
-            return element(array)
+            return self._element(array)
         if array.ndim == 1:
-            items = parts(array, element, " ..." if edge else "...")
-            fit = max(1, (options.linewidth - indent) // (width + 2))
+            items = self._parts(array, self._element, " ..." if self.options.edgeitems else "...")
+            fit = max(1, (self.options.linewidth - indent) // (self.width + 2))
             rows = [", ".join(items[i : i + fit]) for i in range(0, len(items), fit)]
             between = ",\n" + " " * (indent + 1)
         else:
-            rows = parts(array, lambda a: write(a, indent + 1), "...")
+            rows = self._parts(array, lambda a: self.write(a, indent + 1), "...")
             between = "," + "\n" * (array.ndim - 1) + " " * (indent + 1)
         return f"[{between.join(rows)}]"
 
-    return write(array, indent)
+    def _element(self, array: Array) -> str:
+        return self.form(array.item()).rjust(self.width)
+
+    def _parts(self, array: Array, one: Callable[[Array], str], dots: str) -> list[str]:
+        edge = self.options.edgeitems
+        if not self.summary or len(array) <= 2 * edge:
+            return [one(a) for a in array]
+        first, last = array[:edge], array[len(array) - edge :]
+        return [*(one(a) for a in first), dots, *(one(a) for a in last)]
 
 
 def _suffixes(tensor: Tensor) -> Iterator[str]:

@@ -122,19 +122,19 @@ def map_attrs(
 ) -> dict[str, Any]:
     """Attributes with every symbolic size and nested graph replaced, by whatever takes its place:
     the interpreter puts in numbers and functions."""
+    return {name: _mapped(value, size, graph) for name, value in attrs.items()}
 
-    def one(value: Any) -> Any:
-        if isinstance(value, Dim):
-            return size(value)
-        if isinstance(value, tuple):
-            return tuple(one(v) for v in value)
-        if isinstance(value, TensorType):
-            return TensorType(value.dtype, tuple(one(d) for d in value.shape))
-        if isinstance(value, Graph):
-            return graph(value)
-        return value
 
-    return {name: one(value) for name, value in attrs.items()}
+def _mapped(value: Any, size: Callable[[Dim], Any], graph: Callable[[Graph], Any]) -> Any:
+    if isinstance(value, Dim):
+        return size(value)
+    if isinstance(value, tuple):
+        return tuple(_mapped(v, size, graph) for v in value)
+    if isinstance(value, TensorType):
+        return TensorType(value.dtype, tuple(_mapped(d, size, graph) for d in value.shape))
+    if isinstance(value, Graph):
+        return graph(value)
+    return value
 
 
 def regions_of(node: Node) -> list[Graph]:

@@ -202,12 +202,10 @@ def _in_order(terms: Sequence[Labelled], out: Sequence[str]) -> Labelled:
     every = (1 << len(terms)) - 1
     members = {m: [t for i, t in enumerate(terms) if m >> i & 1] for m in range(1, every + 1)}
 
-    def needed(subset: int) -> set[str]:
-        """The labels that something outside of a subset needs."""
-        outside = members.get(every ^ subset, [])
-        return {*out, *(name for t in outside for name in t.labels)}
-
-    kept = {m: {name for t in members[m] for name in t.labels} & needed(m) for m in members}
+    needed = {  # the labels that something outside of a subset needs
+        m: {*out, *(name for t in members.get(every ^ m, []) for name in t.labels)} for m in members
+    }
+    kept = {m: {name for t in members[m] for name in t.labels} & needed[m] for m in members}
     best: dict[int, tuple[int, int]] = {}  # the cost and one half of the best split
     for subset in members:
         halves = [h for h in range(1, subset) if h & subset == h and h < subset ^ h]
@@ -220,13 +218,19 @@ def _in_order(terms: Sequence[Labelled], out: Sequence[str]) -> Labelled:
             for h in halves
         ) if halves else (0, 0)  # fmt: skip
 
-    def contracted(subset: int) -> Labelled:
+    wanted = [every]
+    for subset in wanted:  # which grows: each after what it is a half of
         half = best[subset][1]
-        if not half:
-            return members[subset][0].over(needed(subset))
-        return _contract(contracted(half), contracted(subset ^ half), needed(subset))
-
-    return contracted(every)
+        wanted += [half, subset ^ half] if half else []
+    done: dict[int, Labelled] = {}
+    for subset in reversed(wanted):
+        half = best[subset][1]
+        done[subset] = (
+            _contract(done[half], done[subset ^ half], needed[subset])
+            if half
+            else members[subset][0].over(needed[subset])
+        )
+    return done[every]
 
 
 def _contract(x: Labelled, y: Labelled, needed: Collection[str]) -> Labelled:
