@@ -253,6 +253,28 @@ def three_deep(x: Any, n: Any) -> Any:
     return sf.fori_loop(0, n, lambda i, c: sf.fori_loop(0, i % 3, inner, c), x)
 
 
+def of_no_trip(x: Any, n: Any) -> Any:
+    """Inner loops that never run, on rows that are none."""
+
+    def trip(i: Any, c: Any) -> Any:
+        a, ys = sf.scan(lambda s, _: (s + x, s), c, length=0)
+        b, _ = sf.scan(lambda s, y: (s + y, None), a, ys)
+        return sf.fori_loop(0, 0, lambda j, s: s + j, b) * 0.5 + x
+
+    return sf.fori_loop(0, n, trip, x)
+
+
+def up_to_an_end(x: Any, n: Any) -> Any:
+    """An inner loop that ends early, of few trips at most."""
+
+    def trip(i: Any, c: Any) -> Any:
+        a, ys = sf.scan(lambda s, _: (s * 1.2 + x, s), c, length=3, until=lambda s, y: s > 2)
+        b, _ = sf.scan(lambda s, y: (s * 0.5 + y, None), a, ys)
+        return b * 0.3
+
+    return sf.fori_loop(0, n, trip, x)
+
+
 def in_segments(x: Any, n: Any) -> Any:
     return sf.while_loop(
         lambda i, h: i < n, lambda i, h: (i + 1, (h * 0.9).sin() + x), (n * 0, x), checkpoint="sqrt"
@@ -260,14 +282,19 @@ def in_segments(x: Any, n: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "form", [in_turn, as_the_run_tells, in_branches, read_twice, three_deep, in_segments]
-)
+    "form",
+    [
+        in_turn, as_the_run_tells, in_branches, read_twice, three_deep, of_no_trip, up_to_an_end,
+        in_segments,
+    ],
+)  # fmt: skip
 def test_loops_in_loops_of_numbers(form: Any) -> None:
     x, n = number("x"), number("n", "int64")
     value = form(x, n)
     first = sf.grad(value, x)
     program = sf.compile([x, n], [value, first, sf.grad(first, x)])
-    assert is_kernels_alone(sf.compile([x, n], value) if form is read_twice else program)
+    by_numbers = form not in (read_twice, up_to_an_end)  # the others add arrays on the way back
+    assert is_kernels_alone(program if by_numbers else sf.compile([x, n], value))
     for trips in (0, 1, 2, 7, 30):
         given = [np.asarray(0.5), np.asarray(trips)]
         got = [v.numpy() for v in program(*given)]
@@ -282,3 +309,13 @@ def test_loops_in_loops_of_numbers(form: Any) -> None:
         assert code == 0
         np.testing.assert_allclose(slowly, got, 1e-12)
         np.testing.assert_allclose(interpret_graph(program.optimized, given), got, 1e-9, 1e-12)
+
+
+def test_a_loop_whose_inside_the_rules_change_runs_once() -> None:
+    """Forward for the value and for what the derivative needs."""
+    x, n = number("x"), number("n", "int64")
+    value = sf.fori_loop(
+        0, n, lambda i, c: sf.fori_loop(0, 3, lambda j, s: (s * 1.0 + 0.1).sigmoid() + x, c), x
+    )
+    program = sf.compile([x, n], [value, sf.grad(value, x)])
+    assert sum(isinstance(s, Launch) for s in steps_of(program)) == 3

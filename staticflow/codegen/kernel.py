@@ -51,8 +51,8 @@ overlap. A kernel returns 0, the code of the first `Check` that failed, `INTERRU
 what it stored until then is unspecified.
 
 Of a buffer that *grows* nothing can be touched but what was reserved, in the block of a `Reserve`
-or one nested there, after it. Such a block has no second one of the buffer. What the buffer holds
-stays, also from one call of the kernel to the next.
+or one nested there, after it; the nested ones reserve no more of it. What the buffer holds stays,
+also from one call of the kernel to the next.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@ branches that are in them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from staticflow.codegen.kernel import ENDLESS, Buffer, Cast, Kernel, Operand, Reg
@@ -40,7 +40,7 @@ def lower_state(
     stacks = {
         o.attrs["index"]: name
         for o, name in zip(body.outputs, outs, strict=True)
-        if o.attrs["index"] >= loop.carries and o.tensor_type.size != 0
+        if o.attrs["index"] >= loop.carries and _has_numbers(o)
     }
     work = _Lowering(k)
     values = Values(k, names, {p: ((), k.load(names[p], 0)) for p in body.params if _is_number(p)})
@@ -55,6 +55,16 @@ def _is_number(node: Node) -> bool:
     return not node.tensor_type.shape
 
 
+def _held(operands: Iterable[tuple[Node, Node]], around: Values) -> dict[Node, str]:
+    """The buffers of arrays, by the params that stand for them; ties have none."""
+    return {p: around.buffers[a] for p, a in operands if a in around.buffers and not _is_number(p)}
+
+
+def _has_numbers(stack: Node) -> bool:
+    """Whether the rows of a stack are numbers, not ties."""
+    return stack.tensor_type.ndim == 1
+
+
 class _Lowering:
     """Emits loops and branches into a kernel. ``scratch`` is what the loops inside stack."""
 
@@ -62,7 +72,7 @@ class _Lowering:
         self.k = k
         self.scratch: list[Scratch] = []
 
-    def run(self, node: Node, around: Values, stacks: Mapping[int, str]) -> list[Reg]:
+    def run(self, node: Node, around: Values, stacks: Mapping[int, str]) -> list[Operand]:
         """Emit a loop in the block of ``around``; gives its last carries. ``stacks`` are the
         buffers of its ys."""
         k, loop = self.k, Loop.of(node)
@@ -70,8 +80,11 @@ class _Lowering:
         fixed: dict[Node, tuple[Index, Operand]] = {
             p: ((), around.at(a, ())) for p, a in captured if _is_number(p)
         }
-        buffers = {p: around.buffers[a] for p, a in captured if not _is_number(p)}
-        state = [k.var(around.at(a, ())) for _, a in carries]
+        buffers = _held(captured, around)
+        starts = [around.at(a, ()) for _, a in carries]
+        if loop.length == 0:  # what it would read may be no array at all
+            return starts
+        state = [k.var(start) for start in starts]
         end = ENDLESS if loop.length is None else loop.length
         growing = [name for name in stacks.values() if k.buffers[name].access == "grows"]
         with _trips(k, end, state[0] if loop.binds else None, _depth(loop.body), growing) as trip:
@@ -105,7 +118,7 @@ class _Lowering:
         """Emit a loop of a region; what it stacks lies in scratch memory."""
         k, loop = self.k, Loop.of(node)
         stacked = [n for n in results if n.attrs["index"] >= loop.carries]
-        stacks = {n: self.scratch_for(n) for n in stacked if n.tensor_type.size != 0}
+        stacks = {n: self.scratch_for(n) for n in stacked if _has_numbers(n)}
         last = self.run(node, values, {n.attrs["index"]: name for n, name in stacks.items()})
         values.know({n: ((), last[n.attrs["index"]]) for n in results if n not in stacked})
         if loop.binds and stacked:  # which the last carry counts
@@ -132,9 +145,9 @@ class _Lowering:
         results = list(map(k.var, zeros))
 
         def branch(body: Graph) -> None:
-            given = list(zip(body.params, node.args[1:], operands, strict=True))
-            known = {p: ((), value) for p, _, value in given if value is not None}
-            values = Values(k, {p: around.buffers[a] for p, a, v in given if v is None}, known)
+            given = zip(body.params, operands, strict=True)
+            known = {p: ((), value) for p, value in given if value is not None}
+            values = Values(k, _held(zip(body.params, node.args[1:], strict=True), around), known)
             self.inside(body, values)
             made = [values.at(o, ()) for o in body.outputs]
             for var, value in zip(results, made, strict=True):

@@ -92,13 +92,13 @@ def _type_of(arg: Operand) -> str:
 @dataclass
 class _Verifier:
     """Walks a kernel with what is visible: registers by name, the changeable ones, symbols, and the
-    buffers that something is reserved of."""
+    buffers that something is reserved of, each with the depth of the block."""
 
     buffers: dict[str, Buffer] = field(default_factory=dict)
     symbols: set[Sym] = field(default_factory=set)
     regs: dict[str, Reg] = field(default_factory=dict)
     variables: set[str] = field(default_factory=set)
-    reserved: set[str] = field(default_factory=set)
+    reserved: dict[str, int] = field(default_factory=dict)
     all_regs: set[str] = field(default_factory=set)
     all_symbols: set[Sym] = field(default_factory=set)
     depth: int = 0
@@ -123,7 +123,7 @@ class _Verifier:
         """What is bound inside is not visible after it."""
         saved = self.symbols, self.regs, self.variables, self.reserved, self.in_order
         self.symbols, self.regs = set(self.symbols), dict(self.regs)
-        self.variables, self.reserved = set(self.variables), set(self.reserved)
+        self.variables, self.reserved = set(self.variables), dict(self.reserved)
         self.depth += 1
         yield
         self.depth -= 1
@@ -298,10 +298,11 @@ class _Verifier:
     def reserve(self, stmt: Reserve) -> None:
         buffer = self.buffer(stmt.buffer)
         _require(buffer.access == "grows", f"{buffer.name} does not grow")
-        _require(buffer.name not in self.reserved, f"{buffer.name} is reserved twice")
+        depth = self.reserved.get(buffer.name, self.depth)
+        _require(depth == self.depth, f"{buffer.name} is reserved around this block")
         _require(self.in_order, "only what runs in order reserves")
         self.size(stmt.count, "the number of elements")
-        self.reserved.add(buffer.name)
+        self.reserved[buffer.name] = self.depth
 
     # -- expressions -----------------------------------------------------------------------------
 

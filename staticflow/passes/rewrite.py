@@ -68,13 +68,22 @@ def _as_type_of(found: Node, node: Node, r: Rule) -> Node:
 
 
 def each_region(graph: Graph, one: Callable[[Graph], Graph]) -> Graph:
-    """``one`` applied to every nested graph, inner before outer, and to the graph itself."""
+    """``one`` applied to every nested graph, inner before outer, and to the graph itself. What is
+    one graph in several places stays one."""
+    return _each_region(graph, one, {})
+
+
+def _each_region(graph: Graph, one: Callable[[Graph], Graph], done: dict[Graph, Graph]) -> Graph:
+    def region(inner: Graph) -> Graph:
+        if inner not in done:
+            done[inner] = _each_region(inner, one, done)
+        return done[inner]
 
     def visit(node: Node, args: tuple[Node, ...]) -> Node:
         node = with_args(node, args)
         if not _has_regions(node):
             return node
-        attrs = map_attrs(node.attrs, lambda s: s, lambda g: each_region(g, one))
+        attrs = map_attrs(node.attrs, lambda s: s, region)
         if all(attrs[k] is v or attrs[k] == v for k, v in node.attrs.items()):
             return node
         return Node(node.op, args, attrs, node.type, node.locs)
