@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.errors import ArgumentError, DTypeError
+from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import DType, bool_
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import OUT, Op
@@ -164,8 +165,8 @@ clamp_op = elementwise(
 
 
 def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
-    """``input`` held between ``min`` and ``max``: numbers, or tensors to broadcast; NaN stays. An
-    element on a bound has all of the gradient."""
+    """``input`` held between ``min`` and ``max``: numbers, sizes, or tensors to broadcast; NaN
+    stays. An element on a bound has all of the gradient."""
     if min is None and max is None:
         raise ArgumentError(f"clamp: give min or max, or both, at {format_locs(here())}")
     if isinstance(min, int | float | None) and isinstance(max, int | float | None):
@@ -177,6 +178,8 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     for bound, beyond, name in ((min, lt, "min"), (max, gt, "max")):
         if isinstance(bound, int | float):
             input = clamp(input, **{name: bound})
+        elif isinstance(bound, Dim):
+            input = where(beyond(input, bound), bound, input)
         elif bound is not None:  # a NaN is one of the result
             input = where(logical_or(beyond(input, bound), ne(bound, bound)), bound, input)
     return input
