@@ -237,3 +237,41 @@ def test_accelerators_are_gpus(gpu: None) -> None:
 
 def test_without_an_accelerator(no_cupy: None) -> None:
     assert not sf.accelerator.is_available() and sf.accelerator.current_accelerator() is None
+
+
+def test_keys_on_the_cpu_select_there(gpu: None) -> None:
+    """As in PyTorch: index tensors, lists and arrays need not be moved by hand."""
+    x = sf.arange(12.0, device="cuda").view(3, 4).requires_grad_()
+    keys: list[Any] = [
+        sf.tensor([2, 0]), [2, 0], np.array([2, 0]), sf.tensor([True, False, True]), (0, [1, 2]),
+        sf.tensor([2, 0], device="cuda"), sf.tensor(1),
+    ]  # fmt: skip
+    for key in keys:
+        y = x[key]
+        where = key.cpu() if isinstance(key, sf.Tensor) else key
+        assert y.is_cuda and y.tolist() == x.detach().cpu()[where].tolist()
+        x.grad = None
+        y.sum().backward()
+        assert x.grad is not None and x.grad.is_cuda and x.grad.sum() == y.numel()
+    z = sf.zeros(3, 4, device="cuda")
+    z[[0, 2]] = 1.0
+    z[sf.tensor([False, True, False])] = sf.tensor(2.0)
+    z[sf.tensor([2])] = sf.ones(4, device="cuda") * 3
+    assert z.is_cuda and z[:, 0].tolist() == [1, 2, 3]
+    with pytest.raises(DeviceError, match="different devices"):
+        x[sf.tensor([0], device="cuda:1")]
+
+
+def test_packed_batches_stay_there(gpu: None) -> None:
+    rnn = sf.nn.utils.rnn
+    rows = [sf.ones(4, 2, device="cuda"), sf.ones(2, 2, device="cuda")]
+    layer = sf.nn.GRU(2, 3).to("cuda")
+    packed, last = layer(rnn.pack_sequence(rows))
+    padded, lengths = rnn.pad_packed_sequence(packed)
+    assert packed.data.is_cuda and padded.is_cuda and last.is_cuda and not lengths.is_cuda
+    assert sf.allclose(last[0, 1].cpu(), layer(rows[1])[1][0].cpu(), atol=1e-6)
+
+
+def test_normal_numbers_are_made_there(gpu: None) -> None:
+    x = sf.normal(2.0, 0.0, (3,), device="cuda", dtype=sf.float64, requires_grad=True)
+    assert x.is_cuda and x.dtype is sf.float64 and x.requires_grad and x.tolist() == [2, 2, 2]

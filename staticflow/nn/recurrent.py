@@ -124,7 +124,7 @@ class _Recurrent(Module):
 
     def _run_packed(self, input: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
         rows, lengths = pad_packed_sequence(input, self.batch_first)
-        outputs, ends = self(rows, hx, lengths)
+        outputs, ends = self(rows, hx, lengths.to(rows.device))
         steps = outputs.transpose(0, 1) if self.batch_first else outputs
         order = input.sorted_indices
         return packed(steps, lengths.numpy(), None if order is None else order.numpy()), ends

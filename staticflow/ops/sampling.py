@@ -136,13 +136,23 @@ def randn_like(input: Any, *, generator: Source | None = None, dtype: Any = None
     return _like(generator, input, normal_op, dtype=wanted)
 
 
-def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Source | None = None) -> Any:
+def normal(
+    mean: Any,
+    std: Any = 1.0,
+    size: Any = None,
+    *,
+    generator: Source | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Any:
     """Numbers from normal distributions: of ``size`` where mean and std are numbers, else in the
-    shape that they broadcast to."""
+    shape that they broadcast to, in their dtype and on their device."""
     if isinstance(std, int | float):
         _require(std >= 0, f"normal: the deviation must not be negative, not {std}")
     if size is not None:
-        return randn(*size, generator=generator) * std + mean
+        drawn = randn(*size, generator=generator, dtype=dtype, device=device) * std + mean
+        return _finished(drawn, None, requires_grad)
     like = mean + 0 * std
     numbers = f"the mean {mean} and the deviation {std} are numbers"
     _require(hasattr(like, "shape"), f"normal: {numbers}, so that size= is needed")

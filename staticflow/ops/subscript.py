@@ -83,9 +83,11 @@ def _as_key(x: Any, k: Any) -> Any:
     if isinstance(k, list | tuple | range):
         k = np.asarray(k, dtype=None if len(k) else np.int64)
     if isinstance(k, np.ndarray) and k.ndim and k.dtype.kind in "iub":
-        return k
+        return _there(x, k)
     if _is_tensor(k) and k.dtype.kind in "iub":
-        return position(k) if k.ndim == 0 and k.dtype.kind != "b" and _is_now(x, k) else k
+        if k.ndim == 0 and k.dtype.kind != "b" and _is_now(x, k):
+            return position(k)
+        return _there(x, k)
     at = None if _is_tensor(k) else position(k)
     if at is None:
         what = f"a tensor of {k.dtype.name}" if _is_tensor(k) else type(k).__name__
@@ -94,6 +96,15 @@ def _as_key(x: Any, k: Any) -> Any:
             f"at {format_locs(here())}"
         )
     return at
+
+
+def _there(x: Any, k: Any) -> Any:
+    """An index array or tensor, taken to the GPU that ``x`` is on if it is on the CPU."""
+    if getattr(x, "place", None) is None:
+        return k
+    if isinstance(k, np.ndarray):
+        return cast.beside(x, k, dtype=dtype_of(k.dtype))
+    return k.to(x.place) if k.place is None else k
 
 
 _DIMS = {slice: 1, int: 1, Dim: 1, bool: 0, type(None): 0, type(Ellipsis): 0}
@@ -276,6 +287,8 @@ def _is_there(part: Any, found: _Reading, value: Any) -> bool:
 def _stored(part: Any, tensors: Sequence[tuple[int, Any]], value: Any) -> Any:
     """What the view ``part`` becomes where the rest of a key stores ``value`` in it."""
     value = value.to(part.dtype) if _is_tensor(value) else _value_like(part, value)
+    if value.ndim == 0:  # is a number, wherever it lies
+        value = _there(part, value)
     for dim, k in reversed(tensors):
         if k.ndim == 0:
             rest = [(d - 1 if d > dim else d, t) for d, t in tensors if t is not k]
