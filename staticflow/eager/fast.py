@@ -1,6 +1,6 @@
 """The fast path of eager operations: native code from the tensors to NumPy and back.
 
-Every op but views and loops has here a builtin function, and the ops that are methods and operators
+Every op but loops has here a builtin function, and the ops that are methods and operators
 of `Tensor` are so by native methods. They take the usual case: tensors on the host of dtypes that
 need no promotion, or a tensor beside numbers that do not change its dtype, and nothing special
 going on in the thread. Everything else, errors included, goes to the general path,
@@ -21,21 +21,13 @@ import numpy as np
 
 from staticflow.eager.fast_text import FLAGS, MEMO, MOST, render_core, render_methods
 from staticflow.eager.kernels import compute_of
-from staticflow.eager.memory import Memory
+from staticflow.eager.memory import Memory, View
 from staticflow.eager.programs import LARGE
 from staticflow.eager.vertex import LEAF, EvenEntry, Shadow, TapeEntry, recent, serials, users
 from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DTYPES, bfloat16
 from staticflow.graph.op import OUT, Op
+from staticflow.ops import lowering
 from staticflow.ops.declare import PerElement
-from staticflow.ops.lowering import (
-    Contract,
-    Correlate,
-    CorrelateKernel,
-    Elementwise,
-    Generate,
-    LoopNest,
-    Reduce,
-)
 from staticflow.ops.promote import usual_dtypes
 from staticflow.ops.thread import State, thread
 from staticflow.runtime.fastcall import builtin_function, method_descriptor
@@ -51,7 +43,7 @@ _PYTHON = (
     "PyObject_GetAttr", "PyObject_Vectorcall", "PyObject_VectorcallMethod", "PyThreadState_Get",
     "PyThreadState_GetID", "PyContext_Enter", "PyContext_Exit", "PyEval_GetFrame",
     "PyFrame_GetCode", "PyFrame_GetLasti", "PyFrame_GetBack", "PyErr_ExceptionMatches",
-    "PyErr_Clear", "PyObject_VectorcallDict", "PyDict_Size", "PyLong_AsVoidPtr",
+    "PyErr_Clear", "PyErr_Occurred", "PyObject_VectorcallDict", "PyDict_Size", "PyLong_AsVoidPtr",
 )  # fmt: skip
 
 
@@ -92,7 +84,7 @@ def fast_forms(
     tensors of several results. There are no forms if this Python does not let native code read its
     objects.
     """
-    classes = (State, tensor, Memory, Shadow, TapeEntry, type(recent))
+    classes = (State, tensor, Memory, View, Shadow, TapeEntry, type(recent))
     if not has_known_layout() or not all(box_type(c, s) for c in classes for s in _slots(c)):
         return FastForms({}, {}, {})
     ops = [op for op in ops if has_fast_form(op)]
@@ -135,13 +127,14 @@ _CALLS = ("function", "called", "called_on")
 
 
 def has_fast_form(op: Op) -> bool:
-    """Whether the op has a fast path: it computes new values, and is no loop or branch."""
-    return op.decompose is not None or type(op.lowering) in _COMPUTING
+    """Whether the op has a fast path: all but loops and branches have."""
+    return op.decompose is not None or type(op.lowering) in _FORMS
 
 
-_COMPUTING = frozenset(
-    (Contract, Correlate, CorrelateKernel, Elementwise, Generate, LoopNest, Reduce)
-)
+_FORMS = frozenset((
+    lowering.Contract, lowering.Correlate, lowering.CorrelateKernel, lowering.Elementwise,
+    lowering.Generate, lowering.LoopNest, lowering.Reduce, lowering.View,
+))  # fmt: skip
 
 
 def _parameters(op: Op) -> list[inspect.Parameter]:
@@ -170,7 +163,7 @@ def _fill(record: _Op, op: Op) -> Any:
 
 def _flags(op: Op) -> dict[str, bool]:
     promoted = op.promote != "none"
-    elementwise = type(op.lowering) is Elementwise
+    elementwise = type(op.lowering) is lowering.Elementwise
     bare = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in _parameters(op))
     return {
         "RECORDABLE": op.vjp is not None,
@@ -179,6 +172,7 @@ def _flags(op: Op) -> dict[str, bool]:
         "BY_NUMBER": op.ufunc is None,
         "ANY_DTYPES": not promoted,
         "TAIL": op.promote == "tail",
+        "VIEW": type(op.lowering) is lowering.View,
     }
 
 
@@ -208,8 +202,8 @@ def _uses(op: Op, value: int) -> int:
 def _numbers(tensor: type) -> Mapping[str, int]:
     """Where slots lie, and how large objects are."""
     classes = {
-        "tensor": tensor, "memory": Memory, "shadow": Shadow, "entry": TapeEntry, "state": State,
-        "recent": type(recent),
+        "tensor": tensor, "memory": Memory, "view": View, "shadow": Shadow, "entry": TapeEntry,
+        "state": State, "recent": type(recent),
     }  # fmt: skip
     numbers = {f"{name}_size": cls.__basicsize__ for name, cls in classes.items()}
     for name, cls in classes.items():
@@ -233,7 +227,8 @@ def _symbols(
     example._grad = example.name = example._hooks = None
     objects = {
         "tensor_type": tensor, "tensor_example": example, "memory_example": Memory(),
-        "shadow_example": shadow, "leaf": LEAF, "thread": thread, "recent": recent,
+        "shadow_example": shadow,
+        "view_example": object.__new__(View), "leaf": LEAF, "thread": thread, "recent": recent,
         "serials": serials, "bfloat16": bfloat16.numpy, "name_state": "state",
         "name_edge": "_edge", "name_shape": "shape", "name_version": "version",
         "asarray": np.asarray, "number_beside": number_beside, "general": general, "users": users,

@@ -15,17 +15,18 @@ from string import Template
 from staticflow.eager.objects_text import DECLARATIONS, OBJECTS
 from staticflow.eager.operands_text import OPERANDS
 from staticflow.eager.record_text import RECORD
+from staticflow.eager.view_text import VIEWS
 from staticflow.runtime.fastcall_helpers import LIKE
-from staticflow.runtime.fastcall_layout import DESCR, DIMS, NDIM, TYPE
+from staticflow.runtime.fastcall_layout import BASE, DESCR, DIMS, NDIM, TYPE
 
 __all__ = ["FLAGS", "MEMO", "MOST", "render_core", "render_methods"]
 
 FLAGS = {name: 1 << i for i, name in enumerate(
-    ("RECORDABLE", "EVEN", "NUMBERS", "BY_NUMBER", "ANY_DTYPES", "TAIL")
+    ("RECORDABLE", "EVEN", "NUMBERS", "BY_NUMBER", "ANY_DTYPES", "TAIL", "VIEW")
 )}  # fmt: skip
 """What an op's flags say: it has a vjp; its vjp is one of `EvenEntry`; numbers may stand beside its
 tensors, and reach what computes it as they are and not as arrays; its tensors are of any dtypes, or
-the first is."""
+the first is; it gives a view."""
 
 MOST = 32
 """Arguments of one call; the general path takes more."""
@@ -38,8 +39,9 @@ MEMO = 256
 """So many numbers are remembered as arrays, by identity."""
 
 _NUMBERS = {
-    **FLAGS, "TYPE": TYPE, "DESCR": DESCR, "NDIM": NDIM, "DIMS": DIMS, "MEMO_MASK": MEMO - 1,
-    "MOST": MOST, "FRAMES": FRAMES, "USES": MOST + 1, "OPERAND": 32, "NO_DTYPE": 63,
+    **FLAGS, "TYPE": TYPE, "DESCR": DESCR, "NDIM": NDIM, "DIMS": DIMS, "BASE": BASE,
+    "MEMO_MASK": MEMO - 1, "MOST": MOST, "FRAMES": FRAMES, "USES": MOST + 1,
+    "OPERAND": 32, "NO_DTYPE": 63,
 }  # fmt: skip
 
 _APPLY = """
@@ -151,14 +153,31 @@ results:
   call void @Py_DecRef(ptr %data)
   ret ptr %finished
 single:
-  %out = call ptr @like(ptr @tensor_example, i64 $tensor_size, i64 0)
-  %no.out = icmp eq ptr %out, null
-  br i1 %no.out, label %alone, label %hold
+  %is.view = call i1 @has(ptr %op, i64 $VIEW)
+  br i1 %is.view, label %view, label %values
+view:
+  %seen = call ptr @viewed(ptr %call, ptr %state, ptr %data)
+  %unseen = icmp eq ptr %seen, null
+  br i1 %unseen, label %blind, label %hold
+blind:
+  call void @Py_DecRef(ptr %data)
+  %error = call ptr @PyErr_Occurred()
+  %raised = icmp ne ptr %error, null
+  br i1 %raised, label %raise, label %leave
+values:
+  %new = call ptr @like(ptr @tensor_example, i64 $tensor_size, i64 0)
+  %none.new = icmp eq ptr %new, null
+  br i1 %none.new, label %alone, label %fill
 alone:
   call void @Py_DecRef(ptr %data)
   br label %raise
+fill:
+  call void @Py_IncRef(ptr %data)
+  call i1 @put(ptr %new, i64 $tensor_data, ptr %data)
+  br label %hold
 hold:
-  call i1 @put(ptr %out, i64 $tensor_data, ptr %data)
+  %out = phi ptr [ %seen, %view ], [ %new, %fill ]
+  call void @Py_DecRef(ptr %data)  ; which the tensor holds
   %recording.is = call ptr @field(ptr %state, i64 $state_recording)
   %recording = icmp eq ptr %recording.is, @_Py_TrueStruct
   %recordable = call i1 @has(ptr %op, i64 $RECORDABLE)
@@ -375,7 +394,7 @@ call:
 def render_core(numbers: Mapping[str, int]) -> str:
     """The module of ``function``, ``called`` and ``called_on``; ``numbers`` are those that stand
     for slots."""
-    text = DECLARATIONS + LIKE + OBJECTS + OPERANDS + RECORD + _APPLY
+    text = DECLARATIONS + LIKE + OBJECTS + OPERANDS + VIEWS + RECORD + _APPLY
     return Template(text).substitute(numbers, **_NUMBERS)
 
 

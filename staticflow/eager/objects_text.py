@@ -33,6 +33,7 @@ DECLARATIONS = """
 @tensor_example = external global i8
 @memory_example = external global i8
 @shadow_example = external global i8
+@view_example = external global i8
 @leaf = external global i8
 @thread = external global i8
 @recent = external global i8
@@ -79,6 +80,7 @@ declare ptr @PyFrame_GetBack(ptr)
 declare i32 @PyFrame_GetLasti(ptr)
 declare i32 @PyErr_ExceptionMatches(ptr)
 declare void @PyErr_Clear()
+declare ptr @PyErr_Occurred()
 """
 
 OBJECTS = """
@@ -120,6 +122,22 @@ drop:
   call void @Py_DecRef(ptr %x)
   call void @Py_DecRef(ptr %y)
   call void @Py_DecRef(ptr %z)
+  ret ptr null
+}
+
+; Takes two objects into a tuple; null if it could not be made.
+define internal ptr @pair(ptr %x, ptr %y) {
+entry:
+  %tuple = call ptr @PyTuple_New(i64 2)
+  %failed = icmp eq ptr %tuple, null
+  br i1 %failed, label %drop, label %fill
+fill:
+  call i32 @PyTuple_SetItem(ptr %tuple, i64 0, ptr %x)
+  call i32 @PyTuple_SetItem(ptr %tuple, i64 1, ptr %y)
+  ret ptr %tuple
+drop:
+  call void @Py_DecRef(ptr %x)
+  call void @Py_DecRef(ptr %y)
   ret ptr null
 }
 

@@ -15,7 +15,13 @@ tensor:
   %object = load ptr, ptr %operand
   %view = call ptr @field(ptr %object, i64 $tensor_view)
   %own = icmp eq ptr %view, @_Py_NoneStruct
-  br i1 %own, label %look, label %ask
+  br i1 %own, label %look, label %seen
+seen:  ; a view whose memory nobody changed meanwhile is as it was
+  %memory = call ptr @field(ptr %object, i64 $tensor_memory)
+  %version = call ptr @field(ptr %memory, i64 $memory_version)
+  %seen.version = call ptr @field(ptr %view, i64 $view_seen)
+  %unchanged = icmp eq ptr %version, %seen.version
+  br i1 %unchanged, label %look, label %ask
 ask:
   %asked = call ptr @PyObject_VectorcallMethod(ptr @name_edge, ptr %operand, i64 1, ptr null)
   %failed = icmp eq ptr %asked, null

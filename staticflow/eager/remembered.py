@@ -16,14 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.eager.kernels import compute_of
-from staticflow.eager.made import is_view, viewed
 from staticflow.eager.mode import EAGER
-from staticflow.eager.vertex import Shadow
 from staticflow.graph.dtypes import BY_PYTHON, DType
 from staticflow.graph.op import Op
 from staticflow.ops.lowering import View
-from staticflow.ops.slicing import select_op, slice_op
 from staticflow.ops.thread import thread
 
 __all__ = ["remembered", "remembered_of_several"]
@@ -45,24 +41,17 @@ Noted = Sequence[tuple[Op, Sequence[Any], Mapping[str, Any], Any]]
 class Step:
     """One op of a call: which values it takes, by place, and what gives its result of them.
 
-    ``pick`` takes them from the row of values. Of a view ``compute`` gives the array, and ``args``
-    are what an entry on the tape keeps; ``always`` says that it is one whatever the strides.
+    ``place`` is that of the one value, or ``pick`` takes them from the row of values.
     """
 
-    __slots__ = ("always", "args", "attrs", "compute", "is_view", "op", "pick")
+    __slots__ = ("attrs", "compute", "is_view", "pick", "place")
 
-    def __init__(self, op: Op, attrs: Mapping[str, Any], places: Sequence[int], x: Any) -> None:
-        self.op, self.attrs = op, attrs
+    def __init__(self, op: Op, attrs: Mapping[str, Any], places: Sequence[int]) -> None:
+        self.attrs = attrs
         self.is_view = type(op.lowering) is View
-        one = places[0]
-        many: Any = itemgetter(*places) if len(places) > 1 else lambda values: (values[one],)
-        self.pick: Callable[[list[Any]], Any] = itemgetter(one) if self.is_view else many
-        self.always = op in (slice_op, select_op)
-        self.args = (Shadow(x),) if self.is_view else None
-        if self.is_view:
-            self.compute: Any = partial(compute_of(op, False), np, **attrs)
-        else:
-            self.compute = EAGER.fast.get(op) or partial(EAGER.general, op)
+        self.place = places[0]
+        self.pick = itemgetter(*places) if len(places) > 1 else None
+        self.compute = EAGER.fast.get(op) or partial(EAGER.general, op)
 
 
 class Known:
@@ -169,23 +158,18 @@ def _inner(args: Any, kwargs: Any) -> Sequence[type]:
 
 def _replayed(steps: Sequence[Step], values: list[Any]) -> bool:
     """Append what each step gives to ``values``; whether all went well."""
-    for step in steps:
-        x = step.pick(values)
-        if not step.is_view:
-            try:
-                out = step.compute(x, step.attrs)
-            except Exception:  # which the function words
-                return False
+    try:
+        for step in steps:
+            x = (values[step.place],) if step.pick is None else step.pick(values)
+            out = step.compute(x, step.attrs)
             if type(out) is tuple:
                 values += out
-            else:
-                values.append(out)
-            continue
-        a = x._data
-        data = step.compute(a)
-        if not (step.always or is_view(data, a)):
-            return False  # the strides did not allow one
-        values.append(viewed(x, data, step.op, step.attrs, step.args))
+                continue
+            if step.is_view and out._view is None:
+                return False  # the strides did not allow one
+            values.append(out)
+    except Exception:  # which the function words
+        return False
     return True
 
 
@@ -228,7 +212,7 @@ def _steps(known: Known, tensors: Sequence[Any], noted: Noted, out: Any) -> Sequ
     for op, operands, attrs, result in noted:
         if not operands or not places.keys() >= set(map(id, operands)):
             return None
-        steps.append(Step(op, attrs, [places[id(a)] for a in operands], operands[0]))
+        steps.append(Step(op, attrs, [places[id(a)] for a in operands]))
         for r in result if type(result) is tuple else (result,):
             places[id(r)] = count
             count += 1

@@ -19,13 +19,13 @@ import numpy as np
 from staticflow.runtime.host import python_symbols
 
 __all__ = [
-    "ALIGNED", "CONTIGUOUS", "DATA", "DESCR", "DIMS", "FLAGS", "HEAD", "METH_FASTCALL",
+    "ALIGNED", "BASE", "CONTIGUOUS", "DATA", "DESCR", "DIMS", "FLAGS", "HEAD", "METH_FASTCALL",
     "METH_KEYWORDS", "NDIM", "TYPE", "WRITEABLE", "BoxType", "MethodDef", "box_type", "c_symbols",
     "has_known_layout", "numpy_table", "python_types",
 ]  # fmt: skip
 
 TYPE = 8  # PyObject.ob_type
-DATA, NDIM, DIMS, DESCR, FLAGS = 16, 24, 32, 56, 64  # PyArrayObject_fields
+DATA, NDIM, DIMS, BASE, DESCR, FLAGS = 16, 24, 32, 48, 56, 64  # PyArrayObject_fields
 CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400  # NPY_ARRAY_*; contiguous in C order
 METH_FASTCALL, METH_KEYWORDS = 0x80, 0x2
 
@@ -98,6 +98,7 @@ def _reads_right(array: np.ndarray[Any, Any]) -> bool:
         or _word(array, TYPE) != id(type(array))
         or _word(array, DATA) != array.__array_interface__["data"][0]
         or ctypes.c_int.from_address(id(array) + NDIM).value != array.ndim
+        or _word(array, BASE) != (0 if array.base is None else id(array.base))
         or _word(array, DESCR) != id(array.dtype)
     ):
         return False

@@ -1,0 +1,125 @@
+"""What a view op of the fast path gives, as LLVM text: a part of the module of
+`staticflow.eager.fast_text`. The same as `staticflow.eager.made.viewed`."""
+
+from __future__ import annotations
+
+__all__ = ["VIEWS"]
+
+VIEWS = """
+; Whether an array lies in the memory of another and NumPy says so by `base`.
+define internal i1 @lies_in(ptr %data, ptr %of) {
+entry:
+  %base = call ptr @field(ptr %data, i64 $BASE)
+  %none = icmp eq ptr %base, null
+  br i1 %none, label %no, label %compare
+compare:
+  %direct = icmp eq ptr %base, %of
+  %of.base = call ptr @field(ptr %of, i64 $BASE)
+  %both = icmp eq ptr %base, %of.base
+  %either = or i1 %direct, %both
+  ret i1 %either
+no:
+  ret i1 false
+}
+
+; The memory of a tensor, made if need be; null if that fails, or if it is none that counts.
+define internal ptr @memory_of(ptr %tensor) {
+entry:
+  %has = call ptr @field(ptr %tensor, i64 $tensor_memory)
+  %is.none = icmp eq ptr %has, @_Py_NoneStruct
+  br i1 %is.none, label %make, label %check
+make:
+  %made = call ptr @like(ptr @memory_example, i64 $memory_size, i64 0)
+  %failed = icmp eq ptr %made, null
+  br i1 %failed, label %nothing, label %own
+own:
+  call i1 @put(ptr %tensor, i64 $tensor_memory, ptr %made)
+  ret ptr %made
+check:
+  %type = call ptr @field(ptr %has, i64 $TYPE)
+  %usual = call ptr @field(ptr @memory_example, i64 $TYPE)
+  %counts = icmp eq ptr %type, %usual
+  br i1 %counts, label %good, label %nothing
+good:
+  ret ptr %has
+nothing:
+  ret ptr null
+}
+
+; The tensor of which a view of this one is a view; null where `View.base` has to look further.
+define internal ptr @base_of(ptr %tensor) {
+entry:
+  %view = call ptr @field(ptr %tensor, i64 $tensor_view)
+  %own = icmp eq ptr %view, @_Py_NoneStruct
+  br i1 %own, label %itself, label %before
+itself:
+  ret ptr %tensor
+before:
+  %base = call ptr @field(ptr %view, i64 $view_base)
+  %further = call ptr @field(ptr %base, i64 $tensor_view)
+  %last = icmp eq ptr %further, @_Py_NoneStruct
+  %result = select i1 %last, ptr %base, ptr null
+  ret ptr %result
+}
+
+; The tensor on `data`, which the op of a call gave as a view of its operand; null if the general
+; path is to do it, or with an error set.
+define internal ptr @viewed(ptr %call, ptr %state, ptr %data) {
+entry:
+  %operand = call ptr @operand(ptr %call, i64 0)
+  %x = load ptr, ptr %operand
+  %array = call ptr @array_of(ptr %operand)
+  %inside = call i1 @lies_in(ptr %data, ptr %array)
+  br i1 %inside, label %look, label %nothing
+look:
+  %base = call ptr @base_of(ptr %x)
+  %memory = call ptr @memory_of(ptr %x)
+  %no.base = icmp eq ptr %base, null
+  %no.memory = icmp eq ptr %memory, null
+  %unusual = or i1 %no.base, %no.memory
+  br i1 %unusual, label %nothing, label %make
+make:
+  %view = call ptr @like(ptr @view_example, i64 $view_size, i64 0)
+  %no.view = icmp eq ptr %view, null
+  br i1 %no.view, label %nothing, label %fill
+fill:
+  call void @Py_IncRef(ptr %base)
+  call i1 @put(ptr %view, i64 $view_base, ptr %base)
+  %before = call ptr @field(ptr %x, i64 $tensor_view)
+  call void @Py_IncRef(ptr %before)
+  call i1 @put(ptr %view, i64 $view_before, ptr %before)
+  %recording = call ptr @field(ptr %state, i64 $state_recording)
+  call void @Py_IncRef(ptr %recording)
+  call i1 @put(ptr %view, i64 $view_recorded, ptr %recording)
+  %version = call ptr @field(ptr %memory, i64 $memory_version)
+  call void @Py_IncRef(ptr %version)
+  call i1 @put(ptr %view, i64 $view_seen, ptr %version)
+  %op = load ptr, ptr %call
+  %record = load ptr, ptr %op
+  %attrs.at = getelementptr %call, ptr %call, i64 0, i32 3
+  %attrs = load ptr, ptr %attrs.at
+  %bare = icmp eq ptr %attrs, null
+  %named = select i1 %bare, ptr @no_attrs, ptr %attrs
+  call void @Py_IncRef(ptr %record)
+  call void @Py_IncRef(ptr %named)
+  %step = call ptr @pair(ptr %record, ptr %named)
+  %no.step = call i1 @put(ptr %view, i64 $view_step, ptr %step)
+  br i1 %no.step, label %drop, label %wrap
+wrap:
+  %out = call ptr @like(ptr @tensor_example, i64 $tensor_size, i64 0)
+  %no.out = icmp eq ptr %out, null
+  br i1 %no.out, label %drop, label %attach
+attach:
+  call void @Py_IncRef(ptr %data)
+  call i1 @put(ptr %out, i64 $tensor_data, ptr %data)
+  call void @Py_IncRef(ptr %memory)
+  call i1 @put(ptr %out, i64 $tensor_memory, ptr %memory)
+  call i1 @put(ptr %out, i64 $tensor_view, ptr %view)
+  ret ptr %out
+drop:
+  call void @Py_DecRef(ptr %view)
+  br label %nothing
+nothing:
+  ret ptr null
+}
+"""
