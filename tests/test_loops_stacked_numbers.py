@@ -159,7 +159,7 @@ _, ys = sf.scan(lambda c, _: (c + 1, c), n * 0, length=10**12, until=lambda c, y
 program = sf.compile([n], {"ys" if given else "ys.sum()"})
 program(10)
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 28), -1))
+resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 26), -1))
 for _ in range(2):
     try:
         program(-1)

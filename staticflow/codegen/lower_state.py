@@ -13,7 +13,7 @@ from staticflow.codegen.values import Values
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Dim, Size, dim_min, is_provably_ge
 from staticflow.graph.graph import Graph, regions_of
-from staticflow.graph.node import Node, item
+from staticflow.graph.node import Node
 from staticflow.graph.types import types_of
 from staticflow.ops.cond import cond_op
 from staticflow.ops.loop import Loop, loop_ops
@@ -107,15 +107,15 @@ class _Lowering:
     def inside(self, body: Graph, values: Values) -> None:
         """Emit the loops and branches of a region, and tell ``values`` of their results."""
         for node in body.nodes:
-            results = [n for n in body.nodes if n.op is item and n.args[0] is node]
             if node.op in loop_ops():
-                self.loop_inside(node, results, values)
+                self.loop_inside(node, body.users[node], values)
             elif node.op is cond_op:
                 made = self.choose(node, values)
-                values.know({n: ((), made[n.attrs["index"]]) for n in results})
+                values.know({n: ((), made[n.attrs["index"]]) for n in body.users[node]})
 
     def loop_inside(self, node: Node, results: Sequence[Node], values: Values) -> None:
-        """Emit a loop of a region; what it stacks lies in scratch memory."""
+        """Emit a loop of a region, of which ``results`` are used; what it stacks lies in scratch
+        memory."""
         k, loop = self.k, Loop.of(node)
         stacked = [n for n in results if n.attrs["index"] >= loop.carries]
         stacks = {n: self.scratch_for(n) for n in stacked if _has_numbers(n)}
