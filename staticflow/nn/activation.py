@@ -11,9 +11,9 @@ from staticflow.nn.parameter import new_parameter
 
 __all__ = [
     "CELU", "ELU", "GELU", "GLU", "SELU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh",
-    "LeakyReLU", "LogSigmoid", "LogSoftmax", "Mish", "PReLU", "ReLU", "ReLU6", "SiLU", "Sigmoid",
-    "Softmax", "Softmax2d", "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh", "Tanhshrink",
-    "Threshold",
+    "LeakyReLU", "LogSigmoid", "LogSoftmax", "Mish", "PReLU", "RReLU", "ReLU", "ReLU6", "SiLU",
+    "Sigmoid", "Softmax", "Softmax2d", "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh",
+    "Tanhshrink", "Threshold",
 ]  # fmt: skip
 
 
@@ -77,6 +77,20 @@ class LeakyReLU(_Elementwise):
     def compute(self, input: Any) -> Any:
         """The function."""
         return F.leaky_relu(input, self.negative_slope)
+
+
+class RReLU(_Elementwise):
+    """``x``, or where it is negative ``x`` times a slope that training draws; see `rrelu`."""
+
+    shown = ("lower", "upper")
+
+    def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3, inplace: bool = False) -> None:
+        super().__init__(inplace)
+        self.lower, self.upper = lower, upper
+
+    def compute(self, input: Any) -> Any:
+        """The function."""
+        return F.rrelu(input, self.lower, self.upper, self.training)
 
 
 class ELU(_Elementwise):

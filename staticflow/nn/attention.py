@@ -7,12 +7,13 @@ from typing import Any
 from staticflow.errors import ArgumentError, ShapeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn import functional as F
-from staticflow.nn.init import constant_, xavier_uniform_
+from staticflow.nn.init import constant_, xavier_normal_, xavier_uniform_
 from staticflow.nn.linear import Linear
 from staticflow.nn.module import Module
 from staticflow.nn.parameter import new_parameter
 from staticflow.ops.arithmetic import where
 from staticflow.ops.declare import same_size
+from staticflow.ops.joining import cat
 from staticflow.ops.splitting import chunk
 
 __all__ = ["MultiheadAttention"]
@@ -23,8 +24,9 @@ class MultiheadAttention(Module):
 
     Parameters: ``in_proj_weight`` (3 E, E), the projections of query, key and value one below the
     other, or ``q_proj_weight`` (E, E), ``k_proj_weight`` (E, kdim) and ``v_proj_weight`` (E, vdim)
-    where keys or values have another width; with ``bias``, ``in_proj_bias`` (3 E,); and
-    ``out_proj``.
+    where keys or values have another width; with ``bias``, ``in_proj_bias`` (3 E,); with
+    ``add_bias_kv`` a key ``bias_k`` and a value ``bias_v`` (1, 1, E) more; and ``out_proj``.
+    ``add_zero_attn`` adds a key and a value of zeros.
 
     >>> import staticflow as sf
     >>> x = sf.ones(2, 5, 8)
@@ -39,6 +41,8 @@ class MultiheadAttention(Module):
         num_heads: int,
         dropout: float = 0.0,
         bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
         kdim: int | None = None,
         vdim: int | None = None,
         batch_first: bool = False,
@@ -67,6 +71,13 @@ class MultiheadAttention(Module):
         self.in_proj_bias = (
             new_parameter(3 * embed_dim, device=device, dtype=dtype) if bias else None
         )
+        for name in ("bias_k", "bias_v"):
+            made = None
+            if add_bias_kv:
+                made = new_parameter(1, 1, embed_dim, device=device, dtype=dtype)
+                xavier_normal_(made)
+            self.register_parameter(name, made)
+        self.add_zero_attn = add_zero_attn
         self.out_proj = Linear(embed_dim, embed_dim, bias=bias, device=device, dtype=dtype)
         for each in (self.in_proj_bias, self.out_proj.bias):
             if each is not None:
@@ -94,8 +105,24 @@ class MultiheadAttention(Module):
         batched = self._check(query, key, value)
         same = query is key and key is value
         q, k, v = (self._batch_first(x, batched) for x in (query, key, value))
-        q, k, v = (self._heads(x) for x in self._project(q, k, v, same))
+        q, k, v = self._project(q, k, v, same)
+        if self.bias_k is not None:
+            k, v = (
+                cat([x, b.expand(x.shape[0], 1, self.embed_dim)], 1)
+                for x, b in ((k, self.bias_k), (v, self.bias_v))
+            )
+        q, k, v = (self._heads(x) for x in (q, k, v))
+        if self.add_zero_attn:
+            k, v = (F.pad(x, (0, 0, 0, 1)) for x in (k, v))
         mask = self._mask(key_padding_mask, attn_mask, q, batched)
+        more = int(self.bias_k is not None) + int(self.add_zero_attn)
+        if more and is_causal:
+            raise ArgumentError(
+                "MultiheadAttention: is_causal does not say which queries see the keys that "
+                f"add_bias_kv and add_zero_attn add; give attn_mask, at {format_locs(here())}"
+            )
+        if more and mask is not None:  # which does not speak of what was added
+            mask = F.pad(mask, (0, more))
         drop = self.dropout if self.training else 0.0
         if need_weights:
             weights = F.attention_weights(q, k, mask, is_causal)

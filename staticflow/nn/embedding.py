@@ -16,7 +16,8 @@ __all__ = ["Embedding", "EmbeddingBag"]
 
 class Embedding(Module):
     """`F.embedding` in a ``weight`` (num_embeddings, embedding_dim) that starts from the standard
-    normal distribution; the row ``padding_idx`` starts as 0 and is not trained.
+    normal distribution; the row ``padding_idx`` starts as 0 and is not trained. Rows of a norm
+    above ``max_norm`` are scaled down to it when they are read.
 
     >>> import staticflow as sf
     >>> Embedding(10, 3)(sf.tensor([[1, 2, 4, 5]])).shape
@@ -25,9 +26,11 @@ class Embedding(Module):
 
     def __init__(
         self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None,
+        max_norm: float | None = None, norm_type: float = 2.0,
         *, device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
+        self.max_norm, self.norm_type = max_norm, norm_type
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
             raise ShapeError(
                 f"Embedding: padding_idx {padding_idx} is outside the {num_embeddings} embeddings, "
@@ -63,12 +66,13 @@ class Embedding(Module):
 
     def forward(self, input: Any) -> Any:
         """Integers ``input`` (...) to (..., embedding_dim)."""
-        return F.embedding(input, self.weight, self.padding_idx)
+        return F.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type)
 
     def extra_repr(self) -> str:
         """The sizes."""
         padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
-        return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
+        norm = "" if self.max_norm is None else f", max_norm={self.max_norm}"
+        return f"{self.num_embeddings}, {self.embedding_dim}{padding}{norm}"
 
 
 class EmbeddingBag(Embedding):

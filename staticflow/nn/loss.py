@@ -266,12 +266,12 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """`TripletMarginLoss` with a distance of one's own."""
+    """`TripletMarginLoss` with a distance of one's own, by default `PairwiseDistance`."""
 
     def __init__(
         self,
         *,
-        distance_function: Callable[[Any, Any], Any],
+        distance_function: Callable[[Any, Any], Any] | None = None,
         margin: float = 1.0,
         swap: bool = False,
         reduction: str = "mean",

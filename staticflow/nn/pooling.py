@@ -7,11 +7,13 @@ from typing import Any, ClassVar
 
 from staticflow.nn import functional as F
 from staticflow.nn.module import Module
+from staticflow.ops.spatial import per_dim
 
 __all__ = [
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d",
-    "AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "MaxPool1d",
-    "MaxPool2d", "MaxPool3d",
+    "AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "LPPool1d",
+    "LPPool2d", "LPPool3d", "MaxPool1d", "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d",
+    "MaxUnpool3d",
 ]  # fmt: skip
 
 
@@ -202,3 +204,86 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPool):
     """`F.adaptive_max_pool3d`: the maxima of as many windows as are asked for."""
 
     _pool = staticmethod(F.adaptive_max_pool3d)
+
+
+class _LPPool(Module):
+    _pool: ClassVar[Callable[..., Any]]
+
+    def __init__(
+        self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+    ) -> None:
+        super().__init__()
+        self.norm_type, self.kernel_size, self.stride = norm_type, kernel_size, stride
+        self.ceil_mode = ceil_mode
+
+    def forward(self, input: Any) -> Any:
+        """``input`` (N, C, ...) or (C, ...), one element for each window."""
+        return type(self)._pool(
+            input, self.norm_type, self.kernel_size, self.stride, self.ceil_mode
+        )
+
+    def extra_repr(self) -> str:
+        """How windows lie."""
+        return (
+            f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, "
+            f"ceil_mode={self.ceil_mode}"
+        )
+
+
+class LPPool1d(_LPPool):
+    """`F.lp_pool1d`: a norm of each window."""
+
+    _pool = staticmethod(F.lp_pool1d)
+
+
+class LPPool2d(_LPPool):
+    """`F.lp_pool2d`: a norm of each window."""
+
+    _pool = staticmethod(F.lp_pool2d)
+
+
+class LPPool3d(_LPPool):
+    """`F.lp_pool3d`: a norm of each window."""
+
+    _pool = staticmethod(F.lp_pool3d)
+
+
+class _MaxUnpool(Module):
+    _rank: ClassVar[int]
+    _unpool: ClassVar[Callable[..., Any]]
+
+    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
+        super().__init__()
+        name, rank = type(self).__name__, self._rank
+        self.kernel_size = per_dim(kernel_size, rank, 1, f"{name}: kernel_size")
+        step = self.kernel_size if stride is None else stride
+        self.stride = per_dim(step, rank, 1, f"{name}: stride")
+        self.padding = per_dim(padding, rank, 0, f"{name}: padding")
+
+    def forward(self, input: Any, indices: Any, output_size: Any = None) -> Any:
+        """What a pooling gave as ``input`` at ``indices``, where it was; zeros elsewhere."""
+        return type(self)._unpool(
+            input, indices, self.kernel_size, self.stride, self.padding, output_size
+        )
+
+    def extra_repr(self) -> str:
+        """How windows lie."""
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class MaxUnpool1d(_MaxUnpool):
+    """`F.max_unpool1d`: the way back of `MaxPool1d`."""
+
+    _rank, _unpool = 1, staticmethod(F.max_unpool1d)
+
+
+class MaxUnpool2d(_MaxUnpool):
+    """`F.max_unpool2d`: the way back of `MaxPool2d`."""
+
+    _rank, _unpool = 2, staticmethod(F.max_unpool2d)
+
+
+class MaxUnpool3d(_MaxUnpool):
+    """`F.max_unpool3d`: the way back of `MaxPool3d`."""
+
+    _rank, _unpool = 3, staticmethod(F.max_unpool3d)

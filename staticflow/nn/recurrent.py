@@ -40,11 +40,17 @@ class _Recurrent(Module):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
+        proj_size: int = 0,
         device: Any = None,
         dtype: Any = None,
     ) -> None:
         super().__init__()
         kind = type(self).__name__
+        if proj_size and (self.states == 1 or not 0 < proj_size < hidden_size):
+            raise ArgumentError(
+                f"{kind}: proj_size is for LSTMs and below their hidden size, not {proj_size}, "
+                f"at {format_locs(here())}"
+            )
         if min(input_size, hidden_size, num_layers) < 1:
             raise ArgumentError(f"{kind}: sizes and layers are 1 or more, at {format_locs(here())}")
         if not 0 <= dropout <= 1:
@@ -54,17 +60,20 @@ class _Recurrent(Module):
             )
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
         self.bias, self.batch_first, self.dropout = bias, batch_first, dropout
-        self.bidirectional = bidirectional
+        self.bidirectional, self.proj_size = bidirectional, proj_size
+        outputs = proj_size or hidden_size
         rows = self.gates * hidden_size
         bound = 1 / math.sqrt(hidden_size)
         for layer in range(num_layers):
-            inputs = hidden_size * len(self._directions) if layer else input_size
+            inputs = outputs * len(self._directions) if layer else input_size
             shapes: dict[str, tuple[int, ...]] = {
                 "weight_ih": (rows, inputs),
-                "weight_hh": (rows, hidden_size),
+                "weight_hh": (rows, outputs),
             }
             if bias:
                 shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
+            if proj_size:
+                shapes["weight_hr"] = (proj_size, hidden_size)
             for direction in self._directions:
                 for name, shape in shapes.items():
                     made = uniform_(
@@ -138,8 +147,12 @@ class _Recurrent(Module):
         gates = self._gates(biases[1])
         projected = F.linear(input, weight, gates.input_bias(biases[0]))
 
+        shrink = getattr(self, "weight_hr" + suffix) if self.proj_size else None
+
         def step(state: tuple[Any, ...], x: Any) -> tuple[tuple[Any, ...], Any]:
             new = gates.step(state, x, state[0] @ recurrent.t())
+            if shrink is not None:
+                new = (new[0] @ shrink.t(), *new[1:])
             return new, new[0]
 
         backwards = suffix.endswith("_reverse")
@@ -166,18 +179,20 @@ class _Recurrent(Module):
     def _first_states(self, input: Any, hx: Any, batched: bool) -> tuple[Any, ...]:
         count = self.num_layers * len(self._directions)
         batch = input.shape[1]
+        widths = (self.proj_size or self.hidden_size, self.hidden_size)[: self.states]
         if hx is None:
-            shape = (count, batch, self.hidden_size)
-            zeros = full.beside(input, shape=shape, value=0.0, dtype=input.dtype)
-            return (zeros,) * self.states
+            return tuple(
+                full.beside(input, shape=(count, batch, width), value=0.0, dtype=input.dtype)
+                for width in widths
+            )
         given = hx if self.states > 1 else (hx,)
         if not isinstance(given, tuple | list) or len(given) != self.states:
             raise ShapeError(
                 f"{type(self).__name__}: the first state is {self.states} tensors, (h, c), of "
                 f"shape ({count}, N, {self.hidden_size}) each, at {format_locs(here())}"
             )
-        wanted = (count, batch, self.hidden_size) if batched else (count, self.hidden_size)
-        for state in given:
+        for state, width in zip(given, widths, strict=True):
+            wanted = (count, batch, width) if batched else (count, width)
             known = zip(state.shape, wanted, strict=False)
             unequal = any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in known)
             if state.ndim != len(wanted) or unequal:
@@ -191,7 +206,7 @@ class _Recurrent(Module):
         """The sizes, and what is not the default."""
         parts = [f"{self.input_size}, {self.hidden_size}"]
         defaults = {
-            "num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0,
+            "proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0,
             "bidirectional": False,
         }  # fmt: skip
         parts += [f"{n}={getattr(self, n)}" for n, v in defaults.items() if getattr(self, n) != v]
@@ -233,8 +248,8 @@ class RNN(_Recurrent):
             batch_first,
             dropout,
             bidirectional,
-            device,
-            dtype,
+            device=device,
+            dtype=dtype,
         )
         self.nonlinearity = nonlinearity
 
@@ -254,6 +269,9 @@ class LSTM(_Recurrent):
     >>> output, (h, c) = LSTM(3, 4, bidirectional=True)(sf.ones(5, 2, 3))
     >>> output.shape, h.shape, c.shape
     ((5, 2, 8), (2, 2, 4), (2, 2, 4))
+
+    With ``proj_size`` h, which is also the output, is that wide: ``weight_hr_l0`` (proj_size,
+    hidden) times what it would be (Sak et al. 2014, arXiv:1402.1128).
     """
 
     gates, states = 4, 2

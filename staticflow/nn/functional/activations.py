@@ -30,8 +30,8 @@ from staticflow.ops.trig import tanh
 __all__ = [
     "celu", "elu", "gelu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish",
     "hardtanh", "leaky_relu", "log_softmax", "logsigmoid", "mish", "prelu", "relu", "relu6",
-    "relu_", "selu", "sigmoid", "silu", "softmax", "softmin", "softplus", "softshrink", "softsign",
-    "tanh", "tanhshrink", "threshold",
+    "relu_", "rrelu", "selu", "sigmoid", "silu", "softmax", "softmin", "softplus", "softshrink",
+    "softsign", "tanh", "tanhshrink", "threshold",
 ]  # fmt: skip
 
 
@@ -113,3 +113,20 @@ def prelu(input: Any, weight: Any) -> Any:
     elif weight.ndim == 1 and input.ndim == 0:
         weight = weight.reshape(())
     return where(input > 0, input, weight * input)
+
+
+def rrelu(
+    input: Any,
+    lower: float = 1 / 8,
+    upper: float = 1 / 3,
+    training: bool = False,
+    inplace: bool = False,
+) -> Any:
+    """``x``, or ``a * x`` where it is negative, with ``a`` drawn between ``lower`` and ``upper``
+    for each element in ``training``, and else in the middle (Xu et al. 2015, arXiv:1505.00853)."""
+    if not training:
+        slope: Any = (lower + upper) / 2
+    else:
+        slope = rand_like(input) * (upper - lower) + lower
+    out = where(input >= 0, input, input * slope)
+    return input._assign(out) if inplace else out

@@ -14,14 +14,24 @@ from staticflow.ops.creation import iota, ones_like
 from staticflow.ops.indexing import scatter_add
 from staticflow.ops.scatter import scatter_reduce
 from staticflow.ops.search import searchsorted
+from staticflow.ops.sets import unique
+from staticflow.ops.shortcuts import renorm
+from staticflow.ops.symbol import symbolic, tracing_state
 from staticflow.ops.view import unsqueeze
 
 __all__ = ["embedding", "embedding_bag"]
 
 
-def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Any:
+def embedding(
+    input: Any,
+    weight: Any,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+) -> Any:
     """The rows of ``weight`` (num, dim) that the integers ``input`` (...) name: (..., dim). The row
-    ``padding_idx`` gets no gradient.
+    ``padding_idx`` gets no gradient. With ``max_norm`` those of a ``norm_type``-norm above it are
+    scaled down in ``weight`` itself first, which a graph refuses.
 
     Raises `IndexRangeError` for an index outside [0, num).
 
@@ -30,6 +40,14 @@ def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Any:
     tensor([[3., 4.],
             [1., 2.]])
     """
+    if max_norm is not None:
+        if symbolic(input, weight) or tracing_state.active:
+            raise ArgumentError(
+                "embedding: max_norm changes the weight, which a graph does not; scale the weight "
+                f"after each step, at {format_locs(here())}"
+            )
+        rows, table = unique(input), weight.detach()
+        table[rows] = renorm(table[rows], norm_type, 0, max_norm)
     return by_index.embedding(weight, input, padding_idx)
 
 

@@ -13,6 +13,7 @@ from staticflow.ops.activation import logsigmoid
 from staticflow.ops.arithmetic import cast, clamp, minimum, where
 from staticflow.ops.creation import iota
 from staticflow.ops.cumulative import cumprod
+from staticflow.ops.distances import pairwise_distance
 from staticflow.ops.indexing import gather
 from staticflow.ops.maths import abs, relu, sqrt
 from staticflow.ops.view import unsqueeze
@@ -152,14 +153,14 @@ def triplet_margin_with_distance_loss(
     positive: Any,
     negative: Any,
     *,
-    distance_function: Callable[[Any, Any], Any],
+    distance_function: Callable[[Any, Any], Any] | None = None,
     margin: float = 1.0,
     swap: bool = False,
     reduction: str = "mean",
 ) -> Any:
-    """`triplet_margin_loss` with a distance of one's own."""
-    near = distance_function(anchor, positive)
-    far = distance_function(anchor, negative)
+    """`triplet_margin_loss` with a distance of one's own, by default `pairwise_distance`."""
+    distance = pairwise_distance if distance_function is None else distance_function
+    near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
-        far = minimum(far, distance_function(positive, negative))
+        far = minimum(far, distance(positive, negative))
     return reduced(clamp(near - far + margin, min=0), reduction)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from staticflow.errors import ShapeError
-from staticflow.graph.dims import Dim
+from staticflow.graph.dims import Dim, prod
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import Shape
 from staticflow.ops.average_pool import adaptive_avg_pool_op, avg_pool_op
 from staticflow.ops.by_shape import by_shapes
+from staticflow.ops.maths import pow
 from staticflow.ops.pooling import (
     adaptive_max_index_op,
     max_pool_index_op,
@@ -17,13 +18,16 @@ from staticflow.ops.pooling import (
     place_gather_op,
 )
 from staticflow.ops.reduce import mean
+from staticflow.ops.scatter import scatter
 from staticflow.ops.sizes import as_size
 from staticflow.ops.spatial import batched, per_dim, unbatched
+from staticflow.ops.view import reshape, unsqueeze
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
     "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d",
-    "max_pool1d", "max_pool2d", "max_pool3d",
+    "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool1d", "max_pool2d", "max_pool3d", "max_unpool1d",
+    "max_unpool2d", "max_unpool3d",
 ]  # fmt: skip
 
 
@@ -212,3 +216,93 @@ def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = Fal
 def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
     """As `adaptive_max_pool1d`, of ``input`` (N, C, D, H, W) or (C, D, H, W)."""
     return _adaptive_max_pool(3, input, output_size, return_indices)
+
+
+# -- norms, and the way back ----------------------------------------------------------------------
+
+
+def _lp_pool(
+    rank: int, x: Any, norm_type: float, kernel_size: Any, stride: Any, ceil_mode: bool
+) -> Any:
+    count = prod(per_dim(kernel_size, rank, 1, f"lp_pool{rank}d: kernel_size"))
+    means = _avg_pool(rank, pow(x, norm_type), kernel_size, stride, 0, ceil_mode, True, None)
+    return pow(means * count, 1 / norm_type)
+
+
+def lp_pool1d(
+    input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+) -> Any:
+    """``sum(x**p)**(1/p)`` with ``p = norm_type`` of each window of ``input`` (N, C, L) or (C, L);
+    NaN where the sum is negative.
+
+    >>> import staticflow as sf
+    >>> lp_pool1d(sf.tensor([[3.0, 4.0]]), 2, 2)
+    tensor([[5.]])
+    """
+    return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def lp_pool2d(
+    input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+) -> Any:
+    """As `lp_pool1d`, of ``input`` (N, C, H, W) or (C, H, W)."""
+    return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def lp_pool3d(
+    input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+) -> Any:
+    """As `lp_pool1d`, of ``input`` (N, C, D, H, W) or (C, D, H, W)."""
+    return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def _max_unpool(
+    rank: int, x: Any, indices: Any, kernel_size: Any, stride: Any, padding: Any, output_size: Any
+) -> Any:
+    name = f"max_unpool{rank}d"
+    x, alone = batched(x, rank, name)
+    places = unsqueeze(indices, 0) if alone else indices
+    kernel = per_dim(kernel_size, rank, 1, f"{name}: kernel_size")
+    step = kernel if stride is None else per_dim(stride, rank, 1, f"{name}: stride")
+    edge = per_dim(padding, rank, 0, f"{name}: padding")
+    space = tuple(
+        (n - 1) * s - 2 * p + k for n, s, p, k in zip(x.shape[2:], step, edge, kernel, strict=True)
+    )
+    if output_size is not None:
+        space = tuple(as_size(n) for n in output_size[-rank:])
+    lead, count = x.shape[:2], prod(x.shape[2:])
+    flat = x.new_zeros((*lead, prod(space)))
+    rows = (reshape(v, (*lead, count)) for v in (places, x))
+    return unbatched(reshape(scatter(flat, 2, *rows), (*lead, *space)), alone)
+
+
+def max_unpool1d(
+    input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
+    output_size: Any = None,
+) -> Any:  # fmt: skip
+    """``input`` (N, C, L) or (C, L) at the places ``indices`` that `max_pool1d` gives with
+    ``return_indices``, zeros elsewhere. ``output_size`` says which of the sizes that pool to that
+    of the input it is.
+
+    >>> import staticflow as sf
+    >>> x, at = max_pool1d(sf.tensor([[1.0, 3.0, 2.0, 0.0]]), 2, return_indices=True)
+    >>> max_unpool1d(x, at, 2)
+    tensor([[0., 3., 2., 0.]])
+    """
+    return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool2d(
+    input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
+    output_size: Any = None,
+) -> Any:  # fmt: skip
+    """As `max_unpool1d`, of ``input`` (N, C, H, W) or (C, H, W)."""
+    return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool3d(
+    input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
+    output_size: Any = None,
+) -> Any:  # fmt: skip
+    """As `max_unpool1d`, of ``input`` (N, C, D, H, W) or (C, D, H, W)."""
+    return _max_unpool(3, input, indices, kernel_size, stride, padding, output_size)
