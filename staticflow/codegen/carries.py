@@ -133,6 +133,7 @@ class _Keeping:
         whole = TensorType(t.dtype, (loop.trips + count, *t.shape))
         stack = self.place_for(whole, None, "stacked carry of ", bool(loop.binds))
         self.make_room(stack, size, count)
+        # forward: the starts, the last of the chain first, then what trips 0, 1, ... make
         for back, i in enumerate(chain):
             at = 1 + back if loop.reverse else count - 1 - back
             first, last = (loop.trips - 1 + at, at - 1) if loop.reverse else (at, loop.trips + at)
