@@ -16,6 +16,7 @@ from staticflow.eager.programs import LARGE
 from staticflow.graph.dtypes import DTYPES
 from staticflow.graph.rowmajor import row_major
 from staticflow.ops import OPS
+from staticflow.ops.order import FEW
 
 F = sf.nn.functional
 LARGE_OPS = sorted((op for op in OPS.values() if op.eager == "large"), key=lambda op: op.name)
@@ -308,3 +309,13 @@ def test_topk_looks_at_few_and_chooses_as_a_sort_does(largest: bool) -> None:
             found = topk(np, a, k=k, dim=dim, largest=largest)
             for f, w in zip(found, sort(np, a, dim=dim, descending=largest), strict=True):
                 np.testing.assert_array_equal(f, np.take(w, np.arange(k), axis=dim))
+
+
+def test_a_few_of_large_rows_are_found_by_a_kernel(compilations: list[Any]) -> None:
+    x = np.random.default_rng(0).integers(-999, 999, (programs.SPREAD // 512, 512))
+    for k, made in ((5, ["topk"]), (FEW + 1, ["topk"])):
+        found = sf.from_numpy(x).topk(k, largest=False)
+        assert compilations == made
+        order = np.argsort(x, axis=1, kind="stable")[:, :k]
+        np.testing.assert_array_equal(found.indices.numpy(), order)
+        np.testing.assert_array_equal(found.values.numpy(), np.take_along_axis(x, order, 1))

@@ -30,6 +30,7 @@ from staticflow.ops.arithmetic import clone, mul
 from staticflow.ops.creation import full
 from staticflow.ops.lowering import Elementwise
 from staticflow.ops.maths import pow
+from staticflow.ops.order import FEW, topk_op
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.threads import get_num_threads
 
@@ -97,8 +98,13 @@ def _clone(xp: Any, x: Any) -> Any:
     return clone.reference(xp, x)
 
 
-_ALONE: dict[Op, Callable[..., Any]] = {pow: _pow, full: _full, clone: _clone}
-"""Ops that are computed by others, or by a program for all sizes and values."""
+def _topk(xp: Any, x: Any, *, k: int, **attrs: Any) -> Any:
+    compute = _spread(topk_op) if k <= FEW else topk_op.reference
+    return compute(xp, x, k=k, **attrs)
+
+
+_ALONE: dict[Op, Callable[..., Any]] = {pow: _pow, full: _full, clone: _clone, topk_op: _topk}
+"""Ops that others compute, or a program for all sizes and values, or what an attribute says."""
 
 
 @functools.cache

@@ -7,7 +7,7 @@ from typing import Any
 
 from staticflow.errors import ShapeError
 from staticflow.graph.dims import Size, dim_max, is_provably_ge, prod
-from staticflow.graph.dtypes import bfloat16, dtype_of, int64
+from staticflow.graph.dtypes import bfloat16, bool_, dtype_of, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
@@ -31,7 +31,7 @@ from staticflow.ops.sizes import as_size
 from staticflow.ops.splitting import narrow
 from staticflow.ops.view import reshape, squeeze
 
-__all__ = ["argsort", "kthvalue", "median", "nanmedian", "sort", "topk"]
+__all__ = ["FEW", "argsort", "kthvalue", "median", "nanmedian", "sort", "topk", "topk_op"]
 
 
 # -- sort -----------------------------------------------------------------------------------------
@@ -212,7 +212,50 @@ def _candidates(xp: Any, rows: Any, k: int, largest: bool) -> Any:
     return xp.nonzero(is_one)[-1].reshape(*rows.shape[:-1], k)
 
 
+FEW = 16
+"""So many of a row are kept in order while it is read."""
+
+
+def _few_emit(nest: Any) -> None:
+    """Each element that stands before the last of those kept goes in where it belongs, and those
+    behind it move on."""
+    k, dim, largest = nest.k, nest.attrs["dim"], nest.attrs["largest"]
+    x, out = nest.in_shape(0), nest.out_type(0)
+    count: int = nest.attrs["k"]
+    with nest.rows(x, dim) as at:
+        kept = _Rows(k, nest.out_name(0), nest.out_name(1), lambda j: linear(at(j), out.shape))
+        worst = k.var(k.const(0, out.dtype))  # of those kept
+        with k.loop("j", x[dim]) as j:
+            key, place = nest.load(0, at(j)), k.index_value(j)
+            begins = k.compare("lt", place, count)
+            with k.when(k.apply("or", begins, before(k, key, worst, largest))):
+                wins = k.const(False, bool_)
+                for i in range(count):
+                    here, there = kept.key(i), kept.place(i)
+                    free = k.compare("le", k.index_value(j), i)  # nothing is kept there yet
+                    comes = k.apply("or", free, before(k, key, here, largest))
+                    wins = k.apply("or", wins, comes)
+                    kept.store(i, k.select(wins, key, here), k.select(wins, place, there))
+                    key, place = k.select(wins, here, key), k.select(wins, there, place)
+                k.set(worst, kept.key(count - 1))
+
+
+few_op = Op(
+    name="top_few",
+    doc="`topk` of a few elements that are known as the program is written.",
+    infer=_topk_infer,
+    reference=strict(_topk_infer, _topk_reference),
+    vjp=_sort_vjp,
+    lowering=LoopNest(_few_emit),
+    saves=(OUT,),
+    grad_name="TopkBackward0",
+)
+
+
 def _topk_decompose(x: Any, *, k: Size, dim: int, largest: bool) -> tuple[Any, Any]:
+    if isinstance(k, int) and 0 < k <= FEW:
+        found: tuple[Any, Any] = few_op(x, k=k, dim=dim, largest=largest)
+        return found
     values, places = sort_op(x, dim=dim, descending=largest)
     return narrow(values, dim, 0, k), narrow(places, dim, 0, k)
 
@@ -225,6 +268,7 @@ topk_op = Op(
     vjp=_sort_vjp,
     decompose=_topk_decompose,
     saves=(OUT,),
+    eager="spread",
     grad_name="TopkBackward0",
 )
 

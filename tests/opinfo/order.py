@@ -129,6 +129,20 @@ def _topk_samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
                     yield Sample((x, k, dim), {"largest": largest})
 
 
+def _top_few(x: Any, k: int, dim: int = -1, largest: bool = True) -> Any:
+    return OPS["top_few"](x, k=k, dim=dim % x.ndim, largest=largest)
+
+
+def _few_samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
+    for sample in _topk_samples(dtype, smooth):
+        x, k, _ = sample.args
+        if x.ndim and 0 < k <= 16:
+            yield sample
+    if not smooth:  # equal elements come in the order that they are in
+        for k, dim in ((1, 0), (5, 1), (16, 1)):
+            yield Sample((values((20, 37), dtype, -2, 2).round(), k, dim))
+
+
 def _kth_samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
     for keepdim in (False, True):
         for sample in _with_dim(nonempty=True, keepdim=keepdim)(dtype, smooth):
@@ -201,6 +215,10 @@ ROWS = (
     OpInfo(
         OPS["sort"], sf.sort, along(_sorted), _sort_samples, ALL, grad=True, exact=True,
         sized=lambda dtype, n: Sample((values((3, n), dtype),)), failures=(_OUTSIDE,),
+    ),
+    OpInfo(
+        OPS["top_few"], _top_few, _with_k(_best), _few_samples, ALL, grad=True, exact=True,
+        sized=lambda dtype, n: Sample((values((n, 3), dtype), 2)),
     ),
     OpInfo(
         OPS["topk"], sf.topk, _with_k(_best), _topk_samples, ALL, grad=True, exact=True,
