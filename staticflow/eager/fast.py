@@ -172,7 +172,7 @@ def _flags(op: Op) -> dict[str, bool]:
         "BY_NUMBER": op.ufunc is None,
         "ANY_DTYPES": not promoted,
         "TAIL": op.promote == "tail",
-        "VIEW": type(op.lowering) is lowering.View,
+        "VIEW": type(op.lowering) is lowering.View and op.eager == "reference",
     }
 
 
