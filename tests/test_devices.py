@@ -275,3 +275,14 @@ def test_packed_batches_stay_there(gpu: None) -> None:
 def test_normal_numbers_are_made_there(gpu: None) -> None:
     x = sf.normal(2.0, 0.0, (3,), device="cuda", dtype=sf.float64, requires_grad=True)
     assert x.is_cuda and x.dtype is sf.float64 and x.requires_grad and x.tolist() == [2, 2, 2]
+
+
+def test_changes_through_views_are_recorded_there(gpu: None) -> None:
+    x = sf.tensor([[1.0, 2.0], [3.0, 4.0]], device="cuda", requires_grad=True)
+    y = x * 1
+    y[0] = x[1] * 5
+    y[:, 1].mul_(2)
+    y[y > 15] = 0.0
+    y.sum().backward()
+    assert y.is_cuda and y.tolist() == [[15, 0], [3, 8]]
+    assert x.grad is not None and x.grad.is_cuda and x.grad.tolist() == [[0, 0], [6, 2]]

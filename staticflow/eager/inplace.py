@@ -310,14 +310,16 @@ def _keep_before_change(vertex: Vertex, memory: Memory, since: int) -> None:
                 v.keep_before_change(memory)
 
 
-def _hole(shape: tuple[int, ...], steps: Sequence[Step]) -> Any:
-    """Where in a tensor of ``shape`` the elements are that the view steps lead to, as bools."""
+def _hole(x: Any, steps: Sequence[Step]) -> Any:
+    """Where in ``x`` the elements are that the view steps lead to, as bools beside it."""
+    shape = x.shape
     places = np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape)
     for op, attrs in steps:
         places = op.reference(np, places, **attrs)
     hole = np.zeros(shape, bool)
     hole.reshape(-1)[places.reshape(-1)] = True
-    return hole
+    place = getattr(x, "place", None)  # a symbol, as the vjp is traced, has none
+    return hole if place is None else x._of(hole).to(place)
 
 
 def _unwritten(*_: Any, **__: Any) -> Any:
@@ -339,7 +341,7 @@ _part = Op(
     infer=lambda facts, x, value, *, steps: x,
     reference=_unwritten,
     vjp=per_arg(
-        lambda ct, out, x, value, *, steps: where(_hole(ct.shape, steps), 0.0, ct),
+        lambda ct, out, x, value, *, steps: where(_hole(ct, steps), 0.0, ct),
         lambda ct, out, x, value, *, steps: replay(ct, steps),
     ),
     grad_name="CopySlices",
