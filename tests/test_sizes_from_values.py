@@ -118,6 +118,12 @@ def test_more_than_there_is_room_for(made: Callable[..., Any]) -> None:
     assert f(0).numel() == 0
 
 
+def test_a_branch_that_is_not_taken_asks_for_no_size() -> None:
+    k = sf.placeholder((), "int64", name="k")
+    f = sf.compile([k], sf.cond(k < 0, lambda: sf.ones(-k).sum(), lambda: sf.ones(k).sum() * 2))
+    assert [f(v).item() for v in (-3, 0, 4)] == [3, 0, 8]
+
+
 def in_a_loop(k: Any, w: Any) -> Any:
     """Sizes that differ from trip to trip."""
 
@@ -146,7 +152,24 @@ def trips(k: Any, w: Any) -> Any:
     return last + (ys * ys).sum() + w.expand(k, 3).sum()
 
 
-@pytest.mark.parametrize("of", [in_a_loop, in_a_branch, in_a_scan, trips])
+def inside_and_outside(k: Any, w: Any) -> Any:
+    """One value is one size where a region asks for what was asked for around it."""
+
+    def step(c: Any, x: Any) -> Any:
+        return c * sf.ones(k, dtype=w.dtype) + x, sf.arange(k).sum() * x
+
+    last, ys = sf.scan(step, w[0].expand(k), w)
+    return last.sum() + ys.sum() + w.expand(k, 3).sum()
+
+
+def inside_and_after(k: Any, w: Any) -> Any:
+    last, _ = sf.scan(lambda c, x: (c * sf.ones(k, dtype=w.dtype).sum() + x, None), w[1], w)
+    return last * w.expand(k, 3).sum()
+
+
+@pytest.mark.parametrize(
+    "of", [in_a_loop, in_a_branch, in_a_scan, trips, inside_and_outside, inside_and_after]
+)
 @pytest.mark.parametrize("value", [0, 1, 3])
 def test_gradients(of: Callable[..., Any], value: int) -> None:
     k = sf.placeholder((), "int64", name="k")

@@ -7,13 +7,14 @@ size of a selection) the node takes a *tie* for an operand: any tensor of that s
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dim_queries import symbols_of
-from staticflow.graph.dims import Dim, Size, Sym
+from staticflow.graph.dims import Dim, Size, Sym, fresh_sym
 from staticflow.graph.dtypes import bool_, int64
 from staticflow.graph.graph import bound_symbols
 from staticflow.graph.locs import format_locs, here
@@ -124,7 +125,8 @@ MOST = 1 << 40
 
 
 def size_of(value: Any, most: Size = MOST) -> Dim:
-    """The size that a symbolic integer of no dims turns out to be: the same one for the same value.
+    """The size that a symbolic integer of no dims turns out to be: the same one for the same value
+    within a region, and that of the region around it where that asked for it before.
 
     As the program runs it is held to be 0 or more, and at ``most`` so much.
     """
@@ -134,12 +136,20 @@ def size_of(value: Any, most: Size = MOST) -> Dim:
             f"of an integer dtype and of no dims, at {format_locs(here())}"
         )
     node = value.node
+    for region in thread.state.within:
+        measured = _measured.get((node.serial, region))
+        if measured is not None:
+            known: Dim = measured.attrs["binds"][0]
+            return known
     name = str(node.attrs.get("name", ""))
-    # a fresh symbol counts up from 1
-    symbol = Sym(name if name.isidentifier() else "size", -2 - node.serial, most + 1, late=True)
-    size = Dim.of(symbol)
-    measure_op(value.to(int64), most=most, what="a size", binds=(size,))
+    size = fresh_sym(name if name.isidentifier() else "size", most + 1, late=True)
+    rows = measure_op(value.to(int64), most=most, what="a size", binds=(size,))
+    _measured[node.serial, thread.state.within[-1]] = rows.node
     return size
+
+
+_measured: weakref.WeakValueDictionary[tuple[int, int], Node] = weakref.WeakValueDictionary()
+"""What binds the size that a value is, by the serial of the value's node and the region."""
 
 
 # -- ties ------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ class State:
     - ``noted``: the operations of the general path, while somebody wants to know them, or None.
     - ``regions``: how many functions are being traced into regions, or by ``jit``, and ``left``:
       the marks of their effects that no result depends on.
+    - ``within``: the numbers of the regions that are being traced, the outermost first; 0 is none.
     - ``roots``: which nodes are looked through for what binds a size, the inmost first.
     - ``quiet``: programs do not print.
     - ``walked``: the user's line of the last backward.
@@ -42,7 +43,7 @@ class State:
 
     __slots__ = (
         "anomaly", "context", "guards", "inference", "left", "noted", "plain", "quiet", "recording",
-        "regions", "roots", "run", "saved_hooks", "tracing", "types_only", "walked",
+        "regions", "roots", "run", "saved_hooks", "tracing", "types_only", "walked", "within",
     )  # fmt: skip
 
     run: Callable[..., Any]
@@ -53,6 +54,7 @@ class State:
         self.quiet, self.regions = False, 0
         self.left: list[Any] = []
         self.roots: tuple[Any, ...] = ()
+        self.within: tuple[int, ...] = (0,)
         self.saved_hooks: Any = None
         self.noted: list[Any] | None = None
         self.guards: dict[tuple[int, str], tuple[Any, str, Any]] | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,6 +14,8 @@ __all__ = ["Guard", "depends_on", "guarded", "tracing", "tracing_region", "traci
 Guard = tuple[Any, str, Any]
 """An object, the name of an attribute, and the value that it had."""
 
+
+_numbers = itertools.count(1)
 
 tracing_state = thread
 """``tracing_state.active``: whether this thread is inside `tracing`."""
@@ -41,12 +44,15 @@ def tracing_region() -> Iterator[None]:
     state = thread.state
     if state.regions == 0:
         state.left.clear()  # of a trace that failed
+    before = state.within
     state.regions += 1
+    state.within = (*before, next(_numbers))
     try:
         with tracing():
             yield
     finally:
         state.regions -= 1
+        state.within = before
 
 
 @contextmanager
