@@ -160,10 +160,9 @@ view:
   %unseen = icmp eq ptr %seen, null
   br i1 %unseen, label %blind, label %hold
 blind:
-  call void @Py_DecRef(ptr %data)
   %error = call ptr @PyErr_Occurred()
   %raised = icmp ne ptr %error, null
-  br i1 %raised, label %raise, label %leave
+  br i1 %raised, label %alone, label %results
 values:
   %new = call ptr @like(ptr @tensor_example, i64 $tensor_size, i64 0)
   %none.new = icmp eq ptr %new, null
@@ -270,7 +269,7 @@ define internal ptr @leave(ptr %op, ptr %objects, i64 %count, ptr %attrs) {
   ret ptr %result
 }
 
-; Several results that were computed, as tensors.
+; What was computed as tensors: several, or perhaps a view.
 define internal ptr @finished(ptr %op, ptr %objects, i64 %count, ptr %attrs, ptr %data) {
   %result = call ptr @python(ptr @finish, ptr %op, ptr %objects, i64 %count, ptr %attrs, ptr %data)
   ret ptr %result

@@ -84,10 +84,7 @@ class EagerMode:
         except Exception as error:
             explain(op, operands, attrs, error)
             raise
-        if type(op.lowering) is View and is_view(data, arrays[0]):
-            out = viewed(operands[0], data, op, attrs)
-        else:
-            out = self.finish(op, operands, attrs, data)
+        out = self.finish(op, operands, attrs, data)
         if state.inference:
             unrecordable(out)
         if state.noted is not None:
@@ -96,6 +93,8 @@ class EagerMode:
 
     def finish(self, op: Op, operands: Sequence[Any], attrs: Mapping[str, Any], data: Any) -> Any:
         """What ``op`` computed, an array or several, as tensors, recorded."""
+        if type(op.lowering) is View and is_view(data, operands[0]._data):
+            return viewed(operands[0], data, op, attrs)
         wrap = self.tensor._wrap
         out = tuple(map(wrap, data)) if type(data) is tuple else wrap(data)
         if op.vjp is not None and thread.state.recording:

@@ -62,8 +62,8 @@ before:
   ret ptr %result
 }
 
-; The tensor on `data`, which the op of a call gave as a view of its operand; null if the general
-; path is to do it, or with an error set.
+; The tensor on `data`, which the op of a call gave as a view of its operand; null if Python is to
+; look whether it is one, or with an error set.
 define internal ptr @viewed(ptr %call, ptr %state, ptr %data) {
 entry:
   %operand = call ptr @operand(ptr %call, i64 0)
