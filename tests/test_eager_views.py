@@ -373,3 +373,26 @@ def test_a_view_of_what_has_no_history_is_changed_at_once() -> None:
     assert part.grad_fn is not None and part.tolist() == [3]
     with pytest.raises(AutogradError, match="view of a leaf"):
         w[:1].add_(sf.ones(1), alpha=2)
+
+
+@pytest.mark.parametrize("n", [4, 400], ids=["small", "large"])
+def test_changes_of_parts_whatever_the_size(n: int) -> None:
+    x = sf.ones(n, n, requires_grad=True)
+    v = sf.full((n,), 3.0, requires_grad=True)
+    y = x * 2
+    y[1] = v
+    y[:, 0].mul_(3)
+    y[2:, 1:][0].copy_(v[1:])
+    y[y > 5] = 0.0
+    y.sum().backward()
+    assert x.grad is not None and v.grad is not None
+    wanted = np.full((n, n), 2.0)
+    wanted[:, 0] = 0  # 6, and so overwritten
+    wanted[1:3] = 0
+    assert x.grad.tolist() == wanted.tolist()
+    assert v.grad.tolist() == [0.0, *[2.0] * (n - 1)]
+    z = x * 1
+    z.copy_(v)
+    z.zero_()
+    z.sum().backward()
+    assert x.grad.tolist() == wanted.tolist()

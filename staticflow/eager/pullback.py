@@ -91,6 +91,8 @@ def pull(
     is large or to be compiled. An argument or result that is ``ct`` stands for its shape."""
     if type(op.lowering) is View or type(op.lowering) not in _FUSED:
         return None
+    if op.lowering is None and op.decompose is None:  # what stands on the tape only
+        return None
     several = type(out) is tuple
     cts = ct if several else (ct,)
     if op.eager != "native" and all(_size(v) < LARGE for v in (*cts, *args)):
