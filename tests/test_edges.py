@@ -178,3 +178,34 @@ def test_probabilities_outside_are_refused(x: float, t: float, name: str) -> Non
     says = rf"binary_cross_entropy.*the {name} holds .* outside of \[0, 1\].*test_edges\.py"
     with pytest.raises(ArgumentError, match=says):
         F.binary_cross_entropy(sf.tensor([0.5, x]), sf.tensor([0.0, t]))
+
+
+ASSUMED: dict[str, tuple[Function, int, int]] = {
+    "split": (lambda x: x.split([1, 2])[0], 3, 4),
+    "hsplit": (lambda x: x.reshape(1, -1).hsplit(2)[0], 4, 3),
+    "glu": (lambda x: F.glu(x, 0), 4, 3),
+    "mask": (lambda x: x[sf.tensor([True, False])], 2, 3),
+    "stored by a mask": (lambda x: (x.clone(), x.masked_fill(x > 9, 0))[1][[True, False]], 2, 3),
+}
+
+
+@pytest.mark.parametrize("case", ASSUMED)
+def test_what_a_graph_assumes_of_a_size_is_asked_as_it_runs(case: str) -> None:
+    fn, right, wrong = ASSUMED[case]
+    x = sf.placeholder((None,), name="x")
+    program = sf.compile([x], fn(x))
+    data = np.arange(right, dtype=np.float32)
+    np.testing.assert_array_equal(program(data), fn(sf.tensor(data)).numpy())
+    with pytest.raises(ShapeError, match="must be equal"):
+        program(np.zeros(wrong, np.float32))
+    with pytest.raises((ShapeError, IndexError)):
+        fn(sf.zeros(wrong))
+
+
+def test_bools_are_added_by_or_in_both_modes() -> None:
+    x = np.array([True, False, False])
+    s = sf.placeholder((None,), "bool", name="x")
+    at, more = sf.tensor([0, 1]), sf.tensor([False, True])
+    for fn in (lambda x: x.index_add(0, at, more), lambda x: x.scatter_add(0, at, more)):
+        assert fn(sf.tensor(x)).tolist() == [True, True, False]
+        assert sf.compile([s], fn(s))(x).tolist() == [True, True, False]

@@ -16,7 +16,7 @@ from staticflow.graph.types import Facts, Shape, TensorType
 from staticflow.ops.arithmetic import where
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.declare import strict
-from staticflow.ops.indexing import check_dtype, check_range, chosen
+from staticflow.ops.indexing import added_by, check_dtype, check_range, chosen
 from staticflow.ops.lowering import Index, LoopNest
 from staticflow.ops.reduce import added
 from staticflow.ops.view import unsqueeze
@@ -281,7 +281,7 @@ def _put_emit(wrap: bool) -> Callable[[Any], None]:
         ):
             value = nest.load(1, (*at, *tail))
             if nest.attrs["accumulate"]:
-                value = k.add(nest.load_out(0, place(tail)), value)
+                value = k.apply(added_by(value), nest.load_out(0, place(tail)), value)
             nest.store(0, place(tail), value)
 
     return emit

@@ -7,7 +7,7 @@ from typing import Any
 
 from staticflow.errors import DTypeError, IndexRangeError, ShapeError
 from staticflow.graph.dims import Size, dim_max, is_provably_ge
-from staticflow.graph.dtypes import int64
+from staticflow.graph.dtypes import bool_, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
@@ -20,7 +20,7 @@ from staticflow.ops.slicing import embed_op
 from staticflow.ops.view import common_shape, expand, ravel, reshape
 
 __all__ = [
-    "check_dtype", "check_range", "chosen", "gather", "gather_op", "lifted", "place_at",
+    "added_by", "check_dtype", "check_range", "chosen", "gather", "gather_op", "lifted", "place_at",
     "places_of", "read_part", "scatter_add", "scatter_add_op", "scatter_infer", "source_vjp",
     "take_along_dim", "taken",
 ]  # fmt: skip
@@ -204,13 +204,19 @@ def _scatter_reference(xp: Any, x: Any, index: Any, src: Any, *, dim: int) -> An
     return out
 
 
+def added_by(value: Any) -> str:
+    """How elements are added: bools by or."""
+    return "or" if value.dtype is bool_ else "add"
+
+
 def _scatter_emit(nest: Any) -> None:
     k = nest.k
     size = nest.in_shape(0)[nest.attrs["dim"]]
     nest.copy(0)
     with nest.loops(nest.in_shape(1), "serial") as at:  # in order: places may repeat
         place = place_at(nest, at, size)
-        nest.store(0, place, k.add(nest.load_out(0, place), nest.load(2, at)))
+        value = nest.load(2, at)
+        nest.store(0, place, k.apply(added_by(value), nest.load_out(0, place), value))
 
 
 def source_vjp(ct: Any, out: Any, x: Any, index: Any, src: Any, *, dim: int) -> Any:

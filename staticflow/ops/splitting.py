@@ -14,6 +14,7 @@ from staticflow.ops.by_shape import by_shape
 from staticflow.ops.declare import normalize_dim
 from staticflow.ops.sizes import as_size, as_sizes, is_symbolic
 from staticflow.ops.slicing import bound, bounds, position, select_op, slice_op
+from staticflow.ops.view import of_size
 
 __all__ = [
     "chunk", "dsplit", "hsplit", "narrow", "part_of", "split", "split_method", "tensor_split",
@@ -83,6 +84,7 @@ def split(
                 f"split: the sizes {sizes} do not make up dim {at} of shape {list(x.shape)}, "
                 f"at {format_locs(here())}"
             )
+        x = of_size(x, at, total)
     return _cut(x, at, sizes)
 
 
@@ -157,6 +159,7 @@ def _sections(x: Any, given: int | Sequence[Size], dim: int, what: str, least: i
                 f"{what}: dim {dim} of size {n} has no {given} equal parts, "
                 f"at {format_locs(here())}"
             )
+        x = of_size(x, dim, n // given * given)
     return tensor_split(x, given, dim)
 
 

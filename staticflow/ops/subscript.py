@@ -35,7 +35,7 @@ from staticflow.ops.slicing import (
     slice_op,
 )
 from staticflow.ops.tracing import tracing_state
-from staticflow.ops.view import expand, reshape, reshape_op, unchanged, unsqueeze_op
+from staticflow.ops.view import expand, of_size, reshape, reshape_op, unchanged, unsqueeze_op
 
 __all__ = ["get", "put_in_place", "select"]
 
@@ -197,7 +197,11 @@ def _basic(x: Any, found: _Reading) -> Any:
         x = slice_op(x, start=start, size=size, step=step)
     for axis, at in reversed(found.taken):
         x = select_op(x, dim=axis, index=at)
-    return unsqueeze_op(x, dims=tuple(found.ones)) if found.ones else x
+    x = unsqueeze_op(x, dims=tuple(found.ones)) if found.ones else x
+    for dim, k in found.tensors:
+        for i in range(k.ndim if _is_mask(k) else 0):
+            x = of_size(x, dim + i, k.shape[i])
+    return x
 
 
 def _indices(tensors: Sequence[tuple[int, Any]]) -> tuple[list[Any], tuple[int, ...]]:

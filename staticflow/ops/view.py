@@ -31,6 +31,7 @@ __all__ = [
     "expand_as",
     "expand_op",
     "flatten",
+    "of_size",
     "ravel",
     "reshape",
     "reshape_as",
@@ -137,6 +138,13 @@ def reshape(input: Any, *sizes: Any, shape: Sequence[Any] | None = None) -> Any:
     if wanted == input.shape:
         return unchanged(input, reshape_op, shape=wanted)
     return reshape_op(input, shape=wanted)
+
+
+def of_size(x: Any, dim: int, size: Size) -> Any:
+    """``x``, of whose ``dim`` the size is ``size``: assumed where that is not known, and asked as
+    the program runs."""
+    shape = (*x.shape[:dim], size, *x.shape[dim + 1 :])
+    return x if shape == x.shape else reshape_op(x, shape=shape)
 
 
 @by_shape

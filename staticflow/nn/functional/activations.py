@@ -26,6 +26,7 @@ from staticflow.ops.scatter import scatter
 from staticflow.ops.softmax import log_softmax, softmax
 from staticflow.ops.splitting import narrow
 from staticflow.ops.trig import tanh
+from staticflow.ops.view import of_size
 
 __all__ = [
     "celu", "elu", "gelu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish",
@@ -102,6 +103,7 @@ def glu(input: Any, dim: int = -1) -> Any:
             f"glu: halves dim {at} of size {size}, which is odd, at {format_locs(here())}"
         )
     half = size // 2
+    input = of_size(input, at, half * 2) if input.ndim else input
     return narrow(input, at, 0, half) * sigmoid(narrow(input, at, half, half))
 
 
