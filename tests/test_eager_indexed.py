@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import staticflow as sf
-from staticflow.errors import AutogradError, IndexRangeError, ShapeError
+from staticflow.errors import AutogradError, DTypeError, IndexRangeError, ShapeError
 from staticflow.ops import subscript
 
 ROWS = sf.tensor([2, 0, -1, 2])
@@ -165,3 +165,18 @@ def test_refusals_of_storing(key: Any, error: type[Exception], says: str) -> Non
     with pytest.raises(ShapeError, match="5 and 4 differ"):
         x[0] = sf.ones(5)
     assert not x.any() and x._version == 0
+
+
+@pytest.mark.parametrize(
+    "value", [0.5, 3, True, sf.tensor(2.0)], ids=["float", "int", "bool", "0-d"]
+)
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+def test_filling_where_a_mask_says(dtype: str, value: Any) -> None:
+    for mask in (sf.arange(12).view(3, 4) > 5, sf.tensor([True, False, False, True])):
+        x = sf.arange(12).view(3, 4).to(dtype)
+        wanted = sf.masked_fill(x, mask, value)
+        assert x.masked_fill_(mask, value) is x and sf.equal(x, wanted) and x._version == 1
+    with pytest.raises(DTypeError, match="must be bool"):
+        sf.ones(2).masked_fill_(sf.tensor([0, 1]), 0.0)
+    y = sf.ones(2, requires_grad=True) * 1
+    assert y.masked_fill_(mask=sf.tensor([True, False]), value=0.0).grad_fn is not None

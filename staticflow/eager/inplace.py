@@ -22,6 +22,7 @@ from staticflow.ops.arithmetic import cast, where
 from staticflow.ops.by_index import fill
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.declare import per_arg
+from staticflow.ops.masked import masked_fill
 from staticflow.ops.promote import is_number
 from staticflow.ops.symbol import Symbol
 from staticflow.ops.thread import thread
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from staticflow.eager.tensor import Tensor
 
 __all__ = [
-    "assign", "copy_", "fill_", "is_recorded", "regenerate", "stand_for", "stored_at", "take_shape",
-    "update", "zero_",
+    "assign", "copy_", "fill_", "is_recorded", "masked_fill_", "regenerate", "stand_for",
+    "stored_at", "take_shape", "update", "zero_",
 ]  # fmt: skip
 
 
@@ -231,6 +232,16 @@ def fill_(x: Tensor, value: Any) -> Tensor:
     if thread.state.plain and is_number(value) and stored_at(x, ..., value):
         return x
     return update(x, fill, (value,), {})
+
+
+def masked_fill_(x: Tensor, mask: Any, value: Any) -> Tensor:
+    """`masked_fill` in place."""
+    if thread.state.plain and is_number(value) and hasattr(mask, "_vertex"):
+        places = mask._data
+        usual = type(places) is np.ndarray and places.dtype == bool
+        if usual and places.shape == x._data.shape and stored_at(x, places, value):
+            return x
+    return update(x, masked_fill, (mask, value), {})
 
 
 def zero_(x: Tensor) -> Tensor:

@@ -156,7 +156,7 @@ class Tensor(Methods):
 
     __getitem__, __setitem__ = indexed.get, indexed.put
     _update, _assign, copy_ = inplace.update, inplace.assign, inplace.copy_
-    fill_, zero_ = inplace.fill_, inplace.zero_
+    fill_, zero_, masked_fill_ = inplace.fill_, inplace.zero_, inplace.masked_fill_
     _take_shape = inplace.take_shape
 
     # -- about itself -------------------------------------------------------------------------
