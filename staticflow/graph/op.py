@@ -130,9 +130,10 @@ class Op:
 def _takes(op: Op) -> tuple[int, float, frozenset[str] | None]:
     """The least and the largest number of arguments of an op, and the names of its attributes
     (None: any), as its reference has them."""
-    _, *parameters = inspect.signature(op.reference).parameters.values()
+    parameters = inspect.signature(op.reference).parameters.values()
     kinds = [p.kind for p in parameters]
-    least = kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    positional = kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    least = max(positional - 1, 0)  # the first is the array module
     most = math.inf if inspect.Parameter.VAR_POSITIONAL in kinds else least
-    named = frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
-    return least, most, None if inspect.Parameter.VAR_KEYWORD in kinds else named
+    attrs = frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+    return least, most, None if inspect.Parameter.VAR_KEYWORD in kinds else attrs
