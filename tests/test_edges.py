@@ -102,6 +102,9 @@ def test_numbers_that_mean_nothing_are_refused() -> None:
         sf.diff(sf.ones(2), -1)
     with pytest.raises(ShapeError, match="vander: takes a vector"):
         sf.vander(sf.ones(2, 2))
+    for call in (lambda x: x.narrow(0, 0, 1), lambda x: x.unflatten(0, (1,))):
+        with pytest.raises(ShapeError, match="takes one dim at least, not 0"):
+            call(sf.tensor(1.0))
     with pytest.raises(ShapeError, match="block_diag: takes matrices"):
         sf.block_diag(sf.ones(1, 1, 1))
     with pytest.raises(ShapeError, match="renorm: takes 2 dims"):
@@ -184,6 +187,7 @@ ASSUMED: dict[str, tuple[Function, int, int]] = {
     "split": (lambda x: x.split([1, 2])[0], 3, 4),
     "hsplit": (lambda x: x.reshape(1, -1).hsplit(2)[0], 4, 3),
     "glu": (lambda x: F.glu(x, 0), 4, 3),
+    "in place": (lambda x: x.new_zeros(1).add_(x), 1, 3),
     "mask": (lambda x: x[sf.tensor([True, False])], 2, 3),
     "stored by a mask": (lambda x: (x.clone(), x.masked_fill(x > 9, 0))[1][[True, False]], 2, 3),
 }
@@ -209,3 +213,10 @@ def test_bools_are_added_by_or_in_both_modes() -> None:
     for fn in (lambda x: x.index_add(0, at, more), lambda x: x.scatter_add(0, at, more)):
         assert fn(sf.tensor(x)).tolist() == [True, True, False]
         assert sf.compile([s], fn(s))(x).tolist() == [True, True, False]
+
+
+def test_what_is_equal_is_asked_of_values() -> None:
+    x, y = (sf.placeholder((None,), name=n) for n in "xy")
+    with pytest.raises(sf.errors.SymbolicError, match="the truth of a symbolic value"):
+        sf.equal(x, y)
+    assert not sf.equal(sf.ones(2), sf.ones(3)) and sf.equal(sf.ones(0), sf.ones(0))

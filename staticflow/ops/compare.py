@@ -60,8 +60,14 @@ def allclose(
 
 
 def equal(input: Any, other: Any) -> bool:
-    """Whether two tensors have one shape and the same elements, a Python bool."""
-    return tuple(input.shape) == tuple(other.shape) and bool(eq(input, other).all())
+    """Whether two tensors have one shape and the same elements, a Python bool; so both are tensors
+    of values."""
+    if input.ndim != other.ndim or any(
+        isinstance(a, int) and isinstance(b, int) and a != b
+        for a, b in zip(input.shape, other.shape, strict=True)
+    ):
+        return False
+    return bool(eq(input, other).all())
 
 
 def _limits(dtype: DType, posinf: Any, neginf: Any) -> tuple[float, float]:

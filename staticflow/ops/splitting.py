@@ -33,6 +33,7 @@ def part_of(x: Any, dim: int, start: Size, size: Size) -> Any:
 def narrow(input: Any, dim: int, start: Size, length: Size) -> Any:
     """``length`` elements along ``dim`` from ``start`` on; a negative start counts from the end."""
     at = normalize_dim(dim, input.ndim, "narrow")
+    _has_dims(input, "narrow")
     first = bound(start, input.shape[at]) if is_symbolic(start) else position(start)
     if first is None:
         raise ShapeError(

@@ -30,6 +30,7 @@ from staticflow.ops.methods import Methods
 from staticflow.ops.promote import integer_beside, is_number, operand_dtype
 from staticflow.ops.strided import bitcast_op
 from staticflow.ops.tracing import tracing, tracing_state
+from staticflow.ops.view import of_size
 
 __all__ = [
     "STATIC", "StaticMode", "Symbol", "constant_node", "results_of", "symbolic", "to_node",
@@ -192,6 +193,9 @@ class Symbol(Methods):
                 f"{list(new.shape)}, at {format_locs(here())}"
             )
         new = new if new.dtype is self.dtype else cast(new, dtype=self.dtype)
+        for dim, size in enumerate(self.shape):
+            if isinstance(size, int):  # also where that of the value is not known
+                new = of_size(new, dim, size)
         view = self._alias
         if view is None:
             self.node = new.node

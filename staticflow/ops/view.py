@@ -235,6 +235,8 @@ def unflatten(input: Any, dim: int, sizes: Sequence[Size]) -> Any:
     (2, 3, 4)
     """
     at = normalize_dim(dim, input.ndim, "unflatten")
+    if input.ndim == 0:
+        raise ShapeError(f"unflatten: takes one dim at least, not 0, at {format_locs(here())}")
     size = input.shape[at]
     parts = _completed((size,), as_sizes(sizes), "unflatten")
     if isinstance(prod(parts) - size, int) and prod(parts) != size:
