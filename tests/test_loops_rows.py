@@ -217,6 +217,10 @@ def test_as_many_lengths_as_rows(until: Any) -> None:
             ShapeError, match=r"(carry|xs) has \d rows in dim \d, and there are \d len"
         ):
             scanned(*given)
+    zeros = sf.compile([made[1], lengths], scanned(sf.zeros(2), made[1], lengths))
+    assert zeros(*right[1:]).tolist() == scanned(sf.zeros(2), *right[1:]).tolist()
+    with pytest.raises(ShapeError, match=r"must be equal|wants"):
+        zeros(sf.ones(3, 4), sf.tensor([3, 1, 1, 0]))
     with pytest.raises(ShapeError, match="carry has the batch as dim 0, and it is 0-d"):
         scanned(sf.tensor(0.0), *right[1:])
 

@@ -18,7 +18,8 @@ from staticflow.ops.extremes import amax, amin
 from staticflow.ops.joining import cat
 from staticflow.ops.late import measure_op, prefix_op, tied_op, unprefix_op
 from staticflow.ops.order import argsort
-from staticflow.ops.view import expand, reshape
+from staticflow.ops.symbol import STATIC
+from staticflow.ops.view import expand_op, reshape
 
 __all__ = ["Ragged", "RaggedUntil", "held_lengths", "measured"]
 
@@ -178,7 +179,12 @@ def _batch(tree: Any, dim: int, rows: Size, name: str) -> Any:
             _refuse(f"with lengths {path} has the batch as dim {dim}, and it is {len(shape)}-d")
         if isinstance(shape[dim], int) and isinstance(rows, int) and shape[dim] != rows:
             _refuse(f"{path} has {shape[dim]} rows in dim {dim}, and there are {rows} lengths")
-    return pytree.map_tree(lambda x: expand(x, (*x.shape[:dim], rows, *x.shape[dim + 1 :])), tree)
+
+    def fitted(x: Any) -> Any:
+        wanted = (*x.shape[:dim], rows, *x.shape[dim + 1 :])
+        return x if x.shape == wanted else STATIC.apply(expand_op, (x,), {"shape": wanted})
+
+    return pytree.map_tree(fitted, tree)
 
 
 def _checked_answer(answer: Any) -> Any:
