@@ -1,7 +1,7 @@
 """The fast path of eager operations: native code from the tensors to NumPy and back.
 
-Every op but loops has here a builtin function, and the ops that are methods and operators
-of `Tensor` are so by native methods. They take the usual case: tensors on the host of dtypes that
+Every op but loops has here a builtin function, and the ops that are methods and operators of
+`Tensor` are so by native methods. They take the usual case: tensors on the host of dtypes that
 need no promotion, or a tensor beside numbers that do not change its dtype, and nothing special
 going on in the thread. Everything else, errors included, goes to the general path,
 `staticflow.eager.mode`, which gives the same; and all of it, where native code cannot read the
@@ -227,9 +227,9 @@ def _symbols(
     example._grad = example.name = example._hooks = None
     objects = {
         "tensor_type": tensor, "tensor_example": example, "memory_example": Memory(),
-        "shadow_example": shadow,
-        "view_example": object.__new__(View), "leaf": LEAF, "thread": thread, "recent": recent,
-        "serials": serials, "bfloat16": bfloat16.numpy, "name_state": "state",
+        "shadow_example": shadow, "view_example": object.__new__(View), "leaf": LEAF,
+        "thread": thread, "recent": recent, "serials": serials, "bfloat16": bfloat16.numpy,
+        "name_state": "state",
         "name_edge": "_edge", "name_shape": "shape", "name_version": "version",
         "asarray": np.asarray, "number_beside": number_beside, "general": general, "users": users,
         "finish": finish, "no_attrs": {}, **python_types(),

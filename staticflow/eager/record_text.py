@@ -18,6 +18,9 @@ tensor:
   br i1 %own, label %look, label %seen
 seen:  ; a view whose memory nobody changed meanwhile is as it was
   %memory = call ptr @field(ptr %object, i64 $tensor_memory)
+  %no.memory = icmp eq ptr %memory, @_Py_NoneStruct
+  br i1 %no.memory, label %ask, label %versions
+versions:
   %version = call ptr @field(ptr %memory, i64 $memory_version)
   %seen.version = call ptr @field(ptr %view, i64 $view_seen)
   %unchanged = icmp eq ptr %version, %seen.version
