@@ -14,6 +14,7 @@ import numpy as np
 from staticflow.codegen.interpret import interpret_kernel
 from staticflow.codegen.llvm_routine import SIZES_DIFFER
 from staticflow.codegen.routine import (
+    Ahead,
     Arena,
     Ask,
     Choose,
@@ -69,6 +70,7 @@ class Machine:
         self.owner = np.full(len(self.arena), -1)
         self.trips: dict[int, int] = {}  # how many each loop has made
         self.last: dict[int, int] = {}  # the last row of each that runs backwards
+        self.lengths: dict[int, int | None] = {}
         self.grown = {b: np.zeros(0, np.uint8) for b in plan.routine.growing}
 
     def number(self, size: Size) -> int:
@@ -108,12 +110,20 @@ class Machine:
             return self.place(place.array).part(row * size, size)
         if isinstance(place, Turn):
             return self.place(place.arrays[trip % len(place.arrays)])
+        if isinstance(place, Ahead):
+            if trip + 1 == self.lengths[place.loop]:
+                return self.place(place.last)
+            return self.at_trip(place.loop, trip + 1, place.place)
         if trip < len(place.starts):
             return self.place(place.starts[trip])
-        self.trips[place.loop] = trip - len(place.starts)
-        made = self.place(place.made)
-        self.trips[place.loop] = trip
-        return made
+        return self.at_trip(place.loop, trip - len(place.starts), place.made)
+
+    def at_trip(self, loop: int, trip: int, place: Place) -> Region:
+        """A place, as it is in another trip."""
+        now, self.trips[loop] = self.trips[loop], trip
+        found = self.place(place)
+        self.trips[loop] = now
+        return found
 
     def read(self, region: Region) -> Array:
         """The bytes, which must be the buffer's own."""
@@ -199,6 +209,7 @@ class Machine:
         if step.reverse:
             assert length is not None
             self.last[step.loop] = length - 1
+        self.lengths[step.loop] = length
         (counter,) = symbols_of(trip_count(step.loop))
         trip = self.trips[step.loop] = 0
         while trip != length and (step.flag is None or self.flag(self.place(step.flag))):

@@ -183,6 +183,20 @@ def test_values_lie_in_one_stack_however_they_are_read() -> None:
     assert not carries_of(first)
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_stack_of_what_trips_begin_with_is_made_where_it_is_wanted(reverse: bool) -> None:
+    x, w, h = operands()
+    last, ys = sf.scan(lambda h, r: ((h @ w + r).tanh(), h), h, x, reverse=reverse)
+    program = sf.compile([x, w, h], [last, ys])
+    assert not any(b.shape[:1] == x.shape[:1] for b in program.plan.routine.buffers)
+    for trips in (0, 1, 4):
+        given = [rng.normal(size=s) for s in [(trips, 2, 3), (3, 3), (2, 3)]]
+        for got, expected in zip(
+            program(*given), interpret_graph(program.graph, given), strict=True
+        ):
+            np.testing.assert_allclose(got.numpy(), expected, 1e-9, 1e-12)
+
+
 def test_what_takes_over_another_carry_needs_one_more_buffer() -> None:
     program = program_of("one_behind_another", "values")
     (loop,) = loops_of(program)

@@ -5,6 +5,7 @@ What a trip makes is written once, where all who want it read it:
 - A carry that is stacked as trips begin is the stack, which has a row more: a trip reads one row
   and writes the next, and the start is copied to the first row before the loop. From its second
   row on, the same stack has the carry as trips end.
+  (Where that stack is wanted in a place of just as many rows, the last trip writes elsewhere.)
 - A carry that is stacked as trips end only is read from the row of the trip before.
 - Any other carry lies in buffers that it uses by turns.
 - A carry that takes over another (``a, b = f(a, b), a``) is that other one, a trip earlier. It
@@ -17,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from staticflow.codegen.routine import (
+    Ahead,
     Arena,
     Carry,
     Copy,
@@ -29,7 +31,7 @@ from staticflow.codegen.routine import (
     trip_count,
 )
 from staticflow.codegen.sharing import root_of
-from staticflow.graph.dims import Size, prod
+from staticflow.graph.dims import Size, dim_max, dim_min, prod
 from staticflow.graph.node import Node
 from staticflow.graph.types import TensorType
 from staticflow.ops.loop import Loop
@@ -75,7 +77,11 @@ def keep(
     begun = loop.body.params[: loop.carries]
     stacked = [c for c in chains if any(begun[i] in work.stacked for i in c)]
     for chain in stacked:
-        work.in_a_stack(chain)
+        place = work.where_wanted(chain)
+        if place is None:
+            work.in_a_stack(chain)
+        else:
+            work.in_a_wanted_stack(chain[0], place)
     for chain in chains:
         if chain not in stacked:
             work.elsewhere(chain)
@@ -146,6 +152,33 @@ class _Keeping:
         self.stacks.setdefault(root_of(value), made)
         self.homes.setdefault(root_of(value), self.row(made, size))
         self.kept.ends.append((value, self.row(made, size)))
+
+    def where_wanted(self, chain: Sequence[int]) -> Place | None:
+        """Where the stack of a carry as trips begin is wanted, if it is wanted alone; that has no
+        row for what the last trip makes."""
+        (first, *others), loop = chain, self.loop
+        if others or loop.binds or root_of(loop.body.outputs[first]) in self.stacked:
+            return None
+        places = (self.wanted[i] for i in self.stacked[loop.body.params[first]])
+        return next((p for p in places if p is not None), None)
+
+    def in_a_wanted_stack(self, i: int, place: Place) -> None:
+        """A carry that is stacked as trips begin, in the place where the stack is wanted."""
+        loop, param, value = self.loop, self.loop.body.params[i], self.loop.body.outputs[i]
+        t, size = param.tensor_type, nbytes(param.tensor_type)
+        whole = TensorType(t.dtype, (loop.trips, *t.shape))
+        stack = self.place_for(whole, place, "", False)
+        last = self.place_for(t, None, "last carry of ", False)
+        row = self.row(stack, size)
+        first = dim_max(loop.trips - 1, 0) * size if loop.reverse else 0
+        begins = Copy(_from(stack, first), self.starts[i], dim_min(loop.trips, 1) * size)
+        self.kept.before.append(begins)
+        self.stacks[param] = stack
+        self.kept.carries[i] = self.homes[param] = row
+        made = Ahead(self.number, row, last)
+        self.homes.setdefault(root_of(value), made)
+        self.kept.ends.append((value, made))
+        self.kept.results[i] = Carry(self.number, (self.starts[i],), last)
 
     def elsewhere(self, chain: Sequence[int]) -> None:
         """A chain of carries of which none is stacked as trips begin."""

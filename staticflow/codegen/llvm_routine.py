@@ -18,7 +18,7 @@ allocates nothing; see `llvm_arena`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from staticflow.codegen.kernel import INTERRUPTED, NO_ROOM
@@ -27,6 +27,7 @@ from staticflow.codegen.llvm_arena import CELL, arena_text, header_bytes, make_r
 from staticflow.codegen.llvm_index import IndexWriter
 from staticflow.codegen.llvm_text import I64, BasicBlock, FunctionText, Type, phi
 from staticflow.codegen.routine import (
+    Ahead,
     Arena,
     Ask,
     Carry,
@@ -96,9 +97,11 @@ def render_routine(
 
 @dataclass(frozen=True, slots=True)
 class _At:
-    """Where a loop is: how many trips it has made, and its last row if it runs backwards."""
+    """Where a loop is: how many trips it has made, of how many if that is known, and its last row
+    if it runs backwards."""
 
     trip: str
+    length: str | None
     last: str | None
 
 
@@ -254,10 +257,23 @@ class _Writer:
     def _carry(self, place: Carry) -> str:
         text, at = self.text, self.at[place.loop]
         starts = [self._place(p) for p in place.starts]
-        self.at[place.loop] = _At(text.op(f"sub i64 {at.trip}, {len(starts)}"), at.last)
-        found = self._place(place.made)
-        self.at[place.loop] = at
-        return self._among(at.trip, starts, found)
+        earlier = text.op(f"sub i64 {at.trip}, {len(starts)}")
+        return self._among(at.trip, starts, self._at_trip(place.loop, earlier, place.made))
+
+    def _ahead(self, place: Ahead) -> str:
+        text, at = self.text, self.at[place.loop]
+        trip, last = text.op(f"add i64 {at.trip}, 1"), self._place(place.last)
+        following = self._at_trip(place.loop, trip, place.place)
+        ends = text.op(f"icmp eq i64 {trip}, {at.length}")
+        return text.op(f"select i1 {ends}, ptr {last}, ptr {following}")
+
+    def _at_trip(self, loop: int, trip: str, place: Place) -> str:
+        """A place, as it is in another trip."""
+        at = self.at[loop]
+        self.at[loop] = replace(at, trip=trip)
+        found = self._place(place)
+        self.at[loop] = at
+        return found
 
     def _among(self, number: str, arrays: Sequence[str], other: str) -> str:
         """The array of a number, and the ``other`` for numbers beyond."""
@@ -381,13 +397,13 @@ class _Writer:
     def repeat(self, step: Repeat) -> None:
         """A loop that counts its trips; all places that move follow from their number."""
         text = self.text
-        last = None
+        length = last = None
         if step.length is not None:
-            self.indices.value(step.length)  # here, where all that follows can use it
+            length = self.indices.value(step.length)  # here, where all that follows can use it
             last = self.indices.value(step.length - 1) if step.reverse else None
         mask = self._trips_between_looks(step)
         before, head, done = text.block, text.new_block("loop"), text.new_block("looped")
-        self.at[step.loop] = _At("0", last)
+        self.at[step.loop] = _At("0", length, last)
         once = step.flag is None and step.length is not None and is_provably_ge(step.length, 1)
         if once:
             text.jump(head)
@@ -401,12 +417,12 @@ class _Writer:
             if mask is not None:
                 rest = text.op(f"and i64 {count}, {mask}")
                 self._look_if(text.op(f"icmp eq i64 {rest}, {mask}"))
-            self.at[step.loop] = _At(count, last)
+            self.at[step.loop] = _At(count, length, last)
             self.open.append(step.loop)
             self._steps(step.body)
             self.open.pop()
             stepped = text.op(f"add i64 {count}, 1")
-            self.at[step.loop] = _At(stepped, last)
+            self.at[step.loop] = _At(stepped, length, last)
             again = self._again(step)
         latch = text.block
         text.branch(again, head, done)
@@ -414,7 +430,7 @@ class _Writer:
         text.start(done)
         total = text.fresh("trips")
         done.phis.append(phi(total, I64, [(stepped, latch), *([] if once else [("0", before)])]))
-        self.at[step.loop] = _At(total, last)
+        self.at[step.loop] = _At(total, length, last)
         if step.binds is not None:
             self.indices.define(step.binds, total)
 
@@ -450,6 +466,7 @@ _PLACES: dict[type, Callable[[_Writer, Any], str]] = {
     Row: _Writer._row,
     Turn: _Writer._turn,
     Carry: _Writer._carry,
+    Ahead: _Writer._ahead,
 }
 
 _STEPS: dict[type, Callable[[_Writer, Any], None]] = {

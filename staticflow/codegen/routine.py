@@ -25,9 +25,9 @@ from staticflow.graph.locs import Locs
 from staticflow.graph.types import Shape, TensorType
 
 __all__ = [
-    "Arena", "ArenaBuffer", "Ask", "Carry", "Choose", "Copy", "Ensure", "Failure", "Give", "Launch",
-    "Measure", "Part", "Place", "Repeat", "Require", "Routine", "Row", "Step", "Table", "Turn",
-    "blocks_of", "parts_of", "places_of", "trip_count", "walk_steps",
+    "Ahead", "Arena", "ArenaBuffer", "Ask", "Carry", "Choose", "Copy", "Ensure", "Failure", "Give",
+    "Launch", "Measure", "Part", "Place", "Repeat", "Require", "Routine", "Row", "Step", "Table",
+    "Turn", "blocks_of", "parts_of", "places_of", "trip_count", "walk_steps",
 ]  # fmt: skip
 
 
@@ -81,7 +81,17 @@ class Carry:
     made: Place
 
 
-Place = Table | Arena | Part | Row | Turn | Carry
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """Where ``place`` will be in the next trip of a loop of known length; ``last`` if there will be
+    none."""
+
+    loop: int
+    place: Place
+    last: Place
+
+
+Place = Table | Arena | Part | Row | Turn | Carry | Ahead
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +301,8 @@ def _text(place: Place) -> str:
         return f"row of {_text(place.array)}"
     if isinstance(place, Turn):
         return f"({' or '.join(map(_text, place.arrays))})"
+    if isinstance(place, Ahead):
+        return f"(next {_text(place.place)}, at last {_text(place.last)})"
     return f"({', '.join(map(_text, place.starts))}, then {_text(place.made)})"
 
 
@@ -322,6 +334,8 @@ def parts_of(place: Place) -> tuple[Place, ...]:
         return (place.array,)
     if isinstance(place, Turn):
         return place.arrays
+    if isinstance(place, Ahead):
+        return (place.place, place.last)
     return (*place.starts, place.made) if isinstance(place, Carry) else ()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from staticflow.codegen.routine import (
+    Ahead,
     Arena,
     Ask,
     Carry,
@@ -92,4 +93,5 @@ _PLACES: dict[type, Callable[[_Traffic, Any], Size]] = {
     Row: lambda _, place: place.bytes,
     Turn: lambda traffic, place: traffic.place(place.arrays[0]),
     Carry: lambda traffic, place: traffic.place(place.made),
+    Ahead: lambda traffic, place: traffic.place(place.last),
 }

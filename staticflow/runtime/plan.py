@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from staticflow.codegen.routine import (
+    Ahead,
     Arena,
     Carry,
     Give,
@@ -213,7 +214,7 @@ def _moving(loop: Repeat) -> list[Place]:
 
 
 def _moves_with(place: Place, loop: int) -> bool:
-    moves = isinstance(place, Row | Turn | Carry) and place.loop == loop
+    moves = isinstance(place, Row | Turn | Carry | Ahead) and place.loop == loop
     return moves or any(_moves_with(p, loop) for p in parts_of(place))
 
 
