@@ -13,7 +13,7 @@ from staticflow.graph.graph import Graph, close, substitute_nodes
 from staticflow.graph.locs import merge_locs
 from staticflow.graph.node import Node, item, make_node, toposort
 from staticflow.ops.loop import Loop, loop_ops
-from staticflow.passes.rewrite import Counts
+from staticflow.passes.rewrite import Counts, with_args
 
 __all__ = ["merge_scans"]
 
@@ -21,15 +21,17 @@ __all__ = ["merge_scans"]
 def merge_scans(graph: Graph, counts: Counts) -> Graph:
     """Join loops of equal length and direction where one begins with the carries of the other,
     reads all that it reads, and gives equal carries."""
-    while (found := _find_pair(graph)) is not None:
+    while found := _find_pairs(graph, counts):
         outputs = substitute_nodes(graph.outputs, found)
         graph = close(graph.params, outputs, graph.equalities, graph.declared)
-        counts["merge scans"] += 1
     return graph
 
 
-def _find_pair(graph: Graph) -> dict[Node, Node] | None:
-    """The results of two loops, each with what it is of one loop for both."""
+def _find_pairs(graph: Graph, counts: Counts) -> dict[Node, Node]:
+    """The results of pairs of loops, each with what it is of one loop for both. No pair is needed
+    by one that was found before, so that they may all be joined at once."""
+    found: dict[Node, Node] = {}
+    needed: set[Node] = set()
     groups: dict[object, list[Node]] = {}
     for node in graph.nodes:
         if node.op in loop_ops():
@@ -38,10 +40,14 @@ def _find_pair(graph: Graph) -> dict[Node, Node] | None:
     for group in groups.values():
         for a, b in itertools.combinations(group, 2):
             pair = (b, a) if len(b.args) > len(a.args) else (a, b)
-            joined = _join(*pair)
+            joined = None if needed & {a, b} else _join(*pair)
             if joined is not None:
-                return _results(graph, *pair, *joined)
-    return None
+                both, places = joined
+                both = with_args(both, tuple(substitute_nodes(both.args, found)))
+                found |= _results(graph, *pair, both, places)
+                needed |= {a, b, *toposort((*a.args, *b.args), known=needed)}
+                counts["merge scans"] += 1
+    return found
 
 
 def _results(
