@@ -89,7 +89,7 @@ def _jvp(
     tangents: Sequence[Any], out: Any, pred: Any, *args: Any, true: Graph, false: Graph
 ) -> list[Any]:
     """A branch between the tangents of the two, each of which computes its branch again; the pass
-    ``merge_conds`` makes the branch that was there one with this."""
+    ``merge`` makes the branch that was there one with this."""
     args = tuple(
         Symbol(to_node(a, p.tensor_type.dtype)) for a, p in zip(args, true.params, strict=True)
     )

@@ -211,7 +211,7 @@ def _vjp(
     """A scan the other way round, of as many trips.
 
     It reads the carries that each trip began with, which a first loop stacks (the pass
-    ``merge_scans`` makes that one with the loop that is differentiated), computes the trip again
+    ``merge`` makes that one with the loop that is differentiated), computes the trip again
     and pulls the cotangents through it. Cotangents of captured values are summed in the carry.
     """
     loop = Loop(**attrs)
@@ -309,7 +309,7 @@ def _jvp(tangents: Sequence[Any], out: Any, *args: Any, **attrs: Any) -> list[An
     """A loop of the same kind that carries tangents beside the values, and keeps nothing.
 
     A carry has a tangent if it starts with one or if a trip gives it one from those of others.
-    Values and tangents are computed together; the pass ``merge_scans`` makes the loop that was
+    Values and tangents are computed together; the pass ``merge`` makes the loop that was
     there one with this.
     """
     loop = Loop(**attrs)

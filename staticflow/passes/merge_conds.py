@@ -7,6 +7,8 @@ again; in one branch, that is the side itself.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from staticflow.graph.graph import Graph, close, substitute_nodes
 from staticflow.graph.locs import merge_locs
@@ -17,16 +19,17 @@ from staticflow.passes.rewrite import Counts
 __all__ = ["merge_conds"]
 
 
-def merge_conds(graph: Graph, counts: Counts) -> Graph:
-    """Join branches that ask the same and share work, where neither needs what the other gives."""
-    while (found := _find_pair(graph)) is not None:
+def merge_conds(graph: Graph, counts: Counts, inside: Callable[[Graph], Graph]) -> Graph:
+    """Join branches that ask the same and share work, where neither needs what the other gives.
+    ``inside`` is done to joined sides."""
+    while (found := _find_pair(graph, inside)) is not None:
         outputs = substitute_nodes(graph.outputs, found)
         graph = close(graph.params, outputs, graph.equalities, graph.declared)
         counts["merge conds"] += 1
     return graph
 
 
-def _find_pair(graph: Graph) -> dict[Node, Node] | None:
+def _find_pair(graph: Graph, inside: Callable[[Graph], Graph]) -> dict[Node, Node] | None:
     """The results of two branches, each with what it is of one for both."""
     groups: dict[Node, list[Node]] = {}
     for node in graph.nodes:
@@ -36,21 +39,24 @@ def _find_pair(graph: Graph) -> dict[Node, Node] | None:
         for a, b in itertools.combinations(group, 2):
             if a in toposort(b.args) or b in toposort(a.args):
                 continue
-            if (joined := _join(a, b)) is not None:
-                return _results(graph, {a: 0, b: len(a.attrs["true"].outputs)}, joined)
+            if (joined := _join(a, b, inside)) is not None:
+                both, places = joined
+                return _results(graph, a, both, places) | _results(
+                    graph, b, both, places[len(a.attrs["true"].outputs) :]
+                )
     return None
 
 
-def _results(graph: Graph, first: dict[Node, int], joined: Node) -> dict[Node, Node]:
+def _results(graph: Graph, one: Node, both: Node, places: Sequence[int]) -> dict[Node, Node]:
     return {
-        n: make_node(item, (joined,), {"index": first[n.args[0]] + n.attrs["index"]}, n.locs)
-        for n in graph.nodes if n.op is item and n.args[0] in first
-    }  # fmt: skip
+        n: make_node(item, (both,), {"index": places[n.attrs["index"]]}, n.locs)
+        for n in graph.users[one]
+    }
 
 
-def _join(a: Node, b: Node) -> Node | None:
-    """The branch that gives the results of ``a``, then those of ``b``; None if they share no
-    work."""
+def _join(a: Node, b: Node, inside: Callable[[Graph], Graph]) -> tuple[Node, list[int]] | None:
+    """The branch that does the work of both, and where the results of ``a``, then those of ``b``,
+    stand in it; None if they share no work."""
     operands = dict.fromkeys((*a.args[1:], *b.args[1:]))
     saved = 0
     sides: dict[str, Graph] = {}
@@ -62,11 +68,18 @@ def _join(a: Node, b: Node) -> Node | None:
         values = {p: param[operand] for operand, p in pairs}
         outputs = substitute_nodes((o for g in graphs for o in g.outputs), values)
         equalities = [e for g in graphs for e in g.equalities]
-        sides[name] = close([param[n] for n in operands], outputs, equalities)
+        sides[name] = inside(close([param[n] for n in operands], outputs, equalities))
         saved += sum(map(_work, graphs)) - _work(sides[name])
     if saved == 0:
         return None
-    return make_node(cond_op, (a.args[0], *operands), sides, merge_locs(a.locs, b.locs))
+    results = list(zip(*(side.outputs for side in sides.values()), strict=True))
+    kept = list(dict.fromkeys(results))
+    attrs = {
+        name: replace(side, outputs=outputs)
+        for (name, side), outputs in zip(sides.items(), zip(*kept, strict=True), strict=True)
+    }
+    both = make_node(cond_op, (a.args[0], *operands), attrs, merge_locs(a.locs, b.locs))
+    return both, [kept.index(r) for r in results]
 
 
 def _work(graph: Graph) -> int:

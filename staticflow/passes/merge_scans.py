@@ -7,7 +7,7 @@ beside them. This makes it the first.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from staticflow.graph.graph import Graph, close, substitute_nodes
 from staticflow.graph.locs import merge_locs
@@ -18,16 +18,16 @@ from staticflow.passes.rewrite import Counts, with_args
 __all__ = ["merge_scans"]
 
 
-def merge_scans(graph: Graph, counts: Counts) -> Graph:
+def merge_scans(graph: Graph, counts: Counts, inside: Callable[[Graph], Graph]) -> Graph:
     """Join loops of equal length and direction where one begins with the carries of the other,
-    reads all that it reads, and gives equal carries."""
-    while found := _find_pairs(graph, counts):
+    reads all that it reads, and gives equal carries. ``inside`` is done to joined bodies."""
+    while found := _find_pairs(graph, counts, inside):
         outputs = substitute_nodes(graph.outputs, found)
         graph = close(graph.params, outputs, graph.equalities, graph.declared)
     return graph
 
 
-def _find_pairs(graph: Graph, counts: Counts) -> dict[Node, Node]:
+def _find_pairs(graph: Graph, counts: Counts, inside: Callable[[Graph], Graph]) -> dict[Node, Node]:
     """The results of pairs of loops, each with what it is of one loop for both. No pair is needed
     by one that was found before, so that they may all be joined at once."""
     found: dict[Node, Node] = {}
@@ -40,7 +40,7 @@ def _find_pairs(graph: Graph, counts: Counts) -> dict[Node, Node]:
     for group in groups.values():
         for a, b in itertools.combinations(group, 2):
             pair = (b, a) if len(b.args) > len(a.args) else (a, b)
-            joined = None if needed & {a, b} else _join(*pair)
+            joined = None if needed & {a, b} else _join(*pair, inside)
             if joined is not None:
                 both, places = joined
                 both = with_args(both, tuple(substitute_nodes(both.args, found)))
@@ -62,17 +62,18 @@ def _results(
     return found
 
 
-def _join(wide: Node, narrow: Node) -> tuple[Node, list[int]] | None:
+def _join(
+    wide: Node, narrow: Node, inside: Callable[[Graph], Graph]
+) -> tuple[Node, list[int]] | None:
     """The loop that does the work of both, and where the results of the narrow one stand in it;
     None if the wide one does not do all of it."""
     a, b = Loop.of(wide), Loop.of(narrow)
-    inside = _params_for(narrow, wide)
-    if inside is None:
+    params = _params_for(narrow, wide)
+    if params is None:
         return None
-    renamed = substitute_nodes(b.body.outputs, dict(zip(b.body.params, inside, strict=True)))
-    both = close(
-        a.body.params, (*a.body.outputs, *renamed), (*a.body.equalities, *b.body.equalities)
-    )
+    renamed = substitute_nodes(b.body.outputs, dict(zip(b.body.params, params, strict=True)))
+    equalities = (*a.body.equalities, *b.body.equalities)
+    both = inside(close(a.body.params, (*a.body.outputs, *renamed), equalities))
     count = len(a.body.outputs)
     outs_a, outs_b = both.outputs[:count], both.outputs[count:]
     if outs_a[: b.carries] != outs_b[: b.carries] or narrow in toposort(wide.args):

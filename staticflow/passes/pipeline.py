@@ -20,8 +20,7 @@ from staticflow.passes.hoist import hoist
 from staticflow.passes.join import join
 from staticflow.passes.last_rows import last_rows
 from staticflow.passes.lift import lift
-from staticflow.passes.merge_conds import merge_conds
-from staticflow.passes.merge_scans import merge_scans
+from staticflow.passes.merge import merge
 from staticflow.passes.order_products import order_products
 from staticflow.passes.prune_loops import prune_loops
 from staticflow.passes.rewrite import Counts, each_region, rewrite
@@ -57,8 +56,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("order_products", order_products),
     ("decompose", decompose),
     ("stabilize_parts", stabilize),
-    ("merge_scans", merge_scans),
-    ("merge_conds", merge_conds),
+    ("merge", merge),
     ("last_rows", last_rows),
     ("first_rows", first_rows),
     ("prune_loops", prune_loops),
