@@ -27,7 +27,7 @@ SAYS: dict[str, tuple[Any, str]] = {
     "allclose": (lambda x: sf.allclose([1.0], [1.0]), "allclose: 'input' must be a tensor, not l"),
     "array": (lambda x: sf.detach(np.ones(3)), "detach: 'input' must be a tensor, not ndarr"),
     "linalg": (lambda x: sf.linalg.inv([[1.0]]), "inv: 'A' must be a tensor, not list"),
-    "special": (lambda x: sf.special.ndtr([0.5]), "ndtr: 'input' must be a tensor, not list"),
+    "special": (lambda x: sf.special.entr([0.5]), "entr: 'input' must be a tensor, not list"),
     "in_place": (lambda x: x.lerp_([1.0], 0.5), "lerp: 'end' must be a tensor, not list"),
 }  # fmt: skip
 

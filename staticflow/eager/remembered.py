@@ -19,6 +19,7 @@ import numpy as np
 from staticflow.eager.mode import EAGER
 from staticflow.graph.dtypes import BY_PYTHON, DType
 from staticflow.graph.op import Op
+from staticflow.ops.foreign import refuses_foreign
 from staticflow.ops.lowering import View
 from staticflow.ops.thread import thread
 
@@ -74,7 +75,7 @@ def remembered(
     """The form of ``fn``, whose first argument alone is a tensor, for eager tensors. ``key_of``
     makes its further arguments hashable, or raises `TypeError` where they are not such that shape
     and dtype say the rest."""
-    place = _places()
+    place, fn = _places(), refuses_foreign(fn)
 
     def apply(x: Any = None, /, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -105,7 +106,7 @@ def remembered(
 def remembered_of_several(fn: Callable[..., Any]) -> Callable[..., Any]:
     """The form of ``fn``, which takes several tensors, also by name or in one list, for eager
     tensors."""
-    place = _places()
+    place, fn = _places(), refuses_foreign(fn)
 
     def apply(*args: Any, **kwargs: Any) -> Any:
         values: list[Any] = []

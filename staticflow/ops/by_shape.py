@@ -10,8 +10,6 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 
-from staticflow.ops.foreign import refuse_foreign
-
 __all__ = ["BY_SHAPE", "by_shape", "by_shapes", "give_forms"]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -50,11 +48,7 @@ def _marked(fn: F, several: bool) -> F:
 
     @wraps(fn)
     def called(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return form(*args, **kwargs)
-        except (AttributeError, TypeError) as error:
-            refuse_foreign(fn, fn.__name__, error, args, kwargs)
-            raise
+        return form(*args, **kwargs)
 
     def take(other: Callable[..., Any]) -> None:
         nonlocal form

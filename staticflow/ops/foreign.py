@@ -17,7 +17,7 @@ import numpy as np
 from staticflow.errors import DTypeError, StaticflowError
 from staticflow.graph.locs import format_locs, here
 
-__all__ = ["refuse_foreign", "refuses_foreign_in", "refuses_foreign_of"]
+__all__ = ["refuse_foreign", "refuses_foreign", "refuses_foreign_in", "refuses_foreign_of"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
