@@ -114,6 +114,20 @@ def test_gradients_stay_behind_it(of: Callable[..., Any], sign: int) -> None:
         np.testing.assert_allclose(got[3], 0.0 if again is None else again.detach(), rtol=1e-12)
 
 
+def test_the_new_value_of_a_variable() -> None:
+    """It has the size of the variable, or nothing is updated."""
+    w, v = sf.zeros(2, dtype=sf.float64), sf.ones(2, dtype=sf.float64)
+    x = sf.placeholder((None,), "float64", name="x")
+    f = sf.compile([x], positive(x).sum(), updates={w: positive(x) + sf.symbol(w), v: x[:2]})
+    assert f(VECTOR).item() == 4.0
+    assert (w.tolist(), v.tolist()) == ([1.0, 3.0], [1.0, -2.0])
+    f(VECTOR)
+    assert w.tolist() == [2.0, 6.0]
+    with pytest.raises(sf.errors.ShapeError, match="selected and 2 must be equal"):
+        f(abs(VECTOR))
+    assert (w.tolist(), v.tolist()) == ([2.0, 6.0], [1.0, -2.0])
+
+
 def test_a_gradient_by_what_has_such_a_size() -> None:
     x = sf.placeholder((None,), "float64", name="x")
     y = positive(x)

@@ -128,7 +128,7 @@ class _Assembler:
         """Where a wanted value goes: the caller's array, or a buffer that the caller is given if
         only the run can tell its size."""
         t = wanted.node.tensor_type
-        if not self._is_late(nbytes(t)):
+        if wanted.over is not None or not self._is_late(nbytes(t)):
             return Table(wanted.slot)
         place = self._buffer(t, wanted.node, made=True)
         given.append(Give(wanted.slot, place.buffer))
