@@ -319,3 +319,12 @@ def test_a_few_of_large_rows_are_found_by_a_kernel(compilations: list[Any]) -> N
         order = np.argsort(x, axis=1, kind="stable")[:, :k]
         np.testing.assert_array_equal(found.indices.numpy(), order)
         np.testing.assert_array_equal(found.values.numpy(), np.take_along_axis(x, order, 1))
+
+
+def test_what_broadcasts_to_a_large_array_is_a_kernel(compilations: list[Any]) -> None:
+    """Also where both operands are small."""
+    for n, made in ((200, 0), (900, 1), (901, 1)):
+        row = sf.from_numpy(np.random.default_rng(0).random((1, n)))
+        column = sf.from_numpy(np.random.default_rng(1).random((n, 1)))
+        np.testing.assert_array_equal((row + column).numpy(), row.numpy() + column.numpy())
+        assert compilations.count("add") == made

@@ -41,10 +41,35 @@ MEMO = 256
 _NUMBERS = {
     **FLAGS, "TYPE": TYPE, "DESCR": DESCR, "NDIM": NDIM, "DIMS": DIMS, "BASE": BASE,
     "MEMO_MASK": MEMO - 1, "MOST": MOST, "FRAMES": FRAMES, "USES": MOST + 1,
-    "OPERAND": 32, "NO_DTYPE": 63,
+    "OPERAND": 40, "NO_DTYPE": 63,
 }  # fmt: skip
 
 _APPLY = """
+; Whether a tensor and another of another shape make a large one.
+define internal i1 @is_wide(ptr %call, i64 %count) {
+entry:
+  %two = icmp eq i64 %count, 2
+  br i1 %two, label %look, label %no
+look:
+  %x = call ptr @operand(ptr %call, i64 0)
+  %y = call ptr @operand(ptr %call, i64 1)
+  %x.size.at = getelementptr %operand, ptr %x, i64 0, i32 4
+  %x.size = load i64, ptr %x.size.at
+  %y.size.at = getelementptr %operand, ptr %y, i64 0, i32 4
+  %y.size = load i64, ptr %y.size.at
+  %most = mul i64 %x.size, %y.size  ; 0 of a number
+  %perhaps = icmp sge i64 %most, $LARGE
+  br i1 %perhaps, label %measure, label %no
+measure:
+  %a = call ptr @array_of(ptr %x)
+  %b = call ptr @array_of(ptr %y)
+  %size = call i64 @joint_size(ptr %a, ptr %b)
+  %large = icmp sge i64 %size, $LARGE
+  ret i1 %large
+no:
+  ret i1 false
+}
+
 ; What comes of the operands, an array or a tuple; null with an error set if there is nothing.
 define internal ptr @computed(ptr %call, ptr %state) {
 entry:
@@ -65,18 +90,21 @@ one:
   %array = call ptr @array_of(ptr %operand)
   %array.at = getelementptr ptr, ptr %arrays, i64 %i
   store ptr %array, ptr %array.at
-  %large.at = getelementptr %operand, ptr %operand, i64 0, i32 4
-  %is.large = load i1, ptr %large.at
+  %size.at = getelementptr %operand, ptr %operand, i64 0, i32 4
+  %size = load i64, ptr %size.at
+  %is.large = icmp sge i64 %size, $LARGE
   %any.large = or i1 %large, %is.large
   %next = add i64 %i, 1
   br label %more
 enter:
+  %wide = call i1 @is_wide(ptr %call, i64 %count)
+  %makes.large = or i1 %large, %wide
   %context = call ptr @field(ptr %state, i64 $state_context)
   %refused = call i32 @PyContext_Enter(ptr %context)
   %outside = icmp ne i32 %refused, 0
   br i1 %outside, label %nothing, label %run
 run:
-  %which = zext i1 %large to i64
+  %which = zext i1 %makes.large to i64
   %compute.at = getelementptr %op, ptr %op, i64 0, i32 1, i64 %which
   %compute = load ptr, ptr %compute.at
   %data = call ptr @PyObject_VectorcallDict(ptr %compute, ptr %arrays, i64 %count, ptr %attrs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -154,10 +155,19 @@ class EagerMode:
 
 
 def _compute(op: Op, arrays: Sequence[Any]) -> Any:
-    for a in arrays:
-        if type(a) is np.ndarray and a.size >= LARGE:
-            return compute_of(op, True)
-    return compute_of(op, not arrays)  # which looks at the size of what is filled
+    hosted = [a for a in arrays if type(a) is np.ndarray]
+    large = any(a.size >= LARGE for a in hosted) or _is_wide(hosted)
+    return compute_of(op, large or not arrays)  # which looks at the size of what is filled
+
+
+def _is_wide(arrays: Sequence[Any]) -> bool:
+    """Whether an array and another of another shape make a large one."""
+    if len(arrays) != 2 or arrays[0].size * arrays[1].size < LARGE:
+        return False
+    try:
+        return math.prod(np.broadcast_shapes(*(a.shape for a in arrays))) >= LARGE
+    except ValueError:  # which the op words
+        return False
 
 
 def _agree(op: Op, arrays: Sequence[Any]) -> bool:

@@ -12,8 +12,8 @@ DECLARATIONS = """
 %op = type { ptr, [2 x ptr], [2 x ptr], i64, i64, [$USES x i64] }
 
 ; An argument: the object; its array, or what stands for that; where its gradient goes, or null;
-; whether it is a number; whether its array is large.
-%operand = type { ptr, ptr, ptr, i1, i1 }
+; whether it is a number; how many elements its array has.
+%operand = type { ptr, ptr, ptr, i1, i64 }
 
 ; A call: the op; how many arguments; the arguments; the attributes, or null.
 %call = type { ptr, i64, ptr, ptr }
@@ -228,6 +228,51 @@ axis:
   %size = load i64, ptr %at
   %product = mul i64 %count, %size
   %next = add i32 %i, 1
+  br label %more
+done:
+  ret i64 %count
+}
+
+; The size of a dim counted from the last; 1 where there is none.
+define internal i64 @size_from_last(ptr %array, i32 %k) {
+entry:
+  %ndim.at = getelementptr i8, ptr %array, i64 $NDIM
+  %ndim = load i32, ptr %ndim.at
+  %there = icmp slt i32 %k, %ndim
+  br i1 %there, label %look, label %none
+look:
+  %sizes = call ptr @field(ptr %array, i64 $DIMS)
+  %last = sub i32 %ndim, 1
+  %i = sub i32 %last, %k
+  %at = getelementptr i64, ptr %sizes, i32 %i
+  %size = load i64, ptr %at
+  ret i64 %size
+none:
+  ret i64 1
+}
+
+; How many elements two arrays have that are broadcast together.
+define internal i64 @joint_size(ptr %a, ptr %b) {
+entry:
+  %a.ndim.at = getelementptr i8, ptr %a, i64 $NDIM
+  %a.ndim = load i32, ptr %a.ndim.at
+  %b.ndim.at = getelementptr i8, ptr %b, i64 $NDIM
+  %b.ndim = load i32, ptr %b.ndim.at
+  %a.more = icmp sgt i32 %a.ndim, %b.ndim
+  %ndim = select i1 %a.more, i32 %a.ndim, i32 %b.ndim
+  br label %more
+more:
+  %k = phi i32 [ 0, %entry ], [ %next, %axis ]
+  %count = phi i64 [ 1, %entry ], [ %product, %axis ]
+  %left = icmp slt i32 %k, %ndim
+  br i1 %left, label %axis, label %done
+axis:
+  %x = call i64 @size_from_last(ptr %a, i32 %k)
+  %y = call i64 @size_from_last(ptr %b, i32 %k)
+  %one = icmp eq i64 %x, 1
+  %size = select i1 %one, i64 %y, i64 %x
+  %product = mul i64 %count, %size
+  %next = add i32 %k, 1
   br label %more
 done:
   ret i64 %count

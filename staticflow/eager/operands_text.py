@@ -51,9 +51,8 @@ look:
   br i1 %host, label %yes, label %no
 yes:
   %size = call i64 @size_of(ptr %array)
-  %large = icmp sge i64 %size, $LARGE
-  %large.at = getelementptr %operand, ptr %operand, i64 0, i32 4
-  store i1 %large, ptr %large.at
+  %size.at = getelementptr %operand, ptr %operand, i64 0, i32 4
+  store i64 %size, ptr %size.at
   call void @Py_IncRef(ptr %array)
   %array.at = getelementptr %operand, ptr %operand, i64 0, i32 1
   store ptr %array, ptr %array.at
