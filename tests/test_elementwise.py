@@ -115,7 +115,7 @@ DRAWN = ("uniform_", "normal_", "bernoulli_", "exponential_", "random_")
 
 @pytest.mark.parametrize("name", [n for n in IN_PLACE if n not in DRAWN])
 def test_in_place_forms_store_what_the_function_gives(name: str) -> None:
-    whole = name.startswith("bitwise")
+    whole = name.startswith("bitwise") or name in ("gcd_", "lcm_")
     x = sf.tensor([3, 5, 6]) if whole else sf.tensor([0.5, 0.75, 0.875])
     fn = getattr(sf.Tensor, name[:-1])
     options = [ARGUMENTS[name]] if name in ARGUMENTS else [(), (2,)]
@@ -241,6 +241,14 @@ def test_extremes_wrap_and_zeros_divide_to_zero(dtype: Any) -> None:
         assert both(lambda x: sf.fmod(x, -1)) == [0, 0]
     assert both(lambda x: x << dtype.bits) == [0, 0]
     assert both(lambda x: x >> dtype.bits) == [-1 if dtype.kind == "i" else 0, 0]
+
+
+def test_a_common_divisor_behind_a_product_goes_on_for_every_lane() -> None:
+    generator = np.random.default_rng(0)
+    x, w = (generator.integers(-99, 99, shape, np.int32) for shape in ((7, 16), (16, 24)))
+    symbol = sf.placeholder((None, 16), sf.int32, name="x")
+    program = sf.compile([symbol], sf.gcd(symbol @ sf.tensor(w), 720))
+    np.testing.assert_array_equal(program(sf.tensor(x)).numpy(), np.gcd(x @ w, 720))
 
 
 def test_where_as_a_method_takes_the_condition_first() -> None:

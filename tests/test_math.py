@@ -298,6 +298,16 @@ def test_integer_division_by_a_constant(dtype: DType) -> None:
         assert_same(computed(lambda k, x, d=divisor: k.remainder(x, d), x), np.remainder(x, y))
 
 
+@by_integer
+def test_common_divisors_and_multiples_are_those_of_numpy(dtype: DType) -> None:
+    fibonacci = [1, 2]  # what takes the most steps
+    while sum(fibonacci[-2:]) <= np.iinfo(dtype.numpy).max:
+        fibonacci.append(sum(fibonacci[-2:]))
+    x, y = pairs(np.concatenate([integers(dtype), np.array(fibonacci[-3:], dtype.numpy)]))
+    for name in ("gcd", "lcm"):
+        assert_same(computed(method(name), x, y, lanes=1), getattr(np, name)(x, y))
+
+
 def integer_power(x: int, y: int, dtype: DType) -> int:
     if y < 0:
         return x ** (y & 1) if abs(x) == 1 else 0
@@ -342,11 +352,13 @@ def test_constant_powers_of_either_kind(dtype: DType) -> None:
 BINARY = ("pow", "atan2", "hypot", "fmod", "remainder", "floor_divide", "maximum", "minimum")
 TESTS = ("isnan", "isinf", "isfinite")
 BITS = ("left_shift", "right_shift", "threefry")
+DIVISORS = ("gcd", "lcm")
 
 
 def test_every_function_is_tested() -> None:
     methods = {name for name in vars(Scalars) if not name.startswith("_")}
-    assert methods == {*FUNCTIONS, *EXACT, *BINARY, *TESTS, *BITS, "pow_int", "polygamma", "real"}
+    several = {*BINARY, *TESTS, *BITS, *DIVISORS}
+    assert methods == {*FUNCTIONS, *EXACT, *several, "pow_int", "polygamma", "real"}
     assert not methods & (set(vars(Builder)) - {"neg"})
 
 

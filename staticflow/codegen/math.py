@@ -256,6 +256,14 @@ class Scalars(Builder):
             return self.real(math_division.remainder, a, b)
         return math_division.integer_remainder(self, a, b)
 
+    def gcd(self, x: Operand | Number, y: Operand | Number) -> Operand:
+        """The greatest common divisor of integers; 0 of zeros."""
+        return math_division.gcd(self, *self._operands(x, y))
+
+    def lcm(self, x: Operand | Number, y: Operand | Number) -> Operand:
+        """The least common multiple of integers, which wraps; 0 where either is 0."""
+        return math_division.lcm(self, *self._operands(x, y))
+
     # -- bits of integers ----------------------------------------------------------------------
 
     def left_shift(self, x: Operand | Number, n: Operand | Number) -> Operand:

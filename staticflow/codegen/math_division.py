@@ -1,4 +1,5 @@
-"""Division that rounds down, and what it leaves: ``//``, ``%`` and fmod of floats and integers."""
+"""Division that rounds down, and what it leaves: ``//``, ``%`` and fmod of floats and integers;
+common divisors and multiples."""
 
 from __future__ import annotations
 
@@ -11,9 +12,11 @@ from staticflow.codegen.math_parts import FORMATS
 __all__ = [
     "floor_divide",
     "fmod",
+    "gcd",
     "integer_floor_divide",
     "integer_fmod",
     "integer_remainder",
+    "lcm",
     "remainder",
 ]
 
@@ -134,3 +137,32 @@ def integer_remainder(k: Builder, x: Operand, y: Operand) -> Operand:
 def integer_fmod(k: Builder, x: Operand, y: Operand) -> Operand:
     """``x - trunc(x / y) * y``, with the sign of x; 0 for y = 0."""
     return _divide_integers(k, x, y)[1]
+
+
+def gcd(k: Builder, x: Operand, y: Operand) -> Operand:
+    """The greatest common divisor of integers of one dtype by Euclid's algorithm, 0 of zeros.
+
+    It goes on while any lane has a rest, by Lame's theorem for less than 1.5 steps for each bit.
+    The magnitudes are kept below 0, where the least integer has one, too.
+    """
+    dtype, lanes = x.dtype, max(x.lanes, y.lanes)
+    signed = dtype.kind == "i"
+    a, b = (k.var(k.splat(k.apply("min", n, k.neg(n)) if signed else n, lanes)) for n in (x, y))
+    more = k.var(k.fold("or", k.compare("ne", b, 0)))
+    with k.loop("euclid", dtype.bits * 3 // 2, going=more):
+        done = k.compare("eq", b, 0)
+        divisor = k.select(done, k.const(1, dtype), b)
+        rest = k.apply("remainder", a, divisor)  # 0 where done
+        k.set(a, k.select(done, a, b))
+        k.set(b, rest)
+        k.set(more, k.fold("or", k.compare("ne", rest, 0)))
+    divided = k.freeze(a)
+    return k.neg(divided) if signed else divided
+
+
+def lcm(k: Builder, x: Operand, y: Operand) -> Operand:
+    """The least common multiple of integers of one dtype, wrapping; 0 where either is 0."""
+    product = k.mul(k.apply("quotient", x, _without_zero(k, gcd(k, x, y))), y)
+    if x.dtype.kind == "u":
+        return product
+    return k.select(k.compare("lt", k.apply("xor", x, y), 0), k.neg(product), product)

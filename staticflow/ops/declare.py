@@ -27,8 +27,8 @@ Partial = Callable[..., Any] | None
 
 _EXACT = frozenset((
     "absolute", "add", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "ceil",
-    "copysign", "divide", "equal", "floor", "greater", "greater_equal", "isfinite", "isinf",
-    "isnan", "left_shift", "less", "less_equal", "logical_and", "logical_not", "logical_or",
+    "copysign", "divide", "equal", "floor", "gcd", "greater", "greater_equal", "isfinite", "isinf",
+    "isnan", "lcm", "left_shift", "less", "less_equal", "logical_and", "logical_not", "logical_or",
     "logical_xor", "multiply", "negative", "not_equal", "reciprocal",
     "right_shift", "rint", "sign", "sqrt", "subtract", "trunc",
 ))  # fmt: skip

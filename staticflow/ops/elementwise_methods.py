@@ -52,7 +52,7 @@ class ElementwiseMethods:
     add, sub, div, mul, neg = variants.add, variants.sub, variants.div, ar.mul, ar.neg
     remainder, floor_divide, fmod = ar.remainder, ar.floor_divide, pairs.fmod
     addcmul, addcdiv, lerp, hypot = pairs.addcmul, pairs.addcdiv, pairs.lerp, pairs.hypot
-    float_power = pairs.float_power
+    float_power, gcd, lcm = pairs.float_power, pairs.gcd, pairs.lcm
     subtract, divide, true_divide, multiply, negative = sub, div, div, mul, neg
     # powers and logarithms
     pow, square, sqrt, rsqrt = maths.pow, maths.square, maths.sqrt, maths.rsqrt
@@ -101,6 +101,7 @@ class ElementwiseMethods:
     floor_divide_, fmod_ = in_place(ar.floor_divide), in_place(pairs.fmod)
     addcmul_, addcdiv_ = in_place(pairs.addcmul), in_place(pairs.addcdiv)
     lerp_, hypot_ = in_place(pairs.lerp), in_place(pairs.hypot)
+    gcd_, lcm_ = in_place(pairs.gcd), in_place(pairs.lcm)
     float_power_, pow_ = in_place(pairs.float_power), in_place(maths.pow)
     square_, sqrt_, rsqrt_ = in_place(maths.square), in_place(maths.sqrt), in_place(maths.rsqrt)
     reciprocal_, exp_, exp2_ = in_place(maths.reciprocal), in_place(maths.exp), in_place(maths.exp2)

@@ -14,8 +14,8 @@ from staticflow.ops.maths import log, pow, sigmoid, sign, trunc
 from staticflow.ops.promote import result_type
 
 __all__ = [
-    "addcdiv", "addcmul", "copysign", "float_power", "fmax", "fmin", "fmod", "heaviside", "hypot",
-    "lerp", "logaddexp", "logaddexp2", "logit", "xlogy",
+    "addcdiv", "addcmul", "copysign", "float_power", "fmax", "fmin", "fmod", "gcd", "heaviside",
+    "hypot", "lcm", "lerp", "logaddexp", "logaddexp2", "logit", "xlogy",
 ]  # fmt: skip
 
 # -- division and distance ------------------------------------------------------------------------
@@ -26,6 +26,20 @@ fmod = elementwise(
     lambda k, x, y: k.fmod(x, y),
     (lambda ct, out, x, y: ct, lambda ct, out, x, y: -ct * trunc(x / y)),
     saves=(0, 1), saves_for=((), (0, 1)), kinds="iuf", eager="large", numbers="wrap",
+)  # fmt: skip
+
+gcd = elementwise(
+    "gcd", "The greatest common divisor of integers, 0 of zeros; that of the least integer wraps.",
+    "gcd",
+    lambda k, x, y: k.gcd(x, y),
+    kinds="iu",
+)  # fmt: skip
+
+lcm = elementwise(
+    "lcm", "The least common multiple of integers, which wraps; 0 where ``x`` or ``y`` is 0.",
+    "lcm",
+    lambda k, x, y: k.lcm(x, y),
+    kinds="iu",
 )  # fmt: skip
 
 hypot = elementwise(

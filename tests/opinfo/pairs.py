@@ -17,9 +17,20 @@ from opinfo.arithmetic import (
     sized_pair,
     zero_if_impossible,
 )
-from opinfo.core import ALL, FLOATS, NUMBERS, Failure, OpInfo, Sample, pointwise, special, values
+from opinfo.core import (
+    ALL,
+    FLOATS,
+    INTEGERS,
+    NUMBERS,
+    Failure,
+    OpInfo,
+    Sample,
+    pointwise,
+    special,
+    values,
+)
 from opinfo.trig import guarded
-from staticflow.errors import DTypeError
+from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dtypes import DType
 from staticflow.ops import OPS
 
@@ -75,7 +86,19 @@ def _of_floats(name: str, fn: Callable[[float, float], float], **row: Any) -> Op
     )  # fmt: skip
 
 
+_WHOLE = {
+    "dtypes": INTEGERS,
+    "exact": True,
+    "failures": (
+        Failure(Sample((np.ones(3, "i4"), np.ones(2, "i4"))), ShapeError, "3 and 2 differ"),
+        Failure(Sample((np.ones(2), np.ones(2))), DTypeError, "not defined for float64"),
+        Failure(Sample((np.ones(2, "?"), np.ones(2, "?"))), DTypeError, "not defined for bool"),
+    ),
+}
+
 _TWO = (
+    pairwise(OPS["gcd"], sf.gcd, math.gcd, **_WHOLE),
+    pairwise(OPS["lcm"], sf.lcm, math.lcm, **_WHOLE),
     pairwise(
         OPS["fmod"], sf.fmod, zero_if_impossible(_fmod), samples=binary(second=_ABOVE),
         beyond=huge_quotient,
