@@ -8,9 +8,11 @@ import importlib
 import pkgutil
 import re
 import textwrap
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
+from test_layers import LAYERS
 
 import staticflow
 from staticflow import errors
@@ -41,6 +43,20 @@ def test_every_path_that_the_docs_name_exists() -> None:
     for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} names {target}"
+
+
+def test_every_file_that_the_docs_name_exists() -> None:
+    files = [f"/{p.relative_to(ROOT)}" for p in ROOT.glob("[!.]*/**/*.*")]
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        for name in re.findall(r"`([\w/*]+\.(?:py|sf|md))`", page.read_text()):
+            assert any(fnmatch(file, f"*/{name}") for file in files), f"{page.name} names {name}"
+
+
+def test_every_folder_is_in_the_house() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    table = page[page.index("| folder |") : page.index("## One expression")]
+    named = re.findall(r"`(\w+)`", "".join(row.split(" | ")[0] for row in table.splitlines()))
+    assert named == [name for names in LAYERS[:-1] for name in names]
 
 
 def test_the_programs_on_debugging_run(capsys: pytest.CaptureFixture[str]) -> None:
