@@ -304,3 +304,10 @@ def test_the_default_dtype_is_asked_again() -> None:
         assert x.logsumexp(0).dtype is sf.float64
     finally:
         sf.set_default_dtype(sf.float32)
+
+
+def test_zeros_of_both_signs_are_two_arguments() -> None:
+    x, a, b = sf.ones(1, 1, requires_grad=True), sf.ones(1, 1), sf.ones(1, 1)
+    for beta in (0.0, -0.0, 0.0):
+        grad = sf.grad(sf.addmm(x, a, b, beta=beta).sum(), x)
+        assert np.signbit(grad.item()) == np.signbit(beta)

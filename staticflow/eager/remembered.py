@@ -142,7 +142,7 @@ def _key(argument: Any, tensors: list[Any]) -> Any:
     ``tensors``. Raises `TypeError` for one that shape and dtype do not say all of."""
     kind = type(argument)
     if kind in _PLAIN:
-        return argument
+        return argument if argument or kind is not float else (kind, str(argument))  # 0.0, -0.0
     array = getattr(argument, "_data", None)
     if type(array) is _array:
         tensors.append(argument)
