@@ -6,6 +6,7 @@ import _thread
 import contextlib
 import inspect
 import itertools
+import pickle
 import signal
 import sys
 import threading
@@ -22,7 +23,7 @@ from opinfo.modes import arrays_of, call
 
 import staticflow as sf
 from staticflow import pytree
-from staticflow.eager.fast import fast_forms, has_fast_form
+from staticflow.eager.fast import fast_forms, has_fast_form, number_beside
 from staticflow.eager.fast_text import MEMO
 from staticflow.eager.mode import EAGER
 from staticflow.eager.vertex import EvenEntry, Shadow
@@ -324,6 +325,55 @@ def test_an_interrupt_goes_through(monkeypatch: pytest.MonkeyPatch) -> None:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize(("error", "number"), [(KeyboardInterrupt, 7.125), (ValueError, 7.25)])
+def test_an_interrupt_while_a_number_is_taken_up(error: type[BaseException], number: float) -> None:
+    """What only says that the number is for the general path does not go through."""
+    x = sf.ones(3)
+    raised = []
+
+    def on_call(frame: Any, event: str, arg: Any) -> None:
+        if event == "call" and frame.f_code is number_beside.__code__ and not raised:
+            raised.append(error())
+            raise raised[0]
+
+    refusal = pytest.raises(error) if error is KeyboardInterrupt else contextlib.nullcontext()
+    sys.setprofile(on_call)
+    try:
+        with refusal:
+            assert (x * number).tolist() == [number] * 3
+    finally:
+        sys.setprofile(None)
+    assert raised and (x * number).tolist() == [number] * 3
+
+
+def test_dtypes_that_are_equal_but_not_the_same() -> None:
+    """An array that was pickled has one of its own, and so has one with metadata."""
+    pickled = pickle.loads(pickle.dumps(np.ones((2, 3), np.float32)))
+    noted = np.ones((2, 3), np.dtype(np.float32, metadata={"unit": "m"}))
+    for array in (pickled, noted):
+        assert array.dtype is not np.dtype(np.float32)
+        w, x = sf.from_numpy(array).requires_grad_(), sf.ones(2, 3, requires_grad=True)
+        for _ in range(2):  # some are remembered
+            for y in (w.T, w.reshape(6), w[0], w.sum(0), w * 2, w * x, w @ x.T, sf.cat([x, w])):
+                g = sf.grad(y.sum(), w)
+                assert g.dtype is sf.float32 and g.shape == (2, 3)
+
+
+def test_finalizers_of_a_thread_that_ends_may_compute() -> None:
+    x, local, found = sf.ones(2), threading.local(), []
+
+    class Late:
+        def __del__(self) -> None:
+            found.append((x * 2).tolist())
+
+    def work() -> None:
+        assert (x + 1).tolist() == [2, 2]  # by which the thread has its state
+        local.late = Late()
+
+    run_in_threads([work])
+    assert found == [[2, 2]]
 
 
 def test_elsewhere_the_general_path_does_it_all(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,15 +100,20 @@ enter:
   %wide = call i1 @is_wide(ptr %call, i64 %count)
   %makes.large = or i1 %large, %wide
   %context = call ptr @field(ptr %state, i64 $state_context)
+  call void @Py_IncRef(ptr %context)  ; what runs inside may give the state another
   %refused = call i32 @PyContext_Enter(ptr %context)
   %outside = icmp ne i32 %refused, 0
-  br i1 %outside, label %nothing, label %run
+  br i1 %outside, label %refuse, label %run
+refuse:
+  call void @Py_DecRef(ptr %context)
+  br label %nothing
 run:
   %which = zext i1 %makes.large to i64
   %compute.at = getelementptr %op, ptr %op, i64 0, i32 1, i64 %which
   %compute = load ptr, ptr %compute.at
   %data = call ptr @PyObject_VectorcallDict(ptr %compute, ptr %arrays, i64 %count, ptr %attrs)
   call i32 @PyContext_Exit(ptr %context)
+  call void @Py_DecRef(ptr %context)
   %failed = icmp eq ptr %data, null
   br i1 %failed, label %nothing, label %look
 nothing:
@@ -151,11 +156,17 @@ few:
   %attrs.at = getelementptr %call, ptr %call, i64 0, i32 3
   store ptr %attrs, ptr %attrs.at
   %state = call ptr @current()
+  %state.at = getelementptr %call, ptr %call, i64 0, i32 4
+  store ptr %state, ptr %state.at
   %lost = icmp eq ptr %state, null
   br i1 %lost, label %raise, label %look
 look:
   %usual = call i1 @take(ptr %call, ptr %state, ptr %objects)
-  br i1 %usual, label %run, label %leave
+  br i1 %usual, label %run, label %unusual
+unusual:
+  %interrupted = call ptr @PyErr_Occurred()
+  %is.interrupted = icmp ne ptr %interrupted, null
+  br i1 %is.interrupted, label %raise, label %leave
 run:
   %data = call ptr @computed(ptr %call, ptr %state)
   %failed = icmp eq ptr %data, null
@@ -229,8 +240,12 @@ raise:
   ret ptr null
 }
 
+; What a call holds.
 define internal void @drop(ptr %call) {
 entry:
+  %state.at = getelementptr %call, ptr %call, i64 0, i32 4
+  %state = load ptr, ptr %state.at
+  call void @Py_DecRef(ptr %state)
   %count.at = getelementptr %call, ptr %call, i64 0, i32 1
   %count = load i64, ptr %count.at
   br label %more

@@ -15,8 +15,8 @@ DECLARATIONS = """
 ; whether it is a number; how many elements its array has.
 %operand = type { ptr, ptr, ptr, i1, i64 }
 
-; A call: the op; how many arguments; the arguments; the attributes, or null.
-%call = type { ptr, i64, ptr, ptr }
+; A call: the op; how many arguments; the arguments; the attributes, or null; the thread's state.
+%call = type { ptr, i64, ptr, ptr, ptr }
 
 ; A number, the dtype that it was taken up in, and the array that came of it.
 %memo = type { ptr, ptr, ptr }

@@ -6,7 +6,8 @@ from __future__ import annotations
 __all__ = ["OPERANDS"]
 
 OPERANDS = """
-; The state of the thread, which keeps it: borrowed. A thread's number is never used again.
+; The state of the thread, to be dropped. A thread's number is never used again; while it ends, its
+; finalizers may compute when the thread itself has let go of the state.
 define internal ptr @current() {
 entry:
   %python = call ptr @PyThreadState_Get()
@@ -16,21 +17,25 @@ entry:
   br i1 %known, label %same, label %other
 same:
   %state = load ptr, ptr @last_state
+  call void @Py_IncRef(ptr %state)
   ret ptr %state
 other:
   %asked = call ptr @PyObject_GetAttr(ptr @thread, ptr @name_state)
   %failed = icmp eq ptr %asked, null
   br i1 %failed, label %done, label %note
 note:
-  call void @Py_DecRef(ptr %asked)
+  %before = load ptr, ptr @last_state
+  call void @Py_IncRef(ptr %asked)
   store i64 %number, ptr @last_thread
   store ptr %asked, ptr @last_state
+  call void @Py_DecRef(ptr %before)
   br label %done
 done:
   ret ptr %asked
 }
 
-; Whether an operand is a tensor on an array of the host; takes note of that.
+; Whether an operand is a tensor on an array of the host, whose dtype is the very object that we
+; know; takes note of that.
 define internal i1 @open(ptr %operand) {
 entry:
   %tensor = load ptr, ptr %operand
@@ -48,7 +53,11 @@ inside:
 look:
   %array.type = call ptr @field(ptr %array, i64 $TYPE)
   %host = icmp eq ptr %array.type, @PyArray_Type
-  br i1 %host, label %yes, label %no
+  br i1 %host, label %ask, label %no
+ask:
+  %place = call i64 @dtype_of(ptr %array)
+  %foreign = icmp eq i64 %place, $NO_DTYPE
+  br i1 %foreign, label %no, label %yes
 yes:
   %size = call i64 @size_of(ptr %array)
   %size.at = getelementptr %operand, ptr %operand, i64 0, i32 4
@@ -61,7 +70,8 @@ no:
   ret i1 false
 }
 
-; Whether an operand is a number that does not change the dtype of the tensor beside it.
+; Whether an operand is a number that does not change the dtype of the tensor beside it. An error is
+; set if the user interrupted that.
 define internal i1 @number(ptr %op, ptr %operand, ptr %tensor) {
 entry:
   %number = load ptr, ptr %operand
@@ -97,7 +107,11 @@ ask:
   store ptr %descr, ptr %pair.1
   %made = call ptr @PyObject_Vectorcall(ptr @number_beside, ptr %pair, i64 2, ptr null)
   %refused = icmp eq ptr %made, null
-  br i1 %refused, label %clear, label %keep
+  br i1 %refused, label %judge, label %keep
+judge:
+  %ordinary = call i32 @PyErr_ExceptionMatches(ptr @Exception)
+  %is.ordinary = icmp ne i32 %ordinary, 0
+  br i1 %is.ordinary, label %clear, label %no
 clear:
   call void @PyErr_Clear()
   br label %no
@@ -132,7 +146,7 @@ no:
   ret i1 false
 }
 
-; Whether this is the usual case, with the operands opened.
+; Whether this is the usual case, with the operands opened; an error may be set if it is not.
 define internal i1 @take(ptr %call, ptr %state, ptr %objects) {
 entry:
   %op = load ptr, ptr %call
