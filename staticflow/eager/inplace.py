@@ -238,7 +238,7 @@ def masked_fill_(x: Tensor, mask: Any, value: Any) -> Tensor:
     """`masked_fill` in place."""
     if thread.state.plain and is_number(value) and hasattr(mask, "_vertex"):
         places = mask._data
-        usual = type(places) is np.ndarray and places.dtype == bool
+        usual = type(places) is np.ndarray and places.dtype == bool and places.size < SPREAD
         if usual and places.shape == x._data.shape and stored_at(x, places, value):
             return x
     return update(x, masked_fill, (mask, value), {})

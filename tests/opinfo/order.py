@@ -246,7 +246,6 @@ ROWS = (
         OPS["median"], of_something(sf.median), of_something(reduced(_median)), _whole, ALL,
         grad=True, exact=True,
         sized=lambda dtype, n: Sample((values((n, 3), dtype), values((1, 3), dtype, seed=1))),
-        failures=(Failure(Sample((np.zeros((3, 0), "f4"),)), ShapeError, "of nothing"),),
     ),
     OpInfo(
         OPS["searchsorted"], sf.searchsorted, _search, _search_samples, NUMBERS, grad=False,

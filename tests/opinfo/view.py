@@ -193,9 +193,9 @@ _SLICE = OpInfo(
         _key((0, 0, 0), ShapeError, "2 dims"),
         _key(slice(None, None, -1), ShapeError, "positive"),
         _key(slice(None, None, 0), ShapeError, "positive"),
-        _key("a", ShapeError, "indexing by str"),
+        _key("a", IndexRangeError, "indexing by str"),
         _key((Ellipsis, Ellipsis), ShapeError, "once"),
-        _key(1.0, ShapeError, "indexing by float"),
+        _key(1.0, IndexRangeError, "indexing by float"),
     ),
 )  # fmt: skip
 
@@ -253,7 +253,7 @@ _SELECT = OpInfo(
         Failure(Sample((_X34, 1, 4)), IndexRangeError, "index 4"),
         Failure(Sample((_X34, 0, -4)), IndexRangeError, "dim 0"),
         Failure(Sample((_X34, 2, 0)), ShapeError, "out of range"),
-        Failure(Sample((_X34, 0, 1.5)), ShapeError, "indexing by float"),
+        Failure(Sample((_X34, 0, 1.5)), IndexRangeError, "indexing by float"),
     ),
 )  # fmt: skip
 
