@@ -208,6 +208,7 @@ from staticflow.ops.extremes import amax, amin, aminmax, argmax, argmin, max, mi
 from staticflow.ops.factors import pinverse
 from staticflow.ops.factors import qr_by_some as qr
 from staticflow.ops.factors import svd_by_columns as svd
+from staticflow.ops.floats import frexp, nextafter
 from staticflow.ops.foreign import refuses_foreign_in
 from staticflow.ops.gamma import digamma, lgamma, mvlgamma, polygamma
 from staticflow.ops.indexing import gather, scatter_add, take_along_dim
@@ -441,7 +442,7 @@ __all__ = [
     "enable_grad", "eq", "equal", "erf", "erfc", "erfinv", "exp", "exp2", "expand", "expm1", "eye",
     "finfo", "fix", "flatten", "flip", "fliplr", "flipud", "float", "float16", "float32", "float64",
     "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod", "fori_loop", "fork_rng", "frac",
-    "from_dlpack", "from_numpy", "full", "full_like", "gather", "gcd", "ge", "ger",
+    "frexp", "from_dlpack", "from_numpy", "full", "full_like", "gather", "gcd", "ge", "ger",
     "get_default_dtype", "get_num_threads", "get_printoptions", "get_rng_state", "grad", "greater",
     "greater_equal", "gt", "half", "hamming_window", "hann_window", "heaviside", "histc",
     "hsplit", "hstack", "hypot", "iinfo", "index_add", "index_copy", "index_fill",
@@ -458,7 +459,8 @@ __all__ = [
     "masked_select", "matmul", "matrix_power", "max", "maximum", "mean", "median", "meshgrid",
     "min", "minimum", "mm", "mode", "moveaxis", "movedim", "msort", "mul", "multi_dot",
     "multinomial", "multiply", "mv", "mvlgamma", "nan", "nan_to_num", "nanmean", "nanmedian",
-    "nanquantile", "nansum", "narrow", "narrow_copy", "ne", "neg", "negative", "nn", "no_grad",
+    "nanquantile", "nansum", "narrow", "narrow_copy", "ne", "neg", "negative", "nextafter",
+    "nn", "no_grad",
     "nonzero", "norm", "normal", "not_equal", "numel", "one_hot", "ones", "ones_like", "optim",
     "outer", "pairwise_distance", "pdist", "permute", "pi", "pinverse", "placeholder", "polygamma",
     "positive",

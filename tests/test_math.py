@@ -258,6 +258,16 @@ def test_classification(dtype: DType) -> None:
         np.testing.assert_array_equal(computed(method(name), x), getattr(np, name)(x))
 
 
+@by_float
+def test_parts_of_floats_and_the_floats_next_to_them(dtype: DType) -> None:
+    x = np.concatenate([specials(dtype), bit_patterns(dtype, 3000)])
+    m, e = np.frexp(x)
+    assert_same(computed(method("mantissa"), x), m)
+    assert_same(computed(method("exponent"), x), e.astype(dtype.numpy))
+    x, y = pairs(specials(dtype))
+    assert_same(computed(method("nextafter"), x, y), np.nextafter(x, y))
+
+
 # -- integers ----------------------------------------------------------------------------------
 
 
@@ -353,11 +363,12 @@ BINARY = ("pow", "atan2", "hypot", "fmod", "remainder", "floor_divide", "maximum
 TESTS = ("isnan", "isinf", "isfinite")
 BITS = ("left_shift", "right_shift", "threefry")
 DIVISORS = ("gcd", "lcm")
+PARTS = ("mantissa", "exponent", "nextafter")
 
 
 def test_every_function_is_tested() -> None:
     methods = {name for name in vars(Scalars) if not name.startswith("_")}
-    several = {*BINARY, *TESTS, *BITS, *DIVISORS}
+    several = {*BINARY, *TESTS, *BITS, *DIVISORS, *PARTS}
     assert methods == {*FUNCTIONS, *EXACT, *several, "pow_int", "polygamma", "real"}
     assert not methods & (set(vars(Builder)) - {"neg"})
 

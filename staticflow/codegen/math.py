@@ -17,6 +17,7 @@ from staticflow.codegen import (
     math_division,
     math_erf,
     math_exp,
+    math_float,
     math_gamma,
     math_log,
     math_normal,
@@ -263,6 +264,20 @@ class Scalars(Builder):
     def lcm(self, x: Operand | Number, y: Operand | Number) -> Operand:
         """The least common multiple of integers, which wraps; 0 where either is 0."""
         return math_division.lcm(self, *self._operands(x, y))
+
+    # -- how floats are written ----------------------------------------------------------------
+
+    def mantissa(self, x: Operand) -> Operand:
+        """The m of ``x = m * 2**e`` with ``0.5 <= |m| < 1``; x where it is 0, infinite or NaN."""
+        return self.real(math_float.mantissa, x)
+
+    def exponent(self, x: Operand) -> Operand:
+        """The e that belongs to `mantissa`, as a float; 0 where x is 0, infinite or NaN."""
+        return self.real(math_float.exponent, x)
+
+    def nextafter(self, x: Operand | Number, y: Operand | Number) -> Operand:
+        """The float next to x on the way to y."""
+        return math_float.nextafter(self, *self._operands(x, y))
 
     # -- bits of integers ----------------------------------------------------------------------
 

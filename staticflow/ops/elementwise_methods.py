@@ -9,6 +9,7 @@ from staticflow.ops import arithmetic as ar
 from staticflow.ops import (
     bits,
     compare,
+    floats,
     gamma,
     maths,
     pairs,
@@ -75,6 +76,7 @@ class ElementwiseMethods:
     abs, sign, floor, ceil, trunc = maths.abs, maths.sign, maths.floor, maths.ceil, maths.trunc
     frac, round, copysign, heaviside = maths.frac, variants.round, pairs.copysign, pairs.heaviside
     absolute, sgn, fix, positive = abs, sign, trunc, shortcuts.positive
+    frexp, nextafter = floats.frexp, floats.nextafter
     # bounds
     clamp, maximum, minimum, fmax, fmin = ar.clamp, ar.maximum, ar.minimum, pairs.fmax, pairs.fmin
     nan_to_num = compare.nan_to_num
@@ -120,6 +122,7 @@ class ElementwiseMethods:
     sign_, floor_, ceil_ = in_place(maths.sign), in_place(maths.floor), in_place(maths.ceil)
     trunc_, frac_, round_ = in_place(maths.trunc), in_place(maths.frac), in_place(variants.round)
     copysign_, heaviside_ = in_place(pairs.copysign), in_place(pairs.heaviside)
+    nextafter_ = in_place(floats.nextafter)
     clamp_min_, clamp_max_ = in_place(shortcuts.clamp_min), in_place(shortcuts.clamp_max)
     ldexp_ = in_place(shortcuts.ldexp)
     clamp_, nan_to_num_, lt_ = in_place(ar.clamp), in_place(compare.nan_to_num), in_place(ar.lt)

@@ -25,8 +25,8 @@ UNARY = (
 )  # fmt: skip
 BINARY = (
     "add", "atan2", "bitwise_and", "bitwise_left_shift", "copysign", "div", "eq", "floor_divide",
-    "fmax", "fmod", "gcd", "hypot", "lcm", "logaddexp", "logical_and", "lt", "maximum", "mul", "pow",
-    "remainder", "sub", "xlogy",
+    "fmax", "fmod", "gcd", "hypot", "lcm", "logaddexp", "logical_and", "lt", "maximum", "mul",
+    "nextafter", "pow", "remainder", "sub", "xlogy",
 )  # fmt: skip
 
 POINTS = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 3.0, -3.0, 6.0, 20.0, 25.0, -100.0, "inf", "-inf", "nan"]
