@@ -1,4 +1,4 @@
-"""The fast path of elementwise operations as LLVM text, compiled once in a process.
+"""The fast path of eager operations as LLVM text, compiled once in a process.
 
 ``apply`` takes the usual case of `staticflow.eager.fast` from the tensors to NumPy and back, and
 leaves everything else to the general path, which gives the same and words all errors. References
