@@ -251,6 +251,26 @@ def test_outputs_of_a_size_that_the_run_tells() -> None:
         np.testing.assert_allclose(out["sum"].item(), wanted.sum())
 
 
+def test_gradients_of_products_of_rows_of_which_only_some_are_read() -> None:
+    """Of all trips at once they would have to be of those alone that were made."""
+
+    def results(xs: Any, w: Any, h: Any) -> Any:
+        last, ys = sf.scan(lambda c, r: ((c + r @ w).tanh(), r @ w), h, xs,
+                           until=lambda c, y: (c * c).sum() > 1.5)  # fmt: skip
+        return last.sum() + ys.sin().sum()
+
+    shapes: list[tuple[Any, ...]] = [("T", 2, 3), (3, 3), (2, 3)]
+    params = [sf.placeholder(s, "float64") for s in shapes]
+    program = sf.compile(params, sf.grad(results(*params), params))
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=s) for s in ((6, 2, 3), (3, 3), (2, 3))]
+    for scale in (0.0, 0.3, 1.0, 5.0):
+        given = [a * scale for a in arrays]
+        leaves = [sf.tensor(a, requires_grad=True) for a in given]
+        for a, b in zip(program(*given), sf.grad(results(*leaves), leaves), strict=True):
+            np.testing.assert_allclose(a.numpy(), b.numpy(), 1e-9, 1e-12)
+
+
 def test_a_stack_grows_far_and_stays() -> None:
     x = sf.placeholder((), "float64", name="x")
     n = sf.placeholder((), "int64", name="n")

@@ -69,7 +69,8 @@ class _Outside:
     loop: Loop
 
     def rows(self, n: Node) -> Any:
-        """The values that ``n`` has in all trips, as one symbol; None if only the loop knows."""
+        """The values that ``n`` has in all trips, as one symbol; None if only the loop knows, or if
+        there are more of them, since the loop that this one is the way back of ended early."""
         loop = self.loop
         view = _VIEWS.get(n.op)
         if view is not None:
@@ -77,7 +78,8 @@ class _Outside:
             return None if below is None else view(below, n, loop.trips)
         _, xs, _ = loop.operands(loop.body.params)
         _, given, _ = loop.operands(self.node.args)
-        return Symbol(given[xs.index(n)]) if n in xs else None
+        x = given[xs.index(n)] if n in xs else None
+        return None if x is None or x.tensor_type.shape[0] != loop.trips else Symbol(x)
 
     def fixed(self, n: Node) -> Any:
         """The value that ``n`` has in every trip, as a symbol; None if trips differ."""
