@@ -170,6 +170,7 @@ from staticflow.ops.axes import (
     t,
     transpose,
 )
+from staticflow.ops.bessel import i0
 from staticflow.ops.bits import (
     bitwise_and,
     bitwise_left_shift,
@@ -445,7 +446,7 @@ __all__ = [
     "frexp", "from_dlpack", "from_numpy", "full", "full_like", "gather", "gcd", "ge", "ger",
     "get_default_dtype", "get_num_threads", "get_printoptions", "get_rng_state", "grad", "greater",
     "greater_equal", "gt", "half", "hamming_window", "hann_window", "heaviside", "histc",
-    "hsplit", "hstack", "hypot", "iinfo", "index_add", "index_copy", "index_fill",
+    "hsplit", "hstack", "hypot", "i0", "iinfo", "index_add", "index_copy", "index_fill",
     "index_put", "index_reduce",
     "index_select", "inf", "inference_mode", "initial_seed", "inner", "int", "int8", "int16",
     "int32", "int64", "inverse", "is_complex", "is_floating_point", "is_grad_enabled",

@@ -11,6 +11,9 @@ from math import inf, sqrt
 from typing import Any
 
 from staticflow.ops.arithmetic import eq, logical_and, where
+from staticflow.ops.bessel import i0, i0e, i1, i1e
+from staticflow.ops.bessel import i0 as modified_bessel_i0
+from staticflow.ops.bessel import i1 as modified_bessel_i1
 from staticflow.ops.foreign import refuses_foreign_in
 from staticflow.ops.gamma import digamma, polygamma
 from staticflow.ops.gamma import digamma as psi
@@ -24,9 +27,10 @@ from staticflow.ops.special import erf, erfc, erfinv, ndtr, sinc
 from staticflow.ops.variants import round
 
 __all__ = [
-    "digamma", "entr", "erf", "erfc", "erfinv", "exp2", "expit", "expm1", "gammaln", "log1p",
-    "log_softmax", "logit", "logsumexp", "multigammaln", "ndtr", "ndtri", "polygamma", "psi",
-    "round", "sinc", "softmax", "xlog1py", "xlogy",
+    "digamma", "entr", "erf", "erfc", "erfinv", "exp2", "expit", "expm1", "gammaln", "i0",
+    "i0e", "i1", "i1e", "log1p", "log_softmax", "logit", "logsumexp", "modified_bessel_i0",
+    "modified_bessel_i1", "multigammaln", "ndtr", "ndtri", "polygamma", "psi", "round",
+    "sinc", "softmax", "xlog1py", "xlogy",
 ]  # fmt: skip
 
 

@@ -176,6 +176,32 @@ def exact_erfinv(x: Array) -> Array:
     return np.copysign(y, x)
 
 
+def exact_bessel(order: int, scaled: bool) -> Callable[[Array], Array]:
+    """By the power series and, from 40 on, Hankel's expansion (Abramowitz and Stegun, 9.6.10 and
+    9.7.1)."""
+
+    def exact(x: Array) -> Array:
+        a = np.abs(x)
+        half = np.minimum(a, 40) / 2
+        total = term = half**order
+        for n in range(1, 100):
+            term = term * half * half / (n * (n + order))
+            total = total + term
+        far = np.maximum(a, 40)
+        tail = part = np.ones_like(a)
+        for n in range(1, 40):
+            part = part * ((2 * n - 1) ** 2 - 4 * order) / (8 * n * far)
+            tail = tail + part
+        root = np.sqrt(8 * np.arctan(np.longdouble(1)) * far)
+        if scaled:
+            y = np.where(a < 40, total * np.exp(-a), tail / root)
+        else:
+            y = np.where(a < 40, total, np.where(a < inf, tail / root * np.exp(a), a))
+        return np.copysign(y, x) if order else y
+
+    return exact
+
+
 @dataclass(frozen=True)
 class Function:
     """A function of one number, the error that it may have in float32 and in float64, and where to
@@ -209,6 +235,10 @@ FUNCTIONS: Mapping[str, Function] = {
     "ndtr": Function(exact_ndtr, (4.9, 4.2), ((-15, 4), (-1, 1), (-38, 0))),
     "gelu": Function(exact_gelu, (5.2, 4.7), ((-15, 4), (-1, 1), (-37, 0))),
     "erfinv": Function(exact_erfinv, (2.0, 2.2), ((-1, 1), (0.99, 1), (-0.1, 0.1))),
+    "i0": Function(exact_bessel(0, False), (5.0, 6.0), ((-10, 10), (-90, 92), (-714, 714))),
+    "i1": Function(exact_bessel(1, False), (5.0, 6.0), ((-10, 10), (-90, 92), (-714, 714))),
+    "i0e": Function(exact_bessel(0, True), (4.0, 5.0), ((-12, 12), (-700, 700))),
+    "i1e": Function(exact_bessel(1, True), (4.0, 6.5), ((-12, 12), (-700, 700))),
     "asinh": Function(np.arcsinh, (1.8, 1.6)),
     "acosh": Function(np.arccosh, (2.0, 1.7), ((1, 4), (1, 1.01), (1, 1e5))),
     "atanh": Function(np.arctanh, (2.0, 1.7), ((-1, 1), (0.99, 1))),
@@ -249,6 +279,10 @@ EXACT: dict[str, list[tuple[float, float]]] = {
     "ndtr": [(0, 0.5), (-0.0, 0.5), (inf, 1), (-inf, 0), (40, 1), (-40, 0)],
     "gelu": [(0, 0), (-0.0, -0.0), (inf, inf), (-inf, -0.0), (1e30, 1e30), (-1e30, -0.0)],
     "erfinv": [(0, 0), (-0.0, -0.0), (1, inf), (-1, -inf), (1.5, nan), (inf, nan)],
+    "i0": [(0, 1), (-0.0, 1), (inf, inf), (-inf, inf), (1e4, inf), (1e-40, 1)],
+    "i1": [(0, 0), (-0.0, -0.0), (inf, inf), (-inf, -inf), (1e4, inf), (-1e4, -inf)],
+    "i0e": [(0, 1), (-0.0, 1), (inf, 0), (-inf, 0), (1e-40, 1)],
+    "i1e": [(0, 0), (-0.0, -0.0), (inf, 0), (-inf, -0.0), (2e-40, 1e-40)],
     "asinh": [(0, 0), (-0.0, -0.0), (inf, inf), (-inf, -inf), (1e-40, 1e-40)],
     "acosh": [(1, 0), (inf, inf), (0.5, nan), (-3, nan), (-inf, nan)],
     "atanh": [(0, 0), (-0.0, -0.0), (1, inf), (-1, -inf), (1.5, nan), (inf, nan), (1e-40, 1e-40)],

@@ -24,7 +24,18 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         import scipy.special as functions
 
-        for name in ("erf", "erfc", "erfinv", "ndtr", "gammaln", "digamma"):
+        for name in (
+            "erf",
+            "erfc",
+            "erfinv",
+            "ndtr",
+            "gammaln",
+            "digamma",
+            "i0",
+            "i0e",
+            "i1",
+            "i1e",
+        ):
             setattr(special, name, on_gpu(getattr(functions, name)))
     except ImportError:
         pass

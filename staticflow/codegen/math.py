@@ -13,6 +13,7 @@ from math import inf
 
 from staticflow.codegen import (
     math_arc,
+    math_bessel,
     math_bits,
     math_division,
     math_erf,
@@ -42,8 +43,8 @@ class Scalars(Builder):
     Operands have any number of lanes, scalars among vectors are splat, and a Python number beside
     an operand takes its dtype. Unless it says otherwise a function is for floating dtypes and gives
     the dtype of its operand. In float32 and float64 the error is at most 2 ulp, of the tangent
-    and erfc 2.1, of erfinv 2.2, of the gamma function's family more; the docstrings in the modules
-    ``math_*`` tell what each function reaches.
+    and erfc 2.1, of erfinv 2.2, of the families of gamma and Bessel more; the docstrings in the
+    modules ``math_*`` tell what each function reaches.
 
     >>> from staticflow.codegen.kernel import Buffer
     >>> from staticflow.graph.dims import Sym
@@ -130,6 +131,22 @@ class Scalars(Builder):
     def polygamma(self, x: Operand, n: int) -> Operand:
         """The n-th derivative of `digamma`, n >= 1."""
         return self.real(lambda k, a: math_gamma.polygamma(k, a, n), x)
+
+    def i0(self, x: Operand) -> Operand:
+        """The modified Bessel function of the first kind of order 0."""
+        return self.real(lambda k, a: math_bessel.bessel_i(k, a, 0), x)
+
+    def i1(self, x: Operand) -> Operand:
+        """The modified Bessel function of the first kind of order 1."""
+        return self.real(lambda k, a: math_bessel.bessel_i(k, a, 1), x)
+
+    def i0e(self, x: Operand) -> Operand:
+        """``exp(-|x|) i0(x)``."""
+        return self.real(lambda k, a: math_bessel.bessel_ie(k, a, 0), x)
+
+    def i1e(self, x: Operand) -> Operand:
+        """``exp(-|x|) i1(x)``."""
+        return self.real(lambda k, a: math_bessel.bessel_ie(k, a, 1), x)
 
     # -- trigonometric and hyperbolic functions ------------------------------------------------
 

@@ -12,6 +12,7 @@ from staticflow.ops import (
     arithmetic,
     average_pool,
     axes,
+    bessel,
     bits,
     compare,
     cond,
@@ -56,11 +57,11 @@ from staticflow.ops import (
 __all__ = ["OPS"]
 
 _ROOMS: tuple[ModuleType, ...] = (
-    arithmetic, maths, trig, special, gamma, bits, floats, pairs, compare, activation, random,
-    creation, reduce, extremes, cumulative, moments, order, search, view, axes, strided, slicing,
-    joining, contract, products, indexing, advanced, masked, scatter, triangle, softmax, losses,
-    solving, factors, loop, late, cond, custom, correlate, convolution, pooling, average_pool,
-    normalization, printing,
+    arithmetic, maths, trig, special, gamma, bessel, bits, floats, pairs, compare, activation,
+    random, creation, reduce, extremes, cumulative, moments, order, search, view, axes, strided,
+    slicing, joining, contract, products, indexing, advanced, masked, scatter, triangle, softmax,
+    losses, solving, factors, loop, late, cond, custom, correlate, convolution, pooling,
+    average_pool, normalization, printing,
 )  # fmt: skip
 
 OPS: dict[str, Op] = {

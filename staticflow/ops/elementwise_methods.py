@@ -7,6 +7,7 @@ from typing import Any
 
 from staticflow.ops import arithmetic as ar
 from staticflow.ops import (
+    bessel,
     bits,
     compare,
     floats,
@@ -70,7 +71,7 @@ class ElementwiseMethods:
     # special functions and activations
     erf, erfc, erfinv, sinc = special.erf, special.erfc, special.erfinv, special.sinc
     lgamma, digamma, polygamma = gamma.lgamma, gamma.digamma, gamma.polygamma_method
-    mvlgamma = gamma.mvlgamma
+    mvlgamma, i0 = gamma.mvlgamma, bessel.i0
     sigmoid, relu = maths.sigmoid, maths.relu
     # signs and rounding
     abs, sign, floor, ceil, trunc = maths.abs, maths.sign, maths.floor, maths.ceil, maths.trunc
@@ -118,6 +119,7 @@ class ElementwiseMethods:
     erfinv_, sinc_ = in_place(special.erfinv), in_place(special.sinc)
     lgamma_, digamma_ = in_place(gamma.lgamma), in_place(gamma.digamma)
     polygamma_, mvlgamma_ = in_place(gamma.polygamma_method), in_place(gamma.mvlgamma)
+    i0_ = in_place(bessel.i0)
     sigmoid_, relu_, abs_ = in_place(maths.sigmoid), in_place(maths.relu), in_place(maths.abs)
     sign_, floor_, ceil_ = in_place(maths.sign), in_place(maths.floor), in_place(maths.ceil)
     trunc_, frac_, round_ = in_place(maths.trunc), in_place(maths.frac), in_place(variants.round)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -65,6 +65,17 @@ def _polygamma(n: int, x: float) -> float:
     return sign * math.fsum(terms) + float(scipy.special.polygamma(n, x + len(terms)))
 
 
+def _bessel(name: str) -> Callable[[float], float]:
+    """SciPy's, with the limits at infinity and the sign of zero, which it has not."""
+    limit = 0.0 if name.endswith("e") else math.inf
+
+    def at(x: float) -> float:
+        y = limit if math.isinf(x) else float(getattr(scipy.special, name)(x))
+        return math.copysign(y, x) if "1" in name else y
+
+    return at
+
+
 def _orders(dtype: DType, smooth: bool) -> Iterator[Sample]:
     for n in (1, 2, 3):
         for sample in unary(0.3, 3)(dtype, smooth):
@@ -117,6 +128,14 @@ ROWS = (
         0.3,
         absolute=8,
         zeros=False,
+    ),
+    *(
+        replace(
+            real("i0", _bessel(name), ulps=16),
+            op=OPS[name],
+            call=getattr(sf.special, name),
+        )
+        for name in ("i0", "i0e", "i1", "i1e")
     ),
     real("digamma", _digamma, 0.3, absolute=8, zeros=False),
     OpInfo(
