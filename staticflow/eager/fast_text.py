@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from string import Template
 
+from staticflow.eager.compute_text import COMPUTE
 from staticflow.eager.objects_text import DECLARATIONS, OBJECTS
 from staticflow.eager.operands_text import OPERANDS
 from staticflow.eager.record_text import RECORD
@@ -45,95 +46,6 @@ _NUMBERS = {
 }  # fmt: skip
 
 _APPLY = """
-; Whether a tensor and another of another shape make a large one.
-define internal i1 @is_wide(ptr %call, i64 %count) {
-entry:
-  %two = icmp eq i64 %count, 2
-  br i1 %two, label %look, label %no
-look:
-  %x = call ptr @operand(ptr %call, i64 0)
-  %y = call ptr @operand(ptr %call, i64 1)
-  %x.size.at = getelementptr %operand, ptr %x, i64 0, i32 4
-  %x.size = load i64, ptr %x.size.at
-  %y.size.at = getelementptr %operand, ptr %y, i64 0, i32 4
-  %y.size = load i64, ptr %y.size.at
-  %most = mul i64 %x.size, %y.size  ; 0 of a number
-  %perhaps = icmp sge i64 %most, $LARGE
-  br i1 %perhaps, label %measure, label %no
-measure:
-  %a = call ptr @array_of(ptr %x)
-  %b = call ptr @array_of(ptr %y)
-  %size = call i64 @joint_size(ptr %a, ptr %b)
-  %large = icmp sge i64 %size, $LARGE
-  ret i1 %large
-no:
-  ret i1 false
-}
-
-; What comes of the operands, an array or a tuple; null with an error set if there is nothing.
-define internal ptr @computed(ptr %call, ptr %state) {
-entry:
-  %op = load ptr, ptr %call
-  %count.at = getelementptr %call, ptr %call, i64 0, i32 1
-  %count = load i64, ptr %count.at
-  %attrs.at = getelementptr %call, ptr %call, i64 0, i32 3
-  %attrs = load ptr, ptr %attrs.at
-  %arrays = alloca ptr, i64 %count
-  br label %more
-more:
-  %i = phi i64 [ 0, %entry ], [ %next, %one ]
-  %large = phi i1 [ false, %entry ], [ %any.large, %one ]
-  %left = icmp slt i64 %i, %count
-  br i1 %left, label %one, label %enter
-one:
-  %operand = call ptr @operand(ptr %call, i64 %i)
-  %array = call ptr @array_of(ptr %operand)
-  %array.at = getelementptr ptr, ptr %arrays, i64 %i
-  store ptr %array, ptr %array.at
-  %size.at = getelementptr %operand, ptr %operand, i64 0, i32 4
-  %size = load i64, ptr %size.at
-  %is.large = icmp sge i64 %size, $LARGE
-  %any.large = or i1 %large, %is.large
-  %next = add i64 %i, 1
-  br label %more
-enter:
-  %wide = call i1 @is_wide(ptr %call, i64 %count)
-  %makes.large = or i1 %large, %wide
-  %context = call ptr @field(ptr %state, i64 $state_context)
-  call void @Py_IncRef(ptr %context)  ; what runs inside may give the state another
-  %refused = call i32 @PyContext_Enter(ptr %context)
-  %outside = icmp ne i32 %refused, 0
-  br i1 %outside, label %refuse, label %run
-refuse:
-  call void @Py_DecRef(ptr %context)
-  br label %nothing
-run:
-  %which = zext i1 %makes.large to i64
-  %compute.at = getelementptr %op, ptr %op, i64 0, i32 1, i64 %which
-  %compute = load ptr, ptr %compute.at
-  %data = call ptr @PyObject_VectorcallDict(ptr %compute, ptr %arrays, i64 %count, ptr %attrs)
-  call i32 @PyContext_Exit(ptr %context)
-  call void @Py_DecRef(ptr %context)
-  %failed = icmp eq ptr %data, null
-  br i1 %failed, label %nothing, label %look
-nothing:
-  ret ptr null
-look:
-  %type = call ptr @field(ptr %data, i64 $TYPE)
-  %is.array = icmp eq ptr %type, @PyArray_Type
-  %is.tuple = icmp eq ptr %type, @PyTuple_Type
-  %whole = or i1 %is.array, %is.tuple
-  br i1 %whole, label %done, label %scalar
-scalar:
-  %scalar.at = alloca ptr
-  store ptr %data, ptr %scalar.at
-  %made = call ptr @PyObject_Vectorcall(ptr @asarray, ptr %scalar.at, i64 1, ptr null)
-  call void @Py_DecRef(ptr %data)
-  ret ptr %made
-done:
-  ret ptr %data
-}
-
 ; The op on `count` objects: `general(op, objects, attrs)`, by the fast path if it can. Attributes
 ; are a dict, or null.
 define internal ptr @apply(ptr %op, ptr %objects, i64 %count, ptr %attrs) {
@@ -436,7 +348,7 @@ call:
 def render_core(numbers: Mapping[str, int]) -> str:
     """The module of ``function``, ``called`` and ``called_on``; ``numbers`` are those that stand
     for slots."""
-    text = DECLARATIONS + LIKE + OBJECTS + OPERANDS + VIEWS + RECORD + _APPLY
+    text = DECLARATIONS + LIKE + OBJECTS + OPERANDS + COMPUTE + VIEWS + RECORD + _APPLY
     return Template(text).substitute(numbers, **_NUMBERS)
 
 
