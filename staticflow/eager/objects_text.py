@@ -38,7 +38,6 @@ DECLARATIONS = """
 @thread = external global i8
 @recent = external global i8
 @serials = external global i8
-@zero = external global i8
 @bfloat16 = external global i8
 @finish = external global i8
 @name_state = external global i8
