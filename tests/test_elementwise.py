@@ -217,6 +217,17 @@ def test_special_functions() -> None:
     assert sf.special.xlog1py(sf.tensor(0.0), sf.tensor(-1.0)).item() == 0
 
 
+def test_the_parts_of_a_float_make_it_again() -> None:
+    x = sf.tensor([3.0, -0.1, 1e-45, 3e38, 0.0], requires_grad=True)
+    parts = sf.frexp(x)
+    assert parts.exponent.dtype is sf.int32 and not parts.exponent.requires_grad
+    assert sf.ldexp(*parts).tolist() == x.tolist()
+    parts.mantissa.backward(sf.tensor([1.0, 1.0, 0.0, 1.0, 1.0]))
+    assert x.grad.tolist() == [0.25, 8, 0, 2.0**-128, 1]
+    with pytest.raises(DTypeError, match=r"^frexp\(i64\[1\]\): not defined for int64.*\.py:\d+"):
+        sf.frexp(sf.tensor([1]))
+
+
 # -- integers -------------------------------------------------------------------------------------
 
 

@@ -67,7 +67,7 @@ _NO_INTEGERS = (Failure(Sample((np.array([1]),)), DTypeError, "not defined for i
 
 ROWS = (
     OpInfo(
-        OPS["frexp_mantissa"], lambda x: sf.frexp(x).mantissa,
+        OPS["frexp"], lambda x: sf.frexp(x).mantissa,
         pointwise(lambda x: math.frexp(x)[0]), _one, FLOATS, grad=True, sized=sized_unary,
         exact=True, failures=_NO_INTEGERS,
     ),
