@@ -14,6 +14,7 @@ import time
 import weakref
 from collections.abc import Iterator
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -251,6 +252,14 @@ def test_wrong_calls_are_worded(call: Any, message: str) -> None:
     with pytest.raises(Exception, match=message) as caught:
         call(sf.ones(2))
     assert "test_eager_fast.py" in str(caught.value)
+
+
+def test_arguments_in_a_list_and_attributes_in_a_mapping() -> None:
+    w = sf.ones(2, 3, requires_grad=True)
+    product = EAGER.apply(OPS["mul"], [w, w], MappingProxyType({}))
+    turned = EAGER.apply(OPS["permute"], (w,), MappingProxyType({"dims": (1, 0)}))
+    assert product.shape == (2, 3) and turned.shape == (3, 2)
+    assert sf.grad(product.sum() + turned.sum(), w).tolist() == [[3] * 3] * 2
 
 
 def test_nothing_is_held_or_dropped_too_often() -> None:

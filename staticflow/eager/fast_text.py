@@ -230,21 +230,38 @@ define internal ptr @finished(ptr %op, ptr %objects, i64 %count, ptr %attrs, ptr
   ret ptr %result
 }
 
-; The function of an op, whose address is `self`, called with its arguments as a tuple and its
-; attributes as a dict.
+; The function of an op, whose address is `self`, called with its arguments and its attributes: a
+; tuple and a dict, other sequences and mappings are for the general path.
 define ptr @function(ptr %self, ptr %given, i64 %count, ptr %names) {
 entry:
   %op = call ptr @PyLong_AsVoidPtr(ptr %self)
   %args = load ptr, ptr %given
   %attrs.at = getelementptr ptr, ptr %given, i64 1
   %attrs = load ptr, ptr %attrs.at
+  %args.type = call ptr @field(ptr %args, i64 $TYPE)
+  %attrs.type = call ptr @field(ptr %attrs, i64 $TYPE)
+  %is.tuple = icmp eq ptr %args.type, @PyTuple_Type
+  %is.dict = icmp eq ptr %attrs.type, @PyDict_Type
+  %usual = and i1 %is.tuple, %is.dict
+  br i1 %usual, label %open, label %leave
+leave:
+  %all = alloca [3 x ptr]
+  %record = load ptr, ptr %op
+  store ptr %record, ptr %all
+  %all.args = getelementptr ptr, ptr %all, i64 1
+  store ptr %args, ptr %all.args
+  %all.attrs = getelementptr ptr, ptr %all, i64 2
+  store ptr %attrs, ptr %all.attrs
+  %left = call ptr @PyObject_Vectorcall(ptr @general, ptr %all, i64 3, ptr null)
+  ret ptr %left
+open:
   %n = call i64 @PyTuple_Size(ptr %args)
   %objects = alloca ptr, i64 %n
   br label %more
 more:
-  %i = phi i64 [ 0, %entry ], [ %next, %one ]
-  %left = icmp slt i64 %i, %n
-  br i1 %left, label %one, label %call
+  %i = phi i64 [ 0, %open ], [ %next, %one ]
+  %more.args = icmp slt i64 %i, %n
+  br i1 %more.args, label %one, label %call
 one:
   %object = call ptr @PyTuple_GetItem(ptr %args, i64 %i)
   %at = getelementptr ptr, ptr %objects, i64 %i

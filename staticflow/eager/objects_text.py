@@ -26,6 +26,7 @@ DECLARATIONS = """
 @PyLong_Type = external global i8
 @PyBool_Type = external global i8
 @PyTuple_Type = external global i8
+@PyDict_Type = external global i8
 @Exception = external global i8
 @_Py_NoneStruct = external global i8
 @_Py_TrueStruct = external global i8

@@ -150,6 +150,6 @@ def python_types() -> dict[str, Any]:
     """Objects that native code knows by their names in C."""
     return {
         "PyArray_Type": np.ndarray, "PyFloat_Type": float, "PyLong_Type": int, "PyBool_Type": bool,
-        "PyTuple_Type": tuple, "Exception": Exception, "_Py_NoneStruct": None,
-        "_Py_TrueStruct": True, "_Py_FalseStruct": False,
+        "PyTuple_Type": tuple, "PyDict_Type": dict, "Exception": Exception,
+        "_Py_NoneStruct": None, "_Py_TrueStruct": True, "_Py_FalseStruct": False,
     }  # fmt: skip
