@@ -311,3 +311,16 @@ def test_zeros_of_both_signs_are_two_arguments() -> None:
     for beta in (0.0, -0.0, 0.0):
         grad = sf.grad(sf.addmm(x, a, b, beta=beta).sum(), x)
         assert np.signbit(grad.item()) == np.signbit(beta)
+
+
+@pytest.mark.parametrize("dtype", [float, int, sf.int64])
+def test_dtypes_that_a_setting_completes(dtype: Any) -> None:
+    x = sf.ones(2, 3)
+    try:
+        for default in (sf.float32, sf.float64, sf.float32):
+            sf.set_default_dtype(default)
+            for name in ("softmax", "sum"):
+                plain = PLAIN[name](x, 1, dtype=dtype)
+                assert getattr(x, name)(1, dtype=dtype).dtype is plain.dtype
+    finally:
+        sf.set_default_dtype(sf.float32)

@@ -185,6 +185,8 @@ def _first(
     """Call the function, and remember what it came to."""
     if len({*map(id, tensors)}) < len(tensors):  # whose part in it cannot be told apart
         return fn(*args, **kwargs)
+    if any(a is float for a in (*args, *kwargs.values())):  # as a dtype, which is a setting
+        return fn(*args, **kwargs)
     state = thread.state
     noted: list[Any] = []
     state.noted = noted
@@ -203,7 +205,7 @@ def _steps(known: Known, tensors: Sequence[Any], noted: Noted, out: Any) -> Sequ
     """The ops that lead from ``tensors`` to ``out``; None if not all that they take is known."""
     if len(noted) > MOST_STEPS:
         return None
-    integers = any(not t.dtype.is_floating for t in tensors)
+    integers = any(_takes_integers(operands) for _, operands, *_ in noted)
     if integers and any(op.promote == "float" for op, *_ in noted):
         return None  # which float they become is a setting
     numbers = [a for _, operands, _, _ in noted for a in operands if type(a) in BY_PYTHON]
@@ -225,6 +227,10 @@ def _steps(known: Known, tensors: Sequence[Any], noted: Noted, out: Any) -> Sequ
     one = at[0] if at else 0
     known.result = itemgetter(one) if type(out) is not tuple else _all_at(at)
     return steps
+
+
+def _takes_integers(operands: Sequence[Any]) -> bool:
+    return any(type(a) not in BY_PYTHON and not a.dtype.is_floating for a in operands)
 
 
 def _all_at(at: Sequence[int]) -> Callable[[list[Any]], tuple[Any, ...]]:
