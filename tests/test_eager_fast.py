@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import contextlib
+import gc
 import inspect
 import itertools
 import pickle
@@ -292,6 +293,19 @@ def test_what_was_recorded_is_freed_at_once() -> None:
     data = weakref.ref(y.grad_fn.args[0][0])
     del y
     assert entry() is None and data() is None
+
+
+def test_what_is_kept_is_not_the_garbage_collectors() -> None:
+    """Of a recorded operation it looks at the entry and its edges alone; the rest leads nowhere."""
+    w, x = sf.ones(3, requires_grad=True), sf.ones(3)
+    entry = (w * x).grad_fn
+    assert gc.is_tracked(entry) and gc.is_tracked(entry.edges)
+    assert not gc.is_tracked(entry.args) and not gc.is_tracked(entry.args[1])
+    w.register_hook(lambda g, held=w * x: g)  # a cycle through the tape
+    seen = weakref.ref(w)
+    del w, entry
+    gc.collect()
+    assert seen() is None
 
 
 def test_numbers_that_are_equal_but_not_the_same() -> None:

@@ -44,6 +44,7 @@ _PYTHON = (
     "PyThreadState_GetID", "PyContext_Enter", "PyContext_Exit", "PyEval_GetFrame",
     "PyFrame_GetCode", "PyFrame_GetLasti", "PyFrame_GetBack", "PyErr_ExceptionMatches",
     "PyErr_Clear", "PyErr_Occurred", "PyObject_VectorcallDict", "PyDict_Size", "PyLong_AsVoidPtr",
+    "PyObject_GC_UnTrack",
 )  # fmt: skip
 
 

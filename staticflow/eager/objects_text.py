@@ -59,6 +59,7 @@ DECLARATIONS = """
 declare void @Py_DecRef(ptr)
 declare i32 @PyType_IsSubtype(ptr, ptr)
 declare ptr @PyTuple_New(i64)
+declare void @PyObject_GC_UnTrack(ptr)
 declare i64 @PyTuple_Size(ptr)
 declare i32 @PyTuple_SetItem(ptr, i64, ptr)
 declare ptr @PyTuple_GetItem(ptr, i64)

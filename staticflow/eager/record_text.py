@@ -76,6 +76,10 @@ take:
   call void @Py_IncRef(ptr %array)
   call void @Py_IncRef(ptr %memory)
   %tuple = call ptr @triple(ptr %array, ptr %memory, ptr %version)
+  %refused = icmp eq ptr %tuple, null
+  br i1 %refused, label %nothing, label %hide
+hide:  ; from the garbage collector: nothing in it leads back to a tensor
+  call void @PyObject_GC_UnTrack(ptr %tuple)
   ret ptr %tuple
 }
 
@@ -262,7 +266,8 @@ drop:
   br label %nothing
 nothing:
   ret ptr null
-done:
+done:  ; it holds arrays, numbers and shadows, so that the garbage collector need not look
+  call void @PyObject_GC_UnTrack(ptr %tuple)
   ret ptr %tuple
 }
 
