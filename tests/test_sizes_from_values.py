@@ -107,6 +107,17 @@ def test_a_number_that_is_no_size(value: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("end", "step", "size"), [(-5, 1, -5), (-1, 2, -1), (3, 0, -1), (7, -2, -3)]
+)
+def test_a_step_that_leads_away_is_told_by_its_number(end: int, step: int, size: int) -> None:
+    k, s = (sf.placeholder((), "int64", name=n) for n in "ks")
+    f = sf.compile([k, s], sf.arange(0, k, s))
+    with pytest.raises(ShapeError, match=rf"a size is {size}, where"):
+        f(end, step)
+    assert f(7, 2).tolist() == [0, 2, 4, 6] and f(-7, -2).tolist() == [0, -2, -4, -6]
+
+
+@pytest.mark.parametrize(
     "made", [lambda k: sf.zeros(k * 256), lambda k: sf.ones(k, k), lambda k: sf.eye(k, k * 8)],
     ids=["one", "two", "scaled"],
 )  # fmt: skip

@@ -88,8 +88,9 @@ def _symbolic_range(lo: Any, hi: Any, step: Any, dtype: Any) -> Any:
     lo, hi, step = (v.to(wide) if isinstance(v, Symbol) else v for v in (lo, hi, step))
     there = (hi - lo) * step
     steps = -((lo - hi) // step)
-    # a step that leads away gives no size
-    count = size_of(where((there < 0) | (step == 0), -1, steps).to(int64))
+    # a step that leads away gives no size, also where it rounds to 0, and nor do 0 and NaN
+    count = where(there < 0, steps.clamp(max=-1), steps)
+    count = size_of(where((there == there) & (step != 0), count, -1).to(int64))
     values = _ramp([count], 0) * step + lo
     return values.to(dtype_of(dtype or (int64 if ints else get_default_dtype())))
 
