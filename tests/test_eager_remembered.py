@@ -44,7 +44,7 @@ CALLS: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "unbind": [((), {}), ((1,), {}), ((), {"dim": -1}), ((3,), {})],
 }
 METHODS = {"split_method": "split"}
-PLAIN = {fn.__name__: fn.plain for fn in BY_SHAPE}
+PLAIN = {m.plain.__name__: m.plain for m in BY_SHAPE.values()}
 
 
 def tensors() -> dict[str, sf.Tensor]:
@@ -252,14 +252,14 @@ def test_of_several_tensors(name: str) -> None:
 @contextlib.contextmanager
 def without_memory() -> Iterator[None]:
     """All functions as they were written."""
-    forms = {fn: fn.form() for fn in BY_SHAPE}
-    for fn in BY_SHAPE:
-        fn.take(fn.plain)
+    forms = {fn: marked.form for fn, marked in BY_SHAPE.items()}
+    for marked in BY_SHAPE.values():
+        marked.form = marked.plain
     try:
         yield
     finally:
         for fn, form in forms.items():
-            fn.take(form)
+            BY_SHAPE[fn].form = form
 
 
 def test_one_tensor_in_two_places_is_told_from_two() -> None:

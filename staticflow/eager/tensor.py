@@ -26,7 +26,7 @@ from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
 from staticflow.ops import OPS
 from staticflow.ops.arithmetic import clone
-from staticflow.ops.by_shape import give_forms
+from staticflow.ops.by_shape import BY_SHAPE, give_forms
 from staticflow.ops.methods import Methods
 from staticflow.ops.printing import console
 from staticflow.ops.sizes import as_sizes
@@ -409,13 +409,11 @@ def _bind() -> None:
         op = getattr(changes, "plain", changes)
         if isinstance(op, Op) and op.ufunc is not None:
             setattr(Tensor, name, in_place_form(op, method))
-    functions = give_forms(
-        lambda fn: (remembered_of_several if fn.several else remembered)(fn.plain)
-    )
+    give_forms(lambda m: (remembered_of_several if m.several else remembered)(m.plain))
     for name, method in inherited.items():
-        asked = method.fget if isinstance(method, property) else method
-        if asked in functions:
-            form = functions[asked]
+        asked: Any = method.fget if isinstance(method, property) else method
+        if asked in BY_SHAPE:
+            form: Any = BY_SHAPE[asked].form
             setattr(Tensor, name, form if asked is method else property(form))
 
 

@@ -7,28 +7,37 @@ further arguments, so the eager mode may remember it (`staticflow.eager.remember
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-__all__ = ["BY_SHAPE", "by_shape", "by_shapes", "give_forms"]
+__all__ = ["BY_SHAPE", "Marked", "by_shape", "by_shapes", "give_forms"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-BY_SHAPE: list[Any] = []
-"""All of them. Each has its ``plain`` form, says whether it takes ``several`` tensors, and what
-``form()`` it is called in; ``take(form)`` gives it another."""
 
-_makers: list[Callable[[Any], Callable[..., Any]]] = []
+@dataclass(slots=True)
+class Marked:
+    """A function as it was written, whether ``several`` of its arguments are tensors, and the
+    ``form`` in which it is called."""
+
+    plain: Callable[..., Any]
+    several: bool
+    form: Callable[..., Any]
 
 
-def give_forms(make: Callable[[Any], Callable[..., Any]]) -> dict[Any, Callable[..., Any]]:
-    """Let each function of `BY_SHAPE`, also those to come, be what ``make`` gives of it; gives the
-    forms of those that are there."""
+BY_SHAPE: dict[Callable[..., Any], Marked] = {}
+"""All of them, by what their names stand for."""
+
+_makers: list[Callable[[Marked], Callable[..., Any]]] = []
+
+
+def give_forms(make: Callable[[Marked], Callable[..., Any]]) -> None:
+    """Let the form of each function of `BY_SHAPE`, also of those to come, be what ``make`` gives of
+    it."""
     _makers.append(make)
-    forms = {fn: make(fn) for fn in BY_SHAPE}
-    for fn, form in forms.items():
-        fn.take(form)
-    return forms
+    for marked in BY_SHAPE.values():
+        marked.form = make(marked)
 
 
 def by_shape(fn: F) -> F:
@@ -44,19 +53,13 @@ def by_shapes(fn: F) -> F:
 
 
 def _marked(fn: F, several: bool) -> F:
-    form: Callable[..., Any] = fn
+    marked = Marked(fn, several, fn)
 
     @wraps(fn)
     def called(*args: Any, **kwargs: Any) -> Any:
-        return form(*args, **kwargs)
+        return marked.form(*args, **kwargs)
 
-    def take(other: Callable[..., Any]) -> None:
-        nonlocal form
-        form = other
-
-    called.plain, called.several = fn, several  # type: ignore[attr-defined]
-    called.take, called.form = take, lambda: form  # type: ignore[attr-defined]
     for make in _makers:
-        take(make(called))
-    BY_SHAPE.append(called)
-    return called  # type: ignore[return-value]
+        marked.form = make(marked)
+    BY_SHAPE[called] = marked
+    return cast("F", called)
