@@ -153,7 +153,8 @@ class Machine:
         code = interpret_kernel(kernel, arrays, sizes)
         for buffer, place in zip(kernel.buffers, step.places, strict=True):
             if buffer.access == "grows":
-                self.grown[place.buffer] = arrays[buffer.name].view(np.uint8)  # type: ignore[union-attr]
+                assert isinstance(place, Arena)
+                self.grown[place.buffer] = arrays[buffer.name].view(np.uint8)
         assert code == 0 or step.site > 0
         return code
 

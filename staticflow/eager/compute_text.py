@@ -35,10 +35,8 @@ no:
 define internal ptr @computed(ptr %call, ptr %state) {
 entry:
   %op = load ptr, ptr %call
-  %count.at = getelementptr %call, ptr %call, i64 0, i32 1
-  %count = load i64, ptr %count.at
-  %attrs.at = getelementptr %call, ptr %call, i64 0, i32 3
-  %attrs = load ptr, ptr %attrs.at
+  %count = call i64 @count_of(ptr %call)
+  %attrs = call ptr @attrs_of(ptr %call)
   %arrays = alloca ptr, i64 %count
   br label %more
 more:

@@ -158,8 +158,7 @@ entry:
   %state.at = getelementptr %call, ptr %call, i64 0, i32 4
   %state = load ptr, ptr %state.at
   call void @Py_DecRef(ptr %state)
-  %count.at = getelementptr %call, ptr %call, i64 0, i32 1
-  %count = load i64, ptr %count.at
+  %count = call i64 @count_of(ptr %call)
   br label %more
 more:
   %i = phi i64 [ 0, %entry ], [ %next, %one ]
@@ -169,8 +168,7 @@ one:
   %operand = call ptr @operand(ptr %call, i64 %i)
   %array = call ptr @array_of(ptr %operand)
   call void @Py_DecRef(ptr %array)
-  %edge.at = getelementptr %operand, ptr %operand, i64 0, i32 2
-  %edge = load ptr, ptr %edge.at
+  %edge = call ptr @edge_of(ptr %operand)
   call void @Py_DecRef(ptr %edge)
   %next = add i64 %i, 1
   br label %more

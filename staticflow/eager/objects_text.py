@@ -180,6 +180,24 @@ define internal ptr @operand(ptr %call, i64 %i) {
   ret ptr %operand
 }
 
+define internal i64 @count_of(ptr %call) {
+  %at = getelementptr %call, ptr %call, i64 0, i32 1
+  %count = load i64, ptr %at
+  ret i64 %count
+}
+
+define internal ptr @attrs_of(ptr %call) {
+  %at = getelementptr %call, ptr %call, i64 0, i32 3
+  %attrs = load ptr, ptr %at
+  ret ptr %attrs
+}
+
+define internal ptr @edge_of(ptr %operand) {
+  %at = getelementptr %operand, ptr %operand, i64 0, i32 2
+  %edge = load ptr, ptr %at
+  ret ptr %edge
+}
+
 define internal ptr @array_of(ptr %operand) {
   %at = getelementptr %operand, ptr %operand, i64 0, i32 1
   %array = load ptr, ptr %at

@@ -150,8 +150,7 @@ no:
 define internal i1 @take(ptr %call, ptr %state, ptr %objects) {
 entry:
   %op = load ptr, ptr %call
-  %count.at = getelementptr %call, ptr %call, i64 0, i32 1
-  %count = load i64, ptr %count.at
+  %count = call i64 @count_of(ptr %call)
   %plain.is = call ptr @field(ptr %state, i64 $state_plain)
   %plain = icmp eq ptr %plain.is, @_Py_TrueStruct
   br i1 %plain, label %tensors, label %no

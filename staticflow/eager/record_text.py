@@ -122,8 +122,7 @@ entry:
 define internal i1 @is_even(ptr %call, ptr %data) {
 entry:
   %op = load ptr, ptr %call
-  %count.at = getelementptr %call, ptr %call, i64 0, i32 1
-  %count = load i64, ptr %count.at
+  %count = call i64 @count_of(ptr %call)
   %may = call i1 @has(ptr %op, i64 $EVEN)
   br i1 %may, label %more, label %no
 more:
@@ -186,8 +185,7 @@ define internal i64 @uses_of(ptr %op, i64 %which) {
 ; The edges of all operands are found: a bit for each that has one; -1 if an error was raised.
 define internal i64 @find_edges(ptr %call) {
 entry:
-  %count.at = getelementptr %call, ptr %call, i64 0, i32 1
-  %count = load i64, ptr %count.at
+  %count = call i64 @count_of(ptr %call)
   br label %more
 more:
   %i = phi i64 [ 0, %entry ], [ %next, %look ]
@@ -199,8 +197,7 @@ one:
   %failed = call i1 @find_edge(ptr %operand)
   br i1 %failed, label %stop, label %look
 look:
-  %edge.at = getelementptr %operand, ptr %operand, i64 0, i32 2
-  %edge = load ptr, ptr %edge.at
+  %edge = call ptr @edge_of(ptr %operand)
   %has.edge = icmp ne ptr %edge, null
   %bit = shl i64 1, %i
   %more.wanted = or i64 %wanted, %bit
@@ -216,8 +213,7 @@ stop:
 ; The edges of an entry, as a tuple.
 define internal ptr @edges(ptr %call) {
 entry:
-  %count.at = getelementptr %call, ptr %call, i64 0, i32 1
-  %count = load i64, ptr %count.at
+  %count = call i64 @count_of(ptr %call)
   %tuple = call ptr @PyTuple_New(i64 %count)
   %failed = icmp eq ptr %tuple, null
   br i1 %failed, label %done, label %more
@@ -227,8 +223,7 @@ more:
   br i1 %left, label %one, label %done
 one:
   %operand = call ptr @operand(ptr %call, i64 %i)
-  %edge.at = getelementptr %operand, ptr %operand, i64 0, i32 2
-  %edge = load ptr, ptr %edge.at
+  %edge = call ptr @edge_of(ptr %operand)
   call void @Py_IncRef(ptr %edge)
   %item = call ptr @or_none(ptr %edge)
   call i32 @PyTuple_SetItem(ptr %tuple, i64 %i, ptr %item)
@@ -242,8 +237,7 @@ done:
 define internal ptr @args(ptr %call, i64 %wanted, ptr %data) {
 entry:
   %op = load ptr, ptr %call
-  %count.at = getelementptr %call, ptr %call, i64 0, i32 1
-  %count = load i64, ptr %count.at
+  %count = call i64 @count_of(ptr %call)
   %tuple = call ptr @PyTuple_New(i64 %count)
   %failed = icmp eq ptr %tuple, null
   br i1 %failed, label %nothing, label %more
@@ -358,8 +352,7 @@ save:
   %no.args = call i1 @put(ptr %new, i64 $entry_args, ptr %args)
   br i1 %no.args, label %drop, label %attributes
 attributes:
-  %attrs.at = getelementptr %call, ptr %call, i64 0, i32 3
-  %attrs = load ptr, ptr %attrs.at
+  %attrs = call ptr @attrs_of(ptr %call)
   %has.attrs = icmp ne ptr %attrs, null
   br i1 %has.attrs, label %attrs.own, label %needs
 attrs.own:

@@ -96,8 +96,7 @@ fill:
   call i1 @put(ptr %view, i64 $view_seen, ptr %version)
   %op = load ptr, ptr %call
   %record = load ptr, ptr %op
-  %attrs.at = getelementptr %call, ptr %call, i64 0, i32 3
-  %attrs = load ptr, ptr %attrs.at
+  %attrs = call ptr @attrs_of(ptr %call)
   %bare = icmp eq ptr %attrs, null
   %named = select i1 %bare, ptr @no_attrs, ptr %attrs
   call void @Py_IncRef(ptr %record)
