@@ -15,16 +15,18 @@ import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from types import CodeType
 from typing import Any
 
 import numpy as np
 
-from staticflow.eager.fast_text import FLAGS, MEMO, MOST, render_core, render_methods
+from staticflow.eager.fast_text import CODES, FLAGS, MEMO, MOST, render_core, render_methods
 from staticflow.eager.kernels import compute_of
 from staticflow.eager.memory import Memory, View
 from staticflow.eager.programs import LARGE
-from staticflow.eager.vertex import LEAF, EvenEntry, Shadow, TapeEntry, recent, serials, users
+from staticflow.eager.vertex import LEAF, EvenEntry, Shadow, TapeEntry, serials
 from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DTYPES, bfloat16
+from staticflow.graph.locs import is_inside
 from staticflow.graph.op import OUT, Op
 from staticflow.ops import lowering
 from staticflow.ops.declare import PerElement
@@ -85,7 +87,7 @@ def fast_forms(
     tensors of several results. There are no forms if this Python does not let native code read its
     objects.
     """
-    classes = (State, tensor, Memory, View, Shadow, TapeEntry, type(recent))
+    classes = (State, tensor, Memory, View, Shadow, TapeEntry)
     if not has_known_layout() or not all(box_type(c, s) for c in classes for s in _slots(c)):
         return FastForms({}, {}, {})
     ops = [op for op in ops if has_fast_form(op)]
@@ -204,7 +206,7 @@ def _numbers(tensor: type) -> Mapping[str, int]:
     """Where slots lie, and how large objects are."""
     classes = {
         "tensor": tensor, "memory": Memory, "view": View, "shadow": Shadow, "entry": TapeEntry,
-        "state": State, "recent": type(recent),
+        "state": State,
     }  # fmt: skip
     numbers = {f"{name}_size": cls.__basicsize__ for name, cls in classes.items()}
     for name, cls in classes.items():
@@ -229,20 +231,25 @@ def _symbols(
     objects = {
         "tensor_type": tensor, "tensor_example": example, "memory_example": Memory(),
         "shadow_example": shadow, "view_example": object.__new__(View), "leaf": LEAF,
-        "thread": thread, "recent": recent, "serials": serials, "bfloat16": bfloat16.numpy,
+        "thread": thread, "serials": serials, "bfloat16": bfloat16.numpy,
         "name_state": "state",
         "name_edge": "_edge", "name_shape": "shape", "name_version": "version",
-        "asarray": np.asarray, "number_beside": number_beside, "general": general, "users": users,
-        "finish": finish, "no_attrs": {}, **python_types(),
+        "asarray": np.asarray, "number_beside": number_beside, "general": general,
+        "users": _is_users, "finish": finish, "no_attrs": {}, **python_types(),
     }  # fmt: skip
     tables = {
         "descrs": (ctypes.c_void_p * len(DTYPES))(*(id(d.numpy) for d in DTYPES)),
         "dtypes": (ctypes.c_void_p * len(DTYPES))(*map(id, DTYPES)),
         "memo": (ctypes.c_void_p * (3 * MEMO))(),
+        "codes": (ctypes.c_void_p * (2 * CODES))(),
     }
     addresses = {name: id(o) for name, o in objects.items()}
     addresses |= {name: ctypes.addressof(t) for name, t in tables.items()}
     return (objects, tables), addresses | python_symbols(*_PYTHON)
+
+
+def _is_users(code: CodeType) -> bool:
+    return not is_inside(code.co_filename)
 
 
 def _number(value: Any, dtype: Any) -> Any:

@@ -20,7 +20,7 @@ from staticflow.eager.view_text import VIEWS
 from staticflow.runtime.fastcall_helpers import LIKE
 from staticflow.runtime.fastcall_layout import BASE, DESCR, DIMS, NDIM, TYPE
 
-__all__ = ["FLAGS", "MEMO", "MOST", "render_core", "render_methods"]
+__all__ = ["CODES", "FLAGS", "MEMO", "MOST", "render_core", "render_methods"]
 
 FLAGS = {name: 1 << i for i, name in enumerate(
     ("RECORDABLE", "EVEN", "NUMBERS", "BY_NUMBER", "ANY_DTYPES", "TAIL", "VIEW")
@@ -32,16 +32,15 @@ the first is; it gives a view."""
 MOST = 32
 """Arguments of one call; the general path takes more."""
 
-FRAMES = 4
-"""So many frames of Python may lie between an operation and the user's code, where that recorded
-last."""
-
 MEMO = 256
 """So many numbers are remembered as arrays, by identity."""
 
+CODES = 256
+"""Of so many code objects it is remembered whether they are the user's."""
+
 _NUMBERS = {
     **FLAGS, "TYPE": TYPE, "DESCR": DESCR, "NDIM": NDIM, "DIMS": DIMS, "BASE": BASE,
-    "MEMO_MASK": MEMO - 1, "MOST": MOST, "FRAMES": FRAMES, "USES": MOST + 1,
+    "MEMO_MASK": MEMO - 1, "CODES_MASK": CODES - 1, "MOST": MOST, "USES": MOST + 1,
     "OPERAND": 40, "NO_DTYPE": 63,
 }  # fmt: skip
 

@@ -21,6 +21,9 @@ DECLARATIONS = """
 ; A number, the dtype that it was taken up in, and the array that came of it.
 %memo = type { ptr, ptr, ptr }
 
+; A code object, and whether it is the user's.
+%known = type { ptr, i64 }
+
 @PyArray_Type = external global i8
 @PyFloat_Type = external global i8
 @PyLong_Type = external global i8
@@ -37,7 +40,6 @@ DECLARATIONS = """
 @view_example = external global i8
 @leaf = external global i8
 @thread = external global i8
-@recent = external global i8
 @serials = external global i8
 @bfloat16 = external global i8
 @finish = external global i8
@@ -53,6 +55,7 @@ DECLARATIONS = """
 @descrs = external global ptr
 @dtypes = external global ptr
 @memo = external global %memo
+@codes = external global %known
 @last_thread = internal global i64 -1
 @last_state = internal global ptr null
 

@@ -265,61 +265,80 @@ done:  ; it holds arrays, numbers and shadows, so that the garbage collector nee
   ret ptr %tuple
 }
 
-; The user's line, into an entry; true if it could not be told. Whose code recorded last is mostly
-; whose frame this is, or the next but a few.
+; Whether code is the user's, and not staticflow's own; below 0 if an error was raised. Python is
+; asked once.
+define internal i64 @is_users(ptr %code) {
+entry:
+  %address = ptrtoint ptr %code to i64
+  %high = lshr i64 %address, 4
+  %place = and i64 %high, $CODES_MASK
+  %known = getelementptr %known, ptr @codes, i64 %place
+  %known.code = load ptr, ptr %known
+  %answer.at = getelementptr %known, ptr %known, i64 0, i32 1
+  %same = icmp eq ptr %code, %known.code
+  br i1 %same, label %told, label %ask
+told:
+  %before = load i64, ptr %answer.at
+  ret i64 %before
+ask:
+  %code.at = alloca ptr
+  store ptr %code, ptr %code.at
+  %said = call ptr @PyObject_Vectorcall(ptr @users, ptr %code.at, i64 1, ptr null)
+  %failed = icmp eq ptr %said, null
+  br i1 %failed, label %stop, label %note
+note:
+  %yes = icmp eq ptr %said, @_Py_TrueStruct
+  %answer = zext i1 %yes to i64
+  call void @Py_DecRef(ptr %said)
+  store i64 %answer, ptr %answer.at
+  call void @Py_IncRef(ptr %code)
+  call i1 @put(ptr %known, i64 0, ptr %code)
+  ret i64 %answer
+stop:
+  ret i64 -1
+}
+
+; The user's line, into an entry: where the innermost frame is that does not run staticflow's own
+; code; true if it could not be told.
 define internal i1 @mark(ptr %vertex) {
 entry:
   %first = call ptr @PyEval_GetFrame()
   call void @Py_IncRef(ptr %first)
-  %last = call ptr @field(ptr @recent, i64 $recent_code)
   br label %look
 look:
   %frame = phi ptr [ %first, %entry ], [ %back, %out ]
-  %depth = phi i64 [ 0, %entry ], [ %deeper, %out ]
-  %nowhere = icmp eq ptr %frame, null  ; called by C
-  %far = icmp eq i64 %depth, $FRAMES
-  %lost = or i1 %nowhere, %far
-  br i1 %lost, label %search, label %compare
-compare:
+  %nowhere = icmp eq ptr %frame, null
+  br i1 %nowhere, label %end, label %ask
+ask:
   %code = call ptr @PyFrame_GetCode(ptr %frame)
-  %same = icmp eq ptr %code, %last
-  br i1 %same, label %here, label %out
+  %users = call i64 @is_users(ptr %code)
+  switch i64 %users, label %lost [ i64 0, label %out
+                                   i64 1, label %here ]
 out:
   call void @Py_DecRef(ptr %code)
   %back = call ptr @PyFrame_GetBack(ptr %frame)
   call void @Py_DecRef(ptr %frame)
-  %deeper = add i64 %depth, 1
   br label %look
+lost:
+  call void @Py_DecRef(ptr %code)
+  call void @Py_DecRef(ptr %frame)
+  ret i1 true
 here:
-  %at.frame = call i32 @PyFrame_GetLasti(ptr %frame)
+  %instruction = call i32 @PyFrame_GetLasti(ptr %frame)
   call void @Py_DecRef(ptr %frame)
   br label %note
-search:
-  call void @Py_DecRef(ptr %frame)
-  %inner = call ptr @PyEval_GetFrame()
-  %no.frame = icmp eq ptr %inner, null
-  br i1 %no.frame, label %unknown, label %ask
+end:  ; called by C, or there is no memory for the frame
+  %error = call ptr @PyErr_Occurred()
+  %raised = icmp ne ptr %error, null
+  br i1 %raised, label %stop, label %unknown
 unknown:
   call void @Py_IncRef(ptr @_Py_NoneStruct)
   br label %note
-ask:
-  %inner.at = alloca ptr
-  store ptr %inner, ptr %inner.at
-  %found = call ptr @PyObject_Vectorcall(ptr @users, ptr %inner.at, i64 1, ptr null)
-  %failed = icmp eq ptr %found, null
-  br i1 %failed, label %stop, label %elsewhere
-elsewhere:
-  %its.code = call ptr @PyTuple_GetItem(ptr %found, i64 0)
-  call void @Py_IncRef(ptr %its.code)
-  %its.frame = call ptr @PyTuple_GetItem(ptr %found, i64 1)
-  %there = call i32 @PyFrame_GetLasti(ptr %its.frame)
-  call void @Py_DecRef(ptr %found)
-  br label %note
 note:
-  %user = phi ptr [ %code, %here ], [ @_Py_NoneStruct, %unknown ], [ %its.code, %elsewhere ]
-  %instruction = phi i32 [ %at.frame, %here ], [ 0, %unknown ], [ %there, %elsewhere ]
+  %user = phi ptr [ %code, %here ], [ @_Py_NoneStruct, %unknown ]
+  %at.code = phi i32 [ %instruction, %here ], [ 0, %unknown ]
   call i1 @put(ptr %vertex, i64 $entry_code, ptr %user)
-  %wide = sext i32 %instruction to i64
+  %wide = sext i32 %at.code to i64
   %at = call ptr @PyLong_FromLongLong(i64 %wide)
   %missing = call i1 @put(ptr %vertex, i64 $entry_at, ptr %at)
   ret i1 %missing
