@@ -264,7 +264,8 @@ def test_derivatives_of_one_computation_are_kernels(
 
 def test_filling_has_one_program_for_all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
-    monkeypatch.setattr(overwrite, "_programs", {})
+    for programs_of in ("_programs", "_met"):
+        monkeypatch.setattr(overwrite, programs_of, {})
     monkeypatch.setattr(overwrite, "get_num_threads", lambda: 2)
     monkeypatch.setattr(
         overwrite, "compiled", lambda *args: made.append(args) or programs.compiled(*args)

@@ -26,6 +26,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
 
     monkeypatch.setattr(overwrite, "compiled", counted)
     monkeypatch.setattr(overwrite, "_programs", {})
+    monkeypatch.setattr(overwrite, "_met", {})
     for module in (fast_in_place, inplace, overwrite):
         monkeypatch.setattr(module, "SPREAD", 1)
     monkeypatch.setattr(overwrite, "get_num_threads", lambda: 2)

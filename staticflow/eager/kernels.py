@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager.numbers import as_array, numbers_among, with_operands
-from staticflow.eager.overwrite import copied
+from staticflow.eager.overwrite import copied, put
 from staticflow.eager.programs import MOST_KINDS, SPREAD, compiled
 from staticflow.errors import DTypeError, IndexRangeError, ShapeError
 from staticflow.graph.dims import Size, fresh_sym
@@ -89,7 +89,9 @@ def _pow(xp: Any, x: Any, y: Any) -> Any:
 def _full(xp: Any, *, shape: Any, value: Any, dtype: Any) -> Any:
     if xp is not np or value == 0 or math.prod(shape) < SPREAD:
         return full.reference(xp, shape=shape, value=value, dtype=dtype)
-    return copied(np.broadcast_to(np.asarray(value, dtype.numpy), shape))
+    out = np.empty(shape, dtype.numpy)
+    put(out, np.asarray(value, dtype.numpy))
+    return out
 
 
 def _clone(xp: Any, x: Any) -> Any:

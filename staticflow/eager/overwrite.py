@@ -36,6 +36,7 @@ __all__ = ["copied", "overwritten", "put"]
 Array = np.ndarray[Any, Any]
 Function = Callable[..., Any]
 
+_ARRAYS = (np.ndarray, np.generic)
 _FUSED = (Elementwise, Generate, View)
 _APART = (0.0, 1.0, 2.0, 3.0)
 """Numbers that a function may treat apart. Others reach the program as 0-d arrays."""
@@ -44,6 +45,9 @@ _TARGET = object()
 """The source of the param that a program updates."""
 
 _programs: dict[Hashable, Executable | None] = {}
+_met: dict[Hashable, Executable | None] = {}
+"""The same by shapes."""
+_MET = 1024
 _lock = threading.Lock()
 
 
@@ -68,26 +72,32 @@ def overwritten(
 ) -> bool:
     """Put ``fn(x, *args, **kwargs)``, a function of ops, into ``x``. False, with nothing done, if
     ``x`` is not large or there is no program for it. Tensors are given as their arrays."""
-    if x.size < SPREAD or not _is_in_order(x):
-        return False  # (nor is what a GPU holds)
-    floating = BY_NUMPY[x.dtype].is_floating
+    if x.size < SPREAD or type(x) is not np.ndarray:
+        return False
+    dtype = x.dtype
+    floating = BY_NUMPY[dtype].is_floating
     arrays = [x]
-    kind: dict[str, Any] = {}
-    for name, a in (*((str(i), a) for i, a in enumerate(args)), *(kwargs or {}).items()):
+    given: dict[str | int, Any] = dict(enumerate(args))
+    if kwargs:
+        given.update(kwargs)
+    key: list[Hashable] = [fn, dtype, x.shape]
+    for name, a in given.items():
         if type(a) is float and floating and not _is_apart(a):
-            a = as_array(a, x.dtype)
-        if not isinstance(a, np.ndarray | np.generic):
-            kind[name] = a
-        elif a is x or _is_in_order(a):
-            kind[name] = _taken(a, a is x)
-            if a is not x:
-                arrays.append(a)
+            a = given[name] = as_array(a, dtype)
+        if a is x:
+            key.append(name)
+        elif type(a) is np.ndarray:
+            key.append((name, a.dtype, a.shape))
+            arrays.append(a)
         else:
-            return False
+            key.append((name, type(a), repr(a) if type(a) is float else a))
     try:
-        program = _program(fn, _taken(x, itself=True), kind)
+        program = _met[tuple(key)]
+    except KeyError:
+        program = _found(fn, x, given, tuple(key))
     except TypeError:  # an operand that has no hash
         return False
+    # (which takes no arrays that are not in order)
     return program is not None and program.fast(*arrays) == ()
 
 
@@ -107,13 +117,13 @@ def copied(array: Array) -> Array:
 def _put_at_once(target: Array, source: Array) -> bool:
     if type(target) is not np.ndarray or type(source) is not np.ndarray:
         return False
-    steps = zip(source.shape, source.strides, strict=True)
-    once = tuple([slice(1) if s == 0 and n > 1 else slice(None) for n, s in steps])
-    part = source[(..., *once)]
-    alike = part.size == 1 or (part.shape == target.shape and _is_in_order(part))
+    if 0 in source.strides:  # then one of what repeats
+        steps = zip(source.shape, source.strides, strict=True)
+        source = source[tuple([slice(1) if s == 0 and n > 1 else slice(None) for n, s in steps])]
+    alike = source.size == 1 or (source.shape == target.shape and _is_in_order(source))
     if alike and _is_in_order(target):  # whatever the dims
-        return overwritten(_like, target.reshape(-1), (part.reshape(-1),))
-    return overwritten(_like, target, (part,))
+        return overwritten(_like, target.reshape(-1), (source.reshape(-1),))
+    return overwritten(_like, target, (source,))
 
 
 def _like(x: Any, value: Any) -> Any:
@@ -137,18 +147,28 @@ def _is_apart(number: float) -> bool:
     return number in _APART and math.copysign(1, number) > 0  # not -0.0
 
 
-def _program(fn: Function, x: _Taken, operands: Mapping[str, Any]) -> Executable | None:
+def _found(
+    fn: Function, x: Array, given: Mapping[str | int, Any], key: Hashable
+) -> Executable | None:
     """The program for such operands, made if there is none yet; None if there can be none."""
-    key = fn, x, attrs_key(operands)
-    try:
-        return _programs[key]
-    except KeyError:
-        with _lock:
-            if key not in _programs:
-                if len(_programs) >= MOST_KINDS:
-                    _programs.clear()
-                _programs[key] = _made(fn, x, operands)
-            return _programs[key]
+    if not all(map(_is_in_order, (x, *(a for a in given.values() if isinstance(a, _ARRAYS))))):
+        return None
+    operands = {
+        str(name): _taken(a, a is x) if isinstance(a, np.ndarray) else a
+        for name, a in given.items()
+    }
+    itself = _taken(x, itself=True)
+    kind = fn, itself, attrs_key(operands)
+    with _lock:
+        if kind not in _programs:
+            if len(_programs) >= MOST_KINDS:
+                _programs.clear()
+                _met.clear()
+            _programs[kind] = _made(fn, itself, operands)
+        if len(_met) >= _MET:
+            _met.clear()
+        _met[key] = _programs[kind]
+    return _programs[kind]
 
 
 def _made(fn: Function, x: _Taken, operands: Mapping[str, Any]) -> Executable | None:
