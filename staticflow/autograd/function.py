@@ -12,7 +12,7 @@ import numpy as np
 from staticflow.autograd.once import once_differentiable
 from staticflow.autograd.traced import apply_traced
 from staticflow.eager.grad_mode import no_grad
-from staticflow.eager.hooks import lent
+from staticflow.eager.hooks import lent, show
 from staticflow.eager.inplace import stand_for
 from staticflow.eager.tensor import Tensor
 from staticflow.eager.vertex import Output, Shadow, Vertex, keep, next_serial, unpack
@@ -154,6 +154,7 @@ class FunctionNode:
                 zeros_like(r) if c is None and r is not None else c
                 for c, r in zip(cts, self._results, strict=True)
             ]
+        show(cts)
         found = self.function.backward(self.ctx, *cts)
         if not keep and self._saved:
             self._saved = None

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from staticflow.errors import AutogradError, DTypeError, ShapeError
 from staticflow.graph.locs import format_locs, here
+from staticflow.ops.thread import thread
 
 __all__ = [
     "Hooks", "RemovableHandle", "lent", "register_hook", "register_post_accumulate_grad_hook",
-    "retain_grad", "retains_grad",
+    "retain_grad", "retains_grad", "show",
 ]  # fmt: skip
 
 Hook = Callable[[Any], Any]
@@ -76,9 +77,19 @@ class Hooks:
 
 
 def lent(ct: Any) -> Any:
-    """``ct`` on an array that does not own its memory: the walk may not take it for a ``.grad``,
-    since the user's code may hold it."""
+    """``ct`` as the walk goes on with it, which may not take its memory for a ``.grad``, since the
+    user's code may hold it."""
+    show([ct])
     return type(ct)._on_tape(ct._data.view(), ct._own_memory(), ct._edge())
+
+
+def show(cts: Iterable[Any]) -> None:
+    """Note that the user's code gets cotangents to see (those that are not None)."""
+    held = thread.state.held
+    if held is not None:
+        for ct in cts:
+            if ct is not None:
+                held.hold(ct._data)
 
 
 def _checked(new: Any, ct: Any, hook: Hook) -> Any:

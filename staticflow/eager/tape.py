@@ -10,6 +10,7 @@ import numpy as np
 
 from staticflow.eager.anomaly import check_nan
 from staticflow.eager.gpu import is_writeable
+from staticflow.eager.held import Held, owned_copy
 from staticflow.eager.overwrite import overwritten
 from staticflow.eager.programs import SPREAD
 from staticflow.eager.vertex import Vertex
@@ -175,9 +176,12 @@ def backward(
         _check_inputs(targets)
     roots = _roots(outputs, gradients)
     keep = create_graph if retain_graph is None else retain_graph
-    taken = {id(ct._data) for _, ct in roots}  # arrays that are somebody's already
+    held = Held()
+    for _, ct in roots:
+        held.hold(ct._data)
     state = thread.state
-    before, state.recording = state.recording, create_graph
+    before = state.recording, state.held
+    state.recording, state.held = create_graph, held
     state.walked = here()
     try:
         found: Iterable[tuple[Any, Any]]
@@ -188,11 +192,11 @@ def backward(
         for t, ct in found:
             if ct is None:
                 continue
-            _accumulate(t, ct, taken)
+            _accumulate(t, ct, held)
             if t._hooks is not None:
                 t._hooks.accumulated(t)
     finally:
-        state.recording = before
+        state.recording, state.held = before
 
 
 def _check_inputs(inputs: Sequence[Any]) -> None:
@@ -206,15 +210,18 @@ def _check_inputs(inputs: Sequence[Any]) -> None:
             )
 
 
-def _accumulate(leaf: Any, ct: Any, taken: set[int]) -> None:
+def _accumulate(leaf: Any, ct: Any, held: Held) -> None:
     """Add ``ct`` to the gradient of ``leaf``: in place, so that who holds it sees it, unless the
     addition is to be recorded."""
     state = thread.state
     grad = leaf.grad
     if grad is None:
-        owned = ct._data.base is None and is_writeable(ct._data) and id(ct._data) not in taken
-        leaf.grad = ct if owned else ct.clone()
-        taken.add(id(leaf.grad._data))
+        data = ct._data
+        if not held.take(data, leaf._data, whole=state.recording):
+            ct = ct.clone() if state.recording else ct._wrap(owned_copy(data))
+        elif data.base is not None:
+            ct = ct._wrap(data)  # no view of what the walk computed
+        leaf.grad = ct
     elif state.recording:
         leaf.grad = grad + ct
     elif grad.dtype is ct.dtype and is_writeable(grad._data):
