@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 from staticflow.graph.graph import Graph
-from staticflow.passes.pipeline import optimize
+from staticflow.passes.pipeline import PASSES, optimize
 from staticflow.runtime.build import build
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.fastcall_layout import BoxType, box_type
@@ -26,11 +27,13 @@ MOST_KINDS = 256
 an attribute and changes at every step would otherwise fill the memory with code."""
 
 
-def compiled(graph: Graph, updated: Sequence[object] = ()) -> Executable:
+def compiled(
+    graph: Graph, updated: Sequence[object] = (), passes: Sequence[Any] = PASSES
+) -> Executable:
     """The program of a graph without variables. Its last outputs are the new values of the params
     whose sources are ``updated``."""
     names = [p.attrs["name"] for p in graph.params]
-    optimized, _ = optimize(graph)
+    optimized, _ = optimize(graph, passes=passes)
     given = len(graph.outputs) - len(updated)
     return build(optimized, names, updated, given, _box(), keeps_arena=False)
 

@@ -12,6 +12,7 @@ from staticflow.eager import device as devices
 from staticflow.eager import hooks, indexed, inplace, interop, layout, printing, tape
 from staticflow.eager.fast import fast_forms
 from staticflow.eager.fast_in_place import in_place_form
+from staticflow.eager.fused import give_fused_forms
 from staticflow.eager.gpu import as_array
 from staticflow.eager.inference import is_inference
 from staticflow.eager.memory import Memory, View
@@ -409,6 +410,7 @@ def _bind() -> None:
         op = getattr(changes, "plain", changes)
         if isinstance(op, Op) and op.ufunc is not None:
             setattr(Tensor, name, in_place_form(op, method))
+    give_fused_forms()
     give_forms(lambda m: (remembered_of_several if m.several else remembered)(m.plain))
     for name, method in inherited.items():
         asked: Any = method.fget if isinstance(method, property) else method

@@ -15,53 +15,46 @@ from staticflow.nn.module import Module
 from staticflow.nn.parameter import new_parameter
 from staticflow.ops.creation import full
 from staticflow.ops.declare import same_size
-from staticflow.ops.splitting import chunk
+from staticflow.ops.splitting import split
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCell"]
 
-ACTIVATIONS: dict[str, Callable[[Any], Any]] = {"tanh": F.tanh, "relu": F.relu}
+State = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Gates:
     """``step(state, x, h)`` is the new state, from the projections of the input and of the state's
-    ``h``; ``input_bias`` makes of the bias of the input's what is to be added to it."""
+    ``h``. The bias of the state's is added to its projection, or, ``at_input``, to the input's."""
 
-    step: Callable[[tuple[Any, ...], Any, Any], tuple[Any, ...]]
-    input_bias: Callable[[Any], Any]
+    step: Callable[[State, Any, Any], State]
+    at_input: bool = True
 
-
-def _both(bias: Any) -> Callable[[Any], Any]:
-    """Both biases at once, outside the loop."""
-    return lambda own: None if own is None else own + bias
-
-
-def rnn_gates(bias: Any, activation: Callable[[Any], Any]) -> Gates:
-    """The step of an RNN with this ``bias_hh``."""
-    return Gates(lambda state, x, h: (activation(x + h),), _both(bias))
+    def biases(self, own: Any, bias: Any) -> tuple[Any, Any]:
+        """What is added to the projections of the input and of the state, of ``bias_ih`` and
+        ``bias_hh``, which may be None."""
+        return (own, bias) if own is None or not self.at_input else (own + bias, None)
 
 
-def lstm_gates(bias: Any) -> Gates:
-    """The step of an LSTM with this ``bias_hh``."""
-
-    def step(state: tuple[Any, ...], x: Any, h: Any) -> tuple[Any, ...]:
-        i, f, g, o = chunk(x + h, 4, -1)
-        c = F.sigmoid(f) * state[1] + F.sigmoid(i) * F.tanh(g)
-        return F.sigmoid(o) * F.tanh(c), c
-
-    return Gates(step, _both(bias))
+def _lstm(state: State, x: Any, h: Any) -> State:
+    i, f, g, o = split(x + h, [state[1].shape[-1]] * 4, -1)
+    c = F.sigmoid(f) * state[1] + F.sigmoid(i) * F.tanh(g)
+    return F.sigmoid(o) * F.tanh(c), c
 
 
-def gru_gates(bias: Any) -> Gates:
-    """The step of a GRU with this ``bias_hh``, which the reset gate scales in part."""
+def _gru(state: State, x: Any, h: Any) -> State:
+    width = state[0].shape[-1]
+    (x_r, x_z, x_n), (h_r, h_z, h_n) = split(x, [width] * 3, -1), split(h, [width] * 3, -1)
+    new = F.tanh(x_n + F.sigmoid(x_r + h_r) * h_n)
+    return (new + F.sigmoid(x_z + h_z) * (state[0] - new),)
 
-    def step(state: tuple[Any, ...], x: Any, h: Any) -> tuple[Any, ...]:
-        h = h if bias is None else h + bias
-        (x_r, x_z, x_n), (h_r, h_z, h_n) = chunk(x, 3, -1), chunk(h, 3, -1)
-        new = F.tanh(x_n + F.sigmoid(x_r + h_r) * h_n)
-        return (new + F.sigmoid(x_z + h_z) * (state[0] - new),)
 
-    return Gates(step, lambda own: own)
+LSTM_GATES = Gates(_lstm)
+GRU_GATES = Gates(_gru, at_input=False)  # the reset gate scales the bias, too
+RNN_GATES = {
+    "tanh": Gates(lambda state, x, h: (F.tanh(x + h),)),
+    "relu": Gates(lambda state, x, h: (F.relu(x + h),)),
+}
 
 
 class _Cell(Module):
@@ -92,8 +85,9 @@ class _Cell(Module):
             made = uniform_(new_parameter(*shape, device=device, dtype=dtype), -bound, bound)
             self.register_parameter(name, made)
 
-    def _gates(self, bias: Any) -> Gates:
-        """How the step goes, given the ``bias_hh``."""
+    @property
+    def _gates(self) -> Gates:
+        """How the step goes."""
         raise NotImplementedError
 
     def forward(self, input: Any, hx: Any = None) -> Any:
@@ -111,9 +105,9 @@ class _Cell(Module):
         else:
             state = tuple(hx) if self.states > 1 else (hx,)
         biases = (self.bias_ih, self.bias_hh) if self.bias else (None, None)
-        gates = self._gates(biases[1])
-        x = F.linear(input, self.weight_ih, gates.input_bias(biases[0]))
-        new = gates.step(state, x, F.linear(state[0], self.weight_hh))
+        to_x, to_h = self._gates.biases(*biases)
+        x = F.linear(input, self.weight_ih, to_x)
+        new = self._gates.step(state, x, F.linear(state[0], self.weight_hh, to_h))
         return new if self.states > 1 else new[0]
 
     def extra_repr(self) -> str:
@@ -138,7 +132,7 @@ class RNNCell(_Cell):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        if nonlinearity not in ACTIVATIONS:
+        if nonlinearity not in RNN_GATES:
             raise ArgumentError(
                 f"RNNCell: the nonlinearity is tanh or relu, not {nonlinearity!r}"
                 f", at {format_locs(here())}"
@@ -146,8 +140,9 @@ class RNNCell(_Cell):
         super().__init__(input_size, hidden_size, bias, device, dtype)
         self.nonlinearity = nonlinearity
 
-    def _gates(self, bias: Any) -> Gates:
-        return rnn_gates(bias, ACTIVATIONS[self.nonlinearity])
+    @property
+    def _gates(self) -> Gates:
+        return RNN_GATES[self.nonlinearity]
 
     def extra_repr(self) -> str:
         """The sizes, and what is not the default."""
@@ -159,15 +154,11 @@ class LSTMCell(_Cell):
     """One step of an `LSTM`: from the pair (h, c) to the next."""
 
     gates, states = 4, 2
-
-    def _gates(self, bias: Any) -> Gates:
-        return lstm_gates(bias)
+    _gates = LSTM_GATES
 
 
 class GRUCell(_Cell):
     """One step of a `GRU`."""
 
     gates = 3
-
-    def _gates(self, bias: Any) -> Gates:
-        return gru_gates(bias)
+    _gates = GRU_GATES

@@ -8,17 +8,41 @@ from typing import Any, ClassVar
 from staticflow.errors import ArgumentError, ShapeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn import functional as F
-from staticflow.nn.cells import ACTIVATIONS, Gates, gru_gates, lstm_gates, rnn_gates
+from staticflow.nn.cells import GRU_GATES, LSTM_GATES, RNN_GATES, Gates
 from staticflow.nn.init import uniform_
 from staticflow.nn.module import Module
 from staticflow.nn.parameter import new_parameter
 from staticflow.nn.utils.rnn import PackedSequence, packed, pad_packed_sequence
 from staticflow.ops.creation import full
 from staticflow.ops.declare import same_size
+from staticflow.ops.fused import fused
 from staticflow.ops.joining import cat, stack
 from staticflow.ops.scan import scan
 
 __all__ = ["GRU", "LSTM", "RNN"]
+
+
+@fused("RecurrentBackward0")
+def _steps(
+    gates: Gates,
+    reverse: bool,
+    rows: Any,
+    lengths: Any,
+    recurrent: Any,
+    bias: Any,
+    shrink: Any,
+    *begin: Any,
+) -> tuple[Any, ...]:
+    """The outputs and the last state, from the projections of the inputs."""
+
+    def step(state: tuple[Any, ...], x: Any) -> tuple[tuple[Any, ...], Any]:
+        new = gates.step(state, x, F.linear(state[0], recurrent, bias))
+        if shrink is not None:
+            new = (F.linear(new[0], shrink), *new[1:])
+        return new, new[0]
+
+    end, outputs = scan(step, begin, rows, reverse=reverse, lengths=lengths)
+    return (outputs, *end)
 
 
 class _Recurrent(Module):
@@ -85,8 +109,9 @@ class _Recurrent(Module):
     def _directions(self) -> tuple[str, ...]:
         return ("", "_reverse") if self.bidirectional else ("",)
 
-    def _gates(self, bias: Any) -> Gates:
-        """How one step goes, given the ``bias_hh``."""
+    @property
+    def _gates(self) -> Gates:
+        """How one step goes."""
         raise NotImplementedError
 
     def flatten_parameters(self) -> None:
@@ -144,20 +169,13 @@ class _Recurrent(Module):
         """One layer in one direction: the last state and the outputs."""
         weight, recurrent = (getattr(self, n + suffix) for n in ("weight_ih", "weight_hh"))
         biases = [getattr(self, n + suffix) if self.bias else None for n in ("bias_ih", "bias_hh")]
-        gates = self._gates(biases[1])
-        projected = F.linear(input, weight, gates.input_bias(biases[0]))
-
+        to_x, to_h = self._gates.biases(*biases)
         shrink = getattr(self, "weight_hr" + suffix) if self.proj_size else None
-
-        def step(state: tuple[Any, ...], x: Any) -> tuple[tuple[Any, ...], Any]:
-            new = gates.step(state, x, state[0] @ recurrent.t())
-            if shrink is not None:
-                new = (new[0] @ shrink.t(), *new[1:])
-            return new, new[0]
-
-        backwards = suffix.endswith("_reverse")
-        end, outputs = scan(step, begin, projected, reverse=backwards, lengths=lengths)
-        return end, outputs
+        outputs, *end = _steps(
+            self._gates, suffix.endswith("_reverse"), F.linear(input, weight, to_x), lengths,
+            recurrent, to_h, shrink, *begin,
+        )  # fmt: skip
+        return tuple(end), outputs
 
     # -- arguments ----------------------------------------------------------------------------
 
@@ -235,7 +253,7 @@ class RNN(_Recurrent):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        if nonlinearity not in ACTIVATIONS:
+        if nonlinearity not in RNN_GATES:
             raise ArgumentError(
                 f"RNN: the nonlinearity is tanh or relu, not {nonlinearity!r}"
                 f", at {format_locs(here())}"
@@ -253,8 +271,9 @@ class RNN(_Recurrent):
         )
         self.nonlinearity = nonlinearity
 
-    def _gates(self, bias: Any) -> Gates:
-        return rnn_gates(bias, ACTIVATIONS[self.nonlinearity])
+    @property
+    def _gates(self) -> Gates:
+        return RNN_GATES[self.nonlinearity]
 
 
 class LSTM(_Recurrent):
@@ -275,9 +294,7 @@ class LSTM(_Recurrent):
     """
 
     gates, states = 4, 2
-
-    def _gates(self, bias: Any) -> Gates:
-        return lstm_gates(bias)
+    _gates = LSTM_GATES
 
 
 class GRU(_Recurrent):
@@ -290,6 +307,4 @@ class GRU(_Recurrent):
     """
 
     gates = 3
-
-    def _gates(self, bias: Any) -> Gates:
-        return gru_gates(bias)
+    _gates = GRU_GATES

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from staticflow.config import config
@@ -29,7 +29,7 @@ from staticflow.passes.scalar_loops import scalar_loops
 from staticflow.passes.share_trips import share_trips
 from staticflow.passes.transpose import transpose_products
 
-__all__ = ["PASSES", "PassRecord", "optimize"]
+__all__ = ["INTO_KERNELS", "PASSES", "SIMPLIFY", "PassRecord", "optimize"]
 
 Pass = Callable[[Graph, Counts], Graph]
 
@@ -49,7 +49,7 @@ def relax(graph: Graph, counts: Counts) -> Graph:
     return rewrite(graph, FAST, counts)
 
 
-PASSES: tuple[tuple[str, Pass], ...] = (
+SIMPLIFY: tuple[tuple[str, Pass], ...] = (
     ("canonicalize", canonicalize),
     ("stabilize", stabilize),
     ("relax", relax),
@@ -68,10 +68,17 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("simplify", canonicalize),
     ("join", join),
     ("fold", fold_constants),
+)
+"""What is done to a graph of ops."""
+
+INTO_KERNELS: tuple[tuple[str, Pass], ...] = (
     ("cut_views", cut_views),
     ("fuse", fuse),
     ("scalar_loops", scalar_loops),
 )
+"""What makes clusters of them."""
+
+PASSES = (*SIMPLIFY, *INTO_KERNELS)
 """Every pass in the order in which it runs; those of `_FAST_ONLY` only for fast numerics."""
 
 _FAST_ONLY = ("relax", "order_products")
@@ -87,8 +94,10 @@ class PassRecord:
     counts: Counts
 
 
-def optimize(graph: Graph, numerics: str = "strict") -> tuple[Graph, list[PassRecord]]:
-    """The graph through all `PASSES`, each also on every nested graph, and their records.
+def optimize(
+    graph: Graph, numerics: str = "strict", passes: Sequence[tuple[str, Pass]] = PASSES
+) -> tuple[Graph, list[PassRecord]]:
+    """The graph through all ``passes``, each also on every nested graph, and their records.
 
     ``numerics`` is ``"strict"`` (IEEE results kept, sums may be reordered) or ``"fast"``.
     """
@@ -97,7 +106,7 @@ def optimize(graph: Graph, numerics: str = "strict") -> tuple[Graph, list[PassRe
             f'numerics is "strict" or "fast", not {numerics!r}, at {format_locs(here())}'
         )
     records = []
-    for name, run in PASSES:
+    for name, run in passes:
         if name in _FAST_ONLY and numerics == "strict":
             continue
         counts: Counts = Counter()

@@ -1,0 +1,265 @@
+"""Calls of the functions that `staticflow.ops.fused` marks: a program, and one vertex of the tape.
+
+A program is compiled for a kind of call: dtypes, ranks, which sizes are 1, and the arguments that
+are no tensors; other sizes stay unknown unless the function asks for them. The derivative is made
+when something is first recorded: a program that gives also what the backward is to know of the
+forward (`staticflow.eager.residuals`), and another for the way back. What such programs do not take
+runs op by op: other devices, a backward that is itself recorded, and errors, which are worded so.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from staticflow.eager import tape
+from staticflow.eager.inference import unrecordable
+from staticflow.eager.kernels import run
+from staticflow.eager.mode import EAGER
+from staticflow.eager.programs import MOST_KINDS, compiled
+from staticflow.eager.residuals import Derivative, derivative
+from staticflow.eager.saved import Packed
+from staticflow.eager.vertex import TapeEntry, Vertex, attach, check
+from staticflow.errors import StaticflowError
+from staticflow.graph.dims import fresh_sym
+from staticflow.graph.dtypes import BY_NUMPY, get_default_dtype
+from staticflow.graph.graph import close, new_param, substitute_nodes
+from staticflow.graph.op import Op
+from staticflow.graph.types import TensorType
+from staticflow.ops.creation import zeros_like
+from staticflow.ops.fused import give_fused_form
+from staticflow.ops.symbol import Symbol, to_node
+from staticflow.ops.thread import thread
+from staticflow.ops.tracing import tracing
+from staticflow.passes.pipeline import INTO_KERNELS
+from staticflow.runtime.executable import Executable
+
+__all__ = ["give_fused_forms"]
+
+_array = np.ndarray
+_MET = 1024
+"""So many shapes find the programs of a function at once; then it begins anew."""
+_lock = threading.RLock()
+_TENSOR: Any = object()
+_UNMET: Any = object()
+
+
+class _Recorded:
+    """The programs of a derivative: ``forward`` gives the outputs and what is kept, `backward` the
+    cotangents."""
+
+    def __init__(self, parts: Derivative) -> None:
+        self.parts = parts
+        graph = close(parts.params, [*parts.outputs, *parts.residuals], parts.equalities)
+        self.forward = compiled(graph, passes=INTO_KERNELS)
+        self._backward: dict[Hashable, Executable] = {}
+
+    def backward(self, needs: tuple[bool, ...], given: tuple[bool, ...]) -> Executable:
+        """From the operands, what is kept and the cotangents ``given`` to the needed ones."""
+        program = self._backward.get((needs, given))
+        if program is None:
+            with _lock:
+                graph = self._back(needs, given)
+                program = self._backward[needs, given] = compiled(graph, passes=INTO_KERNELS)
+        return program
+
+    def _back(self, needs: Sequence[bool], given: Sequence[bool]) -> Any:
+        parts = self.parts
+        seeds = [s for s, is_given in zip(parts.seeds, given, strict=True) if is_given]
+        wanted = [c for c, need in zip(parts.cotangents, needs, strict=True) if c and need]
+        missing = {s: zeros_like(Symbol(s)).node for s in parts.seeds if s not in seeds}
+        params = [*parts.params, *parts.kept, *seeds]
+        return close(params, substitute_nodes(wanted, missing), parts.equalities)
+
+
+class _Kind:
+    """The programs for calls of one kind, made when they are first needed. ``args`` are the
+    arguments, with marks in the places of tensors."""
+
+    def __init__(
+        self, fn: Callable[..., Any], args: Sequence[Any], types: Sequence[TensorType]
+    ) -> None:
+        self.fn, self.args = fn, args
+        self.params = [new_param(t, f"x{i}") for i, t in enumerate(types)]
+        with tracing():
+            result = self.of(list(map(Symbol, self.params)))
+        self.several = type(result) is tuple
+        self.outputs = [to_node(r) for r in (result if self.several else (result,))]
+        self.forward = self._first
+        self._recorded: dict[tuple[bool, ...], _Recorded] = {}
+
+    def of(self, tensors: Sequence[Any]) -> Any:
+        """What the function gives of other tensors."""
+        given: Iterator[Any] = iter(tensors)
+        return self.fn(*(next(given) if a is _TENSOR else a for a in self.args))
+
+    def _first(self, arrays: Sequence[Any]) -> Any:
+        """What the function gives, from now on by its program."""
+        with _lock:
+            self.forward = partial(run, compiled(close(self.params, self.outputs)))
+        return self.forward(arrays)
+
+    def recorded(self, needs: tuple[bool, ...]) -> _Recorded:
+        """The programs for calls in which these operands need a gradient."""
+        found = self._recorded.get(needs)
+        if found is None:
+            with _lock:
+                found = _Recorded(derivative(self.params, self.outputs, needs))
+                self._recorded[needs] = found
+        return found
+
+
+class FusedEntry(TapeEntry):
+    """A recorded call. It keeps the operands, and behind them what the backward is to know."""
+
+    __slots__ = ()
+
+    def pull(self, ct: Any, edges: Sequence[Vertex | None], keep: bool) -> Sequence[Any]:
+        """See `TapeEntry.pull`."""
+        if thread.state.recording:
+            return super().pull(ct, edges, keep)
+        if self.args is None:
+            self._refuse()
+        arrays = [check(kept, self, i) for i, kept in enumerate(self.args)]
+        arrays = [a.array()._data if type(a) is Packed else a for a in arrays]
+        cts = [ct.get(i) for i in range(len(self.result))] if self.result else [ct]
+        needs = tuple([e is not None for e in edges[: len(self.attrs["kind"].params)]])
+        program = self.attrs["recorded"].backward(needs, tuple([c is not None for c in cts]))
+        found = run(program, [*arrays, *(c._data for c in cts if c is not None)])
+        if found is None:  # the operations say what is wrong
+            return super().pull(ct, edges, keep)
+        if not keep:
+            self._free()
+        pulled = map(self.tensor._wrap, found if type(found) is tuple else (found,))
+        return [next(pulled) if e is not None else None for e in edges]
+
+
+def _vjp(needs: Sequence[bool], cts: Any, out: Any, *args: Any, kind: Any, recorded: Any) -> Any:
+    """The cotangents op by op, on the tape."""
+    state, count = thread.state, len(kind.params)
+    before, state.recording = state.recording, True
+    try:
+        # other names of the operands, so that no walk leads from one to another
+        operands = [a.view_as(a) for a in args[:count]]
+        pairs = (
+            zip(kind.of(operands), cts, strict=True) if kind.several else [(kind.of(operands), cts)]
+        )
+        outputs, given = zip(*((o, ct) for o, ct in pairs if ct is not None), strict=True)
+        wanted = [a for a, need in zip(operands, needs, strict=False) if need]
+        found = iter(tape.grad(outputs, wanted, given, create_graph=before))
+    finally:
+        state.recording = before
+    return [next(found) if need else None for need in needs]
+
+
+def _form(fn: Callable[..., Any], grad_name: str) -> Callable[..., Any]:
+    """What a fused function is called as."""
+    kinds: dict[Hashable, _Kind | None] = {}
+    met: dict[Hashable, _Kind | None] = {}
+    op = Op(fn.__name__, fn.__doc__ or "", _unused, _unused, _vjp, grad_name=grad_name)
+
+    def call(*args: Any) -> Any:
+        state, tensor = thread.state, EAGER.tensor
+        if state.tracing:
+            return fn(*args)
+        key: list[Any] = [get_default_dtype()]
+        tensors, arrays = [], []
+        for a in args:
+            if isinstance(a, tensor):
+                data = a._data
+                if type(data) is not _array:
+                    return fn(*args)
+                tensors.append(a)
+                arrays.append(data)
+                key += data.shape, data.dtype
+            else:
+                key += type(a), str(a) if type(a) is float else a  # 0.0, -0.0
+        if not arrays:
+            return fn(*args)
+        place = tuple(key)
+        try:
+            kind = met.get(place, _UNMET)
+        except TypeError:  # no hashable argument
+            return fn(*args)
+        if kind is _UNMET:
+            kind = _found(fn, kinds, args, arrays)
+            if len(met) >= _MET:
+                met.clear()
+            met[place] = kind
+        if kind is None:
+            return fn(*args)
+        edges = [a._edge() for a in tensors] if state.recording else []
+        needs = tuple([e is not None for e in edges])
+        recorded = kind.recorded(needs) if True in needs else None
+        results = kind.forward(arrays) if recorded is None else run(recorded.forward, arrays)
+        if results is None:  # the operations say what is wrong
+            return fn(*args)
+        if type(results) is not tuple:
+            results = (results,)
+        made = tuple(map(tensor._wrap, results))
+        count = len(kind.outputs)
+        out = made[:count] if kind.several else made[0]
+        if recorded is not None:
+            kept = made[count:]
+            attrs = {"kind": kind, "recorded": recorded}
+            ways = (*edges, *(None,) * len(kept))
+            held = (*tensors, *kept)
+            attach(FusedEntry(op, held, attrs, ways, out, saves=range(len(held))), out)
+        return unrecordable(out) if state.inference else out
+
+    return call
+
+
+def _found(
+    fn: Callable[..., Any],
+    kinds: dict[Hashable, _Kind | None],
+    args: Sequence[Any],
+    arrays: Sequence[Any],
+) -> _Kind | None:
+    """The kind of a call; None if it is to run op by op."""
+    marked = tuple([_TENSOR if hasattr(a, "_data") else a for a in args])
+    rest = tuple([(type(a), str(a) if type(a) is float else a) for a in marked])
+    dtypes = [BY_NUMPY[a.dtype] for a in arrays]
+    for shapes in (
+        [tuple([int(n == 1) for n in a.shape]) for a in arrays],
+        [a.shape for a in arrays],
+    ):
+        key = get_default_dtype(), rest, *zip(dtypes, shapes, strict=True)
+        with _lock:
+            if key not in kinds:
+                if len(kinds) >= MOST_KINDS:
+                    kinds.clear()
+                kinds[key] = _made(fn, marked, dtypes, shapes)
+            if kinds[key] is not None:
+                return kinds[key]
+    return None
+
+
+def _made(
+    fn: Callable[..., Any],
+    args: Sequence[Any],
+    dtypes: Sequence[Any],
+    shapes: Sequence[tuple[int, ...]],
+) -> _Kind | None:
+    """A kind, sizes of 0 being unknown; None if the function cannot be traced so."""
+    types = [
+        TensorType(d, tuple([n or fresh_sym(f"x{i}_{axis}") for axis, n in enumerate(shape)]))
+        for i, (d, shape) in enumerate(zip(dtypes, shapes, strict=True))
+    ]
+    try:
+        return _Kind(fn, args, types)
+    except (StaticflowError, TypeError, AttributeError):
+        return None
+
+
+def _unused(*_: Any, **__: Any) -> Any:
+    raise AssertionError("a fused function runs as its programs")
+
+
+def give_fused_forms() -> None:
+    """Let fused functions run as programs on tensors."""
+    give_fused_form(_form)

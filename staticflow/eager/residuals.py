@@ -1,0 +1,90 @@
+"""A derivative in two programs: what runs first keeps for the second what is dear to compute again.
+
+The *residuals* are those results of reductions, products and loops that the cotangents need. What
+elementwise operations and views make of these and of the operands is computed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from staticflow.graph.graph import Equality, close, new_param, substitute_nodes
+from staticflow.graph.node import Node, constant, param, toposort
+from staticflow.ops.creation import zeros_like
+from staticflow.ops.gradient import pullback
+from staticflow.ops.lowering import Elementwise, Generate, View
+from staticflow.ops.symbol import Symbol
+from staticflow.passes.pipeline import SIMPLIFY, optimize
+
+__all__ = ["Derivative", "derivative"]
+
+_CHEAP = (Elementwise, Generate, View)
+
+
+@dataclass(frozen=True, slots=True)
+class Derivative:
+    """A function of ``params`` that gives ``outputs``; the ``residuals`` of its derivative; and the
+    ``cotangents`` of the params (None: not wanted), made of params, what was ``kept`` in place of
+    the residuals, and ``seeds``, the cotangents of the outputs."""
+
+    params: Sequence[Node]
+    outputs: Sequence[Node]
+    residuals: Sequence[Node]
+    kept: Sequence[Node]
+    seeds: Sequence[Node]
+    cotangents: Sequence[Node | None]
+    equalities: Sequence[Equality]
+
+
+def derivative(
+    params: Sequence[Node], outputs: Sequence[Node], needs: Sequence[bool]
+) -> Derivative:
+    """The derivative of ``outputs`` by those of ``params`` that are needed."""
+    seeds = [new_param(o.tensor_type, f"ct{i}") for i, o in enumerate(outputs)]
+    wanted = [Symbol(p) for p, need in zip(params, needs, strict=True) if need]
+    cts = [Symbol(s) if s.tensor_type.dtype.is_floating else None for s in seeds]
+    found = pullback(list(map(Symbol, outputs)), cts, wanted)
+    pulled = [zeros_like(w) if g is None else g for w, g in zip(wanted, found, strict=True)]
+    graph = close([*params, *seeds], [*outputs, *(g.node for g in pulled)])
+    graph, _ = optimize(graph, passes=SIMPLIFY)
+    own, ends = graph.params[: len(params)], graph.params[len(params) :]
+    outs, roots = graph.outputs[: len(outputs)], graph.outputs[len(outputs) :]
+    residuals = _residuals(own, ends, roots)
+    kept = [new_param(r.tensor_type, f"kept{i}") for i, r in enumerate(residuals)]
+    back = iter(substitute_nodes(roots, dict(zip(residuals, kept, strict=True))))
+    cotangents = [next(back) if need else None for need in needs]
+    return Derivative(own, outs, residuals, kept, ends, cotangents, graph.equalities)
+
+
+def _residuals(own: Sequence[Node], seeds: Sequence[Node], roots: Sequence[Node]) -> list[Node]:
+    """The dear nodes of which ``roots`` are made and which no seed leads to."""
+    late = set(seeds)
+    order = toposort(roots)
+    for node in order:
+        if any(a in late for a in node.args):
+            late.add(node)
+    found: dict[Node, None] = {}
+    seen = set(own)
+
+    def visit(node: Node) -> None:
+        stack = [node]
+        while stack:
+            at = stack.pop()
+            if at in seen:
+                continue
+            seen.add(at)
+            if _is_cheap(at):
+                stack.extend(reversed(at.args))
+            else:
+                found[at] = None
+
+    for node in (*order, *roots):
+        for a in node.args if node in late else (node,) if node in roots else ():
+            if a not in late:
+                visit(a)
+    return list(found)
+
+
+def _is_cheap(node: Node) -> bool:
+    return node.op in (constant, param) or type(node.op.lowering) in _CHEAP

@@ -1,0 +1,51 @@
+"""Functions, written in ops, that the eager mode runs as one operation.
+
+In a graph such a function is the ops that it comes to. On tensors it is one program, and one
+vertex of the tape whose backward is another, where each op would be a pass over the memory and a
+vertex of its own (`staticflow.eager.fused`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+__all__ = ["fused", "give_fused_form"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+Form = Callable[..., Any]
+
+_made: list[tuple[list[Form], Form, str]] = []
+_makers: list[Callable[[Form, str], Form]] = []
+
+
+def give_fused_form(make: Callable[[Form, str], Form]) -> None:
+    """Let each function that is `fused`, also those to come, be called as what ``make`` gives of
+    it and of the name that ``grad_fn`` prints."""
+    _makers.append(make)
+    for form, fn, grad_name in _made:
+        form[0] = make(fn, grad_name)
+
+
+def fused(grad_name: str) -> Callable[[F], F]:
+    """``fn(*args)`` of tensors, symbols and hashable values, that gives a tensor or a tuple of
+    them, and of the tensors asks shapes and dtypes only.
+
+    It is called by position, has no state, and closes over no tensor. Sizes other than 1 are
+    unknown to it as a rule, and what it checks of them it checks before anything is computed.
+    """
+
+    def mark(fn: F) -> F:
+        form: list[Form] = [fn]
+        _made.append((form, fn, grad_name))
+        for make in _makers:
+            form[0] = make(fn, grad_name)
+
+        @wraps(fn)
+        def called(*args: Any) -> Any:
+            return form[0](*args)
+
+        return cast("F", called)
+
+    return mark
