@@ -31,6 +31,41 @@ no:
   ret i1 false
 }
 
+; What a step gives of arrays by what is known of its kind; null if nothing is, or if that declines.
+define internal ptr @foreseen(ptr %step, ptr %arrays, i64 %count) {
+entry:
+  %view.at = getelementptr %step, ptr %step, i64 0, i32 6
+  %view = load ptr, ptr %view.at
+  %is.view = icmp ne ptr %view, null
+  br i1 %is.view, label %see, label %ask
+see:
+  %array = load ptr, ptr %arrays
+  %seen = call ptr @strided(ptr %view, ptr %array)
+  ret ptr %seen
+ask:
+  %compute.at = getelementptr %step, ptr %step, i64 0, i32 5
+  %compute = load ptr, ptr %compute.at
+  %open = icmp eq ptr %compute, null
+  br i1 %open, label %nothing, label %run
+run:
+  %data = call ptr @PyObject_Vectorcall(ptr %compute, ptr %arrays, i64 %count, ptr null)
+  %failed = icmp eq ptr %data, null
+  br i1 %failed, label %nothing, label %look
+look:
+  %type = call ptr @field(ptr %data, i64 $TYPE)
+  %is.array = icmp eq ptr %type, @PyArray_Type
+  %is.tuple = icmp eq ptr %type, @PyTuple_Type
+  %whole = or i1 %is.array, %is.tuple
+  br i1 %whole, label %done, label %decline
+decline:  ; a kernel, of arrays that are not as it takes them, or with the number of an error
+  call void @Py_DecRef(ptr %data)
+  br label %nothing
+nothing:
+  ret ptr null
+done:
+  ret ptr %data
+}
+
 ; What comes of the operands, an array or a tuple; null with an error set if there is nothing.
 define internal ptr @computed(ptr %call, ptr %state) {
 entry:
@@ -56,6 +91,20 @@ one:
   %next = add i64 %i, 1
   br label %more
 enter:
+  %step = call ptr @step_of(ptr %call)
+  %unforeseen = icmp eq ptr %step, null
+  br i1 %unforeseen, label %measure, label %foresee
+foresee:
+  %foreseen = call ptr @foreseen(ptr %step, ptr %arrays, i64 %count)
+  %known = icmp ne ptr %foreseen, null
+  br i1 %known, label %given, label %check
+given:
+  ret ptr %foreseen
+check:
+  %error = call ptr @PyErr_Occurred()
+  %raised = icmp ne ptr %error, null
+  br i1 %raised, label %nothing, label %measure
+measure:
   %wide = call i1 @is_wide(ptr %call, i64 %count)
   %makes.large = or i1 %large, %wide
   %context = call ptr @field(ptr %state, i64 $state_context)

@@ -20,12 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.eager.fast_text import CODES, FLAGS, MEMO, MOST, render_core, render_methods
+from staticflow.eager.fast_text import CODES, FLAGS, MEMO, MOST, render_core
 from staticflow.eager.kernels import compute_of
 from staticflow.eager.memory import Memory, View
+from staticflow.eager.methods_text import render_methods
 from staticflow.eager.programs import LARGE
+from staticflow.eager.remembered import Remembered, parameters_of
 from staticflow.eager.vertex import LEAF, EvenEntry, Shadow, TapeEntry, serials
-from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DTYPES, bfloat16
+from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DTYPES, DType, bfloat16
 from staticflow.graph.locs import is_inside
 from staticflow.graph.op import OUT, Op
 from staticflow.ops import lowering
@@ -33,11 +35,18 @@ from staticflow.ops.declare import PerElement
 from staticflow.ops.promote import usual_dtypes
 from staticflow.ops.thread import State, thread
 from staticflow.runtime.fastcall import builtin_function, method_descriptor
-from staticflow.runtime.fastcall_layout import box_type, has_known_layout, python_types
+from staticflow.runtime.fastcall_layout import (
+    box_type,
+    has_known_layout,
+    numpy_symbols,
+    python_types,
+)
 from staticflow.runtime.host import python_symbols
 from staticflow.runtime.native import compile_native
 
 __all__ = ["FastForms", "fast_forms", "has_fast_form", "number_beside"]
+
+Function = Callable[..., Any]
 
 _PYTHON = (
     "Py_IncRef", "Py_DecRef", "PyType_IsSubtype", "PyType_GenericAlloc", "PyTuple_New",
@@ -46,7 +55,8 @@ _PYTHON = (
     "PyThreadState_GetID", "PyContext_Enter", "PyContext_Exit", "PyEval_GetFrame",
     "PyFrame_GetCode", "PyFrame_GetLasti", "PyFrame_GetBack", "PyErr_ExceptionMatches",
     "PyErr_Clear", "PyErr_Occurred", "PyObject_VectorcallDict", "PyDict_Size", "PyLong_AsVoidPtr",
-    "PyObject_GC_UnTrack",
+    "PyObject_GC_UnTrack", "PyList_Size", "PyList_GetItem", "PyDict_GetItem", "PyLong_AsLongLong",
+    "PyFloat_AsDouble", "PyBytes_FromStringAndSize", "PyObject_CallObject",
 )  # fmt: skip
 
 
@@ -66,11 +76,14 @@ class _Op(ctypes.Structure):
 @dataclass(frozen=True, slots=True)
 class FastForms:
     """The native forms of ops: functions ``(args, attrs)``, methods of tensors, and methods of
-    operators whose operands stand the other way round."""
+    operators whose operands stand the other way round. And of functions whose calls are remembered,
+    as functions and as methods."""
 
     functions: Mapping[Op, Callable[..., Any]]
     methods: Mapping[Op, Any]
     reflected: Mapping[Op, Any]
+    remembered: Mapping[Function, Function]
+    remembered_methods: Mapping[Function, Any]
 
 
 def fast_forms(
@@ -78,41 +91,54 @@ def fast_forms(
     methods: Collection[Op],
     reflected: Collection[Op],
     tensor: type,
-    general: Callable[..., Any],
-    finish: Callable[..., Any],
+    general: Function,
+    finish: Function,
+    remembered: Mapping[Function, int],
 ) -> FastForms:
     """The forms of those of ``ops`` that have a fast path, for the class of tensors.
 
     ``general(op, args, attrs)`` does what is not usual, ``finish(op, args, attrs, results)`` makes
-    tensors of several results. There are no forms if this Python does not let native code read its
-    objects.
+    tensors of several results. The functions ``remembered`` come with the number of tensors that
+    they may take. There are no forms if this Python does not let native code read its objects.
     """
     classes = (State, tensor, Memory, View, Shadow, TapeEntry)
     if not has_known_layout() or not all(box_type(c, s) for c in classes for s in _slots(c)):
-        return FastForms({}, {}, {})
+        return FastForms({}, {}, {}, {}, {})
     ops = [op for op in ops if has_fast_form(op)]
     records = (_Op * len(ops))()
     kept = [_fill(record, op) for record, op in zip(records, ops, strict=True)]
+    plans = Remembered(
+        remembered, {op: ctypes.addressof(r) for op, r in zip(ops, records, strict=True)}
+    )
     objects, symbols = _symbols(tensor, general, finish)
+    symbols["slots"] = ctypes.addressof(plans.slots)
     core = compile_native(render_core(_numbers(tensor)), _CALLS, symbols)
     numbers = {op: i for i, op in enumerate(ops)}
     groups = {
         "method": [numbers[op] for op in methods if op in numbers],
         "reflected": [numbers[op] for op in reflected if op in numbers],
     }
+    groups["remembered"] = [*range(len(remembered))]
     text = render_methods([_arity(op) for op in ops], *groups.values())
     names = [f"{kind}_{i}" for kind, group in groups.items() for i in group]
     known = {name: core.address(name) for name in _CALLS}
     known["ops"] = ctypes.addressof(records)
+    known["functions"] = ctypes.addressof(plans.table)
     entries = compile_native(text, names, known, quick=True)
-    held = (core, entries, records, kept, objects)
+    held = (core, entries, records, kept, objects, plans)
 
     def descriptor(kind: str, number: int, *names: str) -> Any:
         op = ops[number]
         address = entries.address(f"{kind}_{number}")
         return method_descriptor(tensor, address, op.name, ("$self", *names), op.doc, *held)
 
+    def remembered_method(number: int, fn: Function) -> Any:
+        address = entries.address(f"remembered_{number}")
+        names = ("$self", *parameters_of(fn))
+        return method_descriptor(tensor, address, fn.__name__, names, fn.__doc__ or "", *held)
+
     address = core.address("function")
+    recalled = core.address("recalled")
     return FastForms(
         {
             op: builtin_function(address, op.name, ctypes.addressof(record))
@@ -123,10 +149,15 @@ def fast_forms(
             for i in groups["method"]
         },
         {ops[i]: descriptor("reflected", i, "other") for i in groups["reflected"]},
+        {
+            fn: builtin_function(recalled, fn.__name__, ctypes.addressof(row))
+            for fn, row in zip(remembered, plans.table, strict=True)
+        },
+        {fn: remembered_method(i, fn) for i, fn in enumerate(remembered)},
     )
 
 
-_CALLS = ("function", "called", "called_on")
+_CALLS = ("function", "called", "called_on", "recall", "recalled")
 
 
 def has_fast_form(op: Op) -> bool:
@@ -218,9 +249,7 @@ def _numbers(tensor: type) -> Mapping[str, int]:
     return {**numbers, "DTYPES": len(DTYPES), "FLOATS": floats, "LARGE": LARGE}
 
 
-def _symbols(
-    tensor: Any, general: Callable[..., Any], finish: Callable[..., Any]
-) -> tuple[Any, dict[str, int]]:
+def _symbols(tensor: Any, general: Function, finish: Function) -> tuple[Any, dict[str, int]]:
     """The objects that the native code names, which are to live as long as it does, and their
     addresses."""
     shadow = object.__new__(Shadow)
@@ -235,7 +264,8 @@ def _symbols(
         "name_state": "state",
         "name_edge": "_edge", "name_shape": "shape", "name_version": "version",
         "asarray": np.asarray, "number_beside": number_beside, "general": general,
-        "users": _is_users, "finish": finish, "no_attrs": {}, **python_types(),
+        "users": _is_users, "finish": finish, "no_attrs": {}, "default_dtypes": BY_PYTHON,
+        "dtype_type": DType, **python_types(),
     }  # fmt: skip
     tables = {
         "descrs": (ctypes.c_void_p * len(DTYPES))(*(id(d.numpy) for d in DTYPES)),
@@ -245,7 +275,7 @@ def _symbols(
     }
     addresses = {name: id(o) for name, o in objects.items()}
     addresses |= {name: ctypes.addressof(t) for name, t in tables.items()}
-    return (objects, tables), addresses | python_symbols(*_PYTHON)
+    return (objects, tables), addresses | python_symbols(*_PYTHON) | numpy_symbols()
 
 
 def _is_users(code: CodeType) -> bool:

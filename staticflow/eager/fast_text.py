@@ -9,18 +9,20 @@ are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from string import Template
 
 from staticflow.eager.compute_text import COMPUTE
+from staticflow.eager.key_text import KEYS
 from staticflow.eager.objects_text import DECLARATIONS, OBJECTS
 from staticflow.eager.operands_text import OPERANDS
+from staticflow.eager.recall_text import RECALL, SLOTS
 from staticflow.eager.record_text import RECORD
 from staticflow.eager.view_text import VIEWS
+from staticflow.runtime import fastcall_layout as layout
 from staticflow.runtime.fastcall_helpers import LIKE
-from staticflow.runtime.fastcall_layout import BASE, DESCR, DIMS, NDIM, TYPE
 
-__all__ = ["CODES", "FLAGS", "MEMO", "MOST", "render_core", "render_methods"]
+__all__ = ["CODES", "FLAGS", "MEMO", "MOST", "render_core"]
 
 FLAGS = {name: 1 << i for i, name in enumerate(
     ("RECORDABLE", "EVEN", "NUMBERS", "BY_NUMBER", "ANY_DTYPES", "TAIL", "VIEW")
@@ -38,16 +40,27 @@ MEMO = 256
 CODES = 256
 """Of so many code objects it is remembered whether they are the user's."""
 
+WORDS = 96
+"""So long is the key of a call that is remembered at most."""
+
+_MARKS = ("A_TENSOR", "THE_SAME", "AN_INT", "A_FLOAT", "A_TUPLE", "A_LIST", "A_SLICE")
+"""What words of a key begin with; no object has so low an address."""
+
+_LAYOUT = (
+    "TYPE", "HEAD", "DATA", "NDIM", "DIMS", "STRIDES", "BASE", "DESCR", "FLAGS", "WRITEABLE",
+)  # fmt: skip
+
 _NUMBERS = {
-    **FLAGS, "TYPE": TYPE, "DESCR": DESCR, "NDIM": NDIM, "DIMS": DIMS, "BASE": BASE,
+    **FLAGS, **{name: getattr(layout, name) for name in _LAYOUT},
+    **{name: i for i, name in enumerate(_MARKS, 1)},
     "MEMO_MASK": MEMO - 1, "CODES_MASK": CODES - 1, "MOST": MOST, "USES": MOST + 1,
-    "OPERAND": 40, "NO_DTYPE": 63,
+    "OPERAND": 40, "NO_DTYPE": 63, "WORDS": WORDS, "ROOM": WORDS + 1, "SLOTS_MASK": SLOTS - 1,
 }  # fmt: skip
 
 _APPLY = """
 ; The op on `count` objects: `general(op, objects, attrs)`, by the fast path if it can. Attributes
-; are a dict, or null.
-define internal ptr @apply(ptr %op, ptr %objects, i64 %count, ptr %attrs) {
+; are a dict, or null, and so is the step that this is.
+define internal ptr @apply(ptr %op, ptr %objects, i64 %count, ptr %attrs, ptr %step) {
 entry:
   %many = icmp sgt i64 %count, $MOST
   br i1 %many, label %crowd, label %few
@@ -66,6 +79,8 @@ few:
   store ptr %operands, ptr %operands.at
   %attrs.at = getelementptr %call, ptr %call, i64 0, i32 3
   store ptr %attrs, ptr %attrs.at
+  %step.at = getelementptr %call, ptr %call, i64 0, i32 5
+  store ptr %step, ptr %step.at
   %state = call ptr @current()
   %state.at = getelementptr %call, ptr %call, i64 0, i32 4
   store ptr %state, ptr %state.at
@@ -83,6 +98,10 @@ run:
   %failed = icmp eq ptr %data, null
   br i1 %failed, label %ask, label %wrap
 ask:
+  %asked = call ptr @PyErr_Occurred()
+  %declined = icmp eq ptr %asked, null
+  br i1 %declined, label %leave, label %judge
+judge:
   %worded = call i32 @PyErr_ExceptionMatches(ptr @Exception)
   %is.worded = icmp ne i32 %worded, 0
   br i1 %is.worded, label %clear, label %raise
@@ -269,7 +288,7 @@ call:
   %size = call i64 @PyDict_Size(ptr %attrs)
   %empty = icmp eq i64 %size, 0
   %named = select i1 %empty, ptr null, ptr %attrs
-  %result = call ptr @apply(ptr %op, ptr %objects, i64 %n, ptr %named)
+  %result = call ptr @apply(ptr %op, ptr %objects, i64 %n, ptr %named, ptr null)
   ret ptr %result
 }
 
@@ -281,7 +300,7 @@ entry:
   %usual = and i1 %unnamed, %right
   br i1 %usual, label %here, label %there
 here:
-  %result = call ptr @apply(ptr %op, ptr %objects, i64 %count, ptr null)
+  %result = call ptr @apply(ptr %op, ptr %objects, i64 %count, ptr null, ptr null)
   ret ptr %result
 there:
   %record = load ptr, ptr %op
@@ -322,53 +341,11 @@ call:
 }
 """
 
-_ENTRIES = """
-%op = type { ptr, [2 x ptr], [2 x ptr], i64, i64, [$USES x i64] }
-@ops = external global %op
-declare ptr @called(ptr, i64, ptr, i64, ptr)
-declare ptr @called_on(ptr, i64, ptr, ptr, i64, ptr)
-"""
-
-_METHOD = """
-define ptr @method_$op(ptr %self, ptr %args, i64 %count, ptr %names) {
-  %op = getelementptr %op, ptr @ops, i64 $op
-  %result = call ptr @called_on(ptr %op, i64 $arity, ptr %self, ptr %args, i64 %count, ptr %names)
-  ret ptr %result
-}
-"""
-
-_REFLECTED = """
-; The method of the operator whose operands stand the other way round.
-define ptr @reflected_$op(ptr %self, ptr %args, i64 %count, ptr %names) {
-  %op = getelementptr %op, ptr @ops, i64 $op
-  %objects = alloca [2 x ptr]
-  %last = getelementptr ptr, ptr %objects, i64 1
-  store ptr %self, ptr %last
-  %one = icmp eq i64 %count, 1
-  br i1 %one, label %swap, label %call
-swap:
-  %other = load ptr, ptr %args
-  store ptr %other, ptr %objects
-  br label %call
-call:
-  %first = phi ptr [ %last, %0 ], [ %objects, %swap ]
-  %given = phi i64 [ 1, %0 ], [ 2, %swap ]
-  %result = call ptr @called(ptr %op, i64 $arity, ptr %first, i64 %given, ptr null)
-  ret ptr %result
-}
-"""
-
 
 def render_core(numbers: Mapping[str, int]) -> str:
-    """The module of ``function``, ``called`` and ``called_on``; ``numbers`` are those that stand
-    for slots."""
-    text = DECLARATIONS + LIKE + OBJECTS + OPERANDS + COMPUTE + VIEWS + RECORD + _APPLY
-    return Template(text).substitute(numbers, **_NUMBERS)
-
-
-def render_methods(arities: Sequence[int], methods: Iterable[int], reflected: Iterable[int]) -> str:
-    """The module of the methods of those ops by number, whose ``arities`` are given."""
-    forms = ((_METHOD, methods), (_REFLECTED, reflected))
-    return Template(_ENTRIES).substitute(_NUMBERS) + "".join(
-        Template(form).substitute(op=i, arity=arities[i]) for form, ops in forms for i in ops
+    """The module of ``function``, ``called``, ``called_on``, ``recall`` and ``recalled``;
+    ``numbers`` are those that stand for slots."""
+    text = (
+        DECLARATIONS + LIKE + OBJECTS + OPERANDS + COMPUTE + VIEWS + RECORD + _APPLY + KEYS + RECALL
     )
+    return Template(text).substitute(numbers, **_NUMBERS)

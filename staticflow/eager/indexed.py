@@ -1,10 +1,10 @@
 """``x[key]`` of eager tensors: ints, slices, and one mask or index tensor, without the reading that
-other keys need."""
+other keys need where they are not remembered (`staticflow.eager.remembered`)."""
 
 from __future__ import annotations
 
 import sys
-from types import EllipsisType, NoneType
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from staticflow.eager.inplace import stored_at
 from staticflow.eager.made import viewed
 from staticflow.eager.memory import Memory
 from staticflow.eager.programs import SPREAD
-from staticflow.eager.remembered import remembered
 from staticflow.eager.vertex import Shadow, TapeEntry, entered
 from staticflow.graph.dtypes import BY_PYTHON
 from staticflow.ops import subscript
@@ -26,7 +25,6 @@ __all__ = ["get", "put"]
 _array = np.ndarray
 _bool = np.dtype(bool)
 _getframe = sys._getframe
-_PLAIN = frozenset((int, NoneType, EllipsisType))
 _BOUNDS = frozenset((int, NoneType))
 _ONE = frozenset((int, slice))
 
@@ -34,10 +32,6 @@ _ONE = frozenset((int, slice))
 def get(x: Any, key: Any) -> Any:
     """`staticflow.ops.subscript.get`, which reads every key but the usual ones."""
     kind = type(key)
-    if kind is tuple:
-        return _of_several(x, key)
-    if key is None or key is Ellipsis:
-        return _of_several(x, (key,))
     a = x._data
     if thread.state.plain and type(a) is _array and a.ndim:
         n = len(a)
@@ -122,22 +116,3 @@ def _basic(key: Any, a: Any) -> Any:
         elif type(k) is not int:
             return None
     return key
-
-
-def _key_of(key: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A key of ints, slices, None and ... so that it is hashable; others are a `TypeError`."""
-    found: list[Any] = []
-    for k in key:
-        if type(k) is slice:
-            bounds = k.start, k.stop, k.step
-            if not _BOUNDS.issuperset(map(type, bounds)):
-                raise TypeError("a bound that is no int")
-            found.append(bounds)
-        elif type(k) in _PLAIN:
-            found.append(k)
-        else:
-            raise TypeError("what is selected depends on values")
-    return tuple(found)
-
-
-_of_several = remembered(subscript.get, _key_of)

@@ -34,7 +34,7 @@ from staticflow.ops.order import FEW, topk_op
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.threads import get_num_threads
 
-__all__ = ["compute_of", "pattern", "run"]
+__all__ = ["bound", "compute_of", "pattern", "run"]
 
 Array = np.ndarray[Any, Any]
 
@@ -107,6 +107,13 @@ def _topk(xp: Any, x: Any, *, k: int, **attrs: Any) -> Any:
 
 _ALONE: dict[Op, Callable[..., Any]] = {pow: _pow, full: _full, clone: _clone, topk_op: _topk}
 """Ops that others compute, or a program for all sizes and values, or what an attribute says."""
+
+
+def bound(op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Callable[..., Any] | None:
+    """What computes ``op`` of arrays like these alone, if it is more than `compute_of` to call."""
+    if not arrays:
+        return functools.partial(compute_of(op, True), np, **attrs)
+    return None
 
 
 @functools.cache

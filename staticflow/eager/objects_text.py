@@ -15,8 +15,17 @@ DECLARATIONS = """
 ; whether it is a number; how many elements its array has.
 %operand = type { ptr, ptr, ptr, i1, i64 }
 
-; A call: the op; how many arguments; the arguments; the attributes, or null; the thread's state.
-%call = type { ptr, i64, ptr, ptr, ptr }
+; A call: the op; how many arguments; the arguments; the attributes, or null; the thread's state;
+; the step that it is, or null.
+%call = type { ptr, i64, ptr, ptr, ptr, ptr }
+
+; A step of what a call was met to come to: the op; its attributes, or null; how many operands, and
+; their places among the values; how many results, 0 for one that is no tuple; what computes it of
+; arrays alone, or null; and the view that it gives, or null.
+%step = type { ptr, ptr, i64, ptr, i64, ptr, ptr }
+
+; A view: where it begins, in bytes; how many dims; their sizes and strides.
+%strided = type { i64, i32, ptr, ptr }
 
 ; A number, the dtype that it was taken up in, and the array that came of it.
 %memo = type { ptr, ptr, ptr }
@@ -193,6 +202,12 @@ define internal ptr @attrs_of(ptr %call) {
   %at = getelementptr %call, ptr %call, i64 0, i32 3
   %attrs = load ptr, ptr %at
   ret ptr %attrs
+}
+
+define internal ptr @step_of(ptr %call) {
+  %at = getelementptr %call, ptr %call, i64 0, i32 5
+  %step = load ptr, ptr %at
+  ret ptr %step
 }
 
 define internal ptr @edge_of(ptr %operand) {

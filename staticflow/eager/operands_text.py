@@ -173,7 +173,10 @@ one:
   br label %tensors
 opened:
   %none = icmp eq ptr %found, null
-  br i1 %none, label %no, label %mixed
+  br i1 %none, label %nothing, label %mixed
+nothing:  ; what is made of attributes alone, or of numbers
+  %made = icmp eq i64 %count, 0
+  br i1 %made, label %yes, label %no
 mixed:
   %uniform = icmp eq i64 %others, 0
   %numbers = call i1 @has(ptr %op, i64 $NUMBERS)

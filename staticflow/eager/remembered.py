@@ -1,237 +1,237 @@
 """Functions whose way from arguments to ops is remembered.
 
-What `staticflow.ops.by_shape` marks, and the basic part of subscripts, is asked once for each
-choice of shapes, dtypes and further arguments which ops it comes to, on which of its tensors and of
-what earlier ops gave. The next call of the kind runs these at once. What comes to anything else is
-called anew each time.
+What `staticflow.ops.by_shape` marks, and the basic part of subscripts, is asked once for each kind
+of call which ops it comes to, on which of its tensors and of what earlier ops gave. From then on
+native code (`staticflow.eager.recall_text`) runs these ops at once. A call whose kind was not seen
+shortly before runs the function as it is, so that what is always another kind costs nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache, partial
-from operator import itemgetter
-from types import NoneType
+import ctypes
+import inspect
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from staticflow.eager.mode import EAGER
-from staticflow.graph.dtypes import BY_PYTHON, DType
+from staticflow.eager.kernels import bound
+from staticflow.eager.recall_text import SLOTS
+from staticflow.eager.vertex import LEAF
+from staticflow.graph.dtypes import BY_PYTHON
 from staticflow.graph.op import Op
 from staticflow.ops.foreign import refuses_foreign
-from staticflow.ops.lowering import View
 from staticflow.ops.thread import thread
 
-__all__ = ["remembered", "remembered_of_several"]
-
-MOST = 4096
-"""So many kinds of calls of one function are remembered, those of last."""
+__all__ = ["Remembered", "parameters_of"]
 
 MOST_STEPS = 64
 """Calls of more ops than that are not remembered."""
 
-_array = np.ndarray
-_UNKNOWN: Any = object()
-_TENSOR, _TENSORS = object(), object()
-_PLAIN = frozenset((int, float, bool, str, NoneType, DType))
+_WORD = 8
 
 Noted = Sequence[tuple[Op, Sequence[Any], Mapping[str, Any], Any]]
 
 
-class Step:
-    """One op of a call: which values it takes, by place, and what gives its result of them.
+class _Function(ctypes.Structure):
+    """``%function`` of `staticflow.eager.recall_text`, and so on."""
 
-    ``place`` is that of the one value, or ``pick`` takes them from the row of values.
+    _fields_ = (
+        ("plain", ctypes.c_void_p), ("learner", ctypes.c_void_p), ("tensors", ctypes.c_int64),
+    )  # fmt: skip
+
+
+class _Strided(ctypes.Structure):
+    _fields_ = (
+        ("offset", ctypes.c_int64), ("ndim", ctypes.c_int32), ("sizes", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+    )  # fmt: skip
+
+
+class _Step(ctypes.Structure):
+    _fields_ = (
+        ("op", ctypes.c_void_p), ("attrs", ctypes.c_void_p), ("count", ctypes.c_int64),
+        ("places", ctypes.c_void_p), ("results", ctypes.c_int64), ("compute", ctypes.c_void_p),
+        ("view", ctypes.c_void_p),
+    )  # fmt: skip
+
+
+class _Plan(ctypes.Structure):
+    _fields_ = (
+        ("key", ctypes.c_void_p), ("words", ctypes.c_int64),
+        ("numbers", ctypes.c_void_p), ("number_count", ctypes.c_int64),
+        ("steps", ctypes.c_void_p), ("step_count", ctypes.c_int64),
+        ("values", ctypes.c_int64), ("widest", ctypes.c_int64),
+        ("result_count", ctypes.c_int64), ("results", ctypes.c_void_p), ("made", ctypes.c_void_p),
+    )  # fmt: skip
+
+
+class _Slot(ctypes.Structure):
+    _fields_ = (
+        ("hash", ctypes.c_uint64), ("plan", ctypes.c_void_p), ("owner", ctypes.c_void_p),
+        ("missed", ctypes.c_uint64),
+    )  # fmt: skip
+
+
+class Plan:
+    """What calls of one kind come to, as native code reads it, with all that this points to."""
+
+    __slots__ = ("held", "record")
+
+    def __init__(self, key: bytes, *held: Any) -> None:
+        self.held = [*held]
+        words = self.hold((ctypes.c_char * len(key)).from_buffer_copy(key))
+        self.record = _Plan(key=words, words=len(key) // _WORD)
+
+    def hold(self, array: Any) -> int:
+        """The address of a ctypes object, which lives from now on as long as the plan."""
+        self.held.append(array)
+        return ctypes.addressof(array)
+
+    def words(self, numbers: Sequence[int]) -> int:
+        """The address of numbers."""
+        return self.hold((ctypes.c_int64 * len(numbers))(*numbers))
+
+    def objects(self, objects: Sequence[Any]) -> int:
+        """The address of the addresses of objects."""
+        self.held.append(objects)
+        return self.hold((ctypes.c_void_p * len(objects))(*map(id, objects)))
+
+
+class Remembered:
+    """The functions whose calls are remembered, and the plans of these.
+
+    ``functions`` are functions as they are to be called otherwise, with the number of tensors that
+    they may take to be remembered, ``records`` the addresses of what native code knows of ops.
     """
 
-    __slots__ = ("attrs", "compute", "is_view", "pick", "place")
+    def __init__(
+        self, functions: Mapping[Callable[..., Any], int], records: Mapping[Op, int]
+    ) -> None:
+        self.slots = (_Slot * SLOTS)()
+        self.table = (_Function * len(functions))()
+        self._records = records
+        self._owners: list[Plan | None] = [None] * SLOTS
+        self._lock = threading.Lock()
+        self._held: list[Any] = []
+        for row, (fn, tensors) in zip(self.table, functions.items(), strict=True):
+            plain = refuses_foreign(fn)
+            learner = partial(self._learn, plain)
+            self._held += (plain, learner)
+            row.plain, row.learner, row.tensors = id(plain), id(learner), tensors
 
-    def __init__(self, op: Op, attrs: Mapping[str, Any], places: Sequence[int]) -> None:
-        self.attrs = attrs
-        self.is_view = type(op.lowering) is View
-        self.place = places[0]
-        self.pick = itemgetter(*places) if len(places) > 1 else None
-        self.compute = EAGER.fast.get(op) or partial(EAGER.general, op)
-
-
-class Known:
-    """What is known of one kind of call: its ``steps`` (None: it is to be called anew), the
-    ``numbers`` among their operands, which of all values is the result, or which are, and the types
-    inside of its tuples."""
-
-    __slots__ = ("inner", "numbers", "result", "steps")
-
-    def __init__(self) -> None:
-        self.steps: Sequence[Step] | None = _UNKNOWN
-        self.numbers: Sequence[Any] = ()
-        self.result: Any = 0
-        self.inner: Sequence[type] = ()
-
-
-def remembered(
-    fn: Callable[..., Any], key_of: Callable[..., Any] | None = None
-) -> Callable[..., Any]:
-    """The form of ``fn``, whose first argument alone is a tensor, for eager tensors. ``key_of``
-    makes its further arguments hashable, or raises `TypeError` where they are not such that shape
-    and dtype say the rest."""
-    place, fn = _places(), refuses_foreign(fn)
-
-    def apply(x: Any = None, /, *args: Any, **kwargs: Any) -> Any:
-        try:
-            a = x._data
-            given = args if key_of is None else (key_of(*args),)
-            known = place(a.shape, a.dtype, *given, **kwargs)
-        except (AttributeError, TypeError):  # no tensor; a list as an argument
-            return fn(*args, **kwargs) if x is None else fn(x, *args, **kwargs)
-        steps = known.steps
-        if steps is None or type(a) is not _array or not thread.state.plain:
-            return fn(x, *args, **kwargs)
-        if steps is _UNKNOWN:
-            return _first(
-                fn, known, [x], (x, *args), kwargs, () if key_of else _inner(args, kwargs)
-            )
-        if known.inner and known.inner != _inner(args, kwargs):
-            return fn(x, *args, **kwargs)
-        values = [x]
-        if known.numbers:
-            values += known.numbers
-        if _replayed(steps, values):
-            return known.result(values)
-        return fn(x, *args, **kwargs)
-
-    return apply
-
-
-def remembered_of_several(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """The form of ``fn``, which takes several tensors, also by name or in one list, for eager
-    tensors."""
-    place, fn = _places(), refuses_foreign(fn)
-
-    def apply(*args: Any, **kwargs: Any) -> Any:
-        values: list[Any] = []
-        try:
-            key = [_key(a, values) for a in args]
-            known = place(*key, **{k: _key(a, values) for k, a in kwargs.items()})
-        except TypeError:
-            return fn(*args, **kwargs)
-        steps = known.steps
-        if steps is None or not thread.state.plain:
-            return fn(*args, **kwargs)
-        if steps is _UNKNOWN:
-            return _first(fn, known, values, args, kwargs, ())
-        if known.numbers:
-            values += known.numbers
-        if _replayed(steps, values):
-            return known.result(values)
-        return fn(*args, **kwargs)
-
-    return apply
-
-
-def _places() -> Callable[..., Known]:
-    @lru_cache(MOST, typed=True)  # since 1, 1.0 and True are equal
-    def place(*key: Any, **named: Any) -> Known:
-        return Known()
-
-    return place
-
-
-def _key(argument: Any, tensors: list[Any]) -> Any:
-    """What an argument is to a function that looks at shapes and dtypes; a tensor is appended to
-    ``tensors``. Raises `TypeError` for one that shape and dtype do not say all of."""
-    kind = type(argument)
-    if kind in _PLAIN:
-        return argument if argument or kind is not float else (kind, str(argument))  # 0.0, -0.0
-    array = getattr(argument, "_data", None)
-    if type(array) is _array:
-        tensors.append(argument)
-        return _TENSOR, array.shape, array.dtype
-    if kind is list or kind is tuple:
-        return _TENSORS, *[(type(a), _key(a, tensors)) for a in argument]
-    raise TypeError(f"{kind.__name__} has no key")
-
-
-def _inner(args: Any, kwargs: Any) -> Sequence[type]:
-    """The types of what stands in tuples among the arguments."""
-    return [type(v) for a in (*args, *kwargs.values()) if type(a) is tuple for v in a]
-
-
-def _replayed(steps: Sequence[Step], values: list[Any]) -> bool:
-    """Append what each step gives to ``values``; whether all went well."""
-    try:
-        for step in steps:
-            x = (values[step.place],) if step.pick is None else step.pick(values)
-            out = step.compute(x, step.attrs)
-            if type(out) is tuple:
-                values += out
-                continue
-            if step.is_view and out._view is None:
-                return False  # the strides did not allow one
-            values.append(out)
-    except Exception:  # which the function words
-        return False
-    return True
-
-
-def _first(
-    fn: Callable[..., Any],
-    known: Known,
-    tensors: list[Any],
-    args: Any,
-    kwargs: Any,
-    inner: Sequence[type],
-) -> Any:
-    """Call the function, and remember what it came to."""
-    if len({*map(id, tensors)}) < len(tensors):  # whose part in it cannot be told apart
-        return fn(*args, **kwargs)
-    if any(a is float for a in (*args, *kwargs.values())):  # as a dtype, which is a setting
-        return fn(*args, **kwargs)
-    state = thread.state
-    noted: list[Any] = []
-    state.noted = noted
-    state.settle()
-    try:
-        out = fn(*args, **kwargs)
-    finally:
-        state.noted = None
+    def _learn(self, fn: Callable[..., Any], kind: bytes, /, *args: Any, **kwargs: Any) -> Any:
+        """Call the function, and remember what it came to for calls of a ``kind``: the key and its
+        hash."""
+        key, code = kind[:-_WORD], int.from_bytes(kind[-_WORD:], "little")
+        objects = [*_objects(args), *_objects(kwargs.values())]
+        tensors = [*{id(a): a for a in objects if hasattr(a, "_vertex")}.values()]
+        others = [a for a in objects if not hasattr(a, "_vertex")]
+        state = thread.state
+        noted: list[Any] = []
+        state.noted = noted
         state.settle()
-    known.inner = inner
-    known.steps = _steps(known, tensors, noted, out)
-    return out
+        try:
+            out = fn(*args, **kwargs)
+        finally:
+            state.noted = None
+            state.settle()
+        plan = Plan(key, others, list(kwargs))
+        if len(noted) <= MOST_STEPS:
+            self._write(plan, tensors, noted, out)
+        self._install(plan, code)
+        return out
+
+    def _write(self, plan: Plan, tensors: Sequence[Any], noted: Noted, out: Any) -> None:
+        """Write the ops that lead from ``tensors`` to ``out``, if all that they take is known."""
+        numbers = [a for _, operands, _, _ in noted for a in operands if type(a) in BY_PYTHON]
+        places = {id(v): i for i, v in enumerate([*tensors, *numbers])}
+        count = len(tensors) + len(numbers)
+        steps = (_Step * len(noted))()
+        for step, (op, operands, attrs, result) in zip(steps, noted, strict=True):
+            if op not in self._records or not places.keys() >= set(map(id, operands)):
+                return
+            results = result if type(result) is tuple else (result,)
+            plan.held += (op, attrs)
+            step.op, step.attrs = self._records[op], id(attrs) if attrs else None
+            step.count, step.places = len(operands), plan.words([places[id(a)] for a in operands])
+            step.results = len(result) if type(result) is tuple else 0
+            _foresee(plan, step, op, operands, attrs, result)
+            for r in results:
+                places[id(r)] = count
+                count += 1
+        given = out if isinstance(out, tuple) else (out,)
+        if not places.keys() >= set(map(id, given)):
+            return
+        if any(a._vertex is LEAF for a in given if places[id(a)] >= len(tensors)):
+            return  # it was made to require a gradient, which is no op
+        record = plan.record
+        record.numbers, record.number_count = plan.objects(numbers), len(numbers)
+        record.values, record.widest = count, max((s.count for s in steps), default=0)
+        record.results = plan.words([places[id(a)] for a in given])
+        record.result_count = len(given) if isinstance(out, tuple) else -1
+        if type(out) is not tuple and isinstance(out, tuple):
+            plan.held.append(type(out))
+            record.made = id(type(out))
+        record.steps, record.step_count = plan.hold(steps), len(steps)
+
+    def _install(self, plan: Plan, code: int) -> None:
+        """Put a plan where calls of hash ``code`` look first; what was there moves to where they
+        look next. While a slot is written it is empty for them."""
+        first = code >> 1 & SLOTS - 1
+        with self._lock:
+            before = self._owners[first]
+            if before is not None:
+                self._put(first ^ 1, self.slots[first].hash, before)
+            self._put(first, code, plan)
+
+    def _put(self, at: int, code: int, plan: Plan) -> None:
+        slot = self.slots[at]
+        slot.hash = 0
+        self._owners[at] = plan
+        slot.plan, slot.owner = ctypes.addressof(plan.record), id(plan)
+        slot.hash = code
 
 
-def _steps(known: Known, tensors: Sequence[Any], noted: Noted, out: Any) -> Sequence[Step] | None:
-    """The ops that lead from ``tensors`` to ``out``; None if not all that they take is known."""
-    if len(noted) > MOST_STEPS:
-        return None
-    integers = any(_takes_integers(operands) for _, operands, *_ in noted)
-    if integers and any(op.promote == "float" for op, *_ in noted):
-        return None  # which float they become is a setting
-    numbers = [a for _, operands, _, _ in noted for a in operands if type(a) in BY_PYTHON]
-    places = {id(v): i for i, v in enumerate([*tensors, *numbers])}
-    count = len(tensors) + len(numbers)
-    steps = []
-    for op, operands, attrs, result in noted:
-        if not operands or not places.keys() >= set(map(id, operands)):
-            return None
-        steps.append(Step(op, attrs, [places[id(a)] for a in operands]))
-        for r in result if type(result) is tuple else (result,):
-            places[id(r)] = count
-            count += 1
-    results = out if type(out) is tuple else (out,)
-    if not places.keys() >= set(map(id, results)):
-        return None
-    known.numbers = numbers
-    at = [places[id(r)] for r in results]
-    one = at[0] if at else 0
-    known.result = itemgetter(one) if type(out) is not tuple else _all_at(at)
-    return steps
+def _objects(arguments: Any) -> Iterator[Any]:
+    """The arguments, and what is in those that are lists, tuples or slices, in order."""
+    for a in arguments:
+        if type(a) is list or type(a) is tuple:
+            yield from _objects(a)
+        elif type(a) is slice:
+            yield from (a.start, a.stop, a.step)
+        else:
+            yield a
 
 
-def _takes_integers(operands: Sequence[Any]) -> bool:
-    return any(type(a) not in BY_PYTHON and not a.dtype.is_floating for a in operands)
+def _foresee(
+    plan: Plan, step: _Step, op: Op, operands: Sequence[Any], attrs: Mapping[str, Any], result: Any
+) -> None:
+    """Write what is known of a step beside its op: a view as where it begins and its strides, a
+    kernel, or what fills an array."""
+    arrays = [a._data if hasattr(a, "_vertex") else a for a in operands]
+    if type(result) is not tuple and result._view is not None:
+        array, part = arrays[0], result._data
+        offset = _address(part) - _address(array)
+        view = _Strided(offset, part.ndim, plan.words(part.shape), plan.words(part.strides))
+        step.view = plan.hold(view)
+        return
+    compute = bound(op, arrays, attrs)
+    if compute is not None:
+        plan.held.append(compute)
+        step.compute = id(compute)
 
 
-def _all_at(at: Sequence[int]) -> Callable[[list[Any]], tuple[Any, ...]]:
-    return lambda values: tuple([values[i] for i in at])
+def _address(array: np.ndarray[Any, Any]) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+def parameters_of(fn: Callable[..., Any]) -> list[str]:
+    """The parameters of a method but the first, as CPython reads the signature of a builtin."""
+    signature = inspect.signature(fn)
+    _, *parameters = (p.replace(annotation=p.empty) for p in signature.parameters.values())
+    bare = signature.replace(parameters=parameters, return_annotation=signature.empty)
+    return str(bare)[1:-1].split(", ") if parameters else []

@@ -12,12 +12,12 @@ from staticflow.eager import device as devices
 from staticflow.eager import hooks, indexed, inplace, interop, layout, printing, tape
 from staticflow.eager.fast import fast_forms
 from staticflow.eager.fast_in_place import in_place_form
+from staticflow.eager.fast_text import MOST
 from staticflow.eager.fused import give_fused_forms
 from staticflow.eager.gpu import as_array
 from staticflow.eager.inference import is_inference
 from staticflow.eager.memory import Memory, View
 from staticflow.eager.mode import EAGER
-from staticflow.eager.remembered import remembered, remembered_of_several
 from staticflow.eager.vertex import LEAF, Output, Shadow, TapeEntry, users
 from staticflow.errors import AutogradError, DTypeError, ShapeError
 from staticflow.graph.device import device
@@ -27,7 +27,7 @@ from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
 from staticflow.ops import OPS
 from staticflow.ops.arithmetic import clone
-from staticflow.ops.by_shape import BY_SHAPE, give_forms
+from staticflow.ops.by_shape import BY_SHAPE
 from staticflow.ops.methods import Methods
 from staticflow.ops.printing import console
 from staticflow.ops.sizes import as_sizes
@@ -387,14 +387,23 @@ def _prepare() -> Mapping[Op, Any]:
     inherited = _inherited()
     methods = {name: m for name, m in inherited.items() if isinstance(m, Op)}
     reflected = {name: m.reflects for name, m in inherited.items() if hasattr(m, "reflects")}
+    getters = {name: m.fget for name, m in inherited.items() if isinstance(m, property)}
+    marked = {name: BY_SHAPE[m] for name, m in {**inherited, **getters}.items() if m in BY_SHAPE}
+    remembered = {m.plain: MOST for m in BY_SHAPE.values()} | {indexed.get: 1}
     fast = fast_forms(
         [*OPS.values()], {*methods.values()}, {*reflected.values()},
-        Tensor, EAGER.general, EAGER.finish,
+        Tensor, EAGER.general, EAGER.finish, remembered,
     )  # fmt: skip
     for names, forms in ((methods, fast.methods), (reflected, fast.reflected)):
         for name, op in names.items():
             if op in forms:
                 setattr(Tensor, name, forms[op])
+    for m in BY_SHAPE.values():
+        m.form = fast.remembered.get(m.plain, m.plain)
+    for name, m in marked.items():
+        method = fast.remembered_methods.get(m.plain, m.plain)
+        setattr(Tensor, name, property(method) if name in getters else method)
+    Tensor.__getitem__ = fast.remembered_methods.get(indexed.get, indexed.get)
     return fast.functions
 
 
@@ -411,12 +420,6 @@ def _bind() -> None:
         if isinstance(op, Op) and op.ufunc is not None:
             setattr(Tensor, name, in_place_form(op, method))
     give_fused_forms()
-    give_forms(lambda m: (remembered_of_several if m.several else remembered)(m.plain))
-    for name, method in inherited.items():
-        asked: Any = method.fget if isinstance(method, property) else method
-        if asked in BY_SHAPE:
-            form: Any = BY_SHAPE[asked].form
-            setattr(Tensor, name, form if asked is method else property(form))
 
 
 _bind()

@@ -6,6 +6,44 @@ from __future__ import annotations
 __all__ = ["VIEWS"]
 
 VIEWS = """
+declare ptr @PyArray_NewFromDescr(ptr, ptr, i32, ptr, ptr, ptr, i32, ptr)
+declare i32 @PyArray_SetBaseObject(ptr, ptr)
+
+; The view of an array; null with an error set if it cannot be made.
+define internal ptr @strided(ptr %view, ptr %array) {
+entry:
+  %offset = load i64, ptr %view
+  %ndim.at = getelementptr %strided, ptr %view, i64 0, i32 1
+  %ndim = load i32, ptr %ndim.at
+  %sizes.at = getelementptr %strided, ptr %view, i64 0, i32 2
+  %sizes = load ptr, ptr %sizes.at
+  %strides.at = getelementptr %strided, ptr %view, i64 0, i32 3
+  %strides = load ptr, ptr %strides.at
+  %data = call ptr @field(ptr %array, i64 $DATA)
+  %first = getelementptr i8, ptr %data, i64 %offset
+  %flags.at = getelementptr i8, ptr %array, i64 $FLAGS
+  %flags = load i32, ptr %flags.at
+  %writeable = and i32 %flags, $WRITEABLE
+  %descr = call ptr @field(ptr %array, i64 $DESCR)
+  call void @Py_IncRef(ptr %descr)
+  %new = call ptr @PyArray_NewFromDescr(ptr @PyArray_Type, ptr %descr, i32 %ndim, ptr %sizes,
+                                        ptr %strides, ptr %first, i32 %writeable, ptr null)
+  %failed = icmp eq ptr %new, null
+  br i1 %failed, label %nothing, label %attach
+attach:
+  call void @Py_IncRef(ptr %array)
+  %refused = call i32 @PyArray_SetBaseObject(ptr %new, ptr %array)
+  %alone = icmp ne i32 %refused, 0
+  br i1 %alone, label %drop, label %done
+drop:
+  call void @Py_DecRef(ptr %new)
+  br label %nothing
+nothing:
+  ret ptr null
+done:
+  ret ptr %new
+}
+
 ; Whether an array lies in the memory of another and NumPy says so by `base`.
 define internal i1 @lies_in(ptr %data, ptr %of) {
 entry:

@@ -18,7 +18,7 @@ from staticflow.ops.advanced import (
     index_select_op,
     take_op,
 )
-from staticflow.ops.by_shape import by_shapes
+from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import new_full
 from staticflow.ops.declare import normalize_dim
 from staticflow.ops.reduce import added
@@ -40,7 +40,7 @@ def _vector(index: Any, what: str) -> Any:
     return reshape(index, (1,)) if index.ndim == 0 else index
 
 
-@by_shapes
+@by_shape
 def index_select(input: Any, dim: int, index: Any) -> Any:
     """The slices of ``input`` along ``dim`` that the vector ``index`` (int32 or int64) names.
 
@@ -56,14 +56,14 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
     return rows if input.ndim else reshape(rows, ())
 
 
-@by_shapes
+@by_shape
 def take(input: Any, index: Any) -> Any:
     """The elements that ``index`` names, counted through all of ``input`` in row-major order;
     negative ones count from the end. In the shape of ``index``."""
     return take_op(ravel(input), index, dims=(0,))
 
 
-@by_shapes
+@by_shape
 def embedding(weight: Any, indices: Any, padding_idx: int | None = None) -> Any:
     """The rows of the matrix ``weight`` that ``indices``, of any shape, name: shape
     ``(*indices.shape, weight.shape[1])``. The row ``padding_idx`` gets no gradient.

@@ -14,7 +14,7 @@ from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.arithmetic import cast
 from staticflow.ops.axes import mT, permute, permute_op
-from staticflow.ops.by_shape import by_shapes
+from staticflow.ops.by_shape import by_shape
 from staticflow.ops.declare import per_arg, same_size, sum_to
 from staticflow.ops.lowering import Contract
 from staticflow.ops.view import reshape, unsqueeze
@@ -123,7 +123,7 @@ def dot(input: Any, tensor: Any) -> Any:
     return _of_ndim("dot", 1, input, tensor)
 
 
-@by_shapes
+@by_shape
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     """``x @ weight.T + bias``: ``input`` (..., in), ``weight`` (out, in), ``bias`` (out,)."""
     x = input

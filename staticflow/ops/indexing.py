@@ -11,7 +11,7 @@ from staticflow.graph.dtypes import bool_, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
-from staticflow.ops.by_shape import by_shapes
+from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.declare import normalize_dim, per_arg, strict
 from staticflow.ops.lowering import Index, LoopNest
@@ -135,7 +135,7 @@ gather_op = Op(
 )
 
 
-@by_shapes
+@by_shape
 def gather(input: Any, dim: int, index: Any) -> Any:
     """The elements of ``input`` that ``index`` names along ``dim``: ``out[i, j] = input[i, index[i,
     j]]`` for ``dim=1``. ``index`` has the dims of ``input`` and an integer dtype.
@@ -146,7 +146,7 @@ def gather(input: Any, dim: int, index: Any) -> Any:
     return lifted(gather_op, input, index, dim=at)
 
 
-@by_shapes
+@by_shape
 def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     """`gather` with the other dims of ``input`` and ``indices`` broadcast; without ``dim`` from all
     of ``input`` in row-major order. What ``argsort(dim)`` gives is what it takes.

@@ -12,7 +12,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.by_index import index_select
-from staticflow.ops.by_shape import by_shapes
+from staticflow.ops.by_shape import by_shape
 from staticflow.ops.declare import normalize_dim, per_arg, strict
 from staticflow.ops.lowering import LoopNest
 from staticflow.ops.numpy_names import numpy_names
@@ -108,7 +108,7 @@ def _given(tensors: Sequence[Any], what: str) -> Sequence[Any]:
 
 
 @numpy_names
-@by_shapes
+@by_shape
 def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
     """The ``tensors`` joined along ``dim``; their other sizes agree. A vector without elements is
     left out beside tensors of more dims."""
@@ -152,7 +152,7 @@ stack_op = Op(
 
 
 @numpy_names
-@by_shapes
+@by_shape
 def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
     """The ``tensors``, of equal shapes, side by side along a new ``dim``."""
     given = _given(tensors, "stack")

@@ -12,7 +12,7 @@ from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.arithmetic import add, mul
 from staticflow.ops.axes import mT
-from staticflow.ops.by_shape import by_shapes
+from staticflow.ops.by_shape import by_shape
 from staticflow.ops.contract import matmul, matmul_op
 from staticflow.ops.declare import normalize_dim, strict, sum_to
 from staticflow.ops.einsum import Labelled, contract_all
@@ -98,7 +98,7 @@ addmm_op = _add_op("addmm")
 baddbmm_op = _add_op("baddbmm")
 
 
-@by_shapes
+@by_shape
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """``beta * input + alpha * (mat1 @ mat2)`` of matrices (n, k) and (k, m); ``input`` broadcasts
     to (n, m) and is not read if ``beta`` is 0.
@@ -112,7 +112,7 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1
     return addmm_op(input, mat1, mat2, beta=beta, alpha=alpha)
 
 
-@by_shapes
+@by_shape
 def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """`addmm` of batches of matrices, (b, n, k) and (b, k, m)."""
     _of_ndim("baddbmm", (batch1, 3), (batch2, 3))
@@ -155,7 +155,7 @@ def vdot(input: Any, other: Any) -> Any:
     return matmul(input, other)
 
 
-@by_shapes
+@by_shape
 def outer(input: Any, vec2: Any) -> Any:
     """The products of each element of a vector (n,) with each of another (m,), as (n, m).
 

@@ -20,17 +20,18 @@ from staticflow.runtime.host import python_symbols
 
 __all__ = [
     "ALIGNED", "BASE", "CONTIGUOUS", "DATA", "DESCR", "DIMS", "FLAGS", "HEAD", "METH_FASTCALL",
-    "METH_KEYWORDS", "NDIM", "TYPE", "WRITEABLE", "BoxType", "MethodDef", "box_type", "c_symbols",
-    "has_known_layout", "numpy_table", "python_types",
+    "METH_KEYWORDS", "NDIM", "STRIDES", "TYPE", "WRITEABLE", "BoxType", "MethodDef", "box_type",
+    "c_symbols", "has_known_layout", "numpy_symbols", "numpy_table", "python_types",
 ]  # fmt: skip
 
 TYPE = 8  # PyObject.ob_type
-DATA, NDIM, DIMS, BASE, DESCR, FLAGS = 16, 24, 32, 48, 56, 64  # PyArrayObject_fields
+DATA, NDIM, DIMS, STRIDES, BASE, DESCR, FLAGS = 16, 24, 32, 40, 48, 56, 64  # PyArrayObject_fields
 CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400  # NPY_ARRAY_*; contiguous in C order
 METH_FASTCALL, METH_KEYWORDS = 0x80, 0x2
 
-HEAD = 16  # sizeof(PyObject)
-_EMPTY = 184  # PyArray_Empty in `numpy_table`
+HEAD = 16  # sizeof(PyObject); there a slice has start, stop and step
+_NUMPY = {"PyArray_NewFromDescr": 94, "PyArray_Empty": 184, "PyArray_SetBaseObject": 282}
+"""Places in `numpy_table`."""
 
 _PYTHON = (
     "Py_IncRef", "Py_DecRef", "PyType_IsSubtype", "PyTuple_New", "PyTuple_SetItem",
@@ -85,7 +86,13 @@ def has_known_layout() -> bool:
     misaligned = np.zeros(33, np.uint8)[1:].view(np.float64)
     transposed = np.ones((4, 6), np.int64).T
     samples = (np.array(1.5), np.ones((3, 7), np.int8), transposed, misaligned, read_only)
-    return all(map(_reads_right, samples)) and _allocates_right()
+    bounds = slice(samples, transposed, read_only)
+    in_slice = tuple(_word(bounds, HEAD + 8 * i) for i in range(3))
+    return (
+        in_slice == (id(samples), id(transposed), id(read_only))
+        and all(map(_reads_right, samples))
+        and _allocates_right()
+    )
 
 
 def _word(instance: object, offset: int) -> int:
@@ -108,25 +115,49 @@ def _reads_right(array: np.ndarray[Any, Any]) -> bool:
         (ALIGNED, array.flags.aligned),
         (WRITEABLE, array.flags.writeable),
     )
-    dims = (ctypes.c_int64 * array.ndim).from_address(_word(array, DIMS)) if array.ndim else ()
-    return tuple(dims) == array.shape and all(
+    rows = [
+        tuple((ctypes.c_int64 * array.ndim).from_address(_word(array, at))) if array.ndim else ()
+        for at in (DIMS, STRIDES)
+    ]
+    return rows == [array.shape, array.strides] and all(
         bool(flags & mask) == is_set for mask, is_set in expected
     )
 
 
 def _allocates_right() -> bool:
     try:
-        address = numpy_table()[_EMPTY]
+        functions = numpy_symbols()
     except (ImportError, AttributeError, ValueError):
         return False
     make = ctypes.PYFUNCTYPE(
         ctypes.py_object, ctypes.c_int, ctypes.c_void_p, ctypes.py_object, ctypes.c_int
-    )(address)
+    )(functions["PyArray_Empty"])
     dtype = np.dtype(np.float32)
     sizes = (ctypes.c_int64 * 2)(2, 3)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(dtype))  # which the call takes over
     made = make(2, ctypes.addressof(sizes), dtype, 0)
-    return bool(type(made) is np.ndarray and made.shape == (2, 3) and made.dtype is dtype)
+    right = type(made) is np.ndarray and made.shape == (2, 3) and made.dtype is dtype
+    return bool(right) and _views_right(made, functions)
+
+
+def _views_right(array: np.ndarray[Any, Any], functions: dict[str, int]) -> bool:
+    """Whether the last column of ``array``, f32[2, 3], is made as a view of it."""
+    make = ctypes.PYFUNCTYPE(
+        ctypes.py_object, ctypes.py_object, ctypes.py_object, ctypes.c_int, ctypes.c_void_p,
+        ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p,
+    )(functions["PyArray_NewFromDescr"])  # fmt: skip
+    own = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.py_object)(
+        functions["PyArray_SetBaseObject"]
+    )
+    size, stride = ctypes.c_int64(2), ctypes.c_int64(12)
+    for taken_over in (array.dtype, array):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(taken_over))
+    column = make(
+        np.ndarray, array.dtype, 1, ctypes.addressof(size), ctypes.addressof(stride),
+        _word(array, DATA) + 8, WRITEABLE, None,
+    )  # fmt: skip
+    array[:, 2] = 3, 5
+    return own(column, array) == 0 and column.base is array and column.tolist() == [3, 5]
 
 
 @functools.lru_cache(maxsize=1)
@@ -142,14 +173,20 @@ def numpy_table() -> Any:
 def c_symbols() -> dict[str, int]:
     """The addresses of what native code uses of CPython and NumPy, by their names in C."""
     symbols = python_symbols(*_PYTHON)
-    symbols["PyArray_Empty"] = numpy_table()[_EMPTY]
-    return symbols | {name: id(thing) for name, thing in python_types().items()}
+    return symbols | numpy_symbols() | {name: id(thing) for name, thing in python_types().items()}
+
+
+def numpy_symbols() -> dict[str, int]:
+    """The addresses of what native code uses of NumPy, by their names in C."""
+    table = numpy_table()
+    return {name: table[place] for name, place in _NUMPY.items()}
 
 
 def python_types() -> dict[str, Any]:
     """Objects that native code knows by their names in C."""
     return {
         "PyArray_Type": np.ndarray, "PyFloat_Type": float, "PyLong_Type": int, "PyBool_Type": bool,
-        "PyTuple_Type": tuple, "PyDict_Type": dict, "Exception": Exception,
+        "PyTuple_Type": tuple, "PyDict_Type": dict, "PyList_Type": list, "PySlice_Type": slice,
+        "PyUnicode_Type": str, "_Py_EllipsisObject": ..., "Exception": Exception,
         "_Py_NoneStruct": None, "_Py_TrueStruct": True, "_Py_FalseStruct": False,
     }  # fmt: skip

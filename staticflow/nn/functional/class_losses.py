@@ -10,7 +10,7 @@ from staticflow.graph.dims import Size
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.functional.losses import check_reduction, reduced
 from staticflow.ops.arithmetic import where
-from staticflow.ops.by_shape import by_shapes
+from staticflow.ops.by_shape import by_shape
 from staticflow.ops.declare import same_size
 from staticflow.ops.indexing import gather
 from staticflow.ops.losses import nll_op
@@ -21,7 +21,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@by_shapes
+@by_shape
 def nll_loss(
     input: Any,
     target: Any,
@@ -71,7 +71,7 @@ def _weighted(each: Any, target: Any, weight: Any, ignore_index: int) -> tuple[A
     return each * counts, counts
 
 
-@by_shapes
+@by_shape
 def cross_entropy(
     input: Any,
     target: Any,

@@ -6,7 +6,7 @@ from typing import Any
 
 from staticflow.errors import ShapeError
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.by_shape import by_shapes
+from staticflow.ops.by_shape import by_shape
 from staticflow.ops.convolution import convolution_op, convolution_transpose_op
 from staticflow.ops.correlate import span
 from staticflow.ops.spatial import Steps, batched, per_dim, spread, unbatched
@@ -58,7 +58,7 @@ def _conv(
     return unbatched(out, alone)
 
 
-@by_shapes
+@by_shape
 def conv1d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
     dilation: Any = 1, groups: int = 1,
@@ -76,7 +76,7 @@ def conv1d(
     return _conv(1, input, weight, bias, stride, padding, dilation, groups)
 
 
-@by_shapes
+@by_shape
 def conv2d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
     dilation: Any = 1, groups: int = 1,

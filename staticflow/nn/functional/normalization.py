@@ -14,7 +14,7 @@ from staticflow.graph.op import Op
 from staticflow.graph.types import Shape
 from staticflow.nn.functional.pad import pad
 from staticflow.ops.arithmetic import clamp
-from staticflow.ops.by_shape import by_shapes
+from staticflow.ops.by_shape import by_shape
 from staticflow.ops.effect import effect, read
 from staticflow.ops.maths import pow, rsqrt
 from staticflow.ops.moments import vector_norm
@@ -63,7 +63,7 @@ def _differ(a: Any, b: Any) -> bool:
     return isinstance(a, int) and isinstance(b, int) and a != b
 
 
-@by_shapes
+@by_shape
 def layer_norm(
     input: Any, normalized_shape: int | Sequence[int], weight: Any = None, bias: Any = None,
     eps: float = 1e-5,
@@ -82,7 +82,7 @@ def layer_norm(
     return _applied(layer_norm_op, input, weight, bias, sizes, ndim=len(sizes), eps=eps)
 
 
-@by_shapes
+@by_shape
 def group_norm(
     input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Any:

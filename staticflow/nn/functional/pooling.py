@@ -9,7 +9,7 @@ from staticflow.graph.dims import Dim, prod
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import Shape
 from staticflow.ops.average_pool import adaptive_avg_pool_op, avg_pool_op
-from staticflow.ops.by_shape import by_shapes
+from staticflow.ops.by_shape import by_shape
 from staticflow.ops.maths import pow
 from staticflow.ops.pooling import (
     adaptive_max_index_op,
@@ -50,7 +50,7 @@ def _max_pool(
     return tuple(found) if return_indices else found[0]
 
 
-@by_shapes
+@by_shape
 def max_pool1d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
@@ -70,7 +70,7 @@ def max_pool1d(
     return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
-@by_shapes
+@by_shape
 def max_pool2d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
@@ -109,7 +109,7 @@ def _avg_pool(
     return unbatched(out, alone)
 
 
-@by_shapes
+@by_shape
 def avg_pool1d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True,
@@ -126,7 +126,7 @@ def avg_pool1d(
     return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
-@by_shapes
+@by_shape
 def avg_pool2d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,

@@ -1,0 +1,383 @@
+"""How a call of a kind that was met before runs the ops that it came to, as LLVM text: a part of
+the module of `staticflow.eager.fast_text`, which says how to read it.
+
+What follows from the key of a call (`staticflow.eager.key_text`) is a *plan*, which
+`staticflow.eager.remembered` makes.
+"""
+
+from __future__ import annotations
+
+__all__ = ["RECALL", "SLOTS"]
+
+SLOTS = 2048
+"""So many kinds of calls are remembered at most."""
+
+RECALL = """
+; What a kind of call comes to: its key, and the number of words in that; the numbers among the
+; operands of steps; the steps; how many values there are (tensors, numbers, what steps give), and
+; how many operands a step takes at most; how many of the values are given, in a tuple, and which,
+; or -1 for the first of these alone; the class that is made of the tuple, or null.
+%plan = type { ptr, i64, ptr, i64, ptr, i64, i64, i64, i64, ptr, ptr }
+
+; A place for a plan: the hash of its key, 0 if there is none; the plan; the object that it lives as
+; long as; the hash of the key that was looked for here last in vain.
+%slot = type { i64, ptr, ptr, i64 }
+
+@slots = external global %slot
+declare ptr @PyObject_CallObject(ptr, ptr)
+
+; The slot of the plan of a key; null if it has none.
+define internal ptr @find(ptr %words, i64 %count, i64 %hash) {
+entry:
+  %high = lshr i64 %hash, 1
+  %place = and i64 %high, $SLOTS_MASK
+  br label %look
+look:
+  %i = phi i64 [ 0, %entry ], [ 1, %other ]
+  %at = xor i64 %place, %i
+  %slot = getelementptr %slot, ptr @slots, i64 %at
+  %hash.there = load i64, ptr %slot
+  %perhaps = icmp eq i64 %hash.there, %hash
+  br i1 %perhaps, label %compare, label %other
+compare:
+  %plan.at = getelementptr %slot, ptr %slot, i64 0, i32 1
+  %plan = load ptr, ptr %plan.at
+  %key = load ptr, ptr %plan
+  %count.at = getelementptr %plan, ptr %plan, i64 0, i32 1
+  %its.count = load i64, ptr %count.at
+  %as.long = icmp eq i64 %count, %its.count
+  br i1 %as.long, label %words.of, label %other
+words.of:
+  %bytes = mul i64 %count, 8
+  %differ = call i32 @memcmp(ptr %key, ptr %words, i64 %bytes)
+  %same = icmp eq i32 %differ, 0
+  br i1 %same, label %found, label %other
+other:
+  %first = icmp eq i64 %i, 0
+  br i1 %first, label %look, label %none
+found:
+  ret ptr %slot
+none:
+  ret ptr null
+}
+
+; Whether a key is looked for in vain a second time, by which its slot remembers the last of these.
+define internal i1 @is_second(i64 %hash) {
+  %high = lshr i64 %hash, 1
+  %place = and i64 %high, $SLOTS_MASK
+  %missed = getelementptr %slot, ptr @slots, i64 %place, i32 3
+  %before = load i64, ptr %missed
+  store i64 %hash, ptr %missed
+  %same = icmp eq i64 %before, %hash
+  ret i1 %same
+}
+
+; Calls with one or two objects, which may be null, before the arguments.
+define internal ptr @forward(ptr %callable, ptr %first, ptr %second, ptr %args, i64 %count,
+                             ptr %names) {
+entry:
+  %unnamed = icmp eq ptr %names, null
+  br i1 %unnamed, label %room, label %named
+named:
+  %extra = call i64 @PyTuple_Size(ptr %names)
+  br label %room
+room:
+  %more = phi i64 [ 0, %entry ], [ %extra, %named ]
+  %given = add i64 %count, %more
+  %most = add i64 %given, 2
+  %objects = alloca ptr, i64 %most
+  store ptr %first, ptr %objects
+  %with.first = icmp ne ptr %first, null
+  %one = zext i1 %with.first to i64
+  %second.at = getelementptr ptr, ptr %objects, i64 %one
+  store ptr %second, ptr %second.at
+  %with.second = icmp ne ptr %second, null
+  %another = zext i1 %with.second to i64
+  %before = add i64 %one, %another
+  %rest = getelementptr ptr, ptr %objects, i64 %before
+  %bytes = mul i64 %given, 8
+  call void @llvm.memcpy.p0.p0.i64(ptr %rest, ptr %args, i64 %bytes, i1 false)
+  %positional = add i64 %count, %before
+  %result = call ptr @PyObject_Vectorcall(ptr %callable, ptr %objects, i64 %positional, ptr %names)
+  ret ptr %result
+}
+
+; What a step gives of the values so far.
+define internal ptr @stepped(ptr %step, ptr %values, ptr %operands) {
+entry:
+  %op = load ptr, ptr %step
+  %attrs.at = getelementptr %step, ptr %step, i64 0, i32 1
+  %attrs = load ptr, ptr %attrs.at
+  %count.at = getelementptr %step, ptr %step, i64 0, i32 2
+  %count = load i64, ptr %count.at
+  %places.at = getelementptr %step, ptr %step, i64 0, i32 3
+  %places = load ptr, ptr %places.at
+  br label %more
+more:
+  %i = phi i64 [ 0, %entry ], [ %next, %one ]
+  %left = icmp slt i64 %i, %count
+  br i1 %left, label %one, label %run
+one:
+  %place.at = getelementptr i64, ptr %places, i64 %i
+  %place = load i64, ptr %place.at
+  %value.at = getelementptr ptr, ptr %values, i64 %place
+  %value = load ptr, ptr %value.at
+  %operand.at = getelementptr ptr, ptr %operands, i64 %i
+  store ptr %value, ptr %operand.at
+  %next = add i64 %i, 1
+  br label %more
+run:
+  %out = call ptr @apply(ptr %op, ptr %operands, i64 %count, ptr %attrs, ptr %step)
+  ret ptr %out
+}
+
+; Takes what a step gave to the values, from `at` on; how many values there are then, -1 if it is
+; not as many as the step gives.
+define internal i64 @entered(ptr %step, ptr %values, i64 %at, ptr %out) {
+entry:
+  %results.at = getelementptr %step, ptr %step, i64 0, i32 4
+  %results = load i64, ptr %results.at
+  %single = icmp eq i64 %results, 0
+  br i1 %single, label %alone, label %several
+alone:
+  %alone.at = getelementptr ptr, ptr %values, i64 %at
+  store ptr %out, ptr %alone.at
+  %after = add i64 %at, 1
+  ret i64 %after
+several:
+  %type = call ptr @field(ptr %out, i64 $TYPE)
+  %is.tuple = icmp eq ptr %type, @PyTuple_Type
+  br i1 %is.tuple, label %measure, label %wrong
+measure:
+  %size = call i64 @PyTuple_Size(ptr %out)
+  %right = icmp eq i64 %size, %results
+  br i1 %right, label %more, label %wrong
+more:
+  %i = phi i64 [ 0, %measure ], [ %next, %one ]
+  %left = icmp slt i64 %i, %results
+  br i1 %left, label %one, label %done
+one:
+  %item = call ptr @PyTuple_GetItem(ptr %out, i64 %i)
+  call void @Py_IncRef(ptr %item)
+  %place = add i64 %at, %i
+  %item.at = getelementptr ptr, ptr %values, i64 %place
+  store ptr %item, ptr %item.at
+  %next = add i64 %i, 1
+  br label %more
+done:
+  call void @Py_DecRef(ptr %out)
+  %end = add i64 %at, %results
+  ret i64 %end
+wrong:
+  call void @Py_DecRef(ptr %out)
+  ret i64 -1
+}
+
+; What is given of the values.
+define internal ptr @given(ptr %plan, ptr %values) {
+entry:
+  %count.at = getelementptr %plan, ptr %plan, i64 0, i32 8
+  %count = load i64, ptr %count.at
+  %places.at = getelementptr %plan, ptr %plan, i64 0, i32 9
+  %places = load ptr, ptr %places.at
+  %single = icmp slt i64 %count, 0
+  br i1 %single, label %alone, label %several
+alone:
+  %place = load i64, ptr %places
+  %value.at = getelementptr ptr, ptr %values, i64 %place
+  %value = load ptr, ptr %value.at
+  call void @Py_IncRef(ptr %value)
+  ret ptr %value
+several:
+  %tuple = call ptr @PyTuple_New(i64 %count)
+  %failed = icmp eq ptr %tuple, null
+  br i1 %failed, label %plain, label %more
+more:
+  %i = phi i64 [ 0, %several ], [ %next, %one ]
+  %left = icmp slt i64 %i, %count
+  br i1 %left, label %one, label %named
+one:
+  %at = getelementptr i64, ptr %places, i64 %i
+  %which = load i64, ptr %at
+  %item.at = getelementptr ptr, ptr %values, i64 %which
+  %item = load ptr, ptr %item.at
+  call void @Py_IncRef(ptr %item)
+  call i32 @PyTuple_SetItem(ptr %tuple, i64 %i, ptr %item)
+  %next = add i64 %i, 1
+  br label %more
+named:
+  %class.at = getelementptr %plan, ptr %plan, i64 0, i32 10
+  %class = load ptr, ptr %class.at
+  %bare = icmp eq ptr %class, null
+  br i1 %bare, label %plain, label %dress
+dress:
+  %dressed = call ptr @PyObject_CallObject(ptr %class, ptr %tuple)
+  call void @Py_DecRef(ptr %tuple)
+  ret ptr %dressed
+plain:
+  ret ptr %tuple
+}
+
+; What the steps of a plan give of the tensors; null if something failed.
+define internal ptr @follow(ptr %plan, ptr %tensors, i64 %count) {
+entry:
+  %numbers.at = getelementptr %plan, ptr %plan, i64 0, i32 2
+  %numbers = load ptr, ptr %numbers.at
+  %numbers.count.at = getelementptr %plan, ptr %plan, i64 0, i32 3
+  %numbers.count = load i64, ptr %numbers.count.at
+  %steps.at = getelementptr %plan, ptr %plan, i64 0, i32 4
+  %steps = load ptr, ptr %steps.at
+  %steps.count.at = getelementptr %plan, ptr %plan, i64 0, i32 5
+  %steps.count = load i64, ptr %steps.count.at
+  %all.at = getelementptr %plan, ptr %plan, i64 0, i32 6
+  %all = load i64, ptr %all.at
+  %widest.at = getelementptr %plan, ptr %plan, i64 0, i32 7
+  %widest = load i64, ptr %widest.at
+  %values = alloca ptr, i64 %all
+  %operands = alloca ptr, i64 %widest
+  %bytes = mul i64 %count, 8
+  call void @llvm.memcpy.p0.p0.i64(ptr %values, ptr %tensors, i64 %bytes, i1 false)
+  %rest = getelementptr ptr, ptr %values, i64 %count
+  %numbers.bytes = mul i64 %numbers.count, 8
+  call void @llvm.memcpy.p0.p0.i64(ptr %rest, ptr %numbers, i64 %numbers.bytes, i1 false)
+  %first = add i64 %count, %numbers.count
+  br label %hold
+hold:
+  %h = phi i64 [ 0, %entry ], [ %h.next, %held ]
+  %h.left = icmp slt i64 %h, %first
+  br i1 %h.left, label %held, label %more
+held:
+  %held.at = getelementptr ptr, ptr %values, i64 %h
+  %object = load ptr, ptr %held.at
+  call void @Py_IncRef(ptr %object)
+  %h.next = add i64 %h, 1
+  br label %hold
+more:
+  %i = phi i64 [ 0, %hold ], [ %i.next, %enter ]
+  %at = phi i64 [ %first, %hold ], [ %after, %enter ]
+  %left = icmp slt i64 %i, %steps.count
+  br i1 %left, label %run, label %give
+run:
+  %step = getelementptr %step, ptr %steps, i64 %i
+  %out = call ptr @stepped(ptr %step, ptr %values, ptr %operands)
+  %failed = icmp eq ptr %out, null
+  br i1 %failed, label %drop, label %take
+take:
+  %after = call i64 @entered(ptr %step, ptr %values, i64 %at, ptr %out)
+  %wrong = icmp slt i64 %after, 0
+  br i1 %wrong, label %drop, label %enter
+enter:
+  %i.next = add i64 %i, 1
+  br label %more
+give:
+  %given = call ptr @given(ptr %plan, ptr %values)
+  br label %drop
+drop:
+  %result = phi ptr [ null, %run ], [ null, %take ], [ %given, %give ]
+  br label %drops
+drops:
+  %d = phi i64 [ 0, %drop ], [ %d.next, %dropped ]
+  %d.left = icmp slt i64 %d, %at
+  br i1 %d.left, label %dropped, label %done
+dropped:
+  %dropped.at = getelementptr ptr, ptr %values, i64 %d
+  %value = load ptr, ptr %dropped.at
+  call void @Py_DecRef(ptr %value)
+  %d.next = add i64 %d, 1
+  br label %drops
+done:
+  ret ptr %result
+}
+
+; A call of a function, of its kind if that is known. `self` may be null.
+define ptr @recall(ptr %function, ptr %self, ptr %args, i64 %count, ptr %names) {
+entry:
+  %words = alloca i64, i64 $ROOM
+  %tensors = alloca ptr, i64 $MOST
+  %key = alloca %key
+  store ptr %words, ptr %key
+  %length.at = getelementptr %key, ptr %key, i64 0, i32 1
+  store i64 0, ptr %length.at
+  %tensors.at = getelementptr %key, ptr %key, i64 0, i32 2
+  store ptr %tensors, ptr %tensors.at
+  %held.at = getelementptr %key, ptr %key, i64 0, i32 3
+  store i64 0, ptr %held.at
+  %itself = load ptr, ptr %function
+  %state = call ptr @current()
+  %lost = icmp eq ptr %state, null
+  br i1 %lost, label %nothing, label %ask
+nothing:
+  ret ptr null
+ask:
+  %plain.is = call ptr @field(ptr %state, i64 $state_plain)
+  call void @Py_DecRef(ptr %state)
+  %plain = icmp eq ptr %plain.is, @_Py_TrueStruct
+  br i1 %plain, label %describe, label %leave
+describe:
+  %described = call i1 @describe_call(ptr %key, ptr %function, ptr %self, ptr %args, i64 %count,
+                                      ptr %names)
+  br i1 %described, label %look, label %leave
+look:
+  %length = load i64, ptr %length.at
+  %hash = call i64 @hash(ptr %words, i64 %length)
+  %slot = call ptr @find(ptr %words, i64 %length, i64 %hash)
+  %missing = icmp eq ptr %slot, null
+  br i1 %missing, label %miss, label %hit
+miss:
+  %second = call i1 @is_second(i64 %hash)
+  br i1 %second, label %learn, label %leave
+learn:
+  %hash.at = getelementptr i64, ptr %words, i64 %length
+  store i64 %hash, ptr %hash.at
+  %longer = add i64 %length, 1
+  %bytes = mul i64 %longer, 8
+  %kind = call ptr @PyBytes_FromStringAndSize(ptr %words, i64 %bytes)
+  %no.kind = icmp eq ptr %kind, null
+  br i1 %no.kind, label %nothing, label %remember
+remember:
+  %learner.at = getelementptr %function, ptr %function, i64 0, i32 1
+  %learner = load ptr, ptr %learner.at
+  %learnt = call ptr @forward(ptr %learner, ptr %kind, ptr %self, ptr %args, i64 %count, ptr %names)
+  call void @Py_DecRef(ptr %kind)
+  ret ptr %learnt
+hit:
+  %plan.at = getelementptr %slot, ptr %slot, i64 0, i32 1
+  %plan = load ptr, ptr %plan.at
+  %steps.at = getelementptr %plan, ptr %plan, i64 0, i32 4
+  %steps = load ptr, ptr %steps.at
+  %unknown = icmp eq ptr %steps, null  ; calls of this kind are not remembered
+  br i1 %unknown, label %leave, label %follow
+follow:
+  %owner.at = getelementptr %slot, ptr %slot, i64 0, i32 2
+  %owner = load ptr, ptr %owner.at
+  call void @Py_IncRef(ptr %owner)  ; another plan may take its place meanwhile
+  %held = load i64, ptr %held.at
+  %result = call ptr @follow(ptr %plan, ptr %tensors, i64 %held)
+  call void @Py_DecRef(ptr %owner)
+  %failed = icmp eq ptr %result, null
+  br i1 %failed, label %judge, label %done
+done:
+  ret ptr %result
+judge:
+  %raised = call ptr @PyErr_Occurred()
+  %silent = icmp eq ptr %raised, null
+  br i1 %silent, label %leave, label %weigh
+weigh:
+  %ordinary = call i32 @PyErr_ExceptionMatches(ptr @Exception)
+  %is.ordinary = icmp ne i32 %ordinary, 0
+  br i1 %is.ordinary, label %clear, label %nothing
+clear:
+  call void @PyErr_Clear()  ; the function words it
+  br label %leave
+leave:
+  %left = call ptr @forward(ptr %itself, ptr %self, ptr null, ptr %args, i64 %count, ptr %names)
+  ret ptr %left
+}
+
+; The same, of the function whose address is `self`.
+define ptr @recalled(ptr %self, ptr %args, i64 %count, ptr %names) {
+  %function = call ptr @PyLong_AsVoidPtr(ptr %self)
+  %result = call ptr @recall(ptr %function, ptr null, ptr %args, i64 %count, ptr %names)
+  ret ptr %result
+}
+"""

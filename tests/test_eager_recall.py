@@ -1,0 +1,153 @@
+"""What is remembered of calls is native code: what it holds, what it drops, and who else looks."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import staticflow as sf
+from staticflow.eager.recall_text import SLOTS
+from staticflow.errors import StaticflowError
+
+F = sf.nn.functional
+
+
+def calls() -> list[Callable[[], Any]]:
+    """Calls that come to views, to one op and to several, to one result and to several."""
+    x, w = sf.ones(4, 5, requires_grad=True), sf.ones(3, 5, requires_grad=True)
+    return [
+        x.t, x.sum, x.mean, x.unbind, lambda: x.view(20), lambda: x[1], lambda: x[None, 1:3],
+        lambda: x.split(2, dim=1), lambda: F.linear(x, w), lambda: sf.cat([x, x]),
+        lambda: x.softmax(1), lambda: x.amax(0, keepdim=True),
+    ]  # fmt: skip
+
+
+def test_methods_are_native_and_have_the_signature_of_the_function() -> None:
+    for name, signature in (
+        ("sum", "(self, /, dim=None, keepdim=False, *, dtype=None)"),
+        ("t", "(self, /)"),
+        ("expand", "(self, /, *sizes, size=None)"),
+        ("__getitem__", "(self, /, key)"),
+    ):
+        method = vars(sf.Tensor)[name]
+        assert type(method).__name__ == "method_descriptor"
+        assert str(inspect.signature(method)) == signature
+
+
+def test_no_function_is_called_for_a_kind_that_is_known() -> None:
+    all_calls = calls()
+    for call in all_calls * 2:
+        call()
+    seen: list[str] = []
+
+    def on_call(frame: Any, event: str, arg: Any) -> None:
+        if event == "call":
+            seen.append(frame.f_code.co_filename)
+
+    sys.setprofile(on_call)
+    try:
+        for call in all_calls:
+            call()
+    finally:
+        sys.setprofile(None)
+    assert not any("remembered" in name or "by_shape" in name for name in seen[:3])
+    assert not any(
+        f"ops/{m}.py" in name for name in seen for m in ("axes", "splitting", "subscript")
+    )
+
+
+def test_a_subscript_that_is_always_another_is_not_remembered() -> None:
+    x = sf.arange(3 * SLOTS)
+    assert [v.item() for v in x[1:]] == [x[i].item() for i in range(1, len(x))]
+    for _ in range(3):  # and more kinds than there is room for
+        assert [x[i : i + 2].tolist() for i in range(0, 3 * SLOTS, 2)] == x.view(-1, 2).tolist()
+
+
+def test_nothing_is_held_or_dropped_too_often() -> None:
+    x, w, number = sf.ones(4, 5), sf.ones(3, 5, requires_grad=True), 0.375
+    objects = (x, w, x._data, w._data, number, sf.float32, sf.float32.numpy, sf.Tensor, None)
+    every = [
+        x.t, x.sum, w.unbind, lambda: x[1], lambda: x[None, 1:3], lambda: w.split(2, dim=1),
+        lambda: F.linear(x, w), lambda: sf.cat([x, w]), lambda: sf.addmm(x, x, x, beta=number),
+        lambda: x[7], lambda: sf.cat([x, x[0]]), lambda: w.amax(0).sum().backward(),
+    ]  # fmt: skip
+
+    def run() -> None:
+        for call in every:
+            with contextlib.suppress(StaticflowError):
+                call()
+        w.grad = None
+
+    for _ in range(3):
+        run()
+    before = [sys.getrefcount(o) for o in objects]
+    for _ in range(100):
+        run()
+    after = [sys.getrefcount(o) for o in objects]
+    assert all(abs(a - b) < 50 for a, b in zip(after, before, strict=True)), (before, after)
+
+
+def test_a_list_that_changes_while_a_call_runs() -> None:
+    """What a call works on is held, also where its arguments let go of it."""
+    many = [sf.ones(3) for _ in range(20)]
+    for _ in range(3):
+        assert sf.cat(many).shape == (60,)
+    stop = threading.Event()
+
+    def change() -> None:
+        while not stop.is_set():
+            many[:] = [sf.ones(3) for _ in range(20)]
+
+    other = threading.Thread(target=change)
+    other.start()
+    try:
+        for _ in range(2000):
+            assert sf.cat(many).tolist() == [1.0] * 60
+    finally:
+        stop.set()
+        other.join()
+
+
+def test_memory_that_cannot_be_had() -> None:
+    testing = pytest.importorskip("_testcapi")
+    all_calls = calls()
+    for call in all_calls * 3:
+        call()
+    for call in all_calls:
+        for at in range(40):
+            testing.set_nomemory(at, at + 1)
+            try:
+                call()
+            except (MemoryError, SystemError):  # the latter of Python itself
+                pass
+            finally:
+                testing.remove_mem_hooks()
+    for call in all_calls:
+        call()
+
+
+def test_threads_learn_at_once() -> None:
+    failures: list[BaseException] = []
+
+    def work(k: int) -> None:
+        try:
+            x = sf.full((6, 4), float(k))
+            for i in range(600):
+                assert x[i % 6].tolist() == [k] * 4 and x.t().shape == (4, 6)
+                assert x[i % 6 :].sum().item() == k * 4 * (6 - i % 6)
+                assert x.view(2, 12)[i % 2, k:].tolist() == [k] * (12 - k)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failures, failures
