@@ -336,3 +336,17 @@ def test_dtypes_that_a_setting_completes(dtype: Any) -> None:
                 assert getattr(x, name)(1, dtype=dtype).dtype is plain.dtype
     finally:
         sf.set_default_dtype(sf.float32)
+
+
+def test_a_kernel_is_found_by_the_kind_of_the_call() -> None:
+    """Ops that run as kernels, by their methods and functions; what the kernel refuses is worded."""
+    x = sf.tensor([[0.5, -1.0, 2.0]], requires_grad=True)
+    for make in (x.erf, lambda: sf.erf(x), lambda: F.gelu(x), lambda: x.softmax(1), x.lgamma):
+        natively = [make() for _ in range(4)]
+        assert len({str(y.tolist()) for y in natively}) == 1
+        assert len({str(sf.grad(y.sum(), x).tolist()) for y in natively}) == 1
+    turned = sf.ones(3, 4).t()
+    for _ in range(4):
+        assert turned.erf().shape == (4, 3) and sf.tensor([1]).erf().dtype is sf.float32
+        with pytest.raises(TypeError, match=r"erf.*test_eager_remembered\.py"):
+            x.erf(1)

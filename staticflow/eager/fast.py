@@ -70,16 +70,18 @@ class _Op(ctypes.Structure):
         ("dtypes", ctypes.c_uint64),
         ("flags", ctypes.c_uint64),
         ("uses", ctypes.c_uint64 * (MOST + 1)),
+        ("arity", ctypes.c_int64),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class FastForms:
-    """The native forms of ops: functions ``(args, attrs)``, methods of tensors, and methods of
-    operators whose operands stand the other way round. And of functions whose calls are remembered,
-    as functions and as methods."""
+    """The native forms of ops: functions ``(args, attrs)``, functions that are called as the op is,
+    methods of tensors, and methods of operators whose operands stand the other way round. And of
+    what is remembered, as functions and as methods."""
 
-    functions: Mapping[Op, Callable[..., Any]]
+    functions: Mapping[Op, Function]
+    direct: Mapping[Op, Function]
     methods: Mapping[Op, Any]
     reflected: Mapping[Op, Any]
     remembered: Mapping[Function, Function]
@@ -103,61 +105,64 @@ def fast_forms(
     """
     classes = (State, tensor, Memory, View, Shadow, TapeEntry)
     if not has_known_layout() or not all(box_type(c, s) for c in classes for s in _slots(c)):
-        return FastForms({}, {}, {}, {}, {})
+        return FastForms({}, {}, {}, {}, {}, {})
     ops = [op for op in ops if has_fast_form(op)]
+    kernels = [op for op in ops if op.eager == "native"]  # found by the kind of the call
+    table: dict[Any, int] = {**remembered, **dict.fromkeys(kernels, MOST)}
     records = (_Op * len(ops))()
     kept = [_fill(record, op) for record, op in zip(records, ops, strict=True)]
-    plans = Remembered(
-        remembered, {op: ctypes.addressof(r) for op, r in zip(ops, records, strict=True)}
-    )
+    of_ops = {op: ctypes.addressof(record) for op, record in zip(ops, records, strict=True)}
+    plans = Remembered(table, of_ops)
     objects, symbols = _symbols(tensor, general, finish)
     symbols["slots"] = ctypes.addressof(plans.slots)
     core = compile_native(render_core(_numbers(tensor)), _CALLS, symbols)
     numbers = {op: i for i, op in enumerate(ops)}
-    groups = {
-        "method": [numbers[op] for op in methods if op in numbers],
-        "reflected": [numbers[op] for op in reflected if op in numbers],
+    groups: dict[str, Mapping[Any, int]] = {
+        "method": {op: numbers[op] for op in methods if op in numbers},
+        "reflected": {op: numbers[op] for op in reflected if op in numbers},
+        "remembered": {fn: i for i, fn in enumerate(table)},
     }
-    groups["remembered"] = [*range(len(remembered))]
-    text = render_methods([_arity(op) for op in ops], *groups.values())
-    names = [f"{kind}_{i}" for kind, group in groups.items() for i in group]
+    text = render_methods(*(group.values() for group in groups.values()))
+    names = [f"{kind}_{i}" for kind, group in groups.items() for i in group.values()]
     known = {name: core.address(name) for name in _CALLS}
     known["ops"] = ctypes.addressof(records)
     known["functions"] = ctypes.addressof(plans.table)
     entries = compile_native(text, names, known, quick=True)
     held = (core, entries, records, kept, objects, plans)
 
-    def descriptor(kind: str, number: int, *names: str) -> Any:
-        op = ops[number]
-        address = entries.address(f"{kind}_{number}")
-        return method_descriptor(tensor, address, op.name, ("$self", *names), op.doc, *held)
+    def method(kind: str, fn: Any) -> Any:
+        name, doc = _named(fn)
+        address = entries.address(f"{kind}_{groups[kind][fn]}")
+        return method_descriptor(tensor, address, name, ("$self", *_further(fn)), doc, *held)
 
-    def remembered_method(number: int, fn: Function) -> Any:
-        address = entries.address(f"remembered_{number}")
-        names = ("$self", *parameters_of(fn))
-        return method_descriptor(tensor, address, fn.__name__, names, fn.__doc__ or "", *held)
+    def functions(entry: str, addresses: Mapping[Any, int]) -> dict[Any, Function]:
+        at = core.address(entry)
+        return {fn: builtin_function(at, _named(fn)[0], a) for fn, a in addresses.items()}
 
-    address = core.address("function")
-    recalled = core.address("recalled")
+    rows = dict(zip(table, map(ctypes.addressof, plans.table), strict=True))
+    of_table = functions("recalled", rows)
+    as_methods = {fn: method("remembered", fn) for fn in table}
     return FastForms(
-        {
-            op: builtin_function(address, op.name, ctypes.addressof(record))
-            for op, record in zip(ops, records, strict=True)
-        },
-        {
-            ops[i]: descriptor("method", i, *ops[i].names[1 : _arity(ops[i])])
-            for i in groups["method"]
-        },
-        {ops[i]: descriptor("reflected", i, "other") for i in groups["reflected"]},
-        {
-            fn: builtin_function(recalled, fn.__name__, ctypes.addressof(row))
-            for fn, row in zip(remembered, plans.table, strict=True)
-        },
-        {fn: remembered_method(i, fn) for i, fn in enumerate(remembered)},
+        functions("function", of_ops),
+        {**functions("direct", of_ops), **{op: of_table[op] for op in kernels}},
+        {op: as_methods.get(op) or method("method", op) for op in groups["method"]},
+        {op: method("reflected", op) for op in groups["reflected"]},
+        {fn: of_table[fn] for fn in remembered},
+        {fn: as_methods[fn] for fn in remembered},
     )
 
 
-_CALLS = ("function", "called", "called_on", "recall", "recalled")
+_CALLS = ("function", "called", "called_on", "direct", "recall", "recalled")
+
+
+def _named(fn: Function) -> tuple[str, str]:
+    """The name and the text of an op or of a function."""
+    return (fn.name, fn.doc) if isinstance(fn, Op) else (fn.__name__, fn.__doc__ or "")
+
+
+def _further(fn: Function) -> Sequence[str]:
+    """What a method of an op or of a function takes beside its object."""
+    return fn.names[1 : _arity(fn)] if isinstance(fn, Op) else parameters_of(fn)
 
 
 def has_fast_form(op: Op) -> bool:
@@ -191,6 +196,7 @@ def _fill(record: _Op, op: Op) -> Any:
     record.entry[:] = [*map(id, entries)]
     record.dtypes = sum(1 << i for i, d in enumerate(DTYPES) if d.numpy in usual_dtypes(op))
     record.flags = sum(FLAGS[name] for name, holds in _flags(op).items() if holds)
+    record.arity = _arity(op)
     record.uses[:] = [_uses(op, value) for value in (OUT, *range(MOST))]
     return compute, entries
 
@@ -265,7 +271,8 @@ def _symbols(tensor: Any, general: Function, finish: Function) -> tuple[Any, dic
         "name_edge": "_edge", "name_shape": "shape", "name_version": "version",
         "asarray": np.asarray, "number_beside": number_beside, "general": general,
         "users": _is_users, "finish": finish, "no_attrs": {}, "default_dtypes": BY_PYTHON,
-        "dtype_type": DType, **python_types(),
+        "dtype_type": DType,
+        "op_call": Op.call, **python_types(),
     }  # fmt: skip
     tables = {
         "descrs": (ctypes.c_void_p * len(DTYPES))(*(id(d.numpy) for d in DTYPES)),

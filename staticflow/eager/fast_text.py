@@ -292,9 +292,41 @@ call:
   ret ptr %result
 }
 
-; The op on what a call gives; names, and a wrong number of arguments, are for the op itself.
-define ptr @called(ptr %op, i64 %arity, ptr %objects, i64 %count, ptr %names) {
+; Calls with one or two objects, which may be null, before the arguments.
+define internal ptr @forward(ptr %callable, ptr %first, ptr %second, ptr %args, i64 %count,
+                             ptr %names) {
 entry:
+  %unnamed = icmp eq ptr %names, null
+  br i1 %unnamed, label %room, label %named
+named:
+  %extra = call i64 @PyTuple_Size(ptr %names)
+  br label %room
+room:
+  %more = phi i64 [ 0, %entry ], [ %extra, %named ]
+  %given = add i64 %count, %more
+  %most = add i64 %given, 2
+  %objects = alloca ptr, i64 %most
+  store ptr %first, ptr %objects
+  %with.first = icmp ne ptr %first, null
+  %one = zext i1 %with.first to i64
+  %second.at = getelementptr ptr, ptr %objects, i64 %one
+  store ptr %second, ptr %second.at
+  %with.second = icmp ne ptr %second, null
+  %another = zext i1 %with.second to i64
+  %before = add i64 %one, %another
+  %rest = getelementptr ptr, ptr %objects, i64 %before
+  %bytes = mul i64 %given, 8
+  call void @llvm.memcpy.p0.p0.i64(ptr %rest, ptr %args, i64 %bytes, i1 false)
+  %positional = add i64 %count, %before
+  %result = call ptr @PyObject_Vectorcall(ptr %callable, ptr %objects, i64 %positional, ptr %names)
+  ret ptr %result
+}
+
+; The op on what a call gives; names, and a wrong number of arguments, are for the op itself.
+define ptr @called(ptr %op, ptr %objects, i64 %count, ptr %names) {
+entry:
+  %arity.at = getelementptr %op, ptr %op, i64 0, i32 6
+  %arity = load i64, ptr %arity.at
   %unnamed = icmp eq ptr %names, null
   %right = icmp eq i64 %count, %arity
   %usual = and i1 %unnamed, %right
@@ -304,12 +336,20 @@ here:
   ret ptr %result
 there:
   %record = load ptr, ptr %op
-  %sorted = call ptr @PyObject_Vectorcall(ptr %record, ptr %objects, i64 %count, ptr %names)
+  %sorted = call ptr @forward(ptr @op_call, ptr %record, ptr null, ptr %objects, i64 %count,
+                              ptr %names)
   ret ptr %sorted
 }
 
+; The same, of the op whose address is `self`.
+define ptr @direct(ptr %self, ptr %objects, i64 %count, ptr %names) {
+  %op = call ptr @PyLong_AsVoidPtr(ptr %self)
+  %result = call ptr @called(ptr %op, ptr %objects, i64 %count, ptr %names)
+  ret ptr %result
+}
+
 ; The same on an object and what is given beside it.
-define ptr @called_on(ptr %op, i64 %arity, ptr %self, ptr %args, i64 %count, ptr %names) {
+define ptr @called_on(ptr %op, ptr %self, ptr %args, i64 %count, ptr %names) {
 entry:
   %unnamed = icmp eq ptr %names, null
   br i1 %unnamed, label %gather, label %named
@@ -336,15 +376,15 @@ one:
   br label %more
 call:
   %positional = add i64 %count, 1
-  %result = call ptr @called(ptr %op, i64 %arity, ptr %objects, i64 %positional, ptr %names)
+  %result = call ptr @called(ptr %op, ptr %objects, i64 %positional, ptr %names)
   ret ptr %result
 }
 """
 
 
 def render_core(numbers: Mapping[str, int]) -> str:
-    """The module of ``function``, ``called``, ``called_on``, ``recall`` and ``recalled``;
-    ``numbers`` are those that stand for slots."""
+    """The module of ``function``, ``called``, ``called_on``, ``direct``, ``recall`` and
+    ``recalled``; ``numbers`` are those that stand for slots."""
     text = (
         DECLARATIONS + LIKE + OBJECTS + OPERANDS + COMPUTE + VIEWS + RECORD + _APPLY + KEYS + RECALL
     )

@@ -110,66 +110,91 @@ _ALONE: dict[Op, Callable[..., Any]] = {pow: _pow, full: _full, clone: _clone, t
 
 
 def bound(op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Callable[..., Any] | None:
-    """What computes ``op`` of arrays like these alone, if it is more than `compute_of` to call."""
+    """What computes ``op`` of arrays like these alone, if that is more than `compute_of` to call:
+    a kernel, or what fills an array."""
     if not arrays:
         return functools.partial(compute_of(op, True), np, **attrs)
-    return None
+    if op.eager != "native" or not all(_is_in_order(a) for a in arrays):
+        return None
+    names = numbers_among(op, attrs, arrays[-1].dtype)
+    if not names:
+        return _native(op).kernel(arrays, attrs).fast
+    numbers = [as_array(attrs[name], arrays[-1].dtype) for name in names]
+    rest = {name: value for name, value in attrs.items() if name not in names}
+    fast = _native(with_operands(op, names)).kernel([*arrays, *numbers], rest).fast
+    return lambda *arrays: fast(*arrays, *numbers)
 
 
-@functools.cache
-def _native(op: Op) -> Callable[..., Any]:
+def _is_in_order(a: Any) -> bool:
+    return isinstance(a, np.ndarray) and a.flags.c_contiguous
+
+
+class _Native:
     """The compiled kernels of an op, by the kind of the operands."""
-    kernels: dict[Hashable, Executable] = {}
-    met: dict[Hashable, Executable] = {}  # by shapes, for operands that lie in order
-    lock = threading.Lock()
 
-    def compute(xp: Any, *operands: Any, **attrs: Any) -> Any:
+    def __init__(self, op: Op) -> None:
+        self._op = op
+        self._kernels: dict[Hashable, Executable] = {}
+        self._met: dict[Hashable, Executable] = {}  # by shapes, for operands that lie in order
+        self._lock = threading.Lock()
+
+    def __call__(self, xp: Any, *operands: Any, **attrs: Any) -> Any:
+        """The op, as its reference is called."""
         if attrs and xp is np:
-            names = numbers_among(op, attrs, operands[-1].dtype)
+            names = numbers_among(self._op, attrs, operands[-1].dtype)
             if names:
                 rest = {name: value for name, value in attrs.items() if name not in names}
                 numbers = (as_array(attrs[name], operands[-1].dtype) for name in names)
-                return _native(with_operands(op, names))(np, *operands, *numbers, **rest)
+                return _native(with_operands(self._op, names))(np, *operands, *numbers, **rest)
         try:
             given = [(a.dtype, a.shape, a.flags.c_contiguous) for a in operands]
             key = (*given, attrs_key(attrs)) if attrs else tuple(given)
-            results = met[key].fast(*operands)
+            results = self._met[key].fast(*operands)
         except AttributeError:  # a number among the operands
-            return of_any(xp, operands, attrs)
+            return self._of_any(xp, operands, attrs)
         except KeyError:
-            return of_any(xp, operands, attrs, key)
-        return of_any(xp, operands, attrs) if results is None or type(results) is int else results
+            return self._of_any(xp, operands, attrs, key)
+        declined = results is None or type(results) is int
+        return self._of_any(xp, operands, attrs) if declined else results
 
-    def of_any(xp: Any, operands: Any, attrs: Mapping[str, Any], key: Any = None) -> Any:
+    def _of_any(self, xp: Any, operands: Any, attrs: Mapping[str, Any], key: Any = None) -> Any:
+        op = self._op
         if xp is not np:
             return op.reference(xp, *operands, **attrs)
         arrays = _arrays(operands, 1 if op.promote == "tail" else 0)
         order = _order(arrays) if type(op.lowering) is Elementwise else None
         if order is not None:
             arrays = [a.transpose(order) if a.ndim else a for a in arrays]
-        shapes = (pattern(op, i, a.shape) for i, a in enumerate(arrays))
-        kind = (*((a.dtype, s) for a, s in zip(arrays, shapes, strict=True)), attrs_key(attrs))
-        kernel = _find(kernels, kind, arrays)
-        if kernel is None:
-            with lock:
-                kernel = _find(kernels, kind, arrays)
-                if kernel is None:
-                    known, kernel = _compiled(op, arrays, attrs)
-                    if len(kernels) >= MOST_KINDS:
-                        kernels.clear()
-                        met.clear()
-                    kernels[_exact(kind, arrays) if known else kind] = kernel
+        kernel = self.kernel(arrays, attrs)
         if key is not None and all(a.flags.c_contiguous for a in arrays):
-            if len(met) >= _MET:
-                met.clear()
-            met[key] = kernel
+            if len(self._met) >= _MET:
+                self._met.clear()
+            self._met[key] = kernel
         results = run(kernel, arrays)
         if results is None:
             # a run that failed says at which line of the first call; the reference says it of this
             return op.reference(np, *operands, **attrs)
         return results if order is None else results.transpose(np.argsort(order))
 
-    return compute
+    def kernel(self, arrays: Sequence[Array], attrs: Mapping[str, Any]) -> Executable:
+        """The kernel for arrays of these kinds, compiled if there is none yet."""
+        op, kernels = self._op, self._kernels
+        shapes = (pattern(op, i, a.shape) for i, a in enumerate(arrays))
+        kind = (*((a.dtype, s) for a, s in zip(arrays, shapes, strict=True)), attrs_key(attrs))
+        kernel = _find(kernels, kind, arrays)
+        if kernel is None:
+            with self._lock:
+                kernel = _find(kernels, kind, arrays)
+                if kernel is None:
+                    known, kernel = _compiled(op, arrays, attrs)
+                    if len(kernels) >= MOST_KINDS:
+                        kernels.clear()
+                        self._met.clear()
+                    kernels[_exact(kind, arrays) if known else kind] = kernel
+        return kernel
+
+
+_native = functools.cache(_Native)
 
 
 def _order(arrays: Sequence[Array]) -> tuple[int, ...] | None:

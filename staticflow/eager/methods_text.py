@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from string import Template
 
 from staticflow.eager.fast_text import MOST
@@ -12,10 +12,10 @@ from staticflow.eager.fast_text import MOST
 __all__ = ["render_methods"]
 
 _ENTRIES = """
-%op = type { ptr, [2 x ptr], [2 x ptr], i64, i64, [$USES x i64] }
+%op = type { ptr, [2 x ptr], [2 x ptr], i64, i64, [$USES x i64], i64 }
 @ops = external global %op
-declare ptr @called(ptr, i64, ptr, i64, ptr)
-declare ptr @called_on(ptr, i64, ptr, ptr, i64, ptr)
+declare ptr @called(ptr, ptr, i64, ptr)
+declare ptr @called_on(ptr, ptr, ptr, i64, ptr)
 %function = type { ptr, ptr, i64 }
 @functions = external global %function
 declare ptr @recall(ptr, ptr, ptr, i64, ptr)
@@ -24,7 +24,7 @@ declare ptr @recall(ptr, ptr, ptr, i64, ptr)
 _METHOD = """
 define ptr @method_$op(ptr %self, ptr %args, i64 %count, ptr %names) {
   %op = getelementptr %op, ptr @ops, i64 $op
-  %result = call ptr @called_on(ptr %op, i64 $arity, ptr %self, ptr %args, i64 %count, ptr %names)
+  %result = call ptr @called_on(ptr %op, ptr %self, ptr %args, i64 %count, ptr %names)
   ret ptr %result
 }
 """
@@ -45,7 +45,7 @@ swap:
 call:
   %first = phi ptr [ %last, %0 ], [ %objects, %swap ]
   %given = phi i64 [ 1, %0 ], [ 2, %swap ]
-  %result = call ptr @called(ptr %op, i64 $arity, ptr %first, i64 %given, ptr null)
+  %result = call ptr @called(ptr %op, ptr %first, i64 %given, ptr null)
   ret ptr %result
 }
 """
@@ -60,16 +60,11 @@ define ptr @remembered_$op(ptr %self, ptr %args, i64 %count, ptr %names) {
 
 
 def render_methods(
-    arities: Sequence[int],
-    methods: Iterable[int],
-    reflected: Iterable[int],
-    remembered: Iterable[int],
+    methods: Iterable[int], reflected: Iterable[int], remembered: Iterable[int]
 ) -> str:
-    """The module of the methods of those ops by number, whose ``arities`` are given, and of those
-    functions that are remembered."""
-    of_op, swapped, of_function = map(Template, (_METHOD, _REFLECTED, _REMEMBERED))
-    return Template(_ENTRIES).substitute(USES=MOST + 1) + "".join((
-        *(of_op.substitute(op=i, arity=arities[i]) for i in methods),
-        *(swapped.substitute(op=i, arity=arities[i]) for i in reflected),
-        *(of_function.substitute(op=i) for i in remembered),
-    ))  # fmt: skip
+    """The module of the methods of those ops, and of those functions that are remembered, by
+    number."""
+    forms = ((_METHOD, methods), (_REFLECTED, reflected), (_REMEMBERED, remembered))
+    return Template(_ENTRIES).substitute(USES=MOST + 1) + "".join(
+        Template(form).substitute(op=i) for form, numbers in forms for i in numbers
+    )

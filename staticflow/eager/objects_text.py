@@ -8,8 +8,9 @@ __all__ = ["DECLARATIONS", "OBJECTS"]
 DECLARATIONS = """
 ; An op: its object; what computes it, on small and on large arrays; an `EvenEntry` and a
 ; `TapeEntry` of which all but what is of one call is set; its dtypes, a bit for each; its flags;
-; and for whose cotangents the result and each argument are needed, a bit for each argument.
-%op = type { ptr, [2 x ptr], [2 x ptr], i64, i64, [$USES x i64] }
+; for whose cotangents the result and each argument are needed, a bit for each argument; and how
+; many arguments it has.
+%op = type { ptr, [2 x ptr], [2 x ptr], i64, i64, [$USES x i64], i64 }
 
 ; An argument: the object; its array, or what stands for that; where its gradient goes, or null;
 ; whether it is a number; how many elements its array has.
@@ -59,6 +60,7 @@ DECLARATIONS = """
 @asarray = external global i8
 @number_beside = external global i8
 @general = external global i8
+@op_call = external global i8
 @no_attrs = external global i8
 @users = external global i8
 @descrs = external global ptr

@@ -72,36 +72,6 @@ define internal i1 @is_second(i64 %hash) {
   ret i1 %same
 }
 
-; Calls with one or two objects, which may be null, before the arguments.
-define internal ptr @forward(ptr %callable, ptr %first, ptr %second, ptr %args, i64 %count,
-                             ptr %names) {
-entry:
-  %unnamed = icmp eq ptr %names, null
-  br i1 %unnamed, label %room, label %named
-named:
-  %extra = call i64 @PyTuple_Size(ptr %names)
-  br label %room
-room:
-  %more = phi i64 [ 0, %entry ], [ %extra, %named ]
-  %given = add i64 %count, %more
-  %most = add i64 %given, 2
-  %objects = alloca ptr, i64 %most
-  store ptr %first, ptr %objects
-  %with.first = icmp ne ptr %first, null
-  %one = zext i1 %with.first to i64
-  %second.at = getelementptr ptr, ptr %objects, i64 %one
-  store ptr %second, ptr %second.at
-  %with.second = icmp ne ptr %second, null
-  %another = zext i1 %with.second to i64
-  %before = add i64 %one, %another
-  %rest = getelementptr ptr, ptr %objects, i64 %before
-  %bytes = mul i64 %given, 8
-  call void @llvm.memcpy.p0.p0.i64(ptr %rest, ptr %args, i64 %bytes, i1 false)
-  %positional = add i64 %count, %before
-  %result = call ptr @PyObject_Vectorcall(ptr %callable, ptr %objects, i64 %positional, ptr %names)
-  ret ptr %result
-}
-
 ; What a step gives of the values so far.
 define internal ptr @stepped(ptr %step, ptr %values, ptr %operands) {
 entry:

@@ -103,8 +103,9 @@ class Plan:
 class Remembered:
     """The functions whose calls are remembered, and the plans of these.
 
-    ``functions`` are functions as they are to be called otherwise, with the number of tensors that
-    they may take to be remembered, ``records`` the addresses of what native code knows of ops.
+    ``functions`` are ops and functions as they are to be called otherwise, with the number of
+    tensors that they may take to be remembered, ``records`` the addresses of what native code knows
+    of ops.
     """
 
     def __init__(
@@ -117,7 +118,7 @@ class Remembered:
         self._lock = threading.Lock()
         self._held: list[Any] = []
         for row, (fn, tensors) in zip(self.table, functions.items(), strict=True):
-            plain = refuses_foreign(fn)
+            plain = fn.call if isinstance(fn, Op) else refuses_foreign(fn)
             learner = partial(self._learn, plain)
             self._held += (plain, learner)
             row.plain, row.learner, row.tensors = id(plain), id(learner), tensors

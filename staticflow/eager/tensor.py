@@ -52,6 +52,7 @@ class Tensor(Methods):
         "__weakref__", "_data", "_grad", "_hooks", "_memory", "_vertex", "_view", "name",
     )  # fmt: skip
     __sf_mode__ = EAGER
+    __sf_forms__: Mapping[Op, Any] = {}  # see `Op.__call__`
     serial = 0  # as a vertex: a leaf comes after all others
 
     _data: np.ndarray[Any, Any]
@@ -398,6 +399,7 @@ def _prepare() -> Mapping[Op, Any]:
         for name, op in names.items():
             if op in forms:
                 setattr(Tensor, name, forms[op])
+    Tensor.__sf_forms__ = fast.direct
     for m in BY_SHAPE.values():
         m.form = fast.remembered.get(m.plain, m.plain)
     for name, m in marked.items():

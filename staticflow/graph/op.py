@@ -82,6 +82,14 @@ class Op:
 
     def __call__(self, *args: Any, **attrs: Any) -> Any:
         """Apply the op: runs now on tensors, makes a node if any argument is a symbol."""
+        if args and not attrs:
+            forms = getattr(args[0], "__sf_forms__", None)  # of tensors: native code
+            if forms and self in forms:
+                return forms[self](*args)
+        return self.call(*args, **attrs)
+
+    def call(self, *args: Any, **attrs: Any) -> Any:
+        """The same by the mode of the arguments, which are sorted and counted before."""
         if attrs:
             for name in self.names[len(args) :]:
                 if name in attrs:
