@@ -37,7 +37,13 @@ class ArgumentError(StaticflowError, ValueError):
 
 
 class DTypeError(StaticflowError, TypeError):
-    """A dtype that an operation does not take."""
+    """A dtype, or a kind of value, that an operation does not take: a ``value`` that should be
+    what ``wanted`` says, where that is known, so that a function around it may name its own
+    argument."""
+
+    def __init__(self, message: str, value: object = None, wanted: str = "") -> None:
+        super().__init__(message)
+        self.value, self.wanted = value, wanted
 
 
 class DeviceError(StaticflowError, RuntimeError):

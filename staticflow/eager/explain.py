@@ -46,4 +46,6 @@ def explain(op: Op, args: Sequence[Any], attrs: Mapping[str, Any], error: Except
         raise type(error)(f"{what}: {error}, {at}") from None
     if isinstance(error, OverflowError):  # a number that the dtype cannot hold
         raise DTypeError(f"{what}: {error}, {at}") from None
+    if isinstance(error, TypeError | AttributeError):  # an attribute of a wrong kind
+        raise DTypeError(f"{what}: {error}, {at}") from error
     error.add_note(f"in {what}, {at}")

@@ -22,6 +22,7 @@ from staticflow.ops.arithmetic import cast, where
 from staticflow.ops.by_index import fill
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.declare import per_arg
+from staticflow.ops.foreign import refuses_foreign
 from staticflow.ops.masked import masked_fill
 from staticflow.ops.promote import is_number
 from staticflow.ops.symbol import Symbol
@@ -227,11 +228,14 @@ def stored_at(x: Tensor, places: Any, value: Any) -> bool:
     return True
 
 
+_fill, _masked_fill = refuses_foreign(fill), refuses_foreign(masked_fill)
+
+
 def fill_(x: Tensor, value: Any) -> Tensor:
     """`fill` in place."""
     if thread.state.plain and is_number(value) and stored_at(x, ..., value):
         return x
-    return update(x, fill, (value,), {})
+    return update(x, _fill, (value,), {})
 
 
 def masked_fill_(x: Tensor, mask: Any, value: Any) -> Tensor:
@@ -241,7 +245,7 @@ def masked_fill_(x: Tensor, mask: Any, value: Any) -> Tensor:
         usual = type(places) is np.ndarray and places.dtype == bool and places.size < SPREAD
         if usual and places.shape == x._data.shape and stored_at(x, places, value):
             return x
-    return update(x, masked_fill, (mask, value), {})
+    return update(x, _masked_fill, (mask, value), {})
 
 
 def zero_(x: Tensor) -> Tensor:

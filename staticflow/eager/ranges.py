@@ -17,7 +17,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.ops.arithmetic import where
 from staticflow.ops.creation import iota
 from staticflow.ops.late import size_of
-from staticflow.ops.sizes import as_sizes
+from staticflow.ops.sizes import as_size, as_sizes
 from staticflow.ops.symbol import Symbol
 
 __all__ = ["arange", "eye", "linspace", "logspace", "tril_indices", "triu_indices"]
@@ -137,6 +137,7 @@ def tril_indices(
 ) -> Tensor:
     """The row and column numbers, in two rows, of the elements of a matrix on and below the
     diagonal that lies ``offset`` above the main one."""
+    row, col, offset = map(as_size, (row, col, offset))
     indices = np.stack(np.tril_indices(row, offset, col)).astype(dtype_of(dtype).numpy)
     return made(Tensor._wrap(indices), device, requires_grad=False)
 
@@ -146,5 +147,6 @@ def triu_indices(
 ) -> Tensor:
     """The row and column numbers, in two rows, of the elements of a matrix on and above the
     diagonal that lies ``offset`` above the main one."""
+    row, col, offset = map(as_size, (row, col, offset))
     indices = np.stack(np.triu_indices(row, offset, col)).astype(dtype_of(dtype).numpy)
     return made(Tensor._wrap(indices), device, requires_grad=False)

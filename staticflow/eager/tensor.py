@@ -28,6 +28,7 @@ from staticflow.graph.op import Op
 from staticflow.ops import OPS
 from staticflow.ops.arithmetic import clone
 from staticflow.ops.by_shape import BY_SHAPE
+from staticflow.ops.foreign import refuses_foreign_of
 from staticflow.ops.methods import Methods
 from staticflow.ops.printing import console
 from staticflow.ops.sizes import as_sizes
@@ -104,7 +105,9 @@ class Tensor(Methods):
         what = f"argument {position + 1}" if position >= len(names) else repr(names[position])
         raise DTypeError(
             f"{op.name + ': ' + what if op else 'this'} must be a tensor, not {type(x).__name__}; "
-            f"wrap data with sf.tensor(...) or sf.from_numpy(...), at {format_locs(here())}"
+            f"wrap data with sf.tensor(...) or sf.from_numpy(...), at {format_locs(here())}",
+            x,
+            "a tensor",
         )
 
     @staticmethod
@@ -317,7 +320,9 @@ class Tensor(Methods):
         if self.dtype.kind not in "iu":
             raise DTypeError(
                 f"only an integer tensor is an index, not one of {self.dtype.name}, "
-                f"at {format_locs(here())}"
+                f"at {format_locs(here())}",
+                self,
+                "an integer",
             )
         return int(self.item())
 
@@ -424,6 +429,7 @@ def _bind() -> None:
     give_fused_forms()
 
 
+refuses_foreign_of(Tensor, but=("backward", "copy_", "fill_", "masked_fill_"))
 _bind()
 
 

@@ -131,7 +131,9 @@ def dtype_of(dtype: Any) -> DType:
         known = ", ".join(d.name for d in DTYPES)
         raise DTypeError(
             f"{dtype!r} is no dtype that staticflow knows; use one of {known}, "
-            f"at {format_locs(here())}"
+            f"at {format_locs(here())}",
+            dtype,
+            f"one of the dtypes {known}",
         )
     return found
 

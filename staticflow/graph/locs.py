@@ -1,7 +1,7 @@
 """Where in the user's own code a value was made.
 
 A location is taken as (code object, instruction) and turned into a file and a line only when
-somebody prints it. Frames of staticflow itself are skipped.
+somebody prints it. Frames of staticflow itself, and of NumPy, which calls it, are skipped.
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CodeType, FrameType
 
+import numpy as np
+
 __all__ = ["PACKAGE", "Loc", "format_locs", "here", "is_inside", "merge_locs", "outside", "using"]
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-"""The folder of staticflow, whose frames are skipped."""
+"""The folder of staticflow."""
+_SKIPPED = PACKAGE, os.path.dirname(np.__file__) + os.sep
 _override = threading.local()
 _known_files: dict[str, bool] = {}
 
@@ -59,17 +62,17 @@ def here() -> Locs:
 
 
 def outside(frame: FrameType | None) -> FrameType | None:
-    """The innermost frame outside staticflow, from ``frame`` on; None if there is none."""
+    """The innermost frame of the user's, from ``frame`` on; None if there is none."""
     while frame is not None and is_inside(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
 
 
 def is_inside(file: str) -> bool:
-    """Whether code is staticflow's, by its file."""
+    """Whether code is staticflow's or NumPy's, by its file."""
     known = _known_files.get(file)
     if known is None:
-        known = _known_files[file] = file.startswith(PACKAGE)
+        known = _known_files[file] = file.startswith(_SKIPPED)
     return known
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import MethodType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from staticflow.errors import SymbolicError
+from staticflow.errors import DTypeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import Type
 
@@ -104,10 +104,12 @@ class Op:
                 mode = candidate
         if mode is None:
             given = ", ".join(type(a).__name__ for a in args) or "nothing"
-            raise SymbolicError(
+            raise DTypeError(
                 f"{self.name}({given}): one argument at least must be a staticflow tensor or "
                 "symbol; wrap data with sf.tensor(...) or sf.from_numpy(...), "
-                f"at {format_locs(here())}"
+                f"at {format_locs(here())}",
+                args[0] if args else None,
+                "a tensor",
             )
         return mode.apply(self, args, attrs)
 

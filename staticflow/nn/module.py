@@ -13,7 +13,7 @@ from staticflow.nn.hooks import Handle, Hook, Hooks
 from staticflow.nn.parameter import Parameter
 from staticflow.nn.state import LoadResult, load_state, state_of
 from staticflow.nn.tree import Tree
-from staticflow.ops.foreign import refuse_foreign
+from staticflow.ops.foreign import FOREIGN, refuse_foreign
 from staticflow.ops.symbol import Symbol
 from staticflow.ops.tracing import depends_on, tracing, tracing_state
 
@@ -57,7 +57,7 @@ class Module(Tree):
                 return run(*args, **kwargs)
         try:
             return run(*args, **kwargs)
-        except (AttributeError, TypeError) as error:
+        except FOREIGN as error:
             refuse_foreign(self.forward, type(self).__name__, error, args, kwargs)
             raise
 

@@ -99,7 +99,17 @@ def matmul(input: Any, other: Any) -> Any:
 
 
 def _of_ndim(name: str, ndim: int, x: Any, y: Any) -> Any:
-    if x.ndim == ndim == y.ndim:
+    try:
+        fits = x.ndim == ndim == y.ndim
+    except AttributeError as error:
+        wrong = error.obj
+        raise DTypeError(
+            f"{name}: takes tensors of {ndim} dims, not {type(wrong).__name__}; wrap data with "
+            f"sf.tensor(...) or sf.from_numpy(...), at {format_locs(here())}",
+            wrong,
+            "a tensor",
+        ) from None
+    if fits:
         return matmul(x, y)
     wrong = x if x.ndim != ndim else y
     raise ShapeError(
@@ -128,7 +138,10 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     """``x @ weight.T + bias``: ``input`` (..., in), ``weight`` (out, in), ``bias`` (out,)."""
     x = input
     if weight.ndim != 2:
-        raise ShapeError(f"linear: the weight is (out, in), not of shape {weight.shape}")
+        raise ShapeError(
+            f"linear: the weight is (out, in), not of shape {list(weight.shape)}, "
+            f"at {format_locs(here())}"
+        )
     if x.__sf_mode__ is weight.__sf_mode__:
         columns = permute(weight, 1, 0)
     else:  # a weight that a graph captures is transposed in that graph, not once and for all

@@ -20,7 +20,7 @@ from staticflow.ops import (
     trig,
     variants,
 )
-from staticflow.ops.foreign import refuse_foreign
+from staticflow.ops.foreign import FOREIGN, refuse_foreign
 
 __all__ = ["ElementwiseMethods", "in_place"]
 
@@ -35,7 +35,7 @@ def in_place(fn: Function) -> Function:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             return self._update(fn, args, kwargs)
-        except (AttributeError, TypeError) as error:
+        except FOREIGN as error:
             refuse_foreign(fn, f"{name}_", error, (self, *args), kwargs)
             raise
 

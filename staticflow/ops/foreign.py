@@ -1,67 +1,158 @@
-"""Lists, arrays and numbers where tensors are wanted: one error that says so.
+"""Arguments of a wrong kind: one error that names the function, the argument and the user's line.
 
-Nothing is checked before a function runs. Where one fails since a value has not what tensors have,
-the value is looked for among the arguments.
+Nothing is checked before a function runs. Where one fails with an error of Python's or NumPy's own,
+the argument that is to blame is looked for: by the kinds that the signature names, and, of tensors,
+by what the value has not.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache, wraps
-from types import FunctionType
-from typing import Any, TypeVar
+from types import FunctionType, TracebackType
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from staticflow.errors import DTypeError, StaticflowError
-from staticflow.graph.locs import format_locs, here
+from staticflow.errors import ArgumentError, DTypeError, IndexRangeError, StaticflowError
+from staticflow.graph.dims import Dim
+from staticflow.graph.locs import format_locs, here, is_inside
 
-__all__ = ["refuse_foreign", "refuses_foreign", "refuses_foreign_in", "refuses_foreign_of"]
+__all__ = [
+    "FOREIGN", "refuse_foreign", "refuses_foreign", "refuses_foreign_in", "refuses_foreign_of",
+]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_FOREIGN = (list, tuple, np.ndarray, np.generic, bool, int, float, str, type(None))
+FOREIGN = (
+    AttributeError, TypeError, ValueError, LookupError, OverflowError, ZeroDivisionError,
+    AssertionError, UnboundLocalError, SystemError,
+)  # fmt: skip
+"""What a value of a wrong kind may lead to."""
+
 _DATA = (list, tuple, np.ndarray)
+_NO_TENSORS = (*_DATA, bool, int, float, str, type(None))
+_INTEGERS = (int, np.integer, Dim)
+
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    "int": _INTEGERS,
+    "Size": _INTEGERS,
+    "float": (*_INTEGERS, float, np.number),
+    "bool": (bool, int, np.bool_),
+    "str": (str,),
+    "None": (type(None),),
+    "Dims": (*_INTEGERS, list, tuple, range, type(None)),
+    "Sequence": (list, tuple, range),
+    "tuple": (list, tuple),
+}
+"""What values an annotation takes, by its first word; one with another word may take any."""
+
+_IN_WORDS = (("Dims", "int | Sequence[int] | None"), ("Size", "int"), ("Any", "Tensor"))
 
 
 def refuse_foreign(fn: Any, name: str, error: Exception, args: Any, kwargs: Any) -> None:
-    """Raise a `DTypeError` if ``error`` came of an argument of ``fn``, known as ``name``, that is
-    no tensor; else return."""
-    if isinstance(error, StaticflowError):
+    """Raise what ``error`` means, an error of a call of ``fn``, known as ``name``; return if it is
+    worded already, or comes of a function of the user's that was called on the way."""
+    wanted = getattr(error, "wanted", "")
+    if (isinstance(error, StaticflowError) and not wanted) or _is_of_user(error.__traceback__):
         return
-    for argument, value in _arguments(fn, args, kwargs):
-        if isinstance(error, AttributeError):
-            alike = isinstance(value, np.ndarray) and type(error.obj) is type(value)
-            wrong = isinstance(value, _FOREIGN) and (value is error.obj or alike)
-        else:  # of which nothing says whose it is
-            wrong = isinstance(value, _DATA)
-        if wrong:
-            what = "wrap data with sf.tensor(...) or sf.from_numpy(...)"
-            raise DTypeError(
-                f"{name}: {argument!r} must be a tensor, not {type(value).__name__}; "
-                f"{what if isinstance(value, _DATA) else 'give a tensor'}, "
-                f"at {format_locs(here())}"
-            ) from None
-        if not isinstance(error, AttributeError):
-            return
-
-
-def _arguments(fn: Any, args: Any, kwargs: Any) -> Iterator[tuple[str, Any]]:
-    """The arguments of a call by name, and what is in those that are several."""
+    at = f"at {format_locs(here())}"
     try:
-        given = inspect.signature(fn).bind(*args, **kwargs).arguments
-    except TypeError:  # too few or too many
+        call = inspect.signature(fn).bind(*args, **kwargs)
+    except ValueError:  # of an op, which has said it
         return
+    except TypeError:  # too few or too many
+        if type(error) is not TypeError:
+            return
+        raise TypeError(f"{error}, {at}") from None
+    parameters, given = call.signature.parameters, call.arguments
+    for argument, value in given.items():
+        kind = _other_kind(parameters[argument], value)
+        if kind:
+            _refuse(name, argument, value, kind, at)
+    if wanted:
+        for argument, value in _within(given):
+            if value is getattr(error, "value", None):
+                _refuse(name, argument, value, wanted, at)
+        return  # a value that the function has made itself
+    of_any = {k: v for k, v in given.items() if "Any" in str(parameters[k].annotation)}
+    for argument, value in _within(of_any):
+        if _lacks(value, error):
+            _refuse(name, argument, value, "a tensor", at)
+        if not isinstance(error, AttributeError):
+            break  # only the first must be a tensor for sure
+    what = ", ".join(f"{k}={_described(v)}" for k, v in given.items())
+    raise _class_of(error)(f"{name}({what}): {error}, {at}") from error
+
+
+def _refuse(name: str, argument: str, value: Any, wanted: str, at: str) -> NoReturn:
+    help = ""
+    if wanted == "a tensor":
+        wrap = "wrap data with sf.tensor(...) or sf.from_numpy(...)"
+        help = f"; {wrap if isinstance(value, _DATA) else 'give a tensor'}"
+    message = f"{name}: {argument!r} must be {wanted}, not {_kind(value)}{help}, {at}"
+    raise DTypeError(message, value, wanted) from None
+
+
+def _is_of_user(trace: TracebackType | None) -> bool:
+    """Whether an error passed through code that is neither ours nor NumPy's."""
+    while trace is not None:
+        if not is_inside(trace.tb_frame.f_code.co_filename):
+            return True
+        trace = trace.tb_next
+    return False
+
+
+def _other_kind(parameter: inspect.Parameter, value: Any) -> str:
+    """What a parameter must be, in words, if ``value`` is not."""
+    words = str(parameter.annotation).split(" | ")
+    kinds = [_KINDS.get(word.split("[")[0]) for word in words]
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) or None in kinds:
+        return ""
+    is_tensor = hasattr(value, "__sf_mode__") and words != ["str"]  # of one element
+    if is_tensor or any(isinstance(value, kind) for kind in kinds if kind):
+        return ""
+    text = " | ".join(words)
+    for word, meaning in _IN_WORDS:
+        text = text.replace(word, meaning)
+    return text
+
+
+def _lacks(value: Any, error: Exception) -> bool:
+    """Whether ``error`` came of it that ``value`` has not what a tensor has."""
+    if not isinstance(error, AttributeError):
+        return isinstance(value, _NO_TENSORS)
+    alike = isinstance(value, np.ndarray) and type(error.obj) is type(value)
+    return value is error.obj or alike
+
+
+def _within(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The arguments of a call by name, and what is in those that are several."""
     for name, value in given.items():
-        yield from _within(name, value)
+        yield name, value
+        if isinstance(value, list | tuple):
+            yield from _within({f"{name}[{i}]": v for i, v in enumerate(value)})
 
 
-def _within(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    yield name, value
-    if isinstance(value, list | tuple):
-        for i, v in enumerate(value):
-            yield from _within(f"{name}[{i}]", v)
+def _kind(value: Any) -> str:
+    if hasattr(value, "__sf_mode__"):
+        return f"{value.dtype}[{', '.join(map(str, value.shape))}]"
+    return repr(value) if isinstance(value, str) else type(value).__name__
+
+
+def _described(value: Any) -> str:
+    plain = value is None or isinstance(value, bool | int | float)
+    return repr(value) if plain else _kind(value)
+
+
+def _class_of(error: Exception) -> type[StaticflowError]:
+    if isinstance(error, TypeError | AttributeError):
+        return DTypeError
+    return IndexRangeError if isinstance(error, IndexError) else ArgumentError
+
+
+# -- who has it -----------------------------------------------------------------------------------
 
 
 @cache  # so that what has two names stays one function
@@ -72,14 +163,17 @@ def refuses_foreign(fn: F) -> F:
     def called(*args: Any, **kwargs: Any) -> Any:
         try:
             return fn(*args, **kwargs)
-        except (AttributeError, TypeError) as error:
+        except FOREIGN as error:
             refuse_foreign(fn, fn.__name__, error, args, kwargs)
             raise
 
     return called  # type: ignore[return-value]
 
 
-_ROOMS = ("staticflow.ops.", "staticflow.nn.functional.", "staticflow.special")
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_ROOMS = tuple(
+    f"staticflow.{room}" for room in ("ops.", "nn.functional.", "special", "eager.", "graph.dtypes")
+)
 
 
 def _is_plain(fn: Any) -> bool:
@@ -95,10 +189,11 @@ def refuses_foreign_in(names: dict[str, Any]) -> None:
             names[name] = refuses_foreign(names[name])
 
 
-def refuses_foreign_of(methods: type) -> None:
-    """Give the methods that take further tensors that error; products do without a frame more."""
+def refuses_foreign_of(methods: type, but: Collection[str] = ()) -> None:
+    """Give the methods that take further arguments that error, ``but`` those that say themselves
+    what is wrong, without a frame more."""
     for name, fn in list(vars(methods).items()):
-        if _is_plain(fn) and not name.startswith("_") and not fn.__module__.endswith("contract"):
+        if _is_plain(fn) and not name.startswith("_") and name not in but:
             further = list(inspect.signature(fn).parameters.values())[1:]
-            if any(p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD for p in further):
+            if any(p.kind in _NAMED for p in further):
                 setattr(methods, name, refuses_foreign(fn))

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from staticflow.errors import ArgumentError
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.foreign import refuse_foreign
+from staticflow.ops.foreign import FOREIGN, refuse_foreign
 
 __all__ = ["numpy_names"]
 
@@ -42,8 +42,9 @@ def numpy_names(fn: F) -> F:
                     if value is not None or name not in ("dtype", "out")
                 },
             )
-        except (AttributeError, TypeError) as error:
-            refuse_foreign(fn, fn.__name__, error, args, given)
+        except FOREIGN as error:
+            renamed = {_NAMES.get(name, name): value for name, value in given.items()}
+            refuse_foreign(fn, fn.__name__, error, args, renamed)
             raise
 
     return named  # type: ignore[return-value]

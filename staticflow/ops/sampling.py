@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from staticflow.errors import ArgumentError, ShapeError
-from staticflow.graph.dims import Dim
+from staticflow.graph.dims import Dim, Size
 from staticflow.graph.dtypes import DType, bool_, dtype_of, get_default_dtype, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
@@ -90,7 +90,7 @@ def _wanted(dtype: Any) -> DType:
 
 def rand(
     *sizes: Any,
-    size: Sequence[Any] | None = None,
+    size: Sequence[Size] | None = None,
     generator: Source | None = None,
     dtype: Any = None,
     device: Any = None,
@@ -112,7 +112,7 @@ def rand(
 
 def randn(
     *sizes: Any,
-    size: Sequence[Any] | None = None,
+    size: Sequence[Size] | None = None,
     generator: Source | None = None,
     dtype: Any = None,
     device: Any = None,

@@ -20,6 +20,7 @@ from staticflow.ops.maths import exp2
 from staticflow.ops.moments import vector_norm
 from staticflow.ops.order import sort
 from staticflow.ops.promote import is_number
+from staticflow.ops.sizes import sizes_of
 from staticflow.ops.slicing import bounds
 from staticflow.ops.splitting import narrow, part_of
 from staticflow.ops.triangle import diag
@@ -98,7 +99,7 @@ def sum_to_size(input: Any, *size: Any) -> Any:
     >>> sf.ones(2, 3).sum_to_size(1, 3)
     tensor([[2., 2., 2.]])
     """
-    shape = tuple(size[0]) if len(size) == 1 and isinstance(size[0], list | tuple) else size
+    shape = sizes_of(size)
     have = input.shape[max(input.ndim - len(shape), 0) :]
     if len(have) < len(shape) or any(
         isinstance(a, int) and isinstance(b, int) and b not in (1, a)

@@ -34,7 +34,9 @@ def as_size(given: Any) -> Any:
         if isinstance(error, DTypeError) or hasattr(given, "__sf_mode__"):
             raise  # of a tensor, which says what is wrong with it
         raise DTypeError(
-            f"a size, dim or count must be an integer, not {given!r}, at {format_locs(here())}"
+            f"a size, dim or count must be an integer, not {given!r}, at {format_locs(here())}",
+            given,
+            "an integer",
         ) from None
 
 

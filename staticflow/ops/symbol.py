@@ -68,9 +68,10 @@ def _captured_node(tensor: Any) -> Node:
     return node
 
 
-def to_node(x: Any, dtype: DType | None = None) -> Node:
+def to_node(x: Any, dtype: DType | None = None, op: Op | None = None) -> Node:
     """The node of anything that may stand in a symbolic expression: a symbol, an eager tensor
-    (captured by reference), a NumPy array or number (a constant), a size."""
+    (captured by reference), a NumPy array or number (a constant), a size. It is an argument of
+    ``op``, if that is given."""
     if isinstance(x, Symbol):
         return x.node
     if hasattr(x, "__sf_mode__"):
@@ -83,9 +84,10 @@ def to_node(x: Any, dtype: DType | None = None) -> Node:
     if isinstance(x, bool | int | float):
         dtype = dtype or weak_dtype(x, None)
         return constant_node(fitting(x, dtype, "a number in a graph"), dtype)
+    what = f"{op.name}: {type(x).__name__}" if op else type(x).__name__
     raise SymbolicError(
-        f"{type(x).__name__} cannot stand in a symbolic expression; use symbols, tensors, NumPy "
-        f"arrays or numbers, at {format_locs(here())}"
+        f"{what} cannot stand in a symbolic expression; use symbols, tensors, NumPy arrays or "
+        f"numbers, at {format_locs(here())}"
     )
 
 
@@ -98,7 +100,8 @@ class StaticMode:
     def apply(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """One node of ``op``; a symbol, or a tuple of them where the op gives several."""
         operands = [
-            a if is_number(a) or isinstance(a, Symbol) else Symbol(to_node(a)) for a in args
+            a if is_number(a) or isinstance(a, Symbol) else Symbol(to_node(a, None, op))
+            for a in args
         ]
         dtype = operand_dtype(op, operands)
         nodes = []
@@ -249,7 +252,7 @@ class Symbol(Methods):
             "an element of a tensor",
         )
 
-    def item(self) -> Any:
+    def item(self, *, force: bool = False) -> Any:
         """Refused: a symbol has no number yet."""
         self._refuse("the number", "compile it with sf.compile and call the program")
 

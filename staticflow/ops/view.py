@@ -148,7 +148,7 @@ def of_size(x: Any, dim: int, size: Size) -> Any:
 
 
 @by_shape
-def view(x: Any, *shape: Any, size: Sequence[Any] | None = None, dtype: Any = None) -> Any:
+def view(x: Any, *shape: Any, size: Sequence[Size] | None = None, dtype: Any = None) -> Any:
     """``x`` in another shape on the same memory; or, of a dtype alone, its bits as that, the last
     dim growing or shrinking with the size of an element.
 
@@ -364,7 +364,7 @@ expand_op = Op(
 
 
 @by_shape
-def expand(x: Any, *sizes: Any, size: Sequence[Any] | None = None) -> Any:
+def expand(x: Any, *sizes: Any, size: Sequence[Size] | None = None) -> Any:
     """``x`` with its dims of size 1 repeated; -1 keeps a size."""
     sizes = sizes_of(sizes, size)
     extra = len(sizes) - x.ndim

@@ -1,0 +1,97 @@
+"""Every public function of ops, and every method, refuses arguments of a wrong kind with an error of
+ours, which says the user's line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from wrong_arguments import CALLS, KINDS, SYMBOLIC, Call
+
+import staticflow as sf
+
+F = sf.nn.functional
+X = sf.ones(3, 3)
+
+
+@pytest.mark.filterwarnings("ignore:.* are broadcast")
+@pytest.mark.parametrize("name", CALLS)
+def test_an_argument_of_a_wrong_kind_is_refused_in_words(name: str) -> None:
+    call = CALLS[name]
+    call.run(call.arguments())
+    for argument, kind in call.wrong(4):
+        assert _is_refused_in_words(call, {**call.arguments(), argument: KINDS[kind]()})
+
+
+def _is_refused_in_words(call: Call, given: Mapping[str, Any]) -> bool:
+    """Whether it is, or is taken, as numbers are beside tensors."""
+    try:
+        call.run(given)
+    except sf.StaticflowError as error:
+        return re.search(r", at \S*wrong_arguments\.py:\d+", str(error)) is not None
+    return True
+
+
+def test_symbols_refuse_it_as_well() -> None:
+    for call in SYMBOLIC:
+        try:
+            call.run(call.arguments())
+        except sf.StaticflowError:  # what has no symbolic form
+            continue
+        for argument, kind in call.wrong(2):
+            given = {**call.arguments(), argument: KINDS[kind]()}
+            assert _is_refused_in_words(call, given), f"{call}, {argument}, {kind}"
+
+
+SAYS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "dim": (lambda x: x.sum("rows"), "sum: 'dim' must be int | Sequence[int] | None, not 'rows'"),
+    "by NumPy's name": (lambda x: x.std(axis="a"), "std: 'dim' must be int | Sequence[int] | None | bool"),
+    "reduction": (lambda x: F.mse_loss(x, x, 3), "reduced by \"mean\", \"sum\" or \"none\", not 3"),
+    "module": (lambda x: F.linear(x, sf.nn.Linear(3, 3)), "linear: 'weight' must be a tensor, not Linear"),
+    "number": (lambda x: F.linear(x, 3), "linear: 'weight' must be a tensor, not int"),
+    "of a loss": (lambda x: F.mse_loss(x, None), "mse_loss: 'target' must be a tensor, not NoneType"),
+    "in place": (lambda x: x.clamp_(min="low"), "clamp_: 'min' must be a tensor, not 'low'"),
+    "a size": (lambda x: sf.zeros(2, "a"), "zeros: 'sizes[1]' must be an integer, not 'a'"),
+    "an index": (lambda x: x.select(sf.ones(2), 0), "select: 'dim' must be an integer, not f32[2]"),
+    "a dtype": (lambda x: sf.sum(x, dtype=3), "sum: 'dtype' must be one of the dtypes bool, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, not int"),
+    "mm": (lambda x: x.mm(3), "mm: takes tensors of 2 dims, not int"),
+    "inside": (lambda x: sf.cat([x, 3]), "cat: entry 1 is a int"),
+    "what none names": (lambda x: sf.float_power(x, [2]), "float_power(input=f32[3, 3], exponent=list): "),
+    "line of NumPy's caller": (lambda x: sf.tril_indices(x, 3), "tril_indices: 'row' must be an integer"),
+    "layer": (lambda x: sf.nn.Linear(3, 3)([1.0]), "Linear: 'input' must be a tensor, not list"),
+    "too few": (lambda x: sf.chunk(x), "chunk() missing 1 required positional argument: 'chunks'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SAYS)
+def test_the_error_says_what_is_wanted(case: str) -> None:
+    call, says = SAYS[case]
+    with pytest.raises(
+        (TypeError, ValueError), match=r", at \S*test_wrong_arguments\.py:\d+"
+    ) as error:
+        call(X)
+    assert says in str(error.value)
+
+
+def test_symbols_say_it_in_the_same_words() -> None:
+    x = sf.placeholder((None, 3), name="x")
+    with pytest.raises(sf.DTypeError, match=r"sum: 'dim' must be int .*, not 'rows'"):
+        x.sum("rows")
+    with pytest.raises(sf.SymbolicError, match="add: object cannot stand in a symbolic expression"):
+        x + object()  # type: ignore[operator]
+
+
+def test_the_error_of_a_function_of_the_users_stays_what_it_is() -> None:
+    def distance(x: Any, y: Any) -> Any:
+        return {}["none"]
+
+    with pytest.raises(KeyError, match="none"):
+        F.triplet_margin_with_distance_loss(X, X, X, distance_function=distance)
+
+
+def test_the_cause_is_kept_where_no_argument_is_to_blame() -> None:
+    with pytest.raises(sf.DTypeError) as error:
+        sf.float_power(X, [2])
+    assert isinstance(error.value.__cause__, TypeError)
