@@ -13,6 +13,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.arithmetic import cast, where
+from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.declare import per_arg, strict
 from staticflow.ops.extremes import amax, amin
@@ -122,6 +123,7 @@ def _spread_of(
     return op(x, dims=dims, correction=given, keepdim=keepdim)
 
 
+@by_shape
 @numpy_names
 def var(
     input: Any,
@@ -144,6 +146,7 @@ def var(
     return _spread_of(var_op, input, dim, unbiased, keepdim, correction)
 
 
+@by_shape
 @numpy_names
 def std(
     input: Any,
@@ -214,15 +217,16 @@ def _norm_reference(xp: Any, x: Any, *, ord: float, dims: Any, keepdim: bool) ->
 
 
 def _norm_decompose(x: Any, *, ord: float, dims: Any, keepdim: bool) -> Any:
-    size = abs(widened(x))
+    w = widened(x)
+    if ord == 2:
+        return narrowed(sqrt(sum_op(w * w, dims=dims, keepdim=keepdim)), x)
+    size = abs(w)
     if ord in (inf, -inf):
         out = (amax if ord > 0 else amin)(size, dims, keepdim) if dims else size
     elif ord == 0:
         out = sum_op(cast(size != 0, dtype=size.dtype), dims=dims, keepdim=keepdim)
     elif ord == 1:
         out = sum_op(size, dims=dims, keepdim=keepdim)
-    elif ord == 2:
-        out = sqrt(sum_op(size * size, dims=dims, keepdim=keepdim))
     else:
         out = pow(sum_op(pow(size, ord), dims=dims, keepdim=keepdim), 1 / ord)
     return narrowed(out, x)
@@ -263,6 +267,7 @@ vector_norm_op = Op(
 )
 
 
+@by_shape
 def vector_norm(
     input: Any, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Any:
@@ -289,6 +294,7 @@ def vector_norm(
     return vector_norm_op(input, ord=float(ord), dims=dims, keepdim=keepdim)
 
 
+@by_shape
 @numpy_names
 def norm(
     input: Any,
