@@ -312,6 +312,20 @@ def test_topk_looks_at_few_and_chooses_as_a_sort_does(largest: bool) -> None:
                 np.testing.assert_array_equal(f, np.take(w, np.arange(k), axis=dim))
 
 
+@pytest.mark.parametrize("name", ["argmax", "argmin", "max", "min"])
+def test_extremes_along_columns_are_found_by_a_kernel(name: str, compilations: list[Any]) -> None:
+    a = np.round(np.random.default_rng(0).standard_normal((LARGE // 256, 256)), 1)
+    a[5, 7] = a[9, 7] = np.nan
+    for dim, made in ((1, 0), (0, 1)):
+        found = getattr(sf.from_numpy(a), name)(dim)
+        places = getattr(np, name if name.startswith("arg") else f"arg{name}")(a, dim)
+        indices = found if name.startswith("arg") else found.indices
+        np.testing.assert_array_equal(indices.numpy(), places)
+        if found is not indices:
+            np.testing.assert_array_equal(found.values.numpy(), getattr(np, name)(a, dim))
+        assert len(compilations) == made
+
+
 def test_a_few_of_large_rows_are_found_by_a_kernel(compilations: list[Any]) -> None:
     x = np.random.default_rng(0).integers(-999, 999, (programs.SPREAD // 512, 512))
     for k, made in ((5, ["topk"]), (FEW + 1, ["topk"])):

@@ -51,7 +51,8 @@ def compute_of(op: Op, is_large: bool) -> Callable[..., Any]:
         return _native(op)
     if op.eager == "flat":
         return _flat(op)
-    return _spread(op) if is_large and op.eager == "spread" else op.reference
+    make = _ON_LARGE.get(op.eager) if is_large else None
+    return op.reference if make is None else make(op)
 
 
 def _flat(op: Op) -> Callable[..., Any]:
@@ -80,6 +81,19 @@ def _spread(op: Op) -> Callable[..., Any]:
     return compute
 
 
+def _strided(op: Op) -> Callable[..., Any]:
+    """An op along a dim, which NumPy is slow at where that is not the last."""
+    native = _native(op)
+
+    def compute(xp: Any, x: Any, *, dim: int, **attrs: Any) -> Any:
+        return (native if dim < x.ndim - 1 else op.reference)(xp, x, dim=dim, **attrs)
+
+    return compute
+
+
+_ON_LARGE = {"spread": _spread, "strided": _strided}
+
+
 def _pow(xp: Any, x: Any, y: Any) -> Any:
     if isinstance(y, int | float) and y == 2 and isinstance(x, np.ndarray) and x.size >= SPREAD:
         return compute_of(mul, True)(xp, x, x)  # which is what the power with this exponent is
@@ -101,7 +115,7 @@ def _clone(xp: Any, x: Any) -> Any:
 
 
 def _topk(xp: Any, x: Any, *, k: int, **attrs: Any) -> Any:
-    compute = _spread(topk_op) if k <= FEW else topk_op.reference
+    compute = _native(topk_op) if k <= FEW else topk_op.reference
     return compute(xp, x, k=k, **attrs)
 
 

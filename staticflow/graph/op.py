@@ -53,8 +53,9 @@ class Op:
     - ``eager`` says what runs the op eagerly: its ``reference``, or ``native``, the kernel that the
       compiler makes of the lowering, for ops that are slow in NumPy; ``large`` is the one for small
       arrays and the other for large ones, ``spread`` likewise where there are several threads, for
-      ops of which both give the same bits; and ``flat`` a native one for an op to which the shape
-      of its second argument does not matter. Such kernels, and the compiled vjps of large arrays,
+      ops of which both give the same bits, or ``strided`` where its ``dim`` is not the last; and
+      ``flat`` a native one for an op to which the shape of its second argument does not matter.
+      Such kernels, and the compiled vjps of large arrays,
       know no size but those of 1; of an op whose arguments ``batched`` (by position) begin with a
       batch, all sizes but that.
     - ``grad_name`` is the name that ``grad_fn`` prints, as PyTorch's.

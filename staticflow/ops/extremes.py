@@ -159,6 +159,7 @@ def _arg_op(name: str, wins: str, which: str) -> Op:
         reference=_arg_reference(name),
         vjp=None,
         lowering=LoopNest(_emit(wins, lambda best, place: (place,))),
+        eager="strided",
     )
 
 
@@ -209,6 +210,7 @@ def _dim_op(name: str, which: str, arg: Op, wins: str) -> Op:
         vjp=chosen_vjp,
         lowering=LoopNest(_emit(wins, lambda best, place: (best, place))),
         saves=(OUT,),
+        eager="strided",
         grad_name=f"{name.title()}Backward0",
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from staticflow.errors import ShapeError
 from staticflow.graph.dims import Size, dim_max, is_provably_ge, prod
-from staticflow.graph.dtypes import bfloat16, bool_, dtype_of, int64
+from staticflow.graph.dtypes import bfloat16, dtype_of, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
@@ -218,7 +218,8 @@ FEW = 16
 
 def _few_emit(nest: Any) -> None:
     """Each element that stands before the last of those kept goes in where it belongs, and those
-    behind it move on."""
+    behind it move on. All of these are compared with it, so that no comparison waits for another.
+    """
     k, dim, largest = nest.k, nest.attrs["dim"], nest.attrs["largest"]
     x, out = nest.in_shape(0), nest.out_type(0)
     count: int = nest.attrs["k"]
@@ -227,16 +228,22 @@ def _few_emit(nest: Any) -> None:
         worst = k.var(k.const(0, out.dtype))  # of those kept
         with k.loop("j", x[dim]) as j:
             key, place = nest.load(0, at(j)), k.index_value(j)
+
+            def seen(i: int) -> tuple[Any, Any, Any]:
+                """What is kept at ``i``, and whether the element comes before it."""
+                free = k.compare("le", place, i)  # nothing is kept there yet
+                here = kept.key(i)
+                return here, kept.place(i), k.apply("or", free, before(k, key, here, largest))
+
             begins = k.compare("lt", place, count)
             with k.when(k.apply("or", begins, before(k, key, worst, largest))):
-                wins = k.const(False, bool_)
-                for i in range(count):
-                    here, there = kept.key(i), kept.place(i)
-                    free = k.compare("le", k.index_value(j), i)  # nothing is kept there yet
-                    comes = k.apply("or", free, before(k, key, here, largest))
-                    wins = k.apply("or", wins, comes)
-                    kept.store(i, k.select(wins, key, here), k.select(wins, place, there))
-                    key, place = k.select(wins, here, key), k.select(wins, there, place)
+                here = seen(count - 1)
+                for i in reversed(range(count)):
+                    own = k.select(here[2], key, here[0]), k.select(here[2], place, here[1])
+                    if i:
+                        here = seen(i - 1)
+                        own = k.select(here[2], here[0], own[0]), k.select(here[2], here[1], own[1])
+                    kept.store(i, *own)
                 k.set(worst, kept.key(count - 1))
 
 
