@@ -16,16 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.eager import tape
+from staticflow.eager import kernels, tape
 from staticflow.eager.inference import unrecordable
-from staticflow.eager.kernels import run
 from staticflow.eager.mode import EAGER
 from staticflow.eager.programs import MOST_KINDS, compiled
 from staticflow.eager.residuals import Derivative, derivative
 from staticflow.eager.saved import Packed
 from staticflow.eager.vertex import TapeEntry, Vertex, attach, check
 from staticflow.errors import StaticflowError
-from staticflow.graph.dims import fresh_sym
+from staticflow.graph.dims import Dim, fresh_sym
 from staticflow.graph.dtypes import BY_NUMPY, get_default_dtype
 from staticflow.graph.graph import close, new_param, substitute_nodes
 from staticflow.graph.op import Op
@@ -44,6 +43,7 @@ _array = np.ndarray
 _MET = 1024
 """So many shapes find the programs of a function at once; then it begins anew."""
 _lock = threading.RLock()
+_OF_GRAPHS = frozenset((Symbol, Dim))
 _TENSOR: Any = object()
 _UNMET: Any = object()
 
@@ -89,6 +89,8 @@ class _Kind:
             result = self.of(list(map(Symbol, self.params)))
         self.several = type(result) is tuple
         self.outputs = [to_node(r) for r in (result if self.several else (result,))]
+        self.graph = close(self.params, self.outputs)
+        self.is_real = any(o.tensor_type.dtype.is_floating for o in self.outputs)
         self.forward = self._first
         self._recorded: dict[tuple[bool, ...], _Recorded] = {}
 
@@ -100,7 +102,7 @@ class _Kind:
     def _first(self, arrays: Sequence[Any]) -> Any:
         """What the function gives, from now on by its program."""
         with _lock:
-            self.forward = partial(run, compiled(close(self.params, self.outputs)))
+            self.forward = partial(_run, compiled(self.graph))
         return self.forward(arrays)
 
     def recorded(self, needs: tuple[bool, ...]) -> _Recorded:
@@ -125,17 +127,25 @@ class FusedEntry(TapeEntry):
         if self.args is None:
             self._refuse()
         arrays = [check(kept, self, i) for i, kept in enumerate(self.args)]
-        arrays = [a.array()._data if type(a) is Packed else a for a in arrays]
+        arrays = [a.array() if type(a) is Packed else a for a in arrays]
         cts = [ct.get(i) for i in range(len(self.result))] if self.result else [ct]
         needs = tuple([e is not None for e in edges[: len(self.attrs["kind"].params)]])
         program = self.attrs["recorded"].backward(needs, tuple([c is not None for c in cts]))
-        found = run(program, [*arrays, *(c._data for c in cts if c is not None)])
-        if found is None:  # the operations say what is wrong
+        found = _run(program, [*arrays, *(c._data for c in cts if c is not None)])
+        if found is None:
             return super().pull(ct, edges, keep)
         if not keep:
             self._free()
         pulled = map(self.tensor._wrap, found if type(found) is tuple else (found,))
         return [next(pulled) if e is not None else None for e in edges]
+
+
+def _run(program: Executable, arrays: Sequence[Any]) -> Any:
+    """What a program gives; None if these are no operands for it: the operations say why."""
+    try:
+        return kernels.run(program, arrays)
+    except StaticflowError:
+        return None
 
 
 def _vjp(needs: Sequence[bool], cts: Any, out: Any, *args: Any, kind: Any, recorded: Any) -> Any:
@@ -176,6 +186,8 @@ def _form(fn: Callable[..., Any], grad_name: str) -> Callable[..., Any]:
                 tensors.append(a)
                 arrays.append(data)
                 key += data.shape, data.dtype
+            elif type(a) in _OF_GRAPHS:
+                return fn(*args)
             else:
                 key += type(a), str(a) if type(a) is float else a  # 0.0, -0.0
         if not arrays:
@@ -194,9 +206,9 @@ def _form(fn: Callable[..., Any], grad_name: str) -> Callable[..., Any]:
             return fn(*args)
         edges = [a._edge() for a in tensors] if state.recording else []
         needs = tuple([e is not None for e in edges])
-        recorded = kind.recorded(needs) if True in needs else None
-        results = kind.forward(arrays) if recorded is None else run(recorded.forward, arrays)
-        if results is None:  # the operations say what is wrong
+        recorded = kind.recorded(needs) if True in needs and kind.is_real else None
+        results = kind.forward(arrays) if recorded is None else _run(recorded.forward, arrays)
+        if results is None:
             return fn(*args)
         if type(results) is not tuple:
             results = (results,)

@@ -25,6 +25,7 @@ from staticflow.graph.dtypes import BY_NUMPY
 from staticflow.graph.graph import attrs_key, close, new_param
 from staticflow.graph.node import item, make_node
 from staticflow.graph.op import Op
+from staticflow.graph.rowmajor import row_major
 from staticflow.graph.types import TensorType
 from staticflow.ops.arithmetic import clone, mul
 from staticflow.ops.creation import full
@@ -228,6 +229,9 @@ def _order(arrays: Sequence[Array]) -> tuple[int, ...] | None:
 def run(program: Executable, arrays: Sequence[Array]) -> Any:
     """What the program gives of ``arrays``, one array or a tuple of them; None if it failed."""
     result = program.fast(*arrays)
+    if result is None and not all(a.flags.c_contiguous for a in arrays):
+        arrays = [a if a.flags.c_contiguous else row_major(a) for a in arrays]
+        result = program.fast(*arrays)
     if result is None:  # not as the native entry takes them
         try:
             results = program(arrays)

@@ -10,8 +10,8 @@ from staticflow.graph.dims import Size
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.functional.losses import check_reduction, reduced
 from staticflow.ops.arithmetic import where
-from staticflow.ops.by_shape import by_shape
 from staticflow.ops.declare import same_size
+from staticflow.ops.fused import fused
 from staticflow.ops.indexing import gather
 from staticflow.ops.losses import nll_op
 from staticflow.ops.softmax import cross_entropy_op, log_softmax
@@ -21,7 +21,6 @@ __all__ = [
 ]  # fmt: skip
 
 
-@by_shape
 def nll_loss(
     input: Any,
     target: Any,
@@ -36,6 +35,11 @@ def nll_loss(
     targets. Targets equal to ``ignore_index`` take no part; the mean of none is NaN. Raises
     `IndexRangeError` for any other class outside [0, C).
     """
+    return _nll_loss(input, target, weight, ignore_index, reduction)
+
+
+@fused("NllLossBackward0")
+def _nll_loss(input: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Any:
     return _of_classes(nll_op, input, target, weight, ignore_index, reduction)
 
 
@@ -71,7 +75,6 @@ def _weighted(each: Any, target: Any, weight: Any, ignore_index: int) -> tuple[A
     return each * counts, counts
 
 
-@by_shape
 def cross_entropy(
     input: Any,
     target: Any,
@@ -96,6 +99,13 @@ def cross_entropy(
             f"label_smoothing lies in [0, 1], and {label_smoothing} does not"
             f", at {format_locs(here())}"
         )
+    return _cross_entropy_loss(input, target, weight, ignore_index, reduction, label_smoothing)
+
+
+@fused("NllLossBackward0")
+def _cross_entropy_loss(
+    input: Any, target: Any, weight: Any, ignore_index: int, reduction: str, label_smoothing: float
+) -> Any:
     dim = min(1, input.ndim - 1)
     if target.dtype.is_floating:
         logs = log_softmax(input, dim)

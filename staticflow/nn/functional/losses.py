@@ -16,6 +16,7 @@ from staticflow.ops.activation import logsigmoid
 from staticflow.ops.arithmetic import where
 from staticflow.ops.creation import ones_like
 from staticflow.ops.declare import same_size
+from staticflow.ops.fused import fused
 from staticflow.ops.losses import bce_op
 from staticflow.ops.maths import abs, exp, log
 from staticflow.ops.softmax import mse_loss_op
@@ -86,6 +87,11 @@ def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
     tensor(2.)
     """
     _expect_one_shape("mse_loss", input, target)
+    return _mse_loss(input, target, reduction)
+
+
+@fused("MseLossBackward0")
+def _mse_loss(input: Any, target: Any, reduction: str) -> Any:
     if check_reduction(reduction) == "mean":
         return mse_loss_op(input, target)
     return reduced((input - target) ** 2, reduction)
@@ -94,6 +100,11 @@ def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
 def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
     """``|input - target|``, broadcast."""
     _expect_one_shape("l1_loss", input, target)
+    return _l1_loss(input, target, reduction)
+
+
+@fused("MeanBackward0")
+def _l1_loss(input: Any, target: Any, reduction: str) -> Any:
     return reduced(abs(input - target), reduction)
 
 
@@ -105,6 +116,11 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
             f"huber_loss: delta lies above 0, and {delta} does not, at {format_locs(here())}"
         )
     _expect_one_shape("huber_loss", input, target)
+    return _huber_loss(input, target, reduction, delta)
+
+
+@fused("HuberLossBackward0")
+def _huber_loss(input: Any, target: Any, reduction: str, delta: float) -> Any:
     return reduced(_huber(input, target, delta), reduction)
 
 
@@ -117,6 +133,11 @@ def smooth_l1_loss(input: Any, target: Any, reduction: str = "mean", beta: float
     if beta == 0:
         return l1_loss(input, target, reduction)
     _expect_one_shape("smooth_l1_loss", input, target)
+    return _smooth_l1_loss(input, target, reduction, beta)
+
+
+@fused("SmoothL1LossBackward0")
+def _smooth_l1_loss(input: Any, target: Any, reduction: str, beta: float) -> Any:
     return reduced(_huber(input, target, beta) / beta, reduction)
 
 
@@ -138,12 +159,21 @@ def binary_cross_entropy(
     """
     _need_one_shape("binary_cross_entropy", input, target)
     for name, given in (("input", input), ("target", target)):
-        inside = symbolic(given) or tracing_state.active or ((given >= 0) & (given <= 1)).all()
-        if not inside:
+        if not (symbolic(given) or tracing_state.active or _are_probabilities(given)):
             raise ArgumentError(
                 f"binary_cross_entropy: the {name} holds numbers outside of [0, 1]; of scores "
                 f"take binary_cross_entropy_with_logits, at {format_locs(here())}"
             )
+    return _bce(input, target, weight, reduction)
+
+
+@fused("")
+def _are_probabilities(x: Any) -> Any:
+    return ((x >= 0) & (x <= 1)).all()
+
+
+@fused("BinaryCrossEntropyBackward0")
+def _bce(input: Any, target: Any, weight: Any, reduction: str) -> Any:
     each = bce_op(input, target)
     return reduced(each if weight is None else each * weight, reduction)
 
@@ -158,6 +188,11 @@ def binary_cross_entropy_with_logits(
     """`binary_cross_entropy` of the sigmoid of scores ``input``, without overflow; ``pos_weight``
     scales the part of the positive ``target``."""
     _need_one_shape("binary_cross_entropy_with_logits", input, target)
+    return _bce_with_logits(input, target, weight, reduction, pos_weight)
+
+
+@fused("BinaryCrossEntropyWithLogitsBackward0")
+def _bce_with_logits(input: Any, target: Any, weight: Any, reduction: str, pos_weight: Any) -> Any:
     # -log(1 - sigmoid(x)) = x - log(sigmoid(x))
     soft = -logsigmoid(input)
     if pos_weight is not None:
@@ -173,6 +208,11 @@ def kl_div(input: Any, target: Any, reduction: str = "mean", log_target: bool = 
     "batchmean" divides the sum by the first dim, which is the Kullback-Leibler divergence; "mean"
     divides by the number of elements.
     """
+    return _kl_div(input, target, reduction, log_target)
+
+
+@fused("KlDivBackward0")
+def _kl_div(input: Any, target: Any, reduction: str, log_target: bool) -> Any:
     if log_target:
         each = exp(target) * (target - input)
     else:  # 0 * log(0) = 0, and NaN below
@@ -193,6 +233,13 @@ def poisson_nll_loss(
 ) -> Any:
     """``exp(input) - target * input``, or without ``log_input`` ``input - target * log(input +
     eps)``; with ``full`` plus Stirling's approximation of ``log(target!)`` for targets above 1."""
+    return _poisson_nll(input, target, log_input, full, eps, reduction)
+
+
+@fused("MeanBackward0")
+def _poisson_nll(
+    input: Any, target: Any, log_input: bool, full: bool, eps: float, reduction: str
+) -> Any:
     each = exp(input) - target * input if log_input else input - target * log(input + eps)
     if full:
         safe = where(target > 1, target, 1.0)
@@ -215,10 +262,20 @@ def gaussian_nll_loss(
     ``eps``, which its gradient does not see."""
     if isinstance(var, float | int):
         var = ones_like(input) * var
-    if not symbolic(var) and (var < 0).any().item():
+    if not (symbolic(var) or tracing_state.active) and _has_negative(var):
         raise ArgumentError(
             f"gaussian_nll_loss: var has negative entries, at {format_locs(here())}"
         )
+    return _gaussian_nll(input, target, var, full, eps, reduction)
+
+
+@fused("")
+def _has_negative(x: Any) -> Any:
+    return (x < 0).any()
+
+
+@fused("MeanBackward0")
+def _gaussian_nll(input: Any, target: Any, var: Any, full: bool, eps: float, reduction: str) -> Any:
     if var.ndim == input.ndim - 1:
         var = var.unsqueeze(-1)
     var = var + (var.detach().clamp(min=eps) - var.detach())

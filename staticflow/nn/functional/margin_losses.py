@@ -14,6 +14,7 @@ from staticflow.ops.arithmetic import cast, clamp, minimum, where
 from staticflow.ops.creation import iota
 from staticflow.ops.cumulative import cumprod
 from staticflow.ops.distances import pairwise_distance
+from staticflow.ops.fused import fused
 from staticflow.ops.indexing import gather
 from staticflow.ops.maths import abs, relu, sqrt
 from staticflow.ops.view import unsqueeze
@@ -30,6 +31,11 @@ def margin_ranking_loss(
 ) -> Any:
     """``max(0, -target * (input1 - input2) + margin)``; a target of 1 wants ``input1`` to be
     larger, -1 smaller."""
+    return _margin_ranking(input1, input2, target, margin, reduction)
+
+
+@fused("MeanBackward0")
+def _margin_ranking(input1: Any, input2: Any, target: Any, margin: float, reduction: str) -> Any:
     return reduced(clamp(-target * (input1 - input2) + margin, min=0), reduction)
 
 
@@ -37,6 +43,11 @@ def hinge_embedding_loss(
     input: Any, target: Any, margin: float = 1.0, reduction: str = "mean"
 ) -> Any:
     """``input`` where the target is 1, ``max(0, margin - input)`` where it is -1."""
+    return _hinge_embedding(input, target, margin, reduction)
+
+
+@fused("MeanBackward0")
+def _hinge_embedding(input: Any, target: Any, margin: float, reduction: str) -> Any:
     far = where(target == 1, 0.0, clamp(margin - input, min=0))
     near = where(target == -1, 0.0, input)
     return reduced(far + near, reduction)
@@ -44,6 +55,11 @@ def hinge_embedding_loss(
 
 def soft_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
     """``log(1 + exp(-target * input))`` for targets of 1 and -1."""
+    return _soft_margin(input, target, reduction)
+
+
+@fused("SoftMarginLossBackward0")
+def _soft_margin(input: Any, target: Any, reduction: str) -> Any:
     return reduced(-logsigmoid(target * input), reduction)
 
 
@@ -63,6 +79,11 @@ def multilabel_margin_loss(input: Any, target: Any, reduction: str = "mean") -> 
     >>> multilabel_margin_loss(sf.tensor([0.5, 0.0]), sf.tensor([0, -1]))
     tensor(0.2500)
     """
+    return _multilabel_margin(input, target, reduction)
+
+
+@fused("MultilabelMarginLossBackward0")
+def _multilabel_margin(input: Any, target: Any, reduction: str) -> Any:
     if input.ndim not in (1, 2) or target.ndim != input.ndim:
         raise ArgumentError(
             "multilabel_margin_loss: takes scores and classes (N, C) or (C,), not shapes "
@@ -89,6 +110,13 @@ def multi_margin_loss(
 ) -> Any:
     """``sum(max(0, margin - x[target] + x[i]) ** p) / C`` over the classes i other than the target;
     scores ``input`` (N, C) or (C,), classes ``target`` (N,) or (); ``weight`` (C,)."""
+    return _multi_margin(input, target, p, margin, weight, reduction)
+
+
+@fused("MultiMarginLossBackward0")
+def _multi_margin(
+    input: Any, target: Any, p: int, margin: float, weight: Any, reduction: str
+) -> Any:
     if p not in (1, 2):
         raise ArgumentError(f"multi_margin_loss: p is 1 or 2, not {p}, at {format_locs(here())}")
     single = input.ndim == 1
@@ -111,6 +139,11 @@ def cosine_embedding_loss(
 ) -> Any:
     """``1 - cos`` where the target is 1, ``max(0, cos - margin)`` where it is -1, of the angle
     between the last dims of (N, D) or (D,)."""
+    return _cosine_embedding(input1, input2, target, margin, reduction)
+
+
+@fused("MeanBackward0")
+def _cosine_embedding(input1: Any, input2: Any, target: Any, margin: float, reduction: str) -> Any:
     tiny = 1e-12
     product = (input1 * input2).sum(-1)
     sizes = ((input1 * input1).sum(-1) + tiny) * ((input2 * input2).sum(-1) + tiny)
@@ -132,6 +165,20 @@ def triplet_margin_loss(
 ) -> Any:
     """``max(0, d(anchor, positive) - d(anchor, negative) + margin)`` with the p-norm of the last
     dim; ``swap`` takes ``d(positive, negative)`` where that is smaller."""
+    return _triplet_margin(anchor, positive, negative, margin, p, eps, swap, reduction)
+
+
+@fused("MeanBackward0")
+def _triplet_margin(
+    anchor: Any,
+    positive: Any,
+    negative: Any,
+    margin: float,
+    p: float,
+    eps: float,
+    swap: bool,
+    reduction: str,
+) -> Any:
 
     def distance(a: Any, b: Any) -> Any:
         gap = abs(a - b + eps)

@@ -1,0 +1,166 @@
+"""Fused functions: one program and one vertex on tensors, their ops everywhere else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import staticflow as sf
+from staticflow.eager import fused as calls
+from staticflow.errors import AutogradError
+from staticflow.ops.fused import fused
+from staticflow.testing import assert_close
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Grows by one for each program that is compiled."""
+    found: list[Any] = []
+    compiled = calls.compiled
+
+    def counted(graph: Any, **named: Any) -> Any:
+        found.append(graph)
+        return compiled(graph, **named)
+
+    monkeypatch.setattr(calls, "compiled", counted)
+    return found
+
+
+def new(name: str = "FusedBackward0") -> Any:
+    """A fused function that nobody has called yet."""
+
+    @fused(name)
+    def gap(x: Any, y: Any, power: float = 2.0) -> Any:
+        rows = (x - y).abs() ** power
+        return (rows / (1 + rows.sum(-1, keepdim=True))).sum()
+
+    return gap
+
+
+def drawn(*shape: int, **options: Any) -> Any:
+    """Numbers in (0.5, 1.5), the same at each call."""
+    rng = np.random.default_rng(len(shape))
+    return sf.tensor(rng.uniform(0.5, 1.5, shape).astype(np.float32), **options)
+
+
+def test_a_call_is_one_vertex_and_one_program_each_way(made: list[Any]) -> None:
+    gap = new("GapBackward0")
+    x, y = drawn(4, 3, requires_grad=True), drawn(4, 3) * 0.5
+    out = gap(x, y)
+    assert repr(out.grad_fn) == "<GapBackward0>"
+    assert [e and e[0] for e in out.grad_fn.next_functions[:2]] == [x, None]
+    out.backward()
+    assert len(made) == 2
+    z = drawn(4, 3, requires_grad=True)
+    gap.__wrapped__(z, y).backward()
+    assert_close(x.grad, z.grad)
+
+
+def test_other_sizes_compile_nothing_and_other_numbers_do(made: list[Any]) -> None:
+    gap = new()
+    for shape in ((4, 3), (7, 2), (2, 9)):
+        x, y = drawn(*shape), drawn(*shape) * 0.5
+        assert_close(gap(x, y), gap.__wrapped__(x, y))
+    assert len(made) == 1
+    gap(x, y, 3.0), gap(x, y, 3)
+    assert len(made) == 3
+
+
+def test_what_a_program_keeps_is_small(made: list[Any]) -> None:
+    gap = new()
+    x, y = drawn(4, 3, requires_grad=True), drawn(4, 3)
+    gap(x, y).backward()
+    assert [len(g.outputs) for g in made] == [2, 1]  # the sums of the rows are kept
+
+
+def test_operands_that_broadcast_and_do_not_lie_in_order() -> None:
+    gap = new()
+    x = drawn(3, 4, requires_grad=True)
+    for y in (drawn(3), drawn(1, 3), drawn(4, 1), drawn(4, 6)[:, ::2], drawn()):
+        found = sf.autograd.grad(gap(x.t(), y), [x])
+        assert_close(found, sf.autograd.grad(gap.__wrapped__(x.t(), y), [x]))
+
+
+def test_what_does_not_fit_is_an_error_of_the_ops() -> None:
+    gap = new()
+    with pytest.raises(sf.ShapeError, match=r"sub.*test_eager_fused"):
+        gap(drawn(4, 3), drawn(4, 2))
+    with pytest.raises(sf.DTypeError, match="not list"):
+        gap(drawn(4, 3), [1.0])
+
+
+def test_the_same_operand_twice_and_one_made_of_the_other() -> None:
+    gap = new()
+    for fn in (gap, gap.__wrapped__):
+        x = drawn(4, 3).double().requires_grad_()
+
+        def both(x: Any, fn: Any = fn) -> Any:
+            return fn(x, x * x + 3) + fn(x, x)
+
+        assert sf.autograd.gradcheck(both, (x,)) and sf.autograd.gradgradcheck(both, (x,))
+
+
+def test_second_derivatives_run_op_by_op(made: list[Any]) -> None:
+    gap = new()
+    x, y = drawn(4, 3, requires_grad=True), drawn(4, 3) * 0.5
+    found = []
+    for fn in (gap, gap.__wrapped__):
+        (first,) = sf.autograd.grad(fn(x, y), [x], create_graph=True)
+        found += [sf.autograd.grad(first.square().sum(), [x])]
+    assert_close(*found)
+    assert len(made) == 1
+
+
+def test_changed_operands_are_refused_and_freed_ones_too() -> None:
+    gap = new()
+    x = drawn(4, 3, requires_grad=True)
+    y = drawn(4, 3)
+    out = gap(x, y)
+    y.add_(1)
+    with pytest.raises(AutogradError, match=r"gap: argument 1.*changed in place"):
+        out.backward()
+    out = gap(x, y)
+    out.backward()
+    with pytest.raises(AutogradError, match="second time"):
+        out.backward()
+
+
+def test_settings_of_the_thread() -> None:
+    gap = new()
+    x, y = drawn(4, 3, requires_grad=True), drawn(4, 3) * 0.5
+    packed: list[Any] = []
+
+    def pack(t: Any) -> int:
+        packed.append(t)
+        return len(packed) - 1
+
+    with sf.autograd.graph.saved_tensors_hooks(pack, packed.__getitem__):
+        out = gap(x, y)
+    (hooked,) = sf.autograd.grad(out, [x])
+    assert len(packed) == 3
+    assert_close(hooked, *sf.autograd.grad(gap(x, y), [x]))
+    with sf.inference_mode():
+        assert gap(x, y).is_inference()
+    with sf.no_grad():
+        assert not gap(x, y).requires_grad
+
+
+def test_in_a_graph_it_is_its_ops() -> None:
+    gap = new()
+    y = drawn(4, 3) * 0.5
+    xs = sf.placeholder((None, 3), name="xs")
+    program = sf.compile([xs], gap(xs, y))
+    assert "gap" not in str(program.graph)
+    assert_close(program(drawn(4, 3)), gap(drawn(4, 3), y))
+    assert_close(sf.jit(gap)(drawn(4, 3), y), gap(drawn(4, 3), y))
+
+
+def test_an_answer_that_is_no_number_is_not_recorded(made: list[Any]) -> None:
+    @fused("")
+    def positive(x: Any) -> Any:
+        return (x > 0).all()
+
+    assert positive(drawn(4, requires_grad=True)).item() is True
+    assert len(made) == 1
