@@ -14,6 +14,7 @@ from staticflow.eager.device import move, place
 from staticflow.errors import AutogradError, DeviceError
 from staticflow.graph.dtypes import bfloat16
 from staticflow.graph.locs import format_locs, here
+from staticflow.ops.thread import thread
 
 __all__ = [
     "array", "deep_copy", "dlpack", "dlpack_device", "numpy", "reduce", "shallow_copy",
@@ -40,6 +41,8 @@ def numpy(self: Any, *, force: bool = False) -> Array:
             f"numpy() of a tensor on {self.device}: NumPy cannot see that memory; call .cpu() "
             f"first, which copies, at {format_locs(here())}"
         )
+    if thread.state.noted is not None:
+        thread.state.noted.append(None)
     data: Array = self._data
     return data
 

@@ -28,7 +28,8 @@ from staticflow.ops.thread import thread
 __all__ = ["Remembered", "parameters_of"]
 
 MOST_STEPS = 64
-"""Calls of more ops than that are not remembered."""
+"""Calls of more ops than that are not remembered, nor are such that ask for the values of a tensor,
+as where one stands for a size."""
 
 _WORD = 8
 
@@ -140,7 +141,7 @@ class Remembered:
             state.noted = None
             state.settle()
         plan = Plan(key, others, list(kwargs))
-        if len(noted) <= MOST_STEPS:
+        if len(noted) <= MOST_STEPS and None not in noted:
             self._write(plan, tensors, noted, out)
         self._install(plan, code)
         return out

@@ -296,10 +296,12 @@ class Tensor(Methods):
                 f"item() of a tensor of shape {list(self.shape)}; one element is needed, "
                 f"at {format_locs(here())}"
             )
+        _note_values()
         return self._data.item()
 
     def tolist(self) -> Any:
         """The values as nested lists of Python numbers."""
+        _note_values()
         return self._data.tolist()
 
     def __bool__(self) -> bool:
@@ -308,7 +310,7 @@ class Tensor(Methods):
                 f"the truth of a tensor of shape {list(self.shape)} is ambiguous; use .any() or "
                 f".all(), at {format_locs(here())}"
             )
-        return bool(self._data.item())
+        return bool(self.item())
 
     def __int__(self) -> int:
         return int(self.item())
@@ -380,6 +382,12 @@ class Tensor(Methods):
         recorded too, for a second derivative.
         """
         tape.backward([self], [gradient], retain_graph, create_graph, inputs)
+
+
+def _note_values() -> None:
+    noted = thread.state.noted
+    if noted is not None:
+        noted.append(None)
 
 
 def _inherited() -> dict[str, Any]:
