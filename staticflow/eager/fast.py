@@ -189,9 +189,8 @@ def _arity(op: Op) -> int:
 def _fill(record: _Op, op: Op) -> Any:
     """Fill in what the native code is to know of an op; gives the objects whose addresses are in
     it."""
-    arity = _arity(op)
-    # (what is made of sizes alone looks at them)
-    small = getattr(np, op.ufunc) if op.ufunc else _compute(op, arity == 0)
+    generates = type(op.lowering) is lowering.Generate  # of sizes alone, at which it looks itself
+    small = getattr(np, op.ufunc) if op.ufunc else _compute(op, generates)
     compute = [small, _compute(op, True)]
     entries = [_entry(EvenEntry, op), _entry(TapeEntry, op)]
     record.op = id(op)
@@ -199,7 +198,7 @@ def _fill(record: _Op, op: Op) -> Any:
     record.entry[:] = [*map(id, entries)]
     record.dtypes = sum(1 << i for i, d in enumerate(DTYPES) if d.numpy in usual_dtypes(op))
     record.flags = sum(FLAGS[name] for name, holds in _flags(op).items() if holds)
-    record.arity = arity
+    record.arity = _arity(op)
     record.uses[:] = [_uses(op, value) for value in (OUT, *range(MOST))]
     return compute, entries
 
