@@ -67,4 +67,5 @@ def _owner(array: Any) -> Any:
 
 
 def _lies_well(array: Any, like: Any) -> bool:
-    return bool(array.flags.c_contiguous) or array.strides == like.strides
+    strides = array.strides
+    return bool(array.flags.c_contiguous) or (strides == like.strides and 0 not in strides)

@@ -164,7 +164,7 @@ def assign(
             f"{what} cannot change the shape {list(x.shape)} to "
             f"{list(value.shape)}, at {format_locs(here())}"
         )
-    _refuse_memory(x)
+    _refuse_memory(x, value)
     if thread.state.recording and (is_recorded(x) or value.requires_grad):
         _refuse_recording(x, what)
         _take_history(x, value, since, replaces)
@@ -249,20 +249,16 @@ def masked_fill_(x: Tensor, mask: Any, value: Any) -> Tensor:
 
 
 def zero_(x: Tensor) -> Tensor:
-    """`zeros_like` in place."""
+    """0 everywhere, in place."""
     if thread.state.plain and stored_at(x, ..., False):
         return x
-    return assign(x, zeros_like(x), what="zero_")
+    return assign(x, fill(x, 0), what="zero_")
 
 
-def _refuse_memory(x: Tensor) -> None:
+def _refuse_memory(x: Tensor, value: Tensor) -> None:
     x._own_memory().version  # noqa: B018  asking is refused outside of inference mode
     data = x._data
-    if (
-        data.size
-        and 0 in data.strides
-        and any(s == 0 and n > 1 for s, n in zip(data.strides, data.shape, strict=True))
-    ):
+    if data.size and 0 in data.strides and not _is_alike(data, value._data):
         raise AutogradError(
             f"an in-place operation on a tensor of shape {list(x.shape)} that was expanded: "
             "several of its elements are one place in memory; change a clone, or the tensor that "
@@ -272,6 +268,12 @@ def _refuse_memory(x: Tensor) -> None:
         raise AutogradError(
             f"the memory of this tensor is read-only; change a clone, at {format_locs(here())}"
         )
+
+
+def _is_alike(data: Any, value: Any) -> bool:
+    """Whether ``value`` has one element for each place of ``data`` that several elements are in."""
+    dims = zip(data.shape, data.strides, value.strides, strict=True)
+    return all(own or size == 1 or not given for size, own, given in dims)
 
 
 def _refuse_recording(x: Tensor, what: str = "an in-place operation") -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from staticflow.errors import ShapeError
 from staticflow.graph.dims import Size, prod
 from staticflow.graph.dtypes import DType, dtype_of
@@ -352,11 +354,20 @@ def _expand_source(i: Index, src: Shape, dst: Shape, *, shape: Shape) -> Index:
     return tuple(0 if d == 1 else i[extra + axis] for axis, d in enumerate(src))
 
 
+def _expanded(xp: Any, x: Any, *, shape: Any) -> Any:
+    if shape == x.shape:
+        return x[...]
+    out = xp.broadcast_to(x, shape)
+    if xp is np and x.flags.writeable:  # as parts of it may be, that hold no element twice
+        out.flags.writeable = True
+    return out
+
+
 expand_op = Op(
     name="expand",
     doc="Dims of size 1 repeated to ``shape``, new dims in front.",
     infer=_expand_infer,
-    reference=lambda xp, x, *, shape: x[...] if shape == x.shape else xp.broadcast_to(x, shape),
+    reference=_expanded,
     vjp=per_arg(lambda ct, out, x, *, shape: sum_to(ct, x.shape)),
     lowering=View(_expand_source),
     grad_name="ExpandBackward0",
