@@ -10,6 +10,7 @@ from staticflow.errors import ArgumentError
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.ops.arithmetic import logical_and, logical_or, where
+from staticflow.ops.by_shape import by_shape
 from staticflow.ops.declare import composed, elementwise
 from staticflow.ops.maths import abs, exp, sigmoid
 from staticflow.ops.special import DENSITY, ndtr
@@ -67,6 +68,7 @@ gelu_tanh_op = composed(
 )  # fmt: skip
 
 
+@by_shape
 def gelu(input: Any, approximate: str = "none") -> Any:
     """``x`` times the probability of less than ``x`` (Hendrycks and Gimpel 2016, arXiv:1606.08415);
     with ``approximate="tanh"`` their approximation of it.
@@ -104,6 +106,7 @@ softplus_op = composed(
 )  # fmt: skip
 
 
+@by_shape
 def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
     """``log(1 + exp(beta * x)) / beta``, and ``x`` where ``beta * x`` is above ``threshold``."""
     return softplus_op(input, beta=beta, threshold=threshold)
@@ -142,11 +145,13 @@ mish = composed(
 )  # fmt: skip
 
 
+@by_shape
 def softsign(input: Any) -> Any:
     """``x / (1 + |x|)``."""
     return input / (abs(input) + 1)
 
 
+@by_shape
 def tanhshrink(input: Any) -> Any:
     """``x - tanh(x)``."""
     return input - tanh(input)
@@ -178,17 +183,20 @@ elu_op = composed(
 )  # fmt: skip
 
 
+@by_shape
 def elu(input: Any, alpha: float = 1.0) -> Any:
     """``x`` above 0, ``alpha * (exp(x) - 1)`` elsewhere (Clevert et al. 2015, arXiv:1511.07289)."""
     return elu_op(input, low=alpha, scale=1.0, input_scale=1.0)
 
 
+@by_shape
 def selu(input: Any) -> Any:
     """`elu` scaled so that mean 0 and variance 1 stay (Klambauer et al. 2017, arXiv:1706.02515)."""
     alpha, scale = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
     return elu_op(input, low=alpha * scale, scale=scale, input_scale=1.0)
 
 
+@by_shape
 def celu(input: Any, alpha: float = 1.0) -> Any:
     """``x`` above 0, ``alpha * (exp(x / alpha) - 1)`` elsewhere (Barron 2017, arXiv:1704.07483)."""
     return elu_op(input, low=alpha, scale=1.0, input_scale=1 / alpha)
@@ -207,6 +215,7 @@ leaky_relu_op = composed(
 )  # fmt: skip
 
 
+@by_shape
 def leaky_relu(input: Any, negative_slope: float = 0.01) -> Any:
     """``x`` above 0, ``negative_slope * x`` elsewhere."""
     return leaky_relu_op(input, negative_slope=negative_slope)
@@ -230,6 +239,7 @@ hardtanh_op = elementwise(
 )  # fmt: skip
 
 
+@by_shape
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
     """``x`` held between ``min_val`` and ``max_val``; NaN stays. At the bounds the derivative is 0,
     other than that of `clamp`."""
@@ -238,6 +248,7 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
     return hardtanh_op(input, min_val=min_val, max_val=max_val)
 
 
+@by_shape
 def relu6(input: Any) -> Any:
     """``x`` held between 0 and 6."""
     return hardtanh(input, 0.0, 6.0)
@@ -281,6 +292,7 @@ threshold_op: Op = elementwise(
 )  # fmt: skip
 
 
+@by_shape
 def threshold(input: Any, threshold: Any, value: Any) -> Any:
     """``x`` where it is above ``threshold``, else ``value``; NaN stays."""
     return threshold_op(input, threshold=threshold, value=value)
@@ -295,6 +307,7 @@ hardshrink_op = elementwise(
 )  # fmt: skip
 
 
+@by_shape
 def hardshrink(input: Any, lambd: float = 0.5) -> Any:
     """``x`` where ``|x|`` is above ``lambd``, else 0."""
     return hardshrink_op(input, lambd=lambd)
@@ -316,6 +329,7 @@ softshrink_op = composed(
 )  # fmt: skip
 
 
+@by_shape
 def softshrink(input: Any, lambd: float = 0.5) -> Any:
     """``x - lambd`` above ``lambd``, ``x + lambd`` below ``-lambd``, else 0.
 

@@ -12,6 +12,7 @@ from staticflow.graph.dtypes import DType, bool_
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
+from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.declare import elementwise
 from staticflow.ops.promote import result_type
@@ -164,6 +165,7 @@ clamp_op = elementwise(
 )  # fmt: skip
 
 
+@by_shape
 def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     """``input`` held between ``min`` and ``max``: numbers, sizes, or tensors to broadcast; NaN
     stays. An element on a bound has all of the gradient."""

@@ -150,6 +150,7 @@ def mT(x: Any) -> Any:
 adjoint = mT
 
 
+@by_shape
 def H(x: Any) -> Any:
     """The transpose of a matrix: no dtype here is complex, so nothing is conjugated."""
     if x.ndim not in (0, 2):
@@ -175,6 +176,7 @@ flip_op: Op = Op(
 )
 
 
+@by_shape
 def flip(input: Any, *along: Any, dims: Sequence[int] | None = None) -> Any:
     """The elements in opposite order along ``dims``; a copy.
 
@@ -186,6 +188,7 @@ def flip(input: Any, *along: Any, dims: Sequence[int] | None = None) -> Any:
     return flip_op(input, dims=normalize_dims(sizes_of(along, dims), input.ndim, "flip"))
 
 
+@by_shape
 def fliplr(input: Any) -> Any:
     """The columns in opposite order."""
     if input.ndim < 2:
@@ -195,6 +198,7 @@ def fliplr(input: Any) -> Any:
     return flip(input, 1)
 
 
+@by_shape
 def flipud(input: Any) -> Any:
     """The rows in opposite order."""
     if input.ndim < 1:
@@ -204,6 +208,7 @@ def flipud(input: Any) -> Any:
     return flip(input, 0)
 
 
+@by_shape
 def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
     """``input`` turned ``k`` times by 90 degrees in the plane of two ``dims``, from the first to
     the second.

@@ -68,6 +68,7 @@ def _wrapped(array: Any, beside: Any, name: str) -> Any:
     return cast.beside(beside, array, dtype=dtype_of(array.dtype))
 
 
+@by_shape
 def matmul(input: Any, other: Any) -> Any:
     """The matrix product as ``x @ y`` means it: vectors are rows on the left and columns on the
     right (and their dim goes), leading dims are batches and broadcast.
@@ -118,16 +119,19 @@ def _of_ndim(name: str, ndim: int, x: Any, y: Any) -> Any:
     )
 
 
+@by_shape
 def mm(input: Any, mat2: Any) -> Any:
     """The product of two matrices."""
     return _of_ndim("mm", 2, input, mat2)
 
 
+@by_shape
 def bmm(input: Any, mat2: Any) -> Any:
     """The products of two batches of matrices, (b, m, k) and (b, k, n)."""
     return _of_ndim("bmm", 3, input, mat2)
 
 
+@by_shape
 def dot(input: Any, tensor: Any) -> Any:
     """The inner product of two vectors."""
     return _of_ndim("dot", 1, input, tensor)

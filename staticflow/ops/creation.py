@@ -14,6 +14,7 @@ from staticflow.graph.dtypes import DType, dtype_of
 from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType
+from staticflow.ops.by_shape import by_shape
 from staticflow.ops.lowering import Generate
 from staticflow.ops.sizes import as_sizes, sizes_of
 
@@ -40,6 +41,7 @@ full = Op(
 )
 
 
+@by_shape
 def full_like(
     input: Any,
     fill_value: Any,
@@ -70,6 +72,7 @@ def empty_like(input: Any, **options: Any) -> Any:
     return zeros_like(input, **options)
 
 
+@by_shape
 def new_full(
     x: Any,
     size: Sequence[Size],

@@ -15,6 +15,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.arithmetic import where
+from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.declare import normalize_dim, normalize_dims, per_arg, strict
 from staticflow.ops.extremes import Chosen
@@ -201,6 +202,7 @@ prod_op = Op(
 )
 
 
+@by_shape
 @numpy_names
 def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The product of the elements along ``dim``, or of all; 1 of nothing. Bools and integers are
@@ -262,6 +264,7 @@ logcumsumexp_op = Op(
 )
 
 
+@by_shape
 @numpy_names
 def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """The running sums along ``dim``. Bools and integers are summed in int64 unless ``dtype`` says
@@ -274,6 +277,7 @@ def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:
     return along(cumsum_op, summable(input, dtype), dim, reverse=False)
 
 
+@by_shape
 @numpy_names
 def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """The running products along ``dim``, in the dtypes of `cumsum`. The gradient is right where
@@ -286,6 +290,7 @@ def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
     return along(cumprod_op, summable(input, dtype), dim, reverse=False)
 
 
+@by_shape
 @numpy_names
 def logcumsumexp(input: Any, dim: int) -> Any:
     """``log(cumsum(exp(x), dim))`` of a floating tensor, without overflow."""
@@ -356,6 +361,7 @@ cummax_op = _extreme_op("cummax", "largest", "ge", operator.ge)
 cummin_op = _extreme_op("cummin", "smallest", "le", operator.le)
 
 
+@by_shape
 @numpy_names
 def cummax(input: Any, dim: int) -> Chosen:
     """The running largest elements along ``dim`` and their indices (int64), as the named tuple
@@ -368,6 +374,7 @@ def cummax(input: Any, dim: int) -> Chosen:
     return Chosen(*along(cummax_op, input, dim))
 
 
+@by_shape
 @numpy_names
 def cummin(input: Any, dim: int) -> Chosen:
     """The running smallest elements along ``dim``, as `cummax`."""
@@ -377,6 +384,7 @@ def cummin(input: Any, dim: int) -> Chosen:
 # -- differences -----------------------------------------------------------------------------------
 
 
+@by_shape
 @numpy_names
 def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
     """The differences of neighbours along ``dim``, taken ``n`` times; ``prepend`` and ``append``

@@ -9,12 +9,14 @@ import numpy as np
 from staticflow.errors import ShapeError, SymbolicError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.arithmetic import clamp
+from staticflow.ops.by_shape import by_shape
 from staticflow.ops.moments import norm, vector_norm
 from staticflow.ops.view import broadcast_tensors, unsqueeze
 
 __all__ = ["cdist", "cosine_similarity", "dist", "pairwise_distance", "pdist"]
 
 
+@by_shape
 def dist(input: Any, other: Any, p: float = 2) -> Any:
     """The ``p``-norm of ``input - other``.
 
@@ -25,6 +27,7 @@ def dist(input: Any, other: Any, p: float = 2) -> Any:
     return norm(input - other, p)
 
 
+@by_shape
 def pairwise_distance(
     x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Any:
@@ -33,6 +36,7 @@ def pairwise_distance(
     return vector_norm(x1 - x2 + eps, p, dim=-1, keepdim=keepdim)
 
 
+@by_shape
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     """The cosine of the angle between the vectors along ``dim``, whose lengths are ``eps`` at
     least.

@@ -267,6 +267,7 @@ def amin(input: Any, dim: Dims = (), keepdim: bool = False) -> Any:
     return _over(amin_op, input, dim, keepdim)
 
 
+@by_shape
 @numpy_names
 def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Extremes:
     """The smallest and the largest element along ``dim`` or of all, as the named tuple (min, max).
@@ -286,6 +287,7 @@ def _extreme(x: Any, dim: Any, keepdim: bool, whole: Op, part: Op, pair: Any) ->
     return Chosen(*along(part, x, dim, keepdim=keepdim))
 
 
+@by_shape
 @numpy_names
 def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The largest element; with ``dim`` the named tuple (values, indices) of the first largest
@@ -301,6 +303,7 @@ def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
     return _extreme(input, dim if other is None else other, keepdim, max_op, max_dim_op, maximum)
 
 
+@by_shape
 @numpy_names
 def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The smallest element in the forms of `max`."""

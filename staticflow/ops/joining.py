@@ -107,8 +107,8 @@ def _given(tensors: Sequence[Any], what: str) -> Sequence[Any]:
     return tensors
 
 
-@numpy_names
 @by_shape
+@numpy_names
 def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
     """The ``tensors`` joined along ``dim``; their other sizes agree. A vector without elements is
     left out beside tensors of more dims."""
@@ -151,25 +151,28 @@ stack_op = Op(
 )
 
 
-@numpy_names
 @by_shape
+@numpy_names
 def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
     """The ``tensors``, of equal shapes, side by side along a new ``dim``."""
     given = _given(tensors, "stack")
     return stack_op(*given, dim=normalize_dim(dim, given[0].ndim + 1, "stack"))
 
 
+@by_shape
 def hstack(tensors: Sequence[Any]) -> Any:
     """The tensors joined along their columns; vectors along their one dim."""
     grown = [atleast_1d(x) for x in _given(tensors, "hstack")]
     return cat(grown, min(1, grown[0].ndim - 1))
 
 
+@by_shape
 def vstack(tensors: Sequence[Any]) -> Any:
     """The tensors joined along their rows; a vector is a row."""
     return cat([atleast_2d(x) for x in _given(tensors, "vstack")], 0)
 
 
+@by_shape
 def dstack(tensors: Sequence[Any]) -> Any:
     """The tensors joined along their third dim, as `atleast_3d` gives it."""
     return cat([atleast_3d(x) for x in _given(tensors, "dstack")], 2)
@@ -255,6 +258,7 @@ repeat_op = Op(
 )
 
 
+@by_shape
 def repeat(x: Any, *sizes: Any, repeats: Sequence[Size] | None = None) -> Any:
     """``x`` side by side as often as ``sizes`` say for each dim, new dims in front; a copy.
 
@@ -266,6 +270,7 @@ def repeat(x: Any, *sizes: Any, repeats: Sequence[Size] | None = None) -> Any:
     return repeat_op(x, sizes=sizes_of(sizes, repeats))
 
 
+@by_shape
 def tile(input: Any, *sizes: Any, dims: Sequence[Size] | None = None) -> Any:
     """As `repeat`; fewer numbers than dims count from the last dim."""
     wanted = sizes_of(sizes, dims)
@@ -294,6 +299,7 @@ roll_op: Op = Op(
 )
 
 
+@by_shape
 def roll(input: Any, shifts: Size | Sequence[Size], dims: int | Sequence[int] | None = None) -> Any:
     """The elements moved on by ``shifts`` along ``dims``, those that leave coming in at the other
     end; without ``dims`` along all elements in their order.

@@ -11,6 +11,7 @@ from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.arithmetic import where
 from staticflow.ops.by_index import filling
+from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.declare import elementwise, per_arg, strict
 from staticflow.ops.lowering import LoopNest
@@ -52,6 +53,7 @@ masked_fill_op: Op = elementwise(
 )
 
 
+@by_shape
 def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     """``input`` with ``value`` (a number or 0-d tensor, cast to the dtype of ``input``) where
     ``mask`` is true; ``input`` and ``mask`` are broadcast.

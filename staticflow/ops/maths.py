@@ -9,6 +9,7 @@ from typing import Any
 from staticflow.graph.dtypes import bool_
 from staticflow.graph.op import OUT, Op
 from staticflow.ops.arithmetic import where
+from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import ones_like, zeros_like
 from staticflow.ops.declare import elementwise, real_function
 
@@ -210,6 +211,7 @@ pow: Op = elementwise(
 )  # fmt: skip
 
 
+@by_shape
 def square(input: Any) -> Any:
     """``x * x``."""
     return pow(input, 2)

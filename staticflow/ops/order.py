@@ -12,6 +12,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.arithmetic import clamp, where
+from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.declare import normalize_dim, strict
 from staticflow.ops.extremes import (
@@ -153,6 +154,7 @@ sort_op = Op(
 )
 
 
+@by_shape
 @numpy_names
 def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Chosen:
     """The elements along ``dim`` in order, and their indices (int64), as the named tuple
@@ -165,6 +167,7 @@ def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = Fal
     return Chosen(*along(sort_op, input, dim, descending=descending))
 
 
+@by_shape
 @numpy_names
 def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
     """The indices (int64) that `sort` gives."""
@@ -280,6 +283,7 @@ topk_op = Op(
 )
 
 
+@by_shape
 @numpy_names
 def topk(input: Any, k: Size, dim: int = -1, largest: bool = True, sorted: bool = True) -> Chosen:
     """The ``k`` largest elements along ``dim`` (or smallest) and their indices (int64), as the
@@ -326,6 +330,7 @@ kthvalue_op = Op(
 )
 
 
+@by_shape
 @numpy_names
 def kthvalue(input: Any, k: Size, dim: int = -1, keepdim: bool = False) -> Chosen:
     """The ``k``-th smallest element along ``dim`` (the smallest has ``k`` = 1) and its index, as
@@ -391,6 +396,7 @@ median_op = Op(
 )
 
 
+@by_shape
 @numpy_names
 def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The median of all elements, of two the lower one; with ``dim`` the named tuple (values,
@@ -408,6 +414,7 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     return Chosen(*along(median_dim_op, input, dim, keepdim=keepdim))
 
 
+@by_shape
 @numpy_names
 def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The `median` of what is not NaN; NaN where all is."""

@@ -8,6 +8,7 @@ from typing import Any
 from staticflow.graph.dtypes import float64
 from staticflow.graph.op import OUT, Op
 from staticflow.ops.arithmetic import eq, logical_and, logical_or, where
+from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import ones_like, zeros_like
 from staticflow.ops.declare import composed, elementwise
 from staticflow.ops.maths import log, pow, sigmoid, sign, trunc
@@ -184,12 +185,14 @@ logit_op = composed(
 )  # fmt: skip
 
 
+@by_shape
 def logit(input: Any, eps: float | None = None) -> Any:
     """``log(x / (1 - x))``, with ``x`` held between ``eps`` and ``1 - eps`` if that is given, where
     the derivative is 0 outside."""
     return logit_op(input, eps=eps)
 
 
+@by_shape
 def float_power(input: Any, exponent: Any) -> Any:
     """``input ** exponent`` in float64. One of both is a tensor."""
     wide = [x.to(float64) if hasattr(x, "to") else float(x) for x in (input, exponent)]
@@ -231,6 +234,7 @@ addcmul_op = composed(
 )  # fmt: skip
 
 
+@by_shape
 def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Any:
     """``input + value * tensor1 * tensor2``; of integers with ``value`` cut to an integer."""
     whole = not result_type([input, tensor1, tensor2]).is_floating
@@ -248,6 +252,7 @@ addcdiv_op = composed(
 )  # fmt: skip
 
 
+@by_shape
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Any:
     """``input + value * tensor1 / tensor2``; floating tensors only."""
     return addcdiv_op(input, tensor1, tensor2, value=value)

@@ -124,17 +124,20 @@ def _sum_with(input: Any, product: Any, beta: float, alpha: float) -> Any:
     return scaled if beta == 0 else add(scaled, _scaled(input, beta))
 
 
+@by_shape
 def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """``beta * input + alpha * sum(batch1[i] @ batch2[i])`` of batches (b, n, k) and (b, k, m)."""
     _of_ndim("addbmm", (batch1, 3), (batch2, 3))
     return _sum_with(input, matmul(batch1, batch2).sum(0), beta, alpha)
 
 
+@by_shape
 def addmv(input: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """``beta * input + alpha * (mat @ vec)`` of a matrix (n, m) and a vector (m,)."""
     return _sum_with(input, mv(mat, vec), beta, alpha)
 
 
+@by_shape
 def addr(input: Any, vec1: Any, vec2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """``beta * input + alpha * outer(vec1, vec2)``."""
     return _sum_with(input, outer(vec1, vec2), beta, alpha)
@@ -143,12 +146,14 @@ def addr(input: Any, vec1: Any, vec2: Any, *, beta: float = 1, alpha: float = 1)
 # -- vectors --------------------------------------------------------------------------------------
 
 
+@by_shape
 def mv(input: Any, vec: Any) -> Any:
     """The product of a matrix (n, m) and a vector (m,)."""
     _of_ndim("mv", (input, 2), (vec, 1))
     return matmul(input, vec)
 
 
+@by_shape
 def vdot(input: Any, other: Any) -> Any:
     """The inner product of two vectors."""
     _of_ndim("vdot", (input, 1), (other, 1))
@@ -171,6 +176,7 @@ def outer(input: Any, vec2: Any) -> Any:
 ger = outer
 
 
+@by_shape
 def inner(input: Any, other: Any) -> Any:
     """The sums of products over the last dims of both, the other dims of ``input`` before
     those of ``other``; of a 0-d tensor the product."""
@@ -179,6 +185,7 @@ def inner(input: Any, other: Any) -> Any:
     return tensordot(input, other, ([-1], [-1]))
 
 
+@by_shape
 def cross(input: Any, other: Any, dim: int = -1) -> Any:
     """The vector product along ``dim``, which has size 3; the other dims broadcast.
 
@@ -197,6 +204,7 @@ def cross(input: Any, other: Any, dim: int = -1) -> Any:
 # -- tensors --------------------------------------------------------------------------------------
 
 
+@by_shape
 def tensordot(a: Any, b: Any, dims: int | Sequence[Sequence[int]] = 2) -> Any:
     """The sums of products over dims of both: the last ``dims`` of ``a`` and the first of ``b``, or
     those that ``dims = (dims_a, dims_b)`` name. The other dims of ``a`` come first.
@@ -229,6 +237,7 @@ def tensordot(a: Any, b: Any, dims: int | Sequence[Sequence[int]] = 2) -> Any:
     return contract_all([Labelled(x, tuple(left)), Labelled(y, tuple(right))], out)
 
 
+@by_shape
 def kron(input: Any, other: Any) -> Any:
     """The Kronecker product: ``other`` times each element of ``input``, as blocks. The one of fewer
     dims gets more in front.

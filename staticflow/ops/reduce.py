@@ -214,12 +214,14 @@ def any(input: Any, dim: Dims = None, keepdim: bool = False) -> Any:
     return cast(out, dtype=uint8) if input.dtype is uint8 else out
 
 
+@by_shape
 @numpy_names
 def count_nonzero(input: Any, dim: Dims = None) -> Any:
     """How many elements over ``dim`` are not 0, in int64. NaN is not 0."""
     return sum(input != 0, dim)
 
 
+@by_shape
 @numpy_names
 def nansum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The `sum` over ``dim`` of what is not NaN.
@@ -231,6 +233,7 @@ def nansum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = 
     return sum(where(input != input, 0, input), dim, keepdim, dtype=dtype)
 
 
+@by_shape
 @numpy_names
 def nanmean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The `mean` over ``dim`` of what is not NaN; NaN where all is."""

@@ -12,6 +12,7 @@ from staticflow.graph.dims import Size
 from staticflow.graph.dtypes import bool_, float32, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.arithmetic import cast, clamp, clone, floor_divide, where
+from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import ones_like
 from staticflow.ops.cumulative import cumsum
 from staticflow.ops.declare import normalize_dim, sum_to
@@ -45,11 +46,13 @@ def detach(input: Any) -> Any:
     return input.detach()
 
 
+@by_shape
 def clamp_min(input: Any, min: Any) -> Any:
     """The larger of ``input`` and ``min``, a number or a tensor."""
     return clamp(input, min=min)
 
 
+@by_shape
 def clamp_max(input: Any, max: Any) -> Any:
     """The smaller of ``input`` and ``max``, a number or a tensor."""
     return clamp(input, max=max)
@@ -60,6 +63,7 @@ def isreal(input: Any) -> Any:
     return ones_like(input, dtype=bool_)
 
 
+@by_shape
 def ldexp(input: Any, other: Any) -> Any:
     """``input * 2 ** other``; of a floating ``input`` and an integer exponent in the dtype of
     ``input``, and exact also where the power alone leaves its range.
@@ -81,11 +85,13 @@ def ldexp(input: Any, other: Any) -> Any:
     return cast(out, dtype=input.dtype)
 
 
+@by_shape
 def narrow_copy(input: Any, dim: int, start: Size, length: Size) -> Any:
     """A copy of ``length`` elements along ``dim`` from ``start`` on."""
     return clone(narrow(input, dim, start, length))
 
 
+@by_shape
 def split_with_sizes(input: Any, split_sizes: Sequence[Size], dim: int = 0) -> tuple[Any, ...]:
     """``input`` in parts of these sizes along ``dim``."""
     parts: tuple[Any, ...] = input.split(list(split_sizes), dim)
@@ -179,6 +185,7 @@ trapz = trapezoid
 # -- matrices -----------------------------------------------------------------------------------
 
 
+@by_shape
 def diagflat(input: Any, offset: int = 0) -> Any:
     """A matrix with the elements of ``input`` on its diagonal."""
     return diag(ravel(input), offset)

@@ -30,6 +30,7 @@ def part_of(x: Any, dim: int, start: Size, size: Size) -> Any:
     return slice_op(x, start=tuple(begin), size=whole, step=(1,) * x.ndim)
 
 
+@by_shape
 def narrow(input: Any, dim: int, start: Size, length: Size) -> Any:
     """``length`` elements along ``dim`` from ``start`` on; a negative start counts from the end."""
     at = normalize_dim(dim, input.ndim, "narrow")

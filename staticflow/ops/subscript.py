@@ -22,6 +22,7 @@ from staticflow.graph.types import Shape
 from staticflow.ops.advanced import index_op, index_put_op
 from staticflow.ops.arithmetic import cast, where
 from staticflow.ops.by_index import fitted, put_at, trimmed
+from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import new_full
 from staticflow.ops.declare import normalize_dim
 from staticflow.ops.masked import masked_scatter
@@ -258,6 +259,7 @@ def _without_numbers(tensors: Sequence[tuple[int, Any]]) -> list[tuple[int, Any]
     return kept
 
 
+@by_shape
 def select(input: Any, dim: int, index: Any) -> Any:
     """What stands at ``index`` (an int, a size or a 0-d tensor) of ``dim``: a view without it.
 

@@ -15,6 +15,7 @@ from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
 from staticflow.ops.arithmetic import where
 from staticflow.ops.by_index import filling
+from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import iota
 from staticflow.ops.declare import normalize_dim, per_arg, strict
 from staticflow.ops.lowering import Index, LoopNest, View
@@ -123,6 +124,7 @@ def _plane(ndim: int, dim1: int, dim2: int, what: str) -> tuple[int, int]:
     return a, b
 
 
+@by_shape
 def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """The diagonal over two dims, as the last dim; a view. With ``offset`` > 0 one above the main
     diagonal, below it with ``offset`` < 0.
@@ -135,6 +137,7 @@ def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     return diagonal_op(input, offset=offset, dim1=a, dim2=b)
 
 
+@by_shape
 def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """Zeros with the last dim of ``input`` on the diagonal of two dims, which are square.
 
@@ -153,6 +156,7 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
     return diag_embed_op(input, shape=shape, offset=offset, dim1=a, dim2=b)
 
 
+@by_shape
 def diag(input: Any, diagonal: int = 0) -> Any:
     """The matrix with the vector ``input`` on a diagonal, or a copy of the diagonal of a matrix."""
     if input.ndim not in (1, 2):
@@ -164,6 +168,7 @@ def diag(input: Any, diagonal: int = 0) -> Any:
     return contiguous(diagonal_op(input, offset=diagonal, dim1=0, dim2=1))
 
 
+@by_shape
 def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """``input`` with ``src`` in place of its diagonal; ``input`` is not changed."""
     a, b = _plane(input.ndim, dim1, dim2, "diagonal_scatter")
@@ -171,6 +176,7 @@ def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2:
     return where(_count(input, b) - _count(input, a) == offset, filled, input)
 
 
+@by_shape
 def trace(input: Any) -> Any:
     """The sum of the diagonal of a matrix."""
     if input.ndim != 2:
@@ -230,6 +236,7 @@ tril_op = _triangle("tril", "above", lambda above, diagonal: above > diagonal)
 triu_op = _triangle("triu", "below", lambda above, diagonal: above < diagonal)
 
 
+@by_shape
 def tril(input: Any, diagonal: int = 0) -> Any:
     """``input`` with zeros above the diagonal of its last two dims, or the one so far above it.
 
@@ -241,6 +248,7 @@ def tril(input: Any, diagonal: int = 0) -> Any:
     return tril_op(input, diagonal=diagonal)
 
 
+@by_shape
 def triu(input: Any, diagonal: int = 0) -> Any:
     """``input`` with zeros below the diagonal of its last two dims, or the one so far above it."""
     return triu_op(input, diagonal=diagonal)
@@ -329,6 +337,7 @@ fold_op: Op = Op(
 )
 
 
+@by_shape
 def unfold(x: Any, dimension: int, size: int, step: int) -> Any:
     """Windows of ``size`` along a dim, one every ``step``: a view with a further dim, the last.
 

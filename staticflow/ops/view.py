@@ -69,6 +69,7 @@ contiguous_op = elementwise(
 )
 
 
+@by_shape
 def contiguous(x: Any) -> Any:
     """``x`` itself if its elements lie in row-major order in memory, else a copy where they do."""
     return x if x.is_contiguous() else contiguous_op(x)
@@ -197,11 +198,13 @@ def _same_memory(shape: Sequence[int], strides: Sequence[int], wanted: Sequence[
     return True
 
 
+@by_shape
 def view_as(x: Any, other: Any) -> Any:
     """``x`` in the shape of ``other`` on the same memory, as `view`."""
     return view(x, other.shape)
 
 
+@by_shape
 def reshape_as(x: Any, other: Any) -> Any:
     """``x`` in the shape of ``other``, as `reshape`."""
     return reshape(x, other.shape)
@@ -393,6 +396,7 @@ def expand(x: Any, *sizes: Any, size: Sequence[Size] | None = None) -> Any:
     return expand_op(x, shape=sizes)
 
 
+@by_shape
 def expand_as(x: Any, other: Any) -> Any:
     """``x`` with its dims of size 1 repeated to the shape of ``other``."""
     return expand(x, other.shape)
