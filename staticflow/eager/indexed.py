@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.eager.inplace import stored_at
+from staticflow.eager.inplace import masked_fill_, stored_at
 from staticflow.eager.made import viewed
 from staticflow.eager.memory import Memory
 from staticflow.eager.programs import SPREAD
@@ -87,6 +87,9 @@ def _selected(x: Any, a: Any, key: Any, places: tuple[Any, ...]) -> Any:
 def put(x: Any, key: Any, value: Any) -> None:
     """``x[key] = value``; see `staticflow.ops.subscript.put_in_place`."""
     plain = thread.state.plain
+    if plain and type(value) in BY_PYTHON and _is_large_mask(key, x._data):
+        masked_fill_(x, key, value)
+        return
     places = _basic(key, x._data) if plain else None
     if places is not None and stored_at(x, places, value):
         return
@@ -94,6 +97,11 @@ def put(x: Any, key: Any, value: Any) -> None:
         get(x, key).copy_(value)
     else:
         subscript.put_in_place(x, key, value)
+
+
+def _is_large_mask(key: Any, a: Any) -> bool:
+    k = getattr(key, "_data", None)
+    return type(k) is _array and k.dtype is _bool and k.shape == a.shape and k.size >= SPREAD
 
 
 def _basic(key: Any, a: Any) -> Any:

@@ -12,6 +12,7 @@ import functools
 import math
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from staticflow.eager.overwrite import copied, put
 from staticflow.eager.programs import MOST_KINDS, SPREAD, compiled
 from staticflow.errors import DTypeError, IndexRangeError, ShapeError
 from staticflow.graph.dims import Size, fresh_sym
-from staticflow.graph.dtypes import BY_NUMPY
+from staticflow.graph.dtypes import BY_NUMPY, bfloat16, float16
 from staticflow.graph.graph import attrs_key, close, new_param
 from staticflow.graph.node import item, make_node
 from staticflow.graph.op import Op
@@ -29,11 +30,11 @@ from staticflow.graph.rowmajor import row_major
 from staticflow.graph.types import TensorType
 from staticflow.ops.arithmetic import clone, mul
 from staticflow.ops.creation import full
+from staticflow.ops.declare import elementwise
 from staticflow.ops.lowering import Elementwise
 from staticflow.ops.maths import pow
 from staticflow.ops.order import FEW, topk_op
 from staticflow.runtime.executable import Executable
-from staticflow.runtime.threads import get_num_threads
 
 __all__ = ["bound", "compute_of", "pattern", "run"]
 
@@ -67,19 +68,21 @@ def _flat(op: Op) -> Callable[..., Any]:
 
 
 def _spread(op: Op) -> Callable[..., Any]:
-    """An op that NumPy is as fast at as native code is on one thread, if it is a ufunc and nothing
-    broadcasts."""
+    """An op of which NumPy computes the same bits: a kernel where that pays for threads, and of
+    floats of 16 bits, which NumPy takes one by one, always."""
     native = _native(op)
     even = type(op.lowering) is Elementwise
 
     def compute(xp: Any, *operands: Any, **attrs: Any) -> Any:
-        arrays = [a for a in operands if isinstance(a, np.ndarray) and a.ndim]
-        plain = even and len({a.shape for a in arrays}) == 1
-        most = np.broadcast(*arrays).size if even and not plain else max(a.size for a in arrays)
-        spread = most >= SPREAD and not (plain and get_num_threads() == 1)
-        return (native if spread else op.reference)(xp, *operands, **attrs)
+        arrays = [a for a in operands if isinstance(a, np.ndarray)]
+        most = np.broadcast(*arrays).size if even else max(a.size for a in arrays)
+        pays = most >= SPREAD or arrays[-1].dtype in _NARROW
+        return (native if pays else op.reference)(xp, *operands, **attrs)
 
     return compute
+
+
+_NARROW = frozenset(d.numpy for d in (float16, bfloat16))
 
 
 def _strided(op: Op) -> Callable[..., Any]:
@@ -95,10 +98,25 @@ def _strided(op: Op) -> Callable[..., Any]:
 _ON_LARGE = {"spread": _spread, "strided": _strided}
 
 
+_CUBE = elementwise(
+    "cube", "``x ** 3``.", lambda xp, x: x * x * x, lambda k, x: k.mul(k.mul(x, x), x)
+)
+_ROOT = elementwise(  # the square root but at -inf and -0.0
+    "root", "``x ** 0.5``.", lambda xp, x: pow.reference(xp, x, 0.5),
+    lambda k, x: k.select(k.compare("eq", x, -inf), inf, k.apply("abs", k.apply("sqrt", x))),
+)  # fmt: skip
+
+
 def _pow(xp: Any, x: Any, y: Any) -> Any:
-    if isinstance(y, int | float) and y == 2 and isinstance(x, np.ndarray) and x.size >= SPREAD:
-        return compute_of(mul, True)(xp, x, x)  # which is what the power with this exponent is
-    return pow.reference(xp, x, y)
+    dtype = (x if hasattr(x, "dtype") else y).dtype
+    if xp is not np or dtype.kind in "biu":
+        return pow.reference(xp, x, y)
+    if isinstance(y, int | float):
+        if y == 2:
+            return compute_of(mul, True)(xp, x, x)  # which is what the power is
+        if y in (3, 0.5) and dtype not in _NARROW:
+            return _native(_CUBE if y == 3 else _ROOT)(xp, x)
+    return _native(pow)(xp, x, y)
 
 
 def _full(xp: Any, *, shape: Any, value: Any, dtype: Any) -> Any:
@@ -155,33 +173,32 @@ class _Native:
 
     def __call__(self, xp: Any, *operands: Any, **attrs: Any) -> Any:
         """The op, as its reference is called."""
-        if attrs and xp is np:
-            names = numbers_among(self._op, attrs, operands[-1].dtype)
-            if names:
-                rest = {name: value for name, value in attrs.items() if name not in names}
-                numbers = (as_array(attrs[name], operands[-1].dtype) for name in names)
-                return _native(with_operands(self._op, names))(np, *operands, *numbers, **rest)
-        try:
-            given = [(a.dtype, a.shape, a.flags.c_contiguous) for a in operands]
-            key = (*given, attrs_key(attrs)) if attrs else tuple(given)
-            results = self._met[key].fast(*operands)
-        except AttributeError:  # a number among the operands
-            return self._of_any(xp, operands, attrs)
-        except KeyError:
-            return self._of_any(xp, operands, attrs, key)
-        declined = results is None or type(results) is int
-        return self._of_any(xp, operands, attrs) if declined else results
-
-    def _of_any(self, xp: Any, operands: Any, attrs: Mapping[str, Any], key: Any = None) -> Any:
         op = self._op
         if xp is not np:
             return op.reference(xp, *operands, **attrs)
-        arrays = _arrays(operands, 1 if op.promote == "tail" else 0)
+        if attrs:
+            names = numbers_among(op, attrs, operands[-1].dtype)
+            if names:
+                rest = {name: value for name, value in attrs.items() if name not in names}
+                numbers = (as_array(attrs[name], operands[-1].dtype) for name in names)
+                return _native(with_operands(op, names))(np, *operands, *numbers, **rest)
+        if not all([type(a) is np.ndarray for a in operands]):
+            operands = _arrays(operands, 1 if op.promote == "tail" else 0)
+        given = [(a.dtype, a.shape, a.flags.c_contiguous) for a in operands]
+        key = (*given, attrs_key(attrs)) if attrs else tuple(given)
+        kernel = self._met.get(key)
+        results = None if kernel is None else kernel.fast(*operands)
+        if results is None or type(results) is int:
+            return self._of_any(operands, attrs, key)
+        return results
+
+    def _of_any(self, operands: Sequence[Array], attrs: Mapping[str, Any], key: Any) -> Any:
+        op, arrays = self._op, operands
         order = _order(arrays) if type(op.lowering) is Elementwise else None
         if order is not None:
             arrays = [a.transpose(order) if a.ndim else a for a in arrays]
         kernel = self.kernel(arrays, attrs)
-        if key is not None and all(a.flags.c_contiguous for a in arrays):
+        if all(a.flags.c_contiguous for a in arrays):
             if len(self._met) >= _MET:
                 self._met.clear()
             self._met[key] = kernel
@@ -259,14 +276,14 @@ def pattern(op: Op, i: int, shape: tuple[int, ...]) -> tuple[int, ...]:
     return (int(shape[0] == 1), *shape[1:]) if i in op.batched else shape
 
 
-def _arrays(operands: Sequence[Any], first: int) -> list[Array]:
+def _arrays(operands: Sequence[Any], first: int) -> tuple[Array, ...]:
     """The operands with numbers as 0-d arrays; those from ``first`` on are all of one dtype."""
     arrays = (a for a in operands[first:] if isinstance(a, np.ndarray))
     dtype = next((a.dtype for a in arrays), None)
-    return [
+    return tuple(
         a if isinstance(a, np.ndarray) else np.asarray(a, dtype if i >= first else None)
         for i, a in enumerate(operands)
-    ]
+    )
 
 
 def _compiled(op: Op, arrays: Sequence[Array], attrs: Any) -> tuple[bool, Executable]:

@@ -235,7 +235,7 @@ hardtanh_op = elementwise(
     (lambda ct, out, x, *, min_val, max_val: where(
         logical_or(x <= min_val, x >= max_val), 0.0, ct
     ),),
-    saves=(0,), kinds="if", eager="large",
+    saves=(0,), kinds="if",
 )  # fmt: skip
 
 
@@ -288,7 +288,7 @@ threshold_op: Op = elementwise(
     ),
     lambda k, x, *, threshold, value: k.select(k.compare("le", x, threshold), value, x),
     (lambda ct, out, x, *, threshold, value: where(x <= threshold, 0.0, ct),),
-    saves=(0,), kinds="iuf", eager="large",
+    saves=(0,), kinds="iuf",
 )  # fmt: skip
 
 
@@ -303,7 +303,7 @@ hardshrink_op = elementwise(
     lambda xp, x, *, lambd: xp.where(xp.abs(x) <= x.dtype.type(lambd), x.dtype.type(0), x),
     lambda k, x, *, lambd: k.select(k.compare("le", k.abs(x), lambd), 0.0, x),
     (lambda ct, out, x, *, lambd: where(abs(x) <= lambd, 0.0, ct),),
-    saves=(0,), kinds="f", eager="large",
+    saves=(0,), kinds="f",
 )  # fmt: skip
 
 

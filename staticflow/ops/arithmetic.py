@@ -107,7 +107,7 @@ maximum = elementwise(
     lambda k, x, y: k.apply("max", x, y),
     (lambda ct, out, x, y: _share(ct, x, y, x < y),
      lambda ct, out, x, y: _share(ct, x, y, y < x)),
-    saves=(0, 1), eager="large",
+    saves=(0, 1),
 )  # fmt: skip
 
 minimum = elementwise(
@@ -116,7 +116,7 @@ minimum = elementwise(
     lambda k, x, y: k.apply("min", x, y),
     (lambda ct, out, x, y: _share(ct, x, y, x > y),
      lambda ct, out, x, y: _share(ct, x, y, y > x)),
-    saves=(0, 1), eager="large",
+    saves=(0, 1),
 )  # fmt: skip
 
 
@@ -161,7 +161,7 @@ clamp_op = elementwise(
     _clamp_reference,
     _clamp_emit,
     (_clamp_vjp,),
-    saves=(0,), kinds="iuf", infer=_clamp_infer, eager="large",
+    saves=(0,), kinds="iuf", infer=_clamp_infer,
 )  # fmt: skip
 
 
@@ -249,7 +249,7 @@ where: Op = elementwise(
     (None,
      lambda ct, out, c, x, y: where(c, ct, 0.0),
      lambda ct, out, c, x, y: where(c, 0.0, ct)),
-    saves=(0,), promote="tail", infer=_where_infer, eager="large",
+    saves=(0,), promote="tail", infer=_where_infer,
 )  # fmt: skip
 
 
@@ -262,7 +262,7 @@ cast: Op = elementwise(
     _cast_reference,
     lambda k, x, *, dtype: k.cast(x, dtype),
     (lambda ct, out, x, *, dtype: cast(ct, dtype=x.dtype) if x.dtype.is_floating else None,),
-    promote="none", grad_name="ToCopyBackward0", eager="large",
+    promote="none", grad_name="ToCopyBackward0",
     infer=lambda facts, x, *, dtype: TensorType(dtype, x.shape),
 )  # fmt: skip
 
@@ -279,5 +279,5 @@ stop_gradient = elementwise(
     lambda xp, x: xp.asarray(x),
     lambda k, x: x,
     (None,),
-    promote="none",
+    promote="none", eager="reference",
 )  # fmt: skip

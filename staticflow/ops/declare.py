@@ -150,7 +150,7 @@ def elementwise(
         saves_for=saves_for,
         promote=promote,
         kinds="biuf" if promote == "float" else kinds,
-        eager=eager or ("spread" if reference in _EXACT else "reference"),
+        eager=eager or ("spread" if reference in _EXACT else "large"),
         grad_name=grad_name or f"{name.title().replace('_', '')}Backward0",
         names=names,
         numbers=numbers,
@@ -163,7 +163,7 @@ def real_function(
     reference: Callable[..., Any] | str,
     partial: Callable[..., Any],
     saves: tuple[int, ...] = (0,),
-    eager: str = "large",
+    eager: str | None = None,
 ) -> Op:
     """A function of one real number, lowered to the builder's method of its name. Integers become
     the default float."""
@@ -197,7 +197,7 @@ def composed(
     def widened(k: Any, *args: Any, **attrs: Any) -> Any:
         return k.real(lambda k, *xs: emit(k, *xs, **attrs), *args)
 
-    return elementwise(name, doc, wide, widened, vjp, **{"kinds": "f", "eager": "large", **options})
+    return elementwise(name, doc, wide, widened, vjp, **{"kinds": "f", **options})
 
 
 def _ufunc_reference(name: str) -> Callable[..., Any]:

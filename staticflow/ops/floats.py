@@ -20,7 +20,7 @@ exponent_op = elementwise(
     "frexp_exponent", "The e of ``x = m * 2**e`` with ``0.5 <= |m| < 1``, an int32.",
     _exponent_reference,
     lambda k, x: k.exponent(x),
-    result=int32, kinds="f", eager="large",
+    result=int32, kinds="f",
 )  # fmt: skip
 
 

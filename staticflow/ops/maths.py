@@ -72,7 +72,7 @@ log10 = real_function(
 )  # fmt: skip
 sqrt = real_function(
     "sqrt", "The square root; NaN below 0.",
-    "sqrt", lambda ct, out, x: ct * 0.5 / out, (OUT,), eager="reference",
+    "sqrt", lambda ct, out, x: ct * 0.5 / out, (OUT,),
 )  # fmt: skip
 rsqrt = real_function(
     "rsqrt", "``1 / sqrt(x)``.",
@@ -81,7 +81,7 @@ rsqrt = real_function(
 )  # fmt: skip
 reciprocal = real_function(
     "reciprocal", "``1 / x``.",
-    "reciprocal", lambda ct, out, x: -ct * (out * out), (OUT,), eager="reference",
+    "reciprocal", lambda ct, out, x: -ct * (out * out), (OUT,),
 )  # fmt: skip
 
 
@@ -108,7 +108,7 @@ relu = elementwise(
     _relu_reference,
     lambda k, x: k.relu(x),
     (lambda ct, out, x: where(out <= 0, 0.0, ct),),
-    saves=(OUT,), kinds="iuf", eager="large",
+    saves=(OUT,), kinds="iuf",
 )  # fmt: skip
 
 abs = elementwise(
@@ -127,7 +127,7 @@ def _flat(name: str, doc: str, reference: Callable[..., Any]) -> Op:
         lambda xp, x: x.copy() if x.dtype.kind in "iu" else reference(xp, x),
         lambda k, x: getattr(k, name)(x) if x.dtype.is_floating else x,
         (lambda ct, out, x: zeros_like(ct),),
-        kinds="iuf",
+        kinds="iuf", eager="spread",
     )  # fmt: skip
 
 

@@ -26,7 +26,7 @@ fmod = elementwise(
     "fmod",
     lambda k, x, y: k.fmod(x, y),
     (lambda ct, out, x, y: ct, lambda ct, out, x, y: -ct * trunc(x / y)),
-    saves=(0, 1), saves_for=((), (0, 1)), kinds="iuf", eager="large", numbers="wrap",
+    saves=(0, 1), saves_for=((), (0, 1)), kinds="iuf", numbers="wrap",
 )  # fmt: skip
 
 gcd = elementwise(
@@ -48,7 +48,7 @@ hypot = elementwise(
     "hypot",
     lambda k, x, y: k.hypot(x, y),
     (lambda ct, out, x, y: ct * (x / out), lambda ct, out, x, y: ct * (y / out)),
-    saves=(0, 1, OUT), saves_for=((0, OUT), (1, OUT)), kinds="f", eager="large",
+    saves=(0, 1, OUT), saves_for=((0, OUT), (1, OUT)), kinds="f",
 )  # fmt: skip
 
 copysign = elementwise(

@@ -218,7 +218,7 @@ def any(input: Any, dim: Dims = None, keepdim: bool = False) -> Any:
 @numpy_names
 def count_nonzero(input: Any, dim: Dims = None) -> Any:
     """How many elements over ``dim`` are not 0, in int64. NaN is not 0."""
-    return sum(input != 0, dim)
+    return sum(input if input.dtype is bool_ else input != 0, dim)
 
 
 @by_shape
