@@ -68,15 +68,20 @@ def _flat(op: Op) -> Callable[..., Any]:
 
 
 def _spread(op: Op) -> Callable[..., Any]:
-    """An op of which NumPy computes the same bits: a kernel where that pays for threads, and of
-    floats of 16 bits, which NumPy takes one by one, always."""
+    """An op of which NumPy computes the same bits: a kernel where that pays for threads and needs
+    no copies, and of floats of 16 bits, which NumPy takes one by one, always."""
     native = _native(op)
     even = type(op.lowering) is Elementwise
 
     def compute(xp: Any, *operands: Any, **attrs: Any) -> Any:
         arrays = [a for a in operands if isinstance(a, np.ndarray)]
-        most = np.broadcast(*arrays).size if even else max(a.size for a in arrays)
-        pays = most >= SPREAD or arrays[-1].dtype in _NARROW
+        if arrays[-1].dtype in _NARROW:
+            pays = True
+        elif even:
+            whole = all([a.flags.c_contiguous for a in arrays]) or _order(arrays) is not None
+            pays = whole and np.broadcast(*arrays).size >= SPREAD
+        else:
+            pays = max([a.size for a in arrays]) >= SPREAD
         return (native if pays else op.reference)(xp, *operands, **attrs)
 
     return compute
