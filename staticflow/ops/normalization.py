@@ -19,12 +19,15 @@ from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dims import Size, prod
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
+from staticflow.ops.arithmetic import stop_gradient
 from staticflow.ops.declare import strict
 from staticflow.ops.maths import rsqrt
 from staticflow.ops.reduce import mean_op, narrowed, sum_op, widened
 from staticflow.ops.view import reshape
 
-__all__ = ["batch_norm_op", "group_norm_op", "layer_norm_op"]
+__all__ = [
+    "batch_norm_op", "batch_statistics", "group_norm_op", "instance_statistics", "layer_norm_op",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +63,16 @@ def _reference(layout_of: LayoutOf) -> Callable[..., Any]:
     return reference
 
 
+def _moments(seen: Any, layout: _Layout) -> tuple[Any, Any, Any]:
+    """The mean, what differs from it, and the mean of the squares of that."""
+    mean = mean_op(seen, dims=layout.dims, keepdim=True)
+    centred = seen - mean
+    return mean, centred, mean_op(centred * centred, dims=layout.dims, keepdim=True)
+
+
 def _standard(seen: Any, layout: _Layout, eps: float) -> tuple[Any, Any]:
     """Mean 0 and variance 1, and what the centred tensor was scaled by for that."""
-    centred = seen - mean_op(seen, dims=layout.dims, keepdim=True)
-    variance = mean_op(centred * centred, dims=layout.dims, keepdim=True)
+    _, centred, variance = _moments(seen, layout)
     scale = rsqrt(variance + eps)
     return centred * scale, scale
 
@@ -166,6 +175,27 @@ def _by_group(shape: Shape, *, groups: int) -> _Layout:
     each = c // groups
     seen = (shape[0], groups, each, prod(shape[2:]))
     return _Layout(seen, (2, 3), (c,), (groups, each, 1), (0, 3))
+
+
+def _statistics(x: Any, layout: _Layout) -> tuple[Any, Any]:
+    """The mean and the unbiased variance of what is normalised together, in 32 bits at least and
+    without a gradient."""
+    mean, _, variance = _moments(reshape(widened(x), layout.shape), layout)
+    count = prod(layout.shape[d] for d in layout.dims)
+    kept = tuple(n for d, n in enumerate(layout.shape) if d not in layout.dims)
+    unbiased = variance * count / (count - 1)
+    return stop_gradient(reshape(mean, kept)), stop_gradient(reshape(unbiased, kept))
+
+
+def batch_statistics(x: Any) -> tuple[Any, Any]:
+    """The mean and the unbiased variance (C,) of each channel of ``x`` (N, C, ...), in 32 bits at
+    least and without a gradient."""
+    return _statistics(x, _by_batch(x.shape))
+
+
+def instance_statistics(x: Any) -> tuple[Any, Any]:
+    """The same (N, C) of each channel of each n."""
+    return _statistics(x, _by_group(x.shape, groups=x.shape[1]))
 
 
 layer_norm_op = _norm_op(

@@ -14,11 +14,17 @@ from staticflow.graph.op import Op
 from staticflow.graph.types import Shape
 from staticflow.nn.functional.pad import pad
 from staticflow.ops.arithmetic import clamp
-from staticflow.ops.by_shape import by_shape
 from staticflow.ops.effect import effect, read
+from staticflow.ops.fused import fused
 from staticflow.ops.maths import pow, rsqrt
 from staticflow.ops.moments import vector_norm
-from staticflow.ops.normalization import batch_norm_op, group_norm_op, layer_norm_op
+from staticflow.ops.normalization import (
+    batch_norm_op,
+    batch_statistics,
+    group_norm_op,
+    instance_statistics,
+    layer_norm_op,
+)  # fmt: skip
 from staticflow.ops.reduce import mean_op, narrowed, widened
 from staticflow.ops.splitting import narrow
 from staticflow.ops.view import reshape
@@ -63,7 +69,6 @@ def _differ(a: Any, b: Any) -> bool:
     return isinstance(a, int) and isinstance(b, int) and a != b
 
 
-@by_shape
 def layer_norm(
     input: Any, normalized_shape: int | Sequence[int], weight: Any = None, bias: Any = None,
     eps: float = 1e-5,
@@ -77,54 +82,65 @@ def layer_norm(
     tensor([[-1.0000,  1.0000],
             [ 0.0000,  0.0000]])
     """
-    sizes = _sizes(normalized_shape)
+    return _layer_norm(input, _sizes(normalized_shape), weight, bias, eps)
+
+
+@fused("NativeLayerNormBackward0")
+def _layer_norm(input: Any, sizes: Shape, weight: Any, bias: Any, eps: float) -> Any:
     _check_last(input, sizes, "layer_norm")
     return _applied(layer_norm_op, input, weight, bias, sizes, ndim=len(sizes), eps=eps)
 
 
-@by_shape
 def group_norm(
     input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Any:
     """``input`` (N, C, ...) normalised as by `layer_norm`, with statistics over each of
     ``num_groups`` groups of channels, and a weight and bias (C,) (Wu and He 2018,
     arXiv:1803.08494)."""
+    return _group_norm(input, num_groups, weight, bias, eps)
+
+
+@fused("NativeGroupNormBackward0")
+def _group_norm(input: Any, num_groups: int, weight: Any, bias: Any, eps: float) -> Any:
     layout = _per_channel(input, input.shape[1]) if input.ndim > 1 else ()
     return _applied(group_norm_op, input, weight, bias, layout, groups=num_groups, eps=eps)
 
 
-def _moving(
-    y: Any, x: Any, mean: Any, var: Any, running: tuple[Any, Any], count: Any, momentum: Any
-) -> Any:
-    """``y``, and the running statistics a step nearer to those of ``x``, of ``count`` elements."""
-    unbiased = var * count / (count - 1)
-    for variable, value in zip(running, (mean, unbiased), strict=True):
-        if variable is not None:
-            old = read(variable, x)
-            new = old * (1 - momentum) + narrowed(value, variable) * momentum
-            y = effect(y, variable, new)
+def _moving(y: Any, x: Any, own: Sequence[Any], running: Sequence[Any], momentum: Any) -> Any:
+    """``y``, and the running statistics a step nearer to those of ``x``, its ``own``."""
+    mean, var = (v.detach() for v in own)
+    before = [None if v is None else read(v, x) for v in running]
+    after = _moved(mean, var, before[0], before[1], momentum)
+    for variable, value in zip(running, after, strict=True):
+        y = y if variable is None else effect(y, variable, value)
     return y
 
 
-def _moments(x: Any, dims: tuple[int, ...]) -> tuple[Any, Any]:
-    """The mean and the variance over ``dims``, in 32 bits at least."""
-    x = widened(x.detach())
-    centred = x - mean_op(x, dims=dims, keepdim=True)
-    return mean_op(x, dims=dims, keepdim=False), mean_op(
-        centred * centred, dims=dims, keepdim=False
+@fused("")
+def _moved(mean: Any, var: Any, old_mean: Any, old_var: Any, momentum: Any) -> tuple[Any, ...]:
+    pairs = ((old_mean, mean), (old_var, var))
+    return tuple(
+        value if old is None else old * (1 - momentum) + narrowed(value, old) * momentum
+        for old, value in pairs
     )
 
 
 def _by_running(
     x: Any, running: tuple[Any, Any], weight: Any, bias: Any, eps: float, name: str
 ) -> Any:
-    """Normalised by statistics that are given."""
+    """Normalised by running statistics."""
     if running[0] is None or running[1] is None:
         raise ShapeError(
             f"{name}: without running statistics it takes those of the input: training=True (or "
             f"use_input_stats=True), at {format_locs(here())}"
         )
-    mean, var = (widened(read(v, x)) for v in running)
+    mean, var = (read(v, x) for v in running)
+    return _by_given(x, mean, var, weight, bias, eps)
+
+
+@fused("NativeBatchNormBackward0")
+def _by_given(x: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: float) -> Any:
+    mean, var = widened(mean), widened(var)
     layout = _per_channel(x, x.shape[1])
     scale = rsqrt(var + eps)
     scale = scale if weight is None else scale * widened(weight)
@@ -154,12 +170,18 @@ def batch_norm(
             f"batch_norm: one element in each channel, shape {list(input.shape)}, has no variance "
             f"to train on, at {format_locs(here())}"
         )
-    layout = _per_channel(input, input.shape[1]) if input.ndim > 1 else ()
-    out = _applied(batch_norm_op, input, weight, bias, layout, eps=eps)
+    out, *own = _by_batch(input, weight, bias, eps)
     if running_mean is None and running_var is None:
         return out
-    mean, var = _moments(input, dims)
-    return _moving(out, input, mean, var, (running_mean, running_var), count, momentum)
+    return _moving(out, input, own, (running_mean, running_var), momentum)
+
+
+@fused("NativeBatchNormBackward0")
+def _by_batch(x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, ...]:
+    """Normalised by its own statistics; these, the variance as the unbiased one."""
+    layout = _per_channel(x, x.shape[1]) if x.ndim > 1 else ()
+    out = _applied(batch_norm_op, x, weight, bias, layout, eps=eps)
+    return out, *batch_statistics(x)
 
 
 def instance_norm(
@@ -180,11 +202,17 @@ def instance_norm(
             f"instance_norm: one element in each channel, shape {list(input.shape)}, has no "
             f"variance, at {format_locs(here())}"
         )
-    out = group_norm(input, input.shape[1], weight, bias, eps)
+    out, *own = _by_instance(input, weight, bias, eps)
     if running_mean is None and running_var is None:
         return out
-    mean, var = (m.mean(0) for m in _moments(input, tuple(range(2, input.ndim))))
-    return _moving(out, input, mean, var, (running_mean, running_var), count, momentum)
+    return _moving(out, input, own, (running_mean, running_var), momentum)
+
+
+@fused("NativeBatchNormBackward0")
+def _by_instance(x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, ...]:
+    layout, groups = _per_channel(x, x.shape[1]), x.shape[1]
+    out = _applied(group_norm_op, x, weight, bias, layout, groups=groups, eps=eps)
+    return out, *(m.mean(0) for m in instance_statistics(x))
 
 
 def rms_norm(
@@ -194,7 +222,11 @@ def rms_norm(
     """``x / sqrt(mean(x ** 2) + eps) * weight`` with the mean over the last dims, which are
     ``normalized_shape`` as the weight is; ``eps`` of None is the distance from 1 to the next number
     (Zhang and Sennrich 2019, arXiv:1910.07467)."""
-    sizes = _sizes(normalized_shape)
+    return _rms_norm(input, _sizes(normalized_shape), weight, eps)
+
+
+@fused("RmsNormBackward0")
+def _rms_norm(input: Any, sizes: Shape, weight: Any, eps: float | None) -> Any:
     _check_last(input, sizes, "rms_norm")
     x = widened(input)
     dims = tuple(range(x.ndim - len(sizes), x.ndim))
@@ -214,7 +246,12 @@ def normalize(input: Any, p: float = 2.0, dim: int | Sequence[int] = 1, eps: flo
     >>> normalize(sf.tensor([[3.0, 4.0]]))
     tensor([[0.6000, 0.8000]])
     """
-    return input / clamp(vector_norm(input, p, dim, keepdim=True), min=eps)
+    return _normalize(input, p, dim if isinstance(dim, int) else tuple(dim), eps)
+
+
+@fused("DivBackward0")
+def _normalize(x: Any, p: float, dim: int | tuple[int, ...], eps: float) -> Any:
+    return x / clamp(vector_norm(x, p, dim, keepdim=True), min=eps)
 
 
 def local_response_norm(
@@ -232,6 +269,11 @@ def local_response_norm(
             f"local_response_norm: takes (N, C, ...), not {list(input.shape)}, "
             f"at {format_locs(here())}"
         )
+    return _local_response_norm(input, size, alpha, beta, k)
+
+
+@fused("DivBackward0")
+def _local_response_norm(input: Any, size: int, alpha: float, beta: float, k: float) -> Any:
     edges = (0, 0) * (input.ndim - 2) + (size // 2, (size - 1) // 2)
     squares = pad(input * input, edges)
     total: Any = 0
