@@ -19,12 +19,13 @@ MODES = ("forward", "with backward")
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A layer of ``nn``, and the shapes of what it is called with: a small and a usual one, or the
-    size of a vocabulary in front of the shape of numbers drawn from it."""
+    """A layer of ``nn``, and the shapes of what it is called with, a small and a usual one; of a
+    layer that takes integers below how many they are. What ``is_random`` is not compared."""
 
     make: Callable[[Any, int], Any]
     shapes: tuple[tuple[int, ...], tuple[int, ...]]
     words: int = 0
+    is_random: bool = False
 
 
 LAYERS: dict[str, Layer] = {
@@ -33,7 +34,7 @@ LAYERS: dict[str, Layer] = {
     "LayerNorm": Layer(lambda nn, n: nn.LayerNorm(n), ((16, 16), (1024, 256))),
     "BatchNorm1d": Layer(lambda nn, n: nn.BatchNorm1d(n), ((16, 16), (256, 256))),
     "BatchNorm2d": Layer(lambda nn, n: nn.BatchNorm2d(4), ((2, 4, 8, 8), (32, 4, 32, 32))),
-    "Dropout": Layer(lambda nn, n: nn.Dropout(0.0), ((16, 16), (256, 256))),
+    "Dropout": Layer(lambda nn, n: nn.Dropout(0.5), ((16, 16), (256, 256)), is_random=True),
     "Conv1d": Layer(lambda nn, n: nn.Conv1d(4, 8, 3), ((2, 4, 16), (32, 4, 256))),
     "Conv2d": Layer(lambda nn, n: nn.Conv2d(4, 8, 3), ((2, 4, 8, 8), (32, 4, 32, 32))),
     "MaxPool2d": Layer(lambda nn, n: nn.MaxPool2d(2), ((2, 4, 8, 8), (32, 4, 32, 32))),
@@ -152,7 +153,8 @@ def layer(names: Any, of: Layer, size: int, mode: str) -> Contestant:
         x = names.from_numpy(rng.integers(0, of.words, shape))
     else:
         x = drawn(names, 0, *shape).requires_grad_(mode == "with backward")
-    return timed(names, lambda: first(module(x)), [*module.parameters(), x], mode)
+    made = timed(names, lambda: first(module(x)), [*module.parameters(), x], mode)
+    return Contestant(made.run, lambda: ()) if of.is_random else made
 
 
 def loss(names: Any, of: Loss, shape: tuple[int, int], mode: str) -> Contestant:

@@ -17,6 +17,7 @@ from staticflow.ops.arithmetic import cast, logical_and, logical_not, lt
 from staticflow.ops.bits import bitwise_and
 from staticflow.ops.creation import full
 from staticflow.ops.cumulative import cumsum
+from staticflow.ops.fused import fused
 from staticflow.ops.maths import abs, isfinite, log
 from staticflow.ops.order import argsort, topk
 from staticflow.ops.random import (
@@ -321,7 +322,8 @@ def _range(dtype: DType) -> int:
 
 def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """While ``training``, ``input`` with each element set to 0 with probability ``p`` and the
-    others divided by ``1 - p``; else ``input`` itself (Hinton et al. 2012, arXiv:1207.0580).
+    others divided by ``1 - p``; else, and where ``p`` is 0, ``input`` itself (Hinton et al. 2012,
+    arXiv:1207.0580).
 
     The draws are those of the default generator, anew in each call of a compiled program. Raises
     `ArgumentError` for a probability outside [0, 1].
@@ -331,8 +333,15 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
     tensor([0., 0., 0.])
     """
     _require(0 <= p <= 1, f"dropout: the probability p must be from 0 to 1, not {p}")
-    if not training:
+    if not training or p == 0:
         return input
-    kept = bernoulli(input, 1 - p)
-    out = input * (kept if p == 1 else kept * (1 / (1 - p)))
+    state = _state(None, input).to(getattr(input, "place", None))
+    out = _dropped(input, state, float(p))
     return input._assign(out) if inplace else out
+
+
+@fused("DropoutBackward0")
+def _dropped(x: Any, state: Any, p: float) -> Any:
+    """``x`` with each element left out with the probability ``p``, by the draw of ``state``."""
+    kept = cast(lt(uniform_op(state, x, dtype=real_dtype(x.dtype)), 1 - p), dtype=x.dtype)
+    return x * (kept if p == 1 else kept * (1 / (1 - p)))
