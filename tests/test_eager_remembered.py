@@ -364,3 +364,26 @@ def test_a_tensor_in_the_place_of_a_number_is_asked_for_its_value() -> None:
         expected = [call(k).tolist() for k in (2, 3)]  # type: ignore[arg-type]
         for k in (2, 2, 2, 2, 3, 3, 3):
             assert call(sf.tensor(k)).tolist() == expected[k - 2]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: sf.zeros(2, 3), lambda: sf.ones((2, 3)), lambda: sf.full((2, 3), -0.0), lambda: sf.empty(2),
+        lambda: sf.arange(2, 5), lambda: sf.arange(0, 1, 0.25), lambda: sf.eye(3), lambda: sf.linspace(0, 1, 3),
+        lambda: sf.zeros_like(sf.ones(2)), lambda: sf.full_like(sf.ones(2), 7), lambda: sf.zeros(100_000),
+        lambda: sf.ones(2, requires_grad=True), lambda: sf.ones(2, dtype=sf.int32), lambda: sf.zeros(0, 3),
+    ],
+    ids=range(14),
+)  # fmt: skip
+def test_what_is_made_of_arguments_alone_is_made_anew(make: Callable[[], sf.Tensor]) -> None:
+    first = make()
+    expected = first.dtype, first.requires_grad, repr(first.detach().numpy()), first.is_leaf
+    for _ in range(5):
+        t = make()
+        assert (t.dtype, t.requires_grad, repr(t.detach().numpy()), t.is_leaf) == expected
+        assert t.detach().numpy().flags.writeable
+        with sf.no_grad():
+            t.add_(1)  # which nobody else sees
+    with sf.inference_mode():
+        assert make().is_inference()

@@ -17,6 +17,7 @@ from staticflow.graph.dtypes import dtype_of, get_default_dtype
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
+from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import full as full_op
 from staticflow.ops.sizes import as_sizes, sizes_of
 from staticflow.ops.symbol import STATIC, tracing_state
@@ -129,6 +130,7 @@ def asarray(
     return out.requires_grad_() if requires_grad else out
 
 
+@by_shape
 def scalar_tensor(
     s: float, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -157,6 +159,7 @@ def generated(
     return made(EAGER.apply(op, (), attrs), device, requires_grad)
 
 
+@by_shape
 def full(
     size: Sequence[Size],
     fill_value: Any,
@@ -175,6 +178,7 @@ def full(
     return generated(full_op, attrs, device, requires_grad)
 
 
+@by_shape
 def zeros(
     *sizes: Any,
     size: Sequence[Size] | None = None,
@@ -188,6 +192,7 @@ def zeros(
     return full(shape, 0, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
+@by_shape
 def ones(
     *sizes: Any,
     size: Sequence[Size] | None = None,
@@ -201,6 +206,7 @@ def ones(
     return full(shape, 1, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
+@by_shape
 def empty(*sizes: Any, **options: Any) -> Any:
     """A tensor whose values nobody needs yet: zeros, so that programs repeat. The options are those
     of `zeros`."""

@@ -36,9 +36,12 @@ from staticflow.ops.maths import pow
 from staticflow.ops.order import FEW, topk_op
 from staticflow.runtime.executable import Executable
 
-__all__ = ["bound", "compute_of", "pattern", "run"]
+__all__ = ["SMALL", "bound", "compute_of", "pattern", "run"]
 
 Array = np.ndarray[Any, Any]
+
+SMALL = 1 << 12
+"""Elements up to which an array is as soon copied as made."""
 
 _MET = 1024
 """So many shapes find the kernel of an op at once; then it begins anew."""
@@ -149,9 +152,11 @@ _ALONE: dict[Op, Callable[..., Any]] = {pow: _pow, full: _full, clone: _clone, t
 
 def bound(op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Callable[..., Any] | None:
     """What computes ``op`` of arrays like these alone, if that is more than `compute_of` to call:
-    a kernel, or what fills an array."""
+    a kernel, or what fills an array; a small one is as soon copied."""
     if not arrays:
-        return functools.partial(compute_of(op, True), np, **attrs)
+        fill = functools.partial(compute_of(op, True), np, **attrs)
+        example = fill()
+        return example.copy if example.size < SMALL else fill
     if op.eager != "native" or not all(_is_in_order(a) for a in arrays):
         return None
     names = numbers_among(op, attrs, arrays[-1].dtype)

@@ -15,6 +15,7 @@ from staticflow.graph.dims import Dim, Size, dim_max
 from staticflow.graph.dtypes import dtype_of, float64, get_default_dtype, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.arithmetic import where
+from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import iota
 from staticflow.ops.late import size_of
 from staticflow.ops.sizes import as_size, as_sizes
@@ -27,6 +28,7 @@ def _ramp(shape: Sequence[Size], dim: int) -> Any:
     return generated(iota, {"shape": tuple(shape), "dim": dim, "dtype": int64})
 
 
+@by_shape
 def eye(
     n: Size,
     m: Size | None = None,
@@ -41,6 +43,7 @@ def eye(
     return unit if isinstance(unit, Symbol) else made(unit, device, requires_grad)
 
 
+@by_shape
 def arange(
     start: Any,
     end: Any = None,
@@ -95,6 +98,7 @@ def _symbolic_range(lo: Any, hi: Any, step: Any, dtype: Any) -> Any:
     return values.to(dtype_of(dtype or (int64 if ints else get_default_dtype())))
 
 
+@by_shape
 def linspace(
     start: Any,
     end: Any,
@@ -110,6 +114,7 @@ def linspace(
     return made(Tensor._wrap(values.astype(wanted.numpy)), device, requires_grad)
 
 
+@by_shape
 def logspace(
     start: Any,
     end: Any,
@@ -132,6 +137,7 @@ def _count(steps: int) -> int:
     return steps
 
 
+@by_shape
 def tril_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = int64, device: Any = None
 ) -> Tensor:
@@ -142,6 +148,7 @@ def tril_indices(
     return made(Tensor._wrap(indices), device, requires_grad=False)
 
 
+@by_shape
 def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = int64, device: Any = None
 ) -> Tensor:

@@ -57,16 +57,19 @@ def full_like(
     )
 
 
+@by_shape
 def zeros_like(input: Any, **options: Any) -> Any:
     """Zeros of the shape and dtype of ``input``, in its mode; the options are `full_like`'s."""
     return full_like(input, 0, **options)
 
 
+@by_shape
 def ones_like(input: Any, **options: Any) -> Any:
     """Ones of the shape and dtype of ``input``, in its mode; the options are `full_like`'s."""
     return full_like(input, 1, **options)
 
 
+@by_shape
 def empty_like(input: Any, **options: Any) -> Any:
     """A tensor like ``input`` whose values nobody needs: zeros, so that programs repeat."""
     return zeros_like(input, **options)
@@ -91,16 +94,19 @@ def new_full(
     return out.requires_grad_() if requires_grad else out
 
 
+@by_shape
 def new_zeros(x: Any, *sizes: Any, size: Sequence[Size] | None = None, **options: Any) -> Any:
     """Zeros of ``sizes`` (numbers or one tuple), in the mode, dtype and device of ``x``."""
     return new_full(x, sizes_of(sizes, size), 0, **options)
 
 
+@by_shape
 def new_ones(x: Any, *sizes: Any, size: Sequence[Size] | None = None, **options: Any) -> Any:
     """Ones of ``sizes`` (numbers or one tuple), in the mode, dtype and device of ``x``."""
     return new_full(x, sizes_of(sizes, size), 1, **options)
 
 
+@by_shape
 def new_empty(x: Any, *size: Any, **options: Any) -> Any:
     """A tensor of ``size`` whose values nobody needs: zeros, so that programs repeat."""
     return new_zeros(x, *size, **options)
