@@ -298,6 +298,25 @@ def test_results_of_elementwise_kernels_lie_as_the_operands(order: tuple[int, ..
     np.testing.assert_array_equal(mixed, np.where(x > 0.5, x, x + 1))
 
 
+@pytest.mark.parametrize("order", [(1, 0, 2), (2, 1, 0), (0, 2, 1), (1, 2, 0)])
+def test_reductions_of_turned_arrays_copy_nothing(
+    order: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = np.random.default_rng(0).random((3, 4, 5)).transpose(order)
+    given: list[Any] = []
+    run = kernels.run
+    monkeypatch.setattr(kernels, "run", lambda p, arrays: given.append(arrays) or run(p, arrays))
+    for dims in ((), (0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)):
+        for keepdim in (False, True):
+            for name, fn in (("sum", np.sum), ("amax", np.max), ("var", np.var)):
+                more = {"correction": 0} if name == "var" else {}
+                found = native(name)(np, x, dims=dims, keepdim=keepdim, **more)
+                wanted = fn(x, axis=dims, keepdims=keepdim)
+                np.testing.assert_allclose(found, wanted, 1e-12, 1e-15)
+                assert found.shape == wanted.shape
+    assert all(a.flags.c_contiguous for arrays in given for a in arrays)
+
+
 @pytest.mark.parametrize("shape", [(200, 130), (3, 90, 100), (5, 7, 600), (40000, 1), (1, 40000)])
 def test_row_major_copies(shape: tuple[int, ...]) -> None:
     x = np.random.default_rng(0).random(shape)

@@ -203,20 +203,36 @@ class _Native:
         return results
 
     def _of_any(self, operands: Sequence[Array], attrs: Mapping[str, Any], key: Any) -> Any:
-        op, arrays = self._op, operands
-        order = _order(arrays) if type(op.lowering) is Elementwise else None
-        if order is not None:
-            arrays = [a.transpose(order) if a.ndim else a for a in arrays]
-        kernel = self.kernel(arrays, attrs)
-        if all(a.flags.c_contiguous for a in arrays):
+        op = self._op
+        if all([a.flags.c_contiguous for a in operands]):
+            kernel = self.kernel(operands, attrs)
             if len(self._met) >= _MET:
                 self._met.clear()
             self._met[key] = kernel
-        results = run(kernel, arrays)
+            results = run(kernel, operands)
+        else:
+            results = self._of_turned(operands, attrs)
         if results is None:
             # a run that failed says at which line of the first call; the reference says it of this
             return op.reference(np, *operands, **attrs)
-        return results if order is None else results.transpose(np.argsort(order))
+        return results
+
+    def _of_turned(self, operands: Sequence[Array], attrs: Mapping[str, Any]) -> Any:
+        """Of operands that lie in one other order: work by element, and reductions over ``dims``,
+        take them in that order, which needs no copies. None if the run failed."""
+        reduces = "dims" in attrs and "keepdim" in attrs
+        suits = reduces or type(self._op.lowering) is Elementwise
+        order = _order(operands) if suits else None
+        if order is None:
+            return run(self.kernel(operands, attrs), operands)
+        arrays = [a.transpose(order) if a.ndim else a for a in operands]
+        if reduces:
+            dims = attrs["dims"]
+            attrs = {**attrs, "dims": tuple([i for i, d in enumerate(order) if d in dims])}
+            if not attrs["keepdim"]:
+                order = [d for d in order if d not in dims]
+        results = run(self.kernel(arrays, attrs), arrays)
+        return None if results is None else results.transpose(np.argsort(order))
 
     def kernel(self, arrays: Sequence[Array], attrs: Mapping[str, Any]) -> Executable:
         """The kernel for arrays of these kinds, compiled if there is none yet."""
@@ -239,7 +255,7 @@ class _Native:
 _native = functools.cache(_Native)
 
 
-def _order(arrays: Sequence[Array]) -> tuple[int, ...] | None:
+def _order(arrays: Sequence[Array]) -> Sequence[int] | None:
     """The order of dims in which all arrays lie in memory, if that is not the one they have: what
     is computed by element then needs no copies, and its result lies as they do."""
     turned = next((a for a in arrays if not a.flags.c_contiguous), None)
