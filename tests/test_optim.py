@@ -12,7 +12,8 @@ import pytest
 
 import staticflow as sf
 from staticflow import nn
-from staticflow.optim.at_once import LARGE
+from staticflow.eager import stored
+from staticflow.optim import at_once, optimizer
 
 REFERENCE = json.loads((Path(__file__).parent / "reference" / "optim.json").read_text())["cases"]
 # Of the largest element. Steps that are divided by the gradient's scale magnify roundings.
@@ -79,23 +80,65 @@ def test_pytorchs_numbers(case: str, dtype: str, mode: str) -> None:
 
 
 @pytest.mark.parametrize("case", REFERENCE)
-def test_a_large_parameter_takes_the_same_steps(case: str) -> None:
-    """It steps by a native kernel, which small ones are not worth."""
-    start = np.sin(np.arange(2 * LARGE)).astype(np.float32)
+def test_a_program_makes_the_steps_that_operations_make(
+    case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = np.sin(np.arange(6)).astype(np.float32).reshape(2, 3)
     kind, arguments = getattr(sf.optim, case.split()[0]), REFERENCE[case]["arguments"]
-    whole, part = nn.Parameter(start.copy()), nn.Parameter(start[:100].copy())
-    optimisers = [kind([w], **arguments) for w in (whole, part)]
+    weights = nn.Parameter(start.copy()), nn.Parameter(start.copy())
+    optimisers = [kind([w], **arguments) for w in weights]
+    versions = [w._version for w in weights]
     for step in range(4):
-        for w, optimiser in zip((whole, part), optimisers, strict=True):
+        for w, optimiser, by_ops in zip(weights, optimisers, (False, True), strict=True):
             w.grad = w.detach().cos()
-            optimiser.step()
+            with monkeypatch.context() as patch:
+                if by_ops:
+                    patch.setattr(optimizer, "stepper", lambda *_: lambda *_: False)
+                optimiser.step()
             if step == 1:
                 optimiser.param_groups[0]["lr"] *= 0.5
     states = [o.state_dict()["state"].get(0, {}) for o in optimisers]
     assert states[0].keys() == states[1].keys()
-    for a, b in ((whole.detach(), part.detach()), *zip(*(s.values() for s in states), strict=True)):
-        found = a.numpy() if a.ndim == 0 else a.numpy()[:100]
-        np.testing.assert_allclose(found, b.numpy(), rtol=1e-5, atol=1e-6)
+    assert all(w._version > v for w, v in zip(weights, versions, strict=True))
+    for a, b in ((w.detach() for w in weights), *zip(*(s.values() for s in states), strict=True)):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_one_program_steps_parameters_of_all_dims(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[object] = []
+    compiled = stored.compiled
+
+    def counted(*args: object) -> object:
+        made.append(args)
+        return compiled(*args)
+
+    monkeypatch.setattr(stored, "compiled", counted)
+    at_once.stepper.cache_clear()
+    weights = [nn.Parameter(np.ones(shape, np.float32)) for shape in ((2, 3), (4,), (2, 1, 5))]
+    optimiser = sf.optim.Adam(weights, lr=0.1)
+    for _ in range(2):
+        for w in weights:
+            w.grad = sf.ones(w.shape)
+        optimiser.step()
+        optimiser.param_groups[0]["lr"] = 0.2
+    assert len(made) == 1
+    for w in weights:
+        np.testing.assert_allclose(w.detach(), 0.7, atol=1e-6)
+
+
+def test_a_rule_that_looks_at_rows_sees_them() -> None:
+    class ByRows(sf.optim.Optimizer):
+        def init_state(self, param: Any, hyper: Any, known: Any) -> dict[str, Any]:
+            return {}
+
+        @classmethod
+        def update(cls, param: Any, grad: Any, state: Any, hyper: Any) -> Any:
+            return param - hyper["lr"] * grad.sum(-1, keepdim=True), {}
+
+    w = nn.Parameter(np.zeros((2, 3), np.float32))
+    w.grad = sf.tensor([[1.0, 2.0, 3.0], [0.0, 0.0, 1.0]])
+    ByRows([w], {"lr": 0.5}).step()
+    assert w.tolist() == [[-3.0] * 3, [-0.5] * 3]
 
 
 # -- groups -------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from staticflow.eager.gpu import as_array
 from staticflow.eager.inference import is_inference
 from staticflow.eager.memory import Memory, View
 from staticflow.eager.mode import EAGER
+from staticflow.eager.stored import give_stored_form
 from staticflow.eager.vertex import LEAF, Output, Shadow, TapeEntry, users
 from staticflow.errors import AutogradError, DTypeError, ShapeError
 from staticflow.graph.device import device
@@ -435,6 +436,7 @@ def _bind() -> None:
         if isinstance(op, Op) and op.ufunc is not None:
             setattr(Tensor, name, in_place_form(op, method))
     give_fused_forms()
+    give_stored_form()
 
 
 refuses_foreign_of(Tensor, but=("backward", "copy_", "fill_", "masked_fill_"))

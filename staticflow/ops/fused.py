@@ -2,7 +2,8 @@
 
 In a graph such a function is the ops that it comes to. On tensors it is one program, and one
 vertex of the tape whose backward is another, where each op would be a pass over the memory and a
-vertex of its own (`staticflow.eager.fused`).
+vertex of its own (`staticflow.eager.fused`); or a program that writes where it reads
+(`staticflow.eager.stored`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar, cast
 
-__all__ = ["fused", "give_fused_form"]
+__all__ = ["fused", "give_fused_form", "give_in_place_form", "in_place"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 Form = Callable[..., Any]
@@ -49,3 +50,23 @@ def fused(grad_name: str) -> Callable[[F], F]:
         return cast("F", called)
 
     return mark
+
+
+InPlace = Callable[[Form, int, bool], Callable[..., bool]]
+
+_in_place: list[InPlace] = []
+
+
+def give_in_place_form(make: InPlace) -> None:
+    """Let what `in_place` gives be what ``make`` gives."""
+    _in_place.append(make)
+
+
+def in_place(fn: Form, count: int, by_element: bool) -> Callable[..., bool]:
+    """What puts ``fn(*tensors)``, new values of the first ``count`` of them, in their place, as one
+    program, outside the tape. It says False, with nothing done, where there is none.
+
+    ``by_element``: what ``fn`` gives for an element depends on that of each tensor and on numbers,
+    tensors of 0 dims, so that the dims do not matter.
+    """
+    return _in_place[0](fn, count, by_element)

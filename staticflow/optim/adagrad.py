@@ -21,6 +21,8 @@ class Adagrad(Optimizer):
         param = param - lr / (1 + (step - 1) * lr_decay) * g / (sqrt(s) + eps)
     """
 
+    by_element = True
+
     def __init__(
         self,
         params: Iterable[Any],
@@ -68,6 +70,8 @@ class Adadelta(Optimizer):
     u = rho * u + (1 - rho) * d ** 2
     param = param - lr * d
     """
+
+    by_element = True
 
     def __init__(
         self,

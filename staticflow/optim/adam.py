@@ -31,6 +31,8 @@ class Adam(Optimizer):
     tensor([ 0.7500, -1.2500])
     """
 
+    by_element = True
+
     def __init__(
         self,
         params: Iterable[Any],
@@ -106,6 +108,8 @@ class Adamax(Optimizer):
     param = param - lr / (1 - beta1 ** step) * m / u
     """
 
+    by_element = True
+
     def __init__(
         self,
         params: Iterable[Any],
@@ -157,6 +161,8 @@ class NAdam(Optimizer):
     """
 
     counters = ("step", "mu_product")
+
+    by_element = True
 
     def __init__(
         self,
@@ -218,6 +224,8 @@ class RAdam(Optimizer):
 
     The weight decay is in the gradient, or with ``decoupled_weight_decay`` as in `AdamW`.
     """
+
+    by_element = True
 
     def __init__(
         self,

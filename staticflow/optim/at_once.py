@@ -1,80 +1,37 @@
-"""An eager step on a large parameter: the whole update rule as one op, run as one native kernel.
+"""An eager step as one program for each parameter, which writes where it reads.
 
-In ops of their own, each a pass over the memory, a step of Adam costs some twenty times as much.
+In ops of their own a step of Adam is some twenty operations, each a pass over the memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from staticflow import pytree
-from staticflow.graph.op import Op
-from staticflow.graph.types import Facts, TensorType, Type
+from staticflow.ops.fused import in_place
 
-__all__ = ["LARGE", "at_once"]
-
-LARGE = 1 << 16
-"""Elements from which on a kernel, which takes some 100 ms to make, is worth it."""
+__all__ = ["stepper"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
-    """Which rule it is, and what its operands after the parameter and the gradient are called:
-    the state, and then the hyperparameters that are numbers."""
+@functools.lru_cache(256)
+def stepper(
+    optimizer: Any, state: tuple[str, ...], hyper: pytree.TreeDef, bools: tuple[str, ...]
+) -> Callable[..., bool]:
+    """What makes a step by the rule of a subclass of `Optimizer`, called with the parameter, the
+    tensors of its ``state``, the gradient, and the hyperparameters as variables, so that other
+    values compile nothing. False, with nothing done, where only operations can."""
 
-    optimizer: Any
-    state: tuple[str, ...]
-    hyper: pytree.TreeDef
-    bools: tuple[str, ...]
+    def updated(*tensors: Any) -> Sequence[Any]:
+        own, grad, variables = (
+            tensors[: 1 + len(state)],
+            tensors[1 + len(state)],
+            tensors[2 + len(state) :],
+        )
+        before = dict(zip(state, own[1:], strict=True))
+        values = pytree.unflatten(hyper, variables) | dict.fromkeys(bools, True)
+        value, after = optimizer.on_symbols(own[0], grad, before, values)
+        return (value, *(after.get(n, before[n]) for n in state))
 
-
-def at_once(
-    optimizer: type,
-    param: Any,
-    grad: Any,
-    state: Mapping[str, Any],
-    hyper: Mapping[str, Any],
-    bools: tuple[str, ...],
-) -> tuple[Any, dict[str, Any]]:
-    """The new parameter and the new state, by the rule of a subclass of `Optimizer`. ``hyper`` are
-    the variables, so that other values compile nothing."""
-    variables, structure = pytree.flatten(dict(hyper))
-    rule = _Rule(optimizer, tuple(state), structure, bools)
-    results = _step(param, grad, *state.values(), *variables, rule=rule)
-    if not state:
-        return results, {}
-    value, *after = results
-    return value, dict(zip(state, after, strict=True))
-
-
-def _infer(
-    facts: Facts, param: TensorType, grad: TensorType, *rest: TensorType, rule: _Rule
-) -> Type:
-    for a, b in zip(param.shape, grad.shape, strict=True):
-        facts.equal(a, b, f"the gradient {grad} is of the shape of {param}")
-    return (param, *rest[: len(rule.state)]) if rule.state else param
-
-
-def _decompose(param: Any, grad: Any, *rest: Any, rule: _Rule) -> Any:
-    count = len(rule.state)
-    state = dict(zip(rule.state, rest, strict=False))
-    hyper = pytree.unflatten(rule.hyper, rest[count:]) | dict.fromkeys(rule.bools, True)
-    value, after = rule.optimizer.on_symbols(param, grad, state, hyper)
-    return (value, *(after.get(n, state[n]) for n in rule.state)) if rule.state else value
-
-
-def _unused(*_: Any, **__: Any) -> Any:
-    raise AssertionError("a step is computed by its kernel")
-
-
-_step = Op(
-    name="optimizer_step",
-    doc="A step of an optimiser: the new parameter, and the new state.",
-    infer=_infer,
-    reference=_unused,
-    vjp=None,
-    decompose=_decompose,
-    eager="native",
-)
+    return in_place(updated, 1 + len(state), optimizer.by_element)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from staticflow import pytree
 from staticflow.errors import ArgumentError, AutogradError, ShapeError
 from staticflow.graph.dtypes import float64
 from staticflow.graph.locs import format_locs, here
@@ -12,7 +13,7 @@ from staticflow.ops.creation import ones_like
 from staticflow.ops.gradient import pullback
 from staticflow.ops.symbol import Symbol
 from staticflow.ops.thread import thread
-from staticflow.optim.at_once import LARGE, at_once
+from staticflow.optim.at_once import stepper
 from staticflow.optim.group import ParamGroup, as_symbol, check_value
 
 __all__ = ["Optimizer"]
@@ -35,6 +36,9 @@ class Optimizer:
     """The numbers for which 0 means that a part of the rule is left out."""
     counters: ClassVar[tuple[str, ...]] = ("step",)
     """The parts of the state that are single numbers: `update` takes them as `hyper` is taken."""
+
+    by_element: ClassVar[bool] = False
+    """Whether `update` treats each element of a parameter by itself, whatever its dims."""
 
     def __init__(self, params: Iterable[Any], defaults: Mapping[str, Any]) -> None:
         self.defaults = dict(defaults)
@@ -91,23 +95,29 @@ class Optimizer:
         before, state.recording = state.recording, False
         try:
             for group in self.param_groups:
-                hyper = group.numbers()
-                for param in group.params:
-                    if param.grad is not None:
-                        self._step_of(param, param.grad, group, hyper)
+                params = [p for p in group.params if p.grad is not None]
+                if params:
+                    self._step_of(group, params)
         finally:
             state.recording = before
         return loss
 
-    def _step_of(self, param: Any, grad: Any, group: ParamGroup, hyper: Mapping[str, Any]) -> None:
-        state = self._state_of(param, hyper)
-        if param.numel() >= LARGE and param.device.type == "cpu":
-            value, after = at_once(type(self), param, grad, state, *group.variables())
-        else:
-            value, after = self._now(param, grad, state, hyper)
-        param._assign(value)
-        for name, new in after.items():
-            state[name]._assign(new)
+    def _step_of(self, group: ParamGroup, params: Sequence[Any]) -> None:
+        kind: Any = type(self)
+        hyper = group.numbers()
+        variables, bools = group.variables()
+        leaves, structure = pytree.flatten(variables)
+        names: Any = None
+        for param in params:
+            state = self._state_of(param, hyper)
+            if tuple(state) != names:
+                names = tuple(state)
+                at_once = stepper(kind, names, structure, bools)
+            if not at_once(param, *state.values(), param.grad, *leaves):
+                value, after = self._now(param, param.grad, state, hyper)
+                param._assign(value)
+                for name, new in after.items():
+                    state[name]._assign(new)
 
     def _now(
         self, param: Any, grad: Any, tensors: Mapping[str, Any], hyper: Mapping[str, Any]

@@ -24,6 +24,7 @@ class RMSprop(Optimizer):
     With ``centered`` the square of the mean gradient is taken off ``v`` under the root.
     """
 
+    by_element = True
     switches = ("momentum", "weight_decay")
 
     def __init__(

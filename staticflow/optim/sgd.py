@@ -33,6 +33,7 @@ class SGD(Optimizer):
     -0.25
     """
 
+    by_element = True
     switches = ("momentum", "dampening", "weight_decay")
 
     def __init__(

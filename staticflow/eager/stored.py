@@ -1,0 +1,111 @@
+"""New values of tensors put in their place, all by one program: a step of an optimiser.
+
+The function is traced on symbols and compiled as an update of its first arguments, for a kind of
+operands: dtypes, ranks and which sizes are 1; other sizes stay unknown.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from staticflow.eager.programs import MOST_KINDS, compiled
+from staticflow.eager.vertex import users
+from staticflow.errors import StaticflowError
+from staticflow.graph.dims import fresh_sym
+from staticflow.graph.dtypes import BY_NUMPY
+from staticflow.graph.graph import Equality, close, new_param
+from staticflow.graph.types import TensorType
+from staticflow.ops.fused import give_in_place_form
+from staticflow.ops.symbol import Symbol, to_node
+from staticflow.ops.thread import thread
+from staticflow.ops.tracing import tracing
+from staticflow.runtime.executable import Executable
+
+__all__ = ["give_stored_form"]
+
+_MET = 1024
+"""So many shapes find their program at once; then it begins anew."""
+_lock = threading.Lock()
+_getframe = sys._getframe
+_array = np.ndarray
+
+
+def _form(fn: Callable[..., Any], count: int, by_element: bool) -> Callable[..., bool]:
+    """See `staticflow.ops.fused.in_place`."""
+    programs: dict[Hashable, Executable | None] = {}
+    met: dict[Hashable, Executable | None] = {}  # by shapes
+
+    def store(*tensors: Any) -> bool:
+        if not thread.state.plain:
+            return False
+        arrays = [t._data for t in tensors]
+        key: list[Hashable] = []
+        for a in arrays:
+            if type(a) is not _array or not a.flags.c_contiguous:
+                return False
+            key += a.dtype, a.shape
+        shape = arrays[0].shape
+        if by_element and shape:
+            arrays = [a.reshape(-1) if a.shape == shape else a for a in arrays]
+        place = tuple(key)
+        if place not in met:
+            if len(met) >= _MET:
+                met.clear()
+            met[place] = find(arrays)
+        program = met[place]
+        if program is None or program.fast(*arrays) != ():
+            return False
+        code, frame = users(_getframe(1))
+        for t in tensors[:count]:
+            memory = t._memory or t._own_memory()
+            memory.version += 1
+            memory.changed = code, frame.f_lasti
+        return True
+
+    def find(arrays: Sequence[Any]) -> Executable | None:
+        kind = tuple([(a.dtype, *[n == 1 for n in a.shape]) for a in arrays])
+        with _lock:
+            if kind not in programs:
+                if len(programs) >= MOST_KINDS:
+                    programs.clear()
+                programs[kind] = _made(fn, count, arrays)
+            return programs[kind]
+
+    return store
+
+
+def _made(fn: Callable[..., Any], count: int, arrays: Sequence[Any]) -> Executable | None:
+    """The program for operands of a kind; None if there is none."""
+    sources = [object() for _ in range(count)]
+    params = [
+        new_param(
+            TensorType(
+                BY_NUMPY[a.dtype],
+                tuple([1 if n == 1 else fresh_sym(f"x{i}_{d}") for d, n in enumerate(a.shape)]),
+            ),
+            f"x{i}",
+            sources[i] if i < count else None,
+        )
+        for i, a in enumerate(arrays)
+    ]
+    try:
+        with tracing():
+            values = [to_node(v) for v in fn(*map(Symbol, params))]
+        equalities = [
+            Equality(a, b, "a new value is of the shape of the old", ())
+            for p, v in zip(params, values, strict=False)
+            for a, b in zip(v.tensor_type.shape, p.tensor_type.shape, strict=True)
+        ]
+        return compiled(close(params, values, equalities), sources)
+    except StaticflowError:
+        return None
+
+
+def give_stored_form() -> None:
+    """Let what puts new values in their place run as a program on tensors."""
+    give_in_place_form(_form)
