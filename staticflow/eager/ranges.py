@@ -19,7 +19,7 @@ from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import iota
 from staticflow.ops.late import size_of
 from staticflow.ops.sizes import as_size, as_sizes
-from staticflow.ops.symbol import Symbol
+from staticflow.ops.symbol import Symbol, tracing_state
 
 __all__ = ["arange", "eye", "linspace", "logspace", "tril_indices", "triu_indices"]
 
@@ -39,6 +39,9 @@ def eye(
 ) -> Any:
     """The unit matrix of n rows and m (or n) columns."""
     shape = as_sizes((n, n if m is None else m))
+    if not tracing_state.active and all(type(size) is int and size >= 0 for size in shape):
+        data = np.eye(*shape, dtype=dtype_of(dtype or get_default_dtype()).numpy)
+        return made(Tensor._wrap(data), device, requires_grad)
     unit = (_ramp(shape, 0) == _ramp(shape, 1)).to(dtype or get_default_dtype())
     return unit if isinstance(unit, Symbol) else made(unit, device, requires_grad)
 

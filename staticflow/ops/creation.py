@@ -115,7 +115,8 @@ def new_empty(x: Any, *size: Any, **options: Any) -> Any:
 def _iota_reference(xp: Any, *ties: Any, shape: Any, dim: int, dtype: DType) -> Any:
     column = [1] * len(shape)
     column[dim] = shape[dim]
-    return xp.broadcast_to(xp.arange(shape[dim], dtype=dtype.numpy).reshape(column), shape).copy()
+    ramp = xp.arange(shape[dim], dtype=dtype.numpy).reshape(column)
+    return ramp if ramp.shape == tuple(shape) else xp.broadcast_to(ramp, shape).copy()
 
 
 iota = Op(

@@ -10,6 +10,7 @@ from staticflow.errors import ShapeError, SymbolicError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.arithmetic import clamp
 from staticflow.ops.by_shape import by_shape
+from staticflow.ops.fused import fused
 from staticflow.ops.moments import norm, vector_norm
 from staticflow.ops.view import broadcast_tensors, unsqueeze
 
@@ -27,16 +28,19 @@ def dist(input: Any, other: Any, p: float = 2) -> Any:
     return norm(input - other, p)
 
 
-@by_shape
 def pairwise_distance(
     x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Any:
     """The ``p``-norm over the last dim of ``x1 - x2 + eps``, where ``eps`` keeps the derivative
     finite: (..., d) and (..., d) to (...)."""
+    return _distance(x1, x2, p, eps, keepdim)
+
+
+@fused("LinalgVectorNormBackward0")
+def _distance(x1: Any, x2: Any, p: float, eps: float, keepdim: bool) -> Any:
     return vector_norm(x1 - x2 + eps, p, dim=-1, keepdim=keepdim)
 
 
-@by_shape
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     """The cosine of the angle between the vectors along ``dim``, whose lengths are ``eps`` at
     least.
@@ -45,6 +49,11 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     >>> sf.cosine_similarity(sf.tensor([[1.0, 0.0]]), sf.tensor([[1.0, 1.0]]))
     tensor([0.7071])
     """
+    return _cosine(x1, x2, dim, eps)
+
+
+@fused("SumBackward1")
+def _cosine(x1: Any, x2: Any, dim: int, eps: float) -> Any:
     first, second = (
         x / clamp(vector_norm(x, 2, dim=dim, keepdim=True), min=eps)
         for x in broadcast_tensors(x1, x2)
@@ -68,6 +77,11 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = None) -> 
             f"cdist: takes matrices or batches of them, not shapes {list(x1.shape)} and "
             f"{list(x2.shape)}, at {format_locs(here())}"
         )
+    return _distances(x1, x2, p)
+
+
+@fused("CdistBackward0")
+def _distances(x1: Any, x2: Any, p: float) -> Any:
     return vector_norm(unsqueeze(x1, -2) - unsqueeze(x2, -3), p, dim=-1)
 
 

@@ -20,6 +20,7 @@ from staticflow.ops.activation import (
 from staticflow.ops.arithmetic import where
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.declare import normalize_dim
+from staticflow.ops.fused import fused
 from staticflow.ops.maths import log, sigmoid
 from staticflow.ops.sampling import rand_like
 from staticflow.ops.scatter import scatter
@@ -102,9 +103,14 @@ def glu(input: Any, dim: int = -1) -> Any:
         raise ShapeError(
             f"glu: halves dim {at} of size {size}, which is odd, at {format_locs(here())}"
         )
-    half = size // 2
-    input = of_size(input, at, half * 2) if input.ndim else input
-    return narrow(input, at, 0, half) * sigmoid(narrow(input, at, half, half))
+    return _gated(input, at)
+
+
+@fused("GluBackward0")
+def _gated(x: Any, at: int) -> Any:
+    half = x.shape[at] // 2
+    x = of_size(x, at, half * 2)
+    return narrow(x, at, 0, half) * sigmoid(narrow(x, at, half, half))
 
 
 def prelu(input: Any, weight: Any) -> Any:
