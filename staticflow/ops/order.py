@@ -30,6 +30,7 @@ from staticflow.ops.numpy_names import numpy_names
 from staticflow.ops.reduce import along, sum
 from staticflow.ops.sizes import as_size
 from staticflow.ops.splitting import narrow
+from staticflow.ops.stable import stable_order
 from staticflow.ops.view import reshape, squeeze
 
 __all__ = ["FEW", "argsort", "kthvalue", "median", "nanmedian", "sort", "topk", "topk_op"]
@@ -49,11 +50,7 @@ def sortable(xp: Any, x: Any) -> Any:
 
 def _argsort(xp: Any, x: Any, dim: int, descending: bool) -> Any:
     """The stable order along ``dim``, with NaN as the largest."""
-    x = sortable(xp, x)
-    if not descending:
-        return xp.argsort(x, axis=dim, kind="stable")
-    backwards = xp.argsort(xp.flip(x, dim), axis=dim, kind="stable")
-    return xp.ascontiguousarray(xp.flip(x.shape[dim] - 1 - backwards, dim))
+    return stable_order(xp, sortable(xp, x), dim, descending)
 
 
 def _sort_reference(xp: Any, x: Any, *, dim: int, descending: bool) -> tuple[Any, Any]:
@@ -310,7 +307,15 @@ def _one(rows: Any, at: Size, dim: int, keepdim: bool) -> Any:
 
 
 def _kth_places(xp: Any, x: Any, *, k: int, dim: int, keepdim: bool) -> Any:
-    return xp.take(_argsort(xp, x, dim, False), xp.asarray([k - 1]), axis=dim)
+    seen = sortable(xp, x)
+    value = xp.take(xp.partition(seen, k - 1, axis=dim), xp.asarray([k - 1]), axis=dim)
+    is_nan = value != value
+    below = xp.where(is_nan, seen == seen, seen < value)
+    equal = xp.where(is_nan, seen != seen, seen == value)
+    rank = k - 1 - xp.sum(below, axis=dim, keepdims=True)  # among equal ones
+    if rank.any():
+        equal = xp.cumsum(equal, axis=dim) > rank
+    return xp.argmax(equal, axis=dim, keepdims=True)
 
 
 def _kth_decompose(x: Any, *, k: Size, dim: int, keepdim: bool) -> tuple[Any, Any]:
