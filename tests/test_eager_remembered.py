@@ -52,7 +52,7 @@ PLAIN = {m.plain.__name__: m.plain for m in BY_SHAPE.values()}
 def remembered(fn: Any) -> Any:
     """The form of ``fn`` whose calls are remembered."""
     forms = fast_forms(
-        [*OPS.values()], (), (), sf.Tensor, EAGER.general, EAGER.finish, {fn: MOST}
+        [*OPS.values()], (), (), sf.Tensor, EAGER.general, EAGER.finish, {fn: MOST}, {}
     )  # fmt: skip
     return forms.remembered[fn]
 

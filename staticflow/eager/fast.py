@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from staticflow.eager.fast_in_place import InPlace, in_place_table
 from staticflow.eager.fast_text import CODES, FLAGS, MEMO, MOST, render_core
 from staticflow.eager.kernels import compute_of
 from staticflow.eager.memory import Memory, View
@@ -78,7 +79,7 @@ class _Op(ctypes.Structure):
 class FastForms:
     """The native forms of ops: functions ``(args, attrs)``, functions that are called as the op is,
     methods of tensors, and methods of operators whose operands stand the other way round. And of
-    what is remembered, as functions and as methods."""
+    what is remembered, as functions and as methods, and of methods in place."""
 
     functions: Mapping[Op, Function]
     direct: Mapping[Op, Function]
@@ -86,6 +87,7 @@ class FastForms:
     reflected: Mapping[Op, Any]
     remembered: Mapping[Function, Function]
     remembered_methods: Mapping[Function, Any]
+    in_place: Mapping[str, Any]
 
 
 def fast_forms(
@@ -96,6 +98,7 @@ def fast_forms(
     general: Function,
     finish: Function,
     remembered: Mapping[Function, int],
+    in_place: Mapping[str, InPlace],
 ) -> FastForms:
     """The forms of those of ``ops`` that have a fast path, for the class of tensors.
 
@@ -105,7 +108,7 @@ def fast_forms(
     """
     classes = (State, tensor, Memory, View, Shadow, TapeEntry)
     if not has_known_layout() or not all(box_type(c, s) for c in classes for s in _slots(c)):
-        return FastForms({}, {}, {}, {}, {}, {})
+        return FastForms({}, {}, {}, {}, {}, {}, {})
     ops = [op for op in ops if has_fast_form(op)]
     kernels = [op for op in ops if op.eager == "native"]  # found by the kind of the call
     table: dict[Any, int] = {**remembered, **dict.fromkeys(kernels, MOST)}
@@ -121,18 +124,21 @@ def fast_forms(
         "method": {op: numbers[op] for op in methods if op in numbers},
         "reflected": {op: numbers[op] for op in reflected if op in numbers},
         "remembered": {fn: i for i, fn in enumerate(table)},
+        "changed": {name: i for i, name in enumerate(in_place)},
     }
-    text = render_methods(*(group.values() for group in groups.values()))
+    text = render_methods({kind: group.values() for kind, group in groups.items()})
+    changes = in_place_table([*in_place.values()])
     names = [f"{kind}_{i}" for kind, group in groups.items() for i in group.values()]
     known = {name: core.address(name) for name in _CALLS}
     known["ops"] = ctypes.addressof(records)
     known["functions"] = ctypes.addressof(plans.table)
+    known["in_place"] = ctypes.addressof(changes)
     entries = compile_native(text, names, known, quick=True)
-    held = (core, entries, records, kept, objects, plans)
+    held = (core, entries, records, kept, objects, plans, changes, in_place)
 
-    def method(kind: str, fn: Any) -> Any:
+    def method(kind: str, key: Any, fn: Any) -> Any:
         name, doc = _named(fn)
-        address = entries.address(f"{kind}_{groups[kind][fn]}")
+        address = entries.address(f"{kind}_{groups[kind][key]}")
         return method_descriptor(tensor, address, name, ("$self", *_further(fn)), doc, *held)
 
     def functions(entry: str, addresses: Mapping[Any, int]) -> dict[Any, Function]:
@@ -141,18 +147,19 @@ def fast_forms(
 
     rows = dict(zip(table, map(ctypes.addressof, plans.table), strict=True))
     of_table = functions("recalled", rows)
-    as_methods = {fn: method("remembered", fn) for fn in table}
+    as_methods = {fn: method("remembered", fn, fn) for fn in table}
     return FastForms(
         functions("function", of_ops),
         {**functions("direct", of_ops), **{op: of_table[op] for op in kernels}},
-        {op: as_methods.get(op) or method("method", op) for op in groups["method"]},
-        {op: method("reflected", op) for op in groups["reflected"]},
+        {op: as_methods.get(op) or method("method", op, op) for op in groups["method"]},
+        {op: method("reflected", op, op) for op in groups["reflected"]},
         {fn: of_table[fn] for fn in remembered},
         {fn: as_methods[fn] for fn in remembered},
+        {name: method("changed", name, m.general) for name, m in in_place.items()},
     )
 
 
-_CALLS = ("function", "called", "called_on", "direct", "recall", "recalled")
+_CALLS = ("function", "called", "called_on", "direct", "recall", "recalled", "change")
 
 
 def _named(fn: Function) -> tuple[str, str]:
@@ -269,7 +276,7 @@ def _symbols(tensor: Any, general: Function, finish: Function) -> tuple[Any, dic
         "tensor_type": tensor, "tensor_example": example, "memory_example": Memory(),
         "shadow_example": shadow, "view_example": object.__new__(View), "leaf": LEAF,
         "thread": thread, "serials": serials, "bfloat16": bfloat16.numpy,
-        "name_state": "state",
+        "name_state": "state", "name_alpha": "alpha", "multiply": np.multiply,
         "name_edge": "_edge", "name_shape": "shape", "name_version": "version",
         "asarray": np.asarray, "number_beside": number_beside, "general": general,
         "users": _is_users, "finish": finish, "no_attrs": {}, "default_dtypes": BY_PYTHON,

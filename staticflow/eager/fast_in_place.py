@@ -1,88 +1,75 @@
-"""The fast path of in-place operations that are ufuncs: NumPy, or on large arrays a program, puts
-the result where it belongs, if nothing of it is recorded. All else goes to
-`staticflow.eager.inplace`."""
+"""In-place methods of tensors that are native code (`staticflow.eager.in_place_text`): those that
+are a ufunc, and copies. What does them otherwise is `staticflow.eager.inplace`."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from staticflow.eager.fast import number_beside
-from staticflow.eager.inplace import is_recorded
-from staticflow.eager.memory import Memory
-from staticflow.eager.overwrite import overwritten
-from staticflow.eager.programs import SPREAD
-from staticflow.eager.vertex import users
+from staticflow.eager import inplace
+from staticflow.graph.dtypes import DTYPES
 from staticflow.graph.op import Op
 from staticflow.ops import variants
 from staticflow.ops.promote import usual_dtypes
-from staticflow.ops.thread import thread
 
-__all__ = ["in_place_form"]
-
-_array = np.ndarray
-_getframe = sys._getframe
-_ALPHA = {"alpha"}
+__all__ = ["InPlace", "in_place_methods", "in_place_table"]
 
 
-def in_place_form(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
-    """The in-place method of ``op``, which is a ufunc; ``general`` does what is not usual."""
-    ufunc = getattr(np, op.ufunc or "")
-    dtypes = usual_dtypes(op)
-    binary = ufunc.nin == 2
-    scales = getattr(general, "changes", None) in (variants.add, variants.sub)
+@dataclass(frozen=True, slots=True)
+class InPlace:
+    """A method: what does what is not usual, and the ufunc (None: it copies) of ``count`` operands
+    beside the tensor, 0 or 1, that are of one of ``dtypes``. A copy without an operand is of
+    ``constant``. The operand may be ``scaled`` by ``alpha``, or is a ``number`` always."""
 
-    def apply(x: Any, *args: Any, **kwargs: Any) -> Any:
-        state = thread.state
-        memory = x._memory
-        done = False
-        try:
-            a = x._data
-            dtype = a.dtype
-            usual = (
-                dtype in dtypes
-                and state.plain
-                and (not kwargs or (scales and kwargs.keys() == _ALPHA and a.size < SPREAD))
-                and type(a) is _array
-                and (memory is None or type(memory) is Memory)
-                and 0 not in a.strides
-            )
-            recorded = x._vertex is not None or (x._view is not None and is_recorded(x))
-            free = not (state.recording and recorded)
-            if binary:
-                (y,) = args
-                if hasattr(y, "_vertex"):
-                    b = y._data
-                    usual = usual and b.dtype is dtype and type(b) is _array
-                    free = free and (not state.recording or y._edge() is None)
-                    if kwargs and usual:
-                        b = state.run(np.multiply, b, number_beside(kwargs["alpha"], dtype))
-                elif kwargs:
-                    usual = False
-                else:
-                    b = number_beside(y, dtype)
-                if usual and free:
-                    if a.size < SPREAD or not overwritten(op, a, (b,)):
-                        state.run(ufunc, a, b, a)
-                    done = True
-            elif usual and free and not args:
-                if a.size < SPREAD or not overwritten(op, a):
-                    state.run(ufunc, a, a)
-                done = True
-        except Exception:  # the general way does it, or says what is wrong
-            done = False
-        if not done:
-            return general(x, *args, **kwargs)
-        if memory is None:
-            memory = x._memory = Memory()
-        memory.version += 1
-        code, frame = users(_getframe(1))
-        memory.changed = code, frame.f_lasti
-        return x
+    general: Callable[..., Any]
+    ufunc: Any
+    count: int
+    dtypes: Sequence[Any]
+    constant: Any = None
+    scaled: bool = False
+    number: bool = False
 
-    apply.__name__ = apply.__qualname__ = general.__name__
-    apply.__doc__ = general.__doc__
-    return apply
+
+def in_place_methods(inherited: Mapping[str, Any]) -> dict[str, InPlace]:
+    """The methods by name, of those that the class of tensors inherits and of its own."""
+    every = [d.numpy for d in DTYPES]
+    found = {
+        "zero_": InPlace(inplace.zero_, None, 0, every, constant=False),
+        "fill_": InPlace(inplace.fill_, None, 1, every, number=True),
+        "copy_": InPlace(inplace.copy_, None, 1, every),
+    }
+    for name, method in inherited.items():
+        changes = getattr(method, "changes", None)
+        op = getattr(changes, "plain", changes)
+        if isinstance(op, Op) and op.ufunc is not None:
+            ufunc = getattr(np, op.ufunc)
+            scaled = changes in (variants.add, variants.sub)
+            dtypes = usual_dtypes(op)
+            found[name] = InPlace(method, ufunc, ufunc.nin - 1, [*dtypes], scaled=scaled)
+    return found
+
+
+class _InPlace(ctypes.Structure):
+    """``%in_place`` of the native code."""
+
+    _fields_ = (
+        ("general", ctypes.c_void_p), ("ufunc", ctypes.c_void_p), ("count", ctypes.c_int64),
+        ("constant", ctypes.c_void_p), ("dtypes", ctypes.c_uint64), ("scaled", ctypes.c_int8),
+        ("number", ctypes.c_int8),
+    )  # fmt: skip
+
+
+def in_place_table(methods: Sequence[InPlace]) -> Any:
+    """What native code knows of the methods."""
+    table = (_InPlace * len(methods))()
+    for row, m in zip(table, methods, strict=True):
+        row.general = id(m.general)
+        row.ufunc = None if m.ufunc is None else id(m.ufunc)
+        row.count, row.scaled, row.number = m.count, m.scaled, m.number
+        row.constant = None if m.constant is None else id(m.constant)
+        row.dtypes = sum(1 << i for i, d in enumerate(DTYPES) if d.numpy in m.dtypes)
+    return table

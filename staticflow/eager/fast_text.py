@@ -13,9 +13,12 @@ from collections.abc import Mapping
 from string import Template
 
 from staticflow.eager.compute_text import COMPUTE
+from staticflow.eager.in_place_text import IN_PLACE
 from staticflow.eager.key_text import KEYS
+from staticflow.eager.line_text import LINES
 from staticflow.eager.objects_text import DECLARATIONS, OBJECTS
 from staticflow.eager.operands_text import OPERANDS
+from staticflow.eager.programs import SPREAD
 from staticflow.eager.recall_text import RECALL, SLOTS
 from staticflow.eager.record_text import RECORD
 from staticflow.eager.view_text import VIEWS
@@ -55,6 +58,7 @@ _NUMBERS = {
     **{name: i for i, name in enumerate(_MARKS, 1)},
     "MEMO_MASK": MEMO - 1, "CODES_MASK": CODES - 1, "MOST": MOST, "USES": MOST + 1,
     "OPERAND": 40, "NO_DTYPE": 63, "WORDS": WORDS, "ROOM": WORDS + 1, "SLOTS_MASK": SLOTS - 1,
+    "SPREAD": SPREAD,
 }  # fmt: skip
 
 _APPLY = """
@@ -383,9 +387,10 @@ call:
 
 
 def render_core(numbers: Mapping[str, int]) -> str:
-    """The module of ``function``, ``called``, ``called_on``, ``direct``, ``recall`` and
-    ``recalled``; ``numbers`` are those that stand for slots."""
-    text = (
-        DECLARATIONS + LIKE + OBJECTS + OPERANDS + COMPUTE + VIEWS + RECORD + _APPLY + KEYS + RECALL
-    )
-    return Template(text).substitute(numbers, **_NUMBERS)
+    """The module of ``function``, ``called``, ``called_on``, ``direct``, ``recall``,
+    ``recalled`` and ``change``; ``numbers`` are those that stand for slots."""
+    parts = (
+        DECLARATIONS, LIKE, OBJECTS, OPERANDS, COMPUTE, VIEWS, LINES, RECORD, _APPLY, KEYS, RECALL,
+        IN_PLACE,
+    )  # fmt: skip
+    return Template("".join(parts)).substitute(numbers, **_NUMBERS)

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from string import Template
 
 from staticflow.eager.fast_text import MOST
@@ -19,6 +19,9 @@ declare ptr @called_on(ptr, ptr, ptr, i64, ptr)
 %function = type { ptr, ptr, i64 }
 @functions = external global %function
 declare ptr @recall(ptr, ptr, ptr, i64, ptr)
+%in_place = type { ptr, ptr, i64, ptr, i64, i8, i8 }
+@in_place = external global %in_place
+declare ptr @change(ptr, ptr, ptr, i64, ptr)
 """
 
 _METHOD = """
@@ -59,12 +62,23 @@ define ptr @remembered_$op(ptr %self, ptr %args, i64 %count, ptr %names) {
 """
 
 
-def render_methods(
-    methods: Iterable[int], reflected: Iterable[int], remembered: Iterable[int]
-) -> str:
-    """The module of the methods of those ops, and of those functions that are remembered, by
-    number."""
-    forms = ((_METHOD, methods), (_REFLECTED, reflected), (_REMEMBERED, remembered))
+_CHANGED = """
+define ptr @changed_$op(ptr %self, ptr %args, i64 %count, ptr %names) {
+  %method = getelementptr %in_place, ptr @in_place, i64 $op
+  %result = call ptr @change(ptr %method, ptr %self, ptr %args, i64 %count, ptr %names)
+  ret ptr %result
+}
+"""
+
+FORMS = {
+    "method": _METHOD, "reflected": _REFLECTED, "remembered": _REMEMBERED, "changed": _CHANGED,
+}  # fmt: skip
+"""The kinds of methods: those of ops, with the operands in order and the other way round, those
+that are remembered, and those in place."""
+
+
+def render_methods(numbers: Mapping[str, Iterable[int]]) -> str:
+    """The module of methods, by their kinds and their numbers in the tables of these."""
     return Template(_ENTRIES).substitute(USES=MOST + 1) + "".join(
-        Template(form).substitute(op=i) for form, numbers in forms for i in numbers
+        Template(FORMS[kind]).substitute(op=i) for kind, group in numbers.items() for i in group
     )

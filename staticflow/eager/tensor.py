@@ -11,7 +11,7 @@ import numpy as np
 from staticflow.eager import device as devices
 from staticflow.eager import hooks, indexed, inplace, interop, layout, printing, tape
 from staticflow.eager.fast import fast_forms
-from staticflow.eager.fast_in_place import in_place_form
+from staticflow.eager.fast_in_place import in_place_methods
 from staticflow.eager.fast_text import MOST
 from staticflow.eager.fused import give_fused_forms
 from staticflow.eager.gpu import as_array
@@ -407,8 +407,10 @@ def _prepare() -> Mapping[Op, Any]:
     remembered = {m.plain: MOST for m in BY_SHAPE.values()} | {indexed.get: 1}
     fast = fast_forms(
         [*OPS.values()], {*methods.values()}, {*reflected.values()},
-        Tensor, EAGER.general, EAGER.finish, remembered,
+        Tensor, EAGER.general, EAGER.finish, remembered, in_place_methods(inherited),
     )  # fmt: skip
+    for name, form in fast.in_place.items():
+        setattr(Tensor, name, form)
     for names, forms in ((methods, fast.methods), (reflected, fast.reflected)):
         for name, op in names.items():
             if op in forms:
@@ -429,12 +431,6 @@ def _bind() -> None:
     EAGER.tensor, EAGER.prepare, TapeEntry.tensor = Tensor, _prepare, Tensor
     console.count, console.wrap = Tensor._wrap(np.zeros((), np.int64)), Tensor._wrap
     Shadow.__sf_mode__ = EAGER
-    inherited = _inherited()
-    for name, method in inherited.items():
-        changes = getattr(method, "changes", None)
-        op = getattr(changes, "plain", changes)
-        if isinstance(op, Op) and op.ufunc is not None:
-            setattr(Tensor, name, in_place_form(op, method))
     give_fused_forms()
     give_stored_form()
 

@@ -30,7 +30,10 @@ CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400  # NPY_ARRAY_*; contiguous in
 METH_FASTCALL, METH_KEYWORDS = 0x80, 0x2
 
 HEAD = 16  # sizeof(PyObject); there a slice has start, stop and step
-_NUMPY = {"PyArray_NewFromDescr": 94, "PyArray_Empty": 184, "PyArray_SetBaseObject": 282}
+_NUMPY = {
+    "PyArray_CopyInto": 50, "PyArray_NewFromDescr": 94, "PyArray_Empty": 184,
+    "PyArray_SetBaseObject": 282,
+}  # fmt: skip
 """Places in `numpy_table`."""
 
 _PYTHON = (
@@ -156,8 +159,12 @@ def _views_right(array: np.ndarray[Any, Any], functions: dict[str, int]) -> bool
         np.ndarray, array.dtype, 1, ctypes.addressof(size), ctypes.addressof(stride),
         _word(array, DATA) + 8, WRITEABLE, None,
     )  # fmt: skip
+    copy = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.py_object)(
+        functions["PyArray_CopyInto"]
+    )
     array[:, 2] = 3, 5
-    return own(column, array) == 0 and column.base is array and column.tolist() == [3, 5]
+    right = own(column, array) == 0 and column.base is array and column.tolist() == [3, 5]
+    return right and copy(column, np.array(7, array.dtype)) == 0 and array[1, 2] == 7
 
 
 @functools.lru_cache(maxsize=1)
