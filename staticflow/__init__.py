@@ -13,7 +13,7 @@ tensor([3., 3.])
 
 from math import e, inf, nan, pi
 
-from staticflow import autograd, nn, optim, special, testing, utils
+from staticflow import autograd, func, nn, optim, special, testing, utils
 from staticflow.eager import accelerator, cuda
 from staticflow.eager.creation import (
     as_tensor,
@@ -443,7 +443,7 @@ __all__ = [
     "enable_grad", "eq", "equal", "erf", "erfc", "erfinv", "exp", "exp2", "expand", "expm1", "eye",
     "finfo", "fix", "flatten", "flip", "fliplr", "flipud", "float", "float16", "float32", "float64",
     "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod", "fori_loop", "fork_rng", "frac",
-    "frexp", "from_dlpack", "from_numpy", "full", "full_like", "gather", "gcd", "ge", "ger",
+    "frexp", "from_dlpack", "from_numpy", "full", "full_like", "func", "gather", "gcd", "ge", "ger",
     "get_default_dtype", "get_num_threads", "get_printoptions", "get_rng_state", "grad", "greater",
     "greater_equal", "gt", "half", "hamming_window", "hann_window", "heaviside", "histc",
     "hsplit", "hstack", "hypot", "i0", "iinfo", "index_add", "index_copy", "index_fill",

@@ -75,8 +75,9 @@ class NanError(StaticflowError, FloatingPointError):
     """The first NaN of a run that was asked to look for it."""
 
 
-class CheckpointError(StaticflowError, ValueError):
-    """A checkpoint that cannot be written or read."""
+class CheckpointError(StaticflowError, ValueError, RuntimeError):
+    """A checkpoint that cannot be written or read, or a state that a module does not fit: a
+    `RuntimeError` in PyTorch."""
 
 
 class CompileError(StaticflowError, RuntimeError):

@@ -28,6 +28,7 @@ LAYERS = (
     ("autograd",),
     ("utils", "testing"),
     ("nn", "optim"),
+    ("func",),
     ("tools",),
     ("__init__", "__main__"),
 )
@@ -38,6 +39,7 @@ MODELS = {"nn", "optim"}
 MODELS_SEE = {"ops", "pytree", "graph", "errors"}
 EXCEPTIONS = {
     ("nn.parameter", "eager"): "parameters are eager tensors",
+    ("optim.swa_utils", "nn"): "an averaged model is a module",
 }
 
 FILES = sorted(PACKAGE.rglob("*.py"))

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from staticflow.graph.op import Op
+from staticflow.ops.handle import Handle
 from staticflow.ops.symbol import Symbol
 
-__all__ = ["Handle", "Hooks", "watch_gradients"]
+__all__ = ["Hook", "Hooks", "watch_gradients"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,27 +19,6 @@ class Hook:
 
     fn: Callable[..., Any]
     with_kwargs: bool = False
-
-
-class Handle:
-    """What registering a hook gives: `remove` takes the hook away, as leaving a ``with`` does."""
-
-    def __init__(self, hooks: dict[Handle, Hook], hook: Hook, prepend: bool) -> None:
-        self._hooks = hooks
-        before = {} if prepend else dict(hooks)
-        after = dict(hooks) if prepend else {}
-        hooks.clear()
-        hooks |= before | {self: hook} | after
-
-    def remove(self) -> None:
-        """Take the hook away; nothing happens if it is gone already."""
-        self._hooks.pop(self, None)
-
-    def __enter__(self) -> Handle:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.remove()
 
 
 @dataclass(slots=True)

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Self
 from staticflow.graph.device import target
 from staticflow.graph.dtypes import bfloat16, float16, float32, float64
 from staticflow.graph.locs import format_locs, here
-from staticflow.nn.hooks import Handle, Hook, Hooks
+from staticflow.nn.hooks import Hook, Hooks
 from staticflow.nn.parameter import Parameter
 from staticflow.nn.state import LoadResult, load_state, state_of
 from staticflow.nn.tree import Tree
 from staticflow.ops.foreign import FOREIGN, refuse_foreign
+from staticflow.ops.handle import Handle
 from staticflow.ops.symbol import Symbol
 from staticflow.ops.tracing import depends_on, tracing, tracing_state
 
@@ -168,8 +169,8 @@ class Module(Tree):
         that compiled programs and optimisers see them; dtypes are cast. With ``assign`` the tensors
         themselves take the place of the parameters and buffers, in the dtypes that they have.
 
-        Raises `ShapeError` that lists every missing and unexpected name (unless not ``strict``) and
-        every wrong shape, before anything is changed.
+        Raises `CheckpointError` that lists every missing and unexpected name (unless not
+        ``strict``) and every wrong shape, before anything is changed.
         """
         return load_state(self, state_dict, strict, assign)
 

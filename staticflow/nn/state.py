@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from staticflow.errors import ShapeError
+from staticflow.errors import CheckpointError
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.parameter import Parameter
 
@@ -55,7 +55,7 @@ def load_state(module: Any, state: Mapping[str, Any], strict: bool, assign: bool
         faults += [f"{name} is not known" for name in result.unexpected_keys]
         faults.append("strict=False loads what both have")
     if faults:
-        raise ShapeError(
+        raise CheckpointError(
             f"load_state_dict of {type(module).__name__}: {'; '.join(faults)}"
             f", at {format_locs(here())}"
         )

@@ -17,15 +17,16 @@ tensor([0.5000, 1.0000])
 (1.5, [0.25, 0.75])
 """
 
-from staticflow.optim import lr_scheduler
+from staticflow.optim import lr_scheduler, swa_utils
 from staticflow.optim.adagrad import Adadelta, Adagrad
 from staticflow.optim.adam import Adam, Adamax, AdamW, NAdam, RAdam
 from staticflow.optim.group import ParamGroup
+from staticflow.optim.lbfgs import LBFGS
 from staticflow.optim.optimizer import Optimizer
 from staticflow.optim.rmsprop import RMSprop
 from staticflow.optim.sgd import SGD
 
 __all__ = [
-    "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "Optimizer", "ParamGroup",
-    "RAdam", "RMSprop", "lr_scheduler",
+    "LBFGS", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "Optimizer",
+    "ParamGroup", "RAdam", "RMSprop", "lr_scheduler", "swa_utils",
 ]  # fmt: skip

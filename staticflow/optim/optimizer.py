@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from staticflow import pytree
@@ -11,15 +12,30 @@ from staticflow.graph.dtypes import float64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.creation import ones_like
 from staticflow.ops.gradient import pullback
+from staticflow.ops.handle import Handle
 from staticflow.ops.symbol import Symbol
 from staticflow.ops.thread import thread
 from staticflow.optim.at_once import stepper
 from staticflow.optim.group import ParamGroup, as_symbol, check_value
 
-__all__ = ["Optimizer"]
+__all__ = ["Optimizer", "recording"]
 
 # In the groups of PyTorch's checkpoints: how it runs a step, which means nothing here.
 _FOREIGN = ("foreach", "capturable", "differentiable", "fused", "decoupled_weight_decay")
+
+
+StepHook = Callable[["Optimizer", tuple[Any, ...], dict[str, Any]], Any]
+
+
+@contextmanager
+def recording(wanted: bool) -> Iterator[None]:
+    """Operations inside are recorded, or are not."""
+    state = thread.state
+    before, state.recording = state.recording, wanted
+    try:
+        yield
+    finally:
+        state.recording = before
 
 
 class Optimizer:
@@ -44,6 +60,8 @@ class Optimizer:
         self.defaults = dict(defaults)
         self.param_groups: list[ParamGroup] = []
         self.state: dict[Any, dict[str, Any]] = {}
+        self._before_step: dict[Handle, StepHook] = {}
+        self._after_step: dict[Handle, StepHook] = {}
         self._parts: dict[tuple[str, ...], frozenset[str]] = {}  # of the state, by what is in use
         if isinstance(params, Mapping) or hasattr(params, "grad"):
             raise ArgumentError(
@@ -87,20 +105,34 @@ class Optimizer:
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a ``.grad``, in place, outside the tape.
 
-        A ``closure``, which computes the loss and calls backward, is called first; its loss is
-        returned.
+        A ``closure``, which computes the loss and calls backward, is called first, and recorded;
+        its loss is returned.
         """
-        loss = None if closure is None else closure()
+        args = () if closure is None else (closure,)
+        for hook in list(self._before_step.values()):
+            hook(self, args, {})
         state = thread.state
         before, state.recording = state.recording, False
         try:
-            for group in self.param_groups:
-                params = [p for p in group.params if p.grad is not None]
-                if params:
-                    self._step_of(group, params)
+            loss = self._step(closure)
         finally:
             state.recording = before
+        for hook in list(self._after_step.values()):
+            hook(self, args, {})
         return loss
+
+    def _step(self, closure: Callable[[], Any] | None) -> Any:
+        loss = None if closure is None else self._loss_of(closure)
+        for group in self.param_groups:
+            params = [p for p in group.params if p.grad is not None]
+            if params:
+                self._step_of(group, params)
+        return loss
+
+    @staticmethod
+    def _loss_of(closure: Callable[[], Any]) -> Any:
+        with recording(True):
+            return closure()
 
     def _step_of(self, group: ParamGroup, params: Sequence[Any]) -> None:
         kind: Any = type(self)
@@ -118,6 +150,15 @@ class Optimizer:
                 param._assign(value)
                 for name, new in after.items():
                     state[name]._assign(new)
+
+    def register_step_pre_hook(self, hook: StepHook) -> Handle:
+        """Call ``hook(optimizer, args, kwargs)`` before each eager step, until the handle is
+        removed; the arguments are those of `step`."""
+        return Handle(self._before_step, hook)
+
+    def register_step_post_hook(self, hook: StepHook) -> Handle:
+        """The same after each eager step."""
+        return Handle(self._after_step, hook)
 
     def _now(
         self, param: Any, grad: Any, tensors: Mapping[str, Any], hyper: Mapping[str, Any]
