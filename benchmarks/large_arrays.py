@@ -29,6 +29,7 @@ ARRAYS: dict[str, Callable[[Rng, int], Array]] = {
     "z": lambda rng, n: np.ones((n, n), np.float32),
     "flags": lambda rng, n: rng.random((n, n)) > 0.5,
     "integers": lambda rng, n: rng.integers(0, n, (n, n)),
+    "counts": lambda rng, n: rng.integers(1, 100, (n, n)),
     "double": lambda rng, n: rng.standard_normal((n, n)),
     "row": lambda rng, n: rng.standard_normal((1, n), np.float32),
     "column": lambda rng, n: rng.standard_normal((n, 1), np.float32),
@@ -37,6 +38,7 @@ ARRAYS: dict[str, Callable[[Rng, int], Array]] = {
     "logits": lambda rng, n: rng.standard_normal((n, 1000), np.float32),
     "labels": lambda rng, n: rng.integers(0, 1000, n),
     "thin": lambda rng, n: rng.standard_normal((16 * n, 16), np.float32),
+    "images": lambda rng, n: rng.standard_normal((4, n // 4, 8, n // 8), np.float32),
     "batch": lambda rng, n: rng.standard_normal((64, 128, 128), np.float32),
     "batch2": lambda rng, n: rng.standard_normal((64, 128, 128), np.float32),
 }
@@ -68,7 +70,20 @@ def over(name: str, dim: int | None, **options: Any) -> Operation:
     return lambda lib, t: getattr(t["x"], name)(*dims, **options)
 
 
+def narrow(fn: Callable[[Any, Any], Any], dtype: str) -> Operation:
+    """A function of x and y as floats of 16 bits."""
+    made: dict[Any, tuple[Any, Any]] = {}
+
+    def operation(lib: Any, t: Any) -> Any:
+        if lib not in made:
+            made[lib] = t["x"].to(getattr(lib, dtype)), t["y"].to(getattr(lib, dtype))
+        return fn(*made[lib])
+
+    return operation
+
+
 X, XY = ("x",), ("x", "y")
+BY_BATCH = {"running_mean": None, "running_var": None, "training": True}
 
 ELEMENTWISE: dict[str, tuple[Operation, tuple[str, ...]]] = {
     "x + y": (lambda lib, t: t["x"] + t["y"], XY),
@@ -96,6 +111,21 @@ ELEMENTWISE: dict[str, tuple[Operation, tuple[str, ...]]] = {
     "x > y": (lambda lib, t: t["x"] > t["y"], ()),
     "x == 0": (lambda lib, t: t["x"] == 0, ()),
     "i + i of int64": (lambda lib, t: t["integers"] + t["integers"], ()),
+    "i // j of int64": (lambda lib, t: t["integers"] // t["counts"], ()),
+    "i & j of int64": (lambda lib, t: t["integers"] & t["counts"], ()),
+    "x + y of float16": (narrow(lambda x, y: x + y, "float16"), ()),
+    "x * y of bfloat16": (narrow(lambda x, y: x * y, "bfloat16"), ()),
+    "2.5 x of bfloat16": (narrow(lambda x, y: x * 2.5, "bfloat16"), ()),
+    "x ** 3": (lambda lib, t: t["x"] ** 3, X),
+    "y ** 0.5": (lambda lib, t: t["y"] ** 0.5, ("y",)),
+    "x % 2": (lambda lib, t: t["x"] % 2.0, X),
+    "x // y": (lambda lib, t: t["x"] // t["y"], ()),
+    "sign": (lambda lib, t: t["x"].sign(), ()),
+    "floor": (lambda lib, t: t["x"].floor(), ()),
+    "atan2": (lambda lib, t: lib.atan2(t["x"], t["y"]), XY),
+    "nan_to_num": (lambda lib, t: t["x"].nan_to_num(), X),
+    "glu": (functional("glu"), X),
+    "where with a number": (lambda lib, t: lib.where(t["flags"], t["x"], 0.0), X),
     "to float64": (lambda lib, t: t["x"].to(lib.float64), X),
     "to float16": (lambda lib, t: t["x"].to(lib.float16), X),
     "to bfloat16": (lambda lib, t: t["x"].to(lib.bfloat16).to(lib.float32), X),
@@ -111,6 +141,11 @@ ELEMENTWISE: dict[str, tuple[Operation, tuple[str, ...]]] = {
     "x.copy_(y)": (lambda lib, t: t["z"].copy_(t["y"]), ()),
     "x.addcmul_(x, y)": (lambda lib, t: t["z"].addcmul_(t["x"], t["y"], value=0.1), ()),
     "ones": (lambda lib, t: lib.ones(t["x"].shape), ()),
+    "arange": (lambda lib, t: lib.arange(t["x"].numel()), ()),
+    "eye": (lambda lib, t: lib.eye(t["x"].shape[0]), ()),
+    "rand": (lambda lib, t: lib.rand(t["x"].shape).sum() * 0 + 1, ()),
+    "randn": (lambda lib, t: lib.randn(t["x"].shape).sum() * 0 + 1, ()),
+    "dropout": (lambda lib, t: lib.nn.functional.dropout(t["x"], 0.5).sum() * 0 + 1, ()),
 }  # fmt: skip
 
 REDUCTIONS: dict[str, tuple[Operation, tuple[str, ...]]] = {
@@ -122,6 +157,10 @@ REDUCTIONS: dict[str, tuple[Operation, tuple[str, ...]]] = {
     },
     "max over all": (lambda lib, t: t["x"].max(), X),
     "max with index, rows": (lambda lib, t: t["x"].max(1)[0], X),
+    "sum of x.t()": (lambda lib, t: t["x"].t().sum(1), X),
+    "count_nonzero": (lambda lib, t: lib.count_nonzero(t["flags"]), ()),
+    "any over rows": (lambda lib, t: t["flags"].any(1), ()),
+    "median over rows": (lambda lib, t: t["x"].median(1)[0], X),
     "argmax over all": (over("argmax", None), ()),
     "argmax over rows": (over("argmax", 1), ()),
     "argmax over columns": (over("argmax", 0), ()),
@@ -141,12 +180,16 @@ REDUCTIONS: dict[str, tuple[Operation, tuple[str, ...]]] = {
     ),
     "cross_entropy of 1000": (functional("cross_entropy", "logits", "labels"), ("logits",)),
     "mse_loss": (functional("mse_loss", "x", "y"), X),
+    "batch_norm": (functional("batch_norm", "images", **BY_BATCH), ("images",)),
+    "cdist": (lambda lib, t: lib.cdist(t["x"][:, :64], t["y"][:, :64]), X),
     "cumsum over rows": (over("cumsum", 1), X),
     "cumsum over columns": (over("cumsum", 0), X),
 }
 
 MOVES: dict[str, tuple[Operation, tuple[str, ...]]] = {
     "sort": (lambda lib, t: t["x"].sort(dim=1, stable=True)[0], X),
+    "argsort of columns": (lambda lib, t: t["x"].argsort(dim=0, stable=True), ()),
+    "sort of int64": (lambda lib, t: t["integers"].sort(dim=1, stable=True)[0], ()),
     "topk": (lambda lib, t: t["x"].topk(10, 1)[0], X),
     "gather": (lambda lib, t: t["x"].gather(1, t["integers"]), X),
     "index_select": (lambda lib, t: t["x"].index_select(0, t["which"]), X),
@@ -154,9 +197,16 @@ MOVES: dict[str, tuple[Operation, tuple[str, ...]]] = {
     "embedding": (functional("embedding", "which", "x"), X),
     "masked_fill": (lambda lib, t: t["x"].masked_fill(t["flags"], 0.0), X),
     "x[flags]": (lambda lib, t: t["x"][t["flags"]], X),
-    "cat": (lambda lib, t: lib.cat([t["x"], t["y"]], 0), XY),
-    "cat of columns": (lambda lib, t: lib.cat([t["x"], t["y"]], 1), XY),
-    "stack": (lambda lib, t: lib.stack([t["x"], t["y"]]), XY),
+    "x[flags] = 1": (lambda lib, t: t["z"].__setitem__(t["flags"], 1.0) or t["z"], ()),
+    "scatter_add": (lambda lib, t: t["y"].scatter_add(1, t["integers"], t["x"]), X),
+    "index_add": (lambda lib, t: t["y"].index_add(0, t["which"], t["x"]), X),
+    "2.5 cat": (lambda lib, t: lib.cat([t["x"], t["y"]], 0) * 2.5, XY),
+    "2.5 cat of columns": (lambda lib, t: lib.cat([t["x"], t["y"]], 1) * 2.5, XY),
+    "2.5 stack": (lambda lib, t: lib.stack([t["x"], t["y"]]) * 2.5, XY),
+    "pad": (functional("pad", "x", pad=(1, 2, 3, 4)), X),
+    "repeat": (lambda lib, t: t["x"].repeat(1, 2), X),
+    "expanded copy": (lambda lib, t: t["row"].expand(t["x"].shape).contiguous(), ()),
+    "permuted copy": (lambda lib, t: t["images"].permute(0, 2, 3, 1).contiguous(), ()),
     "clone": (lambda lib, t: t["x"].clone(), X),
     "transposed copy": (lambda lib, t: t["x"].t().contiguous(), X),
     "flip": (lambda lib, t: t["x"].flip(1), X),
@@ -209,7 +259,7 @@ def contestant(
 
     def result() -> tuple[Any, ...]:
         gradients = (tensors[name].grad for name in differentiated)
-        return tuple(r.detach().numpy() for r in (last, *gradients))
+        return tuple(r.detach().to(lib.float64).numpy() for r in (last, *gradients))
 
     return Contestant(run_back if differentiated else run, result)
 
