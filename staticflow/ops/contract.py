@@ -19,7 +19,7 @@ from staticflow.ops.declare import per_arg, same_size, sum_to
 from staticflow.ops.lowering import Contract
 from staticflow.ops.view import reshape, unsqueeze
 
-__all__ = ["bmm", "dot", "linear", "matmul", "matmul_op", "mm"]
+__all__ = ["bmm", "dot", "linear", "linear_op", "matmul", "matmul_op", "mm"]
 
 
 def _infer(facts: Facts, x: TensorType, y: TensorType) -> TensorType:
@@ -137,6 +137,50 @@ def dot(input: Any, tensor: Any) -> Any:
     return _of_ndim("dot", 1, input, tensor)
 
 
+def _linear_infer(facts: Facts, x: TensorType, weight: TensorType, bias: TensorType) -> TensorType:
+    if x.ndim < 1 or weight.ndim != 2 or bias.ndim != 1:
+        raise ShapeError(f"takes (..., in), (out, in) and (out,), not {x}, {weight} and {bias}")
+    if x.dtype.kind == "b":
+        raise DTypeError("not defined for bool; cast to a number first")
+    facts.equal(x.shape[-1], weight.shape[1], f"the columns of {x} and of {weight} agree")
+    facts.equal(bias.shape[0], weight.shape[0], f"the bias {bias} is of the rows of {weight}")
+    return TensorType(x.dtype, (*x.shape[:-1], weight.shape[0]))
+
+
+def _linear_reference(xp: Any, x: Any, weight: Any, bias: Any) -> Any:
+    rows = x if x.ndim == 2 else x.reshape(prod(x.shape[:-1]), x.shape[-1])
+    out = _reference(xp, rows, weight.T)
+    out += bias
+    return out if x.ndim == 2 else out.reshape(*x.shape[:-1], weight.shape[0])
+
+
+def _linear_decompose(x: Any, weight: Any, bias: Any) -> Any:
+    return matmul(x, permute(weight, 1, 0)) + bias
+
+
+def _rows(x: Any) -> Any:
+    return x if x.ndim == 2 else reshape(x, (prod(x.shape[:-1]), x.shape[-1]))
+
+
+linear_op = Op(
+    name="linear",
+    doc="``x @ weight.T + bias``.",
+    infer=_linear_infer,
+    reference=_linear_reference,
+    vjp=per_arg(
+        lambda ct, out, x, weight, bias: reshape(matmul_op(_rows(ct), weight), x.shape),
+        lambda ct, out, x, weight, bias: matmul_op(mT(_rows(ct)), _rows(x)),
+        lambda ct, out, x, weight, bias: sum_to(ct, bias.shape),
+    ),
+    decompose=_linear_decompose,
+    saves=(0, 1),
+    saves_for=((1,), (0,), ()),
+    promote="common",
+    kinds="iuf",
+    grad_name="AddmmBackward0",
+)
+
+
 @by_shape
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     """``x @ weight.T + bias``: ``input`` (..., in), ``weight`` (out, in), ``bias`` (out,)."""
@@ -146,6 +190,8 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
             f"linear: the weight is (out, in), not of shape {list(weight.shape)}, "
             f"at {format_locs(here())}"
         )
+    if bias is not None and x.ndim and bias.ndim == 1 and same_size(bias.shape[0], weight.shape[0]):
+        return linear_op(x, weight, bias)
     if x.__sf_mode__ is weight.__sf_mode__:
         columns = permute(weight, 1, 0)
     else:  # a weight that a graph captures is transposed in that graph, not once and for all

@@ -108,7 +108,37 @@ def _sum_row(name: str, batch: tuple[int, ...]) -> OpInfo:
     )  # fmt: skip
 
 
+def _linear_samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
+    for rows in ((3,), (2, 3), (0, 3), (4, 2, 3), (2, 0)):
+        weight = values((4, rows[-1]), dtype, 0.5, seed=1)
+        yield Sample((values(rows, dtype, 0.5), weight, values((4,), dtype, seed=2)))
+    yield Sample((values((3, 2), dtype, 0.5).T, values((3, 4), dtype, 0.5).T, values((4,), dtype)))
+
+
+def _linear(x: Array, weight: Array, bias: Array) -> Array:
+    dtype = next(d for d in DTYPES if d.numpy == x.dtype)
+    wide = np.float64 if dtype.is_floating else np.int64
+    return (x.astype(wide) @ weight.T.astype(wide) + bias.astype(wide)).astype(x.dtype)
+
+
 ROWS = (
+    OpInfo(
+        OPS["linear"], sf.nn.functional.linear, _linear, _linear_samples, NUMBERS, grad=True,
+        zeros=False, ulps=16,
+        sized=lambda dtype, n: Sample(
+            (values((n, 3), dtype, 0.5), values((n, 3), dtype, 0.5), values((n,), dtype))
+        ),
+        failures=(
+            Failure(
+                Sample((np.zeros((2, 3), "f4"), np.zeros((4, 2), "f4"), np.zeros(4, "f4"))),
+                ShapeError, "3 and 2 differ",
+            ),
+            Failure(
+                Sample((np.zeros((2, 3), "f4"), np.zeros(3, "f4"), np.zeros(4, "f4"))),
+                ShapeError, "the weight is",
+            ),
+        ),
+    ),
     _sum_row("addmm", ()),
     _sum_row("baddbmm", (4,)),
     OpInfo(
