@@ -387,3 +387,28 @@ def test_what_is_made_of_arguments_alone_is_made_anew(make: Callable[[], sf.Tens
             t.add_(1)  # which nobody else sees
     with sf.inference_mode():
         assert make().is_inference()
+
+
+DRAWS: list[Callable[[], Any]] = [
+    lambda: sf.rand(2, 3), lambda: sf.randn((4,)), lambda: sf.randint(0, 9, (5,)),
+    lambda: sf.randperm(6), lambda: sf.bernoulli(sf.full((7,), 0.5)), lambda: sf.rand_like(sf.ones(2, 2)),
+    lambda: sf.normal(0.0, 2.0, (3,)), lambda: F.dropout(sf.ones(8)), lambda: sf.rand(0, 3),
+    lambda: sf.rand(5000), lambda: sf.rand(2, requires_grad=True), lambda: sf.rand(2, dtype=sf.float64),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("k", range(len(DRAWS)))
+def test_each_draw_is_another(k: int) -> None:
+    """A remembered call goes on in the stream as the call itself does."""
+    drawn = []
+    for memory in (contextlib.nullcontext, without_memory):
+        sf.manual_seed(3)
+        with memory():
+            drawn.append([DRAWS[k]().tolist() for _ in range(6)])
+        drawn[-1].append(sf.get_rng_state().tolist())
+    assert drawn[0] == drawn[1]
+    assert len({str(d) for d in drawn[0][:6]}) > 1 or not drawn[0][0]
+    own = sf.Generator()
+    assert [sf.rand(2, generator=own.manual_seed(1)).tolist() for _ in range(4)] == [
+        sf.rand(2, generator=own.manual_seed(1)).tolist()
+    ] * 4

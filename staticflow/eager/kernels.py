@@ -155,10 +155,14 @@ def bound(op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Callable[.
     a kernel, or what fills an array; a small one is as soon copied."""
     if not arrays:
         fill = functools.partial(compute_of(op, True), np, **attrs)
-        example = fill()
-        return example.copy if example.size < SMALL else fill
-    if op.eager != "native" or not all(_is_in_order(a) for a in arrays):
+        made = fill()
+        return made.copy if made.size < SMALL else fill
+    if op.eager not in ("native", "flat") or not all(_is_in_order(a) for a in arrays):
         return None
+    if op.eager == "flat":
+        shape, flat = arrays[1].shape, arrays[1].reshape(-1).copy()  # whose values do not matter
+        drawn = _native(op).kernel([arrays[0], flat, *arrays[2:]], attrs).fast
+        return lambda first, like, *rest: drawn(first, flat, *rest).reshape(shape)
     names = numbers_among(op, attrs, arrays[-1].dtype)
     if not names:
         return _native(op).kernel(arrays, attrs).fast

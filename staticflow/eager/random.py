@@ -18,6 +18,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.ops.effect import effect, read
 from staticflow.ops.sampling import default_source
 from staticflow.ops.symbol import symbolic
+from staticflow.ops.thread import thread
 from staticflow.ops.tracing import tracing_state
 
 __all__ = [
@@ -55,10 +56,19 @@ class Generator:
             if tracing_state.active or symbolic(*beside):
                 state = read(self.state, *beside) + _NEXT
                 return effect(state, self.state, state)
+        state = self._drawn()
+        noted = thread.state.noted
+        if noted is not None:
+            noted.append((None, (), self._drawn, state))
+        return state
+
+    def _drawn(self) -> Tensor:
+        """`draw` of an eager tensor."""
+        with self._lock:
             after = self.state._data + _NEXT  # new, so that later draws leave it as it is
             self.state._data[...] = after
-            self.state._bump()
-            return Tensor._wrap(after)
+            self.state._own_memory().version += 1
+        return Tensor._wrap(after)
 
     def manual_seed(self, seed: int) -> Generator:
         """Start the stream of ``seed`` (modulo 2**64) anew; returns the generator."""

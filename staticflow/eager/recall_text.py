@@ -72,10 +72,18 @@ define internal i1 @is_second(i64 %hash) {
   ret i1 %same
 }
 
-; What a step gives of the values so far.
+; What a step gives of the values so far. Without an op it is a draw, which Python makes.
 define internal ptr @stepped(ptr %step, ptr %values, ptr %operands) {
 entry:
   %op = load ptr, ptr %step
+  %is.draw = icmp eq ptr %op, null
+  br i1 %is.draw, label %draw, label %gather
+draw:
+  %draws.at = getelementptr %step, ptr %step, i64 0, i32 5
+  %draws = load ptr, ptr %draws.at
+  %state = call ptr @PyObject_Vectorcall(ptr %draws, ptr %operands, i64 0, ptr null)
+  ret ptr %state
+gather:
   %attrs.at = getelementptr %step, ptr %step, i64 0, i32 1
   %attrs = load ptr, ptr %attrs.at
   %count.at = getelementptr %step, ptr %step, i64 0, i32 2
@@ -84,7 +92,7 @@ entry:
   %places = load ptr, ptr %places.at
   br label %more
 more:
-  %i = phi i64 [ 0, %entry ], [ %next, %one ]
+  %i = phi i64 [ 0, %gather ], [ %next, %one ]
   %left = icmp slt i64 %i, %count
   br i1 %left, label %one, label %run
 one:

@@ -34,7 +34,7 @@ as where one stands for a size."""
 
 _WORD = 8
 
-Noted = Sequence[tuple[Op, Sequence[Any], Mapping[str, Any], Any]]
+Noted = Sequence[tuple[Op | None, Sequence[Any], Any, Any]]
 
 
 class _Function(ctypes.Structure):
@@ -142,10 +142,12 @@ class Remembered:
             state.noted = None
             state.settle()
         plan = Plan(key, others, list(kwargs))
-        if None not in noted and not tensors and _is_small_and_new(out):
-            self._write_copy(plan, out._data)
-        elif None not in noted and len(noted) <= MOST_STEPS:
-            self._write(plan, tensors, noted, out)
+        if None not in noted and len(noted) <= MOST_STEPS:
+            draws = any(op is None for op, *_ in noted)
+            if tensors or draws or not _is_small_and_new(out):
+                self._write(plan, tensors, noted, out)
+            else:
+                self._write_copy(plan, out._data)
         self._install(plan, code)
         return out
 
@@ -156,10 +158,17 @@ class Remembered:
         count = len(tensors) + len(numbers)
         steps = (_Step * len(noted))()
         for step, (op, operands, attrs, result) in zip(steps, noted, strict=True):
-            if op not in self._records or not places.keys() >= set(map(id, operands)):
+            if op is not None and op not in self._records:
+                return
+            if not places.keys() >= set(map(id, operands)):
                 return
             results = result if type(result) is tuple else (result,)
             plan.held += (op, attrs)
+            if op is None:
+                step.compute = id(attrs)
+                places[id(result)] = count
+                count += 1
+                continue
             step.op, step.attrs = self._records[op], id(attrs) if attrs else None
             step.count, step.places = len(operands), plan.words([places[id(a)] for a in operands])
             step.results = len(result) if type(result) is tuple else 0

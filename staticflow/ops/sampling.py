@@ -15,6 +15,7 @@ from staticflow.graph.op import Op
 from staticflow.graph.types import Shape
 from staticflow.ops.arithmetic import cast, logical_and, logical_not, lt
 from staticflow.ops.bits import bitwise_and
+from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import full
 from staticflow.ops.cumulative import cumsum
 from staticflow.ops.fused import fused
@@ -65,12 +66,20 @@ def _state(generator: Source | None, *beside: Any) -> Any:
 def _made(generator: Source | None, shape: Shape, op: Op, *args: Any, **attrs: Any) -> Any:
     shape = tuple(n if type(n) is Dim else operator.index(n) for n in shape)
     state = _state(generator, *shape, *args)
-    return op(state, full.beside(state, shape=shape, value=False, dtype=bool_), *args, **attrs)
+    like = full.beside(state, shape=shape, value=False, dtype=bool_)
+    return op(state, like, *_bounds(state, args), **attrs)
 
 
 def _like(generator: Source | None, x: Any, op: Op, *args: Any, **attrs: Any) -> Any:
     state = _state(generator, x, *args).to(getattr(x, "place", None))  # beside x on its GPU
-    return op(state, x, *args, **attrs)
+    return op(state, x, *_bounds(state, args), **attrs)
+
+
+def _bounds(state: Any, given: Sequence[Any]) -> list[Any]:
+    """Integers among the operands as tensors of ops, so that calls with them are remembered."""
+    return [
+        full.beside(state, shape=(), value=v, dtype=int64) if type(v) is int else v for v in given
+    ]
 
 
 def _finished(x: Any, device: Any, requires_grad: bool) -> Any:
@@ -89,6 +98,7 @@ def _wanted(dtype: Any) -> DType:
     return get_default_dtype() if dtype is None else dtype_of(dtype)
 
 
+@by_shape
 def rand(
     *sizes: Any,
     size: Sequence[Size] | None = None,
@@ -111,6 +121,7 @@ def rand(
     return _finished(drawn, device, requires_grad)
 
 
+@by_shape
 def randn(
     *sizes: Any,
     size: Sequence[Size] | None = None,
@@ -125,18 +136,21 @@ def randn(
     return _finished(drawn, device, requires_grad)
 
 
+@by_shape
 def rand_like(input: Any, *, generator: Source | None = None, dtype: Any = None) -> Any:
     """`rand` in the shape of ``input`` and, unless given, its dtype."""
     wanted = input.dtype if dtype is None else dtype_of(dtype)
     return _like(generator, input, uniform_op, dtype=wanted)
 
 
+@by_shape
 def randn_like(input: Any, *, generator: Source | None = None, dtype: Any = None) -> Any:
     """`randn` in the shape of ``input`` and, unless given, its dtype."""
     wanted = input.dtype if dtype is None else dtype_of(dtype)
     return _like(generator, input, normal_op, dtype=wanted)
 
 
+@by_shape
 def normal(
     mean: Any,
     std: Any = 1.0,
@@ -171,6 +185,7 @@ def _integers(low: Any, high: Any, dtype: DType, draw: Callable[..., Any]) -> An
     return draw(integers_op, low, count).to(dtype)
 
 
+@by_shape
 def randint(
     low: Any = None,
     high: Any = None,
@@ -196,6 +211,7 @@ def randint(
     return _finished(drawn, device, False)
 
 
+@by_shape
 def randint_like(
     input: Any, low: Any, high: Any = None, *, generator: Source | None = None, dtype: Any = None
 ) -> Any:
@@ -205,6 +221,7 @@ def randint_like(
     return _integers(low, high, wanted, partial(_like, generator, input))
 
 
+@by_shape
 def bernoulli(input: Any, p: Any = None, *, generator: Source | None = None) -> Any:
     """1 with the probability that ``input`` (floating) or else ``p``, a number or a tensor, says; 0
     otherwise; in the shape and dtype of ``input``. No gradient flows through it.
@@ -218,6 +235,7 @@ def bernoulli(input: Any, p: Any = None, *, generator: Source | None = None) -> 
     return cast(lt(drawn, input if p is None else p), dtype=input.dtype)
 
 
+@by_shape
 def randperm(
     n: Any, *, generator: Source | None = None, dtype: Any = int64, device: Any = None
 ) -> Any:

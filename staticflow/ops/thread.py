@@ -27,8 +27,9 @@ class State:
     - ``saved_hooks``: what packs and unpacks the tensors that are saved for backward, or None.
     - ``anomaly``: backward looks for NaN.
     - ``guards``: while ``jit`` traces, what the trace depends on beside its arguments, or None.
-    - ``noted``: the operations of the general path, while somebody wants to know them, or None; and
-      among them None for each time that Python asked for the values of a tensor.
+    - ``noted``: the operations of the general path (the op, operands, attributes and what it gave),
+      while somebody wants to know them, or None. Among them are draws (None, nothing, what draws,
+      and the state), and None for each time that Python asked for the values of a tensor.
     - ``regions``: how many functions are being traced into regions, or by ``jit``, and ``left``:
       the marks of their effects that no result depends on.
     - ``within``: the numbers of the regions that are being traced, the outermost first; 0 is none.
