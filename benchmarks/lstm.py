@@ -58,7 +58,7 @@ def staticflow_static(sizes: Sizes) -> Contestant:
 
 
 def staticflow_eager(sizes: Sizes) -> Contestant:
-    """Autograd, a Python loop over time."""
+    """Autograd; the loop over time is one program."""
     import staticflow as sf
 
     array, layer, optimiser = staticflow_model(sizes)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from staticflow.eager.tensor import Tensor
 
 __all__ = [
-    "assign", "copy_", "fill_", "is_recorded", "masked_fill_", "regenerate", "stand_for",
+    "assign", "copy_", "fill_", "is_open", "is_recorded", "masked_fill_", "regenerate", "stand_for",
     "stored_at", "take_shape", "update", "zero_",
 ]  # fmt: skip
 
@@ -99,7 +99,7 @@ def _overwritten_at_once(x: Tensor, fn: Callable[..., Any], args: Any, kwargs: A
     others = [a for a in (*args, *kwargs.values()) if hasattr(a, "__sf_mode__")]
     if (
         not state.plain
-        or not _is_open(x)
+        or not is_open(x)
         or not all(type(a) is type(x) and type(a._data) is np.ndarray for a in others)
         or (state.recording and any(a.requires_grad for a in others))
     ):
@@ -182,7 +182,7 @@ def _copied_at_once(x: Tensor, value: Any, spread: bool = False) -> bool:
         or a.dtype is not b.dtype
         or (a.shape != b.shape and not (spread and b.shape == ()))
         or (thread.state.recording and value._edge() is not None)
-        or not _is_open(x)
+        or not is_open(x)
     ):
         return False
     put(a, b)
@@ -190,7 +190,7 @@ def _copied_at_once(x: Tensor, value: Any, spread: bool = False) -> bool:
     return True
 
 
-def _is_open(x: Tensor) -> bool:
+def is_open(x: Tensor) -> bool:
     """Whether the elements may be overwritten with what has no history, and that is all."""
     memory = x._memory or x._own_memory()
     a = x._data
@@ -206,7 +206,7 @@ def _is_open(x: Tensor) -> bool:
 def stored_at(x: Tensor, places: Any, value: Any) -> bool:
     """Put a number or a tensor where ``places``, what NumPy selects by, says, if nothing is to be
     recorded, cast or refused; False, with nothing done, if it is otherwise."""
-    if not _is_open(x):
+    if not is_open(x):
         return False
     a = x._data
     try:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from staticflow.eager.inplace import is_open
 from staticflow.eager.programs import MOST_KINDS, compiled
 from staticflow.eager.vertex import users
 from staticflow.errors import StaticflowError
@@ -43,12 +44,14 @@ def _form(fn: Callable[..., Any], count: int, by_element: bool) -> Callable[...,
     def store(*tensors: Any) -> bool:
         if not thread.state.plain:
             return False
-        arrays = [t._data for t in tensors]
+        arrays: list[Any] = [getattr(t, "_data", None) for t in tensors]
         key: list[Hashable] = []
         for a in arrays:
             if type(a) is not _array or not a.flags.c_contiguous:
                 return False
             key += a.dtype, a.shape
+        if not all(map(is_open, tensors[:count])):
+            return False
         shape = arrays[0].shape
         if by_element and shape:
             arrays = [a.reshape(-1) if a.shape == shape else a for a in arrays]

@@ -15,6 +15,7 @@ from staticflow.nn.module import Module
 from staticflow.nn.parameter import new_parameter
 from staticflow.ops.creation import full
 from staticflow.ops.declare import same_size
+from staticflow.ops.fused import fused
 from staticflow.ops.splitting import split
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCell"]
@@ -55,6 +56,11 @@ RNN_GATES = {
     "tanh": Gates(lambda state, x, h: (F.tanh(x + h),)),
     "relu": Gates(lambda state, x, h: (F.relu(x + h),)),
 }
+
+
+@fused("CellBackward0")
+def _step(gates: Gates, x: Any, h: Any, *state: Any) -> State:
+    return gates.step(state, x, h)
 
 
 class _Cell(Module):
@@ -105,9 +111,8 @@ class _Cell(Module):
         else:
             state = tuple(hx) if self.states > 1 else (hx,)
         biases = (self.bias_ih, self.bias_hh) if self.bias else (None, None)
-        to_x, to_h = self._gates.biases(*biases)
-        x = F.linear(input, self.weight_ih, to_x)
-        new = self._gates.step(state, x, F.linear(state[0], self.weight_hh, to_h))
+        x = F.linear(input, self.weight_ih, biases[0])
+        new = _step(self._gates, x, F.linear(state[0], self.weight_hh, biases[1]), *state)
         return new if self.states > 1 else new[0]
 
     def extra_repr(self) -> str:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from staticflow.errors import ShapeError
 from staticflow.graph.dims import prod
+from staticflow.graph.dtypes import float64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Shape
 from staticflow.nn.functional.pad import pad
 from staticflow.ops.arithmetic import clamp
+from staticflow.ops.creation import full
 from staticflow.ops.effect import effect, read
-from staticflow.ops.fused import fused
+from staticflow.ops.fused import fused, in_place
 from staticflow.ops.maths import pow, rsqrt
 from staticflow.ops.moments import vector_norm
 from staticflow.ops.normalization import (
@@ -27,6 +30,7 @@ from staticflow.ops.normalization import (
 )  # fmt: skip
 from staticflow.ops.reduce import mean_op, narrowed, widened
 from staticflow.ops.splitting import narrow
+from staticflow.ops.symbol import symbolic
 from staticflow.ops.view import reshape
 
 __all__ = [
@@ -108,21 +112,32 @@ def _group_norm(input: Any, num_groups: int, weight: Any, bias: Any, eps: float)
 
 def _moving(y: Any, x: Any, own: Sequence[Any], running: Sequence[Any], momentum: Any) -> Any:
     """``y``, and the running statistics a step nearer to those of ``x``, its ``own``."""
-    mean, var = (v.detach() for v in own)
-    before = [None if v is None else read(v, x) for v in running]
-    after = _moved(mean, var, before[0], before[1], momentum)
-    for variable, value in zip(running, after, strict=True):
-        y = y if variable is None else effect(y, variable, value)
+    pairs = [(v, o) for v, o in zip(running, own, strict=True) if v is not None]
+    if not symbolic(x):
+        step = momentum
+        if isinstance(momentum, float):  # as a tensor, so that one program serves all
+            step = full.beside(x, shape=(), value=momentum, dtype=float64)
+        if _mover(len(pairs))(*(v for v, _ in pairs), *(o for _, o in pairs), step):
+            return y
+    for variable, value in pairs:
+        y = effect(y, variable, _nearer(read(variable, x), value.detach(), momentum))
     return y
 
 
-@fused("")
-def _moved(mean: Any, var: Any, old_mean: Any, old_var: Any, momentum: Any) -> tuple[Any, ...]:
-    pairs = ((old_mean, mean), (old_var, var))
-    return tuple(
-        value if old is None else old * (1 - momentum) + narrowed(value, old) * momentum
-        for old, value in pairs
-    )
+def _nearer(old: Any, value: Any, momentum: Any) -> Any:
+    return old * (1 - momentum) + narrowed(value, old) * momentum
+
+
+@cache
+def _mover(count: int) -> Callable[..., bool]:
+    """What moves so many statistics in place; it takes these, the values to move to, and the
+    momentum."""
+
+    def moved(*tensors: Any) -> Sequence[Any]:
+        pairs = zip(tensors[:count], tensors[count:-1], strict=True)
+        return [_nearer(old, value, tensors[-1]).to(old.dtype) for old, value in pairs]
+
+    return in_place(moved, count, by_element=True)
 
 
 def _by_running(
