@@ -1,4 +1,4 @@
-"""Layers of convolution, pooling and normalisation against what PyTorch's gave, in both modes.
+"""Layers of one input, convolutions to activations, against what PyTorch's gave, in both modes.
 
 ``reference/make_spatial.py`` wrote the numbers.
 """

@@ -40,6 +40,10 @@ CASES = [
     ["TransformerDecoderLayer", [4, 2], ENCODER, [[5, 2, 4], [3, 2, 4]], {}],
     ["TransformerDecoderLayer", [4, 2], ENCODER | {"norm_first": True}, [[5, 2, 4], [3, 2, 4]],
      {"tgt_mask": "square", "memory_key_padding_mask": "padding"}],
+    ["Bilinear", [3, 2, 4], {}, [[5, 3], [5, 2]], {}],
+    ["Bilinear", [3, 2, 4], {"bias": False}, [[2, 5, 3], [2, 5, 2]], {}],
+    ["CosineSimilarity", [], {"dim": 1, "eps": 0.5}, [[3, 4], [3, 4]], {}],
+    ["PairwiseDistance", [], {"p": 3.0, "keepdim": True}, [[3, 4], [3, 4]], {}],
 ]  # fmt: skip
 MASKS = {
     "padding": np.array([[False, False, True], [False, False, False]]),

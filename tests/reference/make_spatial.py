@@ -1,4 +1,4 @@
-"""Writes spatial.json: what PyTorch's layers of convolution, pooling and normalisation give, for
+"""Writes spatial.json: what PyTorch's layers of one input give, convolutions to activations, for
 test_nn_spatial.py. Run it where PyTorch is installed.
 
 Each layer is run twice in training and once in evaluation, in float64, with parameters made by a

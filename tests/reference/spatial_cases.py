@@ -1,4 +1,4 @@
-"""The layers of space that ``make_spatial.py`` runs in PyTorch and ``test_nn_spatial.py`` here: by
+"""The layers of one input that ``make_spatial.py`` runs in PyTorch and ``test_nn_spatial.py`` here: by
 name, the class, its arguments, and the shape of the input."""
 
 from __future__ import annotations
@@ -85,6 +85,59 @@ CASES: dict[str, Case] = {
     "rms_norm precision": ("RMSNorm", ((2, 4),), {}, (3, 2, 4)),
     "group_norm": ("GroupNorm", (2, 4), {}, (2, 4, 3, 2)),
     "group_norm plain": ("GroupNorm", (1, 4), {"affine": False}, (2, 4, 3)),
+    "instance_norm3d": ("InstanceNorm3d", (2,), {"affine": True}, (2, 2, 2, 3, 2)),
+    "adaptive_avg_pool3d": ("AdaptiveAvgPool3d", ((2, 1, 3),), {}, (2, 2, 3, 4, 5)),
+    "adaptive_max_pool3d": ("AdaptiveMaxPool3d", (2,), {}, (1, 2, 3, 4, 5)),
+    "lp_pool3d": ("LPPool3d", (2, 2), {"stride": 1}, (1, 2, 3, 3, 4)),
+    "unfold": ("Unfold", ((2, 3),), {"stride": 2, "padding": 1}, (2, 2, 4, 5)),
+    # what rearranges and pads
+    "unflatten": ("Unflatten", (1, (2, 3)), {}, (2, 6, 2)),
+    "channel_shuffle": ("ChannelShuffle", (2,), {}, (1, 4, 2, 3)),
+    "pixel_shuffle": ("PixelShuffle", (2,), {}, (2, 4, 2, 3)),
+    "pixel_unshuffle": ("PixelUnshuffle", (2,), {}, (2, 1, 4, 6)),
+    "upsample": ("Upsample", (), {"scale_factor": 2}, (1, 2, 3, 2)),
+    "upsample bilinear": (
+        "Upsample", (), {"size": (5, 4), "mode": "bilinear", "align_corners": True}, (1, 2, 3, 2),
+    ),
+    "upsampling_nearest2d": ("UpsamplingNearest2d", (), {"scale_factor": 2}, (1, 2, 2, 3)),
+    "upsampling_bilinear2d": ("UpsamplingBilinear2d", (), {"scale_factor": 2}, (1, 2, 3, 2)),
+    "zero_pad1d": ("ZeroPad1d", (2,), {}, (2, 2, 3)),
+    "zero_pad2d": ("ZeroPad2d", ((1, 0, 2, 1),), {}, (1, 2, 3, 2)),
+    "zero_pad3d": ("ZeroPad3d", (1,), {}, (1, 1, 2, 2, 3)),
+    "constant_pad1d": ("ConstantPad1d", ((1, 2), 3.5), {}, (2, 2, 3)),
+    "constant_pad2d": ("ConstantPad2d", ((1, 0, -1, 2), -1.5), {}, (1, 2, 3, 2)),
+    "constant_pad3d": ("ConstantPad3d", (1, 0.5), {}, (1, 1, 2, 2, 3)),
+    "reflection_pad1d": ("ReflectionPad1d", ((2, 1),), {}, (2, 2, 4)),
+    "reflection_pad2d": ("ReflectionPad2d", ((1, 2, 0, 1),), {}, (1, 2, 3, 4)),
+    "reflection_pad3d": ("ReflectionPad3d", (1,), {}, (1, 1, 2, 3, 3)),
+    "replication_pad1d": ("ReplicationPad1d", ((3, 1),), {}, (2, 2, 3)),
+    "replication_pad2d": ("ReplicationPad2d", ((1, 2, 0, 1),), {}, (1, 2, 3, 2)),
+    "replication_pad3d": ("ReplicationPad3d", (1,), {}, (1, 1, 2, 2, 3)),
+    "circular_pad1d": ("CircularPad1d", ((2, 1),), {}, (2, 2, 4)),
+    "circular_pad2d": ("CircularPad2d", ((1, 2, 0, 1),), {}, (1, 2, 3, 4)),
+    "circular_pad3d": ("CircularPad3d", (1,), {}, (1, 1, 2, 2, 3)),
+    # activations
+    "celu": ("CELU", (0.5,), {}, (3, 4)),
+    "gelu": ("GELU", (), {}, (3, 4)),
+    "gelu tanh": ("GELU", (), {"approximate": "tanh"}, (3, 4)),
+    "hardshrink": ("Hardshrink", (0.7,), {}, (3, 4)),
+    "hardswish": ("Hardswish", (), {}, (3, 4)),
+    "hardtanh": ("Hardtanh", (-0.5, 0.8), {}, (3, 4)),
+    "leaky_relu": ("LeakyReLU", (0.2,), {}, (3, 4)),
+    "log_sigmoid": ("LogSigmoid", (), {}, (3, 4)),
+    "mish": ("Mish", (), {}, (3, 4)),
+    "relu6": ("ReLU6", (), {}, (3, 4)),
+    "selu": ("SELU", (), {}, (3, 4)),
+    "silu": ("SiLU", (), {}, (3, 4)),
+    "softplus": ("Softplus", (2, 1), {}, (3, 4)),
+    "softshrink": ("Softshrink", (0.3,), {}, (3, 4)),
+    "softsign": ("Softsign", (), {}, (3, 4)),
+    "tanhshrink": ("Tanhshrink", (), {}, (3, 4)),
+    "threshold": ("Threshold", (0.2, -3.0), {}, (3, 4)),
+    "softmax": ("Softmax", (1,), {}, (3, 4)),
+    "softmax2d": ("Softmax2d", (), {}, (2, 3, 2, 2)),
+    "softmin": ("Softmin", (-1,), {}, (3, 4)),
+    "log_softmax": ("LogSoftmax", (), {"dim": 0}, (3, 4)),
 }  # fmt: skip
 
 
