@@ -11,6 +11,7 @@ import pytest
 from wrong_arguments import CALLS, KINDS, SYMBOLIC, Call
 
 import staticflow as sf
+from staticflow import pytree
 
 F = sf.nn.functional
 X = sf.ones(3, 3)
@@ -32,6 +33,43 @@ def _is_refused_in_words(call: Call, given: Mapping[str, Any]) -> bool:
     except sf.StaticflowError as error:
         return re.search(r", at \S*wrong_arguments\.py:\d+", str(error)) is not None
     return True
+
+
+RANDOM = {
+    "bernoulli",
+    "dropout",
+    "exponential",
+    "normal",
+    "random",
+    "uniform",
+    "multinomial",
+    "rand_like",
+}
+IN_PLACE = [n for n in CALLS if n.endswith("_") and n[:-1] in CALLS]
+
+
+@pytest.mark.parametrize("name", [n for n in IN_PLACE if n[2:-1] not in RANDOM])
+def test_an_in_place_form_stores_what_the_method_gives(name: str) -> None:
+    call, plain = CALLS[name], CALLS[name[:-1]]
+    arguments = call.arguments()
+    x = next(iter(arguments.values()))
+    wanted = plain.run(plain.arguments())
+    assert call.run(arguments) is x
+    sf.testing.assert_close(x, wanted.to(x.dtype), equal_nan=True)
+
+
+OTHERWISE = {"sf.polygamma", "sf.split", "sf.where"}  # whose arguments stand in another order
+BOTH = [n for n in CALLS if n.startswith("sf.") and f"m.{n[3:]}" in CALLS and n[3:] not in RANDOM]
+
+
+@pytest.mark.parametrize("name", [n for n in BOTH if n not in OTHERWISE])
+def test_a_function_and_the_method_of_its_name_give_the_same(name: str) -> None:
+    call, method = CALLS[name], CALLS[f"m.{name[3:]}"]
+    assert [p.name for p in call.parameters[1:]] == [p.name for p in method.parameters[1:]]
+    one, other = (pytree.flatten(c.run(c.arguments()))[0] for c in (call, method))
+    assert len(one) == len(other)
+    for a, b in zip(one, other, strict=True):
+        sf.testing.assert_close(a, b, rtol=0, atol=0, equal_nan=True)
 
 
 def test_symbols_refuse_it_as_well() -> None:
