@@ -1,41 +1,40 @@
 """Matrix products as Kernel IR: which way a product is computed, by its sizes and strides.
 
 The ways: tiles that read both matrices where they are (`gemm_tile`), tiles over a copy of B
-(`gemm_pack`), dot products along the inner dimension (`gemm_dot`), and plain loops (`gemm_plain`).
-Any size may be unknown; where the choice depends on it, the kernel holds both ways and chooses as
-it runs.
+(`gemm_pack`) or of blocks of it (`gemm_block`), dot products along the inner dimension
+(`gemm_dot`), and plain loops (`gemm_plain`). Any size may be unknown; where the choice depends on
+it, the kernel holds both ways and chooses as it runs.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from staticflow.codegen.builder import Builder
+from staticflow.codegen.gemm_block import LEAST_ROWS, blocked_scratch, emit_blocked
 from staticflow.codegen.gemm_dot import emit_dots
 from staticflow.codegen.gemm_pack import (
-    BLOCK,
     by_columns_scratch,
     by_rows_scratch,
     emit_by_columns,
     emit_by_rows,
-    emit_panelled,
-    panelled_scratch,
 )
 from staticflow.codegen.gemm_plain import emit_plain
-from staticflow.codegen.gemm_plan import main_rows, spare_rows
+from staticflow.codegen.gemm_plan import main_rows
 from staticflow.codegen.gemm_tile import Epilogue, Matrix, Product, Workspace, emit_tiles
 from staticflow.codegen.kernel import Operand
 from staticflow.codegen.target import Target
 from staticflow.graph.dims import Size, ceil_div, dim_max, is_provably_ge
-from staticflow.graph.dtypes import DType, float32, float64, int64
+from staticflow.graph.dtypes import DType, float32, float64
 
 __all__ = ["Epilogue", "Gemm", "Workspace", "emit_gemm", "scratch_size"]
 
 _TILED = (float32, float64)
 _CACHE = 1 << 19  # bytes of B that tiles read without a copy: half a usual second-level cache
-_MANY_ROWS = 32  # rows that make up for a copy of B in panels
 _FEW_ROWS = 4  # rows that make up for a copy of a narrow B
+_PAGES = 512  # columns of A in as many pages: more may not be at hand
 _BRIEF = 64  # the inner dimension up to which a copy is always cheap enough
 
 
@@ -85,11 +84,8 @@ def emit_gemm(
     copy = _copying(p)
     if p.dtype not in _TILED:
         emit_plain(k, p, own)
-    elif copy is None:
-        _emit_in_place(k, p, own)
     else:
-        assert scratch is not None, "this product needs a workspace of scratch_size elements"
-        _emit_copying(k, p, copy, scratch, own)
+        _emit(k, p, copy, scratch, own)
 
 
 def _product(
@@ -116,12 +112,18 @@ def _swapped(epilogue: Epilogue) -> Epilogue:
 
 @dataclass(frozen=True, slots=True)
 class _Copying:
-    """A way that copies B: the number of rows of A from which on that pays, how it is emitted, and
-    the workspace it needs."""
+    """A way that copies B: how it is emitted, the workspace it needs, and when it pays: with at
+    least so many rows of A, and elements of B."""
 
-    worth: Size
     emit: Callable[[Builder, Product, Workspace, Epilogue], None]
     scratch: Callable[[Product], Size]
+    rows: Size
+    elements: int = 0
+
+    def bounds(self, p: Product) -> list[tuple[Size, Size]]:
+        """What must be at least what, but for what is known to be."""
+        pairs = ((p.m, self.rows), (p.n * p.depth, self.elements))
+        return [(size, least) for size, least in pairs if not is_provably_ge(size, least)]
 
 
 def _copying(p: Product) -> _Copying | None:
@@ -131,21 +133,24 @@ def _copying(p: Product) -> _Copying | None:
     copy = None
     if _is_narrow(p):
         if p.b.row != 1:
-            copy = _Copying(_FEW_ROWS, emit_by_columns, by_columns_scratch)
-    elif p.b.col == 1:
-        if _is_long(p) or _is_large(p):
-            copy = _Copying(_MANY_ROWS, emit_panelled, panelled_scratch)
-    elif _is_large(p):
-        copy = _Copying(_rows_worth_transposing(p), emit_panelled, panelled_scratch)
+            copy = _Copying(emit_by_columns, by_columns_scratch, _FEW_ROWS)
+    elif _in_place(p) is not None and (p.b.col == 1 or _is_open(p) or _is_large(p)):
+        least = 0 if _is_long(p) else _CACHE // p.dtype.itemsize
+        copy = _Copying(emit_blocked, blocked_scratch, LEAST_ROWS, least)
+    elif is_provably_ge(p.m, LEAST_ROWS) and (_is_open(p) or _is_large(p)):
+        copy = _Copying(emit_blocked, blocked_scratch, LEAST_ROWS)
     else:
-        copy = _Copying(_rows_worth_transposing(p), emit_by_rows, by_rows_scratch)
-    return None if copy is None or is_provably_ge(copy.worth, p.m + 1) else copy
+        copy = _Copying(emit_by_rows, by_rows_scratch, _rows_worth_transposing(p))
+    never = copy is not None and any(is_provably_ge(b - 1, a) for a, b in copy.bounds(p))
+    return None if never else copy
 
 
-def _is_dots(p: Product) -> bool:
-    """Whether C is made of dot products if B is not copied: both matrices run along the inner
-    dimension, and tiles could not read B or would be too narrow."""
-    return p.a.col == 1 and p.b.row == 1 and (p.b.col != 1 or p.n == 1)
+def _in_place(p: Product) -> Callable[[Builder, Product, Epilogue], None] | None:
+    """The way that copies nothing: dot products, if both matrices run along the inner dimension and
+    tiles could not read B or would be too narrow; tiles, if they can read B or do not; or None."""
+    if p.a.col == 1 and p.b.row == 1 and (p.b.col != 1 or p.n == 1):
+        return emit_dots
+    return emit_tiles if p.b.col == 1 or 0 in (p.m, p.n, p.depth) else None
 
 
 def _is_narrow(p: Product) -> bool:
@@ -158,22 +163,25 @@ def _is_narrow(p: Product) -> bool:
 
 def _is_large(p: Product) -> bool:
     """Whether B does not stay in the cache."""
-    if not (isinstance(p.n, int) and isinstance(p.depth, int)):
-        return False
-    return p.n * p.depth * p.dtype.itemsize > _CACHE
+    return not _is_open(p) and is_provably_ge(p.n * p.depth * p.dtype.itemsize, _CACHE)
+
+
+def _is_open(p: Product) -> bool:
+    """Whether nothing is known of the size of B."""
+    return not (isinstance(p.n, int) and isinstance(p.depth, int))
 
 
 def _is_long(p: Product) -> bool:
     """Whether the columns of A, one of which is read at each step, may be more than there are pages
     at hand: such products are gradients of weights."""
-    long = not isinstance(p.depth, int) or p.depth > BLOCK
+    long = not isinstance(p.depth, int) or p.depth > _PAGES
     return long and p.a.col != 1 and isinstance(p.n, int) and isinstance(p.m, int)
 
 
 def _rows_worth_transposing(p: Product) -> Size:
     """Beside dot products, a copy saves the additions of lanes, about 5 multiplications of a vector
     for each element of C, and costs about 0.8 for each element of B."""
-    if not _is_dots(p):
+    if _in_place(p) is None:
         return 0
     if isinstance(p.m, int):
         return dim_max(ceil_div(p.depth, 6), main_rows(p.target))
@@ -181,26 +189,26 @@ def _rows_worth_transposing(p: Product) -> Size:
     return 0 if brief else ceil_div(p.depth, 6)
 
 
-def _emit_in_place(k: Builder, p: Product, epilogue: Epilogue, first: Size = 0) -> None:
-    """The rows from ``first`` on, nothing copied."""
-    if _is_dots(p):
-        emit_dots(k, p, epilogue, first)
-    else:
-        emit_tiles(k, p, epilogue, p.blocks if first == 0 else spare_rows(first, p.m))
-
-
-def _emit_copying(
-    k: Builder, p: Product, copy: _Copying, scratch: Workspace, epilogue: Epilogue
+def _emit(
+    k: Builder,
+    p: Product,
+    copy: _Copying | None,
+    scratch: Workspace | None,
+    epilogue: Epilogue,
 ) -> None:
-    """All rows over a copy of B; or, if there may be too few for that, full tiles if there are
-    enough and the rest in place."""
-    if is_provably_ge(p.m, copy.worth):
+    """Over a copy of B, or in place; both, where only the run can tell whether the copy pays."""
+    in_place = _in_place(p)
+    if copy is None:
+        assert in_place is not None, "B lies by columns and is not copied"
+        in_place(k, p, epilogue)
+        return
+    assert scratch is not None, "this product needs a workspace of scratch_size elements"
+    bounds = copy.bounds(p)
+    if in_place is None or not bounds:
         copy.emit(k, p, scratch, epilogue)
         return
-    rows = main_rows(p.target)
-    full = p.m // rows * rows
-    first = k.var(k.const(0, int64))
-    with k.when(k.compare("ge", k.index_value(p.m), k.index_value(copy.worth))):
-        copy.emit(k, replace(p, m=full), scratch, epilogue)
-        k.set(first, k.index_value(full))
-    _emit_in_place(k, p, epilogue, k.bind(first, "first"))
+    pays = functools.reduce(
+        functools.partial(k.apply, "and"),
+        [k.compare("ge", k.index_value(size), k.index_value(least)) for size, least in bounds],
+    )
+    k.choose(pays, lambda: copy.emit(k, p, scratch, epilogue), lambda: in_place(k, p, epilogue))

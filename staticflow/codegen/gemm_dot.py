@@ -16,24 +16,24 @@ from staticflow.graph.dims import Size, is_provably_ge
 __all__ = ["emit_dots"]
 
 
-def emit_dots(k: Builder, p: Product, epilogue: Epilogue, first: Size = 0) -> None:
-    """Rows ``first..p.m`` of C; the epilogue is given single elements."""
+def emit_dots(k: Builder, p: Product, epilogue: Epilogue) -> None:
+    """The whole product; the epilogue is given single elements."""
     rows, cols = dot_tile(p.target, p.m, p.n)
     alone = is_provably_ge(cols, p.n)  # then the rows are what can be spread over threads
     inner = "parallel" if alone else "serial"
-    for columns, width in _spans(0, p.n, cols):
+    for columns, width in _spans(p.n, cols):
         for col in each(k, "j", columns, "parallel"):
-            for span, height in _spans(first, p.m, rows):
+            for span, height in _spans(p.m, rows):
                 for row in each(k, "i", span, inner):
                     _tile(k, p, height, width, row, col, epilogue)
 
 
-def _spans(lo: Size, hi: Size, most: int) -> list[tuple[Span, int]]:
+def _spans(size: Size, most: int) -> list[tuple[Span, int]]:
     """``most`` at a time and the rest one by one."""
-    if isinstance(lo, int) and isinstance(hi, int):
-        most = max(1, min(most, hi - lo))
-    cut = lo + (hi - lo) // most * most
-    return [(Span(lo, cut, most), most), (Span(cut, hi, 1), 1)]
+    if isinstance(size, int):
+        most = max(1, min(most, size))
+    cut = size // most * most
+    return [(Span(0, cut, most), most), (Span(cut, size, 1), 1)]
 
 
 def _tile(

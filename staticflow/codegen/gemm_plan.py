@@ -14,16 +14,18 @@ from typing import TypeAlias
 
 from staticflow.codegen.kernel import LANE
 from staticflow.codegen.target import Target
-from staticflow.graph.dims import Size
+from staticflow.graph.dims import Size, dim_min
 
 __all__ = [
     "Column",
     "Panel",
     "Span",
+    "chunk_panels",
     "column_panels",
     "divisor",
     "dot_tile",
     "main_rows",
+    "main_width",
     "register_count",
     "row_blocks",
     "spare_rows",
@@ -77,6 +79,11 @@ def register_count(target: Target) -> int:
 def main_rows(target: Target) -> int:
     """Rows of the tiles that do most of the work where the number of rows is unknown."""
     return 8 if target.vector_bits >= 512 else 6
+
+
+def main_width(target: Target) -> int:
+    """Vectors in the panels of those tiles."""
+    return _most_vectors(target, main_rows(target))
 
 
 def _most_rows(target: Target, vectors: int) -> int:
@@ -141,13 +148,37 @@ def column_panels(n: Size, lanes: int, target: Target, rows: int) -> list[tuple[
     if isinstance(n, int):
         return _known_panels(n, lanes, most, masks)
     most = min(most, _UNKNOWN_WIDTH)
-    full = n // (most * lanes) * (most * lanes)
-    spans = [(Span(0, full, most * lanes), Panel((lanes,) * most))]
+    return _unknown_panels(0, n, lanes, most, masks)
+
+
+def chunk_panels(
+    n: Size, left: Size, right: Size, lanes: int, target: Target
+) -> list[tuple[Span, Panel]]:
+    """Columns ``left..right`` of ``n``, likewise, for tiles of `main_rows`; ``left`` is a multiple
+    of full panels, and ``right`` another one or ``n``."""
+    width = main_width(target)
+    if not isinstance(n, int):
+        return _unknown_panels(left, right, lanes, width, target.masks)
+    cut = n // (width * lanes) * (width * lanes)
+    full = dim_min(cut, right)
+    rest = column_panels(n - cut, lanes, target, main_rows(target))
+    return [
+        (Span(left, full, width * lanes), Panel((lanes,) * width)),
+        *((Span(cut + s.lo, dim_min(cut + s.hi, right), s.step), panel) for s, panel in rest),
+    ]
+
+
+def _unknown_panels(
+    lo: Size, hi: Size, lanes: int, width: int, masks: bool
+) -> list[tuple[Span, Panel]]:
+    """Full panels of ``width`` vectors, then one vector at a time."""
+    full = lo + (hi - lo) // (width * lanes) * (width * lanes)
+    spans = [(Span(lo, full, width * lanes), Panel((lanes,) * width))]
     if masks:
-        return [*spans, (Span(full, n, lanes), Panel((lanes,), partial=True))]
-    whole = n // lanes * lanes
+        return [*spans, (Span(full, hi, lanes), Panel((lanes,), partial=True))]
+    whole = lo + (hi - lo) // lanes * lanes
     single = (Span(full, whole, lanes), Panel((lanes,)))
-    return [*spans, single, (Span(whole, n, 1), Panel((1,)))]
+    return [*spans, single, (Span(whole, hi, 1), Panel((1,)))]
 
 
 def _known_panels(n: int, lanes: int, most: int, masks: bool) -> list[tuple[Span, Panel]]:

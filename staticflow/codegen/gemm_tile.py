@@ -36,6 +36,7 @@ columns from ``row`` on, of which ``col`` is the index (it names ``lane`` if the
 those at or past ``bound`` are off. It stores whatever is made of it."""
 
 _CHAINS = 8  # accumulations that must be under way at a time to keep the multipliers busy
+_STEPS = 2  # in an iteration if B is packed: then loading is not what a step waits for
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +130,12 @@ def multiply_add(k: Builder, target: Target, x: Operand, y: Operand, z: Operand)
 
 
 def emit_tile(
-    k: Builder, p: Product, rows: int, panel: Panel, row: Size, col: Size, *, padded: bool = False
+    k: Builder, p: Product, rows: int, panel: Panel, row: Size, col: Size, *, packed: bool = False
 ) -> list[Piece]:
     """The product of ``rows`` rows from ``row`` and the columns of ``panel`` from ``col``.
 
-    ``p.b.col`` is 1. Where B is ``padded``, its rows can be read past ``p.n``.
+    ``p.b.col`` is 1. Where B is ``packed``, its rows lie behind each other and
+    can be read past ``p.n``.
     """
     columns = panel.columns(col, p.n)
     # A small tile accumulates several steps side by side: one chain of additions would wait.
@@ -148,17 +150,18 @@ def emit_tile(
     def step(kk: Size, chain: int) -> None:
         b_row, a_col = p.b.at(kk, 0), p.a.at(row, kk)
         vectors = [
-            k.load(p.b.buffer, b_row + j, w, None if padded else bound) for j, w, bound in columns
+            k.load(p.b.buffer, b_row + j, w, None if packed else bound) for j, w, bound in columns
         ]
         for r in range(rows):
             x = k.load(p.a.buffer, a_col + r * p.a.row)
             for reg, vector in zip(acc[chain][r], vectors, strict=True):
                 k.set(reg, multiply_add(k, p.target, x, vector, reg))
 
-    whole = p.depth // chains * chains
-    for kk in each(k, "k", Span(0, whole, chains)):
-        for chain in range(chains):
-            step(kk + chain, chain)
+    stride = max(chains, _STEPS if packed else 1)
+    whole = p.depth // stride * stride
+    for kk in each(k, "k", Span(0, whole, stride)):
+        for number in range(stride):
+            step(kk + number, number % chains)
     for kk in each(k, "k", Span(whole, p.depth, 1)):
         step(kk, 0)
     pieces = []
@@ -171,9 +174,9 @@ def emit_tile(
     return pieces
 
 
-def emit_tiles(k: Builder, p: Product, epilogue: Epilogue, blocks: list[tuple[Span, int]]) -> None:
-    """The rows of ``blocks``, with A and B read where they are; ``p.b.col`` is 1."""
-    for span, rows in blocks:
+def emit_tiles(k: Builder, p: Product, epilogue: Epilogue) -> None:
+    """The whole product, with A and B read where they are; ``p.b.col`` is 1."""
+    for span, rows in p.blocks:
         alone = is_provably_ge(rows, p.m)  # then the columns are what can be spread over threads
         for row in each(k, "i", span, "parallel"):
             for columns, panel in p.panels(rows):

@@ -1,0 +1,237 @@
+"""Products of large matrices, cut into tasks that stay in the second-level cache.
+
+A task is some rows of A by a chunk of the columns of B. It takes the inner dimension block by
+block: the part of B is copied, in panels, in the order in which tiles read it, so that neither
+pages nor places of a cache run out; then the rows of A pass by, each tile of them meeting all
+panels. This is after K. Goto and R. van de Geijn, "Anatomy of High-Performance Matrix
+Multiplication" (2008), but that A is read where it is if it lies by rows; if it lies by columns, a
+stripe of rows at a time is copied. What the blocks before have summed up waits beside the copies;
+only the last block runs the epilogue.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+
+from staticflow.codegen.builder import Builder
+from staticflow.codegen.gemm_copy import copy_columns
+from staticflow.codegen.gemm_plan import Panel, Span, chunk_panels, main_rows, main_width
+from staticflow.codegen.gemm_tile import (
+    Epilogue,
+    Matrix,
+    Piece,
+    Product,
+    Workspace,
+    each,
+    emit_tile,
+)
+from staticflow.graph.dims import Size, ceil_div, dim_max, dim_min
+
+__all__ = ["LEAST_ROWS", "blocked_scratch", "emit_blocked"]
+
+LEAST_ROWS = 16
+"""The rows that a product must have to be computed so: more than are in a tile."""
+
+_ROWS = 1080  # of A in a task
+_STRIPE = 128  # rows of A that are copied at a time, at most
+
+# Panels in a chunk, and bytes of a column of B in a block. Together they are a part of a usual
+# second-level cache. Where A lies by columns, more panels make up for the copy of a stripe.
+_BY_ROWS = (2, 4096)
+_BY_COLUMNS = (8, 1408)
+
+_TASKS_AT_A_TIME = 16  # that threads may share: each has a workspace of its own
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """How a product is cut into ``down * across`` tasks of ``rows`` rows and ``width`` columns, and
+    these into ``blocks`` of ``depth`` elements of the inner dimension; ``places`` for tasks to work
+    in; and the rows of A in a tile, and in a ``stripe``, if A is copied."""
+
+    rows: int
+    down: Size
+    width: int
+    across: Size
+    depth: int
+    blocks: Size
+    places: Size
+    tile: int
+    stripe: int | None
+
+    @property
+    def copies(self) -> int:
+        """Elements of the copies of a chunk of B and of a stripe of A."""
+        return self.depth * (self.width + (self.stripe or 0))
+
+    @property
+    def place(self) -> int:
+        """Elements of the workspace of a task: the copies and the sums."""
+        return self.copies + self.rows * self.width
+
+
+def _cut(p: Product) -> _Cut:
+    tile = main_rows(p.target)
+    by_columns = p.a.row == 1 and p.a.col != 1
+    panels, column = _BY_COLUMNS if by_columns else _BY_ROWS
+    width = panels * main_width(p.target) * p.lanes
+    depth = column // p.dtype.itemsize
+    blocks = dim_max(1, ceil_div(p.depth, depth))
+    if isinstance(p.depth, int):
+        depth = -(-p.depth // -(-p.depth // depth))
+    down, across = ceil_div(p.m, _ROWS), ceil_div(p.n, width)
+    rows = _ROWS if not isinstance(p.m, int) else min(_ROWS, -(-p.m // tile) * tile)
+    places = dim_max(1, dim_min(_TASKS_AT_A_TIME, down * across))
+    stripe = _STRIPE // tile * tile if by_columns else None
+    return _Cut(rows, down, width, across, depth, blocks, places, tile, stripe)
+
+
+def blocked_scratch(p: Product) -> Size:
+    """Elements of workspace that `emit_blocked` needs."""
+    cut = _cut(p)
+    return cut.places * cut.place
+
+
+def emit_blocked(k: Builder, p: Product, scratch: Workspace, epilogue: Epilogue) -> None:
+    """The whole product; ``p.m`` is at least `LEAST_ROWS`."""
+    cut = _cut(p)
+    tasks = cut.down * cut.across
+    share = _named(k, "share", ceil_div(tasks, cut.places))
+    for number in each(k, "place", Span(0, cut.places, 1), "parallel"):
+        end = _named(k, "end", dim_min((number + 1) * share, tasks))
+        for task in each(k, "task", Span(number * share, end, 1)):
+            down = _named(k, "down", task // cut.across)
+            left = _named(k, "left", (task - down * cut.across) * cut.width)
+            place = replace(scratch, base=scratch.base + number * cut.place)
+            _Task(k, p, cut, place, _named(k, "top", down * cut.rows), left).emit(epilogue)
+
+
+def _named(k: Builder, name: str, size: Size) -> Size:
+    """The size as a symbol, unless it is known: long expressions of sizes take long to simplify."""
+    return size if isinstance(size, int) else k.bind(k.index_value(size), name)
+
+
+class _Task:
+    """The rows of C from ``top`` on, and its columns from ``left`` on, as they are made."""
+
+    def __init__(
+        self, k: Builder, p: Product, cut: _Cut, place: Workspace, top: Size, left: Size
+    ) -> None:
+        self.k, self.p, self.cut, self.place, self.top, self.left = k, p, cut, place, top, left
+        self.bottom = _named(k, "bottom", dim_min(top + cut.rows, p.m))
+        self.right = _named(k, "right", dim_min(left + cut.width, p.n))
+        self.panels = chunk_panels(p.n, left, self.right, p.lanes, p.target)
+
+    def emit(self, epilogue: Epilogue) -> None:
+        """Block by block; after the last, the epilogue."""
+        k, p, cut = self.k, self.p, self.cut
+        for block in each(k, "block", Span(0, cut.blocks, 1)):
+            start = block * cut.depth
+            here = replace(
+                p,
+                a=replace(p.a, base=p.a.at(0, start)),
+                b=replace(p.b, base=p.b.at(start, 0)),
+                depth=_named(k, "depth", dim_min(cut.depth, p.depth - start)),
+            )
+            for columns, panel in self.panels:
+                for col in each(k, "j", columns, "parallel"):
+                    self._copy_panel(here, panel, col)
+            for stripe in each(k, "stripe", Span(self.top, self.bottom, cut.stripe or cut.rows)):
+                end = _named(k, "end", dim_min(stripe + (cut.stripe or cut.rows), self.bottom))
+                if cut.stripe is not None:
+                    self._copy_stripe(here, stripe, end)
+                for first in each(k, "i", Span(stripe, end, cut.tile), "parallel"):
+                    self._emit_rows(here, stripe, first, block, epilogue)
+
+    # -- copies ------------------------------------------------------------------------------
+
+    def _panel(self, panel: Panel, col: Size) -> Matrix:
+        """The copy of B, as far as it is in the panel that starts at column ``col``."""
+        base = self.place.base + (col - self.left) * self.cut.depth - col
+        return Matrix(self.place.buffer, base, panel.width, 1)
+
+    def _copy_panel(self, p: Product, panel: Panel, col: Size) -> None:
+        """Copy the columns of a panel, with zeros past the last column of B if it lies by rows."""
+        k, to = self.k, self._panel(panel, col)
+        if p.b.col != 1:
+            copy_columns(k, p.b, to, p.depth, col, dim_min(col + panel.width, p.n))
+            return
+        for kk in each(k, "k", Span(0, p.depth, 1)):
+            for j, lanes, bound in panel.columns(col, p.n):
+                k.store(to.buffer, to.at(kk, j), k.load(p.b.buffer, p.b.at(kk, j), lanes, bound))
+
+    def _copied(self, stripe: Size, first: Size) -> Matrix:
+        """The copy of the tile of A that begins with row ``first``, by columns."""
+        base = self.place.base + self.cut.depth * (self.cut.width + first - stripe) - first
+        return Matrix(self.place.buffer, base, 1, self.cut.tile)
+
+    def _copy_stripe(self, p: Product, stripe: Size, end: Size) -> None:
+        """Copy some rows of A, all tiles side by side, with zeros past the last row."""
+        assert self.cut.stripe is not None, "A is read where it is"
+        k, tile = self.k, Panel((self.cut.tile,), partial=True)
+        for kk in each(k, "k", Span(0, p.depth, 1)):
+            for first in each(k, "i", Span(stripe, end, tile.width)):
+                to = self._copied(stripe, first)
+                for row, lanes, bound in tile.columns(first, p.m):
+                    column = k.load(p.a.buffer, p.a.at(row, kk), lanes, bound)
+                    k.store(to.buffer, to.at(row, kk), column)
+
+    # -- tiles -------------------------------------------------------------------------------
+
+    def _emit_rows(
+        self, p: Product, stripe: Size, first: Size, block: Size, epilogue: Epilogue
+    ) -> None:
+        """The tiles of the rows from ``first`` on, of which only those below ``p.m`` are there.
+
+        In a copy of A the others are zeros. In A itself, tiles begin with an earlier row then, and
+        rows before ``first``, which are done, are left out in the end.
+        """
+        k, cut = self.k, self.cut
+        row, done, a = first, Span(0, cut.tile, 1), p.a
+        whole = isinstance(p.m, int) and p.m % cut.tile == 0
+        if cut.stripe is not None:
+            a = self._copied(stripe, first)
+            if not whole:
+                done = replace(done, hi=_named(k, "hi", dim_min(cut.tile, p.m - first)))
+        elif not whole:
+            row = _named(k, "row", dim_min(first, p.m - cut.tile))
+            done = replace(done, lo=first - row)
+        begin = _named(k, "begin", a.at(row, 0))
+        a = replace(a, base=begin - row * a.row)
+        sums = Matrix(self.place.buffer, self.place.base + cut.copies, cut.width, 1)
+        sums = replace(sums, base=sums.at(first - self.top - row, -self.left))
+        for columns, panel in self.panels:
+            for col in each(k, "j", columns):
+                tile = replace(p, a=a, b=self._panel(panel, col))
+                for piece in emit_tile(k, tile, cut.tile, panel, row, col, packed=True):
+                    self._add_up(sums, piece, block)
+                self._finish(sums, row, done, panel, col, block, epilogue)
+
+    def _add_up(self, sums: Matrix, piece: Piece, block: Size) -> None:
+        """Add a piece to what the blocks before have summed up."""
+        k, at, total = self.k, sums.at(piece.row, piece.col), piece.acc
+        if self.cut.blocks != 1:
+            before = k.load(sums.buffer, at, piece.lanes)
+            is_first = k.splat(k.compare("eq", k.index_value(block), 0), piece.lanes)
+            total = k.add(total, k.select(is_first, 0.0, before))
+        k.store(sums.buffer, at, total)
+
+    def _finish(
+        self,
+        sums: Matrix,
+        row: Size,
+        done: Span,
+        panel: Panel,
+        col: Size,
+        block: Size,
+        epilogue: Epilogue,
+    ) -> None:
+        """After the last block, the epilogue for the rows of a tile that are done."""
+        k = self.k
+        last = k.compare("eq", k.index_value(block), k.index_value(self.cut.blocks - 1))
+        with nullcontext() if self.cut.blocks == 1 else k.when(last):
+            for r in each(k, "r", done):
+                for j, lanes, bound in panel.columns(col, self.p.n):
+                    total = k.load(sums.buffer, sums.at(row + r, j), lanes)
+                    epilogue(k, total, row + r, j, lanes, bound)
