@@ -159,10 +159,9 @@ def test_panels(target: Target, layout: str, monkeypatch: pytest.MonkeyPatch) ->
     """Every matrix large, tasks and blocks small: partial sums, remainders of tasks, blocks, rows
     and panels; each size known or not."""
     monkeypatch.setattr(gemm_module, "_CACHE", 0)
-    monkeypatch.setattr(gemm_block, "_ROWS", 24)
     monkeypatch.setattr(gemm_block, "_STRIPE", 12)
-    monkeypatch.setattr(gemm_block, "_BY_ROWS", (1, 64))
-    monkeypatch.setattr(gemm_block, "_BY_COLUMNS", (2, 64))
+    monkeypatch.setattr(gemm_block, "_BY_ROWS", (27, 1, 64))
+    monkeypatch.setattr(gemm_block, "_BY_COLUMNS", (27, 2, 64))
     many = [(m, 159, 37) for m in (0, 1, 15, 16, 17, 23, 24, 25, 43, 64)]
     check(gemm_of(M, 159, 37, layout, float32), target, layout, many)
     sizes = [(m, n, k) for m, n in ((16, 1), (50, 65), (31, 200)) for k in (0, 1, 16, 37, 100)]

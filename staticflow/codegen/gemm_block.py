@@ -33,15 +33,17 @@ __all__ = ["LEAST_ROWS", "blocked_scratch", "emit_blocked"]
 LEAST_ROWS = 16
 """The rows that a product must have to be computed so: more than are in a tile."""
 
-_ROWS = 1080  # of A in a task
 _STRIPE = 128  # rows of A that are copied at a time, at most
 
-# Panels in a chunk, and bytes of a column of B in a block. Together they are a part of a usual
-# second-level cache. Where A lies by columns, more panels make up for the copy of a stripe.
-_BY_ROWS = (2, 4096)
-_BY_COLUMNS = (8, 1408)
+# Rows in a task, panels in a chunk, and bytes of a column of B in a block: a chunk of a block is a
+# part of a usual second-level cache. Where A lies by columns, a copy of A and the sums of several
+# blocks have to be there, too, and more panels make up for that copy.
+_BY_ROWS = (1080, 2, 4096)
+_BY_COLUMNS = (1080, 16, 704)
 
-_TASKS_AT_A_TIME = 16  # that threads may share: each has a workspace of its own
+_ENOUGH = 8  # tasks for threads to share
+_SPREAD = 192  # rows of A that make up for another copy of B, so that there are more tasks
+_PLACES = 16  # for tasks to work in at a time, with a workspace each
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +76,30 @@ class _Cut:
 def _cut(p: Product) -> _Cut:
     tile = main_rows(p.target)
     by_columns = p.a.row == 1 and p.a.col != 1
-    panels, column = _BY_COLUMNS if by_columns else _BY_ROWS
+    rows, panels, column = _BY_COLUMNS if by_columns else _BY_ROWS
     width = panels * main_width(p.target) * p.lanes
+    if isinstance(p.n, int) and 2 * p.n <= 3 * width:  # rather one chunk than a small second one
+        width = -(-p.n // p.lanes) * p.lanes
     depth = column // p.dtype.itemsize
     blocks = dim_max(1, ceil_div(p.depth, depth))
     if isinstance(p.depth, int):
         depth = -(-p.depth // -(-p.depth // depth))
-    down, across = ceil_div(p.m, _ROWS), ceil_div(p.n, width)
-    rows = _ROWS if not isinstance(p.m, int) else min(_ROWS, -(-p.m // tile) * tile)
-    places = dim_max(1, dim_min(_TASKS_AT_A_TIME, down * across))
+    across = ceil_div(p.n, width)
+    rows = rows // tile * tile
+    if isinstance(p.m, int):
+        rows = _balanced(p.m, rows, across, tile)
+    down = ceil_div(p.m, rows)
+    places = dim_max(1, dim_min(_PLACES, down * across))
     stripe = _STRIPE // tile * tile if by_columns else None
     return _Cut(rows, down, width, across, depth, blocks, places, tile, stripe)
+
+
+def _balanced(m: int, most: int, across: Size, tile: int) -> int:
+    """The rows of a task: equal parts, and so many that threads have tasks to share."""
+    down = -(-m // most)
+    while isinstance(across, int) and down * across < _ENOUGH and m >= 2 * down * _SPREAD:
+        down *= 2
+    return -(-m // (down * tile)) * tile
 
 
 def blocked_scratch(p: Product) -> Size:
@@ -97,19 +112,23 @@ def emit_blocked(k: Builder, p: Product, scratch: Workspace, epilogue: Epilogue)
     """The whole product; ``p.m`` is at least `LEAST_ROWS`."""
     cut = _cut(p)
     tasks = cut.down * cut.across
-    share = _named(k, "share", ceil_div(tasks, cut.places))
+    share = ceil_div(tasks, cut.places)
     for number in each(k, "place", Span(0, cut.places, 1), "parallel"):
-        end = _named(k, "end", dim_min((number + 1) * share, tasks))
-        for task in each(k, "task", Span(number * share, end, 1)):
-            down = _named(k, "down", task // cut.across)
-            left = _named(k, "left", (task - down * cut.across) * cut.width)
-            place = replace(scratch, base=scratch.base + number * cut.place)
-            _Task(k, p, cut, place, _named(k, "top", down * cut.rows), left).emit(epilogue)
+        place = replace(scratch, base=scratch.base + number * cut.place)
+        first = number * share
+        count = _named(k, "count", dim_max(dim_min(share, tasks - first), 0), share)
+        for task in each(k, "task", Span(first, first + count, 1)):
+            down = _named(k, "down", task // cut.across, cut.down)
+            across = 0 if cut.across == 1 else task - down * cut.across
+            left = _named(k, "left", across * cut.width, p.n)
+            top = _named(k, "top", down * cut.rows, p.m)
+            _Task(k, p, cut, place, top, left).emit(epilogue)
 
 
-def _named(k: Builder, name: str, size: Size) -> Size:
-    """The size as a symbol, unless it is known: long expressions of sizes take long to simplify."""
-    return size if isinstance(size, int) else k.bind(k.index_value(size), name)
+def _named(k: Builder, name: str, size: Size, most: Size) -> Size:
+    """The size, which is ``most`` at most, as a symbol, unless it is known: long expressions of
+    sizes take long to simplify."""
+    return size if isinstance(size, int) else k.bind(k.index_value(size), name, most + 1)
 
 
 class _Task:
@@ -119,9 +138,9 @@ class _Task:
         self, k: Builder, p: Product, cut: _Cut, place: Workspace, top: Size, left: Size
     ) -> None:
         self.k, self.p, self.cut, self.place, self.top, self.left = k, p, cut, place, top, left
-        self.bottom = _named(k, "bottom", dim_min(top + cut.rows, p.m))
-        self.right = _named(k, "right", dim_min(left + cut.width, p.n))
-        self.panels = chunk_panels(p.n, left, self.right, p.lanes, p.target)
+        self.rows = _named(k, "rows", dim_min(cut.rows, p.m - top), dim_min(cut.rows, p.m))
+        width = _named(k, "width", dim_min(cut.width, p.n - left), dim_min(cut.width, p.n))
+        self.panels = chunk_panels(p.n, left, width, p.lanes, p.target)
 
     def emit(self, epilogue: Epilogue) -> None:
         """Block by block; after the last, the epilogue."""
@@ -132,17 +151,21 @@ class _Task:
                 p,
                 a=replace(p.a, base=p.a.at(0, start)),
                 b=replace(p.b, base=p.b.at(start, 0)),
-                depth=_named(k, "depth", dim_min(cut.depth, p.depth - start)),
+                depth=_named(
+                    k, "depth", dim_min(cut.depth, p.depth - start), dim_min(cut.depth, p.depth)
+                ),
             )
             for columns, panel in self.panels:
                 for col in each(k, "j", columns, "parallel"):
                     self._copy_panel(here, panel, col)
-            for stripe in each(k, "stripe", Span(self.top, self.bottom, cut.stripe or cut.rows)):
-                end = _named(k, "end", dim_min(stripe + (cut.stripe or cut.rows), self.bottom))
-                if cut.stripe is not None:
-                    self._copy_stripe(here, stripe, end)
-                for first in each(k, "i", Span(stripe, end, cut.tile), "parallel"):
-                    self._emit_rows(here, stripe, first, block, epilogue)
+            if cut.stripe is None:
+                self._emit_rows(here, self.top, self.rows, block, epilogue)
+                continue
+            bottom = self.top + self.rows
+            for stripe in each(k, "stripe", Span(self.top, bottom, cut.stripe)):
+                rows = _named(k, "rows", dim_min(cut.stripe, bottom - stripe), cut.stripe)
+                self._copy_stripe(here, stripe, rows)
+                self._emit_rows(here, stripe, rows, block, epilogue)
 
     # -- copies ------------------------------------------------------------------------------
 
@@ -166,12 +189,11 @@ class _Task:
         base = self.place.base + self.cut.depth * (self.cut.width + first - stripe) - first
         return Matrix(self.place.buffer, base, 1, self.cut.tile)
 
-    def _copy_stripe(self, p: Product, stripe: Size, end: Size) -> None:
+    def _copy_stripe(self, p: Product, stripe: Size, rows: Size) -> None:
         """Copy some rows of A, all tiles side by side, with zeros past the last row."""
-        assert self.cut.stripe is not None, "A is read where it is"
         k, tile = self.k, Panel((self.cut.tile,), partial=True)
         for kk in each(k, "k", Span(0, p.depth, 1)):
-            for first in each(k, "i", Span(stripe, end, tile.width)):
+            for first in each(k, "i", Span(stripe, stripe + rows, tile.width)):
                 to = self._copied(stripe, first)
                 for row, lanes, bound in tile.columns(first, p.m):
                     column = k.load(p.a.buffer, p.a.at(row, kk), lanes, bound)
@@ -180,6 +202,13 @@ class _Task:
     # -- tiles -------------------------------------------------------------------------------
 
     def _emit_rows(
+        self, p: Product, stripe: Size, rows: Size, block: Size, epilogue: Epilogue
+    ) -> None:
+        """The tiles of some rows from ``stripe`` on."""
+        for first in each(self.k, "i", Span(stripe, stripe + rows, self.cut.tile), "parallel"):
+            self._emit_tiles(p, stripe, first, block, epilogue)
+
+    def _emit_tiles(
         self, p: Product, stripe: Size, first: Size, block: Size, epilogue: Epilogue
     ) -> None:
         """The tiles of the rows from ``first`` on, of which only those below ``p.m`` are there.
@@ -193,11 +222,11 @@ class _Task:
         if cut.stripe is not None:
             a = self._copied(stripe, first)
             if not whole:
-                done = replace(done, hi=_named(k, "hi", dim_min(cut.tile, p.m - first)))
+                done = replace(done, hi=_named(k, "hi", dim_min(cut.tile, p.m - first), cut.tile))
         elif not whole:
-            row = _named(k, "row", dim_min(first, p.m - cut.tile))
+            row = _named(k, "row", dim_min(first, p.m - cut.tile), p.m)
             done = replace(done, lo=first - row)
-        begin = _named(k, "begin", a.at(row, 0))
+        begin = k.bind(k.index_value(a.at(row, 0)), "begin")
         a = replace(a, base=begin - row * a.row)
         sums = Matrix(self.place.buffer, self.place.base + cut.copies, cut.width, 1)
         sums = replace(sums, base=sums.at(first - self.top - row, -self.left))

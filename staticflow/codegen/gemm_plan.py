@@ -152,19 +152,20 @@ def column_panels(n: Size, lanes: int, target: Target, rows: int) -> list[tuple[
 
 
 def chunk_panels(
-    n: Size, left: Size, right: Size, lanes: int, target: Target
+    n: Size, left: Size, width: Size, lanes: int, target: Target
 ) -> list[tuple[Span, Panel]]:
-    """Columns ``left..right`` of ``n``, likewise, for tiles of `main_rows`; ``left`` is a multiple
-    of full panels, and ``right`` another one or ``n``."""
-    width = main_width(target)
+    """``width`` columns from ``left`` on, likewise, for tiles of `main_rows`: all of ``n``, or a
+    multiple of full panels, or what is left of ``n``."""
     if not isinstance(n, int):
-        return _unknown_panels(left, right, lanes, width, target.masks)
-    cut = n // (width * lanes) * (width * lanes)
-    full = dim_min(cut, right)
-    rest = column_panels(n - cut, lanes, target, main_rows(target))
+        return _unknown_panels(left, left + width, lanes, main_width(target), target.masks)
+    if width == n:
+        return column_panels(n, lanes, target, main_rows(target))
+    full = main_width(target) * lanes
+    cut = left + width // full * full
+    rest = column_panels(n % full, lanes, target, main_rows(target))
     return [
-        (Span(left, full, width * lanes), Panel((lanes,) * width)),
-        *((Span(cut + s.lo, dim_min(cut + s.hi, right), s.step), panel) for s, panel in rest),
+        (Span(left, cut, full), Panel((lanes,) * main_width(target))),
+        *((Span(cut + s.lo, dim_min(cut + s.hi, left + width), s.step), r) for s, r in rest),
     ]
 
 
