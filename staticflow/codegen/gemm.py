@@ -26,7 +26,7 @@ from staticflow.codegen.gemm_plan import main_rows
 from staticflow.codegen.gemm_tile import Epilogue, Matrix, Product, Workspace, emit_tiles
 from staticflow.codegen.kernel import Operand
 from staticflow.codegen.target import Target
-from staticflow.graph.dims import Size, ceil_div, dim_max, is_provably_ge
+from staticflow.graph.dims import Size, ceil_div, dim_max, dim_min, is_provably_ge
 from staticflow.graph.dtypes import DType, float32, float64
 
 __all__ = ["Epilogue", "Gemm", "Workspace", "emit_gemm", "scratch_size"]
@@ -60,7 +60,13 @@ def scratch_size(gemm: Gemm, target: Target) -> Size:
     """Elements of workspace, of the product's dtype, that `emit_gemm` needs."""
     p, _ = _product(gemm, target, "a", "b", 0, 0)
     copy = _copying(p)
-    return copy.scratch(p) if copy is not None else 0
+    if copy is None:
+        return 0
+    size = copy.scratch(p)
+    if _in_place(p) is not None:  # else it is copied whatever its size
+        for known, least in copy.bounds(p):
+            size = size * dim_min(known // least, 1) if isinstance(least, int) else size
+    return size
 
 
 def emit_gemm(
@@ -123,7 +129,7 @@ class _Copying:
     def bounds(self, p: Product) -> list[tuple[Size, Size]]:
         """What must be at least what, but for what is known to be."""
         pairs = ((p.m, self.rows), (p.n * p.depth, self.elements))
-        return [(size, least) for size, least in pairs if not is_provably_ge(size, least)]
+        return [(size, least) for size, least in pairs if least and not is_provably_ge(size, least)]
 
 
 def _copying(p: Product) -> _Copying | None:

@@ -48,11 +48,13 @@ _PLACES = 16  # for tasks to work in at a time, with a workspace each
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """How a product is cut into ``down * across`` tasks of ``rows`` rows and ``width`` columns, and
-    these into ``blocks`` of ``depth`` elements of the inner dimension; ``places`` for tasks to work
-    in; and the rows of A in a tile, and in a ``stripe``, if A is copied."""
+    """How a product is cut into ``down * across`` tasks of ``rows`` rows (of ``most_rows``, if
+    there are fewer) and ``width`` columns, and these into ``blocks`` of ``depth`` elements of the
+    inner dimension; ``places`` for tasks to work in; and the rows of A in a tile, and in a
+    ``stripe``, if A is copied."""
 
     rows: int
+    most_rows: Size
     down: Size
     width: int
     across: Size
@@ -68,9 +70,9 @@ class _Cut:
         return self.depth * (self.width + (self.stripe or 0))
 
     @property
-    def place(self) -> int:
+    def place(self) -> Size:
         """Elements of the workspace of a task: the copies and the sums."""
-        return self.copies + self.rows * self.width
+        return self.copies + self.most_rows * self.width
 
 
 def _cut(p: Product) -> _Cut:
@@ -90,8 +92,9 @@ def _cut(p: Product) -> _Cut:
         rows = _balanced(p.m, rows, across, tile)
     down = ceil_div(p.m, rows)
     places = dim_max(1, dim_min(_PLACES, down * across))
-    stripe = _STRIPE // tile * tile if by_columns else None
-    return _Cut(rows, down, width, across, depth, blocks, places, tile, stripe)
+    stripe = min(_STRIPE // tile * tile, rows) if by_columns else None
+    most_rows = dim_min(rows, ceil_div(p.m, tile) * tile)
+    return _Cut(rows, most_rows, down, width, across, depth, blocks, places, tile, stripe)
 
 
 def _balanced(m: int, most: int, across: Size, tile: int) -> int:
