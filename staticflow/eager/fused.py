@@ -9,6 +9,7 @@ runs op by op: other devices, a backward that is itself recorded, and errors, wh
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
@@ -18,11 +19,12 @@ import numpy as np
 
 from staticflow.eager import kernels, tape
 from staticflow.eager.inference import unrecordable
+from staticflow.eager.memory import Memory
 from staticflow.eager.mode import EAGER
 from staticflow.eager.programs import MOST_KINDS, compiled
 from staticflow.eager.residuals import Derivative, derivative
 from staticflow.eager.saved import Packed
-from staticflow.eager.vertex import TapeEntry, Vertex, attach, check
+from staticflow.eager.vertex import TapeEntry, Vertex, attach, check, entered, keep
 from staticflow.errors import StaticflowError
 from staticflow.graph.dims import Dim, fresh_sym
 from staticflow.graph.dtypes import BY_NUMPY, get_default_dtype
@@ -40,10 +42,13 @@ from staticflow.runtime.executable import Executable
 __all__ = ["give_fused_forms"]
 
 _array = np.ndarray
+_getframe = sys._getframe
 _MET = 1024
 """So many shapes find the programs of a function at once; then it begins anew."""
 _lock = threading.RLock()
 _OF_GRAPHS = frozenset((Symbol, Dim))
+_FIXED = Memory()
+"""That of what is kept from one program for another: nobody else has it."""
 _TENSOR: Any = object()
 _UNMET: Any = object()
 
@@ -99,6 +104,10 @@ class _Kind:
         given: Iterator[Any] = iter(tensors)
         return self.fn(*(next(given) if a is _TENSOR else a for a in self.args))
 
+    def listed(self, ct: Any) -> list[Any]:
+        """The cotangents of the outputs, None where there is none, as the tape hands them over."""
+        return [ct.get(i) for i in range(len(self.outputs))] if self.several else [ct]
+
     def _first(self, arrays: Sequence[Any]) -> Any:
         """What the function gives, from now on by its program."""
         with _lock:
@@ -128,9 +137,10 @@ class FusedEntry(TapeEntry):
             self._refuse()
         arrays = [check(kept, self, i) for i, kept in enumerate(self.args)]
         arrays = [a.array() if type(a) is Packed else a for a in arrays]
-        cts = [ct.get(i) for i in range(len(self.result))] if self.result else [ct]
-        needs = tuple([e is not None for e in edges[: len(self.attrs["kind"].params)]])
-        program = self.attrs["recorded"].backward(needs, tuple([c is not None for c in cts]))
+        kind, recorded = self.attrs["kind"], self.attrs["recorded"]
+        cts = kind.listed(ct)
+        needs = tuple([e is not None for e in edges[: len(kind.params)]])
+        program = recorded.backward(needs, tuple([c is not None for c in cts]))
         found = _run(program, [*arrays, *(c._data for c in cts if c is not None)])
         if found is None:
             return super().pull(ct, edges, keep)
@@ -155,15 +165,14 @@ def _vjp(needs: Sequence[bool], cts: Any, out: Any, *args: Any, kind: Any, recor
     try:
         # other names of the operands, so that no walk leads from one to another
         operands = [a.view_as(a) for a in args[:count]]
-        pairs = (
-            zip(kind.of(operands), cts, strict=True) if kind.several else [(kind.of(operands), cts)]
-        )
+        found = kind.of(operands)
+        pairs = zip(found if kind.several else (found,), kind.listed(cts), strict=True)
         outputs, given = zip(*((o, ct) for o, ct in pairs if ct is not None), strict=True)
         wanted = [a for a, need in zip(operands, needs, strict=False) if need]
-        found = iter(tape.grad(outputs, wanted, given, create_graph=before))
+        pulled = iter(tape.grad(outputs, wanted, given, create_graph=before))
     finally:
         state.recording = before
-    return [next(found) if need else None for need in needs]
+    return [next(pulled) if need else None for need in needs]
 
 
 def _form(fn: Callable[..., Any], grad_name: str) -> Callable[..., Any]:
@@ -212,15 +221,16 @@ def _form(fn: Callable[..., Any], grad_name: str) -> Callable[..., Any]:
             return fn(*args)
         if type(results) is not tuple:
             results = (results,)
-        made = tuple(map(tensor._wrap, results))
         count = len(kind.outputs)
-        out = made[:count] if kind.several else made[0]
+        made = tuple(map(tensor._wrap, results[:count]))
+        out = made if kind.several else made[0]
         if recorded is not None:
-            kept = made[count:]
+            held = list(map(keep, tensors))
+            for array in results[count:]:
+                held.append(keep(tensor._wrap(array)) if state.saved_hooks else (array, _FIXED, 0))
             attrs = {"kind": kind, "recorded": recorded}
-            ways = (*edges, *(None,) * len(kept))
-            held = (*tensors, *kept)
-            attach(FusedEntry(op, held, attrs, ways, out, saves=range(len(held))), out)
+            ways = (*edges, *(None,) * (len(held) - len(edges)))
+            attach(entered(FusedEntry, op, attrs, ways, held, None, _getframe(1)), out)
         return unrecordable(out) if state.inference else out
 
     return call

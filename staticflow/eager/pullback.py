@@ -95,7 +95,7 @@ def pull(
         return None
     several = type(out) is tuple
     cts = ct if several else (ct,)
-    if op.eager != "native" and all(_size(v) < LARGE for v in (*cts, *args)):
+    if op.eager != "native" and not _any_large(cts) and not _any_large(args):
         return None
     outs = [None if o is ct else getattr(o, "_data", None) for o in (out if several else (out,))]
     given = [*(None if c is None else c._data for c in cts), *outs]
@@ -171,11 +171,15 @@ def _shape_of(shape: tuple[int, ...], dtype: Any) -> Array:
     return np.empty((*shape, 0), dtype)
 
 
-def _size(value: Any) -> int:
-    if value is None or type(value) in BY_PYTHON:
-        return 0
-    data = getattr(value, "_data", None)
-    return math.prod(value.shape) if data is None else data.size
+def _any_large(values: Sequence[Any]) -> bool:
+    for v in values:
+        data = getattr(v, "_data", None)
+        if data is not None:
+            if data.size >= LARGE:
+                return True
+        elif v is not None and type(v) not in BY_PYTHON and math.prod(v.shape) >= LARGE:
+            return True
+    return False
 
 
 @functools.cache
