@@ -196,6 +196,11 @@ def test_grad_of_inner_values_and_of_one_twice() -> None:
     assert (gx.tolist(), gy.tolist(), again.tolist()) == ([18, 36], [6, 12], [18, 36])
 
 
+def test_grad_of_no_inputs_is_refused() -> None:
+    with pytest.raises(AutogradError, match="there are no inputs"):
+        sf.autograd.grad(leaf(1.0).sum(), [])
+
+
 def test_grad_takes_cotangents() -> None:
     x = leaf(1, 2)
     (g,) = sf.grad([x * 2, x * x], [x], [sf.ones(2), sf.tensor([1.0, 0.0])])

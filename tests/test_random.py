@@ -343,6 +343,8 @@ def test_what_draws_refuse() -> None:
         sf.randint(3, 3, (2,))
     with pytest.raises(ArgumentError, match=r"must not be negative, not -1.*test_random\.py:\d+"):
         sf.normal(0.0, -1.0, (2,))
+    with pytest.raises(ArgumentError, match=r"normal_: .*not -1.*test_random\.py:\d+"):
+        sf.zeros(2).normal_(0.0, -1.0)
     with pytest.raises(ArgumentError, match=r"bernoulli: .*not 1\.5.*test_random\.py:\d+"):
         sf.zeros(2).bernoulli_(1.5)
     with pytest.raises(ArgumentError, match=r"exponential_: .*not 0.*test_random\.py:\d+"):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from staticflow.eager import tape
-from staticflow.errors import ArgumentError
+from staticflow.errors import ArgumentError, AutogradError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.joining import stack
@@ -81,6 +81,8 @@ def grad(
         ]
         return tuple(None if g[0] is None else stack(g) for g in zip(*each, strict=True))
     wrt = _list(inputs)
+    if not wrt:
+        raise AutogradError(f"grad: there are no inputs, at {format_locs(here())}")
     cts = None if grad_outputs is None else _list(grad_outputs)
     found: Sequence[Any] = any_grad(
         _list(outputs),

@@ -296,6 +296,7 @@ def uniform_(
 
 def normal_(x: Any, mean: float = 0.0, std: float = 1.0, *, generator: Source | None = None) -> Any:
     """Fill ``x`` with numbers from a normal distribution."""
+    _require(std >= 0, f"normal_: the deviation must not be negative, not {std}")
     drawn = randn_like(x, generator=generator)
     return x._assign(drawn if (mean, std) == (0, 1) else drawn * std + mean)
 
