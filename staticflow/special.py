@@ -23,14 +23,14 @@ from staticflow.ops.maths import exp2, expm1, log1p
 from staticflow.ops.maths import sigmoid as expit
 from staticflow.ops.pairs import logit, xlogy
 from staticflow.ops.softmax import log_softmax, logsumexp, softmax
-from staticflow.ops.special import erf, erfc, erfinv, ndtr, sinc
+from staticflow.ops.special import erf, erfc, erfcx, erfinv, log_ndtr, ndtr, sinc
 from staticflow.ops.variants import round
 
 __all__ = [
-    "digamma", "entr", "erf", "erfc", "erfinv", "exp2", "expit", "expm1", "gammaln", "i0",
-    "i0e", "i1", "i1e", "log1p", "log_softmax", "logit", "logsumexp", "modified_bessel_i0",
-    "modified_bessel_i1", "multigammaln", "ndtr", "ndtri", "polygamma", "psi", "round",
-    "sinc", "softmax", "xlog1py", "xlogy",
+    "digamma", "entr", "erf", "erfc", "erfcx", "erfinv", "exp2", "expit", "expm1", "gammaln", "i0",
+    "i0e", "i1", "i1e", "log1p", "log_ndtr", "log_softmax", "logit", "logsumexp",
+    "modified_bessel_i0", "modified_bessel_i1", "multigammaln", "ndtr", "ndtri", "polygamma", "psi",
+    "round", "sinc", "softmax", "xlog1py", "xlogy",
 ]  # fmt: skip
 
 

@@ -152,6 +152,23 @@ def exact_erfc(x: Array) -> Array:
     return np.where(np.abs(x) > 2, tail, 1 - exact_erf(np.clip(x, -2, 2)))
 
 
+def exact_erfcx(x: Array) -> Array:
+    a = np.abs(x)
+    fraction = a = np.maximum(a, 2)
+    for n in range(80, 0, -1):
+        fraction = a + np.longdouble(n) / 2 / fraction
+    far = 1 / fraction / np.sqrt(4 * np.arctan(np.longdouble(1)))
+    near = np.clip(np.abs(x), 0, 2)
+    y = np.where(np.abs(x) > 2, far, np.exp(near * near) * (1 - exact_erf(near)))
+    return np.where(x < 0, 2 * np.exp(np.minimum(x, 0) ** 2) - y, y)
+
+
+def exact_log_ndtr(x: Array) -> Array:
+    half = x / np.sqrt(np.longdouble(2))
+    low = np.log(exact_erfcx(-np.minimum(half, 0)) / 2) - half * half
+    return np.where(x < -1, low, np.log1p(-exact_erfc(np.maximum(half, -1)) / 2))
+
+
 def exact_ndtr(x: Array) -> Array:
     return exact_erfc(-x / np.sqrt(np.longdouble(2))) / 2
 
@@ -232,6 +249,8 @@ FUNCTIONS: Mapping[str, Function] = {
     "atan": Function(np.arctan, (1.7, 1.7)),
     "erf": Function(exact_erf, (1.3, 1.1), ((-4, 4), (-6.1, 6.1), (-1, 1))),
     "erfc": Function(exact_erfc, (1.9, 2.1), ((-4, 11), (-1, 1), (0, 27))),
+    "erfcx": Function(exact_erfcx, (3.5, 3.5), ((-4, 11), (-1, 1), (-9, 30), (-26, 30), (20, 1e5))),
+    "log_ndtr": Function(exact_log_ndtr, (5.0, 5.0), ((-4, 5), (-1.5, 1), (-38, 8), (-1e4, 0))),
     "ndtr": Function(exact_ndtr, (4.9, 4.2), ((-15, 4), (-1, 1), (-38, 0))),
     "gelu": Function(exact_gelu, (5.2, 4.7), ((-15, 4), (-1, 1), (-37, 0))),
     "erfinv": Function(exact_erfinv, (2.0, 2.2), ((-1, 1), (0.99, 1), (-0.1, 0.1))),
@@ -276,6 +295,8 @@ EXACT: dict[str, list[tuple[float, float]]] = {
     "atan": [(0, 0), (-0.0, -0.0), (inf, math.pi / 2), (-inf, -math.pi / 2), (1, math.pi / 4)],
     "erf": [(0, 0), (-0.0, -0.0), (inf, 1), (-inf, -1), (6, 1), (-6, -1), (1e30, 1)],
     "erfc": [(0, 1), (-0.0, 1), (inf, 0), (-inf, 2), (30, 0), (-30, 2)],
+    "erfcx": [(0, 1), (-0.0, 1), (inf, 0), (-inf, inf), (-30, inf)],
+    "log_ndtr": [(inf, -0.0), (-inf, -inf), (40, -0.0)],
     "ndtr": [(0, 0.5), (-0.0, 0.5), (inf, 1), (-inf, 0), (40, 1), (-40, 0)],
     "gelu": [(0, 0), (-0.0, -0.0), (inf, inf), (-inf, -0.0), (1e30, 1e30), (-1e30, -0.0)],
     "erfinv": [(0, 0), (-0.0, -0.0), (1, inf), (-1, -inf), (1.5, nan), (inf, nan)],

@@ -27,7 +27,9 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         for name in (
             "erf",
             "erfc",
+            "erfcx",
             "erfinv",
+            "log_ndtr",
             "ndtr",
             "gammaln",
             "digamma",

@@ -108,9 +108,17 @@ class Scalars(Builder):
         """1 - erf(x), with all digits where erf(x) is next to 1."""
         return self.real(math_erf.erfc, x)
 
+    def erfcx(self, x: Operand) -> Operand:
+        """``e**(x x) erfc(x)``."""
+        return self.real(math_erf.erfcx, x)
+
     def ndtr(self, x: Operand) -> Operand:
         """The probability that a standard normal number is below x."""
         return self.real(math_normal.ndtr, x)
+
+    def log_ndtr(self, x: Operand) -> Operand:
+        """Its logarithm, also where it is 0 itself."""
+        return self.real(math_normal.log_ndtr, x)
 
     def gelu(self, x: Operand) -> Operand:
         """``x * ndtr(x)``."""

@@ -1,4 +1,4 @@
-"""The error function, its complement and its inverse.
+"""The error function, its complement, also scaled, and its inverse.
 
 The polynomials are minimax ones of our own, fitted by Remez's exchange. Errors are the largest
 seen, in units in the last place.
@@ -7,14 +7,15 @@ seen, in units in the last place.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
+from math import inf, pi, prod, sqrt
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import Operand
-from staticflow.codegen.math_exp import EXP, exp2_fraction, reduced
+from staticflow.codegen.math_exp import EXP, exp, exp2_fraction, reduced
 from staticflow.codegen.math_log import log
 from staticflow.codegen.math_parts import (
     FORMATS,
+    at_least,
     at_most,
     nearest_integer,
     polynomial,
@@ -23,7 +24,7 @@ from staticflow.codegen.math_parts import (
 )
 from staticflow.graph.dtypes import DType, float32, float64
 
-__all__ = ["erf", "erfc", "erfinv"]
+__all__ = ["erf", "erfc", "erfcx", "erfinv"]
 
 # Up to here the series at 0 serves, from here to `HIGHEST` the logarithm of 1 - erf; past that
 # erf(x) = 1 to the last bit.
@@ -131,6 +132,15 @@ def erfc(k: Builder, x: Operand) -> Operand:
     r, _, bits = reduced(k, k.neg(square), 2 * FORMATS[dtype].bias)
     r = k.sub(r, k.fma(a, a, k.neg(square)))
     power_less_1 = k.fma(k.mul(r, r), polynomial(k, r, EXP[dtype]), r)
+    ratio = _scaled(k, a)
+    y = scale(k, k.fma(ratio, power_less_1, ratio), bits)
+    y = k.select(k.compare("lt", x, 0.0), k.sub(2.0, y), y)
+    return k.select(k.compare("lt", a, 0.45), k.sub(1.0, _series(k, x)), y)
+
+
+def _scaled(k: Builder, a: Operand) -> Operand:
+    """``e**(a a) erfc(a)`` from 0 to `ERFC_HIGHEST`."""
+    dtype = a.dtype
     centre, curve = ERFC_CENTRE[dtype], ERFC[dtype]
     bend = polynomial(k, k.div(k.sub(a, centre), k.add(a, centre)), curve.rest)
     above, below = k.add(bend, curve.first), k.fma(a, 2.0, 1.0)
@@ -139,10 +149,31 @@ def erfc(k: Builder, x: Operand) -> Operand:
     inverse = k.div(k.const(1.0, dtype), below)
     ratio = k.mul(above, inverse)
     residue = k.fma(k.neg(ratio), lost_below, k.fma(k.neg(ratio), below, above))
-    ratio = k.fma(k.add(residue, lost_above), inverse, ratio)
-    y = scale(k, k.fma(ratio, power_less_1, ratio), bits)
-    y = k.select(k.compare("lt", x, 0.0), k.sub(2.0, y), y)
-    return k.select(k.compare("lt", a, 0.45), k.sub(1.0, _series(k, x)), y)
+    return k.fma(k.add(residue, lost_above), inverse, ratio)
+
+
+# a e**(a a) erfc(a) above `ERFC_HIGHEST` by the reciprocal of a**2, its asymptotic series.
+ERFCX_FAR: dict[DType, tuple[float, ...]] = {
+    dtype: tuple((-1) ** n * prod(range(1, 2 * n, 2)) / 2**n / sqrt(pi) for n in range(terms))
+    for dtype, terms in ((float32, 5), (float64, 8))
+}
+
+
+def erfcx(k: Builder, x: Operand) -> Operand:
+    """``e**(x x) erfc(x)`` for float32 and float64, within 3.5 ulp: for a negative x it is
+    ``2 e**(x x)`` less that of -x, with what the square loses to rounding put back."""
+    dtype = x.dtype
+    a, highest = k.apply("abs", x), ERFC_HIGHEST[dtype]
+    inverse = k.div(k.const(1.0, dtype), at_least(k, a, highest))
+    far = k.mul(inverse, polynomial(k, k.mul(inverse, inverse), ERFCX_FAR[dtype]))
+    near = at_most(k, a, highest)
+    y = k.select(k.compare("lt", a, highest), _scaled(k, near), far)
+    square = k.mul(near, near)
+    power = exp(k, square)
+    fine = k.fma(power, k.fma(near, near, k.neg(square)), power)
+    power = k.select(k.compare("eq", power, inf), power, fine)
+    y = k.select(k.compare("lt", x, 0.0), k.fma(power, 2.0, k.neg(y)), y)
+    return k.select(k.compare("ne", x, x), x, y)
 
 
 @dataclass(frozen=True, slots=True)

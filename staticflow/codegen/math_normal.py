@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from math import sqrt
+
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import Operand
-from staticflow.codegen.math_erf import erfc
+from staticflow.codegen.math_erf import erfc, erfcx
 from staticflow.codegen.math_exp import EXP, LOG2_E
+from staticflow.codegen.math_log import log, log1p
 from staticflow.codegen.math_parts import (
     FORMATS,
     at_most,
@@ -15,7 +18,7 @@ from staticflow.codegen.math_parts import (
 )
 from staticflow.graph.dtypes import float32
 
-__all__ = ["gelu", "ndtr"]
+__all__ = ["gelu", "log_ndtr", "ndtr"]
 
 # The square root of 1/2 is high + low.
 ROOT_HALF_HIGH, ROOT_HALF_LOW = 0.7071067811865476, -4.833646656726457e-17
@@ -39,6 +42,14 @@ def ndtr(k: Builder, x: Operand) -> Operand:
     narrow = x.dtype is float32
     tail = _tail(k, x) if narrow else _tail_by_erfc(k, k.apply("abs", x))
     return k.select(k.compare("gt", x, 0.0), k.sub(1.0, tail), tail)
+
+
+def log_ndtr(k: Builder, x: Operand) -> Operand:
+    """The logarithm of `ndtr`, also where that is 0: for x below -1 by the scaled complement of the
+    error function, within 5 ulp."""
+    h = k.mul(x, sqrt(0.5))
+    tail = k.fma(k.mul(x, -0.5), x, log(k, k.mul(erfcx(k, k.neg(h)), 0.5)))
+    return k.select(k.compare("lt", x, -1.0), tail, log1p(k, k.neg(ndtr(k, k.neg(x)))))
 
 
 def gelu(k: Builder, x: Operand) -> Operand:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from statistics import NormalDist
 from typing import Any
 
@@ -14,7 +15,9 @@ from staticflow.ops.declare import composed, real_function
 from staticflow.ops.maths import exp
 from staticflow.ops.trig import cos
 
-__all__ = ["DENSITY", "by_python", "erf", "erfc", "erfinv", "ndtr", "sinc"]
+__all__ = [
+    "DENSITY", "by_python", "erf", "erfc", "erfcx", "erfinv", "log_ndtr", "ndtr", "sinc",
+]  # fmt: skip
 
 DENSITY = 1 / math.sqrt(2 * math.pi)
 """Of the standard normal distribution at 0."""
@@ -32,6 +35,29 @@ def _erfinv(x: float) -> float:
     if a < 0.5:
         y -= (math.erf(y) - a) / _PER_ROOT_PI * math.exp(y * y)
     return math.copysign(y, x)
+
+
+def _erfcx(x: float) -> float:
+    """With the square exactly up to 25, from there on by the continued fraction."""
+    if x >= 25:
+        fraction = x
+        for n in range(30, 0, -1):
+            fraction = x + n / 2 / fraction
+        return 1 / fraction / math.sqrt(math.pi)
+    if not x > -27:
+        return x if math.isnan(x) else math.inf
+    square = x * x
+    lost = float(Fraction(x) ** 2 - Fraction(square))
+    try:
+        return math.exp(square) * (1 + lost) * math.erfc(x)
+    except OverflowError:
+        return math.inf
+
+
+def _log_ndtr(x: float) -> float:
+    if x < -1:
+        return math.log(_erfcx(-x * math.sqrt(0.5)) / 2) - x * x / 2 if x > -1e150 else -math.inf
+    return math.log1p(-math.erfc(x * math.sqrt(0.5)) / 2)
 
 
 def by_python(name: str, function: Any) -> Any:
@@ -61,10 +87,22 @@ erfc = real_function(
     lambda ct, out, x: ct * (exp(-(x * x)) * -_PER_ROOT_PI),
     eager="native",
 )  # fmt: skip
+erfcx = real_function(
+    "erfcx", "``exp(x x) * erfc(x)``, which a large ``x`` leaves a number.",
+    by_python("erfcx", _erfcx),
+    lambda ct, out, x: ct * (x * out * 2 - _PER_ROOT_PI), (0, OUT),
+    eager="native",
+)  # fmt: skip
 ndtr = real_function(
     "ndtr", "The probability that a standard normal number is below ``x``.",
     by_python("ndtr", lambda x: 0.5 * math.erfc(-x * math.sqrt(0.5))),
     lambda ct, out, x: ct * (exp(x * x * -0.5) * DENSITY),
+    eager="native",
+)  # fmt: skip
+log_ndtr = real_function(
+    "log_ndtr", "The logarithm of `ndtr`, also where that is 0.",
+    by_python("log_ndtr", _log_ndtr),
+    lambda ct, out, x: ct * (math.sqrt(2 / math.pi) / erfcx(x * -math.sqrt(0.5))),
     eager="native",
 )  # fmt: skip
 erfinv = real_function(

@@ -120,6 +120,8 @@ ROWS = (
         op=OPS["ndtr"],
         call=sf.special.ndtr,
     ),
+    replace(real("erfc", scipy.special.erfcx), op=OPS["erfcx"], call=sf.special.erfcx),
+    replace(real("erfc", scipy.special.log_ndtr), op=OPS["log_ndtr"], call=sf.special.log_ndtr),
     real("erfinv", _erfinv, -0.8, 0.8),
     replace(real("sinc", _sinc, absolute=4, zeros=False), samples=_moderate),
     real(
