@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import subprocess
 import sys
+import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -15,8 +17,9 @@ from numpy._core import multiarray
 
 import staticflow as sf
 from staticflow.runtime import fastcall_layout
-from staticflow.runtime.aligned import ALIGNED_FROM, HUGE_FROM
+from staticflow.runtime.aligned import ALIGNED_FROM
 from staticflow.runtime.fastcall_layout import box_type, has_known_layout
+from staticflow.runtime.kept import HUGE_FROM, KEPT_FROM, MOST_KEPT, kept_bytes
 
 # -- what a call leaves behind ---------------------------------------------------------------
 
@@ -122,6 +125,61 @@ def test_large_outputs_begin_with_a_line_of_the_cache(bytes_: int) -> None:
         found.resize(size, refcheck=False)
         np.testing.assert_array_equal(found[: a.size], a[: found.size] + 1)
     assert multiarray.get_handler_name() == "default_allocator"
+
+
+@needs_entry
+def test_large_outputs_take_the_memory_of_those_before() -> None:
+    program = doubled((None,))
+    a = f32(KEPT_FROM // 4)
+    places = set()
+    for _ in range(5):
+        out = program(a)
+        places.add(out.numpy().ctypes.data)
+        np.testing.assert_array_equal(out.numpy(), program._executable.fast(a))
+        del out
+    assert len(places) <= 2
+    for n in range(40):  # each of another size: the oldest go
+        program(f32(KEPT_FROM // 4 + (n % 5 + 1) * MOST_KEPT // 64))
+        assert 0 <= kept_bytes() <= MOST_KEPT
+    program(f32(MOST_KEPT // 4 + 1))
+    assert kept_bytes() <= MOST_KEPT
+
+
+@needs_entry
+def test_memory_is_kept_for_several_threads() -> None:
+    program = doubled((None,))
+    wrong: list[int] = []
+
+    def run(n: int) -> None:
+        a = f32(KEPT_FROM // 4 + n)
+        for _ in range(50):
+            first, second = program(a), program(a)
+            if not np.array_equal(first.numpy(), second.numpy()) or first.numpy()[7] != 2 * a[7]:
+                wrong.append(n)
+
+    threads = [threading.Thread(target=run, args=(n % 2,)) for n in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+@needs_entry
+def test_large_arrays_outlive_the_native_code() -> None:
+    code = """
+import subprocess
+import sys
+import threading
+import numpy as np
+import staticflow as sf
+x = sf.from_numpy(np.ones(1 << 20, np.float32))
+y, z = x.exp(), [x.exp()]
+z.append(z)
+sys.modules["kept until the end"] = y.numpy()
+np.kept = x.exp()
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @needs_entry

@@ -7,20 +7,18 @@ array is made (NEP 49); each array remembers which one it came from.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
 
 from staticflow.runtime.fastcall_layout import numpy_table
+from staticflow.runtime.kept import kept_functions
 
-__all__ = ["ALIGNED_FROM", "HUGE_FROM", "aligned_symbols"]
+__all__ = ["ALIGNED_FROM", "aligned_symbols"]
 
 ALIGNED_FROM = 1 << 16
 """Bytes from which on it is worth the exchange, a fifth of a microsecond."""
 
-HUGE_FROM = 1 << 22
-"""Bytes from which on Linux is asked for pages of two megabytes, as NumPy does for its own."""
-
-_LINE = 64
 _NAME = b"mem_handler"
 _SET_HANDLER, _DEFAULT_HANDLER = 304, 306  # in NumPy's table
 
@@ -42,8 +40,8 @@ class _Handler(ctypes.Structure):
 @functools.lru_cache(maxsize=1)
 def aligned_symbols() -> dict[str, int]:
     """What the native entry needs to make such arrays: NumPy's function that exchanges handlers,
-    and a handler, NumPy's own but for its ``malloc``: that is ``memalign``, and its context the
-    alignment. Neither the handler nor its capsule is ever freed: an array may outlive everything.
+    and a handler, NumPy's own but for its ``malloc`` and ``free``, which are those of `kept`.
+    Neither the handler nor its capsule is ever freed: an array may outlive everything.
     """
     table = numpy_table()
     python = ctypes.pythonapi
@@ -61,10 +59,15 @@ def aligned_symbols() -> dict[str, int]:
     handler = _Handler.from_address(own)
     handler.name = b"lines of the cache"
     if hasattr(libc, "memalign"):
-        handler.context = _LINE
-        handler.malloc = ctypes.cast(libc.memalign, ctypes.c_void_p).value
+        own_functions = handler.malloc, handler.free
+        handler.malloc, handler.free = kept_functions()
+
+        def leave() -> None:
+            """Arrays that the interpreter frees as it ends outlive the native code."""
+            handler.malloc, handler.free = own_functions
+
+        atexit.register(leave)
     return {
         "set_handler": table[_SET_HANDLER],
         "aligned_handler": capsule(own, _NAME, None),
-        "madvise": ctypes.cast(libc.madvise, ctypes.c_void_p).value,
     }

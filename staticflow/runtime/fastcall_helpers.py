@@ -8,7 +8,7 @@ be equal, what to allocate, how long it takes) is in its own text.
 from __future__ import annotations
 
 from staticflow.codegen.kernel import INTERRUPTED
-from staticflow.runtime.aligned import ALIGNED_FROM, HUGE_FROM
+from staticflow.runtime.aligned import ALIGNED_FROM
 from staticflow.runtime.fastcall_layout import DATA, DESCR, DIMS, FLAGS, HEAD, NDIM, TYPE
 from staticflow.runtime.host import BUSY
 
@@ -16,8 +16,6 @@ __all__ = ["DECLARATIONS", "HELPERS", "LANES", "LIKE", "TEXT", "UNKNOWN"]
 
 LANES = 8
 """Ranges that ``overlap`` compares at once."""
-
-_PAGE, _HUGE_PAGES = 4096, 14  # of Linux; the advice MADV_HUGEPAGE
 
 UNKNOWN = -1
 """What stands in a `%spec` for a size that is not known before the call."""
@@ -55,7 +53,6 @@ declare ptr @PyArray_Empty(i32, ptr, ptr, i32)
 declare void @free(ptr)
 @aligned_handler = external global i8
 declare ptr @set_handler(ptr)
-declare i32 @madvise(ptr, i64, i32)
 
 define ptr @data_of(ptr %array) {{
   %at = getelementptr i8, ptr %array, i64 {DATA}
@@ -91,21 +88,6 @@ make:
   %own = call ptr @set_handler(ptr %before)
   call void @Py_DecRef(ptr %own)
   call void @Py_DecRef(ptr %before)
-  %missing = icmp eq ptr %made, null
-  %modest = icmp ult i64 %bytes, {HUGE_FROM}
-  %done = or i1 %missing, %modest
-  br i1 %done, label %finish, label %advise
-advise:
-  %data = call ptr @data_of(ptr %made)
-  %first = ptrtoint ptr %data to i64
-  %up = add i64 %first, {_PAGE - 1}
-  %page = and i64 %up, -{_PAGE}
-  %skipped = sub i64 %page, %first
-  %rest = sub i64 %bytes, %skipped
-  %from = inttoptr i64 %page to ptr
-  call i32 @madvise(ptr %from, i64 %rest, i32 {_HUGE_PAGES})
-  br label %finish
-finish:
   ret ptr %made
 }}
 
