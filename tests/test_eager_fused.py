@@ -127,6 +127,25 @@ def test_changed_operands_are_refused_and_freed_ones_too() -> None:
         out.backward()
 
 
+def test_an_operand_of_which_only_the_shape_is_used_may_change() -> None:
+    x = drawn(64, requires_grad=True)
+    inner = x * 1
+    out = sf.nn.functional.dropout(inner, 0.5)
+    inner.add_(1)
+    (g,) = sf.autograd.grad(out.sum(), [x], retain_graph=True)
+    assert set(g.tolist()) == {0.0, 2.0}
+    with pytest.raises(AutogradError, match="changed in place"):  # which runs it again
+        sf.autograd.grad(out.sum(), [x], create_graph=True)
+
+
+def test_what_only_a_library_computes_runs_op_by_op() -> None:
+    @fused("")
+    def inverse(x: Any) -> Any:
+        return sf.linalg.inv(x) + 1
+
+    assert_close(inverse(2 * sf.eye(2)), sf.tensor([[1.5, 1.0], [1.0, 1.5]]))
+
+
 def test_settings_of_the_thread() -> None:
     gap = new()
     x, y = drawn(4, 3, requires_grad=True), drawn(4, 3) * 0.5

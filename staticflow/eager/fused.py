@@ -25,10 +25,11 @@ from staticflow.eager.programs import MOST_KINDS, compiled
 from staticflow.eager.residuals import Derivative, derivative
 from staticflow.eager.saved import Packed
 from staticflow.eager.vertex import TapeEntry, Vertex, attach, check, entered, keep
-from staticflow.errors import StaticflowError
+from staticflow.errors import CompileError, StaticflowError
 from staticflow.graph.dims import Dim, fresh_sym
 from staticflow.graph.dtypes import BY_NUMPY, get_default_dtype
 from staticflow.graph.graph import close, new_param, substitute_nodes
+from staticflow.graph.node import toposort
 from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType
 from staticflow.ops.creation import zeros_like
@@ -55,10 +56,12 @@ _UNMET: Any = object()
 
 class _Recorded:
     """The programs of a derivative: ``forward`` gives the outputs and what is kept, `backward` the
-    cotangents."""
+    cotangents. Of the operands ``unread`` it uses the shapes only: they may have changed."""
 
     def __init__(self, parts: Derivative) -> None:
         self.parts = parts
+        read = set(toposort(c for c in parts.cotangents if c))
+        self.unread = frozenset(i for i, p in enumerate(parts.params) if p not in read)
         graph = close(parts.params, [*parts.outputs, *parts.residuals], parts.equalities)
         self.forward = compiled(graph, passes=INTO_KERNELS)
         self._backward: dict[Hashable, Executable] = {}
@@ -135,9 +138,12 @@ class FusedEntry(TapeEntry):
             return super().pull(ct, edges, keep)
         if self.args is None:
             self._refuse()
-        arrays = [check(kept, self, i) for i, kept in enumerate(self.args)]
-        arrays = [a.array() if type(a) is Packed else a for a in arrays]
         kind, recorded = self.attrs["kind"], self.attrs["recorded"]
+        unread = recorded.unread
+        arrays = [
+            kept[0] if i in unread else check(kept, self, i) for i, kept in enumerate(self.args)
+        ]
+        arrays = [a.array() if type(a) is Packed else a for a in arrays]
         cts = kind.listed(ct)
         needs = tuple([e is not None for e in edges[: len(kind.params)]])
         program = recorded.backward(needs, tuple([c is not None for c in cts]))
@@ -215,8 +221,11 @@ def _form(fn: Callable[..., Any], grad_name: str) -> Callable[..., Any]:
             return fn(*args)
         edges = [a._edge() for a in tensors] if state.recording else []
         needs = tuple([e is not None for e in edges])
-        recorded = kind.recorded(needs) if True in needs and kind.is_real else None
-        results = kind.forward(arrays) if recorded is None else _run(recorded.forward, arrays)
+        try:
+            recorded = kind.recorded(needs) if True in needs and kind.is_real else None
+            results = kind.forward(arrays) if recorded is None else _run(recorded.forward, arrays)
+        except CompileError:  # of what only a library computes
+            results = None
         if results is None:
             return fn(*args)
         if type(results) is not tuple:
