@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import subprocess
+import sys
+import textwrap
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -16,6 +21,7 @@ from staticflow.errors import CompileError
 from staticflow.graph.dims import Sym
 from staticflow.graph.dtypes import float32
 from staticflow.runtime.native import compile_native, host_target, load_native, vector_bits
+from staticflow.runtime.once import new_lock, once
 
 
 def doubling(name: str, factor: float) -> Kernel:
@@ -113,3 +119,59 @@ def test_wide_vectors_are_used() -> None:
     k.store("x", LANE, k.add(k.load("x", LANE, 16), 1.0))
     kernel = k.kernel("wide")
     assert "%zmm" in compile_native(render_kernel(kernel) + entry_text(kernel), []).assembly()
+
+
+def test_what_threads_make_at_once_is_made_once() -> None:
+    """What native code points to, and what the end of the process calls, is the one that is kept."""
+    together = threading.Barrier(4)
+    made: list[object] = []
+
+    @once
+    def slowly() -> object:
+        time.sleep(0.02)
+        made.append(object())
+        return made[-1]
+
+    def ask() -> None:
+        together.wait()
+        given.append(slowly())
+
+    given: list[object] = []
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 1
+    assert given == made * 4
+
+
+def test_a_process_that_begins_on_several_threads_ends() -> None:
+    """It crashed as it ended: each thread had made a pool, and all but one were gone."""
+    program = textwrap.dedent("""
+        import threading
+        import staticflow as sf
+        together = threading.Barrier(4)
+        def work(n):
+            together.wait()
+            x = sf.placeholder((None,))
+            assert sf.compile([x], (x * n).exp())(sf.zeros(4)).tolist() == [1.0] * 4
+        threads = [threading.Thread(target=work, args=(float(n),)) for n in range(4)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+    """)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_computing_while_one_compiles_is_no_deadlock() -> None:
+    """As a finalizer or a handler of a signal does; nor is the lock held in a child."""
+    lock = new_lock()
+    with lock, lock:
+        child = os.fork() if hasattr(os, "fork") else None
+        if child == 0:
+            free = threading.Thread(target=lambda: os._exit(0 if lock.acquire(timeout=5) else 1))
+            free.start()
+            free.join()
+        if child is not None:
+            assert os.waitpid(child, 0)[1] == 0

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import math
-import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from math import inf
 from typing import Any
@@ -19,7 +18,7 @@ import numpy as np
 
 from staticflow.eager.numbers import as_array, numbers_among, with_operands
 from staticflow.eager.overwrite import copied, put
-from staticflow.eager.programs import MOST_KINDS, SPREAD, compiled
+from staticflow.eager.programs import MOST_KINDS, SPREAD, compiled, compiling
 from staticflow.errors import DTypeError, IndexRangeError, ShapeError
 from staticflow.graph.dims import Size, fresh_sym
 from staticflow.graph.dtypes import BY_NUMPY, bfloat16, float16
@@ -183,7 +182,6 @@ class _Native:
         self._op = op
         self._kernels: dict[Hashable, Executable] = {}
         self._met: dict[Hashable, Executable] = {}  # by shapes, for operands that lie in order
-        self._lock = threading.Lock()
 
     def __call__(self, xp: Any, *operands: Any, **attrs: Any) -> Any:
         """The op, as its reference is called."""
@@ -245,7 +243,7 @@ class _Native:
         kind = (*((a.dtype, s) for a, s in zip(arrays, shapes, strict=True)), attrs_key(attrs))
         kernel = _find(kernels, kind, arrays)
         if kernel is None:
-            with self._lock:
+            with compiling:
                 kernel = _find(kernels, kind, arrays)
                 if kernel is None:
                     known, kernel = _compiled(op, arrays, attrs)

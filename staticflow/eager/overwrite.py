@@ -9,7 +9,6 @@ is left to the operations, and so are operands that overlap, or that do not lie 
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
@@ -17,7 +16,7 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from staticflow.eager.numbers import as_array, taken
-from staticflow.eager.programs import MOST_KINDS, SPREAD, compiled
+from staticflow.eager.programs import MOST_KINDS, SPREAD, compiled, compiling
 from staticflow.errors import StaticflowError
 from staticflow.graph.dims import fresh_sym
 from staticflow.graph.dtypes import BY_NUMPY
@@ -48,7 +47,6 @@ _programs: dict[Hashable, Executable | None] = {}
 _met: dict[Hashable, Executable | None] = {}
 """The same by shapes."""
 _MET = 1024
-_lock = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +157,7 @@ def _found(
     }
     itself = _taken(x, itself=True)
     kind = fn, itself, attrs_key(operands)
-    with _lock:
+    with compiling:
         if kind not in _programs:
             if len(_programs) >= MOST_KINDS:
                 _programs.clear()

@@ -11,8 +11,9 @@ from staticflow.passes.pipeline import PASSES, optimize
 from staticflow.runtime.build import build
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.fastcall_layout import BoxType, box_type
+from staticflow.runtime.once import new_lock
 
-__all__ = ["LARGE", "MOST_KINDS", "SPREAD", "compiled"]
+__all__ = ["LARGE", "MOST_KINDS", "SPREAD", "compiled", "compiling"]
 
 LARGE = 1 << 16
 """Elements from which on an array is large: a pass over it takes so long that native code, which
@@ -25,6 +26,9 @@ that writes in place less than an array more."""
 MOST_KINDS = 256
 """So many kernels of an op are kept, or derivatives of all; then it begins anew. A number that is
 an attribute and changes at every step would otherwise fill the memory with code."""
+
+compiling = new_lock()
+"""Held while a program is looked for again, made and kept, so that each is made once."""
 
 
 def compiled(

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import math
-import threading
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -22,7 +21,7 @@ import numpy as np
 
 from staticflow.eager.kernels import pattern, run
 from staticflow.eager.numbers import as_array, number_dtype, numbers_among, taken
-from staticflow.eager.programs import LARGE, MOST_KINDS, compiled
+from staticflow.eager.programs import LARGE, MOST_KINDS, compiled, compiling
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dims import fresh_sym
 from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, float32
@@ -81,7 +80,6 @@ _programs: dict[Hashable, _Program | _Without] = {}
 _met: dict[Hashable, _Program | _Without] = {}
 """The same by shapes, for operands that lie in order."""
 _MET = 1024
-_lock = threading.Lock()
 
 
 def pull(
@@ -238,7 +236,7 @@ def _program_of(
         kind = op, results, needs, attrs_key(attrs), numbers, given
         program = _programs.get(kind)
         if program is None:
-            with _lock:
+            with compiling:
                 program = _programs.get(kind) or _made(op, results, needs, given, attrs, numbers)
                 if len(_programs) >= MOST_KINDS:
                     _programs.clear()

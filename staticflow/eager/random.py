@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,6 +19,7 @@ from staticflow.ops.sampling import default_source
 from staticflow.ops.symbol import symbolic
 from staticflow.ops.thread import thread
 from staticflow.ops.tracing import tracing_state
+from staticflow.runtime.once import new_lock
 
 __all__ = [
     "Generator", "default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed",
@@ -28,6 +28,7 @@ __all__ = [
 
 DEFAULT_SEED = 0
 _NEXT = np.array([0, 1])
+_drawing = new_lock()
 """What a draw adds to (seed, count)."""
 
 
@@ -48,11 +49,10 @@ class Generator:
         self.device = Device(device)
         self.state = Tensor._wrap(np.array([DEFAULT_SEED, 0], np.int64))
         self.state.name = "generator"
-        self._lock = threading.Lock()
 
     def draw(self, *beside: Any) -> Any:
         """The state for one draw; a symbol inside a trace, or beside a symbol or unknown size."""
-        with self._lock:
+        with _drawing:
             if tracing_state.active or symbolic(*beside):
                 state = read(self.state, *beside) + _NEXT
                 return effect(state, self.state, state)
@@ -73,7 +73,7 @@ class Generator:
     def manual_seed(self, seed: int) -> Generator:
         """Start the stream of ``seed`` (modulo 2**64) anew; returns the generator."""
         wrapped = (int(seed) + 2**63) % 2**64 - 2**63
-        with self._lock:
+        with _drawing:
             self.state.copy_(Tensor._wrap(np.array([wrapped, 0], np.int64)))
         return self
 
@@ -89,7 +89,7 @@ class Generator:
 
     def get_state(self) -> Tensor:
         """A copy of the state, an int64 tensor (seed, count): where the stream has got to."""
-        with self._lock:
+        with _drawing:
             return Tensor._wrap(self.state._data.copy())
 
     def set_state(self, state: Tensor) -> None:
@@ -99,7 +99,7 @@ class Generator:
                 "set_state: the state of a generator is an int64 tensor of 2 elements, not "
                 f"{state.dtype.name} of shape {list(state.shape)}, at {format_locs(here())}"
             )
-        with self._lock:
+        with _drawing:
             self.state.copy_(state)
 
     def __getstate__(self) -> tuple[str, list[int]]:

@@ -7,7 +7,6 @@ where `has_known_layout` says that arrays can be read so; elsewhere `decline` st
 from __future__ import annotations
 
 import ctypes
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,6 +26,7 @@ from staticflow.runtime.fastcall_layout import (
 from staticflow.runtime.fastcall_text import Entry, descr_symbol, render_entry
 from staticflow.runtime.host import host
 from staticflow.runtime.native import NativeModule, compile_native
+from staticflow.runtime.once import once
 
 __all__ = ["NativeEntry", "builtin_function", "decline", "method_descriptor"]
 
@@ -93,7 +93,7 @@ def _compiled(entry: Entry, box: BoxType, program: NativeModule, bound: Any) -> 
     return compile_native(render_entry(entry), ["call", "boxed"], symbols, quick=True)
 
 
-@functools.lru_cache(maxsize=1)
+@once
 def _helpers() -> NativeModule:
     switch = box_type(Config, "check_nan")
     assert switch is not None  # as whoever has a box knows

@@ -12,7 +12,6 @@ run. A program that updates variables takes its turn before it lets the lock go;
 from __future__ import annotations
 
 import ctypes
-import functools
 import os
 import threading
 import time
@@ -20,6 +19,7 @@ from typing import Any
 
 from staticflow.codegen.kernel import INTERRUPTED
 from staticflow.runtime.native import NativeModule, compile_native
+from staticflow.runtime.once import once
 from staticflow.runtime.turn import updating
 
 __all__ = ["BUSY", "host", "host_symbols", "python_symbols"]
@@ -226,7 +226,7 @@ def _note_main_thread() -> None:
     _main_thread.value = threading.main_thread().ident or 0
 
 
-@functools.lru_cache(maxsize=1)
+@once
 def host() -> NativeModule:
     """The code, with the addresses of ``go``, ``look`` and ``ask``."""
     _note_main_thread()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,10 +13,11 @@ import llvmlite.binding as llvm
 
 from staticflow.codegen.target import Target
 from staticflow.errors import CompileError
+from staticflow.runtime.once import new_lock
 
 __all__ = ["NativeModule", "compile_native", "host_target", "load_native", "vector_bits"]
 
-_lock = threading.RLock()
+_lock = new_lock()
 _serials = itertools.count()
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-import functools
 import math
 import os
 import platform
@@ -20,6 +19,7 @@ from staticflow.config import config
 from staticflow.errors import ThreadsError
 from staticflow.graph.locs import format_locs, here
 from staticflow.runtime.native import NativeModule, compile_native
+from staticflow.runtime.once import once
 from staticflow.runtime.pool import EXPORTS, pool_text
 
 __all__ = ["get_num_threads", "pool_jobs", "pool_symbols", "set_num_threads"]
@@ -87,7 +87,7 @@ def pool_jobs() -> int:
     return int(ctypes.CFUNCTYPE(ctypes.c_int64)(_pool().address("jobs"))())
 
 
-@functools.lru_cache(maxsize=1)
+@once
 def _pool() -> NativeModule:
     text = pool_text(platform.system(), platform.machine())
     symbols = {"wanted": ctypes.addressof(_wanted)}
