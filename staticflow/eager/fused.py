@@ -10,7 +10,6 @@ runs op by op: other devices, a backward that is itself recorded, and errors, wh
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -21,7 +20,7 @@ from staticflow.eager import kernels, tape
 from staticflow.eager.inference import unrecordable
 from staticflow.eager.memory import Memory
 from staticflow.eager.mode import EAGER
-from staticflow.eager.programs import MOST_KINDS, compiled
+from staticflow.eager.programs import MOST_KINDS, compiled, compiling
 from staticflow.eager.residuals import Derivative, derivative
 from staticflow.eager.saved import Packed
 from staticflow.eager.vertex import TapeEntry, Vertex, attach, check, entered, keep
@@ -46,7 +45,6 @@ _array = np.ndarray
 _getframe = sys._getframe
 _MET = 1024
 """So many shapes find the programs of a function at once; then it begins anew."""
-_lock = threading.RLock()
 _OF_GRAPHS = frozenset((Symbol, Dim))
 _FIXED = Memory()
 """That of what is kept from one program for another: nobody else has it."""
@@ -70,7 +68,7 @@ class _Recorded:
         """From the operands, what is kept and the cotangents ``given`` to the needed ones."""
         program = self._backward.get((needs, given))
         if program is None:
-            with _lock:
+            with compiling:
                 graph = self._back(needs, given)
                 program = self._backward[needs, given] = compiled(graph, passes=INTO_KERNELS)
         return program
@@ -113,7 +111,7 @@ class _Kind:
 
     def _first(self, arrays: Sequence[Any]) -> Any:
         """What the function gives, from now on by its program."""
-        with _lock:
+        with compiling:
             self.forward = partial(_run, compiled(self.graph))
         return self.forward(arrays)
 
@@ -121,7 +119,7 @@ class _Kind:
         """The programs for calls in which these operands need a gradient."""
         found = self._recorded.get(needs)
         if found is None:
-            with _lock:
+            with compiling:
                 found = _Recorded(derivative(self.params, self.outputs, needs))
                 self._recorded[needs] = found
         return found
@@ -260,7 +258,7 @@ def _found(
         [a.shape for a in arrays],
     ):
         key = get_default_dtype(), rest, *zip(dtypes, shapes, strict=True)
-        with _lock:
+        with compiling:
             if key not in kinds:
                 if len(kinds) >= MOST_KINDS:
                     kinds.clear()

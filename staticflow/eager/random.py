@@ -64,7 +64,7 @@ class Generator:
 
     def _drawn(self) -> Tensor:
         """`draw` of an eager tensor."""
-        with self._lock:
+        with _drawing:
             after = self.state._data + _NEXT  # new, so that later draws leave it as it is
             self.state._data[...] = after
             self.state._own_memory().version += 1

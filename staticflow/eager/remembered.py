@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import inspect
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -25,6 +24,7 @@ from staticflow.graph.op import Op
 from staticflow.ops.creation import full
 from staticflow.ops.foreign import refuses_foreign
 from staticflow.ops.thread import thread
+from staticflow.runtime.once import new_lock
 
 __all__ = ["Remembered", "parameters_of"]
 
@@ -117,7 +117,7 @@ class Remembered:
         self.table = (_Function * len(functions))()
         self._records = records
         self._owners: list[Plan | None] = [None] * SLOTS
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._held: list[Any] = []
         for row, (fn, tensors) in zip(self.table, functions.items(), strict=True):
             plain = fn.call if isinstance(fn, Op) else refuses_foreign(fn)
@@ -134,13 +134,12 @@ class Remembered:
         others = [a for a in objects if not hasattr(a, "_vertex")]
         state = thread.state
         noted: list[Any] = []
-        state.noted = noted
-        state.settle()
+        plain = state.plain
+        state.noted, state.plain = noted, False
         try:
             out = fn(*args, **kwargs)
         finally:
-            state.noted = None
-            state.settle()
+            state.noted, state.plain = None, plain
         plan = Plan(key, others, list(kwargs))
         if None not in noted and len(noted) <= MOST_STEPS:
             draws = any(op is None for op, *_ in noted)

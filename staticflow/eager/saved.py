@@ -50,9 +50,9 @@ def _apart(hook: Hook, x: Any) -> Any:
     """What a hook gives: unrecorded, and no hooks for what it does itself."""
     state = thread.state
     hooks, recording = state.saved_hooks, state.recording
-    state.recording = False
-    _set(None)
     try:
+        state.recording = False
+        _set(None)
         return hook(x)
     finally:
         state.recording = recording

@@ -7,14 +7,13 @@ operands: dtypes, ranks and which sizes are 1; other sizes stay unknown.
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
 
 from staticflow.eager.inplace import is_open
-from staticflow.eager.programs import MOST_KINDS, compiled
+from staticflow.eager.programs import MOST_KINDS, compiled, compiling
 from staticflow.eager.vertex import users
 from staticflow.errors import StaticflowError
 from staticflow.graph.dims import fresh_sym
@@ -31,7 +30,6 @@ __all__ = ["give_stored_form"]
 
 _MET = 1024
 """So many shapes find their program at once; then it begins anew."""
-_lock = threading.Lock()
 _getframe = sys._getframe
 _array = np.ndarray
 
@@ -72,7 +70,7 @@ def _form(fn: Callable[..., Any], count: int, by_element: bool) -> Callable[...,
 
     def find(arrays: Sequence[Any]) -> Executable | None:
         kind = tuple([(a.dtype, *[n == 1 for n in a.shape]) for a in arrays])
-        with _lock:
+        with compiling:
             if kind not in programs:
                 if len(programs) >= MOST_KINDS:
                     programs.clear()

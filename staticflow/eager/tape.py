@@ -181,9 +181,9 @@ def backward(
         held.hold(ct._data)
     state = thread.state
     before = state.recording, state.held
-    state.recording, state.held = create_graph, held
-    state.walked = here()
     try:
+        state.recording, state.held = create_graph, held
+        state.walked = here()
         found: Iterable[tuple[Any, Any]]
         if inputs is None:
             found = _walk(roots, keep).items()
@@ -243,9 +243,10 @@ def grad(
     roots = _roots(outputs, cotangents)
     keep = create_graph if retain_graph is None else retain_graph
     state = thread.state
-    before, state.recording = state.recording, create_graph
-    state.walked = here()
+    before = state.recording
     try:
+        state.recording = create_graph
+        state.walked = here()
         return _reached(roots, wrt, keep)
     finally:
         state.recording = before

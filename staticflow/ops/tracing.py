@@ -29,9 +29,10 @@ def tracing() -> Iterator[None]:
     what ``w`` was then, with no way back to ``w`` for a gradient.
     """
     state = thread.state
-    before, state.tracing = state.tracing, True
-    state.settle()
+    before = state.tracing
     try:
+        state.tracing = True
+        state.settle()
         yield
     finally:
         state.tracing = before
@@ -44,15 +45,14 @@ def tracing_region() -> Iterator[None]:
     state = thread.state
     if state.regions == 0:
         state.left.clear()  # of a trace that failed
-    before = state.within
-    state.regions += 1
-    state.within = (*before, next(_numbers))
+    before = state.regions, state.within
     try:
+        state.regions += 1
+        state.within = (*state.within, next(_numbers))
         with tracing():
             yield
     finally:
-        state.regions -= 1
-        state.within = before
+        state.regions, state.within = before
 
 
 @contextmanager
