@@ -66,7 +66,8 @@ def test_reference_counts() -> None:
     steady(lambda: several(a), shared)
     results = fast(a, good)
     assert type(results) is tuple
-    assert [sys.getrefcount(r) for r in results] == [3, 3]  # the tuple, the loop, the argument
+    counts = [sys.getrefcount(r) for r in results]
+    assert counts == [sys.getrefcount(r) for r in (object(), object())]  # as in any tuple
 
 
 @needs_entry

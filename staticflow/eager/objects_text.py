@@ -105,6 +105,14 @@ define internal ptr @field(ptr %object, i64 %offset) {
   ret ptr %value
 }
 
+; Whether a slot holds nothing: None, or not even that, since somebody deleted it.
+define internal i1 @is_none(ptr %value) {
+  %null = icmp eq ptr %value, null
+  %none = icmp eq ptr %value, @_Py_NoneStruct
+  %either = or i1 %null, %none
+  ret i1 %either
+}
+
 ; Takes `value` into a slot; true if it is null, since it could not be made.
 define internal i1 @put(ptr %object, i64 %offset, ptr %value) {
   %at = getelementptr i8, ptr %object, i64 %offset

@@ -14,11 +14,11 @@ entry:
 tensor:
   %object = load ptr, ptr %operand
   %view = call ptr @field(ptr %object, i64 $tensor_view)
-  %own = icmp eq ptr %view, @_Py_NoneStruct
+  %own = call i1 @is_none(ptr %view)
   br i1 %own, label %look, label %seen
 seen:  ; a view whose memory nobody changed meanwhile is as it was
   %memory = call ptr @field(ptr %object, i64 $tensor_memory)
-  %no.memory = icmp eq ptr %memory, @_Py_NoneStruct
+  %no.memory = call i1 @is_none(ptr %memory)
   br i1 %no.memory, label %ask, label %versions
 versions:
   %version = call ptr @field(ptr %memory, i64 $memory_version)
@@ -37,7 +37,7 @@ drop:
   br label %none
 look:
   %vertex = call ptr @field(ptr %object, i64 $tensor_vertex)
-  %no.vertex = icmp eq ptr %vertex, @_Py_NoneStruct
+  %no.vertex = call i1 @is_none(ptr %vertex)
   br i1 %no.vertex, label %none, label %hold
 hold:
   %is.leaf = icmp eq ptr %vertex, @leaf
@@ -59,7 +59,7 @@ stop:
 define internal ptr @kept(ptr %tensor, ptr %array) {
 entry:
   %has = call ptr @field(ptr %tensor, i64 $tensor_memory)
-  %is.none = icmp eq ptr %has, @_Py_NoneStruct
+  %is.none = call i1 @is_none(ptr %has)
   br i1 %is.none, label %make, label %take
 make:
   %made = call ptr @like(ptr @memory_example, i64 $memory_size, i64 0)

@@ -64,7 +64,7 @@ no:
 define internal ptr @memory_of(ptr %tensor) {
 entry:
   %has = call ptr @field(ptr %tensor, i64 $tensor_memory)
-  %is.none = icmp eq ptr %has, @_Py_NoneStruct
+  %is.none = call i1 @is_none(ptr %has)
   br i1 %is.none, label %make, label %check
 make:
   %made = call ptr @like(ptr @memory_example, i64 $memory_size, i64 0)
@@ -88,16 +88,21 @@ nothing:
 define internal ptr @base_of(ptr %tensor) {
 entry:
   %view = call ptr @field(ptr %tensor, i64 $tensor_view)
-  %own = icmp eq ptr %view, @_Py_NoneStruct
+  %own = call i1 @is_none(ptr %view)
   br i1 %own, label %itself, label %before
 itself:
   ret ptr %tensor
 before:
   %base = call ptr @field(ptr %view, i64 $view_base)
+  %lost = icmp eq ptr %base, null
+  br i1 %lost, label %nothing, label %behind
+behind:
   %further = call ptr @field(ptr %base, i64 $tensor_view)
-  %last = icmp eq ptr %further, @_Py_NoneStruct
+  %last = call i1 @is_none(ptr %further)
   %result = select i1 %last, ptr %base, ptr null
   ret ptr %result
+nothing:
+  ret ptr null
 }
 
 ; The tensor on `data`, which the op of a call gave as a view of its operand; null if Python is to
