@@ -17,7 +17,7 @@ from numpy._core import multiarray
 
 import staticflow as sf
 from staticflow.runtime import fastcall_layout
-from staticflow.runtime.aligned import ALIGNED_FROM
+from staticflow.runtime.aligned import ALIGNED_FROM, aligned_empty
 from staticflow.runtime.fastcall_layout import box_type, has_known_layout
 from staticflow.runtime.kept import HUGE_FROM, KEPT_FROM, MOST_KEPT, kept_bytes
 
@@ -144,6 +144,17 @@ def test_large_outputs_take_the_memory_of_those_before() -> None:
         assert 0 <= kept_bytes() <= MOST_KEPT
     program(f32(MOST_KEPT // 4 + 1))
     assert kept_bytes() <= MOST_KEPT
+
+
+def test_empty_arrays_of_such_memory() -> None:
+    first = aligned_empty((3, KEPT_FROM), np.int8)
+    place = first.ctypes.data
+    assert first.shape == (3, KEPT_FROM) and first.flags.owndata and place % 64 == 0
+    del first
+    assert aligned_empty((3 * KEPT_FROM // 8,), np.float64).ctypes.data == place
+    with pytest.raises(ValueError, match="negative"):
+        aligned_empty((-1,), np.int8)
+    assert multiarray.get_handler_name() == "default_allocator"
 
 
 @needs_entry

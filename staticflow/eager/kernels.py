@@ -33,6 +33,7 @@ from staticflow.ops.declare import elementwise
 from staticflow.ops.lowering import Elementwise
 from staticflow.ops.maths import pow
 from staticflow.ops.order import FEW, topk_op
+from staticflow.runtime.aligned import aligned_empty
 from staticflow.runtime.executable import Executable
 
 __all__ = ["SMALL", "bound", "compute_of", "pattern", "run"]
@@ -129,7 +130,7 @@ def _pow(xp: Any, x: Any, y: Any) -> Any:
 def _full(xp: Any, *, shape: Any, value: Any, dtype: Any) -> Any:
     if xp is not np or value == 0 or math.prod(shape) < SPREAD:
         return full.reference(xp, shape=shape, value=value, dtype=dtype)
-    out = np.empty(shape, dtype.numpy)
+    out = aligned_empty(shape, dtype.numpy)
     put(out, np.asarray(value, dtype.numpy))
     return out
 

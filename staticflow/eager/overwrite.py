@@ -27,6 +27,7 @@ from staticflow.ops.arithmetic import cast, clone
 from staticflow.ops.lowering import Elementwise, Generate, View
 from staticflow.ops.symbol import Symbol
 from staticflow.ops.view import expand
+from staticflow.runtime.aligned import aligned_empty
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.threads import get_num_threads
 
@@ -107,7 +108,8 @@ def put(target: Array, source: Array) -> None:
 
 def copied(array: Array) -> Array:
     """A copy in row-major order."""
-    out = np.empty(array.shape, array.dtype)
+    large = array.size >= SPREAD
+    out = (aligned_empty if large else np.empty)(array.shape, array.dtype)
     put(out, array)
     return out
 

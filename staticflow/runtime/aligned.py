@@ -10,11 +10,15 @@ from __future__ import annotations
 import atexit
 import ctypes
 import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from staticflow.runtime.fastcall_layout import numpy_table
 from staticflow.runtime.kept import kept_functions
 
-__all__ = ["ALIGNED_FROM", "aligned_symbols"]
+__all__ = ["ALIGNED_FROM", "aligned_empty", "aligned_symbols"]
 
 ALIGNED_FROM = 1 << 16
 """Bytes from which on it is worth the exchange, a fifth of a microsecond."""
@@ -35,6 +39,25 @@ class _Handler(ctypes.Structure):
         ("realloc", ctypes.c_void_p),
         ("free", ctypes.c_void_p),
     )
+
+
+def aligned_empty(shape: Sequence[int], dtype: Any) -> np.ndarray[Any, Any]:
+    """``np.empty``, in such memory."""
+    exchange, handler = _exchange()
+    before = exchange(handler)
+    try:
+        return np.empty(shape, dtype)
+    finally:
+        exchange(before)
+
+
+@functools.lru_cache(maxsize=1)
+def _exchange() -> tuple[Any, Any]:
+    """NumPy's function that exchanges handlers, and the capsule of ours."""
+    symbols = aligned_symbols()
+    taken = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)
+    capsule = ctypes.cast(symbols["aligned_handler"], ctypes.py_object).value
+    return taken(symbols["set_handler"]), capsule
 
 
 @functools.lru_cache(maxsize=1)
