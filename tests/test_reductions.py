@@ -150,3 +150,15 @@ def test_sums_of_long_16_bit_rows() -> None:
     x = sf.full((70000,), 1.0, dtype="float16")
     assert x.mean().item() == 1 and x.var().item() == 0
     assert x.norm().item() == 264.5
+
+
+def test_a_pass_over_rows_is_vectorised_along_them_however_much_each_row_gives() -> None:
+    x = sf.placeholder(("N", "C", "S"), name="x")
+    weight, bias = sf.placeholder(("C",), name="weight"), sf.placeholder(("C",), name="bias")
+    mean = x.mean((0, 2))
+    gap = x - mean[:, None]
+    size = (gap * gap).mean((0, 2))
+    out = gap / sf.sqrt(size + 1)[:, None] * weight[:, None] + bias[:, None]
+    program = sf.compile([x, weight, bias], (out, mean, size, mean * 2, size * 3))
+    assert program.kernel_count == 1
+    assert "lane*" not in program.source("kernels")

@@ -144,16 +144,19 @@ def _places(
 
 
 def _runs_inward(body: Graph, nest: _Nest, dims: tuple[int, ...]) -> bool:
-    """Whether the innermost reduced dim is the one to vectorise: more is contiguous along it."""
+    """Whether the innermost reduced dim is the one to vectorise: of what the inner loops touch,
+    more is contiguous along it."""
     if not nest.inner.loops:
         return False
     if not nest.outer.loops:
         return True
     outer, inner = _symbols(nest)
+    within = frozenset[Sym]().union(*map(symbols_of, inner))
+    places = [p for p in _places(body, nest, dims, outer, inner) if symbols_of(p) & within]
     scores = []
     for last in (inner[-1], outer[-1]):
         (sym,) = symbols_of(last) or (Sym("none"),)
-        strides = [coefficient(p, sym) for p in _places(body, nest, dims, outer, inner)]
+        strides = [coefficient(p, sym) for p in places]
         scores.append(sum(1 if s == 1 else 0 if s == 0 else -1 for s in strides))
     return scores[0] >= scores[1]
 
