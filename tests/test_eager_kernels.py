@@ -371,3 +371,27 @@ def test_what_broadcasts_to_a_large_array_is_a_kernel(compilations: list[Any]) -
         column = sf.from_numpy(np.random.default_rng(1).random((n, 1)))
         np.testing.assert_array_equal((row + column).numpy(), row.numpy() + column.numpy())
         assert compilations.count("add") == made
+
+
+@pytest.mark.parametrize("batch", [(), (3,)], ids=str)
+def test_a_column_times_a_row_broadcasts(batch: tuple[int, ...]) -> None:
+    """The gradient of ``matrix @ vector``; NumPy's product takes three times as long."""
+    column = np.linspace(-2, 2, LARGE // 64 * 3, dtype=np.float32)[: 1000 * (3 if batch else 1)]
+    column = column.reshape(*batch, 1000, 1).copy()
+    row = np.linspace(0, 1, 80, dtype=np.float32).reshape(1, 80)
+    column[..., 3, 0], column[..., 4, 0] = np.inf, np.nan
+    with np.errstate(invalid="ignore"):
+        expected = column @ row
+    got = sf.from_numpy(column) @ sf.from_numpy(row)
+    np.testing.assert_array_equal(got.numpy(), expected)
+    x = sf.from_numpy(np.ones((1000, 80), np.float32)).requires_grad_()
+    (x @ sf.from_numpy(row[0])).backward(sf.from_numpy(column.reshape(-1, 1000)[0]))
+    assert x.grad is not None
+    np.testing.assert_array_equal(x.grad.numpy(), expected.reshape(-1, 1000, 80)[0])
+
+
+def test_products_of_16_bits_are_summed_in_32(compilations: list[Any]) -> None:
+    for dtype in (sf.float16, sf.bfloat16):
+        x = sf.full((4, 5000), 0.5).to(dtype)
+        assert (x @ x.t()).tolist() == [[1250.0 if dtype is sf.float16 else 1248.0] * 4] * 4
+    assert compilations == []

@@ -26,6 +26,7 @@ from staticflow.codegen.gemm_tile import (
     each,
     emit_tile,
 )
+from staticflow.codegen.kernel import Operand
 from staticflow.graph.dims import Size, ceil_div, dim_max, dim_min
 
 __all__ = ["LEAST_ROWS", "blocked_scratch", "emit_blocked"]
@@ -41,7 +42,7 @@ _STRIPE = 128  # rows of A that are copied at a time, at most
 _BY_ROWS = (1080, 2, 4096)
 _BY_COLUMNS = (1080, 16, 704)
 
-_ENOUGH = 8  # tasks for threads to share
+_ENOUGH = 4  # tasks for threads to share
 _SPREAD = 192  # rows of A that make up for another copy of B, so that there are more tasks
 _PLACES = 16  # for tasks to work in at a time, with a workspace each
 
@@ -115,8 +116,9 @@ def emit_blocked(k: Builder, p: Product, scratch: Workspace, epilogue: Epilogue)
     """The whole product; ``p.m`` is at least `LEAST_ROWS`."""
     cut = _cut(p)
     tasks = cut.down * cut.across
-    share = ceil_div(tasks, cut.places)
-    for number in each(k, "place", Span(0, cut.places, 1), "parallel"):
+    places = _named(k, "places", cut.places, _PLACES)
+    share = _named(k, "share", ceil_div(tasks, places), tasks)
+    for number in each(k, "place", Span(0, places, 1), "parallel"):
         place = replace(scratch, base=scratch.base + number * cut.place)
         first = number * share
         count = _named(k, "count", dim_max(dim_min(share, tasks - first), 0), share)
@@ -236,18 +238,23 @@ class _Task:
         for columns, panel in self.panels:
             for col in each(k, "j", columns):
                 tile = replace(p, a=a, b=self._panel(panel, col))
-                for piece in emit_tile(k, tile, cut.tile, panel, row, col, packed=True):
-                    self._add_up(sums, piece, block)
+                pieces = emit_tile(k, tile, cut.tile, panel, row, col, packed=True)
+                self._add_up(sums, pieces, block)
                 self._finish(sums, row, done, panel, col, block, epilogue)
 
-    def _add_up(self, sums: Matrix, piece: Piece, block: Size) -> None:
-        """Add a piece to what the blocks before have summed up."""
-        k, at, total = self.k, sums.at(piece.row, piece.col), piece.acc
+    def _add_up(self, sums: Matrix, pieces: list[Piece], block: Size) -> None:
+        """Add the pieces of a tile to what the blocks before have summed up."""
+        k = self.k
+        places = [sums.at(piece.row, piece.col) for piece in pieces]
+        totals: list[Operand] = [piece.acc for piece in pieces]
         if self.cut.blocks != 1:
-            before = k.load(sums.buffer, at, piece.lanes)
-            is_first = k.splat(k.compare("eq", k.index_value(block), 0), piece.lanes)
-            total = k.add(total, k.select(is_first, 0.0, before))
-        k.store(sums.buffer, at, total)
+            own = [k.var(total) for total in totals]
+            with k.when(k.compare("gt", k.index_value(block), 0)):
+                for reg, at in zip(own, places, strict=True):
+                    k.accumulate(reg, "add", k.load(sums.buffer, at, reg.lanes))
+            totals = [*own]
+        for total, at in zip(totals, places, strict=True):
+            k.store(sums.buffer, at, total)
 
     def _finish(
         self,

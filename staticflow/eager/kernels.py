@@ -28,6 +28,7 @@ from staticflow.graph.op import Op
 from staticflow.graph.rowmajor import row_major
 from staticflow.graph.types import TensorType
 from staticflow.ops.arithmetic import clone, mul
+from staticflow.ops.contract import matmul_op
 from staticflow.ops.creation import full
 from staticflow.ops.declare import elementwise
 from staticflow.ops.lowering import Elementwise
@@ -146,7 +147,15 @@ def _topk(xp: Any, x: Any, *, k: int, **attrs: Any) -> Any:
     return compute(xp, x, k=k, **attrs)
 
 
-_ALONE: dict[Op, Callable[..., Any]] = {pow: _pow, full: _full, clone: _clone, topk_op: _topk}
+def _matmul(xp: Any, x: Any, y: Any) -> Any:
+    if xp is np and x.shape[-1] == 1 == y.shape[-2] and x.dtype.kind == "f":
+        return compute_of(mul, True)(xp, x, y)  # each element is one product, and there is no sum
+    return matmul_op.reference(xp, x, y)
+
+
+_ALONE: dict[Op, Callable[..., Any]] = {
+    pow: _pow, full: _full, clone: _clone, topk_op: _topk, matmul_op: _matmul
+}  # fmt: skip
 """Ops that others compute, or a program for all sizes and values, or what an attribute says."""
 
 
