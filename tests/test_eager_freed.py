@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -86,6 +87,24 @@ def second(f: Callable[[sf.Tensor], Any]) -> None:
     grad((g * g).sum(), x)
 
 
+COMPILED = sf.jit(lambda x: x.sin() * 2)
+
+
+def packed(f: Callable[[sf.Tensor], sf.Tensor]) -> sf.Tensor:
+    with sf.autograd.graph.saved_tensors_hooks(lambda t: t.numpy(), sf.from_numpy):
+        y = f(leaf())
+    y.sum().backward()
+    return y
+
+
+def chained_views(x: sf.Tensor, length: int) -> sf.Tensor:
+    y = x * 1.0
+    for _ in range(length):
+        y = y.unsqueeze(0)[0]
+        y.mul_(1.0)
+    return y
+
+
 PROGRAMS: dict[str, Callable[[], Any]] = {
     "a training step": training,
     "hooks": hooked,
@@ -112,6 +131,9 @@ PROGRAMS: dict[str, Callable[[], Any]] = {
     "a packed batch": lambda: (
         LAYERS["GRU"](nn.utils.rnn.pack_sequence([X, X[:2]]))[1].sum().backward()
     ),
+    "saved tensors in other hands": lambda: packed(lambda x: (x * x).exp()),
+    "a compiled function": lambda: second(lambda x: COMPILED(x * x) * x),
+    "views of views, changed": lambda: chained_views(leaf(), 20).sum().backward(),
     "random numbers": lambda: (
         sf.randn(3),
         sf.randint(0, 3, (3,)),
@@ -146,3 +168,57 @@ def test_nothing_is_left_to_the_collector(name: str, no_collector: None) -> None
     gc.collect()
     run()
     assert gc.collect() == 0
+
+
+LONG = 40_000
+
+
+def repeated(step: Callable[[sf.Tensor], sf.Tensor], length: int = LONG) -> Any:
+    def run(x: sf.Tensor) -> sf.Tensor:
+        for _ in range(length):
+            x = step(x)
+        return x
+
+    return run
+
+
+def with_hook(x: sf.Tensor) -> sf.Tensor:
+    y = x * 1.0
+    y.register_hook(lambda g: g)
+    return y
+
+
+def with_packed(x: sf.Tensor) -> sf.Tensor:
+    with sf.autograd.graph.saved_tensors_hooks(lambda t: t.numpy(), sf.from_numpy):
+        return repeated(lambda y: y * x)(x)
+
+
+CHAINS: dict[str, Callable[[sf.Tensor], sf.Tensor]] = {
+    "products": repeated(lambda x: x * 1.0),
+    "views": repeated(lambda x: x.unsqueeze(0)[0]),
+    "changes in place": lambda x: repeated(lambda y: y.mul_(1.0))(x * 1.0),
+    "views that are changed": lambda x: chained_views(x, 300),
+    "functions of the user": repeated(Double.apply, LONG // 4),
+    "compiled functions": repeated(sf.jit(lambda x: x * 1.0), LONG // 4),
+    "hooks": repeated(with_hook),
+    "saved tensors in other hands": with_packed,
+    "derivatives": lambda x: grad(repeated(lambda y: y * x, 4000)(x).sum(), x, create_graph=True)[
+        0
+    ],
+}
+
+
+@pytest.mark.parametrize("walked", [True, False], ids=["after backward", "without"])
+@pytest.mark.parametrize("name", CHAINS)
+def test_long_chains_are_freed(name: str, walked: bool, no_collector: None) -> None:
+    """By reference counts, without recursion, and with what hangs on the first of them."""
+
+    def run() -> list[weakref.ref[Any]]:
+        x = leaf()
+        y = CHAINS[name](x)
+        if walked:
+            y.sum().backward()
+            assert x.grad is not None
+        return [weakref.ref(x), weakref.ref(y.grad_fn)]
+
+    assert [r() for r in run()] == [None, None]

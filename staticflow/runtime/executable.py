@@ -168,11 +168,11 @@ class Executable:
             None if _is_late(t, values) else _empty(t, values) for t in self.signature.outputs
         ]
         everything = (*ready, *self.signature.constants, *outputs)
-        table = (ctypes.c_void_p * len(everything))(
+        table = _array_type(ctypes.c_void_p, len(everything))(
             *(None if a is None else a.ctypes.data for a in everything)
         )
         known = [values[s] for s in program.sizes]
-        sizes = (ctypes.c_int64 * (len(known) + len(program.told)))(*known)
+        sizes = _array_type(ctypes.c_int64, len(known) + len(program.told))(*known)
         status = _go()(
             self.module.address("run"), ctypes.addressof(table), ctypes.addressof(sizes),
             self._state.address, True, False,
@@ -309,6 +309,12 @@ def _go() -> Callable[..., int]:
     raises what made the user stop the run."""
     kinds = (*[ctypes.c_void_p] * 4, ctypes.c_bool, ctypes.c_bool)
     return ctypes.PYFUNCTYPE(ctypes.c_int64, *kinds)(host().address("go"))
+
+
+@functools.cache
+def _array_type(kind: Any, length: int) -> Any:
+    """A class of ctypes, which keeps none itself: they are cycles, left to the garbage collector."""
+    return kind * length
 
 
 @functools.lru_cache(maxsize=1)
