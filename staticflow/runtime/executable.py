@@ -313,7 +313,7 @@ def _go() -> Callable[..., int]:
 
 @functools.cache
 def _array_type(kind: Any, length: int) -> Any:
-    """A class of ctypes, which keeps none itself: they are cycles, left to the garbage collector."""
+    """A class of ctypes, which keeps none itself: each is a cycle for the garbage collector."""
     return kind * length
 
 
