@@ -1,4 +1,4 @@
-# raises SymbolicError
+# raises DTypeError
 # says exp(ndarray)
 # says sf.from_numpy
 import numpy as np
