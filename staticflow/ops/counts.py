@@ -41,9 +41,12 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
             f"bincount: takes a vector of integers, not {input.dtype.name}{list(input.shape)}, "
             f"at {format_locs(here())}"
         )
-    numbers = cast(input, dtype=int64)
-    least = amin(cat([numbers, new_full(numbers, (1,), 0)]))  # there may be no number
-    most = amax(cat([numbers, new_full(numbers, (1,), -1)]))
+    numbers = input if input.dtype is int64 else cast(input, dtype=int64)
+    some = isinstance(numbers.shape[0], int) and numbers.shape[0] > 0
+    least, most = (
+        extreme(numbers if some else cat([numbers, new_full(numbers, (1,), none)]))
+        for extreme, none in ((amin, 0), (amax, -1))
+    )
     size = as_size(where(least < 0, -1, clamp(most + 1, minlength)))
     if isinstance(size, int) and size < 0:
         raise ShapeError(f"bincount: a number below 0, at {format_locs(here())}")
