@@ -1,7 +1,8 @@
 """What single eager operations on small tensors cost beside PyTorch's: not recorded, recorded, and
 with a backward of their own; and the parts of a training step that are not operations.
 
-An operation that makes its own tensor, or that is not differentiable, has one row.
+An operation that makes its own tensor, that changes one, or that is not differentiable, has one
+row.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class Operands:
         self.number = tensor(np.ones(1, np.float32))
         self.target = tensor(np.ones((16, 16), np.float32))
         self.scratch = tensor(np.ones((16, 16), np.float32))
+        self.array = np.ones((16, 16), np.float32)
         self.leaves = [self.x, self.y, self.m, self.b, self.row]
 
 
@@ -81,17 +83,44 @@ DIFFERENTIABLE: dict[str, Call] = {
 OTHERS: dict[str, Call] = {
     "dropout": lambda t: t.nn.dropout(t.x, 0.5),
     "x > 1": lambda t: t.x > 1.0,
+    "x == y": lambda t: t.x == t.y,
     "argmax(1)": lambda t: t.x.argmax(1),
+    "sort": lambda t: t.x.sort(),
+    "x[indices]": lambda t: t.x[t.indices],
+    "split(4)": lambda t: t.x.split(4),
+    "unbind": lambda t: t.x.unbind(),
+    "clone": lambda t: t.x.clone(),
+    "to(float64)": lambda t: t.x.to(t.lib.float64),
+    # made of sizes, of data and of numbers at random
+    "zeros(16, 16)": lambda t: t.lib.zeros(16, 16),
+    "ones(16, 16)": lambda t: t.lib.ones(16, 16),
+    "full((16, 16), 2)": lambda t: t.lib.full((16, 16), 2.0),
+    "empty(16, 16)": lambda t: t.lib.empty(16, 16),
+    "zeros_like": lambda t: t.lib.zeros_like(t.x),
+    "arange(16)": lambda t: t.lib.arange(16),
+    "tensor([1, 2, 3])": lambda t: t.lib.tensor([1.0, 2.0, 3.0]),
+    "from_numpy": lambda t: t.lib.from_numpy(t.array),
     "randn(3)": lambda t: t.lib.randn(3),
     "randn(16, 16)": lambda t: t.lib.randn(16, 16),
     "rand(16, 16)": lambda t: t.lib.rand(16, 16),
-    "zeros(16, 16)": lambda t: t.lib.zeros(16, 16),
+    "randint(10, (16,))": lambda t: t.lib.randint(10, (16,)),
+    "bernoulli": lambda t: t.lib.bernoulli(t.number),
+    # in place
     "add_": lambda t: t.scratch.add_(t.target),
+    "add_(alpha=0.5)": lambda t: t.scratch.add_(t.target, alpha=0.5),
     "mul_(1.0)": lambda t: t.scratch.mul_(1.0),
+    "clamp_(0, 1)": lambda t: t.scratch.clamp_(0, 1),
     "zero_": lambda t: t.scratch.zero_(),
+    "fill_(1.0)": lambda t: t.scratch.fill_(1.0),
+    "copy_": lambda t: t.scratch.copy_(t.target),
+    "uniform_": lambda t: t.scratch.uniform_(),
     "x[0] = 1": lambda t: t.scratch.__setitem__(0, 1.0),
+    "x[mask] = 1": lambda t: t.scratch.__setitem__(t.mask, 1.0),
+    # no more than a look
     "detach": lambda t: t.x.detach(),
     "item": lambda t: t.number.item(),
+    "tolist": lambda t: t.b.tolist(),
+    "numpy": lambda t: t.x.numpy(),
 }
 
 
@@ -122,6 +151,18 @@ def single(names: Any, operation: Call, mode: str) -> Contestant:
         return [leaf.grad.numpy() for leaf in t.leaves if leaf.grad is not None]
 
     return Contestant(forward if ct is None else backward, result)
+
+
+def tiny_graph(names: Any) -> Contestant:
+    """The backward of three operations, with the gradient of one leaf."""
+    t = Operands(names, wants_gradient=True)
+
+    def run(n: int) -> None:
+        for _ in range(n):
+            t.x.grad = None
+            (t.x * t.target).exp().sum().backward()
+
+    return Contestant(run, lambda: [t.x.grad.numpy()])
 
 
 def step(names: Any, optimizer: str, phase: str) -> Contestant:
@@ -194,6 +235,7 @@ def rows() -> Mapping[str, Mapping[str, Any]]:
     }
     for name, operation in OTHERS.items():
         makes[name] = partial(single, operation=operation, mode=MODES[0])
+    makes["backward of three operations"] = tiny_graph
     for optimizer in ("SGD", "Adam"):
         makes[f"{optimizer}, step"] = partial(step, optimizer=optimizer, phase="step")
     makes["zero_grad"] = partial(step, optimizer="SGD", phase="zero_grad")
