@@ -110,7 +110,7 @@ def fast_forms(
     if not has_known_layout() or not all(box_type(c, s) for c in classes for s in _slots(c)):
         return FastForms({}, {}, {}, {}, {}, {}, {})
     ops = [op for op in ops if has_fast_form(op)]
-    kernels = [op for op in ops if op.eager == "native"]  # found by the kind of the call
+    kernels = [op for op in ops if op.eager in ("native", "moves")]  # found by the kind of call
     table: dict[Any, int] = {**remembered, **dict.fromkeys(kernels, MOST)}
     records = (_Op * len(ops))()
     kept = [_fill(record, op) for record, op in zip(records, ops, strict=True)]
@@ -276,7 +276,8 @@ def _symbols(tensor: Any, general: Function, finish: Function) -> tuple[Any, dic
         "tensor_type": tensor, "tensor_example": example, "memory_example": Memory(),
         "shadow_example": shadow, "view_example": object.__new__(View), "leaf": LEAF,
         "thread": thread, "serials": serials, "bfloat16": bfloat16.numpy,
-        "name_state": "state", "name_alpha": "alpha", "multiply": np.multiply,
+        "name_state": "state", "name_hasten": "hasten", "name_alpha": "alpha",
+        "multiply": np.multiply,
         "name_edge": "_edge", "name_shape": "shape", "name_version": "version",
         "asarray": np.asarray, "number_beside": number_beside, "general": general,
         "users": _is_users, "finish": finish, "no_attrs": {}, "default_dtypes": BY_PYTHON,

@@ -19,7 +19,7 @@ from staticflow.eager.line_text import LINES
 from staticflow.eager.objects_text import DECLARATIONS, OBJECTS
 from staticflow.eager.operands_text import OPERANDS
 from staticflow.eager.programs import SPREAD
-from staticflow.eager.recall_text import RECALL, SLOTS
+from staticflow.eager.recall_text import OFTEN, PLACES, RECALL, SLOTS
 from staticflow.eager.record_text import RECORD
 from staticflow.eager.view_text import VIEWS
 from staticflow.runtime import fastcall_layout as layout
@@ -57,8 +57,8 @@ _NUMBERS = {
     **FLAGS, **{name: getattr(layout, name) for name in _LAYOUT},
     **{name: i for i, name in enumerate(_MARKS, 1)},
     "MEMO_MASK": MEMO - 1, "CODES_MASK": CODES - 1, "MOST": MOST, "USES": MOST + 1,
-    "OPERAND": 40, "NO_DTYPE": 63, "WORDS": WORDS, "ROOM": WORDS + 1, "SLOTS_MASK": SLOTS - 1,
-    "SPREAD": SPREAD,
+    "OPERAND": 40, "NO_DTYPE": 63, "WORDS": WORDS, "ROOM": WORDS + 1, "SLOTS_MASK": SLOTS - PLACES,
+    "SPREAD": SPREAD, "OFTEN": OFTEN, "PLACES": PLACES,
 }  # fmt: skip
 
 _APPLY = """

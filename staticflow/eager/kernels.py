@@ -18,7 +18,7 @@ import numpy as np
 
 from staticflow.eager.numbers import as_array, numbers_among, with_operands
 from staticflow.eager.overwrite import copied, put
-from staticflow.eager.programs import MOST_KINDS, SPREAD, compiled, compiling
+from staticflow.eager.programs import LARGE, MOST_KINDS, SPREAD, compiled, compiling
 from staticflow.errors import DTypeError, IndexRangeError, ShapeError
 from staticflow.graph.dims import Size, fresh_sym
 from staticflow.graph.dtypes import BY_NUMPY, bfloat16, float16
@@ -37,7 +37,7 @@ from staticflow.ops.order import FEW, topk_op
 from staticflow.runtime.aligned import aligned_empty
 from staticflow.runtime.executable import Executable
 
-__all__ = ["SMALL", "bound", "compute_of", "pattern", "run"]
+__all__ = ["SMALL", "bound", "compute_of", "kernel_of", "pattern", "pays_often", "run"]
 
 Array = np.ndarray[Any, Any]
 
@@ -53,7 +53,7 @@ def compute_of(op: Op, is_large: bool) -> Callable[..., Any]:
     """What computes ``op`` eagerly on small or on large arrays, called as `Op.reference` is."""
     if is_large and op in _ALONE:
         return _ALONE[op]
-    if op.eager == "native" or (op.eager == "large" and is_large):
+    if op.eager == "native" or (op.eager in ("large", "moves") and is_large):
         return _native(op)
     if op.eager == "flat":
         return _flat(op)
@@ -166,12 +166,24 @@ def bound(op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Callable[.
         fill = functools.partial(compute_of(op, True), np, **attrs)
         made = fill()
         return made.copy if made.size < SMALL else fill
-    if op.eager not in ("native", "flat") or not all(_is_in_order(a) for a in arrays):
-        return None
-    if op.eager == "flat":
+    if op.eager == "flat" and all(map(_is_in_order, arrays)):
         shape, flat = arrays[1].shape, arrays[1].reshape(-1).copy()  # whose values do not matter
         drawn = _native(op).kernel([arrays[0], flat, *arrays[2:]], attrs).fast
         return lambda first, like, *rest: drawn(first, flat, *rest).reshape(shape)
+    if op.eager == "native" and all(map(_is_in_order, arrays)):
+        return kernel_of(op, arrays, attrs)
+    return None
+
+
+def pays_often(op: Op, arrays: Sequence[Any]) -> bool:
+    """Whether `kernel_of` computes ``op`` of small arrays faster than NumPy and to the same bits,
+    so that it may where calls come often."""
+    exact = op.eager in ("spread", "moves") and op.ufunc is None
+    return exact and all(_is_in_order(a) and a.size < LARGE for a in arrays)
+
+
+def kernel_of(op: Op, arrays: Sequence[Array], attrs: Mapping[str, Any]) -> Callable[..., Any]:
+    """The kernel for arrays like these, called with the arrays alone."""
     names = numbers_among(op, attrs, arrays[-1].dtype)
     if not names:
         return _native(op).kernel(arrays, attrs).fast

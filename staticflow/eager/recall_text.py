@@ -7,23 +7,31 @@ What follows from the key of a call (`staticflow.eager.key_text`) is a *plan*, w
 
 from __future__ import annotations
 
-__all__ = ["RECALL", "SLOTS"]
+__all__ = ["OFTEN", "PLACES", "RECALL", "SLOTS"]
 
-SLOTS = 2048
+OFTEN = 100
+"""So many calls of a kind are worth the 30 ms that a kernel takes to compile."""
+
+SLOTS = 4096
 """So many kinds of calls are remembered at most."""
+
+PLACES = 4
+"""In so many slots, the newest first, the plan of one may lie."""
 
 RECALL = """
 ; What a kind of call comes to: its key, and the number of words in that; the numbers among the
 ; operands of steps; the steps; how many values there are (tensors, numbers, what steps give), and
 ; how many operands a step takes at most; how many of the values are given, in a tuple, and which,
-; or -1 for the first of these alone; the class that is made of the tuple, or null.
-%plan = type { ptr, i64, ptr, i64, ptr, i64, i64, i64, i64, ptr, ptr }
+; or -1 for the first of these alone; the class that is made of the tuple, or null; how often it
+; has run.
+%plan = type { ptr, i64, ptr, i64, ptr, i64, i64, i64, i64, ptr, ptr, i64 }
 
 ; A place for a plan: the hash of its key, 0 if there is none; the plan; the object that it lives as
 ; long as; the hash of the key that was looked for here last in vain.
 %slot = type { i64, ptr, ptr, i64 }
 
 @slots = external global %slot
+@name_hasten = external global i8
 declare ptr @PyObject_CallObject(ptr, ptr)
 
 ; The slot of the plan of a key; null if it has none.
@@ -33,8 +41,8 @@ entry:
   %place = and i64 %high, $SLOTS_MASK
   br label %look
 look:
-  %i = phi i64 [ 0, %entry ], [ 1, %other ]
-  %at = xor i64 %place, %i
+  %i = phi i64 [ 0, %entry ], [ %next, %other ]
+  %at = or i64 %place, %i
   %slot = getelementptr %slot, ptr @slots, i64 %at
   %hash.there = load i64, ptr %slot
   %perhaps = icmp eq i64 %hash.there, %hash
@@ -53,22 +61,34 @@ words.of:
   %same = icmp eq i32 %differ, 0
   br i1 %same, label %found, label %other
 other:
-  %first = icmp eq i64 %i, 0
-  br i1 %first, label %look, label %none
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, $PLACES
+  br i1 %more, label %look, label %none
 found:
   ret ptr %slot
 none:
   ret ptr null
 }
 
-; Whether a key is looked for in vain a second time, by which its slot remembers the last of these.
+; Whether a key is looked for in vain a second time. Its slots remember the last ones that were.
 define internal i1 @is_second(i64 %hash) {
+entry:
   %high = lshr i64 %hash, 1
   %place = and i64 %high, $SLOTS_MASK
-  %missed = getelementptr %slot, ptr @slots, i64 %place, i32 3
+  br label %look
+look:
+  %i = phi i64 [ 0, %entry ], [ %next, %look ]
+  %newer = phi i64 [ %hash, %entry ], [ %before, %look ]
+  %at = or i64 %place, %i
+  %missed = getelementptr %slot, ptr @slots, i64 %at, i32 3
   %before = load i64, ptr %missed
-  store i64 %hash, ptr %missed
+  store i64 %newer, ptr %missed
   %same = icmp eq i64 %before, %hash
+  %next = add i64 %i, 1
+  %over = icmp eq i64 %next, $PLACES
+  %stop = or i1 %same, %over
+  br i1 %stop, label %done, label %look
+done:
   ret i1 %same
 }
 
@@ -331,10 +351,31 @@ follow:
   call void @Py_IncRef(ptr %owner)  ; another plan may take its place meanwhile
   %held = load i64, ptr %held.at
   %result = call ptr @follow(ptr %plan, ptr %tensors, i64 %held)
-  call void @Py_DecRef(ptr %owner)
   %failed = icmp eq ptr %result, null
-  br i1 %failed, label %judge, label %done
+  br i1 %failed, label %stop, label %tally
+tally:
+  %runs.at = getelementptr %plan, ptr %plan, i64 0, i32 11
+  %runs = load i64, ptr %runs.at
+  %runs.now = add i64 %runs, 1
+  store i64 %runs.now, ptr %runs.at
+  %often = icmp eq i64 %runs.now, $OFTEN
+  br i1 %often, label %hasten, label %done
+hasten:
+  store ptr %owner, ptr %words  ; the key is not needed any more
+  %said = call ptr @PyObject_VectorcallMethod(ptr @name_hasten, ptr %words, i64 1, ptr null)
+  %refused = icmp eq ptr %said, null
+  br i1 %refused, label %undo, label %hastened
+undo:
+  call void @Py_DecRef(ptr %result)
+  br label %stop
+hastened:
+  call void @Py_DecRef(ptr %said)
+  br label %done
+stop:
+  call void @Py_DecRef(ptr %owner)
+  br label %judge
 done:
+  call void @Py_DecRef(ptr %owner)
   ret ptr %result
 judge:
   %raised = call ptr @PyErr_Occurred()

@@ -12,12 +12,13 @@ import ctypes
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from staticflow.eager.kernels import SMALL, bound
-from staticflow.eager.recall_text import SLOTS
+from staticflow.eager.kernels import SMALL, bound, kernel_of, pays_often
+from staticflow.eager.recall_text import PLACES, SLOTS
 from staticflow.eager.vertex import LEAF
 from staticflow.graph.dtypes import BY_PYTHON
 from staticflow.graph.op import Op
@@ -67,6 +68,7 @@ class _Plan(ctypes.Structure):
         ("steps", ctypes.c_void_p), ("step_count", ctypes.c_int64),
         ("values", ctypes.c_int64), ("widest", ctypes.c_int64),
         ("result_count", ctypes.c_int64), ("results", ctypes.c_void_p), ("made", ctypes.c_void_p),
+        ("runs", ctypes.c_int64),
     )  # fmt: skip
 
 
@@ -80,10 +82,11 @@ class _Slot(ctypes.Structure):
 class Plan:
     """What calls of one kind come to, as native code reads it, with all that this points to."""
 
-    __slots__ = ("held", "record")
+    __slots__ = ("held", "record", "waiting")
 
     def __init__(self, key: bytes, *held: Any) -> None:
         self.held = [*held]
+        self.waiting: list[Callable[[], None]] = []
         words = self.hold((ctypes.c_char * len(key)).from_buffer_copy(key))
         self.record = _Plan(key=words, words=len(key) // _WORD)
 
@@ -91,6 +94,18 @@ class Plan:
         """The address of a ctypes object, which lives from now on as long as the plan."""
         self.held.append(array)
         return ctypes.addressof(array)
+
+    def hasten(self) -> None:
+        """Called when calls of the kind have come often: let kernels compute what NumPy did so far,
+        where that gives the same bits."""
+        waiting, self.waiting = self.waiting, []
+        for bind in waiting:
+            bind()
+
+    def compute(self, step: _Step, compute: Callable[..., Any]) -> None:
+        """Let a step be computed so, of arrays alone."""
+        self.held.append(compute)
+        step.compute = id(compute)
 
     def words(self, numbers: Sequence[int]) -> int:
         """The address of numbers."""
@@ -193,21 +208,22 @@ class Remembered:
     def _write_copy(self, plan: Plan, array: np.ndarray[Any, Any]) -> None:
         """Write that each call gives such an array, since there are no tensors among its
         arguments."""
-        copy = array.copy().copy
-        plan.held.append(copy)
-        steps = (_Step * 1)(_Step(op=self._records[full], compute=id(copy)))
+        steps = (_Step * 1)(_Step(op=self._records[full]))
+        plan.compute(steps[0], array.copy().copy)
         record = plan.record
         record.steps, record.step_count = plan.hold(steps), 1
         record.values, record.result_count, record.results = 1, -1, plan.words([0])
 
     def _install(self, plan: Plan, code: int) -> None:
-        """Put a plan where calls of hash ``code`` look first; what was there moves to where they
-        look next. While a slot is written it is empty for them."""
-        first = code >> 1 & SLOTS - 1
+        """Put a plan where calls of hash ``code`` look first; what lay there, and behind it, moves
+        on. While a slot is written it is empty for them."""
+        first = code >> 1 & SLOTS - PLACES
+        places = range(first, first + PLACES)
         with self._lock:
-            before = self._owners[first]
-            if before is not None:
-                self._put(first ^ 1, self.slots[first].hash, before)
+            for at, further in reversed([*pairwise(places)]):
+                moved = self._owners[at]
+                if moved is not None:
+                    self._put(further, self.slots[at].hash, moved)
             self._put(first, code, plan)
 
     def _put(self, at: int, code: int, plan: Plan) -> None:
@@ -253,8 +269,12 @@ def _foresee(
         return
     compute = bound(op, arrays, attrs)
     if compute is not None:
-        plan.held.append(compute)
-        step.compute = id(compute)
+        plan.compute(step, compute)
+    elif pays_often(op, arrays):
+        kinds = [(a.shape, a.dtype) for a in arrays]
+        plan.waiting.append(
+            lambda: plan.compute(step, kernel_of(op, [np.empty(*k) for k in kinds], attrs))
+        )
 
 
 def _address(array: np.ndarray[Any, Any]) -> int:

@@ -161,7 +161,7 @@ clamp_op = elementwise(
     _clamp_reference,
     _clamp_emit,
     (_clamp_vjp,),
-    saves=(0,), kinds="iuf", infer=_clamp_infer,
+    saves=(0,), kinds="iuf", infer=_clamp_infer, eager="moves",
 )  # fmt: skip
 
 
@@ -249,7 +249,7 @@ where: Op = elementwise(
     (None,
      lambda ct, out, c, x, y: where(c, ct, 0.0),
      lambda ct, out, c, x, y: where(c, 0.0, ct)),
-    saves=(0,), promote="tail", infer=_where_infer,
+    saves=(0,), promote="tail", infer=_where_infer, eager="moves",
 )  # fmt: skip
 
 

@@ -130,7 +130,7 @@ gather_op = Op(
     ),
     lowering=LoopNest(_gather_emit),
     saves=(1,),
-    eager="large",
+    eager="moves",
     grad_name="GatherBackward0",
 )
 

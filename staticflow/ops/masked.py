@@ -47,7 +47,7 @@ masked_fill_op: Op = elementwise(
         lambda ct, out, mask, value, x: masked_fill(ct, mask, 0),
     ),
     saves=(0,),
-    eager="large",
+    eager="moves",
     promote="none",
     infer=_fill_infer,
 )
