@@ -108,7 +108,7 @@ relu = elementwise(
     _relu_reference,
     lambda k, x: k.relu(x),
     (lambda ct, out, x: where(out <= 0, 0.0, ct),),
-    saves=(OUT,), kinds="iuf",
+    saves=(OUT,), kinds="iuf", eager="moves",
 )  # fmt: skip
 
 abs = elementwise(

@@ -99,7 +99,8 @@ def _wide_sum(xp: Any, x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
 
 
 def _sum_reference(xp: Any, x: Any, *, dims: tuple[int, ...], keepdim: bool) -> Any:
-    return _wide_sum(xp, x, dims, keepdim).astype(x.dtype, copy=False)
+    total = _wide_sum(xp, x, dims, keepdim)
+    return total if total.dtype is x.dtype else total.astype(x.dtype, copy=False)
 
 
 sum_op = Op(
