@@ -49,10 +49,10 @@ _PLACES = 16  # for tasks to work in at a time, with a workspace each
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """How a product is cut into ``down * across`` tasks of ``rows`` rows (of ``most_rows``, if
-    there are fewer) and ``width`` columns, and these into ``blocks`` of ``depth`` elements of the
-    inner dimension; ``places`` for tasks to work in; and the rows of A in a tile, and in a
-    ``stripe``, if A is copied."""
+    """How a product is cut into ``down * across`` tasks of ``rows`` rows and ``width`` columns, and
+    these into ``blocks`` of ``depth`` elements of the inner dimension; ``most_rows`` and
+    ``most_depth`` are there, if the matrices have fewer. ``places`` are for tasks to work in; a
+    ``tile`` is so many rows of A, and so is a ``stripe``, if A is copied."""
 
     rows: int
     most_rows: Size
@@ -60,15 +60,16 @@ class _Cut:
     width: int
     across: Size
     depth: int
+    most_depth: Size
     blocks: Size
     places: Size
     tile: int
     stripe: int | None
 
     @property
-    def copies(self) -> int:
+    def copies(self) -> Size:
         """Elements of the copies of a chunk of B and of a stripe of A."""
-        return self.depth * (self.width + (self.stripe or 0))
+        return self.most_depth * (self.width + (self.stripe or 0))
 
     @property
     def place(self) -> Size:
@@ -95,7 +96,10 @@ def _cut(p: Product) -> _Cut:
     places = dim_max(1, dim_min(_PLACES, down * across))
     stripe = min(_STRIPE // tile * tile, rows) if by_columns else None
     most_rows = dim_min(rows, ceil_div(p.m, tile) * tile)
-    return _Cut(rows, most_rows, down, width, across, depth, blocks, places, tile, stripe)
+    most_depth = dim_min(depth, p.depth)
+    return _Cut(
+        rows, most_rows, down, width, across, depth, most_depth, blocks, places, tile, stripe
+    )
 
 
 def _balanced(m: int, most: int, across: Size, tile: int) -> int:
@@ -115,6 +119,8 @@ def blocked_scratch(p: Product) -> Size:
 def emit_blocked(k: Builder, p: Product, scratch: Workspace, epilogue: Epilogue) -> None:
     """The whole product; ``p.m`` is at least `LEAST_ROWS`."""
     cut = _cut(p)
+    most_depth = _named(k, "depth", cut.most_depth, cut.depth)
+    cut = replace(cut, most_depth=most_depth)
     tasks = cut.down * cut.across
     places = _named(k, "places", cut.places, _PLACES)
     share = _named(k, "share", ceil_div(tasks, places), tasks)
@@ -176,7 +182,7 @@ class _Task:
 
     def _panel(self, panel: Panel, col: Size) -> Matrix:
         """The copy of B, as far as it is in the panel that starts at column ``col``."""
-        base = self.place.base + (col - self.left) * self.cut.depth - col
+        base = self.place.base + (col - self.left) * self.cut.most_depth - col
         return Matrix(self.place.buffer, base, panel.width, 1)
 
     def _copy_panel(self, p: Product, panel: Panel, col: Size) -> None:
@@ -191,7 +197,7 @@ class _Task:
 
     def _copied(self, stripe: Size, first: Size) -> Matrix:
         """The copy of the tile of A that begins with row ``first``, by columns."""
-        base = self.place.base + self.cut.depth * (self.cut.width + first - stripe) - first
+        base = self.place.base + self.cut.most_depth * (self.cut.width + first - stripe) - first
         return Matrix(self.place.buffer, base, 1, self.cut.tile)
 
     def _copy_stripe(self, p: Product, stripe: Size, rows: Size) -> None:
