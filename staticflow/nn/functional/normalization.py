@@ -86,12 +86,13 @@ def layer_norm(
     tensor([[-1.0000,  1.0000],
             [ 0.0000,  0.0000]])
     """
-    return _layer_norm(input, _sizes(normalized_shape), weight, bias, eps)
+    sizes = _sizes(normalized_shape)
+    _check_last(input, sizes, "layer_norm")
+    return _layer_norm(input, sizes, weight, bias, eps)
 
 
 @fused("NativeLayerNormBackward0")
 def _layer_norm(input: Any, sizes: Shape, weight: Any, bias: Any, eps: float) -> Any:
-    _check_last(input, sizes, "layer_norm")
     return _applied(layer_norm_op, input, weight, bias, sizes, ndim=len(sizes), eps=eps)
 
 
@@ -237,12 +238,13 @@ def rms_norm(
     """``x / sqrt(mean(x ** 2) + eps) * weight`` with the mean over the last dims, which are
     ``normalized_shape`` as the weight is; ``eps`` of None is the distance from 1 to the next number
     (Zhang and Sennrich 2019, arXiv:1910.07467)."""
-    return _rms_norm(input, _sizes(normalized_shape), weight, eps)
+    sizes = _sizes(normalized_shape)
+    _check_last(input, sizes, "rms_norm")
+    return _rms_norm(input, sizes, weight, eps)
 
 
 @fused("RmsNormBackward0")
 def _rms_norm(input: Any, sizes: Shape, weight: Any, eps: float | None) -> Any:
-    _check_last(input, sizes, "rms_norm")
     x = widened(input)
     dims = tuple(range(x.ndim - len(sizes), x.ndim))
     size = mean_op(x * x, dims=dims, keepdim=True)
