@@ -268,3 +268,21 @@ def test_what_layers_refuse() -> None:
         nn.MultiheadAttention(4, 2)(sf.ones(5, 2, 4), x, x)
     with refuse("relu, gelu or a function, not 'tanh'"):
         nn.TransformerEncoderLayer(4, 2, activation="tanh")
+
+
+@pytest.mark.parametrize("name", ["running_mean", "running_var", "weight", "bias"])
+def test_values_of_channels_that_are_of_others_are_refused(name: str) -> None:
+    """They would broadcast, and running statistics would move to what they are not of."""
+    x = sf.ones(4, 3)
+    for shape in ((4, 3), (4,), (1,), (1, 3)):
+        given = {"running_mean": sf.zeros(3), "running_var": sf.ones(3), name: sf.ones(shape)}
+        before = given["running_mean"].clone()
+        for training in (False, True):
+            with pytest.raises(sf.ShapeError, match=rf"batch_norm: {name}, of shape .* \(C,\)"):
+                F.batch_norm(x, **given, training=training)
+            with pytest.raises(sf.ShapeError, match=f"instance_norm: {name}"):
+                F.instance_norm(sf.ones(4, 3, 2), **given, use_input_stats=training)
+        assert given["running_mean"].tolist() == before.tolist()
+    if name in ("weight", "bias"):
+        with pytest.raises(sf.ShapeError, match=f"group_norm: {name}"):
+            F.group_norm(x, 3, **{name: sf.ones(4)})

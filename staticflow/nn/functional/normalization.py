@@ -17,6 +17,7 @@ from staticflow.graph.types import Shape
 from staticflow.nn.functional.pad import pad
 from staticflow.ops.arithmetic import clamp
 from staticflow.ops.creation import full
+from staticflow.ops.declare import same_size
 from staticflow.ops.effect import effect, read
 from staticflow.ops.fused import fused, in_place
 from staticflow.ops.maths import pow, rsqrt
@@ -50,6 +51,20 @@ def _applied(op: Op, x: Any, weight: Any, bias: Any, layout: Shape, **attrs: Any
 def _per_channel(x: Any, size: Any) -> Shape:
     """The shape in which values of channels broadcast with ``x`` (N, C, ...)."""
     return (size, *(1,) * (x.ndim - 2))
+
+
+def _check_channels(name: str, x: Any, **given: Any) -> None:
+    """Refuse values of channels that are not (C,): they would broadcast against what they are not
+    of."""
+    channels = x.shape[1] if x.ndim > 1 else None
+    for what, values in given.items():
+        if values is None:
+            continue
+        if channels is None or values.ndim != 1 or not same_size(values.shape[0], channels):
+            raise ShapeError(
+                f"{name}: {what}, of shape {list(values.shape)}, must be (C,) for an input "
+                f"(N, C, ...) of shape {list(x.shape)}, at {format_locs(here())}"
+            )
 
 
 def _sizes(normalized_shape: int | Sequence[int]) -> Shape:
@@ -102,6 +117,7 @@ def group_norm(
     """``input`` (N, C, ...) normalised as by `layer_norm`, with statistics over each of
     ``num_groups`` groups of channels, and a weight and bias (C,) (Wu and He 2018,
     arXiv:1803.08494)."""
+    _check_channels("group_norm", input, weight=weight, bias=bias)
     return _group_norm(input, num_groups, weight, bias, eps)
 
 
@@ -177,6 +193,14 @@ def batch_norm(
 
     Raises `ShapeError` for a channel of one element in training.
     """
+    _check_channels(
+        "batch_norm",
+        input,
+        running_mean=running_mean,
+        running_var=running_var,
+        weight=weight,
+        bias=bias,
+    )
     if not training:
         return _by_running(input, (running_mean, running_var), weight, bias, eps, "batch_norm")
     dims = (0, *range(2, input.ndim))
@@ -210,6 +234,14 @@ def instance_norm(
 
     Raises `ShapeError` for channels of one element.
     """
+    _check_channels(
+        "instance_norm",
+        input,
+        running_mean=running_mean,
+        running_var=running_var,
+        weight=weight,
+        bias=bias,
+    )
     if not use_input_stats:
         return _by_running(input, (running_mean, running_var), weight, bias, eps, "instance_norm")
     count = prod(input.shape[2:])
