@@ -134,7 +134,10 @@ class IndexWriter:
     def _real_atom(self, atom: Atom) -> str:
         if isinstance(atom, Sym):
             return self.text.op(f"sitofp i64 {self._atom(atom)} to double")
-        return self.text.op(f"fadd double {self.real(atom.a)}, {self.real(atom.b)}")
+        a, b = self.real(atom.a), self.real(atom.b)
+        if atom.fn == "min" and all(is_provably_ge(size, 0) for size in (atom.a, atom.b)):
+            return self.text.op(f"call double @llvm.minnum.f64(double {a}, double {b})")
+        return self.text.op(f"fadd double {a}, {b}")
 
     def _sum(self, size: Dim, depth: int) -> str:
         """The terms grouped by what varies at ``depth``: ``rest + factor * group + ...``."""

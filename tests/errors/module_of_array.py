@@ -1,8 +1,8 @@
 # raises DTypeError
-# says linear: 'input' must be a tensor, not ndarray; wrap data with sf.tensor(...)
+# says relu: 'input' must be a tensor, not ndarray; wrap data with sf.tensor(...)
 import numpy as np
 
 import staticflow as sf
 
-model = sf.nn.Sequential(sf.nn.Linear(3, 2))
+model = sf.nn.Sequential(sf.nn.ReLU())
 model(np.ones((2, 3), np.float32))  # <-- error

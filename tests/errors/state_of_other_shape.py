@@ -1,4 +1,4 @@
-# raises ShapeError
+# raises CheckpointError
 # says load_state_dict of Linear: weight has shape [4, 3], and [5, 3] is needed; bias has
 import staticflow as sf
 

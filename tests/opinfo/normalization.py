@@ -156,7 +156,7 @@ ROWS = (
         failures=(
             _refused(ShapeError, "one element in each channel", _zeros(1, 4)),
             _refused(ShapeError, "an input (N, C, ...)", _zeros(4)),
-            _refused(ShapeError, "3 and 4 differ", _zeros(2, 4), _zeros(3)),
+            _refused(ShapeError, "of shape [3], must be (C,)", _zeros(2, 4), _zeros(3)),
         ),
     ),
     _row(
@@ -164,7 +164,7 @@ ROWS = (
         sized=lambda dtype, n: Sample((_spread_out((n, 4, 3), dtype), 2, *_given(dtype, (4,), 2))),
         failures=(
             _refused(ShapeError, "into 3 equal groups", _zeros(2, 4), 3),
-            _refused(ShapeError, "3 and 4 differ", _zeros(2, 4), 2, _zeros(3)),
+            _refused(ShapeError, "of shape [3], must be (C,)", _zeros(2, 4), 2, _zeros(3)),
         ),
     ),
 )  # fmt: skip
