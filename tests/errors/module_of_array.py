@@ -1,5 +1,5 @@
 # raises DTypeError
-# says relu: 'input' must be a tensor, not ndarray; wrap data with sf.tensor(...)
+# says Sequential: 'input' must be a tensor, not ndarray; wrap data with sf.tensor(...)
 import numpy as np
 
 import staticflow as sf
