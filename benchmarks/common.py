@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Contestant", "brief", "main", "repeated", "threads"]
+__all__ = ["Contestant", "brief", "eager_libraries", "main", "repeated", "threads"]
 
 BOOTSTRAP_DRAWS = 2000
 
@@ -118,6 +118,23 @@ def _settle_threads(count: int) -> None:
 def threads() -> int:
     """How many threads a contestant may use; some must be told by a call."""
     return int(os.environ["OMP_NUM_THREADS"])
+
+
+def eager_libraries(make: Callable[[Any], Contestant]) -> dict[str, Maker]:
+    """The contestant that ``make`` makes of a library with PyTorch's names, of each eager one."""
+
+    def staticflow_eager() -> Contestant:
+        import staticflow as sf
+
+        return make(sf)
+
+    def pytorch_eager() -> Contestant:
+        import torch
+
+        torch.set_num_threads(threads())
+        return make(torch)
+
+    return {"staticflow eager": staticflow_eager, "PyTorch eager": pytorch_eager}
 
 
 def _enter(

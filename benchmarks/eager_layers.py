@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from common import Contestant, brief, threads
+from common import Contestant, brief, eager_libraries
 
 MODES = ("forward", "with backward")
 
@@ -273,21 +273,6 @@ def training(names: Any, of: Model, kind: str) -> Contestant:
     return Contestant(run, lambda: [result.detach().numpy()])
 
 
-def _of_each_library(make: Callable[[Any], Contestant]) -> dict[str, Any]:
-    def staticflow_eager() -> Contestant:
-        import staticflow as sf
-
-        return make(sf)
-
-    def pytorch_eager() -> Contestant:
-        import torch
-
-        torch.set_num_threads(threads())
-        return make(torch)
-
-    return {"staticflow eager": staticflow_eager, "PyTorch eager": pytorch_eager}
-
-
 def rows() -> Mapping[str, Mapping[str, Any]]:
     """The contestants of each row."""
     makes: dict[str, Callable[[Any], Contestant]] = {}
@@ -310,7 +295,7 @@ def rows() -> Mapping[str, Mapping[str, Any]]:
     for name, model in MODELS.items():
         for kind in ("SGD", "Adam"):
             makes[f"{name}, {kind}, training"] = partial(training, of=model, kind=kind)
-    return {title: _of_each_library(make) for title, make in makes.items()}
+    return {title: eager_libraries(make) for title, make in makes.items()}
 
 
 if __name__ == "__main__":

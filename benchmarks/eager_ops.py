@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from common import Contestant, brief, threads
+from common import Contestant, brief, eager_libraries
 
 Call = Callable[[Any], Any]
 
@@ -211,21 +211,6 @@ def two_layers(names: Any, part: str) -> Contestant:
     return Contestant(run, lambda: [loss.detach().numpy()])
 
 
-def _of_each_library(make: Callable[[Any], Contestant]) -> dict[str, Any]:
-    def staticflow_eager() -> Contestant:
-        import staticflow as sf
-
-        return make(sf)
-
-    def pytorch_eager() -> Contestant:
-        import torch
-
-        torch.set_num_threads(threads())
-        return make(torch)
-
-    return {"staticflow eager": staticflow_eager, "PyTorch eager": pytorch_eager}
-
-
 def rows() -> Mapping[str, Mapping[str, Any]]:
     """The contestants of each row."""
     makes: dict[str, Callable[[Any], Contestant]] = {
@@ -241,7 +226,7 @@ def rows() -> Mapping[str, Mapping[str, Any]]:
     makes["zero_grad"] = partial(step, optimizer="SGD", phase="zero_grad")
     for part in ("forward", "whole step"):
         makes[f"two-layer net, {part}"] = partial(two_layers, part=part)
-    return {title: _of_each_library(make) for title, make in makes.items()}
+    return {title: eager_libraries(make) for title, make in makes.items()}
 
 
 if __name__ == "__main__":
