@@ -11,7 +11,7 @@ import pytest
 FOLDER = Path(__file__).parent.parent / "examples"
 SHOWS = {  # what an example that trains nothing prints
     "beam_search": ["t: ['tha', 'theor'", "5 steps"],
-    "checkpointing": ["keep all: 5", "sqrt: 5", "live in steps"],
+    "checkpointing": ["keep all: 5", "sqrt: 3", "live in steps"],
     "dtypes": ["uint8 with int8: staticflow.int16", "in bfloat16: 1000.0", "wrap: [4]"],
     "early_exit": [
         "goal 1.5: 6 years to 1.501, slope 1.501",

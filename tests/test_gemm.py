@@ -329,7 +329,7 @@ def test_code_stays_small() -> None:
         gemm_of(M, 100, 10, "nt", float32),
         gemm_of(1000, 100, K, "tn", float32),
     ]
-    assert sum(len(statements(gemm)) for gemm in step) < 1900
+    assert sum(len(statements(gemm)) for gemm in step) < 2200
     assert len(statements(gemm_of(M, N, K, "nn", float32))) < 1100
 
 

@@ -34,6 +34,7 @@ __all__ = ["Epilogue", "Gemm", "Workspace", "emit_gemm", "scratch_size"]
 _TILED = (float32, float64)
 _CACHE = 1 << 19  # bytes of B that tiles read without a copy: half a usual second-level cache
 _FEW_ROWS = 4  # rows that make up for a copy of a narrow B
+_FEW_PAGES = 128  # columns of A that are as soon read where they are
 _PAGES = 512  # columns of A in as many pages: more may not be at hand
 _BRIEF = 64  # the inner dimension up to which a copy is always cheap enough
 
@@ -119,16 +120,17 @@ def _swapped(epilogue: Epilogue) -> Epilogue:
 @dataclass(frozen=True, slots=True)
 class _Copying:
     """A way that copies B: how it is emitted, the workspace it needs, and when it pays: with at
-    least so many rows of A, and elements of B."""
+    least so many rows of A, elements of B, and rows of B."""
 
     emit: Callable[[Builder, Product, Workspace, Epilogue], None]
     scratch: Callable[[Product], Size]
     rows: Size
     elements: int = 0
+    depth: int = 0
 
     def bounds(self, p: Product) -> list[tuple[Size, Size]]:
         """What must be at least what, but for what is known to be."""
-        pairs = ((p.m, self.rows), (p.n * p.depth, self.elements))
+        pairs = ((p.m, self.rows), (p.n * p.depth, self.elements), (p.depth, self.depth))
         return [(size, least) for size, least in pairs if least and not is_provably_ge(size, least)]
 
 
@@ -141,8 +143,11 @@ def _copying(p: Product) -> _Copying | None:
         if p.b.row != 1:
             copy = _Copying(emit_by_columns, by_columns_scratch, _FEW_ROWS)
     elif _in_place(p) is not None and (p.b.col == 1 or _is_open(p) or _is_large(p)):
-        least = 0 if _is_long(p) else _CACHE // p.dtype.itemsize
-        copy = _Copying(emit_blocked, blocked_scratch, LEAST_ROWS, least)
+        if _is_long(p):
+            copy = _Copying(emit_blocked, blocked_scratch, LEAST_ROWS, depth=_FEW_PAGES)
+        else:
+            least = _CACHE // p.dtype.itemsize
+            copy = _Copying(emit_blocked, blocked_scratch, LEAST_ROWS, least)
     elif is_provably_ge(p.m, LEAST_ROWS) and (_is_open(p) or _is_large(p)):
         copy = _Copying(emit_blocked, blocked_scratch, LEAST_ROWS)
     else:
