@@ -28,7 +28,6 @@ __all__ = [
     "main_width",
     "register_count",
     "row_blocks",
-    "spare_rows",
 ]
 
 Column: TypeAlias = tuple[Size, int, Size | None]
@@ -121,7 +120,7 @@ def row_blocks(m: Size, target: Target, vectors: int) -> list[tuple[Span, int]]:
     if not isinstance(m, int):
         rows = main_rows(target)
         full = m // rows * rows
-        return [(Span(0, full, rows), rows), *spare_rows(full, m)]
+        return [(Span(0, full, rows), rows), *_spare_rows(full, m)]
     most = _most_rows(target, vectors)
     rows = divisor(m, most, most * 2 // 3)
     if m % rows == 0:
@@ -131,7 +130,7 @@ def row_blocks(m: Size, target: Target, vectors: int) -> list[tuple[Span, int]]:
     return [(Span(0, cut, low + 1), low + 1), (Span(cut, m, low), low)]
 
 
-def spare_rows(lo: Size, m: Size) -> list[tuple[Span, int]]:
+def _spare_rows(lo: Size, m: Size) -> list[tuple[Span, int]]:
     """The rows from ``lo`` on, three at a time, then the last two or the last one."""
     threes = lo + (m - lo) // 3 * 3
     twos = threes + (m - threes) // 2 * 2
