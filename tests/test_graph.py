@@ -13,14 +13,8 @@ from graph_ops import OPS, L, M, N, f32, node, parsed
 from staticflow.errors import ShapeError, VerifyError
 from staticflow.graph.dims import fresh_sym
 from staticflow.graph.dtypes import float32, float64, int64
-from staticflow.graph.graph import (
-    Equality,
-    close,
-    map_attrs,
-    new_param,
-    rebuild,
-    substitute_nodes,
-)
+from staticflow.graph.equalities import Equality
+from staticflow.graph.graph import close, map_attrs, new_param, rebuild, substitute_nodes
 from staticflow.graph.interpret import interpret_graph
 from staticflow.graph.locs import format_locs, here, merge_locs, using
 from staticflow.graph.node import Literal, Node, item, make_node, toposort

@@ -40,7 +40,8 @@ from staticflow.codegen.target import Target
 from staticflow.errors import CompileError
 from staticflow.graph.dim_queries import substitute_dim, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym
-from staticflow.graph.graph import Graph, attrs_key, bound_symbols, new_param, unify
+from staticflow.graph.equalities import unify
+from staticflow.graph.graph import Graph, attrs_key, bound_symbols, new_param
 from staticflow.graph.locs import Locs, format_locs
 from staticflow.graph.node import Node, constant, item, maker_of, param
 from staticflow.graph.op import Op

@@ -20,7 +20,8 @@ from staticflow.eager.programs import MOST_KINDS, SPREAD, compiled, compiling
 from staticflow.errors import StaticflowError
 from staticflow.graph.dims import fresh_sym
 from staticflow.graph.dtypes import BY_NUMPY
-from staticflow.graph.graph import Equality, attrs_key, close, new_param
+from staticflow.graph.equalities import Equality
+from staticflow.graph.graph import attrs_key, close, new_param
 from staticflow.graph.node import Node, constant, toposort
 from staticflow.graph.types import TensorType
 from staticflow.ops.arithmetic import cast, clone

@@ -25,7 +25,8 @@ from staticflow.eager.programs import LARGE, MOST_KINDS, compiled, compiling
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dims import fresh_sym
 from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, float32
-from staticflow.graph.graph import Equality, attrs_key, close, new_param, unify
+from staticflow.graph.equalities import Equality, unify
+from staticflow.graph.graph import attrs_key, close, new_param
 from staticflow.graph.node import Node, constant, item, param, toposort
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType, types_of

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from staticflow.graph.graph import Equality, close, new_param, substitute_nodes
+from staticflow.graph.equalities import Equality
+from staticflow.graph.graph import close, new_param, substitute_nodes
 from staticflow.graph.node import Node, constant, param, toposort
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.gradient import pullback

@@ -18,7 +18,8 @@ from staticflow.eager.vertex import users
 from staticflow.errors import StaticflowError
 from staticflow.graph.dims import fresh_sym
 from staticflow.graph.dtypes import BY_NUMPY
-from staticflow.graph.graph import Equality, close, new_param
+from staticflow.graph.equalities import Equality
+from staticflow.graph.graph import close, new_param
 from staticflow.graph.types import TensorType
 from staticflow.ops.fused import give_in_place_form
 from staticflow.ops.symbol import Symbol, to_node

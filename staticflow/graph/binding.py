@@ -11,7 +11,7 @@ from typing import Any
 from staticflow.errors import DTypeError, ShapeError, VerifyError
 from staticflow.graph.dim_queries import as_symbol, evaluate_dim, symbols_of
 from staticflow.graph.dims import Size, Sym
-from staticflow.graph.graph import Equality
+from staticflow.graph.equalities import Equality
 from staticflow.graph.locs import format_locs
 from staticflow.graph.types import TensorType
 

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from staticflow.errors import ShapeError, VerifyError
-from staticflow.graph.dim_queries import as_symbol, substitute_dim, symbols_of
+from staticflow.errors import VerifyError
+from staticflow.graph.dim_queries import substitute_dim, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym
+from staticflow.graph.equalities import Equality, unify
 from staticflow.graph.locs import Locs, format_locs, merge_locs
 from staticflow.graph.node import Node, param, toposort
 from staticflow.graph.types import Facts, TensorType, Type, types_of
 
 __all__ = [
-    "Equality",
     "Graph",
     "attrs_key",
     "binders_of",
@@ -33,21 +33,7 @@ __all__ = [
     "rebuild",
     "regions_of",
     "substitute_nodes",
-    "unify",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Equality:
-    """Two sizes of a graph that must turn out equal, and the lines that need it."""
-
-    a: Size
-    b: Size
-    reason: str
-    locs: Locs
-
-    def __str__(self) -> str:
-        return f"{self.a} == {self.b} ({self.reason}, {format_locs(self.locs)})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,52 +199,6 @@ def _assumed(order: Iterable[Node]) -> Iterator[Equality]:
         node.op.infer(facts, *(a.type for a in node.args), **node.attrs)
         for fact in facts.assumptions:
             yield Equality(fact.a, fact.b, f"{node.op.name}: {fact.reason}", node.locs)
-
-
-def unify(
-    found: Iterable[Equality], bound: frozenset[Sym] = frozenset()
-) -> tuple[dict[Sym, Size], list[Equality]]:
-    """Replacements for symbols that equal something else, and the equalities left to check.
-
-    All stay to be checked, in their first form, since the caller must be told in the names that
-    the user gave. Symbols in ``bound`` are left alone: what is known only when an op has run cannot
-    stand for a size that is needed before, nor the other way round, or there was nothing to check.
-    """
-    values: dict[Sym, Size] = {}
-    kept: dict[tuple[Size, Size], Equality] = {}
-    for fact in found:
-        kept.setdefault((fact.a, fact.b), fact)
-        a, b = _settled(fact, values)
-        if a == b:
-            continue
-        if any(s.late or s in bound for s in symbols_of(a) | symbols_of(b)):
-            continue
-        sym, value = _solved(a, b) or _solved(b, a) or (None, 0)
-        if sym is not None:
-            values = {s: substitute_dim(v, {sym: value}) for s, v in values.items()}
-            values[sym] = value
-    for fact in kept.values():
-        _settled(fact, values)  # what was found later may contradict it
-    return values, list(kept.values())
-
-
-def _settled(fact: Equality, values: Mapping[Sym, Size]) -> tuple[Size, Size]:
-    """The two sizes with ``values`` put in; a `ShapeError` if they never are equal then."""
-    a, b = substitute_dim(fact.a, values), substitute_dim(fact.b, values)
-    if a != b and isinstance(a - b, int):
-        raise ShapeError(f"{fact.reason}: {a} and {b} differ, at {format_locs(fact.locs)}")
-    return a, b
-
-
-def _solved(a: Size, b: Size) -> tuple[Sym, Size] | None:
-    """``a`` as a bare symbol that may be replaced by ``b``. What the user named (serial 0) stays,
-    and among the others what was declared first."""
-    sym, other = as_symbol(a), as_symbol(b)
-    if sym is None or sym in symbols_of(b):
-        return None
-    if other is not None and other.serial > sym.serial:
-        return None  # rather replace the other
-    return sym, b
 
 
 def _with_sizes(

@@ -10,7 +10,8 @@ import numpy as np
 
 from staticflow.graph.dims import Size, Sym
 from staticflow.graph.dtypes import DTYPES, DType, bool_
-from staticflow.graph.graph import Equality, Graph, new_param
+from staticflow.graph.equalities import Equality
+from staticflow.graph.graph import Graph, new_param
 from staticflow.graph.node import Literal, Node, constant, item, param
 from staticflow.graph.op import Op
 from staticflow.graph.printer import WORDS

@@ -38,7 +38,8 @@ import numpy as np
 from staticflow.graph.dim_queries import substitute_dim, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym
 from staticflow.graph.dtypes import DTYPES, DType
-from staticflow.graph.graph import Equality, Graph
+from staticflow.graph.equalities import Equality
+from staticflow.graph.graph import Graph
 from staticflow.graph.locs import Locs
 from staticflow.graph.node import Literal, Node, constant, param
 from staticflow.graph.types import TensorType, Type

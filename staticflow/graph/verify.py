@@ -15,15 +15,14 @@ from typing import Any
 from staticflow.errors import ShapeError, VerifyError
 from staticflow.graph.dim_queries import substitute_dim, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym
+from staticflow.graph.equalities import Equality, unify
 from staticflow.graph.graph import (
-    Equality,
     Graph,
     bound_symbols,
     free_symbols,
     map_attrs,
     named_symbols,
     regions_of,
-    unify,
 )
 from staticflow.graph.locs import format_locs
 from staticflow.graph.node import Literal, Node, constant, param

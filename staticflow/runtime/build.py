@@ -13,7 +13,8 @@ from staticflow.config import config
 from staticflow.errors import ShapeError
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, fresh_sym
-from staticflow.graph.graph import Equality, Graph, bound_symbols, free_symbols, regions_of
+from staticflow.graph.equalities import Equality
+from staticflow.graph.graph import Graph, bound_symbols, free_symbols, regions_of
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.node import Node, constant
 from staticflow.passes.cluster import cluster

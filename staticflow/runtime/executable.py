@@ -23,7 +23,7 @@ from staticflow.errors import CompileError, IndexRangeError, ShapeError
 from staticflow.graph.binding import Sizes, bind_arguments, check_equalities
 from staticflow.graph.dim_queries import as_symbol, evaluate_dim, symbols_of
 from staticflow.graph.dims import Size, Sym
-from staticflow.graph.graph import Equality
+from staticflow.graph.equalities import Equality
 from staticflow.graph.locs import format_locs
 from staticflow.graph.rowmajor import row_major
 from staticflow.graph.types import TensorType

@@ -26,7 +26,7 @@ from staticflow.codegen.traffic import moved_bytes
 from staticflow.graph.dim_queries import as_symbol, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, is_provably_ge, prod
 from staticflow.graph.dtypes import DType
-from staticflow.graph.graph import Equality
+from staticflow.graph.equalities import Equality
 from staticflow.graph.types import TensorType
 from staticflow.runtime.fastcall_helpers import DECLARATIONS, LANES, UNKNOWN
 from staticflow.runtime.fastcall_layout import ALIGNED, CONTIGUOUS, WRITEABLE

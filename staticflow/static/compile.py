@@ -11,7 +11,8 @@ import numpy as np
 from staticflow import pytree
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import ArgumentError, ShapeError, SymbolicError
-from staticflow.graph.graph import Equality, close
+from staticflow.graph.equalities import Equality
+from staticflow.graph.graph import close
 from staticflow.graph.locs import Locs, format_locs, here, merge_locs
 from staticflow.graph.node import Node, param, toposort
 from staticflow.graph.types import TensorType
