@@ -205,6 +205,7 @@ from staticflow.ops.creation import empty_like, full_like, ones_like, zeros_like
 from staticflow.ops.cumulative import cummax, cummin, cumprod, cumsum, diff, logcumsumexp, prod
 from staticflow.ops.distances import cdist, cosine_similarity, dist, pairwise_distance, pdist
 from staticflow.ops.einsum import einsum
+from staticflow.ops.expand import broadcast_tensors, broadcast_to, expand
 from staticflow.ops.extremes import amax, amin, aminmax, argmax, argmin, max, min
 from staticflow.ops.factors import pinverse
 from staticflow.ops.factors import qr_by_some as qr
@@ -398,9 +399,6 @@ from staticflow.ops.view import (
     atleast_1d,
     atleast_2d,
     atleast_3d,
-    broadcast_tensors,
-    broadcast_to,
-    expand,
     flatten,
     ravel,
     reshape,

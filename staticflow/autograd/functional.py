@@ -20,11 +20,11 @@ from staticflow.graph.types import Shape
 from staticflow.ops.arithmetic import cast
 from staticflow.ops.creation import new_zeros, ones_like, zeros_like
 from staticflow.ops.declare import same_size
+from staticflow.ops.expand import expand
 from staticflow.ops.gradient import pullback, pushforward
 from staticflow.ops.joining import stack
 from staticflow.ops.scan import scan
 from staticflow.ops.symbol import Symbol
-from staticflow.ops.view import expand
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 

@@ -22,12 +22,12 @@ from staticflow.ops.arithmetic import cast, where
 from staticflow.ops.by_index import fill
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.declare import per_arg
+from staticflow.ops.expand import expand
 from staticflow.ops.foreign import refuses_foreign
 from staticflow.ops.masked import masked_fill
 from staticflow.ops.promote import is_number
 from staticflow.ops.symbol import Symbol
 from staticflow.ops.thread import thread
-from staticflow.ops.view import expand
 
 if TYPE_CHECKING:
     from staticflow.eager.tensor import Tensor

@@ -25,9 +25,9 @@ from staticflow.graph.graph import attrs_key, close, new_param
 from staticflow.graph.node import Node, constant, toposort
 from staticflow.graph.types import TensorType
 from staticflow.ops.arithmetic import cast, clone
+from staticflow.ops.expand import expand
 from staticflow.ops.lowering import Elementwise, Generate, View
 from staticflow.ops.symbol import Symbol
-from staticflow.ops.view import expand
 from staticflow.runtime.aligned import aligned_empty
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.threads import get_num_threads

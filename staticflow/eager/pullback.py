@@ -31,9 +31,9 @@ from staticflow.graph.node import Node, constant, item, param, toposort
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType, types_of
 from staticflow.ops.declare import PerElement
+from staticflow.ops.expand import expand
 from staticflow.ops.lowering import Elementwise, Generate, LoopNest, Reduce, View
 from staticflow.ops.symbol import Symbol
-from staticflow.ops.view import expand
 from staticflow.runtime.executable import Executable
 
 __all__ = ["may_compile", "pull"]

@@ -16,10 +16,11 @@ from staticflow.graph.node import Node
 from staticflow.graph.op import Op
 from staticflow.ops.axes import permute_op, t_op, transpose_op
 from staticflow.ops.by_index import index_copy
+from staticflow.ops.expand import expand_op
 from staticflow.ops.slicing import select_op, select_scatter, slice_op, slice_scatter_op
 from staticflow.ops.strided import as_strided_op, places
 from staticflow.ops.triangle import diagonal_op, diagonal_scatter, unfold_op
-from staticflow.ops.view import expand_op, ravel, reshape_op, squeeze_op, unsqueeze_op
+from staticflow.ops.view import ravel, reshape_op, squeeze_op, unsqueeze_op
 
 __all__ = ["Alias", "alias"]
 

@@ -21,9 +21,10 @@ from staticflow.ops.advanced import (
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import new_full
 from staticflow.ops.declare import normalize_dim
+from staticflow.ops.expand import common_shape, expand
 from staticflow.ops.reduce import added
 from staticflow.ops.slicing import from_front
-from staticflow.ops.view import atleast_1d, common_shape, expand, ravel, reshape
+from staticflow.ops.view import atleast_1d, ravel, reshape
 
 __all__ = [
     "embedding", "fill", "filling", "fitted", "index_add", "index_copy", "index_fill", "index_put",

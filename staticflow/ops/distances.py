@@ -10,9 +10,10 @@ from staticflow.errors import ShapeError, SymbolicError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.arithmetic import clamp
 from staticflow.ops.by_shape import by_shape
+from staticflow.ops.expand import broadcast_tensors
 from staticflow.ops.fused import fused
 from staticflow.ops.moments import norm, vector_norm
-from staticflow.ops.view import broadcast_tensors, unsqueeze
+from staticflow.ops.view import unsqueeze
 
 __all__ = ["cdist", "cosine_similarity", "dist", "pairwise_distance", "pdist"]
 

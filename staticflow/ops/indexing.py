@@ -14,10 +14,11 @@ from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.declare import normalize_dim, per_arg, strict
+from staticflow.ops.expand import common_shape, expand
 from staticflow.ops.lowering import Index, LoopNest
 from staticflow.ops.reduce import added
 from staticflow.ops.slicing import embed_op
-from staticflow.ops.view import common_shape, expand, ravel, reshape
+from staticflow.ops.view import ravel, reshape
 
 __all__ = [
     "added_by", "check_dtype", "check_range", "chosen", "gather", "gather_op", "lifted", "place_at",

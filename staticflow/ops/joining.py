@@ -14,6 +14,7 @@ from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.by_index import index_select
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.declare import normalize_dim, per_arg, strict
+from staticflow.ops.expand import expand
 from staticflow.ops.lowering import LoopNest
 from staticflow.ops.numpy_names import numpy_names
 from staticflow.ops.sizes import as_size, as_sizes, several_of, sizes_of
@@ -23,7 +24,6 @@ from staticflow.ops.view import (
     atleast_1d,
     atleast_2d,
     atleast_3d,
-    expand,
     flatten,
     ravel,
     reshape,

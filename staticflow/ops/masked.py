@@ -14,8 +14,9 @@ from staticflow.ops.by_index import filling
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.declare import elementwise, per_arg, strict
+from staticflow.ops.expand import common_shape, expand
 from staticflow.ops.lowering import LoopNest
-from staticflow.ops.view import common_shape, expand, ravel
+from staticflow.ops.view import ravel
 
 __all__ = [
     "masked_fill", "masked_fill_op", "masked_scatter", "masked_scatter_op", "masked_take_op",

@@ -43,6 +43,7 @@ from staticflow.ops import (
     triangle,
 )
 from staticflow.ops import contract as con
+from staticflow.ops import expand as expanding
 from staticflow.ops import scatter as scattering
 from staticflow.ops import softmax as sm
 from staticflow.ops import view as views
@@ -222,7 +223,8 @@ class Methods(ElementwiseMethods):
     view, view_as, reshape, reshape_as = views.view, views.view_as, views.reshape, views.reshape_as
     flatten, unflatten, ravel = views.flatten, views.unflatten, views.ravel
     squeeze, unsqueeze, as_strided = views.squeeze, views.unsqueeze, strided.as_strided
-    expand, expand_as, broadcast_to = views.expand, views.expand_as, views.broadcast_to
+    expand, expand_as = expanding.expand, expanding.expand_as
+    broadcast_to = expanding.broadcast_to
     permute, movedim, moveaxis = axes.permute, axes.movedim, axes.moveaxis
     transpose, swapaxes, swapdims = axes.transpose, axes.swapaxes, axes.swapdims
     t, adjoint = axes.t, axes.adjoint

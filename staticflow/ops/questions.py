@@ -14,7 +14,7 @@ from staticflow.graph.dtypes import DType, dtype_of, get_default_dtype, promote
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import Shape
 from staticflow.ops import promote as operands
-from staticflow.ops.view import common_shape
+from staticflow.ops.expand import common_shape
 
 __all__ = [
     "FloatLimits", "IntegerLimits", "broadcast_shapes", "can_cast", "finfo", "iinfo", "is_nonzero",

@@ -14,12 +14,13 @@ from staticflow.ops.arithmetic import cast, where
 from staticflow.ops.by_index import index_select
 from staticflow.ops.carry import held, in_graph
 from staticflow.ops.creation import full, iota, new_full
+from staticflow.ops.expand import expand_op
 from staticflow.ops.extremes import amax, amin
 from staticflow.ops.joining import cat
 from staticflow.ops.late import measure_op, prefix_op, tied_op, unprefix_op
 from staticflow.ops.order import argsort
 from staticflow.ops.symbol import STATIC
-from staticflow.ops.view import expand_op, reshape
+from staticflow.ops.view import reshape
 
 __all__ = ["Ragged", "RaggedUntil", "held_lengths", "measured"]
 

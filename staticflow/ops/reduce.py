@@ -15,9 +15,10 @@ from staticflow.graph.types import Facts, Shape, TensorType
 from staticflow.ops.arithmetic import cast, div, where
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.declare import normalize_dim, normalize_dims, per_arg
+from staticflow.ops.expand import expand
 from staticflow.ops.lowering import Reduce
 from staticflow.ops.numpy_names import numpy_names
-from staticflow.ops.view import expand, reshape
+from staticflow.ops.view import reshape
 
 __all__ = ["all", "any", "count_nonzero", "mean", "nanmean", "nansum", "sum"]
 

@@ -15,6 +15,7 @@ from staticflow.ops.arithmetic import floor_divide, where
 from staticflow.ops.by_index import filling, index_put
 from staticflow.ops.creation import ones_like, zeros_like
 from staticflow.ops.declare import normalize_dim, per_arg, strict
+from staticflow.ops.expand import expand
 from staticflow.ops.indexing import (
     gather_op,
     lifted,
@@ -29,7 +30,7 @@ from staticflow.ops.indexing import (
 from staticflow.ops.lowering import LoopNest
 from staticflow.ops.sizes import as_size
 from staticflow.ops.slicing import embed_op, slice_op
-from staticflow.ops.view import expand, ravel, reshape, unsqueeze
+from staticflow.ops.view import ravel, reshape, unsqueeze
 
 __all__ = [
     "index_reduce", "one_hot", "put", "scatter", "scatter_op", "scatter_reduce",

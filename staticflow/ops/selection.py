@@ -13,12 +13,13 @@ from staticflow.graph.op import Op
 from staticflow.ops.arithmetic import where as where_op
 from staticflow.ops.creation import iota, zeros_like
 from staticflow.ops.declare import per_arg
+from staticflow.ops.expand import common_shape, expand
 from staticflow.ops.joining import stack
 from staticflow.ops.late import measure_op, prefix_op
 from staticflow.ops.masked import masked_scatter_op, masked_take_op
 from staticflow.ops.splitting import unbind
 from staticflow.ops.tracing import tracing_state
-from staticflow.ops.view import common_shape, expand, reshape
+from staticflow.ops.view import reshape
 
 __all__ = ["argwhere", "masked_select", "nonzero", "where"]
 

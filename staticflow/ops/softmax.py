@@ -15,6 +15,7 @@ from staticflow.ops.arithmetic import cast, where
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import iota
 from staticflow.ops.declare import normalize_dims, per_arg, strict, sum_to
+from staticflow.ops.expand import expand
 from staticflow.ops.extremes import supremum_op
 from staticflow.ops.indexing import check_range, taken
 from staticflow.ops.lowering import LoopNest
@@ -33,7 +34,7 @@ from staticflow.ops.reduce import (
     wide,
     widened,
 )
-from staticflow.ops.view import expand, reshape, unsqueeze
+from staticflow.ops.view import reshape, unsqueeze
 
 __all__ = [
     "checked_classes", "cross_entropy_op", "log_softmax", "logsumexp", "mse_loss_op", "softmax",

@@ -16,10 +16,11 @@ from staticflow.ops.axes import mT
 from staticflow.ops.contract import matmul
 from staticflow.ops.creation import iota, zeros_like
 from staticflow.ops.declare import per_arg, same_size, strict
+from staticflow.ops.expand import common_shape, expand
 from staticflow.ops.lowering import LoopNest
 from staticflow.ops.maths import exp, log
 from staticflow.ops.triangle import tril, triu
-from staticflow.ops.view import common_shape, expand, squeeze, unsqueeze
+from staticflow.ops.view import squeeze, unsqueeze
 
 __all__ = [
     "LogDeterminant", "checked", "cholesky", "cholesky_op", "det", "identity", "inv", "logdet",

@@ -25,6 +25,7 @@ from staticflow.ops.by_index import fitted, put_at, trimmed
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import new_full
 from staticflow.ops.declare import normalize_dim
+from staticflow.ops.expand import expand
 from staticflow.ops.masked import masked_scatter
 from staticflow.ops.selection import nonzero
 from staticflow.ops.slicing import (
@@ -36,7 +37,7 @@ from staticflow.ops.slicing import (
     slice_op,
 )
 from staticflow.ops.tracing import tracing_state
-from staticflow.ops.view import expand, of_size, reshape, reshape_op, unchanged, unsqueeze_op
+from staticflow.ops.view import of_size, reshape, reshape_op, unchanged, unsqueeze_op
 
 __all__ = ["get", "put_in_place", "select"]
 

@@ -12,9 +12,10 @@ from staticflow.graph.graph import Graph, new_param, rebuild, substitute_nodes
 from staticflow.graph.locs import using
 from staticflow.graph.node import Node, item, make_node, toposort
 from staticflow.ops.creation import full
+from staticflow.ops.expand import expand, expand_op
 from staticflow.ops.loop import Loop, loop_ops
 from staticflow.ops.symbol import Symbol
-from staticflow.ops.view import expand, expand_op, reshape
+from staticflow.ops.view import reshape
 from staticflow.passes.rewrite import Counts, with_args
 
 __all__ = ["prune_loops"]

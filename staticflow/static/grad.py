@@ -10,9 +10,9 @@ from staticflow.eager.tensor import Tensor
 from staticflow.errors import AutogradError, ShapeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.creation import ones_like
+from staticflow.ops.expand import expand
 from staticflow.ops.gradient import pullback
 from staticflow.ops.symbol import Symbol, to_node
-from staticflow.ops.view import expand
 
 __all__ = ["grad"]
 

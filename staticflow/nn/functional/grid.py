@@ -14,12 +14,13 @@ from staticflow.ops.arithmetic import cast, clamp, where
 from staticflow.ops.axes import mT
 from staticflow.ops.contract import matmul
 from staticflow.ops.creation import iota, ones_like
+from staticflow.ops.expand import expand
 from staticflow.ops.indexing import gather
 from staticflow.ops.joining import stack
 from staticflow.ops.maths import abs, floor, round
 from staticflow.ops.pairs import fmod
 from staticflow.ops.sizes import as_sizes
-from staticflow.ops.view import expand, reshape, unsqueeze
+from staticflow.ops.view import reshape, unsqueeze
 
 __all__ = ["affine_grid", "grid_sample"]
 

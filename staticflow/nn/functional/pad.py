@@ -10,10 +10,10 @@ from staticflow.graph.dims import Size, is_provably_ge
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.axes import flip
 from staticflow.ops.creation import new_full
+from staticflow.ops.expand import expand
 from staticflow.ops.joining import cat
 from staticflow.ops.sizes import as_sizes
 from staticflow.ops.splitting import narrow
-from staticflow.ops.view import expand
 
 __all__ = ["pad"]
 
