@@ -255,14 +255,7 @@ from staticflow.ops.maths import (
     trunc,
 )
 from staticflow.ops.moments import norm, std, std_mean, var, var_mean, vector_norm
-from staticflow.ops.order import (
-    argsort,
-    kthvalue,
-    median,
-    nanmedian,
-    sort,
-    topk,
-)
+from staticflow.ops.order import argsort, sort, topk
 from staticflow.ops.pairs import (
     addcdiv,
     addcmul,
@@ -311,6 +304,7 @@ from staticflow.ops.questions import (
     promote_types,
     result_type,
 )
+from staticflow.ops.ranks import kthvalue, median, nanmedian
 from staticflow.ops.reduce import all, any, count_nonzero, mean, nanmean, nansum, sum
 from staticflow.ops.sampling import (
     bernoulli,

@@ -42,6 +42,8 @@ from staticflow.ops import (
     printing,
     products,
     random,
+    ranks,
+    recurrence,
     reduce,
     scatter,
     search,
@@ -59,10 +61,10 @@ __all__ = ["OPS"]
 
 _ROOMS: tuple[ModuleType, ...] = (
     arithmetic, maths, trig, special, gamma, bessel, bits, floats, pairs, compare, activation,
-    random, creation, reduce, extremes, cumulative, moments, order, search, view, expand, axes,
-    strided, slicing, joining, contract, products, indexing, advanced, masked, scatter,
-    triangle, softmax, losses, solving, factors, loop, late, cond, custom, correlate,
-    convolution, pooling, average_pool, normalization, printing,
+    random, creation, reduce, extremes, recurrence, cumulative, moments, order, ranks, search,
+    view, expand, axes, strided, slicing, joining, contract, products, indexing, advanced,
+    masked, scatter, triangle, softmax, losses, solving, factors, loop, late, cond, custom,
+    correlate, convolution, pooling, average_pool, normalization, printing,
 )  # fmt: skip
 
 OPS: dict[str, Op] = {

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import inf
 from typing import Any
 
 from staticflow.errors import DTypeError, ShapeError
-from staticflow.graph.dims import Size, dim_max, dim_min
+from staticflow.graph.dims import dim_max, dim_min
 from staticflow.graph.dims import prod as prod_of
 from staticflow.graph.dtypes import bool_, dtype_of, int64
 from staticflow.graph.locs import format_locs, here
@@ -16,14 +16,13 @@ from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.arithmetic import where
 from staticflow.ops.by_shape import by_shape
-from staticflow.ops.creation import zeros_like
 from staticflow.ops.declare import normalize_dim, normalize_dims, per_arg, strict
-from staticflow.ops.extremes import Chosen
-from staticflow.ops.indexing import scatter_add_op
+from staticflow.ops.extremes import Chosen, scattered_vjp
 from staticflow.ops.joining import cat
 from staticflow.ops.lowering import LoopNest, Reduce
 from staticflow.ops.maths import exp
 from staticflow.ops.numpy_names import numpy_names
+from staticflow.ops.recurrence import recurrence_op, running, same_type, shift_op, walk
 from staticflow.ops.reduce import along, reduced_type, restored, summable, wide
 from staticflow.ops.splitting import narrow
 from staticflow.ops.view import reshape
@@ -33,111 +32,18 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _same(facts: Facts, x: TensorType, *others: TensorType, **attrs: Any) -> TensorType:
-    return x
-
-
-def _running(start: float, step: Callable[..., Any], before: bool = False) -> LoopNest:
-    """The loop nest of ``state = step(k, state, *elements)`` along ``dim``, where each state is
-    stored, or with ``before`` the one that the step began with."""
-
-    def emit(nest: Any) -> None:
-        k, dim = nest.k, nest.attrs["dim"]
-        n: Size = nest.out_shape(0)[dim]
-        dtype = wide(nest.out_type(0).dtype)
-        first = nest.attrs.get("fill", start)
-        with nest.rows(nest.out_shape(0), dim) as at:
-            state = k.var(k.const(first if dtype.is_floating else int(first), dtype))
-            with k.loop("j", n) as j:
-                place = at(n - 1 - j if nest.attrs.get("reverse") else j)
-                elements = [k.cast(nest.load(i, place), dtype) for i in range(nest.n_in)]
-                if before:
-                    nest.store(0, place, state)
-                k.set(state, step(k, state, *elements))
-                if not before:
-                    nest.store(0, place, state)
-
-    return LoopNest(emit)
-
-
-def _walk(xp: Any, fn: Callable[..., Any], dim: int, reverse: bool, *xs: Any) -> Any:
-    """``fn`` of arrays in the dtype that accumulates, with ``dim`` in front and in the order of the
-    walk; its result as the first of ``xs`` is."""
-
-    def turned(x: Any) -> Any:
-        return xp.flip(x, 0) if reverse else x
-
-    dtype = wide(dtype_of(xs[0].dtype)).numpy
-    out = fn(*(turned(xp.moveaxis(x, dim, 0)).astype(dtype) for x in xs))
-    return xp.ascontiguousarray(xp.moveaxis(turned(out), 0, dim).astype(xs[0].dtype))
-
-
-# -- linear recurrences, which the derivatives of products are -------------------------------------
-
-
-shift_op: Op = Op(
-    name="shift",
-    doc="Each element one place on along ``dim``, back with ``reverse``; ``fill`` at the start.",
-    infer=_same,
-    reference=lambda xp, x, *, dim, fill, reverse: _walk(
-        xp, lambda x: xp.concatenate([xp.full_like(x[:1], fill), x[:-1]]), dim, reverse, x
-    ),
-    vjp=per_arg(
-        lambda ct, out, x, *, dim, fill, reverse: shift_op(
-            ct, dim=dim, fill=0.0, reverse=not reverse
-        )
-    ),
-    lowering=_running(0.0, lambda k, state, x: x, before=True),
-    eager="large",
-    grad_name="ShiftBackward0",
-)
-
-
-def _recurrence_reference(xp: Any, b: Any, a: Any, *, dim: int, reverse: bool) -> Any:
-    def run(b: Any, a: Any) -> Any:
-        out = b.copy()
-        for j in range(1, len(b)):
-            out[j] += a[j] * out[j - 1]
-        return out
-
-    return _walk(xp, run, dim, reverse, b, a)
-
-
-def _recurrence_vjp(
-    needs: Sequence[bool], ct: Any, out: Any, b: Any, a: Any, *, dim: int, reverse: bool
-) -> list[Any]:
-    back = shift_op(a, dim=dim, fill=0.0, reverse=not reverse)
-    total = recurrence_op(ct, back, dim=dim, reverse=not reverse)
-    return [total, total * shift_op(out, dim=dim, fill=0.0, reverse=reverse) if needs[1] else None]
-
-
-recurrence_op: Op = Op(
-    name="recurrence",
-    doc="``h[j] = b[j] + a[j] * h[j - 1]`` along ``dim``, with ``reverse`` from the end.",
-    infer=_same,
-    reference=_recurrence_reference,
-    vjp=_recurrence_vjp,
-    lowering=_running(0.0, lambda k, h, b, a: k.add(b, k.mul(a, h))),
-    saves=(1, OUT),
-    kinds="f",
-    promote="common",
-    grad_name="RecurrenceBackward0",
-    eager="large",
-)
-
-
 # -- sums and products ----------------------------------------------------------------------------
 
 
 cumsum_op: Op = Op(
     name="cumsum",
     doc="The sum of the elements up to each along ``dim``, with ``reverse`` from each on.",
-    infer=_same,
-    reference=lambda xp, x, *, dim, reverse: _walk(
+    infer=same_type,
+    reference=lambda xp, x, *, dim, reverse: walk(
         xp, lambda x: xp.cumsum(x, axis=0, dtype=x.dtype), dim, reverse, x
     ),
     vjp=per_arg(lambda ct, out, x, *, dim, reverse: cumsum_op(ct, dim=dim, reverse=not reverse)),
-    lowering=_running(0.0, lambda k, total, x: k.add(total, x)),
+    lowering=running(0.0, lambda k, total, x: k.add(total, x)),
     kinds="iuf",
     eager="large",
     grad_name="CumsumBackward0",
@@ -155,12 +61,12 @@ def _cumprod_vjp(ct: Any, out: Any, x: Any, *, dim: int, reverse: bool) -> Any:
 cumprod_op: Op = Op(
     name="cumprod",
     doc="The product of the elements up to each along ``dim``, with ``reverse`` from each on.",
-    infer=_same,
-    reference=lambda xp, x, *, dim, reverse: _walk(
+    infer=same_type,
+    reference=lambda xp, x, *, dim, reverse: walk(
         xp, lambda x: xp.cumprod(x, axis=0, dtype=x.dtype), dim, reverse, x
     ),
     vjp=per_arg(_cumprod_vjp),
-    lowering=_running(1.0, lambda k, total, x: k.mul(total, x)),
+    lowering=running(1.0, lambda k, total, x: k.mul(total, x)),
     saves=(0, OUT),
     kinds="iuf",
     eager="large",
@@ -235,7 +141,7 @@ def _logcumsumexp_infer(facts: Facts, x: TensorType, *, dim: int) -> TensorType:
 
 
 def _logcumsumexp_reference(xp: Any, x: Any, *, dim: int) -> Any:
-    return _walk(xp, lambda x: xp.logaddexp.accumulate(x, axis=0), dim, False, x)
+    return walk(xp, lambda x: xp.logaddexp.accumulate(x, axis=0), dim, False, x)
 
 
 def _logcumsumexp_vjp(ct: Any, out: Any, x: Any, *, dim: int) -> Any:
@@ -257,7 +163,7 @@ logcumsumexp_op = Op(
     infer=_logcumsumexp_infer,
     reference=strict(_logcumsumexp_infer, _logcumsumexp_reference),
     vjp=per_arg(_logcumsumexp_vjp),
-    lowering=_running(-inf, _log_add),
+    lowering=running(-inf, _log_add),
     saves=(0, OUT),
     grad_name="LogcumsumexpBackward0",
     eager="large",
@@ -335,13 +241,6 @@ def _extreme_reference(wins: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     return reference
 
 
-def _chosen_vjp(
-    needs: Sequence[bool], cts: Sequence[Any], out: Any, x: Any, *, dim: int
-) -> list[Any]:
-    """To the elements that were chosen."""
-    return [scatter_add_op(zeros_like(x), out[1], cts[0], dim=dim)]
-
-
 def _extreme_op(name: str, which: str, wins: str, compare: Callable[[Any, Any], Any]) -> Op:
     return Op(
         name=name,
@@ -349,7 +248,7 @@ def _extreme_op(name: str, which: str, wins: str, compare: Callable[[Any, Any], 
         "equal ones; a NaN if there is one.",
         infer=lambda facts, x, *, dim: (x, TensorType(int64, x.shape)),
         reference=_extreme_reference(compare),
-        vjp=_chosen_vjp,
+        vjp=scattered_vjp,
         lowering=LoopNest(_extreme_emit(wins)),
         saves=(OUT,),
         grad_name=f"{name.title()}Backward0",

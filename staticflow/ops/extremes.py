@@ -16,9 +16,9 @@ from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.arithmetic import cast, maximum, minimum, where
 from staticflow.ops.by_shape import by_shape
-from staticflow.ops.creation import iota
+from staticflow.ops.creation import iota, zeros_like
 from staticflow.ops.declare import per_arg
-from staticflow.ops.indexing import taken
+from staticflow.ops.indexing import scatter_add_op, taken
 from staticflow.ops.lowering import LoopNest, Reduce
 from staticflow.ops.numpy_names import numpy_names
 from staticflow.ops.reduce import (
@@ -188,6 +188,13 @@ def chosen_vjp(
     at = iota.beside(x, shape=x.shape, dim=dim, dtype=int64)
     chosen = at == restored(out[1], x.shape, (dim,), keepdim)
     return [where(chosen, restored(cts[0], x.shape, (dim,), keepdim), 0.0)]
+
+
+def scattered_vjp(
+    needs: Sequence[bool], cts: Sequence[Any], out: Any, x: Any, *, dim: int, **_: Any
+) -> list[Any]:
+    """Likewise, where several of a row may be chosen, or one several times."""
+    return [scatter_add_op(zeros_like(x), out[1], cts[0], dim=dim)]
 
 
 def chosen_reference(arg: Callable[..., Any]) -> Callable[..., Any]:

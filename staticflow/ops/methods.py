@@ -30,6 +30,7 @@ from staticflow.ops import (
     order,
     products,
     questions,
+    ranks,
     reduce,
     selection,
     sets,
@@ -256,7 +257,7 @@ class Methods(ElementwiseMethods):
     mode, msort = statistics.mode, shortcuts.msort
     unique, unique_consecutive = sets.unique, sets.unique_consecutive
     sort, argsort, topk = order.sort, order.argsort, order.topk
-    kthvalue, median, nanmedian = order.kthvalue, order.median, order.nanmedian
+    kthvalue, median, nanmedian = ranks.kthvalue, ranks.median, ranks.nanmedian
     softmax, log_softmax, logsumexp = sm.softmax, sm.log_softmax, sm.logsumexp
     # selection
     gather, scatter_add = indexing.gather, indexing.scatter_add

@@ -1,39 +1,25 @@
-"""Sorting, and what is chosen by its place in the order. NaN is the largest of all."""
+"""Sorting, whole rows and the first of them. NaN is the largest of all."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from staticflow.errors import ShapeError
-from staticflow.graph.dims import Size, dim_max, is_provably_ge, prod
+from staticflow.graph.dims import Size, dim_max, is_provably_ge
 from staticflow.graph.dtypes import bfloat16, dtype_of, int64
-from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
-from staticflow.ops.arithmetic import clamp, where
 from staticflow.ops.by_shape import by_shape
-from staticflow.ops.creation import zeros_like
-from staticflow.ops.declare import normalize_dim, strict
-from staticflow.ops.extremes import (
-    Chosen,
-    chosen_infer,
-    chosen_reference,
-    chosen_vjp,
-    max_dim_op,
-    shared_vjp,
-    something,
-)
-from staticflow.ops.indexing import gather_op, scatter_add_op
+from staticflow.ops.declare import strict
+from staticflow.ops.extremes import Chosen, scattered_vjp
 from staticflow.ops.lowering import LoopNest, linear
 from staticflow.ops.numpy_names import numpy_names
-from staticflow.ops.reduce import along, sum
+from staticflow.ops.reduce import along
 from staticflow.ops.sizes import as_size
 from staticflow.ops.splitting import narrow
 from staticflow.ops.stable import stable_order
-from staticflow.ops.view import reshape, squeeze
 
-__all__ = ["FEW", "argsort", "kthvalue", "median", "nanmedian", "sort", "topk", "topk_op"]
+__all__ = ["FEW", "argsort", "before", "reaches", "sort", "sort_op", "sortable", "topk", "topk_op"]
 
 
 # -- sort -----------------------------------------------------------------------------------------
@@ -56,12 +42,6 @@ def _argsort(xp: Any, x: Any, dim: int, descending: bool) -> Any:
 def _sort_reference(xp: Any, x: Any, *, dim: int, descending: bool) -> tuple[Any, Any]:
     order = _argsort(xp, x, dim, descending)
     return xp.take_along_axis(x, order, axis=dim), order
-
-
-def _sort_vjp(
-    needs: Sequence[bool], cts: Sequence[Any], out: Any, x: Any, *, dim: int, **_: Any
-) -> list[Any]:
-    return [scatter_add_op(zeros_like(x), out[1], cts[0], dim=dim)]
 
 
 def before(k: Any, a: Any, b: Any, descending: bool) -> Any:
@@ -144,7 +124,7 @@ sort_op = Op(
     "order that they were in.",
     infer=_sort_infer,
     reference=_sort_reference,
-    vjp=_sort_vjp,
+    vjp=scattered_vjp,
     lowering=LoopNest(_sort_emit),
     saves=(OUT,),
     grad_name="SortBackward0",
@@ -174,7 +154,7 @@ def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = 
 # -- some of the sorted ---------------------------------------------------------------------------
 
 
-def _reaches(facts: Facts, x: TensorType, k: Size, dim: int) -> None:
+def reaches(facts: Facts, x: TensorType, k: Size, dim: int) -> None:
     """That a row has ``k`` elements."""
     n = x.shape[dim]
     if not is_provably_ge(k, 0):
@@ -184,7 +164,7 @@ def _reaches(facts: Facts, x: TensorType, k: Size, dim: int) -> None:
 
 
 def _topk_infer(facts: Facts, x: TensorType, *, k: Size, dim: int, largest: bool) -> Any:
-    _reaches(facts, x, k, dim)
+    reaches(facts, x, k, dim)
     shape = (*x.shape[:dim], k, *x.shape[dim + 1 :])
     return TensorType(x.dtype, shape), TensorType(int64, shape)
 
@@ -252,7 +232,7 @@ few_op = Op(
     doc="`topk` of a few elements that are known as the program is written.",
     infer=_topk_infer,
     reference=strict(_topk_infer, _topk_reference),
-    vjp=_sort_vjp,
+    vjp=scattered_vjp,
     lowering=LoopNest(_few_emit),
     saves=(OUT,),
     grad_name="TopkBackward0",
@@ -272,7 +252,7 @@ topk_op = Op(
     doc="The ``k`` largest or smallest elements along ``dim`` in order, and their indices.",
     infer=_topk_infer,
     reference=strict(_topk_infer, _topk_reference),
-    vjp=_sort_vjp,
+    vjp=scattered_vjp,
     decompose=_topk_decompose,
     saves=(OUT,),
     eager="spread",
@@ -291,151 +271,3 @@ def topk(input: Any, k: Size, dim: int = -1, largest: bool = True, sorted: bool 
     tensor([3., 2.])
     """
     return Chosen(*along(topk_op, input, dim, k=as_size(k), largest=largest))
-
-
-def _kth_infer(facts: Facts, x: TensorType, *, k: Size, dim: int, keepdim: bool) -> Any:
-    if not is_provably_ge(k, 1):
-        facts.equal(dim_max(k, 1), k, f"k is {k}; the smallest element has k = 1")
-    _reaches(facts, x, k, dim)
-    return chosen_infer(facts, x, dim=dim, keepdim=keepdim)
-
-
-def _one(rows: Any, at: Size, dim: int, keepdim: bool) -> Any:
-    """The element ``at`` of each row."""
-    out = narrow(rows, dim, at, 1)
-    return out if keepdim else reshape(out, (*out.shape[:dim], *out.shape[dim + 1 :]))
-
-
-def _kth_places(xp: Any, x: Any, *, k: int, dim: int, keepdim: bool) -> Any:
-    seen = sortable(xp, x)
-    value = xp.take(xp.partition(seen, k - 1, axis=dim), xp.asarray([k - 1]), axis=dim)
-    is_nan = value != value
-    below = xp.where(is_nan, seen == seen, seen < value)
-    equal = xp.where(is_nan, seen != seen, seen == value)
-    rank = k - 1 - xp.sum(below, axis=dim, keepdims=True)  # among equal ones
-    if rank.any():
-        equal = xp.cumsum(equal, axis=dim) > rank
-    return xp.argmax(equal, axis=dim, keepdims=True)
-
-
-def _kth_decompose(x: Any, *, k: Size, dim: int, keepdim: bool) -> tuple[Any, Any]:
-    values, places = sort_op(x, dim=dim, descending=False)
-    return _one(values, k - 1, dim, keepdim), _one(places, k - 1, dim, keepdim)
-
-
-kthvalue_op = Op(
-    name="kthvalue",
-    doc="The ``k``-th smallest element along ``dim``, from 1 on, and its index.",
-    infer=_kth_infer,
-    reference=strict(_kth_infer, chosen_reference(_kth_places)),
-    vjp=chosen_vjp,
-    decompose=_kth_decompose,
-    saves=(OUT,),
-    grad_name="KthvalueBackward0",
-)
-
-
-@by_shape
-@numpy_names
-def kthvalue(input: Any, k: Size, dim: int = -1, keepdim: bool = False) -> Chosen:
-    """The ``k``-th smallest element along ``dim`` (the smallest has ``k`` = 1) and its index, as
-    the named tuple (values, indices). NaN is the largest.
-
-    >>> import staticflow as sf
-    >>> sf.kthvalue(sf.tensor([3.0, 1.0, 2.0]), 2).values
-    tensor(2.)
-    """
-    return Chosen(*along(kthvalue_op, input, dim, k=as_size(k), keepdim=keepdim))
-
-
-def _median_places(xp: Any, x: Any, *, dim: int, keepdim: bool) -> Any:
-    """Where the median is; the first NaN if there is one, which argmax finds."""
-    middle = _kth_places(xp, x, k=(x.shape[dim] + 1) // 2, dim=dim, keepdim=True)
-    nan = xp.any(x != x, axis=dim, keepdims=True)
-    return xp.where(nan, xp.argmax(x, axis=dim, keepdims=True), middle)
-
-
-def _median_decompose(x: Any, *, dim: int, keepdim: bool) -> tuple[Any, Any]:
-    largest, first = max_dim_op(x, dim=dim, keepdim=keepdim)
-    found = _kth_decompose(x, k=(x.shape[dim] + 1) // 2, dim=dim, keepdim=keepdim)
-    if not x.dtype.is_floating:
-        return found
-    nan = largest != largest
-    return where(nan, largest, found[0]), where(nan, first, found[1])
-
-
-median_dim_op = Op(
-    name="median_dim",
-    doc="The median along ``dim``, of two the lower one, and its index; a NaN if there is one.",
-    infer=chosen_infer,
-    reference=strict(chosen_infer, chosen_reference(_median_places)),
-    vjp=chosen_vjp,
-    decompose=_median_decompose,
-    saves=(OUT,),
-    grad_name="MedianBackward1",
-)
-
-
-def _median_infer(facts: Facts, x: TensorType, *, dims: tuple[int, ...], keepdim: bool) -> Any:
-    something(facts, x, dims)
-    return TensorType(x.dtype, ())
-
-
-def _median_reference(xp: Any, x: Any, *, dims: Any, keepdim: bool) -> Any:
-    return median_dim_op.reference(xp, x.reshape(-1), dim=0, keepdim=False)[0]
-
-
-def _whole_median(x: Any, *, dims: Any, keepdim: bool) -> Any:
-    return median_dim_op(reshape(x, (prod(x.shape),)), dim=0, keepdim=False)[0]
-
-
-median_op = Op(
-    name="median",
-    doc="The median of all elements, of two the lower one; NaN if there is one.",
-    infer=_median_infer,
-    reference=strict(_median_infer, _median_reference),
-    vjp=shared_vjp,
-    decompose=_whole_median,
-    saves=(0, OUT),
-    grad_name="MedianBackward0",
-)
-
-
-@by_shape
-@numpy_names
-def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The median of all elements, of two the lower one; with ``dim`` the named tuple (values,
-    indices) along it. NaN if there is one, and of no elements of a floating dtype; a `ShapeError`
-    of no integers, and along a dim of no elements.
-
-    >>> import staticflow as sf
-    >>> sf.median(sf.tensor([4.0, 1.0, 3.0, 2.0]))
-    tensor(2.)
-    """
-    if dim is None and prod(input.shape) == 0 and input.dtype.is_floating:
-        return input.sum() * float("nan")
-    if dim is None:
-        return median_op(input, dims=tuple(range(input.ndim)), keepdim=False)
-    return Chosen(*along(median_dim_op, input, dim, keepdim=keepdim))
-
-
-@by_shape
-@numpy_names
-def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The `median` of what is not NaN; NaN where all is."""
-    if dim is None and prod(input.shape) == 0:
-        return median(input)
-    if dim is None:
-        return nanmedian(reshape(input, (prod(input.shape),)), 0).values
-    if input.ndim and input.shape[normalize_dim(dim, input.ndim, "nanmedian")] == 0:
-        raise ShapeError(
-            f"nanmedian: of nothing, dim {dim} of shape {list(input.shape)}, "
-            f"at {format_locs(here())}"
-        )
-    values, places = sort(input, dim)
-    if input.ndim == 0:
-        return Chosen(values, places)
-    at = normalize_dim(dim, input.ndim, "nanmedian")
-    middle = clamp((sum(input == input, at, keepdim=True) + 1) // 2 - 1, 0)
-    found = (gather_op(v, middle, dim=at) for v in (values, places))
-    return Chosen(*(v if keepdim else squeeze(v, at) for v in found))
