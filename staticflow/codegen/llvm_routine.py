@@ -18,34 +18,28 @@ allocates nothing; see `llvm_arena`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from staticflow.codegen.kernel import INTERRUPTED, NO_ROOM
 from staticflow.codegen.llvm import LOOK, looks, render_module
 from staticflow.codegen.llvm_arena import CELL, arena_text, header_bytes, make_room
 from staticflow.codegen.llvm_index import IndexWriter
+from staticflow.codegen.llvm_places import Places, Reached
 from staticflow.codegen.llvm_text import I64, BasicBlock, FunctionText, Type, phi
 from staticflow.codegen.routine import (
-    Ahead,
-    Arena,
     Ask,
-    Carry,
     Choose,
     Copy,
     Ensure,
     Give,
     Launch,
     Measure,
-    Part,
     Place,
     Repeat,
     Require,
     Routine,
-    Row,
     Step,
     Table,
-    Turn,
     trip_count,
     walk_steps,
 )
@@ -95,16 +89,6 @@ def render_routine(
     return f"{arena}\n{LOOK}{ask}{trips}\n{kernels}\n{run}"
 
 
-@dataclass(frozen=True, slots=True)
-class _At:
-    """Where a loop is: how many trips it has made, of how many if that is known, and its last row
-    if it runs backwards."""
-
-    trip: str
-    length: str | None
-    last: str | None
-
-
 class _Writer:
     """Writes ``run``."""
 
@@ -122,16 +106,13 @@ class _Writer:
         self.kernels = {k.name: k for k in program.kernels}
         self.asked = 0  # of the answers, which are in the order of the steps
         self.text = FunctionText()
-        self.at: dict[int, _At] = {}  # where each loop is, or has ended
         self.open: list[int] = []  # the loops around the step that is written
-        self.tables: list[str] = []
         self.arena = ""
         self.failed: BasicBlock = self.text.new_block("failed")
         self.failures: list[tuple[str, BasicBlock]] = []
-        self.arrays: list[str] = []
-        self.cells: dict[int, str] = {}
         self.header = header_bytes(len(program.growing))
         self.indices = IndexWriter(self.text, {})
+        self.places = Places(self.text, self.indices)
 
     def write(self) -> str:
         """The whole function."""
@@ -141,12 +122,12 @@ class _Writer:
             self.indices.define(sym, text.op(f"load i64, ptr {at}"))
         for slot in range(self.program.slots):
             at = text.op(f"getelementptr ptr, ptr %table, i64 {slot}")
-            self.tables.append(text.op(f"load ptr, ptr {at}"))
+            self.places.tables.append(text.op(f"load ptr, ptr {at}"))
         lent = self._borrow() if self.program.buffers else ""
-        self.arrays = [self._offset(o) for o in self.offsets] if lent else []
+        self.places.arrays = [self._offset(o) for o in self.offsets] if lent else []
         for i, buffer in enumerate(self.program.growing):
             cell = f"getelementptr i8, ptr {lent}, i64 {8 + CELL * i}"
-            self.cells[buffer] = text.op(cell)
+            self.places.cells[buffer] = text.op(cell)
         self._top(self.program.steps)
         for i, sym in enumerate(self.program.told, len(self.program.sizes)):
             at = text.op(f"getelementptr i64, ptr %sizes, i64 {i}")
@@ -228,65 +209,11 @@ class _Writer:
         for step in steps:
             _STEPS[type(step)](self, step)
 
-    def _place(self, place: Place) -> str:
-        return _PLACES[type(place)](self, place)
-
-    def _buffer(self, place: Arena) -> str:
-        cell = self.cells.get(place.buffer)
-        return self.arrays[place.buffer] if cell is None else self.text.op(f"load ptr, ptr {cell}")
-
-    def _cell(self, place: Place) -> str:
-        assert isinstance(place, Arena)
-        return self.cells[place.buffer]
-
-    def _part(self, place: Part) -> str:
-        start = self.indices.value(place.start)
-        return self.text.op(f"getelementptr i8, ptr {self._place(place.array)}, i64 {start}")
-
-    def _row(self, place: Row) -> str:
-        base, at = self._place(place.array), self.at[place.loop]
-        row = at.trip if at.last is None else self.text.op(f"sub i64 {at.last}, {at.trip}")
-        offset = self.text.op(f"mul i64 {row}, {self.indices.value(place.bytes)}")
-        return self.text.op(f"getelementptr i8, ptr {base}, i64 {offset}")
-
-    def _turn(self, place: Turn) -> str:
-        *arrays, last = map(self._place, place.arrays)
-        turn = self.text.op(f"urem i64 {self.at[place.loop].trip}, {len(place.arrays)}")
-        return self._among(turn, arrays, last)
-
-    def _carry(self, place: Carry) -> str:
-        text, at = self.text, self.at[place.loop]
-        starts = [self._place(p) for p in place.starts]
-        earlier = text.op(f"sub i64 {at.trip}, {len(starts)}")
-        return self._among(at.trip, starts, self._at_trip(place.loop, earlier, place.made))
-
-    def _ahead(self, place: Ahead) -> str:
-        text, at = self.text, self.at[place.loop]
-        trip, last = text.op(f"add i64 {at.trip}, 1"), self._place(place.last)
-        following = self._at_trip(place.loop, trip, place.place)
-        ends = text.op(f"icmp eq i64 {trip}, {at.length}")
-        return text.op(f"select i1 {ends}, ptr {last}, ptr {following}")
-
-    def _at_trip(self, loop: int, trip: str, place: Place) -> str:
-        """A place, as it is in another trip."""
-        at = self.at[loop]
-        self.at[loop] = replace(at, trip=trip)
-        found = self._place(place)
-        self.at[loop] = at
-        return found
-
-    def _among(self, number: str, arrays: Sequence[str], other: str) -> str:
-        """The array of a number, and the ``other`` for numbers beyond."""
-        for i, array in enumerate(arrays):
-            here = self.text.op(f"icmp eq i64 {number}, {i}")
-            other = self.text.op(f"select i1 {here}, ptr {array}, ptr {other}")
-        return other
-
     def launch(self, step: Launch) -> None:
         text = self.text
         kernel = self.kernels[step.kernel]
         args = [
-            f"ptr {self._cell(p) if b.access == 'grows' else self._place(p)}"
+            f"ptr {self.places.cell(p) if b.access == 'grows' else self.places.address(p)}"
             for b, p in zip(kernel.buffers, step.places, strict=True)
         ]
         args += [f"i64 {self.indices.value(s)}" for s in step.sizes]
@@ -311,7 +238,7 @@ class _Writer:
         text.start(bad)
         for loop in self.open:
             at = text.op(f"getelementptr i64, ptr @trips, i64 {loop}")
-            text.do(f"store i64 {self.at[loop].trip}, ptr {at}")
+            text.do(f"store i64 {self.places.reached[loop].trip}, ptr {at}")
         self.failures.append((reason, bad))
         text.jump(self.failed)
         text.start(good)
@@ -322,7 +249,7 @@ class _Writer:
         if step.site and self._may_be_huge(step.bytes):
             real = self.indices.real(step.bytes)
             self._go_on_if(self.text.op(f"fcmp olt double {real}, {_HUGE:.1f}"), reason)
-        self._go_on_if(make_room(self.text, self.cells[step.buffer], wanted), reason)
+        self._go_on_if(make_room(self.text, self.places.cells[step.buffer], wanted), reason)
 
     @staticmethod
     def _may_be_huge(bytes_: Size) -> bool:
@@ -337,7 +264,7 @@ class _Writer:
 
     def measure(self, step: Measure) -> None:
         text = self.text
-        number = text.op(f"load i64, ptr {self._place(step.number)}")
+        number = text.op(f"load i64, ptr {self.places.address(step.number)}")
         if step.most is not None:
             most = self.indices.value(step.most)
             inside = text.op(f"icmp ule i64 {number}, {most}")  # a negative one is large
@@ -346,7 +273,7 @@ class _Writer:
 
     def give(self, step: Give) -> None:
         """The caller frees it; the next call begins with an empty cell."""
-        text, cell = self.text, self.cells[step.buffer]
+        text, cell = self.text, self.places.cells[step.buffer]
         at = text.op(f"getelementptr ptr, ptr %table, i64 {step.slot}")
         text.do(f"store ptr {text.op(f'load ptr, ptr {cell}')}, ptr {at}")
         text.do(f"call void @llvm.memset.p0.i64(ptr {cell}, i8 0, i64 {CELL}, i1 false)")
@@ -357,22 +284,23 @@ class _Writer:
         sizes = [self.indices.value(s) for t in step.types for s in t.shape]
         with text.at(text.entry):
             words = text.op(f"alloca i64, i64 {len(step.values) + len(sizes)}")
-        values = [f"ptr {self._place(p)}" for p in step.values] + [f"i64 {s}" for s in sizes]
+        values = [f"ptr {self.places.address(p)}" for p in step.values]
+        values += [f"i64 {s}" for s in sizes]
         for i, value in enumerate(values):
             text.do(f"store {value}, ptr {text.op(f'getelementptr i64, ptr {words}, i64 {i}')}")
         number = self.asked
         self.asked += 1
         stopped = text.op(f"call i1 @ask(ptr %call, ptr @answer{number}, ptr {words})")
         self._go_on_if(text.op(f"xor i1 {stopped}, true"), str(INTERRUPTED))
-        count = text.op(f"load i64, ptr {self._place(step.before)}")
+        count = text.op(f"load i64, ptr {self.places.address(step.before)}")
         more = text.op(f"add i64 {count}, 1")
-        text.do(f"store i64 {more}, ptr {self._place(step.after)}")
+        text.do(f"store i64 {more}, ptr {self.places.address(step.after)}")
 
     def choose(self, step: Choose) -> None:
         text = self.text
         before = text.block
         then, orelse, done = (text.new_block(n) for n in ("then", "else", "chosen"))
-        text.branch(self._flag(self._place(step.flag)), then, orelse)
+        text.branch(self._flag(step.flag), then, orelse)
         for block, steps in ((then, step.then), (orelse, step.orelse)):
             text.start(block)
             with self.indices.scope(before, is_loop=False):
@@ -380,16 +308,14 @@ class _Writer:
             text.jump(done)
         text.start(done)
 
-    def _flag(self, address: str) -> str:
-        """The bool that lies at an address."""
-        byte = self.text.op(f"load i8, ptr {address}")
+    def _flag(self, place: Place) -> str:
+        """The bool that lies at a place."""
+        byte = self.text.op(f"load i8, ptr {self.places.address(place)}")
         return self.text.op(f"icmp ne i8 {byte}, 0")
 
     def copy(self, step: Copy) -> None:
-        self._memcpy(self._place(step.target), self._place(step.source), step.bytes)
-
-    def _memcpy(self, target: str, source: str, bytes_: Size) -> None:
-        size = self.indices.value(bytes_)
+        target, source = map(self.places.address, (step.target, step.source))
+        size = self.indices.value(step.bytes)
         self.text.do(
             f"call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, i64 {size}, i1 false)"
         )
@@ -403,7 +329,7 @@ class _Writer:
             last = self.indices.value(step.length - 1) if step.reverse else None
         mask = self._trips_between_looks(step)
         before, head, done = text.block, text.new_block("loop"), text.new_block("looped")
-        self.at[step.loop] = _At("0", length, last)
+        self.places.reached[step.loop] = Reached("0", length, last)
         once = step.flag is None and step.length is not None and is_provably_ge(step.length, 1)
         if once:
             text.jump(head)
@@ -417,12 +343,12 @@ class _Writer:
             if mask is not None:
                 rest = text.op(f"and i64 {count}, {mask}")
                 self._look_if(text.op(f"icmp eq i64 {rest}, {mask}"))
-            self.at[step.loop] = _At(count, length, last)
+            self.places.reached[step.loop] = Reached(count, length, last)
             self.open.append(step.loop)
             self._steps(step.body)
             self.open.pop()
             stepped = text.op(f"add i64 {count}, 1")
-            self.at[step.loop] = _At(stepped, length, last)
+            self.places.reached[step.loop] = Reached(stepped, length, last)
             again = self._again(step)
         latch = text.block
         text.branch(again, head, done)
@@ -430,7 +356,7 @@ class _Writer:
         text.start(done)
         total = text.fresh("trips")
         done.phis.append(phi(total, I64, [(stepped, latch), *([] if once else [("0", before)])]))
-        self.at[step.loop] = _At(total, length, last)
+        self.places.reached[step.loop] = Reached(total, length, last)
         if step.binds is not None:
             self.indices.define(step.binds, total)
 
@@ -452,22 +378,12 @@ class _Writer:
     def _again(self, step: Repeat) -> str:
         """Whether there is another trip."""
         text = self.text
-        flags = [] if step.flag is None else [self._flag(self._place(step.flag))]
+        flags = [] if step.flag is None else [self._flag(step.flag)]
         if step.length is not None:
             length = self.indices.value(step.length)
-            flags.append(text.op(f"icmp slt i64 {self.at[step.loop].trip}, {length}"))
+            flags.append(text.op(f"icmp slt i64 {self.places.reached[step.loop].trip}, {length}"))
         return flags[0] if len(flags) == 1 else text.op(f"and i1 {flags[0]}, {flags[1]}")
 
-
-_PLACES: dict[type, Callable[[_Writer, Any], str]] = {
-    Table: lambda writer, place: writer.tables[place.slot],
-    Arena: _Writer._buffer,
-    Part: _Writer._part,
-    Row: _Writer._row,
-    Turn: _Writer._turn,
-    Carry: _Writer._carry,
-    Ahead: _Writer._ahead,
-}
 
 _STEPS: dict[type, Callable[[_Writer, Any], None]] = {
     Launch: _Writer.launch,

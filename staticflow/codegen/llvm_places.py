@@ -1,0 +1,102 @@
+"""The addresses of the places of a program, as LLVM text: where its arrays lie while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from staticflow.codegen.llvm_index import IndexWriter
+from staticflow.codegen.llvm_text import FunctionText
+from staticflow.codegen.routine import Ahead, Arena, Carry, Part, Place, Row, Table, Turn
+
+__all__ = ["Places", "Reached"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """Where a loop is: how many trips it has made, of how many if that is known, and its last row
+    if it runs backwards."""
+
+    trip: str
+    length: str | None
+    last: str | None
+
+
+class Places:
+    """The addresses of the arrays in the table and of the buffers in the arena, the cells of those
+    that grow, and where each loop is, or has ended."""
+
+    def __init__(self, text: FunctionText, indices: IndexWriter) -> None:
+        self.text, self.indices = text, indices
+        self.tables: list[str] = []
+        self.arrays: list[str] = []
+        self.cells: dict[int, str] = {}
+        self.reached: dict[int, Reached] = {}
+
+    def address(self, place: Place) -> str:
+        """Where an array lies now."""
+        return _PLACES[type(place)](self, place)
+
+    def _buffer(self, place: Arena) -> str:
+        cell = self.cells.get(place.buffer)
+        return self.arrays[place.buffer] if cell is None else self.text.op(f"load ptr, ptr {cell}")
+
+    def cell(self, place: Place) -> str:
+        """The cell of a buffer that grows."""
+        assert isinstance(place, Arena)
+        return self.cells[place.buffer]
+
+    def _part(self, place: Part) -> str:
+        start = self.indices.value(place.start)
+        return self.text.op(f"getelementptr i8, ptr {self.address(place.array)}, i64 {start}")
+
+    def _row(self, place: Row) -> str:
+        base, at = self.address(place.array), self.reached[place.loop]
+        row = at.trip if at.last is None else self.text.op(f"sub i64 {at.last}, {at.trip}")
+        offset = self.text.op(f"mul i64 {row}, {self.indices.value(place.bytes)}")
+        return self.text.op(f"getelementptr i8, ptr {base}, i64 {offset}")
+
+    def _turn(self, place: Turn) -> str:
+        *arrays, last = map(self.address, place.arrays)
+        turn = self.text.op(f"urem i64 {self.reached[place.loop].trip}, {len(place.arrays)}")
+        return self._among(turn, arrays, last)
+
+    def _carry(self, place: Carry) -> str:
+        text, at = self.text, self.reached[place.loop]
+        starts = [self.address(p) for p in place.starts]
+        earlier = text.op(f"sub i64 {at.trip}, {len(starts)}")
+        return self._among(at.trip, starts, self._at_trip(place.loop, earlier, place.made))
+
+    def _ahead(self, place: Ahead) -> str:
+        text, at = self.text, self.reached[place.loop]
+        trip, last = text.op(f"add i64 {at.trip}, 1"), self.address(place.last)
+        following = self._at_trip(place.loop, trip, place.place)
+        ends = text.op(f"icmp eq i64 {trip}, {at.length}")
+        return text.op(f"select i1 {ends}, ptr {last}, ptr {following}")
+
+    def _at_trip(self, loop: int, trip: str, place: Place) -> str:
+        """A place, as it is in another trip."""
+        at = self.reached[loop]
+        self.reached[loop] = replace(at, trip=trip)
+        found = self.address(place)
+        self.reached[loop] = at
+        return found
+
+    def _among(self, number: str, arrays: Sequence[str], other: str) -> str:
+        """The array of a number, and the ``other`` for numbers beyond."""
+        for i, array in enumerate(arrays):
+            here = self.text.op(f"icmp eq i64 {number}, {i}")
+            other = self.text.op(f"select i1 {here}, ptr {array}, ptr {other}")
+        return other
+
+
+_PLACES: dict[type, Callable[[Places, Any], str]] = {
+    Table: lambda places, place: places.tables[place.slot],
+    Arena: Places._buffer,
+    Part: Places._part,
+    Row: Places._row,
+    Turn: Places._turn,
+    Carry: Places._carry,
+    Ahead: Places._ahead,
+}
