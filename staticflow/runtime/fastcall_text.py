@@ -28,7 +28,8 @@ from staticflow.graph.dims import Dim, Size, Sym, is_provably_ge, prod
 from staticflow.graph.dtypes import DType
 from staticflow.graph.equalities import Equality
 from staticflow.graph.types import TensorType
-from staticflow.runtime.fastcall_helpers import DECLARATIONS, LANES, UNKNOWN
+from staticflow.runtime.fastcall_checks import LANES, UNKNOWN
+from staticflow.runtime.fastcall_helpers import DECLARATIONS
 from staticflow.runtime.fastcall_layout import ALIGNED, CONTIGUOUS, WRITEABLE
 from staticflow.runtime.fastcall_sizes import size_limit
 
