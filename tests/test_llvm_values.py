@@ -14,7 +14,8 @@ import pytest
 from native_kernels import assert_same, by_lanes, elementwise, ranged, run, samples
 
 from staticflow.codegen.builder import Builder
-from staticflow.codegen.kernel import COMBINES, LANE, PRIMITIVES, Buffer
+from staticflow.codegen.kernel import LANE, Buffer
+from staticflow.codegen.primitives import COMBINES, PRIMITIVES
 from staticflow.graph.dtypes import (
     DTYPES,
     DType,

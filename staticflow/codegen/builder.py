@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 from staticflow.codegen.kernel import (
     LANE_SYM,
-    PRIMITIVES,
     Accumulate,
     Active,
     Apply,
@@ -43,6 +42,7 @@ from staticflow.codegen.kernel import (
     operands_of,
     sizes_of,
 )
+from staticflow.codegen.primitives import PRIMITIVES
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, is_provably_ge
 from staticflow.graph.dtypes import DType, bool_, int64

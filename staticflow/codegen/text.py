@@ -12,10 +12,8 @@ from typing import Any
 
 from staticflow.codegen.kernel import (
     ACCESSES,
-    COMBINES,
     KINDS,
     LANE_SYM,
-    PRIMITIVES,
     Accumulate,
     Active,
     Apply,
@@ -44,6 +42,7 @@ from staticflow.codegen.kernel import (
     Var,
     walk,
 )
+from staticflow.codegen.primitives import COMBINES, PRIMITIVES
 from staticflow.codegen.rewrite import rewrite, symbol_of
 from staticflow.graph.dim_queries import substitute_dim
 from staticflow.graph.dims import Dim, Size, Sym

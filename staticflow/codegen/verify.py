@@ -11,13 +11,11 @@ import numpy as np
 
 from staticflow.codegen.kernel import (
     ACCESSES,
-    COMBINES,
     IN_ORDER,
     INTERRUPTED,
     KINDS,
     LANE_SYM,
     NO_ROOM,
-    PRIMITIVES,
     Accumulate,
     Active,
     Apply,
@@ -43,6 +41,7 @@ from staticflow.codegen.kernel import (
     Store,
     Var,
 )
+from staticflow.codegen.primitives import COMBINES, PRIMITIVES
 from staticflow.codegen.text import format_statement
 from staticflow.errors import VerifyError
 from staticflow.graph.dim_queries import symbols_of

@@ -13,8 +13,9 @@ import numpy as np
 from cuda_case import Array, Case, M, N, builder_of, limits_of, sample, specials
 
 from staticflow.codegen.builder import Builder
-from staticflow.codegen.kernel import COMBINES, PRIMITIVES, Buffer, Kernel, Operand
+from staticflow.codegen.kernel import Buffer, Kernel, Operand
 from staticflow.codegen.math import Scalars
+from staticflow.codegen.primitives import COMBINES, PRIMITIVES
 from staticflow.codegen.verify import verify_kernel
 from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import (

@@ -21,7 +21,8 @@ from staticflow.codegen.cuda import (
     render_cuda_module,
 )
 from staticflow.codegen.cuda_values import HELPERS, apply, cast
-from staticflow.codegen.kernel import PRIMITIVES, Buffer, Kernel
+from staticflow.codegen.kernel import Buffer, Kernel
+from staticflow.codegen.primitives import PRIMITIVES
 from staticflow.codegen.schedule import bind_grid, vectorize
 from staticflow.codegen.verify import verify_kernel
 from staticflow.errors import CompileError
