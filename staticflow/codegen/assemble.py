@@ -10,17 +10,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from staticflow.codegen.carries import keep, nbytes
+from staticflow.codegen.buffers import Buffers, nbytes
+from staticflow.codegen.carries import keep
+from staticflow.codegen.direct import direct_and_copied, does_nothing
 from staticflow.codegen.kernel import Check, Kernel, walk
 from staticflow.codegen.lower import lower_cluster
 from staticflow.codegen.nest import Scratch
 from staticflow.codegen.routine import (
     Arena,
-    ArenaBuffer,
     Ask,
     Choose,
     Copy,
-    Ensure,
     Failure,
     Give,
     Launch,
@@ -34,7 +34,6 @@ from staticflow.codegen.routine import (
     Table,
 )
 from staticflow.codegen.schedule_cpu import schedule_cpu
-from staticflow.codegen.settle import does_nothing, settle
 from staticflow.codegen.sharing import order_updates, root_of
 from staticflow.codegen.target import Target
 from staticflow.errors import CompileError
@@ -79,8 +78,8 @@ def assemble(
     steps = work.top(graph, dict(work.tables), wanted)
     count = 1 + max([-1, *slots.values(), *(w.slot for w in wanted)])
     return Routine(
-        tuple(work.kernels.values()), tuple(steps), tuple(work.buffers), sizes, count,
-        tuple(work.failures), work.late_sizes(wanted),
+        tuple(work.kernels.values()), tuple(steps), tuple(work.buffers.all), sizes, count,
+        tuple(work.failures), work.buffers.late_sizes([w.node for w in wanted]),
     )  # fmt: skip
 
 
@@ -90,14 +89,15 @@ class _Assembler:
     tables: Mapping[Node, Place]
     kernels: dict[Kernel, Kernel] = field(default_factory=dict)
     lowered: dict[Any, tuple[Kernel, tuple[Scratch, ...]]] = field(default_factory=dict)
-    buffers: list[ArenaBuffer] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     loops: int = 0
     open: list[tuple[int, str, Locs]] = field(default_factory=list)
-    pending: list[Step] = field(default_factory=list)
-    late: set[Sym] = field(default_factory=set)
     sizes: dict[Sym, Size] = field(default_factory=dict)
     updated: set[Place] = field(default_factory=set)
+    buffers: Buffers = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.buffers = Buffers(self._fails)
 
     # -- the whole program -------------------------------------------------------------------
 
@@ -111,40 +111,29 @@ class _Assembler:
         given: list[Step] = []
         self._settle_sizes(graph)
         targets = {w.slot: self._target(w, given) for w in wanted}
-        direct, late = settle([(w.node, targets[w.slot]) for w in plain])
-        late += [(w.node, targets[w.slot]) for w in wanted if w not in plain]
+        direct, copied = direct_and_copied([(w.node, targets[w.slot]) for w in plain])
+        copied += [(w.node, targets[w.slot]) for w in wanted if w not in plain]
         updated = {w.over for w in wanted if w.over is not None}
         # an old value that is wanted is taken before anything overwrites it
         before: list[Step] = []
-        for i, (node, place) in enumerate(late):
+        for i, (node, place) in enumerate(copied):
             old = root_of(node)
             if old in updated and places[old] != place:
-                kept = self._buffer(node.tensor_type, node)
+                kept = self.buffers.new(node.tensor_type, node)
                 before.append(Copy(kept, places[old], nbytes(node.tensor_type)))
-                late[i] = (_moved(node, kept, places), place)
+                copied[i] = (_moved(node, kept, places), place)
         middle = self._run(graph, order, places, direct)
-        return [*before, *middle, *self._copies(late, places), *given]
+        return [*before, *middle, *self._copies(copied, places), *given]
 
     def _target(self, wanted: Wanted, given: list[Step]) -> Place:
         """Where a wanted value goes: the caller's array, or a buffer that the caller is given if
         only the run can tell its size."""
         t = wanted.node.tensor_type
-        if wanted.over is not None or not self._is_late(nbytes(t)):
+        if wanted.over is not None or not self.buffers.is_late(nbytes(t)):
             return Table(wanted.slot)
-        place = self._buffer(t, wanted.node, made=True)
+        place = self.buffers.new(t, wanted.node, made=True)
         given.append(Give(wanted.slot, place.buffer))
         return place
-
-    def late_sizes(self, wanted: Sequence[Wanted]) -> tuple[Sym, ...]:
-        """The sizes of what is wanted that only the run can tell."""
-        found: dict[Sym, None] = {}
-        for w in wanted:
-            for d in w.node.tensor_type.shape:
-                found |= dict.fromkeys(sorted(symbols_of(d) & self.late, key=Sym.sort_key))
-        return tuple(found)
-
-    def _is_late(self, size: Size) -> bool:
-        return not symbols_of(size).isdisjoint(self.late)
 
     def _run(
         self,
@@ -167,7 +156,7 @@ class _Assembler:
                 places[node] = places[node.args[0]]
             elif node.op in _MAKE_STEPS:
                 made = _MAKE_STEPS[node.op](self, node, results, places, direct)
-                steps += [*self._made_room(), *(() if does_nothing(node) else made)]
+                steps += [*self.buffers.made_room(), *(() if does_nothing(node) else made)]
                 fresh = bound_symbols(node) - bound
                 bound |= fresh
                 steps += self._required(graph, node, fresh, bound)
@@ -178,18 +167,13 @@ class _Assembler:
                 )
         return steps
 
-    def _made_room(self) -> list[Step]:
-        """What has to be done before the step for which buffers were just made."""
-        steps, self.pending = self.pending, []
-        return steps
-
     def _required(
         self, graph: Graph, node: Node, fresh: frozenset[Sym], bound: set[Sym]
     ) -> Iterator[Require]:
         """Checks of what the graph assumes, as soon as all sizes are known."""
         for e in graph.equalities if fresh else ():
             names = symbols_of(e.a) | symbols_of(e.b)
-            if not fresh.isdisjoint(names) and not names & self.late - bound:
+            if not fresh.isdisjoint(names) and not names & self.buffers.late - bound:
                 a, b = (substitute_dim(size, self.sizes) for size in (e.a, e.b))
                 site = self._fails(f"{e.reason}: {e.a} and {e.b} must be equal", e.locs)
                 yield Require(a, b, site)
@@ -197,7 +181,7 @@ class _Assembler:
     def _settle_sizes(self, graph: Graph) -> None:
         """Learn which sizes a graph binds, and by which others it has replaced some."""
         own = graph.bound
-        self.late |= own
+        self.buffers.late |= own
         self.sizes |= unify(graph.equalities, own)[0]
 
     # -- steps -------------------------------------------------------------------------------
@@ -217,7 +201,7 @@ class _Assembler:
             result = results.get(i)
             wanted = direct.get(result) if result is not None else None
             made = not symbols_of(t.size).isdisjoint(bound)
-            place = self._place_for(t, node, wanted, made=made)
+            place = self.buffers.place_for(t, node, wanted, made=made)
             if wanted is not None:
                 same = [j for j, a in enumerate(node.args) if places[a] == place]
                 if same:
@@ -228,9 +212,9 @@ class _Assembler:
         kernel, scratch = self._kernel(body, node.attrs["kind"], shared)
         for s in scratch:
             own = symbols_of(s.size) - set(kernel.sizes)  # which only the kernel can tell
-            self.late |= own
+            self.buffers.late |= own
             t = TensorType(s.dtype, (s.size,))
-            arrays[s.name] = self._buffer(t, node, "scratch of ", made=bool(own))
+            arrays[s.name] = self.buffers.new(t, node, "scratch of ", made=bool(own))
         placed = tuple(arrays[b.name] for b in kernel.buffers)
         site = self._site(kernel, body, node)
         launch = Launch(kernel.name, placed, tuple(map(Dim.of, kernel.sizes)), site)
@@ -280,7 +264,7 @@ class _Assembler:
         saved: list[Step] = []
         for i, p in enumerate(carries):
             if i in results and starts[i] in self.updated:  # its last value may be its first
-                own = self._buffer(p.tensor_type, node, "start of ")
+                own = self.buffers.new(p.tensor_type, node, "start of ")
                 saved.append(Copy(own, starts[i], nbytes(p.tensor_type)))
                 starts[i] = own
         given = {n for n, place in inner.items() if place not in self.updated}
@@ -288,10 +272,10 @@ class _Assembler:
         wanted = {i: direct.get(r) for i, r in results.items()}
         kept = keep(
             loop, number, starts, {n: inner[n] for n in given}, wanted,
-            lambda t, place, label, made: self._place_for(t, node, place, label, made),
+            lambda t, place, label, made: self.buffers.place_for(t, node, place, label, made),
         )  # fmt: skip
         inner |= {p: kept.carries[i] for i, p in enumerate(carries)}
-        before = [*self._made_room(), *saved, *kept.before]
+        before = [*self.buffers.made_room(), *saved, *kept.before]
         self.open.append((number, node.op.name, node.locs))
         steps = (*kept.room, *self._region(body, inner, kept.ends))
         self.open.pop()
@@ -313,8 +297,11 @@ class _Assembler:
         direct: Mapping[Node, Place],
     ) -> tuple[Step, ...]:
         branches: tuple[Graph, Graph] = node.attrs["true"], node.attrs["false"]
-        made = {i: self._place_for(r.tensor_type, node, direct.get(r)) for i, r in results.items()}
-        room = self._made_room()
+        made = {
+            i: self.buffers.place_for(r.tensor_type, node, direct.get(r))
+            for i, r in results.items()
+        }
+        room = self.buffers.made_room()
         both = []
         for branch in branches:
             inner: dict[Node, Place] = {n: self.tables[n] for n in branch.nodes if n.op is constant}
@@ -333,7 +320,7 @@ class _Assembler:
     ) -> tuple[Measure]:
         (count,) = node.args
         most: Size = node.attrs["most"]
-        places[node] = self._buffer(node.tensor_type, node)
+        places[node] = self.buffers.new(node.tensor_type, node)
         site = self._fails(f"{node.attrs['what']} is not in 0..{most}", node.locs)
         (size,) = bound_symbols(node)
         return (Measure(size, places[count], most, site),)
@@ -346,7 +333,7 @@ class _Assembler:
         direct: Mapping[Node, Place],
     ) -> tuple[Ask]:
         before, *values = node.args
-        places[node] = self._buffer(node.tensor_type, node)
+        places[node] = self.buffers.new(node.tensor_type, node)
         ask = Ask(
             node.attrs["template"],
             node.attrs["names"],
@@ -361,47 +348,21 @@ class _Assembler:
         self, body: Graph, places: dict[Node, Place], ends: Sequence[tuple[Node, Place]]
     ) -> list[Step]:
         """The steps of a region, with its results where ``ends`` says."""
-        direct, late = settle(ends)
-        return [*self._run(body, body.nodes, places, direct), *self._copies(late, places)]
+        direct, copied = direct_and_copied(ends)
+        return [*self._run(body, body.nodes, places, direct), *self._copies(copied, places)]
 
     def _copies(
-        self, late: Sequence[tuple[Node, Place]], places: Mapping[Node, Place]
+        self, copied: Sequence[tuple[Node, Place]], places: Mapping[Node, Place]
     ) -> Iterator[Step]:
-        for node, place in late:
+        for node, place in copied:
             yield from self._copy(node, place, places[node if node in places else root_of(node)])
 
     def _copy(self, node: Node, target: Place, source: Place) -> Iterator[Step]:
         """Copy the value of a node."""
         bytes_ = nbytes(node.tensor_type)
-        if isinstance(target, Arena) and self.buffers[target.buffer].grows:
-            yield self._ensure(target.buffer, bytes_)
+        if isinstance(target, Arena) and self.buffers.all[target.buffer].grows:
+            yield self.buffers.ensure(target.buffer, bytes_)
         yield Copy(target, source, bytes_)
-
-    def _place_for(
-        self, t: TensorType, node: Node, wanted: Place | None, label: str = "", made: bool = False
-    ) -> Place:
-        """Where a step writes a result: where it is ``wanted``, or in a new buffer."""
-        if wanted is None:
-            return self._buffer(t, node, label, made)
-        if isinstance(wanted, Arena) and self.buffers[wanted.buffer].grows and not made:
-            self.pending.append(self._ensure(wanted.buffer, nbytes(t)))
-        return wanted
-
-    def _ensure(self, buffer: int, bytes_: Size) -> Ensure:
-        """Room in a buffer that grows."""
-        made = self.buffers[buffer]
-        return Ensure(buffer, bytes_, self._fails(f"{made.label} of {bytes_} bytes", made.locs))
-
-    def _buffer(self, t: TensorType, node: Node, prefix: str = "", made: bool = False) -> Arena:
-        """A new buffer. If it grows, the step that it is made for needs room in it, unless that is
-        ``made`` on the way."""
-        label = prefix + (node.op.name if node.op is not cluster else node.attrs["kind"])
-        grows = self._is_late(nbytes(t))
-        self.buffers.append(ArenaBuffer(t.dtype, t.shape, nbytes(t), label, node.locs, grows))
-        number = len(self.buffers) - 1
-        if grows and not made:
-            self.pending.append(self._ensure(number, nbytes(t)))
-        return Arena(number)
 
 
 def _structure(body: Graph) -> tuple[Any, ...]:

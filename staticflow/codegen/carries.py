@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from staticflow.codegen.buffers import nbytes
 from staticflow.codegen.routine import (
     Ahead,
     Arena,
@@ -31,21 +32,16 @@ from staticflow.codegen.routine import (
     trip_count,
 )
 from staticflow.codegen.sharing import root_of
-from staticflow.graph.dims import Size, dim_max, dim_min, prod
+from staticflow.graph.dims import Size, dim_max, dim_min
 from staticflow.graph.node import Node
 from staticflow.graph.types import TensorType
 from staticflow.ops.loop import Loop
 
-__all__ = ["Kept", "PlaceFor", "keep", "nbytes"]
+__all__ = ["Kept", "PlaceFor", "keep"]
 
 PlaceFor = Callable[[TensorType, Place | None, str, bool], Place]
 """Where an array of a type lies: where it is wanted, if anywhere, or in a new buffer with a label.
 The last says whether the loop itself makes room for it."""
-
-
-def nbytes(t: TensorType) -> Size:
-    """The bytes of an array of this type."""
-    return prod(t.shape) * t.dtype.itemsize
 
 
 @dataclass(slots=True)

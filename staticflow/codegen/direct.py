@@ -13,7 +13,7 @@ from staticflow.ops.cond import cond_op
 from staticflow.ops.loop import loop_ops
 from staticflow.passes.cluster import cluster
 
-__all__ = ["does_nothing", "settle"]
+__all__ = ["direct_and_copied", "does_nothing"]
 
 
 def does_nothing(node: Node) -> bool:
@@ -26,20 +26,20 @@ def does_nothing(node: Node) -> bool:
     )
 
 
-def settle(
+def direct_and_copied(
     wanted: Sequence[tuple[Node, Place]],
 ) -> tuple[dict[Node, Place], list[tuple[Node, Place]]]:
     """Which wanted values are written in place by the kernel that makes them, and which are copied
     at the end."""
     direct: dict[Node, Place] = {}
-    late: list[tuple[Node, Place]] = []
+    copied: list[tuple[Node, Place]] = []
     for node, place in wanted:
         root = root_of(node)
         if _writes_where_told(root) and root not in direct:
             direct[root] = place
         else:
-            late.append((node, place))
-    return direct, late
+            copied.append((node, place))
+    return direct, copied
 
 
 def _writes_where_told(node: Node) -> bool:
