@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from staticflow.codegen.buffers import Buffers, nbytes
-from staticflow.codegen.carries import keep
+from staticflow.codegen.carries import lay_out
 from staticflow.codegen.direct import direct_and_copied, does_nothing
 from staticflow.codegen.kernel import Check, Kernel, walk
 from staticflow.codegen.lower import lower_cluster
@@ -270,23 +270,23 @@ class _Assembler:
         given = {n for n, place in inner.items() if place not in self.updated}
         inner |= {p: Row(inner[p], nbytes(p.tensor_type), number) for p in xs}
         wanted = {i: direct.get(r) for i, r in results.items()}
-        kept = keep(
+        layout = lay_out(
             loop, number, starts, {n: inner[n] for n in given}, wanted,
             lambda t, place, label, made: self.buffers.place_for(t, node, place, label, made),
         )  # fmt: skip
-        inner |= {p: kept.carries[i] for i, p in enumerate(carries)}
-        before = [*self.buffers.made_room(), *saved, *kept.before]
+        inner |= {p: layout.carries[i] for i, p in enumerate(carries)}
+        before = [*self.buffers.made_room(), *saved, *layout.before]
         self.open.append((number, node.op.name, node.locs))
-        steps = (*kept.room, *self._region(body, inner, kept.ends))
+        steps = (*layout.room, *self._region(body, inner, layout.ends))
         self.open.pop()
-        flag = kept.carries[0] if loop.binds else None
+        flag = layout.carries[0] if loop.binds else None
         binds = next(iter(bound_symbols(node)), None)
         repeat = Repeat(number, loop.length, loop.reverse, steps, flag, binds)
         after: list[Step] = []
         for i, result in results.items():
-            places[result] = wanted[i] or kept.results[i]
-            if places[result] != kept.results[i]:
-                after += self._copy(result, places[result], kept.results[i])
+            places[result] = wanted[i] or layout.results[i]
+            if places[result] != layout.results[i]:
+                after += self._copy(result, places[result], layout.results[i])
         return *before, repeat, *after
 
     def _choose(

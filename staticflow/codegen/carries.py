@@ -37,7 +37,7 @@ from staticflow.graph.node import Node
 from staticflow.graph.types import TensorType
 from staticflow.ops.loop import Loop
 
-__all__ = ["Kept", "PlaceFor", "keep"]
+__all__ = ["Layout", "PlaceFor", "lay_out"]
 
 PlaceFor = Callable[[TensorType, Place | None, str, bool], Place]
 """Where an array of a type lies: where it is wanted, if anywhere, or in a new buffer with a label.
@@ -45,7 +45,7 @@ The last says whether the loop itself makes room for it."""
 
 
 @dataclass(slots=True)
-class Kept:
+class Layout:
     """Where the carries lie that a trip begins with, where it writes what it makes (``ends``), and
     where the results are after the loop. ``before`` runs before it, ``room`` as each trip begins.
     """
@@ -57,18 +57,18 @@ class Kept:
     room: list[Step] = field(default_factory=list)
 
 
-def keep(
+def lay_out(
     loop: Loop,
     number: int,
     starts: Sequence[Place],
     given: Mapping[Node, Place],
     wanted: Mapping[int, Place | None],
     place_for: PlaceFor,
-) -> Kept:
+) -> Layout:
     """Lay out the loop that has this ``number`` in its routine. ``given`` has the places of values
     in its body that no trip makes and that stay as they are. ``wanted`` has the results that
     anybody reads, each with the place where the loop should write it, if there is one."""
-    work = _Keeping(loop, number, starts, wanted, place_for, dict(given))
+    work = _Builder(loop, number, starts, wanted, place_for, dict(given))
     chains = _chains(loop)
     begun = loop.body.params[: loop.carries]
     stacked = [c for c in chains if any(begun[i] in work.stacked for i in c)]
@@ -82,7 +82,7 @@ def keep(
         if chain not in stacked:
             work.elsewhere(chain)
     work.find_results()
-    return work.kept
+    return work.layout
 
 
 def _chains(loop: Loop) -> list[list[int]]:
@@ -105,8 +105,8 @@ def _chains(loop: Loop) -> list[list[int]]:
 
 
 @dataclass(slots=True)
-class _Keeping:
-    """Builds a `Kept`."""
+class _Builder:
+    """Builds a `Layout`."""
 
     loop: Loop
     number: int
@@ -114,7 +114,7 @@ class _Keeping:
     wanted: Mapping[int, Place | None]
     place_for: PlaceFor
     homes: dict[Node, Place]  # where a trip has values, at its end
-    kept: Kept = field(default_factory=Kept)
+    layout: Layout = field(default_factory=Layout)
     stacked: dict[Node, list[int]] = field(default_factory=dict)  # results, by what is stacked
     stacks: dict[Node, Place] = field(default_factory=dict)
 
@@ -140,14 +140,14 @@ class _Keeping:
             at = 1 + back if loop.reverse else count - 1 - back
             first, last = (loop.trips - 1 + at, at - 1) if loop.reverse else (at, loop.trips + at)
             begun, param = _from(stack, at * size), loop.body.params[i]
-            self.kept.before.append(Copy(_from(stack, first * size), self.starts[i], size))
-            self.kept.carries[i] = self.homes[param] = self.row(begun, size)
-            self.kept.results[i] = _from(stack, last * size)
+            self.layout.before.append(Copy(_from(stack, first * size), self.starts[i], size))
+            self.layout.carries[i] = self.homes[param] = self.row(begun, size)
+            self.layout.results[i] = _from(stack, last * size)
             self.stacks[param] = begun
         made = _from(stack, 0 if loop.reverse else count * size)
         self.stacks.setdefault(root_of(value), made)
         self.homes.setdefault(root_of(value), self.row(made, size))
-        self.kept.ends.append((value, self.row(made, size)))
+        self.layout.ends.append((value, self.row(made, size)))
 
     def where_wanted(self, chain: Sequence[int]) -> Place | None:
         """Where the stack of a carry as trips begin is wanted, if it is wanted alone; that has no
@@ -168,13 +168,13 @@ class _Keeping:
         row = self.row(stack, size)
         first = dim_max(loop.trips - 1, 0) * size if loop.reverse else 0
         begins = Copy(_from(stack, first), self.starts[i], dim_min(loop.trips, 1) * size)
-        self.kept.before.append(begins)
+        self.layout.before.append(begins)
         self.stacks[param] = stack
-        self.kept.carries[i] = self.homes[param] = row
+        self.layout.carries[i] = self.homes[param] = row
         made = Ahead(self.number, row, last)
         self.homes.setdefault(root_of(value), made)
-        self.kept.ends.append((value, made))
-        self.kept.results[i] = Carry(self.number, (self.starts[i],), last)
+        self.layout.ends.append((value, made))
+        self.layout.results[i] = Carry(self.number, (self.starts[i],), last)
 
     def elsewhere(self, chain: Sequence[int]) -> None:
         """A chain of carries of which none is stacked as trips begin."""
@@ -182,12 +182,12 @@ class _Keeping:
         if value not in self.homes:
             home = self.stack(value) if value in self.stacked else self.by_turns(chain)
             self.homes[value] = home
-            self.kept.ends.append((value, home))
+            self.layout.ends.append((value, home))
         starts: tuple[Place, ...] = ()
         for i in chain:
             starts = (self.starts[i], *starts)
-            self.kept.carries[i] = Carry(self.number, starts, self.homes[value])
-            self.kept.results.setdefault(i, self.kept.carries[i])
+            self.layout.carries[i] = Carry(self.number, starts, self.homes[value])
+            self.layout.results.setdefault(i, self.layout.carries[i])
 
     def by_turns(self, chain: Sequence[int]) -> Turn:
         """Buffers for a chain of carries. If it is known which of them the last trip writes, that
@@ -195,7 +195,7 @@ class _Keeping:
         first, count, trips = chain[0], len(chain) + 1, self.loop.trips
         there: dict[int, Place] = {}
         if isinstance(trips, int) and trips > 0 and (place := self.wanted.get(first)) is not None:
-            there[(trips - 1) % count] = self.kept.results[first] = place
+            there[(trips - 1) % count] = self.layout.results[first] = place
         t = self.loop.body.params[first].tensor_type
         places = (self.place_for(t, there.get(i), "carry of ", False) for i in range(count))
         return Turn(tuple(places), self.number)
@@ -214,21 +214,21 @@ class _Keeping:
         """Steps that make room as the loop goes on, if only that tells how much is needed."""
         if self.loop.binds:
             assert isinstance(stack, Arena)
-            self.kept.before += [Ensure(stack.buffer, more * size)] if more else []
+            self.layout.before += [Ensure(stack.buffer, more * size)] if more else []
             rows = trip_count(self.number) + 1 + more
-            self.kept.room.append(Ensure(stack.buffer, rows * size))
+            self.layout.room.append(Ensure(stack.buffer, rows * size))
 
     def find_results(self) -> None:
         """Stack what is no carry, and say where all results are."""
         for value in self.stacked:
             if value not in self.stacks:
-                self.kept.ends.append((value, self.stack(value)))
-            self.kept.results |= dict.fromkeys(self.stacked[value], self.stacks[value])
+                self.layout.ends.append((value, self.stack(value)))
+            self.layout.results |= dict.fromkeys(self.stacked[value], self.stacks[value])
         for i, place in self.wanted.items():
-            if i not in self.kept.results:  # it has no bytes
+            if i not in self.layout.results:  # it has no bytes
                 t = self.loop.body.outputs[i].tensor_type
                 whole = TensorType(t.dtype, (self.loop.trips, *t.shape))
-                self.kept.results[i] = self.place_for(whole, place, "stack of ", True)
+                self.layout.results[i] = self.place_for(whole, place, "stack of ", True)
 
 
 def _from(array: Place, start: Size) -> Place:
