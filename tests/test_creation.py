@@ -209,3 +209,9 @@ def test_the_old_constructor_takes_data_or_sizes() -> None:
     assert same is not whole and whole.tolist() == [2, 3]
     with pytest.raises(DTypeError, match="must be an integer"):
         sf.Tensor(2.5)
+
+
+@pytest.mark.parametrize("data", ["abc", {"a": 1}, [["a", "b"]], None], ids=repr)
+def test_data_that_are_no_numbers_are_named(data: object) -> None:
+    with pytest.raises(DTypeError, match="is not made of numbers; give numbers, nested lists"):
+        sf.tensor(data)

@@ -12,13 +12,13 @@ import pytest
 
 import staticflow as sf
 from staticflow.eager import inplace
+from staticflow.eager.bind import inherited
 from staticflow.eager.fast_in_place import InPlace, in_place_methods
 from staticflow.eager.programs import SPREAD
-from staticflow.eager.tensor import _inherited
 from staticflow.errors import AutogradError, DTypeError, ShapeError, StaticflowError
 from staticflow.graph.dtypes import DTYPES
 
-METHODS = in_place_methods(_inherited())
+METHODS = in_place_methods(inherited())
 sf.ones(1).neg()  # from then on they are native
 
 

@@ -10,8 +10,8 @@ import pytest
 
 import staticflow as sf
 from staticflow.eager import inplace, overwrite, programs
+from staticflow.eager.bind import inherited
 from staticflow.eager.fast_in_place import in_place_methods
-from staticflow.eager.tensor import _inherited
 
 SHAPE = (6, 8)
 
@@ -32,7 +32,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     for module in (inplace, overwrite):
         monkeypatch.setattr(module, "SPREAD", 1)
     sf.ones(1).neg()  # by which the methods have become native; those leave large arrays to these
-    for name, method in in_place_methods(_inherited()).items():
+    for name, method in in_place_methods(inherited()).items():
         monkeypatch.setattr(sf.Tensor, name, method.general)
     monkeypatch.setattr(overwrite, "get_num_threads", lambda: 2)
     yield found

@@ -41,8 +41,7 @@ def numpy(self: Any, *, force: bool = False) -> Array:
             f"numpy() of a tensor on {self.device}: NumPy cannot see that memory; call .cpu() "
             f"first, which copies, at {format_locs(here())}"
         )
-    if thread.state.noted is not None:
-        thread.state.noted.append(None)
+    thread.state.note_values()
     data: Array = self._data
     return data
 

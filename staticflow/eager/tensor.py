@@ -10,28 +10,22 @@ import numpy as np
 
 from staticflow.eager import device as devices
 from staticflow.eager import hooks, indexed, inplace, interop, layout, printing, tape
-from staticflow.eager.fast import fast_forms
-from staticflow.eager.fast_in_place import in_place_methods
-from staticflow.eager.fast_text import MOST
-from staticflow.eager.fused import give_fused_forms
+from staticflow.eager.bind import bind
+from staticflow.eager.data import array_from
 from staticflow.eager.gpu import as_array
 from staticflow.eager.inference import is_inference
 from staticflow.eager.memory import Memory, View
 from staticflow.eager.mode import EAGER
-from staticflow.eager.stored import give_stored_form
-from staticflow.eager.vertex import LEAF, Output, Shadow, TapeEntry, users
+from staticflow.eager.vertex import LEAF, Output, users
 from staticflow.errors import AutogradError, DTypeError, ShapeError
 from staticflow.graph.device import device
 from staticflow.graph.dtypes import BY_NUMPY, DType, dtype_of, get_default_dtype
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
-from staticflow.ops import OPS
 from staticflow.ops.arithmetic import clone
-from staticflow.ops.by_shape import BY_SHAPE
 from staticflow.ops.foreign import refuses_foreign_of
 from staticflow.ops.methods import Methods
-from staticflow.ops.printing import console
 from staticflow.ops.sizes import as_sizes
 from staticflow.ops.thread import thread
 
@@ -73,7 +67,7 @@ class Tensor(Methods):
             self._start(only._data)
             self._memory = only._own_memory()
         elif isinstance(only, list | tuple | range | np.ndarray):
-            self._start(_array_from(only, get_default_dtype()))
+            self._start(array_from(only, get_default_dtype()))
         else:
             self._start(np.zeros(as_sizes(data) or (0,), get_default_dtype().numpy))
         if device is not None:
@@ -83,7 +77,7 @@ class Tensor(Methods):
     def _copied(data: Any, dtype: Any = None) -> Tensor:
         """A tensor with a copy of ``data``: numbers, nested lists, an array or a tensor. Python
         floats become float32, ints int64."""
-        return Tensor._wrap(_array_from(data, dtype))
+        return Tensor._wrap(array_from(data, dtype))
 
     def _start(self, data: np.ndarray[Any, Any]) -> None:
         self._data = data
@@ -300,12 +294,12 @@ class Tensor(Methods):
                 f"item() of a tensor of shape {list(self.shape)}; one element is needed, "
                 f"at {format_locs(here())}"
             )
-        _note_values()
+        thread.state.note_values()
         return self._data.item()
 
     def tolist(self) -> Any:
         """The values as nested lists of Python numbers."""
-        _note_values()
+        thread.state.note_values()
         return self._data.tolist()
 
     def __bool__(self) -> bool:
@@ -388,63 +382,6 @@ class Tensor(Methods):
         tape.backward([self], [gradient], retain_graph, create_graph, inputs)
 
 
-def _note_values() -> None:
-    noted = thread.state.noted
-    if noted is not None:
-        noted.append(None)
-
-
-def _inherited() -> dict[str, Any]:
-    """What the class has from `Methods`, by name."""
-    return {name: m for c in reversed(Methods.__mro__) for name, m in vars(c).items()}
-
-
-def _prepare() -> Mapping[Op, Any]:
-    """Give the class the native methods and operators of `staticflow.eager.fast`; gives the
-    functions."""
-    inherited = _inherited()
-    methods = {name: m for name, m in inherited.items() if isinstance(m, Op)}
-    reflected = {name: m.reflects for name, m in inherited.items() if hasattr(m, "reflects")}
-    getters = {name: m.fget for name, m in inherited.items() if isinstance(m, property)}
-    marked = {name: BY_SHAPE[m] for name, m in {**inherited, **getters}.items() if m in BY_SHAPE}
-    remembered = {m.plain: MOST for m in BY_SHAPE.values()} | {indexed.get: 1}
-    fast = fast_forms(
-        [*OPS.values()], {*methods.values()}, {*reflected.values()},
-        Tensor, EAGER.general, EAGER.finish, remembered, in_place_methods(inherited),
-    )  # fmt: skip
-    for name, form in fast.in_place.items():
-        setattr(Tensor, name, form)
-    for names, forms in ((methods, fast.methods), (reflected, fast.reflected)):
-        for name, op in names.items():
-            if op in forms:
-                setattr(Tensor, name, forms[op])
-    Tensor.__sf_forms__ = fast.direct
-    for m in BY_SHAPE.values():
-        m.form = fast.remembered.get(m.plain, m.plain)
-    for name, m in marked.items():
-        method = fast.remembered_methods.get(m.plain, m.plain)
-        setattr(Tensor, name, property(method) if name in getters else method)
-    Tensor.__getitem__ = fast.remembered_methods.get(indexed.get, indexed.get)
-    return fast.functions
-
-
-def _bind() -> None:
-    """Give the eager mode the class, and the class the fast forms of what it would have from
-    `Methods`."""
-    EAGER.tensor, EAGER.prepare, TapeEntry.tensor = Tensor, _prepare, Tensor
-    console.count, console.wrap = Tensor._wrap(np.zeros((), np.int64)), Tensor._wrap
-    Shadow.__sf_mode__ = EAGER
-    give_fused_forms()
-    give_stored_form()
-
-
-refuses_foreign_of(Tensor, but=("backward", "copy_", "fill_", "masked_fill_"))
-_bind()
-
-
-as_tensor = Tensor._of
-
-
 def _check_grad(x: Tensor, grad: Any) -> None:
     """Refuse what cannot be the gradient of ``x``."""
     if not isinstance(grad, Tensor):
@@ -467,27 +404,7 @@ def _check_grad(x: Tensor, grad: Any) -> None:
         raise AutogradError(f"this gradient cannot be assigned: {wrong}, at {format_locs(here())}")
 
 
-def _is_numpy_inside(data: Any) -> bool:
-    """Whether nested lists hold NumPy's numbers, which have a dtype; Python's have none."""
-    while isinstance(data, list | tuple) and data:
-        data = data[0]
-    return isinstance(data, np.ndarray | np.generic)
+as_tensor = Tensor._of
 
-
-def _array_from(data: Any, dtype: Any) -> np.ndarray[Any, Any]:
-    wanted = None if dtype is None else dtype_of(dtype).numpy
-    if isinstance(data, Tensor):
-        data = data._data
-    if isinstance(data, np.ndarray | np.generic):
-        return np.array(data, dtype=wanted or dtype_of(data.dtype).numpy)
-    if isinstance(data, list | tuple):
-        data = [d._data if isinstance(d, Tensor) else d for d in data]
-    try:
-        array = np.array(data, dtype=wanted)
-    except (OverflowError, ValueError) as error:
-        kind = ShapeError if "inhomogeneous" in str(error) else DTypeError
-        raise kind(f"tensor: {error}, at {format_locs(here())}") from None
-    if wanted is None and array.dtype == np.float64 and not _is_numpy_inside(data):
-        array = array.astype(get_default_dtype().numpy)
-    dtype_of(array.dtype)
-    return array
+refuses_foreign_of(Tensor, but=("backward", "copy_", "fill_", "masked_fill_"))
+bind(Tensor)

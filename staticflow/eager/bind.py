@@ -1,0 +1,70 @@
+"""What the class of tensors gets of the rest of the eager mode, which is written without it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from staticflow.eager import indexed
+from staticflow.eager.fast import fast_forms
+from staticflow.eager.fast_in_place import in_place_methods
+from staticflow.eager.fast_text import MOST
+from staticflow.eager.fused import give_fused_forms
+from staticflow.eager.mode import EAGER
+from staticflow.eager.stored import give_stored_form
+from staticflow.eager.vertex import Shadow, TapeEntry
+from staticflow.graph.op import Op
+from staticflow.ops import OPS
+from staticflow.ops.by_shape import BY_SHAPE
+from staticflow.ops.methods import Methods
+from staticflow.ops.printing import console
+
+__all__ = ["bind", "inherited"]
+
+
+def bind(tensor: Any) -> None:
+    """Give the eager mode the class, and the class the fast forms of what it would have from
+    `Methods`, as soon as the first operation runs."""
+    EAGER.tensor = TapeEntry.tensor = tensor
+    EAGER.prepare = partial(_prepared, tensor)
+    console.count, console.wrap = tensor._wrap(np.zeros((), np.int64)), tensor._wrap
+    Shadow.__sf_mode__ = EAGER
+    give_fused_forms()
+    give_stored_form()
+
+
+def inherited() -> dict[str, Any]:
+    """What the class has from `Methods`, by name."""
+    return {name: m for c in reversed(Methods.__mro__) for name, m in vars(c).items()}
+
+
+def _prepared(tensor: Any) -> Mapping[Op, Any]:
+    """Give the class the native methods and operators of `staticflow.eager.fast`; gives the
+    functions."""
+    own = inherited()
+    methods = {name: m for name, m in own.items() if isinstance(m, Op)}
+    reflected = {name: m.reflects for name, m in own.items() if hasattr(m, "reflects")}
+    getters = {name: m.fget for name, m in own.items() if isinstance(m, property)}
+    marked = {name: BY_SHAPE[m] for name, m in {**own, **getters}.items() if m in BY_SHAPE}
+    remembered = {m.plain: MOST for m in BY_SHAPE.values()} | {indexed.get: 1}
+    fast = fast_forms(
+        [*OPS.values()], {*methods.values()}, {*reflected.values()},
+        tensor, EAGER.general, EAGER.finish, remembered, in_place_methods(own),
+    )  # fmt: skip
+    for name, form in fast.in_place.items():
+        setattr(tensor, name, form)
+    for names, forms in ((methods, fast.methods), (reflected, fast.reflected)):
+        for name, op in names.items():
+            if op in forms:
+                setattr(tensor, name, forms[op])
+    tensor.__sf_forms__ = fast.direct
+    for m in BY_SHAPE.values():
+        m.form = fast.remembered.get(m.plain, m.plain)
+    for name, m in marked.items():
+        method = fast.remembered_methods.get(m.plain, m.plain)
+        setattr(tensor, name, property(method) if name in getters else method)
+    tensor.__getitem__ = fast.remembered_methods.get(indexed.get, indexed.get)
+    return fast.functions
