@@ -15,7 +15,6 @@ before you commit it.
 
 from __future__ import annotations
 
-import functools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -81,8 +80,7 @@ def run_passes(text: str, commands: Commands, counts: Counts | None = None) -> s
     counts = Counter() if counts is None else counts
     graph = verify_graph(parse_graph(text, {**REAL_OPS, cluster.name: cluster}))
     for (name,) in commands:
-        one = functools.partial(dict(PASSES)[name], counts=counts)
-        graph = verify_graph(each_region(graph, one))
+        graph = verify_graph(each_region(graph, dict(PASSES)[name], counts))
     return print_graph(graph)
 
 

@@ -16,6 +16,7 @@ import staticflow as sf
 from staticflow.eager.legacy import TensorKind
 from staticflow.graph.op import Op
 from staticflow.ops.by_shape import BY_SHAPE
+from staticflow.ops.elementwise_methods import STORED_BY
 from staticflow.ops.methods import Methods
 from staticflow.ops.symbol import Symbol
 
@@ -328,7 +329,7 @@ def _calls() -> Iterator[Call]:
         found = getattr(Methods, name, fn)
         if f"{name[:-1]}_" in _IN_SHAPE:
             found = getattr(Methods, name[:-1])
-        yield Call("m", name, fn, _parameters(getattr(found, "changes", found)))
+        yield Call("m", name, fn, _parameters(STORED_BY.get(found, found)))
 
 
 CALLS = {str(call): call for call in _calls()}

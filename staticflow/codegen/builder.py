@@ -238,7 +238,7 @@ class Builder:
         """The element at ``index``, or ``lanes`` of them if the index names ``lane``."""
         dtype = self.buffers[buffer].dtype
         if lanes > 1 and LANE_SYM not in symbols_of(index):
-            return self.splat(self.let(Load(buffer, index), dtype), lanes)  # type: ignore[return-value]
+            return self.let(Splat(self.let(Load(buffer, index), dtype)), dtype, lanes)
         return self.let(Load(buffer, index, bound), dtype, lanes)
 
     def const(self, value: bool | int | float, dtype: DType, lanes: int = 1) -> Const:

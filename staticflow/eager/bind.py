@@ -19,7 +19,7 @@ from staticflow.eager.vertex import Shadow, TapeEntry
 from staticflow.graph.op import Op
 from staticflow.ops import OPS
 from staticflow.ops.by_shape import BY_SHAPE
-from staticflow.ops.methods import Methods
+from staticflow.ops.methods import REFLECTED, Methods
 from staticflow.ops.printing import console
 
 __all__ = ["bind", "inherited"]
@@ -46,7 +46,7 @@ def _prepared(tensor: Any) -> Mapping[Op, Any]:
     functions."""
     own = inherited()
     methods = {name: m for name, m in own.items() if isinstance(m, Op)}
-    reflected = {name: m.reflects for name, m in own.items() if hasattr(m, "reflects")}
+    reflected = {name: REFLECTED[m] for name, m in own.items() if m in REFLECTED}
     getters = {name: m.fget for name, m in own.items() if isinstance(m, property)}
     marked = {name: BY_SHAPE[m] for name, m in {**own, **getters}.items() if m in BY_SHAPE}
     remembered = {m.plain: MOST for m in BY_SHAPE.values()} | {indexed.get: 1}

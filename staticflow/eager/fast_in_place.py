@@ -13,7 +13,8 @@ import numpy as np
 from staticflow.eager import inplace
 from staticflow.graph.dtypes import DTYPES
 from staticflow.graph.op import Op
-from staticflow.ops import variants
+from staticflow.ops import arithmetic, variants
+from staticflow.ops.elementwise_methods import STORED_BY
 from staticflow.ops.promote import usual_dtypes
 
 __all__ = ["InPlace", "in_place_methods", "in_place_table"]
@@ -34,6 +35,12 @@ class InPlace:
     number: bool = False
 
 
+_PLAIN: Mapping[Any, Op] = {
+    variants.add: arithmetic.add, variants.sub: arithmetic.sub, variants.div: arithmetic.div,
+}  # fmt: skip
+"""Ops of which there is a function with further arguments."""
+
+
 def in_place_methods(inherited: Mapping[str, Any]) -> dict[str, InPlace]:
     """The methods by name, of those that the class of tensors inherits and of its own."""
     every = [d.numpy for d in DTYPES]
@@ -43,11 +50,11 @@ def in_place_methods(inherited: Mapping[str, Any]) -> dict[str, InPlace]:
         "copy_": InPlace(inplace.copy_, None, 1, every),
     }
     for name, method in inherited.items():
-        changes = getattr(method, "changes", None)
-        op = getattr(changes, "plain", changes)
+        stored = STORED_BY.get(method)
+        op = _PLAIN.get(stored, stored)
         if isinstance(op, Op) and op.ufunc is not None:
             ufunc = getattr(np, op.ufunc)
-            scaled = changes in (variants.add, variants.sub)
+            scaled = stored in (variants.add, variants.sub)
             dtypes = usual_dtypes(op)
             found[name] = InPlace(method, ufunc, ufunc.nin - 1, [*dtypes], scaled=scaled)
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Generator
-from typing import Any, Self, TypeVar, overload
+from typing import Any, Self, TypeVar, cast, overload
 
 from staticflow.ops.thread import thread
 
@@ -26,7 +26,7 @@ class _Block:
         self._wanted = wanted
         self._before: list[bool] = []
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Any:
         self._before.append(thread.state.recording)
         thread.state.recording = self._wanted
 
@@ -40,7 +40,7 @@ class _Block:
 def decorated(fn: F, block: Callable[[], Any]) -> F:
     """``fn``, a function or a generator, run in a ``with`` block that ``block()`` makes."""
     around = _generator if inspect.isgeneratorfunction(fn) else _function
-    return functools.wraps(fn)(around(fn, block))  # type: ignore[return-value]
+    return cast("F", functools.wraps(fn)(around(fn, block)))
 
 
 def _function(fn: Callable[..., Any], block: Callable[[], Any]) -> Callable[..., Any]:
@@ -108,7 +108,7 @@ class set_grad_enabled(_Block):
         self._before.append(thread.state.recording)
         thread.state.recording = enabled
 
-    def __enter__(self) -> Self:  # type: ignore[override]
+    def __enter__(self) -> Self:
         return self
 
     def __call__(self, fn: F) -> F:

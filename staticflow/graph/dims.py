@@ -149,6 +149,7 @@ class Dim:
 
     __slots__ = ("_hash", "_key", "terms")
     terms: tuple[tuple[Monomial, int], ...]
+    _hash: int
     _key: tuple[Any, ...]
 
     def __init__(self, terms: tuple[tuple[Monomial, int], ...]) -> None:
@@ -170,7 +171,7 @@ class Dim:
         return self is other or (isinstance(other, Dim) and self.terms == other.terms)
 
     def __hash__(self) -> int:
-        return int(self._hash)  # type: ignore[attr-defined]
+        return self._hash
 
     def __repr__(self) -> str:
         text = ""

@@ -22,9 +22,12 @@ from staticflow.ops import (
 )
 from staticflow.ops.foreign import FOREIGN, refuse_foreign
 
-__all__ = ["ElementwiseMethods", "in_place"]
+__all__ = ["STORED_BY", "ElementwiseMethods", "in_place"]
 
 Function = Callable[..., Any]
+
+STORED_BY: dict[Function, Function] = {}
+"""What gives the value that an in-place method stores, by method."""
 
 
 def in_place(fn: Function) -> Function:
@@ -41,7 +44,7 @@ def in_place(fn: Function) -> Function:
 
     method.__name__ = f"{name}_"
     method.__doc__ = f"`{name}` in place."
-    method.changes = fn  # type: ignore[attr-defined]
+    STORED_BY[method] = fn
     return method
 
 

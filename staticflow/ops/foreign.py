@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache, wraps
 from types import FunctionType, TracebackType
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
 
@@ -167,7 +167,7 @@ def refuses_foreign(fn: F) -> F:
             refuse_foreign(fn, fn.__name__, error, args, kwargs)
             raise
 
-    return called  # type: ignore[return-value]
+    return cast("F", called)
 
 
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)

@@ -53,9 +53,12 @@ from staticflow.ops.elementwise_methods import ElementwiseMethods, in_place
 from staticflow.ops.foreign import refuses_foreign_of
 from staticflow.ops.ufuncs import array_ufunc
 
-__all__ = ["Methods", "reflected"]
+__all__ = ["REFLECTED", "Methods", "reflected"]
 
 Function = Callable[..., Any]
+
+REFLECTED: dict[Function, Any] = {}
+"""What the operators do whose operands stand the other way round, by method."""
 
 
 def reflected(fn: Function) -> Function:
@@ -64,7 +67,7 @@ def reflected(fn: Function) -> Function:
     def method(self: Any, other: Any) -> Any:
         return fn(other, self)
 
-    method.reflects = fn  # type: ignore[attr-defined]
+    REFLECTED[method] = fn
     return method
 
 

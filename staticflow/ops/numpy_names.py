@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from staticflow.errors import ArgumentError
 from staticflow.graph.locs import format_locs, here
@@ -47,4 +47,4 @@ def numpy_names(fn: F) -> F:
             refuse_foreign(fn, fn.__name__, error, args, renamed)
             raise
 
-    return named  # type: ignore[return-value]
+    return cast("F", named)

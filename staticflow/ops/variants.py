@@ -3,19 +3,15 @@ is rounded, to how many decimals."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from staticflow.errors import ArgumentError, DTypeError
 from staticflow.graph.locs import format_locs, here
-from staticflow.graph.op import Op
 from staticflow.ops import arithmetic, maths
 from staticflow.ops.pairs import fmod
 from staticflow.ops.promote import result_type
 
 __all__ = ["add", "div", "round", "rsub", "sub"]
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _scaled(name: str, input: Any, other: Any, alpha: Any) -> Any:
@@ -30,17 +26,6 @@ def _scaled(name: str, input: Any, other: Any, alpha: Any) -> Any:
     return other * alpha
 
 
-def _beyond(op: Op) -> Callable[[F], F]:
-    """Note of a function which op it is without its further arguments, which in-place forms ask."""
-
-    def noted(fn: F) -> F:
-        fn.plain = op  # type: ignore[attr-defined]
-        return fn
-
-    return noted
-
-
-@_beyond(arithmetic.add)
 def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """``input + alpha * other``.
 
@@ -51,7 +36,6 @@ def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     return arithmetic.add(input, _scaled("add", input, other, alpha))
 
 
-@_beyond(arithmetic.sub)
 def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """``input - alpha * other``."""
     return arithmetic.sub(input, _scaled("sub", input, other, alpha))
@@ -62,7 +46,6 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     return arithmetic.sub(other, _scaled("rsub", other, input, alpha))
 
 
-@_beyond(arithmetic.div)
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     """``input / other`` of real numbers; with ``rounding_mode="trunc"`` rounded towards zero, with
     ``"floor"`` down, where integers stay integers.

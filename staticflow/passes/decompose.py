@@ -20,9 +20,13 @@ def decompose(graph: Graph, counts: Counts) -> Graph:
     while any(
         n.op.decompose is not None or isinstance(n.op.lowering, Library) for n in graph.nodes
     ):
-        parts: dict[Node, tuple[Node, ...]] = {}
-        graph = rebuild(graph, lambda node, args: _one(with_args(node, args), parts, counts))  # noqa: B023
+        graph = _once(graph, counts)
     return graph
+
+
+def _once(graph: Graph, counts: Counts) -> Graph:
+    parts: dict[Node, tuple[Node, ...]] = {}
+    return rebuild(graph, lambda node, args: _one(with_args(node, args), parts, counts))
 
 
 def _one(node: Node, parts: dict[Node, tuple[Node, ...]], counts: Counts) -> Node:

@@ -212,9 +212,8 @@ class _Later:
     def __init__(self, outside: _Outside) -> None:
         self.outside = outside
         self.loop = outside.loop
-        self.stacked: dict[
-            Node, Node | None
-        ] = {}  # node of the body -> its stack, once it is there
+        self.stacked: list[Node] = []  # of the body
+        self.stacks: dict[Node, Node] = {}  # of these, once the loop is made
 
     def _addend(self, i: int, o: Node) -> Node | None:
         """What is added to carry ``i`` at every trip, if nothing else happens to it."""
@@ -231,8 +230,9 @@ class _Later:
         rows = self.outside.rows(n)
         if rows is not None:
             return lambda: rows
-        self.stacked.setdefault(n, None)
-        return lambda: Symbol(self.stacked[n])  # type: ignore[arg-type]
+        if n not in self.stacked:
+            self.stacked.append(n)
+        return lambda: Symbol(self.stacks[n])
 
     def summed(self, i: int, o: Node) -> Callable[[], Any] | None:
         """The last value of a carry to which every trip adds a product: over the trips and the
@@ -290,7 +290,7 @@ class _Later:
         left = [pair for i, pair in enumerate(carries) if i not in late]
         new = loop.remade(outputs, left, xs, captured, node.locs)
         parts = _items(new)
-        self.stacked = dict(zip(self.stacked, parts[len(keep) :], strict=True))
+        self.stacks = dict(zip(self.stacked, parts[len(keep) :], strict=True))
         found = dict(zip(keep, parts, strict=False))
         found |= {i: job().node for i, job in late.items()}
         return new, [found[i] for i in range(len(loop.body.outputs))]

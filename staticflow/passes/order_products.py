@@ -15,7 +15,7 @@ from staticflow.graph.graph import Graph, rebuild
 from staticflow.graph.locs import using
 from staticflow.graph.node import Node
 from staticflow.ops.contract import matmul_op
-from staticflow.ops.symbol import Symbol
+from staticflow.ops.symbol import Symbol, to_node
 from staticflow.passes.rewrite import Counts, with_args
 
 __all__ = ["order_products"]
@@ -33,12 +33,12 @@ def order_products(graph: Graph, counts: Counts) -> Graph:
                 (x, w), v = map(Symbol, a.args), Symbol(b)
                 counts["from_the_right"] += 1
                 with using(node.locs):
-                    return matmul_op(x, matmul_op(w, v)).node  # type: ignore[no-any-return]
+                    return to_node(matmul_op(x, matmul_op(w, v)))
             if right not in shared and _is_product(b) and _pays((a, *b.args), ahead=True):
                 x, (w, v) = Symbol(a), map(Symbol, b.args)
                 counts["from_the_left"] += 1
                 with using(node.locs):
-                    return matmul_op(matmul_op(x, w), v).node  # type: ignore[no-any-return]
+                    return to_node(matmul_op(matmul_op(x, w), v))
         return with_args(node, args)
 
     return rebuild(graph, visit)

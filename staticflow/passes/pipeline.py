@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from staticflow.config import config
@@ -23,15 +23,13 @@ from staticflow.passes.lift import lift
 from staticflow.passes.merge import merge
 from staticflow.passes.order_products import order_products
 from staticflow.passes.prune_loops import prune_loops
-from staticflow.passes.rewrite import Counts, each_region, rewrite
+from staticflow.passes.rewrite import Counts, Pass, each_region, rewrite
 from staticflow.passes.rules import CANONICAL, FAST, STABILIZE
 from staticflow.passes.scalar_loops import scalar_loops
 from staticflow.passes.share_trips import share_trips
 from staticflow.passes.transpose import transpose_products
 
 __all__ = ["INTO_KERNELS", "PASSES", "SIMPLIFY", "PassRecord", "optimize"]
-
-Pass = Callable[[Graph, Counts], Graph]
 
 
 def stabilize(graph: Graph, counts: Counts) -> Graph:
@@ -110,7 +108,7 @@ def optimize(
         if name in _FAST_ONLY and numerics == "strict":
             continue
         counts: Counts = Counter()
-        after = each_region(graph, lambda g, run=run, counts=counts: run(g, counts))  # type: ignore[misc]
+        after = each_region(graph, run, counts)
         if config.verify:
             verify_graph(after)
         if config.debug:

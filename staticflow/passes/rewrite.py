@@ -15,9 +15,10 @@ from staticflow.ops.late import behind
 from staticflow.ops.symbol import Symbol
 from staticflow.passes.pattern import Rule, apply_rule
 
-__all__ = ["Counts", "each_region", "rewrite"]
+__all__ = ["Counts", "Pass", "each_region", "rewrite"]
 
 Counts = Counter[str]
+Pass = Callable[[Graph, Counts], Graph]
 _MOST_ROUNDS = 20
 
 
@@ -67,16 +68,16 @@ def _as_type_of(found: Node, node: Node, r: Rule) -> Node:
     return stretched
 
 
-def each_region(graph: Graph, one: Callable[[Graph], Graph]) -> Graph:
-    """``one`` applied to every nested graph, inner before outer, and to the graph itself. What is
+def each_region(graph: Graph, run: Pass, counts: Counts) -> Graph:
+    """A pass applied to every nested graph, inner before outer, and to the graph itself. What is
     one graph in several places stays one."""
-    return _each_region(graph, one, {})
+    return _each_region(graph, run, counts, {})
 
 
-def _each_region(graph: Graph, one: Callable[[Graph], Graph], done: dict[Graph, Graph]) -> Graph:
+def _each_region(graph: Graph, run: Pass, counts: Counts, done: dict[Graph, Graph]) -> Graph:
     def region(inner: Graph) -> Graph:
         if inner not in done:
-            done[inner] = _each_region(inner, one, done)
+            done[inner] = _each_region(inner, run, counts, done)
         return done[inner]
 
     def visit(node: Node, args: tuple[Node, ...]) -> Node:
@@ -90,7 +91,7 @@ def _each_region(graph: Graph, one: Callable[[Graph], Graph], done: dict[Graph, 
 
     if any(map(_has_regions, graph.nodes)):
         graph = rebuild(graph, visit)
-    return one(graph)
+    return run(graph, counts)
 
 
 def _has_regions(node: Node) -> bool:

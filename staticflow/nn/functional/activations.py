@@ -43,7 +43,7 @@ def _or_in_place(name: str, fn: Any, options: int = 0) -> Any:
 
     def activation(input: Any, *args: Any, inplace: bool = False, **named: Any) -> Any:
         if len(args) > options:
-            *args, inplace = args  # type: ignore[assignment]
+            args, inplace = args[:-1], args[-1]
         out = fn(input, *args, **named)
         return input._assign(out) if inplace else out
 
