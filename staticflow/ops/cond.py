@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from staticflow import pytree
@@ -175,11 +176,15 @@ def cond(
     return _in_graph(to_node(pred), [true_fn, false_fn], operands)
 
 
+def _called(fn: Callable[..., Any], operands: tuple[Any, ...], _: Any) -> Any:
+    return fn(*operands)
+
+
 def _in_graph(pred: Node, fns: Sequence[Callable[..., Any]], operands: tuple[Any, ...]) -> Any:
     regions: list[Region] = []
     trees: list[pytree.TreeDef] = []
     for fn in fns:
-        _, result, began = trace(lambda _, fn=fn: fn(*operands), [])  # type: ignore[misc]
+        _, result, began = trace(partial(_called, fn, operands), [])
         leaves, tree = pytree.flatten(result)
         regions.append(close_over([], _promoted(leaves, regions), began))
         trees.append(tree)
