@@ -1,6 +1,6 @@
 """The errors that staticflow raises. Every message names the op, the shapes and dtypes, the user's
-own line where there is one, and what to do. All are subclasses of the built-in class that a NumPy
-or PyTorch user would catch.
+own line where there is one, and what to do. All are `RuntimeError`, as PyTorch's mostly are, and
+the built-in class, too, that NumPy or Python would raise.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ __all__ = [
     "DeviceError",
     "DimRangeError",
     "IndexRangeError",
+    "LinAlgError",
     "NanError",
     "ParseError",
     "ShapeError",
@@ -24,7 +25,7 @@ __all__ = [
 ]
 
 
-class StaticflowError(Exception):
+class StaticflowError(RuntimeError):
     """The base of every error that staticflow raises on purpose."""
 
 
@@ -34,6 +35,10 @@ class ShapeError(StaticflowError, ValueError):
 
 class ArgumentError(StaticflowError, ValueError):
     """A number or word outside of what an argument may be."""
+
+
+class LinAlgError(ArgumentError):
+    """A matrix that a decomposition or a solution does not exist for."""
 
 
 class DTypeError(StaticflowError, TypeError):
@@ -46,7 +51,7 @@ class DTypeError(StaticflowError, TypeError):
         self.value, self.wanted = value, wanted
 
 
-class DeviceError(StaticflowError, RuntimeError):
+class DeviceError(StaticflowError):
     """A device that is not there, or tensors on different ones."""
 
 
@@ -54,11 +59,11 @@ class SymbolicError(StaticflowError, TypeError):
     """A symbolic value where a concrete one is needed, or the other way round."""
 
 
-class ThreadsError(StaticflowError, RuntimeError):
+class ThreadsError(StaticflowError):
     """A number of threads that there cannot be."""
 
 
-class AutogradError(StaticflowError, RuntimeError):
+class AutogradError(StaticflowError):
     """A derivative that cannot be taken, or was taken twice."""
 
 
@@ -67,20 +72,19 @@ class IndexRangeError(StaticflowError, IndexError):
 
 
 class DimRangeError(ShapeError, IndexRangeError):
-    """A dim that the tensor does not have: NumPy calls it a `ValueError`, PyTorch an
-    `IndexError`, and it is both."""
+    """A dim that the tensor does not have, or that has no element where one is chosen: NumPy calls
+    it a `ValueError`, PyTorch an `IndexError`, and it is both."""
 
 
 class NanError(StaticflowError, FloatingPointError):
     """The first NaN of a run that was asked to look for it."""
 
 
-class CheckpointError(StaticflowError, ValueError, RuntimeError):
-    """A checkpoint that cannot be written or read, or a state that a module does not fit: a
-    `RuntimeError` in PyTorch."""
+class CheckpointError(StaticflowError, ValueError):
+    """A checkpoint that cannot be written or read, or a state that a module does not fit."""
 
 
-class CompileError(StaticflowError, RuntimeError):
+class CompileError(StaticflowError):
     """A graph that cannot be compiled to native code."""
 
 

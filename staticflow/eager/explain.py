@@ -35,7 +35,7 @@ def explain(op: Op, args: Sequence[Any], attrs: Mapping[str, Any], error: Except
     """Raise what ``error`` means, worded by the op's type rule, which knows what was wanted; or
     return with a note added to it."""
     at = f"at {format_locs(here())}"
-    if isinstance(error, IndexRangeError):
+    if type(error) is IndexRangeError:  # of an element, which the types do not tell
         raise IndexRangeError(f"{error}, {at}") from None
     what = called(op, args)
     try:

@@ -155,8 +155,9 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     return _GAINS[nonlinearity](0.01 if param is None else param)
 
 
-def _fans(tensor: Any, name: str) -> tuple[int, int]:
-    """The inputs and outputs of a weight (out, in, *kernel)."""
+def _calculate_fan_in_and_fan_out(tensor: Any, name: str = "fan_in and fan_out") -> tuple[int, int]:
+    """The inputs and outputs of a weight (out, in, *kernel). It has PyTorch's name, by which
+    layers of many programs call it."""
     _check_ndim(tensor, name, 2)
     kernel = math.prod(tensor.shape[2:])
     return tensor.shape[1] * kernel, tensor.shape[0] * kernel
@@ -165,19 +166,19 @@ def _fans(tensor: Any, name: str) -> tuple[int, int]:
 def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
     """Uniform with the standard deviation ``gain * sqrt(2 / (fan_in + fan_out))`` (Glorot and
     Bengio 2010, "Understanding the difficulty of training deep feedforward neural networks")."""
-    bound = gain * math.sqrt(6 / sum(_fans(tensor, "xavier_uniform_")))
+    bound = gain * math.sqrt(6 / sum(_calculate_fan_in_and_fan_out(tensor, "xavier_uniform_")))
     return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
     """Normal with the standard deviation ``gain * sqrt(2 / (fan_in + fan_out))``."""
-    return normal_(
-        tensor, 0.0, gain * math.sqrt(2 / sum(_fans(tensor, "xavier_normal_"))), generator
-    )
+    fans = _calculate_fan_in_and_fan_out(tensor, "xavier_normal_")
+    return normal_(tensor, 0.0, gain * math.sqrt(2 / sum(fans)), generator)
 
 
 def _kaiming_std(tensor: Any, a: float, mode: str, nonlinearity: str) -> float:
-    fans = dict(zip(("fan_in", "fan_out"), _fans(tensor, "kaiming"), strict=True))
+    inputs, outputs = _calculate_fan_in_and_fan_out(tensor, "kaiming")
+    fans = {"fan_in": inputs, "fan_out": outputs}
     if mode not in fans:
         raise ArgumentError(
             f'kaiming: the mode is "fan_in" or "fan_out", not {mode!r}, at {format_locs(here())}'

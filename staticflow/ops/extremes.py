@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from staticflow.errors import ShapeError
+from staticflow.errors import DimRangeError
 from staticflow.graph.dims import Size, dim_max, is_provably_ge, prod
 from staticflow.graph.dtypes import int64
-from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.arithmetic import cast, maximum, minimum, where
@@ -39,6 +38,8 @@ def something(facts: Facts, x: TensorType, dims: Sequence[int]) -> None:
     """That there is an element; a size known only as the program runs is checked then."""
     for d in dims:
         n = x.shape[d]
+        if n == 0:
+            raise DimRangeError(f"the extreme of nothing: dim {d} of {x} has size 0")
         if not is_provably_ge(n, 1):
             facts.equal(dim_max(n, 1), n, f"the extreme of nothing, dim {d} of {x}")
 
@@ -244,21 +245,14 @@ class Extremes(NamedTuple):
 
 
 def _over(op: Op, x: Any, dim: Dims, keepdim: bool) -> Any:
-    dims = dims_of(dim, x.ndim, op.name)
-    for d in dims:
-        if isinstance(x.shape[d], int) and x.shape[d] == 0:
-            raise ShapeError(
-                f"{op.name}: the extreme of nothing: dim {d} of shape {list(x.shape)} has size 0, "
-                f"at {format_locs(here())}"
-            )
-    return op(x, dims=dims, keepdim=keepdim)
+    return op(x, dims=dims_of(dim, x.ndim, op.name), keepdim=keepdim)
 
 
 @by_shape
 @numpy_names
 def amax(input: Any, dim: Dims = (), keepdim: bool = False) -> Any:
     """The largest element over ``dim`` (an int, several, or () or None for all); NaN if there is
-    one. The gradient is shared among ties. Of nothing it is a `ShapeError`.
+    one. The gradient is shared among ties. Of nothing it is a `DimRangeError`.
 
     >>> import staticflow as sf
     >>> sf.amax(sf.tensor([[1.0, 4.0], [3.0, 2.0]]), dim=1)
@@ -301,7 +295,7 @@ def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
     along it; of ``input`` and ``other``, a tensor, the larger elements (`maximum`).
 
     NaN if there is one. The gradient of ``max(x)`` is shared among ties, that of ``max(x, dim)``
-    goes to the index. Of nothing it is a `ShapeError`.
+    goes to the index. Of nothing it is a `DimRangeError`.
 
     >>> import staticflow as sf
     >>> sf.max(sf.tensor([[1.0, 4.0], [3.0, 2.0]]), dim=1).indices

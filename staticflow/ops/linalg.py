@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from staticflow.errors import ShapeError
+from staticflow.errors import LinAlgError, ShapeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.arithmetic import cast, mul
 from staticflow.ops.axes import movedim
@@ -35,9 +35,9 @@ from staticflow.ops.solving import cholesky, det, inv, matrix_power, slogdet, so
 from staticflow.ops.triangle import diagonal as diagonal_of
 
 __all__ = [
-    "cholesky", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "lstsq", "matmul",
-    "matrix_norm", "matrix_power", "matrix_rank", "multi_dot", "norm", "pinv", "qr", "slogdet",
-    "solve", "solve_triangular", "svd", "svdvals", "vecdot", "vector_norm",
+    "LinAlgError", "cholesky", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv",
+    "lstsq", "matmul", "matrix_norm", "matrix_power", "matrix_rank", "multi_dot", "norm", "pinv",
+    "qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals", "vecdot", "vector_norm",
 ]  # fmt: skip
 
 

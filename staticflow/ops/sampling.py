@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from staticflow.errors import ArgumentError, ShapeError
+from staticflow.errors import ArgumentError, DTypeError, ShapeError
 from staticflow.graph.dims import Dim, Size
 from staticflow.graph.dtypes import DType, bool_, dtype_of, get_default_dtype, int64
 from staticflow.graph.locs import format_locs, here
@@ -221,15 +221,34 @@ def randint_like(
     return _integers(low, high, wanted, partial(_like, generator, input))
 
 
-@by_shape
 def bernoulli(input: Any, p: Any = None, *, generator: Source | None = None) -> Any:
     """1 with the probability that ``input`` (floating) or else ``p``, a number or a tensor, says; 0
     otherwise; in the shape and dtype of ``input``. No gradient flows through it.
 
-    Raises `ArgumentError` for a number outside [0, 1].
+    Raises `ArgumentError` for a number outside [0, 1], of tensors in a graph for none.
     """
     if isinstance(p, int | float):
         _require(0 <= p <= 1, f"bernoulli: the probability p must be from 0 to 1, not {p}")
+    else:
+        of = are_probabilities(input if p is None else p)
+        _require(of, "bernoulli: the probabilities hold numbers outside of [0, 1]")
+    return _bernoulli(input, p, generator=generator)
+
+
+def are_probabilities(x: Any) -> bool:
+    """Whether all elements are from 0 to 1; in a graph, which has no values, that is taken for
+    granted."""
+    fair = _within_one(x)
+    return fair.__sf_mode__.rank > 0 or bool(fair)
+
+
+@fused("")
+def _within_one(x: Any) -> Any:
+    return ((x >= 0) & (x <= 1)).all()
+
+
+@by_shape
+def _bernoulli(input: Any, p: Any, *, generator: Source | None) -> Any:
     wide = real_dtype(input.dtype)
     drawn = _like(generator, input, uniform_op, dtype=wide)
     return cast(lt(drawn, input if p is None else p), dtype=input.dtype)
@@ -354,6 +373,10 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
     _require(0 <= p <= 1, f"dropout: the probability p must be from 0 to 1, not {p}")
     if not training or p == 0:
         return input
+    if not input.dtype.is_floating:
+        raise DTypeError(
+            f"dropout: of {input.dtype.name}; cast it to a floating dtype, at {format_locs(here())}"
+        )
     state = _state(None, input).to(getattr(input, "place", None))
     out = _dropped(input, state, float(p))
     return input._assign(out) if inplace else out

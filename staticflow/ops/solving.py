@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from staticflow.errors import ArgumentError, DTypeError, ShapeError
+from staticflow.errors import DTypeError, LinAlgError, ShapeError
 from staticflow.graph.dims import Size
 from staticflow.graph.dtypes import float32, float64
 from staticflow.graph.locs import format_locs, here
@@ -44,7 +44,7 @@ def checked(compute: Any) -> Any:
         try:
             return compute(xp, *arrays, **attrs)
         except xp.linalg.LinAlgError as error:
-            raise ArgumentError(str(error)) from None
+            raise LinAlgError(str(error)) from None
 
     return reference
 
@@ -172,7 +172,7 @@ def solve(A: Any, B: Any) -> Any:
     ``B`` (..., n, k), batches broadcast; or one vector (n,), or one for each matrix, of the shape
     of ``A`` without its last dim.
 
-    Raises `ArgumentError` for a singular matrix; in a graph the result is not finite then.
+    Raises `LinAlgError` for a singular matrix; in a graph the result is not finite then.
 
     >>> import staticflow as sf
     >>> sf.linalg.solve(sf.tensor([[2.0, 0.0], [0.0, 4.0]]), sf.tensor([2.0, 2.0]))
@@ -358,7 +358,7 @@ def cholesky(A: Any, *, upper: bool = False) -> Any:
     """The lower triangular L with ``L @ L.mT = A`` for positive definite matrices (..., n, n) in
     float32 or float64, or with ``upper`` its transpose.
 
-    Raises `ArgumentError` for another matrix; in a graph the result is NaN then.
+    Raises `LinAlgError` for another matrix; in a graph the result is NaN then.
 
     >>> import staticflow as sf
     >>> sf.linalg.cholesky(sf.tensor([[4.0, 2.0], [2.0, 5.0]]))

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from staticflow import pytree
-from staticflow.errors import ArgumentError, AutogradError, ShapeError
+from staticflow.errors import ArgumentError, AutogradError, DTypeError, ShapeError
 from staticflow.graph.dtypes import float64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.creation import ones_like
@@ -64,7 +64,7 @@ class Optimizer:
         self._after_step: dict[Handle, StepHook] = {}
         self._parts: dict[tuple[str, ...], frozenset[str]] = {}  # of the state, by what is in use
         if isinstance(params, Mapping) or hasattr(params, "grad"):
-            raise ArgumentError(
+            raise DTypeError(
                 f"{type(self).__name__} takes a list of parameters or of groups, not a single "
                 f"{type(params).__name__}: {type(self).__name__}([w], ...)"
                 f", at {format_locs(here())}"

@@ -1,4 +1,4 @@
-# raises ArgumentError
+# raises DTypeError
 # says Adam takes a list of parameters or of groups, not a single Tensor: Adam([w], ...)
 import staticflow as sf
 

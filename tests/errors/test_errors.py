@@ -50,3 +50,8 @@ def test_there_are_programs_for_every_kind_of_error() -> None:
     raised = {wanted(p.read_text(), "raises")[0] for p in PROGRAMS}
     internal = {"StaticflowError", "VerifyError", "ParseError", "CompileError"}
     assert raised >= set(staticflow.errors.__all__) - internal
+
+
+@pytest.mark.parametrize("name", staticflow.errors.__all__)
+def test_whoever_catches_what_pytorch_raises_catches_it(name: str) -> None:
+    assert issubclass(getattr(staticflow.errors, name), RuntimeError)

@@ -9,7 +9,7 @@ import numpy as np
 
 import staticflow as sf
 from opinfo.core import Array, Failure, OpInfo, Sample, values
-from staticflow.errors import ArgumentError, DTypeError, ShapeError
+from staticflow.errors import DTypeError, LinAlgError, ShapeError
 from staticflow.graph.dtypes import DType, float32, float64
 from staticflow.ops import OPS
 
@@ -52,7 +52,7 @@ _SOLVE = OpInfo(
     OPS["solve"], sf.linalg.solve, _solved, _solve_samples, (float32, float64), grad=True,
     sized=lambda dtype, n: Sample((_regular((3, 3), dtype), values((3, n), dtype))),
     failures=(
-        Failure(Sample((np.ones((2, 2), "f4"), np.ones((2, 1), "f4"))), ArgumentError, "Singular",
+        Failure(Sample((np.ones((2, 2), "f4"), np.ones((2, 1), "f4"))), LinAlgError, "Singular",
                 eager=True),
         Failure(Sample((np.ones((2, 2), "f4"), np.ones((3, 1), "f4"))), ShapeError, "the rows of"),
     ),
@@ -82,7 +82,7 @@ _CHOLESKY = OpInfo(
     sized=lambda dtype, n: Sample((_definite((n, 3, 3), dtype),)),
     failures=(
         *_REFUSED,
-        Failure(Sample((-np.eye(2, dtype="f4"),)), ArgumentError, "positive definite", eager=True),
+        Failure(Sample((-np.eye(2, dtype="f4"),)), LinAlgError, "positive definite", eager=True),
     ),
     ulps=64, absolute=64, zeros=False,
 )  # fmt: skip

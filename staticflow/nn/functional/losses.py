@@ -19,6 +19,7 @@ from staticflow.ops.declare import same_size
 from staticflow.ops.fused import fused
 from staticflow.ops.losses import bce_op
 from staticflow.ops.maths import abs, exp, log
+from staticflow.ops.sampling import are_probabilities
 from staticflow.ops.softmax import mse_loss_op
 from staticflow.ops.symbol import symbolic, tracing_state
 
@@ -159,17 +160,12 @@ def binary_cross_entropy(
     """
     _need_one_shape("binary_cross_entropy", input, target)
     for name, given in (("input", input), ("target", target)):
-        if not (symbolic(given) or tracing_state.active or _are_probabilities(given)):
+        if not are_probabilities(given):
             raise ArgumentError(
                 f"binary_cross_entropy: the {name} holds numbers outside of [0, 1]; of scores "
                 f"take binary_cross_entropy_with_logits, at {format_locs(here())}"
             )
     return _bce(input, target, weight, reduction)
-
-
-@fused("")
-def _are_probabilities(x: Any) -> Any:
-    return ((x >= 0) & (x <= 1)).all()
 
 
 @fused("BinaryCrossEntropyBackward0")

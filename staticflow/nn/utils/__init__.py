@@ -20,9 +20,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from staticflow.errors import ArgumentError, AutogradError, ShapeError
+from staticflow.errors import AutogradError, ShapeError
 from staticflow.graph.dims import prod
 from staticflow.graph.locs import format_locs, here
+from staticflow.nn.parameter import tensor
 from staticflow.nn.utils import rnn
 from staticflow.ops.arithmetic import maximum
 from staticflow.ops.extremes import amax
@@ -37,13 +38,10 @@ __all__ = [
 
 
 def get_total_norm(tensors: Sequence[Any], norm_type: float = 2.0) -> Any:
-    """The norm of all elements of all ``tensors`` (one at least) together: the root of the sum of
-    their ``norm_type``-th powers, the largest for infinity. In float32 for 16-bit floats."""
+    """The norm of all elements of all ``tensors`` together: the root of the sum of their
+    ``norm_type``-th powers, the largest for infinity. In float32 for 16-bit floats; 0 of none."""
     if not tensors:
-        raise ArgumentError(
-            "the norm of no tensors: none of the parameters has a gradient"
-            f", at {format_locs(here())}"
-        )
+        return tensor(0.0)
     wide = [t.float() if t.dtype.itemsize == 2 else t for t in tensors]
     if norm_type == math.inf:
         largest = [amax(abs(t)) for t in wide if not _is_empty(t)]
