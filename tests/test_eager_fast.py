@@ -95,11 +95,11 @@ def recorded(out: Any) -> Any:
     shadows = [(a.shape, a.dtype) if isinstance(a, Shadow) else None for a in entry.args]
     like = out.shape, out.dtype  # for which None stands as well
     held = [
-        a if type(a) in BY_PYTHON else type(a) if type(a) is tuple else s if s != like else None
+        a if type(a) in BY_PYTHON else tuple if isinstance(a, tuple) else s if s != like else None
         for a, s in zip(entry.args, shadows, strict=True)
     ]
-    kept = [a[0].tobytes() for a in entry.args if type(a) is tuple]
-    result = None if entry.result is None else type(entry.result)
+    kept = [a[0].tobytes() for a in entry.args if isinstance(a, tuple)]
+    result = None if entry.result is None else isinstance(entry.result, tuple)
     lines = [loc.line for loc in entry.locs]
     return out._base is None, entry.op, entry.attrs, entry.edges, held, kept, result, lines
 
@@ -157,7 +157,7 @@ def test_gradients_of_products_of_matrices() -> None:
                 xs = [operands(sf.float64, s) for s in shapes]
                 leaves = [x.requires_grad_() for x, w in zip(xs, wanted, strict=True) if w]
                 out = path(tuple(xs), {})
-                assert [a[0] if type(a) is tuple else None for a in out.grad_fn.args] == [
+                assert [a[0] if isinstance(a, tuple) else None for a in out.grad_fn.args] == [
                     x._data if w else None for x, w in zip(xs, wanted[::-1], strict=True)
                 ]
                 grads = sf.grad((out * out).sum(), leaves, create_graph=True)

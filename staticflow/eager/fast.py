@@ -27,7 +27,7 @@ from staticflow.eager.memory import Memory, View
 from staticflow.eager.methods_text import render_methods
 from staticflow.eager.programs import LARGE
 from staticflow.eager.remembered import Remembered, parameters_of
-from staticflow.eager.vertex import LEAF, EvenEntry, Shadow, TapeEntry, serials
+from staticflow.eager.vertex import LEAF, EvenEntry, Output, Shadow, TapeEntry, serials
 from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DTYPES, DType, bfloat16
 from staticflow.graph.locs import is_inside
 from staticflow.graph.op import OUT, Op
@@ -44,20 +44,21 @@ from staticflow.runtime.fastcall_layout import (
 )
 from staticflow.runtime.host import python_symbols
 from staticflow.runtime.native import compile_native
+from staticflow.runtime.recycled import recycle
 
 __all__ = ["FastForms", "fast_forms", "has_fast_form", "number_beside"]
 
 Function = Callable[..., Any]
 
 _PYTHON = (
-    "Py_IncRef", "Py_DecRef", "PyType_IsSubtype", "PyType_GenericAlloc", "PyTuple_New",
+    "Py_IncRef", "Py_DecRef", "PyType_IsSubtype", "PyTuple_New",
     "PyTuple_Size", "PyTuple_SetItem", "PyTuple_GetItem", "PyLong_FromLongLong", "PyIter_Next",
     "PyObject_GetAttr", "PyObject_Vectorcall", "PyObject_VectorcallMethod", "PyThreadState_Get",
     "PyThreadState_GetID", "PyContext_Enter", "PyContext_Exit", "PyEval_GetFrame",
     "PyFrame_GetCode", "PyFrame_GetLasti", "PyFrame_GetBack", "PyErr_ExceptionMatches",
     "PyErr_Clear", "PyErr_Occurred", "PyObject_VectorcallDict", "PyDict_Size", "PyLong_AsVoidPtr",
-    "PyObject_GC_UnTrack", "PyList_Size", "PyList_GetItem", "PyDict_GetItem", "PyLong_AsLongLong",
-    "PyFloat_AsDouble", "PyBytes_FromStringAndSize", "PyObject_CallObject",
+    "PyObject_GC_Track", "PyObject_GC_UnTrack", "PyList_Size", "PyList_GetItem", "PyDict_GetItem",
+    "PyLong_AsLongLong", "PyFloat_AsDouble", "PyBytes_FromStringAndSize", "PyObject_CallObject",
 )  # fmt: skip
 
 
@@ -117,6 +118,7 @@ def fast_forms(
     of_ops = {op: ctypes.addressof(record) for op, record in zip(ops, records, strict=True)}
     plans = Remembered(table, of_ops)
     objects, symbols = _symbols(tensor, general, finish)
+    symbols |= recycle((TapeEntry, EvenEntry, Output, Memory, Shadow, View))
     symbols["slots"] = ctypes.addressof(plans.slots)
     core = compile_native(render_core(_numbers(tensor)), _CALLS, symbols)
     numbers = {op: i for i, op in enumerate(ops)}

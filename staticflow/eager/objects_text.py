@@ -73,7 +73,9 @@ DECLARATIONS = """
 declare void @Py_DecRef(ptr)
 declare i32 @PyType_IsSubtype(ptr, ptr)
 declare ptr @PyTuple_New(i64)
+declare void @PyObject_GC_Track(ptr)
 declare void @PyObject_GC_UnTrack(ptr)
+declare ptr @row(i64)
 declare i64 @PyTuple_Size(ptr)
 declare i32 @PyTuple_SetItem(ptr, i64, ptr)
 declare ptr @PyTuple_GetItem(ptr, i64)
@@ -123,7 +125,8 @@ define internal i1 @put(ptr %object, i64 %offset, ptr %value) {
   ret i1 %missing
 }
 
-; Takes three objects into a tuple; null if one of them, or the tuple, could not be made.
+; Takes three objects into a row that the garbage collector does not know, for nothing in it leads
+; to a tensor; null if one of them, or the row, could not be made.
 define internal ptr @triple(ptr %x, ptr %y, ptr %z) {
 entry:
   %no.x = icmp eq ptr %x, null
@@ -133,14 +136,14 @@ entry:
   %missing = or i1 %no.xy, %no.z
   br i1 %missing, label %drop, label %new
 new:
-  %tuple = call ptr @PyTuple_New(i64 3)
-  %failed = icmp eq ptr %tuple, null
+  %row = call ptr @row(i64 3)
+  %failed = icmp eq ptr %row, null
   br i1 %failed, label %drop, label %fill
 fill:
-  call i32 @PyTuple_SetItem(ptr %tuple, i64 0, ptr %x)
-  call i32 @PyTuple_SetItem(ptr %tuple, i64 1, ptr %y)
-  call i32 @PyTuple_SetItem(ptr %tuple, i64 2, ptr %z)
-  ret ptr %tuple
+  call i32 @PyTuple_SetItem(ptr %row, i64 0, ptr %x)
+  call i32 @PyTuple_SetItem(ptr %row, i64 1, ptr %y)
+  call i32 @PyTuple_SetItem(ptr %row, i64 2, ptr %z)
+  ret ptr %row
 drop:
   call void @Py_DecRef(ptr %x)
   call void @Py_DecRef(ptr %y)
@@ -148,16 +151,16 @@ drop:
   ret ptr null
 }
 
-; Takes two objects into a tuple; null if it could not be made.
+; Takes two objects into such a row; null if it could not be made.
 define internal ptr @pair(ptr %x, ptr %y) {
 entry:
-  %tuple = call ptr @PyTuple_New(i64 2)
-  %failed = icmp eq ptr %tuple, null
+  %row = call ptr @row(i64 2)
+  %failed = icmp eq ptr %row, null
   br i1 %failed, label %drop, label %fill
 fill:
-  call i32 @PyTuple_SetItem(ptr %tuple, i64 0, ptr %x)
-  call i32 @PyTuple_SetItem(ptr %tuple, i64 1, ptr %y)
-  ret ptr %tuple
+  call i32 @PyTuple_SetItem(ptr %row, i64 0, ptr %x)
+  call i32 @PyTuple_SetItem(ptr %row, i64 1, ptr %y)
+  ret ptr %row
 drop:
   call void @Py_DecRef(ptr %x)
   call void @Py_DecRef(ptr %y)

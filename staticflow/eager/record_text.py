@@ -75,12 +75,8 @@ take:
   %version = call ptr @PyObject_GetAttr(ptr %memory, ptr @name_version)  ; which may refuse
   call void @Py_IncRef(ptr %array)
   call void @Py_IncRef(ptr %memory)
-  %tuple = call ptr @triple(ptr %array, ptr %memory, ptr %version)
-  %refused = icmp eq ptr %tuple, null
-  br i1 %refused, label %nothing, label %hide
-hide:  ; from the garbage collector: nothing in it leads back to a tensor
-  call void @PyObject_GC_UnTrack(ptr %tuple)
-  ret ptr %tuple
+  %row = call ptr @triple(ptr %array, ptr %memory, ptr %version)
+  ret ptr %row
 }
 
 ; What stands for a tensor whose value is not kept.
@@ -210,13 +206,15 @@ stop:
   ret i64 -1
 }
 
-; The edges of an entry, as a tuple.
+; The edges of an entry, as a row.
 define internal ptr @edges(ptr %call) {
 entry:
   %count = call i64 @count_of(ptr %call)
-  %tuple = call ptr @PyTuple_New(i64 %count)
-  %failed = icmp eq ptr %tuple, null
-  br i1 %failed, label %done, label %more
+  %row = call ptr @row(i64 %count)
+  %failed = icmp eq ptr %row, null
+  br i1 %failed, label %nothing, label %more
+nothing:
+  ret ptr null
 more:
   %i = phi i64 [ 0, %entry ], [ %next, %one ]
   %left = icmp slt i64 %i, %count
@@ -226,20 +224,22 @@ one:
   %edge = call ptr @edge_of(ptr %operand)
   call void @Py_IncRef(ptr %edge)
   %item = call ptr @or_none(ptr %edge)
-  call i32 @PyTuple_SetItem(ptr %tuple, i64 %i, ptr %item)
+  call i32 @PyTuple_SetItem(ptr %row, i64 %i, ptr %item)
   %next = add i64 %i, 1
   br label %more
 done:
-  ret ptr %tuple
+  call void @PyObject_GC_Track(ptr %row)
+  ret ptr %row
 }
 
-; What an entry keeps of the arguments, as a tuple.
+; What an entry keeps of the arguments, as a row: arrays, numbers and shadows, at which the garbage
+; collector need not look.
 define internal ptr @args(ptr %call, i64 %wanted, ptr %data) {
 entry:
   %op = load ptr, ptr %call
   %count = call i64 @count_of(ptr %call)
-  %tuple = call ptr @PyTuple_New(i64 %count)
-  %failed = icmp eq ptr %tuple, null
+  %row = call ptr @row(i64 %count)
+  %failed = icmp eq ptr %row, null
   br i1 %failed, label %nothing, label %more
 more:
   %i = phi i64 [ 0, %entry ], [ %next, %put ]
@@ -253,16 +253,15 @@ one:
   %missing = icmp eq ptr %held, null
   br i1 %missing, label %drop, label %put
 put:
-  call i32 @PyTuple_SetItem(ptr %tuple, i64 %i, ptr %held)
+  call i32 @PyTuple_SetItem(ptr %row, i64 %i, ptr %held)
   br label %more
 drop:
-  call void @Py_DecRef(ptr %tuple)
+  call void @Py_DecRef(ptr %row)
   br label %nothing
 nothing:
   ret ptr null
-done:  ; it holds arrays, numbers and shadows, so that the garbage collector need not look
-  call void @PyObject_GC_UnTrack(ptr %tuple)
-  ret ptr %tuple
+done:
+  ret ptr %row
 }
 
 ; Let the tape know what `out` came from, if a gradient is wanted; true if an error was raised.

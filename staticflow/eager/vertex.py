@@ -202,7 +202,7 @@ class TapeEntry:
             self._refuse()
         args = [
             ct if a is None
-            else unpack(a, self.edges[i], self, i) if type(a) is tuple
+            else unpack(a, self.edges[i], self, i) if isinstance(a, tuple)
             else a
             for i, a in enumerate(self.args)
         ]  # fmt: skip
@@ -223,10 +223,10 @@ class TapeEntry:
         kept = self.result
         if kept is None:
             return ct, ct
-        if type(kept) is tuple:
+        if isinstance(kept, tuple):
             return unpack(kept, self, self, OUT), ct
         results = tuple(
-            unpack(k, Output(self, i), self, OUT) if type(k) is tuple else k
+            unpack(k, Output(self, i), self, OUT) if isinstance(k, tuple) else k
             for i, k in enumerate(kept)
         )
         return results, [ct.get(i) for i in range(len(kept))]
@@ -234,7 +234,7 @@ class TapeEntry:
     def _free(self) -> None:
         """Forget what is kept; an entry that keeps no values can be walked again."""
         results = self.result if type(self.result) is list else (self.result,)
-        if tuple in map(type, (*(self.args or ()), *results)):
+        if any(isinstance(kept, tuple) for kept in (*(self.args or ()), *results)):
             self.args, self.result = None, thread.state.walked
 
     def _refuse(self) -> NoReturn:
@@ -271,7 +271,7 @@ class EvenEntry(TapeEntry):
         for a in kept:
             if a is None:
                 operands.append(data)
-            elif type(a) is tuple:
+            elif isinstance(a, tuple):
                 operands.append(check(a, self, len(operands) - 2))
                 freed = not keep
             else:
@@ -326,7 +326,7 @@ def _needed(saves_for: Sequence[Sequence[int]], edges: Sequence[Vertex | None]) 
 
 
 def _copied(kept: Any, memory: Memory) -> Any:
-    if type(kept) is tuple and kept[1] is memory:
+    if isinstance(kept, tuple) and kept[1] is memory:
         return kept[0].copy(), Memory(), 0
     return kept
 

@@ -12,7 +12,7 @@ from string import Template
 from staticflow.codegen.kernel import INTERRUPTED
 from staticflow.runtime.aligned import ALIGNED_FROM
 from staticflow.runtime.fastcall_checks import OVERLAP, SPEC, TAKE
-from staticflow.runtime.fastcall_layout import DATA, DIMS, HEAD, TYPE
+from staticflow.runtime.fastcall_layout import ALLOC, DATA, DIMS, HEAD, TYPE
 from staticflow.runtime.host import BUSY
 
 __all__ = ["DECLARATIONS", "HELPERS", "LIKE", "TEXT"]
@@ -205,7 +205,6 @@ done:
 
 LIKE = f"""
 declare void @Py_IncRef(ptr)
-declare ptr @PyType_GenericAlloc(ptr, i64)
 
 ; A new object of the class of another and of its size, with what its slots hold but that of one
 ; offset; null with an error set if it cannot be had.
@@ -213,7 +212,9 @@ define internal ptr @like(ptr %example, i64 %size, i64 %without) {{
 entry:
   %type.at = getelementptr i8, ptr %example, i64 {TYPE}
   %type = load ptr, ptr %type.at
-  %new = call ptr @PyType_GenericAlloc(ptr %type, i64 0)
+  %alloc.at = getelementptr i8, ptr %type, i64 {ALLOC}
+  %alloc = load ptr, ptr %alloc.at
+  %new = call ptr %alloc(ptr %type, i64 0)
   %failed = icmp eq ptr %new, null
   br i1 %failed, label %nothing, label %word
 nothing:

@@ -19,7 +19,8 @@ import numpy as np
 from staticflow.runtime.host import python_symbols
 
 __all__ = [
-    "ALIGNED", "BASE", "CONTIGUOUS", "DATA", "DESCR", "DIMS", "FLAGS", "HEAD", "METH_FASTCALL",
+    "ALIGNED", "ALLOC", "BASE", "CONTIGUOUS", "DATA", "DEALLOC", "DESCR", "DIMS", "FLAGS", "FREE",
+    "HEAD", "METH_FASTCALL",
     "METH_KEYWORDS", "NDIM", "STRIDES", "TYPE", "WRITEABLE", "BoxType", "MethodDef", "box_type",
     "c_symbols", "has_known_layout", "numpy_symbols", "numpy_table", "python_types",
 ]  # fmt: skip
@@ -30,6 +31,7 @@ CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400  # NPY_ARRAY_*; contiguous in
 METH_FASTCALL, METH_KEYWORDS = 0x80, 0x2
 
 HEAD = 16  # sizeof(PyObject); there a slice has start, stop and step
+DEALLOC, ALLOC, FREE = 48, 304, 320  # PyTypeObject.tp_dealloc, tp_alloc, tp_free
 _NUMPY = {
     "PyArray_CopyInto": 50, "PyArray_NewFromDescr": 94, "PyArray_Empty": 184,
     "PyArray_SetBaseObject": 282,
@@ -38,7 +40,7 @@ _NUMPY = {
 
 _PYTHON = (
     "Py_IncRef", "Py_DecRef", "PyType_IsSubtype", "PyTuple_New", "PyTuple_SetItem",
-    "PyLong_FromLongLong", "PyObject_Vectorcall", "PyType_GenericAlloc",
+    "PyLong_FromLongLong", "PyObject_Vectorcall",
 )  # fmt: skip
 
 
@@ -94,6 +96,7 @@ def has_known_layout() -> bool:
     return (
         in_slice == (id(samples), id(transposed), id(read_only))
         and all(map(_reads_right, samples))
+        and _frees_right()
         and _allocates_right()
     )
 
@@ -125,6 +128,15 @@ def _reads_right(array: np.ndarray[Any, Any]) -> bool:
     return rows == [array.shape, array.strides] and all(
         bool(flags & mask) == is_set for mask, is_set in expected
     )
+
+
+def _frees_right() -> bool:
+    """Whether classes have what makes and frees their instances where this module says."""
+    slot_of = ctypes.PYFUNCTYPE(ctypes.c_size_t, ctypes.py_object, ctypes.c_int)(
+        ("PyType_GetSlot", ctypes.pythonapi)
+    )
+    numbers = {DEALLOC: 52, ALLOC: 47, FREE: 74}  # of the stable ABI
+    return all(_word(BoxType, at) == slot_of(BoxType, n) for at, n in numbers.items())
 
 
 def _allocates_right() -> bool:
