@@ -251,14 +251,16 @@ MOVES: dict[str, Any] = {
 @pytest.mark.parametrize("name", MOVES)
 def test_moves_and_what_broadcasts_are_kernels(name: str, compilations: list[Any]) -> None:
     rows = programs.SPREAD // 8
-    for n, made in ((rows // 2, 0), (rows + 9, 1), (rows + 31, 1)):
+    counts = []
+    for n in (rows // 2, rows + 9, rows + 31):
         x = sf.from_numpy(np.random.default_rng(0).random((n, 8)))
         found = MOVES[name](x)
-        assert compilations.count(name) == made
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(kernels, "SPREAD", 1 << 62)
             patch.setattr(indexed, "SPREAD", 1 << 62)
             np.testing.assert_array_equal(found.numpy(), MOVES[name](x).numpy())
+        counts.append(compilations.count(name))
+    assert counts[0] == 0 < counts[1] == counts[2]
 
 
 def test_derivatives_of_one_computation_are_kernels(

@@ -31,6 +31,41 @@ no:
   ret i1 false
 }
 
+; What a kernel gives of arrays; null if it declines, or with an error set if it fails.
+define internal ptr @tried(ptr %kernel, ptr %arrays, i64 %count) {
+entry:
+  call void @Py_IncRef(ptr %kernel)  ; while it runs another may take its place
+  %data = call ptr @PyObject_Vectorcall(ptr %kernel, ptr %arrays, i64 %count, ptr null)
+  call void @Py_DecRef(ptr %kernel)
+  %failed = icmp eq ptr %data, null
+  br i1 %failed, label %nothing, label %look
+look:
+  %type = call ptr @field(ptr %data, i64 $TYPE)
+  %is.array = icmp eq ptr %type, @PyArray_Type
+  %is.tuple = icmp eq ptr %type, @PyTuple_Type
+  %whole = or i1 %is.array, %is.tuple
+  br i1 %whole, label %done, label %decline
+decline:  ; of arrays that are not as it takes them, or with the number of an error
+  call void @Py_DecRef(ptr %data)
+  br label %nothing
+nothing:
+  ret ptr null
+done:
+  ret ptr %data
+}
+
+; The kernel that is where an address says; null if none is, or if there is no address.
+define internal ptr @kernel_at(ptr %cell) {
+entry:
+  %none = icmp eq ptr %cell, null
+  br i1 %none, label %without, label %with
+without:
+  ret ptr null
+with:
+  %kernel = load ptr, ptr %cell
+  ret ptr %kernel
+}
+
 ; What a step gives of arrays by what is known of its kind; null if nothing is, or if that declines.
 define internal ptr @foreseen(ptr %step, ptr %arrays, i64 %count) {
 entry:
@@ -48,22 +83,10 @@ ask:
   %open = icmp eq ptr %compute, null
   br i1 %open, label %nothing, label %run
 run:
-  %data = call ptr @PyObject_Vectorcall(ptr %compute, ptr %arrays, i64 %count, ptr null)
-  %failed = icmp eq ptr %data, null
-  br i1 %failed, label %nothing, label %look
-look:
-  %type = call ptr @field(ptr %data, i64 $TYPE)
-  %is.array = icmp eq ptr %type, @PyArray_Type
-  %is.tuple = icmp eq ptr %type, @PyTuple_Type
-  %whole = or i1 %is.array, %is.tuple
-  br i1 %whole, label %done, label %decline
-decline:  ; a kernel, of arrays that are not as it takes them, or with the number of an error
-  call void @Py_DecRef(ptr %data)
-  br label %nothing
+  %data = call ptr @tried(ptr %compute, ptr %arrays, i64 %count)
+  ret ptr %data
 nothing:
   ret ptr null
-done:
-  ret ptr %data
 }
 
 ; What comes of the operands, an array or a tuple; null with an error set if there is nothing.
@@ -107,6 +130,26 @@ check:
 measure:
   %wide = call i1 @is_wide(ptr %call, i64 %count)
   %makes.large = or i1 %large, %wide
+  %unnamed = icmp eq ptr %attrs, null
+  %by.kernel = and i1 %makes.large, %unnamed
+  br i1 %by.kernel, label %recall, label %general
+recall:
+  %cell.at = getelementptr %op, ptr %op, i64 0, i32 7
+  %cell = load ptr, ptr %cell.at
+  %kernel = call ptr @kernel_at(ptr %cell)
+  %unmet = icmp eq ptr %kernel, null
+  br i1 %unmet, label %general, label %again
+again:
+  %same = call ptr @tried(ptr %kernel, ptr %arrays, i64 %count)
+  %suits = icmp ne ptr %same, null
+  br i1 %suits, label %repeated, label %doubt
+repeated:
+  ret ptr %same
+doubt:
+  %fault = call ptr @PyErr_Occurred()
+  %faulty = icmp ne ptr %fault, null
+  br i1 %faulty, label %nothing, label %general
+general:
   %context = call ptr @field(ptr %state, i64 $state_context)
   call void @Py_IncRef(ptr %context)  ; what runs inside may give the state another
   %refused = call i32 @PyContext_Enter(ptr %context)

@@ -11,7 +11,6 @@ objects of this Python.
 from __future__ import annotations
 
 import ctypes
-import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -22,7 +21,7 @@ import numpy as np
 
 from staticflow.eager.fast_in_place import InPlace, in_place_table
 from staticflow.eager.fast_text import CODES, FLAGS, MEMO, MOST, render_core
-from staticflow.eager.kernels import compute_of
+from staticflow.eager.kernels import compute_of, latest_kernel
 from staticflow.eager.memory import Memory, View
 from staticflow.eager.methods_text import render_methods
 from staticflow.eager.programs import LARGE
@@ -30,7 +29,7 @@ from staticflow.eager.remembered import Remembered, parameters_of
 from staticflow.eager.vertex import LEAF, EvenEntry, Output, Shadow, TapeEntry, serials
 from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DTYPES, DType, bfloat16
 from staticflow.graph.locs import is_inside
-from staticflow.graph.op import OUT, Op
+from staticflow.graph.op import OUT, Op, takes
 from staticflow.ops import lowering
 from staticflow.ops.declare import PerElement
 from staticflow.ops.promote import usual_dtypes
@@ -45,6 +44,7 @@ from staticflow.runtime.fastcall_layout import (
 from staticflow.runtime.host import python_symbols
 from staticflow.runtime.native import compile_native
 from staticflow.runtime.recycled import recycle
+from staticflow.runtime.threads import wanted_address
 
 __all__ = ["FastForms", "fast_forms", "has_fast_form", "number_beside"]
 
@@ -73,6 +73,7 @@ class _Op(ctypes.Structure):
         ("flags", ctypes.c_uint64),
         ("uses", ctypes.c_uint64 * (MOST + 1)),
         ("arity", ctypes.c_int64),
+        ("kernel", ctypes.c_void_p),
     )
 
 
@@ -171,7 +172,7 @@ def _named(fn: Function) -> tuple[str, str]:
 
 def _further(fn: Function) -> Sequence[str]:
     """What a method of an op or of a function takes beside its object."""
-    return fn.names[1 : _arity(fn)] if isinstance(fn, Op) else parameters_of(fn)
+    return fn.names[1 : takes(fn)[0]] if isinstance(fn, Op) else parameters_of(fn)
 
 
 def has_fast_form(op: Op) -> bool:
@@ -183,16 +184,6 @@ _FORMS = frozenset((
     lowering.Contract, lowering.Correlate, lowering.CorrelateKernel, lowering.Elementwise,
     lowering.Generate, lowering.LoopNest, lowering.Reduce, lowering.View,
 ))  # fmt: skip
-
-
-def _parameters(op: Op) -> list[inspect.Parameter]:
-    _, *parameters = inspect.signature(op.reference).parameters.values()
-    return parameters
-
-
-def _arity(op: Op) -> int:
-    """How many arguments the op has beside those of any number."""
-    return sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in _parameters(op))
 
 
 def _fill(record: _Op, op: Op) -> Any:
@@ -207,15 +198,18 @@ def _fill(record: _Op, op: Op) -> Any:
     record.entry[:] = [*map(id, entries)]
     record.dtypes = sum(1 << i for i, d in enumerate(DTYPES) if d.numpy in usual_dtypes(op))
     record.flags = sum(FLAGS[name] for name, holds in _flags(op).items() if holds)
-    record.arity = _arity(op)
+    record.arity, *_ = takes(op)
+    kernel = latest_kernel(op)
+    record.kernel = None if kernel is None else ctypes.addressof(kernel)
     record.uses[:] = [_uses(op, value) for value in (OUT, *range(MOST))]
-    return compute, entries
+    return compute, entries, kernel
 
 
 def _flags(op: Op) -> dict[str, bool]:
     promoted = op.promote != "none"
     elementwise = type(op.lowering) is lowering.Elementwise
-    bare = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in _parameters(op))
+    least, most, attrs = takes(op)
+    bare = least == most and not attrs
     return {
         "RECORDABLE": op.vjp is not None,
         "EVEN": elementwise and promoted and bare and isinstance(op.vjp, PerElement),
@@ -294,6 +288,7 @@ def _symbols(tensor: Any, general: Function, finish: Function) -> tuple[Any, dic
     }
     addresses = {name: id(o) for name, o in objects.items()}
     addresses |= {name: ctypes.addressof(t) for name, t in tables.items()}
+    addresses["wanted"] = wanted_address()
     return (objects, tables), addresses | python_symbols(*_PYTHON) | numpy_symbols()
 
 

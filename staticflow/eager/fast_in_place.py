@@ -1,5 +1,5 @@
-"""In-place methods of tensors that are native code (`staticflow.eager.in_place_text`): those that
-are a ufunc, and copies. What does them otherwise is `staticflow.eager.inplace`."""
+"""In-place methods of tensors that are native code (`staticflow.eager.in_place_text`): those of
+elementwise ops, and copies. What does them otherwise is `staticflow.eager.inplace`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager import inplace
+from staticflow.eager.overwrite import latest_program
 from staticflow.graph.dtypes import DTYPES
-from staticflow.graph.op import Op
+from staticflow.graph.op import Op, takes
 from staticflow.ops import arithmetic, variants
 from staticflow.ops.elementwise_methods import STORED_BY
+from staticflow.ops.lowering import Elementwise
 from staticflow.ops.promote import usual_dtypes
 
 __all__ = ["InPlace", "in_place_methods", "in_place_table"]
@@ -22,14 +24,16 @@ __all__ = ["InPlace", "in_place_methods", "in_place_table"]
 
 @dataclass(frozen=True, slots=True)
 class InPlace:
-    """A method: what does what is not usual, and the ufunc (None: it copies) of ``count`` operands
-    beside the tensor, 0 or 1, that are of one of ``dtypes``. A copy without an operand is of
-    ``constant``. The operand may be ``scaled`` by ``alpha``, or is a ``number`` always."""
+    """A method: what does what is not usual, and the ufunc, if any, of ``count`` operands beside
+    the tensor, 0 or 1, that are of one of ``dtypes``. It stores what the function ``stored`` gives;
+    None: it copies, and without an operand a ``constant``. The operand may be
+    ``scaled`` by ``alpha``, or is a ``number`` always."""
 
     general: Callable[..., Any]
     ufunc: Any
     count: int
     dtypes: Sequence[Any]
+    stored: Any = None
     constant: Any = None
     scaled: bool = False
     number: bool = False
@@ -39,6 +43,9 @@ _PLAIN: Mapping[Any, Op] = {
     variants.add: arithmetic.add, variants.sub: arithmetic.sub, variants.div: arithmetic.div,
 }  # fmt: skip
 """Ops of which there is a function with further arguments."""
+
+_USUAL = [(count, count, frozenset[str]()) for count in (1, 2)]
+"""What ops take that are such methods: one argument or two, and no attributes."""
 
 
 def in_place_methods(inherited: Mapping[str, Any]) -> dict[str, InPlace]:
@@ -52,11 +59,11 @@ def in_place_methods(inherited: Mapping[str, Any]) -> dict[str, InPlace]:
     for name, method in inherited.items():
         stored = STORED_BY.get(method)
         op = _PLAIN.get(stored, stored)
-        if isinstance(op, Op) and op.ufunc is not None:
-            ufunc = getattr(np, op.ufunc)
+        if isinstance(op, Op) and type(op.lowering) is Elementwise and takes(op) in _USUAL:
+            ufunc = op.ufunc and getattr(np, op.ufunc)
             scaled = stored in (variants.add, variants.sub)
-            dtypes = usual_dtypes(op)
-            found[name] = InPlace(method, ufunc, ufunc.nin - 1, [*dtypes], scaled=scaled)
+            dtypes = [*usual_dtypes(op)]
+            found[name] = InPlace(method, ufunc, takes(op)[0] - 1, dtypes, stored, scaled=scaled)
     return found
 
 
@@ -66,7 +73,7 @@ class _InPlace(ctypes.Structure):
     _fields_ = (
         ("general", ctypes.c_void_p), ("ufunc", ctypes.c_void_p), ("count", ctypes.c_int64),
         ("constant", ctypes.c_void_p), ("dtypes", ctypes.c_uint64), ("scaled", ctypes.c_int8),
-        ("number", ctypes.c_int8),
+        ("number", ctypes.c_int8), ("program", ctypes.c_void_p),
     )  # fmt: skip
 
 
@@ -78,5 +85,6 @@ def in_place_table(methods: Sequence[InPlace]) -> Any:
         row.ufunc = None if m.ufunc is None else id(m.ufunc)
         row.count, row.scaled, row.number = m.count, m.scaled, m.number
         row.constant = None if m.constant is None else id(m.constant)
+        row.program = None if m.stored is None else ctypes.addressof(latest_program(m.stored))
         row.dtypes = sum(1 << i for i, d in enumerate(DTYPES) if d.numpy in m.dtypes)
     return table

@@ -1,8 +1,9 @@
 """In-place methods of tensors that are a ufunc, or a copy, as LLVM text: a part of the module of
 `staticflow.eager.fast_text`, which says how to read it.
 
-NumPy puts the result where it belongs, if nothing of it is recorded and the arrays are not large.
-All else goes to `staticflow.eager.inplace`.
+If nothing of it is recorded, NumPy puts the result where it belongs, or, of large arrays, the
+program that did so last (`staticflow.eager.overwrite`). All else goes to
+`staticflow.eager.inplace`.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from __future__ import annotations
 __all__ = ["IN_PLACE"]
 
 IN_PLACE = """
-; An in-place method: what does what is not usual; the ufunc, or null for a copy; how many operands
-; it takes beside the tensor itself, 0 or 1; the number that a copy takes if it has none, or null;
-; the dtypes, a bit for each; whether its operand may be scaled; and whether that is a number.
-%in_place = type { ptr, ptr, i64, ptr, i64, i8, i8 }
+; An in-place method: what does what is not usual; the ufunc, or null; how many operands it takes
+; beside the tensor itself, 0 or 1; the number that a copy takes if it has none, or null; the
+; dtypes, a bit for each; whether its operand may be scaled; whether that is a number; and where the
+; program is that overwrote a large array last, or null for a copy.
+%in_place = type { ptr, ptr, i64, ptr, i64, i8, i8, ptr }
+@wanted = external global i64  ; threads
 
 @name_alpha = external global i8
 @multiply = external global i8
@@ -186,6 +189,45 @@ no:
   ret i1 true
 }
 
+; Whether a method can be done here: a ufunc or a copy of a small array, a copy of a large one on
+; one thread, or what a program did of a large one.
+define internal i1 @is_known(ptr %method, i64 %size) {
+  %ufunc.at = getelementptr %in_place, ptr %method, i64 0, i32 1
+  %ufunc = load ptr, ptr %ufunc.at
+  %bare = icmp eq ptr %ufunc, null
+  %cell.at = getelementptr %in_place, ptr %method, i64 0, i32 7
+  %cell = load ptr, ptr %cell.at
+  %copies = icmp eq ptr %cell, null
+  %program = call ptr @kernel_at(ptr %cell)
+  %met = icmp ne ptr %program, null
+  %small = icmp slt i64 %size, $SPREAD
+  %threads = load i64, ptr @wanted
+  %single = icmp eq i64 %threads, 1
+  %plain = xor i1 %bare, true
+  %by.numpy = or i1 %plain, %copies
+  %alone = and i1 %copies, %single
+  %any = or i1 %alone, %met
+  %known = select i1 %small, i1 %by.numpy, i1 %any
+  ret i1 %known
+}
+
+; Whether the program that overwrote a large array last overwrites this one. An error may be set if
+; not.
+define internal i1 @overwrite(ptr %method, ptr %arrays, i64 %count) {
+entry:
+  %cell.at = getelementptr %in_place, ptr %method, i64 0, i32 7
+  %cell = load ptr, ptr %cell.at
+  %program = call ptr @kernel_at(ptr %cell)
+  %none = call ptr @tried(ptr %program, ptr %arrays, i64 %count)
+  %failed = icmp eq ptr %none, null
+  br i1 %failed, label %no, label %yes
+yes:
+  call void @Py_DecRef(ptr %none)
+  ret i1 true
+no:
+  ret i1 false
+}
+
 ; Notes a change of a memory; true if an error was raised.
 define internal i1 @bump(ptr %memory) {
 entry:
@@ -259,8 +301,9 @@ look:
   %size.at = getelementptr %operand, ptr %operands, i64 0, i32 4
   %size = load i64, ptr %size.at
   %small = icmp slt i64 %size, $SPREAD
+  %known = call i1 @is_known(ptr %method, i64 %size)
   %writeable = call i1 @is_open(ptr %array)
-  %a = and i1 %usual, %small
+  %a = and i1 %usual, %known
   %b = and i1 %a, %writeable
   br i1 %b, label %ask, label %no
 ask:
@@ -283,7 +326,9 @@ second:
   br i1 %fits, label %factors, label %no
 factors:
   %plain = icmp eq ptr %factor, null
-  br i1 %plain, label %compute, label %scale
+  br i1 %plain, label %compute, label %weigh
+weigh:
+  br i1 %small, label %scale, label %no
 scale:
   %unscaled = call i1 @scale(ptr %other, ptr %operands, ptr %factor, ptr %state)
   br i1 %unscaled, label %no, label %compute
@@ -291,15 +336,25 @@ compute:
   %source = call ptr @array_of(ptr %other)
   %ufunc.at = getelementptr %in_place, ptr %method, i64 0, i32 1
   %ufunc = load ptr, ptr %ufunc.at
-  %copies = icmp eq ptr %ufunc, null
-  br i1 %copies, label %copy, label %apply
+  %cell.at = getelementptr %in_place, ptr %method, i64 0, i32 7
+  %cell = load ptr, ptr %cell.at
+  %copies = icmp eq ptr %cell, null
+  br i1 %copies, label %copy, label %gather
 copy:
   %uncopied = call i1 @copy(ptr %array, ptr %source)
   br i1 %uncopied, label %no, label %note
-apply:
+gather:
   %arrays = alloca [3 x ptr]
   store ptr %array, ptr %arrays
   %single = icmp eq ptr %source, null
+  br i1 %small, label %apply, label %large
+large:
+  %source.at = getelementptr ptr, ptr %arrays, i64 1
+  store ptr %source, ptr %source.at
+  %given.count = select i1 %single, i64 1, i64 2
+  %done = call i1 @overwrite(ptr %method, ptr %arrays, i64 %given.count)
+  br i1 %done, label %note, label %no
+apply:
   %middle = select i1 %single, ptr %array, ptr %source
   %middle.at = getelementptr ptr, ptr %arrays, i64 1
   store ptr %middle, ptr %middle.at

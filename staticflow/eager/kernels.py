@@ -8,6 +8,7 @@ stay unknown, so that the next batch does not compile anew.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -37,7 +38,16 @@ from staticflow.ops.order import FEW, topk_op
 from staticflow.runtime.aligned import aligned_empty
 from staticflow.runtime.executable import Executable
 
-__all__ = ["SMALL", "bound", "compute_of", "kernel_of", "pattern", "pays_often", "run"]
+__all__ = [
+    "SMALL",
+    "bound",
+    "compute_of",
+    "kernel_of",
+    "latest_kernel",
+    "pattern",
+    "pays_often",
+    "run",
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -170,9 +180,19 @@ def bound(op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Callable[.
         shape, flat = arrays[1].shape, arrays[1].reshape(-1).copy()  # whose values do not matter
         drawn = _native(op).kernel([arrays[0], flat, *arrays[2:]], attrs).fast
         return lambda first, like, *rest: drawn(first, flat, *rest).reshape(shape)
-    if op.eager == "native" and all(map(_is_in_order, arrays)):
+    if _runs_as_kernel(op, arrays) and all(map(_is_in_order, arrays)):
         return kernel_of(op, arrays, attrs)
     return None
+
+
+_KERNEL_FROM = {"native": 0, "large": LARGE, "moves": LARGE, "spread": SPREAD}
+"""Elements from which on an op runs as its kernel, by what its `Op.eager` says."""
+
+
+def _runs_as_kernel(op: Op, arrays: Sequence[Any]) -> bool:
+    size = max(a.size for a in arrays if isinstance(a, np.ndarray))
+    least = _KERNEL_FROM.get(op.eager)
+    return least is not None and size >= least and (size < LARGE or op not in _ALONE)
 
 
 def pays_often(op: Op, arrays: Sequence[Any]) -> bool:
@@ -204,6 +224,7 @@ class _Native:
         self._op = op
         self._kernels: dict[Hashable, Executable] = {}
         self._met: dict[Hashable, Executable] = {}  # by shapes, for operands that lie in order
+        self.latest = ctypes.py_object()  # the native entry of the last that needed no attributes
 
     def __call__(self, xp: Any, *operands: Any, **attrs: Any) -> Any:
         """The op, as its reference is called."""
@@ -224,6 +245,7 @@ class _Native:
         results = None if kernel is None else kernel.fast(*operands)
         if results is None or type(results) is int:
             return self._of_any(operands, attrs, key)
+        self._note(kernel, attrs)
         return results
 
     def _of_any(self, operands: Sequence[Array], attrs: Mapping[str, Any], key: Any) -> Any:
@@ -233,6 +255,7 @@ class _Native:
             if len(self._met) >= _MET:
                 self._met.clear()
             self._met[key] = kernel
+            self._note(kernel, attrs)
             results = run(kernel, operands)
         else:
             results = self._of_turned(operands, attrs)
@@ -240,6 +263,10 @@ class _Native:
             # a run that failed says at which line of the first call; the reference says it of this
             return op.reference(np, *operands, **attrs)
         return results
+
+    def _note(self, kernel: Executable | None, attrs: Mapping[str, Any]) -> None:
+        if kernel is not None and not attrs:
+            self.latest.value = kernel.fast
 
     def _of_turned(self, operands: Sequence[Array], attrs: Mapping[str, Any]) -> Any:
         """Of operands that lie in one other order: work by element, and reductions over ``dims``,
@@ -277,6 +304,12 @@ class _Native:
 
 
 _native = functools.cache(_Native)
+
+
+def latest_kernel(op: Op) -> Any:
+    """What holds the native entry of the kernel that computed ``op`` last; None if not its kernel
+    alone computes it of large arrays."""
+    return None if op in _ALONE or op.eager not in _KERNEL_FROM else _native(op).latest
 
 
 def _order(arrays: Sequence[Array]) -> Sequence[int] | None:

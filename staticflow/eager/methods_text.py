@@ -12,14 +12,14 @@ from staticflow.eager.fast_text import MOST
 __all__ = ["render_methods"]
 
 _ENTRIES = """
-%op = type { ptr, [2 x ptr], [2 x ptr], i64, i64, [$USES x i64], i64 }
+%op = type { ptr, [2 x ptr], [2 x ptr], i64, i64, [$USES x i64], i64, ptr }
 @ops = external global %op
 declare ptr @called(ptr, ptr, i64, ptr)
 declare ptr @called_on(ptr, ptr, ptr, i64, ptr)
 %function = type { ptr, ptr, i64 }
 @functions = external global %function
 declare ptr @recall(ptr, ptr, ptr, i64, ptr)
-%in_place = type { ptr, ptr, i64, ptr, i64, i8, i8 }
+%in_place = type { ptr, ptr, i64, ptr, i64, i8, i8, ptr }
 @in_place = external global %in_place
 declare ptr @change(ptr, ptr, ptr, i64, ptr)
 """

@@ -8,9 +8,9 @@ __all__ = ["DECLARATIONS", "OBJECTS"]
 DECLARATIONS = """
 ; An op: its object; what computes it, on small and on large arrays; an `EvenEntry` and a
 ; `TapeEntry` of which all but what is of one call is set; its dtypes, a bit for each; its flags;
-; for whose cotangents the result and each argument are needed, a bit for each argument; and how
-; many arguments it has.
-%op = type { ptr, [2 x ptr], [2 x ptr], i64, i64, [$USES x i64], i64 }
+; for whose cotangents the result and each argument are needed, a bit for each argument; how many
+; arguments it has; and where the kernel is that computed it of large arrays last, or null.
+%op = type { ptr, [2 x ptr], [2 x ptr], i64, i64, [$USES x i64], i64, ptr }
 
 ; An argument: the object; its array, or what stands for that; where its gradient goes, or null;
 ; whether it is a number; how many elements its array has.

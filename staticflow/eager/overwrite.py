@@ -8,6 +8,8 @@ is left to the operations, and so are operands that overlap, or that do not lie 
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +26,8 @@ from staticflow.graph.equalities import Equality
 from staticflow.graph.graph import attrs_key, close, new_param
 from staticflow.graph.node import Node, constant, toposort
 from staticflow.graph.types import TensorType
-from staticflow.ops.arithmetic import cast, clone
+from staticflow.ops import variants
+from staticflow.ops.arithmetic import cast, clone, maximum, minimum, mul
 from staticflow.ops.expand import expand
 from staticflow.ops.lowering import Elementwise, Generate, View
 from staticflow.ops.symbol import Symbol
@@ -32,7 +35,7 @@ from staticflow.runtime.aligned import aligned_empty
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.threads import get_num_threads
 
-__all__ = ["copied", "overwritten", "put"]
+__all__ = ["copied", "latest_program", "overwritten", "put"]
 
 Array = np.ndarray[Any, Any]
 Function = Callable[..., Any]
@@ -41,6 +44,9 @@ _ARRAYS = (np.ndarray, np.generic)
 _FUSED = (Elementwise, Generate, View)
 _APART = (0.0, 1.0, 2.0, 3.0)
 """Numbers that a function may treat apart. Others reach the program as 0-d arrays."""
+
+_EVEN = frozenset((variants.add, variants.sub, variants.div, mul, maximum, minimum))
+"""Functions that treat no number apart."""
 
 _TARGET = object()
 """The source of the param that a program updates."""
@@ -76,13 +82,14 @@ def overwritten(
         return False
     dtype = x.dtype
     floating = BY_NUMPY[dtype].is_floating
+    even = fn in _EVEN
     arrays = [x]
     given: dict[str | int, Any] = dict(enumerate(args))
     if kwargs:
         given.update(kwargs)
     key: list[Hashable] = [fn, dtype, x.shape]
     for name, a in given.items():
-        if type(a) is float and floating and not _is_apart(a):
+        if floating and _is_operand(a, even):
             a = given[name] = as_array(a, dtype)
         if a is x:
             key.append(name)
@@ -98,7 +105,18 @@ def overwritten(
     except TypeError:  # an operand that has no hash
         return False
     # (which takes no arrays that are not in order)
-    return program is not None and program.fast(*arrays) == ()
+    if program is None or program.fast(*arrays) != ():
+        return False
+    if not kwargs and len(arrays) == 1 + len(args):
+        latest_program(fn).value = program.fast
+    return True
+
+
+@functools.cache
+def latest_program(fn: Function) -> Any:
+    """What holds the native entry of the program that overwrote an array with ``fn`` of it and
+    other arrays last."""
+    return ctypes.py_object()
 
 
 def put(target: Array, source: Array) -> None:
@@ -144,8 +162,12 @@ def _is_in_order(a: Any) -> TypeGuard[Array]:
     return type(a) is np.ndarray and a.flags.c_contiguous
 
 
-def _is_apart(number: float) -> bool:
-    return number in _APART and math.copysign(1, number) > 0  # not -0.0
+def _is_operand(a: Any, even: bool) -> bool:
+    """Whether ``a`` is a number that reaches the program as an array: none that may be treated
+    apart, or any for a function that is ``even``."""
+    if type(a) is float:
+        return even or a not in _APART or math.copysign(1, a) < 0  # -0.0
+    return even and type(a) is int
 
 
 def _found(

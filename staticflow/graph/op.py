@@ -17,7 +17,7 @@ from staticflow.errors import DTypeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import Type
 
-__all__ = ["OUT", "Op", "Vjp"]
+__all__ = ["OUT", "Op", "Vjp", "takes"]
 
 OUT = -1
 """In `Op.saves`: the op's own output."""
@@ -96,7 +96,7 @@ class Op:
             for name in self.names[len(args) :]:
                 if name in attrs:
                     args += (attrs.pop(name),)
-        least, most, allowed = _takes(self)
+        least, most, allowed = takes(self)
         if not least <= len(args) <= most or not (allowed is None or allowed.issuperset(attrs)):
             self._refuse(args, attrs)
         mode = None
@@ -116,7 +116,7 @@ class Op:
         return mode.apply(self, args, attrs)
 
     def _refuse(self, args: Sequence[Any], attrs: Mapping[str, Any]) -> NoReturn:
-        least, _, allowed = _takes(self)
+        least, _, allowed = takes(self)
         names = (*self.names[:least], *sorted(allowed or ()))
         given = ", ".join((*(type(a).__name__ for a in args), *(f"{name}=" for name in attrs)))
         raise TypeError(
@@ -139,7 +139,7 @@ class Op:
 
 
 @functools.cache
-def _takes(op: Op) -> tuple[int, float, frozenset[str] | None]:
+def takes(op: Op) -> tuple[int, float, frozenset[str] | None]:
     """The least and the largest number of arguments of an op, and the names of its attributes
     (None: any), as its reference has them."""
     parameters = inspect.signature(op.reference).parameters.values()

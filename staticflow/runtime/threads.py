@@ -22,7 +22,7 @@ from staticflow.runtime.native import NativeModule, compile_native
 from staticflow.runtime.once import once
 from staticflow.runtime.pool import EXPORTS, pool_text
 
-__all__ = ["get_num_threads", "pool_jobs", "pool_symbols", "set_num_threads"]
+__all__ = ["get_num_threads", "pool_jobs", "pool_symbols", "set_num_threads", "wanted_address"]
 
 
 def get_num_threads() -> int:
@@ -77,6 +77,11 @@ def container_processors(groups: Path = Path("/sys/fs/cgroup")) -> int | None:
 _wanted = ctypes.c_int64(config.num_threads or usable_processors())
 
 
+def wanted_address() -> int:
+    """Where native code reads what `get_num_threads` gives, an i64."""
+    return ctypes.addressof(_wanted)
+
+
 def pool_symbols() -> dict[str, int]:
     """The address of ``parallel`` (see `pool`), for programs that declare it."""
     return {"parallel": _pool().address("parallel")}
@@ -90,7 +95,7 @@ def pool_jobs() -> int:
 @once
 def _pool() -> NativeModule:
     text = pool_text(platform.system(), platform.machine())
-    symbols = {"wanted": ctypes.addressof(_wanted)}
+    symbols = {"wanted": wanted_address()}
     module = compile_native(text, EXPORTS, symbols, quick=True)
     stop, resume = (ctypes.CFUNCTYPE(None)(module.address(name)) for name in ("stop", "resume"))
 

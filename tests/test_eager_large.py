@@ -1,0 +1,122 @@
+"""Operations on large arrays that were met before: no frame of Python runs but the caller's."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import staticflow as sf
+from staticflow.eager.programs import SPREAD
+
+ROWS, COLUMNS = 8, SPREAD // 8
+
+
+def drawn(*shape: int, dtype: Any = np.float32) -> Any:
+    return np.random.default_rng(0).standard_normal(shape).astype(dtype)
+
+
+def frames(call: Callable[[], Any]) -> list[str]:
+    """The functions of Python that run in the lambda that a call is of."""
+    found: list[str] = []
+
+    def note(frame: Any, event: str, arg: Any) -> None:
+        if event == "call":
+            found.append(frame.f_code.co_qualname)
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(before)
+    return found[2:]
+
+
+OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "add": lambda x, y: x + y,
+    "mul by a number": lambda x, y: x * 2.5,
+    "row": lambda x, y: x + y[0],
+    "exp": lambda x, y: x.exp(),
+    "relu": lambda x, y: x.relu(),
+    "sum": lambda x, y: x.sum(),
+    "amax of rows": lambda x, y: x.amax(1),
+}
+CHANGES: dict[str, Callable[[Any, Any], Any]] = {
+    "add_": lambda x, y: x.add_(y),
+    "add_ of a row": lambda x, y: x.add_(y[0]),
+    "mul_ by a number": lambda x, y: x.mul_(-1.0),
+    "sub_ of an int": lambda x, y: x.sub_(3),
+    "relu_": lambda x, y: x.relu_(),
+    "neg_": lambda x, y: x.neg_(),
+    "div_": lambda x, y: x.div_(y),
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_no_frame_runs(name: str) -> None:
+    operation = OPERATIONS[name]
+    x, y = (sf.from_numpy(drawn(ROWS, COLUMNS) + i) for i in (0, 1))
+    expected, *_ = [operation(x, y) for _ in range(3)]
+    assert frames(lambda: operation(x, y)) == []
+    np.testing.assert_array_equal(operation(x, y).numpy(), expected.numpy())
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_no_frame_runs_in_place(name: str) -> None:
+    change = CHANGES[name]
+    y = sf.from_numpy(drawn(ROWS, COLUMNS) + 1)
+    base = drawn(ROWS, COLUMNS)
+    expected = change(sf.from_numpy(base.copy()), y).numpy()
+    for _ in range(2):
+        change(sf.from_numpy(base.copy()), y)
+    x = sf.from_numpy(base.copy())
+    version = x._version
+    assert frames(lambda: change(x, y)) == []
+    assert x._version == version + 1
+    np.testing.assert_array_equal(x.numpy(), expected)
+
+
+def test_other_kinds_in_turn() -> None:
+    """What was computed last says nothing of operands of another kind."""
+    wide = {d: sf.from_numpy(drawn(ROWS, COLUMNS, dtype=d)) for d in (np.float32, np.float64)}
+    for _ in range(3):
+        for dtype, x in wide.items():
+            a = x.numpy()
+            column, row = x[:, :1].clone(), x[:1].clone()
+            for y in (x, column, row, x.t().clone().t()):
+                got = (x + y).numpy()
+                assert got.dtype == dtype
+                np.testing.assert_array_equal(got, a + y.numpy())
+                x_ = x.clone()
+                np.testing.assert_array_equal(x_.add_(y).numpy(), a + y.numpy())
+
+
+def test_an_array_that_overlaps_is_left_to_numpy() -> None:
+    base = drawn(SPREAD + 8)
+    x, y = sf.from_numpy(base.copy()), sf.from_numpy(drawn(SPREAD) + 1)
+    for _ in range(3):
+        x[:-8].add_(y)
+    x = sf.from_numpy(base.copy())
+    x[:-8].add_(x[8:])
+    np.testing.assert_array_equal(x[:-8].numpy(), base[:-8] + base[8:])
+    z = sf.from_numpy(base.copy())
+    z.add_(z)
+    np.testing.assert_array_equal(z.numpy(), base + base)
+
+
+def test_a_change_that_is_recorded_has_its_history() -> None:
+    x = sf.from_numpy(drawn(ROWS, COLUMNS)).requires_grad_()
+    other = sf.from_numpy(drawn(ROWS, COLUMNS))
+    for _ in range(3):
+        other.clone().mul_(other)
+    y = x * 1.0
+    y.mul_(other)
+    y.sum().backward()
+    assert x.grad is not None
+    np.testing.assert_array_equal(x.grad.numpy(), other.numpy())
+    with pytest.raises(sf.AutogradError, match="leaf"):
+        x.mul_(other)
