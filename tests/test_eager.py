@@ -105,7 +105,20 @@ def test_numpy_operands_keep_their_dtype() -> None:
     t, a = sf.ones(2), np.ones(2)
     for out in (t + a, a + t, t * np.float64(2) + a):
         assert isinstance(out, sf.Tensor) and out.dtype is sf.float64
-    assert (t * np.float64(2)).dtype is sf.float32  # a 0-d operand does not widen
+
+
+def test_scalars_of_numpy_are_numbers_beside_tensors() -> None:
+    def dtypes(x: Any, scalar: Any) -> set[sf.dtype]:
+        return {(x * scalar).dtype, (scalar * x).dtype, sf.maximum(x, scalar).dtype}
+
+    for x in (sf.ones(2), sf.tensor(1.0), sf.tensor(1), sf.tensor([True])):
+        symbol = sf.placeholder(x.shape, dtype=x.dtype)
+        for y in (x, symbol):
+            assert dtypes(y, np.float64(2)) == dtypes(y, np.float16(2)) == {sf.float32}
+            assert dtypes(y, np.int8(2)) == {sf.int64 if x.dtype.kind in "bi" else sf.float32}
+    assert (sf.tensor([1], dtype="int8") * np.int64(2)).dtype is sf.int8
+    scaled = sf.tensor(3.0, requires_grad=True) * np.sqrt(2)
+    assert scaled.dtype is sf.float32 and scaled.requires_grad
 
 
 def test_numpy_stands_on_either_side_of_a_product() -> None:
@@ -272,7 +285,8 @@ def test_bfloat16_is_numpy_s_of_ml_dtypes() -> None:
         (1.5, "float32"), (1, "int64"), (True, "bool"), ([1.0, 2], "float32"), ([[1], [2]], "int64"),
         ([True], "bool"), ([], "float32"), (np.ones(2), "float64"), (np.float64(1), "float64"),
         ([np.float64(1)], "float64"), ([np.ones(2), np.ones(2)], "float64"), (np.ones(2, "f2"), "float16"),
-        ([np.float32(1)], "float32"), (np.int8(3), "int8"), (sf.ones(2, dtype="int16"), "int16"),
+        ([np.float32(1)], "float32"), ([np.float32(1), 2], "float32"), ([1.0, np.float64(2)], "float64"),
+        ([[sf.tensor(1)], [2.5]], "float32"), ([np.float16(1), 1.0], "float32"), (np.int8(3), "int8"), (sf.ones(2, dtype="int16"), "int16"),
         ([sf.tensor(1.0), sf.tensor(2.0)], "float32"),
     ],
 )  # fmt: skip
@@ -286,7 +300,8 @@ def test_tensor_copies_and_refuses_what_it_does_not_know() -> None:
     t = sf.tensor(a)
     a[0] = 1
     assert t.tolist() == [0, 0]
-    for bad in (np.ones(2, complex), np.array(["a"]), np.ones(2, "u8"), "text", [object()]):
+    bads = (np.ones(2, complex), np.array(["a"]), np.ones(2, "u8"), "text", [object()], [2**63, -1])
+    for bad in bads:
         with pytest.raises(DTypeError):
             sf.tensor(bad)
     with pytest.raises(ValueError, match="inhomogeneous"):

@@ -9,7 +9,7 @@ import numpy as np
 
 from staticflow.eager.mode import EAGER
 from staticflow.errors import DTypeError, ShapeError
-from staticflow.graph.dtypes import dtype_of, get_default_dtype
+from staticflow.graph.dtypes import BY_PYTHON, DType, dtype_of, get_default_dtype, promote
 from staticflow.graph.locs import format_locs, here
 
 __all__ = ["array_from"]
@@ -38,14 +38,27 @@ def array_from(data: Any, dtype: Any) -> np.ndarray[Any, Any]:
             f"tensor: {reprlib.repr(data)} is not made of numbers; give numbers, nested "
             f"lists of them, an array or a tensor, at {format_locs(here())}"
         )
-    if wanted is None and array.dtype == np.float64 and not _is_numpy_inside(data):
-        array = array.astype(get_default_dtype().numpy)
+    if wanted is None and array.dtype == np.float64:
+        array = array.astype(_floating_of(data).numpy, copy=False)
     dtype_of(array.dtype)
     return array
 
 
-def _is_numpy_inside(data: Any) -> bool:
-    """Whether nested lists hold NumPy's numbers, which have a dtype; Python's have none."""
-    while isinstance(data, list | tuple) and data:
-        data = data[0]
-    return isinstance(data, np.ndarray | np.generic)
+def _dtypes_in(data: Any) -> set[DType]:
+    """The dtypes of what is in nested lists; Python's floats have the default one."""
+    if not isinstance(data, list | tuple):
+        own = getattr(data, "dtype", None)
+        return {BY_PYTHON.get(type(data), get_default_dtype()) if own is None else dtype_of(own)}
+    kinds = set(map(type, data))
+    if kinds.issubset(BY_PYTHON):
+        return {BY_PYTHON[kind] for kind in kinds}
+    return set().union(*map(_dtypes_in, data))
+
+
+def _floating_of(data: Any) -> DType:
+    """The dtype of nested lists in which NumPy finds float64, as it does beside integers, too."""
+    dtypes = _dtypes_in(data)
+    dtype = promote(dtypes) if dtypes else get_default_dtype()
+    if not dtype.is_floating:
+        raise DTypeError(f"tensor: an integer that int64 cannot hold, at {format_locs(here())}")
+    return dtype

@@ -23,7 +23,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.ops.arithmetic import cast
 from staticflow.ops.lowering import View
-from staticflow.ops.promote import integer_beside, is_number, operand_dtype, usual_dtypes
+from staticflow.ops.promote import as_number, integer_beside, is_number, operand_dtype, usual_dtypes
 from staticflow.ops.symbol import STATIC, Symbol
 from staticflow.ops.thread import thread
 
@@ -113,6 +113,7 @@ class EagerMode:
         as_tensor = self.tensor._of
         if op.promote == "none":
             return [as_tensor(a, None, op, i) for i, a in enumerate(args)], None
+        args = [as_number(a) for a in args]
         first = 1 if op.promote == "tail" else 0
         common = self._common_dtype(args[first:])
         if (

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from staticflow.errors import DTypeError
 from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import BY_PYTHON, DTYPES, DType, get_default_dtype, promote
@@ -17,12 +19,25 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.numbers import Number, fitting, wrapped
 from staticflow.graph.op import Op
 
-__all__ = ["integer_beside", "is_number", "operand_dtype", "result_type", "usual_dtypes"]
+__all__ = [
+    "as_number",
+    "integer_beside",
+    "is_number",
+    "operand_dtype",
+    "result_type",
+    "usual_dtypes",
+]
 
 
 def is_number(x: Any) -> bool:
     """Whether ``x`` is a Python number or a size, which have no dtype of their own."""
     return type(x) in BY_PYTHON or type(x) is Dim
+
+
+def as_number(x: Any) -> Any:
+    """A scalar of NumPy as the Python number that it counts as beside tensors; all else as it
+    is."""
+    return x.item() if isinstance(x, np.generic) else x
 
 
 def _combine(higher: DType | None, lower: DType | None) -> DType | None:

@@ -27,7 +27,7 @@ from staticflow.ops.arithmetic import cast, stop_gradient
 from staticflow.ops.creation import size_value
 from staticflow.ops.late import tied_operands
 from staticflow.ops.methods import Methods
-from staticflow.ops.promote import integer_beside, is_number, operand_dtype
+from staticflow.ops.promote import as_number, integer_beside, is_number, operand_dtype
 from staticflow.ops.strided import bitcast_op
 from staticflow.ops.tracing import tracing, tracing_state
 from staticflow.ops.view import of_size
@@ -99,6 +99,8 @@ class StaticMode:
 
     def apply(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """One node of ``op``; a symbol, or a tuple of them where the op gives several."""
+        if op.promote != "none":
+            args = [as_number(a) for a in args]
         operands = [
             a if is_number(a) or isinstance(a, Symbol) else Symbol(to_node(a, None, op))
             for a in args
