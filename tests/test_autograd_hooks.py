@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import warnings
 import weakref
 from typing import Any
 
@@ -160,6 +161,19 @@ def test_post_accumulate_hooks() -> None:
 
 
 # -- retain_grad ------------------------------------------------------------------------------------
+
+
+def test_a_gradient_that_nobody_keeps_is_warned_of() -> None:
+    x = sf.ones(3, requires_grad=True)
+    y = x * 2
+    with pytest.warns(UserWarning, match=r"f32\[3\], which is no leaf.*retain_grad.*test_autograd"):
+        assert y.grad is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        y.retain_grad()
+        assert y.grad is None and x.grad is None and sf.ones(2).grad is None
+        y.sum().backward()
+        assert y.grad.tolist() == [1, 1, 1]
 
 
 def test_retain_grad() -> None:

@@ -311,6 +311,13 @@ def test_dtypes_and_devices() -> None:
     assert net.to(sf.ones(1, dtype="float64")).scale.dtype is sf.float64
 
 
+def test_parameters_may_have_attributes() -> None:
+    layer = sf.nn.Linear(2, 2)
+    layer.bias._no_weight_decay = True
+    groups = [p for p in layer.parameters() if not getattr(p, "_no_weight_decay", False)]
+    assert groups == [layer.weight]
+
+
 def test_gradients_are_zeroed_in_place() -> None:
     net = Net()
     net(sf.ones(1, 3)).sum().backward()

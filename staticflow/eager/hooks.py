@@ -6,17 +6,19 @@ The functions here are methods of `Tensor`.
 from __future__ import annotations
 
 import itertools
+import warnings
 import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from staticflow.errors import AutogradError, DTypeError, ShapeError
 from staticflow.graph.locs import format_locs, here
+from staticflow.graph.types import TensorType
 from staticflow.ops.thread import thread
 
 __all__ = [
     "Hooks", "RemovableHandle", "lent", "register_hook", "register_post_accumulate_grad_hook",
-    "retain_grad", "retains_grad", "show",
+    "retain_grad", "retains_grad", "show", "warn_of_inner",
 ]  # fmt: skip
 
 Hook = Callable[[Any], Any]
@@ -156,6 +158,18 @@ def retain_grad(self: Any) -> None:
     hooks = _hooks_of(self, "retain_grad")
     if not self.is_leaf:
         hooks.retained = weakref.ref(self)
+
+
+def warn_of_inner(self: Any) -> None:
+    """Say that no gradient is kept of ``self``, which is no leaf, unless `retain_grad` was asked of
+    it."""
+    if not retains_grad(self):
+        of = TensorType(self.dtype, self.shape)
+        warnings.warn(
+            f"the gradient of {of}, which is no leaf, is not kept; call retain_grad() on it before "
+            f"backward, at {format_locs(here())}",
+            stacklevel=3,
+        )
 
 
 def retains_grad(self: Any) -> bool:

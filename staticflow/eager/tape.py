@@ -214,7 +214,7 @@ def _accumulate(leaf: Any, ct: Any, held: Held) -> None:
     """Add ``ct`` to the gradient of ``leaf``: in place, so that who holds it sees it, unless the
     addition is to be recorded."""
     state = thread.state
-    grad = leaf.grad
+    grad = leaf._grad
     if grad is None:
         data = ct._data
         if not held.take(data, leaf._data, whole=state.recording):

@@ -215,7 +215,10 @@ class Tensor(Methods):
 
     @property
     def grad(self) -> Tensor | None:
-        """The gradient that backward has added up, None before."""
+        """The gradient that backward has added up, None before. Backward keeps that of leaves; a
+        warning says so where another tensor is asked that `retain_grad` was not called on."""
+        if self._grad is None and not self.is_leaf:
+            hooks.warn_of_inner(self)
         return self._grad
 
     @grad.setter

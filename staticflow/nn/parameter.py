@@ -19,7 +19,8 @@ class Parameter(Tensor):
 
     It is on the memory of ``data`` (a tensor or an array), as in PyTorch; numbers and lists are
     copied. ``requires_grad=False`` makes a frozen one, which optimisers leave alone. Its ``name``
-    is the path by which the outermost module so far knows it, and is what graphs print.
+    is the path by which the outermost module so far knows it, and is what graphs print. It may have
+    further attributes, which other tensors may not.
 
     Raises `AutogradError` for integers and bools that are to require a gradient.
 
@@ -27,8 +28,6 @@ class Parameter(Tensor):
     Parameter containing:
     tensor([1., 2.], requires_grad=True)
     """
-
-    __slots__ = ()
 
     def __init__(self, data: Any = (), requires_grad: bool = True) -> None:
         shared = tensor(data) if isinstance(data, list | tuple) else as_tensor(data)

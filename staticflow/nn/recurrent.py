@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any, ClassVar
 
 from staticflow.errors import ArgumentError, ShapeError
@@ -81,6 +82,10 @@ class _Recurrent(Module):
             raise ArgumentError(
                 f"{kind}: the dropout lies in [0, 1], and {dropout} does not"
                 f", at {format_locs(here())}"
+            )
+        if dropout and num_layers == 1:
+            warnings.warn(
+                f"{kind}: dropout={dropout} is between layers, and there is one", stacklevel=3
             )
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
         self.bias, self.batch_first, self.dropout = bias, batch_first, dropout
