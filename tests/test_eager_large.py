@@ -120,3 +120,51 @@ def test_a_change_that_is_recorded_has_its_history() -> None:
     np.testing.assert_array_equal(x.grad.numpy(), other.numpy())
     with pytest.raises(sf.AutogradError, match="leaf"):
         x.mul_(other)
+
+
+@pytest.mark.parametrize("shape", [(5000,), (0, 7), (64, 100), (7, 1, 1000), (3, 40, 50)])
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_places_of_masks_are_those_of_numpy(shape: tuple[int, ...], share: float) -> None:
+    mask = np.random.default_rng(0).random(shape) < share
+    values = np.where(mask, drawn(*shape) + 9, 0).astype(np.float32)
+    m, x = sf.from_numpy(mask), sf.from_numpy(values)
+    np.testing.assert_array_equal(m.nonzero().numpy(), np.argwhere(mask))
+    np.testing.assert_array_equal(x.nonzero().numpy(), np.argwhere(mask))
+    np.testing.assert_array_equal(x[m].numpy(), values[mask])
+    np.testing.assert_array_equal(x.masked_select(m).numpy(), values[mask])
+    turned = m.permute(*range(m.ndim)[::-1])
+    np.testing.assert_array_equal(turned.nonzero().numpy(), np.argwhere(mask.T))
+    with_gradient = x.clone().requires_grad_()
+    with_gradient[m].sum().backward()
+    assert with_gradient.grad is not None
+    np.testing.assert_array_equal(with_gradient.grad.numpy(), mask.astype(np.float32))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int64"])
+def test_parts_of_a_large_array_change_in_place(dtype: str) -> None:
+    def fresh() -> Any:
+        return sf.arange(2 * SPREAD).reshape(1024, -1).to(dtype)
+
+    for part in ((slice(None), slice(1, None)), (slice(None, None, 2),), (slice(None), 3)):
+        x, expected = fresh(), fresh().numpy().copy()
+        other = sf.from_numpy(np.full(expected[part].shape, 3, expected.dtype))
+        x[part].add_(other)
+        x[part].mul_(2)
+        expected[part] = (expected[part] + other.numpy()) * np.asarray(2, expected.dtype)
+        np.testing.assert_array_equal(x.numpy(), expected)
+        assert x._version == 2
+    x = fresh()
+    x.fill_(2.0)
+    assert (x == 2).all()
+    x.copy_(other[:1, :1] if other.ndim > 1 else other[:1])
+    assert (x == 3).all()
+    assert not x.zero_().any() and sf.ones_like(x).all()
+
+
+def test_equality_of_large_arrays() -> None:
+    x = sf.from_numpy(drawn(64, 1000))
+    other = x.clone()
+    assert sf.equal(x, other)
+    other[63, 999] += 1
+    assert not sf.equal(x, other) and not sf.equal(x, x + 1)
+    assert sf.equal(sf.ones(0, 3), sf.ones(0, 3)) and sf.equal(sf.ones(3, 0), sf.ones(3, 0))

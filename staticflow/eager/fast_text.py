@@ -51,6 +51,7 @@ _MARKS = ("A_TENSOR", "THE_SAME", "AN_INT", "A_FLOAT", "A_TUPLE", "A_LIST", "A_S
 
 _LAYOUT = (
     "TYPE", "HEAD", "DATA", "NDIM", "DIMS", "STRIDES", "BASE", "DESCR", "FLAGS", "WRITEABLE",
+    "CONTIGUOUS",
 )  # fmt: skip
 
 _NUMBERS = {

@@ -189,9 +189,18 @@ no:
   ret i1 true
 }
 
-; Whether a method can be done here: a ufunc or a copy of a small array, a copy of a large one on
-; one thread, or what a program did of a large one.
-define internal i1 @is_known(ptr %method, i64 %size) {
+define internal i1 @is_ordered(ptr %array) {
+  %flags.at = getelementptr i8, ptr %array, i64 $FLAGS
+  %flags = load i32, ptr %flags.at
+  %contiguous = and i32 %flags, $CONTIGUOUS
+  %ordered = icmp ne i32 %contiguous, 0
+  ret i1 %ordered
+}
+
+; Whether a method can be done here: a ufunc or a copy of a small array, or a ufunc of a large one
+; that does not lie in order, of which there is no program; a copy of a large one on one thread, but
+; of bfloat16, which NumPy copies one by one; or what a program did of a large one.
+define internal i1 @is_known(ptr %method, ptr %array, i64 %size) {
   %ufunc.at = getelementptr %in_place, ptr %method, i64 0, i32 1
   %ufunc = load ptr, ptr %ufunc.at
   %bare = icmp eq ptr %ufunc, null
@@ -205,8 +214,16 @@ define internal i1 @is_known(ptr %method, i64 %size) {
   %single = icmp eq i64 %threads, 1
   %plain = xor i1 %bare, true
   %by.numpy = or i1 %plain, %copies
-  %alone = and i1 %copies, %single
-  %any = or i1 %alone, %met
+  %descr = call ptr @field(ptr %array, i64 $DESCR)
+  %swift = icmp ne ptr %descr, @bfloat16
+  %one.by.one = and i1 %copies, %single
+  %alone = and i1 %one.by.one, %swift
+  %ordered = call i1 @is_ordered(ptr %array)
+  %apart = xor i1 %ordered, true
+  %strided = and i1 %plain, %apart
+  %in.order = and i1 %met, %ordered
+  %either = or i1 %alone, %strided
+  %any = or i1 %either, %in.order
   %known = select i1 %small, i1 %by.numpy, i1 %any
   ret i1 %known
 }
@@ -301,8 +318,11 @@ look:
   %size.at = getelementptr %operand, ptr %operands, i64 0, i32 4
   %size = load i64, ptr %size.at
   %small = icmp slt i64 %size, $SPREAD
-  %known = call i1 @is_known(ptr %method, i64 %size)
+  %known = call i1 @is_known(ptr %method, ptr %array, i64 %size)
   %writeable = call i1 @is_open(ptr %array)
+  %ordered = call i1 @is_ordered(ptr %array)
+  %strided = xor i1 %ordered, true
+  %by.ufunc = or i1 %small, %strided
   %a = and i1 %usual, %known
   %b = and i1 %a, %writeable
   br i1 %b, label %ask, label %no
@@ -328,7 +348,7 @@ factors:
   %plain = icmp eq ptr %factor, null
   br i1 %plain, label %compute, label %weigh
 weigh:
-  br i1 %small, label %scale, label %no
+  br i1 %by.ufunc, label %scale, label %no
 scale:
   %unscaled = call i1 @scale(ptr %other, ptr %operands, ptr %factor, ptr %state)
   br i1 %unscaled, label %no, label %compute
@@ -347,7 +367,7 @@ gather:
   %arrays = alloca [3 x ptr]
   store ptr %array, ptr %arrays
   %single = icmp eq ptr %source, null
-  br i1 %small, label %apply, label %large
+  br i1 %by.ufunc, label %apply, label %large
 large:
   %source.at = getelementptr ptr, ptr %arrays, i64 1
   store ptr %source, ptr %source.at

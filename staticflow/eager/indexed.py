@@ -15,6 +15,7 @@ from staticflow.eager.memory import Memory
 from staticflow.eager.programs import SPREAD
 from staticflow.eager.vertex import Shadow, TapeEntry, entered
 from staticflow.graph.dtypes import BY_PYTHON
+from staticflow.graph.places import places_of
 from staticflow.ops import subscript
 from staticflow.ops.advanced import index_op
 from staticflow.ops.slicing import select_op, slice_op
@@ -66,7 +67,7 @@ def _places(key: Any, a: Any) -> tuple[Any, ...] | None:
     if type(k) is not _array or not k.ndim:
         return None
     if k.dtype is _bool:
-        return k.nonzero() if k.shape == a.shape[: k.ndim] else None
+        return places_of(k) if k.shape == a.shape[: k.ndim] else None
     return (k,) if k.dtype.kind in "iu" and a.size < SPREAD else None
 
 

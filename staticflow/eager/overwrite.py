@@ -21,7 +21,7 @@ from staticflow.eager.numbers import as_array, taken
 from staticflow.eager.programs import MOST_KINDS, SPREAD, compiled, compiling
 from staticflow.errors import StaticflowError
 from staticflow.graph.dims import fresh_sym
-from staticflow.graph.dtypes import BY_NUMPY
+from staticflow.graph.dtypes import BY_NUMPY, bfloat16
 from staticflow.graph.equalities import Equality
 from staticflow.graph.graph import attrs_key, close, new_param
 from staticflow.graph.node import Node, constant, toposort
@@ -48,6 +48,7 @@ _APART = (0.0, 1.0, 2.0, 3.0)
 _EVEN = frozenset((variants.add, variants.sub, variants.div, mul, maximum, minimum))
 """Functions that treat no number apart."""
 
+_BFLOAT16 = bfloat16.numpy
 _TARGET = object()
 """The source of the param that a program updates."""
 
@@ -122,6 +123,8 @@ def latest_program(fn: Function) -> Any:
 def put(target: Array, source: Array) -> None:
     """Copy ``source``, broadcast and cast, into ``target``, on all threads if it is large."""
     if target.size < SPREAD or get_num_threads() == 1 or not _put_at_once(target, source):
+        if target.dtype == source.dtype == _BFLOAT16:  # which NumPy moves one by one
+            target, source = target.view(np.uint16), source.view(np.uint16)
         np.copyto(target, source)  # of one thread as fast, and on a GPU too
 
 

@@ -67,6 +67,10 @@ def equal(input: Any, other: Any) -> bool:
         for a, b in zip(input.shape, other.shape, strict=True)
     ):
         return False
+    if input.ndim > 1 and 0 not in input.shape:
+        row = (0,) * (input.ndim - 1)  # which differs where most do
+        if not eq(input[row], other[row]).all():
+            return False
     return bool(eq(input, other).all())
 
 

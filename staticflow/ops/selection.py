@@ -10,6 +10,7 @@ from staticflow.graph.dims import fresh_sym, prod
 from staticflow.graph.dtypes import bool_, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
+from staticflow.graph.places import index_rows, selected
 from staticflow.ops.arithmetic import where as where_op
 from staticflow.ops.creation import iota, zeros_like
 from staticflow.ops.declare import per_arg
@@ -38,7 +39,7 @@ nonzero_op = Op(
     name="nonzero",
     doc="The index of every element that is not zero: a row for each.",
     infer=_refused,
-    reference=lambda xp, x: xp.argwhere(x),
+    reference=index_rows,
     vjp=None,
 )
 
@@ -46,7 +47,7 @@ masked_select_op = Op(
     name="masked_select",
     doc="The elements where ``mask`` is true, in a vector.",
     infer=_refused,
-    reference=lambda xp, x, mask: x[mask],
+    reference=lambda xp, x, mask: selected(x, mask),
     vjp=per_arg(
         lambda ct, out, x, mask: masked_scatter_op(zeros_like(x), mask, ct),
         None,

@@ -1,0 +1,46 @@
+"""Where the elements of a mask are, at the speed at which it is read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["index_rows", "places_of", "selected"]
+
+_LARGE = 1 << 12  # elements: what more calls of NumPy cost no longer counts
+
+# NumPy finds the elements of a vector of bools without a branch for each, those of more dims with.
+
+
+def places_of(mask: Any) -> tuple[Any, ...]:
+    """What ``mask.nonzero()`` gives of bools: a vector of indices for each dim."""
+    if not _is_large(mask) or mask.ndim == 1:
+        return tuple(mask.nonzero())
+    rest = mask.reshape(-1).nonzero()[0]
+    found = []
+    for size in mask.shape[:0:-1]:
+        quotient = rest // size
+        rest -= quotient * size
+        found.append(rest)
+        rest = quotient
+    return (rest, *found[::-1])
+
+
+def index_rows(xp: Any, x: Any) -> Any:
+    """What ``xp.argwhere(x)`` gives: a row of indices for each element that is not zero."""
+    if not _is_large(x):
+        return xp.argwhere(x)
+    vectors = places_of(x if x.dtype == bool else x != 0)
+    return np.stack(vectors, 1)
+
+
+def selected(x: Any, mask: Any) -> Any:
+    """``x[mask]``, of a mask of the shape of ``x``."""
+    if not _is_large(mask):
+        return x[mask]
+    return x.reshape(-1)[mask.reshape(-1).nonzero()[0]]
+
+
+def _is_large(array: Any) -> bool:
+    return type(array) is np.ndarray and array.size >= _LARGE
