@@ -34,7 +34,12 @@ def no_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_names() -> None:
-    assert sf.device("cuda:1") == sf.device("cuda", 1) == sf.device(sf.device("cuda:1"))
+    assert (
+        sf.device("cuda:1")
+        == sf.device("cuda", 1)
+        == sf.device(1)
+        == sf.device(sf.device("cuda:1"))
+    )
     assert sf.device("cuda") != sf.device("cuda:0") and sf.device("cpu").index is None
     assert (str(sf.device("cuda", 1)), repr(sf.device("cpu"))) == ("cuda:1", "device(type='cpu')")
     assert repr(sf.device("cuda:1")) == "device(type='cuda', index=1)"

@@ -28,6 +28,13 @@ SAYS: dict[str, tuple[Any, str]] = {
     "array": (lambda x: sf.detach(np.ones(3)), "detach: 'input' must be a tensor, not ndarr"),
     "linalg": (lambda x: sf.linalg.inv([[1.0]]), "inv: 'A' must be a tensor, not list"),
     "special": (lambda x: sf.special.entr([0.5]), "entr: 'input' must be a tensor, not list"),
+    "function": (lambda x: sf.map(3, x), "map: 'fn' must be a function, not int"),
+    "step": (lambda x: sf.scan(3, x, x), "scan: 'fn' must be a function, not int"),
+    "carry": (lambda x: sf.fori_loop(0, 2, lambda i, c: "a", x), "in as .* and went out as str"),
+    "outputs": (lambda x: sf.grad(3, x), "gradients are of tensors by tensors, not of int"),
+    "layer": (lambda x: sf.nn.Linear("3", 4), "Linear: 'in_features' must be int, not '3'"),
+    "base": (lambda x: sf.nn.Conv2d("1", 2, 3), "Conv2d: 'in_channels' must be int, not '1'"),
+    "init": (lambda x: sf.nn.init.normal_(3), "normal_: 'tensor' must be a tensor, not int"),
     "in_place": (lambda x: x.lerp_([1.0], 0.5), "lerp: 'end' must be a tensor, not list"),
 }  # fmt: skip
 
@@ -37,6 +44,18 @@ def test_the_error_names_function_argument_and_line(case: str) -> None:
     call, says = SAYS[case]
     with pytest.raises(DTypeError, match=rf"{says}.*, at .*test_foreign\.py:\d+"):
         call(sf.ones(3, 3))
+
+
+def test_a_layer_of_the_users_names_itself() -> None:
+    class Own(sf.nn.Linear):
+        def __init__(self, width: Any) -> None:
+            super().__init__(3, width)
+
+    assert list(inspect.signature(sf.nn.Linear).parameters)[:2] == ["in_features", "out_features"]
+    with pytest.raises(
+        DTypeError, match=r"Own: 'out_features' must be int, not list, at .*test_fo"
+    ):
+        Own([4])
 
 
 def test_of_symbols_as_well() -> None:

@@ -123,7 +123,7 @@ def refuse(match: str, error: type[Exception] = ValueError) -> Any:
 
 def test_what_schedules_refuse() -> None:
     opt = optimiser()
-    with refuse("takes an optimiser, not a list", TypeError):
+    with refuse("takes an optimiser, not list", TypeError):
         lr.StepLR([], 3)
     with refuse("lr_lambda has 1 values for 2"):
         lr.LambdaLR(opt, [lambda epoch: 1.0])

@@ -125,7 +125,7 @@ def _add_to(total: Any, more: Any) -> None:
 def _roots(outputs: Sequence[Any], gradients: Sequence[Any]) -> list[tuple[Vertex, Any]]:
     roots = []
     for out, gradient in zip(outputs, gradients, strict=True):
-        edge = out._edge()
+        edge = _edge(out)
         if edge is None:
             raise AutogradError(
                 f"the tensor of shape {list(out.shape)} has no graph: nothing that it was computed "
@@ -135,6 +135,16 @@ def _roots(outputs: Sequence[Any], gradients: Sequence[Any]) -> list[tuple[Verte
             )
         roots.append((edge, _seed(out, gradient)))
     return roots
+
+
+def _edge(x: Any) -> Vertex:
+    """The vertex of a tensor. Raises `DTypeError` for what is none."""
+    if not hasattr(x, "_edge"):
+        raise DTypeError(
+            f"gradients are of tensors by tensors, not of {type(x).__name__}, "
+            f"at {format_locs(here())}"
+        )
+    return x._edge()
 
 
 def _seed(out: Any, gradient: Any) -> Any:
@@ -254,7 +264,7 @@ def grad(
 
 def _reached(roots: Sequence[tuple[Vertex, Any]], wrt: Sequence[Any], keep: bool) -> list[Any]:
     """The cotangents of ``wrt`` by a walk to them alone; None for what is not reached."""
-    targets = [w._edge() for w in wrt]
+    targets = [_edge(w) for w in wrt]
     wanted: dict[Vertex, Any] = dict.fromkeys(targets)
     wanted.pop(None, None)
     leading = _leading([v for v, _ in roots], wanted)

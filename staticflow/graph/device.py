@@ -19,7 +19,8 @@ _PLACES = ("cpu", "cuda")
 class device:
     """A place for tensors: ``sf.device("cpu")``, ``sf.device("cuda:1")``, ``sf.device("cuda", 1)``.
 
-    Without an index it is the first of its kind. Raises `DeviceError` for any other kind.
+    Without an index it is the first of its kind; a number alone is that of a GPU. Raises
+    `DeviceError` for any other kind.
 
     >>> device("cuda:0")
     device(type='cuda', index=0)
@@ -28,11 +29,13 @@ class device:
     type: str
     index: int | None
 
-    def __init__(self, type: str | device, index: int | None = None) -> None:
+    def __init__(self, type: str | int | device, index: int | None = None) -> None:
+        if isinstance(type, int):
+            index, type = type, "cuda"
         if isinstance(type, device):
             index = type.index
             type = type.type
-        kind, colon, number = type.partition(":")
+        kind, colon, number = str(type).partition(":")
         if kind not in _PLACES or (colon and not number.isdecimal()):
             raise DeviceError(
                 f"{type!r} is no device; use 'cpu', 'cuda' or 'cuda:1', at {format_locs(here())}"
@@ -53,7 +56,7 @@ _Device = device  # arguments are named `device`, too
 
 def device_of(x: Any) -> device:
     """The device that ``x`` names: a device, a string, or the number of a GPU."""
-    return device("cuda", x) if isinstance(x, int) else device(x)
+    return device(x)
 
 
 _KIND_NAMES = {

@@ -32,3 +32,6 @@ from staticflow.nn.pooling import *  # noqa: F403
 from staticflow.nn.recurrent import *  # noqa: F403
 from staticflow.nn.shapes import *  # noqa: F403
 from staticflow.nn.transformer import *  # noqa: F403
+from staticflow.ops.foreign import refuses_foreign_to_make
+
+refuses_foreign_to_make(Module)

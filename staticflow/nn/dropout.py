@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from staticflow.errors import ShapeError
-from staticflow.graph.locs import format_locs, here
 from staticflow.nn import functional as F
 from staticflow.nn.module import Module
+from staticflow.ops.sampling import check_probability
 
 __all__ = [
     "AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout",
@@ -20,11 +19,7 @@ class _Dropout(Module):
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
-        if not 0 <= p <= 1:
-            raise ShapeError(
-                f"{type(self).__name__}: the probability p must be from 0 to 1, not {p}, "
-                f"at {format_locs(here())}"
-            )
+        check_probability(type(self).__name__, p)
         self.p, self.inplace = p, inplace
 
     def forward(self, input: Any) -> Any:

@@ -18,6 +18,7 @@ import numpy as np
 
 from staticflow.errors import ArgumentError, ShapeError
 from staticflow.graph.locs import format_locs, here
+from staticflow.ops.foreign import refuses_foreign_in
 from staticflow.ops.sampling import rand, randn
 from staticflow.ops.special import erfinv
 
@@ -220,3 +221,6 @@ def _check_ndim(tensor: Any, name: str, least: int, most: int | None = None) -> 
             f"{name}: takes a tensor of {wanted}, not of shape {list(tensor.shape)}"
             f", at {format_locs(here())}"
         )
+
+
+refuses_foreign_in(globals())

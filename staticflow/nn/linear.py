@@ -37,14 +37,9 @@ class Linear(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        if in_features < 0 or out_features < 0:
-            raise ShapeError(
-                f"Linear({in_features}, {out_features}): sizes cannot be negative"
-                f", at {format_locs(here())}"
-            )
         self.in_features, self.out_features = in_features, out_features
-        bound = 1 / math.sqrt(in_features) if in_features else 0.0
         self.weight = new_parameter(out_features, in_features, device=device, dtype=dtype)
+        bound = 1 / math.sqrt(in_features) if in_features else 0.0
         uniform_(self.weight, -bound, bound)
         self.bias = new_parameter(out_features, device=device, dtype=dtype) if bias else None
         if self.bias is not None:

@@ -141,9 +141,13 @@ class Module(Tree):
 
     def _check_new(self, name: str, is_own: bool) -> None:
         if not name or "." in name:
-            raise KeyError(f"{name!r} cannot be a name; it is empty or has a dot")
+            raise KeyError(
+                f"{name!r} cannot be a name; it is empty or has a dot, at {format_locs(here())}"
+            )
         if hasattr(self, name) and not is_own:
-            raise KeyError(f"{type(self).__name__} has an attribute {name!r} already")
+            raise KeyError(
+                f"{type(self).__name__} has an attribute {name!r} already, at {format_locs(here())}"
+            )
 
     # -- state --------------------------------------------------------------------------------
 

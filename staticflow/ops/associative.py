@@ -20,10 +20,8 @@ from staticflow.ops.view import reshape, unsqueeze
 
 __all__ = ["associative_scan"]
 
-Combine = Callable[[Any, Any], Any]
 
-
-def associative_scan(fn: Combine, xs: Any, reverse: bool = False) -> Any:
+def associative_scan(fn: Callable[[Any, Any], Any], xs: Any, reverse: bool = False) -> Any:
     """Row i of the result is ``x[0]`` combined by ``fn`` with all rows up to ``x[i]``.
 
     ``xs`` is a tree of tensors with equal first dims; ``fn(a, b)`` combines two such trees row by
@@ -68,7 +66,7 @@ def _rows(xs: Any, start: int, stop: int, step: int = 1) -> Any:
     return pytree.map_tree(part, xs)
 
 
-def _in_pairs(fn: Combine, xs: Any, length: int) -> Any:
+def _in_pairs(fn: Callable[[Any, Any], Any], xs: Any, length: int) -> Any:
     """Prefixes of the pairs first; they are the odd rows, and give the even ones."""
     if length < 2:
         return xs
@@ -93,7 +91,7 @@ def _interleaved(first: Any, even: Any, odd: Any) -> Any:
     return cat(parts)
 
 
-def _one_by_one(fn: Combine, xs: Any) -> Any:
+def _one_by_one(fn: Callable[[Any, Any], Any], xs: Any) -> Any:
     def step(carry: Any, x: Any) -> Any:
         fresh, so_far = carry
         one = pytree.map_tree(lambda v: unsqueeze(v, 0), x)

@@ -73,11 +73,11 @@ def check_carry(
     wrong: list[str] = []
     error: type[DTypeError | ShapeError] = ShapeError
     for path, a, b in zip(pytree.paths(tree, name), before, after, strict=True):
-        if not (hasattr(a, "dtype") and hasattr(b, "dtype")) or _agree(a, b):
+        if not hasattr(a, "dtype") or type(b) in BY_PYTHON or _agree(a, b):
             continue
-        if a.dtype is not b.dtype:
+        if not hasattr(b, "dtype") or a.dtype is not b.dtype:
             error = DTypeError
-        wrong.append(f"{path} came in as {_type_of(a)} and went out as {_type_of(b)}")
+        wrong.append(f"{path} came in as {_kind(a)} and went out as {_kind(b)}")
     if wrong:
         raise error(
             f"{what}: {', '.join(wrong)}; every step must give it back as it was: begin with a "
@@ -87,7 +87,8 @@ def check_carry(
 
 def _agree(a: Any, b: Any) -> bool:
     return (
-        a.dtype is b.dtype
+        hasattr(b, "dtype")
+        and a.dtype is b.dtype
         and len(a.shape) == len(b.shape)
         and all(map(_may_agree, a.shape, b.shape))
     )
@@ -97,8 +98,8 @@ def _may_agree(a: Size, b: Size) -> bool:
     return a == b or isinstance(a, Dim) or isinstance(b, Dim)
 
 
-def _type_of(x: Any) -> TensorType:
-    return TensorType(x.dtype, x.shape)
+def _kind(x: Any) -> TensorType | str:
+    return TensorType(x.dtype, x.shape) if hasattr(x, "dtype") else type(x).__name__
 
 
 def check_flag(what: str, flag: Any) -> Any:
@@ -106,10 +107,9 @@ def check_flag(what: str, flag: Any) -> Any:
     if isinstance(flag, bool):
         return flag
     if not hasattr(flag, "dtype") or flag.dtype != bool_ or flag.shape != ():
-        given = _type_of(flag) if hasattr(flag, "dtype") else type(flag).__name__
         raise DTypeError(
-            f"{what} must be one bool, a tensor of no dims, not {given}; compare, as in x > 0, and "
-            f"take .all() or .any() of several, at {format_locs(here())}"
+            f"{what} must be one bool, a tensor of no dims, not {_kind(flag)}; compare, as in "
+            f"x > 0, and take .all() or .any() of several, at {format_locs(here())}"
         )
     return flag
 

@@ -8,6 +8,7 @@ by what the value has not.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache, wraps
 from types import FunctionType, TracebackType
@@ -21,6 +22,7 @@ from staticflow.graph.locs import format_locs, here, is_inside
 
 __all__ = [
     "FOREIGN", "refuse_foreign", "refuses_foreign", "refuses_foreign_in", "refuses_foreign_of",
+    "refuses_foreign_to_make",
 ]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -35,7 +37,7 @@ _DATA = (list, tuple, np.ndarray)
 _NO_TENSORS = (*_DATA, bool, int, float, str, type(None))
 _INTEGERS = (int, np.integer, Dim)
 
-_KINDS: Mapping[str, tuple[type, ...]] = {
+_KINDS: Mapping[str, tuple[Any, ...]] = {
     "int": _INTEGERS,
     "Size": _INTEGERS,
     "float": (*_INTEGERS, float, np.number),
@@ -45,19 +47,26 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "Dims": (*_INTEGERS, list, tuple, range, type(None)),
     "Sequence": (list, tuple, range),
     "tuple": (list, tuple),
+    "Callable": (Callable,),
 }
 """What values an annotation takes, by its first word; one with another word may take any."""
 
-_IN_WORDS = (("Dims", "int | Sequence[int] | None"), ("Size", "int"), ("Any", "Tensor"))
+_IN_WORDS = (
+    (r"Callable\[.*\]", "a function"), ("Dims", "int | Sequence[int] | None"), ("Size", "int"),
+    ("Any", "Tensor"),
+)  # fmt: skip
 
 
-def refuse_foreign(fn: Any, name: str, error: Exception, args: Any, kwargs: Any) -> None:
+def refuse_foreign(
+    fn: Any, name: str, error: Exception, args: Any, kwargs: Any, takes_tensors: bool = True
+) -> None:
     """Raise what ``error`` means, an error of a call of ``fn``, known as ``name``; return if it is
     worded already, or comes of a function of the user's that was called on the way."""
     wanted = getattr(error, "wanted", "")
-    if (isinstance(error, StaticflowError) and not wanted) or _is_of_user(error.__traceback__):
-        return
     at = f"at {format_locs(here())}"
+    is_worded = isinstance(error, StaticflowError) or str(error).endswith(at)
+    if (is_worded and not wanted) or _is_of_user(error.__traceback__):
+        return
     try:
         call = inspect.signature(fn).bind(*args, **kwargs)
     except ValueError:  # of an op, which has said it
@@ -76,7 +85,7 @@ def refuse_foreign(fn: Any, name: str, error: Exception, args: Any, kwargs: Any)
             if value is getattr(error, "value", None):
                 _refuse(name, argument, value, wanted, at)
         return  # a value that the function has made itself
-    of_any = {k: v for k, v in given.items() if "Any" in str(parameters[k].annotation)}
+    of_any = {k: v for k, v in given.items() if takes_tensors and _is_of_any(parameters[k])}
     for argument, value in _within(of_any):
         if _lacks(value, error):
             _refuse(name, argument, value, "a tensor", at)
@@ -115,8 +124,13 @@ def _other_kind(parameter: inspect.Parameter, value: Any) -> str:
         return ""
     text = " | ".join(words)
     for word, meaning in _IN_WORDS:
-        text = text.replace(word, meaning)
+        text = re.sub(word, meaning, text)
     return text
+
+
+def _is_of_any(parameter: inspect.Parameter) -> bool:
+    words = str(parameter.annotation)
+    return "Any" in words and not words.startswith("Callable")
 
 
 def _lacks(value: Any, error: Exception) -> bool:
@@ -172,7 +186,8 @@ def refuses_foreign(fn: F) -> F:
 
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _ROOMS = tuple(
-    f"staticflow.{room}" for room in ("ops.", "nn.functional.", "special", "eager.", "graph.dtypes")
+    f"staticflow.{room}"
+    for room in ("ops.", "nn.functional.", "nn.init", "special", "eager.", "graph.dtypes")
 )
 
 
@@ -197,3 +212,25 @@ def refuses_foreign_of(methods: type, but: Collection[str] = ()) -> None:
             further = list(inspect.signature(fn).parameters.values())[1:]
             if any(p.kind in _NAMED for p in further):
                 setattr(methods, name, refuses_foreign(fn))
+
+
+def refuses_foreign_to_make(base: type) -> None:
+    """Give the constructors of the classes below ``base``, which take no tensors, that error."""
+    classes: list[type] = base.__subclasses__()
+    for cls in classes:
+        if "__init__" in vars(cls):
+            type.__setattr__(cls, "__init__", _maker(vars(cls)["__init__"]))
+        refuses_foreign_to_make(cls)
+
+
+def _maker(fn: Callable[..., None]) -> Callable[..., None]:
+    @wraps(fn)
+    def made(self: Any, *args: Any, **kwargs: Any) -> None:
+        try:
+            fn(self, *args, **kwargs)
+        except FOREIGN as error:
+            bound = fn.__get__(self)
+            refuse_foreign(bound, type(self).__name__, error, args, kwargs, takes_tensors=False)
+            raise
+
+    return made

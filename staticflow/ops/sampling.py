@@ -88,6 +88,11 @@ def _finished(x: Any, device: Any, requires_grad: bool) -> Any:
     return x.requires_grad_() if requires_grad else x
 
 
+def check_probability(what: str, p: float) -> None:
+    """Raise `ArgumentError` unless ``p`` is a probability."""
+    _require(0 <= p <= 1, f"{what}: the probability p must be from 0 to 1, not {p}")
+
+
 def _require(holds: Any, what: str) -> None:
     """Raise `ArgumentError` unless ``holds``; what depends on a tensor is taken on trust."""
     if holds is False:
@@ -228,7 +233,7 @@ def bernoulli(input: Any, p: Any = None, *, generator: Source | None = None) -> 
     Raises `ArgumentError` for a number outside [0, 1], of tensors in a graph for none.
     """
     if isinstance(p, int | float):
-        _require(0 <= p <= 1, f"bernoulli: the probability p must be from 0 to 1, not {p}")
+        check_probability("bernoulli", p)
     else:
         of = are_probabilities(input if p is None else p)
         _require(of, "bernoulli: the probabilities hold numbers outside of [0, 1]")
@@ -370,7 +375,7 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
     >>> dropout(sf.ones(3), 1.0)
     tensor([0., 0., 0.])
     """
-    _require(0 <= p <= 1, f"dropout: the probability p must be from 0 to 1, not {p}")
+    check_probability("dropout", p)
     if not training or p == 0:
         return input
     if not input.dtype.is_floating:

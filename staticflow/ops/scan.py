@@ -39,17 +39,14 @@ from staticflow.ops.thread import thread
 
 __all__ = ["map", "scan"]
 
-Step = Callable[[Any, Any], tuple[Any, Any]]
-Until = Callable[[Any, Any], Any]
-
 
 def scan(
-    fn: Step,
+    fn: Callable[[Any, Any], tuple[Any, Any]],
     init: Any,
     xs: Any = None,
     length: Size | None = None,
     reverse: bool = False,
-    until: Until | None = None,
+    until: Callable[[Any, Any], Any] | None = None,
     lengths: Any = None,
     taps: Mapping[str, Sequence[int]] | None = None,
     ys_init: Any = None,
@@ -146,14 +143,14 @@ class _Scan:
 
     def __init__(
         self,
-        fn: Step,
+        fn: Callable[[Any, Any], tuple[Any, Any]],
         init: Sequence[Any],
         carry_tree: pytree.TreeDef,
         xs: Sequence[Any],
         xs_tree: pytree.TreeDef,
         length: Size,
         reverse: bool,
-        until: Until | None,
+        until: Callable[[Any, Any], Any] | None,
     ) -> None:
         self.fn, self.until = fn, until
         self.init, self.carry_tree = init, carry_tree

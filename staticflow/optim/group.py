@@ -137,6 +137,10 @@ class ParamGroup(Mapping[str, Any]):
 
 def check_value(name: str, value: Any) -> None:
     """Raise `ArgumentError` for what is no number, and for one that no rule has a meaning for."""
+    if name == "betas" and not (isinstance(value, tuple | list) and len(value) == 2):
+        raise ArgumentError(
+            f"{name} are two numbers, as (0.9, 0.999), not {value!r}, at {format_locs(here())}"
+        )
     for given in value if isinstance(value, tuple | list) else (value,):
         if not isinstance(given, SupportsFloat):
             raise ArgumentError(f"{name} is a number, not {given!r}, at {format_locs(here())}")

@@ -63,11 +63,13 @@ class Optimizer:
         self._before_step: dict[Handle, StepHook] = {}
         self._after_step: dict[Handle, StepHook] = {}
         self._parts: dict[tuple[str, ...], frozenset[str]] = {}  # of the state, by what is in use
-        if isinstance(params, Mapping) or hasattr(params, "grad"):
+        single = isinstance(params, Mapping) or hasattr(params, "grad")
+        if single or not isinstance(params, Iterable):
+            name = type(self).__name__
+            which = "model.parameters()" if hasattr(params, "parameters") else "[w]"
             raise DTypeError(
-                f"{type(self).__name__} takes a list of parameters or of groups, not a single "
-                f"{type(params).__name__}: {type(self).__name__}([w], ...)"
-                f", at {format_locs(here())}"
+                f"{name} takes a list of parameters or of groups, not a single "
+                f"{type(params).__name__}: {name}({which}, ...), at {format_locs(here())}"
             )
         given = list(params)
         if not given:

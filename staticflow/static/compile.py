@@ -170,17 +170,17 @@ class Program:
 
 
 def _named_inputs(inputs: Any) -> tuple[tuple[str, ...], list[Symbol]]:
-    if isinstance(inputs, Symbol):
-        raise SymbolicError(
-            f"compile: inputs are a list, as in compile([x], ...), at {format_locs(here())}"
-        )
     if callable(inputs):
         raise SymbolicError(
             "compile: takes symbols, not a function; sf.jit(f) traces one"
             f", at {format_locs(here())}"
         )
+    if isinstance(inputs, Symbol) or not isinstance(inputs, Iterable):
+        raise SymbolicError(
+            f"compile: inputs are a list, as in compile([x], ...), at {format_locs(here())}"
+        )
     named = isinstance(inputs, Mapping)
-    given = list(inputs.values() if named else inputs)
+    given = list(inputs.values() if isinstance(inputs, Mapping) else inputs)
     # a placeholder that was printed is the same placeholder
     handles = [Symbol(without_effects(h.node)) if isinstance(h, Symbol) else h for h in given]
     for h in handles:

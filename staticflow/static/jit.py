@@ -222,6 +222,8 @@ def jit(fn: F | None = None, *, numerics: str = "strict") -> Any:
     """
     if fn is None:
         return functools.partial(jit, numerics=numerics)
+    if not callable(fn):
+        raise SymbolicError(f"jit: takes a function, not {fn!r}, at {format_locs(here())}")
     return Jitted(fn, numerics)
 
 

@@ -27,7 +27,7 @@ class LRScheduler:
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         if not isinstance(optimizer, Optimizer):
             raise TypeError(
-                f"{type(self).__name__} takes an optimiser, not a {type(optimizer).__name__}"
+                f"{type(self).__name__} takes an optimiser, not {type(optimizer).__name__}"
                 f", at {format_locs(here())}"
             )
         self.optimizer = optimizer
