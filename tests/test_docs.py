@@ -8,6 +8,7 @@ import importlib
 import pkgutil
 import re
 import textwrap
+from collections import Counter
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -15,8 +16,14 @@ import pytest
 from test_layers import LAYERS
 
 import staticflow
+import staticflow as sf
 from staticflow import errors
 from staticflow.config import Config
+from staticflow.graph.graph import close
+from staticflow.graph.op import Op
+from staticflow.ops import arithmetic, declare, lowering, maths
+from staticflow.passes.pattern import rule
+from staticflow.passes.rewrite import rewrite
 
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = sorted(
@@ -65,6 +72,33 @@ def test_the_programs_on_debugging_run(capsys: pytest.CaptureFixture[str]) -> No
     exec("".join(textwrap.dedent(text) for _, text in programs), {})
     said = page[page.index("print(error)  # ") + len("print(error)  # ") :].split(", at")[0]
     assert said in capsys.readouterr().out
+
+
+def _programs_of(page: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
+
+
+def test_the_ops_on_adding_one_work() -> None:
+    names = {**vars(declare), **vars(lowering), "Op": Op, "pow": maths.pow}
+    exec("".join(_programs_of("add-an-op.md")), names)
+    x = sf.tensor([-1.0, 0.0, 3.0], requires_grad=True)
+    y = names["flip_op"](names["softsign"](x), dims=(0,))
+    y.sum().backward()
+    assert y.tolist() == [0.75, 0.0, -0.5]
+    assert x.grad is not None and x.grad.tolist() == [0.25, 1.0, 0.0625]
+    s = sf.placeholder((None,), name="s")
+    assert (
+        sf.compile([s], names["flip_op"](names["softsign"](s), dims=(0,)))(x).tolist() == y.tolist()
+    )
+
+
+def test_the_rule_on_adding_a_pass_fires() -> None:
+    names = {"rule": rule, "sub": arithmetic.sub}
+    (added,) = eval(_programs_of("add-a-pass.md")[0], names)
+    x, y = sf.placeholder((2,), name="x"), sf.placeholder((2,), name="y")
+    graph = close([x.node, y.node], [(x - (-y)).node])
+    counts: Counter[str] = Counter()
+    assert "add(%x, %y)" in str(rewrite(graph, [added], counts)) and counts == {"sub_neg": 1}
 
 
 def test_every_flag_is_on_the_page_on_debugging() -> None:

@@ -28,8 +28,8 @@ __all__ = [
 
 DEFAULT_SEED = 0
 _NEXT = np.array([0, 1])
-_drawing = new_lock()
 """What a draw adds to (seed, count)."""
+_drawing = new_lock()
 
 
 class Generator:

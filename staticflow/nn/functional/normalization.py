@@ -130,6 +130,8 @@ def _group_norm(input: Any, num_groups: int, weight: Any, bias: Any, eps: float)
 def _moving(y: Any, x: Any, own: Sequence[Any], running: Sequence[Any], momentum: Any) -> Any:
     """``y``, and the running statistics a step nearer to those of ``x``, its ``own``."""
     pairs = [(v, o) for v, o in zip(running, own, strict=True) if v is not None]
+    if not pairs:
+        return y
     if not symbolic(x):
         step = momentum
         if isinstance(momentum, float):  # as a tensor, so that one program serves all
@@ -211,8 +213,6 @@ def batch_norm(
             f"to train on, at {format_locs(here())}"
         )
     out, *own = _by_batch(input, weight, bias, eps)
-    if running_mean is None and running_var is None:
-        return out
     return _moving(out, input, own, (running_mean, running_var), momentum)
 
 
@@ -251,8 +251,6 @@ def instance_norm(
             f"variance, at {format_locs(here())}"
         )
     out, *own = _by_instance(input, weight, bias, eps)
-    if running_mean is None and running_var is None:
-        return out
     return _moving(out, input, own, (running_mean, running_var), momentum)
 
 
