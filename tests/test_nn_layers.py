@@ -286,3 +286,21 @@ def test_values_of_channels_that_are_of_others_are_refused(name: str) -> None:
     if name in ("weight", "bias"):
         with pytest.raises(sf.ShapeError, match=f"group_norm: {name}"):
             F.group_norm(x, 3, **{name: sf.ones(4)})
+
+
+@pytest.mark.parametrize("norm", [F.layer_norm, F.rms_norm])
+def test_a_graph_asks_for_the_sizes_that_are_normalised(norm: Any) -> None:
+    x = sf.placeholder(("N", "M"), name="x")
+    program = sf.compile([x], norm(x, (4,)))
+    given = sf.tensor(wave(2, 4).astype("f4"))
+    np.testing.assert_allclose(program(given).numpy(), norm(given, (4,)).numpy(), rtol=1e-5)
+    with pytest.raises(sf.ShapeError, match="M and 4 must be equal, but M is 5"):
+        program(sf.ones(2, 5))
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_linear_takes_an_array_as_what_is_beside_a_tensor(bias: bool) -> None:
+    layer, x = nn.Linear(2, 3, bias=bias), wave(4, 2).astype("f4")
+    assert layer(x).tolist() == layer(sf.tensor(x)).tolist()
+    with pytest.raises(sf.DTypeError, match="Linear: 'input' must be a tensor, not list"):
+        layer([1.0, 2.0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -182,11 +183,34 @@ def test_what_losses_refuse() -> None:
         nn.L1Loss("average")
     for target in (t, sf.softmax(x, 1)):
         with refuse(
-            r"over 4 classes takes a weight for each, not .* \[3\], at .*test_nn", sf.ShapeError
+            r"weight of each class has shape \[3\], and \[4\] is needed, at .*test_nn",
+            sf.ShapeError,
         ):
             F.cross_entropy(x, target, sf.ones(3, dtype="float64"))
     with refuse("index 4", sf.IndexRangeError):
         F.cross_entropy(x, t + 1)
+
+
+o, i = sf.ones, partial(sf.zeros, dtype="int64")
+OTHER_SHAPES = [
+    (F.margin_ranking_loss, (o(3, 1), o(3), o(3))), (F.margin_ranking_loss, (o(3), o(3), o(()))),
+    (F.cosine_embedding_loss, (o(3, 2), o(3, 2), o(3, 1))),
+    (F.cosine_embedding_loss, (o(3, 2), o(2), o(3))),
+    (F.cosine_embedding_loss, (o(2), o(2), o(1))),
+    (F.triplet_margin_loss, (o(3, 2), o(2), o(3, 2))),
+    (F.triplet_margin_with_distance_loss, (o(3, 2), o(2), o(3, 2))),
+    (F.multi_margin_loss, (o(3, 2), i(1))), (F.multi_margin_loss, (o(3, 2), i(3), 1, 1.0, o(1))),
+    (F.multilabel_margin_loss, (o(3, 2), i(1, 2))),
+    (F.multilabel_margin_loss, (o(3, 2), i(3, 1))),
+    (F.nll_loss, (o(3, 2), i(3), o(3))), (F.cross_entropy, (o(3, 2), i(3), o(1))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", range(len(OTHER_SHAPES)))
+def test_shapes_that_pytorch_refuses_are_not_broadcast(case: int) -> None:
+    loss, args = OTHER_SHAPES[case]
+    with pytest.raises(sf.ShapeError, match=r"shape.*test_nn_losses"):
+        loss(*args)
 
 
 @pytest.mark.parametrize("name", ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"])

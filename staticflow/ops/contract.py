@@ -190,9 +190,9 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
             f"linear: the weight is (out, in), not of shape {list(weight.shape)}, "
             f"at {format_locs(here())}"
         )
-    if bias is not None and x.ndim and bias.ndim == 1 and same_size(bias.shape[0], weight.shape[0]):
+    if x.ndim and bias is not None and bias.ndim == 1 and same_size(bias.shape[0], weight.shape[0]):
         return linear_op(x, weight, bias)
-    if x.__sf_mode__ is weight.__sf_mode__:
+    if getattr(x, "__sf_mode__", weight.__sf_mode__) is weight.__sf_mode__:  # arrays have none
         columns = permute(weight, 1, 0)
     else:  # a weight that a graph captures is transposed in that graph, not once and for all
         columns = permute_op.beside(x, weight, dims=(1, 0))

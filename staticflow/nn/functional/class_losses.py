@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from staticflow.errors import ArgumentError, ShapeError
-from staticflow.graph.dims import Size
 from staticflow.graph.locs import format_locs, here
-from staticflow.nn.functional.losses import check_reduction, reduced
+from staticflow.nn.functional.losses import check_reduction, need_shape, reduced
 from staticflow.ops.arithmetic import where
 from staticflow.ops.declare import same_size
 from staticflow.ops.fused import fused
@@ -35,6 +34,7 @@ def nll_loss(
     targets. Targets equal to ``ignore_index`` take no part; the mean of none is NaN. Raises
     `IndexRangeError` for any other class outside [0, C).
     """
+    _check_weight(weight, input)
     return _nll_loss(input, target, weight, ignore_index, reduction)
 
 
@@ -56,7 +56,6 @@ def _of_classes(
     single = input.ndim == 1
     if single:
         input, target = input.unsqueeze(0), target.unsqueeze(0)
-    _check_weight(weight, input.shape[1] if input.ndim > 1 else 1)
     each = each_of(input, target, ignore_index=ignore_index)
     each, counts = _weighted(each, target, weight, ignore_index)
     if reduction == "mean":
@@ -99,6 +98,7 @@ def cross_entropy(
             f"label_smoothing lies in [0, 1], and {label_smoothing} does not"
             f", at {format_locs(here())}"
         )
+    _check_weight(weight, input)
     return _cross_entropy_loss(input, target, weight, ignore_index, reduction, label_smoothing)
 
 
@@ -144,22 +144,15 @@ def _of_probabilities(
         )
     if smoothing:
         target = target * (1 - smoothing) + smoothing / logs.shape[dim]
-    _check_weight(weight, logs.shape[dim])
     each = logs * target
     if weight is not None:
         each = each * _along(weight, logs, dim)
     return reduced(-each.sum(dim), reduction)
 
 
-def _check_weight(weight: Any, classes: Size) -> None:
-    if weight is None:
-        return
-    size = weight.shape[0] if weight.ndim == 1 else None
-    if size is None or (isinstance(size, int) and isinstance(classes, int) and size != classes):
-        raise ShapeError(
-            f"a loss over {classes} classes takes a weight for each, not weights of shape "
-            f"{list(weight.shape)}, at {format_locs(here())}"
-        )
+def _check_weight(weight: Any, input: Any) -> None:
+    if weight is not None and input.ndim:
+        need_shape("the weight of each class", weight, input.shape[:2][-1:])
 
 
 def _along(weight: Any, x: Any, dim: int) -> Any:

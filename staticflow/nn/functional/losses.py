@@ -12,6 +12,7 @@ from typing import Any
 
 from staticflow.errors import ArgumentError, ShapeError
 from staticflow.graph.locs import format_locs, here
+from staticflow.graph.types import Shape
 from staticflow.ops.activation import logsigmoid
 from staticflow.ops.arithmetic import where
 from staticflow.ops.creation import ones_like
@@ -51,12 +52,23 @@ def reduced(each: Any, reduction: str) -> Any:
     return _REDUCED[check_reduction(reduction)](each)
 
 
+def _one_shape(a: Shape, b: Shape) -> bool:
+    return a == b or (len(a) == len(b) and all(map(same_size, a, b)))
+
+
+def need_shape(what: str, given: Any, wanted: Shape) -> None:
+    """Refuse a tensor of another shape."""
+    if not _one_shape(given.shape, wanted):
+        raise ShapeError(
+            f"{what} has shape {list(given.shape)}, and {list(wanted)} is needed"
+            f", at {format_locs(here())}"
+        )
+
+
 def _differ(input: Any, target: Any) -> str | None:
     """What to say of an input and a target that would be broadcast, as (N, 1) and (N,) would."""
     have, want = (getattr(x, "shape", ()) for x in (input, target))
-    if have == want or () in (have, want):
-        return None
-    if len(have) == len(want) and all(map(same_size, have, want)):
+    if () in (have, want) or _one_shape(have, want):
         return None
     return f"an input of shape {list(have)} and a target of shape {list(want)}"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from staticflow.errors import ArgumentError
+from staticflow.errors import ArgumentError, ShapeError
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
-from staticflow.nn.functional.losses import binary_cross_entropy_with_logits, reduced
+from staticflow.nn.functional.losses import binary_cross_entropy_with_logits, need_shape, reduced
 from staticflow.ops.activation import logsigmoid
 from staticflow.ops.arithmetic import cast, clamp, minimum, where
 from staticflow.ops.creation import iota
@@ -26,11 +26,20 @@ __all__ = [
 ]  # fmt: skip
 
 
+def _need_as_many_dims(what: str, *tensors: Any) -> None:
+    if len({t.ndim for t in tensors}) > 1:
+        shapes = ", ".join(str(list(t.shape)) for t in tensors)
+        raise ShapeError(
+            f"{what}: the shapes {shapes} must have as many dims, at {format_locs(here())}"
+        )
+
+
 def margin_ranking_loss(
     input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean"
 ) -> Any:
     """``max(0, -target * (input1 - input2) + margin)``; a target of 1 wants ``input1`` to be
-    larger, -1 smaller."""
+    larger, -1 smaller. All have as many dims."""
+    _need_as_many_dims("margin_ranking_loss", input1, input2, target)
     return _margin_ranking(input1, input2, target, margin, reduction)
 
 
@@ -79,15 +88,16 @@ def multilabel_margin_loss(input: Any, target: Any, reduction: str = "mean") -> 
     >>> multilabel_margin_loss(sf.tensor([0.5, 0.0]), sf.tensor([0, -1]))
     tensor(0.2500)
     """
+    need_shape("multilabel_margin_loss: the target", target, input.shape)
     return _multilabel_margin(input, target, reduction)
 
 
 @fused("MultilabelMarginLossBackward0")
 def _multilabel_margin(input: Any, target: Any, reduction: str) -> Any:
-    if input.ndim not in (1, 2) or target.ndim != input.ndim:
-        raise ArgumentError(
-            "multilabel_margin_loss: takes scores and classes (N, C) or (C,), not shapes "
-            f"{list(input.shape)} and {list(target.shape)}, at {format_locs(here())}"
+    if input.ndim not in (1, 2):
+        raise ShapeError(
+            "multilabel_margin_loss: takes scores and classes (N, C) or (C,), not of shape "
+            f"{list(input.shape)}, at {format_locs(here())}"
         )
     count = input.shape[-1]
     named = cumprod(cast(target >= 0, dtype=int64), -1) == 1
@@ -110,6 +120,9 @@ def multi_margin_loss(
 ) -> Any:
     """``sum(max(0, margin - x[target] + x[i]) ** p) / C`` over the classes i other than the target;
     scores ``input`` (N, C) or (C,), classes ``target`` (N,) or (); ``weight`` (C,)."""
+    need_shape("multi_margin_loss: the target", target, input.shape[:-1])
+    if weight is not None:
+        need_shape("multi_margin_loss: the weight", weight, input.shape[-1:])
     return _multi_margin(input, target, p, margin, weight, reduction)
 
 
@@ -138,7 +151,14 @@ def cosine_embedding_loss(
     input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean"
 ) -> Any:
     """``1 - cos`` where the target is 1, ``max(0, cos - margin)`` where it is -1, of the angle
-    between the last dims of (N, D) or (D,)."""
+    between the last dims of (N, D) or (D,), with targets (N,) or ()."""
+    dims = target.ndim + 1
+    if dims > 2 or input1.ndim != dims or input2.ndim != dims:
+        shapes = ", ".join(str(list(x.shape)) for x in (input1, input2, target))
+        raise ShapeError(
+            "cosine_embedding_loss: takes vectors (N, D) and targets (N,), or (D,) and (), not "
+            f"shapes {shapes}, at {format_locs(here())}"
+        )
     return _cosine_embedding(input1, input2, target, margin, reduction)
 
 
@@ -206,6 +226,7 @@ def triplet_margin_with_distance_loss(
     reduction: str = "mean",
 ) -> Any:
     """`triplet_margin_loss` with a distance of one's own, by default `pairwise_distance`."""
+    _need_as_many_dims("triplet_margin_loss", anchor, positive, negative)
     distance = pairwise_distance if distance_function is None else distance_function
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:

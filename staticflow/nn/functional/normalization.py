@@ -19,6 +19,7 @@ from staticflow.ops.arithmetic import clamp
 from staticflow.ops.creation import full
 from staticflow.ops.declare import same_size
 from staticflow.ops.effect import effect, read
+from staticflow.ops.expand import expand
 from staticflow.ops.fused import fused, in_place
 from staticflow.ops.maths import pow, rsqrt
 from staticflow.ops.moments import vector_norm
@@ -71,8 +72,9 @@ def _sizes(normalized_shape: int | Sequence[int]) -> Shape:
     return (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
 
 
-def _check_last(x: Any, sizes: Shape, name: str) -> None:
-    own = x.shape[x.ndim - len(sizes) :]
+def _ending_in(sizes: Shape, x: Any, name: str) -> Any:
+    """``x``, whose last dims are ``sizes``; in a graph, unknown ones are taken to be these."""
+    lead, own = x.shape[: x.ndim - len(sizes)], x.shape[x.ndim - len(sizes) :]
     if (
         not sizes
         or len(own) != len(sizes)
@@ -82,6 +84,7 @@ def _check_last(x: Any, sizes: Shape, name: str) -> None:
             f"{name}: the input, of shape {list(x.shape)}, does not end in {list(sizes)}, "
             f"at {format_locs(here())}"
         )
+    return x if own == sizes else expand(x, (*lead, *sizes))
 
 
 def _differ(a: Any, b: Any) -> bool:
@@ -102,8 +105,7 @@ def layer_norm(
             [ 0.0000,  0.0000]])
     """
     sizes = _sizes(normalized_shape)
-    _check_last(input, sizes, "layer_norm")
-    return _layer_norm(input, sizes, weight, bias, eps)
+    return _layer_norm(_ending_in(sizes, input, "layer_norm"), sizes, weight, bias, eps)
 
 
 @fused("NativeLayerNormBackward0")
@@ -269,8 +271,7 @@ def rms_norm(
     ``normalized_shape`` as the weight is; ``eps`` of None is the distance from 1 to the next number
     (Zhang and Sennrich 2019, arXiv:1910.07467)."""
     sizes = _sizes(normalized_shape)
-    _check_last(input, sizes, "rms_norm")
-    return _rms_norm(input, sizes, weight, eps)
+    return _rms_norm(_ending_in(sizes, input, "rms_norm"), sizes, weight, eps)
 
 
 @fused("RmsNormBackward0")
