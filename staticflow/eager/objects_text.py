@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from string import Template
+
 __all__ = ["DECLARATIONS", "OBJECTS"]
 
 DECLARATIONS = """
@@ -100,7 +102,30 @@ declare void @PyErr_Clear()
 declare ptr @PyErr_Occurred()
 """
 
-OBJECTS = """
+_FIELD = Template("""
+define internal $type @$name(ptr %it) {
+  %at = getelementptr %$of, ptr %it, i64 0, i32 $place
+  %value = load $type, ptr %at
+  ret $type %value
+}
+""")
+
+_FIELDS = "".join(
+    _FIELD.substitute(name=name, of=of, place=place, type=type)
+    for name, of, place, type in (
+        ("count_of", "call", 1, "i64"),
+        ("attrs_of", "call", 3, "ptr"),
+        ("step_of", "call", 5, "ptr"),
+        ("array_of", "operand", 1, "ptr"),
+        ("edge_of", "operand", 2, "ptr"),
+        ("is_number", "operand", 3, "i1"),
+    )
+)
+"""What calls and operands have, by name."""
+
+OBJECTS = (
+    _FIELDS
+    + """
 define internal ptr @field(ptr %object, i64 %offset) {
   %at = getelementptr i8, ptr %object, i64 %offset
   %value = load ptr, ptr %at
@@ -203,42 +228,6 @@ define internal ptr @operand(ptr %call, i64 %i) {
   %all = load ptr, ptr %all.at
   %operand = getelementptr %operand, ptr %all, i64 %i
   ret ptr %operand
-}
-
-define internal i64 @count_of(ptr %call) {
-  %at = getelementptr %call, ptr %call, i64 0, i32 1
-  %count = load i64, ptr %at
-  ret i64 %count
-}
-
-define internal ptr @attrs_of(ptr %call) {
-  %at = getelementptr %call, ptr %call, i64 0, i32 3
-  %attrs = load ptr, ptr %at
-  ret ptr %attrs
-}
-
-define internal ptr @step_of(ptr %call) {
-  %at = getelementptr %call, ptr %call, i64 0, i32 5
-  %step = load ptr, ptr %at
-  ret ptr %step
-}
-
-define internal ptr @edge_of(ptr %operand) {
-  %at = getelementptr %operand, ptr %operand, i64 0, i32 2
-  %edge = load ptr, ptr %at
-  ret ptr %edge
-}
-
-define internal ptr @array_of(ptr %operand) {
-  %at = getelementptr %operand, ptr %operand, i64 0, i32 1
-  %array = load ptr, ptr %at
-  ret ptr %array
-}
-
-define internal i1 @is_number(ptr %operand) {
-  %at = getelementptr %operand, ptr %operand, i64 0, i32 3
-  %number = load i1, ptr %at
-  ret i1 %number
 }
 
 ; The place of an array's dtype among all dtypes.
@@ -355,3 +344,4 @@ done:
   ret i1 %result
 }
 """
+)
