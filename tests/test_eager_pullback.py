@@ -16,8 +16,8 @@ from staticflow.eager import pullback, vertex
 from staticflow.eager.programs import compiled
 from staticflow.graph.dtypes import float64
 from staticflow.ops import OPS
+from staticflow.ops.class_losses import cross_entropy_op
 from staticflow.ops.normalization import layer_norm_op
-from staticflow.ops.softmax import cross_entropy_op
 
 differentiable = pytest.mark.parametrize("name", [n for n, op in OPS.items() if op.vjp])
 

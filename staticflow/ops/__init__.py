@@ -14,6 +14,7 @@ from staticflow.ops import (
     axes,
     bessel,
     bits,
+    class_losses,
     compare,
     cond,
     contract,
@@ -63,8 +64,8 @@ _ROOMS: tuple[ModuleType, ...] = (
     arithmetic, maths, trig, special, gamma, bessel, bits, floats, pairs, compare, activation,
     random, creation, reduce, extremes, recurrence, cumulative, moments, order, ranks, search,
     view, expand, axes, strided, slicing, joining, contract, products, indexing, advanced,
-    masked, scatter, triangle, softmax, losses, solving, factors, loop, late, cond, custom,
-    correlate, convolution, pooling, average_pool, normalization, printing,
+    masked, scatter, triangle, softmax, losses, class_losses, solving, factors, loop, late,
+    cond, custom, correlate, convolution, pooling, average_pool, normalization, printing,
 )  # fmt: skip
 
 OPS: dict[str, Op] = {

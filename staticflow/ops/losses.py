@@ -1,73 +1,19 @@
-"""Losses of single elements, before any sum or mean."""
+"""Losses of numbers against numbers."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from staticflow.errors import DTypeError, ShapeError
-from staticflow.graph.dtypes import int64
+from staticflow.errors import DTypeError
+from staticflow.graph.dims import prod
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
-from staticflow.ops.arithmetic import cast, clamp, logical_and, maximum, ne, where
-from staticflow.ops.creation import iota
-from staticflow.ops.declare import per_arg, strict, sum_to
-from staticflow.ops.indexing import check_range, gather_op, taken
+from staticflow.ops.arithmetic import clamp, maximum
+from staticflow.ops.declare import per_arg, sum_to
 from staticflow.ops.maths import log, log1p
-from staticflow.ops.softmax import checked_classes
-from staticflow.ops.view import squeeze, unsqueeze
+from staticflow.ops.reduce import mean_op, share
 
-__all__ = ["bce_op", "nll_op"]
-
-
-def _nll_infer(facts: Facts, x: TensorType, target: TensorType, *, ignore_index: int) -> TensorType:
-    if x.ndim < 2 or target.ndim != x.ndim - 1:
-        raise ShapeError(
-            "takes log-probabilities (N, C, ...) and classes (N, ...), not shapes "
-            f"{list(x.shape)} and {list(target.shape)}"
-        )
-    if not x.dtype.is_floating:
-        raise DTypeError(f"the log-probabilities are {x.dtype}; they must be of a floating dtype")
-    if target.dtype.kind not in "iu":
-        raise DTypeError(f"the classes are {target.dtype}; they must be of an integer dtype")
-    rest = (x.shape[0], *x.shape[2:])
-    for a, b in zip(rest, target.shape, strict=True):
-        facts.equal(a, b, f"the rows of {x} and the classes {target} agree")
-    return TensorType(x.dtype, rest)
-
-
-def _nll_reference(xp: Any, x: Any, target: Any, *, ignore_index: int) -> Any:
-    keep = target != ignore_index
-    classes = xp.where(keep, target, xp.zeros_like(target))
-    check_range(xp, classes, x.shape[1], "nll_loss", 1)
-    index = xp.expand_dims(classes.astype(xp.int64), 1)
-    chosen = taken(xp, x, index, 1)[:, 0]
-    return xp.where(keep, -chosen, xp.zeros_like(chosen))
-
-
-def _nll_vjp(ct: Any, out: Any, x: Any, target: Any, *, ignore_index: int) -> Any:
-    classes = iota.beside(x, shape=x.shape, dim=1, dtype=int64)
-    target = unsqueeze(cast(target, dtype=int64), 1)  # in which any ignore_index fits
-    hit = logical_and(classes == target, ne(target, ignore_index))
-    return where(hit, -unsqueeze(ct, 1), 0.0)
-
-
-def _nll_decompose(x: Any, target: Any, *, ignore_index: int) -> Any:
-    classes = checked_classes(x, target, ignore_index, "nll_loss")
-    keep = classes >= 0
-    chosen = gather_op(x, unsqueeze(where(keep, classes, 0), 1), dim=1)
-    return where(keep, -squeeze(chosen, 1), 0.0)
-
-
-nll_op = Op(
-    name="nll",
-    doc="Minus ``x[i, target[i]]``, or 0 where the target is ``ignore_index``.",
-    infer=_nll_infer,
-    reference=strict(_nll_infer, _nll_reference),
-    vjp=per_arg(_nll_vjp, None),
-    decompose=_nll_decompose,
-    saves=(1,),
-    grad_name="NllLossBackward0",
-)
+__all__ = ["bce_op", "mse_loss_op"]
 
 
 def _bce_infer(facts: Facts, x: TensorType, target: TensorType) -> TensorType:
@@ -112,4 +58,44 @@ bce_op = Op(
     saves=(0, 1),
     promote="float",
     grad_name="BinaryCrossEntropyBackward0",
+)
+
+
+def _mse_infer(facts: Facts, x: TensorType, y: TensorType) -> TensorType:
+    if not x.dtype.is_floating or x.dtype is not y.dtype:
+        raise DTypeError(f"takes two tensors of one floating dtype, not {x} and {y}")
+    facts.broadcast([x.shape, y.shape])
+    return TensorType(x.dtype, ())
+
+
+def _mse_reference(xp: Any, x: Any, y: Any) -> Any:
+    d = x - y
+    return mean_op.reference(xp, d * d, dims=tuple(range(d.ndim)), keepdim=False)
+
+
+def _mse_partial(sign: int) -> Any:
+    def partial(ct: Any, out: Any, x: Any, y: Any) -> Any:
+        d = x - y
+        slope = share(ct * (2.0 * sign), prod(d.shape))
+        return sum_to(d * slope, (x if sign > 0 else y).shape)
+
+    return partial
+
+
+def _mse_decompose(x: Any, y: Any) -> Any:
+    d = x - y
+    return mean_op(d * d, dims=tuple(range(d.ndim)), keepdim=False)
+
+
+mse_loss_op = Op(
+    name="mse_loss",
+    doc="The mean of ``(x - y) ** 2``.",
+    infer=_mse_infer,
+    reference=_mse_reference,
+    vjp=per_arg(_mse_partial(1), _mse_partial(-1)),
+    decompose=_mse_decompose,
+    saves=(0, 1),
+    promote="float",
+    grad_name="MseLossBackward0",
+    eager="large",
 )

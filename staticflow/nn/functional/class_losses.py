@@ -9,11 +9,11 @@ from staticflow.errors import ArgumentError, ShapeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.functional.losses import check_reduction, need_shape, reduced
 from staticflow.ops.arithmetic import where
+from staticflow.ops.class_losses import cross_entropy_op, nll_op
 from staticflow.ops.declare import same_size
 from staticflow.ops.fused import fused
 from staticflow.ops.indexing import gather
-from staticflow.ops.losses import nll_op
-from staticflow.ops.softmax import cross_entropy_op, log_softmax
+from staticflow.ops.softmax import log_softmax
 
 __all__ = [
     "cross_entropy", "nll_loss",

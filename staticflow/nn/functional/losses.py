@@ -18,10 +18,9 @@ from staticflow.ops.arithmetic import where
 from staticflow.ops.creation import ones_like
 from staticflow.ops.declare import same_size
 from staticflow.ops.fused import fused
-from staticflow.ops.losses import bce_op
+from staticflow.ops.losses import bce_op, mse_loss_op
 from staticflow.ops.maths import abs, exp, log
 from staticflow.ops.sampling import are_probabilities
-from staticflow.ops.softmax import mse_loss_op
 from staticflow.ops.symbol import symbolic, tracing_state
 
 __all__ = [
