@@ -9,6 +9,7 @@ import pytest
 
 import staticflow as sf
 from staticflow.eager import fused as calls
+from staticflow.eager.programs import LARGE
 from staticflow.errors import AutogradError
 from staticflow.ops.fused import fused
 from staticflow.testing import assert_close
@@ -183,3 +184,16 @@ def test_an_answer_that_is_no_number_is_not_recorded(made: list[Any]) -> None:
 
     assert positive(drawn(4, requires_grad=True)).item() is True
     assert len(made) == 1
+
+
+def test_small_tensors_of_some_functions_go_through_their_ops(made: list[Any]) -> None:
+    for n, programs in ((8, 0), (LARGE // 8, 2)):
+        x = sf.from_numpy(np.random.default_rng(0).random((n, 8), np.float32))
+        a = x.numpy().copy()
+        a[0, 0] = np.nan
+        x[0, 0] = float("nan")
+        np.testing.assert_allclose(sf.nansum(x, 1).numpy(), np.nansum(a, 1), 1e-6)
+        low, high = x[:1].clone() - 0.1, x[:, :1].clone() + 0.1
+        got = sf.clamp(x, low, high).numpy()
+        np.testing.assert_array_equal(got, np.minimum(np.maximum(a, low.numpy()), high.numpy()))
+        assert len(made) == programs

@@ -20,7 +20,7 @@ from staticflow.eager import kernels, tape
 from staticflow.eager.inference import unrecordable
 from staticflow.eager.memory import Memory
 from staticflow.eager.mode import EAGER
-from staticflow.eager.programs import MOST_KINDS, compiled, compiling
+from staticflow.eager.programs import LARGE, MOST_KINDS, compiled, compiling
 from staticflow.eager.residuals import Derivative, derivative
 from staticflow.eager.saved import Packed
 from staticflow.eager.vertex import TapeEntry, Vertex, attach, check, entered, keep
@@ -179,7 +179,7 @@ def _vjp(needs: Sequence[bool], cts: Any, out: Any, *args: Any, kind: Any, recor
     return [next(pulled) if need else None for need in needs]
 
 
-def _form(fn: Callable[..., Any], grad_name: str) -> Callable[..., Any]:
+def _form(fn: Callable[..., Any], grad_name: str, only_large: bool) -> Callable[..., Any]:
     """What a fused function is called as."""
     kinds: dict[Hashable, _Kind | None] = {}
     met: dict[Hashable, _Kind | None] = {}
@@ -203,7 +203,7 @@ def _form(fn: Callable[..., Any], grad_name: str) -> Callable[..., Any]:
                 return fn(*args)
             else:
                 key += type(a), str(a) if type(a) is float else a  # 0.0, -0.0
-        if not arrays:
+        if not arrays or (only_large and all([a.size < LARGE for a in arrays])):
             return fn(*args)
         place = tuple(key)
         try:

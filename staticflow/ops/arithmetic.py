@@ -15,6 +15,7 @@ from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.declare import elementwise
+from staticflow.ops.fused import fused
 from staticflow.ops.promote import result_type
 
 __all__ = [
@@ -177,6 +178,17 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
             dtype = result_type([input, *bounds])
             input = input if input.dtype is dtype else cast(input, dtype=dtype)
         return clamp_op(input, min=min, max=max)
+    if isinstance(min, Dim) or isinstance(max, Dim):
+        return _held(input, min, max)
+    return _held_between(input, min, max)
+
+
+@fused("ClampBackward1", only_large=True)
+def _held_between(input: Any, min: Any, max: Any) -> Any:
+    return _held(input, min, max)
+
+
+def _held(input: Any, min: Any, max: Any) -> Any:
     for bound, beyond, name in ((min, lt, "min"), (max, gt, "max")):
         if isinstance(bound, int | float):
             input = clamp(input, **{name: bound})

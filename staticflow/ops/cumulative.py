@@ -18,6 +18,7 @@ from staticflow.ops.arithmetic import where
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.declare import normalize_dim, normalize_dims, per_arg, strict
 from staticflow.ops.extremes import Chosen, scattered_vjp
+from staticflow.ops.fused import fused
 from staticflow.ops.joining import cat
 from staticflow.ops.lowering import LoopNest, Reduce
 from staticflow.ops.maths import exp
@@ -300,6 +301,11 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     at = normalize_dim(dim, input.ndim, "diff")
     parts = [v for v in (prepend, input, append) if v is not None]
     input = cat(parts, at) if len(parts) > 1 else input
+    return _differences(input, n, at)
+
+
+@fused("SubBackward0", only_large=True)
+def _differences(input: Any, n: int, at: int) -> Any:
     for _ in range(n):
         rest = dim_max(input.shape[at] - 1, 0)
         first = dim_min(input.shape[at], 1)

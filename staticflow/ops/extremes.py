@@ -17,6 +17,7 @@ from staticflow.ops.arithmetic import cast, maximum, minimum, where
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import iota, zeros_like
 from staticflow.ops.declare import per_arg
+from staticflow.ops.fused import fused
 from staticflow.ops.indexing import scatter_add_op, taken
 from staticflow.ops.lowering import LoopNest, Reduce
 from staticflow.ops.numpy_names import numpy_names
@@ -277,7 +278,12 @@ def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Ext
     >>> sf.aminmax(sf.tensor([3.0, 1.0, 2.0]))
     Extremes(min=tensor(1.), max=tensor(3.))
     """
-    return Extremes(_over(amin_op, input, dim, keepdim), _over(amax_op, input, dim, keepdim))
+    return Extremes(*_both(input, dim, keepdim))
+
+
+@fused("AminmaxBackward0", only_large=True)
+def _both(input: Any, dim: int | None, keepdim: bool) -> tuple[Any, Any]:
+    return _over(amin_op, input, dim, keepdim), _over(amax_op, input, dim, keepdim)
 
 
 def _extreme(x: Any, dim: Any, keepdim: bool, whole: Op, part: Op, pair: Any) -> Any:

@@ -17,31 +17,32 @@ __all__ = ["fused", "give_fused_form", "give_in_place_form", "in_place"]
 F = TypeVar("F", bound=Callable[..., Any])
 Form = Callable[..., Any]
 
-_made: list[tuple[list[Form], Form, str]] = []
-_makers: list[Callable[[Form, str], Form]] = []
+_made: list[tuple[list[Form], Form, str, bool]] = []
+_makers: list[Callable[[Form, str, bool], Form]] = []
 
 
-def give_fused_form(make: Callable[[Form, str], Form]) -> None:
+def give_fused_form(make: Callable[[Form, str, bool], Form]) -> None:
     """Let each function that is `fused`, also those to come, be called as what ``make`` gives of
-    it and of the name that ``grad_fn`` prints."""
+    it, of the name that ``grad_fn`` prints, and of whether small tensors are left to the ops."""
     _makers.append(make)
-    for form, fn, grad_name in _made:
-        form[0] = make(fn, grad_name)
+    for form, fn, grad_name, only_large in _made:
+        form[0] = make(fn, grad_name, only_large)
 
 
-def fused(grad_name: str) -> Callable[[F], F]:
+def fused(grad_name: str, only_large: bool = False) -> Callable[[F], F]:
     """``fn(*args)`` of tensors, symbols and hashable values, that gives a tensor or a tuple of
     them, and of the tensors asks shapes and dtypes only.
 
     It is called by position, has no state, and closes over no tensor. Sizes other than 1 are
-    unknown to it as a rule, and what it checks of them it checks before anything is computed.
+    unknown to it as a rule, and what it checks of them it checks before anything is computed. If it
+    is fused ``only_large``, small tensors go through its ops, which other calls have compiled.
     """
 
     def mark(fn: F) -> F:
         form: list[Form] = [fn]
-        _made.append((form, fn, grad_name))
+        _made.append((form, fn, grad_name, only_large))
         for make in _makers:
-            form[0] = make(fn, grad_name)
+            form[0] = make(fn, grad_name, only_large)
 
         @wraps(fn)
         def called(*args: Any) -> Any:

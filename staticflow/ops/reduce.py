@@ -16,6 +16,7 @@ from staticflow.ops.arithmetic import cast, div, where
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.declare import normalize_dim, normalize_dims, per_arg
 from staticflow.ops.expand import expand
+from staticflow.ops.fused import fused
 from staticflow.ops.lowering import Reduce
 from staticflow.ops.numpy_names import numpy_names
 from staticflow.ops.view import reshape
@@ -232,7 +233,12 @@ def nansum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = 
     >>> sf.nansum(sf.tensor([1.0, float("nan"), 2.0]))
     tensor(3.)
     """
-    return sum(where(input != input, 0, input), dim, keepdim, dtype=dtype)
+    return _nansum(summable(input, dtype), dims_of(dim, input.ndim, "nansum"), keepdim)
+
+
+@fused("NansumBackward0", only_large=True)
+def _nansum(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
+    return sum_op(where(x != x, 0, x), dims=dims, keepdim=keepdim)
 
 
 @by_shape

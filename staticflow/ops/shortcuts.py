@@ -16,6 +16,7 @@ from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import ones_like
 from staticflow.ops.cumulative import cumsum
 from staticflow.ops.declare import normalize_dim, sum_to
+from staticflow.ops.fused import fused
 from staticflow.ops.joining import cat, meshgrid, stack
 from staticflow.ops.maths import exp2
 from staticflow.ops.moments import vector_norm
@@ -170,6 +171,11 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = 1, dim: int = -1) -> Any:
     >>> sf.trapezoid(sf.tensor([1.0, 2.0, 4.0]))
     tensor(4.5000)
     """
+    return _integral(y, x, dx, normalize_dim(dim, y.ndim, "trapezoid"))
+
+
+@fused("SumBackward1", only_large=True)
+def _integral(y: Any, x: Any, dx: Any, dim: int) -> Any:
     parts, at = _trapezoids("trapezoid", y, x, dx, dim)
     return parts.sum(at)
 

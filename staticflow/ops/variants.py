@@ -8,6 +8,7 @@ from typing import Any
 from staticflow.errors import ArgumentError, DTypeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops import arithmetic, maths
+from staticflow.ops.fused import fused
 from staticflow.ops.pairs import fmod
 from staticflow.ops.promote import result_type
 
@@ -74,6 +75,11 @@ def round(input: Any, *, decimals: int = 0) -> Any:
     """The nearest number of so many ``decimals``; halves go to the even one."""
     if decimals == 0 or not input.dtype.is_floating:
         return maths.round(input)
+    return _rounded(input, decimals)
+
+
+@fused("RoundBackward1", only_large=True)
+def _rounded(input: Any, decimals: int) -> Any:
     if decimals > 0:
         return maths.round(input * 10.0**decimals) / 10.0**decimals
     return maths.round(input / 10.0**-decimals) * 10.0**-decimals

@@ -120,7 +120,12 @@ def prelu(input: Any, weight: Any) -> Any:
         weight = weight.reshape(-1, *(1,) * (input.ndim - 2))
     elif weight.ndim == 1 and input.ndim == 0:
         weight = weight.reshape(())
-    return where(input > 0, input, weight * input)
+    return _leaky(input, weight)
+
+
+@fused("PreluKernelBackward0")
+def _leaky(x: Any, weight: Any) -> Any:
+    return where(x > 0, x, weight * x)
 
 
 def rrelu(
