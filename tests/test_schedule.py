@@ -13,7 +13,14 @@ from staticflow.codegen.interpret import interpret_kernel
 from staticflow.codegen.kernel import If, Kernel, Loop, walk
 from staticflow.codegen.primitives import COMBINES, PRIMITIVES
 from staticflow.codegen.rewrite import copy_block
-from staticflow.codegen.schedule import bind_grid, is_vectorizable, parallel, unroll, vectorize
+from staticflow.codegen.schedule import (
+    bind_grid,
+    is_vectorizable,
+    parallel,
+    split,
+    unroll,
+    vectorize,
+)
 from staticflow.codegen.text import parse_kernel, print_kernel
 from staticflow.codegen.vectorize import identity
 from staticflow.codegen.verify import verify_kernel
@@ -133,9 +140,16 @@ REDUCTION = """buffer x: T in buffer y: T inout
   for i in 0..n { let %a: T = load x[i] accumulate %acc OP %a }
   store y[0] = %acc"""
 
+
+def by_fours_and_twos(kernel: Kernel) -> Kernel:
+    kernel, wide = split(kernel, VAR, 4)
+    return vectorize(kernel if wide is None else vectorize(kernel, wide, 4), VAR, 2)
+
+
 SCHEDULES: dict[str, Schedule] = {
     "vectorize 2": lambda k: vectorize(k, VAR, 2),
     "vectorize 4": lambda k: vectorize(k, VAR, 4),
+    "split 4, vectorize 4 and 2": by_fours_and_twos,
     "unroll 1": lambda k: unroll(k, VAR, 1),
     "unroll 3": lambda k: unroll(k, VAR, 3),
     "vectorize 2, unroll 2": lambda k: unroll(vectorize(k, VAR, 2), VAR, 2),
@@ -290,7 +304,7 @@ def test_logic_has_lanes() -> None:
 def test_a_random_kernel_survives_its_schedules(k: Kernel, width: int, n: int, m: int) -> None:
     buffers = random_buffers(k, LENGTH)
     expected = run(k, buffers, n=n, m=m)
-    for scheduled in (vectorize(k, VAR, width), unroll(k, VAR, width)):
+    for scheduled in (vectorize(k, VAR, width), unroll(k, VAR, width), by_fours_and_twos(k)):
         verify_kernel(scheduled)
         assert parse_kernel(print_kernel(scheduled)) == scheduled
         assert_same(run(scheduled, buffers, n=n, m=m), expected)

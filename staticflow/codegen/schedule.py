@@ -25,7 +25,9 @@ from staticflow.errors import VerifyError
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, ceil_div, dim_max, floor_div, prod
 
-__all__ = ["bind_grid", "is_vectorizable", "parallel", "trip_count", "unroll", "vectorize"]
+__all__ = [
+    "bind_grid", "is_vectorizable", "parallel", "split", "trip_count", "unroll", "vectorize",
+]  # fmt: skip
 
 
 def trip_count(loop: Loop) -> Size:
@@ -79,6 +81,26 @@ def _copies(loop: Loop, first: Size, count: int, names: Names) -> Block:
         at = {loop.var: first + k * loop.step}
         copies += copy_block(loop.body, at, names if k else None)
     return tuple(copies)
+
+
+def split(kernel: Kernel, var: Sym, count: int) -> tuple[Kernel, Sym | None]:
+    """The kernel whose loop over ``var`` leaves all but the last iterations, as many as are a
+    multiple of ``count``, to a loop before it; and the variable of that. None if there are fewer
+    than ``count``.
+
+    Raises `VerifyError` if there is no such loop, its step is not 1, it is a grid's or has a
+    ``while``.
+    """
+    loop = find_loop(kernel, var)
+    if loop.kind == "grid" or loop.going is not None or loop.step != 1:
+        raise VerifyError(f"kernel {kernel.name}: the loop over {var} cannot be split")
+    full = floor_div(trip_count(loop), count) * count
+    if full == 0:
+        return kernel, None
+    middle = loop.lo + full
+    (first,) = copy_block((replace(loop, hi=middle),), {}, Names(kernel))
+    assert isinstance(first, Loop)
+    return replace_loop(kernel, var, (first, replace(loop, lo=middle))), first.var
 
 
 def parallel(kernel: Kernel, var: Sym) -> Kernel:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from staticflow.codegen.kernel import Kernel, Let, walk
+from staticflow.codegen.kernel import Accumulate, Block, Kernel, Let, Loop, walk
 from staticflow.codegen.lower import Lowered
 from staticflow.codegen.rewrite import find_loop
-from staticflow.codegen.schedule import is_vectorizable, vectorize
+from staticflow.codegen.schedule import is_vectorizable, split, vectorize
 from staticflow.codegen.target import Target
 
 __all__ = ["schedule_cpu"]
@@ -16,6 +16,10 @@ _SHORT = 16
 _REGISTERS = 4
 """Registers side by side in a short body: enough to hide the latency of an addition."""
 
+_ALONG_COLUMNS = 8
+"""Registers side by side where columns are summed up: so much of a row is read at a time, before
+the next one, which lies elsewhere. More of them would leave fewer tasks for threads."""
+
 
 def schedule_cpu(lowered: Lowered, target: Target) -> Kernel:
     """The kernel with its innermost loops vectorised, where that is legal."""
@@ -24,6 +28,18 @@ def schedule_cpu(lowered: Lowered, target: Target) -> Kernel:
         if is_vectorizable(kernel, var):
             body = find_loop(kernel, var).body
             is_short = sum(isinstance(stmt, Let) for stmt in walk(body)) < _SHORT
-            lanes = target.vector_bits // lowered.bits * (_REGISTERS if is_short else 1)
-            kernel = vectorize(kernel, var, lanes)
+            lanes = target.vector_bits // lowered.bits
+            if is_short and _sums_columns(body):
+                kernel, wide = split(kernel, var, lanes * _ALONG_COLUMNS)
+                if wide is not None:
+                    kernel = vectorize(kernel, wide, lanes * _ALONG_COLUMNS)
+            kernel = vectorize(kernel, var, lanes * (_REGISTERS if is_short else 1))
     return kernel
+
+
+def _sums_columns(body: Block) -> bool:
+    """Whether the lanes of a loop would be columns, each of which has one sum at a time."""
+    loops = [stmt for stmt in body if isinstance(stmt, Loop)]
+    return bool(loops) and all(
+        sum(isinstance(stmt, Accumulate) for stmt in walk(loop.body)) == 1 for loop in loops
+    )
