@@ -31,6 +31,7 @@ from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DTYPES, DType, bfloat16
 from staticflow.graph.locs import is_inside
 from staticflow.graph.op import OUT, Op, takes
 from staticflow.ops import lowering
+from staticflow.ops.by_shape import BY_SHAPE
 from staticflow.ops.declare import PerElement
 from staticflow.ops.promote import usual_dtypes
 from staticflow.ops.thread import State, thread
@@ -130,19 +131,10 @@ def fast_forms(
         "changed": {name: i for i, name in enumerate(in_place)},
     }
     text = render_methods({kind: group.values() for kind, group in groups.items()})
-    changes = in_place_table([*in_place.values()])
     names = [f"{kind}_{i}" for kind, group in groups.items() for i in group.values()]
     known = {name: core.address(name) for name in _CALLS}
     known["ops"] = ctypes.addressof(records)
     known["functions"] = ctypes.addressof(plans.table)
-    known["in_place"] = ctypes.addressof(changes)
-    entries = compile_native(text, names, known, quick=True)
-    held = (core, entries, records, kept, objects, plans, changes, in_place)
-
-    def method(kind: str, key: Any, fn: Any) -> Any:
-        name, doc = _named(fn)
-        address = entries.address(f"{kind}_{groups[kind][key]}")
-        return method_descriptor(tensor, address, name, ("$self", *_further(fn)), doc, *held)
 
     def functions(entry: str, addresses: Mapping[Any, int]) -> dict[Any, Function]:
         at = core.address(entry)
@@ -150,10 +142,22 @@ def fast_forms(
 
     rows = dict(zip(table, map(ctypes.addressof, plans.table), strict=True))
     of_table = functions("recalled", rows)
+    direct = {**functions("direct", of_ops), **{op: of_table[op] for op in kernels}}
+    by_shape = {fn: of_table[m.plain] for fn, m in BY_SHAPE.items()}
+    changes = in_place_table([*in_place.values()], {**direct, **by_shape})
+    known["in_place"] = ctypes.addressof(changes)
+    entries = compile_native(text, names, known, quick=True)
+    held = (core, entries, records, kept, objects, plans, changes, in_place, direct, by_shape)
+
+    def method(kind: str, key: Any, fn: Any) -> Any:
+        name, doc = _named(fn)
+        address = entries.address(f"{kind}_{groups[kind][key]}")
+        return method_descriptor(tensor, address, name, ("$self", *_further(fn)), doc, *held)
+
     as_methods = {fn: method("remembered", fn, fn) for fn in table}
     return FastForms(
         functions("function", of_ops),
-        {**functions("direct", of_ops), **{op: of_table[op] for op in kernels}},
+        direct,
         {op: as_methods.get(op) or method("method", op, op) for op in groups["method"]},
         {op: method("reflected", op, op) for op in groups["reflected"]},
         {fn: of_table[fn] for fn in remembered},

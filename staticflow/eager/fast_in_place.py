@@ -1,5 +1,5 @@
-"""In-place methods of tensors that are native code (`staticflow.eager.in_place_text`): those of
-elementwise ops, and copies. What does them otherwise is `staticflow.eager.inplace`."""
+"""In-place methods of tensors that are native code (`staticflow.eager.in_place_text`): those that
+store what a function gives, and copies. What does them otherwise is `staticflow.eager.inplace`."""
 
 from __future__ import annotations
 
@@ -25,15 +25,17 @@ __all__ = ["InPlace", "in_place_methods", "in_place_table"]
 @dataclass(frozen=True, slots=True)
 class InPlace:
     """A method: what does what is not usual, and the ufunc, if any, of ``count`` operands beside
-    the tensor, 0 or 1, that are of one of ``dtypes``. It stores what the function ``stored`` gives;
-    None: it copies, and without an operand a ``constant``. The operand may be
-    ``scaled`` by ``alpha``, or is a ``number`` always."""
+    the tensor, 0 or 1, that are of one of ``dtypes``. It stores what the function ``stored`` gives,
+    of any arguments; that of an op ``by_element`` is a program on large arrays. None: it copies,
+    and without an operand a ``constant``. The operand may be ``scaled`` by ``alpha``, or is a
+    ``number`` always."""
 
     general: Callable[..., Any]
     ufunc: Any
     count: int
     dtypes: Sequence[Any]
     stored: Any = None
+    by_element: bool = False
     constant: Any = None
     scaled: bool = False
     number: bool = False
@@ -58,12 +60,17 @@ def in_place_methods(inherited: Mapping[str, Any]) -> dict[str, InPlace]:
     }
     for name, method in inherited.items():
         stored = STORED_BY.get(method)
+        if stored is None or name in found:
+            continue
         op = _PLAIN.get(stored, stored)
         if isinstance(op, Op) and type(op.lowering) is Elementwise and takes(op) in _USUAL:
             ufunc = op.ufunc and getattr(np, op.ufunc)
             scaled = stored in (variants.add, variants.sub)
             dtypes = [*usual_dtypes(op)]
-            found[name] = InPlace(method, ufunc, takes(op)[0] - 1, dtypes, stored, scaled=scaled)
+            count = takes(op)[0] - 1
+            found[name] = InPlace(method, ufunc, count, dtypes, stored, True, scaled=scaled)
+        else:
+            found[name] = InPlace(method, None, 0, every, stored)
     return found
 
 
@@ -73,18 +80,22 @@ class _InPlace(ctypes.Structure):
     _fields_ = (
         ("general", ctypes.c_void_p), ("ufunc", ctypes.c_void_p), ("count", ctypes.c_int64),
         ("constant", ctypes.c_void_p), ("dtypes", ctypes.c_uint64), ("scaled", ctypes.c_int8),
-        ("number", ctypes.c_int8), ("program", ctypes.c_void_p),
+        ("number", ctypes.c_int8), ("program", ctypes.c_void_p), ("value", ctypes.c_void_p),
     )  # fmt: skip
 
 
-def in_place_table(methods: Sequence[InPlace]) -> Any:
-    """What native code knows of the methods."""
+def in_place_table(
+    methods: Sequence[InPlace], forms: Mapping[Callable[..., Any], Callable[..., Any]]
+) -> Any:
+    """What native code knows of the methods. ``forms`` are those of functions that are native."""
     table = (_InPlace * len(methods))()
     for row, m in zip(table, methods, strict=True):
         row.general = id(m.general)
         row.ufunc = None if m.ufunc is None else id(m.ufunc)
         row.count, row.scaled, row.number = m.count, m.scaled, m.number
         row.constant = None if m.constant is None else id(m.constant)
-        row.program = None if m.stored is None else ctypes.addressof(latest_program(m.stored))
+        row.program = ctypes.addressof(latest_program(m.stored)) if m.by_element else None
+        if m.ufunc is None and m.stored is not None:
+            row.value = id(forms.get(m.stored, m.stored))
         row.dtypes = sum(1 << i for i, d in enumerate(DTYPES) if d.numpy in m.dtypes)
     return table

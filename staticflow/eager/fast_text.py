@@ -21,6 +21,7 @@ from staticflow.eager.operands_text import OPERANDS
 from staticflow.eager.programs import SPREAD
 from staticflow.eager.recall_text import OFTEN, PLACES, RECALL, SLOTS
 from staticflow.eager.record_text import RECORD
+from staticflow.eager.renew_text import RENEW
 from staticflow.eager.view_text import VIEWS
 from staticflow.runtime import fastcall_layout as layout
 from staticflow.runtime.fastcall_helpers import LIKE
@@ -392,6 +393,6 @@ def render_core(numbers: Mapping[str, int]) -> str:
     ``recalled`` and ``change``; ``numbers`` are those that stand for slots."""
     parts = (
         DECLARATIONS, LIKE, OBJECTS, OPERANDS, COMPUTE, VIEWS, LINES, RECORD, _APPLY, KEYS, RECALL,
-        IN_PLACE,
+        IN_PLACE, RENEW,
     )  # fmt: skip
     return Template("".join(parts)).substitute(numbers, **_NUMBERS)

@@ -2,8 +2,8 @@
 `staticflow.eager.fast_text`, which says how to read it.
 
 If nothing of it is recorded, NumPy puts the result where it belongs, or, of large arrays, the
-program that did so last (`staticflow.eager.overwrite`). All else goes to
-`staticflow.eager.inplace`.
+program that did so last (`staticflow.eager.overwrite`); or what a function gives is copied
+(`staticflow.eager.renew_text`). All else goes to `staticflow.eager.inplace`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ __all__ = ["IN_PLACE"]
 IN_PLACE = """
 ; An in-place method: what does what is not usual; the ufunc, or null; how many operands it takes
 ; beside the tensor itself, 0 or 1; the number that a copy takes if it has none, or null; the
-; dtypes, a bit for each; whether its operand may be scaled; whether that is a number; and where the
-; program is that overwrote a large array last, or null for a copy.
-%in_place = type { ptr, ptr, i64, ptr, i64, i8, i8, ptr }
+; dtypes, a bit for each; whether its operand may be scaled; whether that is a number; where the
+; program is that overwrote a large array last, or null for a copy; and the function whose value is
+; copied to a small array, or null.
+%in_place = type { ptr, ptr, i64, ptr, i64, i8, i8, ptr, ptr }
 @wanted = external global i64  ; threads
 
 @name_alpha = external global i8
@@ -298,45 +299,63 @@ no:
   ret ptr null
 }
 
-; Does it in the usual case; false with nothing done, and perhaps an error set, in any other. An
-; error may be set after it was done, too.
-define internal i1 @changed(ptr %method, ptr %operands, ptr %factor, ptr %state) {
+; The memory of the tensor that a method is called on, if its elements may be changed and nothing of
+; that is recorded; null if not. Its operand is opened.
+define internal ptr @changeable(ptr %method, ptr %operand, i1 %recording) {
 entry:
-  %tensor = load ptr, ptr %operands
-  %other = getelementptr %operand, ptr %operands, i64 1
-  %wanted.at = getelementptr %in_place, ptr %method, i64 0, i32 2
-  %wanted = load i64, ptr %wanted.at
-  %opens = call i1 @open(ptr %operands)
+  %tensor = load ptr, ptr %operand
+  %opens = call i1 @open(ptr %operand)
   br i1 %opens, label %look, label %no
 look:
-  %array = call ptr @array_of(ptr %operands)
+  %array = call ptr @array_of(ptr %operand)
   %bit = call i64 @bit_of(ptr %array)
   %dtypes.at = getelementptr %in_place, ptr %method, i64 0, i32 4
   %dtypes = load i64, ptr %dtypes.at
   %common = and i64 %bit, %dtypes
   %usual = icmp ne i64 %common, 0
-  %size.at = getelementptr %operand, ptr %operands, i64 0, i32 4
-  %size = load i64, ptr %size.at
-  %small = icmp slt i64 %size, $SPREAD
-  %known = call i1 @is_known(ptr %method, ptr %array, i64 %size)
   %writeable = call i1 @is_open(ptr %array)
-  %ordered = call i1 @is_ordered(ptr %array)
-  %strided = xor i1 %ordered, true
-  %by.ufunc = or i1 %small, %strided
-  %a = and i1 %usual, %known
-  %b = and i1 %a, %writeable
-  br i1 %b, label %ask, label %no
+  %both = and i1 %usual, %writeable
+  br i1 %both, label %ask, label %no
 ask:
   %memory = call ptr @memory_of(ptr %tensor)
   %special = icmp eq ptr %memory, null
   br i1 %special, label %no, label %history
 history:
-  %recording.is = call ptr @field(ptr %state, i64 $state_recording)
-  %recording = icmp eq ptr %recording.is, @_Py_TrueStruct
-  br i1 %recording, label %free, label %take
+  br i1 %recording, label %free, label %yes
 free:
   %is.free = call i1 @is_free(ptr %tensor)
-  br i1 %is.free, label %take, label %no
+  br i1 %is.free, label %yes, label %no
+yes:
+  ret ptr %memory
+no:
+  ret ptr null
+}
+
+define internal i1 @is_recording(ptr %state) {
+  %recording.is = call ptr @field(ptr %state, i64 $state_recording)
+  %recording = icmp eq ptr %recording.is, @_Py_TrueStruct
+  ret i1 %recording
+}
+
+; Does it in the usual case; false with nothing done, and perhaps an error set, in any other. An
+; error may be set after it was done, too.
+define internal i1 @changed(ptr %method, ptr %operands, ptr %factor, ptr %state) {
+entry:
+  %other = getelementptr %operand, ptr %operands, i64 1
+  %recording = call i1 @is_recording(ptr %state)
+  %memory = call ptr @changeable(ptr %method, ptr %operands, i1 %recording)
+  %special = icmp eq ptr %memory, null
+  br i1 %special, label %no, label %look
+look:
+  %array = call ptr @array_of(ptr %operands)
+  %size.at = getelementptr %operand, ptr %operands, i64 0, i32 4
+  %size = load i64, ptr %size.at
+  %small = icmp slt i64 %size, $SPREAD
+  %known = call i1 @is_known(ptr %method, ptr %array, i64 %size)
+  %ordered = call i1 @is_ordered(ptr %array)
+  %strided = xor i1 %ordered, true
+  %by.ufunc = or i1 %small, %strided
+  br i1 %known, label %take, label %no
 take:
   %given = load ptr, ptr %other
   %unary = icmp eq ptr %given, null
@@ -404,6 +423,24 @@ entry:
 ask:
   %plain.is = call ptr @field(ptr %state, i64 $state_plain)
   %plain = icmp eq ptr %plain.is, @_Py_TrueStruct
+  %function.at = getelementptr %in_place, ptr %method, i64 0, i32 8
+  %function = load ptr, ptr %function.at
+  %by.function = icmp ne ptr %function, null
+  %cell.at = getelementptr %in_place, ptr %method, i64 0, i32 7
+  %cell = load ptr, ptr %cell.at
+  %no.program = icmp eq ptr %cell, null
+  %by.value = and i1 %plain, %by.function
+  br i1 %by.value, label %renew, label %count.them
+renew:
+  %renewed = call i1 @renewed(ptr %method, ptr %self, ptr %args, i64 %count, ptr %names, ptr %state)
+  %wrong = call ptr @PyErr_Occurred()
+  %right.so.far = icmp eq ptr %wrong, null
+  %missed = xor i1 %renewed, true
+  %go.on = and i1 %missed, %right.so.far
+  %has.program = xor i1 %no.program, true
+  %try.program = and i1 %go.on, %has.program
+  br i1 %try.program, label %count.them, label %look
+count.them:
   %wanted.at = getelementptr %in_place, ptr %method, i64 0, i32 2
   %wanted = load i64, ptr %wanted.at
   %right = icmp eq i64 %count, %wanted
@@ -428,7 +465,10 @@ given:
 try:
   %other = phi ptr [ %constant.is, %constant ], [ %first, %given ]
   store ptr %other, ptr %other.at
-  %done = call i1 @changed(ptr %method, ptr %operands, ptr %factor, ptr %state)
+  %changed = call i1 @changed(ptr %method, ptr %operands, ptr %factor, ptr %state)
+  br label %look
+look:
+  %done = phi i1 [ %renewed, %renew ], [ %changed, %try ]
   %raised = call ptr @PyErr_Occurred()
   %silent = icmp eq ptr %raised, null
   br i1 %done, label %finish, label %judge

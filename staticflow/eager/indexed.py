@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.eager.inplace import masked_fill_, stored_at
+from staticflow.eager.inplace import stored_at
 from staticflow.eager.made import viewed
 from staticflow.eager.memory import Memory
 from staticflow.eager.programs import SPREAD
@@ -22,6 +22,9 @@ from staticflow.ops.slicing import select_op, slice_op
 from staticflow.ops.thread import thread
 
 __all__ = ["get", "put"]
+
+MANY = 1 << 10
+"""Elements from which on a kernel puts a number where a mask says sooner than NumPy does."""
 
 _array = np.ndarray
 _bool = np.dtype(bool)
@@ -89,7 +92,7 @@ def put(x: Any, key: Any, value: Any) -> None:
     """``x[key] = value``; see `staticflow.ops.subscript.put_in_place`."""
     plain = thread.state.plain
     if plain and type(value) in BY_PYTHON and _is_large_mask(key, x._data):
-        masked_fill_(x, key, value)
+        x.masked_fill_(key, value)
         return
     places = _basic(key, x._data) if plain else None
     if places is not None and stored_at(x, places, value):
@@ -102,7 +105,7 @@ def put(x: Any, key: Any, value: Any) -> None:
 
 def _is_large_mask(key: Any, a: Any) -> bool:
     k = getattr(key, "_data", None)
-    return type(k) is _array and k.dtype is _bool and k.shape == a.shape and k.size >= SPREAD
+    return type(k) is _array and k.dtype is _bool and k.shape == a.shape and k.size >= MANY
 
 
 def _basic(key: Any, a: Any) -> Any:

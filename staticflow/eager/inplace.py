@@ -24,7 +24,6 @@ from staticflow.ops.creation import zeros_like
 from staticflow.ops.declare import per_arg
 from staticflow.ops.expand import expand
 from staticflow.ops.foreign import refuses_foreign
-from staticflow.ops.masked import masked_fill
 from staticflow.ops.promote import is_number
 from staticflow.ops.symbol import Symbol
 from staticflow.ops.thread import thread
@@ -33,8 +32,8 @@ if TYPE_CHECKING:
     from staticflow.eager.tensor import Tensor
 
 __all__ = [
-    "assign", "copy_", "fill_", "is_open", "is_recorded", "masked_fill_", "regenerate", "stand_for",
-    "stored_at", "take_shape", "update", "zero_",
+    "assign", "copy_", "fill_", "is_open", "is_recorded", "regenerate", "stand_for", "stored_at",
+    "take_shape", "update", "zero_",
 ]  # fmt: skip
 
 
@@ -71,6 +70,10 @@ def take_shape(x: Tensor, fn: Callable[..., Any], args: Any, kwargs: Any) -> Ten
     if out is x:
         return x
     leaf = x._vertex is LEAF
+    if x._view is x._vertex is None:  # nothing that it is a view of, and no history to go on with
+        x._data = out._data
+        x._bump()
+        return x
     if x._view is None:
         old = x._wrap(x._data)
         old._memory, old._vertex = x._own_memory(), None if leaf else x._vertex
@@ -228,7 +231,7 @@ def stored_at(x: Tensor, places: Any, value: Any) -> bool:
     return True
 
 
-_fill, _masked_fill = refuses_foreign(fill), refuses_foreign(masked_fill)
+_fill = refuses_foreign(fill)
 
 
 def fill_(x: Tensor, value: Any) -> Tensor:
@@ -236,16 +239,6 @@ def fill_(x: Tensor, value: Any) -> Tensor:
     if thread.state.plain and is_number(value) and stored_at(x, ..., value):
         return x
     return update(x, _fill, (value,), {})
-
-
-def masked_fill_(x: Tensor, mask: Any, value: Any) -> Tensor:
-    """`masked_fill` in place."""
-    if thread.state.plain and is_number(value) and hasattr(mask, "_vertex"):
-        places = mask._data
-        usual = type(places) is np.ndarray and places.dtype == bool and places.size < SPREAD
-        if usual and places.shape == x._data.shape and stored_at(x, places, value):
-            return x
-    return update(x, _masked_fill, (mask, value), {})
 
 
 def zero_(x: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ declare ptr @called_on(ptr, ptr, ptr, i64, ptr)
 %function = type { ptr, ptr, i64 }
 @functions = external global %function
 declare ptr @recall(ptr, ptr, ptr, i64, ptr)
-%in_place = type { ptr, ptr, i64, ptr, i64, i8, i8, ptr }
+%in_place = type { ptr, ptr, i64, ptr, i64, i8, i8, ptr, ptr }
 @in_place = external global %in_place
 declare ptr @change(ptr, ptr, ptr, i64, ptr)
 """

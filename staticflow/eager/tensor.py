@@ -156,7 +156,7 @@ class Tensor(Methods):
 
     __getitem__, __setitem__ = indexed.get, indexed.put
     _update, _assign, copy_ = inplace.update, inplace.assign, inplace.copy_
-    fill_, zero_, masked_fill_ = inplace.fill_, inplace.zero_, inplace.masked_fill_
+    fill_, zero_ = inplace.fill_, inplace.zero_
     _take_shape = inplace.take_shape
 
     # -- about itself -------------------------------------------------------------------------
@@ -409,5 +409,5 @@ def _check_grad(x: Tensor, grad: Any) -> None:
 
 as_tensor = Tensor._of
 
-refuses_foreign_of(Tensor, but=("backward", "copy_", "fill_", "masked_fill_"))
+refuses_foreign_of(Tensor, but=("backward", "copy_", "fill_"))
 bind(Tensor)

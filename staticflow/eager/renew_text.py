@@ -1,0 +1,111 @@
+"""In-place methods of tensors that copy what a function gives, as LLVM text: a part of the module of
+`staticflow.eager.fast_text`, which says how to read it.
+
+The function is the native form of what the method is the in-place form of, as `clamp` of `clamp_`.
+"""
+
+from __future__ import annotations
+
+__all__ = ["RENEW"]
+
+RENEW = """
+; Whether no argument is a tensor with a history. An error may be set if one is.
+define internal i1 @without_history(ptr %args, i64 %count, ptr %names) {
+entry:
+  %unnamed = icmp eq ptr %names, null
+  br i1 %unnamed, label %start, label %named
+named:
+  %extra = call i64 @PyTuple_Size(ptr %names)
+  br label %start
+start:
+  %more = phi i64 [ 0, %entry ], [ %extra, %named ]
+  %all = add i64 %count, %more
+  %operand = alloca %operand
+  br label %next
+next:
+  %i = phi i64 [ 0, %start ], [ %after, %without ]
+  %left = icmp slt i64 %i, %all
+  br i1 %left, label %one, label %yes
+one:
+  call void @llvm.memset.p0.i64(ptr %operand, i8 0, i64 $OPERAND, i1 false)
+  %at = getelementptr ptr, ptr %args, i64 %i
+  %object = load ptr, ptr %at
+  store ptr %object, ptr %operand
+  %after = add i64 %i, 1
+  %is.tensor = call i1 @open(ptr %operand)
+  br i1 %is.tensor, label %ask, label %without
+ask:
+  %failed = call i1 @find_edge(ptr %operand)
+  %edge = call ptr @edge_of(ptr %operand)
+  %free = icmp eq ptr %edge, null
+  %array = call ptr @array_of(ptr %operand)
+  call void @Py_DecRef(ptr %edge)
+  call void @Py_DecRef(ptr %array)
+  %succeeded = xor i1 %failed, true
+  %good = and i1 %free, %succeeded
+  br i1 %good, label %without, label %no
+without:
+  br label %next
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+; Copies what the function of a method gives, in the usual case; false with nothing done, and perhaps
+; an error set, in any other. An error may be set after it was done, too.
+define internal i1 @renewed(ptr %method, ptr %self, ptr %args, i64 %count, ptr %names, ptr %state) {
+entry:
+  %operands = alloca [2 x %operand]
+  %bytes = mul i64 2, $OPERAND
+  call void @llvm.memset.p0.i64(ptr %operands, i8 0, i64 %bytes, i1 false)
+  store ptr %self, ptr %operands
+  %new = getelementptr %operand, ptr %operands, i64 1
+  %recording = call i1 @is_recording(ptr %state)
+  %memory = call ptr @changeable(ptr %method, ptr %operands, i1 %recording)
+  %special = icmp eq ptr %memory, null
+  %size.at = getelementptr %operand, ptr %operands, i64 0, i32 4
+  %size = load i64, ptr %size.at
+  %large = icmp sge i64 %size, $SPREAD
+  %unusual = or i1 %special, %large
+  br i1 %unusual, label %done, label %ask
+ask:
+  br i1 %recording, label %histories, label %compute
+histories:
+  %free = call i1 @without_history(ptr %args, i64 %count, ptr %names)
+  br i1 %free, label %compute, label %done
+compute:
+  %function.at = getelementptr %in_place, ptr %method, i64 0, i32 8
+  %function = load ptr, ptr %function.at
+  %value = call ptr @forward(ptr %function, ptr %self, ptr null, ptr %args, i64 %count, ptr %names)
+  store ptr %value, ptr %new
+  %failed = icmp eq ptr %value, null
+  br i1 %failed, label %done, label %open
+open:
+  %opens = call i1 @open(ptr %new)
+  br i1 %opens, label %compare, label %drop
+compare:
+  %array = call ptr @array_of(ptr %operands)
+  %source = call ptr @array_of(ptr %new)
+  %fits = call i1 @alike(ptr %array, ptr %source)
+  %recorded = call i1 @has_vertex(ptr %value)
+  %unrecorded = xor i1 %recorded, true
+  %usual = and i1 %fits, %unrecorded
+  br i1 %usual, label %copy, label %drop
+copy:
+  %uncopied = call i1 @copy(ptr %array, ptr %source)
+  br i1 %uncopied, label %drop, label %note
+note:
+  call i1 @bump(ptr %memory)
+  br label %drop
+drop:
+  %changed = phi i1 [ false, %open ], [ false, %compare ], [ false, %copy ], [ true, %note ]
+  call void @Py_DecRef(ptr %value)
+  br label %done
+done:
+  %result = phi i1 [ false, %entry ], [ false, %histories ], [ false, %compute ], [ %changed, %drop ]
+  call void @Py_IncRef(ptr %state)
+  call void @release(ptr %operands, ptr %state)
+  ret i1 %result
+}
+"""
