@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from staticflow.eager import device as devices
 from staticflow.eager import indexed
 from staticflow.eager.fast import fast_forms
 from staticflow.eager.fast_in_place import in_place_methods
@@ -48,8 +49,9 @@ def _prepared(tensor: Any) -> Mapping[Op, Any]:
     methods = {name: m for name, m in own.items() if isinstance(m, Op)}
     reflected = {name: REFLECTED[m] for name, m in own.items() if m in REFLECTED}
     getters = {name: m.fget for name, m in own.items() if isinstance(m, property)}
-    marked = {name: BY_SHAPE[m] for name, m in {**own, **getters}.items() if m in BY_SHAPE}
-    remembered = {m.plain: MOST for m in BY_SHAPE.values()} | {indexed.get: 1}
+    known = {**own, **getters, "to": devices.to, "cpu": devices.cpu}
+    marked = {name: BY_SHAPE[m] for name, m in known.items() if m in BY_SHAPE}
+    remembered = dict.fromkeys([*(m.plain for m in BY_SHAPE.values()), indexed.get], MOST)
     fast = fast_forms(
         [*OPS.values()], {*methods.values()}, {*reflected.values()},
         tensor, EAGER.general, EAGER.finish, remembered, in_place_methods(own),

@@ -16,6 +16,7 @@ from staticflow.graph.device import device, device_of, target
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.ops.arithmetic import cast
+from staticflow.ops.by_shape import by_shape
 from staticflow.ops.declare import per_arg
 
 __all__ = [
@@ -115,6 +116,7 @@ _transfer: Op = Op(
 """Eager only, and so not among the ops of the table: a graph has no device of its own."""
 
 
+@by_shape
 def to(self: Any, *args: Any, copy: bool = False, non_blocking: bool = False, **named: Any) -> Any:
     """The tensor in another dtype or on another device, on the tape; itself if it is so already.
 
@@ -151,6 +153,7 @@ def gpu_of(self: Any) -> device | None:
     return None if isinstance(self._data, np.ndarray) else array_device(self._data)
 
 
+@by_shape
 def cpu(self: Any) -> Any:
     """The tensor on the CPU; itself if it is there."""
     return self.to(CPU)

@@ -113,7 +113,7 @@ def fast_forms(
     if not has_known_layout() or not all(box_type(c, s) for c in classes for s in _slots(c)):
         return FastForms({}, {}, {}, {}, {}, {}, {})
     ops = [op for op in ops if has_fast_form(op)]
-    kernels = [op for op in ops if op.eager in ("native", "moves")]  # found by the kind of call
+    kernels = [op for op in ops if op.eager in ("native", "exact")]  # found by the kind of call
     table: dict[Any, int] = {**remembered, **dict.fromkeys(kernels, MOST)}
     records = (_Op * len(ops))()
     kept = [_fill(record, op) for record, op in zip(records, ops, strict=True)]
@@ -143,7 +143,7 @@ def fast_forms(
     rows = dict(zip(table, map(ctypes.addressof, plans.table), strict=True))
     of_table = functions("recalled", rows)
     direct = {**functions("direct", of_ops), **{op: of_table[op] for op in kernels}}
-    by_shape = {fn: of_table[m.plain] for fn, m in BY_SHAPE.items()}
+    by_shape = {fn: of_table[m.plain] for fn, m in BY_SHAPE.items() if m.plain in of_table}
     changes = in_place_table([*in_place.values()], {**direct, **by_shape})
     known["in_place"] = ctypes.addressof(changes)
     entries = compile_native(text, names, known, quick=True)

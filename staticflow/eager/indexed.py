@@ -4,6 +4,7 @@ other keys need where they are not remembered (`staticflow.eager.remembered`).""
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from types import NoneType
 from typing import Any
 
@@ -121,10 +122,22 @@ def _basic(key: Any, a: Any) -> Any:
         return k if fits else None
     if a.size >= SPREAD:
         return None
-    for k in key if type(key) is tuple else (key,):
+    keys = key if type(key) is tuple else (key,)
+    tensors = [k for k in keys if hasattr(k, "_vertex")]
+    if tensors:
+        return _by_tensors(keys, tensors)
+    for k in keys:
         if type(k) is slice:
             if k.step is not None and not (type(k.step) is int and k.step > 0):
                 return None
         elif type(k) is not int:
             return None
     return key
+
+
+def _by_tensors(keys: Sequence[Any], tensors: Sequence[Any]) -> Any:
+    """The same for index tensors alone, together with nothing that NumPy takes for one."""
+    arrays = tuple([k._data for k in tensors])
+    alone = len(arrays) == len(keys)
+    usual = all([type(k) is _array and k.ndim and k.dtype.kind in "iu" for k in arrays])
+    return arrays if alone and usual else None

@@ -13,6 +13,7 @@ import functools
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from math import inf
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -22,13 +23,13 @@ from staticflow.eager.overwrite import copied, put
 from staticflow.eager.programs import LARGE, MOST_KINDS, SPREAD, compiled, compiling
 from staticflow.errors import DTypeError, IndexRangeError, ShapeError
 from staticflow.graph.dims import Size, fresh_sym
-from staticflow.graph.dtypes import BY_NUMPY, bfloat16, float16
+from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, bfloat16, float16, float32, float64
 from staticflow.graph.graph import attrs_key, close, new_param
 from staticflow.graph.node import item, make_node
 from staticflow.graph.op import Op
 from staticflow.graph.rowmajor import row_major
 from staticflow.graph.types import TensorType
-from staticflow.ops.arithmetic import clone, mul
+from staticflow.ops.arithmetic import cast, clone, mul
 from staticflow.ops.contract import matmul_op
 from staticflow.ops.creation import full
 from staticflow.ops.declare import elementwise
@@ -61,9 +62,10 @@ _MET = 1024
 @functools.cache
 def compute_of(op: Op, is_large: bool) -> Callable[..., Any]:
     """What computes ``op`` eagerly on small or on large arrays, called as `Op.reference` is."""
-    if is_large and op in _ALONE:
-        return _ALONE[op]
-    if op.eager == "native" or (op.eager in ("large", "moves") and is_large):
+    alone = (_ALONE if is_large else _ALONE_SMALL).get(op)
+    if alone is not None:
+        return alone
+    if op.eager == "native" or (op.eager in ("large", "exact") and is_large):
         return _native(op)
     if op.eager == "flat":
         return _flat(op)
@@ -102,6 +104,7 @@ def _spread(op: Op) -> Callable[..., Any]:
 
 
 _NARROW = frozenset(d.numpy for d in (float16, bfloat16))
+_WIDE = frozenset(d.numpy for d in (float32, float64))
 
 
 def _strided(op: Op) -> Callable[..., Any]:
@@ -126,6 +129,12 @@ _ROOT = elementwise(  # the square root but at -inf and -0.0
 )  # fmt: skip
 
 
+def _small_pow(xp: Any, x: Any, y: Any) -> Any:
+    if isinstance(y, int | float) and y in (3, 0.5) and xp is np and x.dtype in _WIDE:
+        return _native(_CUBE if y == 3 else _ROOT)(xp, x)
+    return pow.reference(xp, x, y)
+
+
 def _pow(xp: Any, x: Any, y: Any) -> Any:
     dtype = (x if hasattr(x, "dtype") else y).dtype
     if xp is not np or dtype.kind in "biu":
@@ -133,8 +142,8 @@ def _pow(xp: Any, x: Any, y: Any) -> Any:
     if isinstance(y, int | float):
         if y == 2:
             return compute_of(mul, True)(xp, x, x)  # which is what the power is
-        if y in (3, 0.5) and dtype not in _NARROW:
-            return _native(_CUBE if y == 3 else _ROOT)(xp, x)
+        if y in (3, 0.5) and dtype in _WIDE:
+            return _small_pow(xp, x, y)
     return _native(pow)(xp, x, y)
 
 
@@ -168,6 +177,9 @@ _ALONE: dict[Op, Callable[..., Any]] = {
 }  # fmt: skip
 """Ops that others compute, or a program for all sizes and values, or what an attribute says."""
 
+_ALONE_SMALL: dict[Op, Callable[..., Any]] = {pow: _small_pow}
+"""Likewise on small arrays."""
+
 
 def bound(op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Callable[..., Any] | None:
     """What computes ``op`` of arrays like these alone, if that is more than `compute_of` to call:
@@ -182,6 +194,8 @@ def bound(op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Callable[.
         return lambda first, like, *rest: drawn(first, flat, *rest).reshape(shape)
     if _runs_as_kernel(op, arrays) and all(map(_is_in_order, arrays)):
         return kernel_of(op, arrays, attrs)
+    if op is cast:
+        return methodcaller("astype", attrs["dtype"].numpy)
     return None
 
 
@@ -198,19 +212,31 @@ def _runs_as_kernel(op: Op, arrays: Sequence[Any]) -> bool:
 def pays_often(op: Op, arrays: Sequence[Any]) -> bool:
     """Whether `kernel_of` computes ``op`` of small arrays faster than NumPy and to the same bits,
     so that it may where calls come often."""
-    exact = op.eager in ("spread", "moves") and op.ufunc is None
-    return exact and all(_is_in_order(a) and a.size < LARGE for a in arrays)
+    if op in _ALONE_SMALL or (op.eager == "spread" and op.ufunc is not None):
+        return False  # a call of a ufunc costs nothing
+    most = _PAYS.get(op.eager, 0)
+    return all(_is_in_order(a) and a.size < most for a in arrays if type(a) not in BY_PYTHON)
 
 
-def kernel_of(op: Op, arrays: Sequence[Array], attrs: Mapping[str, Any]) -> Callable[..., Any]:
-    """The kernel for arrays like these, called with the arrays alone."""
+_PAYS = {"exact": LARGE, "spread": LARGE, "strided": 1 << 9}
+"""Elements up to which kernels that NumPy gives the bits of pay; of those along a dim NumPy takes
+some at a time."""
+
+
+def kernel_of(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any]) -> Callable[..., Any]:
+    """The kernel for arrays and numbers like these, called as `Op.reference` is, without attributes
+    and the module."""
+    arrays = _arrays(operands, 1 if op.promote == "tail" else 0)
     names = numbers_among(op, attrs, arrays[-1].dtype)
-    if not names:
-        return _native(op).kernel(arrays, attrs).fast
-    numbers = [as_array(attrs[name], arrays[-1].dtype) for name in names]
+    further = [as_array(attrs[name], arrays[-1].dtype) for name in names]
     rest = {name: value for name, value in attrs.items() if name not in names}
-    fast = _native(with_operands(op, names)).kernel([*arrays, *numbers], rest).fast
-    return lambda *arrays: fast(*arrays, *numbers)
+    native = _native(with_operands(op, names)) if names else _native(op)
+    fast = native.kernel([*arrays, *further], rest).fast
+    if op.ufunc is None:  # whose numbers arrive as they are
+        numbers = {i: a for i, a in enumerate(arrays) if a is not operands[i]}
+        if numbers:
+            return lambda *given: fast(*[numbers.get(i, a) for i, a in enumerate(given)], *further)
+    return (lambda *arrays: fast(*arrays, *further)) if further else fast
 
 
 def _is_in_order(a: Any) -> bool:

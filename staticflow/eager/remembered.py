@@ -270,11 +270,14 @@ def _foresee(
     compute = bound(op, arrays, attrs)
     if compute is not None:
         plan.compute(step, compute)
-    elif pays_often(op, arrays):
-        kinds = [(a.shape, a.dtype) for a in arrays]
-        plan.waiting.append(
-            lambda: plan.compute(step, kernel_of(op, [np.empty(*k) for k in kinds], attrs))
-        )
+    if pays_often(op, arrays):
+        kinds = [(a.shape, a.dtype) if isinstance(a, np.ndarray) else a for a in arrays]
+
+        def bind() -> None:
+            alike = [np.empty(*k) if type(k) is tuple else k for k in kinds]
+            plan.compute(step, kernel_of(op, alike, attrs))
+
+        plan.waiting.append(bind)
 
 
 def _address(array: np.ndarray[Any, Any]) -> int:

@@ -1,5 +1,5 @@
-"""In-place methods of tensors that copy what a function gives, as LLVM text: a part of the module of
-`staticflow.eager.fast_text`, which says how to read it.
+"""In-place methods of tensors that copy what a function gives, as LLVM text: a part of the module
+of `staticflow.eager.fast_text`, which says how to read it.
 
 The function is the native form of what the method is the in-place form of, as `clamp` of `clamp_`.
 """
@@ -52,8 +52,8 @@ no:
   ret i1 false
 }
 
-; Copies what the function of a method gives, in the usual case; false with nothing done, and perhaps
-; an error set, in any other. An error may be set after it was done, too.
+; Copies what the function of a method gives, in the usual case; false with nothing done, and
+; perhaps an error set, in any other. An error may be set after it was done, too.
 define internal i1 @renewed(ptr %method, ptr %self, ptr %args, i64 %count, ptr %names, ptr %state) {
 entry:
   %operands = alloca [2 x %operand]
@@ -103,7 +103,8 @@ drop:
   call void @Py_DecRef(ptr %value)
   br label %done
 done:
-  %result = phi i1 [ false, %entry ], [ false, %histories ], [ false, %compute ], [ %changed, %drop ]
+  %result = phi i1 [ false, %entry ], [ false, %histories ], [ false, %compute ],
+                   [ %changed, %drop ]
   call void @Py_IncRef(ptr %state)
   call void @release(ptr %operands, ptr %state)
   ret i1 %result

@@ -52,11 +52,11 @@ class Op:
     - ``ufunc`` names the NumPy ufunc that the op is on operands of one dtype, if it is one.
     - ``eager`` says what runs the op eagerly: its ``reference``, or ``native``, the kernel that the
       compiler makes of the lowering, for ops that are slow in NumPy; ``large`` is the one for small
-      arrays and the other for large ones; ``spread`` likewise for those of which both give the same
-      bits, as soon as threads pay; ``strided`` where the ``dim`` is not the last; ``moves`` is
-      ``large`` for ops that only choose elements; and ``flat`` a native one for an op to which the
-      shape of its second argument does not matter. Where calls of a kind come often, ``spread`` and
-      ``moves`` are kernels on small arrays, too. Such kernels, and the compiled vjps of large
+      arrays and the other for large ones; ``exact`` likewise for those of which both give the same
+      bits, ``spread`` for those of them that NumPy is fast at, as soon as threads pay, and
+      ``strided`` where the ``dim`` is not the last; and ``flat`` is a native one for an op to which
+      the shape of its second argument does not matter. Where calls of a kind come often, those of
+      the same bits are kernels on small arrays, too. Such kernels, and the compiled vjps of large
       arrays, know no size but those of 1; of an op whose arguments ``batched`` (by position) begin
       with a batch, all sizes but that.
     - ``grad_name`` is the name that ``grad_fn`` prints, as PyTorch's.

@@ -298,7 +298,7 @@ def _put(name: str, doc: str, grad_name: str, wrap: bool) -> Op:
         vjp=_put_vjp,
         lowering=LoopNest(_put_emit(wrap)),
         saves=_SAVED[1:],
-        eager="large",
+        eager="native",
         grad_name=grad_name,
     )
 

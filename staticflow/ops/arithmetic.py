@@ -75,6 +75,7 @@ floor_divide = elementwise(
     (lambda ct, out, x, y: zeros_like(ct), lambda ct, out, x, y: zeros_like(ct)),
     kinds="iuf",
     numbers="wrap",
+    eager="exact",
 )  # fmt: skip
 
 remainder = elementwise(
@@ -84,7 +85,7 @@ remainder = elementwise(
     lambda k, x, y: k.remainder(x, y),
     (lambda ct, out, x, y: ct, lambda ct, out, x, y: -ct * floor_divide(x, y)),
     saves=(0, 1), kinds="iuf",
-    numbers="wrap",
+    numbers="wrap", eager="exact",
 )  # fmt: skip
 
 neg = elementwise(
@@ -162,7 +163,7 @@ clamp_op = elementwise(
     _clamp_reference,
     _clamp_emit,
     (_clamp_vjp,),
-    saves=(0,), kinds="iuf", infer=_clamp_infer, eager="moves",
+    saves=(0,), kinds="iuf", infer=_clamp_infer, eager="exact",
 )  # fmt: skip
 
 
@@ -261,7 +262,7 @@ where: Op = elementwise(
     (None,
      lambda ct, out, c, x, y: where(c, ct, 0.0),
      lambda ct, out, c, x, y: where(c, 0.0, ct)),
-    saves=(0,), promote="tail", infer=_where_infer, eager="moves",
+    saves=(0,), promote="tail", infer=_where_infer, eager="exact",
 )  # fmt: skip
 
 
@@ -274,7 +275,7 @@ cast: Op = elementwise(
     _cast_reference,
     lambda k, x, *, dtype: k.cast(x, dtype),
     (lambda ct, out, x, *, dtype: cast(ct, dtype=x.dtype) if x.dtype.is_floating else None,),
-    promote="none", grad_name="ToCopyBackward0",
+    promote="none", grad_name="ToCopyBackward0", eager="exact",
     infer=lambda facts, x, *, dtype: TensorType(dtype, x.shape),
 )  # fmt: skip
 

@@ -80,6 +80,7 @@ def embedding(weight: Any, indices: Any, padding_idx: int | None = None) -> Any:
     return embedding_op(weight, indices, dims=(0,), padding_idx=row)
 
 
+@by_shape
 def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
     """``input`` with ``values`` (broadcast) where the tensors ``indices`` name elements or slices
     along the first dims; with ``accumulate`` added to what is there. ``input`` is not changed.
@@ -126,6 +127,7 @@ def trimmed(value: Any, ndim: int) -> Any:
     return value
 
 
+@by_shape
 def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: float = 1) -> Any:
     """``input`` with ``alpha * source`` added to the slices along ``dim`` that the vector ``index``
     names; ``input`` is not changed.
@@ -138,6 +140,7 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: float = 1
     )
 
 
+@by_shape
 def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     """``input`` with ``source`` in place of the slices along ``dim`` that the vector ``index``
     names; ``input`` is not changed. Of places that repeat the last one counts.
@@ -154,6 +157,7 @@ def _into(op: Op, x: Any, dim: int, index: Any, source: Any, accumulate: bool) -
     return out if x.ndim else reshape(out, ())
 
 
+@by_shape
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     """``input`` with ``value`` (a number or 0-d tensor) in the slices along ``dim`` that the vector
     ``index`` names; negative ones count from the end. ``input`` is not changed."""

@@ -9,6 +9,7 @@ from staticflow.graph import dtypes as dt
 from staticflow.graph.device import kind_name, target
 from staticflow.graph.dtypes import DType
 from staticflow.ops.arithmetic import cast
+from staticflow.ops.by_shape import by_shape
 
 __all__ = [
     "bfloat16", "bool_", "byte", "char", "double", "float_", "half", "int_", "is_complex",
@@ -26,6 +27,7 @@ def to(self: Any, *args: Any, **named: Any) -> Any:
     return self if dtype is None or dtype is self.dtype else cast(self, dtype=dtype)
 
 
+@by_shape
 def type_(self: Any, dtype: Any = None) -> Any:
     """The name of this kind of tensor, such as ``staticflow.FloatTensor``; or the tensor as the
     kind or in the dtype that is named."""
@@ -35,6 +37,7 @@ def type_(self: Any, dtype: Any = None) -> Any:
     return self.to(dtype)
 
 
+@by_shape
 def type_as(self: Any, other: Any) -> Any:
     """The tensor in the dtype, and on the device, of another."""
     return self.to(other)
@@ -46,7 +49,7 @@ def _in(dtype: DType) -> Callable[[Any], Any]:
 
     method.__name__ = dtype.name
     method.__doc__ = f"The tensor in {dtype.name}; itself if it has that dtype."
-    return method
+    return by_shape(method)
 
 
 bool_, byte, char, short, int_, long = map(

@@ -9,6 +9,7 @@ import ml_dtypes
 
 from staticflow.graph.dtypes import DType, bool_
 from staticflow.ops.arithmetic import eq, logical_and, logical_or, ne
+from staticflow.ops.by_shape import by_shape
 from staticflow.ops.declare import elementwise
 from staticflow.ops.maths import abs, isfinite, isnan
 from staticflow.ops.promote import result_type
@@ -27,19 +28,23 @@ signbit = elementwise(
     lambda xp, x: xp.signbit(x) if x.dtype.kind not in "iub" else x < 0,
     _signbit_emit,
     result=bool_,
+    eager="exact",
 )  # fmt: skip
 
 
+@by_shape
 def isposinf(input: Any) -> Any:
     """Whether ``input`` is positive infinity, a bool."""
     return eq(input, inf) if input.dtype.is_floating else ne(input, input)
 
 
+@by_shape
 def isneginf(input: Any) -> Any:
     """Whether ``input`` is negative infinity, a bool."""
     return eq(input, -inf) if input.dtype.is_floating else ne(input, input)
 
 
+@by_shape
 def isclose(
     input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Any:
@@ -101,9 +106,11 @@ def _replaced_vjp(ct: Any, out: Any, x: Any, **_: Any) -> Any:
 nan_to_num_op = elementwise(
     "nan_to_num", "``x`` with numbers in place of NaN and of the infinities.",
     _replaced, _replaced_emit, (_replaced_vjp,), saves=(0,), kinds="f",
+    eager="exact",
 )  # fmt: skip
 
 
+@by_shape
 def nan_to_num(
     input: Any, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Any:

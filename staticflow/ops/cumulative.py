@@ -46,7 +46,7 @@ cumsum_op: Op = Op(
     vjp=per_arg(lambda ct, out, x, *, dim, reverse: cumsum_op(ct, dim=dim, reverse=not reverse)),
     lowering=running(0.0, lambda k, total, x: k.add(total, x)),
     kinds="iuf",
-    eager="large",
+    eager="native",
     grad_name="CumsumBackward0",
 )
 
@@ -70,7 +70,7 @@ cumprod_op: Op = Op(
     lowering=running(1.0, lambda k, total, x: k.mul(total, x)),
     saves=(0, OUT),
     kinds="iuf",
-    eager="large",
+    eager="native",
     grad_name="CumprodBackward0",
 )
 
@@ -104,7 +104,7 @@ prod_op = Op(
     lowering=Reduce("mul"),
     saves=(0,),
     kinds="iuf",
-    eager="large",
+    eager="native",
     grad_name="ProdBackward0",
 )
 
@@ -167,7 +167,7 @@ logcumsumexp_op = Op(
     lowering=running(-inf, _log_add),
     saves=(0, OUT),
     grad_name="LogcumsumexpBackward0",
-    eager="large",
+    eager="native",
 )
 
 
@@ -253,7 +253,7 @@ def _extreme_op(name: str, which: str, wins: str, compare: Callable[[Any, Any], 
         lowering=LoopNest(_extreme_emit(wins)),
         saves=(OUT,),
         grad_name=f"{name.title()}Backward0",
-        eager="large",
+        eager="native",
     )
 
 

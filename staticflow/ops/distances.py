@@ -62,6 +62,7 @@ def _cosine(x1: Any, x2: Any, dim: int, eps: float) -> Any:
     return (first * second).sum(dim)
 
 
+@by_shape
 def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = None) -> Any:
     """The ``p``-norms of the differences of all rows of ``x1`` (..., m, d) and of ``x2`` (...,
     n, d): (..., m, n). The gradient is 0 where the distance is 0.

@@ -17,6 +17,7 @@ from staticflow.graph.dims import prod as size_of
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.arithmetic import mul
 from staticflow.ops.axes import permute
+from staticflow.ops.by_shape import by_shape
 from staticflow.ops.contract import matmul
 from staticflow.ops.reduce import sum_op
 from staticflow.ops.triangle import diagonal
@@ -55,6 +56,7 @@ class Labelled:
         return [self.tensor.shape[self.labels.index(name)] for name in labels]
 
 
+@by_shape
 def einsum(equation: str, *operands: Any) -> Any:
     """The sum of products that ``equation`` writes in Einstein's notation.
 

@@ -72,7 +72,7 @@ def _extreme_op(name: str, which: str, numpy_name: str, combine: str) -> Op:
         vjp=shared_vjp,
         lowering=Reduce(combine),
         saves=(0, OUT),
-        eager="large",
+        eager="exact",
         grad_name=f"{name.title()}Backward0",
     )
 

@@ -131,7 +131,7 @@ gather_op = Op(
     ),
     lowering=LoopNest(_gather_emit),
     saves=(1,),
-    eager="moves",
+    eager="exact",
     grad_name="GatherBackward0",
 )
 
@@ -241,11 +241,12 @@ scatter_add_op: Op = Op(
     ),
     lowering=LoopNest(_scatter_emit),
     saves=(1,),
-    eager="large",
+    eager="native",
     grad_name="ScatterAddBackward0",
 )
 
 
+@by_shape
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     """``input`` with ``src[i, j]`` added at ``[i, index[i, j]]`` for ``dim=1``; ``input`` is not
     changed.

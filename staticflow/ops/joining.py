@@ -184,6 +184,7 @@ def column_stack(tensors: Sequence[Any]) -> Any:
     return cat([reshape(x, (prod(x.shape), 1)) if x.ndim < 2 else x for x in given], 1)
 
 
+@by_shape
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
     """The coordinates of a grid whose axes are the vectors ``tensors``: one tensor for each axis.
     With ``indexing="xy"`` the first two dims are exchanged.

@@ -48,7 +48,7 @@ masked_fill_op: Op = elementwise(
         lambda ct, out, mask, value, x: masked_fill(ct, mask, 0),
     ),
     saves=(0,),
-    eager="moves",
+    eager="exact",
     promote="none",
     infer=_fill_infer,
 )
@@ -162,6 +162,7 @@ masked_take_op: Op = Op(
 )
 
 
+@by_shape
 def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     """``input`` with the elements of ``source``, in row-major order, where ``mask`` (broadcast) is
     true; ``input`` is not changed.

@@ -94,6 +94,7 @@ def _sigmoid_reference(xp: Any, x: Any) -> Any:
 sigmoid = real_function(
     "sigmoid", "``1 / (1 + exp(-x))``.",
     _sigmoid_reference, lambda ct, out, x: ct * (out * (1 - out)), (OUT,),
+    eager="native",
 )  # fmt: skip
 
 
@@ -108,7 +109,7 @@ relu = elementwise(
     _relu_reference,
     lambda k, x: k.relu(x),
     (lambda ct, out, x: where(out <= 0, 0.0, ct),),
-    saves=(OUT,), kinds="iuf", eager="moves",
+    saves=(OUT,), kinds="iuf", eager="exact",
 )  # fmt: skip
 
 abs = elementwise(
@@ -136,6 +137,7 @@ sign: Op = elementwise(
     lambda xp, x: x.copy() if x.dtype.kind == "b" else (x > 0) * x.dtype.type(1) - (x < 0),
     lambda k, x: x if x.dtype is bool_ else k.sign(x),
     (lambda ct, out, x: zeros_like(ct),),
+    eager="exact",
 )  # fmt: skip
 floor = _flat("floor", "The largest integer not above ``x``.", lambda xp, x: xp.floor(x))
 ceil = _flat("ceil", "The smallest integer not below ``x``.", lambda xp, x: xp.ceil(x))
@@ -145,7 +147,7 @@ frac = elementwise(
     lambda xp, x: x - xp.trunc(x),
     lambda k, x: k.sub(x, k.trunc(x)),
     (lambda ct, out, x: ct,),
-    kinds="f",
+    kinds="f", eager="exact",
 )  # fmt: skip
 round = _flat("round", "The nearest integer; halves go to the even one.", lambda xp, x: xp.rint(x))
 

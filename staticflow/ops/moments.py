@@ -94,7 +94,7 @@ def _spread(name: str, doc: str, root: bool) -> Op:
         decompose=decompose,
         saves=(0, OUT) if root else (0,),
         grad_name=f"{name.title()}Backward0",
-        eager="large",
+        eager="native",
     )
 
 
@@ -160,6 +160,7 @@ def std(
     return _spread_of(std_op, input, dim, unbiased, keepdim, correction)
 
 
+@by_shape
 @numpy_names
 def var_mean(
     input: Any,
@@ -174,6 +175,7 @@ def var_mean(
     return spread, _mean_beside(input, dim, keepdim)
 
 
+@by_shape
 @numpy_names
 def std_mean(
     input: Any,
@@ -263,7 +265,7 @@ vector_norm_op = Op(
     decompose=_norm_decompose,
     saves=(0, OUT),
     grad_name="LinalgVectorNormBackward0",
-    eager="large",
+    eager="native",
 )
 
 

@@ -26,7 +26,7 @@ fmod = elementwise(
     "fmod",
     lambda k, x, y: k.fmod(x, y),
     (lambda ct, out, x, y: ct, lambda ct, out, x, y: -ct * trunc(x / y)),
-    saves=(0, 1), saves_for=((), (0, 1)), kinds="iuf", numbers="wrap",
+    saves=(0, 1), saves_for=((), (0, 1)), kinds="iuf", numbers="wrap", eager="exact",
 )  # fmt: skip
 
 gcd = elementwise(
@@ -100,6 +100,7 @@ heaviside = elementwise(
     _heaviside_reference,
     _heaviside_emit,
     names=("input", "values"),
+    eager="exact",
 )  # fmt: skip
 
 # -- logarithms -----------------------------------------------------------------------------------
@@ -220,7 +221,7 @@ lerp = composed(
     (lambda ct, out, x, y, w: ct * (1 - w), lambda ct, out, x, y, w: ct * w,
      lambda ct, out, x, y, w: ct * (y - x)),
     saves=(0, 1, 2), saves_for=((2,), (2,), (0, 1)), promote="common",
-    names=("input", "end", "weight"),
+    names=("input", "end", "weight"), eager="exact",
 )  # fmt: skip
 
 addcmul_op = composed(
@@ -230,7 +231,7 @@ addcmul_op = composed(
     (lambda ct, out, x, a, b, *, value: ct,
      lambda ct, out, x, a, b, *, value: ct * (b * value),
      lambda ct, out, x, a, b, *, value: ct * (a * value)),
-    saves=(1, 2), saves_for=((), (2,), (1,)), kinds="iuf",
+    saves=(1, 2), saves_for=((), (2,), (1,)), kinds="iuf", eager="exact",
 )  # fmt: skip
 
 
@@ -248,7 +249,7 @@ addcdiv_op = composed(
     (lambda ct, out, x, a, b, *, value: ct,
      lambda ct, out, x, a, b, *, value: ct * (value / b),
      lambda ct, out, x, a, b, *, value: -ct * (a * value / (b * b))),
-    saves=(1, 2), saves_for=((), (2,), (1, 2)),
+    saves=(1, 2), saves_for=((), (2,), (1, 2)), eager="exact",
 )  # fmt: skip
 
 

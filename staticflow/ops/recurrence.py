@@ -69,7 +69,7 @@ shift_op: Op = Op(
         )
     ),
     lowering=running(0.0, lambda k, state, x: x, before=True),
-    eager="large",
+    eager="native",
     grad_name="ShiftBackward0",
 )
 
@@ -103,5 +103,5 @@ recurrence_op: Op = Op(
     kinds="f",
     promote="common",
     grad_name="RecurrenceBackward0",
-    eager="large",
+    eager="native",
 )

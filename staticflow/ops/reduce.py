@@ -165,6 +165,7 @@ all_op = Op(
     reference=lambda xp, x, *, dims, keepdim: xp.all(x, axis=dims, keepdims=keepdim),
     vjp=None,
     lowering=Reduce("and"),
+    eager="spread",
 )
 
 any_op = Op(
@@ -174,6 +175,7 @@ any_op = Op(
     reference=lambda xp, x, *, dims, keepdim: xp.any(x, axis=dims, keepdims=keepdim),
     vjp=None,
     lowering=Reduce("or"),
+    eager="spread",
 )
 
 

@@ -13,6 +13,7 @@ from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.arithmetic import floor_divide, where
 from staticflow.ops.by_index import filling, index_put
+from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import ones_like, zeros_like
 from staticflow.ops.declare import normalize_dim, per_arg, strict
 from staticflow.ops.expand import expand
@@ -67,11 +68,12 @@ scatter_op: Op = Op(
     ),
     lowering=LoopNest(_put_emit),
     saves=(1,),
-    eager="large",
+    eager="native",
     grad_name="ScatterBackward0",
 )
 
 
+@by_shape
 def scatter(
     input: Any,
     dim: int,
@@ -105,6 +107,7 @@ def scatter(
     return scatter_reduce(input, dim, index, src, named[reduce])
 
 
+@by_shape
 def one_hot(input: Any, num_classes: int = -1) -> Any:
     """``input``, class numbers in int64, with a further dim of ``num_classes`` that holds a 1 at
     the class and zeros elsewhere. Without ``num_classes`` one more than the largest number there
@@ -193,7 +196,7 @@ scatter_reduce_op: Op = Op(
     vjp=_reduce_vjp,
     lowering=LoopNest(_reduce_emit),
     saves=(OUT, 0, 1, 2),
-    eager="large",
+    eager="native",
     grad_name="ScatterReduceBackward0",
 )
 
@@ -212,6 +215,7 @@ def _neutral(reduce: str, dtype: DType) -> Any:
     return int(limits.min if reduce == "amax" else limits.max)
 
 
+@by_shape
 def scatter_reduce(
     input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True
 ) -> Any:
@@ -246,6 +250,7 @@ def scatter_reduce(
     return total / counts if input.dtype.is_floating else floor_divide(total, counts)
 
 
+@by_shape
 def index_reduce(
     input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True
 ) -> Any:
@@ -264,6 +269,7 @@ def index_reduce(
     return scatter_reduce(input, at, rows, source, reduce, include_self=include_self)
 
 
+@by_shape
 def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     """``input`` with the elements of ``source`` at the places ``index`` of its elements in
     row-major order, or with ``accumulate`` added to them; negative ones count from the end.

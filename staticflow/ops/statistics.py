@@ -10,6 +10,7 @@ from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.arithmetic import cast, clamp, where
 from staticflow.ops.axes import movedim
+from staticflow.ops.by_shape import by_shape
 from staticflow.ops.contract import matmul
 from staticflow.ops.creation import iota, zeros_like
 from staticflow.ops.cumulative import cummax
@@ -27,6 +28,7 @@ from staticflow.ops.view import atleast_1d, ravel, reshape, squeeze, unsqueeze
 __all__ = ["corrcoef", "cov", "mode", "nanquantile", "quantile"]
 
 
+@by_shape
 def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
     """The covariances of variables, the rows of ``input`` (variables, observations); of a vector or
     of one row its variance, a 0-d tensor. ``fweights`` (observations,) are how often each
@@ -119,6 +121,7 @@ def _same(x: Any) -> Any:
     return x
 
 
+@by_shape
 @numpy_names
 def quantile(
     input: Any,

@@ -190,6 +190,7 @@ def _count(x: Any, dim: int) -> Any:
     return iota.beside(x, shape=shape, dim=dim, dtype=int64)
 
 
+@by_shape
 def fill_diagonal(x: Any, fill_value: Any, wrap: bool = False) -> Any:
     """``x`` with a number where all its indices are the same; with ``wrap`` the diagonal of a tall
     matrix begins anew below each square."""

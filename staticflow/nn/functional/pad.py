@@ -9,6 +9,7 @@ from staticflow.errors import ShapeError
 from staticflow.graph.dims import Size, is_provably_ge
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.axes import flip
+from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import new_full
 from staticflow.ops.expand import expand
 from staticflow.ops.joining import cat
@@ -46,6 +47,7 @@ _MODES: dict[str, tuple[Callable[..., Any], int]] = {
 ``replicate`` one will do)."""
 
 
+@by_shape
 def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: Any = None) -> Any:
     """``input`` with more elements at the ends of its last dims: ``pad`` has the number before and
     after for the last dim, then for the one before it, and so on; a negative one takes elements

@@ -138,6 +138,7 @@ def avg_pool2d(
     )
 
 
+@by_shape
 def avg_pool3d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
@@ -172,6 +173,7 @@ def _adaptive_avg_pool(rank: int, x: Any, output_size: Any) -> Any:
     return unbatched(adaptive_avg_pool_op(x, size=size), alone)
 
 
+@by_shape
 def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
     """The means of ``output_size`` windows that cover ``input`` (N, C, L) or (C, L) evenly: window
     i goes from ``i L // output_size`` to ``(i + 1) L / output_size``, rounded up.
@@ -183,12 +185,14 @@ def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
     return _adaptive_avg_pool(1, input, output_size)
 
 
+@by_shape
 def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
     """As `adaptive_avg_pool1d`, of ``input`` (N, C, H, W) or (C, H, W); ``output_size`` is a size
     or a pair, of which None leaves a dim as it is."""
     return _adaptive_avg_pool(2, input, output_size)
 
 
+@by_shape
 def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
     """As `adaptive_avg_pool2d`, of ``input`` (N, C, D, H, W) or (C, D, H, W)."""
     return _adaptive_avg_pool(3, input, output_size)

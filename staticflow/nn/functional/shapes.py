@@ -18,6 +18,7 @@ from staticflow.nn.functional.pooling import (
 from staticflow.ops.arithmetic import cast, clamp, minimum
 from staticflow.ops.axes import permute
 from staticflow.ops.by_index import index_select
+from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import iota, size_value
 from staticflow.ops.maths import floor
 from staticflow.ops.slicing import embed_op
@@ -35,6 +36,7 @@ __all__ = [
 # -- windows ------------------------------------------------------------------------------------
 
 
+@by_shape
 def unfold(
     input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Any:
@@ -56,6 +58,7 @@ def unfold(
     return unbatched(reshape(columns, (n, c * prod(kernel), rows * places)), alone)
 
 
+@by_shape
 def fold(
     input: Any,
     output_size: Any,
@@ -113,6 +116,7 @@ def _geometry(name: str, kernel: Any, stride: Any, padding: Any, dilation: Any) 
 # -- channels and pixels ------------------------------------------------------------------------
 
 
+@by_shape
 def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
     """Channels spread over space: (..., C * r * r, H, W) to (..., C, H * r, W * r) for the factor r
     (Shi et al. 2016, arXiv:1609.05158)."""
@@ -123,6 +127,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
     return reshape(x, (*batch, channels // (r * r), height * r, width * r))
 
 
+@by_shape
 def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
     """The inverse of `pixel_shuffle`: (..., C, H * r, W * r) to (..., C * r * r, H, W)."""
     r = downscale_factor
@@ -132,6 +137,7 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
     return reshape(x, (*batch, channels * r * r, height // r, width // r))
 
 
+@by_shape
 def channel_shuffle(input: Any, groups: int) -> Any:
     """The channels (N, C, ...) of several groups dealt out in turn (Zhang et al. 2017,
     arXiv:1707.01083)."""
@@ -203,6 +209,7 @@ _MODES: dict[str, tuple[int | None, Callable[..., Taps]]] = {
 _AREA = (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)
 
 
+@by_shape
 def interpolate(
     input: Any,
     size: Any = None,
