@@ -199,7 +199,7 @@ def bound(op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Callable[.
     return None
 
 
-_KERNEL_FROM = {"native": 0, "large": LARGE, "moves": LARGE, "spread": SPREAD}
+_KERNEL_FROM = {"native": 0, "large": LARGE, "exact": LARGE, "spread": SPREAD}
 """Elements from which on an op runs as its kernel, by what its `Op.eager` says."""
 
 
