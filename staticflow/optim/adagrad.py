@@ -64,11 +64,13 @@ class Adagrad(Optimizer):
 class Adadelta(Optimizer):
     """Steps that have the scale of the parameter (Zeiler 2012), as ``torch.optim.Adadelta``::
 
-    g = grad + weight_decay * param
-    v = rho * v + (1 - rho) * g ** 2
-    d = sqrt(u + eps) / sqrt(v + eps) * g
-    u = rho * u + (1 - rho) * d ** 2
-    param = param - lr * d
+        g = grad + weight_decay * param
+        v = rho * v + (1 - rho) * g ** 2
+        d = sqrt(u + eps) / sqrt(v + eps) * g
+        u = rho * u + (1 - rho) * d ** 2
+        param = param - lr * d
+
+    The averages ``u`` and ``v`` begin with 0.
     """
 
     by_element = True

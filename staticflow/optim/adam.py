@@ -104,8 +104,10 @@ class AdamW(Adam):
 class Adamax(Optimizer):
     """Adam by the largest gradient (Kingma and Ba 2014, section 7.1), as ``torch.optim.Adamax``::
 
-    u = max(beta2 * u, abs(g) + eps)
-    param = param - lr / (1 - beta1 ** step) * m / u
+        u = max(beta2 * u, abs(g) + eps)
+        param = param - lr / (1 - beta1 ** step) * m / u
+
+    with ``g`` and ``m`` as in `Adam`.
     """
 
     by_element = True
