@@ -13,13 +13,14 @@ from staticflow.eager import indexed
 from staticflow.eager.fast import fast_forms
 from staticflow.eager.fast_in_place import in_place_methods
 from staticflow.eager.fast_text import MOST
-from staticflow.eager.fused import give_fused_forms
+from staticflow.eager.fused import fused_form
 from staticflow.eager.mode import EAGER
-from staticflow.eager.stored import give_stored_form
+from staticflow.eager.stored import stored_form
 from staticflow.eager.vertex import Shadow, TapeEntry
 from staticflow.graph.op import Op
 from staticflow.ops import OPS
 from staticflow.ops.by_shape import BY_SHAPE
+from staticflow.ops.fused import forms
 from staticflow.ops.methods import REFLECTED, Methods
 from staticflow.ops.printing import console
 
@@ -33,8 +34,7 @@ def bind(tensor: Any) -> None:
     EAGER.prepare = partial(_prepared, tensor)
     console.count, console.wrap = tensor._wrap(np.zeros((), np.int64)), tensor._wrap
     Shadow.__sf_mode__ = EAGER
-    give_fused_forms()
-    give_stored_form()
+    forms.fused, forms.in_place = fused_form, stored_form
 
 
 def inherited() -> dict[str, Any]:
@@ -58,10 +58,10 @@ def _prepared(tensor: Any) -> Mapping[Op, Any]:
     )  # fmt: skip
     for name, form in fast.in_place.items():
         setattr(tensor, name, form)
-    for names, forms in ((methods, fast.methods), (reflected, fast.reflected)):
+    for names, made in ((methods, fast.methods), (reflected, fast.reflected)):
         for name, op in names.items():
-            if op in forms:
-                setattr(tensor, name, forms[op])
+            if op in made:
+                setattr(tensor, name, made[op])
     tensor.__sf_forms__ = fast.direct
     for m in BY_SHAPE.values():
         m.form = fast.remembered.get(m.plain, m.plain)

@@ -32,14 +32,13 @@ from staticflow.graph.node import toposort
 from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType
 from staticflow.ops.creation import zeros_like
-from staticflow.ops.fused import give_fused_form
 from staticflow.ops.symbol import Symbol, to_node
 from staticflow.ops.thread import thread
 from staticflow.ops.tracing import tracing
 from staticflow.passes.pipeline import INTO_KERNELS
 from staticflow.runtime.executable import Executable
 
-__all__ = ["give_fused_forms"]
+__all__ = ["fused_form"]
 
 _array = np.ndarray
 _getframe = sys._getframe
@@ -179,7 +178,7 @@ def _vjp(needs: Sequence[bool], cts: Any, out: Any, *args: Any, kind: Any, recor
     return [next(pulled) if need else None for need in needs]
 
 
-def _form(fn: Callable[..., Any], grad_name: str, only_large: bool) -> Callable[..., Any]:
+def fused_form(fn: Callable[..., Any], grad_name: str, only_large: bool) -> Callable[..., Any]:
     """What a fused function is called as."""
     kinds: dict[Hashable, _Kind | None] = {}
     met: dict[Hashable, _Kind | None] = {}
@@ -287,8 +286,3 @@ def _made(
 
 def _unused(*_: Any, **__: Any) -> Any:
     raise AssertionError("a fused function runs as its programs")
-
-
-def give_fused_forms() -> None:
-    """Let fused functions run as programs on tensors."""
-    give_fused_form(_form)

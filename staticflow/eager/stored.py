@@ -21,13 +21,12 @@ from staticflow.graph.dtypes import BY_NUMPY
 from staticflow.graph.equalities import Equality
 from staticflow.graph.graph import close, new_param
 from staticflow.graph.types import TensorType
-from staticflow.ops.fused import give_in_place_form
 from staticflow.ops.symbol import Symbol, to_node
 from staticflow.ops.thread import thread
 from staticflow.ops.tracing import tracing
 from staticflow.runtime.executable import Executable
 
-__all__ = ["give_stored_form"]
+__all__ = ["stored_form"]
 
 _MET = 1024
 """So many shapes find their program at once; then it begins anew."""
@@ -35,7 +34,7 @@ _getframe = sys._getframe
 _array = np.ndarray
 
 
-def _form(fn: Callable[..., Any], count: int, by_element: bool) -> Callable[..., bool]:
+def stored_form(fn: Callable[..., Any], count: int, by_element: bool) -> Callable[..., bool]:
     """See `staticflow.ops.fused.in_place`."""
     programs: dict[Hashable, Executable | None] = {}
     met: dict[Hashable, Executable | None] = {}  # by shapes
@@ -106,8 +105,3 @@ def _made(fn: Callable[..., Any], count: int, arrays: Sequence[Any]) -> Executab
         return compiled(close(params, values, equalities), sources)
     except StaticflowError:
         return None
-
-
-def give_stored_form() -> None:
-    """Let what puts new values in their place run as a program on tensors."""
-    give_in_place_form(_form)

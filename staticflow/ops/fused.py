@@ -12,21 +12,21 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar, cast
 
-__all__ = ["fused", "give_fused_form", "give_in_place_form", "in_place"]
+__all__ = ["forms", "fused", "in_place"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 Form = Callable[..., Any]
 
-_made: list[tuple[list[Form], Form, str, bool]] = []
-_makers: list[Callable[[Form, str, bool], Form]] = []
+
+class _Forms:
+    """What the eager mode puts here: what it calls ``fused(fn, grad_name, only_large)`` as, and
+    what it makes of `in_place`."""
+
+    fused: Callable[[Form, str, bool], Form]
+    in_place: Callable[[Form, int, bool], Callable[..., bool]]
 
 
-def give_fused_form(make: Callable[[Form, str, bool], Form]) -> None:
-    """Let each function that is `fused`, also those to come, be called as what ``make`` gives of
-    it, of the name that ``grad_fn`` prints, and of whether small tensors are left to the ops."""
-    _makers.append(make)
-    for form, fn, grad_name, only_large in _made:
-        form[0] = make(fn, grad_name, only_large)
+forms = _Forms()
 
 
 def fused(grad_name: str, only_large: bool = False) -> Callable[[F], F]:
@@ -39,28 +39,18 @@ def fused(grad_name: str, only_large: bool = False) -> Callable[[F], F]:
     """
 
     def mark(fn: F) -> F:
-        form: list[Form] = [fn]
-        _made.append((form, fn, grad_name, only_large))
-        for make in _makers:
-            form[0] = make(fn, grad_name, only_large)
+        form: Form | None = None
 
         @wraps(fn)
         def called(*args: Any) -> Any:
-            return form[0](*args)
+            nonlocal form
+            if form is None:
+                form = forms.fused(fn, grad_name, only_large)
+            return form(*args)
 
         return cast("F", called)
 
     return mark
-
-
-InPlace = Callable[[Form, int, bool], Callable[..., bool]]
-
-_in_place: list[InPlace] = []
-
-
-def give_in_place_form(make: InPlace) -> None:
-    """Let what `in_place` gives be what ``make`` gives."""
-    _in_place.append(make)
 
 
 def in_place(fn: Form, count: int, by_element: bool) -> Callable[..., bool]:
@@ -70,4 +60,4 @@ def in_place(fn: Form, count: int, by_element: bool) -> Callable[..., bool]:
     ``by_element``: what ``fn`` gives for an element depends on that of each tensor and on numbers,
     tensors of 0 dims, so that the dims do not matter.
     """
-    return _in_place[0](fn, count, by_element)
+    return forms.in_place(fn, count, by_element)
