@@ -53,6 +53,24 @@ def test_module_of_several_kernels_and_its_object_code() -> None:
         module.address("twice")
 
 
+def test_functions_that_are_marked_are_inlined() -> None:
+    text = """
+    define internal i64 @successor(i64 %x) {mark} {{
+      %y = add i64 %x, 1
+      ret i64 %y
+    }}
+    define i64 @second(i64 %x) {{
+      %y = call i64 @successor(i64 %x)
+      %z = call i64 @successor(i64 %y)
+      ret i64 %z
+    }}
+    """
+    for mark, calls in (("", True), ("alwaysinline", False)):
+        module = compile_native(text.format(mark=mark), ["second"])
+        assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(module.address("second"))(3) == 5
+        assert ("successor" in module.assembly()) is calls
+
+
 def test_symbols_are_given_by_address() -> None:
     seen = []
 

@@ -35,7 +35,7 @@ declare ptr @PyBytes_FromStringAndSize(ptr, i64)
 declare i32 @memcmp(ptr, ptr, i64)
 
 ; Writes a word; false if there is no room.
-define internal i1 @word(ptr %key, i64 %value) {
+define internal i1 @word(ptr %key, i64 %value) alwaysinline {
 entry:
   %count.at = getelementptr %key, ptr %key, i64 0, i32 1
   %count = load i64, ptr %count.at

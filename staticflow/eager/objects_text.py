@@ -103,7 +103,7 @@ declare ptr @PyErr_Occurred()
 """
 
 _FIELD = Template("""
-define internal $type @$name(ptr %it) {
+define internal $type @$name(ptr %it) alwaysinline {
   %at = getelementptr %$of, ptr %it, i64 0, i32 $place
   %value = load $type, ptr %at
   ret $type %value
@@ -126,14 +126,14 @@ _FIELDS = "".join(
 OBJECTS = (
     _FIELDS
     + """
-define internal ptr @field(ptr %object, i64 %offset) {
+define internal ptr @field(ptr %object, i64 %offset) alwaysinline {
   %at = getelementptr i8, ptr %object, i64 %offset
   %value = load ptr, ptr %at
   ret ptr %value
 }
 
 ; Whether a slot holds nothing: None, or not even that, since somebody deleted it.
-define internal i1 @is_none(ptr %value) {
+define internal i1 @is_none(ptr %value) alwaysinline {
   %null = icmp eq ptr %value, null
   %none = icmp eq ptr %value, @_Py_NoneStruct
   %either = or i1 %null, %none
@@ -141,7 +141,7 @@ define internal i1 @is_none(ptr %value) {
 }
 
 ; Takes `value` into a slot; true if it is null, since it could not be made.
-define internal i1 @put(ptr %object, i64 %offset, ptr %value) {
+define internal i1 @put(ptr %object, i64 %offset, ptr %value) alwaysinline {
   %at = getelementptr i8, ptr %object, i64 %offset
   %before = load ptr, ptr %at
   store ptr %value, ptr %at
@@ -193,7 +193,7 @@ drop:
 }
 
 ; An object, or None for null, to be held.
-define internal ptr @or_none(ptr %object) {
+define internal ptr @or_none(ptr %object) alwaysinline {
 entry:
   %null = icmp eq ptr %object, null
   br i1 %null, label %none, label %done
@@ -206,7 +206,7 @@ done:
 }
 
 ; What stands where an array's descr does among those of all dtypes, as a bit; 0 if it does not.
-define internal i64 @bit_of(ptr %array) {
+define internal i64 @bit_of(ptr %array) alwaysinline {
 entry:
   %place = call i64 @dtype_of(ptr %array)
   %none = icmp eq i64 %place, $NO_DTYPE
@@ -215,7 +215,7 @@ entry:
   ret i64 %result
 }
 
-define internal i1 @has(ptr %op, i64 %flag) {
+define internal i1 @has(ptr %op, i64 %flag) alwaysinline {
   %flags.at = getelementptr %op, ptr %op, i64 0, i32 4
   %flags = load i64, ptr %flags.at
   %masked = and i64 %flags, %flag
@@ -223,7 +223,7 @@ define internal i1 @has(ptr %op, i64 %flag) {
   ret i1 %result
 }
 
-define internal ptr @operand(ptr %call, i64 %i) {
+define internal ptr @operand(ptr %call, i64 %i) alwaysinline {
   %all.at = getelementptr %call, ptr %call, i64 0, i32 2
   %all = load ptr, ptr %all.at
   %operand = getelementptr %operand, ptr %all, i64 %i
@@ -231,7 +231,7 @@ define internal ptr @operand(ptr %call, i64 %i) {
 }
 
 ; The place of an array's dtype among all dtypes.
-define internal i64 @dtype_of(ptr %array) {
+define internal i64 @dtype_of(ptr %array) alwaysinline {
 entry:
   %descr = call ptr @field(ptr %array, i64 $DESCR)
   br label %one

@@ -172,7 +172,7 @@ none:
 }
 
 ; For whose cotangents value `which` is needed: the result is 0, the arguments follow.
-define internal i64 @uses_of(ptr %op, i64 %which) {
+define internal i64 @uses_of(ptr %op, i64 %which) alwaysinline {
   %at = getelementptr %op, ptr %op, i64 0, i32 5, i64 %which
   %uses = load i64, ptr %at
   ret i64 %uses

@@ -40,11 +40,12 @@ def _engine() -> _Engine:
 
 
 def _target_machine(opt: int = 3) -> Any:
-    """Passes over the IR are not run: the text is explicit already. Measured on Zen 4, they change
-    neither a GEMM tile of 24 accumulators (110 GFLOP/s of 117) nor a chain of polynomials (2.3
-    elements/ns) by 1 %, and -O1 takes 16 to 23 ms for each beside 8 to 16 ms of code generation.
-    The default code model of the JIT is the large one, in which constants are kept in registers:
-    10 % faster than the small one where there are forty of them, and no slower elsewhere."""
+    """The text is explicit already, so of passes over the IR only that is run which inlines what is
+    marked so. Measured on Zen 4, others change neither a GEMM tile of 24 accumulators (110 GFLOP/s
+    of 117) nor a chain of polynomials (2.3 elements/ns) by 1 %, and -O1 takes 16 to 23 ms for each
+    beside 8 to 16 ms of code generation. The default code model of the JIT is the large one, in
+    which constants are kept in registers: 10 % faster than the small one where there are forty of
+    them, and no slower elsewhere."""
     return llvm.Target.from_default_triple().create_target_machine(
         cpu=llvm.get_host_cpu_name(), features=_host_features().flatten(), opt=opt, jit=True
     )
@@ -139,12 +140,18 @@ def load_native(
 
 
 def _parse(text: str) -> Any:
+    """The module of a text, with its functions inlined that are marked so (``alwaysinline``)."""
     try:
         module = llvm.parse_assembly(text, llvm.create_context())
         module.verify()
     except RuntimeError as error:
         where = _around(text, str(error))
         raise CompileError(f"LLVM rejects the generated code: {error}\n{where}") from error
+    if "alwaysinline" in text:
+        passes = llvm.create_new_module_pass_manager()
+        passes.add_always_inliner_pass()
+        options = llvm.create_pipeline_tuning_options(speed_level=0)
+        passes.run(module, llvm.create_pass_builder(_engine().machine, options))
     return module
 
 

@@ -55,7 +55,7 @@ declare ptr @PyType_GenericAlloc(ptr, i64)
 %pool = type { ptr, i64 }
 
 ; Takes an object out of those that are free, null if there are none.
-define internal ptr @pop(ptr %pool, i64 %offset) {
+define internal ptr @pop(ptr %pool, i64 %offset) alwaysinline {
 entry:
   %first = load ptr, ptr %pool
   %none = icmp eq ptr %first, null
@@ -75,7 +75,7 @@ done:
 }
 
 ; Lets an object, which holds nothing any more, be used again, or frees it.
-define internal void @push(ptr %pool, i64 %offset, ptr %object) {
+define internal void @push(ptr %pool, i64 %offset, ptr %object) alwaysinline {
 entry:
   %count.at = getelementptr %pool, ptr %pool, i64 0, i32 1
   %count = load i64, ptr %count.at
