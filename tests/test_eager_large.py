@@ -11,6 +11,7 @@ import pytest
 
 import staticflow as sf
 from staticflow.eager.programs import SPREAD
+from staticflow.runtime.threads import pool_jobs
 
 ROWS, COLUMNS = 8, SPREAD // 8
 
@@ -168,3 +169,28 @@ def test_equality_of_large_arrays() -> None:
     other[63, 999] += 1
     assert not sf.equal(x, other) and not sf.equal(x, x + 1)
     assert sf.equal(sf.ones(0, 3), sf.ones(0, 3)) and sf.equal(sf.ones(3, 0), sf.ones(3, 0))
+
+
+def test_copies_of_what_repeats_are_spread() -> None:
+    row = sf.from_numpy(drawn(1, 1024))
+    whole = row.expand(1024, 1024)
+    before, threads = pool_jobs(), sf.get_num_threads()
+    sf.set_num_threads(2)
+    try:
+        copy = whole.contiguous()
+    finally:
+        sf.set_num_threads(threads)
+    assert pool_jobs() == before + 1
+    np.testing.assert_array_equal(copy.numpy(), whole.numpy())
+    assert copy.is_contiguous() and copy.data_ptr() != row.data_ptr()
+
+
+def test_bools_are_counted() -> None:
+    mask = np.random.default_rng(0).random((64, 1000, 2)) < 0.3
+    m = sf.from_numpy(mask)
+    for dim in (None, 0, 1, -1, (0, 2), (0, 1, 2)):
+        for got in (m.sum(dim), sf.count_nonzero(m, dim)):
+            assert got.dtype is sf.int64
+            np.testing.assert_array_equal(got.numpy(), mask.sum(dim))
+    np.testing.assert_array_equal(m.sum((0, 1, 2), keepdim=True).numpy(), [[[mask.sum()]]])
+    assert m.sum(dtype=sf.float32).dtype is sf.float32 and sf.ones(0, 2).bool().sum().item() == 0

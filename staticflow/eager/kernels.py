@@ -34,8 +34,9 @@ from staticflow.ops.contract import matmul_op
 from staticflow.ops.creation import full
 from staticflow.ops.declare import elementwise
 from staticflow.ops.lowering import Elementwise
-from staticflow.ops.maths import pow
+from staticflow.ops.maths import pow, reciprocal
 from staticflow.ops.order import FEW, topk_op
+from staticflow.ops.view import contiguous_op
 from staticflow.runtime.aligned import aligned_empty
 from staticflow.runtime.executable import Executable
 
@@ -127,11 +128,17 @@ _ROOT = elementwise(  # the square root but at -inf and -0.0
     "root", "``x ** 0.5``.", lambda xp, x: pow.reference(xp, x, 0.5),
     lambda k, x: k.select(k.compare("eq", x, -inf), inf, k.apply("abs", k.apply("sqrt", x))),
 )  # fmt: skip
+_INVERSE_ROOT = elementwise(  # likewise
+    "inverse_root", "``x ** -0.5``.", lambda xp, x: pow.reference(xp, x, -0.5),
+    lambda k, x: k.select(k.compare("eq", x, -inf), 0.0, k.abs(k.rsqrt(x))),
+)  # fmt: skip
+_POWERS = {3: _CUBE, 0.5: _ROOT, -0.5: _INVERSE_ROOT, -1: reciprocal}
+_ROUNDED_ONCE = (0.5, -1)  # which floats of 16 bits are after every step
 
 
 def _small_pow(xp: Any, x: Any, y: Any) -> Any:
-    if isinstance(y, int | float) and y in (3, 0.5) and xp is np and x.dtype in _WIDE:
-        return _native(_CUBE if y == 3 else _ROOT)(xp, x)
+    if isinstance(y, int | float) and y in _POWERS and xp is np and x.dtype in _WIDE:
+        return _native(_POWERS[y])(xp, x)
     return pow.reference(xp, x, y)
 
 
@@ -139,11 +146,13 @@ def _pow(xp: Any, x: Any, y: Any) -> Any:
     dtype = (x if hasattr(x, "dtype") else y).dtype
     if xp is not np or dtype.kind in "biu":
         return pow.reference(xp, x, y)
+    if type(y) is np.ndarray and not y.ndim and dtype in _NARROW:
+        y = y.item()  # as numbers beside bfloat16 come
     if isinstance(y, int | float):
         if y == 2:
             return compute_of(mul, True)(xp, x, x)  # which is what the power is
-        if y in (3, 0.5) and dtype in _WIDE:
-            return _small_pow(xp, x, y)
+        if y in _POWERS and (y in _ROUNDED_ONCE or dtype in _WIDE):
+            return _native(_POWERS[y])(xp, x)
     return _native(pow)(xp, x, y)
 
 
@@ -161,6 +170,11 @@ def _clone(xp: Any, x: Any) -> Any:
     return clone.reference(xp, x)
 
 
+def _contiguous(xp: Any, x: Any) -> Any:
+    repeats = type(x) is np.ndarray and 0 in x.strides
+    return copied(x) if repeats else contiguous_op.reference(xp, x)
+
+
 def _topk(xp: Any, x: Any, *, k: int, **attrs: Any) -> Any:
     compute = _native(topk_op) if k <= FEW else topk_op.reference
     return compute(xp, x, k=k, **attrs)
@@ -173,7 +187,8 @@ def _matmul(xp: Any, x: Any, y: Any) -> Any:
 
 
 _ALONE: dict[Op, Callable[..., Any]] = {
-    pow: _pow, full: _full, clone: _clone, topk_op: _topk, matmul_op: _matmul
+    pow: _pow, full: _full, clone: _clone, contiguous_op: _contiguous, topk_op: _topk,
+    matmul_op: _matmul,
 }  # fmt: skip
 """Ops that others compute, or a program for all sizes and values, or what an attribute says."""
 

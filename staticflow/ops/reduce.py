@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -179,6 +180,26 @@ any_op = Op(
 )
 
 
+def _count_infer(facts: Facts, x: TensorType, *, dims: Any, keepdim: bool) -> TensorType:
+    return replace(_bool_infer(facts, x, dims=dims, keepdim=keepdim), dtype=int64)
+
+
+def _count_reference(xp: Any, x: Any, *, dims: tuple[int, ...], keepdim: bool) -> Any:
+    if len(dims) < x.ndim or keepdim:
+        return xp.asarray(x.sum(axis=dims, keepdims=keepdim, dtype=xp.int64))
+    return xp.asarray(xp.count_nonzero(x), xp.int64)  # which NumPy is fastest at
+
+
+count_op = Op(
+    name="count",
+    doc="How many elements over ``dims`` are true.",
+    infer=_count_infer,
+    reference=_count_reference,
+    vjp=None,
+    decompose=lambda x, *, dims, keepdim: sum_op(cast(x, dtype=int64), dims=dims, keepdim=keepdim),
+)
+
+
 @by_shape
 @numpy_names
 def sum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
@@ -190,6 +211,8 @@ def sum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = Non
     tensor([4., 6.])
     """
     dims = dims_of(dim, input.ndim, "sum")
+    if input.dtype is bool_ and dtype is None:
+        return count_op(input, dims=dims, keepdim=keepdim)
     return sum_op(summable(input, dtype), dims=dims, keepdim=keepdim)
 
 

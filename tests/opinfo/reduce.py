@@ -249,6 +249,10 @@ ROWS = (
         sized=lambda dtype, n: Sample((values((n, 3), dtype),), {"dim": 0}), failures=(_TWICE,),
     ),
     OpInfo(
+        OPS["count"], sf.sum, reduced(sum, int64), _over_dims(), (bool_,), grad=False, exact=True,
+        sized=lambda dtype, n: Sample((values((n, 3), dtype),), {"dim": 0}), failures=(_TWICE,),
+    ),
+    OpInfo(
         OPS["any"], sf.any, _truth(any), _over_dims(), ALL, grad=False, exact=True,
         sized=lambda dtype, n: Sample((values((n, 3), dtype),), {"dim": 0}), failures=(_TWICE,),
     ),
