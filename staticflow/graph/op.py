@@ -11,18 +11,41 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MethodType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from staticflow.errors import DTypeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import Type
 
-__all__ = ["OUT", "Op", "Vjp", "takes"]
+__all__ = ["OUT", "Numbers", "Op", "Promotion", "Runner", "Vjp", "takes"]
 
 OUT = -1
 """In `Op.saves`: the op's own output."""
 
 Vjp = Callable[..., Sequence[Any]]
+
+Promotion = Literal["none", "common", "float", "tail"]
+"""What happens to operands of several dtypes: nothing; they meet in one (``common``); the same, and
+integers become the default float; or the same of all but the first (``tail``)."""
+
+Numbers = Literal["fit", "wrap", "power"]
+"""What a Python integer is beside integer tensors that cannot hold it: refused (``fit``), taken
+modulo 2**bits (``wrap``), or of a power the base so, while the exponent must fit and not be
+negative."""
+
+Runner = Literal["reference", "native", "large", "exact", "spread", "strided", "flat"]
+"""What runs an op eagerly, where *the kernel* is the one that the compiler makes of its lowering:
+
+- ``reference``: always that;
+- ``native``: always the kernel, of what is slow in NumPy;
+- ``large``: the kernel of large arrays, the reference of small ones;
+- ``exact``: likewise, and both give the same bits;
+- ``spread``: likewise, and NumPy is fast at it: the kernel as soon as threads pay;
+- ``strided``: likewise, and the kernel where the ``dim`` is not the last;
+- ``flat``: always the kernel, to which the shape of the second argument does not matter.
+
+Where calls of a kind come often, those of the same bits are kernels on small arrays, too.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,22 +66,14 @@ class Op:
       follows from the vjp, which is linear in its cotangent, by transposing that.
     - ``lowering`` says how kernels compute it, one of the forms of `staticflow.ops.lowering`;
       ``decompose(*args, **attrs)`` says it in other ops instead. Exactly one of them is given.
-    - ``promote`` says what happens to operands of several dtypes: ``common`` (`promote`),
-      ``float`` (likewise, and integers become the default float) or ``none``.
+    - ``promote`` says what happens to operands of several dtypes, see `Promotion`.
     - ``kinds`` are the dtype kinds that promoted operands may have.
-    - ``numbers`` says what a Python integer is beside integer tensors that cannot hold it: refused
-      (``fit``), taken modulo 2**bits (``wrap``), or of a power (``power``) the base so, while the
-      exponent must fit and not be negative.
+    - ``numbers`` says what a Python integer is that does not fit, see `Numbers`.
     - ``ufunc`` names the NumPy ufunc that the op is on operands of one dtype, if it is one.
-    - ``eager`` says what runs the op eagerly: its ``reference``, or ``native``, the kernel that the
-      compiler makes of the lowering, for ops that are slow in NumPy; ``large`` is the one for small
-      arrays and the other for large ones; ``exact`` likewise for those of which both give the same
-      bits, ``spread`` for those of them that NumPy is fast at, as soon as threads pay, and
-      ``strided`` where the ``dim`` is not the last; and ``flat`` is a native one for an op to which
-      the shape of its second argument does not matter. Where calls of a kind come often, those of
-      the same bits are kernels on small arrays, too. Such kernels, and the compiled vjps of large
-      arrays, know no size but those of 1; of an op whose arguments ``batched`` (by position) begin
-      with a batch, all sizes but that.
+    - ``eager`` says what runs the op eagerly, see `Runner`.
+    - ``batched`` are the arguments (by position) that begin with a batch. The kernels that run
+      eagerly, and the compiled vjps of large arrays, know no size but those of 1; of an op that is
+      batched, all sizes but the batch's.
     - ``grad_name`` is the name that ``grad_fn`` prints, as PyTorch's.
     - ``names`` are the names by which its arguments may be given, PyTorch's.
     """
@@ -73,11 +88,11 @@ class Op:
     decompose: Callable[..., Any] | None = None
     saves: tuple[int, ...] = ()
     saves_for: tuple[tuple[int, ...], ...] | None = None
-    promote: str = "none"
+    promote: Promotion = "none"
     kinds: str = "biuf"
-    numbers: str = "fit"
+    numbers: Numbers = "fit"
     ufunc: str | None = None
-    eager: str = "reference"
+    eager: Runner = "reference"
     batched: tuple[int, ...] = ()
     grad_name: str = ""
     names: tuple[str, ...] = ("input", "other")

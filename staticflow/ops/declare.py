@@ -14,7 +14,7 @@ from staticflow.errors import DimRangeError, DTypeError, ShapeError
 from staticflow.graph.dims import Dim, Size
 from staticflow.graph.dtypes import DType, dtype_of
 from staticflow.graph.locs import format_locs, here
-from staticflow.graph.op import Op
+from staticflow.graph.op import Numbers, Op, Promotion, Runner
 from staticflow.graph.types import Facts, Shape, TensorType
 from staticflow.ops.lowering import Elementwise
 
@@ -124,12 +124,12 @@ def elementwise(
     saves_for: tuple[tuple[int, ...], ...] | None = None,
     kinds: str = "biuf",
     result: DType | None = None,
-    promote: str = "common",
+    promote: Promotion = "common",
     grad_name: str = "",
     infer: Callable[..., TensorType] | None = None,
-    eager: str | None = None,
+    eager: Runner | None = None,
     names: tuple[str, ...] = ("input", "other"),
-    numbers: str = "fit",
+    numbers: Numbers = "fit",
 ) -> Op:
     """An op that works element by element, with broadcasting.
 
@@ -163,7 +163,7 @@ def real_function(
     reference: Callable[..., Any] | str,
     partial: Callable[..., Any],
     saves: tuple[int, ...] = (0,),
-    eager: str | None = None,
+    eager: Runner | None = None,
 ) -> Op:
     """A function of one real number, lowered to the builder's method of its name. Integers become
     the default float."""
