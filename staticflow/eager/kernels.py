@@ -1,9 +1,9 @@
 """Ops that run eagerly as the very kernel that the compiler makes of them.
 
-For ops that are slow in NumPy (`Op.eager` is ``"native"``), on large arrays only (``"large"``) or
-always. A kernel is compiled when an op first meets operands of a kind: dtypes, ranks, which sizes
-are 1 (of an op that is `Op.batched`: all sizes but the batch), and the op's attributes. Other sizes
-stay unknown, so that the next batch does not compile anew.
+Which ops, and on which arrays, is said by `Op.eager`. A kernel is compiled when an op first meets
+operands of a kind: dtypes, ranks, which sizes are 1 (of an op that is `Op.batched`: all sizes but
+the batch), and the op's attributes. Other sizes stay unknown, so that the next batch does not
+compile anew.
 """
 
 from __future__ import annotations
