@@ -34,6 +34,30 @@ def test_backward_of_several() -> None:
         backward([x.sum(), x.sum()], [None])
 
 
+def test_only_what_is_asked_for_is_computed() -> None:
+    """The hooks of other branches are not run, and what they keep is not freed."""
+    x, w = leaf(1, 2), leaf(3, 4)
+    other = w.exp()
+    seen: list[Any] = []
+    other.register_hook(seen.append)
+    loss = (x * 2 + other).sum()
+    assert grad(loss, x)[0].tolist() == [2, 2] and not seen
+    loss.backward()
+    assert len(seen) == 1
+
+
+def test_a_gradient_that_was_used_and_then_added_to_is_caught() -> None:
+    x, w = leaf(1, 2), leaf(3, 4)
+    x.sum().backward()
+    assert x.grad is not None
+    penalty = (x.grad * w).sum()
+    version = x.grad._version
+    x.sum().backward()
+    assert x.grad._version == version + 1
+    with pytest.raises(AutogradError, match="changed in place"):
+        penalty.backward()
+
+
 def test_backward_to_some_inputs_alone() -> None:
     x, w = leaf(1, 2), leaf(3, 4)
     y = x * w
@@ -269,7 +293,7 @@ def test_saved_tensors_hooks_pack_and_unpack() -> None:
     packed: list[Any] = []
 
     def pack(t: Any) -> Any:
-        assert not t.requires_grad
+        assert not t.requires_grad and not sf.is_grad_enabled()
         packed.append(t.tolist())
         return t.numpy().tobytes(), t.shape
 

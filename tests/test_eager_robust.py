@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from interruptions import interrupted_at
+from interruptions import Interrupt, interrupted_at
 
 import staticflow as sf
+from staticflow.eager import inplace
 from staticflow.ops.thread import State, thread
 
 OPS: dict[str, Callable[[Any, Any], Any]] = {
@@ -297,3 +298,37 @@ def test_an_interrupt_leaves_the_thread_as_it_was(name: str) -> None:
         if number % 16 == 0:
             assert work() == good, where
     assert number > 20
+
+
+CHANGES: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "composed": ("put", lambda x: x.sigmoid_()),
+    "recorded": ("put", lambda x: x.copy_(sf.ones(x.shape, requires_grad=True))),
+    "large": ("overwritten", lambda x: x.add_(1, alpha=2)),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_an_interrupt_leaves_no_change_that_is_not_counted(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else backward would compute with what was saved and then changed."""
+    inner, change = CHANGES[name]
+    write = getattr(inplace, inner)
+
+    def interrupted(*args: Any) -> None:
+        write(*args)
+        raise Interrupt
+
+    x = sf.zeros(2**19 if name == "large" else 4)
+    version = x._version
+    monkeypatch.setattr(inplace, inner, interrupted)
+    with pytest.raises(Interrupt):
+        change(x)
+    assert x.any() and x._version == version + 1
+
+
+def test_a_change_that_is_refused_is_not_counted() -> None:
+    x = sf.zeros(4)
+    with pytest.raises(IndexError):
+        x[7] = 1.0
+    assert x._version == 0

@@ -389,3 +389,11 @@ def test_changes_of_parts_whatever_the_size(n: int) -> None:
     z.zero_()
     z.sum().backward()
     assert x.grad.tolist() == wanted.tolist()
+
+
+def test_a_change_of_shape_in_place_is_counted() -> None:
+    x = sf.zeros(2, 3)
+    for n, change in enumerate(("t_", "unsqueeze_", "squeeze_", "transpose_", "resize_"), 1):
+        args = {"unsqueeze_": (0,), "transpose_": (0, 1), "resize_": (2,)}.get(change, ())
+        getattr(x, change)(*args)
+        assert x._version == n, change

@@ -251,16 +251,6 @@ define internal i1 @bump(ptr %memory) {
 entry:
   %code.at = alloca ptr
   %instruction.at = alloca ptr
-  %lost = call i1 @line(ptr %code.at, ptr %instruction.at)
-  br i1 %lost, label %stop, label %place
-place:
-  %code = load ptr, ptr %code.at
-  %instruction = load ptr, ptr %instruction.at
-  %changed = call ptr @pair(ptr %code, ptr %instruction)
-  %missing = icmp eq ptr %changed, null
-  br i1 %missing, label %stop, label %count
-count:
-  call i1 @put(ptr %memory, i64 $memory_changed, ptr %changed)
   %before = call ptr @field(ptr %memory, i64 $memory_version)
   %version = call i64 @PyLong_AsLongLong(ptr %before)
   %more = add i64 %version, 1
@@ -269,6 +259,16 @@ count:
   br i1 %none, label %stop, label %note
 note:
   call i1 @put(ptr %memory, i64 $memory_version, ptr %after)
+  %lost = call i1 @line(ptr %code.at, ptr %instruction.at)
+  br i1 %lost, label %stop, label %place
+place:
+  %code = load ptr, ptr %code.at
+  %instruction = load ptr, ptr %instruction.at
+  %changed = call ptr @pair(ptr %code, ptr %instruction)
+  %missing = icmp eq ptr %changed, null
+  br i1 %missing, label %stop, label %keep
+keep:
+  call i1 @put(ptr %memory, i64 $memory_changed, ptr %changed)
   ret i1 false
 stop:
   ret i1 true

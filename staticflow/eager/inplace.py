@@ -89,7 +89,6 @@ def take_shape(x: Tensor, fn: Callable[..., Any], args: Any, kwargs: Any) -> Ten
 def update(x: Tensor, fn: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
     """What every in-place form is: ``x`` takes the elements of ``fn(x, *args, **kwargs)``."""
     if x._data.size >= SPREAD and _overwritten_at_once(x, fn, args, kwargs):
-        x._bump()
         return x
     since = next_serial()
     name = getattr(fn, "name", None) or fn.__name__
@@ -109,7 +108,15 @@ def _overwritten_at_once(x: Tensor, fn: Callable[..., Any], args: Any, kwargs: A
         return False
     arrays = [getattr(a, "_data", a) for a in args]
     named = {name: getattr(a, "_data", a) for name, a in kwargs.items()}
-    return overwritten(fn, x._data, arrays, named)
+    x._bump()
+    return overwritten(fn, x._data, arrays, named) or _unchanged(x)
+
+
+def _unchanged(x: Tensor) -> bool:
+    """False: what was counted is not done. Changes are counted before they are made, so that an
+    interrupt leaves none that is not."""
+    x._own_memory().version -= 1
+    return False
 
 
 def is_recorded(x: Tensor) -> bool:
@@ -171,8 +178,8 @@ def assign(
     if thread.state.recording and (is_recorded(x) or value.requires_grad):
         _refuse_recording(x, what)
         _take_history(x, value, since, replaces)
-    put(x._data, value._data)
     x._bump()
+    put(x._data, value._data)
     return x
 
 
@@ -188,8 +195,8 @@ def _copied_at_once(x: Tensor, value: Any, spread: bool = False) -> bool:
         or not is_open(x)
     ):
         return False
-    put(a, b)
     x._bump()
+    put(a, b)
     return True
 
 
@@ -221,13 +228,16 @@ def stored_at(x: Tensor, places: Any, value: Any) -> bool:
             b = value._data
             if type(b) is not np.ndarray or b.dtype is not a.dtype:
                 return False
+    except (TypeError, ValueError, OverflowError):
+        return False
+    x._bump()
+    try:
         if places is ...:
             put(a, b)
         else:
             a[places] = b
-    except (IndexError, TypeError, ValueError, OverflowError):
-        return False
-    x._bump()
+    except (IndexError, TypeError, ValueError):
+        return _unchanged(x)
     return True
 
 

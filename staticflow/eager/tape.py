@@ -235,8 +235,8 @@ def _accumulate(leaf: Any, ct: Any, held: Held) -> None:
     elif state.recording:
         leaf.grad = grad + ct
     elif grad.dtype is ct.dtype and is_writeable(grad._data):
-        _add_to(grad._data, ct._data)
         grad._bump()
+        _add_to(grad._data, ct._data)
     else:
         grad.add_(ct)
 
