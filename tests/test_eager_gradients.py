@@ -77,6 +77,8 @@ def test_nothing_has_gradients_of_its_shape(name: str) -> None:
     for x, g in zip(real, found, strict=True):
         assert g is None or (g.shape, g.dtype) == (x.shape, x.dtype)
         assert g is None or np.isfinite(g.numpy()).all()
+    for x, g in zip(real, second_gradients(info, sample, arrays_of(sample)), strict=True):
+        assert g is None or (g.shape, g.dtype) == (x.shape, x.dtype), "second"
 
 
 @pytest.mark.parametrize("name", NAMES)
