@@ -301,7 +301,7 @@ def test_an_interrupt_leaves_the_thread_as_it_was(name: str) -> None:
 
 
 CHANGES: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "composed": ("put", lambda x: x.sigmoid_()),
+    "cast": ("put", lambda x: x.copy_(sf.ones(x.shape, dtype="float64"))),
     "recorded": ("put", lambda x: x.copy_(sf.ones(x.shape, requires_grad=True))),
     "large": ("overwritten", lambda x: x.add_(1, alpha=2)),
 }

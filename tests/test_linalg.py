@@ -89,6 +89,24 @@ def test_triangular_systems_in_both_modes(upper: bool) -> None:
     close(program(SQUARE), wanted.numpy())
 
 
+@pytest.mark.parametrize("upper", [True, False], ids=["upper", "lower"])
+def test_systems_of_a_factor(upper: bool) -> None:
+    s = sf.tensor(SQUARE @ SQUARE.swapaxes(-1, -2), requires_grad=True)
+    b = sf.tensor(RNG.standard_normal((2, 3, 2)))
+
+    def solved(s: sf.Tensor) -> Any:
+        return sf.cholesky_solve(b, sf.cholesky(s, upper=upper), upper=upper)
+
+    close(s.detach() @ solved(s).detach(), b.numpy())
+    close(sf.autograd.grad(solved(s).sum(), s)[0], _symmetric_gradient(s, b))
+
+
+def _symmetric_gradient(s: sf.Tensor, b: sf.Tensor) -> Any:
+    """That of ``linalg.solve``, of which the factor reads but one triangle, shared by both."""
+    (g,) = sf.autograd.grad(sf.linalg.solve(s, b).sum(), s)
+    return ((g + g.mT) / 2).numpy()
+
+
 def test_gradients_of_compositions() -> None:
     x = sf.tensor(A, requires_grad=True)
     for fn in (sf.linalg.pinv, sf.linalg.svdvals, lambda x: sf.linalg.matrix_norm(x, "nuc")):

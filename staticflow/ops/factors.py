@@ -25,8 +25,8 @@ from staticflow.ops.triangle import diag_embed, tril, triu
 from staticflow.ops.view import unsqueeze
 
 __all__ = [
-    "QR", "SVD", "Eigen", "LeastSquares", "cond", "eigh", "eigh_op", "eigvalsh", "lstsq",
-    "matrix_rank", "pinv", "pinverse", "qr", "qr_by_some", "qr_op", "solve_triangular",
+    "QR", "SVD", "Eigen", "LeastSquares", "cholesky_solve", "cond", "eigh", "eigh_op", "eigvalsh",
+    "lstsq", "matrix_rank", "pinv", "pinverse", "qr", "qr_by_some", "qr_op", "solve_triangular",
     "spectral_norm", "svd", "svd_by_columns", "svd_op", "svdvals",
 ]  # fmt: skip
 
@@ -371,6 +371,21 @@ def solve_triangular(
     if unitriangular:
         part = where(identity(A) == 1, 1.0, part)
     return solve(part, B) if left else mT(solve(mT(part), mT(B)))
+
+
+def cholesky_solve(B: Any, L: Any, upper: bool = False) -> Any:
+    """The X with ``A @ X = B`` for the A that `cholesky` has taken apart into ``L @ L.mT``, or
+    ``L.mT @ L`` where ``L`` is ``upper``.
+
+    >>> import staticflow as sf
+    >>> A = sf.tensor([[4.0, 2.0], [2.0, 5.0]])
+    >>> cholesky_solve(sf.tensor([[4.0], [2.0]]), sf.linalg.cholesky(A))
+    tensor([[1.],
+            [0.]])
+    """
+    lower = mT(L) if upper else L
+    half = solve_triangular(lower, B, upper=False)
+    return solve_triangular(mT(lower), half, upper=True)
 
 
 def spectral_norm(A: Any, ord: Any, keepdim: bool) -> Any:

@@ -222,6 +222,7 @@ class Methods(ElementwiseMethods):
     inverse, det, logdet = solving.inv, solving.det, solving.logdet
     slogdet, cholesky, matrix_power = solving.slogdet, solving.cholesky, solving.matrix_power
     qr, svd, pinverse = factors.qr_by_some, factors.svd_by_columns, factors.pinverse
+    cholesky_solve = factors.cholesky_solve
     renorm, dist = shortcuts.renorm, distances.dist
     # shape
     view, view_as, reshape, reshape_as = views.view, views.view_as, views.reshape, views.reshape_as
