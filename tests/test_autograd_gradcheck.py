@@ -104,8 +104,9 @@ def test_gradients_that_are_left_out_must_be_borne() -> None:
 def test_inputs_that_cannot_be_checked() -> None:
     with pytest.raises(AutogradError, match="at least one input"):
         gradcheck(sf.sin, sf.ones(2, dtype="float64"))
-    with pytest.warns(UserWarning, match="float32"):
+    with pytest.warns(UserWarning, match="float32") as caught:
         gradcheck(lambda a: a * 2, leaf(2, dtype="float32"), atol=1, raise_exception=False)
+    assert [w.filename for w in caught] == [__file__]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         gradcheck(lambda a: a * 2, leaf(2))

@@ -139,8 +139,10 @@ def test_other_sizes_compile_nothing(compilations: list[Any]) -> None:
 
 
 def test_a_dropout_between_layers_is_of_training_only() -> None:
-    with pytest.warns(UserWarning, match="LSTM: dropout=0.5 is between layers, and there is one"):
+    says = "LSTM: dropout=0.5 is between layers, and there is one"
+    with pytest.warns(UserWarning, match=says) as caught:
         layer_of("LSTM", dropout=0.5)
+    assert [w.filename for w in caught] == [__file__]
     layer = layer_of("LSTM", num_layers=2, dropout=0.5)
     x = sf.randn(5, 3, 3)
     assert not layer(x)[0].equal(layer(x)[0])

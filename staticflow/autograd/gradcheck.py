@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from staticflow.eager.grad_mode import enable_grad
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import AutogradError
 from staticflow.graph.dtypes import float64
-from staticflow.graph.locs import format_locs, here
+from staticflow.graph.locs import format_locs, here, warn
 from staticflow.ops.creation import zeros_like
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
@@ -136,10 +135,7 @@ def _checked(args: Sequence[Any]) -> list[Tensor]:
         if not _is_wanted(x):
             continue
         if x.dtype is not float64:
-            warnings.warn(
-                f"gradcheck: input {i} is {x.dtype.name}; finite differences need float64",
-                stacklevel=3,
-            )
+            warn(f"gradcheck: input {i} is {x.dtype.name}; finite differences need float64")
         if x.numel() and any(s == 0 and n > 1 for s, n in zip(x.stride(), x.shape, strict=True)):
             raise AutogradError(
                 f"gradcheck: input {i} overlaps itself in memory, so that its elements cannot "

@@ -6,13 +6,12 @@ The functions here are methods of `Tensor`.
 from __future__ import annotations
 
 import itertools
-import warnings
 import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from staticflow.errors import AutogradError, DTypeError, ShapeError
-from staticflow.graph.locs import format_locs, here
+from staticflow.graph.locs import format_locs, here, warn
 from staticflow.graph.types import TensorType
 from staticflow.ops.thread import thread
 
@@ -165,10 +164,9 @@ def warn_of_inner(self: Any) -> None:
     it."""
     if not retains_grad(self):
         of = TensorType(self.dtype, self.shape)
-        warnings.warn(
+        warn(
             f"the gradient of {of}, which is no leaf, is not kept; call retain_grad() on it before "
-            f"backward, at {format_locs(here())}",
-            stacklevel=3,
+            "backward"
         )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,9 @@ from types import CodeType, FrameType
 
 import numpy as np
 
-__all__ = ["PACKAGE", "Loc", "format_locs", "here", "is_inside", "merge_locs", "outside", "using"]
+__all__ = [
+    "PACKAGE", "Loc", "format_locs", "here", "is_inside", "merge_locs", "outside", "using", "warn",
+]  # fmt: skip
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 """The folder of staticflow."""
@@ -95,3 +98,11 @@ def merge_locs(a: Locs, b: Locs) -> Locs:
 def format_locs(locs: Locs) -> str:
     """``file:line, file:line``, or ``<unknown line>``."""
     return ", ".join(dict.fromkeys(map(str, locs))) or "<unknown line>"
+
+
+def warn(message: str) -> None:
+    """Warn at the user's line."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and is_inside(frame.f_code.co_filename):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, stacklevel=level)

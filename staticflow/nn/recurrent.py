@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any, ClassVar
 
 from staticflow.errors import ArgumentError, ShapeError
-from staticflow.graph.locs import format_locs, here
+from staticflow.graph.locs import format_locs, here, warn
 from staticflow.nn import functional as F
 from staticflow.nn.cells import GRU_GATES, LSTM_GATES, RNN_GATES, Gates
 from staticflow.nn.init import uniform_
@@ -84,9 +83,7 @@ class _Recurrent(Module):
                 f", at {format_locs(here())}"
             )
         if dropout and num_layers == 1:
-            warnings.warn(
-                f"{kind}: dropout={dropout} is between layers, and there is one", stacklevel=3
-            )
+            warn(f"{kind}: dropout={dropout} is between layers, and there is one")
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
         self.bias, self.batch_first, self.dropout = bias, batch_first, dropout
         self.bidirectional, self.proj_size = bidirectional, proj_size

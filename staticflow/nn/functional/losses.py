@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from staticflow.errors import ArgumentError, ShapeError
-from staticflow.graph.locs import format_locs, here
+from staticflow.graph.locs import format_locs, here, warn
 from staticflow.graph.types import Shape
 from staticflow.ops.activation import logsigmoid
 from staticflow.ops.arithmetic import where
@@ -75,11 +74,7 @@ def _differ(input: Any, target: Any) -> str | None:
 def _expect_one_shape(what: str, input: Any, target: Any) -> None:
     """Warn of a target that is broadcast against the input."""
     if differ := _differ(input, target):
-        warnings.warn(
-            f"{what}: {differ} are broadcast, which is rarely meant; give both one shape"
-            f", at {format_locs(here())}",
-            stacklevel=3,
-        )
+        warn(f"{what}: {differ} are broadcast, which is rarely meant; give both one shape")
 
 
 def _need_one_shape(what: str, input: Any, target: Any) -> None:
