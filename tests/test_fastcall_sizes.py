@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
 import staticflow as sf
 from staticflow.codegen.traffic import moved_bytes
 from staticflow.graph.dim_queries import evaluate_dim
-from staticflow.graph.dims import Dim, Size, Sym, ceil_div, dim_max
+from staticflow.graph.dims import Dim, Size, Sym, ceil_div, dim_max, dim_min
 from staticflow.runtime.fastcall_sizes import size_limit
 
 N, M = Dim.of(Sym("N")), Dim.of(Sym("M"))
@@ -30,6 +31,9 @@ MOST = 1 << 62
         ([8 * N - 8 * M], 58),
         ([64 * ceil_div(4 * N, 64)], 53),
         ([dim_max(N, 4 * M) * N], 30),
+        ([dim_min(N, 16) * M], 58),
+        ([dim_min(N - 16, 16) * M], 31),
+        ([dim_min(N * M // 64, 1) * dim_min(N, 16) * M], 31),
     ],
     ids=str,
 )
@@ -47,6 +51,15 @@ def moved(program: Any) -> Size:
     types = (*(p.type for p in signature.params), *signature.outputs)
     assert not signature.constants
     return moved_bytes(executable.program, [t.size * t.dtype.itemsize for t in types])
+
+
+def test_products_of_unknown_sizes_are_called_natively() -> None:
+    """A workspace of some columns by some rows, whatever the sizes, is no reason to go the long
+    way."""
+    x, y = sf.placeholder((None, None)), sf.placeholder((None, None))
+    program = sf.compile([x, y], x @ y)
+    ones = np.ones((40, 40), np.float32)
+    assert program._executable.fast(ones, ones) is not None
 
 
 def test_traffic_of_kernels_and_copies() -> None:

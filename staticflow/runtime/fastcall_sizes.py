@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from math import prod
+from typing import NamedTuple
 
-from staticflow.graph.dims import Call, Size, terms_of
+from staticflow.graph.dims import Atom, Size, Sym, is_provably_ge, terms_of
 
 __all__ = ["size_limit"]
 
@@ -15,32 +17,52 @@ _BITS = 62
 def size_limit(sizes: Iterable[Size]) -> int:
     """The largest power of two that every unknown may be with each of ``sizes`` in 62 bits.
 
-    >>> from staticflow.graph.dims import fresh_sym
+    >>> from staticflow.graph.dims import dim_min, fresh_sym
     >>> n = fresh_sym("N")
     >>> size_limit([4 * n * n]) == 2**30
+    True
+    >>> size_limit([n * dim_min(n, 16)]) == 2**58
     True
     """
     listed = list(sizes)
     for bits in range(_BITS, 0, -1):
-        if all(_reach(size, 1 << bits) <= 1 << _BITS for size in listed):
+        if all(_reach(size, 1 << bits).parts <= 1 << _BITS for size in listed):
             return 1 << bits
     return 1
 
 
-def _reach(size: Size, largest: int) -> int:
-    """A number that no part of ``size`` exceeds, in magnitude, with unknowns up to ``largest``."""
-    total = 0
+class _Reach(NamedTuple):
+    """Numbers that the magnitudes of a size, and of all that is computed for it, do not exceed."""
+
+    value: int
+    parts: int
+
+
+def _reach(size: Size, largest: int) -> _Reach:
+    """What a size comes to with unknowns up to ``largest``."""
+    value = total = parts = 0
     for monomial, c in terms_of(size):
-        piece = abs(c)
-        for atom in monomial:
-            piece *= _call_reach(atom, largest) if isinstance(atom, Call) else largest
-        total += piece
-    return total
+        atoms = [_atom_reach(atom, largest) for atom in monomial]
+        value += abs(c) * prod(atom.value for atom in atoms)
+        total += abs(c) * prod(max(atom.value, 1) for atom in atoms)  # of a product, as it grows
+        parts = max(parts, *(atom.parts for atom in atoms), 0)
+    return _Reach(value, max(parts, total))
 
 
-def _call_reach(call: Call, largest: int) -> int:
-    """Of a quotient the dividend, which is computed first; of a choice the larger; of a root the
-    product."""
-    if call.fn == "root":
-        return _reach(call.a, largest) * _reach(call.b, largest)
-    return max(_reach(call.a, largest), _reach(call.b, largest), 1)
+def _atom_reach(atom: Atom, largest: int) -> _Reach:
+    if isinstance(atom, Sym):
+        return _Reach(largest, largest)
+    a, b = _reach(atom.a, largest), _reach(atom.b, largest)
+    value = _VALUES[atom.fn](a.value, b.value)
+    if atom.fn == "min" and is_provably_ge(atom.a, 0) and is_provably_ge(atom.b, 0):
+        value = min(a.value, b.value)
+    return _Reach(value, max(value, a.parts, b.parts))
+
+
+_VALUES: dict[str, Callable[[int, int], int]] = {
+    "floordiv": lambda a, b: a,
+    "max": max,
+    "min": max,  # of numbers of either sign
+    "root": lambda a, b: a * b,
+}
+"""A magnitude that the result of each function does not exceed, by those of its arguments."""
