@@ -24,7 +24,7 @@ from staticflow.codegen.kernel import (
     Store,
 )
 from staticflow.graph.dim_queries import substitute_dim
-from staticflow.graph.dims import Dim, Size, Sym, dim_max
+from staticflow.graph.dims import Dim, Size, Sym, ceil_div, dim_max
 
 __all__ = ["ENOUGH", "work_of"]
 
@@ -66,7 +66,7 @@ def _without(work: Size, sym: Sym, value: Size) -> Size:
 
 
 def _loop(loop: Loop) -> Size:
-    trips = dim_max((loop.hi - loop.lo) // loop.step, 0)
+    trips = dim_max(ceil_div(loop.hi - loop.lo, loop.step), 0)
     return trips * _without(_block(loop.body), loop.var, (loop.lo + loop.hi) // 2)
 
 

@@ -12,7 +12,7 @@ __all__ = ["as_symbol", "coefficient", "evaluate_dim", "substitute_dim", "symbol
 
 def substitute_dim(size: Size, values: Mapping[Sym, Size]) -> Size:
     """``size`` with symbols replaced, simplified anew; symbols not in ``values`` stay."""
-    if isinstance(size, int) or not values:
+    if isinstance(size, int) or values.keys().isdisjoint(symbols_of(size)):
         return size
     total: Size = 0
     for monomial, c in size.terms:
