@@ -37,6 +37,7 @@ from staticflow.codegen.kernel import (
     Var,
     operands_of,
 )
+from staticflow.codegen.llvm import render_module
 from staticflow.codegen.text import parse_kernel, print_kernel
 from staticflow.codegen.verify import verify_kernel
 from staticflow.errors import IndexRangeError, VerifyError
@@ -146,6 +147,14 @@ def test_the_variable_of_a_loop_gets_its_bound_back() -> None:
     assert isinstance(loop, Loop) and loop.var.upper == n
     (bind,) = loop.body
     assert bind.sym.upper == Dim.of(loop.var) + 1  # type: ignore[union-attr]
+
+
+def test_what_is_held_in_a_register_is_read_back() -> None:
+    text = "kernel k(n) { bind j = 1:i64 below n held\n bind i = 1:i64 held }"
+    kernel = parse_kernel(text)
+    assert [stmt.held for stmt in kernel.body] == [True, True]  # type: ignore[union-attr]
+    assert parse_kernel(print_kernel(kernel)) == kernel
+    assert 'asm ""' in render_module([kernel])
 
 
 def test_symbols_of_one_name_are_printed_apart() -> None:

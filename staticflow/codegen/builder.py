@@ -175,16 +175,18 @@ class Builder:
         """Give a buffer that grows room for ``count`` elements."""
         self.emit(Reserve(buffer, count))
 
-    def bind(self, value: Operand, name: str = "b", upper: Size | None = None) -> Dim:
+    def bind(
+        self, value: Operand, name: str = "b", upper: Size | None = None, *, held: bool = False
+    ) -> Dim:
         """An integer register as a symbol for indices."""
         sym = Sym(f"{name}{next(self._serial)}", 0, upper)
-        self.define(sym, value)
+        self.define(sym, value, held=held)
         return Dim.of(sym)
 
-    def define(self, sym: Sym, value: Operand) -> None:
+    def define(self, sym: Sym, value: Operand, *, held: bool = False) -> None:
         """Give a symbol, which nothing else binds, the value of an integer register."""
         self._depths[sym] = len(self._blocks) - 1
-        self.emit(Bind(sym, value))
+        self.emit(Bind(sym, value, held))
 
     @contextmanager
     def _block(self, guarded: bool = False) -> Iterator[list[Stmt]]:

@@ -147,13 +147,17 @@ def emit_tile(
         for _ in range(chains)
     ]
 
+    starts = [p.a.at(row + r, 0) for r in range(rows)]
+    if not isinstance(p.a.row, int):  # a register for each row, with nothing to add in the loop
+        starts = [k.bind(k.index_value(start), "begin", held=True) for start in starts]
+
     def step(kk: Size, chain: int) -> None:
-        b_row, a_col = p.b.at(kk, 0), p.a.at(row, kk)
+        b_row = p.b.at(kk, 0)
         vectors = [
             k.load(p.b.buffer, b_row + j, w, None if packed else bound) for j, w, bound in columns
         ]
         for r in range(rows):
-            x = k.load(p.a.buffer, a_col + r * p.a.row)
+            x = k.load(p.a.buffer, starts[r] + kk * p.a.col)
             for reg, vector in zip(acc[chain][r], vectors, strict=True):
                 k.set(reg, multiply_add(k, p.target, x, vector, reg))
 

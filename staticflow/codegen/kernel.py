@@ -11,7 +11,8 @@ The grammar, in the text form that `print_kernel` writes::
              | "store" NAME "[" index "]" "=" operand [bound]
              | "for" NAME "in" index ".." index ["step" INT] ["while" reg] [KIND] "{" stmt* "}"
              | "if" operand "{" stmt* "}" ["else" "{" stmt* "}"]
-             | "bind" NAME "=" operand ["below" index]       an integer register as an index symbol
+             | "bind" NAME "=" operand ["below" index] ["held"]
+                                                              an integer register as an index symbol
              | "check" operand CODE                          stop and return CODE unless true
              | "reserve" NAME index                          room for so many elements
     expr    := OP "(" [operand ("," operand)*] ")"           one of `primitives.PRIMITIVES`
@@ -283,10 +284,14 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """Name the value of a scalar integer register so that indices can use it."""
+    """Name the value of a scalar integer register so that indices can use it.
+
+    If it is ``held`` it stays in a register: loops in which it is used do not compute it anew.
+    """
 
     sym: Sym
     value: Operand
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,7 +158,10 @@ class _Writer:
         store(self.indices, self.buffers[stmt.buffer], stmt.index, value, stmt.bound)
 
     def bind(self, stmt: Bind) -> None:
-        self.indices.define(stmt.sym, cast(self.text, self.operand(stmt.value), int64).name)
+        value = cast(self.text, self.operand(stmt.value), int64).name
+        if stmt.held:  # behind an instruction that is none, whose result LLVM knows nothing of
+            value = self.text.op(f'call i64 asm "", "=r,0"(i64 {value})')
+        self.indices.define(stmt.sym, value)
 
     def check(self, stmt: Check) -> None:
         self._return_unless(self.operand(stmt.cond).name, str(stmt.code))

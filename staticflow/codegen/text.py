@@ -135,7 +135,8 @@ def _format_loop(stmt: Loop) -> str:
 
 def _format_bind(stmt: Bind) -> str:
     below = "" if stmt.sym.upper is None else f" below {stmt.sym.upper}"
-    return f"bind {stmt.sym} = {_operand(stmt.value)}{below}"
+    held = " held" if stmt.held else ""
+    return f"bind {stmt.sym} = {_operand(stmt.value)}{below}{held}"
 
 
 _FORMAT: dict[type, Callable[[Any], str]] = {
@@ -271,7 +272,7 @@ class _Parser:
         value = self.operand()
         upper = self.size() if self.tokens.accept("below") else None
         sym = self.symbols[name] = Sym(name, 0, upper)
-        return Bind(sym, value)
+        return Bind(sym, value, self.tokens.accept("held"))
 
     def check(self) -> Check:
         cond = self.operand()
