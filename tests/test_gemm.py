@@ -22,13 +22,13 @@ from gemm_cases import (
 from staticflow.codegen import gemm as gemm_module
 from staticflow.codegen import gemm_block
 from staticflow.codegen.builder import Builder
-from staticflow.codegen.gemm import Gemm, emit_gemm, scratch_size
+from staticflow.codegen.gemm import Gemm, _product, emit_gemm, scratch_size
 from staticflow.codegen.gemm_plan import column_panels, main_rows, row_blocks
 from staticflow.codegen.interpret import interpret_kernel
-from staticflow.codegen.kernel import Buffer, Loop, Operand, Set, Stmt, walk
+from staticflow.codegen.kernel import Bind, Buffer, Let, Load, Loop, Operand, Set, Stmt, walk
 from staticflow.codegen.target import Target
 from staticflow.codegen.verify import verify_kernel
-from staticflow.graph.dim_queries import evaluate_dim
+from staticflow.graph.dim_queries import evaluate_dim, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym
 from staticflow.graph.dtypes import (
     DType,
@@ -153,6 +153,32 @@ def test_gradient_of_weights(target: Target) -> None:
     check(gemm_of(45, 35, K, "tn", float32), target, "tn", many)
 
 
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn"])
+def test_threads_have_tasks_to_share(layout: str) -> None:
+    """Few rows, few columns and squares, cut at run time; as little known as there can be."""
+    for m, n, k in [(64, 256, 784), (256, 256, 256), (1024, 96, 300), (1024, 1024, 1024)]:
+        gemm = gemm_of(M, N, K, layout, float32)
+        cut = gemm_block._cut(_product(gemm, host_target(), "a", "b", 0, 0)[0])
+        places = evaluate_dim(cut.places, {Sym("M"): m, Sym("N"): n, Sym("K"): k})
+        assert places >= 2, (m, n, k)
+
+
+def test_rows_of_unknown_length_stay_in_registers() -> None:
+    """An element of A is at the beginning of its row and the count: no stride in the loop."""
+    kernel = kernel_of(gemm_of(M, N, K, "nn", float32), host_target())
+    held = {s.sym for s in walk(kernel.body) if isinstance(s, Bind) and s.held}
+    reads = [
+        (loop.var, symbols_of(stmt.expr.index))
+        for loop in walk(kernel.body)
+        if isinstance(loop, Loop)
+        for stmt in loop.body
+        if isinstance(stmt, Let) and isinstance(stmt.expr, Load) and stmt.expr.buffer == "a"
+    ]
+    assert reads
+    for var, symbols in reads:
+        assert var in symbols and len(symbols - {var}) == 1 and symbols - {var} <= held
+
+
 @by_layout
 @by_target
 def test_panels(target: Target, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,6 +188,7 @@ def test_panels(target: Target, layout: str, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(gemm_block, "_STRIPE", 12)
     monkeypatch.setattr(gemm_block, "_BY_ROWS", (27, 1, 64))
     monkeypatch.setattr(gemm_block, "_BY_COLUMNS", (27, 2, 64))
+    monkeypatch.setattr(gemm_block, "_PANELS_PER_COPY", 1)
     many = [(m, 159, 37) for m in (0, 1, 15, 16, 17, 23, 24, 25, 43, 64)]
     check(gemm_of(M, 159, 37, layout, float32), target, layout, many)
     sizes = [(m, n, k) for m, n in ((16, 1), (50, 65), (31, 200)) for k in (0, 1, 16, 37, 100)]

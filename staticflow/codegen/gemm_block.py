@@ -39,24 +39,26 @@ _STRIPE = 128  # rows of A that are copied at a time, at most
 # Rows in a task, panels in a chunk, and bytes of a column of B in a block: a chunk of a block is a
 # part of a usual second-level cache. Where A lies by columns, a copy of A and the sums of several
 # blocks have to be there, too, and more panels make up for that copy.
-_BY_ROWS = (1080, 2, 4096)
+_BY_ROWS = (1080, 1, 4096)
 _BY_COLUMNS = (1080, 16, 704)
 
 _ENOUGH = 4  # tasks for threads to share
-_SPREAD = 192  # rows of A that make up for another copy of B, so that there are more tasks
+_ROWS_PER_COPY = 192  # rows of A that make up for another copy of B
+_PANELS_PER_COPY = 2  # panels of B that make up for another copy of A
 _PLACES = 16  # for tasks to work in at a time, with a workspace each
 
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """How a product is cut into ``down * across`` tasks of ``rows`` rows and ``width`` columns, and
-    these into ``blocks`` of ``depth`` elements of the inner dimension; ``most_rows`` and
-    ``most_depth`` are there, if the matrices have fewer. ``places`` are for tasks to work in; a
+    """How a product is cut into ``down * across`` tasks of ``rows`` rows and ``chunk`` columns, or
+    fewer, and these into ``blocks`` of ``depth`` elements of the inner dimension. At most there are
+    ``most_rows``, ``width`` columns and ``most_depth``. ``places`` are for tasks to work in; a
     ``tile`` is so many rows of A, and so is a ``stripe``, if A is copied."""
 
-    rows: int
+    rows: Size
     most_rows: Size
     down: Size
+    chunk: Size
     width: int
     across: Size
     depth: int
@@ -81,33 +83,37 @@ def _cut(p: Product) -> _Cut:
     tile = main_rows(p.target)
     by_columns = p.a.row == 1 and p.a.col != 1
     rows, panels, column = _BY_COLUMNS if by_columns else _BY_ROWS
-    width = panels * main_width(p.target) * p.lanes
+    panel = main_width(p.target) * p.lanes
+    width = panels * panel
     if isinstance(p.n, int) and 2 * p.n <= 3 * width:  # rather one chunk than a small second one
         width = -(-p.n // p.lanes) * p.lanes
     depth = column // p.dtype.itemsize
     blocks = dim_max(1, ceil_div(p.depth, depth))
     if isinstance(p.depth, int):
         depth = -(-p.depth // -(-p.depth // depth))
-    across = ceil_div(p.n, width)
-    rows = rows // tile * tile
-    if isinstance(p.m, int):
-        rows = _balanced(p.m, rows, across, tile)
-    down = ceil_div(p.m, rows)
-    places = dim_max(1, dim_min(_PLACES, down * across))
-    stripe = min(_STRIPE // tile * tile, rows) if by_columns else None
-    most_rows = dim_min(rows, ceil_div(p.m, tile) * tile)
-    most_depth = dim_min(depth, p.depth)
+    most = rows // tile * tile
+    # Equal parts, and so many that threads have tasks to share: of the rows, then of the columns.
+    across = dim_max(ceil_div(p.n, width), 1)
+    parts = dim_min(ceil_div(_ENOUGH, across), p.m // _ROWS_PER_COPY)
+    down = dim_max(dim_max(ceil_div(p.m, most), parts), 1)
+    chunk: Size = width
+    if by_columns:
+        across = dim_max(across, dim_min(_ENOUGH // down, p.n // (_PANELS_PER_COPY * panel)))
+        chunk = chunk if across == 1 else ceil_div(p.n, across * panel) * panel
     return _Cut(
-        rows, most_rows, down, width, across, depth, most_depth, blocks, places, tile, stripe
+        rows=ceil_div(p.m, down * tile) * tile,
+        most_rows=dim_min(most, ceil_div(p.m, tile) * tile),
+        down=down,
+        chunk=chunk,
+        width=width,
+        across=across,
+        depth=depth,
+        most_depth=dim_min(depth, p.depth),
+        blocks=blocks,
+        places=dim_max(1, dim_min(_PLACES, down * across)),
+        tile=tile,
+        stripe=_STRIPE // tile * tile if by_columns else None,
     )
-
-
-def _balanced(m: int, most: int, across: Size, tile: int) -> int:
-    """The rows of a task: equal parts, and so many that threads have tasks to share."""
-    down = -(-m // most)
-    while isinstance(across, int) and down * across < _ENOUGH and m >= 2 * down * _SPREAD:
-        down *= 2
-    return -(-m // (down * tile)) * tile
 
 
 def blocked_scratch(p: Product) -> Size:
@@ -120,19 +126,19 @@ def emit_blocked(k: Builder, p: Product, scratch: Workspace, epilogue: Epilogue)
     """The whole product; ``p.m`` is at least `LEAST_ROWS`."""
     cut = _cut(p)
     most_depth = _named(k, "depth", cut.most_depth, cut.depth)
-    cut = replace(cut, most_depth=most_depth)
-    tasks = cut.down * cut.across
+    chunk, rows = _named(k, "chunk", cut.chunk, cut.width), _named(k, "rows", cut.rows, p.m)
+    down = _named(k, "down", ceil_div(p.m, rows), cut.down)
+    across = _named(k, "across", dim_max(ceil_div(p.n, chunk), 1), cut.across)
+    cut = replace(cut, most_depth=most_depth, chunk=chunk, rows=rows, down=down, across=across)
+    tasks = down * across
     places = _named(k, "places", cut.places, _PLACES)
-    share = _named(k, "share", ceil_div(tasks, places), tasks)
     for number in each(k, "place", Span(0, places, 1), "parallel"):
         place = replace(scratch, base=scratch.base + number * cut.place)
-        first = number * share
-        count = _named(k, "count", dim_max(dim_min(share, tasks - first), 0), share)
-        for task in each(k, "task", Span(first, first + count, 1)):
-            down = _named(k, "down", task // cut.across, cut.down)
-            across = 0 if cut.across == 1 else task - down * cut.across
-            left = _named(k, "left", across * cut.width, p.n)
-            top = _named(k, "top", down * cut.rows, p.m)
+        span = Span(number * tasks // places, (number + 1) * tasks // places, 1)
+        for task in each(k, "task", span):
+            row = _named(k, "row", task // across, down)
+            left = _named(k, "left", (task - row * across) * chunk, p.n) if across != 1 else 0
+            top = _named(k, "top", row * rows, p.m)
             _Task(k, p, cut, place, top, left).emit(epilogue)
 
 
@@ -150,7 +156,8 @@ class _Task:
     ) -> None:
         self.k, self.p, self.cut, self.place, self.top, self.left = k, p, cut, place, top, left
         self.rows = _named(k, "rows", dim_min(cut.rows, p.m - top), dim_min(cut.rows, p.m))
-        width = _named(k, "width", dim_min(cut.width, p.n - left), dim_min(cut.width, p.n))
+        most = dim_min(cut.width, p.n)
+        width = _named(k, "width", dim_min(cut.chunk, p.n - left), most)
         self.panels = chunk_panels(p.n, left, width, p.lanes, p.target)
 
     def emit(self, epilogue: Epilogue) -> None:
