@@ -32,7 +32,7 @@ MOST = 1 << 62
         ([64 * ceil_div(4 * N, 64)], 53),
         ([dim_max(N, 4 * M) * N], 30),
         ([dim_min(N, 16) * M], 58),
-        ([dim_min(N - 16, 16) * M], 31),
+        ([dim_min(N - 16, 16) * M], 30),
         ([dim_min(N * M // 64, 1) * dim_min(N, 16) * M], 31),
     ],
     ids=str,
