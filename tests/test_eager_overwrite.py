@@ -31,6 +31,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     monkeypatch.setattr(overwrite, "_met", {})
     for module in (inplace, overwrite):
         monkeypatch.setattr(module, "SPREAD", 1)
+        monkeypatch.setattr(module, "LARGE", 1)
     sf.ones(1).neg()  # by which the methods have become native; those leave large arrays to these
     for name, method in in_place_methods(inherited()).items():
         monkeypatch.setattr(sf.Tensor, name, method.general)

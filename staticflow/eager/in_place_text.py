@@ -210,7 +210,10 @@ define internal i1 @is_known(ptr %method, ptr %array, i64 %size) {
   %copies = icmp eq ptr %cell, null
   %program = call ptr @kernel_at(ptr %cell)
   %met = icmp ne ptr %program, null
-  %small = icmp slt i64 %size, $SPREAD
+  %computes = xor i1 %copies, true
+  %kernel = and i1 %bare, %computes  ; what NumPy does not do at once
+  %from = select i1 %kernel, i64 $LARGE, i64 $SPREAD
+  %small = icmp slt i64 %size, %from
   %threads = load i64, ptr @wanted
   %single = icmp eq i64 %threads, 1
   %plain = xor i1 %bare, true
@@ -350,7 +353,11 @@ look:
   %array = call ptr @array_of(ptr %operands)
   %size.at = getelementptr %operand, ptr %operands, i64 0, i32 4
   %size = load i64, ptr %size.at
-  %small = icmp slt i64 %size, $SPREAD
+  %few = icmp slt i64 %size, $SPREAD
+  %ufunc.at = getelementptr %in_place, ptr %method, i64 0, i32 1
+  %ufunc = load ptr, ptr %ufunc.at
+  %by.numpy = icmp ne ptr %ufunc, null
+  %small = and i1 %few, %by.numpy
   %known = call i1 @is_known(ptr %method, ptr %array, i64 %size)
   %ordered = call i1 @is_ordered(ptr %array)
   %strided = xor i1 %ordered, true
@@ -373,8 +380,6 @@ scale:
   br i1 %unscaled, label %no, label %compute
 compute:
   %source = call ptr @array_of(ptr %other)
-  %ufunc.at = getelementptr %in_place, ptr %method, i64 0, i32 1
-  %ufunc = load ptr, ptr %ufunc.at
   %cell.at = getelementptr %in_place, ptr %method, i64 0, i32 7
   %cell = load ptr, ptr %cell.at
   %copies = icmp eq ptr %cell, null

@@ -11,7 +11,7 @@ from staticflow.eager.fast import number_beside
 from staticflow.eager.gpu import is_writeable
 from staticflow.eager.memory import Memory, Step, View
 from staticflow.eager.overwrite import overwritten, put
-from staticflow.eager.programs import SPREAD
+from staticflow.eager.programs import LARGE
 from staticflow.eager.vertex import LEAF, TapeEntry, Vertex, next_serial
 from staticflow.errors import AutogradError, DTypeError, ShapeError, SymbolicError
 from staticflow.graph.locs import format_locs, here
@@ -88,7 +88,7 @@ def take_shape(x: Tensor, fn: Callable[..., Any], args: Any, kwargs: Any) -> Ten
 
 def update(x: Tensor, fn: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
     """What every in-place form is: ``x`` takes the elements of ``fn(x, *args, **kwargs)``."""
-    if x._data.size >= SPREAD and _overwritten_at_once(x, fn, args, kwargs):
+    if x._data.size >= LARGE and _overwritten_at_once(x, fn, args, kwargs):
         return x
     since = next_serial()
     name = getattr(fn, "name", None) or fn.__name__

@@ -18,7 +18,7 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from staticflow.eager.numbers import as_array, taken
-from staticflow.eager.programs import MOST_KINDS, SPREAD, compiled, compiling
+from staticflow.eager.programs import LARGE, MOST_KINDS, SPREAD, compiled, compiling
 from staticflow.errors import StaticflowError
 from staticflow.graph.dims import fresh_sym
 from staticflow.graph.dtypes import BY_NUMPY, bfloat16
@@ -79,7 +79,7 @@ def overwritten(
 ) -> bool:
     """Put ``fn(x, *args, **kwargs)``, a function of ops, into ``x``. False, with nothing done, if
     ``x`` is not large or there is no program for it. Tensors are given as their arrays."""
-    if x.size < SPREAD or type(x) is not np.ndarray:
+    if x.size < LARGE or type(x) is not np.ndarray:
         return False
     dtype = x.dtype
     floating = BY_NUMPY[dtype].is_floating

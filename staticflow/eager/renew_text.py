@@ -66,7 +66,7 @@ entry:
   %special = icmp eq ptr %memory, null
   %size.at = getelementptr %operand, ptr %operands, i64 0, i32 4
   %size = load i64, ptr %size.at
-  %large = icmp sge i64 %size, $SPREAD
+  %large = icmp sge i64 %size, $LARGE
   %unusual = or i1 %special, %large
   br i1 %unusual, label %done, label %ask
 ask:
