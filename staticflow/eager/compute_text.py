@@ -71,20 +71,37 @@ define internal ptr @foreseen(ptr %step, ptr %arrays, i64 %count) {
 entry:
   %view.at = getelementptr %step, ptr %step, i64 0, i32 6
   %view = load ptr, ptr %view.at
+  %compute.at = getelementptr %step, ptr %step, i64 0, i32 5
+  %compute = load ptr, ptr %compute.at
   %is.view = icmp ne ptr %view, null
-  br i1 %is.view, label %see, label %ask
+  %open = icmp eq ptr %compute, null
+  br i1 %open, label %see, label %ask
 see:
   %array = load ptr, ptr %arrays
+  br i1 %is.view, label %part, label %nothing
+part:
   %seen = call ptr @strided(ptr %view, ptr %array)
   ret ptr %seen
 ask:
-  %compute.at = getelementptr %step, ptr %step, i64 0, i32 5
-  %compute = load ptr, ptr %compute.at
-  %open = icmp eq ptr %compute, null
-  br i1 %open, label %nothing, label %run
+  %vector.at = getelementptr %step, ptr %step, i64 0, i32 7
+  %vector = load ptr, ptr %vector.at
+  %is.flat = icmp ne ptr %vector, null
+  br i1 %is.flat, label %flat, label %run
 run:
   %data = call ptr @tried(ptr %compute, ptr %arrays, i64 %count)
   ret ptr %data
+flat:  ; the vector stands for the second array, and the result is seen in the shape of that
+  %second.at = getelementptr ptr, ptr %arrays, i64 1
+  %second = load ptr, ptr %second.at
+  store ptr %vector, ptr %second.at
+  %row = call ptr @tried(ptr %compute, ptr %arrays, i64 %count)
+  store ptr %second, ptr %second.at
+  %declined = icmp eq ptr %row, null
+  br i1 %declined, label %nothing, label %shape
+shape:
+  %shaped = call ptr @strided(ptr %view, ptr %row)
+  call void @Py_DecRef(ptr %row)
+  ret ptr %shaped
 nothing:
   ret ptr null
 }
@@ -183,5 +200,57 @@ scalar:
   ret ptr %made
 done:
   ret ptr %data
+}
+
+; Whether nothing is recorded of an op. An error may be set if it is not.
+define internal i1 @is_unrecorded(ptr %call, ptr %state) {
+entry:
+  %op = load ptr, ptr %call
+  %recordable = call i1 @has(ptr %op, i64 $RECORDABLE)
+  %recording.is = call ptr @field(ptr %state, i64 $state_recording)
+  %recording = icmp eq ptr %recording.is, @_Py_TrueStruct
+  %may = and i1 %recordable, %recording
+  br i1 %may, label %look, label %yes
+look:
+  %wanted = call i64 @find_edges(ptr %call)
+  %none = icmp eq i64 %wanted, 0
+  ret i1 %none
+yes:
+  ret i1 true
+}
+
+; The arrays of a tuple as tensors; null if they are not all arrays, or with an error set.
+define internal ptr @wrapped(ptr %data) {
+entry:
+  %count = call i64 @PyTuple_Size(ptr %data)
+  %tensors = call ptr @PyTuple_New(i64 %count)
+  %failed = icmp eq ptr %tensors, null
+  br i1 %failed, label %nothing, label %more
+more:
+  %i = phi i64 [ 0, %entry ], [ %next, %put ]
+  %left = icmp slt i64 %i, %count
+  br i1 %left, label %one, label %done
+one:
+  %array = call ptr @PyTuple_GetItem(ptr %data, i64 %i)
+  %type = call ptr @field(ptr %array, i64 $TYPE)
+  %is.array = icmp eq ptr %type, @PyArray_Type
+  br i1 %is.array, label %make, label %drop
+make:
+  %new = call ptr @like(ptr @tensor_example, i64 $tensor_size, i64 0)
+  %none = icmp eq ptr %new, null
+  br i1 %none, label %drop, label %put
+put:
+  call void @Py_IncRef(ptr %array)
+  call i1 @put(ptr %new, i64 $tensor_data, ptr %array)
+  call i32 @PyTuple_SetItem(ptr %tensors, i64 %i, ptr %new)
+  %next = add i64 %i, 1
+  br label %more
+drop:
+  call void @Py_DecRef(ptr %tensors)
+  br label %nothing
+nothing:
+  ret ptr null
+done:
+  ret ptr %tensors
 }
 """

@@ -121,8 +121,20 @@ leave:
 wrap:
   %type = call ptr @field(ptr %data, i64 $TYPE)
   %several = icmp eq ptr %type, @PyTuple_Type
-  br i1 %several, label %results, label %single
+  br i1 %several, label %ways, label %single
+ways:
+  %unrecorded = call i1 @is_unrecorded(ptr %call, ptr %state)
+  br i1 %unrecorded, label %tensors, label %results
+tensors:
+  %together = call ptr @wrapped(ptr %data)
+  %unusual.data = icmp eq ptr %together, null
+  br i1 %unusual.data, label %results, label %together.done
+together.done:
+  call void @Py_DecRef(ptr %data)
+  call void @drop(ptr %call)
+  ret ptr %together
 results:
+  call void @PyErr_Clear()  ; if there is one, it is met again
   call void @drop(ptr %call)
   %finished = call ptr @finished(ptr %op, ptr %objects, i64 %count, ptr %attrs, ptr %data)
   call void @Py_DecRef(ptr %data)

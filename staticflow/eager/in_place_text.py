@@ -249,11 +249,9 @@ no:
   ret i1 false
 }
 
-; Notes a change of a memory; true if an error was raised.
-define internal i1 @bump(ptr %memory) {
+; Counts a change of a memory; true if an error was raised.
+define internal i1 @count_change(ptr %memory) {
 entry:
-  %code.at = alloca ptr
-  %instruction.at = alloca ptr
   %before = call ptr @field(ptr %memory, i64 $memory_version)
   %version = call i64 @PyLong_AsLongLong(ptr %before)
   %more = add i64 %version, 1
@@ -262,6 +260,19 @@ entry:
   br i1 %none, label %stop, label %note
 note:
   call i1 @put(ptr %memory, i64 $memory_version, ptr %after)
+  ret i1 false
+stop:
+  ret i1 true
+}
+
+; Notes a change of a memory; true if an error was raised.
+define internal i1 @bump(ptr %memory) {
+entry:
+  %code.at = alloca ptr
+  %instruction.at = alloca ptr
+  %uncounted = call i1 @count_change(ptr %memory)
+  br i1 %uncounted, label %stop, label %note
+note:
   %lost = call i1 @line(ptr %code.at, ptr %instruction.at)
   br i1 %lost, label %stop, label %place
 place:

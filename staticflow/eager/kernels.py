@@ -203,11 +203,8 @@ def bound(op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Callable[.
         fill = functools.partial(compute_of(op, True), np, **attrs)
         made = fill()
         return made.copy if made.size < SMALL else fill
-    if op.eager == "flat" and all(map(_is_in_order, arrays)):
-        shape, flat = arrays[1].shape, arrays[1].reshape(-1).copy()  # whose values do not matter
-        drawn = _native(op).kernel([arrays[0], flat, *arrays[2:]], attrs).fast
-        return lambda first, like, *rest: drawn(first, flat, *rest).reshape(shape)
-    if _runs_as_kernel(op, arrays) and all(map(_is_in_order, arrays)):
+    as_kernel = op.eager == "flat" or _runs_as_kernel(op, arrays)
+    if as_kernel and all(map(_is_in_order, arrays)):
         return kernel_of(op, arrays, attrs)
     if op is cast:
         return methodcaller("astype", attrs["dtype"].numpy)
@@ -227,13 +224,13 @@ def _runs_as_kernel(op: Op, arrays: Sequence[Any]) -> bool:
 def pays_often(op: Op, arrays: Sequence[Any]) -> bool:
     """Whether `kernel_of` computes ``op`` of small arrays faster than NumPy and to the same bits,
     so that it may where calls come often."""
-    if op in _ALONE_SMALL or (op.eager == "spread" and op.ufunc is not None):
-        return False  # a call of a ufunc costs nothing
+    if not arrays or op in _ALONE_SMALL or (op.eager == "spread" and op.ufunc is not None):
+        return False  # what fills an array is copied, and a call of a ufunc costs nothing
     most = _PAYS.get(op.eager, 0)
     return all(_is_in_order(a) and a.size < most for a in arrays if type(a) not in BY_PYTHON)
 
 
-_PAYS = {"exact": LARGE, "spread": LARGE, "strided": 1 << 9}
+_PAYS = {"exact": LARGE, "spread": LARGE, "strided": 1 << 9, "few": 1 << 8}
 """Elements up to which kernels that NumPy gives the bits of pay; of those along a dim NumPy takes
 some at a time."""
 

@@ -59,14 +59,15 @@ class Generator:
         state = self._drawn()
         noted = thread.state.noted
         if noted is not None:
-            noted.append((None, (), self._drawn, state))
+            noted.append((None, (), self.state, state))  # which native code draws from
         return state
 
     def _drawn(self) -> Tensor:
         """`draw` of an eager tensor."""
         with _drawing:
-            after = self.state._data + _NEXT  # new, so that later draws leave it as it is
-            self.state._data[...] = after
+            data = self.state._data
+            after = data + _NEXT  # new, so that later draws leave it as it is
+            data[...] = after  # no call lies between, so that native draws come before or after
             self.state._own_memory().version += 1
         return Tensor._wrap(after)
 

@@ -33,6 +33,7 @@ RECALL = """
 @slots = external global %slot
 @name_hasten = external global i8
 declare ptr @PyObject_CallObject(ptr, ptr)
+declare ptr @PyArray_NewCopy(ptr, i32)
 
 ; The slot of the plan of a key; null if it has none.
 define internal ptr @find(ptr %words, i64 %count, i64 %hash) {
@@ -92,7 +93,47 @@ done:
   ret i1 %same
 }
 
-; What a step gives of the values so far. Without an op it is a draw, which Python makes.
+; A draw from a generator: its state, which is counted on, as a new tensor.
+define internal ptr @drawn(ptr %source) {
+entry:
+  %array = call ptr @field(ptr %source, i64 $tensor_data)
+  %memory = call ptr @memory_of(ptr %source)
+  %special = icmp eq ptr %memory, null
+  br i1 %special, label %nothing, label %copy
+copy:
+  %state = call ptr @PyArray_NewCopy(ptr %array, i32 0)
+  %no.state = icmp eq ptr %state, null
+  br i1 %no.state, label %nothing, label %make
+make:
+  %new = call ptr @like(ptr @tensor_example, i64 $tensor_size, i64 0)
+  %no.new = icmp eq ptr %new, null
+  br i1 %no.new, label %drop, label %count
+drop:
+  call void @Py_DecRef(ptr %state)
+  br label %nothing
+count:
+  call i1 @put(ptr %new, i64 $tensor_data, ptr %state)
+  %uncounted = call i1 @count_change(ptr %memory)
+  br i1 %uncounted, label %undo, label %step
+undo:
+  call void @Py_DecRef(ptr %new)
+  br label %nothing
+step:
+  %numbers = call ptr @field(ptr %array, i64 $DATA)
+  %count.at = getelementptr i64, ptr %numbers, i64 1
+  %before = load i64, ptr %count.at
+  %after = add i64 %before, 1
+  store i64 %after, ptr %count.at
+  %drawn = call ptr @field(ptr %state, i64 $DATA)
+  %drawn.at = getelementptr i64, ptr %drawn, i64 1
+  store i64 %after, ptr %drawn.at
+  ret ptr %new
+nothing:
+  ret ptr null
+}
+
+; What a step gives of the values so far. Without an op it is a draw from a generator, whose state
+; stands in the place of what computes an op.
 define internal ptr @stepped(ptr %step, ptr %values, ptr %operands) {
 entry:
   %op = load ptr, ptr %step
@@ -100,8 +141,8 @@ entry:
   br i1 %is.draw, label %draw, label %gather
 draw:
   %draws.at = getelementptr %step, ptr %step, i64 0, i32 5
-  %draws = load ptr, ptr %draws.at
-  %state = call ptr @PyObject_Vectorcall(ptr %draws, ptr %operands, i64 0, ptr null)
+  %source = load ptr, ptr %draws.at
+  %state = call ptr @drawn(ptr %source)
   ret ptr %state
 gather:
   %attrs.at = getelementptr %step, ptr %step, i64 0, i32 1

@@ -57,7 +57,7 @@ class _Step(ctypes.Structure):
     _fields_ = (
         ("op", ctypes.c_void_p), ("attrs", ctypes.c_void_p), ("count", ctypes.c_int64),
         ("places", ctypes.c_void_p), ("results", ctypes.c_int64), ("compute", ctypes.c_void_p),
-        ("view", ctypes.c_void_p),
+        ("view", ctypes.c_void_p), ("vector", ctypes.c_void_p),
     )  # fmt: skip
 
 
@@ -263,10 +263,13 @@ def _foresee(
     arrays = [a._data if hasattr(a, "_vertex") else a for a in operands]
     if type(result) is not tuple and result._view is not None:
         array, part = arrays[0], result._data
-        offset = _address(part) - _address(array)
-        view = _Strided(offset, part.ndim, plan.words(part.shape), plan.words(part.strides))
-        step.view = plan.hold(view)
+        _see(plan, step, _address(part) - _address(array), part)
         return
+    if op.eager == "flat":
+        arrays[1] = np.empty(arrays[1].size, np.bool_)  # whose values do not matter
+        plan.held.append(arrays[1])
+        step.vector = id(arrays[1])
+        _see(plan, step, 0, result._data)
     compute = bound(op, arrays, attrs)
     if compute is not None:
         plan.compute(step, compute)
@@ -278,6 +281,12 @@ def _foresee(
             plan.compute(step, kernel_of(op, alike, attrs))
 
         plan.waiting.append(bind)
+
+
+def _see(plan: Plan, step: _Step, offset: int, part: np.ndarray[Any, Any]) -> None:
+    """Write where a view of memory begins, and what it is like."""
+    view = _Strided(offset, part.ndim, plan.words(part.shape), plan.words(part.strides))
+    step.view = plan.hold(view)
 
 
 def _address(array: np.ndarray[Any, Any]) -> int:

@@ -33,7 +33,7 @@ Numbers = Literal["fit", "wrap", "power"]
 modulo 2**bits (``wrap``), or of a power the base so, while the exponent must fit and not be
 negative."""
 
-Runner = Literal["reference", "native", "large", "exact", "spread", "strided", "flat"]
+Runner = Literal["reference", "native", "large", "exact", "spread", "strided", "few", "flat"]
 """What runs an op eagerly, where *the kernel* is the one that the compiler makes of its lowering:
 
 - ``reference``: always that;
@@ -42,6 +42,7 @@ Runner = Literal["reference", "native", "large", "exact", "spread", "strided", "
 - ``exact``: likewise, and both give the same bits;
 - ``spread``: likewise, and NumPy is fast at it: the kernel as soon as threads pay;
 - ``strided``: likewise, and the kernel where the ``dim`` is not the last;
+- ``few``: the reference, but where elements are few the same bits come of the kernel sooner;
 - ``flat``: always the kernel, to which the shape of the second argument does not matter.
 
 Where calls of a kind come often, those of the same bits are kernels on small arrays, too.

@@ -48,6 +48,18 @@ def in_place(fn: Function) -> Function:
     return method
 
 
+def drawn_in_place(name: str, fn: Function) -> Function:
+    """The form that fills the tensor itself with the numbers that ``fn`` draws."""
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return self._assign(fn(self, *args, **kwargs))
+
+    method.__name__ = name
+    method.__doc__ = f"Fill the tensor with: {fn.__doc__}"
+    STORED_BY[method] = fn
+    return method
+
+
 class ElementwiseMethods:
     """What tensors of both modes have of the functions of numbers: a function by each name."""
 
@@ -138,9 +150,12 @@ class ElementwiseMethods:
     bitwise_or_, bitwise_xor_ = in_place(bits.bitwise_or), in_place(bits.bitwise_xor)
     bitwise_not_ = in_place(bits.bitwise_not)
     bitwise_left_shift_ = in_place(bits.bitwise_left_shift)
-    bitwise_right_shift_, uniform_ = in_place(bits.bitwise_right_shift), sampling.uniform_
-    normal_, bernoulli_, exponential_ = sampling.normal_, sampling.bernoulli_, sampling.exponential_
-    random_ = sampling.random_
+    bitwise_right_shift_ = in_place(bits.bitwise_right_shift)
+    uniform_ = drawn_in_place("uniform_", sampling.uniform_like)
+    normal_ = drawn_in_place("normal_", sampling.normal_like)
+    bernoulli_ = drawn_in_place("bernoulli_", sampling.bernoulli_like)
+    exponential_ = drawn_in_place("exponential_", sampling.exponential_like)
+    random_ = drawn_in_place("random_", sampling.random_like)
     subtract_, divide_, true_divide_, multiply_, negative_ = sub_, div_, div_, mul_, neg_
     arcsin_, arccos_, arctan_, arctan2_, arcsinh_ = asin_, acos_, atan_, atan2_, asinh_
     arccosh_, arctanh_, absolute_, sgn_, fix_, clip_ = acosh_, atanh_, abs_, sign_, trunc_, clamp_

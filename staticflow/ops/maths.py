@@ -128,7 +128,7 @@ def _flat(name: str, doc: str, reference: Callable[..., Any]) -> Op:
         lambda xp, x: x.copy() if x.dtype.kind in "iu" else reference(xp, x),
         lambda k, x: getattr(k, name)(x) if x.dtype.is_floating else x,
         (lambda ct, out, x: zeros_like(ct),),
-        kinds="iuf", eager="spread",
+        kinds="iuf", eager="exact",
     )  # fmt: skip
 
 

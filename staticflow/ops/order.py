@@ -127,6 +127,7 @@ sort_op = Op(
     vjp=scattered_vjp,
     lowering=LoopNest(_sort_emit),
     saves=(OUT,),
+    eager="few",
     grad_name="SortBackward0",
 )
 

@@ -70,6 +70,7 @@ kthvalue_op = Op(
     vjp=chosen_vjp,
     decompose=_kth_decompose,
     saves=(OUT,),
+    eager="few",
     grad_name="KthvalueBackward0",
 )
 
@@ -111,6 +112,7 @@ median_dim_op = Op(
     vjp=chosen_vjp,
     decompose=_median_decompose,
     saves=(OUT,),
+    eager="few",
     grad_name="MedianBackward1",
 )
 
@@ -136,6 +138,7 @@ median_op = Op(
     vjp=shared_vjp,
     decompose=_whole_median,
     saves=(0, OUT),
+    eager="few",
     grad_name="MedianBackward0",
 )
 

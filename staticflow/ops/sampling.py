@@ -33,9 +33,9 @@ from staticflow.ops.random import (
 from staticflow.ops.sizes import as_size, as_sizes, sizes_of
 
 __all__ = [
-    "Source", "bernoulli", "bernoulli_", "default_source", "dropout", "exponential_", "multinomial",
-    "normal", "normal_", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like",
-    "random_", "randperm", "uniform_",
+    "Source", "bernoulli", "bernoulli_like", "default_source", "dropout", "exponential_like",
+    "multinomial", "normal", "normal_like", "rand", "rand_like", "randint", "randint_like", "randn",
+    "randn_like", "random_like", "randperm", "uniform_like",
 ]  # fmt: skip
 
 
@@ -306,34 +306,54 @@ def _check_weights(input: Any) -> None:
         _require(not bool(bad), what)
 
 
-# -- in place -------------------------------------------------------------------------------------
+# -- what in-place forms take ---------------------------------------------------------------------
 
 
-def uniform_(
-    x: Any, from_: float = 0.0, to: float = 1.0, *, generator: Source | None = None
+@by_shape
+def uniform_like(
+    input: Any, from_: float = 0.0, to: float = 1.0, *, generator: Source | None = None
 ) -> Any:
-    """Fill ``x`` with numbers from the uniform distribution on [from_, to)."""
+    """Numbers from the uniform distribution on [from_, to), in the shape and dtype of ``input``."""
     _require(from_ <= to, f"uniform_: the bounds {from_} and {to} are in the wrong order")
-    drawn = rand_like(x, generator=generator)
-    return x._assign(drawn if (from_, to) == (0, 1) else drawn * (to - from_) + from_)
+    drawn = rand_like(input, generator=generator)
+    return drawn if (from_, to) == (0, 1) else drawn * (to - from_) + from_
 
 
-def normal_(x: Any, mean: float = 0.0, std: float = 1.0, *, generator: Source | None = None) -> Any:
-    """Fill ``x`` with numbers from a normal distribution."""
+@by_shape
+def normal_like(
+    input: Any, mean: float = 0.0, std: float = 1.0, *, generator: Source | None = None
+) -> Any:
+    """Numbers from a normal distribution, in the shape and dtype of ``input``."""
     _require(std >= 0, f"normal_: the deviation must not be negative, not {std}")
-    drawn = randn_like(x, generator=generator)
-    return x._assign(drawn if (mean, std) == (0, 1) else drawn * std + mean)
+    drawn = randn_like(input, generator=generator)
+    return drawn if (mean, std) == (0, 1) else drawn * std + mean
 
 
-def bernoulli_(x: Any, p: Any = 0.5, *, generator: Source | None = None) -> Any:
-    """Fill ``x`` with ones, with the probability ``p`` (a number or a tensor), and zeros."""
-    return x._assign(bernoulli(x, p, generator=generator))
+@by_shape
+def bernoulli_like(input: Any, p: Any = 0.5, *, generator: Source | None = None) -> Any:
+    """Ones, with the probability ``p`` (a number or a tensor), and zeros, in the shape and dtype of
+    ``input``."""
+    return bernoulli(input, p, generator=generator)
 
 
-def exponential_(x: Any, lambd: float = 1.0, *, generator: Source | None = None) -> Any:
-    """Fill ``x`` with numbers above 0 from the exponential distribution of rate ``lambd``."""
+@by_shape
+def exponential_like(input: Any, lambd: float = 1.0, *, generator: Source | None = None) -> Any:
+    """Numbers above 0 from the exponential distribution of rate ``lambd``, in the shape and dtype
+    of ``input``."""
     _require(lambd > 0, f"exponential_: the rate must be above 0, not {lambd}")
-    return x._assign(_exponential(x, generator) * (1 / lambd))
+    return _exponential(input, generator) * (1 / lambd)
+
+
+@by_shape
+def random_like(
+    input: Any, from_: Any = None, to: Any = None, *, generator: Source | None = None
+) -> Any:
+    """Integers from ``from_`` to before ``to``, in the shape and dtype of ``input``;
+    ``random_(to)`` begins at 0, and without bounds all integers that the dtype holds, from 0 on,
+    may come."""
+    if from_ is None:
+        from_ = _range(input.dtype)
+    return randint_like(input, from_, to, generator=generator)
 
 
 def _exponential(x: Any, generator: Source | None) -> Any:
@@ -341,14 +361,6 @@ def _exponential(x: Any, generator: Source | None) -> Any:
     # |u| is never 0 or 1
     u = abs(centred(_like(generator, x, uniform_op, dtype=wide), wide))
     return (-log(u)).to(x.dtype)
-
-
-def random_(x: Any, from_: Any = None, to: Any = None, *, generator: Source | None = None) -> Any:
-    """Fill ``x`` with integers from ``from_`` to before ``to``; ``random_(to)`` begins at 0, and
-    without bounds all integers that the dtype holds, from 0 on, may come."""
-    if from_ is None:
-        from_ = _range(x.dtype)
-    return x._assign(randint_like(x, from_, to, generator=generator))
 
 
 def _range(dtype: DType) -> int:

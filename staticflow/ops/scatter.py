@@ -14,7 +14,7 @@ from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.arithmetic import floor_divide, where
 from staticflow.ops.by_index import filling, index_put
 from staticflow.ops.by_shape import by_shape
-from staticflow.ops.creation import ones_like, zeros_like
+from staticflow.ops.creation import new_full, ones_like, zeros_like
 from staticflow.ops.declare import normalize_dim, per_arg, strict
 from staticflow.ops.expand import expand
 from staticflow.ops.indexing import (
@@ -125,7 +125,7 @@ def one_hot(input: Any, num_classes: int = -1) -> Any:
             raise ShapeError(f"one_hot: of nothing wants num_classes, at {format_locs(here())}")
         num_classes = as_size(input.max() + 1)
     column = unsqueeze(input, -1)
-    empty = zeros_like(column).expand(*input.shape, num_classes)
+    empty = new_full(input, (*input.shape, num_classes), 0)
     return scatter_op(empty, column, ones_like(column), dim=input.ndim)
 
 

@@ -106,6 +106,7 @@ embed_op: Op = Op(
         lambda ct, out, x, *, shape, start, step: slice_op(ct, start=start, size=x.shape, step=step)
     ),
     lowering=LoopNest(_embed_emit),
+    eager="exact",
     grad_name="SliceBackward0",
 )
 

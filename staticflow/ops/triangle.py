@@ -113,6 +113,7 @@ diag_embed_op: Op = Op(
         )
     ),
     lowering=LoopNest(_embed_emit),
+    eager="exact",
     grad_name="DiagEmbedBackward0",
 )
 

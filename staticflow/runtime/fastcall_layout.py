@@ -33,8 +33,8 @@ METH_FASTCALL, METH_KEYWORDS = 0x80, 0x2
 HEAD = 16  # sizeof(PyObject); there a slice has start, stop and step
 DEALLOC, ALLOC, FREE = 48, 304, 320  # PyTypeObject.tp_dealloc, tp_alloc, tp_free
 _NUMPY = {
-    "PyArray_CopyInto": 50, "PyArray_NewFromDescr": 94, "PyArray_Empty": 184,
-    "PyArray_SetBaseObject": 282,
+    "PyArray_CopyInto": 50, "PyArray_NewCopy": 85, "PyArray_NewFromDescr": 94,
+    "PyArray_Empty": 184, "PyArray_SetBaseObject": 282,
 }  # fmt: skip
 """Places in `numpy_table`."""
 
