@@ -106,6 +106,20 @@ nothing:
   ret ptr null
 }
 
+; What of NumPy computes a step of small arrays alone; null if that is not known, or if there is no
+; step.
+define internal ptr @by_numpy(ptr %step) {
+entry:
+  %none = icmp eq ptr %step, null
+  br i1 %none, label %nothing, label %look
+look:
+  %at = getelementptr %step, ptr %step, i64 0, i32 8
+  %function = load ptr, ptr %at
+  ret ptr %function
+nothing:
+  ret ptr null
+}
+
 ; What comes of the operands, an array or a tuple; null with an error set if there is nothing.
 define internal ptr @computed(ptr %call, ptr %state) {
 entry:
@@ -178,8 +192,14 @@ refuse:
 run:
   %which = zext i1 %makes.large to i64
   %compute.at = getelementptr %op, ptr %op, i64 0, i32 1, i64 %which
-  %compute = load ptr, ptr %compute.at
-  %data = call ptr @PyObject_VectorcallDict(ptr %compute, ptr %arrays, i64 %count, ptr %attrs)
+  %of.op = load ptr, ptr %compute.at
+  %own = call ptr @by_numpy(ptr %step)
+  %no.own = icmp eq ptr %own, null
+  %not.own = or i1 %no.own, %makes.large
+  %compute = select i1 %not.own, ptr %of.op, ptr %own
+  %given.attrs = select i1 %not.own, ptr %attrs, ptr null
+  %data = call ptr @PyObject_VectorcallDict(ptr %compute, ptr %arrays, i64 %count,
+                                            ptr %given.attrs)
   call i32 @PyContext_Exit(ptr %context)
   call void @Py_DecRef(ptr %context)
   %failed = icmp eq ptr %data, null

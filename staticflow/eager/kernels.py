@@ -36,6 +36,7 @@ from staticflow.ops.declare import elementwise
 from staticflow.ops.lowering import Elementwise
 from staticflow.ops.maths import pow, reciprocal
 from staticflow.ops.order import FEW, topk_op
+from staticflow.ops.reduce import sum_op
 from staticflow.ops.view import contiguous_op
 from staticflow.runtime.aligned import aligned_empty
 from staticflow.runtime.executable import Executable
@@ -43,6 +44,7 @@ from staticflow.runtime.executable import Executable
 __all__ = [
     "SMALL",
     "bound",
+    "by_numpy",
     "compute_of",
     "kernel_of",
     "latest_kernel",
@@ -206,8 +208,15 @@ def bound(op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Callable[.
     as_kernel = op.eager == "flat" or _runs_as_kernel(op, arrays)
     if as_kernel and all(map(_is_in_order, arrays)):
         return kernel_of(op, arrays, attrs)
+    return None
+
+
+def by_numpy(op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Callable[..., Any] | None:
+    """The one function of NumPy that `Op.reference` comes to on arrays like these."""
     if op is cast:
         return methodcaller("astype", attrs["dtype"].numpy)
+    if op is sum_op and arrays[0].dtype not in _NARROW:
+        return functools.partial(np.add.reduce, axis=attrs["dims"], keepdims=attrs["keepdim"])
     return None
 
 

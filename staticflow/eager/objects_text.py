@@ -24,9 +24,10 @@ DECLARATIONS = """
 
 ; A step of what a call was met to come to: the op, or null for a draw; its attributes, or null;
 ; how many operands, and their places among the values; how many results, 0 for one that is no
-; tuple; what computes it of arrays alone, or null; the view that it gives, or null; and the vector
-; that this takes in the place of its second operand, or null.
-%step = type { ptr, ptr, i64, ptr, i64, ptr, ptr, ptr }
+; tuple; what computes it of arrays alone, or null; the view that it gives, or null; the vector that
+; this takes in the place of its second operand, or null; and the function of NumPy that computes it
+; else, of arrays alone, or null.
+%step = type { ptr, ptr, i64, ptr, i64, ptr, ptr, ptr, ptr }
 
 ; A view: where it begins, in bytes; how many dims; their sizes and strides.
 %strided = type { i64, i32, ptr, ptr }

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.eager.kernels import SMALL, bound, kernel_of, pays_often
+from staticflow.eager.kernels import SMALL, bound, by_numpy, kernel_of, pays_often
 from staticflow.eager.recall_text import PLACES, SLOTS
 from staticflow.eager.vertex import LEAF
 from staticflow.graph.dtypes import BY_PYTHON
@@ -58,6 +58,7 @@ class _Step(ctypes.Structure):
         ("op", ctypes.c_void_p), ("attrs", ctypes.c_void_p), ("count", ctypes.c_int64),
         ("places", ctypes.c_void_p), ("results", ctypes.c_int64), ("compute", ctypes.c_void_p),
         ("view", ctypes.c_void_p), ("vector", ctypes.c_void_p),
+        ("by_numpy", ctypes.c_void_p),
     )  # fmt: skip
 
 
@@ -273,6 +274,10 @@ def _foresee(
     compute = bound(op, arrays, attrs)
     if compute is not None:
         plan.compute(step, compute)
+    function = by_numpy(op, arrays, attrs)
+    if function is not None:
+        plan.held.append(function)
+        step.by_numpy = id(function)
     if pays_often(op, arrays):
         kinds = [(a.shape, a.dtype) if isinstance(a, np.ndarray) else a for a in arrays]
 

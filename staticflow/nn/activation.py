@@ -52,9 +52,9 @@ class _Elementwise(_Shown):
 class ReLU(_Elementwise):
     """``max(x, 0)``; NaN stays NaN."""
 
-    def compute(self, input: Any) -> Any:
-        """The function."""
-        return F.relu(input)
+    def forward(self, input: Any) -> Any:
+        """Element by element."""
+        return input.relu_() if self.inplace else F.relu(input)
 
 
 class ReLU6(_Elementwise):

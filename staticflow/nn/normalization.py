@@ -13,7 +13,7 @@ from staticflow.nn.init import ones_, zeros_
 from staticflow.nn.module import Module
 from staticflow.nn.parameter import empty, new_parameter, tensor
 from staticflow.ops.arithmetic import cast
-from staticflow.ops.effect import effect, read
+from staticflow.ops.effect import count, read
 from staticflow.ops.view import squeeze, unsqueeze
 
 __all__ = [
@@ -64,15 +64,16 @@ class _RunningNorm(Module):
                 f"{list(x.shape)}, at {format_locs(here())}"
             )
 
-    def _counted(self, x: Any) -> tuple[Any, Any]:
-        """The number of inputs with this one, and the momentum with which it is taken in: what is
-        given, or else 1 / number, so that the statistics are plain means."""
-        if not (self.training and self.track_running_stats):
-            return None, self.momentum or 0.0
-        count = read(self.num_batches_tracked, x) + 1
-        if self.momentum is not None:
-            return count, self.momentum
-        return count, 1.0 / cast(count, dtype=self.running_mean.dtype)
+    def _momentum(self, x: Any) -> Any:
+        """With which this input is taken in: what is given, or else 1 / its number, so that the
+        statistics are plain means."""
+        if self.momentum is not None or not self._counts():
+            return self.momentum or 0.0
+        number = read(self.num_batches_tracked, x) + 1
+        return 1.0 / cast(number, dtype=self.running_mean.dtype)
+
+    def _counts(self) -> bool:
+        return self.training and self.track_running_stats
 
     def extra_repr(self) -> str:
         """The number of channels, and how they are normalised."""
@@ -96,14 +97,13 @@ class _BatchNorm(_RunningNorm):
     def forward(self, input: Any) -> Any:
         """``input`` (N, num_features, ...) with each channel normalised."""
         self._check(input)
-        count, momentum = self._counted(input)
         by_input = self.training or self.running_mean is None
         used = not self.training or self.track_running_stats
         out = F.batch_norm(
             input, self.running_mean if used else None, self.running_var if used else None,
-            self.weight, self.bias, by_input, momentum, self.eps,
+            self.weight, self.bias, by_input, self._momentum(input), self.eps,
         )  # fmt: skip
-        return out if count is None else effect(out, self.num_batches_tracked, count)
+        return count(out, self.num_batches_tracked) if self._counts() else out
 
 
 class BatchNorm1d(_BatchNorm):

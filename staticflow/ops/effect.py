@@ -19,7 +19,7 @@ from staticflow.ops.declare import per_arg
 from staticflow.ops.symbol import STATIC, Symbol, symbolic, tracing_state
 from staticflow.ops.thread import thread
 
-__all__ = ["effect", "leave", "left_since", "read", "settle", "states", "without_effects"]
+__all__ = ["count", "effect", "leave", "left_since", "read", "settle", "states", "without_effects"]
 
 
 _order = itertools.count()
@@ -87,6 +87,14 @@ def effect(y: Any, variable: Any, new: Any) -> Any:
     if tracing_state.active or symbolic(y, new):
         return _mark(_effect_op, y, variable, new)
     variable.copy_(new.detach())
+    return y
+
+
+def count(y: Any, variable: Any) -> Any:
+    """``y``, and the integer ``variable`` is one more from here on; see `effect`."""
+    if tracing_state.active or symbolic(y):
+        return effect(y, variable, read(variable, y) + 1)
+    variable.add_(1)
     return y
 
 

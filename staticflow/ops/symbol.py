@@ -275,4 +275,7 @@ class Symbol(Methods):
 
 def symbolic(*values: Any) -> bool:
     """Whether any of ``values`` is a symbol or an unknown size."""
-    return any(isinstance(v, Symbol | Dim) for v in values)
+    return not _OF_GRAPHS.isdisjoint(map(type, values))
+
+
+_OF_GRAPHS = frozenset((Symbol, Dim))

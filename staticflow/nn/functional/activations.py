@@ -44,7 +44,10 @@ def _or_in_place(name: str, fn: Any, options: int = 0) -> Any:
     def activation(input: Any, *args: Any, inplace: bool = False, **named: Any) -> Any:
         if len(args) > options:
             args, inplace = args[:-1], args[-1]
-        return input._update(fn, args, named) if inplace else fn(input, *args, **named)
+        if not inplace:
+            return fn(input, *args, **named)
+        method = getattr(input, f"{name}_", None)
+        return method(*args, **named) if method else input._update(fn, args, named)
 
     activation.__name__ = activation.__qualname__ = name
     activation.__doc__ = fn.doc if isinstance(fn, Op) else fn.__doc__

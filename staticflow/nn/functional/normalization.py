@@ -16,7 +16,7 @@ from staticflow.graph.op import Op
 from staticflow.graph.types import Shape
 from staticflow.nn.functional.pad import pad
 from staticflow.ops.arithmetic import clamp
-from staticflow.ops.creation import full
+from staticflow.ops.creation import new_full
 from staticflow.ops.declare import same_size
 from staticflow.ops.effect import effect, read
 from staticflow.ops.expand import expand
@@ -59,7 +59,7 @@ def _check_channels(name: str, x: Any, **given: Any) -> None:
     of."""
     channels = x.shape[1] if x.ndim > 1 else None
     for what, values in given.items():
-        if values is None:
+        if values is None or values.shape == (channels,):
             continue
         if channels is None or values.ndim != 1 or not same_size(values.shape[0], channels):
             raise ShapeError(
@@ -137,7 +137,7 @@ def _moving(y: Any, x: Any, own: Sequence[Any], running: Sequence[Any], momentum
     if not symbolic(x):
         step = momentum
         if isinstance(momentum, float):  # as a tensor, so that one program serves all
-            step = full.beside(x, shape=(), value=momentum, dtype=float64)
+            step = new_full(x, (), momentum, dtype=float64)
         if _mover(len(pairs))(*(v for v, _ in pairs), *(o for _, o in pairs), step):
             return y
     for variable, value in pairs:
