@@ -29,8 +29,8 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     monkeypatch.setattr(overwrite, "compiled", counted)
     monkeypatch.setattr(overwrite, "_programs", {})
     monkeypatch.setattr(overwrite, "_met", {})
+    monkeypatch.setattr(overwrite, "SPREAD", 1)
     for module in (inplace, overwrite):
-        monkeypatch.setattr(module, "SPREAD", 1)
         monkeypatch.setattr(module, "LARGE", 1)
     sf.ones(1).neg()  # by which the methods have become native; those leave large arrays to these
     for name, method in in_place_methods(inherited()).items():
@@ -167,6 +167,6 @@ def test_other_dtypes(dtype: str, made: list[Any], monkeypatch: pytest.MonkeyPat
     found = changed()
     assert made
     for module in (inplace, overwrite):
-        monkeypatch.setattr(module, "SPREAD", 1 << 62)
+        monkeypatch.setattr(module, "LARGE", 1 << 62)
     for a, b in zip(found, changed(), strict=True):
         np.testing.assert_array_equal(a, b)
