@@ -1,12 +1,26 @@
-"""Modules as functions of their parameters, by the name of ``torch.func``.
+"""Transforms of functions, and modules as functions of their parameters: ``torch.func`` but for
+``vmap``.
 
 >>> import staticflow as sf
->>> model = sf.nn.Linear(2, 2)
->>> zeros = {name: sf.zeros_like(p) for name, p in model.named_parameters()}
->>> sf.func.functional_call(model, zeros, sf.ones(2))
-tensor([0., 0.])
+>>> model = sf.nn.Linear(2, 1)
+>>> ones = {name: sf.ones_like(p) for name, p in model.named_parameters()}
+>>> def loss(parameters, x):
+...     return sf.func.functional_call(model, parameters, x).sum()
+>>> sf.func.grad(loss)(ones, sf.ones(3, 2))["weight"]
+tensor([[3., 3.]])
 """
 
+from staticflow.autograd.transforms import (
+    grad,
+    grad_and_value,
+    hessian,
+    jacfwd,
+    jacrev,
+    jvp,
+    vjp,
+)
 from staticflow.nn.functional_call import functional_call
 
-__all__ = ["functional_call"]
+__all__ = [
+    "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "vjp",
+]  # fmt: skip

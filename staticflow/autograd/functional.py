@@ -48,7 +48,7 @@ def vjp(
     with enable_grad():
         single, ys = _call(func, xs)
         cts = _directions("vjp", v, ys, "output")
-        found = _filled(_pull(ys, xs, cts, create_graph), xs, strict)
+        found = filled(pull(ys, xs, cts, create_graph), xs, strict)
     return _given(ys, single, create_graph), _given(found, one, create_graph)
 
 
@@ -68,7 +68,7 @@ def jvp(
     with enable_grad():
         single, ys = _call(func, xs)
         moves = _directions("jvp", v, xs, "input")
-        found = _filled(_push(ys, xs, moves, create_graph), ys, strict)
+        found = filled(push(ys, xs, moves, create_graph), ys, strict)
     return _given(ys, single, create_graph), _given(found, single, create_graph)
 
 
@@ -84,7 +84,7 @@ def jacobian(func: Function, inputs: Any, create_graph: bool = False, strict: bo
     one, xs = _inputs(inputs, create_graph)
     with enable_grad():
         single, ys = _call(func, xs)
-        rows = tuple(_given(_rows(y, xs, create_graph, strict), one, create_graph) for y in ys)
+        rows = tuple(_given(rows_of(y, xs, create_graph, strict), one, create_graph) for y in ys)
     return rows[0] if single else rows
 
 
@@ -107,7 +107,7 @@ def hessian(func: Function, inputs: Any, create_graph: bool = False, strict: boo
         if any(isinstance(y, Symbol) for y in ys):
             rows = [_given(_columns(ys, x, strict), one, True) for x in xs]
         else:
-            rows = [_given(_rows(y, xs, create_graph, strict), one, create_graph) for y in ys]
+            rows = [_given(rows_of(y, xs, create_graph, strict), one, create_graph) for y in ys]
     return rows[0] if single else tuple(rows)
 
 
@@ -140,7 +140,7 @@ def _gradient(what: str, func: Function, inputs: Any) -> Function:
                 f"{what}: the function must give a single number, it gave {shapes}; take the "
                 f"jacobian instead, or reduce it, at {format_locs(here())}"
             )
-        found = _filled(_pull(ys, xs, [ones_like(ys[0])], create_graph=True), xs, strict=False)
+        found = filled(pull(ys, xs, [ones_like(ys[0])], create_graph=True), xs, strict=False)
         return tuple(found) if isinstance(inputs, tuple | list) else found[0]
 
     return gradient
@@ -156,10 +156,13 @@ def _tuple(inputs: Any) -> tuple[Any, ...]:
 def _inputs(inputs: Any, create_graph: bool) -> tuple[bool, list[Any]]:
     """Whether there is one input, and vertices of their own for the inputs: ``func`` may use the
     same tensors through a closure, which is no part of its derivative."""
-    return not isinstance(inputs, tuple | list), [_own(x, create_graph) for x in _tuple(inputs)]
+    return not isinstance(inputs, tuple | list), [
+        own_input(x, create_graph) for x in _tuple(inputs)
+    ]
 
 
-def _own(x: Any, create_graph: bool) -> Any:
+def own_input(x: Any, create_graph: bool) -> Any:
+    """A vertex of its own for the input ``x``, which leads to it where that is recorded."""
     if not hasattr(x, "__sf_mode__"):
         raise TypeError(
             f"the inputs must be tensors or symbols, not {type(x).__name__}; wrap data with "
@@ -205,7 +208,7 @@ def _fit(shapes: Sequence[Shape], wanted: Sequence[Shape]) -> bool:
     )
 
 
-def _filled(found: Sequence[Any], like: Sequence[Any], strict: bool) -> list[Any]:
+def filled(found: Sequence[Any], like: Sequence[Any], strict: bool) -> list[Any]:
     """What was found, with zeros for what is None."""
     missing = [i for i, g in enumerate(found) if g is None]
     if strict and missing:
@@ -225,9 +228,7 @@ def _given(results: Sequence[Any], single: bool, create_graph: bool) -> Any:
 # -- the walks -------------------------------------------------------------------------------------
 
 
-def _pull(
-    ys: Sequence[Any], xs: Sequence[Any], cts: Sequence[Any], create_graph: bool
-) -> list[Any]:
+def pull(ys: Sequence[Any], xs: Sequence[Any], cts: Sequence[Any], create_graph: bool) -> list[Any]:
     """The cotangents of ``xs``; None where they are not reached."""
     if any(isinstance(y, Symbol) for y in ys):
         return pullback(ys, cts, xs)
@@ -238,27 +239,27 @@ def _pull(
     return tape.grad(outs, xs, seeds, create_graph, retain_graph=True)
 
 
-def _push(
+def push(
     ys: Sequence[Any], xs: Sequence[Any], moves: Sequence[Any], create_graph: bool
 ) -> list[Any]:
     """The tangents of ``ys``; None where they do not depend on ``xs``."""
     if any(isinstance(y, Symbol) for y in ys):
         return pushforward(ys, xs, moves)
     seeds = [zeros_like(y).requires_grad_() for y in ys]
-    pulled = _pull(ys, xs, seeds, create_graph=True)
+    pulled = pull(ys, xs, seeds, create_graph=True)
     reached = [(ct, m) for ct, m in zip(pulled, moves, strict=True) if ct is not None]
     if not reached:
         return [None] * len(ys)
     cts, given = zip(*reached, strict=True)
-    return _pull(cts, seeds, given, create_graph)
+    return pull(cts, seeds, given, create_graph)
 
 
-def _rows(y: Any, xs: Sequence[Any], create_graph: bool, strict: bool) -> list[Any]:
+def rows_of(y: Any, xs: Sequence[Any], create_graph: bool, strict: bool) -> list[Any]:
     """The Jacobian of one output, a row of it at a time."""
     basis = _basis(y)
 
     def row(ct: Any) -> list[Any]:
-        return _filled(_pull([y], xs, [ct], create_graph), xs, strict)
+        return filled(pull([y], xs, [ct], create_graph), xs, strict)
 
     if isinstance(y, Symbol):
         _, stacked = scan(lambda carry, ct: (carry, tuple(row(ct))), (), basis)
@@ -273,7 +274,7 @@ def _columns(ys: Sequence[Any], x: Any, strict: bool) -> list[Any]:
     """The Jacobians by one input, transposed: of shape input + output."""
 
     def column(move: Any) -> list[Any]:
-        return _filled(pushforward(ys, [x], [move]), ys, strict)
+        return filled(pushforward(ys, [x], [move]), ys, strict)
 
     _, stacked = scan(lambda carry, move: (carry, tuple(column(move))), (), _basis(x))
     return [s.reshape(*x.shape, *y.shape) for s, y in zip(stacked, ys, strict=True)]

@@ -1,0 +1,219 @@
+"""Transforms of functions, by the names of ``torch.func``: each takes a function and gives one that
+computes derivatives of it.
+
+A call has inputs of its own, so that what the function captures is no part of the derivative, and
+transforms may stand inside each other. Results are recorded where an argument, or what the
+function captures, requires a gradient; nobody's ``.grad`` is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from staticflow.autograd.functional import filled, own_input, pull, push, rows_of
+from staticflow.eager.grad_mode import enable_grad
+from staticflow.errors import ArgumentError, ShapeError
+from staticflow.graph.locs import format_locs, here
+from staticflow.ops.creation import ones_like
+from staticflow.ops.symbol import Symbol
+from staticflow.pytree import flatten, unflatten
+
+__all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "vjp"]
+
+Function = Callable[..., Any]
+
+
+class _Point:
+    """Where a function is differentiated: its arguments, of which those that ``argnums`` names are
+    inputs of this call's own; after `call`, the outputs there."""
+
+    def __init__(self, args: Sequence[Any], argnums: int | tuple[int, ...]) -> None:
+        numbers = (argnums,) if isinstance(argnums, int) else argnums
+        if not all(-len(args) <= n < len(args) for n in numbers):
+            raise ArgumentError(
+                f"argnums={argnums} names none of {len(args)} arguments, at {format_locs(here())}"
+            )
+        chosen = args[argnums] if isinstance(argnums, int) else tuple(args[n] for n in numbers)
+        given, self.form = flatten(chosen)
+        self.inputs = [own_input(x, create_graph=True) for x in given]
+        self.recorded = any(isinstance(x, Symbol) or x.requires_grad for x in given)
+        own = unflatten(self.form, self.inputs)
+        self.args = list(args)
+        for n, x in zip(numbers, (own,) if isinstance(argnums, int) else own, strict=True):
+            self.args[n] = x
+
+    def call(self, func: Function, kwargs: Any, has_aux: bool = False) -> tuple[Any, Any]:
+        """The outputs of ``func`` here, as a tree, and the rest that it gives."""
+        with enable_grad():
+            out = func(*self.args, **kwargs)
+        out, aux = out if has_aux else (out, None)
+        self.outputs, self.out_form = flatten(out)
+        self.recorded = self.recorded or _reach_others(self.outputs, self.inputs)
+        beside, form = flatten(aux)
+        settled = unflatten(self.out_form, self.settled(self.outputs))
+        return settled, unflatten(form, self.settled(beside))
+
+    def pulled(self, cts: Sequence[Any]) -> Any:
+        """The cotangents of the inputs, in their form."""
+        with enable_grad():
+            found = pull(self.outputs, self.inputs, cts, self.recorded)
+        return unflatten(self.form, self.settled(filled(found, self.inputs, strict=False)))
+
+    def pushed(self, moves: Sequence[Any]) -> Any:
+        """The tangents of the outputs, in their form."""
+        with enable_grad():
+            found = push(self.outputs, self.inputs, moves, self.recorded)
+        return unflatten(self.out_form, self.settled(filled(found, self.outputs, strict=False)))
+
+    def rows(self) -> Any:
+        """The Jacobian of each output by each input, in the form of the outputs."""
+        with enable_grad():
+            each = [rows_of(y, self.inputs, self.recorded, strict=False) for y in self.outputs]
+        rows = [unflatten(self.form, self.settled(found)) for found in each]
+        return unflatten(self.out_form, rows)
+
+    def settled(self, results: Sequence[Any]) -> list[Any]:
+        """The results, without a history that leads to this call's own inputs alone."""
+        if self.recorded:
+            return list(results)
+        return [r.detach() if getattr(r, "requires_grad", False) else r for r in results]
+
+
+def _reach_others(outputs: Sequence[Any], inputs: Sequence[Any]) -> bool:
+    """Whether the history of ``outputs`` leads to leaves that are not among ``inputs``."""
+    own = set(map(id, inputs))
+    stack = [y._edge() for y in outputs if not isinstance(y, Symbol)]
+    seen: set[int] = set()
+    while stack:
+        vertex = stack.pop()
+        if vertex is None or id(vertex) in seen or id(vertex) in own:
+            continue
+        if not vertex.serial:
+            return True
+        seen.add(id(vertex))
+        stack.extend(vertex.edges)
+    return False
+
+
+def grad_and_value(
+    func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False
+) -> Function:
+    """A function of the same arguments that gives the gradient of ``func``, and its value.
+
+    ``func`` gives a tensor of no dims, or with ``has_aux`` that and anything else, which comes
+    beside the value. The gradient is by the argument ``argnums``, a tensor or a tree of tensors, or
+    by several. Raises `ShapeError` for another value.
+
+    >>> import staticflow as sf
+    >>> grad_and_value(lambda x: (x * x).sum())(sf.tensor([1.0, 2.0]))
+    (tensor([2., 4.]), tensor(5.))
+    """
+
+    def both(*args: Any, **kwargs: Any) -> Any:
+        point = _Point(args, argnums)
+        value, aux = point.call(func, kwargs, has_aux)
+        if getattr(value, "shape", None) != ():
+            what = f"shape {list(value.shape)}" if hasattr(value, "shape") else type(value).__name__
+            raise ShapeError(
+                f"grad: the function must give a tensor of no dims, not {what}; reduce it, or take "
+                f"jacrev, at {format_locs(here())}"
+            )
+        found = point.pulled([ones_like(value)])
+        return found, ((value, aux) if has_aux else value)
+
+    return both
+
+
+def grad(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Function:
+    """A function that gives the gradient alone, see `grad_and_value`; with ``has_aux`` what
+    ``func`` gives beside its value, too.
+
+    >>> import staticflow as sf
+    >>> grad(grad(sf.sin))(sf.tensor(0.0)), grad(sf.cos)(sf.tensor(0.0))
+    (tensor(-0.), tensor(-0.))
+    """
+    both = grad_and_value(func, argnums, has_aux)
+
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        found, out = both(*args, **kwargs)
+        return (found, out[1]) if has_aux else found
+
+    return gradient
+
+
+def vjp(func: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
+    """``func(*primals)``, and a function from cotangents in the form of that to those of the
+    primals, a tuple; with ``has_aux`` what ``func`` gives beside its outputs, too.
+
+    >>> import staticflow as sf
+    >>> out, pullback = vjp(lambda x: x * x, sf.tensor([1.0, 2.0]))
+    >>> pullback(sf.ones(2))
+    (tensor([2., 4.]),)
+    """
+    point = _Point(primals, tuple(range(len(primals))))
+    out, aux = point.call(func, {}, has_aux)
+
+    def pullback(cotangents: Any) -> Any:
+        return point.pulled(_like("vjp", cotangents, point.outputs))
+
+    return (out, pullback, aux) if has_aux else (out, pullback)
+
+
+def jvp(func: Function, primals: Any, tangents: Any, *, has_aux: bool = False) -> tuple[Any, ...]:
+    """``func(*primals)``, and how it moves where the primals move by ``tangents``, a tuple as they
+    are.
+
+    >>> import staticflow as sf
+    >>> jvp(lambda x: x * x, (sf.tensor([1.0, 2.0]),), (sf.tensor([1.0, 0.0]),))
+    (tensor([1., 4.]), tensor([2., 0.]))
+    """
+    point = _Point(primals, tuple(range(len(primals))))
+    out, aux = point.call(func, {}, has_aux)
+    moved = point.pushed(_like("jvp", tangents, point.inputs))
+    return (out, moved, aux) if has_aux else (out, moved)
+
+
+def jacrev(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Function:
+    """A function that gives the Jacobian of ``func`` by the argument ``argnums``: of shape output +
+    input, for each output and each input of several.
+
+    >>> import staticflow as sf
+    >>> jacrev(sf.exp)(sf.zeros(2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        point = _Point(args, argnums)
+        _, aux = point.call(func, kwargs, has_aux)
+        return (point.rows(), aux) if has_aux else point.rows()
+
+    return jacobian
+
+
+jacfwd = jacrev
+"""The same Jacobian: eager tensors are differentiated backward."""
+
+
+def hessian(func: Function, argnums: int | tuple[int, ...] = 0) -> Function:
+    """A function that gives the second derivatives of ``func``: of shape output + input + input.
+
+    >>> import staticflow as sf
+    >>> hessian(lambda x: (x * x * x).sum())(sf.tensor([1.0, 2.0]))
+    tensor([[ 6.,  0.],
+            [ 0., 12.]])
+    """
+    return jacrev(jacrev(func, argnums), argnums)
+
+
+def _like(what: str, given: Any, wanted: Sequence[Any]) -> list[Any]:
+    """The leaves of ``given``, which have the shapes of ``wanted``."""
+    leaves, _ = flatten(given)
+    shapes, needed = [list(x.shape) for x in leaves], [list(x.shape) for x in wanted]
+    if shapes != needed:
+        raise ShapeError(
+            f"{what}: tensors of shapes {shapes} are given, and {needed} are needed"
+            f", at {format_locs(here())}"
+        )
+    return leaves
