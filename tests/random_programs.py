@@ -366,7 +366,7 @@ def _cond(m: _Maker) -> Any:
     if x is None or outer is None:
         return None
     forms = [m.draw(st.lists(st.sampled_from(INNER), max_size=2)) for _ in range(2)]
-    fns = [lambda v, f=f: _drawn(m, v, outer, f) for f in forms]  # type: ignore[misc]
+    fns = [lambda v, f=f: _drawn(m, v, outer, f) for f in forms]
     return sf.cond(outer.sum() > 0, *fns, x)
 
 

@@ -271,7 +271,7 @@ def test_dirty_arguments_are_the_results() -> None:
     z = Doubles.apply(y)
     assert z is y and repr(y.grad_fn) == "<DoublesBackward>" and y._version > before
     (y * y).sum().backward()
-    np.testing.assert_allclose(x.grad.numpy(), 8 * x.detach().numpy())  # type: ignore[union-attr]
+    np.testing.assert_allclose(x.grad.numpy(), 8 * x.detach().numpy())
 
 
 def test_a_dirty_view_changes_the_history_of_its_base() -> None:
@@ -280,7 +280,7 @@ def test_a_dirty_view_changes_the_history_of_its_base() -> None:
     Doubles.apply(y[:2])
     (y * y).sum().backward()
     wanted = np.array([8, 8, 2]) * x.detach().numpy()
-    np.testing.assert_allclose(x.grad.numpy(), wanted)  # type: ignore[union-attr]
+    np.testing.assert_allclose(x.grad.numpy(), wanted)
 
 
 def test_dirty_leaves_and_other_misuse_are_refused() -> None:
@@ -380,7 +380,7 @@ def test_gradients_that_the_user_holds_are_not_taken() -> None:
     x, y = leaf(2), leaf(2)
     for _ in range(2):
         Gives.apply(x, y).sum().backward()
-    assert held.tolist() == [1, 1] and x.grad.tolist() == y.grad.tolist() == [2, 2]  # type: ignore[union-attr]
+    assert held.tolist() == [1, 1] and x.grad.tolist() == y.grad.tolist() == [2, 2]
 
 
 # -- twice ----------------------------------------------------------------------------------------
@@ -507,7 +507,7 @@ def test_under_jit_and_in_loops_and_in_second_order() -> None:
     f = sf.jit(lambda x: Exp.apply(x).sum())
     x = leaf(3)
     f(x).backward()
-    np.testing.assert_allclose(x.grad.numpy(), np.exp(x.detach().numpy()))  # type: ignore[union-attr]
+    np.testing.assert_allclose(x.grad.numpy(), np.exp(x.detach().numpy()))
     v = sf.placeholder((None,), "float64", "v")
     last, _ = sf.scan(lambda c, _: (Exp.apply(c) * 0.5, None), v, None, length=2)
     g = sf.grad(last.sum(), v)

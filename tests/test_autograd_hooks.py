@@ -29,7 +29,7 @@ def leaf(*data: float) -> sf.Tensor:
 def test_backward_of_several() -> None:
     x, w = leaf(1, 2), leaf(3, 4)
     backward([(x * 2).sum(), x * w], [None, sf.ones(2)])
-    assert x.grad.tolist() == [5, 6] and w.grad.tolist() == [1, 2]  # type: ignore[union-attr]
+    assert x.grad.tolist() == [5, 6] and w.grad.tolist() == [1, 2]
     with pytest.raises(ArgumentError, match="1 grad_tensors for 2 tensors"):
         backward([x.sum(), x.sum()], [None])
 
@@ -63,9 +63,9 @@ def test_backward_to_some_inputs_alone() -> None:
     y = x * w
     loss = (y * y).sum()
     loss.backward(inputs=[x, y], retain_graph=True)
-    assert x.grad.tolist() == [18, 64] and y.grad.tolist() == [6, 16] and w.grad is None  # type: ignore[union-attr]
+    assert x.grad.tolist() == [18, 64] and y.grad.tolist() == [6, 16] and w.grad is None
     loss.backward(inputs=w)
-    assert w.grad.tolist() == [6, 32]  # type: ignore[union-attr]
+    assert w.grad.tolist() == [6, 32]
     with pytest.raises(AutogradError, match=r"must not be empty.*test_autograd_hooks\.py"):
         y.sum().backward(inputs=[])
     with pytest.raises(AutogradError, match="entry 1 of inputs= does not require"):
@@ -97,7 +97,7 @@ def test_hooks_of_leaves_and_inner_tensors() -> None:
     y.register_hook(lambda g: seen.append(("after", g.tolist())))
     (y * y).sum().backward()
     assert seen == [("y", [6, 12]), ("after", [60, 120]), ("x", [180, 360])]
-    assert x.grad.tolist() == [180, 360]  # type: ignore[union-attr]
+    assert x.grad.tolist() == [180, 360]
 
 
 def test_handles() -> None:
@@ -109,7 +109,7 @@ def test_handles() -> None:
     handle.remove()
     handle.remove()
     x.sum().backward()
-    assert x.grad.tolist() == [10 + 2 + 1]  # type: ignore[union-attr]
+    assert x.grad.tolist() == [10 + 2 + 1]
 
 
 def test_a_hook_sees_the_whole_gradient_once() -> None:
@@ -126,7 +126,7 @@ def test_hooks_of_one_of_several_results() -> None:
     values, _ = x.sort()
     values.register_hook(lambda g: g * sf.tensor([1.0, 10.0, 100.0]))
     values.sum().backward()
-    assert x.grad.tolist() == [100, 1, 10]  # type: ignore[union-attr]
+    assert x.grad.tolist() == [100, 1, 10]
 
 
 def test_hooks_work_in_grad_and_in_second_order() -> None:
@@ -212,9 +212,9 @@ def test_retain_grad() -> None:
     y.register_hook(lambda g: g * 2)
     loss = (y * y).sum()
     loss.backward(retain_graph=True)
-    assert y.grad.tolist() == [12, 24]  # type: ignore[union-attr]
+    assert y.grad.tolist() == [12, 24]
     loss.backward()
-    assert y.grad.tolist() == [24, 48] and x.grad.tolist() == [72, 144]  # type: ignore[union-attr]
+    assert y.grad.tolist() == [24, 48] and x.grad.tolist() == [72, 144]
 
 
 def test_a_retained_gradient_does_not_keep_the_tensor() -> None:
@@ -262,7 +262,7 @@ def test_inference_tensors_take_no_part_in_what_saves_them() -> None:
     assert y.tolist() == [2, 2]
     (x + y).sum().backward()
     (x * y.clone()).sum().backward()
-    assert x.grad.tolist() == [3, 3]  # type: ignore[union-attr]
+    assert x.grad.tolist() == [3, 3]
 
 
 def test_inference_mode_decorates_and_nests() -> None:
@@ -308,7 +308,7 @@ def test_saved_tensors_hooks_pack_and_unpack() -> None:
     assert packed == [[1, 2], [3, 4], y.tolist()]
     z.backward()
     wanted = 2 * np.exp(2 * np.array([3.0, 8.0]))
-    np.testing.assert_allclose(x.grad.numpy(), wanted * [3, 4], rtol=1e-5)  # type: ignore[union-attr]
+    np.testing.assert_allclose(x.grad.numpy(), wanted * [3, 4], rtol=1e-5)
 
 
 def test_saved_tensors_keep_their_place_on_the_tape() -> None:
@@ -347,7 +347,7 @@ def test_custom_functions_save_through_the_hooks() -> None:
     with saved_tensors_hooks(lambda t: t + 1, lambda t: t):
         y = Square.apply(x)
     y.backward()
-    assert x.grad.tolist() == [8]  # type: ignore[union-attr]
+    assert x.grad.tolist() == [8]
 
 
 def test_what_saved_hooks_may_not_do() -> None:
@@ -372,7 +372,7 @@ def test_save_on_cpu() -> None:
     with save_on_cpu():
         y = (x * x).sum()
     y.backward()
-    assert x.grad.tolist() == [2, 4]  # type: ignore[union-attr]
+    assert x.grad.tolist() == [2, 4]
 
 
 # -- anomaly detection ------------------------------------------------------------------------------
@@ -387,7 +387,7 @@ def test_anomaly_detection_names_the_operation_and_its_line() -> None:
         loss.backward(retain_graph=True)
     assert "test_autograd_hooks.py:" in str(e.value) and "named" in _line(str(e.value))
     loss.backward()
-    assert np.isnan(x.grad.numpy()).all()  # type: ignore[union-attr]
+    assert np.isnan(x.grad.numpy()).all()
 
 
 def _line(message: str) -> str:
@@ -440,7 +440,7 @@ def test_checkpointing_gives_the_same_gradients() -> None:
             fn(x, w).sum().backward()
             results.append(
                 (w.grad.tolist(), None if x.grad is None else x.grad.tolist(), sf.rand(2).tolist())
-            )  # type: ignore[union-attr]
+            )
         assert results[0] == results[1]
 
 
@@ -458,7 +458,7 @@ def test_checkpointing_keeps_only_the_arguments() -> None:
     y.backward(retain_graph=True)
     assert len(kept) == 2 and kept[1]() is None
     y.backward()
-    np.testing.assert_allclose(x.grad.numpy(), 4 * np.exp([2, 4]), rtol=1e-5)  # type: ignore[union-attr]
+    np.testing.assert_allclose(x.grad.numpy(), 4 * np.exp([2, 4]), rtol=1e-5)
 
 
 def test_checkpoints_draw_the_same_numbers() -> None:
@@ -466,7 +466,7 @@ def test_checkpoints_draw_the_same_numbers() -> None:
     y = checkpoint(lambda t: t * sf.rand(100) * t, x)
     sf.rand(3)
     y.sum().backward()
-    np.testing.assert_allclose(x.grad.numpy(), 2 * y.detach().numpy(), rtol=1e-6)  # type: ignore[union-attr]
+    np.testing.assert_allclose(x.grad.numpy(), 2 * y.detach().numpy(), rtol=1e-6)
 
 
 def test_checkpoints_reach_closures_keywords_and_second_order() -> None:
@@ -488,10 +488,10 @@ def test_nested_checkpoints() -> None:
     x = leaf(1, 2)
     inner = lambda t: checkpoint(lambda u: u.exp().sin(), t) * t  # noqa: E731
     checkpoint(lambda t: checkpoint(inner, t).cos(), x).sum().backward()
-    found = x.grad.tolist()  # type: ignore[union-attr]
+    found = x.grad.tolist()
     x.grad = None
     (x.exp().sin() * x).cos().sum().backward()
-    assert found == x.grad.tolist()  # type: ignore[union-attr]
+    assert found == x.grad.tolist()
 
 
 def test_checkpoints_outside_of_recording_and_in_graphs() -> None:
@@ -508,10 +508,10 @@ def test_checkpoint_sequential() -> None:
     for segments in (1, 2, 5):
         x.grad = None
         checkpoint_sequential(chain, segments, x).sum().backward()
-        found = x.grad.tolist()  # type: ignore[union-attr]
+        found = x.grad.tolist()
         x.grad = None
         (x.exp().sin().cos() * 2).sin().sum().backward()
-        assert found == x.grad.tolist()  # type: ignore[union-attr]
+        assert found == x.grad.tolist()
     with pytest.raises(ArgumentError, match="6 segments of 5"):
         checkpoint_sequential(chain, 6, x)
 

@@ -348,7 +348,7 @@ def test_subclasses_of_arrays_become_plain() -> None:
 
 def test_from_numpy_refuses_other_things() -> None:
     with pytest.raises(DTypeError, match="list"):
-        sf.from_numpy([1.0])  # type: ignore[arg-type]
+        sf.from_numpy([1.0])
     with pytest.raises(DTypeError, match="complex"):
         sf.from_numpy(np.ones(2, complex))
 

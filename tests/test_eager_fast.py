@@ -234,7 +234,7 @@ def test_methods_are_native_and_say_what_they_take() -> None:
     assert (sf.Tensor.mul.__doc__ or "").startswith("``x * y``")
     times = x.mul
     assert times(3).tolist() == x.mul(other=3).tolist() == sf.mul(input=x, other=3).tolist()
-    assert (3 - x).tolist() == sf.Tensor.__rsub__(x, 3).tolist() == [2, 2]  # type: ignore[operator]
+    assert (3 - x).tolist() == sf.Tensor.__rsub__(x, 3).tolist() == [2, 2]
 
 
 @pytest.mark.parametrize(
@@ -408,7 +408,7 @@ def test_elsewhere_the_general_path_does_it_all(monkeypatch: pytest.MonkeyPatch)
 def test_a_partial_that_names_only_its_arguments_runs_on_arrays() -> None:
     plain = elementwise("a", "", "add", lambda k, x, y: x, (lambda ct, o, x, y: ct * x, None))
     naming = elementwise("b", "", "add", lambda k, x, y: x, (lambda ct, o, x, y: abs(ct), None))
-    assert plain.vjp.plain and not naming.vjp.plain  # type: ignore[union-attr]
+    assert plain.vjp.plain and not naming.vjp.plain
 
 
 # -- threads --------------------------------------------------------------------------------------

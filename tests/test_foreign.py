@@ -66,7 +66,7 @@ def test_of_symbols_as_well() -> None:
 
 def test_an_error_of_another_kind_stays_what_it_is() -> None:
     with pytest.raises(TypeError, match="missing 1 required positional argument"):
-        sf.chunk(X)  # type: ignore[call-arg]
+        sf.chunk(X)
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         sf.fori_loop(0, 2, lambda i, c: c.nothing, X)
     assert inspect.signature(sf.chunk).parameters.keys() == {"input", "chunks", "dim"}

@@ -146,7 +146,7 @@ def test_the_variable_of_a_loop_gets_its_bound_back() -> None:
     (loop,) = kernel.body
     assert isinstance(loop, Loop) and loop.var.upper == n
     (bind,) = loop.body
-    assert bind.sym.upper == Dim.of(loop.var) + 1  # type: ignore[union-attr]
+    assert bind.sym.upper == Dim.of(loop.var) + 1
 
 
 def test_what_is_held_in_a_register_is_read_back() -> None:

@@ -124,7 +124,7 @@ def test_derived_classes_have_their_own_memory() -> None:
     for _ in range(3):
         entry = object.__new__(Derived)
         assert not hasattr(entry, "more") and not hasattr(entry, "op")
-        entry.more = entry.op = entry.hooks = []  # type: ignore[assignment]
+        entry.more = entry.op = entry.hooks = []
     assert not hasattr(object.__new__(TapeEntry), "op")
 
 
@@ -170,7 +170,7 @@ def by_gradient(x: sf.Tensor) -> Any:
 
 def by_attribute(x: sf.Tensor) -> Any:
     leaf = Named(x.detach()).requires_grad_()
-    leaf.result = (leaf * x).exp()  # type: ignore[attr-defined]
+    leaf.result = (leaf * x).exp()
     return leaf
 
 

@@ -69,7 +69,7 @@ def test_sizes_that_an_op_assumed_to_be_equal() -> None:
     """Both are named, and the line that needs it."""
     x, y = sf.placeholder((None,), name="x"), sf.placeholder((None,), name="y")
     total = x + y
-    line = inspect.currentframe().f_lineno - 1  # type: ignore[union-attr]
+    line = inspect.currentframe().f_lineno - 1
     program = sf.compile([x, y], total.sum())
     refused(ShapeError, lambda: program(ones(3), ones(4)), "x_0 and y_0 must be equal, but x_0 is 3 (dim 0 of x), y_0 is 4 (dim 0 of y)",
             "add: broadcast", f"{__file__}:{line}")  # fmt: skip

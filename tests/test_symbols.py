@@ -21,7 +21,7 @@ def value_of(out: Symbol, **inputs: Any) -> list[Any]:
     """The value of a symbol for these values of its placeholders."""
     graph = close([p for p in _params(out) if p.attrs["name"] in inputs], [out.node])
     arrays = [np.asarray(inputs[p.attrs["name"]], p.tensor_type.dtype.numpy) for p in graph.params]
-    return interpret_graph(graph, arrays)[0].tolist()  # type: ignore[no-any-return]
+    return interpret_graph(graph, arrays)[0].tolist()
 
 
 def _params(out: Symbol) -> list[Any]:

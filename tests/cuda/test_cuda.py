@@ -231,7 +231,7 @@ def test_vector_is_refused() -> None:
     kernel = k.kernel("negate")
     (loop,) = kernel.body
     with pytest.raises(CompileError, match=r"negate: `let .*x8.*bind_grid.*before vectorize"):
-        render_cuda(vectorize(kernel, loop.var, 8))  # type: ignore[union-attr]
+        render_cuda(vectorize(kernel, loop.var, 8))
 
 
 def test_memory_as_it_runs_is_refused() -> None:

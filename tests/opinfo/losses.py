@@ -35,7 +35,7 @@ def _nll(x: Array, target: Array, ignore_index: int) -> Array:
 
 
 def _classes(shape: object, dtype: str = "i8") -> Array:
-    return np.zeros(shape, dtype)  # type: ignore[call-overload]
+    return np.zeros(shape, dtype)
 
 
 def _refused(
