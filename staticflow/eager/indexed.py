@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager.inplace import stored_at
-from staticflow.eager.made import viewed
 from staticflow.eager.memory import Memory
 from staticflow.eager.programs import SPREAD
 from staticflow.eager.vertex import Shadow, TapeEntry, entered
+from staticflow.eager.views import viewed
 from staticflow.graph.dtypes import BY_PYTHON
 from staticflow.graph.places import places_of
 from staticflow.ops import subscript

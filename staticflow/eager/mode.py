@@ -13,9 +13,9 @@ from staticflow.eager import gpu
 from staticflow.eager.explain import called, explain
 from staticflow.eager.inference import unrecordable
 from staticflow.eager.kernels import compute_of
-from staticflow.eager.made import is_view, viewed
 from staticflow.eager.programs import LARGE
 from staticflow.eager.vertex import record
+from staticflow.eager.views import is_view, viewed
 from staticflow.errors import DTypeError
 from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DType, bfloat16

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from staticflow import pytree
-from staticflow.errors import ArgumentError, AutogradError, DTypeError, ShapeError
+from staticflow.errors import ArgumentError, AutogradError, CheckpointError, DTypeError, ShapeError
 from staticflow.graph.dtypes import float64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.creation import ones_like
@@ -329,9 +329,14 @@ class Optimizer:
         """Take hyperparameters and state as `state_dict` (or PyTorch's) gave them, into the own
         memory, so that compiled programs go on from them.
 
-        Raises `ShapeError`, `KeyError` or `ValueError` if groups or state do not fit, before
-        anything is changed.
+        Raises `CheckpointError`, `ShapeError`, `KeyError` or `ValueError` if groups or state do not
+        fit, before anything is changed.
         """
+        if not {"param_groups", "state"} <= {*state_dict}:
+            raise CheckpointError(
+                "load_state_dict: an optimiser's state has 'param_groups' and 'state', as its "
+                f"state_dict() gives them; this has {[*state_dict]}, at {format_locs(here())}"
+            )
         groups = state_dict["param_groups"]
         sizes = [len(g["params"]) for g in groups]
         if sizes != [len(g.params) for g in self.param_groups]:
