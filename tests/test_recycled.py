@@ -71,6 +71,8 @@ def test_objects_of_a_recorded_operation() -> None:
         y = recorded(CHAINS["products"], 100)
         known = len(gc.get_objects()) - known
         assert gc.get_count()[0] - before < 10 and 200 <= known < 210
+        y = sf.ones(3, requires_grad=True).tanh()  # keeps its result
+        assert y.grad_fn.result[1] is y._memory and not gc.is_tracked(y._memory)
         assert gc.is_tracked(y.grad_fn)
     finally:
         gc.enable()

@@ -120,7 +120,7 @@ def fast_forms(
     of_ops = {op: ctypes.addressof(record) for op, record in zip(ops, records, strict=True)}
     plans = Remembered(table, of_ops)
     objects, symbols = _symbols(tensor, general, finish)
-    symbols |= recycle((TapeEntry, EvenEntry, Output, Memory, Shadow, View))
+    symbols |= recycle((TapeEntry, EvenEntry, Output, View), hidden=(Memory, Shadow))
     symbols["slots"] = ctypes.addressof(plans.slots)
     core = compile_native(render_core(_numbers(tensor)), _CALLS, symbols)
     numbers = {op: i for i, op in enumerate(ops)}

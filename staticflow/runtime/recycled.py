@@ -106,10 +106,11 @@ entry:
   br i1 %none, label %make, label %again
 make:
   %made = call ptr @PyType_GenericAlloc(ptr %type, i64 %items)
+  $made
   ret ptr %made
 again:
   call ptr @PyObject_Init(ptr %free, ptr %type)
-  call void @PyObject_GC_Track(ptr %free)
+  $again
   ret ptr %free
 }
 
@@ -119,6 +120,9 @@ define void @free.$i(ptr %object) {
   ret void
 }
 """
+
+_KNOWN = {"made": "", "again": "call void @PyObject_GC_Track(ptr %free)"}
+_HIDDEN = {"made": "call void @PyObject_GC_UnTrack(ptr %made)", "again": ""}
 
 _ROWS = """
 @row_type = external global i8
@@ -190,25 +194,27 @@ done:
 """
 
 
-def recycle(classes: Sequence[type]) -> dict[str, int]:
+def recycle(classes: Sequence[type], hidden: Sequence[type]) -> dict[str, int]:
     """Let the memory of instances of these classes (not of derived ones), and of rows, be used
-    again, for as long as the process lives. The classes have slots, and no finalizers.
+    again, for as long as the process lives. The classes have slots, and no finalizers; what the
+    ``hidden`` ones hold leads back to nothing, so that the collector need not know of them.
 
     Gives the address of ``row``, a function of native code, by its name; see `has_known_layout` for
     whether there can be any.
     """
+    kinds = [*(_KNOWN for _ in classes), *(_HIDDEN for _ in hidden)]
     parts = [_DECLARATIONS, _ROWS]
-    parts += [Template(_CLASS).safe_substitute(i=i) for i in range(len(classes))]
+    parts += [Template(_CLASS).safe_substitute(kind, i=i) for i, kind in enumerate(kinds)]
     text = Template("".join(parts)).substitute(
         MOST=MOST, LONGEST=LONGEST, LENGTHS=LONGEST + 1, HEAD=HEAD, TYPE=TYPE,
         ITEMS=tuple.__basicsize__,
     )  # fmt: skip
-    places = range(len(classes))
+    places = range(len(kinds))
     names = ["row", "drop_row", *(f"{name}.{i}" for i in places for name in ("alloc", "free"))]
     module = compile_native(text, names, {"row_type": id(Row), **python_symbols(*_PYTHON)})
     _KEPT.append(module)
     _set(Row, DEALLOC, module.address("drop_row"))
-    for i, cls in enumerate(classes):
+    for i, cls in enumerate((*classes, *hidden)):
         _set(cls, ALLOC, module.address(f"alloc.{i}"))
         _set(cls, FREE, module.address(f"free.{i}"))
     return {"row": module.address("row")}
