@@ -194,3 +194,27 @@ def test_bools_are_counted() -> None:
             np.testing.assert_array_equal(got.numpy(), mask.sum(dim))
     np.testing.assert_array_equal(m.sum((0, 1, 2), keepdim=True).numpy(), [[[mask.sum()]]])
     assert m.sum(dtype=sf.float32).dtype is sf.float32 and sf.ones(0, 2).bool().sum().item() == 0
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 7, 1 << 14, (1 << 14) + 1, 50_000])
+def test_numbers_in_a_row_are_those_of_numpy(count: int) -> None:
+    for start, step in ((0.0, 1.0), (-3.5, 0.3), (1e6, -0.7)):
+        got = sf.arange(start, start + step * (count - 0.5), step).numpy() if count else []
+        expected = (np.arange(count) * step + start).astype(np.float32)
+        np.testing.assert_array_equal(got, expected)
+    for lo, hi in ((0, 1), (2.5, -7.25), (3, 3)):
+        expected = np.linspace(lo, hi, count).astype(np.float32)
+        np.testing.assert_array_equal(sf.linspace(lo, hi, count).numpy(), expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.int8, np.bool_])
+@pytest.mark.parametrize("count", [0, 3, 17, 400])
+def test_membership_among_few_and_many(dtype: Any, count: int) -> None:
+    rng = np.random.default_rng(0)
+    tests = rng.integers(-20, 60, count).astype(dtype)
+    for shape in ((0,), (), (5, 7), (300,)):
+        elements = np.asarray(rng.integers(-20, 60, shape)).astype(dtype)
+        if dtype is np.float32 and elements.size and count:
+            elements.reshape(-1)[0] = tests[0] = np.nan  # which is among none
+        got = sf.isin(sf.from_numpy(elements), sf.from_numpy(tests))
+        np.testing.assert_array_equal(got.numpy(), np.isin(elements, tests))

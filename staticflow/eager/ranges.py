@@ -20,8 +20,12 @@ from staticflow.ops.creation import iota
 from staticflow.ops.late import size_of
 from staticflow.ops.sizes import as_size, as_sizes
 from staticflow.ops.symbol import Symbol, tracing_state
+from staticflow.runtime.aligned import aligned_empty
 
 __all__ = ["arange", "eye", "linspace", "logspace", "tril_indices", "triu_indices"]
+
+_PIECE = 1 << 14
+"""Numbers that are computed at a time."""
 
 
 def _ramp(shape: Sequence[Size], dim: int) -> Any:
@@ -82,8 +86,29 @@ def arange(
         values = ramp if step == 1 and lo == 0 else ramp * step + lo
         return values.to(device, wanted)
     assert isinstance(count, int)
-    values = np.arange(count) * step + lo
-    return made(Tensor._wrap(values.astype(wanted.numpy)), device, requires_grad)
+    if ints:
+        values = (np.arange(count) * step + lo).astype(wanted.numpy)
+    else:
+        values = _spaced(count, float(lo), float(step), wanted.numpy)
+    return made(Tensor._wrap(values), device, requires_grad)
+
+
+def _spaced(count: int, start: float, step: float, dtype: Any) -> np.ndarray[Any, Any]:
+    """``start + step * i`` for each ``i`` below ``count``, computed in float64, in pieces that stay
+    in the cache."""
+    out = aligned_empty((count,), dtype)
+    numbers = np.arange(min(count, _PIECE), dtype=np.float64)
+    room = np.empty_like(numbers)
+    for first in range(0, count, _PIECE):
+        part = out[first : first + _PIECE]
+        values = room[: len(part)]
+        np.add(numbers[: len(part)], first, out=values)
+        if step != 1.0:
+            values *= step
+        if start:
+            values += start
+        part[...] = values
+    return out
 
 
 def _symbolic_range(lo: Any, hi: Any, step: Any, dtype: Any) -> Any:
@@ -112,9 +137,15 @@ def linspace(
     requires_grad: bool = False,
 ) -> Tensor:
     """``steps`` numbers evenly from ``start`` to ``end``, both included."""
-    values = np.linspace(float(start), float(end), _count(steps))
-    wanted = dtype_of(dtype or get_default_dtype())
-    return made(Tensor._wrap(values.astype(wanted.numpy)), device, requires_grad)
+    wanted = dtype_of(dtype or get_default_dtype()).numpy
+    lo, hi = float(start), float(end)
+    step = (hi - lo) / (steps - 1) if _count(steps) > 1 else 0.0
+    if step:
+        values = _spaced(steps, lo, step, wanted)
+        values[-1] = hi
+    else:
+        values = np.linspace(lo, hi, steps).astype(wanted)
+    return made(Tensor._wrap(values), device, requires_grad)
 
 
 @by_shape

@@ -7,16 +7,18 @@ from typing import Any
 from staticflow.errors import ArgumentError
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.arithmetic import cast, eq, logical_not, ne
+from staticflow.ops.arithmetic import cast, clamp, eq, logical_not, ne
 from staticflow.ops.axes import movedim
 from staticflow.ops.by_index import index_select
 from staticflow.ops.creation import iota
 from staticflow.ops.cumulative import cumsum
 from staticflow.ops.declare import normalize_dim
 from staticflow.ops.joining import cat
-from staticflow.ops.order import argsort
+from staticflow.ops.order import argsort, sort
+from staticflow.ops.promote import result_type
 from staticflow.ops.reduce import any
 from staticflow.ops.scatter import scatter
+from staticflow.ops.search import searchsorted
 from staticflow.ops.selection import nonzero
 from staticflow.ops.view import atleast_1d, ravel, reshape, unsqueeze
 
@@ -38,8 +40,24 @@ def isin(
     elif not hasattr(elements, "ndim"):
         found = any(eq(elements, test_elements))
     else:
-        found = any(eq(unsqueeze(elements, -1), ravel(test_elements)), -1)
+        found = _among(elements, ravel(test_elements))
     return logical_not(found) if invert else found
+
+
+_FEW = 16
+"""So many elements are compared with each; among more of them it is searched."""
+
+
+def _among(elements: Any, tests: Any) -> Any:
+    """Whether each of ``elements`` is one of ``tests``, a vector."""
+    count = tests.shape[0]
+    if not isinstance(count, int) or count <= _FEW:
+        return any(eq(unsqueeze(elements, -1), tests), -1)
+    dtype = result_type([elements, tests])
+    values, ordered = (v if v.dtype is dtype else cast(v, dtype=dtype) for v in (elements, tests))
+    ordered = sort(ordered)[0]
+    places = clamp(searchsorted(ordered, values), max=count - 1)
+    return eq(reshape(index_select(ordered, 0, ravel(places)), values.shape), values)
 
 
 def unique(
