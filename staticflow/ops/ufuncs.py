@@ -28,21 +28,28 @@ def array_ufunc(
 ) -> Any:
     """What NumPy asks when one of its functions meets a tensor.
 
-    With ``out=`` an array, as in ``array += tensor``, NumPy computes with the values. Raises
-    `TypeError` for what has no counterpart among the tensor's own methods.
+    With ``out=`` an array, as in ``array += tensor``, NumPy computes with the values, and so it
+    does where there is no counterpart among the tensor's own methods (``np.spacing(x)``,
+    ``np.add.reduce(x)``): then with tensors for results. Raises `TypeError` where a tensor is to be
+    written to, `AutogradError` for values with a history, `SymbolicError` for symbols.
     """
     if out is not None and all(isinstance(o, np.ndarray) for o in out):
-        values = [np.asarray(x) if hasattr(x, "__sf_mode__") else x for x in inputs]
-        return getattr(ufunc, method)(*values, out=out, **options)
+        return getattr(ufunc, method)(*map(_value, inputs), out=out, **options)
     name = _NAMES.get(ufunc.__name__, ufunc.__name__)
     # not the class's own, which may be a method that wants a tensor first
     (methods,) = (c for c in type(self).__mro__ if "__array_ufunc__" in vars(c))
     function = getattr(methods, name, None)
-    if function is None or method != "__call__" or out is not None or options:
+    if out is not None or method == "at":
         called = f"np.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
         raise TypeError(
-            f"{called} has no counterpart for tensors with these arguments; use the tensor's own "
-            "methods, or NumPy on its values (x.detach().numpy() of an eager tensor), "
-            f"at {format_locs(here())}"
+            f"{called} cannot write to a tensor; use an in-place method of its own, or give its "
+            f"values (out=x.detach().numpy() of an eager tensor), at {format_locs(here())}"
         )
-    return function(*inputs)
+    if function is not None and method == "__call__" and not options:
+        return function(*inputs)
+    found = getattr(ufunc, method)(*map(_value, inputs), **options)
+    return tuple(map(self._of, found)) if isinstance(found, tuple) else self._of(found)
+
+
+def _value(x: Any) -> Any:
+    return np.asarray(x) if hasattr(x, "__sf_mode__") else x
