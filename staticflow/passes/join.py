@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from staticflow.graph.dims import is_provably_ge
 from staticflow.graph.graph import Graph, rebuild
 from staticflow.graph.locs import using
 from staticflow.graph.node import Node
@@ -95,10 +94,10 @@ def _runs_along(n: Node, dim: int) -> bool:
 
 
 def _chain(parts: Sequence[Node], dim: int) -> Iterator[Node]:
-    """The parts from the first place on, each where the one before ends. Parts without elements
-    are not joined, so that none stands at the place of another."""
+    """The parts from the first place on, each where the one before ends. Of several at one place,
+    one of which may be without elements, the others stay among the terms or come next."""
     at: object = 0
-    waiting = [p for p in parts if is_provably_ge(p.args[0].tensor_type.shape[dim], 1)]
+    waiting = [*parts]
     while following := [p for p in waiting if p.attrs["start"][dim] == at]:
         waiting.remove(following[0])
         yield following[0]
