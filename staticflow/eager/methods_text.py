@@ -25,9 +25,9 @@ declare ptr @change(ptr, ptr, ptr, i64, ptr)
 """
 
 _METHOD = """
-define ptr @method_$op(ptr %self, ptr %args, i64 %count, ptr %names) {
-  %op = getelementptr %op, ptr @ops, i64 $op
-  %result = call ptr @called_on(ptr %op, ptr %self, ptr %args, i64 %count, ptr %names)
+define ptr @method_$op(ptr %self, ptr %args, i64 %count, ptr %names) nounwind {
+  %result = tail call ptr @called_on(ptr getelementptr (%op, ptr @ops, i64 $op),
+                                     ptr %self, ptr %args, i64 %count, ptr %names)
   ret ptr %result
 }
 """
@@ -54,18 +54,18 @@ call:
 """
 
 _REMEMBERED = """
-define ptr @remembered_$op(ptr %self, ptr %args, i64 %count, ptr %names) {
-  %function = getelementptr %function, ptr @functions, i64 $op
-  %result = call ptr @recall(ptr %function, ptr %self, ptr %args, i64 %count, ptr %names)
+define ptr @remembered_$op(ptr %self, ptr %args, i64 %count, ptr %names) nounwind {
+  %result = tail call ptr @recall(ptr getelementptr (%function, ptr @functions, i64 $op),
+                                  ptr %self, ptr %args, i64 %count, ptr %names)
   ret ptr %result
 }
 """
 
 
 _CHANGED = """
-define ptr @changed_$op(ptr %self, ptr %args, i64 %count, ptr %names) {
-  %method = getelementptr %in_place, ptr @in_place, i64 $op
-  %result = call ptr @change(ptr %method, ptr %self, ptr %args, i64 %count, ptr %names)
+define ptr @changed_$op(ptr %self, ptr %args, i64 %count, ptr %names) nounwind {
+  %result = tail call ptr @change(ptr getelementptr (%in_place, ptr @in_place, i64 $op),
+                                  ptr %self, ptr %args, i64 %count, ptr %names)
   ret ptr %result
 }
 """
