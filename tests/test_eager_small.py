@@ -1,0 +1,173 @@
+"""Everyday operations on small arrays run without a frame of Python once their kind was met."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import staticflow as sf
+from staticflow.eager import kernels
+from staticflow.eager.recall_text import OFTEN
+from staticflow.errors import ArgumentError, IndexRangeError, ShapeError
+from staticflow.nn import functional as F
+from staticflow.ops.maths import pow
+
+
+def frames(call: Callable[[], Any]) -> list[str]:
+    """The functions that are called in a frame of Python, but ``call``."""
+    found: list[str] = []
+
+    def note(frame: Any, event: str, arg: Any) -> None:
+        if event == "call":
+            found.append(frame.f_code.co_qualname)
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(before)
+    return found[2:]
+
+
+def operands() -> dict[str, Any]:
+    n = np.random.default_rng(0).uniform(0.1, 0.9, (4, 5)).astype(np.float32)
+    return {
+        "x": sf.from_numpy(n), "y": sf.from_numpy(n[::-1].copy()), "i": sf.tensor([2, 0]),
+        "at": sf.tensor([[0, 3, 1, 1, 2]]), "mask": sf.from_numpy(n > 0.5),
+        "square": sf.from_numpy(n[:, :4].copy()),
+    }  # fmt: skip
+
+
+CALLS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    # in place, by what functions give
+    "clamp_": lambda t: t["x"].clamp_(0.2, 0.8),
+    "relu_": lambda t: t["x"].relu_(),
+    "lerp_": lambda t: t["x"].lerp_(t["y"], 0.5),
+    "masked_fill_": lambda t: t["x"].masked_fill_(t["mask"], 0.0),
+    "scatter_add_": lambda t: t["x"].scatter_add_(0, t["at"], t["y"]),
+    # draws
+    "rand": lambda t: sf.rand(4, 5),
+    "randn_like": lambda t: sf.randn_like(t["x"]),
+    "randint": lambda t: sf.randint(10, (3,)),
+    "uniform_": lambda t: t["x"].uniform_(),
+    "normal_": lambda t: t["x"].normal_(0.0, 2.0),
+    # kernels of the same bits, and of what NumPy is slow at
+    "sigmoid": lambda t: t["x"].sigmoid(),
+    "std": lambda t: t["x"].std(1),
+    "cumsum": lambda t: t["x"].cumsum(1),
+    "remainder": lambda t: t["x"] % 0.3,
+    "amax": lambda t: t["x"].amax(1),
+    "max": lambda t: t["x"].max(1),
+    "sort": lambda t: t["x"].sort(1),
+    "index": lambda t: t["x"][t["i"], t["i"]],
+    "scatter": lambda t: t["x"].scatter(0, t["at"], t["y"]),
+    "interpolate": lambda t: F.interpolate(t["x"][None, None], scale_factor=2),
+    # one function of NumPy
+    "sum": lambda t: t["x"].sum(1),
+    "trace": lambda t: t["square"].trace(),
+    "double": lambda t: t["x"].double(),
+    "to": lambda t: t["x"].to("cpu"),
+}  # fmt: skip
+
+
+WRAPPERS = {
+    "by_shape.<locals>.called", "refuses_foreign.<locals>.called", "Op.__call__",
+    "<lambda>",  # what makes a named tuple
+    "kernel_of.<locals>.<lambda>", "kernel_of.<locals>.<lambda>.<locals>.<listcomp>",  # of numbers
+}  # fmt: skip
+"""What a call may still go through: what functions are called by, and what gives a kernel the
+numbers among its operands."""
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_runs_natively(name: str) -> None:
+    t, call = operands(), CALLS[name]
+    for _ in range(OFTEN + 3):
+        call(t)
+    found = frames(lambda: call(t))
+    assert len(found) <= 2 and set(found) <= WRAPPERS
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_gives_the_same_numbers_then_as_at_first(name: str) -> None:
+    found = []
+    for count in (0, OFTEN + 3):
+        call = CALLS[name]
+        for _ in range(count):
+            call(operands())
+        sf.manual_seed(3)
+        out = call(operands())
+        outs = out if isinstance(out, tuple) else (out,)
+        found.append([(type(out), o.dtype, o.numpy().tobytes()) for o in outs])
+    assert found[0] == found[1]
+
+
+def test_several_results_are_recorded() -> None:
+    x = sf.tensor([[3.0, 1.0, 2.0]], requires_grad=True)
+    for _ in range(OFTEN + 3):
+        values, places = x.sort(1)
+    assert places.tolist() == [[1, 2, 0]] and values.grad_fn is not None
+    (values * sf.tensor([[1.0, 10.0, 100.0]])).sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [[100, 1, 10]]
+    with sf.no_grad():
+        assert x.sort(1)[0].grad_fn is None
+
+
+def test_draws_go_on_where_the_last_one_stopped() -> None:
+    def drawn() -> list[Any]:
+        sf.manual_seed(11)
+        return [sf.rand(2, 3).tolist() for _ in range(6)] + [sf.randn(4).tolist()]
+
+    first = drawn()
+    assert first == drawn() and len({str(d) for d in first}) == 7
+    x, wanted = sf.zeros(3), []
+    for _ in range(5):
+        sf.manual_seed(5)
+        wanted.append(x.uniform_(2, 4).tolist())
+    assert wanted == [wanted[0]] * 5 and all(2 <= v < 4 for v in wanted[0])
+    with pytest.raises(ArgumentError, match=r"uniform_.*test_eager_small\.py"):
+        x.uniform_(4, 2)
+
+
+def test_in_place_errors_are_those_of_the_general_way() -> None:
+    x = sf.zeros(2, 3)
+    for _ in range(4):
+        with pytest.raises(IndexRangeError):
+            x.index_fill_(0, sf.tensor([5]), 1.0)
+        with pytest.raises(ShapeError):
+            x.lerp_(sf.ones(3, 2, 3), 0.5)
+    assert x.tolist() == [[0, 0, 0]] * 2 and x._version == 0
+
+
+def test_a_tensor_that_is_turned_in_place_stays_alone() -> None:
+    x = sf.arange(6.0).reshape(2, 3).clone()
+    for _ in range(7):
+        x.t_()
+    assert x.tolist() == [[0, 3], [1, 4], [2, 5]] and x._base is None and x._version == 7
+
+
+def test_index_tensors_together_are_stored_by() -> None:
+    x, i, j = sf.zeros(3, 3), sf.tensor([0, -1]), sf.tensor([1, 2])
+    x[i, j] = 5.0
+    x[i, i] = sf.tensor([1.0, 2.0])
+    assert x.tolist() == [[1, 5, 0], [0, 0, 0], [0, 0, 2]]
+    with pytest.raises(IndexRangeError):
+        x[i, sf.tensor([0, 7])] = 1.0
+    x.requires_grad_()
+    y = x * 2
+    y[i, j] = 0.0
+    assert sf.grad(y.sum(), x).tolist() == [[2, 0, 2], [2, 2, 2], [2, 2, 0]]
+
+
+def test_powers_that_are_roots_and_cubes_are_kernels() -> None:
+    numbers = [-math.inf, -0.0, 0.0, 2.25, math.inf]
+    for exponent in (0.5, 3):
+        found = kernels.compute_of(pow, False)(np, np.array(numbers), exponent)
+        wanted = [math.pow(v, exponent) for v in numbers]
+        assert list(map(str, found.tolist())) == list(map(str, wanted))  # 0.0 is not -0.0
