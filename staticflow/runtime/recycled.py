@@ -74,8 +74,35 @@ done:
   ret ptr %first
 }
 
+; An object of nothing yet, which the collector of garbage is to know or not; null with an error set
+; if it cannot be had.
+define internal ptr @new(ptr %pool, ptr %type, i1 %known) {
+entry:
+  %free = call ptr @pop(ptr %pool, i64 $HEAD)
+  %none = icmp eq ptr %free, null
+  br i1 %none, label %make, label %again
+make:
+  %made = call ptr @PyType_GenericAlloc(ptr %type, i64 0)
+  %failed = icmp eq ptr %made, null
+  %done = or i1 %failed, %known
+  br i1 %done, label %give, label %hide
+give:
+  ret ptr %made
+hide:
+  call void @PyObject_GC_UnTrack(ptr %made)
+  ret ptr %made
+again:
+  call ptr @PyObject_Init(ptr %free, ptr %type)
+  br i1 %known, label %show, label %used
+show:
+  call void @PyObject_GC_Track(ptr %free)
+  br label %used
+used:
+  ret ptr %free
+}
+
 ; Lets an object, which holds nothing any more, be used again, or frees it.
-define internal void @push(ptr %pool, i64 %offset, ptr %object) alwaysinline {
+define internal void @push(ptr %pool, i64 %offset, ptr %object) {
 entry:
   %count.at = getelementptr %pool, ptr %pool, i64 0, i32 1
   %count = load i64, ptr %count.at
@@ -100,29 +127,16 @@ _CLASS = """
 
 ; The class's `tp_alloc`.
 define ptr @alloc.$i(ptr %type, i64 %items) {
-entry:
-  %free = call ptr @pop(ptr @pool.$i, i64 $HEAD)
-  %none = icmp eq ptr %free, null
-  br i1 %none, label %make, label %again
-make:
-  %made = call ptr @PyType_GenericAlloc(ptr %type, i64 %items)
-  $made
-  ret ptr %made
-again:
-  call ptr @PyObject_Init(ptr %free, ptr %type)
-  $again
-  ret ptr %free
+  %new = tail call ptr @new(ptr @pool.$i, ptr %type, i1 $known)
+  ret ptr %new
 }
 
 ; The class's `tp_free`, for an object whose slots are cleared.
 define void @free.$i(ptr %object) {
-  call void @push(ptr @pool.$i, i64 $HEAD, ptr %object)
+  tail call void @push(ptr @pool.$i, i64 $HEAD, ptr %object)
   ret void
 }
 """
-
-_KNOWN = {"made": "", "again": "call void @PyObject_GC_Track(ptr %free)"}
-_HIDDEN = {"made": "call void @PyObject_GC_UnTrack(ptr %made)", "again": ""}
 
 _ROWS = """
 @row_type = external global i8
@@ -202,14 +216,13 @@ def recycle(classes: Sequence[type], hidden: Sequence[type]) -> dict[str, int]:
     Gives the address of ``row``, a function of native code, by its name; see `has_known_layout` for
     whether there can be any.
     """
-    kinds = [*(_KNOWN for _ in classes), *(_HIDDEN for _ in hidden)]
-    parts = [_DECLARATIONS, _ROWS]
-    parts += [Template(_CLASS).safe_substitute(kind, i=i) for i, kind in enumerate(kinds)]
-    text = Template("".join(parts)).substitute(
+    known = [*("true" for _ in classes), *("false" for _ in hidden)]
+    each = [Template(_CLASS).safe_substitute(i=i, known=k) for i, k in enumerate(known)]
+    text = Template("".join((_DECLARATIONS, _ROWS, *each))).substitute(
         MOST=MOST, LONGEST=LONGEST, LENGTHS=LONGEST + 1, HEAD=HEAD, TYPE=TYPE,
         ITEMS=tuple.__basicsize__,
     )  # fmt: skip
-    places = range(len(kinds))
+    places = range(len(known))
     names = ["row", "drop_row", *(f"{name}.{i}" for i in places for name in ("alloc", "free"))]
     module = compile_native(text, names, {"row_type": id(Row), **python_symbols(*_PYTHON)})
     _KEPT.append(module)
