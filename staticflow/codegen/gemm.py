@@ -37,6 +37,7 @@ _FEW_ROWS = 4  # rows that make up for a copy of a narrow B
 _FEW_PAGES = 128  # columns of A that are as soon read where they are
 _PAGES = 512  # columns of A in as many pages: more may not be at hand
 _LITTLE = 1024  # elements of B up to which dot products are faster than a copy
+_SMALL = 1 << 14  # elements of B up to which A is as soon read by columns where it is
 _BRIEF = 64  # the inner dimension up to which a copy is always cheap enough
 
 
@@ -147,8 +148,7 @@ def _copying(p: Product) -> _Copying | None:
         if _is_long(p):
             copy = _Copying(emit_blocked, blocked_scratch, LEAST_ROWS, depth=_FEW_PAGES)
         else:
-            least = _LITTLE if _in_place(p) is emit_dots else _CACHE // p.dtype.itemsize
-            copy = _Copying(emit_blocked, blocked_scratch, LEAST_ROWS, least)
+            copy = _Copying(emit_blocked, blocked_scratch, LEAST_ROWS, _elements_worth_copying(p))
     elif is_provably_ge(p.m, LEAST_ROWS) and (_is_open(p) or _is_large(p)):
         copy = _Copying(emit_blocked, blocked_scratch, LEAST_ROWS)
     else:
@@ -187,7 +187,14 @@ def _is_long(p: Product) -> bool:
     """Whether the columns of A, one of which is read at each step, may be more than there are pages
     at hand: such products are gradients of weights."""
     long = not isinstance(p.depth, int) or p.depth > _PAGES
-    return long and p.a.col != 1
+    return long and p.a.col != 1 and isinstance(p.n, int) and isinstance(p.m, int)
+
+
+def _elements_worth_copying(p: Product) -> int:
+    """Elements of B from which on a copy pays beside the way that copies nothing."""
+    if _in_place(p) is emit_dots:
+        return _LITTLE
+    return _SMALL if p.a.col != 1 else _CACHE // p.dtype.itemsize
 
 
 def _rows_worth_transposing(p: Product) -> Size:
