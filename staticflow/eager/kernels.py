@@ -20,6 +20,7 @@ import numpy as np
 
 from staticflow.eager.numbers import as_array, numbers_among, with_operands
 from staticflow.eager.overwrite import copied, put
+from staticflow.eager.products import large_linear, large_matmul
 from staticflow.eager.programs import LARGE, MOST_KINDS, SPREAD, compiled, compiling
 from staticflow.errors import DTypeError, IndexRangeError, ShapeError
 from staticflow.graph.dims import Size, fresh_sym
@@ -30,7 +31,7 @@ from staticflow.graph.op import Op
 from staticflow.graph.rowmajor import row_major
 from staticflow.graph.types import TensorType
 from staticflow.ops.arithmetic import cast, clone, mul
-from staticflow.ops.contract import matmul_op
+from staticflow.ops.contract import linear_op, matmul_op
 from staticflow.ops.creation import full
 from staticflow.ops.declare import elementwise
 from staticflow.ops.lowering import Elementwise
@@ -185,12 +186,18 @@ def _topk(xp: Any, x: Any, *, k: int, **attrs: Any) -> Any:
 def _matmul(xp: Any, x: Any, y: Any) -> Any:
     if xp is np and x.shape[-1] == 1 == y.shape[-2] and x.dtype.kind == "f":
         return compute_of(mul, True)(xp, x, y)  # each element is one product, and there is no sum
-    return matmul_op.reference(xp, x, y)
+    product = large_matmul(x, y) if xp is np else None
+    return matmul_op.reference(xp, x, y) if product is None else product
+
+
+def _linear(xp: Any, x: Any, weight: Any, bias: Any) -> Any:
+    result = large_linear(x, weight, bias) if xp is np else None
+    return linear_op.reference(xp, x, weight, bias) if result is None else result
 
 
 _ALONE: dict[Op, Callable[..., Any]] = {
     pow: _pow, full: _full, clone: _clone, contiguous_op: _contiguous, topk_op: _topk,
-    matmul_op: _matmul,
+    matmul_op: _matmul, linear_op: _linear,
 }  # fmt: skip
 """Ops that others compute, or a program for all sizes and values, or what an attribute says."""
 

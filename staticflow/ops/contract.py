@@ -54,6 +54,7 @@ matmul_op: Op = Op(
     saves_for=((1,), (0,)),
     promote="common",
     kinds="iuf",
+    eager="large",
     grad_name="MmBackward0",
 )
 
@@ -177,6 +178,7 @@ linear_op = Op(
     saves_for=((1,), (0,), ()),
     promote="common",
     kinds="iuf",
+    eager="large",
     grad_name="AddmmBackward0",
 )
 
