@@ -157,7 +157,7 @@ import staticflow as sf
 n = sf.placeholder((), "int64", name="n")
 _, ys = sf.scan(lambda c, _: (c + 1, c), n * 0, length=10**12, until=lambda c, y: c == n)
 program = sf.compile([n], {"ys" if given else "ys.sum()"})
-program(10)
+program(10).sum().item()  # what is compiled, is before the limit
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 26), -1))
 for _ in range(2):
