@@ -46,6 +46,13 @@ SHOWS = {  # what an example that trains nothing prints
         "its diagonal [0, 11, 22]",
     ],
     "optimizers": ["SGD: loss 1.545", "Adadelta: loss 1.545"],
+    "pytorch_idioms": [
+        "gradient [[2.0, 2.0, 2.0], [2.0, 2.0, 0.0]]",
+        "2 clipped",
+        "changed 3 times through views: [0.0, 3.0, 3.0]",
+        "drawn again: True",
+        "is better: True",
+    ],
     "random_numbers": ["elements dropped: True", "numbers kept: True", "of what is impossible"],
     "tape": ["twice: [4.0, 8.0]", "3 tensors as float16", "gradient [5.4366, 22.1672]"],
     "views": ["gives the same: True", "base [-1.0, 5.0, 5.0, -1.0]", "refused: mul: argument 0"],
