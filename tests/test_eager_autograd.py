@@ -160,6 +160,23 @@ def test_what_saves_nothing_can_be_walked_again() -> None:
     assert grad_of(x) == [2, 2]
 
 
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: x.exp(), lambda x: x @ x, lambda x: x.softmax(0), lambda x: x.max(1).values,
+        lambda x: x[[0, 0]], lambda x: x.prod(), lambda x: sf.where(x > 0, x, 0.0),
+        lambda x: sf.nn.functional.layer_norm(x, (2,)), lambda x: x.sort()[0],
+    ],
+    ids=range(9),
+)  # fmt: skip
+def test_what_is_saved_is_freed(fn: Any) -> None:
+    x = sf.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    loss = fn(x).sum()
+    loss.backward()
+    with pytest.raises(AutogradError, match="a second time"):
+        loss.backward()
+
+
 def test_retain_graph() -> None:
     x = leaf(1, 2)
     loss = (x * x).sum()
