@@ -50,6 +50,7 @@ CALLS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "relu_": lambda t: t["x"].relu_(),
     "lerp_": lambda t: t["x"].lerp_(t["y"], 0.5),
     "masked_fill_": lambda t: t["x"].masked_fill_(t["mask"], 0.0),
+    "index_fill_": lambda t: t["x"].index_fill_(0, t["i"], 0.5),
     "scatter_add_": lambda t: t["x"].scatter_add_(0, t["at"], t["y"]),
     # draws
     "rand": lambda t: sf.rand(4, 5),

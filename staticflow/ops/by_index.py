@@ -162,8 +162,12 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     """``input`` with ``value`` (a number or 0-d tensor) in the slices along ``dim`` that the vector
     ``index`` names; negative ones count from the end. ``input`` is not changed."""
     at = normalize_dim(dim, input.ndim, "index_fill")
-    one = filling(value, input, "index_fill")
-    out = put_at(atleast_1d(input), (_vector(index, "index_fill"),), (at,), one)
+    x, rows = atleast_1d(input), _vector(index, "index_fill")
+    if hasattr(value, "__sf_mode__"):
+        values = filling(value, input, "index_fill")
+    else:  # in order, as kernels take them
+        values = new_full(input, Frame(x.shape, (at,), rows.shape).shape, value)
+    out = put_at(x, (rows,), (at,), values)
     return out if input.ndim else reshape(out, ())
 
 
