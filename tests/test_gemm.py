@@ -357,7 +357,7 @@ def test_code_stays_small() -> None:
         gemm_of(1000, 100, K, "tn", float32),
     ]
     assert sum(len(statements(gemm)) for gemm in step) < 2200
-    assert len(statements(gemm_of(M, N, K, "nn", float32))) < 1100
+    assert len(statements(gemm_of(M, N, K, "nn", float32))) < 1200
 
 
 def test_tiles_fit_the_registers() -> None:

@@ -100,9 +100,13 @@ def _cut(p: Product) -> _Cut:
     if by_columns:
         across = dim_max(across, dim_min(_ENOUGH // down, p.n // (_PANELS_PER_COPY * panel)))
         chunk = chunk if across == 1 else ceil_div(p.n, across * panel) * panel
+    most_rows = dim_min(most, ceil_div(p.m, tile) * tile)
+    stripe = _STRIPE // tile * tile
+    if isinstance(most_rows, int):
+        stripe = min(stripe, most_rows)
     return _Cut(
         rows=ceil_div(p.m, down * tile) * tile,
-        most_rows=dim_min(most, ceil_div(p.m, tile) * tile),
+        most_rows=most_rows,
         down=down,
         chunk=chunk,
         width=width,
@@ -112,7 +116,7 @@ def _cut(p: Product) -> _Cut:
         blocks=blocks,
         places=dim_max(1, dim_min(_PLACES, down * across)),
         tile=tile,
-        stripe=_STRIPE // tile * tile if by_columns else None,
+        stripe=stripe if by_columns else None,
     )
 
 

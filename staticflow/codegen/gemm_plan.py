@@ -146,8 +146,7 @@ def column_panels(n: Size, lanes: int, target: Target, rows: int) -> list[tuple[
     most, masks = _most_vectors(target, rows), target.masks
     if isinstance(n, int):
         return _known_panels(n, lanes, most, masks)
-    most = min(most, _UNKNOWN_WIDTH)
-    return _unknown_panels(0, n, lanes, most, masks)
+    return _unknown_panels(0, n, lanes, min(most, _UNKNOWN_WIDTH), masks, rows == main_rows(target))
 
 
 def chunk_panels(
@@ -169,11 +168,15 @@ def chunk_panels(
 
 
 def _unknown_panels(
-    lo: Size, hi: Size, lanes: int, width: int, masks: bool
+    lo: Size, hi: Size, lanes: int, width: int, masks: bool, pairs: bool = False
 ) -> list[tuple[Span, Panel]]:
-    """Full panels of ``width`` vectors, then one vector at a time."""
-    full = lo + (hi - lo) // (width * lanes) * (width * lanes)
-    spans = [(Span(lo, full, width * lanes), Panel((lanes,) * width))]
+    """Full panels of ``width`` vectors, then perhaps ``pairs``, then one vector at a time."""
+    spans = []
+    full = lo
+    for count in (width, 2) if pairs and width > 2 else (width,):
+        start, step = full, count * lanes
+        full = start + (hi - start) // step * step
+        spans.append((Span(start, full, step), Panel((lanes,) * count)))
     if masks:
         return [*spans, (Span(full, hi, lanes), Panel((lanes,), partial=True))]
     whole = lo + (hi - lo) // lanes * lanes
