@@ -28,10 +28,11 @@ def test_an_argument_of_a_wrong_kind_is_refused_in_words(name: str) -> None:
 
 
 def _is_refused_in_words(call: Call, given: Mapping[str, Any]) -> bool:
-    """Whether it is, or is taken, as numbers are beside tensors."""
+    """Whether it is, with the line (a wrong number of arguments as a `TypeError`), or is taken, as
+    numbers are beside tensors."""
     try:
         call.run(given)
-    except sf.StaticflowError as error:
+    except (sf.StaticflowError, TypeError) as error:
         return re.search(r", at \S*wrong_arguments\.py:\d+", str(error)) is not None
     return True
 

@@ -57,7 +57,7 @@ CUBE, ROWS, IMAGES, SOLIDS = (
 )  # fmt: skip
 
 _SHARED: dict[str, Make] = {
-    "A B a anchor b condition data elements end exponent ext_tensor input input1 input2 key logits "
+    "A B L a anchor b condition data elements end exponent ext_tensor input input1 input2 key logits "
     "mat mat1 mat2 mean negative obj operands other positive query self source src std target tensor "
     "tensor1 tensor2 tensors test_elements theta value2 values var weight x x1 x2 y": _matrix,
     "bias boundaries vec vec1 vec2": VECTOR,
