@@ -11,7 +11,7 @@ import pytest
 
 import staticflow as sf
 from staticflow.eager import indexed, kernels, overwrite, programs, pullback
-from staticflow.eager.kernels import compute_of
+from staticflow.eager.choose import compute_of
 from staticflow.eager.programs import LARGE
 from staticflow.graph.dtypes import DTYPES
 from staticflow.graph.rowmajor import row_major
@@ -32,10 +32,10 @@ def compilations(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
         return compiled(op, arrays, attrs)
 
     monkeypatch.setattr(kernels, "_compiled", counted)
-    for cache in (compute_of, kernels._native):
+    for cache in (compute_of, kernels.kernels_of):
         cache.cache_clear()
     yield made
-    for cache in (compute_of, kernels._native):
+    for cache in (compute_of, kernels.kernels_of):
         cache.cache_clear()
 
 
@@ -221,7 +221,7 @@ def test_what_threads_do_natively_has_numpys_bits(op: Any) -> None:
             few = few.astype(dtype.numpy)
             args = (np.repeat(few, 13), np.tile(few, 13))[: getattr(np, op.ufunc).nin]
             wanted = np.asarray(op.reference(np, *args))
-        found = kernels._native(op)(np, *args)
+        found = kernels.kernels_of(op)(np, *args)
         assert found.dtype == wanted.dtype
         is_nan = wanted != wanted
         np.testing.assert_array_equal(found != found, is_nan)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import staticflow as sf
-from staticflow.eager import kernels
+from staticflow.eager import choose
 from staticflow.eager.recall_text import OFTEN
 from staticflow.errors import ArgumentError, IndexRangeError, ShapeError
 from staticflow.nn import functional as F
@@ -169,6 +169,6 @@ def test_index_tensors_together_are_stored_by() -> None:
 def test_powers_that_are_roots_and_cubes_are_kernels() -> None:
     numbers = [-math.inf, -0.0, 0.0, 2.25, math.inf]
     for exponent in (0.5, 3):
-        found = kernels.compute_of(pow, False)(np, np.array(numbers), exponent)
+        found = choose.compute_of(pow, False)(np, np.array(numbers), exponent)
         wanted = [math.pow(v, exponent) for v in numbers]
         assert list(map(str, found.tolist())) == list(map(str, wanted))  # 0.0 is not -0.0

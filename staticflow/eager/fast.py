@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from staticflow.eager.choose import compute_of, latest_kernel
 from staticflow.eager.fast_in_place import InPlace, in_place_table
 from staticflow.eager.fast_text import CODES, FLAGS, MEMO, MOST, render_core
-from staticflow.eager.kernels import compute_of, latest_kernel
 from staticflow.eager.memory import Memory, View
 from staticflow.eager.methods_text import render_methods
 from staticflow.eager.programs import LARGE

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from string import Template
 
+from staticflow.eager.change_text import CHANGE
 from staticflow.eager.compute_text import COMPUTE
 from staticflow.eager.in_place_text import IN_PLACE
 from staticflow.eager.key_text import KEYS
@@ -405,6 +406,6 @@ def render_core(numbers: Mapping[str, int]) -> str:
     ``recalled`` and ``change``; ``numbers`` are those that stand for slots."""
     parts = (
         DECLARATIONS, LIKE, OBJECTS, OPERANDS, COMPUTE, VIEWS, LINES, RECORD, _APPLY, KEYS, RECALL,
-        IN_PLACE, RENEW,
+        CHANGE, IN_PLACE, RENEW,
     )  # fmt: skip
     return Template("".join(parts)).substitute(numbers, **_NUMBERS)

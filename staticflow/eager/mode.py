@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from staticflow.eager import gpu
+from staticflow.eager.choose import compute_of
 from staticflow.eager.explain import called, explain
 from staticflow.eager.inference import unrecordable
-from staticflow.eager.kernels import compute_of
 from staticflow.eager.programs import LARGE
 from staticflow.eager.vertex import record
 from staticflow.eager.views import is_view, viewed

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.eager.kernels import SMALL, bound, by_numpy, kernel_of, pays_often
+from staticflow.eager.choose import SMALL, bound, by_numpy, kernel_of, pays_often
 from staticflow.eager.recall_text import PLACES, SLOTS
 from staticflow.eager.vertex import LEAF
 from staticflow.graph.dtypes import BY_PYTHON

@@ -1,0 +1,289 @@
+"""What in-place methods of tensors ask and do, step by step, as LLVM text: a part of the module of
+`staticflow.eager.fast_text`, which says how to read it.
+
+Whether elements may be changed, whether it is done by a ufunc of NumPy, by a copy or by the program
+that did so last, and how a change is counted and its line noted.
+"""
+
+from __future__ import annotations
+
+__all__ = ["CHANGE"]
+
+CHANGE = """
+; An in-place method: what does what is not usual; the ufunc, or null; how many operands it takes
+; beside the tensor itself, 0 or 1; the number that a copy takes if it has none, or null; the
+; dtypes, a bit for each; whether its operand may be scaled; whether that is a number; where the
+; program is that overwrote a large array last, or null for a copy; and the function whose value is
+; copied to a small array, or null.
+%in_place = type { ptr, ptr, i64, ptr, i64, i8, i8, ptr, ptr }
+@wanted = external global i64  ; threads
+
+@name_alpha = external global i8
+@multiply = external global i8
+@no_op = internal constant %op zeroinitializer
+declare i32 @PyArray_CopyInto(ptr, ptr)
+
+; Whether the elements of an array may be written, each of which has a place of its own.
+define internal i1 @is_open(ptr %array) {
+entry:
+  %flags.at = getelementptr i8, ptr %array, i64 $FLAGS
+  %flags = load i32, ptr %flags.at
+  %writeable = and i32 %flags, $WRITEABLE
+  %may = icmp ne i32 %writeable, 0
+  %ndim.at = getelementptr i8, ptr %array, i64 $NDIM
+  %ndim = load i32, ptr %ndim.at
+  %strides = call ptr @field(ptr %array, i64 $STRIDES)
+  br i1 %may, label %more, label %no
+more:
+  %i = phi i32 [ 0, %entry ], [ %next, %axis ]
+  %left = icmp slt i32 %i, %ndim
+  br i1 %left, label %axis, label %yes
+axis:
+  %at = getelementptr i64, ptr %strides, i32 %i
+  %stride = load i64, ptr %at
+  %next = add i32 %i, 1
+  %stretched = icmp eq i64 %stride, 0
+  br i1 %stretched, label %no, label %more
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+define internal i1 @has_vertex(ptr %tensor) {
+  %vertex = call ptr @field(ptr %tensor, i64 $tensor_vertex)
+  %has = icmp ne ptr %vertex, @_Py_NoneStruct
+  ret i1 %has
+}
+
+; Whether a tensor, and what it is a view of, has no history that a change would be a part of.
+define internal i1 @is_free(ptr %tensor) {
+entry:
+  %own = call i1 @has_vertex(ptr %tensor)
+  br i1 %own, label %no, label %look
+look:
+  %base = call ptr @base_of(ptr %tensor)
+  %far = icmp eq ptr %base, null
+  br i1 %far, label %no, label %ask
+ask:
+  %its = call i1 @has_vertex(ptr %base)
+  %free = xor i1 %its, true
+  ret i1 %free
+no:
+  ret i1 false
+}
+
+; Whether an operand is an array of the tensor's dtype that nothing is recorded of, or becomes one.
+; An error may be set if it is not.
+define internal i1 @suits(ptr %method, ptr %operand, ptr %tensor, i1 %recording) {
+entry:
+  %bare.at = getelementptr %in_place, ptr %method, i64 0, i32 6
+  %bare = load i8, ptr %bare.at
+  %number = icmp ne i8 %bare, 0
+  br i1 %number, label %other, label %look
+look:
+  %opens = call i1 @open(ptr %operand)
+  br i1 %opens, label %compare, label %other
+other:
+  %fits = call i1 @number(ptr @no_op, ptr %operand, ptr %tensor)
+  ret i1 %fits
+compare:
+  %array = call ptr @array_of(ptr %operand)
+  %like = call ptr @array_of(ptr %tensor)
+  %descr = call ptr @field(ptr %array, i64 $DESCR)
+  %wanted = call ptr @field(ptr %like, i64 $DESCR)
+  %same = icmp eq ptr %descr, %wanted
+  br i1 %same, label %history, label %no
+history:
+  br i1 %recording, label %ask, label %yes
+ask:
+  %failed = call i1 @find_edge(ptr %operand)
+  %edge = call ptr @edge_of(ptr %operand)
+  %without = icmp eq ptr %edge, null
+  %succeeded = xor i1 %failed, true
+  %free = and i1 %without, %succeeded
+  ret i1 %free
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+; A ufunc of arrays, the last of which takes what it gives; true if it failed.
+define internal i1 @put_by(ptr %ufunc, ptr %arrays, i64 %count, ptr %state) {
+entry:
+  %context = call ptr @field(ptr %state, i64 $state_context)
+  call void @Py_IncRef(ptr %context)
+  %refused = call i32 @PyContext_Enter(ptr %context)
+  %outside = icmp ne i32 %refused, 0
+  br i1 %outside, label %refuse, label %run
+refuse:
+  call void @Py_DecRef(ptr %context)
+  ret i1 true
+run:
+  %out = call ptr @PyObject_Vectorcall(ptr %ufunc, ptr %arrays, i64 %count, ptr null)
+  call i32 @PyContext_Exit(ptr %context)
+  call void @Py_DecRef(ptr %context)
+  %failed = icmp eq ptr %out, null
+  br i1 %failed, label %no, label %yes
+no:
+  ret i1 true
+yes:
+  call void @Py_DecRef(ptr %out)
+  ret i1 false
+}
+
+; Copies an array of the same shape, or of no dims; true if it failed, or was none of these.
+define internal i1 @copy(ptr %array, ptr %from) {
+entry:
+  %ndim.at = getelementptr i8, ptr %from, i64 $NDIM
+  %ndim = load i32, ptr %ndim.at
+  %single = icmp eq i32 %ndim, 0
+  %same = call i1 @same_shape(ptr %array, ptr %from)
+  %may = or i1 %single, %same
+  br i1 %may, label %run, label %no
+run:
+  %failed = call i32 @PyArray_CopyInto(ptr %array, ptr %from)
+  %wrong = icmp ne i32 %failed, 0
+  ret i1 %wrong
+no:
+  ret i1 true
+}
+
+; What an operand is multiplied by, which takes its place; true if that failed.
+define internal i1 @scale(ptr %operand, ptr %tensor, ptr %factor, ptr %state) {
+entry:
+  %scaling = alloca %operand
+  call void @llvm.memset.p0.i64(ptr %scaling, i8 0, i64 $OPERAND, i1 false)
+  store ptr %factor, ptr %scaling
+  %fits = call i1 @number(ptr @no_op, ptr %scaling, ptr %tensor)
+  br i1 %fits, label %enter, label %no
+enter:
+  %pair = alloca [2 x ptr]
+  %array = call ptr @array_of(ptr %operand)
+  store ptr %array, ptr %pair
+  %by = call ptr @array_of(ptr %scaling)
+  %second = getelementptr ptr, ptr %pair, i64 1
+  store ptr %by, ptr %second
+  %context = call ptr @field(ptr %state, i64 $state_context)
+  call void @Py_IncRef(ptr %context)
+  %refused = call i32 @PyContext_Enter(ptr %context)
+  %outside = icmp ne i32 %refused, 0
+  br i1 %outside, label %drop, label %run
+run:
+  %scaled = call ptr @PyObject_Vectorcall(ptr @multiply, ptr %pair, i64 2, ptr null)
+  call i32 @PyContext_Exit(ptr %context)
+  br label %drop
+drop:
+  %out = phi ptr [ null, %enter ], [ %scaled, %run ]
+  call void @Py_DecRef(ptr %context)
+  call void @Py_DecRef(ptr %by)
+  %failed = icmp eq ptr %out, null
+  br i1 %failed, label %no, label %put
+put:
+  %at = getelementptr %operand, ptr %operand, i64 0, i32 1
+  store ptr %out, ptr %at
+  call void @Py_DecRef(ptr %array)
+  ret i1 false
+no:
+  ret i1 true
+}
+
+define internal i1 @is_ordered(ptr %array) {
+  %flags.at = getelementptr i8, ptr %array, i64 $FLAGS
+  %flags = load i32, ptr %flags.at
+  %contiguous = and i32 %flags, $CONTIGUOUS
+  %ordered = icmp ne i32 %contiguous, 0
+  ret i1 %ordered
+}
+
+; Whether a method can be done here: a ufunc or a copy of a small array, or a ufunc of a large one
+; that does not lie in order, of which there is no program; a copy of a large one on one thread, but
+; of bfloat16, which NumPy copies one by one; or what a program did of a large one.
+define internal i1 @is_known(ptr %method, ptr %array, i64 %size) {
+  %ufunc.at = getelementptr %in_place, ptr %method, i64 0, i32 1
+  %ufunc = load ptr, ptr %ufunc.at
+  %bare = icmp eq ptr %ufunc, null
+  %cell.at = getelementptr %in_place, ptr %method, i64 0, i32 7
+  %cell = load ptr, ptr %cell.at
+  %copies = icmp eq ptr %cell, null
+  %program = call ptr @kernel_at(ptr %cell)
+  %met = icmp ne ptr %program, null
+  %computes = xor i1 %copies, true
+  %kernel = and i1 %bare, %computes  ; what NumPy does not do at once
+  %from = select i1 %kernel, i64 $LARGE, i64 $SPREAD
+  %small = icmp slt i64 %size, %from
+  %threads = load i64, ptr @wanted
+  %single = icmp eq i64 %threads, 1
+  %plain = xor i1 %bare, true
+  %by.numpy = or i1 %plain, %copies
+  %descr = call ptr @field(ptr %array, i64 $DESCR)
+  %swift = icmp ne ptr %descr, @bfloat16
+  %one.by.one = and i1 %copies, %single
+  %alone = and i1 %one.by.one, %swift
+  %ordered = call i1 @is_ordered(ptr %array)
+  %apart = xor i1 %ordered, true
+  %strided = and i1 %plain, %apart
+  %in.order = and i1 %met, %ordered
+  %either = or i1 %alone, %strided
+  %any = or i1 %either, %in.order
+  %known = select i1 %small, i1 %by.numpy, i1 %any
+  ret i1 %known
+}
+
+; Whether the program that overwrote a large array last overwrites this one. An error may be set if
+; not.
+define internal i1 @overwrite(ptr %method, ptr %arrays, i64 %count) {
+entry:
+  %cell.at = getelementptr %in_place, ptr %method, i64 0, i32 7
+  %cell = load ptr, ptr %cell.at
+  %program = call ptr @kernel_at(ptr %cell)
+  %none = call ptr @tried(ptr %program, ptr %arrays, i64 %count)
+  %failed = icmp eq ptr %none, null
+  br i1 %failed, label %no, label %yes
+yes:
+  call void @Py_DecRef(ptr %none)
+  ret i1 true
+no:
+  ret i1 false
+}
+
+; Counts a change of a memory; true if an error was raised.
+define internal i1 @count_change(ptr %memory) {
+entry:
+  %before = call ptr @field(ptr %memory, i64 $memory_version)
+  %version = call i64 @PyLong_AsLongLong(ptr %before)
+  %more = add i64 %version, 1
+  %after = call ptr @PyLong_FromLongLong(i64 %more)
+  %none = icmp eq ptr %after, null
+  br i1 %none, label %stop, label %note
+note:
+  call i1 @put(ptr %memory, i64 $memory_version, ptr %after)
+  ret i1 false
+stop:
+  ret i1 true
+}
+
+; Notes a change of a memory; true if an error was raised.
+define internal i1 @bump(ptr %memory) {
+entry:
+  %code.at = alloca ptr
+  %instruction.at = alloca ptr
+  %uncounted = call i1 @count_change(ptr %memory)
+  br i1 %uncounted, label %stop, label %note
+note:
+  %lost = call i1 @line(ptr %code.at, ptr %instruction.at)
+  br i1 %lost, label %stop, label %place
+place:
+  %code = load ptr, ptr %code.at
+  %instruction = load ptr, ptr %instruction.at
+  %changed = call ptr @pair(ptr %code, ptr %instruction)
+  %missing = icmp eq ptr %changed, null
+  br i1 %missing, label %stop, label %keep
+keep:
+  call i1 @put(ptr %memory, i64 $memory_changed, ptr %changed)
+  ret i1 false
+stop:
+  ret i1 true
+}
+"""
