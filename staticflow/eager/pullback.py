@@ -100,7 +100,8 @@ def pull(
     given = [*(None if c is None else c._data for c in cts), *outs]
     kind, arrays = _in_order(given, args, ct)
     first = next(c._data for c in cts if c is not None)
-    names = numbers_among(op, attrs, first.dtype)
+    # beside operands of no dims a 0-d operand would raise their dtype, as a number does not
+    names = numbers_among(op, attrs, first.dtype) if first.ndim else ()
     known = {name: None if name in names else value for name, value in attrs.items()}
     if kind is not None:
         kind = op, len(cts), *needs, attrs_key(known), names, *kind
