@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import staticflow as sf
-from staticflow.eager import indexed, kernels, overwrite, programs, pullback
+from staticflow.eager import choose, indexed, kernels, overwrite, programs, pullback
 from staticflow.eager.choose import compute_of
 from staticflow.eager.programs import LARGE
 from staticflow.graph.dtypes import DTYPES
@@ -256,7 +256,7 @@ def test_moves_and_what_broadcasts_are_kernels(name: str, compilations: list[Any
         x = sf.from_numpy(np.random.default_rng(0).random((n, 8)))
         found = MOVES[name](x)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(kernels, "SPREAD", 1 << 62)
+            patch.setattr(choose, "SPREAD", 1 << 62)
             patch.setattr(indexed, "SPREAD", 1 << 62)
             np.testing.assert_array_equal(found.numpy(), MOVES[name](x).numpy())
         counts.append(compilations.count(name))
