@@ -194,7 +194,7 @@ def _elements_worth_copying(p: Product) -> int:
     """Elements of B from which on a copy pays beside the way that copies nothing."""
     if _in_place(p) is emit_dots:
         return _LITTLE
-    return _SMALL if p.a.col != 1 else _CACHE // p.dtype.itemsize
+    return _SMALL if p.a.col != 1 and _is_open(p) else _CACHE // p.dtype.itemsize
 
 
 def _rows_worth_transposing(p: Product) -> Size:

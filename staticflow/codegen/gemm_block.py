@@ -84,6 +84,8 @@ def _cut(p: Product) -> _Cut:
     by_columns = p.a.row == 1 and p.a.col != 1
     rows, panels, column = _BY_COLUMNS if by_columns else _BY_ROWS
     panel = main_width(p.target) * p.lanes
+    if isinstance(p.n, int) and p.n >= 2 * _ENOUGH * panel and not by_columns:
+        panels *= 2  # there are chunks enough
     width = panels * panel
     if isinstance(p.n, int) and 2 * p.n <= 3 * width:  # rather one chunk than a small second one
         width = -(-p.n // p.lanes) * p.lanes
@@ -98,7 +100,7 @@ def _cut(p: Product) -> _Cut:
     down = dim_max(dim_max(ceil_div(p.m, most), parts), 1)
     chunk: Size = width
     if by_columns:
-        across = dim_max(across, dim_min(_ENOUGH // down, p.n // (_PANELS_PER_COPY * panel)))
+        across = dim_max(across, dim_min(_ENOUGH // (2 * down), p.n // (_PANELS_PER_COPY * panel)))
         chunk = chunk if across == 1 else ceil_div(p.n, across * panel) * panel
     most_rows = dim_min(most, ceil_div(p.m, tile) * tile)
     stripe = _STRIPE // tile * tile
