@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from staticflow.config import config
 from staticflow.runtime.fastcall_layout import has_known_layout
 from staticflow.runtime.turn import updating
 
-__all__ = ["call_path", "doubled", "f32", "huge_output", "needs_entry", "taken"]
+__all__ = ["call_path", "doubled", "f32", "frames", "huge_output", "needs_entry", "taken"]
 
 needs_entry = pytest.mark.skipif(not has_known_layout(), reason="no native entry here")
 
@@ -45,3 +46,20 @@ def huge_output(several: bool) -> Any:
     """A program whose arguments have no elements, and whose result has as many as one likes."""
     x, y = sf.placeholder((None, 0), name="x"), sf.placeholder((0, None), name="y")
     return sf.compile([x, y], (sf.constant(2.0), x @ y) if several else x @ y)
+
+
+def frames(call: Callable[[], Any]) -> list[str]:
+    """The functions that are called in a frame of Python, but ``call``."""
+    found: list[str] = []
+
+    def note(frame: Any, event: str, arg: Any) -> None:
+        if event == "call":
+            found.append(frame.f_code.co_qualname)
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(before)
+    return found[2:]

@@ -96,7 +96,9 @@ def test_jacobians(jacobian: Any) -> None:
 
 
 def test_second_derivatives() -> None:
-    fn = lambda x: (x.sin() * x.sum()).sum()  # noqa: E731
+    def fn(x: sf.Tensor) -> sf.Tensor:
+        return (x.sin() * x.sum()).sum()
+
     wanted = functional.hessian(fn, X)
     np.testing.assert_allclose(hessian(fn)(X).numpy(), wanted.numpy(), rtol=1e-6)
     v = sf.ones(3)

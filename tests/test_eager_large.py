@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from calling import frames
 
 import staticflow as sf
 from staticflow.eager.programs import SPREAD
@@ -18,23 +18,6 @@ ROWS, COLUMNS = 8, SPREAD // 8
 
 def drawn(*shape: int, dtype: Any = np.float32) -> Any:
     return np.random.default_rng(0).standard_normal(shape).astype(dtype)
-
-
-def frames(call: Callable[[], Any]) -> list[str]:
-    """The functions of Python that run in the lambda that a call is of."""
-    found: list[str] = []
-
-    def note(frame: Any, event: str, arg: Any) -> None:
-        if event == "call":
-            found.append(frame.f_code.co_qualname)
-
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        call()
-    finally:
-        sys.setprofile(before)
-    return found[2:]
 
 
 OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {

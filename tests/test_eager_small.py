@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from calling import frames
 
 import staticflow as sf
 from staticflow.eager import choose
@@ -16,23 +16,6 @@ from staticflow.eager.recall_text import OFTEN
 from staticflow.errors import ArgumentError, IndexRangeError, ShapeError
 from staticflow.nn import functional as F
 from staticflow.ops.maths import pow
-
-
-def frames(call: Callable[[], Any]) -> list[str]:
-    """The functions that are called in a frame of Python, but ``call``."""
-    found: list[str] = []
-
-    def note(frame: Any, event: str, arg: Any) -> None:
-        if event == "call":
-            found.append(frame.f_code.co_qualname)
-
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        call()
-    finally:
-        sys.setprofile(before)
-    return found[2:]
 
 
 def operands() -> dict[str, Any]:

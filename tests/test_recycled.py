@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from calling import needs_entry
 
 import staticflow as sf
 from staticflow.eager.memory import Memory
 from staticflow.eager.vertex import EvenEntry, Output, Shadow, TapeEntry
-from staticflow.runtime.fastcall_layout import has_known_layout
 from staticflow.runtime.recycled import MOST, Row
 
-pytestmark = pytest.mark.skipif(not has_known_layout(), reason="needs the native path")
+pytestmark = needs_entry
 
 CHAINS: dict[str, Callable[[sf.Tensor, sf.Tensor], sf.Tensor]] = {
     "products": lambda y, w: y * w,

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from staticflow.codegen.gemm_block import LEAST_ROWS
 from staticflow.eager.programs import compiled, compiling
 from staticflow.graph.dims import Size, fresh_sym
 from staticflow.graph.dtypes import BY_NUMPY, float32, float64
@@ -32,7 +33,6 @@ WORTH = 1 << 22
 """Multiplications from which on a product is computed so: some 50 microseconds of them. A kernel
 takes 0.2 seconds to compile, and saves a tenth of the time or more."""
 
-_FEW = 16  # rows or columns; fewer do not fill a tile
 _TILED = frozenset((float32.numpy, float64.numpy))
 
 _kernels: dict[tuple[Any, ...], Executable] = {}
@@ -59,7 +59,7 @@ def large_linear(x: Array, weight: Array, bias: Array) -> Array | None:
 
 
 def _pays(x: Array, shape: Sequence[int], columns: int) -> bool:
-    few = shape[-2] < _FEW or columns < _FEW
+    few = min(shape[-2], columns) < LEAST_ROWS
     return x.dtype in _TILED and not few and prod(shape) * columns >= WORTH
 
 
