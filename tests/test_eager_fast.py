@@ -25,8 +25,8 @@ from opinfo.modes import arrays_of, call
 
 import staticflow as sf
 from staticflow import pytree
-from staticflow.eager.fast import fast_forms, has_fast_form, number_beside
-from staticflow.eager.fast_text import MEMO
+from staticflow.eager.fast.core_text import MEMO
+from staticflow.eager.fast.forms import fast_forms, has_fast_form, number_beside
 from staticflow.eager.mode import EAGER
 from staticflow.eager.vertex import EvenEntry, Shadow
 from staticflow.errors import AutogradError, DTypeError, ShapeError
@@ -400,7 +400,7 @@ def test_finalizers_of_a_thread_that_ends_may_compute() -> None:
 
 
 def test_elsewhere_the_general_path_does_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("staticflow.eager.fast.has_known_layout", lambda: False)
+    monkeypatch.setattr("staticflow.eager.fast.forms.has_known_layout", lambda: False)
     fast = fast_forms(FAST, FAST, FAST, sf.Tensor, EAGER.general, EAGER.finish, {len: 1}, {})
     assert fast.functions == fast.methods == fast.reflected == {}
 

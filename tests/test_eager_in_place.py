@@ -13,7 +13,7 @@ import pytest
 import staticflow as sf
 from staticflow.eager import inplace
 from staticflow.eager.bind import inherited
-from staticflow.eager.fast_in_place import InPlace, in_place_methods
+from staticflow.eager.fast.in_place_forms import InPlace, in_place_methods
 from staticflow.eager.programs import SPREAD
 from staticflow.errors import AutogradError, DTypeError, ShapeError, StaticflowError
 from staticflow.graph.dtypes import DTYPES

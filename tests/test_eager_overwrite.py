@@ -11,7 +11,7 @@ import pytest
 import staticflow as sf
 from staticflow.eager import inplace, overwrite, programs
 from staticflow.eager.bind import inherited
-from staticflow.eager.fast_in_place import in_place_methods
+from staticflow.eager.fast.in_place_forms import in_place_methods
 
 SHAPE = (6, 8)
 

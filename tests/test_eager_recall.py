@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import staticflow as sf
-from staticflow.eager import remembered
-from staticflow.eager.recall_text import OFTEN, SLOTS
+from staticflow.eager.fast import plans
+from staticflow.eager.fast.recall_text import OFTEN, SLOTS
 from staticflow.errors import IndexRangeError, StaticflowError
 
 F = sf.nn.functional
@@ -59,7 +59,7 @@ def test_no_function_is_called_for_a_kind_that_is_known() -> None:
             call()
     finally:
         sys.setprofile(None)
-    assert not any("remembered" in name or "by_shape" in name for name in seen[:3])
+    assert not any("plans" in name or "by_shape" in name for name in seen[:3])
     assert not any(
         f"ops/{m}.py" in name for name in seen for m in ("axes", "splitting", "subscript")
     )
@@ -195,13 +195,13 @@ def test_what_a_kernel_refuses_is_worded_by_the_call() -> None:
 
 def test_a_kernel_is_compiled_for_what_comes_often_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[str] = []
-    original = remembered.kernel_of
+    original = plans.kernel_of
 
     def counted(op: Any, *given: Any) -> Any:
         compiled.append(op.name)
         return original(op, *given)
 
-    monkeypatch.setattr(remembered, "kernel_of", counted)
+    monkeypatch.setattr(plans, "kernel_of", counted)
     x = sf.ones(7, 11, dtype=sf.int16)
     for _ in range(OFTEN // 2):
         x.flip(1)

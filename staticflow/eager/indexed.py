@@ -1,5 +1,5 @@
 """``x[key]`` of eager tensors: ints, slices, and one mask or index tensor, without the reading that
-other keys need where they are not remembered (`staticflow.eager.remembered`)."""
+other keys need where they are not remembered (`staticflow.eager.fast.plans`)."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from staticflow.eager.fast import number_beside
+from staticflow.eager.fast.forms import number_beside
 from staticflow.eager.gpu import is_writeable
 from staticflow.eager.memory import Memory, Step, View
 from staticflow.eager.overwrite import overwritten, put

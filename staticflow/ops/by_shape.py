@@ -1,7 +1,7 @@
 """Functions of tensors that look at their shapes and dtypes only.
 
 Which ops such a function comes to, and with which attributes, follows from these, from the strides
-and from its further arguments, so the eager mode may remember it (`staticflow.eager.remembered`).
+and from its further arguments, so the eager mode may remember it (`staticflow.eager.fast.plans`).
 """
 
 from __future__ import annotations

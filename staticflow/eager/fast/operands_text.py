@@ -1,5 +1,4 @@
-"""How the fast path takes up what an operation is given, as LLVM text: a part of the module of
-`staticflow.eager.fast_text`, which says how to read it."""
+"""How the fast path takes up what an operation is given."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""How a call of a kind that was met before runs the ops that it came to, as LLVM text: a part of
-the module of `staticflow.eager.fast_text`, which says how to read it.
+"""How a call of a kind that was met before runs the ops that it came to.
 
-What follows from the key of a call (`staticflow.eager.key_text`) is a *plan*, which
-`staticflow.eager.remembered` makes.
+What follows from the key of a call (`staticflow.eager.fast.key_text`) is a *plan*, which
+`staticflow.eager.fast.plans` makes.
 """
 
 from __future__ import annotations

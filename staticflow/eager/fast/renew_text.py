@@ -1,5 +1,4 @@
-"""In-place methods of tensors that copy what a function gives, as LLVM text: a part of the module
-of `staticflow.eager.fast_text`, which says how to read it.
+"""In-place methods of tensors that copy what a function gives.
 
 The function is the native form of what the method is the in-place form of, as `clamp` of `clamp_`.
 """

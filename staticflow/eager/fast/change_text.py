@@ -1,5 +1,4 @@
-"""What in-place methods of tensors ask and do, step by step, as LLVM text: a part of the module of
-`staticflow.eager.fast_text`, which says how to read it.
+"""What in-place methods of tensors ask and do, step by step.
 
 Whether elements may be changed, whether it is done by a ufunc of NumPy, by a copy or by the program
 that did so last, and how a change is counted and its line noted.

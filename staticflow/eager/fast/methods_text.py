@@ -1,5 +1,6 @@
-"""Methods of tensors that are native code, as LLVM text: a module that calls the one of
-`staticflow.eager.fast_text`. It is compiled without being optimised, since each only leads there.
+"""Methods of tensors that are native code: a module of LLVM text that calls the one of
+`staticflow.eager.fast.core_text`. It is compiled without being optimised, since each only leads
+there.
 """
 
 from __future__ import annotations
@@ -7,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from string import Template
 
-from staticflow.eager.fast_text import MOST
+from staticflow.eager.fast.core_text import MOST
 
 __all__ = ["render_methods"]
 

@@ -1,9 +1,8 @@
-"""In-place methods of tensors that are a ufunc, or a copy, as LLVM text: a part of the module of
-`staticflow.eager.fast_text`, which says how to read it.
+"""In-place methods of tensors that are a ufunc, or a copy.
 
 If nothing of it is recorded, NumPy puts the result where it belongs, or, of large arrays, the
 program that did so last (`staticflow.eager.overwrite`); or what a function gives is copied
-(`staticflow.eager.renew_text`). All else goes to `staticflow.eager.inplace`.
+(`staticflow.eager.fast.renew_text`). All else goes to `staticflow.eager.inplace`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""What the fast path knows of Python's objects and of arrays, as LLVM text: a part of the module of
-`staticflow.eager.fast_text`, which says how to read it."""
+"""What the fast path knows of Python's objects and of arrays."""
 
 from __future__ import annotations
 

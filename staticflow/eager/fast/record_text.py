@@ -1,5 +1,4 @@
-"""What an operation of the fast path leaves on the tape, as LLVM text: a part of the module of
-`staticflow.eager.fast_text`. The entries are those of `staticflow.eager.vertex`."""
+"""What an operation leaves on the tape: the entries of `staticflow.eager.vertex`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""How the fast path calls what computes an op, as LLVM text: a part of the module of
-`staticflow.eager.fast_text`, which says how to read it."""
+"""How the fast path calls what computes an op."""
 
 from __future__ import annotations
 

@@ -1,70 +1,10 @@
-"""The fast path of eager operations as LLVM text, compiled once in a process.
-
-``apply`` takes the usual case of `staticflow.eager.fast` from the tensors to NumPy and back, and
-leaves everything else to the general path, which gives the same and words all errors. References
-are counted as in C: what a function gives is the caller's to drop, what it is given is not, unless
-it says that it *takes* it. Names with a ``$`` stand for numbers: where slots lie, how large objects
-are.
-"""
+"""An op by the fast path, from its operands to tensors, or else by the general path."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from string import Template
+__all__ = ["APPLY"]
 
-from staticflow.eager.change_text import CHANGE
-from staticflow.eager.compute_text import COMPUTE
-from staticflow.eager.in_place_text import IN_PLACE
-from staticflow.eager.key_text import KEYS
-from staticflow.eager.line_text import LINES
-from staticflow.eager.objects_text import DECLARATIONS, OBJECTS
-from staticflow.eager.operands_text import OPERANDS
-from staticflow.eager.programs import SPREAD
-from staticflow.eager.recall_text import OFTEN, PLACES, RECALL, SLOTS
-from staticflow.eager.record_text import RECORD
-from staticflow.eager.renew_text import RENEW
-from staticflow.eager.view_text import VIEWS
-from staticflow.runtime import fastcall_layout as layout
-from staticflow.runtime.fastcall_helpers import LIKE
-
-__all__ = ["CODES", "FLAGS", "MEMO", "MOST", "render_core"]
-
-FLAGS = {name: 1 << i for i, name in enumerate(
-    ("RECORDABLE", "EVEN", "NUMBERS", "BY_NUMBER", "ANY_DTYPES", "TAIL", "VIEW")
-)}  # fmt: skip
-"""What an op's flags say: it has a vjp; its vjp is one of `EvenEntry`; numbers may stand beside its
-tensors, and reach what computes it as they are and not as arrays; its tensors are of any dtypes, or
-the first is; it gives a view."""
-
-MOST = 32
-"""Arguments of one call; the general path takes more."""
-
-MEMO = 256
-"""So many numbers are remembered as arrays, by identity."""
-
-CODES = 256
-"""Of so many code objects it is remembered whether they are the user's."""
-
-WORDS = 96
-"""So long is the key of a call that is remembered at most."""
-
-_MARKS = ("A_TENSOR", "THE_SAME", "AN_INT", "A_FLOAT", "A_TUPLE", "A_LIST", "A_SLICE")
-"""What words of a key begin with; no object has so low an address."""
-
-_LAYOUT = (
-    "TYPE", "HEAD", "DATA", "NDIM", "DIMS", "STRIDES", "BASE", "DESCR", "FLAGS", "WRITEABLE",
-    "CONTIGUOUS",
-)  # fmt: skip
-
-_NUMBERS = {
-    **FLAGS, **{name: getattr(layout, name) for name in _LAYOUT},
-    **{name: i for i, name in enumerate(_MARKS, 1)},
-    "MEMO_MASK": MEMO - 1, "CODES_MASK": CODES - 1, "MOST": MOST, "USES": MOST + 1,
-    "OPERAND": 40, "NO_DTYPE": 63, "WORDS": WORDS, "ROOM": WORDS + 1, "SLOTS_MASK": SLOTS - PLACES,
-    "SPREAD": SPREAD, "OFTEN": OFTEN, "PLACES": PLACES,
-}  # fmt: skip
-
-_APPLY = """
+APPLY = """
 ; The op on `count` objects: `general(op, objects, attrs)`, by the fast path if it can. Attributes
 ; are a dict, or null, and so is the step that this is.
 define internal ptr @apply(ptr %op, ptr %objects, i64 %count, ptr %attrs, ptr %step) {
@@ -399,13 +339,3 @@ call:
   ret ptr %result
 }
 """
-
-
-def render_core(numbers: Mapping[str, int]) -> str:
-    """The module of ``function``, ``called``, ``called_on``, ``direct``, ``recall``,
-    ``recalled`` and ``change``; ``numbers`` are those that stand for slots."""
-    parts = (
-        DECLARATIONS, LIKE, OBJECTS, OPERANDS, COMPUTE, VIEWS, LINES, RECORD, _APPLY, KEYS, RECALL,
-        CHANGE, IN_PLACE, RENEW,
-    )  # fmt: skip
-    return Template("".join(parts)).substitute(numbers, **_NUMBERS)

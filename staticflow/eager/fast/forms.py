@@ -1,12 +1,4 @@
-"""The fast path of eager operations: native code from the tensors to NumPy and back.
-
-Every op but loops has here a builtin function, and the ops that are methods and operators of
-`Tensor` are so by native methods. They take the usual case: tensors on the host of dtypes that
-need no promotion, or a tensor beside numbers that do not change its dtype, and nothing special
-going on in the thread. Everything else, errors included, goes to the general path,
-`staticflow.eager.mode`, which gives the same; and all of it, where native code cannot read the
-objects of this Python.
-"""
+"""Native forms of ops, methods and operators, and of functions that are remembered."""
 
 from __future__ import annotations
 
@@ -20,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager.choose import compute_of, latest_kernel
-from staticflow.eager.fast_in_place import InPlace, in_place_table
-from staticflow.eager.fast_text import CODES, FLAGS, MEMO, MOST, render_core
+from staticflow.eager.fast.core_text import CODES, FLAGS, MEMO, MOST, render_core
+from staticflow.eager.fast.in_place_forms import InPlace, in_place_table
+from staticflow.eager.fast.methods_text import render_methods
+from staticflow.eager.fast.plans import Remembered, parameters_of
 from staticflow.eager.memory import Memory, View
-from staticflow.eager.methods_text import render_methods
 from staticflow.eager.programs import LARGE
-from staticflow.eager.remembered import Remembered, parameters_of
 from staticflow.eager.vertex import LEAF, EvenEntry, Output, Shadow, TapeEntry, serials
 from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DTYPES, DType, bfloat16
 from staticflow.graph.locs import is_inside
@@ -64,7 +56,7 @@ _PYTHON = (
 
 
 class _Op(ctypes.Structure):
-    """What the native code knows of an op; see `staticflow.eager.fast_text`."""
+    """``%op`` of the native code (`staticflow.eager.fast.objects_text`)."""
 
     _fields_ = (
         ("op", ctypes.c_void_p),

@@ -1,9 +1,10 @@
 """Functions whose way from arguments to ops is remembered.
 
 What `staticflow.ops.by_shape` marks, and the basic part of subscripts, is asked once for each kind
-of call which ops it comes to, on which of its tensors and of what earlier ops gave. From then on
-native code (`staticflow.eager.recall_text`) runs these ops at once. A call whose kind was not seen
-shortly before runs the function as it is, so that what is always another kind costs nothing.
+of call which ops it comes to, on which of its tensors and of what earlier ops gave: its *plan*.
+From then on native code (`staticflow.eager.fast.recall_text`) runs these ops at once. A call whose
+kind was not seen shortly before runs the function as it is, so that what is always another kind
+costs nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager.choose import SMALL, bound, by_numpy, kernel_of, pays_often
-from staticflow.eager.recall_text import PLACES, SLOTS
+from staticflow.eager.fast.recall_text import PLACES, SLOTS
 from staticflow.eager.vertex import LEAF
 from staticflow.graph.dtypes import BY_PYTHON
 from staticflow.graph.op import Op
@@ -39,7 +40,7 @@ Noted = Sequence[tuple[Op | None, Sequence[Any], Any, Any]]
 
 
 class _Function(ctypes.Structure):
-    """``%function`` of `staticflow.eager.recall_text`, and so on."""
+    """``%function`` of `staticflow.eager.fast.recall_text`, and so on."""
 
     _fields_ = (
         ("plain", ctypes.c_void_p), ("learner", ctypes.c_void_p), ("tensors", ctypes.c_int64),

@@ -1,5 +1,4 @@
-"""How the fast path finds the line of the user that is running, as LLVM text: a part of the module
-of `staticflow.eager.fast_text`, which says how to read it."""
+"""How the fast path finds the line of the user that is running."""
 
 from __future__ import annotations
 

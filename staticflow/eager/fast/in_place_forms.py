@@ -1,5 +1,8 @@
-"""In-place methods of tensors that are native code (`staticflow.eager.in_place_text`): those that
-store what a function gives, and copies. What does them otherwise is `staticflow.eager.inplace`."""
+"""In-place methods of tensors that are native code (`staticflow.eager.fast.in_place_text`).
+
+Those that store what a function gives, and copies. What does them otherwise is
+`staticflow.eager.inplace`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What a call is told by when its kind is looked for, as LLVM text: a part of the module of
-`staticflow.eager.fast_text`, which says how to read it.
+"""What a call is told by when its kind is looked for.
 
 A kind of call is a row of words, the *key*: the function, the default dtype, and what each argument
 is. Of a tensor that is its dtype, sizes and strides, or which one before it is the same; of an int

@@ -1,5 +1,4 @@
-"""What a view op of the fast path gives, as LLVM text: a part of the module of
-`staticflow.eager.fast_text`. The same as `staticflow.eager.views.viewed`."""
+"""What a view op gives: the same as `staticflow.eager.views.viewed`."""
 
 from __future__ import annotations
 

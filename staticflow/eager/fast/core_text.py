@@ -1,0 +1,69 @@
+"""The module of LLVM text that the texts of the fast path make together, and its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from string import Template
+
+from staticflow.eager.fast.apply_text import APPLY
+from staticflow.eager.fast.change_text import CHANGE
+from staticflow.eager.fast.compute_text import COMPUTE
+from staticflow.eager.fast.in_place_text import IN_PLACE
+from staticflow.eager.fast.key_text import KEYS
+from staticflow.eager.fast.line_text import LINES
+from staticflow.eager.fast.objects_text import DECLARATIONS, OBJECTS
+from staticflow.eager.fast.operands_text import OPERANDS
+from staticflow.eager.fast.recall_text import OFTEN, PLACES, RECALL, SLOTS
+from staticflow.eager.fast.record_text import RECORD
+from staticflow.eager.fast.renew_text import RENEW
+from staticflow.eager.fast.view_text import VIEWS
+from staticflow.eager.programs import SPREAD
+from staticflow.runtime import fastcall_layout as layout
+from staticflow.runtime.fastcall_helpers import LIKE
+
+__all__ = ["CODES", "FLAGS", "MEMO", "MOST", "render_core"]
+
+FLAGS = {name: 1 << i for i, name in enumerate(
+    ("RECORDABLE", "EVEN", "NUMBERS", "BY_NUMBER", "ANY_DTYPES", "TAIL", "VIEW")
+)}  # fmt: skip
+"""What an op's flags say: it has a vjp; its vjp is one of `EvenEntry`; numbers may stand beside its
+tensors, and reach what computes it as they are and not as arrays; its tensors are of any dtypes, or
+the first is; it gives a view."""
+
+MOST = 32
+"""Arguments of one call; the general path takes more."""
+
+MEMO = 256
+"""So many numbers are remembered as arrays, by identity."""
+
+CODES = 256
+"""Of so many code objects it is remembered whether they are the user's."""
+
+WORDS = 96
+"""So long is the key of a call that is remembered at most."""
+
+_MARKS = ("A_TENSOR", "THE_SAME", "AN_INT", "A_FLOAT", "A_TUPLE", "A_LIST", "A_SLICE")
+"""What words of a key begin with; no object has so low an address."""
+
+_LAYOUT = (
+    "TYPE", "HEAD", "DATA", "NDIM", "DIMS", "STRIDES", "BASE", "DESCR", "FLAGS", "WRITEABLE",
+    "CONTIGUOUS",
+)  # fmt: skip
+
+_NUMBERS = {
+    **FLAGS, **{name: getattr(layout, name) for name in _LAYOUT},
+    **{name: i for i, name in enumerate(_MARKS, 1)},
+    "MEMO_MASK": MEMO - 1, "CODES_MASK": CODES - 1, "MOST": MOST, "USES": MOST + 1,
+    "OPERAND": 40, "NO_DTYPE": 63, "WORDS": WORDS, "ROOM": WORDS + 1, "SLOTS_MASK": SLOTS - PLACES,
+    "SPREAD": SPREAD, "OFTEN": OFTEN, "PLACES": PLACES,
+}  # fmt: skip
+
+
+def render_core(numbers: Mapping[str, int]) -> str:
+    """The module of ``function``, ``called``, ``called_on``, ``direct``, ``recall``,
+    ``recalled`` and ``change``; ``numbers`` are those that stand for slots."""
+    parts = (
+        DECLARATIONS, LIKE, OBJECTS, OPERANDS, COMPUTE, VIEWS, LINES, RECORD, APPLY, KEYS, RECALL,
+        CHANGE, IN_PLACE, RENEW,
+    )  # fmt: skip
+    return Template("".join(parts)).substitute(numbers, **_NUMBERS)
