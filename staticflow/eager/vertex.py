@@ -21,6 +21,7 @@ from staticflow.eager.memory import Memory
 from staticflow.eager.programs import LARGE, SPREAD
 from staticflow.eager.pullback import may_compile, pull
 from staticflow.eager.saved import Packed
+from staticflow.eager.straight import straight_op
 from staticflow.errors import AutogradError
 from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DType, bfloat16
 from staticflow.graph.locs import Loc, Locs, format_locs, is_inside
@@ -216,7 +217,16 @@ class TapeEntry:
                 wrap = self.tensor._wrap
                 return [wrap(p) if type(p) is _array else p for p in pulled]
         assert self.op.vjp is not None
-        return self.op.vjp(needs, cts, result, *args, **self.attrs)
+        pulled = self.op.vjp(needs, cts, result, *args, **self.attrs)
+        if self.op.piecewise_linear and thread.state.recording and needs[0]:
+            return [self._straight(pulled[0]), *pulled[1:]]
+        return pulled
+
+    def _straight(self, ct: Any) -> Any:
+        """The cotangent of the first argument, which is on the tape as a function of that, too."""
+        edges = ct._edge(), self.edges[0]
+        entry = entered(TapeEntry, straight_op, {}, edges, (None, None), None, _getframe(1))
+        return self.tensor._on_tape(ct._data, ct._own_memory(), entry)
 
     def _results(self, ct: Any) -> tuple[Any, Any]:
         """The result or results, or what stands for them, and their cotangents."""

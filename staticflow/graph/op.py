@@ -70,6 +70,8 @@ class Op:
     - ``promote`` says what happens to operands of several dtypes, see `Promotion`.
     - ``kinds`` are the dtype kinds that promoted operands may have.
     - ``numbers`` says what a Python integer is that does not fit, see `Numbers`.
+    - ``piecewise_linear``: of the first argument its vjp knows only on which of straight pieces it
+      lies. Differentiated again on the tape that gives zeros, as in PyTorch, and not None.
     - ``ufunc`` names the NumPy ufunc that the op is on operands of one dtype, if it is one.
     - ``eager`` says what runs the op eagerly, see `Runner`.
     - ``batched`` are the arguments (by position) that begin with a batch. The kernels that run
@@ -92,6 +94,7 @@ class Op:
     promote: Promotion = "none"
     kinds: str = "biuf"
     numbers: Numbers = "fit"
+    piecewise_linear: bool = False
     ufunc: str | None = None
     eager: Runner = "reference"
     batched: tuple[int, ...] = ()

@@ -211,7 +211,7 @@ leaky_relu_op = composed(
         k.compare("gt", x, 0.0), x, k.mul(x, negative_slope)
     ),
     (lambda ct, out, x, *, negative_slope: where(x > 0, ct, ct * negative_slope),),
-    saves=(0,), eager="exact",
+    saves=(0,), eager="exact", piecewise_linear=True,
 )  # fmt: skip
 
 
@@ -235,7 +235,7 @@ hardtanh_op = elementwise(
     (lambda ct, out, x, *, min_val, max_val: where(
         logical_or(x <= min_val, x >= max_val), 0.0, ct
     ),),
-    saves=(0,), kinds="if", eager="exact",
+    saves=(0,), kinds="if", eager="exact", piecewise_linear=True,
 )  # fmt: skip
 
 
@@ -259,7 +259,7 @@ hardsigmoid = composed(
     lambda xp, x: _between(xp, x + 3, 0, 6) / 6,
     lambda k, x: k.div(_clamped(k, k.add(x, 3.0), 0.0, 6.0), 6.0),
     (lambda ct, out, x: where(logical_and(x > -3, x < 3), ct * (1 / 6), 0.0),),
-    saves=(0,), eager="exact",
+    saves=(0,), eager="exact", piecewise_linear=True,
 )  # fmt: skip
 
 
@@ -288,7 +288,7 @@ threshold_op: Op = elementwise(
     ),
     lambda k, x, *, threshold, value: k.select(k.compare("le", x, threshold), value, x),
     (lambda ct, out, x, *, threshold, value: where(x <= threshold, 0.0, ct),),
-    saves=(0,), kinds="iuf", eager="exact",
+    saves=(0,), kinds="iuf", eager="exact", piecewise_linear=True,
 )  # fmt: skip
 
 
@@ -303,7 +303,7 @@ hardshrink_op = elementwise(
     lambda xp, x, *, lambd: xp.where(xp.abs(x) <= x.dtype.type(lambd), x.dtype.type(0), x),
     lambda k, x, *, lambd: k.select(k.compare("le", k.abs(x), lambd), 0.0, x),
     (lambda ct, out, x, *, lambd: where(abs(x) <= lambd, 0.0, ct),),
-    saves=(0,), kinds="f", eager="exact",
+    saves=(0,), kinds="f", eager="exact", piecewise_linear=True,
 )  # fmt: skip
 
 
@@ -325,7 +325,7 @@ softshrink_op = composed(
     lambda xp, x, *, lambd: x - _between(xp, x, -lambd, lambd),
     _softshrink_emit,
     (lambda ct, out, x, *, lambd: where(abs(x) <= lambd, 0.0, ct),),
-    saves=(0,), eager="exact",
+    saves=(0,), eager="exact", piecewise_linear=True,
 )  # fmt: skip
 
 

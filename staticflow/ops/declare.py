@@ -130,6 +130,7 @@ def elementwise(
     eager: Runner | None = None,
     names: tuple[str, ...] = ("input", "other"),
     numbers: Numbers = "fit",
+    piecewise_linear: bool = False,
 ) -> Op:
     """An op that works element by element, with broadcasting.
 
@@ -154,6 +155,7 @@ def elementwise(
         grad_name=grad_name or f"{name.title().replace('_', '')}Backward0",
         names=names,
         numbers=numbers,
+        piecewise_linear=piecewise_linear,
     )
 
 

@@ -109,7 +109,7 @@ relu = elementwise(
     _relu_reference,
     lambda k, x: k.relu(x),
     (lambda ct, out, x: where(out <= 0, 0.0, ct),),
-    saves=(OUT,), kinds="iuf", eager="exact",
+    saves=(OUT,), kinds="iuf", eager="exact", piecewise_linear=True,
 )  # fmt: skip
 
 abs = elementwise(

@@ -199,6 +199,7 @@ max_pool_op: Op = Op(
     vjp=per_arg(_max_vjp),
     lowering=LoopNest(_max_emit),
     saves=(0,),
+    piecewise_linear=True,
     eager="native",
     grad_name="MaxPool2DWithIndicesBackward0",
 )
@@ -312,6 +313,7 @@ place_gather_op: Op = Op(
     vjp=per_arg(lambda ct, out, x, index: place_scatter_op(ct, index, size=x.shape[2:]), None),
     lowering=LoopNest(_gather_emit),
     saves=(1,),
+    piecewise_linear=True,
     eager="native",
     grad_name="MaxPool2DWithIndicesBackward0",
 )
@@ -352,6 +354,7 @@ place_scatter_op: Op = Op(
     vjp=per_arg(lambda ct, out, y, index, *, size: place_gather_op(ct, index), None),
     lowering=LoopNest(_scatter_emit),
     saves=(1,),
+    piecewise_linear=True,
     eager="native",
     grad_name="MaxPool2DWithIndicesBackwardBackward0",
 )
