@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -156,3 +157,30 @@ def test_triplets_by_the_usual_distance() -> None:
     np.testing.assert_allclose(
         nn.TripletMarginWithDistanceLoss()(*rows).item(), wanted.item(), 1e-9
     )
+
+
+ACTIVATIONS = {
+    "relu": (), "relu6": (), "leaky_relu": (0.2,), "threshold": (0.1, 2.0), "hardtanh": (-0.5, 0.5),
+    "hardsigmoid": (), "hardswish": (), "silu": (), "mish": (), "elu": (0.5,), "celu": (0.5,),
+    "selu": (),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_an_activation_in_place(name: str) -> None:
+    """``inplace`` comes last, by name or not."""
+    fn, options = getattr(F, name), ACTIVATIONS[name]
+    assert list(inspect.signature(fn).parameters)[-1] == "inplace"
+    data = sf.tensor([-2.0, -0.25, 0.25, 3.0])
+    expected = fn(data, *options)
+    w = data.clone().requires_grad_()
+    for at_end, named in (((), {"inplace": True}), ((True,), {})):
+        x = w * 1
+        assert fn(x, *options, *at_end, **named) is x and x.tolist() == expected.tolist()
+        (x * 2).sum().backward()
+    by_hand = data.clone().requires_grad_()
+    (fn(by_hand, *options) * 4).sum().backward()
+    assert w.grad is not None and by_hand.grad is not None
+    assert w.grad.tolist() == pytest.approx(by_hand.grad.tolist())
+    with pytest.raises(TypeError, match="unexpected keyword argument 'slope'"):
+        fn(x, *options, slope=3)

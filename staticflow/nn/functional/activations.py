@@ -6,7 +6,6 @@ from typing import Any
 
 from staticflow.errors import ShapeError
 from staticflow.graph.locs import format_locs, here
-from staticflow.graph.op import Op
 from staticflow.ops import activation, maths
 from staticflow.ops.activation import (
     gelu,
@@ -37,39 +36,75 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _or_in_place(name: str, fn: Any, options: int = 0) -> Any:
-    """The function with PyTorch's further argument ``inplace``, which comes after ``options``
-    others: whether the result is stored in the input."""
-
-    def activation(input: Any, *args: Any, inplace: bool = False, **named: Any) -> Any:
-        if len(args) > options:
-            args, inplace = args[:-1], args[-1]
-        if not inplace:
-            return fn(input, *args, **named)
-        method = getattr(input, f"{name}_", None)
-        return method(*args, **named) if method else input._update(fn, args, named)
-
-    activation.__name__ = activation.__qualname__ = name
-    activation.__doc__ = fn.doc if isinstance(fn, Op) else fn.__doc__
-    return activation
+def _chosen(fn: Any, inplace: bool, input: Any, *options: Any) -> Any:
+    """``fn(input, *options)``, stored in the input if it is ``inplace``."""
+    return input._update(fn, options, {}) if inplace else fn(input, *options)
 
 
-relu, relu6 = _or_in_place("relu", maths.relu), _or_in_place("relu6", activation.relu6)
-selu, silu = _or_in_place("selu", activation.selu), _or_in_place("silu", activation.silu)
-mish, hardswish = (
-    _or_in_place("mish", activation.mish),
-    _or_in_place("hardswish", activation.hardswish),
-)
-hardsigmoid = _or_in_place("hardsigmoid", activation.hardsigmoid)
-elu, celu = _or_in_place("elu", activation.elu, 1), _or_in_place("celu", activation.celu, 1)
-leaky_relu = _or_in_place("leaky_relu", activation.leaky_relu, 1)
-hardtanh = _or_in_place("hardtanh", activation.hardtanh, 2)
-threshold = _or_in_place("threshold", activation.threshold, 2)
+def relu(input: Any, inplace: bool = False) -> Any:
+    """``x`` where it is above 0, else 0; NaN stays."""
+    return input.relu_() if inplace else maths.relu(input)
 
 
 def relu_(input: Any) -> Any:
     """`relu` in place."""
     return input.relu_()
+
+
+def relu6(input: Any, inplace: bool = False) -> Any:
+    """``x`` held between 0 and 6."""
+    return _chosen(activation.relu6, inplace, input)
+
+
+def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
+    """``x`` above 0, ``negative_slope * x`` elsewhere."""
+    return _chosen(activation.leaky_relu, inplace, input, negative_slope)
+
+
+def threshold(input: Any, threshold: float, value: float, inplace: bool = False) -> Any:
+    """``x`` where it is above ``threshold``, else ``value``; NaN stays."""
+    return _chosen(activation.threshold, inplace, input, threshold, value)
+
+
+def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
+    """``x`` held between ``min_val`` and ``max_val``; NaN stays. At the bounds the derivative is 0,
+    other than that of `clamp`."""
+    return _chosen(activation.hardtanh, inplace, input, min_val, max_val)
+
+
+def hardsigmoid(input: Any, inplace: bool = False) -> Any:
+    """``(x + 3) / 6`` held between 0 and 1."""
+    return _chosen(activation.hardsigmoid, inplace, input)
+
+
+def hardswish(input: Any, inplace: bool = False) -> Any:
+    """``x * hardsigmoid(x)`` (Howard et al. 2019, arXiv:1905.02244)."""
+    return _chosen(activation.hardswish, inplace, input)
+
+
+def silu(input: Any, inplace: bool = False) -> Any:
+    """``x * sigmoid(x)`` (Elfwing et al. 2017, arXiv:1702.03118)."""
+    return _chosen(activation.silu, inplace, input)
+
+
+def mish(input: Any, inplace: bool = False) -> Any:
+    """``x * tanh(log(1 + exp(x)))`` (Misra 2019, arXiv:1908.08681)."""
+    return _chosen(activation.mish, inplace, input)
+
+
+def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
+    """``x`` above 0, ``alpha * (exp(x) - 1)`` elsewhere (Clevert et al. 2015, arXiv:1511.07289)."""
+    return _chosen(activation.elu, inplace, input, alpha)
+
+
+def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
+    """``x`` above 0, ``alpha * (exp(x / alpha) - 1)`` elsewhere (Barron 2017, arXiv:1704.07483)."""
+    return _chosen(activation.celu, inplace, input, alpha)
+
+
+def selu(input: Any, inplace: bool = False) -> Any:
+    """`elu` scaled so that mean 0 and variance 1 stay (Klambauer et al. 2017, arXiv:1706.02515)."""
+    return _chosen(activation.selu, inplace, input)
 
 
 def softmin(input: Any, dim: int) -> Any:
@@ -140,8 +175,7 @@ def rrelu(
     """``x``, or ``a * x`` where it is negative, with ``a`` drawn between ``lower`` and ``upper``
     for each element in ``training``, and else in the middle (Xu et al. 2015, arXiv:1505.00853)."""
     if not training:
-        slope: Any = (lower + upper) / 2
-    else:
-        slope = rand_like(input) * (upper - lower) + lower
+        return leaky_relu(input, (lower + upper) / 2, inplace)
+    slope = rand_like(input) * (upper - lower) + lower
     out = where(input >= 0, input, input * slope)
     return input._assign(out) if inplace else out
