@@ -17,6 +17,7 @@ from interruptions import Interrupt, interrupted_at
 
 import staticflow as sf
 from staticflow.eager import inplace
+from staticflow.errors import AutogradError
 from staticflow.ops.thread import State, thread
 
 OPS: dict[str, Callable[[Any, Any], Any]] = {
@@ -325,6 +326,24 @@ def test_an_interrupt_leaves_no_change_that_is_not_counted(
     with pytest.raises(Interrupt):
         change(x)
     assert x.any() and x._version == version + 1
+
+
+def test_an_interrupt_before_a_history_is_taken_finds_the_change_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    w = sf.ones(4, requires_grad=True)
+    x = w * 1
+    y = x * x
+
+    def interrupted(*_: Any) -> None:
+        raise Interrupt
+
+    monkeypatch.setattr(inplace, "_take_history", interrupted)
+    with pytest.raises(Interrupt):
+        x.copy_(w * 2)
+    assert x._version == 1
+    with pytest.raises(AutogradError, match="changed"):
+        y.sum().backward()
 
 
 def test_a_change_that_is_refused_is_not_counted() -> None:

@@ -175,10 +175,13 @@ def assign(
             f"{list(value.shape)}, at {format_locs(here())}"
         )
     _refuse_memory(x, value)
-    if thread.state.recording and (is_recorded(x) or value.requires_grad):
+    edge = value._edge()
+    recorded = thread.state.recording and (edge is not None or is_recorded(x))
+    if recorded:
         _refuse_recording(x, what)
-        _take_history(x, value, since, replaces)
-    x._bump()
+    x._bump()  # before anything is done, so that an interrupt leaves no change that is not counted
+    if recorded:
+        _take_history(x, value, edge, since, replaces)
     put(x._data, value._data)
     return x
 
@@ -301,12 +304,14 @@ def stand_for(x: Tensor, vertex: Vertex) -> None:
     _refuse_recording(x)
     value = x.detach()
     value._vertex = vertex
-    _take_history(x, value, vertex.serial, replaces=False)
+    _take_history(x, value, vertex, vertex.serial, replaces=False)
 
 
-def _take_history(x: Tensor, value: Tensor, since: int | None, replaces: bool) -> None:
-    """Let ``x``, and through its base all its views, stand where the new elements came from."""
-    edge = value._edge()
+def _take_history(
+    x: Tensor, value: Tensor, edge: Vertex, since: int | None, replaces: bool
+) -> None:
+    """Let ``x``, and through its base all its views, stand where the new elements came from: at
+    the vertex ``edge``, if they have a history."""
     memory = x._own_memory()
     if edge is not None:
         _keep_before_change(edge, memory, edge.serial if since is None else since)
