@@ -200,3 +200,11 @@ def test_under_jit() -> None:
     f = sf.jit(lambda a: hessian(lambda b: (b.sin() * a).sum(), a))
     x = draw(3)
     close(f(x), np.diag(-np.sin(x.numpy()) * x.numpy()))
+
+
+def test_a_function_that_gives_no_tensor() -> None:
+    for fn in (jacobian, hessian, vjp, jvp):
+        with pytest.raises(TypeError, match="the function gave int"):
+            fn(lambda x: 3, sf.ones(1))
+    with pytest.raises(TypeError, match="the function gave str"):
+        jacobian(lambda x: (x, "a"), sf.ones(1))

@@ -142,3 +142,9 @@ def test_what_transforms_refuse() -> None:
         grad(cubes, argnums=1)(X)
     with pytest.raises(sf.AutogradError, match="float"):
         grad(cubes)(sf.tensor([1, 2]))
+
+
+def test_a_functional_call_of_something_else() -> None:
+    for module, dicts in ((3, {}), (sf.nn.Linear(2, 1), 3), (sf.nn.Linear(2, 1), [{}, 3])):
+        with pytest.raises(ValueError, match="it takes a module, and a dict of tensors"):
+            functional_call(module, dicts, sf.ones(2))

@@ -160,6 +160,11 @@ def test_selections_of_unknown_size() -> None:
     assert x.grad.tolist() == [[2, 0], [0, 3]]
     assert sf.repeat_interleave(x, sf.tensor([2, 0]), dim=0).shape == (2, 2)
     assert sf.one_hot(sf.tensor([2, 0])).tolist() == [[0, 0, 1], [1, 0, 0]]
+    for classes in ([0, 3], [0, -1]):
+        with pytest.raises(IndexError, match="one_hot: the classes must be from 0 to 2"):
+            sf.one_hot(sf.tensor(classes), 3)
+    with pytest.raises(TypeError, match="one_hot: the classes are integers, not float32"):
+        sf.one_hot(sf.tensor([0.0]), 3)
 
 
 @pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])

@@ -14,7 +14,7 @@ from typing import Any
 from staticflow.eager import tape
 from staticflow.eager.grad_mode import enable_grad
 from staticflow.eager.ranges import eye
-from staticflow.errors import AutogradError, ShapeError
+from staticflow.errors import AutogradError, DTypeError, ShapeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import Shape
 from staticflow.ops.arithmetic import cast
@@ -179,6 +179,12 @@ def _call(func: Function, xs: Sequence[Any]) -> tuple[bool, list[Any]]:
     """Whether ``func`` gives one output, and the outputs."""
     ys = func(*xs)
     single = not isinstance(ys, tuple | list)
+    for y in [ys] if single else ys:
+        if not hasattr(y, "__sf_mode__"):
+            raise DTypeError(
+                f"the function gave {type(y).__name__}; what is differentiated must be a tensor or "
+                f"a tuple of tensors, at {format_locs(here())}"
+            )
     return single, [ys] if single else list(ys)
 
 

@@ -38,7 +38,13 @@ def functional_call(
     (tensor([[3., 3.]]), None)
     """
     several = parameter_and_buffer_dicts
-    dicts = [several] if isinstance(several, Mapping) else [*several]
+    dicts: list[Any] = list(several) if isinstance(several, list | tuple) else [several]
+    if not isinstance(module, Module) or not all(isinstance(one, Mapping) for one in dicts):
+        kinds = ", ".join(type(one).__name__ for one in (module, *dicts))
+        raise ArgumentError(
+            f"functional_call of ({kinds}): it takes a module, and a dict of tensors or several of "
+            f"them, at {format_locs(here())}"
+        )
     given = {path: tensor for one in dicts for path, tensor in one.items()}
     held = list(_held(module))
     paths = {path for path, *_ in held}

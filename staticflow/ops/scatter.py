@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.errors import ShapeError
+from staticflow.errors import DTypeError, IndexRangeError, ShapeError
 from staticflow.graph.dtypes import DType
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import OUT, Op
@@ -113,20 +113,30 @@ def one_hot(input: Any, num_classes: int = -1) -> Any:
     the class and zeros elsewhere. Without ``num_classes`` one more than the largest number there
     is.
 
-    Raises `IndexRangeError` for a number outside ``[0, num_classes)``.
+    Raises `IndexRangeError` for a number outside ``[0, num_classes)``, `DTypeError` for numbers
+    that are no integers.
 
     >>> import staticflow as sf
     >>> sf.one_hot(sf.tensor([0, 2]), 3)
     tensor([[1, 0, 0],
             [0, 0, 1]])
     """
+    if input.dtype.kind not in "iu":
+        raise DTypeError(
+            f"one_hot: the classes are integers, not {input.dtype.name}; use input.long(), "
+            f"at {format_locs(here())}"
+        )
     if isinstance(num_classes, int) and num_classes < 0:
         if input.numel() == 0:
             raise ShapeError(f"one_hot: of nothing wants num_classes, at {format_locs(here())}")
         num_classes = as_size(input.max() + 1)
     column = unsqueeze(input, -1)
     empty = new_full(input, (*input.shape, num_classes), 0)
-    return scatter_op(empty, column, ones_like(column), dim=input.ndim)
+    try:
+        return scatter_op(empty, column, ones_like(column), dim=input.ndim)
+    except IndexRangeError as error:
+        last = num_classes - 1
+        raise IndexRangeError(f"one_hot: the classes must be from 0 to {last}; {error}") from None
 
 
 # -- combined -----------------------------------------------------------------------------------
