@@ -87,7 +87,7 @@ def staticflow_eager() -> Contestant:
             loss.backward()
             with sf.no_grad():
                 for w in weights:
-                    w -= LR * w.grad
+                    w.sub_(w.grad, alpha=LR)
                     w.grad = None
 
     return Contestant(run, lambda: [t.detach() for t in (loss, w1, w2)])

@@ -10,7 +10,7 @@ import pytest
 from calling import frames
 
 import staticflow as sf
-from staticflow.eager.programs import SPREAD
+from staticflow.eager.programs import LARGE, SPREAD
 from staticflow.runtime.threads import pool_jobs
 
 ROWS, COLUMNS = 8, SPREAD // 8
@@ -34,6 +34,8 @@ CHANGES: dict[str, Callable[[Any, Any], Any]] = {
     "add_ of a row": lambda x, y: x.add_(y[0]),
     "mul_ by a number": lambda x, y: x.mul_(-1.0),
     "sub_ of an int": lambda x, y: x.sub_(3),
+    "sub_ scaled": lambda x, y: x.sub_(y, alpha=0.1),
+    "add_ of a row scaled": lambda x, y: x.add_(y[0], alpha=3),
     "relu_": lambda x, y: x.relu_(),
     "neg_": lambda x, y: x.neg_(),
     "div_": lambda x, y: x.div_(y),
@@ -52,6 +54,7 @@ def test_no_frame_runs(name: str) -> None:
 @pytest.mark.parametrize("name", CHANGES)
 def test_no_frame_runs_in_place(name: str) -> None:
     change = CHANGES[name]
+    sf.ones(1).neg()  # by which the methods have become native
     y = sf.from_numpy(drawn(ROWS, COLUMNS) + 1)
     base = drawn(ROWS, COLUMNS)
     expected = change(sf.from_numpy(base.copy()), y).numpy()
@@ -77,6 +80,22 @@ def test_other_kinds_in_turn() -> None:
                 np.testing.assert_array_equal(got, a + y.numpy())
                 x_ = x.clone()
                 np.testing.assert_array_equal(x_.add_(y).numpy(), a + y.numpy())
+
+
+@pytest.mark.parametrize("size", [LARGE - 1, LARGE, SPREAD])
+def test_scaled_or_not_in_turn(size: int) -> None:
+    a, b = drawn(size), drawn(size) + 1
+    y = sf.from_numpy(b)
+    for _ in range(3):
+        for alpha in (1, 2, -0.5):
+            for call in (
+                lambda x, alpha: x.sub_(y, alpha=alpha),
+                lambda x, alpha: x.sub_(alpha=alpha, other=y),
+                lambda x, alpha: x.sub_(y * alpha),
+            ):
+                x = sf.from_numpy(a.copy())
+                assert call(x, alpha) is x
+                np.testing.assert_array_equal(x.numpy(), a - b * np.float32(alpha))
 
 
 def test_an_array_that_overlaps_is_left_to_numpy() -> None:

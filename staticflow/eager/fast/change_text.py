@@ -149,19 +149,13 @@ no:
   ret i1 true
 }
 
-; What an operand is multiplied by, which takes its place; true if that failed.
-define internal i1 @scale(ptr %operand, ptr %tensor, ptr %factor, ptr %state) {
+; An operand multiplied by a factor takes its place; true if that failed.
+define internal i1 @scale(ptr %operand, ptr %factor, ptr %state) {
 entry:
-  %scaling = alloca %operand
-  call void @llvm.memset.p0.i64(ptr %scaling, i8 0, i64 $OPERAND, i1 false)
-  store ptr %factor, ptr %scaling
-  %fits = call i1 @number(ptr @no_op, ptr %scaling, ptr %tensor)
-  br i1 %fits, label %enter, label %no
-enter:
   %pair = alloca [2 x ptr]
   %array = call ptr @array_of(ptr %operand)
   store ptr %array, ptr %pair
-  %by = call ptr @array_of(ptr %scaling)
+  %by = call ptr @array_of(ptr %factor)
   %second = getelementptr ptr, ptr %pair, i64 1
   store ptr %by, ptr %second
   %context = call ptr @field(ptr %state, i64 $state_context)
@@ -174,9 +168,8 @@ run:
   call i32 @PyContext_Exit(ptr %context)
   br label %drop
 drop:
-  %out = phi ptr [ null, %enter ], [ %scaled, %run ]
+  %out = phi ptr [ null, %entry ], [ %scaled, %run ]
   call void @Py_DecRef(ptr %context)
-  call void @Py_DecRef(ptr %by)
   %failed = icmp eq ptr %out, null
   br i1 %failed, label %no, label %put
 put:
@@ -198,8 +191,9 @@ define internal i1 @is_ordered(ptr %array) {
 
 ; Whether a method can be done here: a ufunc or a copy of a small array, or a ufunc of a large one
 ; that does not lie in order, of which there is no program; a copy of a large one on one thread, but
-; of bfloat16, which NumPy copies one by one; or what a program did of a large one.
-define internal i1 @is_known(ptr %method, ptr %array, i64 %size) {
+; of bfloat16, which NumPy copies one by one; or what a program did of a large one, as soon as it is
+; large where the operand is scaled, too.
+define internal i1 @is_known(ptr %method, ptr %array, i64 %size, i1 %scaled) {
   %ufunc.at = getelementptr %in_place, ptr %method, i64 0, i32 1
   %ufunc = load ptr, ptr %ufunc.at
   %bare = icmp eq ptr %ufunc, null
@@ -209,7 +203,8 @@ define internal i1 @is_known(ptr %method, ptr %array, i64 %size) {
   %program = call ptr @kernel_at(ptr %cell)
   %met = icmp ne ptr %program, null
   %computes = xor i1 %copies, true
-  %kernel = and i1 %bare, %computes  ; what NumPy does not do at once
+  %kernel.alone = and i1 %bare, %computes
+  %kernel = or i1 %kernel.alone, %scaled  ; what NumPy does not do at once
   %from = select i1 %kernel, i64 $LARGE, i64 $SPREAD
   %small = icmp slt i64 %size, %from
   %threads = load i64, ptr @wanted

@@ -75,9 +75,12 @@ define internal i1 @is_recording(ptr %state) {
 
 ; Does it in the usual case; false with nothing done, and perhaps an error set, in any other. An
 ; error may be set after it was done, too.
-define internal i1 @changed(ptr %method, ptr %operands, ptr %factor, ptr %state) {
+define internal i1 @changed(ptr %method, ptr %operands, ptr %state) {
 entry:
   %other = getelementptr %operand, ptr %operands, i64 1
+  %factor = getelementptr %operand, ptr %operands, i64 2
+  %factor.is = load ptr, ptr %factor
+  %scaled = icmp ne ptr %factor.is, null
   %recording = call i1 @is_recording(ptr %state)
   %memory = call ptr @changeable(ptr %method, ptr %operands, i1 %recording)
   %special = icmp eq ptr %memory, null
@@ -86,12 +89,13 @@ look:
   %array = call ptr @array_of(ptr %operands)
   %size.at = getelementptr %operand, ptr %operands, i64 0, i32 4
   %size = load i64, ptr %size.at
-  %few = icmp slt i64 %size, $SPREAD
+  %from = select i1 %scaled, i64 $LARGE, i64 $SPREAD  ; a program saves a pass over memory
+  %few = icmp slt i64 %size, %from
   %ufunc.at = getelementptr %in_place, ptr %method, i64 0, i32 1
   %ufunc = load ptr, ptr %ufunc.at
   %by.numpy = icmp ne ptr %ufunc, null
   %small = and i1 %few, %by.numpy
-  %known = call i1 @is_known(ptr %method, ptr %array, i64 %size)
+  %known = call i1 @is_known(ptr %method, ptr %array, i64 %size, i1 %scaled)
   %ordered = call i1 @is_ordered(ptr %array)
   %strided = xor i1 %ordered, true
   %by.ufunc = or i1 %small, %strided
@@ -104,12 +108,14 @@ second:
   %fits = call i1 @suits(ptr %method, ptr %other, ptr %operands, i1 %recording)
   br i1 %fits, label %factors, label %no
 factors:
-  %plain = icmp eq ptr %factor, null
-  br i1 %plain, label %compute, label %weigh
+  br i1 %scaled, label %weigh, label %compute
 weigh:
-  br i1 %by.ufunc, label %scale, label %no
+  %weighs = call i1 @number(ptr @no_op, ptr %factor, ptr %operands)
+  br i1 %weighs, label %choose, label %no
+choose:
+  br i1 %by.ufunc, label %scale, label %compute
 scale:
-  %unscaled = call i1 @scale(ptr %other, ptr %operands, ptr %factor, ptr %state)
+  %unscaled = call i1 @scale(ptr %other, ptr %factor, ptr %state)
   br i1 %unscaled, label %no, label %compute
 compute:
   %source = call ptr @array_of(ptr %other)
@@ -128,7 +134,11 @@ gather:
 large:
   %source.at = getelementptr ptr, ptr %arrays, i64 1
   store ptr %source, ptr %source.at
-  %given.count = select i1 %single, i64 1, i64 2
+  %factor.at = getelementptr ptr, ptr %arrays, i64 2
+  %weight = call ptr @array_of(ptr %factor)
+  store ptr %weight, ptr %factor.at
+  %weighed = select i1 %scaled, i64 3, i64 2
+  %given.count = select i1 %single, i64 1, i64 %weighed
   %done = call i1 @overwrite(ptr %method, ptr %arrays, i64 %given.count)
   br i1 %done, label %note, label %no
 apply:
@@ -150,8 +160,8 @@ no:
 ; A call of an in-place method.
 define ptr @change(ptr %method, ptr %self, ptr %args, i64 %count, ptr %names) {
 entry:
-  %operands = alloca [2 x %operand]
-  %bytes = mul i64 2, $OPERAND
+  %operands = alloca [3 x %operand]  ; the tensor, the operand, and what that is scaled by
+  %bytes = mul i64 3, $OPERAND
   call void @llvm.memset.p0.i64(ptr %operands, i8 0, i64 %bytes, i1 false)
   store ptr %self, ptr %operands
   %general = load ptr, ptr %method
@@ -203,7 +213,9 @@ given:
 try:
   %other = phi ptr [ %constant.is, %constant ], [ %first, %given ]
   store ptr %other, ptr %other.at
-  %changed = call i1 @changed(ptr %method, ptr %operands, ptr %factor, ptr %state)
+  %factor.at = getelementptr %operand, ptr %operands, i64 2
+  store ptr %factor, ptr %factor.at
+  %changed = call i1 @changed(ptr %method, ptr %operands, ptr %state)
   br label %look
 look:
   %done = phi i1 [ %renewed, %renew ], [ %changed, %try ]
@@ -220,21 +232,23 @@ clear:
   call void @PyErr_Clear()  ; the general way does it, or says what is wrong
   br label %leave
 leave:
-  call void @release(ptr %operands, ptr %state)
+  call void @release(ptr %operands, i64 3)
+  call void @Py_DecRef(ptr %state)
   %left = call ptr @forward(ptr %general, ptr %self, ptr null, ptr %args, i64 %count, ptr %names)
   ret ptr %left
 finish:
   %good = and i1 %done, %silent
   %result = select i1 %good, ptr %self, ptr null
-  call void @release(ptr %operands, ptr %state)
+  call void @release(ptr %operands, i64 3)
+  call void @Py_DecRef(ptr %state)
   call void @Py_IncRef(ptr %result)
   ret ptr %result
 nothing:
   ret ptr null
 }
 
-; What the two operands hold, and the state.
-define internal void @release(ptr %operands, ptr %state) {
+; What the operands hold.
+define internal void @release(ptr %operands, i64 %count) {
 entry:
   br label %one
 one:
@@ -245,10 +259,9 @@ one:
   %edge = call ptr @edge_of(ptr %operand)
   call void @Py_DecRef(ptr %edge)
   %next = add i64 %i, 1
-  %more = icmp slt i64 %next, 2
+  %more = icmp slt i64 %next, %count
   br i1 %more, label %one, label %done
 done:
-  call void @Py_DecRef(ptr %state)
   ret void
 }
 """

@@ -104,8 +104,7 @@ drop:
 done:
   %result = phi i1 [ false, %entry ], [ false, %histories ], [ false, %compute ],
                    [ %changed, %drop ]
-  call void @Py_IncRef(ptr %state)
-  call void @release(ptr %operands, ptr %state)
+  call void @release(ptr %operands, i64 2)
   ret i1 %result
 }
 """
