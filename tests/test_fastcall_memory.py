@@ -18,8 +18,8 @@ from numpy._core import multiarray
 import staticflow as sf
 from staticflow.runtime import fastcall_layout
 from staticflow.runtime.aligned import ALIGNED_FROM, aligned_empty
+from staticflow.runtime.block_cache import HUGE_FROM, KEPT_FROM, MOST_KEPT, kept_bytes
 from staticflow.runtime.fastcall_layout import box_type, has_known_layout
-from staticflow.runtime.kept import HUGE_FROM, KEPT_FROM, MOST_KEPT, kept_bytes
 
 # -- what a call leaves behind ---------------------------------------------------------------
 

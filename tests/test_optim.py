@@ -12,7 +12,7 @@ import pytest
 
 import staticflow as sf
 from staticflow import nn
-from staticflow.eager import stored
+from staticflow.eager import fused_in_place
 from staticflow.optim import at_once, optimizer
 
 REFERENCE = json.loads((Path(__file__).parent / "reference" / "optim.json").read_text())["cases"]
@@ -106,13 +106,13 @@ def test_a_program_makes_the_steps_that_operations_make(
 
 def test_one_program_steps_parameters_of_all_dims(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[object] = []
-    compiled = stored.compiled
+    compiled = fused_in_place.compiled
 
     def counted(*args: object) -> object:
         made.append(args)
         return compiled(*args)
 
-    monkeypatch.setattr(stored, "compiled", counted)
+    monkeypatch.setattr(fused_in_place, "compiled", counted)
     at_once.stepper.cache_clear()
     weights = [nn.Parameter(np.ones(shape, np.float32)) for shape in ((2, 3), (4,), (2, 1, 5))]
     optimiser = sf.optim.Adam(weights, lr=0.1)

@@ -14,8 +14,8 @@ from staticflow.eager.fast.core_text import MOST
 from staticflow.eager.fast.forms import fast_forms
 from staticflow.eager.fast.in_place_forms import in_place_methods
 from staticflow.eager.fused import fused_form
+from staticflow.eager.fused_in_place import in_place_form
 from staticflow.eager.mode import EAGER
-from staticflow.eager.stored import stored_form
 from staticflow.eager.vertex import Shadow, TapeEntry
 from staticflow.graph.op import Op
 from staticflow.ops import OPS
@@ -34,7 +34,7 @@ def bind(tensor: Any) -> None:
     EAGER.prepare = partial(_prepared, tensor)
     console.count, console.wrap = tensor._wrap(np.zeros((), np.int64)), tensor._wrap
     Shadow.__sf_mode__ = EAGER
-    forms.fused, forms.in_place = fused_form, stored_form
+    forms.fused, forms.in_place = fused_form, in_place_form
 
 
 def inherited() -> dict[str, Any]:

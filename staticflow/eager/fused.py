@@ -22,7 +22,7 @@ from staticflow.eager.memory import Memory
 from staticflow.eager.mode import EAGER
 from staticflow.eager.programs import LARGE, MOST_KINDS, compiled, compiling
 from staticflow.eager.residuals import Derivative, derivative
-from staticflow.eager.saved import Packed
+from staticflow.eager.saved_hooks import Packed
 from staticflow.eager.vertex import TapeEntry, Vertex, attach, check, entered, keep
 from staticflow.errors import CompileError, StaticflowError
 from staticflow.graph.dims import Dim, fresh_sym

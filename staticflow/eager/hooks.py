@@ -86,11 +86,11 @@ def lent(ct: Any) -> Any:
 
 def show(cts: Iterable[Any]) -> None:
     """Note that the user's code gets cotangents to see (those that are not None)."""
-    held = thread.state.held
-    if held is not None:
+    owned = thread.state.owned
+    if owned is not None:
         for ct in cts:
             if ct is not None:
-                held.hold(ct._data)
+                owned.hold(ct._data)
 
 
 def _checked(new: Any, ct: Any, hook: Hook) -> Any:

@@ -10,8 +10,8 @@ import numpy as np
 
 from staticflow.eager.anomaly import check_nan
 from staticflow.eager.gpu import is_writeable
-from staticflow.eager.held import Held, owned_copy
 from staticflow.eager.overwrite import overwritten
+from staticflow.eager.ownership import Owned, owned_copy
 from staticflow.eager.programs import SPREAD
 from staticflow.eager.vertex import Vertex
 from staticflow.errors import AutogradError, DTypeError, ShapeError, StaticflowError
@@ -186,13 +186,13 @@ def backward(
         _check_inputs(targets)
     roots = _roots(outputs, gradients)
     keep = create_graph if retain_graph is None else retain_graph
-    held = Held()
+    owned = Owned()
     for _, ct in roots:
-        held.hold(ct._data)
+        owned.hold(ct._data)
     state = thread.state
-    before = state.recording, state.held
+    before = state.recording, state.owned
     try:
-        state.recording, state.held = create_graph, held
+        state.recording, state.owned = create_graph, owned
         state.walked = here()
         found: Iterable[tuple[Any, Any]]
         if inputs is None:
@@ -202,11 +202,11 @@ def backward(
         for t, ct in found:
             if ct is None:
                 continue
-            _accumulate(t, ct, held)
+            _accumulate(t, ct, owned)
             if t._hooks is not None:
                 t._hooks.accumulated(t)
     finally:
-        state.recording, state.held = before
+        state.recording, state.owned = before
 
 
 def _check_inputs(inputs: Sequence[Any]) -> None:
@@ -220,14 +220,14 @@ def _check_inputs(inputs: Sequence[Any]) -> None:
             )
 
 
-def _accumulate(leaf: Any, ct: Any, held: Held) -> None:
+def _accumulate(leaf: Any, ct: Any, owned: Owned) -> None:
     """Add ``ct`` to the gradient of ``leaf``: in place, so that who holds it sees it, unless the
     addition is to be recorded."""
     state = thread.state
     grad = leaf._grad
     if grad is None:
         data = ct._data
-        if not held.take(data, leaf._data, whole=state.recording):
+        if not owned.take(data, leaf._data, whole=state.recording):
             ct = ct.clone() if state.recording else ct._wrap(owned_copy(data))
         elif data.base is not None:
             ct = ct._wrap(data)  # no view of what the walk computed

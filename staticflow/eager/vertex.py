@@ -20,7 +20,7 @@ from staticflow.eager.gpu import as_array
 from staticflow.eager.memory import Memory
 from staticflow.eager.programs import LARGE, SPREAD
 from staticflow.eager.pullback import may_compile, pull
-from staticflow.eager.saved import Packed
+from staticflow.eager.saved_hooks import Packed
 from staticflow.eager.straight import straight_op
 from staticflow.errors import AutogradError
 from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DType, bfloat16

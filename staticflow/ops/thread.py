@@ -36,7 +36,7 @@ class State:
     - ``roots``: which nodes are looked through for what binds a size, the inmost first.
     - ``quiet``: programs do not print.
     - ``walked``: the user's line of the last backward.
-    - ``held``: what somebody has of the arrays of the backward that is going on, or None.
+    - ``owned``: what somebody has of the arrays of the backward that is going on, or None.
     - ``plain``: none of the rarer switches is on, so that the fast path may be taken; `settle` it
       after a change of ``tracing``, ``inference``, ``saved_hooks`` or ``noted``.
     - ``run(fn, *args)``: calls ``fn`` where NumPy does not warn of overflow and the like. NumPy
@@ -45,8 +45,23 @@ class State:
     """
 
     __slots__ = (
-        "anomaly", "context", "guards", "held", "inference", "left", "noted", "plain", "quiet",
-        "recording", "regions", "roots", "run", "saved_hooks", "tracing", "types_only", "walked",
+        "anomaly",
+        "context",
+        "guards",
+        "inference",
+        "left",
+        "noted",
+        "owned",
+        "plain",
+        "quiet",
+        "recording",
+        "regions",
+        "roots",
+        "run",
+        "saved_hooks",
+        "tracing",
+        "types_only",
+        "walked",
         "within",
     )  # fmt: skip
 
@@ -60,7 +75,7 @@ class State:
         self.roots: tuple[Any, ...] = ()
         self.within: tuple[int, ...] = (0,)
         self.saved_hooks: Any = None
-        self.held: Any = None
+        self.owned: Any = None
         self.noted: list[Any] | None = None
         self.guards: dict[tuple[int, str], tuple[Any, str, Any]] | None = None
         self.walked: Locs = ()

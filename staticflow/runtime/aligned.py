@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from staticflow.runtime.block_cache import kept_functions
 from staticflow.runtime.fastcall_layout import numpy_table
-from staticflow.runtime.kept import kept_functions
 
 __all__ = ["ALIGNED_FROM", "aligned_empty", "aligned_symbols"]
 
@@ -63,8 +63,9 @@ def _exchange() -> tuple[Any, Any]:
 @functools.lru_cache(maxsize=1)
 def aligned_symbols() -> dict[str, int]:
     """What the native entry needs to make such arrays: NumPy's function that exchanges handlers,
-    and a handler, NumPy's own but for its ``malloc`` and ``free``, which are those of `kept`.
-    Neither the handler nor its capsule is ever freed: an array may outlive everything.
+    and a handler, NumPy's own but for its ``malloc`` and ``free``, which are those of
+    `block_cache`. Neither the handler nor its capsule is ever freed: an array may outlive
+    everything.
     """
     table = numpy_table()
     python = ctypes.pythonapi

@@ -10,7 +10,7 @@ from typing import Any
 
 from staticflow.eager.grad_mode import enable_grad
 from staticflow.eager.random import fork_rng, get_rng_state, set_rng_state
-from staticflow.eager.saved import saved_tensors_hooks
+from staticflow.eager.saved_hooks import saved_tensors_hooks
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import ArgumentError, AutogradError
 from staticflow.graph.locs import format_locs, here

@@ -34,9 +34,9 @@ from staticflow.runtime.fastcall_layout import (
     numpy_symbols,
     python_types,
 )
+from staticflow.runtime.free_lists import recycle
 from staticflow.runtime.host import python_symbols
 from staticflow.runtime.native import compile_native
-from staticflow.runtime.recycled import recycle
 from staticflow.runtime.threads import wanted_address
 
 __all__ = ["FastForms", "fast_forms", "has_fast_form", "number_beside"]

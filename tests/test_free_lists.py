@@ -14,7 +14,7 @@ from calling import needs_entry
 import staticflow as sf
 from staticflow.eager.memory import Memory
 from staticflow.eager.vertex import EvenEntry, Output, Shadow, TapeEntry
-from staticflow.runtime.recycled import MOST, Row
+from staticflow.runtime.free_lists import MOST, Row
 
 pytestmark = needs_entry
 

@@ -26,7 +26,7 @@ from staticflow.ops.thread import thread
 from staticflow.ops.tracing import tracing
 from staticflow.runtime.executable import Executable
 
-__all__ = ["stored_form"]
+__all__ = ["in_place_form"]
 
 _MET = 1024
 """So many shapes find their program at once; then it begins anew."""
@@ -34,7 +34,7 @@ _getframe = sys._getframe
 _array = np.ndarray
 
 
-def stored_form(fn: Callable[..., Any], count: int, by_element: bool) -> Callable[..., bool]:
+def in_place_form(fn: Callable[..., Any], count: int, by_element: bool) -> Callable[..., bool]:
     """See `staticflow.ops.fused.in_place`."""
     programs: dict[Hashable, Executable | None] = {}
     met: dict[Hashable, Executable | None] = {}  # by shapes

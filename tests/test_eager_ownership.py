@@ -10,22 +10,22 @@ import numpy as np
 import pytest
 
 import staticflow as sf
-from staticflow.eager import held
+from staticflow.eager import ownership
 
 
 @pytest.fixture(autouse=True)
 def all_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held, "LARGE", 1)
+    monkeypatch.setattr(ownership, "LARGE", 1)
 
 
 @pytest.fixture
 def copies(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
     """The shapes of the gradients that are copied."""
     made: list[tuple[int, ...]] = []
-    copied = held.copied
-    monkeypatch.setattr(held, "copied", lambda a: made.append(a.shape) or copied(a))
-    turned = held.row_major
-    monkeypatch.setattr(held, "row_major", lambda a: made.append(a.shape) or turned(a))
+    copied = ownership.copied
+    monkeypatch.setattr(ownership, "copied", lambda a: made.append(a.shape) or copied(a))
+    turned = ownership.row_major
+    monkeypatch.setattr(ownership, "row_major", lambda a: made.append(a.shape) or turned(a))
     return made
 
 

@@ -11,10 +11,10 @@ from staticflow.eager.overwrite import copied
 from staticflow.eager.programs import LARGE
 from staticflow.graph.rowmajor import row_major
 
-__all__ = ["Held", "owned_copy"]
+__all__ = ["Owned", "owned_copy"]
 
 
-class Held:
+class Owned:
     """What somebody has of the arrays of a walk: who asked for it, hooks and functions of the
     user's, and every ``.grad`` that it has filled. A change of one ``.grad`` must not show there.
     """
