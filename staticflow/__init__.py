@@ -13,7 +13,7 @@ tensor([3., 3.])
 
 from math import e, inf, nan, pi
 
-from staticflow import autograd, func, nn, optim, special, testing, utils
+from staticflow import autograd, func, linalg, nn, optim, special, testing, utils
 from staticflow.eager import accelerator, cuda
 from staticflow.eager.creation import (
     as_tensor,
@@ -105,7 +105,6 @@ from staticflow.graph.dtypes import float64 as double
 from staticflow.graph.dtypes import int16 as short
 from staticflow.graph.dtypes import int32 as int
 from staticflow.graph.dtypes import int64 as long
-from staticflow.ops import linalg
 from staticflow.ops.activation import (
     celu,
     selu,

@@ -1,4 +1,4 @@
-"""``sf.linalg``: norms, products and what solves linear equations, under PyTorch's names."""
+"""Norms, products and what solves linear equations, by the names of `torch.linalg`."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ LAYERS = (
     ("graph",),
     ("autodiff",),
     ("ops",),
-    ("special",),
+    ("special", "linalg"),
     ("passes",),
     ("codegen",),
     ("runtime",),

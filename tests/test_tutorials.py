@@ -275,6 +275,9 @@ def test_first_steps_with_tensors() -> None:
     tensor = torch.tensor([[1, 2], [3, 4]])
     assert tensor.sum().item() == 10 and torch.cat([tensor, tensor], dim=1).shape == (2, 4)
     assert (tensor.matmul(tensor.T) == tensor @ tensor.T).all()
+    product = torch.rand_like(tensor, dtype=torch.float)
+    torch.matmul(tensor, tensor.T, out=product)
+    assert product.tolist() == [[5, 11], [11, 25]]
     tensor[:, 1] = 0
     assert tensor.tolist() == [[1, 0], [3, 0]]
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from staticflow.errors import DTypeError
 from staticflow.graph.locs import format_locs, here
+from staticflow.graph.out import into
 from staticflow.graph.types import Type
 
 __all__ = ["OUT", "Numbers", "Op", "Promotion", "Runner", "Vjp", "takes"]
@@ -112,6 +113,8 @@ class Op:
     def call(self, *args: Any, **attrs: Any) -> Any:
         """The same by the mode of the arguments, which are sorted and counted before."""
         if attrs:
+            if "out" in attrs:
+                return into(self.name, self, args, attrs)
             for name in self.names[len(args) :]:
                 if name in attrs:
                     args += (attrs.pop(name),)

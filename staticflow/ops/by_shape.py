@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, TypeVar, cast
 
+from staticflow.graph.out import into
+
 __all__ = ["BY_SHAPE", "Marked", "by_shape"]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -35,6 +37,8 @@ def by_shape(fn: F) -> F:
 
     @wraps(fn)
     def called(*args: Any, **kwargs: Any) -> Any:
+        if "out" in kwargs:
+            return into(fn.__name__, fn, args, kwargs)
         return marked.form(*args, **kwargs)
 
     BY_SHAPE[called] = marked

@@ -19,6 +19,7 @@ import numpy as np
 from staticflow.errors import ArgumentError, DTypeError, IndexRangeError, StaticflowError
 from staticflow.graph.dims import Dim
 from staticflow.graph.locs import format_locs, here, is_inside
+from staticflow.graph.out import into
 
 __all__ = [
     "FOREIGN", "refuse_foreign", "refuses_foreign", "refuses_foreign_in", "refuses_foreign_of",
@@ -178,6 +179,8 @@ def refuses_foreign(fn: F) -> F:
         try:
             return fn(*args, **kwargs)
         except FOREIGN as error:
+            if "out" in kwargs:
+                return into(fn.__name__, called, args, kwargs)
             refuse_foreign(fn, fn.__name__, error, args, kwargs)
             raise
 
@@ -187,7 +190,7 @@ def refuses_foreign(fn: F) -> F:
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _ROOMS = tuple(
     f"staticflow.{room}"
-    for room in ("ops.", "nn.functional.", "nn.init", "special", "eager.", "graph.dtypes")
+    for room in ("ops.", "nn.functional.", "nn.init", "special", "linalg", "eager.", "graph.dtypes")
 )
 
 

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar, cast
 
-from staticflow.errors import ArgumentError
-from staticflow.graph.locs import format_locs, here
+from staticflow.graph.out import into
 from staticflow.ops.foreign import FOREIGN, refuse_foreign
 
 __all__ = ["numpy_names"]
@@ -20,8 +19,7 @@ _NAMES = {"axis": "dim", "keepdims": "keepdim", "ddof": "correction"}
 def numpy_names(fn: F) -> F:
     """Let ``fn`` take ``axis`` for ``dim`` and ``keepdims`` for ``keepdim``.
 
-    ``dtype=None`` and ``out=None`` say nothing: ``np.mean(x)`` gives them to the method of ``x``.
-    Raises `ArgumentError` for another ``out``.
+    ``dtype=None`` says nothing: ``np.mean(x)`` gives it to the method of ``x``.
     """
 
     @wraps(fn)
@@ -29,17 +27,14 @@ def numpy_names(fn: F) -> F:
         try:
             if not given:
                 return fn(*args)
-            if given.get("out") is not None:
-                raise ArgumentError(
-                    f"{fn.__name__}: a result cannot be put into out=; write "
-                    f"out.copy_(x.{fn.__name__}(...)), at {format_locs(here())}"
-                )
+            if "out" in given:
+                return into(fn.__name__, named, args, given)
             return fn(
                 *args,
                 **{
                     _NAMES.get(name, name): value
                     for name, value in given.items()
-                    if value is not None or name not in ("dtype", "out")
+                    if value is not None or name != "dtype"
                 },
             )
         except FOREIGN as error:
