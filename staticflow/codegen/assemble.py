@@ -94,6 +94,7 @@ class _Assembler:
     open: list[tuple[int, str, Locs]] = field(default_factory=list)
     sizes: dict[Sym, Size] = field(default_factory=dict)
     updated: set[Place] = field(default_factory=set)
+    strided: dict[Place, TensorType] = field(default_factory=dict)
     buffers: Buffers = field(init=False)
 
     def __post_init__(self) -> None:
@@ -106,13 +107,21 @@ class _Assembler:
         order, in_place = order_updates(
             graph, [(root_of(w.node), w.over) for w in wanted if w.over is not None]
         )
-        self.updated = {places[w.over] for w in wanted if w.over is not None}
+        overs = [w.over for w in wanted if w.over is not None]
+        self.updated = {places[p] for p in overs}
+        self.strided = {places[p]: p.tensor_type for p in overs if p.tensor_type.strides}
         plain = [w for w in wanted if w.over is None or w.over in in_place]
         given: list[Step] = []
         self._settle_sizes(graph)
         targets = {w.slot: self._target(w, given) for w in wanted}
         direct, copied = direct_and_copied([(w.node, targets[w.slot]) for w in plain])
         copied += [(w.node, targets[w.slot]) for w in wanted if w not in plain]
+        for node, place in copied:
+            if place in self.strided:
+                raise CompileError(
+                    f"an array that does not lie in one row is overwritten with {node.op.name} "
+                    f"({node.type}), which takes a copy, at {format_locs(node.locs)}"
+                )
         updated = {w.over for w in wanted if w.over is not None}
         # an old value that is wanted is taken before anything overwrites it
         before: list[Step] = []
@@ -196,12 +205,15 @@ class _Assembler:
         body: Graph = node.attrs["body"]
         bound = bound_symbols(node)
         shared: dict[int, int] = {}
+        lies: dict[int, TensorType] = {}
         arrays: dict[str, Place] = {f"p{i}": places[a] for i, a in enumerate(node.args)}
         for i, t in enumerate(types_of(node.type)):
             result = results.get(i)
             wanted = direct.get(result) if result is not None else None
             made = not symbols_of(t.size).isdisjoint(bound)
             place = self.buffers.place_for(t, node, wanted, made=made)
+            if place in self.strided:
+                lies[i] = self.strided[place]
             if wanted is not None:
                 same = [j for j, a in enumerate(node.args) if places[a] == place]
                 if same:
@@ -209,7 +221,7 @@ class _Assembler:
             arrays[f"o{i}"] = place
             if result is not None:
                 places[result] = place
-        kernel, scratch = self._kernel(body, node.attrs["kind"], shared)
+        kernel, scratch = self._kernel(body, node.attrs["kind"], shared, lies)
         for s in scratch:
             own = symbols_of(s.size) - set(kernel.sizes)  # which only the kernel can tell
             self.buffers.late |= own
@@ -221,13 +233,13 @@ class _Assembler:
         return launch, *(Measure(size, place) for size in bound)  # the last result counts it
 
     def _kernel(
-        self, body: Graph, kind: str, shared: Mapping[int, int]
+        self, body: Graph, kind: str, shared: Mapping[int, int], lies: Mapping[int, TensorType]
     ) -> tuple[Kernel, tuple[Scratch, ...]]:
         """The kernel of a cluster, under a name of its own, and the scratch memory that it wants.
         Equal clusters are lowered once, equal kernels are one."""
-        key = (kind, _structure(body), tuple(shared.items()))
+        key = (kind, _structure(body), tuple(shared.items()), tuple(lies.items()))
         if key not in self.lowered:
-            lowered = lower_cluster(body, kind, self.target, shared)
+            lowered = lower_cluster(body, kind, self.target, shared, lies)
             kernel = schedule_cpu(lowered, self.target)
             named = kernel.renamed(f"{kernel.name}{len(self.kernels)}")
             self.lowered[key] = self.kernels.setdefault(kernel, named), lowered.scratch

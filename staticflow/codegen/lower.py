@@ -7,7 +7,7 @@ innermost whose iterations may share a register; schedules make them fast (`sche
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,14 +43,19 @@ class Lowered:
 
 
 def lower_cluster(
-    body: Graph, kind: str, target: Target, shared: Mapping[int, int] | None = None
+    body: Graph,
+    kind: str,
+    target: Target,
+    shared: Mapping[int, int] | None = None,
+    lies: Mapping[int, TensorType] | None = None,
 ) -> Lowered:
     """The kernel that computes the outputs of ``body`` from its params.
 
     With ``shared`` an output is written over a param; the caller has made sure that each element
-    of the param is read, if at all, before it is written.
+    of the param is read, if at all, before it is written. ``lies`` are the types of arrays that
+    outputs are written to, where these have strides.
     """
-    shared = dict(shared or {})
+    shared, lies = dict(shared or {}), dict(lies or {})
     over = set(shared.values())
     names = {p: f"p{i}" for i, p in enumerate(body.params)}
     buffers = [
@@ -67,8 +72,12 @@ def lower_cluster(
             access = "grows" if grows else "inout" if kind == "nest" else "out"
             buffers.append(Buffer(f"o{i}", o.tensor_type.dtype, access))
     extents = {names[p]: p.tensor_type.size for p in body.params}
-    k = Scalars(buffers, sorted(_sizes(body), key=lambda s: (s.name, s.serial)), extents)
-    return _LOWER[kind](k, body, names, outs, target)
+    sizes = _sizes(body).union(*map(_symbols, lies.values()))
+    k = Scalars(buffers, sorted(sizes, key=lambda s: (s.name, s.serial)), extents)
+    if not lies:
+        return _LOWER[kind](k, body, names, outs, target)
+    types = [lies.get(i, o.tensor_type) for i, o in enumerate(body.outputs)]
+    return _lower_loops(k, body, names, outs, target, types)
 
 
 def _sizes(body: Graph) -> frozenset[Sym]:
@@ -83,7 +92,7 @@ def _sizes(body: Graph) -> frozenset[Sym]:
 
 def _symbols(value: Any) -> frozenset[Sym]:
     if isinstance(value, TensorType):
-        value = value.shape
+        value = value.sizes
     if isinstance(value, tuple):
         return frozenset().union(*map(_symbols, value))
     if isinstance(value, Graph):
@@ -92,9 +101,15 @@ def _symbols(value: Any) -> frozenset[Sym]:
 
 
 def _lower_loops(
-    k: Scalars, body: Graph, names: Mapping[Node, str], outs: list[str], target: Target
+    k: Scalars,
+    body: Graph,
+    names: Mapping[Node, str],
+    outs: list[str],
+    target: Target,
+    types: Sequence[TensorType] | None = None,
 ) -> Lowered:
-    kernel, inner, scratch = lower_loops(k, body, names, outs)
+    types = types or [o.tensor_type for o in body.outputs]
+    kernel, inner, scratch = lower_loops(k, body, names, outs, types)
     return Lowered(kernel, tuple(scratch), tuple(inner), _bits(body))
 
 

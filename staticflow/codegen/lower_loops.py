@@ -25,8 +25,8 @@ from staticflow.graph.dims import Size, Sym, fresh_sym, prod
 from staticflow.graph.dtypes import DType, float32
 from staticflow.graph.graph import Graph
 from staticflow.graph.node import Node, param
-from staticflow.graph.types import Shape
-from staticflow.ops.lowering import Generate, Index, Reduce, View, delinear, linear
+from staticflow.graph.types import Shape, TensorType
+from staticflow.ops.lowering import Generate, Index, Reduce, View, delinear
 from staticflow.passes.access import broadcast_index, is_plain, member_index
 
 __all__ = ["lower_loops"]
@@ -67,34 +67,40 @@ class _Nest:
 
 
 def lower_loops(
-    k: Scalars, body: Graph, names: Mapping[Node, str], outs: list[str]
+    k: Scalars,
+    body: Graph,
+    names: Mapping[Node, str],
+    outs: list[str],
+    types: Sequence[TensorType],
 ) -> tuple[Kernel, list[Sym], list[Scratch]]:
-    """The kernel of a ``map`` or ``reduce`` cluster, the loops in it that run over contiguous
-    elements, and the working memory that it wants."""
+    """The kernel of a ``map`` or ``reduce`` cluster whose outputs are of these ``types``, the loops
+    in it that run over contiguous elements, and the working memory that it wants."""
     reductions = [n for n in body.nodes if isinstance(n.op.lowering, Reduce)]
     if reductions:
         domain: Shape = reductions[0].args[0].tensor_type.shape
         dims: tuple[int, ...] = reductions[0].attrs["dims"]
     else:
         domain, dims = body.outputs[0].tensor_type.shape, ()
-    nest = _choose(body, domain, dims)
-    writer = _Writer(k, body, names, outs, nest, reductions)
+    nest = _choose(body, types, domain, dims)
+    writer = _Writer(k, body, names, outs, nest, reductions, types)
     writer.write()
     kernel = k.kernel("reduce" if reductions else "map")
-    inward = _runs_inward(body, nest, dims)
+    inward = _runs_inward(body, types, nest, dims)
     return kernel, writer.inner_vars if inward else writer.outer_vars, writer.scratch
 
 
 # -- the loops -----------------------------------------------------------------------------------
 
 
-def _choose(body: Graph, domain: Shape, dims: tuple[int, ...]) -> _Nest:
+def _choose(
+    body: Graph, types: Sequence[TensorType], domain: Shape, dims: tuple[int, ...]
+) -> _Nest:
     """As few loops as keep every index free of divisions."""
     kept = tuple(i for i in range(len(domain)) if i not in dims)
     for outer_one, inner_one in ((True, True), (True, False), (False, True)):
         nest = _Nest(domain, _axes(kept, domain, outer_one), _axes(dims, domain, inner_one))
         outer, inner = _symbols(nest)
-        if all(is_plain(i) for i in _places(body, nest, dims, outer, inner)):
+        if all(is_plain(i) for i in _places(body, types, nest, dims, outer, inner)):
             return nest
     return _Nest(domain, _axes(kept, domain, False), _axes(dims, domain, False))
 
@@ -112,6 +118,7 @@ def _symbols(nest: _Nest) -> tuple[list[Size], list[Size]]:
 
 def _places(
     body: Graph,
+    types: Sequence[TensorType],
     nest: _Nest,
     dims: tuple[int, ...],
     outer: Sequence[Size],
@@ -121,8 +128,8 @@ def _places(
     full = nest.index(outer, inner)
     seen: set[tuple[Node, Index]] = set()
     stack = [(o, member_index(o, full, nest.domain, dims)) for o in body.outputs]
-    for node, index in stack:
-        yield linear(index, node.tensor_type.shape)
+    for (_, index), type in zip(stack, types, strict=True):
+        yield type.place(index)
     while stack:
         node, index = stack.pop()
         if (node, index) in seen:
@@ -130,7 +137,7 @@ def _places(
         seen.add((node, index))
         lowering = node.op.lowering
         if node.op is param:
-            yield linear(index, node.tensor_type.shape)
+            yield node.tensor_type.place(index)
         elif isinstance(lowering, Generate):
             yield from index
         elif isinstance(lowering, View):
@@ -143,22 +150,35 @@ def _places(
             stack += [(a, broadcast_index(index, a.tensor_type.shape)) for a in node.args]
 
 
-def _runs_inward(body: Graph, nest: _Nest, dims: tuple[int, ...]) -> bool:
+def _runs_inward(
+    body: Graph, types: Sequence[TensorType], nest: _Nest, dims: tuple[int, ...]
+) -> bool:
     """Whether the innermost reduced dim is the one to vectorise: of what the inner loops touch,
-    more is contiguous along it."""
+    more is contiguous along it, or nearly."""
     if not nest.inner.loops:
         return False
     if not nest.outer.loops:
         return True
     outer, inner = _symbols(nest)
     within = frozenset[Sym]().union(*map(symbols_of, inner))
-    places = [p for p in _places(body, nest, dims, outer, inner) if symbols_of(p) & within]
+    places = [p for p in _places(body, types, nest, dims, outer, inner) if symbols_of(p) & within]
     scores = []
     for last in (inner[-1], outer[-1]):
         (sym,) = symbols_of(last) or (Sym("none"),)
         strides = [coefficient(p, sym) for p in places]
-        scores.append(sum(1 if s == 1 else 0 if s == 0 else -1 for s in strides))
+        scores.append(sum(map(_closeness, strides)))
     return scores[0] >= scores[1]
+
+
+def _closeness(stride: Size | None) -> int:
+    """How good it is for vectors that their elements lie so far apart."""
+    if stride in (0, 1):
+        return 2 * (stride == 1)
+    return 1 if isinstance(stride, int) and 1 < stride <= _CLOSE else -2
+
+
+_CLOSE = 4
+"""Elements apart at which a line of the cache still holds several."""
 
 
 # -- the code ------------------------------------------------------------------------------------
@@ -175,8 +195,10 @@ class _Writer:
         outs: list[str],
         nest: _Nest,
         reductions: list[Node],
+        types: Sequence[TensorType],
     ) -> None:
         self.k, self.body, self.names, self.outs = k, body, names, outs
+        self.types = dict(zip(outs, types, strict=True))
         self.nest, self.reductions = nest, reductions
         self.dims = nest.inner.dims
         self.phase = self._phases()
@@ -317,8 +339,8 @@ class _Writer:
         return self.k.var(self.k.const(start, dtype))
 
     def _store(self, name: str, node: Node, index: Index, value: Operand) -> None:
-        t = node.tensor_type
-        self.k.store(name, linear(index, t.shape), self.k.cast(value, t.dtype))
+        t = self.types[name]
+        self.k.store(name, t.place(index), self.k.cast(value, t.dtype))
 
     @contextmanager
     def _loops(

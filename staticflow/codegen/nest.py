@@ -80,8 +80,8 @@ class Nest:
         return self._out_names[i]
 
     def in_memory(self, i: int) -> bool:
-        """Whether an argument is an array, not a view that is read through."""
-        return self._args[i] in self._in_names
+        """Whether an argument is a row-major array, not a view that is read through."""
+        return self._args[i] in self._in_names and self._ins[i].strides is None
 
     def load(self, i: int, index: Index) -> Operand:
         """An element of an argument."""

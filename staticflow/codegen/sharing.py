@@ -91,7 +91,7 @@ def _reads_in_place(maker: Node, value: Node, over: Node) -> bool:
         return False
     (old,) = params
     shape = result.tensor_type.shape
-    if old.type != result.type:
+    if old.tensor_type.dense != result.type:
         return False
     here = canonical_index(shape, AXES[: len(shape)])
     for node in body.nodes:

@@ -12,7 +12,7 @@ from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Size
 from staticflow.graph.locs import format_locs
 from staticflow.graph.node import Node, constant
-from staticflow.ops.lowering import Elementwise, Generate, Index, View, linear
+from staticflow.ops.lowering import Elementwise, Generate, Index, View
 from staticflow.passes.access import broadcast_index, source_of
 
 __all__ = ["Values"]
@@ -97,7 +97,7 @@ class Values:
         return self.k.cast(operand, node.tensor_type.dtype)
 
     def _load(self, node: Node, index: Index) -> Operand:
-        at = linear(index, node.tensor_type.shape)
+        at = node.tensor_type.place(index)
         lanes = self.lanes if LANE_SYM in symbols_of(at) else 1
         return self._wide(
             self.k.load(self.buffers[node], at, lanes, self.bound if lanes > 1 else None)

@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.eager.kernels import arrays_of, kernels_of, order_of
+from staticflow.eager.kernels import arrays_of, kernels_of
 from staticflow.eager.numbers import as_array, numbers_among, with_operands
 from staticflow.eager.overwrite import copied, put
 from staticflow.eager.products import large_linear, large_matmul
 from staticflow.eager.programs import LARGE, SPREAD
+from staticflow.eager.rows import in_order, in_rows, order_of
 from staticflow.graph.dtypes import BY_PYTHON, bfloat16, float16, float32, float64
 from staticflow.graph.op import Op
 from staticflow.ops.arithmetic import cast, clone, mul
@@ -84,7 +85,7 @@ def _spread(op: Op) -> Callable[..., Any]:
         if arrays[-1].dtype in _NARROW:
             pays = True
         elif even:
-            whole = all([a.flags.c_contiguous for a in arrays]) or order_of(arrays) is not None
+            whole = all(map(in_rows, arrays)) or order_of(arrays) is not None
             pays = whole and np.broadcast(*arrays).size >= SPREAD
         else:
             pays = max([a.size for a in arrays]) >= SPREAD
@@ -199,7 +200,7 @@ def bound(op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Callable[.
         made = fill()
         return made.copy if made.size < SMALL else fill
     as_kernel = op.eager == "flat" or _runs_as_kernel(op, arrays)
-    if as_kernel and all(map(_is_in_order, arrays)):
+    if as_kernel and all(map(in_order, arrays)):
         return kernel_of(op, arrays, attrs)
     return None
 
@@ -229,7 +230,7 @@ def pays_often(op: Op, arrays: Sequence[Any]) -> bool:
     if not arrays or op in _ALONE_SMALL or (op.eager == "spread" and op.ufunc is not None):
         return False  # what fills an array is copied, and a call of a ufunc costs nothing
     most = _PAYS.get(op.eager, 0)
-    return all(_is_in_order(a) and a.size < most for a in arrays if type(a) not in BY_PYTHON)
+    return all(in_order(a) and a.size < most for a in arrays if type(a) not in BY_PYTHON)
 
 
 _PAYS = {"exact": LARGE, "spread": LARGE, "strided": 1 << 9, "few": 1 << 8}
@@ -251,10 +252,6 @@ def kernel_of(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any]) -> Call
         if numbers:
             return lambda *given: fast(*[numbers.get(i, a) for i, a in enumerate(given)], *further)
     return (lambda *arrays: fast(*arrays, *further)) if further else fast
-
-
-def _is_in_order(a: Any) -> bool:
-    return isinstance(a, np.ndarray) and a.flags.c_contiguous
 
 
 def latest_kernel(op: Op) -> Any:

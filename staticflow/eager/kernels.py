@@ -16,18 +16,16 @@ import numpy as np
 
 from staticflow.eager.numbers import as_array, numbers_among, with_operands
 from staticflow.eager.programs import MOST_KINDS, compiled, compiling
+from staticflow.eager.rows import in_order, in_rows, order_of, steps_of, taken_as
 from staticflow.errors import DTypeError, IndexRangeError, ShapeError
-from staticflow.graph.dims import Size, fresh_sym
-from staticflow.graph.dtypes import BY_NUMPY
 from staticflow.graph.graph import attrs_key, close, new_param
 from staticflow.graph.node import item, make_node
 from staticflow.graph.op import Op
 from staticflow.graph.rowmajor import row_major
-from staticflow.graph.types import TensorType
 from staticflow.ops.lowering import Elementwise
 from staticflow.runtime.executable import Executable
 
-__all__ = ["arrays_of", "kernels_of", "order_of", "pattern", "run"]
+__all__ = ["arrays_of", "kernels_of", "pattern", "run"]
 
 Array = np.ndarray[Any, Any]
 
@@ -41,7 +39,7 @@ class _Kernels:
     def __init__(self, op: Op) -> None:
         self._op = op
         self._kernels: dict[Hashable, Executable] = {}
-        self._met: dict[Hashable, Executable] = {}  # by shapes, for operands that lie in order
+        self._met: dict[Hashable, Executable] = {}  # by shapes and strides
         self.latest = ctypes.py_object()  # the native entry of the last that needed no attributes
 
     def __call__(self, xp: Any, *operands: Any, **attrs: Any) -> Any:
@@ -57,7 +55,7 @@ class _Kernels:
                 return kernels_of(with_operands(op, names))(np, *operands, *numbers, **rest)
         if not all([type(a) is np.ndarray for a in operands]):
             operands = arrays_of(operands, 1 if op.promote == "tail" else 0)
-        given = [(a.dtype, a.shape, a.flags.c_contiguous) for a in operands]
+        given = [(a.dtype, a.shape, a.strides) for a in operands]
         key = (*given, attrs_key(attrs)) if attrs else tuple(given)
         kernel = self._met.get(key)
         results = None if kernel is None else kernel.fast(*operands)
@@ -68,7 +66,10 @@ class _Kernels:
 
     def _of_any(self, operands: Sequence[Array], attrs: Mapping[str, Any], key: Any) -> Any:
         op = self._op
-        if all([a.flags.c_contiguous for a in operands]):
+        order = self._order(operands, attrs)
+        if order is not None:
+            results = self._of_turned(operands, attrs, order)
+        elif all(map(in_rows, operands)):
             kernel = self.kernel(operands, attrs)
             if len(self._met) >= _MET:
                 self._met.clear()
@@ -76,7 +77,8 @@ class _Kernels:
             self._note(kernel, attrs)
             results = run(kernel, operands)
         else:
-            results = self._of_turned(operands, attrs)
+            arrays = [a if in_order(a) else row_major(a) for a in operands]
+            results = run(self.kernel(arrays, attrs), arrays)
         if results is None:
             # a run that failed says at which line of the first call; the reference says it of this
             return op.reference(np, *operands, **attrs)
@@ -86,16 +88,18 @@ class _Kernels:
         if kernel is not None and not attrs:
             self.latest.value = kernel.fast
 
-    def _of_turned(self, operands: Sequence[Array], attrs: Mapping[str, Any]) -> Any:
-        """Of operands that lie in one other order: work by element, and reductions over ``dims``,
-        take them in that order, which needs no copies. None if the run failed."""
-        reduces = "dims" in attrs and "keepdim" in attrs
-        suits = reduces or type(self._op.lowering) is Elementwise
-        order = order_of(operands) if suits else None
-        if order is None:
-            return run(self.kernel(operands, attrs), operands)
+    def _order(self, operands: Sequence[Array], attrs: Mapping[str, Any]) -> Sequence[int] | None:
+        """The one other order that the operands lie in. Work by element, and reductions over
+        ``dims``, take them in that order, which needs no copies."""
+        suits = _reduces(attrs) or type(self._op.lowering) is Elementwise
+        return order_of(operands) if suits else None
+
+    def _of_turned(
+        self, operands: Sequence[Array], attrs: Mapping[str, Any], order: Sequence[int]
+    ) -> Any:
+        """Of operands in that order; None if the run failed."""
         arrays = [a.transpose(order) if a.ndim else a for a in operands]
-        if reduces:
+        if _reduces(attrs):
             dims = attrs["dims"]
             attrs = {**attrs, "dims": tuple([i for i, d in enumerate(order) if d in dims])}
             if not attrs["keepdim"]:
@@ -106,8 +110,8 @@ class _Kernels:
     def kernel(self, arrays: Sequence[Array], attrs: Mapping[str, Any]) -> Executable:
         """The kernel for arrays of these kinds, compiled if there is none yet."""
         op, kernels = self._op, self._kernels
-        shapes = (pattern(op, i, a.shape) for i, a in enumerate(arrays))
-        kind = (*((a.dtype, s) for a, s in zip(arrays, shapes, strict=True)), attrs_key(attrs))
+        given = ((a.dtype, pattern(op, i, a.shape), steps_of(a)) for i, a in enumerate(arrays))
+        kind = (*given, attrs_key(attrs))
         kernel = _find(kernels, kind, arrays)
         if kernel is None:
             with compiling:
@@ -124,18 +128,8 @@ class _Kernels:
 kernels_of = functools.cache(_Kernels)
 
 
-def order_of(arrays: Sequence[Array]) -> Sequence[int] | None:
-    """The order of dims in which all arrays lie in memory, if that is not the one they have: what
-    is computed by element then needs no copies, and its result lies as they do."""
-    turned = next((a for a in arrays if not a.flags.c_contiguous), None)
-    if turned is None:
-        return None
-    order = tuple(np.argsort(turned.strides, kind="stable")[::-1].tolist())
-    whole = (
-        not a.ndim or (a.ndim == turned.ndim and a.transpose(order).flags.c_contiguous)
-        for a in arrays
-    )
-    return order if all(whole) else None
+def _reduces(attrs: Mapping[str, Any]) -> bool:
+    return "dims" in attrs and "keepdim" in attrs
 
 
 def run(program: Executable, arrays: Sequence[Array]) -> Any:
@@ -183,21 +177,19 @@ def arrays_of(operands: Sequence[Any], first: int) -> tuple[Array, ...]:
 
 def _compiled(op: Op, arrays: Sequence[Array], attrs: Any) -> tuple[bool, Executable]:
     """The kernel, with sizes unknown unless the type rule of the op wants to know them."""
-    unknown = [
-        [n or fresh_sym(f"x{i}_{d}") for d, n in enumerate(pattern(op, i, a.shape))]
-        for i, a in enumerate(arrays)
-    ]
     try:
-        return False, _with_sizes(op, arrays, unknown, attrs)
+        return False, _with_sizes(
+            op, arrays, [pattern(op, i, a.shape) for i, a in enumerate(arrays)], attrs
+        )
     except (ShapeError, DTypeError):
         return True, _with_sizes(op, arrays, [a.shape for a in arrays], attrs)
 
 
 def _with_sizes(
-    op: Op, arrays: Sequence[Array], shapes: Sequence[Sequence[Size]], attrs: Any
+    op: Op, arrays: Sequence[Array], shapes: Sequence[Sequence[int]], attrs: Any
 ) -> Executable:
     params = tuple(
-        new_param(TensorType(BY_NUMPY[a.dtype], tuple(shape)), f"x{i}")
+        new_param(taken_as(a.dtype, shape, steps_of(a), f"x{i}"), f"x{i}")
         for i, (a, shape) in enumerate(zip(arrays, shapes, strict=True))
     )
     node = make_node(op, params, attrs, ())

@@ -3,7 +3,7 @@
 The function that an in-place form stores is traced on symbols of unknown sizes and compiled as an
 update of its first argument, so that no other array is written. One program serves all operands of
 a kind, as the kernels of `staticflow.eager.kernels` do. What is not made of elementwise work alone
-is left to the operations, and so are operands that overlap, or that do not lie in order.
+is left to the operations, and so are operands that overlap, or that do not lie in rows.
 """
 
 from __future__ import annotations
@@ -13,19 +13,18 @@ import functools
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 
 from staticflow.eager.numbers import as_array, taken
 from staticflow.eager.programs import LARGE, MOST_KINDS, SPREAD, compiled, compiling
+from staticflow.eager.rows import Steps, in_order, in_rows, lies_apart, steps_of, taken_as
 from staticflow.errors import StaticflowError
-from staticflow.graph.dims import fresh_sym
 from staticflow.graph.dtypes import BY_NUMPY, bfloat16
 from staticflow.graph.equalities import Equality
 from staticflow.graph.graph import attrs_key, close, new_param
 from staticflow.graph.node import Node, constant, toposort
-from staticflow.graph.types import TensorType
 from staticflow.ops import variants
 from staticflow.ops.arithmetic import cast, clone, maximum, minimum, mul
 from staticflow.ops.expand import expand
@@ -54,7 +53,7 @@ _TARGET = object()
 
 _programs: dict[Hashable, Executable | None] = {}
 _met: dict[Hashable, Executable | None] = {}
-"""The same by shapes."""
+"""The same by shapes and strides."""
 _MET = 1024
 
 
@@ -65,13 +64,13 @@ class _Taken:
 
     dtype: Any
     sizes: tuple[int, ...]
+    steps: Steps
     itself: bool = False
 
     def param(self, name: str) -> Node:
         """A param for it."""
-        shape = tuple(n or fresh_sym(f"{name}_{d}") for d, n in enumerate(self.sizes))
-        source = _TARGET if self.itself else None
-        return new_param(TensorType(BY_NUMPY[self.dtype], shape), name, source)
+        type = taken_as(self.dtype, self.sizes, self.steps, name)
+        return new_param(type, name, _TARGET if self.itself else None)
 
 
 def overwritten(
@@ -88,14 +87,14 @@ def overwritten(
     given: dict[str | int, Any] = dict(enumerate(args))
     if kwargs:
         given.update(kwargs)
-    key: list[Hashable] = [fn, dtype, x.shape]
+    key: list[Hashable] = [fn, dtype, x.shape, x.strides]
     for name, a in given.items():
         if floating and _is_operand(a, even):
             a = given[name] = as_array(a, dtype)
         if a is x:
             key.append(name)
         elif type(a) is np.ndarray:
-            key.append((name, a.dtype, a.shape))
+            key.append((name, a.dtype, a.shape, a.strides))
             arrays.append(a)
         else:
             key.append((name, type(a), repr(a) if type(a) is float else a))
@@ -105,7 +104,6 @@ def overwritten(
         program = _found(fn, x, given, tuple(key))
     except TypeError:  # an operand that has no hash
         return False
-    # (which takes no arrays that are not in order)
     if program is None or program.fast(*arrays) != ():
         return False
     if len(arrays) == 1 + len(given) and (not kwargs or [*kwargs] == ["alpha"]):
@@ -142,8 +140,8 @@ def _put_at_once(target: Array, source: Array) -> bool:
     if 0 in source.strides:  # then one of what repeats
         steps = zip(source.shape, source.strides, strict=True)
         source = source[tuple([slice(1) if s == 0 and n > 1 else slice(None) for n, s in steps])]
-    alike = source.size == 1 or (source.shape == target.shape and _is_in_order(source))
-    if alike and _is_in_order(target):  # whatever the dims
+    alike = source.size == 1 or (source.shape == target.shape and in_order(source))
+    if alike and in_order(target):  # whatever the dims
         return overwritten(_like, target.reshape(-1), (source.reshape(-1),))
     return overwritten(_like, target, (source,))
 
@@ -158,11 +156,7 @@ def _cast(value: Any, x: Any) -> Any:
 
 
 def _taken(a: Array, itself: bool) -> _Taken:
-    return _Taken(a.dtype, tuple([int(n == 1) for n in a.shape]), itself)
-
-
-def _is_in_order(a: Any) -> TypeGuard[Array]:
-    return type(a) is np.ndarray and a.flags.c_contiguous
+    return _Taken(a.dtype, tuple([int(n == 1) for n in a.shape]), steps_of(a), itself)
 
 
 def _is_operand(a: Any, even: bool) -> bool:
@@ -177,7 +171,8 @@ def _found(
     fn: Function, x: Array, given: Mapping[str | int, Any], key: Hashable
 ) -> Executable | None:
     """The program for such operands, made if there is none yet; None if there can be none."""
-    if not all(map(_is_in_order, (x, *(a for a in given.values() if isinstance(a, _ARRAYS))))):
+    arrays = [a for a in given.values() if isinstance(a, _ARRAYS)]
+    if not (lies_apart(x) and all(map(in_rows, (x, *arrays)))):
         return None
     operands = {
         str(name): _taken(a, a is x) if isinstance(a, np.ndarray) else a

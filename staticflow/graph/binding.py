@@ -5,7 +5,7 @@ One place for the interpreter and for compiled programs, so that both say the sa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from staticflow.errors import DTypeError, ShapeError, VerifyError
@@ -28,11 +28,11 @@ class Sizes:
     def bind(self, type: TensorType, array: Any, what: str) -> None:
         """Give the symbols that stand alone in the shape of ``type`` the sizes of ``array``, if
         they have none yet."""
-        for axis, (size, actual) in enumerate(zip(type.shape, array.shape, strict=True)):
+        for where, size, actual in _sizes(type, array):
             symbol = as_symbol(size)
             if symbol is not None and symbol not in self.values:
                 self.values[symbol] = actual
-                self.origins[symbol] = f"dim {axis} of {what}"
+                self.origins[symbol] = f"{where} of {what}"
 
     def number(self, size: Size) -> int:
         """The number that ``size`` is."""
@@ -49,6 +49,14 @@ class Sizes:
         """``N is 3 (dim 0 of x)``, for each symbol of ``size``."""
         symbols = sorted(symbols_of(size), key=Sym.sort_key)
         return ", ".join(f"{s} is {self.values[s]} ({self.origins[s]})" for s in symbols)
+
+
+def _sizes(type: TensorType, array: Any) -> Iterator[tuple[str, Size, int]]:
+    """What ``type`` says of each dim of ``array``, and what that has."""
+    for axis, (size, actual) in enumerate(zip(type.shape, array.shape, strict=True)):
+        yield f"dim {axis}", size, actual
+    for axis, size in enumerate(type.strides or ()):
+        yield f"stride {axis}", size, array.strides[axis] // array.itemsize
 
 
 def bind_arguments(
@@ -73,12 +81,10 @@ def bind_arguments(
             )
         sizes.bind(want, array, name)
     for name, want, array in zip(names, types, arrays, strict=True):
-        for axis, (size, actual) in enumerate(zip(want.shape, array.shape, strict=True)):
+        for at, size, actual in _sizes(want, array):
             if sizes.number(size) != actual:
                 where = f", where {sizes.describe(size)}" if symbols_of(size) else ""
-                raise ShapeError(
-                    f"{name} has {actual} in dim {axis} where {want} wants {size}{where}"
-                )
+                raise ShapeError(f"{name} has {actual} in {at} where {want} wants {size}{where}")
 
 
 def check_equalities(equalities: Sequence[Equality], sizes: Sizes) -> list[Equality]:

@@ -117,7 +117,8 @@ def _mapped(value: Any, size: Callable[[Dim], Any], graph: Callable[[Graph], Any
     if isinstance(value, tuple):
         return tuple(_mapped(v, size, graph) for v in value)
     if isinstance(value, TensorType):
-        return TensorType(value.dtype, tuple(_mapped(d, size, graph) for d in value.shape))
+        strides = None if value.strides is None else _mapped(value.strides, size, graph)
+        return TensorType(value.dtype, _mapped(value.shape, size, graph), strides)
     if isinstance(value, Graph):
         return graph(value)
     return value
@@ -299,7 +300,7 @@ def named_symbols(node: Node) -> set[Sym]:
         return region
 
     for t in types_of(node.type):
-        for d in t.shape:
+        for d in t.sizes:
             found |= symbols_of(d)
     map_attrs(node.attrs, collect, look_into)
     return found
@@ -338,6 +339,6 @@ def free_symbols(graph: Graph) -> frozenset[Sym]:
     found: frozenset[Sym] = frozenset()
     for p in graph.params:
         for t in types_of(p.type):
-            for d in t.shape:
+            for d in t.sizes:
                 found |= symbols_of(d)
     return found

@@ -57,7 +57,7 @@ class Node:
 
 def make_node(op: Op, args: tuple[Node, ...], attrs: Mapping[str, Any], locs: Locs = ()) -> Node:
     """A node whose type follows from the op's rule."""
-    return Node(op, args, attrs, op.infer(Facts(), *(a.type for a in args), **attrs), locs)
+    return Node(op, args, attrs, op.type_of(Facts(), [a.type for a in args], attrs), locs)
 
 
 def toposort(outputs: Iterable[Node], known: Iterable[Node] = ()) -> list[Node]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 from staticflow.errors import DTypeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.out import into
-from staticflow.graph.types import Type
+from staticflow.graph.types import Facts, TensorType, Type
 
 __all__ = ["OUT", "Numbers", "Op", "Promotion", "Runner", "Vjp", "takes"]
 
@@ -151,6 +151,11 @@ class Op:
         def __get__(self, instance: Any, owner: type | None = None) -> Any:
             """An op that stands in a class is a method of it, as a function is."""
             return self if instance is None else MethodType(self, instance)
+
+    def type_of(self, facts: Facts, types: Sequence[Type], attrs: Mapping[str, Any]) -> Type:
+        """The type of the result, which is row-major, however the arguments lie."""
+        result = self.infer(facts, *types, **attrs)
+        return result.dense if types and isinstance(result, TensorType) else result
 
     def beside(self, other: Any, *args: Any, **attrs: Any) -> Any:
         """Apply the op in the mode of ``other``: for ops without tensor arguments."""

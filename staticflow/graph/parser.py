@@ -147,7 +147,9 @@ class _Parser:
     def tensor(self) -> TensorType:
         """The type of one tensor."""
         dtype = self.dtype()
-        return TensorType(dtype, self.listed("[", self.size, "]"))
+        shape = self.listed("[", self.size, "]")
+        strides = self.listed("[", self.size, "]") if self.tokens.accept("strides") else None
+        return TensorType(dtype, shape, strides)
 
     def dtype(self) -> DType:
         """A dtype, by its short name."""

@@ -171,6 +171,8 @@ class _Printer:
         text = self._texts.get(type)
         if text is None:
             text = f"{type.dtype}[{', '.join(map(self.size, type.shape))}]"
+            if type.strides is not None:
+                text += f" strides [{', '.join(map(self.size, type.strides))}]"
             self._texts[type] = text
         return text
 

@@ -19,10 +19,15 @@ Shape = tuple[Size, ...]
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """The dtype and shape of one tensor, printed as ``f32[N, 10]``."""
+    """The dtype and shape of one tensor, printed as ``f32[N, 10]``.
+
+    An array that a program is given may lie ``strides`` apart in memory, in elements along each
+    dim, as part of a wider one does (``f32[N, 10] strides [16, 1]``). Any other is row-major.
+    """
 
     dtype: DType
     shape: Shape
+    strides: Shape | None = None
 
     @property
     def ndim(self) -> int:
@@ -34,12 +39,41 @@ class TensorType:
         """The number of elements."""
         return prod(self.shape)
 
+    @property
+    def dense(self) -> TensorType:
+        """The same, row-major."""
+        return self if self.strides is None else TensorType(self.dtype, self.shape)
+
+    @property
+    def sizes(self) -> Shape:
+        """All that an array of the type tells: its shape, and its strides where they may differ."""
+        return self.shape + (self.strides or ())
+
+    def place(self, index: Shape) -> Size:
+        """Where in memory the element at ``index`` lies, counted from the first."""
+        at: Size = 0
+        if self.strides is None:
+            for i, d in zip(index, self.shape, strict=True):
+                at = at * d + i
+        else:
+            for i, s in zip(index, self.strides, strict=True):
+                at = at + i * s
+        return at
+
     def substitute(self, values: dict[Sym, Size]) -> TensorType:
         """The type with dim symbols replaced."""
-        return TensorType(self.dtype, tuple(substitute_dim(d, values) for d in self.shape))
+
+        def replaced(sizes: Shape) -> Shape:
+            return tuple(substitute_dim(d, values) for d in sizes)
+
+        strides = None if self.strides is None else replaced(self.strides)
+        return TensorType(self.dtype, replaced(self.shape), strides)
 
     def __str__(self) -> str:
-        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+        shape = f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+        if self.strides is None:
+            return shape
+        return f"{shape} strides [{', '.join(map(str, self.strides))}]"
 
 
 Type = TensorType | tuple[TensorType, ...]

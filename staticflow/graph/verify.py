@@ -197,7 +197,7 @@ def _constants_are_of_their_type(scope: _Scope, node: Node) -> str | None:
 def _type_is_what_the_op_gives(scope: _Scope, node: Node) -> str | None:
     facts = Facts()
     try:
-        inferred = node.op.infer(facts, *(a.type for a in node.args), **node.attrs)
+        inferred = node.op.type_of(facts, [a.type for a in node.args], node.attrs)
     except Exception as error:  # a rule may fail in any way on arguments that it does not expect
         return f"{node.op.name} refuses its arguments: {type(error).__name__}: {error}"
     if scope.settled(inferred) != scope.settled(node.type):
@@ -237,7 +237,7 @@ _NODE_RULES: tuple[Callable[[_Scope, Node], str | None], ...] = (
 
 
 def _symbols_in(type: TensorType) -> frozenset[Sym]:
-    return frozenset[Sym]().union(*map(symbols_of, type.shape))
+    return frozenset[Sym]().union(*map(symbols_of, type.sizes))
 
 
 def _flat(value: Any) -> list[Any]:

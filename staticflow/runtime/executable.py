@@ -215,7 +215,8 @@ class Executable:
         write_back: list[tuple[Array, Array]] = []
         for array, spec in zip(arrays, specs, strict=True):
             flags = array.flags
-            own = array if flags.c_contiguous and flags.aligned else row_major(array)
+            lies_well = flags.c_contiguous or spec.type.strides is not None
+            own = array if lies_well and flags.aligned else row_major(array)
             if spec.updated:
                 if not array.flags.writeable:
                     raise ShapeError(f"{spec.name} is updated, but its memory is read-only")
@@ -260,7 +261,7 @@ class Executable:
 
 def _is_known(equality: Equality, signature: Signature) -> bool:
     """Whether a call can tell the sizes of an equality; the others are checked on the way."""
-    given = {s for p in signature.params for d in p.type.shape for s in symbols_of(d)}
+    given = {s for p in signature.params for d in p.type.sizes for s in symbols_of(d)}
     return symbols_of(equality.a) | symbols_of(equality.b) <= given
 
 
@@ -324,5 +325,5 @@ def _libc() -> ctypes.CDLL:
 
 def unbound_sizes(signature: Signature, sizes: Mapping[Sym, object] | Sequence[Sym]) -> list[Sym]:
     """The sizes that no param has as a dim of its own, so that a call cannot tell them."""
-    bound = {s for p in signature.params for d in p.type.shape if (s := as_symbol(d)) is not None}
+    bound = {s for p in signature.params for d in p.type.sizes if (s := as_symbol(d)) is not None}
     return [s for s in sizes if s not in bound]

@@ -124,6 +124,7 @@ done:
 """
 
 OVERLAP = f"""
+; The bytes from the first element of an array to behind the last; none if it has no elements.
 define internal i64 @bytes_of(ptr %array, ptr %spec) {{
 entry:
   %element.at = getelementptr %spec, ptr %spec, i64 0, i32 2
@@ -134,15 +135,21 @@ entry:
   %scalar = icmp eq i64 %count, 0
   br i1 %scalar, label %done, label %axis
 axis:
-  %i = phi i64 [ 0, %entry ], [ %next, %axis ]
-  %so.far = phi i64 [ %element, %entry ], [ %bytes, %axis ]
+  %i = phi i64 [ 0, %entry ], [ %next, %further ]
+  %so.far = phi i64 [ %element, %entry ], [ %bytes, %further ]
   %size = call i64 @size_of(ptr %array, i64 %i)
-  %bytes = mul i64 %so.far, %size
+  %none = icmp eq i64 %size, 0
+  br i1 %none, label %done, label %further
+further:
+  %stride = call i64 @stride_of(ptr %array, i64 %i, i64 1)
+  %steps = sub i64 %size, 1
+  %way = mul i64 %steps, %stride
+  %bytes = add i64 %so.far, %way
   %next = add i64 %i, 1
   %more = icmp slt i64 %next, %count
   br i1 %more, label %axis, label %done
 done:
-  %result = phi i64 [ %element, %entry ], [ %bytes, %axis ]
+  %result = phi i64 [ %element, %entry ], [ 0, %axis ], [ %bytes, %further ]
   ret i64 %result
 }}
 

@@ -12,7 +12,16 @@ from string import Template
 from staticflow.codegen.kernel import INTERRUPTED
 from staticflow.runtime.aligned import ALIGNED_FROM
 from staticflow.runtime.fastcall_checks import OVERLAP, SPEC, TAKE
-from staticflow.runtime.fastcall_layout import ALLOC, DATA, DIMS, HEAD, TYPE
+from staticflow.runtime.fastcall_layout import (
+    ALLOC,
+    CONTIGUOUS,
+    DATA,
+    DIMS,
+    FLAGS,
+    HEAD,
+    STRIDES,
+    TYPE,
+)
 from staticflow.runtime.host import BUSY
 
 __all__ = ["DECLARATIONS", "HELPERS", "LIKE", "TEXT"]
@@ -23,6 +32,8 @@ declare i1 @overlap(ptr, ptr, i64, i64, ptr, ptr)
 declare void @hold(ptr, i64)
 declare void @drop(ptr, i64)
 declare i64 @size_of(ptr, i64)
+declare i64 @stride_of(ptr, i64, i64)
+declare i1 @is_apart(ptr)
 declare ptr @data_of(ptr)
 declare ptr @made(i32, ptr, ptr, i64)
 declare ptr @taken(i32, ptr, ptr, ptr, i64)
@@ -32,8 +43,8 @@ declare ptr @boxed_call(ptr, ptr, ptr, i64, ptr)
 """
 
 HELPERS = (
-    "take", "overlap", "hold", "drop", "size_of", "data_of", "made", "taken", "outcome",
-    "boxed_call",
+    "take", "overlap", "hold", "drop", "size_of", "stride_of", "is_apart", "data_of", "made",
+    "taken", "outcome", "boxed_call",
 )  # fmt: skip
 
 _ARRAYS = f"""
@@ -57,6 +68,29 @@ define i64 @size_of(ptr %array, i64 %axis) {{
   %size.at = getelementptr i64, ptr %sizes, i64 %axis
   %size = load i64, ptr %size.at
   ret i64 %size
+}}
+
+; How far apart neighbours along an axis lie, in elements of so many bytes; -1 if that is not a
+; number of them.
+define i64 @stride_of(ptr %array, i64 %axis, i64 %element) {{
+  %at = getelementptr i8, ptr %array, i64 {STRIDES}
+  %strides = load ptr, ptr %at
+  %stride.at = getelementptr i64, ptr %strides, i64 %axis
+  %stride = load i64, ptr %stride.at
+  %count = sdiv i64 %stride, %element
+  %back = mul i64 %count, %element
+  %whole = icmp eq i64 %back, %stride
+  %result = select i1 %whole, i64 %count, i64 -1
+  ret i64 %result
+}}
+
+; Whether an array is not row-major.
+define i1 @is_apart(ptr %array) {{
+  %at = getelementptr i8, ptr %array, i64 {FLAGS}
+  %flags = load i32, ptr %at
+  %row.major = and i32 %flags, {CONTIGUOUS}
+  %result = icmp eq i32 %row.major, 0
+  ret i1 %result
 }}
 
 ; A new array; null with an error set if it cannot be had.

@@ -17,6 +17,7 @@ time, and costs a call nothing that could be measured. What does not depend on t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from staticflow.codegen.llvm_index import IndexWriter
@@ -92,7 +93,8 @@ def _specs(entry: Entry) -> str:
     order = sorted(range(len(entry.params)), key=lambda i: (i not in entry.updated, i))
     places = {i: place for place, i in enumerate(order)}
     for i, t in enumerate(entry.params):
-        flags = CONTIGUOUS | ALIGNED | (WRITEABLE if i in entry.updated else 0)
+        flags = ALIGNED | (CONTIGUOUS if t.strides is None else 0)
+        flags |= WRITEABLE if i in entry.updated else 0
         rows.append(
             f"%spec {{ ptr @{descr_symbol(t.dtype)}, "
             f"ptr getelementptr (i64, ptr @wanted, i64 {len(sizes)}), "
@@ -108,6 +110,11 @@ def _specs(entry: Entry) -> str:
 
 def _bytes(t: TensorType) -> Size:
     return prod(t.shape) * t.dtype.itemsize
+
+
+def _extent(t: TensorType) -> Size:
+    """Bytes that no element lies behind, counted from the first."""
+    return t.place(t.shape) * t.dtype.itemsize
 
 
 class _Writer:
@@ -212,7 +219,7 @@ class _Writer:
         limit = size_limit(
             [
                 *entry.planned,
-                *(d for t in (*entry.params, *early) for d in (*t.shape, _bytes(t))),
+                *(d for t in (*entry.params, *early) for d in (*t.shape, _bytes(t), _extent(t))),
                 *(s for e in entry.equalities for s in (e.a, e.b)),
             ]
         )
@@ -220,13 +227,12 @@ class _Writer:
         bound: set[Sym] = set()
         later: list[tuple[Size, str]] = []
         for i, t in enumerate(entry.params):
-            if all(isinstance(size, int) for size in t.shape):
+            if all(isinstance(size, int) for size in t.sizes):
                 continue  # compared with the spec already
             array = self.load(self.arrays, i, _POINTER)
-            for axis, size in enumerate(t.shape):
-                if isinstance(size, int):
-                    continue
-                have = text.op(f"call i64 @size_of(ptr {array}, i64 {axis})")
+            if t.strides is not None:  # a row-major array is for a program that knows that
+                conditions.append(text.op(f"call i1 @is_apart(ptr {array})"))
+            for size, have in self.given(t, array):
                 sym = as_symbol(size)
                 if sym is None or sym in bound:
                     later.append((size, have))
@@ -246,6 +252,17 @@ class _Writer:
         for condition in conditions:
             every = text.op(f"and i1 {every}, {condition}")
         self.go_on_if(every)
+
+    def given(self, t: TensorType, array: str) -> Iterator[tuple[Size, str]]:
+        """The sizes of a param that the spec does not know, and its strides, with what ``array``
+        has."""
+        for axis, size in enumerate(t.shape):
+            if not isinstance(size, int):
+                yield size, self.text.op(f"call i64 @size_of(ptr {array}, i64 {axis})")
+        for axis, stride in enumerate(t.strides or ()):
+            if t.shape[axis] != 1:
+                asked = f"ptr {array}, i64 {axis}, i64 {t.dtype.itemsize}"
+                yield stride, self.text.op(f"call i64 @stride_of({asked})")
 
     def check_overlap(self) -> None:
         """No updated param shares memory with another param."""

@@ -181,16 +181,35 @@ no:
   ret i1 true
 }
 
-define internal i1 @is_ordered(ptr %array) {
+; Whether an array is row-major, or in rows as `staticflow.eager.rows` has them.
+define internal i1 @is_in_rows(ptr %array) {
+entry:
   %flags.at = getelementptr i8, ptr %array, i64 $FLAGS
   %flags = load i32, ptr %flags.at
   %contiguous = and i32 %flags, $CONTIGUOUS
   %ordered = icmp ne i32 %contiguous, 0
-  ret i1 %ordered
+  br i1 %ordered, label %done, label %last
+last:  ; a scalar is row-major
+  %ndim.at = getelementptr i8, ptr %array, i64 $NDIM
+  %ndim = load i32, ptr %ndim.at
+  %axis = sub i32 %ndim, 1
+  %sizes = call ptr @field(ptr %array, i64 $DIMS)
+  %size.at = getelementptr i64, ptr %sizes, i32 %axis
+  %size = load i64, ptr %size.at
+  %long = icmp sge i64 %size, $SHORT
+  %strides = call ptr @field(ptr %array, i64 $STRIDES)
+  %stride.at = getelementptr i64, ptr %strides, i32 %axis
+  %stride = load i64, ptr %stride.at
+  %near = icmp ule i64 %stride, $NEAR
+  %rows = and i1 %long, %near
+  br label %done
+done:
+  %result = phi i1 [ true, %entry ], [ %rows, %last ]
+  ret i1 %result
 }
 
 ; Whether a method can be done here: a ufunc or a copy of a small array, or a ufunc of a large one
-; that does not lie in order, of which there is no program; a copy of a large one on one thread, but
+; that does not lie in rows, of which there is no program; a copy of a large one on one thread, but
 ; of bfloat16, which NumPy copies one by one; or what a program did of a large one, as soon as it is
 ; large where the operand is scaled, too.
 define internal i1 @is_known(ptr %method, ptr %array, i64 %size, i1 %scaled) {
@@ -215,12 +234,12 @@ define internal i1 @is_known(ptr %method, ptr %array, i64 %size, i1 %scaled) {
   %swift = icmp ne ptr %descr, @bfloat16
   %one.by.one = and i1 %copies, %single
   %alone = and i1 %one.by.one, %swift
-  %ordered = call i1 @is_ordered(ptr %array)
-  %apart = xor i1 %ordered, true
+  %in.rows = call i1 @is_in_rows(ptr %array)
+  %apart = xor i1 %in.rows, true
   %strided = and i1 %plain, %apart
-  %in.order = and i1 %met, %ordered
+  %done.before = and i1 %met, %in.rows
   %either = or i1 %alone, %strided
-  %any = or i1 %either, %in.order
+  %any = or i1 %either, %done.before
   %known = select i1 %small, i1 %by.numpy, i1 %any
   ret i1 %known
 }

@@ -18,6 +18,7 @@ from staticflow.eager.fast.record_text import RECORD
 from staticflow.eager.fast.renew_text import RENEW
 from staticflow.eager.fast.view_text import VIEWS
 from staticflow.eager.programs import SPREAD
+from staticflow.eager.rows import NEAR, SHORT
 from staticflow.runtime import fastcall_layout as layout
 from staticflow.runtime.fastcall_helpers import LIKE
 
@@ -55,7 +56,7 @@ _NUMBERS = {
     **{name: i for i, name in enumerate(_MARKS, 1)},
     "MEMO_MASK": MEMO - 1, "CODES_MASK": CODES - 1, "MOST": MOST, "USES": MOST + 1,
     "OPERAND": 40, "NO_DTYPE": 63, "WORDS": WORDS, "ROOM": WORDS + 1, "SLOTS_MASK": SLOTS - PLACES,
-    "SPREAD": SPREAD, "OFTEN": OFTEN, "PLACES": PLACES,
+    "SPREAD": SPREAD, "SHORT": SHORT, "NEAR": NEAR, "OFTEN": OFTEN, "PLACES": PLACES,
 }  # fmt: skip
 
 

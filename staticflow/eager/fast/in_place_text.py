@@ -96,8 +96,8 @@ look:
   %by.numpy = icmp ne ptr %ufunc, null
   %small = and i1 %few, %by.numpy
   %known = call i1 @is_known(ptr %method, ptr %array, i64 %size, i1 %scaled)
-  %ordered = call i1 @is_ordered(ptr %array)
-  %strided = xor i1 %ordered, true
+  %in.rows = call i1 @is_in_rows(ptr %array)
+  %strided = xor i1 %in.rows, true
   %by.ufunc = or i1 %small, %strided
   br i1 %known, label %take, label %no
 take:

@@ -1,0 +1,97 @@
+"""How arrays lie in memory, as programs take them: row-major, or in rows that lie apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from staticflow.graph.dims import Size, fresh_sym
+from staticflow.graph.dtypes import BY_NUMPY
+from staticflow.graph.types import TensorType
+
+__all__ = [
+    "NEAR",
+    "SHORT",
+    "Steps",
+    "in_order",
+    "in_rows",
+    "lies_apart",
+    "order_of",
+    "steps_of",
+    "taken_as",
+]
+
+Array = np.ndarray[Any, Any]
+Steps = tuple[int | None, ...] | None
+
+SHORT = 32
+"""Elements of a row; rows of fewer are sooner copied than taken one at a time."""
+
+NEAR = 16
+"""Bytes up to which neighbours of a row lie apart, and `_STEPS` elements."""
+
+_STEPS = 4
+
+
+def in_order(a: Any) -> bool:
+    """Whether ``a`` is a row-major array."""
+    return isinstance(a, np.ndarray) and a.flags.c_contiguous
+
+
+def in_rows(a: Any) -> bool:
+    """Whether ``a`` is an array of rows, each of neighbours in memory or of every other element
+    (or so), or of one again and again: a row-major one, part of a wider one, an expanded one."""
+    if not isinstance(a, np.ndarray):
+        return False
+    if a.flags.c_contiguous:
+        return True
+    return (
+        a.shape[-1] >= SHORT
+        and a.strides[-1] <= min(NEAR, _STEPS * a.itemsize)
+        and min(a.strides) >= 0
+    )
+
+
+def lies_apart(a: Array) -> bool:
+    """Whether no two elements of ``a`` are one, so that programs may write there."""
+    reach = 0
+    for n, step in zip(a.shape[::-1], a.strides[::-1], strict=True):
+        if n > 1 and step <= reach:
+            return False
+        reach += (n - 1) * step
+    return True
+
+
+def order_of(arrays: Sequence[Array]) -> Sequence[int] | None:
+    """The order of dims in which all arrays lie in rows, if that is not the one they have: what is
+    computed by element then needs no copies, and its result lies as they do."""
+    turned = next((a for a in arrays if not a.flags.c_contiguous), None)
+    if turned is None or 0 in turned.strides:
+        return None
+    order = tuple(np.argsort(turned.strides, kind="stable")[::-1].tolist())
+    if order == tuple(range(len(order))):
+        return None
+    whole = (not a.ndim or (a.ndim == turned.ndim and in_rows(a.transpose(order))) for a in arrays)
+    return order if all(whole) else None
+
+
+def steps_of(a: Array) -> Steps:
+    """What a program knows of the strides of an array in rows, in elements: the last, and those of
+    dims of size 1, as 0; None stands for others. None for a row-major array."""
+    if a.flags.c_contiguous:
+        return None
+    outer = (0 if n == 1 else None for n in a.shape[:-1])
+    return (*outer, a.strides[-1] // a.itemsize)
+
+
+def taken_as(dtype: Any, sizes: Sequence[int], steps: Steps, name: str) -> TensorType:
+    """The type of a param for an array of these sizes and `steps_of`, where each 0 among the sizes
+    stands for one that is not known."""
+    shape: tuple[Size, ...] = tuple(n or fresh_sym(f"{name}_{d}") for d, n in enumerate(sizes))
+    strides: tuple[Size, ...] | None = None
+    if steps is not None:
+        named = (fresh_sym(f"{name}_s{d}") if s is None else s for d, s in enumerate(steps))
+        strides = tuple(named)
+    return TensorType(BY_NUMPY[dtype], shape, strides)

@@ -1,0 +1,124 @@
+"""Operations on large arrays that lie in rows apart: parts of wider ones are not copied before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from graph_ops import node, parsed
+
+import staticflow as sf
+from staticflow.eager import kernels, overwrite
+from staticflow.eager.programs import SPREAD
+from staticflow.eager.rows import in_rows, lies_apart, steps_of, taken_as
+from staticflow.graph.graph import close, new_param
+from staticflow.graph.printer import print_graph
+
+SIDE = 1 << 10
+assert SIDE * SIDE > SPREAD
+
+PARTS: dict[str, Callable[[Any], Any]] = {
+    "columns": lambda a: a[:, 3:],
+    "every other": lambda a: a[::2, ::2],
+    "one row": lambda a: a[5:6, 1:],
+    "middle": lambda a: a.reshape(32, 32, SIDE)[:, 1:, :-1],
+    "turned": lambda a: a.swapaxes(0, 1)[7:, 1:],
+}
+
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "exp": lambda x: x.exp(),
+    "relu": lambda x: x.relu(),
+    "sum": lambda x: x.sum(),
+    "mean of rows": lambda x: x.mean(-1),
+    "amax of columns": lambda x: x.amax(0),
+    "var": lambda x: x.var(-1),
+    "add": lambda x: x + x * 2.0,
+    "column": lambda x: x * x[..., :1].clone(),
+}
+
+
+def drawn() -> Any:
+    return np.random.default_rng(0).standard_normal((SIDE, SIDE)).astype(np.float32)
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_parts_are_computed_where_they_lie(
+    name: str, part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def copied(array: Any) -> Any:
+        raise AssertionError("a part was copied")
+
+    monkeypatch.setattr(kernels, "row_major", copied)
+    x, fn = PARTS[part](sf.from_numpy(drawn())), FUNCTIONS[name]
+    whole = sf.from_numpy(np.ascontiguousarray(x.numpy()))
+    for _ in range(2):
+        np.testing.assert_allclose(fn(x).numpy(), fn(whole).numpy(), rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "int8", "int64", "bool"])
+def test_parts_of_every_width(dtype: str) -> None:
+    a = sf.from_numpy(drawn() * 3).to(getattr(sf, dtype))
+    for part in (a[:, 1:], a[:, ::2], a[:, ::3]):
+        got, wanted = part.sum(1), part.clone().contiguous().sum(1)
+        np.testing.assert_allclose(got.to(sf.float64).numpy(), wanted.to(sf.float64).numpy())
+
+
+CHANGES: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]] = {
+    "add": (lambda x, y: x.add_(y), lambda a, b: a + b),
+    "neg": (lambda x, y: x.neg_(), lambda a, b: -a),
+    "clamp": (lambda x, y: x.clamp_(-0.5, 0.5), lambda a, b: a.clip(-0.5, 0.5)),
+    "copy": (lambda x, y: x.copy_(y), lambda a, b: b),
+    "overlap": (lambda x, y: x.mul_(x.flip(0)), lambda a, b: a * a[::-1]),
+}
+
+
+@pytest.mark.parametrize("part", ["columns", "every other", "middle"])
+@pytest.mark.parametrize("name", CHANGES)
+def test_parts_change_in_place(name: str, part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overwrite, "SPREAD", 1)
+    monkeypatch.setattr(overwrite, "get_num_threads", lambda: 2)
+    change, wanted = CHANGES[name]
+    for _ in range(3):
+        a, b = drawn(), PARTS[part](drawn()[::-1]) + 1
+        x, y = sf.from_numpy(a.copy()), sf.from_numpy(np.ascontiguousarray(b))
+        change(PARTS[part](x), y)
+        PARTS[part](a)[...] = wanted(PARTS[part](a).copy(), b)
+        np.testing.assert_array_equal(x.numpy(), a)
+
+
+def test_parts_that_overlap() -> None:
+    a = drawn()
+    for _ in range(3):
+        x = sf.from_numpy(a.copy())
+        x[:, 1:].mul_(x[:, :-1])
+        np.testing.assert_array_equal(x[:, 1:].numpy(), a[:, 1:] * a[:, :-1])
+
+
+def test_bits_do_not_depend_on_what_was_computed_before() -> None:
+    a = sf.from_numpy(drawn())
+    first = a.sum().item()
+    for _ in range(3):
+        a[:, 1:].sum()
+    assert a.sum().item() == first
+
+
+def test_what_lies_in_rows() -> None:
+    a = np.zeros((64, 64), np.float32)
+    assert in_rows(a[:, 1:]) and in_rows(a[:, ::2]) and in_rows(np.broadcast_to(a[:1], (9, 64)))
+    assert not in_rows(a.T) and not in_rows(a[:, :4]) and not in_rows(a[::-1])
+    assert lies_apart(a[:, 1:]) and not lies_apart(np.broadcast_to(a[:1], (9, 64)))
+    windows = np.lib.stride_tricks.sliding_window_view(a, 32, axis=1)
+    assert in_rows(windows) and not lies_apart(windows)
+
+
+def test_strides_are_in_the_text_of_a_graph() -> None:
+    part = np.zeros((8, 64), np.float32)[:, 1:]
+    t = taken_as(part.dtype, (0, 63), steps_of(part), "x")
+    x = new_param(t, "x")
+    graph = close([x], [node("neg", x)])
+    text = print_graph(graph)
+    assert "%x: f32[x_0, 63] strides [x_s0, 1]" in text and "f32[x_0, 63] = neg" in text
+    assert print_graph(parsed(text)) == text
