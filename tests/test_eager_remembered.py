@@ -11,8 +11,8 @@ import pytest
 
 import staticflow as sf
 from staticflow import pytree
-from staticflow.eager.fast.core_text import MOST
 from staticflow.eager.fast.forms import fast_forms
+from staticflow.eager.fast.records import MOST
 from staticflow.eager.mode import EAGER
 from staticflow.errors import IndexRangeError, ShapeError, StaticflowError
 from staticflow.ops import OPS, subscript

@@ -10,9 +10,9 @@ import numpy as np
 
 from staticflow.eager import device as devices
 from staticflow.eager import indexed
-from staticflow.eager.fast.core_text import MOST
 from staticflow.eager.fast.forms import fast_forms
 from staticflow.eager.fast.in_place_forms import in_place_methods
+from staticflow.eager.fast.records import MOST
 from staticflow.eager.fused import fused_form
 from staticflow.eager.fused_in_place import in_place_form
 from staticflow.eager.mode import EAGER

@@ -8,7 +8,8 @@ in the thread. Everything else, errors included, goes to the general path,
 objects of this Python.
 
 The files ``*_text`` hold LLVM text, one module that `core_text` puts together and that is compiled
-once in a process. `apply_text` is where to begin. References are counted as in C: what a function
-gives is the caller's to drop, what it is given is not, unless it says that it *takes* it. Names
-with a ``$`` stand for numbers: where slots lie, how large objects are.
+once in a process. `apply_text` is where to begin; `records` says what an op, a call or a plan is
+there. References are counted as in C: what a function gives is the caller's to drop, what it is
+given is not, unless it says that it *takes* it. Names with a ``$`` stand for numbers: where slots
+lie, how large objects are.
 """

@@ -19,18 +19,13 @@ few:
   %operands = alloca %operand, i64 %count
   %bytes = mul i64 %count, $OPERAND
   call void @llvm.memset.p0.i64(ptr %operands, i8 0, i64 %bytes, i1 false)
-  store ptr %op, ptr %call
-  %count.at = getelementptr %call, ptr %call, i64 0, i32 1
-  store i64 %count, ptr %count.at
-  %operands.at = getelementptr %call, ptr %call, i64 0, i32 2
-  store ptr %operands, ptr %operands.at
-  %attrs.at = getelementptr %call, ptr %call, i64 0, i32 3
-  store ptr %attrs, ptr %attrs.at
-  %step.at = getelementptr %call, ptr %call, i64 0, i32 5
-  store ptr %step, ptr %step.at
+  call void @call.set.op(ptr %call, ptr %op)
+  call void @call.set.count(ptr %call, i64 %count)
+  call void @call.set.operands(ptr %call, ptr %operands)
+  call void @call.set.attrs(ptr %call, ptr %attrs)
+  call void @call.set.step(ptr %call, ptr %step)
   %state = call ptr @current()
-  %state.at = getelementptr %call, ptr %call, i64 0, i32 4
-  store ptr %state, ptr %state.at
+  call void @call.set.state(ptr %call, ptr %state)
   %lost = icmp eq ptr %state, null
   br i1 %lost, label %raise, label %look
 look:
@@ -132,10 +127,9 @@ raise:
 ; What a call holds.
 define internal void @drop(ptr %call) {
 entry:
-  %state.at = getelementptr %call, ptr %call, i64 0, i32 4
-  %state = load ptr, ptr %state.at
+  %state = call ptr @call.state(ptr %call)
   call void @Py_DecRef(ptr %state)
-  %count = call i64 @count_of(ptr %call)
+  %count = call i64 @call.count(ptr %call)
   br label %more
 more:
   %i = phi i64 [ 0, %entry ], [ %next, %one ]
@@ -143,9 +137,9 @@ more:
   br i1 %left, label %one, label %done
 one:
   %operand = call ptr @operand(ptr %call, i64 %i)
-  %array = call ptr @array_of(ptr %operand)
+  %array = call ptr @operand.array(ptr %operand)
   call void @Py_DecRef(ptr %array)
-  %edge = call ptr @edge_of(ptr %operand)
+  %edge = call ptr @operand.edge(ptr %operand)
   call void @Py_DecRef(ptr %edge)
   %next = add i64 %i, 1
   br label %more
@@ -159,7 +153,7 @@ define internal ptr @python(ptr %function, ptr %op, ptr %objects, i64 %count, pt
                             ptr %data) {
 entry:
   %given = alloca [4 x ptr]
-  %record = load ptr, ptr %op
+  %record = call ptr @op.object(ptr %op)
   store ptr %record, ptr %given
   %args = call ptr @PyTuple_New(i64 %count)
   %failed = icmp eq ptr %args, null
@@ -221,7 +215,7 @@ entry:
   br i1 %usual, label %open, label %leave
 leave:
   %all = alloca [3 x ptr]
-  %record = load ptr, ptr %op
+  %record = call ptr @op.object(ptr %op)
   store ptr %record, ptr %all
   %all.args = getelementptr ptr, ptr %all, i64 1
   store ptr %args, ptr %all.args
@@ -284,8 +278,7 @@ room:
 ; The op on what a call gives; names, and a wrong number of arguments, are for the op itself.
 define ptr @called(ptr %op, ptr %objects, i64 %count, ptr %names) {
 entry:
-  %arity.at = getelementptr %op, ptr %op, i64 0, i32 6
-  %arity = load i64, ptr %arity.at
+  %arity = call i64 @op.arity(ptr %op)
   %unnamed = icmp eq ptr %names, null
   %right = icmp eq i64 %count, %arity
   %usual = and i1 %unnamed, %right
@@ -294,7 +287,7 @@ here:
   %result = call ptr @apply(ptr %op, ptr %objects, i64 %count, ptr null, ptr null)
   ret ptr %result
 there:
-  %record = load ptr, ptr %op
+  %record = call ptr @op.object(ptr %op)
   %sorted = call ptr @forward(ptr @op_call, ptr %record, ptr null, ptr %objects, i64 %count,
                               ptr %names)
   ret ptr %sorted

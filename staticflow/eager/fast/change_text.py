@@ -9,12 +9,6 @@ from __future__ import annotations
 __all__ = ["CHANGE"]
 
 CHANGE = """
-; An in-place method: what does what is not usual; the ufunc, or null; how many operands it takes
-; beside the tensor itself, 0 or 1; the number that a copy takes if it has none, or null; the
-; dtypes, a bit for each; whether its operand may be scaled; whether that is a number; where the
-; program is that overwrote a large array last, or null for a copy; and the function whose value is
-; copied to a small array, or null.
-%in_place = type { ptr, ptr, i64, ptr, i64, i8, i8, ptr, ptr }
 @wanted = external global i64  ; threads
 
 @name_alpha = external global i8
@@ -76,8 +70,7 @@ no:
 ; An error may be set if it is not.
 define internal i1 @suits(ptr %method, ptr %operand, ptr %tensor, i1 %recording) {
 entry:
-  %bare.at = getelementptr %in_place, ptr %method, i64 0, i32 6
-  %bare = load i8, ptr %bare.at
+  %bare = call i8 @in_place.number(ptr %method)
   %number = icmp ne i8 %bare, 0
   br i1 %number, label %other, label %look
 look:
@@ -87,8 +80,8 @@ other:
   %fits = call i1 @number(ptr @no_op, ptr %operand, ptr %tensor)
   ret i1 %fits
 compare:
-  %array = call ptr @array_of(ptr %operand)
-  %like = call ptr @array_of(ptr %tensor)
+  %array = call ptr @operand.array(ptr %operand)
+  %like = call ptr @operand.array(ptr %tensor)
   %descr = call ptr @field(ptr %array, i64 $DESCR)
   %wanted = call ptr @field(ptr %like, i64 $DESCR)
   %same = icmp eq ptr %descr, %wanted
@@ -97,7 +90,7 @@ history:
   br i1 %recording, label %ask, label %yes
 ask:
   %failed = call i1 @find_edge(ptr %operand)
-  %edge = call ptr @edge_of(ptr %operand)
+  %edge = call ptr @operand.edge(ptr %operand)
   %without = icmp eq ptr %edge, null
   %succeeded = xor i1 %failed, true
   %free = and i1 %without, %succeeded
@@ -153,9 +146,9 @@ no:
 define internal i1 @scale(ptr %operand, ptr %factor, ptr %state) {
 entry:
   %pair = alloca [2 x ptr]
-  %array = call ptr @array_of(ptr %operand)
+  %array = call ptr @operand.array(ptr %operand)
   store ptr %array, ptr %pair
-  %by = call ptr @array_of(ptr %factor)
+  %by = call ptr @operand.array(ptr %factor)
   %second = getelementptr ptr, ptr %pair, i64 1
   store ptr %by, ptr %second
   %context = call ptr @field(ptr %state, i64 $state_context)
@@ -173,8 +166,7 @@ drop:
   %failed = icmp eq ptr %out, null
   br i1 %failed, label %no, label %put
 put:
-  %at = getelementptr %operand, ptr %operand, i64 0, i32 1
-  store ptr %out, ptr %at
+  call void @operand.set.array(ptr %operand, ptr %out)
   call void @Py_DecRef(ptr %array)
   ret i1 false
 no:
@@ -213,11 +205,9 @@ done:
 ; of bfloat16, which NumPy copies one by one; or what a program did of a large one, as soon as it is
 ; large where the operand is scaled, too.
 define internal i1 @is_known(ptr %method, ptr %array, i64 %size, i1 %scaled) {
-  %ufunc.at = getelementptr %in_place, ptr %method, i64 0, i32 1
-  %ufunc = load ptr, ptr %ufunc.at
+  %ufunc = call ptr @in_place.ufunc(ptr %method)
   %bare = icmp eq ptr %ufunc, null
-  %cell.at = getelementptr %in_place, ptr %method, i64 0, i32 7
-  %cell = load ptr, ptr %cell.at
+  %cell = call ptr @in_place.program(ptr %method)
   %copies = icmp eq ptr %cell, null
   %program = call ptr @kernel_at(ptr %cell)
   %met = icmp ne ptr %program, null
@@ -248,8 +238,7 @@ define internal i1 @is_known(ptr %method, ptr %array, i64 %size, i1 %scaled) {
 ; not.
 define internal i1 @overwrite(ptr %method, ptr %arrays, i64 %count) {
 entry:
-  %cell.at = getelementptr %in_place, ptr %method, i64 0, i32 7
-  %cell = load ptr, ptr %cell.at
+  %cell = call ptr @in_place.program(ptr %method)
   %program = call ptr @kernel_at(ptr %cell)
   %none = call ptr @tried(ptr %program, ptr %arrays, i64 %count)
   %failed = icmp eq ptr %none, null

@@ -13,16 +13,14 @@ entry:
 look:
   %x = call ptr @operand(ptr %call, i64 0)
   %y = call ptr @operand(ptr %call, i64 1)
-  %x.size.at = getelementptr %operand, ptr %x, i64 0, i32 4
-  %x.size = load i64, ptr %x.size.at
-  %y.size.at = getelementptr %operand, ptr %y, i64 0, i32 4
-  %y.size = load i64, ptr %y.size.at
+  %x.size = call i64 @operand.size(ptr %x)
+  %y.size = call i64 @operand.size(ptr %y)
   %most = mul i64 %x.size, %y.size  ; 0 of a number
   %perhaps = icmp sge i64 %most, $LARGE
   br i1 %perhaps, label %measure, label %no
 measure:
-  %a = call ptr @array_of(ptr %x)
-  %b = call ptr @array_of(ptr %y)
+  %a = call ptr @operand.array(ptr %x)
+  %b = call ptr @operand.array(ptr %y)
   %size = call i64 @joint_size(ptr %a, ptr %b)
   %large = icmp sge i64 %size, $LARGE
   ret i1 %large
@@ -68,10 +66,8 @@ with:
 ; What a step gives of arrays by what is known of its kind; null if nothing is, or if that declines.
 define internal ptr @foreseen(ptr %step, ptr %arrays, i64 %count) {
 entry:
-  %view.at = getelementptr %step, ptr %step, i64 0, i32 6
-  %view = load ptr, ptr %view.at
-  %compute.at = getelementptr %step, ptr %step, i64 0, i32 5
-  %compute = load ptr, ptr %compute.at
+  %view = call ptr @step.view(ptr %step)
+  %compute = call ptr @step.compute(ptr %step)
   %is.view = icmp ne ptr %view, null
   %open = icmp eq ptr %compute, null
   br i1 %open, label %see, label %ask
@@ -82,8 +78,7 @@ part:
   %seen = call ptr @strided(ptr %view, ptr %array)
   ret ptr %seen
 ask:
-  %vector.at = getelementptr %step, ptr %step, i64 0, i32 7
-  %vector = load ptr, ptr %vector.at
+  %vector = call ptr @step.vector(ptr %step)
   %is.flat = icmp ne ptr %vector, null
   br i1 %is.flat, label %flat, label %run
 run:
@@ -112,8 +107,7 @@ entry:
   %none = icmp eq ptr %step, null
   br i1 %none, label %nothing, label %look
 look:
-  %at = getelementptr %step, ptr %step, i64 0, i32 8
-  %function = load ptr, ptr %at
+  %function = call ptr @step.by_numpy(ptr %step)
   ret ptr %function
 nothing:
   ret ptr null
@@ -122,9 +116,9 @@ nothing:
 ; What comes of the operands, an array or a tuple; null with an error set if there is nothing.
 define internal ptr @computed(ptr %call, ptr %state) {
 entry:
-  %op = load ptr, ptr %call
-  %count = call i64 @count_of(ptr %call)
-  %attrs = call ptr @attrs_of(ptr %call)
+  %op = call ptr @call.op(ptr %call)
+  %count = call i64 @call.count(ptr %call)
+  %attrs = call ptr @call.attrs(ptr %call)
   %arrays = alloca ptr, i64 %count
   br label %more
 more:
@@ -134,17 +128,16 @@ more:
   br i1 %left, label %one, label %enter
 one:
   %operand = call ptr @operand(ptr %call, i64 %i)
-  %array = call ptr @array_of(ptr %operand)
+  %array = call ptr @operand.array(ptr %operand)
   %array.at = getelementptr ptr, ptr %arrays, i64 %i
   store ptr %array, ptr %array.at
-  %size.at = getelementptr %operand, ptr %operand, i64 0, i32 4
-  %size = load i64, ptr %size.at
+  %size = call i64 @operand.size(ptr %operand)
   %is.large = icmp sge i64 %size, $LARGE
   %any.large = or i1 %large, %is.large
   %next = add i64 %i, 1
   br label %more
 enter:
-  %step = call ptr @step_of(ptr %call)
+  %step = call ptr @call.step(ptr %call)
   %unforeseen = icmp eq ptr %step, null
   br i1 %unforeseen, label %measure, label %foresee
 foresee:
@@ -164,8 +157,7 @@ measure:
   %by.kernel = and i1 %makes.large, %unnamed
   br i1 %by.kernel, label %recall, label %general
 recall:
-  %cell.at = getelementptr %op, ptr %op, i64 0, i32 7
-  %cell = load ptr, ptr %cell.at
+  %cell = call ptr @op.kernel(ptr %op)
   %kernel = call ptr @kernel_at(ptr %cell)
   %unmet = icmp eq ptr %kernel, null
   br i1 %unmet, label %general, label %again
@@ -190,8 +182,7 @@ refuse:
   br label %nothing
 run:
   %which = zext i1 %makes.large to i64
-  %compute.at = getelementptr %op, ptr %op, i64 0, i32 1, i64 %which
-  %of.op = load ptr, ptr %compute.at
+  %of.op = call ptr @op.compute(ptr %op, i64 %which)
   %own = call ptr @by_numpy(ptr %step)
   %no.own = icmp eq ptr %own, null
   %not.own = or i1 %no.own, %makes.large
@@ -224,7 +215,7 @@ done:
 ; Whether nothing is recorded of an op. An error may be set if it is not.
 define internal i1 @is_unrecorded(ptr %call, ptr %state) {
 entry:
-  %op = load ptr, ptr %call
+  %op = call ptr @call.op(ptr %call)
   %recordable = call i1 @has(ptr %op, i64 $RECORDABLE)
   %recording.is = call ptr @field(ptr %state, i64 $state_recording)
   %recording = icmp eq ptr %recording.is, @_Py_TrueStruct

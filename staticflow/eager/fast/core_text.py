@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Mapping
 from string import Template
 
@@ -15,6 +16,7 @@ from staticflow.eager.fast.objects_text import DECLARATIONS, OBJECTS
 from staticflow.eager.fast.operands_text import OPERANDS
 from staticflow.eager.fast.recall_text import OFTEN, PLACES, RECALL, SLOTS
 from staticflow.eager.fast.record_text import RECORD
+from staticflow.eager.fast.records import MOST, OperandRecord, render_records
 from staticflow.eager.fast.renew_text import RENEW
 from staticflow.eager.fast.view_text import VIEWS
 from staticflow.eager.programs import SPREAD
@@ -22,7 +24,7 @@ from staticflow.eager.rows import NEAR, SHORT
 from staticflow.runtime import fastcall_layout as layout
 from staticflow.runtime.fastcall_helpers import LIKE
 
-__all__ = ["CODES", "FLAGS", "MEMO", "MOST", "render_core"]
+__all__ = ["CODES", "FLAGS", "MEMO", "render_core"]
 
 FLAGS = {name: 1 << i for i, name in enumerate(
     ("RECORDABLE", "EVEN", "NUMBERS", "BY_NUMBER", "ANY_DTYPES", "TAIL", "VIEW")
@@ -30,9 +32,6 @@ FLAGS = {name: 1 << i for i, name in enumerate(
 """What an op's flags say: it has a vjp; its vjp is one of `EvenEntry`; numbers may stand beside its
 tensors, and reach what computes it as they are and not as arrays; its tensors are of any dtypes, or
 the first is; it gives a view."""
-
-MOST = 32
-"""Arguments of one call; the general path takes more."""
 
 MEMO = 256
 """So many numbers are remembered as arrays, by identity."""
@@ -54,9 +53,10 @@ _LAYOUT = (
 _NUMBERS = {
     **FLAGS, **{name: getattr(layout, name) for name in _LAYOUT},
     **{name: i for i, name in enumerate(_MARKS, 1)},
-    "MEMO_MASK": MEMO - 1, "CODES_MASK": CODES - 1, "MOST": MOST, "USES": MOST + 1,
-    "OPERAND": 40, "NO_DTYPE": 63, "WORDS": WORDS, "ROOM": WORDS + 1, "SLOTS_MASK": SLOTS - PLACES,
-    "SPREAD": SPREAD, "SHORT": SHORT, "NEAR": NEAR, "OFTEN": OFTEN, "PLACES": PLACES,
+    "MEMO_MASK": MEMO - 1, "CODES_MASK": CODES - 1, "SLOTS_MASK": SLOTS - PLACES,
+    "MOST": MOST, "OPERAND": ctypes.sizeof(OperandRecord), "NO_DTYPE": 63, "WORDS": WORDS,
+    "ROOM": WORDS + 1, "SPREAD": SPREAD, "SHORT": SHORT, "NEAR": NEAR, "OFTEN": OFTEN,
+    "PLACES": PLACES,
 }  # fmt: skip
 
 
@@ -67,4 +67,5 @@ def render_core(numbers: Mapping[str, int]) -> str:
         DECLARATIONS, LIKE, OBJECTS, OPERANDS, COMPUTE, VIEWS, LINES, RECORD, APPLY, KEYS, RECALL,
         CHANGE, IN_PLACE, RENEW,
     )  # fmt: skip
-    return Template("".join(parts)).substitute(numbers, **_NUMBERS)
+    text = Template("".join(parts)).substitute(numbers, **_NUMBERS)
+    return render_records(text) + text

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager.choose import compute_of, latest_kernel
-from staticflow.eager.fast.core_text import CODES, FLAGS, MEMO, MOST, render_core
+from staticflow.eager.fast.core_text import CODES, FLAGS, MEMO, render_core
 from staticflow.eager.fast.in_place_forms import InPlace, in_place_table
 from staticflow.eager.fast.methods_text import render_methods
 from staticflow.eager.fast.plans import Remembered, parameters_of
+from staticflow.eager.fast.records import MOST, KnownRecord, MemoRecord, OpRecord
 from staticflow.eager.memory import Memory, View
 from staticflow.eager.programs import LARGE
 from staticflow.eager.vertex import LEAF, EvenEntry, Output, Shadow, TapeEntry, serials
@@ -55,21 +56,6 @@ _PYTHON = (
 )  # fmt: skip
 
 
-class _Op(ctypes.Structure):
-    """``%op`` of the native code (`staticflow.eager.fast.objects_text`)."""
-
-    _fields_ = (
-        ("op", ctypes.c_void_p),
-        ("compute", ctypes.c_void_p * 2),
-        ("entry", ctypes.c_void_p * 2),
-        ("dtypes", ctypes.c_uint64),
-        ("flags", ctypes.c_uint64),
-        ("uses", ctypes.c_uint64 * (MOST + 1)),
-        ("arity", ctypes.c_int64),
-        ("kernel", ctypes.c_void_p),
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class FastForms:
     """The native forms of ops: functions ``(args, attrs)``, functions that are called as the op is,
@@ -107,7 +93,7 @@ def fast_forms(
     ops = [op for op in ops if has_fast_form(op)]
     kernels = [op for op in ops if op.eager in ("native", "exact")]  # found by the kind of call
     table: dict[Any, int] = {**remembered, **dict.fromkeys(kernels, MOST)}
-    records = (_Op * len(ops))()
+    records = (OpRecord * len(ops))()
     kept = [_fill(record, op) for record, op in zip(records, ops, strict=True)]
     of_ops = {op: ctypes.addressof(record) for op, record in zip(ops, records, strict=True)}
     plans = Remembered(table, of_ops)
@@ -182,14 +168,14 @@ _FORMS = frozenset((
 ))  # fmt: skip
 
 
-def _fill(record: _Op, op: Op) -> Any:
+def _fill(record: OpRecord, op: Op) -> Any:
     """Fill in what the native code is to know of an op; gives the objects whose addresses are in
     it."""
     generates = type(op.lowering) is lowering.Generate  # of sizes alone, at which it looks itself
     small = getattr(np, op.ufunc) if op.ufunc else _compute(op, generates)
     compute = [small, _compute(op, True)]
     entries = [_entry(EvenEntry, op), _entry(TapeEntry, op)]
-    record.op = id(op)
+    record.object = id(op)
     record.compute[:] = [*map(id, compute)]
     record.entry[:] = [*map(id, entries)]
     record.dtypes = sum(1 << i for i, d in enumerate(DTYPES) if d.numpy in usual_dtypes(op))
@@ -276,11 +262,11 @@ def _symbols(tensor: Any, general: Function, finish: Function) -> tuple[Any, dic
         "dtype_type": DType,
         "op_call": Op.call, **python_types(),
     }  # fmt: skip
-    tables = {
+    tables: dict[str, Any] = {
         "descrs": (ctypes.c_void_p * len(DTYPES))(*(id(d.numpy) for d in DTYPES)),
         "dtypes": (ctypes.c_void_p * len(DTYPES))(*map(id, DTYPES)),
-        "memo": (ctypes.c_void_p * (3 * MEMO))(),
-        "codes": (ctypes.c_void_p * (2 * CODES))(),
+        "memo": (MemoRecord * MEMO)(),
+        "codes": (KnownRecord * CODES)(),
     }
     addresses = {name: id(o) for name, o in objects.items()}
     addresses |= {name: ctypes.addressof(t) for name, t in tables.items()}

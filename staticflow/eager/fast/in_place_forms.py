@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager import inplace
+from staticflow.eager.fast.records import InPlaceRecord
 from staticflow.eager.overwrite import latest_program
 from staticflow.graph.dtypes import DTYPES
 from staticflow.graph.op import Op, takes
@@ -77,21 +78,11 @@ def in_place_methods(inherited: Mapping[str, Any]) -> dict[str, InPlace]:
     return found
 
 
-class _InPlace(ctypes.Structure):
-    """``%in_place`` of the native code."""
-
-    _fields_ = (
-        ("general", ctypes.c_void_p), ("ufunc", ctypes.c_void_p), ("count", ctypes.c_int64),
-        ("constant", ctypes.c_void_p), ("dtypes", ctypes.c_uint64), ("scaled", ctypes.c_int8),
-        ("number", ctypes.c_int8), ("program", ctypes.c_void_p), ("value", ctypes.c_void_p),
-    )  # fmt: skip
-
-
 def in_place_table(
     methods: Sequence[InPlace], forms: Mapping[Callable[..., Any], Callable[..., Any]]
 ) -> Any:
     """What native code knows of the methods. ``forms`` are those of functions that are native."""
-    table = (_InPlace * len(methods))()
+    table = (InPlaceRecord * len(methods))()
     for row, m in zip(table, methods, strict=True):
         row.general = id(m.general)
         row.ufunc = None if m.ufunc is None else id(m.ufunc)

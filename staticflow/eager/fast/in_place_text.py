@@ -14,8 +14,7 @@ IN_PLACE = """
 define internal ptr @scaled_by(ptr %method, ptr %args, i64 %count, ptr %names) {
 entry:
   %named = icmp ne ptr %names, null
-  %scales.at = getelementptr %in_place, ptr %method, i64 0, i32 5
-  %scales = load i8, ptr %scales.at
+  %scales = call i8 @in_place.scaled(ptr %method)
   %is.scaled = icmp ne i8 %scales, 0
   %may = and i1 %named, %is.scaled
   br i1 %may, label %measure, label %no
@@ -39,14 +38,13 @@ no:
 ; that is recorded; null if not. Its operand is opened.
 define internal ptr @changeable(ptr %method, ptr %operand, i1 %recording) {
 entry:
-  %tensor = load ptr, ptr %operand
+  %tensor = call ptr @operand.object(ptr %operand)
   %opens = call i1 @open(ptr %operand)
   br i1 %opens, label %look, label %no
 look:
-  %array = call ptr @array_of(ptr %operand)
+  %array = call ptr @operand.array(ptr %operand)
   %bit = call i64 @bit_of(ptr %array)
-  %dtypes.at = getelementptr %in_place, ptr %method, i64 0, i32 4
-  %dtypes = load i64, ptr %dtypes.at
+  %dtypes = call i64 @in_place.dtypes(ptr %method)
   %common = and i64 %bit, %dtypes
   %usual = icmp ne i64 %common, 0
   %writeable = call i1 @is_open(ptr %array)
@@ -79,20 +77,18 @@ define internal i1 @changed(ptr %method, ptr %operands, ptr %state) {
 entry:
   %other = getelementptr %operand, ptr %operands, i64 1
   %factor = getelementptr %operand, ptr %operands, i64 2
-  %factor.is = load ptr, ptr %factor
+  %factor.is = call ptr @operand.object(ptr %factor)
   %scaled = icmp ne ptr %factor.is, null
   %recording = call i1 @is_recording(ptr %state)
   %memory = call ptr @changeable(ptr %method, ptr %operands, i1 %recording)
   %special = icmp eq ptr %memory, null
   br i1 %special, label %no, label %look
 look:
-  %array = call ptr @array_of(ptr %operands)
-  %size.at = getelementptr %operand, ptr %operands, i64 0, i32 4
-  %size = load i64, ptr %size.at
+  %array = call ptr @operand.array(ptr %operands)
+  %size = call i64 @operand.size(ptr %operands)
   %from = select i1 %scaled, i64 $LARGE, i64 $SPREAD  ; a program saves a pass over memory
   %few = icmp slt i64 %size, %from
-  %ufunc.at = getelementptr %in_place, ptr %method, i64 0, i32 1
-  %ufunc = load ptr, ptr %ufunc.at
+  %ufunc = call ptr @in_place.ufunc(ptr %method)
   %by.numpy = icmp ne ptr %ufunc, null
   %small = and i1 %few, %by.numpy
   %known = call i1 @is_known(ptr %method, ptr %array, i64 %size, i1 %scaled)
@@ -101,7 +97,7 @@ look:
   %by.ufunc = or i1 %small, %strided
   br i1 %known, label %take, label %no
 take:
-  %given = load ptr, ptr %other
+  %given = call ptr @operand.object(ptr %other)
   %unary = icmp eq ptr %given, null
   br i1 %unary, label %compute, label %second
 second:
@@ -118,9 +114,8 @@ scale:
   %unscaled = call i1 @scale(ptr %other, ptr %factor, ptr %state)
   br i1 %unscaled, label %no, label %compute
 compute:
-  %source = call ptr @array_of(ptr %other)
-  %cell.at = getelementptr %in_place, ptr %method, i64 0, i32 7
-  %cell = load ptr, ptr %cell.at
+  %source = call ptr @operand.array(ptr %other)
+  %cell = call ptr @in_place.program(ptr %method)
   %copies = icmp eq ptr %cell, null
   br i1 %copies, label %copy, label %gather
 copy:
@@ -135,7 +130,7 @@ large:
   %source.at = getelementptr ptr, ptr %arrays, i64 1
   store ptr %source, ptr %source.at
   %factor.at = getelementptr ptr, ptr %arrays, i64 2
-  %weight = call ptr @array_of(ptr %factor)
+  %weight = call ptr @operand.array(ptr %factor)
   store ptr %weight, ptr %factor.at
   %weighed = select i1 %scaled, i64 3, i64 2
   %given.count = select i1 %single, i64 1, i64 %weighed
@@ -163,19 +158,17 @@ entry:
   %operands = alloca [3 x %operand]  ; the tensor, the operand, and what that is scaled by
   %bytes = mul i64 3, $OPERAND
   call void @llvm.memset.p0.i64(ptr %operands, i8 0, i64 %bytes, i1 false)
-  store ptr %self, ptr %operands
-  %general = load ptr, ptr %method
+  call void @operand.set.object(ptr %operands, ptr %self)
+  %general = call ptr @in_place.general(ptr %method)
   %state = call ptr @current()
   %lost = icmp eq ptr %state, null
   br i1 %lost, label %nothing, label %ask
 ask:
   %plain.is = call ptr @field(ptr %state, i64 $state_plain)
   %plain = icmp eq ptr %plain.is, @_Py_TrueStruct
-  %function.at = getelementptr %in_place, ptr %method, i64 0, i32 8
-  %function = load ptr, ptr %function.at
+  %function = call ptr @in_place.value(ptr %method)
   %by.function = icmp ne ptr %function, null
-  %cell.at = getelementptr %in_place, ptr %method, i64 0, i32 7
-  %cell = load ptr, ptr %cell.at
+  %cell = call ptr @in_place.program(ptr %method)
   %no.program = icmp eq ptr %cell, null
   %by.value = and i1 %plain, %by.function
   br i1 %by.value, label %renew, label %count.them
@@ -189,8 +182,7 @@ renew:
   %try.program = and i1 %go.on, %has.program
   br i1 %try.program, label %count.them, label %look
 count.them:
-  %wanted.at = getelementptr %in_place, ptr %method, i64 0, i32 2
-  %wanted = load i64, ptr %wanted.at
+  %wanted = call i64 @in_place.count(ptr %method)
   %right = icmp eq i64 %count, %wanted
   %factor = call ptr @scaled_by(ptr %method, ptr %args, i64 %count, ptr %names)
   %unnamed = icmp eq ptr %names, null
@@ -200,21 +192,20 @@ count.them:
   %usual = and i1 %a, %known
   br i1 %usual, label %pick, label %leave
 pick:
-  %other.at = getelementptr %operand, ptr %operands, i64 1
   %none = icmp eq i64 %wanted, 0
   br i1 %none, label %constant, label %given
 constant:
-  %constant.at = getelementptr %in_place, ptr %method, i64 0, i32 3
-  %constant.is = load ptr, ptr %constant.at
+  %constant.is = call ptr @in_place.constant(ptr %method)
   br label %try
 given:
   %first = load ptr, ptr %args
   br label %try
 try:
   %other = phi ptr [ %constant.is, %constant ], [ %first, %given ]
-  store ptr %other, ptr %other.at
-  %factor.at = getelementptr %operand, ptr %operands, i64 2
-  store ptr %factor, ptr %factor.at
+  %second = getelementptr %operand, ptr %operands, i64 1
+  call void @operand.set.object(ptr %second, ptr %other)
+  %third = getelementptr %operand, ptr %operands, i64 2
+  call void @operand.set.object(ptr %third, ptr %factor)
   %changed = call i1 @changed(ptr %method, ptr %operands, ptr %state)
   br label %look
 look:
@@ -254,9 +245,9 @@ entry:
 one:
   %i = phi i64 [ 0, %entry ], [ %next, %one ]
   %operand = getelementptr %operand, ptr %operands, i64 %i
-  %array = call ptr @array_of(ptr %operand)
+  %array = call ptr @operand.array(ptr %operand)
   call void @Py_DecRef(ptr %array)
-  %edge = call ptr @edge_of(ptr %operand)
+  %edge = call ptr @operand.edge(ptr %operand)
   call void @Py_DecRef(ptr %edge)
   %next = add i64 %i, 1
   %more = icmp slt i64 %next, %count

@@ -11,13 +11,6 @@ from __future__ import annotations
 __all__ = ["KEYS"]
 
 KEYS = """
-; A function whose calls are remembered: itself; what remembers, which takes the key and the hash as
-; bytes before the arguments; how many tensors it may take.
-%function = type { ptr, ptr, i64 }
-
-; A key as it is written: words, how many, tensors, how many.
-%key = type { ptr, i64, ptr, i64 }
-
 @default_dtypes = external global i8
 @dtype_type = external global i8
 @PyList_Type = external global i8
@@ -36,16 +29,15 @@ declare i32 @memcmp(ptr, ptr, i64)
 ; Writes a word; false if there is no room.
 define internal i1 @word(ptr %key, i64 %value) alwaysinline {
 entry:
-  %count.at = getelementptr %key, ptr %key, i64 0, i32 1
-  %count = load i64, ptr %count.at
+  %count = call i64 @key.count(ptr %key)
   %room = icmp slt i64 %count, $WORDS
   br i1 %room, label %write, label %full
 write:
-  %words = load ptr, ptr %key
+  %words = call ptr @key.words(ptr %key)
   %at = getelementptr i64, ptr %words, i64 %count
   store i64 %value, ptr %at
   %next = add i64 %count, 1
-  store i64 %next, ptr %count.at
+  call void @key.set.count(ptr %key, i64 %next)
   ret i1 true
 full:
   ret i1 false
@@ -72,10 +64,8 @@ ask:
   %foreign = icmp eq i64 %place, $NO_DTYPE
   br i1 %foreign, label %no, label %enter
 enter:
-  %count.at = getelementptr %key, ptr %key, i64 0, i32 3
-  %count = load i64, ptr %count.at
-  %tensors.at = getelementptr %key, ptr %key, i64 0, i32 2
-  %tensors = load ptr, ptr %tensors.at
+  %count = call i64 @key.tensor_count(ptr %key)
+  %tensors = call ptr @key.tensors(ptr %key)
   br label %before
 before:
   %j = phi i64 [ 0, %enter ], [ %j.next, %another ]
@@ -101,7 +91,7 @@ note:
   %at = getelementptr ptr, ptr %tensors, i64 %count
   store ptr %tensor, ptr %at
   %more = add i64 %count, 1
-  store i64 %more, ptr %count.at
+  call void @key.set.tensor_count(ptr %key, i64 %more)
   %ndim.at = getelementptr i8, ptr %array, i64 $NDIM
   %ndim = load i32, ptr %ndim.at
   %wide = zext i32 %ndim to i64
@@ -295,10 +285,8 @@ values:
   %args.fit = call i1 @describe_all(ptr %key, ptr %args, i64 %all)
   br i1 %args.fit, label %allowed, label %no
 allowed:
-  %most.at = getelementptr %function, ptr %function, i64 0, i32 2
-  %most = load i64, ptr %most.at
-  %tensors.at = getelementptr %key, ptr %key, i64 0, i32 3
-  %tensors = load i64, ptr %tensors.at
+  %most = call i64 @function.tensors(ptr %function)
+  %tensors = call i64 @key.tensor_count(ptr %key)
   %good = icmp sle i64 %tensors, %most
   ret i1 %good
 no:

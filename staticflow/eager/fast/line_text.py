@@ -13,12 +13,11 @@ entry:
   %high = lshr i64 %address, 4
   %place = and i64 %high, $CODES_MASK
   %known = getelementptr %known, ptr @codes, i64 %place
-  %known.code = load ptr, ptr %known
-  %answer.at = getelementptr %known, ptr %known, i64 0, i32 1
+  %known.code = call ptr @known.code(ptr %known)
   %same = icmp eq ptr %code, %known.code
   br i1 %same, label %told, label %ask
 told:
-  %before = load i64, ptr %answer.at
+  %before = call i64 @known.users(ptr %known)
   ret i64 %before
 ask:
   %code.at = alloca ptr
@@ -30,7 +29,7 @@ note:
   %yes = icmp eq ptr %said, @_Py_TrueStruct
   %answer = zext i1 %yes to i64
   call void @Py_DecRef(ptr %said)
-  store i64 %answer, ptr %answer.at
+  call void @known.set.users(ptr %known, i64 %answer)
   call void @Py_IncRef(ptr %code)
   call i1 @put(ptr %known, i64 0, ptr %code)
   ret i64 %answer

@@ -8,19 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from string import Template
 
-from staticflow.eager.fast.core_text import MOST
+from staticflow.eager.fast.records import render_records
 
 __all__ = ["render_methods"]
 
 _ENTRIES = """
-%op = type { ptr, [2 x ptr], [2 x ptr], i64, i64, [$USES x i64], i64, ptr }
 @ops = external global %op
 declare ptr @called(ptr, ptr, i64, ptr)
 declare ptr @called_on(ptr, ptr, ptr, i64, ptr)
-%function = type { ptr, ptr, i64 }
 @functions = external global %function
 declare ptr @recall(ptr, ptr, ptr, i64, ptr)
-%in_place = type { ptr, ptr, i64, ptr, i64, i8, i8, ptr, ptr }
 @in_place = external global %in_place
 declare ptr @change(ptr, ptr, ptr, i64, ptr)
 """
@@ -80,6 +77,10 @@ that are remembered, and those in place."""
 
 def render_methods(numbers: Mapping[str, Iterable[int]]) -> str:
     """The module of methods, by their kinds and their numbers in the tables of these."""
-    return Template(_ENTRIES).substitute(USES=MOST + 1) + "".join(
-        Template(FORMS[kind]).substitute(op=i) for kind, group in numbers.items() for i in group
+    return (
+        render_records("")
+        + _ENTRIES
+        + "".join(
+            Template(FORMS[kind]).substitute(op=i) for kind, group in numbers.items() for i in group
+        )
     )

@@ -2,41 +2,9 @@
 
 from __future__ import annotations
 
-from string import Template
-
 __all__ = ["DECLARATIONS", "OBJECTS"]
 
 DECLARATIONS = """
-; An op: its object; what computes it, on small and on large arrays; an `EvenEntry` and a
-; `TapeEntry` of which all but what is of one call is set; its dtypes, a bit for each; its flags;
-; for whose cotangents the result and each argument are needed, a bit for each argument; how many
-; arguments it has; and where the kernel is that computed it of large arrays last, or null.
-%op = type { ptr, [2 x ptr], [2 x ptr], i64, i64, [$USES x i64], i64, ptr }
-
-; An argument: the object; its array, or what stands for that; where its gradient goes, or null;
-; whether it is a number; how many elements its array has.
-%operand = type { ptr, ptr, ptr, i1, i64 }
-
-; A call: the op; how many arguments; the arguments; the attributes, or null; the thread's state;
-; the step that it is, or null.
-%call = type { ptr, i64, ptr, ptr, ptr, ptr }
-
-; A step of what a call was met to come to: the op, or null for a draw; its attributes, or null;
-; how many operands, and their places among the values; how many results, 0 for one that is no
-; tuple; what computes it of arrays alone, or null; the view that it gives, or null; the vector that
-; this takes in the place of its second operand, or null; and the function of NumPy that computes it
-; else, of arrays alone, or null.
-%step = type { ptr, ptr, i64, ptr, i64, ptr, ptr, ptr, ptr }
-
-; A view: where it begins, in bytes; how many dims; their sizes and strides.
-%strided = type { i64, i32, ptr, ptr }
-
-; A number, the dtype that it was taken up in, and the array that came of it.
-%memo = type { ptr, ptr, ptr }
-
-; A code object, and whether it is the user's.
-%known = type { ptr, i64 }
-
 @PyArray_Type = external global i8
 @PyFloat_Type = external global i8
 @PyLong_Type = external global i8
@@ -103,30 +71,7 @@ declare void @PyErr_Clear()
 declare ptr @PyErr_Occurred()
 """
 
-_FIELD = Template("""
-define internal $type @$name(ptr %it) alwaysinline {
-  %at = getelementptr %$of, ptr %it, i64 0, i32 $place
-  %value = load $type, ptr %at
-  ret $type %value
-}
-""")
-
-_FIELDS = "".join(
-    _FIELD.substitute(name=name, of=of, place=place, type=type)
-    for name, of, place, type in (
-        ("count_of", "call", 1, "i64"),
-        ("attrs_of", "call", 3, "ptr"),
-        ("step_of", "call", 5, "ptr"),
-        ("array_of", "operand", 1, "ptr"),
-        ("edge_of", "operand", 2, "ptr"),
-        ("is_number", "operand", 3, "i1"),
-    )
-)
-"""What calls and operands have, by name."""
-
-OBJECTS = (
-    _FIELDS
-    + """
+OBJECTS = """
 define internal ptr @field(ptr %object, i64 %offset) alwaysinline {
   %at = getelementptr i8, ptr %object, i64 %offset
   %value = load ptr, ptr %at
@@ -217,16 +162,14 @@ entry:
 }
 
 define internal i1 @has(ptr %op, i64 %flag) alwaysinline {
-  %flags.at = getelementptr %op, ptr %op, i64 0, i32 4
-  %flags = load i64, ptr %flags.at
+  %flags = call i64 @op.flags(ptr %op)
   %masked = and i64 %flags, %flag
   %result = icmp ne i64 %masked, 0
   ret i1 %result
 }
 
 define internal ptr @operand(ptr %call, i64 %i) alwaysinline {
-  %all.at = getelementptr %call, ptr %call, i64 0, i32 2
-  %all = load ptr, ptr %all.at
+  %all = call ptr @call.operands(ptr %call)
   %operand = getelementptr %operand, ptr %all, i64 %i
   ret ptr %operand
 }
@@ -345,4 +288,3 @@ done:
   ret i1 %result
 }
 """
-)

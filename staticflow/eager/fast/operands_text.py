@@ -37,7 +37,7 @@ done:
 ; know; takes note of that.
 define internal i1 @open(ptr %operand) {
 entry:
-  %tensor = load ptr, ptr %operand
+  %tensor = call ptr @operand.object(ptr %operand)
   %type = call ptr @field(ptr %tensor, i64 $TYPE)
   %exact = icmp eq ptr %type, @tensor_type
   br i1 %exact, label %inside, label %derived
@@ -59,11 +59,9 @@ ask:
   br i1 %foreign, label %no, label %yes
 yes:
   %size = call i64 @size_of(ptr %array)
-  %size.at = getelementptr %operand, ptr %operand, i64 0, i32 4
-  store i64 %size, ptr %size.at
+  call void @operand.set.size(ptr %operand, i64 %size)
   call void @Py_IncRef(ptr %array)
-  %array.at = getelementptr %operand, ptr %operand, i64 0, i32 1
-  store ptr %array, ptr %array.at
+  call void @operand.set.array(ptr %operand, ptr %array)
   ret i1 true
 no:
   ret i1 false
@@ -73,7 +71,7 @@ no:
 ; set if the user interrupted that.
 define internal i1 @number(ptr %op, ptr %operand, ptr %tensor) {
 entry:
-  %number = load ptr, ptr %operand
+  %number = call ptr @operand.object(ptr %operand)
   %type = call ptr @field(ptr %number, i64 $TYPE)
   %is.float = icmp eq ptr %type, @PyFloat_Type
   %is.int = icmp eq ptr %type, @PyLong_Type
@@ -82,7 +80,7 @@ entry:
   %is.number = or i1 %is.either, %is.bool
   br i1 %is.number, label %find, label %no
 find:
-  %like = call ptr @array_of(ptr %tensor)
+  %like = call ptr @operand.array(ptr %tensor)
   %descr = call ptr @field(ptr %like, i64 $DESCR)
   %a = ptrtoint ptr %number to i64
   %b = ptrtoint ptr %descr to i64
@@ -90,11 +88,9 @@ find:
   %high = lshr i64 %both, 4
   %place = and i64 %high, $MEMO_MASK
   %memo = getelementptr %memo, ptr @memo, i64 %place
-  %number.kept = load ptr, ptr %memo
-  %descr.at = getelementptr %memo, ptr %memo, i64 0, i32 1
-  %descr.kept = load ptr, ptr %descr.at
-  %array.at = getelementptr %memo, ptr %memo, i64 0, i32 2
-  %array.kept = load ptr, ptr %array.at
+  %number.kept = call ptr @memo.number(ptr %memo)
+  %descr.kept = call ptr @memo.descr(ptr %memo)
+  %array.kept = call ptr @memo.array(ptr %memo)
   %same.number = icmp eq ptr %number, %number.kept
   %same.descr = icmp eq ptr %descr, %descr.kept
   %same = and i1 %same.number, %same.descr
@@ -115,12 +111,12 @@ clear:
   call void @PyErr_Clear()
   br label %no
 keep:
-  %number.before = load ptr, ptr %memo  ; another thread may have been here meanwhile
-  %array.before = load ptr, ptr %array.at
+  %number.before = call ptr @memo.number(ptr %memo)  ; another thread may have been here meanwhile
+  %array.before = call ptr @memo.array(ptr %memo)
   call void @Py_IncRef(ptr %number)
-  store ptr %number, ptr %memo
-  store ptr %descr, ptr %descr.at
-  store ptr %made, ptr %array.at
+  call void @memo.set.number(ptr %memo, ptr %number)
+  call void @memo.set.descr(ptr %memo, ptr %descr)
+  call void @memo.set.array(ptr %memo, ptr %made)
   call void @Py_IncRef(ptr %made)
   call void @Py_DecRef(ptr %number.before)
   call void @Py_DecRef(ptr %array.before)
@@ -136,10 +132,8 @@ chosen:
   %value = select i1 %bare, ptr %number, ptr %array
   call void @Py_IncRef(ptr %value)
   call void @Py_DecRef(ptr %array)
-  %value.at = getelementptr %operand, ptr %operand, i64 0, i32 1
-  store ptr %value, ptr %value.at
-  %number.at = getelementptr %operand, ptr %operand, i64 0, i32 3
-  store i1 true, ptr %number.at
+  call void @operand.set.array(ptr %operand, ptr %value)
+  call void @operand.set.is_number(ptr %operand, i1 true)
   ret i1 true
 no:
   ret i1 false
@@ -148,8 +142,8 @@ no:
 ; Whether this is the usual case, with the operands opened; an error may be set if it is not.
 define internal i1 @take(ptr %call, ptr %state, ptr %objects) {
 entry:
-  %op = load ptr, ptr %call
-  %count = call i64 @count_of(ptr %call)
+  %op = call ptr @call.op(ptr %call)
+  %count = call i64 @call.count(ptr %call)
   %plain.is = call ptr @field(ptr %state, i64 $state_plain)
   %plain = icmp eq ptr %plain.is, @_Py_TrueStruct
   br i1 %plain, label %tensors, label %no
@@ -163,7 +157,7 @@ one:
   %object.at = getelementptr ptr, ptr %objects, i64 %i
   %object = load ptr, ptr %object.at
   %operand = call ptr @operand(ptr %call, i64 %i)
-  store ptr %object, ptr %operand
+  call void @operand.set.object(ptr %operand, ptr %object)
   %opens = call i1 @open(ptr %operand)
   %one.found = select i1 %opens, ptr %operand, ptr %found
   %more.others = add i64 %others, 1
@@ -185,17 +179,16 @@ rule:
   %any.dtypes = call i1 @has(ptr %op, i64 $ANY_DTYPES)
   br i1 %any.dtypes, label %yes, label %agree
 agree:
-  %array = call ptr @array_of(ptr %found)
+  %array = call ptr @operand.array(ptr %found)
   %descr = call ptr @field(ptr %array, i64 $DESCR)
   %bit = call i64 @bit_of(ptr %array)
-  %dtypes.at = getelementptr %op, ptr %op, i64 0, i32 3
-  %dtypes = load i64, ptr %dtypes.at
+  %dtypes = call i64 @op.dtypes(ptr %op)
   %common = and i64 %dtypes, %bit
   %usual = icmp ne i64 %common, 0
   %tail = call i1 @has(ptr %op, i64 $TAIL)
   %first = zext i1 %tail to i64
   %head = call ptr @operand(ptr %call, i64 0)
-  %head.array = call ptr @array_of(ptr %head)
+  %head.array = call ptr @operand.array(ptr %head)
   %headless = icmp eq ptr %head.array, null
   %no.head = and i1 %tail, %headless
   %good.head = xor i1 %no.head, true
@@ -207,7 +200,7 @@ compare:
   br i1 %rest, label %look, label %yes
 look:
   %next = call ptr @operand(ptr %call, i64 %j)
-  %next.array = call ptr @array_of(ptr %next)
+  %next.array = call ptr @operand.array(ptr %next)
   %is.other = icmp eq ptr %next.array, null
   br i1 %is.other, label %number, label %tensor
 number:

@@ -20,6 +20,13 @@ import numpy as np
 
 from staticflow.eager.choose import SMALL, bound, by_numpy, kernel_of, pays_often
 from staticflow.eager.fast.recall_text import PLACES, SLOTS
+from staticflow.eager.fast.records import (
+    FunctionRecord,
+    PlanRecord,
+    SlotRecord,
+    StepRecord,
+    StridedRecord,
+)
 from staticflow.eager.vertex import LEAF
 from staticflow.graph.dtypes import BY_PYTHON
 from staticflow.graph.op import Op
@@ -39,48 +46,6 @@ _WORD = 8
 Noted = Sequence[tuple[Op | None, Sequence[Any], Any, Any]]
 
 
-class _Function(ctypes.Structure):
-    """``%function`` of `staticflow.eager.fast.recall_text`, and so on."""
-
-    _fields_ = (
-        ("plain", ctypes.c_void_p), ("learner", ctypes.c_void_p), ("tensors", ctypes.c_int64),
-    )  # fmt: skip
-
-
-class _Strided(ctypes.Structure):
-    _fields_ = (
-        ("offset", ctypes.c_int64), ("ndim", ctypes.c_int32), ("sizes", ctypes.c_void_p),
-        ("strides", ctypes.c_void_p),
-    )  # fmt: skip
-
-
-class _Step(ctypes.Structure):
-    _fields_ = (
-        ("op", ctypes.c_void_p), ("attrs", ctypes.c_void_p), ("count", ctypes.c_int64),
-        ("places", ctypes.c_void_p), ("results", ctypes.c_int64), ("compute", ctypes.c_void_p),
-        ("view", ctypes.c_void_p), ("vector", ctypes.c_void_p),
-        ("by_numpy", ctypes.c_void_p),
-    )  # fmt: skip
-
-
-class _Plan(ctypes.Structure):
-    _fields_ = (
-        ("key", ctypes.c_void_p), ("words", ctypes.c_int64),
-        ("numbers", ctypes.c_void_p), ("number_count", ctypes.c_int64),
-        ("steps", ctypes.c_void_p), ("step_count", ctypes.c_int64),
-        ("values", ctypes.c_int64), ("widest", ctypes.c_int64),
-        ("result_count", ctypes.c_int64), ("results", ctypes.c_void_p), ("made", ctypes.c_void_p),
-        ("runs", ctypes.c_int64),
-    )  # fmt: skip
-
-
-class _Slot(ctypes.Structure):
-    _fields_ = (
-        ("hash", ctypes.c_uint64), ("plan", ctypes.c_void_p), ("owner", ctypes.c_void_p),
-        ("missed", ctypes.c_uint64),
-    )  # fmt: skip
-
-
 class Plan:
     """What calls of one kind come to, as native code reads it, with all that this points to."""
 
@@ -90,7 +55,7 @@ class Plan:
         self.held = [*held]
         self.waiting: list[Callable[[], None]] = []
         words = self.hold((ctypes.c_char * len(key)).from_buffer_copy(key))
-        self.record = _Plan(key=words, words=len(key) // _WORD)
+        self.record = PlanRecord(key=words, words=len(key) // _WORD)
 
     def hold(self, array: Any) -> int:
         """The address of a ctypes object, which lives from now on as long as the plan."""
@@ -104,7 +69,7 @@ class Plan:
         for bind in waiting:
             bind()
 
-    def compute(self, step: _Step, compute: Callable[..., Any]) -> None:
+    def compute(self, step: StepRecord, compute: Callable[..., Any]) -> None:
         """Let a step be computed so, of arrays alone."""
         self.held.append(compute)
         step.compute = id(compute)
@@ -130,8 +95,8 @@ class Remembered:
     def __init__(
         self, functions: Mapping[Callable[..., Any], int], records: Mapping[Op, int]
     ) -> None:
-        self.slots = (_Slot * SLOTS)()
-        self.table = (_Function * len(functions))()
+        self.slots = (SlotRecord * SLOTS)()
+        self.table = (FunctionRecord * len(functions))()
         self._records = records
         self._owners: list[Plan | None] = [None] * SLOTS
         self._lock = new_lock()
@@ -172,7 +137,7 @@ class Remembered:
         numbers = [a for _, operands, _, _ in noted for a in operands if type(a) in BY_PYTHON]
         places = {id(v): i for i, v in enumerate([*tensors, *numbers])}
         count = len(tensors) + len(numbers)
-        steps = (_Step * len(noted))()
+        steps = (StepRecord * len(noted))()
         for step, (op, operands, attrs, result) in zip(steps, noted, strict=True):
             if op is not None and op not in self._records:
                 return
@@ -210,7 +175,7 @@ class Remembered:
     def _write_copy(self, plan: Plan, array: np.ndarray[Any, Any]) -> None:
         """Write that each call gives such an array, since there are no tensors among its
         arguments."""
-        steps = (_Step * 1)(_Step(op=self._records[full]))
+        steps = (StepRecord * 1)(StepRecord(op=self._records[full]))
         plan.compute(steps[0], array.copy().copy)
         record = plan.record
         record.steps, record.step_count = plan.hold(steps), 1
@@ -258,7 +223,12 @@ def _is_small_and_new(out: Any) -> bool:
 
 
 def _foresee(
-    plan: Plan, step: _Step, op: Op, operands: Sequence[Any], attrs: Mapping[str, Any], result: Any
+    plan: Plan,
+    step: StepRecord,
+    op: Op,
+    operands: Sequence[Any],
+    attrs: Mapping[str, Any],
+    result: Any,
 ) -> None:
     """Write what is known of a step beside its op: a view as where it begins and its strides, a
     kernel, or what fills an array."""
@@ -289,9 +259,9 @@ def _foresee(
         plan.waiting.append(bind)
 
 
-def _see(plan: Plan, step: _Step, offset: int, part: np.ndarray[Any, Any]) -> None:
+def _see(plan: Plan, step: StepRecord, offset: int, part: np.ndarray[Any, Any]) -> None:
     """Write where a view of memory begins, and what it is like."""
-    view = _Strided(offset, part.ndim, plan.words(part.shape), plan.words(part.strides))
+    view = StridedRecord(offset, part.ndim, plan.words(part.shape), plan.words(part.strides))
     step.view = plan.hold(view)
 
 

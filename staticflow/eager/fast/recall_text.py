@@ -18,17 +18,6 @@ PLACES = 4
 """In so many slots, the newest first, the plan of one may lie."""
 
 RECALL = """
-; What a kind of call comes to: its key, and the number of words in that; the numbers among the
-; operands of steps; the steps; how many values there are (tensors, numbers, what steps give), and
-; how many operands a step takes at most; how many of the values are given, in a tuple, and which,
-; or -1 for the first of these alone; the class that is made of the tuple, or null; how often it
-; has run.
-%plan = type { ptr, i64, ptr, i64, ptr, i64, i64, i64, i64, ptr, ptr, i64 }
-
-; A place for a plan: the hash of its key, 0 if there is none; the plan; the object that it lives as
-; long as; the hash of the key that was looked for here last in vain.
-%slot = type { i64, ptr, ptr, i64 }
-
 @slots = external global %slot
 @name_hasten = external global i8
 declare ptr @PyObject_CallObject(ptr, ptr)
@@ -44,15 +33,13 @@ look:
   %i = phi i64 [ 0, %entry ], [ %next, %other ]
   %at = or i64 %place, %i
   %slot = getelementptr %slot, ptr @slots, i64 %at
-  %hash.there = load i64, ptr %slot
+  %hash.there = call i64 @slot.hash(ptr %slot)
   %perhaps = icmp eq i64 %hash.there, %hash
   br i1 %perhaps, label %compare, label %other
 compare:
-  %plan.at = getelementptr %slot, ptr %slot, i64 0, i32 1
-  %plan = load ptr, ptr %plan.at
-  %key = load ptr, ptr %plan
-  %count.at = getelementptr %plan, ptr %plan, i64 0, i32 1
-  %its.count = load i64, ptr %count.at
+  %plan = call ptr @slot.plan(ptr %slot)
+  %key = call ptr @plan.key(ptr %plan)
+  %its.count = call i64 @plan.words(ptr %plan)
   %as.long = icmp eq i64 %count, %its.count
   br i1 %as.long, label %words.of, label %other
 words.of:
@@ -80,9 +67,9 @@ look:
   %i = phi i64 [ 0, %entry ], [ %next, %look ]
   %newer = phi i64 [ %hash, %entry ], [ %before, %look ]
   %at = or i64 %place, %i
-  %missed = getelementptr %slot, ptr @slots, i64 %at, i32 3
-  %before = load i64, ptr %missed
-  store i64 %newer, ptr %missed
+  %slot = getelementptr %slot, ptr @slots, i64 %at
+  %before = call i64 @slot.missed(ptr %slot)
+  call void @slot.set.missed(ptr %slot, i64 %newer)
   %same = icmp eq i64 %before, %hash
   %next = add i64 %i, 1
   %over = icmp eq i64 %next, $PLACES
@@ -135,21 +122,17 @@ nothing:
 ; stands in the place of what computes an op.
 define internal ptr @stepped(ptr %step, ptr %values, ptr %operands) {
 entry:
-  %op = load ptr, ptr %step
+  %op = call ptr @step.op(ptr %step)
   %is.draw = icmp eq ptr %op, null
   br i1 %is.draw, label %draw, label %gather
 draw:
-  %draws.at = getelementptr %step, ptr %step, i64 0, i32 5
-  %source = load ptr, ptr %draws.at
+  %source = call ptr @step.compute(ptr %step)
   %state = call ptr @drawn(ptr %source)
   ret ptr %state
 gather:
-  %attrs.at = getelementptr %step, ptr %step, i64 0, i32 1
-  %attrs = load ptr, ptr %attrs.at
-  %count.at = getelementptr %step, ptr %step, i64 0, i32 2
-  %count = load i64, ptr %count.at
-  %places.at = getelementptr %step, ptr %step, i64 0, i32 3
-  %places = load ptr, ptr %places.at
+  %attrs = call ptr @step.attrs(ptr %step)
+  %count = call i64 @step.count(ptr %step)
+  %places = call ptr @step.places(ptr %step)
   br label %more
 more:
   %i = phi i64 [ 0, %gather ], [ %next, %one ]
@@ -173,8 +156,7 @@ run:
 ; not as many as the step gives.
 define internal i64 @entered(ptr %step, ptr %values, i64 %at, ptr %out) {
 entry:
-  %results.at = getelementptr %step, ptr %step, i64 0, i32 4
-  %results = load i64, ptr %results.at
+  %results = call i64 @step.results(ptr %step)
   %single = icmp eq i64 %results, 0
   br i1 %single, label %alone, label %several
 alone:
@@ -214,10 +196,8 @@ wrong:
 ; What is given of the values.
 define internal ptr @given(ptr %plan, ptr %values) {
 entry:
-  %count.at = getelementptr %plan, ptr %plan, i64 0, i32 8
-  %count = load i64, ptr %count.at
-  %places.at = getelementptr %plan, ptr %plan, i64 0, i32 9
-  %places = load ptr, ptr %places.at
+  %count = call i64 @plan.result_count(ptr %plan)
+  %places = call ptr @plan.results(ptr %plan)
   %single = icmp slt i64 %count, 0
   br i1 %single, label %alone, label %several
 alone:
@@ -244,8 +224,7 @@ one:
   %next = add i64 %i, 1
   br label %more
 named:
-  %class.at = getelementptr %plan, ptr %plan, i64 0, i32 10
-  %class = load ptr, ptr %class.at
+  %class = call ptr @plan.made(ptr %plan)
   %bare = icmp eq ptr %class, null
   br i1 %bare, label %plain, label %dress
 dress:
@@ -259,18 +238,12 @@ plain:
 ; What the steps of a plan give of the tensors; null if something failed.
 define internal ptr @follow(ptr %plan, ptr %tensors, i64 %count) {
 entry:
-  %numbers.at = getelementptr %plan, ptr %plan, i64 0, i32 2
-  %numbers = load ptr, ptr %numbers.at
-  %numbers.count.at = getelementptr %plan, ptr %plan, i64 0, i32 3
-  %numbers.count = load i64, ptr %numbers.count.at
-  %steps.at = getelementptr %plan, ptr %plan, i64 0, i32 4
-  %steps = load ptr, ptr %steps.at
-  %steps.count.at = getelementptr %plan, ptr %plan, i64 0, i32 5
-  %steps.count = load i64, ptr %steps.count.at
-  %all.at = getelementptr %plan, ptr %plan, i64 0, i32 6
-  %all = load i64, ptr %all.at
-  %widest.at = getelementptr %plan, ptr %plan, i64 0, i32 7
-  %widest = load i64, ptr %widest.at
+  %numbers = call ptr @plan.numbers(ptr %plan)
+  %numbers.count = call i64 @plan.number_count(ptr %plan)
+  %steps = call ptr @plan.steps(ptr %plan)
+  %steps.count = call i64 @plan.step_count(ptr %plan)
+  %all = call i64 @plan.values(ptr %plan)
+  %widest = call i64 @plan.widest(ptr %plan)
   %values = alloca ptr, i64 %all
   %operands = alloca ptr, i64 %widest
   %bytes = mul i64 %count, 8
@@ -333,14 +306,11 @@ entry:
   %words = alloca i64, i64 $ROOM
   %tensors = alloca ptr, i64 $MOST
   %key = alloca %key
-  store ptr %words, ptr %key
-  %length.at = getelementptr %key, ptr %key, i64 0, i32 1
-  store i64 0, ptr %length.at
-  %tensors.at = getelementptr %key, ptr %key, i64 0, i32 2
-  store ptr %tensors, ptr %tensors.at
-  %held.at = getelementptr %key, ptr %key, i64 0, i32 3
-  store i64 0, ptr %held.at
-  %itself = load ptr, ptr %function
+  call void @key.set.words(ptr %key, ptr %words)
+  call void @key.set.count(ptr %key, i64 0)
+  call void @key.set.tensors(ptr %key, ptr %tensors)
+  call void @key.set.tensor_count(ptr %key, i64 0)
+  %itself = call ptr @function.plain(ptr %function)
   %state = call ptr @current()
   %lost = icmp eq ptr %state, null
   br i1 %lost, label %nothing, label %ask
@@ -356,7 +326,7 @@ describe:
                                       ptr %names)
   br i1 %described, label %look, label %leave
 look:
-  %length = load i64, ptr %length.at
+  %length = call i64 @key.count(ptr %key)
   %hash = call i64 @hash(ptr %words, i64 %length)
   %slot = call ptr @find(ptr %words, i64 %length, i64 %hash)
   %missing = icmp eq ptr %slot, null
@@ -373,31 +343,26 @@ learn:
   %no.kind = icmp eq ptr %kind, null
   br i1 %no.kind, label %nothing, label %remember
 remember:
-  %learner.at = getelementptr %function, ptr %function, i64 0, i32 1
-  %learner = load ptr, ptr %learner.at
+  %learner = call ptr @function.learner(ptr %function)
   %learnt = call ptr @forward(ptr %learner, ptr %kind, ptr %self, ptr %args, i64 %count, ptr %names)
   call void @Py_DecRef(ptr %kind)
   ret ptr %learnt
 hit:
-  %plan.at = getelementptr %slot, ptr %slot, i64 0, i32 1
-  %plan = load ptr, ptr %plan.at
-  %steps.at = getelementptr %plan, ptr %plan, i64 0, i32 4
-  %steps = load ptr, ptr %steps.at
+  %plan = call ptr @slot.plan(ptr %slot)
+  %steps = call ptr @plan.steps(ptr %plan)
   %unknown = icmp eq ptr %steps, null  ; calls of this kind are not remembered
   br i1 %unknown, label %leave, label %follow
 follow:
-  %owner.at = getelementptr %slot, ptr %slot, i64 0, i32 2
-  %owner = load ptr, ptr %owner.at
+  %owner = call ptr @slot.owner(ptr %slot)
   call void @Py_IncRef(ptr %owner)  ; another plan may take its place meanwhile
-  %held = load i64, ptr %held.at
+  %held = call i64 @key.tensor_count(ptr %key)
   %result = call ptr @follow(ptr %plan, ptr %tensors, i64 %held)
   %failed = icmp eq ptr %result, null
   br i1 %failed, label %stop, label %tally
 tally:
-  %runs.at = getelementptr %plan, ptr %plan, i64 0, i32 11
-  %runs = load i64, ptr %runs.at
+  %runs = call i64 @plan.runs(ptr %plan)
   %runs.now = add i64 %runs, 1
-  store i64 %runs.now, ptr %runs.at
+  call void @plan.set.runs(ptr %plan, i64 %runs.now)
   %often = icmp eq i64 %runs.now, $OFTEN
   br i1 %often, label %hasten, label %done
 hasten:

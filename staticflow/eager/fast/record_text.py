@@ -8,10 +8,10 @@ RECORD = """
 ; Where the gradient of a tensor goes, noted at its operand; true if an error was raised.
 define internal i1 @find_edge(ptr %operand) {
 entry:
-  %is.number = call i1 @is_number(ptr %operand)
+  %is.number = call i1 @operand.is_number(ptr %operand)
   br i1 %is.number, label %none, label %tensor
 tensor:
-  %object = load ptr, ptr %operand
+  %object = call ptr @operand.object(ptr %operand)
   %view = call ptr @field(ptr %object, i64 $tensor_view)
   %own = call i1 @is_none(ptr %view)
   br i1 %own, label %look, label %seen
@@ -45,8 +45,7 @@ hold:
   br label %note
 note:
   %edge = phi ptr [ %asked, %see ], [ %held, %hold ]
-  %edge.at = getelementptr %operand, ptr %operand, i64 0, i32 2
-  store ptr %edge, ptr %edge.at
+  call void @operand.set.edge(ptr %operand, ptr %edge)
   br label %none
 none:
   ret i1 false
@@ -116,8 +115,8 @@ entry:
 ; Whether the operands are numbers, or like the result.
 define internal i1 @is_even(ptr %call, ptr %data) {
 entry:
-  %op = load ptr, ptr %call
-  %count = call i64 @count_of(ptr %call)
+  %op = call ptr @call.op(ptr %call)
+  %count = call i64 @call.count(ptr %call)
   %may = call i1 @has(ptr %op, i64 $EVEN)
   br i1 %may, label %more, label %no
 more:
@@ -126,10 +125,10 @@ more:
   br i1 %left, label %one, label %yes
 one:
   %operand = call ptr @operand(ptr %call, i64 %i)
-  %number = call i1 @is_number(ptr %operand)
+  %number = call i1 @operand.is_number(ptr %operand)
   br i1 %number, label %following, label %compare
 compare:
-  %array = call ptr @array_of(ptr %operand)
+  %array = call ptr @operand.array(ptr %operand)
   %like = call i1 @alike(ptr %array, ptr %data)
   br i1 %like, label %following, label %no
 following:
@@ -145,14 +144,14 @@ no:
 ; are wanted: a number, `kept`, None for what is like the result, or a shadow.
 define internal ptr @held(ptr %operand, i64 %uses, i64 %wanted, ptr %data) {
 entry:
-  %object = load ptr, ptr %operand
-  %number = call i1 @is_number(ptr %operand)
+  %object = call ptr @operand.object(ptr %operand)
+  %number = call i1 @operand.is_number(ptr %operand)
   br i1 %number, label %itself, label %tensor
 itself:
   call void @Py_IncRef(ptr %object)
   ret ptr %object
 tensor:
-  %array = call ptr @array_of(ptr %operand)
+  %array = call ptr @operand.array(ptr %operand)
   %used.for = and i64 %uses, %wanted
   %is.used = icmp ne i64 %used.for, 0
   br i1 %is.used, label %keep, label %shape
@@ -170,17 +169,10 @@ none:
   ret ptr @_Py_NoneStruct
 }
 
-; For whose cotangents value `which` is needed: the result is 0, the arguments follow.
-define internal i64 @uses_of(ptr %op, i64 %which) alwaysinline {
-  %at = getelementptr %op, ptr %op, i64 0, i32 5, i64 %which
-  %uses = load i64, ptr %at
-  ret i64 %uses
-}
-
 ; The edges of all operands are found: a bit for each that has one; -1 if an error was raised.
 define internal i64 @find_edges(ptr %call) {
 entry:
-  %count = call i64 @count_of(ptr %call)
+  %count = call i64 @call.count(ptr %call)
   br label %more
 more:
   %i = phi i64 [ 0, %entry ], [ %next, %look ]
@@ -192,7 +184,7 @@ one:
   %failed = call i1 @find_edge(ptr %operand)
   br i1 %failed, label %stop, label %look
 look:
-  %edge = call ptr @edge_of(ptr %operand)
+  %edge = call ptr @operand.edge(ptr %operand)
   %has.edge = icmp ne ptr %edge, null
   %bit = shl i64 1, %i
   %more.wanted = or i64 %wanted, %bit
@@ -208,7 +200,7 @@ stop:
 ; The edges of an entry, as a row.
 define internal ptr @edges(ptr %call) {
 entry:
-  %count = call i64 @count_of(ptr %call)
+  %count = call i64 @call.count(ptr %call)
   %row = call ptr @row(i64 %count)
   %failed = icmp eq ptr %row, null
   br i1 %failed, label %nothing, label %more
@@ -220,7 +212,7 @@ more:
   br i1 %left, label %one, label %done
 one:
   %operand = call ptr @operand(ptr %call, i64 %i)
-  %edge = call ptr @edge_of(ptr %operand)
+  %edge = call ptr @operand.edge(ptr %operand)
   call void @Py_IncRef(ptr %edge)
   %item = call ptr @or_none(ptr %edge)
   call i32 @PyTuple_SetItem(ptr %row, i64 %i, ptr %item)
@@ -235,8 +227,8 @@ done:
 ; collector need not look.
 define internal ptr @args(ptr %call, i64 %wanted, ptr %data) {
 entry:
-  %op = load ptr, ptr %call
-  %count = call i64 @count_of(ptr %call)
+  %op = call ptr @call.op(ptr %call)
+  %count = call i64 @call.count(ptr %call)
   %row = call ptr @row(i64 %count)
   %failed = icmp eq ptr %row, null
   br i1 %failed, label %nothing, label %more
@@ -247,7 +239,7 @@ more:
 one:
   %operand = call ptr @operand(ptr %call, i64 %i)
   %next = add i64 %i, 1
-  %uses = call i64 @uses_of(ptr %op, i64 %next)
+  %uses = call i64 @op.uses(ptr %op, i64 %next)
   %held = call ptr @held(ptr %operand, i64 %uses, i64 %wanted, ptr %data)
   %missing = icmp eq ptr %held, null
   br i1 %missing, label %drop, label %put
@@ -266,7 +258,7 @@ done:
 ; Let the tape know what `out` came from, if a gradient is wanted; true if an error was raised.
 define internal i1 @record(ptr %call, ptr %out, ptr %data) {
 entry:
-  %op = load ptr, ptr %call
+  %op = call ptr @call.op(ptr %call)
   %wanted = call i64 @find_edges(ptr %call)
   switch i64 %wanted, label %kind [ i64 0, label %done
                                     i64 -1, label %stop ]
@@ -274,8 +266,7 @@ kind:
   %even = call i1 @is_even(ptr %call, ptr %data)
   %uneven = xor i1 %even, true
   %which = zext i1 %uneven to i64
-  %example.at = getelementptr %op, ptr %op, i64 0, i32 2, i64 %which
-  %example = load ptr, ptr %example.at
+  %example = call ptr @op.entry(ptr %op, i64 %which)
   %new = call ptr @like(ptr %example, i64 $entry_size, i64 0)
   %none = icmp eq ptr %new, null
   br i1 %none, label %stop, label %find
@@ -288,7 +279,7 @@ save:
   %no.args = call i1 @put(ptr %new, i64 $entry_args, ptr %args)
   br i1 %no.args, label %drop, label %attributes
 attributes:
-  %attrs = call ptr @attrs_of(ptr %call)
+  %attrs = call ptr @call.attrs(ptr %call)
   %has.attrs = icmp ne ptr %attrs, null
   br i1 %has.attrs, label %attrs.own, label %needs
 attrs.own:
@@ -296,7 +287,7 @@ attrs.own:
   call i1 @put(ptr %new, i64 $entry_attrs, ptr %attrs)
   br label %needs
 needs:
-  %uses = call i64 @uses_of(ptr %op, i64 0)
+  %uses = call i64 @op.uses(ptr %op, i64 0)
   %used.for = and i64 %uses, %wanted
   %is.used = icmp ne i64 %used.for, 0
   br i1 %is.used, label %keep, label %forget

@@ -29,15 +29,15 @@ one:
   call void @llvm.memset.p0.i64(ptr %operand, i8 0, i64 $OPERAND, i1 false)
   %at = getelementptr ptr, ptr %args, i64 %i
   %object = load ptr, ptr %at
-  store ptr %object, ptr %operand
+  call void @operand.set.object(ptr %operand, ptr %object)
   %after = add i64 %i, 1
   %is.tensor = call i1 @open(ptr %operand)
   br i1 %is.tensor, label %ask, label %without
 ask:
   %failed = call i1 @find_edge(ptr %operand)
-  %edge = call ptr @edge_of(ptr %operand)
+  %edge = call ptr @operand.edge(ptr %operand)
   %free = icmp eq ptr %edge, null
-  %array = call ptr @array_of(ptr %operand)
+  %array = call ptr @operand.array(ptr %operand)
   call void @Py_DecRef(ptr %edge)
   call void @Py_DecRef(ptr %array)
   %succeeded = xor i1 %failed, true
@@ -58,13 +58,12 @@ entry:
   %operands = alloca [2 x %operand]
   %bytes = mul i64 2, $OPERAND
   call void @llvm.memset.p0.i64(ptr %operands, i8 0, i64 %bytes, i1 false)
-  store ptr %self, ptr %operands
+  call void @operand.set.object(ptr %operands, ptr %self)
   %new = getelementptr %operand, ptr %operands, i64 1
   %recording = call i1 @is_recording(ptr %state)
   %memory = call ptr @changeable(ptr %method, ptr %operands, i1 %recording)
   %special = icmp eq ptr %memory, null
-  %size.at = getelementptr %operand, ptr %operands, i64 0, i32 4
-  %size = load i64, ptr %size.at
+  %size = call i64 @operand.size(ptr %operands)
   %large = icmp sge i64 %size, $LARGE
   %unusual = or i1 %special, %large
   br i1 %unusual, label %done, label %ask
@@ -74,18 +73,17 @@ histories:
   %free = call i1 @without_history(ptr %args, i64 %count, ptr %names)
   br i1 %free, label %compute, label %done
 compute:
-  %function.at = getelementptr %in_place, ptr %method, i64 0, i32 8
-  %function = load ptr, ptr %function.at
+  %function = call ptr @in_place.value(ptr %method)
   %value = call ptr @forward(ptr %function, ptr %self, ptr null, ptr %args, i64 %count, ptr %names)
-  store ptr %value, ptr %new
+  call void @operand.set.object(ptr %new, ptr %value)
   %failed = icmp eq ptr %value, null
   br i1 %failed, label %done, label %open
 open:
   %opens = call i1 @open(ptr %new)
   br i1 %opens, label %compare, label %drop
 compare:
-  %array = call ptr @array_of(ptr %operands)
-  %source = call ptr @array_of(ptr %new)
+  %array = call ptr @operand.array(ptr %operands)
+  %source = call ptr @operand.array(ptr %new)
   %fits = call i1 @alike(ptr %array, ptr %source)
   %recorded = call i1 @has_vertex(ptr %value)
   %unrecorded = xor i1 %recorded, true

@@ -11,13 +11,10 @@ declare i32 @PyArray_SetBaseObject(ptr, ptr)
 ; The view of an array; null with an error set if it cannot be made.
 define internal ptr @strided(ptr %view, ptr %array) {
 entry:
-  %offset = load i64, ptr %view
-  %ndim.at = getelementptr %strided, ptr %view, i64 0, i32 1
-  %ndim = load i32, ptr %ndim.at
-  %sizes.at = getelementptr %strided, ptr %view, i64 0, i32 2
-  %sizes = load ptr, ptr %sizes.at
-  %strides.at = getelementptr %strided, ptr %view, i64 0, i32 3
-  %strides = load ptr, ptr %strides.at
+  %offset = call i64 @strided.offset(ptr %view)
+  %ndim = call i32 @strided.ndim(ptr %view)
+  %sizes = call ptr @strided.sizes(ptr %view)
+  %strides = call ptr @strided.strides(ptr %view)
   %data = call ptr @field(ptr %array, i64 $DATA)
   %first = getelementptr i8, ptr %data, i64 %offset
   %flags.at = getelementptr i8, ptr %array, i64 $FLAGS
@@ -109,8 +106,8 @@ nothing:
 define internal ptr @viewed(ptr %call, ptr %state, ptr %data) {
 entry:
   %operand = call ptr @operand(ptr %call, i64 0)
-  %x = load ptr, ptr %operand
-  %array = call ptr @array_of(ptr %operand)
+  %x = call ptr @operand.object(ptr %operand)
+  %array = call ptr @operand.array(ptr %operand)
   %inside = call i1 @lies_in(ptr %data, ptr %array)
   br i1 %inside, label %look, label %nothing
 look:
@@ -136,9 +133,9 @@ fill:
   %version = call ptr @field(ptr %memory, i64 $memory_version)
   call void @Py_IncRef(ptr %version)
   call i1 @put(ptr %view, i64 $view_seen, ptr %version)
-  %op = load ptr, ptr %call
-  %record = load ptr, ptr %op
-  %attrs = call ptr @attrs_of(ptr %call)
+  %op = call ptr @call.op(ptr %call)
+  %record = call ptr @op.object(ptr %op)
+  %attrs = call ptr @call.attrs(ptr %call)
   %bare = icmp eq ptr %attrs, null
   %named = select i1 %bare, ptr @no_attrs, ptr %attrs
   call void @Py_IncRef(ptr %record)
