@@ -55,6 +55,21 @@ by_function = pytest.mark.parametrize("name", FUNCTIONS)
 
 
 @by_float
+@pytest.mark.parametrize("name", ["exp", "exp2"])
+def test_nothing_underflows_where_the_exponential_is_0(
+    name: str, dtype: DType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CPUs take a hundred cycles for what does, and hidden scores of attention are -inf."""
+    x = np.array([-inf, -1e9, -3e3, 0.0], dtype.numpy)
+    kernel = kernel_of(method(name), [dtype], 1)
+    buffers = buffers_of(kernel, (x,))
+    warning = np.errstate
+    monkeypatch.setattr(np, "errstate", lambda **_: warning(under="raise"))
+    assert interpret_kernel(kernel, buffers, {Sym("n"): len(x)}) == 0
+    assert buffers["y"].tolist() == [0, 0, 0, 1]
+
+
+@by_float
 @by_function
 def test_error_is_within_the_bound(name: str, dtype: DType) -> None:
     function = FUNCTIONS[name]

@@ -95,7 +95,7 @@ def scale(k: Builder, x: Operand, twice: Operand) -> Operand:
     """``x * 2**n``, rounded once, where the low end of ``twice`` is ``n + 2 * bias``.
 
     In two steps, so that results that are denormal or overflow come out right: n may be anything
-    from ``-2 * bias + 2`` to ``2 * bias``.
+    from ``-2 * bias`` to ``2 * bias``; of the least two a factor is 0.
     """
     f = FORMATS[x.dtype]
     half = k.apply("shr", twice, 1)

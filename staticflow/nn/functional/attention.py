@@ -8,10 +8,12 @@ from typing import Any
 from staticflow.errors import ShapeError
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
+from staticflow.graph.types import Shape
 from staticflow.nn.functional.dropout import dropout
 from staticflow.ops.arithmetic import where
 from staticflow.ops.contract import matmul
 from staticflow.ops.creation import iota
+from staticflow.ops.fused import fused
 from staticflow.ops.softmax import softmax
 
 __all__ = ["attention_weights", "causal_mask", "scaled_dot_product_attention"]
@@ -20,14 +22,16 @@ __all__ = ["attention_weights", "causal_mask", "scaled_dot_product_attention"]
 def causal_mask(query: Any, key: Any) -> Any:
     """Whether each query (..., L, E) may see each key (..., S, E), the two counted from the first:
     bools (L, S), true where the key is not later."""
-    shape = (query.shape[-2], key.shape[-2])
-    rows, columns = (iota.beside(query, shape=shape, dim=d, dtype=int64) for d in (0, 1))
+    return _not_later(query, (query.shape[-2], key.shape[-2]))
+
+
+def _not_later(beside: Any, shape: Shape) -> Any:
+    rows, columns = (iota.beside(beside, shape=shape, dim=d, dtype=int64) for d in (0, 1))
     return rows >= columns
 
 
-def _scores(query: Any, key: Any, mask: Any, is_causal: bool, scale: float | None) -> Any:
-    """How well keys fit queries (..., L, S), and where a query may see no key (..., L, 1), None if
-    each may: there the scores are left as they are, since a softmax of nothing is NaN."""
+def _scores(query: Any, key: Any, scale: float | None) -> Any:
+    """How well keys fit queries, (..., L, S)."""
     width = query.shape[-1]
     if scale is None:
         if not isinstance(width, int):
@@ -37,16 +41,25 @@ def _scores(query: Any, key: Any, mask: Any, is_causal: bool, scale: float | Non
             )
         scale = 1 / math.sqrt(width) if width else 1.0
     # on the queries, which are fewer numbers than the scores
-    scores = matmul(query * scale, key.transpose(-2, -1))
+    return matmul(query * scale, key.transpose(-2, -1))
+
+
+@fused("SoftmaxBackward0")
+def _seen(scores: Any, mask: Any, is_causal: bool) -> Any:
+    """The softmax over the keys of scores (..., L, S) of which some are hidden; zeros for a query
+    that may see no key, since a softmax of nothing is NaN."""
+    causal = _not_later(scores, scores.shape[-2:]) if is_causal else None
     if mask is None:
-        return where(causal_mask(query, key), scores, -math.inf) if is_causal else scores, None
+        return softmax(where(causal, scores, -math.inf), -1)
     of_bools = mask.dtype.kind == "b"
     if is_causal:
-        mask = where(causal_mask(query, key), mask, False if of_bools else -math.inf)
+        mask = where(causal, mask, False if of_bools else -math.inf)
     blind = (~mask if of_bools else mask == -math.inf).all(-1, keepdim=True)
     if of_bools:
-        return where(mask | blind, scores, -math.inf), blind
-    return scores + where(blind, 0.0, mask), blind
+        scores = where(mask | blind, scores, -math.inf)
+    else:
+        scores = scores + where(blind, 0.0, mask)
+    return where(blind, 0.0, softmax(scores, -1))
 
 
 def attention_weights(
@@ -58,9 +71,10 @@ def attention_weights(
 ) -> Any:
     """``softmax(query @ key.T * scale)`` over the keys, (..., L, S); see
     `scaled_dot_product_attention`."""
-    scores, blind = _scores(query, key, attn_mask, is_causal, scale)
-    weights = softmax(scores, -1)
-    return weights if blind is None else where(blind, 0.0, weights)
+    scores = _scores(query, key, scale)
+    if attn_mask is None and not is_causal:
+        return softmax(scores, -1)
+    return _seen(scores, attn_mask, is_causal)
 
 
 def scaled_dot_product_attention(
@@ -85,7 +99,5 @@ def scaled_dot_product_attention(
     >>> scaled_dot_product_attention(x, x, x, is_causal=True).shape
     (2, 5, 4)
     """
-    scores, blind = _scores(query, key, attn_mask, is_causal, scale)
-    weights = softmax(scores, -1)
-    out = matmul(dropout(weights, dropout_p) if dropout_p else weights, value)
-    return out if blind is None else where(blind, 0.0, out)
+    weights = attention_weights(query, key, attn_mask, is_causal, scale)
+    return matmul(dropout(weights, dropout_p) if dropout_p else weights, value)
