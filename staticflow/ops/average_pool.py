@@ -13,7 +13,7 @@ from staticflow.ops.arithmetic import cast, maximum, minimum
 from staticflow.ops.convolution import convolution_op, convolution_transpose_op
 from staticflow.ops.creation import full, iota
 from staticflow.ops.declare import per_arg, strict
-from staticflow.ops.lowering import LoopNest
+from staticflow.ops.lowering import LoopNest, linear
 from staticflow.ops.pooling import pooled_size
 from staticflow.ops.reduce import narrowed, wide, widened
 from staticflow.ops.spatial import Steps, spread, window
@@ -189,19 +189,27 @@ def _adaptive_emit(nest: Any) -> None:
 
 
 def _spread_emit(nest: Any) -> None:
-    """Window ``o`` of m over n elements has element ``i`` just where window ``i`` of n over m
-    elements has ``o``."""
-    k, dtype = nest.k, wide(nest.out_type(0).dtype)
-    sizes, counts = nest.out_shape(0)[2:], nest.in_shape(0)[2:]
-    with nest.loops(nest.out_shape(0), "parallel") as (n, c, *at):
-        first, extent = window(at, counts, sizes)
-        total = k.var(k.const(0.0, dtype))
-        with nest.loops(extent, "serial") as inside:
-            place = tuple(a + i for a, i in zip(first, inside, strict=True))
-            share = k.cast(k.index_value(prod(window(place, sizes, counts)[1])), dtype)
-            value = k.cast(nest.load(0, (n, c, *place)), dtype)
-            k.accumulate(total, "add", k.div(value, share))
-        nest.store(0, (n, c, *at), total)
+    """Window after window, so that where one lies is worked out once for all its elements."""
+    k, out = nest.k, nest.out_type(0)
+    shape, counts, dtype = out.shape, nest.in_shape(0)[2:], wide(out.dtype)
+    sums = nest.out_name(0) if dtype is out.dtype else nest.scratch(dtype, prod(shape))
+    with nest.loops(shape[:2], "parallel") as plane:
+        with nest.loops(shape[2:], "parallel") as at:
+            k.store(sums, linear((*plane, *at), shape), k.const(0.0, dtype))
+        with nest.loops(counts, "serial") as at:  # in order: windows may overlap
+            found = window(at, shape[2:], counts)
+            first, extent = (tuple(map(nest.named, sizes)) for sizes in found)
+            count = k.cast(k.index_value(prod(extent)), dtype)
+            share = k.div(k.cast(nest.load(0, (*plane, *at)), dtype), count)
+            with nest.loops(extent, "serial") as inside:
+                place = linear(
+                    (*plane, *(a + i for a, i in zip(first, inside, strict=True))), shape
+                )
+                k.store(sums, place, k.add(k.load(sums, place), share))
+        if sums != nest.out_name(0):
+            with nest.loops(shape[2:], "parallel") as at:
+                index = (*plane, *at)
+                nest.store(0, index, k.load(sums, linear(index, shape)))
 
 
 adaptive_avg_pool_op: Op = Op(
