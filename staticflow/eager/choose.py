@@ -31,6 +31,7 @@ from staticflow.ops.lowering import Elementwise
 from staticflow.ops.maths import pow, reciprocal
 from staticflow.ops.order import FEW, topk_op
 from staticflow.ops.reduce import sum_op
+from staticflow.ops.slicing import embed_op
 from staticflow.ops.view import contiguous_op
 from staticflow.runtime.aligned import aligned_empty
 
@@ -182,9 +183,25 @@ def _linear(xp: Any, x: Any, weight: Any, bias: Any) -> Any:
     return linear_op.reference(xp, x, weight, bias) if result is None else result
 
 
+def _embed(xp: Any, x: Any, *, shape: Any, start: Any, step: Any) -> Any:
+    """Not as a kernel, of which there would be one for each part of a tensor."""
+    if xp is not np:
+        return embed_op.reference(xp, x, shape=shape, start=start, step=step)
+    out = aligned_empty(shape, x.dtype)
+    ends = [a + (n - 1) * s + 1 for a, n, s in zip(start, x.shape, step, strict=True)]
+    inside = tuple(map(slice, start, ends, step))
+    if any(s != 1 for s in step):
+        put(out, np.zeros((), x.dtype))
+    for d, (a, b) in enumerate(zip(start, ends, strict=True)):
+        for part in (slice(0, a), slice(b, None)):  # what lies outside, each element once
+            out[(*inside[:d], part)] = 0
+    put(out[inside], x)
+    return out
+
+
 _ALONE: dict[Op, Callable[..., Any]] = {
     pow: _pow, full: _full, clone: _clone, contiguous_op: _contiguous, topk_op: _topk,
-    matmul_op: _matmul, linear_op: _linear,
+    matmul_op: _matmul, linear_op: _linear, embed_op: _embed,
 }  # fmt: skip
 """Ops that others compute, or a program for all sizes and values, or what an attribute says."""
 

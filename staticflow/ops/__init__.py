@@ -14,6 +14,7 @@ from staticflow.ops import (
     axes,
     bessel,
     bits,
+    border,
     class_losses,
     compare,
     cond,
@@ -65,7 +66,8 @@ _ROOMS: tuple[ModuleType, ...] = (
     random, creation, reduce, extremes, recurrence, cumulative, moments, order, ranks, search,
     view, expand, axes, strided, slicing, joining, contract, products, indexing, advanced,
     masked, scatter, triangle, softmax, losses, class_losses, solving, factors, loop, late,
-    cond, custom, correlate, convolution, pooling, average_pool, normalization, printing,
+    cond, custom, correlate, convolution, pooling, average_pool, border, normalization,
+    printing,
 )  # fmt: skip
 
 OPS: dict[str, Op] = {

@@ -7,6 +7,7 @@ from opinfo import (
     advanced,
     arithmetic,
     bits,
+    border,
     compare,
     contract,
     convolution,
@@ -70,6 +71,7 @@ _TABLES = (
     convolution,
     custom,
     pooling,
+    border,
     normalization,
 )
 

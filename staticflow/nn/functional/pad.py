@@ -2,49 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from staticflow.errors import ShapeError
-from staticflow.graph.dims import Size, is_provably_ge
+from staticflow.graph.dims import dim_max, is_provably_ge
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.axes import flip
+from staticflow.ops.border import border_op
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import new_full
-from staticflow.ops.expand import expand
-from staticflow.ops.joining import cat
 from staticflow.ops.sizes import as_sizes
+from staticflow.ops.slicing import embed_op, slice_scatter_op
 from staticflow.ops.splitting import narrow
 
 __all__ = ["pad"]
 
 
-def _constant(x: Any, dim: int, count: int, front: bool, value: Any) -> Any:
-    return new_full(x, (*x.shape[:dim], count, *x.shape[dim + 1 :]), value or 0)
-
-
-def _reflected(x: Any, dim: int, count: int, front: bool, value: Any) -> Any:
-    start: Size = 1 if front else x.shape[dim] - count - 1
-    return flip(narrow(x, dim, start, count), dim)
-
-
-def _repeated(x: Any, dim: int, count: int, front: bool, value: Any) -> Any:
-    edge = narrow(x, dim, 0 if front else x.shape[dim] - 1, 1)
-    return expand(edge, (*x.shape[:dim], count, *x.shape[dim + 1 :]))
-
-
-def _wrapped(x: Any, dim: int, count: int, front: bool, value: Any) -> Any:
-    return narrow(x, dim, x.shape[dim] - count if front else 0, count)
-
-
-_MODES: dict[str, tuple[Callable[..., Any], int]] = {
-    "constant": (_constant, -1),
-    "reflect": (_reflected, 1),
-    "replicate": (_repeated, 0),
-    "circular": (_wrapped, 0),
-}
-"""What stands at an end of a dim, and how many more elements the dim must have than that (for
-``replicate`` one will do)."""
+_MODES = {"constant": -1, "reflect": 1, "replicate": 0, "circular": 0}
+"""How many more elements than stand at an end a dim must have (for ``replicate`` one will do)."""
 
 
 @by_shape
@@ -74,27 +49,44 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: Any = Non
             f"{list(input.shape)}, at {format_locs(here())}"
         )
     counts = as_sizes(pad)
-    for i in range(len(pad) // 2):
-        input = _along(input, input.ndim - 1 - i, counts[2 * i], counts[2 * i + 1], mode, value)
-    return input
+    before, after = counts[-2::-2], counts[:0:-2]
+    lead = input.ndim - len(before)
+    x = input
+    for dim, ends in enumerate(zip(before, after, strict=True), lead):
+        x = _without(x, dim, *map(_fewer, ends))
+        _check(x, dim, ends, mode)
+    before, after = (tuple(map(_more, given)) for given in (before, after))
+    if all(n == 0 for n in (*before, *after)):
+        return x
+    if mode != "constant":
+        return border_op(x, before=before, after=after, mode=mode)
+    each = zip(x.shape[lead:], before, after, strict=True)
+    shape = (*x.shape[:lead], *(n + a + b for n, a, b in each))
+    where = {"start": (*(0,) * lead, *before), "step": (1,) * x.ndim}
+    if value:
+        return slice_scatter_op(new_full(x, shape, value), x, **where)
+    return embed_op(x, shape=shape, **where)
 
 
-def _along(x: Any, dim: int, before: int, after: int, mode: str, value: Any) -> Any:
-    if before < 0 or after < 0:
-        start, end = max(-before, 0), max(-after, 0)
-        x = narrow(x, dim, start, x.shape[dim] - start - end)
-    part, more = _MODES[mode]
-    least = max(before, after) + more if mode != "replicate" else 1
-    if (
-        isinstance(x.shape[dim], int)
-        and not is_provably_ge(x.shape[dim], least)
-        and mode != "constant"
-    ):
+def _more(n: Any) -> Any:
+    return max(n, 0) if isinstance(n, int) else n
+
+
+def _fewer(n: Any) -> int:
+    return max(-n, 0) if isinstance(n, int) else 0
+
+
+def _without(x: Any, dim: int, before: int, after: int) -> Any:
+    return narrow(x, dim, before, x.shape[dim] - before - after) if before or after else x
+
+
+def _check(x: Any, dim: int, ends: Sequence[Any], mode: str) -> None:
+    """Refuse a dim that is known to be too short for what is to stand at its ends."""
+    most = dim_max(*ends)
+    least = 1 if mode == "replicate" else most + _MODES[mode]
+    is_known = mode != "constant" and isinstance(x.shape[dim], int)
+    if is_known and not is_provably_ge(x.shape[dim], least):
         raise ShapeError(
-            f"pad: dim {dim} of shape {list(x.shape)} is too short for {max(before, after)} "
+            f"pad: dim {dim} of shape {list(x.shape)} is too short for {most} "
             f"elements in mode {mode!r}, at {format_locs(here())}"
         )
-    parts = [part(x, dim, before, True, value)] if before > 0 else []
-    parts.append(x)
-    parts += [part(x, dim, after, False, value)] if after > 0 else []
-    return cat(parts, dim) if len(parts) > 1 else x
