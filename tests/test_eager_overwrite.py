@@ -12,6 +12,7 @@ import staticflow as sf
 from staticflow.eager import inplace, overwrite, programs
 from staticflow.eager.bind import inherited
 from staticflow.eager.fast.in_place_forms import in_place_methods
+from staticflow.errors import IndexRangeError
 
 SHAPE = (6, 8)
 
@@ -43,6 +44,27 @@ def drawn(*shape: int, seed: int = 0) -> Any:
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
+ROWS = sf.tensor([4, 0, 2])
+
+
+def added(x: Any, y: Any) -> Any:
+    out = x.copy()
+    np.add.at(out, ROWS.numpy(), y[:3])
+    return out
+
+
+def moved(x: Any, y: Any) -> Any:
+    out = x.copy()
+    out[:, ROWS.numpy()] = y[:, :3]
+    return out
+
+
+def filled(x: Any, value: Any, place: Any = None) -> Any:
+    out = x.copy()
+    out[ROWS.numpy() if place is None else place] = value
+    return out
+
+
 FORMS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "add": (lambda x, y: x.add_(y), lambda x, y: x + y),
     "alpha": (lambda x, y: x.add_(y, alpha=-0.3), lambda x, y: x + y * np.float32(-0.3)),
@@ -63,6 +85,12 @@ FORMS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "copy of a transposed": (lambda x, y: x.copy_(y.t().contiguous().t()), lambda x, y: y),
     "fill": (lambda x, y: x.fill_(0.3), lambda x, y: np.full_like(x, 0.3)),
     "zero": (lambda x, y: x.zero_(), lambda x, y: np.zeros_like(x)),
+    "tril": (lambda x, y: x.tril_(1), lambda x, y: np.tril(x, 1)),
+    "index_add": (lambda x, y: x.index_add_(0, ROWS, y[:3]), lambda x, y: added(x, y)),
+    "index_copy": (lambda x, y: x.index_copy_(1, ROWS, y[:, :3].contiguous()), lambda x, y: moved(x, y)),
+    "index_fill": (lambda x, y: x.index_fill_(0, ROWS, 0.5), lambda x, y: filled(x, 0.5)),
+    "index_put": (lambda x, y: x.index_put_((ROWS,), y[:3]), lambda x, y: filled(x, y[:3])),
+    "scatter": (lambda x, y: x.scatter_(0, ROWS[:, None], 2.0), lambda x, y: filled(x, 2.0, (ROWS.numpy(), 0))),
 }  # fmt: skip
 
 
@@ -80,6 +108,21 @@ def test_in_the_same_memory(name: str, made: list[Any]) -> None:
     assert len(programs) == (name != "copy of a transposed")
     for program in programs:
         assert all(buffer.shape == () for buffer in program.program.buffers)
+
+
+def test_nothing_is_written_where_an_index_is_wrong(made: list[Any]) -> None:
+    wrong = sf.tensor([0, 1, 99])
+    for change in (
+        lambda x, y: x.index_add_(0, wrong, y),
+        lambda x, y: x.index_put_((wrong,), y),
+        lambda x, y: x.scatter_(0, wrong[:, None], y),
+    ):
+        a = drawn(*SHAPE)
+        x = sf.from_numpy(a.copy())
+        with pytest.raises(IndexRangeError, match="99"):
+            change(x, sf.ones(3, SHAPE[1]))
+        np.testing.assert_array_equal(x.numpy(), a)
+        assert x._version == 0
 
 
 def test_numbers_share_a_program(made: list[Any]) -> None:

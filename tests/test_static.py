@@ -326,6 +326,26 @@ def test_what_a_new_value_may_be(new: Callable[..., Any], expected: list[float])
     assert w.tolist() == expected
 
 
+def test_rows_are_put_into_a_variable_where_it_lies() -> None:
+    """The indices are looked at first, so that a wrong one changes nothing."""
+    (w, v) = variables([[1, 1], [2, 2], [3, 3]], [5, 5, 5])
+    rows, i = sf.placeholder((2, 2), name="rows"), sf.placeholder((2,), sf.int64, name="i")
+    new = sf.index_add(sf.symbol(w), 0, i, rows)
+    program = sf.compile([rows, i], new.sum(), updates={w: new, v: sf.symbol(v) * 2})
+    assert copies(program) == 0
+    ones = np.ones((2, 2), np.float32)
+    assert program(ones, np.array([2, 2])) == 16
+    with pytest.raises(sf.IndexRangeError, match="nothing was updated"):
+        program(ones, np.array([0, 3]))
+    assert w.tolist() == [[1, 1], [2, 2], [5, 5]] and v.tolist() == [10, 10, 10]
+    read = sf.compile([rows, i], sf.symbol(w) + 1, updates={w: new})  # what reads it runs before
+    assert read(ones, np.array([0, 1])).tolist() == [[2, 2], [3, 3], [6, 6]]
+    assert copies(read) == 0 and w.tolist() == [[2, 2], [3, 3], [5, 5]]
+    itself = sf.compile([i], None, updates={w: sf.index_add(sf.symbol(w), 0, i, sf.symbol(w)[1:])})
+    itself(np.array([0, 1]))
+    assert w.tolist() == [[5, 5], [8, 8], [5, 5]]
+
+
 @pytest.mark.parametrize(
     "new",
     [

@@ -18,6 +18,8 @@ from staticflow.codegen.lower_state import lower_state
 from staticflow.codegen.math import Scalars
 from staticflow.codegen.nest import Nest, Scratch
 from staticflow.codegen.target import Target
+from staticflow.codegen.unused import innermost_loops, without_unused
+from staticflow.errors import CompileError
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Sym
 from staticflow.graph.dtypes import bool_
@@ -74,10 +76,8 @@ def lower_cluster(
     extents = {names[p]: p.tensor_type.size for p in body.params}
     sizes = _sizes(body).union(*map(_symbols, lies.values()))
     k = Scalars(buffers, sorted(sizes, key=lambda s: (s.name, s.serial)), extents)
-    if not lies:
-        return _LOWER[kind](k, body, names, outs, target)
     types = [lies.get(i, o.tensor_type) for i, o in enumerate(body.outputs)]
-    return _lower_loops(k, body, names, outs, target, types)
+    return _LOWER[kind](k, body, names, outs, types, target)
 
 
 def _sizes(body: Graph) -> frozenset[Sym]:
@@ -105,10 +105,9 @@ def _lower_loops(
     body: Graph,
     names: Mapping[Node, str],
     outs: list[str],
+    types: Sequence[TensorType],
     target: Target,
-    types: Sequence[TensorType] | None = None,
 ) -> Lowered:
-    types = types or [o.tensor_type for o in body.outputs]
     kernel, inner, scratch = lower_loops(k, body, names, outs, types)
     return Lowered(kernel, tuple(scratch), tuple(inner), _bits(body))
 
@@ -121,28 +120,56 @@ def _bits(body: Graph) -> int:
 
 
 def _lower_nest(
-    k: Scalars, body: Graph, names: Mapping[Node, str], outs: list[str], target: Target
+    k: Scalars,
+    body: Graph,
+    names: Mapping[Node, str],
+    outs: list[str],
+    types: Sequence[TensorType],
+    target: Target,
 ) -> Lowered:
     first = body.outputs[0]
     node = first.args[0] if first.op is item else first  # of several results, all are outputs
-    nest = Nest(k, node, names, outs)
-    node.op.lowering.emit(nest)
+    nest = Nest(k, node, names, outs, types)
+    nest.emit(node.op.lowering)
     bits = max(t.dtype.bits for t in types_of(node.type))
-    return Lowered(k.kernel("nest"), tuple(nest.wanted), tuple(nest.innermost), bits)
+    kernel = k.kernel("nest")
+    if nest.looks:
+        kernel = kernel.with_body(without_unused(kernel.body))
+        loops = innermost_loops(kernel.body)
+        nest.innermost += [loop.var for loop in loops if loop.var in nest.looks]
+    return Lowered(kernel, tuple(nest.wanted), tuple(nest.innermost), bits)
 
 
 def _lower_contract(
-    k: Scalars, body: Graph, names: Mapping[Node, str], outs: list[str], target: Target
+    k: Scalars,
+    body: Graph,
+    names: Mapping[Node, str],
+    outs: list[str],
+    types: Sequence[TensorType],
+    target: Target,
 ) -> Lowered:
+    _row_major(types)
     kernel, dtype, size = lower_contract(k, body, names, outs, target)
     return Lowered(kernel, (Scratch("scratch", dtype, size),) if size != 0 else ())
 
 
 def _lower_state(
-    k: Scalars, body: Graph, names: Mapping[Node, str], outs: list[str], target: Target
+    k: Scalars,
+    body: Graph,
+    names: Mapping[Node, str],
+    outs: list[str],
+    types: Sequence[TensorType],
+    target: Target,
 ) -> Lowered:
+    _row_major(types)
     kernel, scratch = lower_state(k, body, names, outs)
     return Lowered(kernel, tuple(scratch))
+
+
+def _row_major(types: Sequence[TensorType]) -> None:
+    for t in types:
+        if t.strides is not None:
+            raise CompileError(f"products and loops write row-major arrays, not {t}")
 
 
 _LOWER: dict[str, Callable[..., Lowered]] = {

@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from staticflow.codegen.kernel import Buffer, Operand
+from staticflow.codegen.kernel import Buffer, Operand, Reg
 from staticflow.codegen.math import Scalars
 from staticflow.codegen.values import Values
+from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, prod
-from staticflow.graph.dtypes import DType
+from staticflow.graph.dtypes import DType, bool_
 from staticflow.graph.node import Node
 from staticflow.graph.types import Shape, TensorType, types_of
-from staticflow.ops.lowering import Index, delinear, linear
+from staticflow.ops.lowering import Index, LoopNest, delinear
 
 __all__ = ["INDEX_OUT_OF_RANGE", "Nest", "Scratch"]
 
@@ -35,7 +36,8 @@ class Nest:
     """Loads and stores by argument number and index, loops over shapes, index checks, scratch.
 
     ``innermost`` collects the innermost loop variables of the nests whose iterations may run in any
-    order: what a schedule may vectorise.
+    order: what a schedule may vectorise; ``looks`` the loops that only look at indices, all of
+    which count for one answer.
     """
 
     def __init__(
@@ -44,15 +46,31 @@ class Nest:
         node: Node,
         names: Mapping[Node, str],
         out_names: Sequence[str],
+        out_types: Sequence[TensorType] | None = None,
     ) -> None:
-        """``names`` are the buffers of arrays that arguments are, or that they are views of."""
+        """``names`` are the buffers of arrays that arguments are, or that they are views of;
+        ``out_types`` those of the arrays that results are written to."""
         self.k, self.attrs, self._args = k, node.attrs, node.args
         self._ins, self._outs = [a.tensor_type for a in node.args], types_of(node.type)
+        self._out_types = out_types or self._outs
         self._in_names, self._out_names = names, out_names
         self._names = itertools.count()
         self.innermost: list[Sym] = []
         self._around: list[Sym] = []
         self.wanted: list[Scratch] = []
+        self._inside: Reg | None = None  # while nothing is stored: whether all indices were
+        self._checked = False
+        self.looks: set[Sym] = set()
+        self._over = self.in_memory(0) and names[node.args[0]] == out_names[0]
+
+    def emit(self, lowering: LoopNest) -> None:
+        """Write the nest. Over its argument nothing is stored before all is checked."""
+        if self._over:
+            self._inside = self.k.var(self.k.const(True, bool_))
+            lowering.emit(self)
+            self.k.check(self.k.freeze(self._inside), INDEX_OUT_OF_RANGE)
+            self._inside, self._checked = None, True
+        lowering.emit(self)
 
     @property
     def n_in(self) -> int:
@@ -81,7 +99,7 @@ class Nest:
 
     def in_memory(self, i: int) -> bool:
         """Whether an argument is a row-major array, not a view that is read through."""
-        return self._args[i] in self._in_names and self._ins[i].strides is None
+        return bool(self._args) and self._args[i] in self._in_names and self._ins[i].strides is None
 
     def load(self, i: int, index: Index) -> Operand:
         """An element of an argument."""
@@ -89,15 +107,18 @@ class Nest:
 
     def load_out(self, i: int, index: Index) -> Operand:
         """An element of a result that was stored before."""
-        return self.k.load(self._out_names[i], linear(index, self._outs[i].shape))
+        return self.k.load(self._out_names[i], self._out_types[i].place(index))
 
     def store(self, i: int, index: Index, value: Operand) -> None:
         """Write an element of a result, in its dtype."""
-        out = self._outs[i]
-        self.k.store(self._out_names[i], linear(index, out.shape), self.k.cast(value, out.dtype))
+        out = self._out_types[i]
+        if self._inside is None:
+            self.k.store(self._out_names[i], out.place(index), self.k.cast(value, out.dtype))
 
     def copy(self, i: int) -> None:
-        """All of an argument to the first result, which has its shape."""
+        """All of an argument to the first result, which has its shape, unless that is there."""
+        if self._over:
+            return
         with self.loops(self.in_shape(i), "parallel", merged=self.in_memory(i)) as index:
             self.store(0, index, self.load(i, index))
 
@@ -121,13 +142,18 @@ class Nest:
 
     def check_index(self, index: Operand, size: Size) -> None:
         """Stop with an error unless ``0 <= index < size`` (int64)."""
+        if self._checked:
+            return
         k = self.k
         inside = k.apply(
             "and",
             k.compare("ge", index, 0),
             k.compare("lt", index, k.index_value(size)),
         )
-        k.check(inside, INDEX_OUT_OF_RANGE)
+        if self._inside is None:
+            k.check(inside, INDEX_OUT_OF_RANGE)
+        else:
+            k.accumulate(self._inside, "and", inside)
 
     @contextmanager
     def rows(self, shape: Shape, dim: int) -> Iterator[Callable[[Size], Index]]:
@@ -146,10 +172,15 @@ class Nest:
         is read and written, so that the index as a position cancels."""
         with ExitStack() as stack:
             at: list[Size] = []
+            looks = self._inside is not None
             for size in (prod(shape),) if merged and shape else shape:
                 name = f"n{next(self._names)}"
-                at.append(stack.enter_context(self.k.loop(name, size, kind=kind)))
-            if at and kind == "parallel" and isinstance(at[-1], Dim):
+                at.append(
+                    stack.enter_context(self.k.loop(name, size, kind="serial" if looks else kind))
+                )
+            if looks:
+                self.looks |= {s for size in at for s in symbols_of(size)}
+            elif at and kind == "parallel" and isinstance(at[-1], Dim):
                 ((atom,), _) = at[-1].terms[0]
                 assert isinstance(atom, Sym)
                 stack.enter_context(self._innermost(atom))

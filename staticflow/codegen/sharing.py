@@ -12,7 +12,7 @@ from staticflow.graph.graph import Graph, binders_of, regions_of
 from staticflow.graph.node import Node, item, maker_of
 from staticflow.ops.late import prefix_op
 from staticflow.ops.loop import loop_ops
-from staticflow.ops.lowering import Contract, Host
+from staticflow.ops.lowering import Contract, Host, LoopNest
 from staticflow.ops.view import reshape_op
 from staticflow.passes.access import canonical_index, is_inline, reads, root_of, source_of
 from staticflow.passes.cluster import cluster
@@ -48,7 +48,9 @@ def order_updates(
     in_place: set[Node] = set()
     for value, over in updates:
         maker = maker_of(value)
-        if maker.op is not cluster or _may_end(maker) or not _reads_in_place(maker, value, over):
+        if maker.op is not cluster or not _reads_in_place(maker, value, over):
+            continue
+        if _may_end(maker) and not _updates(maker, over):
             continue
         before = {r for r in _readers(graph, over) if r is not maker}
         before |= {n for n in graph.nodes if n is not maker and _may_end(n)}
@@ -80,12 +82,30 @@ def _may_end(node: Node) -> bool:
     return any(_may_end(n) for region in regions_of(node) for n in region.nodes)
 
 
+def _updates(maker: Node, over: Node) -> bool:
+    """Whether a loop nest puts elements into ``over``, of which it reads nothing else; it ends, if
+    it does, before the first is there."""
+    body: Graph = maker.attrs["body"]
+    (result,) = body.outputs if len(body.outputs) == 1 else (None,)
+    if result is None or not isinstance(result.op.lowering, LoopNest):
+        return False
+    within = [p for p, a in zip(body.params, maker.args, strict=True) if _memory_of(a) is over]
+    return (
+        result.op.lowering.updates
+        and within == [result.args[0]]
+        and body.users[within[0]] == (result,)
+        and result.args.count(within[0]) == 1
+    )
+
+
 def _reads_in_place(maker: Node, value: Node, over: Node) -> bool:
     """Whether each element of ``over`` is read, if at all, just where the new one is written."""
     body: Graph = maker.attrs["body"]
     result = body.outputs[value.attrs["index"] if value.op is item else 0]
     params = {p for p, a in zip(body.params, maker.args, strict=True) if _memory_of(a) is over}
     if not params:
+        return True
+    if _updates(maker, over):
         return True
     if maker.attrs["kind"] not in ("map", "contract") or len(params) > 1:
         return False

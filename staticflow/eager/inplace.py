@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -98,7 +98,7 @@ def update(x: Tensor, fn: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
 def _overwritten_at_once(x: Tensor, fn: Callable[..., Any], args: Any, kwargs: Any) -> bool:
     """Let one program do it, where nothing is recorded and nothing is wrong; see `overwritten`."""
     state = thread.state
-    others = [a for a in (*args, *kwargs.values()) if hasattr(a, "__sf_mode__")]
+    others = [a for a in _flat((*args, *kwargs.values())) if hasattr(a, "__sf_mode__")]
     if (
         not state.plain
         or not is_open(x)
@@ -106,10 +106,21 @@ def _overwritten_at_once(x: Tensor, fn: Callable[..., Any], args: Any, kwargs: A
         or (state.recording and any(a.requires_grad for a in others))
     ):
         return False
-    arrays = [getattr(a, "_data", a) for a in args]
-    named = {name: getattr(a, "_data", a) for name, a in kwargs.items()}
+    arrays = list(map(_array_of, args))
+    named = {name: _array_of(a) for name, a in kwargs.items()}
     x._bump()
     return overwritten(fn, x._data, arrays, named) or _unchanged(x)
+
+
+def _flat(given: Iterable[Any]) -> Iterator[Any]:
+    """Arguments, with the members of lists and tuples in their place."""
+    for a in given:
+        yield from a if type(a) in (list, tuple) else (a,)
+
+
+def _array_of(a: Any) -> Any:
+    """The array of a tensor, or a tuple of those; anything else as it is."""
+    return tuple(map(_array_of, a)) if type(a) in (list, tuple) else getattr(a, "_data", a)
 
 
 def _unchanged(x: Tensor) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,12 +25,13 @@ from staticflow.errors import StaticflowError
 from staticflow.graph.dtypes import BY_NUMPY, bfloat16
 from staticflow.graph.equalities import Equality
 from staticflow.graph.graph import attrs_key, close, new_param
-from staticflow.graph.node import Node, constant, toposort
+from staticflow.graph.node import Node, constant, param, toposort
 from staticflow.ops import variants
 from staticflow.ops.arithmetic import cast, clone, maximum, minimum, mul
 from staticflow.ops.expand import expand
-from staticflow.ops.lowering import Elementwise, Generate, View
+from staticflow.ops.lowering import Elementwise, Generate, LoopNest, View
 from staticflow.ops.symbol import Symbol
+from staticflow.passes.decompose import decompose
 from staticflow.runtime.aligned import aligned_empty
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.threads import get_num_threads
@@ -77,7 +79,8 @@ def overwritten(
     fn: Function, x: Array, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
 ) -> bool:
     """Put ``fn(x, *args, **kwargs)``, a function of ops, into ``x``. False, with nothing done, if
-    ``x`` is not large or there is no program for it. Tensors are given as their arrays."""
+    ``x`` is not large or there is no program for it. Tensors are given as their arrays, and several
+    as a tuple of these."""
     if x.size < LARGE or type(x) is not np.ndarray:
         return False
     dtype = x.dtype
@@ -96,6 +99,9 @@ def overwritten(
         elif type(a) is np.ndarray:
             key.append((name, a.dtype, a.shape, a.strides))
             arrays.append(a)
+        elif type(a) is tuple and a and all(type(part) is np.ndarray for part in a):
+            key.append((name, *((part.dtype, part.shape, part.strides) for part in a)))
+            arrays += a
         else:
             key.append((name, type(a), repr(a) if type(a) is float else a))
     try:
@@ -171,13 +177,17 @@ def _found(
     fn: Function, x: Array, given: Mapping[str | int, Any], key: Hashable
 ) -> Executable | None:
     """The program for such operands, made if there is none yet; None if there can be none."""
-    arrays = [a for a in given.values() if isinstance(a, _ARRAYS)]
+    values = (v for a in given.values() for v in (a if type(a) is tuple else (a,)))
+    arrays = [a for a in values if isinstance(a, _ARRAYS)]
     if not (lies_apart(x) and all(map(in_rows, (x, *arrays)))):
         return None
-    operands = {
-        str(name): _taken(a, a is x) if isinstance(a, np.ndarray) else a
-        for name, a in given.items()
-    }
+
+    def known(a: Any) -> Any:
+        if type(a) is tuple:
+            return tuple(map(known, a))
+        return _taken(a, a is x) if isinstance(a, np.ndarray) else a
+
+    operands = {str(name): known(a) for name, a in given.items()}
     itself = _taken(x, itself=True)
     kind = fn, itself, attrs_key(operands)
     with compiling:
@@ -197,6 +207,8 @@ def _made(fn: Function, x: _Taken, operands: Mapping[str, Any]) -> Executable | 
     params = [target]
 
     def argument(name: str, value: Any) -> Any:
+        if type(value) is tuple:
+            return tuple(argument(f"{name}_{i}", v) for i, v in enumerate(value))
         if type(value) is not _Taken:
             return value
         if value.itself:
@@ -212,14 +224,24 @@ def _made(fn: Function, x: _Taken, operands: Mapping[str, Any]) -> Executable | 
         if value.dtype.category > BY_NUMPY[x.dtype].category or value.ndim != len(x.sizes):
             return None
         (node,) = taken([_cast(value, Symbol(target)).node])
-        if node is target or not all(n in params or _is_fused(n) for n in toposort([node])):
-            return None
         sizes = zip(target.tensor_type.shape, value.shape, strict=True)
         equalities = [Equality(a, b, "it keeps the shape", ()) for a, b in sizes if a != b]
-        return compiled(close(params, [node], equalities), [_TARGET])
+        graph = decompose(close(params, [node], equalities), Counter())
+        return compiled(graph, [_TARGET]) if _stays_in_place(*graph.outputs) else None
     except (StaticflowError, TypeError):
         return None  # the operations say what is wrong
 
 
-def _is_fused(node: Node) -> bool:
-    return node.op is constant or type(node.op.lowering) in _FUSED
+def _stays_in_place(node: Node) -> bool:
+    """Whether a value is computed by element, or is the target with some elements replaced."""
+    lowering = node.op.lowering
+    updates = isinstance(lowering, LoopNest) and lowering.updates
+    if updates and node.args[0].attrs.get("source") is not _TARGET:
+        return False
+    rest = toposort(node.args[1:] if updates else [node])
+    return node.op is not param and all(
+        type(n.op.lowering) in _FUSED or n.op in _GIVEN for n in rest
+    )
+
+
+_GIVEN = (param, constant)

@@ -296,7 +296,7 @@ def _put(name: str, doc: str, grad_name: str, wrap: bool) -> Op:
         infer=_put_infer,
         reference=_put_reference(name, wrap),
         vjp=_put_vjp,
-        lowering=LoopNest(_put_emit(wrap)),
+        lowering=LoopNest(_put_emit(wrap), updates=True),
         saves=_SAVED[1:],
         eager="native",
         grad_name=grad_name,

@@ -239,7 +239,7 @@ scatter_add_op: Op = Op(
         None,
         source_vjp,
     ),
-    lowering=LoopNest(_scatter_emit),
+    lowering=LoopNest(_scatter_emit, updates=True),
     saves=(1,),
     eager="native",
     grad_name="ScatterAddBackward0",

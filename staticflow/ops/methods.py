@@ -82,6 +82,23 @@ def _in_shape(fn: Function) -> Function:
     return method
 
 
+_fill_where_diagonal = in_place(triangle.fill_diagonal)
+
+
+def _fill_diagonal(self: Any, fill_value: Any, wrap: bool = False) -> Any:
+    """`fill_diagonal` in place."""
+    if wrap or self.ndim < 2:
+        return _fill_where_diagonal(self, fill_value, wrap)
+    part = self
+    while part.ndim > 1:
+        part = triangle.diagonal(part)
+    part.fill_(fill_value)
+    return self
+
+
+_fill_diagonal.__name__ = "fill_diagonal_"
+
+
 def _eq(self: Any, other: Any) -> Any:
     return False if other is None else ar.eq(self, other)
 
@@ -301,7 +318,7 @@ class Methods(ElementwiseMethods):
     __irshift__ = in_place(bits.bitwise_right_shift)
     zero_ = in_place(zeros_like)
     copy_ = in_place(_copied)
-    fill_, fill_diagonal_ = in_place(by_index.fill), in_place(triangle.fill_diagonal)
+    fill_, fill_diagonal_ = in_place(by_index.fill), _fill_diagonal
     tril_, triu_ = in_place(triangle.tril), in_place(triangle.triu)
     masked_fill_ = in_place(masked.masked_fill)
     masked_scatter_ = in_place(masked.masked_scatter)
