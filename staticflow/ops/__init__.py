@@ -40,6 +40,7 @@ from staticflow.ops import (
     normalization,
     order,
     pairs,
+    patches,
     pooling,
     printing,
     products,
@@ -66,8 +67,8 @@ _ROOMS: tuple[ModuleType, ...] = (
     random, creation, reduce, extremes, recurrence, cumulative, moments, order, ranks, search,
     view, expand, axes, strided, slicing, joining, contract, products, indexing, advanced,
     masked, scatter, triangle, softmax, losses, class_losses, solving, factors, loop, late,
-    cond, custom, correlate, convolution, pooling, average_pool, border, normalization,
-    printing,
+    cond, custom, correlate, convolution, pooling, average_pool, border, patches,
+    normalization, printing,
 )  # fmt: skip
 
 OPS: dict[str, Op] = {

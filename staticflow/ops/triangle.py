@@ -319,9 +319,14 @@ def _fold_reference(xp: Any, x: Any, *, shape: Any, dim: int, size: int, step: i
 
 
 def _fold_emit(nest: Any) -> None:
-    dim, step = nest.attrs["dim"], nest.attrs["step"]
+    dim, step, shape = nest.attrs["dim"], nest.attrs["step"], nest.in_shape(0)
     nest.zero()
-    with nest.loops(nest.in_shape(0), "serial") as index:  # in order: windows may overlap
+    with (
+        nest.loops(shape[:dim], "parallel") as outer,
+        nest.loops(shape[dim : dim + 1], "serial") as window,  # in order: windows may overlap
+        nest.loops(shape[dim + 1 :], "parallel") as inside,
+    ):
+        index = (*outer, *window, *inside)
         place = _in_window(index, dim, step)
         nest.store(0, place, nest.k.add(nest.load_out(0, place), nest.load(0, index)))
 
@@ -335,6 +340,7 @@ fold_op: Op = Op(
         lambda ct, out, x, *, shape, dim, size, step: unfold_op(ct, dim=dim, size=size, step=step)
     ),
     lowering=LoopNest(_fold_emit),
+    eager="native",
     grad_name="UnfoldBackward0",
 )
 

@@ -24,6 +24,7 @@ from opinfo import (
     normalization,
     order,
     pairs,
+    patches,
     pooling,
     random,
     reduce,
@@ -72,6 +73,7 @@ _TABLES = (
     custom,
     pooling,
     border,
+    patches,
     normalization,
 )
 

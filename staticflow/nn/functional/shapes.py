@@ -21,11 +21,9 @@ from staticflow.ops.by_index import index_select
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import iota, size_value
 from staticflow.ops.maths import floor
-from staticflow.ops.slicing import embed_op
+from staticflow.ops.patches import patches_op, unpatches_op
 from staticflow.ops.spatial import batched, per_dim, unbatched
 from staticflow.ops.splitting import narrow
-from staticflow.ops.triangle import fold_op
-from staticflow.ops.triangle import unfold as windows
 from staticflow.ops.view import reshape
 
 __all__ = [
@@ -50,10 +48,7 @@ def unfold(
     x, alone = batched(input, 2, "unfold")
     kernel, steps, more, apart = _geometry("unfold", kernel_size, stride, padding, dilation)
     x = pad(x, (more[1], more[1], more[0], more[0]))
-    for axis in range(2):
-        x = windows(x, 2 + axis, (kernel[axis] - 1) * apart[axis] + 1, steps[axis])
-    x = x[..., :: apart[0], :: apart[1]]  # (N, C, rows, columns, kernel, kernel)
-    columns = permute(x, 0, 1, 4, 5, 2, 3)
+    columns = patches_op(x, kernel=kernel, stride=steps, dilation=apart)
     n, c, _, _, rows, places = columns.shape
     return unbatched(reshape(columns, (n, c * prod(kernel), rows * places)), alone)
 
@@ -95,14 +90,7 @@ def fold(
             f"at {format_locs(here())}"
         )
     x = reshape(x, (x.shape[0], x.shape[1] // prod(kernel), *kernel, *count))
-    x = permute(x, 0, 1, 4, 5, 2, 3)
-    if apart != (1, 1):
-        shape = (*x.shape[:4], *span)
-        x = embed_op(x, shape=shape, start=(0,) * 6, step=(1, 1, 1, 1, *apart))
-    for axis in (1, 0):
-        size_so_far = list(x.shape[:-1])
-        size_so_far[2 + axis] = padded[axis]
-        x = fold_op(x, shape=tuple(size_so_far), dim=2 + axis, size=span[axis], step=steps[axis])
+    x = unpatches_op(x, size=padded, stride=steps, dilation=apart)
     for axis in range(2):
         x = narrow(x, 2 + axis, more[axis], size[axis])
     return unbatched(x, alone)
