@@ -84,6 +84,12 @@ def test_every_spelling_names_the_dtype(dtype: DType) -> None:
     assert dtype.itemsize == dtype.numpy.itemsize
 
 
+def test_what_a_dtype_says_of_itself() -> None:
+    assert dt.float16.is_floating_point and not dt.int64.is_floating_point
+    assert dt.int8.is_signed and not dt.uint8.is_signed and not dt.bool_.is_signed
+    assert not dt.float32.is_complex and dt.float64.itemsize == 8
+
+
 def test_aliases() -> None:
     assert [dtype_of(t) for t in (bool, int, float)] == [dt.bool_, dt.int64, dt.float32]
     names = ("half", "float", "double", "long", "int")

@@ -66,6 +66,14 @@ class DType:
         """Whether this is a floating dtype; only those carry gradients."""
         return self.kind == "f"
 
+    is_floating_point = is_floating
+    is_complex = False
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether it has negative numbers."""
+        return self.kind in "if"
+
     @property
     def category(self) -> int:
         """0 for bool, 1 for integers, 2 for floating dtypes."""

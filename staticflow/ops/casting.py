@@ -71,4 +71,4 @@ def is_complex(input: Any) -> bool:
 
 def is_signed(input: Any) -> bool:
     """Whether the dtype has negative numbers."""
-    return input.dtype.kind in "if"
+    return bool(input.dtype.is_signed)
