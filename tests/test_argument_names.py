@@ -71,3 +71,16 @@ def test_every_method_that_is_an_op_takes_its_arguments_by_name(name: str) -> No
 def test_the_high_end_of_random_integers_by_name() -> None:
     assert sf.randint(3, size=(4,)).max() < 3
     assert sf.randint(high=3, size=(4,)).max() < 3
+
+
+FUNCTIONS = {n: f for n in sf.__all__ if callable(f := getattr(sf, n)) and not isinstance(f, type)}
+CALLABLE = {n: f for n in dir(sf.Tensor) if n[0] != "_" and callable(f := getattr(sf.Tensor, n))}
+
+
+@pytest.mark.parametrize("of", ["the package", "tensors"])
+def test_help_says_what_is_taken_and_given(of: str) -> None:
+    """Also of ops, which are objects, and of in-place forms, which are made of others."""
+    for name, fn in (FUNCTIONS if of == "the package" else CALLABLE).items():
+        assert fn.__doc__ and fn.__doc__ != Op.__doc__, name
+        kinds = {p.kind for p in inspect.signature(fn).parameters.values()}
+        assert not (name.endswith("_") and inspect.Parameter.VAR_KEYWORD in kinds), name

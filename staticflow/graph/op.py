@@ -157,12 +157,35 @@ class Op:
         result = self.infer(facts, *types, **attrs)
         return result.dense if types and isinstance(result, TensorType) else result
 
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """What ``help`` shows: the arguments by PyTorch's names, and the attributes."""
+        least, _, allowed = takes(self)
+        some, named = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+        parameters = [inspect.Parameter(name, some) for name in self.names[:least]]
+        return inspect.Signature(
+            parameters + [inspect.Parameter(name, named) for name in sorted(allowed or ())]
+        )
+
     def beside(self, other: Any, *args: Any, **attrs: Any) -> Any:
         """Apply the op in the mode of ``other``: for ops without tensor arguments."""
         return other.__sf_mode__.beside(self, other, args, attrs)
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
+
+
+class _OwnDoc:
+    """What ``__doc__`` is: of an op what it computes, of the class the text of the class."""
+
+    def __init__(self, of_class: str | None) -> None:
+        self.of_class = of_class
+
+    def __get__(self, op: Op | None, owner: type) -> str | None:
+        return self.of_class if op is None else op.doc
+
+
+type.__setattr__(Op, "__doc__", _OwnDoc(Op.__doc__))
 
 
 @functools.cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from staticflow.ops import arithmetic as ar
@@ -35,6 +36,7 @@ def in_place(fn: Function) -> Function:
 
     name = getattr(fn, "__name__", None) or getattr(fn, "name", "")
 
+    @wraps(fn, (), ())  # of which it has the signature
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             return self._update(fn, args, kwargs)
@@ -51,6 +53,7 @@ def in_place(fn: Function) -> Function:
 def drawn_in_place(name: str, fn: Function) -> Function:
     """The form that fills the tensor itself with the numbers that ``fn`` draws."""
 
+    @wraps(fn, (), ())
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         return self._assign(fn(self, *args, **kwargs))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from staticflow.errors import DimRangeError, SymbolicError
@@ -74,6 +75,7 @@ def reflected(fn: Function) -> Function:
 def _in_shape(fn: Function) -> Function:
     """The form that gives the tensor itself the shape of what ``fn`` gives, a view of it."""
 
+    @wraps(fn, (), ())  # of which it has the signature
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         return self._take_shape(fn, args, kwargs)
 
