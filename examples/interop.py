@@ -1,4 +1,7 @@
-"""With NumPy and other libraries: shared memory, NumPy's functions, DLPack."""
+"""With NumPy and other libraries: shared memory, NumPy's functions, DLPack, pickles, notebooks."""
+
+import copy
+import pickle
 
 import numpy as np
 
@@ -23,6 +26,11 @@ def main() -> None:
     back = sf.from_dlpack(shared)
     back.zero_()
     print(f"zeroed through DLPack: {a.tolist()}")
+
+    table = sf.tensor([[1.5, 2.0]], requires_grad=True)
+    again, apart = pickle.loads(pickle.dumps(table)), copy.deepcopy(table)
+    print(f"pickled and copied: {again.tolist()}, {apart.requires_grad}")
+    print(f"in a notebook it is a table: {table._repr_html_()[:19]}...")
 
     x = sf.placeholder((None, 2), name="x")  # compiled programs take arrays and tensors alike
     program = sf.compile([x], x.sum(dim=0))

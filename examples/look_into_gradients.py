@@ -21,6 +21,10 @@ def main() -> None:
     print(seen)
     print(f"clipped on the way: {hidden.grad.abs().max().item():.1f}, x has {x.grad.shape}")
 
+    first = model[0].weight  # a hook of a leaf may use its gradient up, as memory is tight
+    first.register_post_accumulate_grad_hook(lambda p: p.data.sub_(p.grad, alpha=0.1))
+    model(x.detach()).sum().backward()
+
     def f(w):
         return (w.sigmoid() * w).sum()
 

@@ -116,6 +116,26 @@ def test_examples_of_a_page(page: Path) -> None:
     assert doctest.testfile(str(page), module_relative=False, optionflags=flags).failed == 0
 
 
+def _is_shown(name: str) -> bool:
+    """Whether it is among what an example is to show: no module, class of errors or internal."""
+    value = getattr(sf, name, None)
+    is_error = isinstance(value, type) and issubclass(value, Exception)
+    return not is_error and name not in ("cast", "constant", "serial")
+
+
+def test_every_name_of_the_package_and_of_tensors_is_in_an_example() -> None:
+    lines = [
+        line.strip()
+        for path in (*(ROOT / "staticflow").rglob("*.py"), *(ROOT / "docs").glob("*.md"))
+        for line in path.read_text().splitlines()
+    ]
+    shown = "\n".join(line for line in lines if line.startswith((">>>", "...")))
+    shown += "".join(p.read_text() for p in (ROOT / "examples").glob("*.py"))
+    words = set(re.findall(r"\w+", shown))
+    public = {*sf.__all__, *(n for n in dir(sf.Tensor) if not n.startswith("_"))}
+    assert sorted(n for n in public - words if _is_shown(n)) == []
+
+
 def test_every_class_of_error_has_its_place_on_the_page_on_errors() -> None:
     titles = " ".join(re.findall("^## (.*)", (ROOT / "docs" / "errors.md").read_text(), re.M))
     assert set(titles.replace(",", "").split()) == set(errors.__all__) - {"StaticflowError"}
