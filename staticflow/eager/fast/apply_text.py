@@ -40,16 +40,8 @@ run:
   %failed = icmp eq ptr %data, null
   br i1 %failed, label %ask, label %wrap
 ask:
-  %asked = call ptr @PyErr_Occurred()
-  %declined = icmp eq ptr %asked, null
-  br i1 %declined, label %leave, label %judge
-judge:
-  %worded = call i32 @PyErr_ExceptionMatches(ptr @Exception)
-  %is.worded = icmp ne i32 %worded, 0
-  br i1 %is.worded, label %clear, label %raise
-clear:
-  call void @PyErr_Clear()
-  br label %leave
+  %forgiven = call i1 @forgiven()
+  br i1 %forgiven, label %leave, label %raise
 leave:
   call void @drop(ptr %call)
   %left = call ptr @leave(ptr %op, ptr %objects, i64 %count, ptr %attrs)
@@ -87,21 +79,16 @@ blind:
   %raised = icmp ne ptr %error, null
   br i1 %raised, label %alone, label %results
 values:
-  %new = call ptr @like(ptr @tensor_example, i64 $tensor_size, i64 0)
+  %new = call ptr @tensor_of(ptr %data)
   %none.new = icmp eq ptr %new, null
-  br i1 %none.new, label %alone, label %fill
+  br i1 %none.new, label %alone, label %hold
 alone:
   call void @Py_DecRef(ptr %data)
   br label %raise
-fill:
-  call void @Py_IncRef(ptr %data)
-  call i1 @put(ptr %new, i64 $tensor_data, ptr %data)
-  br label %hold
 hold:
-  %out = phi ptr [ %seen, %view ], [ %new, %fill ]
+  %out = phi ptr [ %seen, %view ], [ %new, %values ]
   call void @Py_DecRef(ptr %data)  ; which the tensor holds
-  %recording.is = call ptr @field(ptr %state, i64 $state_recording)
-  %recording = icmp eq ptr %recording.is, @_Py_TrueStruct
+  %recording = call i1 @is_recording(ptr %state)
   %recordable = call i1 @has(ptr %op, i64 $RECORDABLE)
   %both = and i1 %recording, %recordable
   br i1 %both, label %float, label %done
@@ -126,17 +113,24 @@ raise:
 
 ; What a call holds.
 define internal void @drop(ptr %call) {
-entry:
   %state = call ptr @call.state(ptr %call)
   call void @Py_DecRef(ptr %state)
+  %operands = call ptr @call.operands(ptr %call)
   %count = call i64 @call.count(ptr %call)
+  call void @release(ptr %operands, i64 %count)
+  ret void
+}
+
+; What operands hold.
+define internal void @release(ptr %operands, i64 %count) alwaysinline {
+entry:
   br label %more
 more:
   %i = phi i64 [ 0, %entry ], [ %next, %one ]
   %left = icmp slt i64 %i, %count
   br i1 %left, label %one, label %done
 one:
-  %operand = call ptr @operand(ptr %call, i64 %i)
+  %operand = getelementptr %operand, ptr %operands, i64 %i
   %array = call ptr @operand.array(ptr %operand)
   call void @Py_DecRef(ptr %array)
   %edge = call ptr @operand.edge(ptr %operand)
@@ -248,15 +242,7 @@ call:
 ; Calls with one or two objects, which may be null, before the arguments.
 define internal ptr @forward(ptr %callable, ptr %first, ptr %second, ptr %args, i64 %count,
                              ptr %names) {
-entry:
-  %unnamed = icmp eq ptr %names, null
-  br i1 %unnamed, label %room, label %named
-named:
-  %extra = call i64 @PyTuple_Size(ptr %names)
-  br label %room
-room:
-  %more = phi i64 [ 0, %entry ], [ %extra, %named ]
-  %given = add i64 %count, %more
+  %given = call i64 @given_count(i64 %count, ptr %names)
   %most = add i64 %given, 2
   %objects = alloca ptr, i64 %most
   store ptr %first, ptr %objects
@@ -303,20 +289,13 @@ define ptr @direct(ptr %self, ptr %objects, i64 %count, ptr %names) {
 ; The same on an object and what is given beside it.
 define ptr @called_on(ptr %op, ptr %self, ptr %args, i64 %count, ptr %names) {
 entry:
-  %unnamed = icmp eq ptr %names, null
-  br i1 %unnamed, label %gather, label %named
-named:
-  %names.count = call i64 @PyTuple_Size(ptr %names)
-  br label %gather
-gather:
-  %extra = phi i64 [ 0, %entry ], [ %names.count, %named ]
-  %given = add i64 %count, %extra
+  %given = call i64 @given_count(i64 %count, ptr %names)
   %all = add i64 %given, 1
   %objects = alloca ptr, i64 %all
   store ptr %self, ptr %objects
   br label %more
 more:
-  %i = phi i64 [ 0, %gather ], [ %next, %one ]
+  %i = phi i64 [ 0, %entry ], [ %next, %one ]
   %left = icmp slt i64 %i, %given
   br i1 %left, label %one, label %call
 one:

@@ -89,11 +89,7 @@ compare:
 history:
   br i1 %recording, label %ask, label %yes
 ask:
-  %failed = call i1 @find_edge(ptr %operand)
-  %edge = call ptr @operand.edge(ptr %operand)
-  %without = icmp eq ptr %edge, null
-  %succeeded = xor i1 %failed, true
-  %free = and i1 %without, %succeeded
+  %free = call i1 @has_no_edge(ptr %operand)
   ret i1 %free
 yes:
   ret i1 true
@@ -103,26 +99,10 @@ no:
 
 ; A ufunc of arrays, the last of which takes what it gives; true if it failed.
 define internal i1 @put_by(ptr %ufunc, ptr %arrays, i64 %count, ptr %state) {
-entry:
-  %context = call ptr @field(ptr %state, i64 $state_context)
-  call void @Py_IncRef(ptr %context)
-  %refused = call i32 @PyContext_Enter(ptr %context)
-  %outside = icmp ne i32 %refused, 0
-  br i1 %outside, label %refuse, label %run
-refuse:
-  call void @Py_DecRef(ptr %context)
-  ret i1 true
-run:
-  %out = call ptr @PyObject_Vectorcall(ptr %ufunc, ptr %arrays, i64 %count, ptr null)
-  call i32 @PyContext_Exit(ptr %context)
-  call void @Py_DecRef(ptr %context)
-  %failed = icmp eq ptr %out, null
-  br i1 %failed, label %no, label %yes
-no:
-  ret i1 true
-yes:
+  %out = call ptr @in_context(ptr %ufunc, ptr %arrays, i64 %count, ptr null, ptr %state)
   call void @Py_DecRef(ptr %out)
-  ret i1 false
+  %failed = icmp eq ptr %out, null
+  ret i1 %failed
 }
 
 ; Copies an array of the same shape, or of no dims; true if it failed, or was none of these.
@@ -151,18 +131,7 @@ entry:
   %by = call ptr @operand.array(ptr %factor)
   %second = getelementptr ptr, ptr %pair, i64 1
   store ptr %by, ptr %second
-  %context = call ptr @field(ptr %state, i64 $state_context)
-  call void @Py_IncRef(ptr %context)
-  %refused = call i32 @PyContext_Enter(ptr %context)
-  %outside = icmp ne i32 %refused, 0
-  br i1 %outside, label %drop, label %run
-run:
-  %scaled = call ptr @PyObject_Vectorcall(ptr @multiply, ptr %pair, i64 2, ptr null)
-  call i32 @PyContext_Exit(ptr %context)
-  br label %drop
-drop:
-  %out = phi ptr [ null, %entry ], [ %scaled, %run ]
-  call void @Py_DecRef(ptr %context)
+  %out = call ptr @in_context(ptr @multiply, ptr %pair, i64 2, ptr null, ptr %state)
   %failed = icmp eq ptr %out, null
   br i1 %failed, label %no, label %put
 put:

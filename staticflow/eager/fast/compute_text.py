@@ -28,6 +28,15 @@ no:
   ret i1 false
 }
 
+; Whether this is an array, or a tuple of what an op gives, and no scalar.
+define internal i1 @is_whole(ptr %data) alwaysinline {
+  %type = call ptr @field(ptr %data, i64 $TYPE)
+  %is.array = icmp eq ptr %type, @PyArray_Type
+  %is.tuple = icmp eq ptr %type, @PyTuple_Type
+  %whole = or i1 %is.array, %is.tuple
+  ret i1 %whole
+}
+
 ; What a kernel gives of arrays; null if it declines, or with an error set if it fails.
 define internal ptr @tried(ptr %kernel, ptr %arrays, i64 %count) {
 entry:
@@ -37,10 +46,7 @@ entry:
   %failed = icmp eq ptr %data, null
   br i1 %failed, label %nothing, label %look
 look:
-  %type = call ptr @field(ptr %data, i64 $TYPE)
-  %is.array = icmp eq ptr %type, @PyArray_Type
-  %is.tuple = icmp eq ptr %type, @PyTuple_Type
-  %whole = or i1 %is.array, %is.tuple
+  %whole = call i1 @is_whole(ptr %data)
   br i1 %whole, label %done, label %decline
 decline:  ; of arrays that are not as it takes them, or with the number of an error
   call void @Py_DecRef(ptr %data)
@@ -113,19 +119,67 @@ nothing:
   ret ptr null
 }
 
+; What a known way gives of arrays: that of the step's kind, or, on `large` arrays, the kernel that
+; computed the op last; null if these decline, or with an error set.
+define internal ptr @by_known(ptr %op, ptr %step, ptr %arrays, i64 %count, i1 %large) alwaysinline {
+entry:
+  %unforeseen = icmp eq ptr %step, null
+  br i1 %unforeseen, label %recall, label %foresee
+foresee:
+  %foreseen = call ptr @foreseen(ptr %step, ptr %arrays, i64 %count)
+  %is.given = icmp ne ptr %foreseen, null
+  %error = call ptr @PyErr_Occurred()
+  %is.raised = icmp ne ptr %error, null
+  %over = or i1 %is.given, %is.raised
+  br i1 %over, label %done, label %recall
+recall:
+  %cell = call ptr @op.kernel(ptr %op)
+  %kernel = call ptr @kernel_at(ptr %cell)
+  %met = icmp ne ptr %kernel, null
+  %may = and i1 %large, %met
+  br i1 %may, label %again, label %done
+again:
+  %same = call ptr @tried(ptr %kernel, ptr %arrays, i64 %count)
+  br label %done
+done:
+  %data = phi ptr [ %foreseen, %foresee ], [ null, %recall ], [ %same, %again ]
+  ret ptr %data
+}
+
+; What a function of NumPy gives of arrays and attributes, a dict or null, where it does not warn;
+; null with an error set if it fails.
+define internal ptr @in_context(ptr %function, ptr %arrays, i64 %count, ptr %attrs,
+                                 ptr %state) alwaysinline {
+entry:
+  %context = call ptr @field(ptr %state, i64 $state_context)
+  call void @Py_IncRef(ptr %context)  ; what runs inside may give the state another
+  %refused = call i32 @PyContext_Enter(ptr %context)
+  %outside = icmp ne i32 %refused, 0
+  br i1 %outside, label %done, label %run
+run:
+  %data = call ptr @PyObject_VectorcallDict(ptr %function, ptr %arrays, i64 %count, ptr %attrs)
+  call i32 @PyContext_Exit(ptr %context)
+  br label %done
+done:
+  %result = phi ptr [ null, %entry ], [ %data, %run ]
+  call void @Py_DecRef(ptr %context)
+  ret ptr %result
+}
+
 ; What comes of the operands, an array or a tuple; null with an error set if there is nothing.
 define internal ptr @computed(ptr %call, ptr %state) {
 entry:
   %op = call ptr @call.op(ptr %call)
   %count = call i64 @call.count(ptr %call)
   %attrs = call ptr @call.attrs(ptr %call)
+  %step = call ptr @call.step(ptr %call)
   %arrays = alloca ptr, i64 %count
   br label %more
 more:
   %i = phi i64 [ 0, %entry ], [ %next, %one ]
-  %large = phi i1 [ false, %entry ], [ %any.large, %one ]
+  %any.large = phi i1 [ false, %entry ], [ %large.so.far, %one ]
   %left = icmp slt i64 %i, %count
-  br i1 %left, label %one, label %enter
+  br i1 %left, label %one, label %measure
 one:
   %operand = call ptr @operand(ptr %call, i64 %i)
   %array = call ptr @operand.array(ptr %operand)
@@ -133,83 +187,49 @@ one:
   store ptr %array, ptr %array.at
   %size = call i64 @operand.size(ptr %operand)
   %is.large = icmp sge i64 %size, $LARGE
-  %any.large = or i1 %large, %is.large
+  %large.so.far = or i1 %any.large, %is.large
   %next = add i64 %i, 1
   br label %more
-enter:
-  %step = call ptr @call.step(ptr %call)
-  %unforeseen = icmp eq ptr %step, null
-  br i1 %unforeseen, label %measure, label %foresee
-foresee:
-  %foreseen = call ptr @foreseen(ptr %step, ptr %arrays, i64 %count)
-  %known = icmp ne ptr %foreseen, null
-  br i1 %known, label %given, label %check
-given:
-  ret ptr %foreseen
-check:
-  %error = call ptr @PyErr_Occurred()
-  %raised = icmp ne ptr %error, null
-  br i1 %raised, label %nothing, label %measure
 measure:
   %wide = call i1 @is_wide(ptr %call, i64 %count)
-  %makes.large = or i1 %large, %wide
+  %large = or i1 %any.large, %wide
   %unnamed = icmp eq ptr %attrs, null
-  %by.kernel = and i1 %makes.large, %unnamed
-  br i1 %by.kernel, label %recall, label %general
-recall:
-  %cell = call ptr @op.kernel(ptr %op)
-  %kernel = call ptr @kernel_at(ptr %cell)
-  %unmet = icmp eq ptr %kernel, null
-  br i1 %unmet, label %general, label %again
-again:
-  %same = call ptr @tried(ptr %kernel, ptr %arrays, i64 %count)
-  %suits = icmp ne ptr %same, null
-  br i1 %suits, label %repeated, label %doubt
-repeated:
-  ret ptr %same
+  %by.kernel = and i1 %large, %unnamed
+  %is.step = icmp ne ptr %step, null
+  %perhaps = or i1 %is.step, %by.kernel
+  br i1 %perhaps, label %try, label %general
+try:
+  %known = call ptr @by_known(ptr %op, ptr %step, ptr %arrays, i64 %count, i1 %by.kernel)
+  %is.known = icmp ne ptr %known, null
+  br i1 %is.known, label %done, label %doubt
 doubt:
-  %fault = call ptr @PyErr_Occurred()
-  %faulty = icmp ne ptr %fault, null
-  br i1 %faulty, label %nothing, label %general
+  %error = call ptr @PyErr_Occurred()
+  %raised = icmp ne ptr %error, null
+  br i1 %raised, label %done, label %general
 general:
-  %context = call ptr @field(ptr %state, i64 $state_context)
-  call void @Py_IncRef(ptr %context)  ; what runs inside may give the state another
-  %refused = call i32 @PyContext_Enter(ptr %context)
-  %outside = icmp ne i32 %refused, 0
-  br i1 %outside, label %refuse, label %run
-refuse:
-  call void @Py_DecRef(ptr %context)
-  br label %nothing
-run:
-  %which = zext i1 %makes.large to i64
+  %which = zext i1 %large to i64
   %of.op = call ptr @op.compute(ptr %op, i64 %which)
   %own = call ptr @by_numpy(ptr %step)
   %no.own = icmp eq ptr %own, null
-  %not.own = or i1 %no.own, %makes.large
+  %not.own = or i1 %no.own, %large
   %compute = select i1 %not.own, ptr %of.op, ptr %own
   %given.attrs = select i1 %not.own, ptr %attrs, ptr null
-  %data = call ptr @PyObject_VectorcallDict(ptr %compute, ptr %arrays, i64 %count,
-                                            ptr %given.attrs)
-  call i32 @PyContext_Exit(ptr %context)
-  call void @Py_DecRef(ptr %context)
+  %data = call ptr @in_context(ptr %compute, ptr %arrays, i64 %count, ptr %given.attrs, ptr %state)
   %failed = icmp eq ptr %data, null
-  br i1 %failed, label %nothing, label %look
-nothing:
-  ret ptr null
+  br i1 %failed, label %done, label %look
 look:
-  %type = call ptr @field(ptr %data, i64 $TYPE)
-  %is.array = icmp eq ptr %type, @PyArray_Type
-  %is.tuple = icmp eq ptr %type, @PyTuple_Type
-  %whole = or i1 %is.array, %is.tuple
+  %whole = call i1 @is_whole(ptr %data)
   br i1 %whole, label %done, label %scalar
 scalar:
   %scalar.at = alloca ptr
   store ptr %data, ptr %scalar.at
   %made = call ptr @PyObject_Vectorcall(ptr @asarray, ptr %scalar.at, i64 1, ptr null)
   call void @Py_DecRef(ptr %data)
-  ret ptr %made
+  br label %done
 done:
-  ret ptr %data
+  %result = phi ptr [ %known, %try ], [ null, %doubt ], [ %data, %general ], [ %data, %look ],
+                    [ %made, %scalar ]
+  ret ptr %result
 }
 
 ; Whether nothing is recorded of an op. An error may be set if it is not.
@@ -217,8 +237,7 @@ define internal i1 @is_unrecorded(ptr %call, ptr %state) {
 entry:
   %op = call ptr @call.op(ptr %call)
   %recordable = call i1 @has(ptr %op, i64 $RECORDABLE)
-  %recording.is = call ptr @field(ptr %state, i64 $state_recording)
-  %recording = icmp eq ptr %recording.is, @_Py_TrueStruct
+  %recording = call i1 @is_recording(ptr %state)
   %may = and i1 %recordable, %recording
   br i1 %may, label %look, label %yes
 look:
@@ -246,12 +265,10 @@ one:
   %is.array = icmp eq ptr %type, @PyArray_Type
   br i1 %is.array, label %make, label %drop
 make:
-  %new = call ptr @like(ptr @tensor_example, i64 $tensor_size, i64 0)
+  %new = call ptr @tensor_of(ptr %array)
   %none = icmp eq ptr %new, null
   br i1 %none, label %drop, label %put
 put:
-  call void @Py_IncRef(ptr %array)
-  call i1 @put(ptr %new, i64 $tensor_data, ptr %array)
   call i32 @PyTuple_SetItem(ptr %tensors, i64 %i, ptr %new)
   %next = add i64 %i, 1
   br label %more

@@ -65,12 +65,6 @@ no:
   ret ptr null
 }
 
-define internal i1 @is_recording(ptr %state) {
-  %recording.is = call ptr @field(ptr %state, i64 $state_recording)
-  %recording = icmp eq ptr %recording.is, @_Py_TrueStruct
-  ret i1 %recording
-}
-
 ; Does it in the usual case; false with nothing done, and perhaps an error set, in any other. An
 ; error may be set after it was done, too.
 define internal i1 @changed(ptr %method, ptr %operands, ptr %state) {
@@ -164,8 +158,7 @@ entry:
   %lost = icmp eq ptr %state, null
   br i1 %lost, label %nothing, label %ask
 ask:
-  %plain.is = call ptr @field(ptr %state, i64 $state_plain)
-  %plain = icmp eq ptr %plain.is, @_Py_TrueStruct
+  %plain = call i1 @is_plain(ptr %state)
   %function = call ptr @in_place.value(ptr %method)
   %by.function = icmp ne ptr %function, null
   %cell = call ptr @in_place.program(ptr %method)
@@ -210,24 +203,18 @@ try:
   br label %look
 look:
   %done = phi i1 [ %renewed, %renew ], [ %changed, %try ]
-  %raised = call ptr @PyErr_Occurred()
-  %silent = icmp eq ptr %raised, null
   br i1 %done, label %finish, label %judge
 judge:
-  br i1 %silent, label %leave, label %weigh
-weigh:
-  %ordinary = call i32 @PyErr_ExceptionMatches(ptr @Exception)
-  %is.ordinary = icmp ne i32 %ordinary, 0
-  br i1 %is.ordinary, label %clear, label %finish
-clear:
-  call void @PyErr_Clear()  ; the general way does it, or says what is wrong
-  br label %leave
+  %forgiven = call i1 @forgiven()
+  br i1 %forgiven, label %leave, label %finish
 leave:
   call void @release(ptr %operands, i64 3)
   call void @Py_DecRef(ptr %state)
   %left = call ptr @forward(ptr %general, ptr %self, ptr null, ptr %args, i64 %count, ptr %names)
   ret ptr %left
 finish:
+  %raised = call ptr @PyErr_Occurred()
+  %silent = icmp eq ptr %raised, null
   %good = and i1 %done, %silent
   %result = select i1 %good, ptr %self, ptr null
   call void @release(ptr %operands, i64 3)
@@ -236,23 +223,5 @@ finish:
   ret ptr %result
 nothing:
   ret ptr null
-}
-
-; What the operands hold.
-define internal void @release(ptr %operands, i64 %count) {
-entry:
-  br label %one
-one:
-  %i = phi i64 [ 0, %entry ], [ %next, %one ]
-  %operand = getelementptr %operand, ptr %operands, i64 %i
-  %array = call ptr @operand.array(ptr %operand)
-  call void @Py_DecRef(ptr %array)
-  %edge = call ptr @operand.edge(ptr %operand)
-  call void @Py_DecRef(ptr %edge)
-  %next = add i64 %i, 1
-  %more = icmp slt i64 %next, %count
-  br i1 %more, label %one, label %done
-done:
-  ret void
 }
 """

@@ -276,12 +276,10 @@ rest:
   %unnamed = icmp eq ptr %names, null
   br i1 %unnamed, label %values, label %named
 named:
-  %extra = call i64 @PyTuple_Size(ptr %names)
   %names.fit = call i1 @describe(ptr %key, ptr %names)
   br i1 %names.fit, label %values, label %no
 values:
-  %more = phi i64 [ 0, %rest ], [ %extra, %named ]
-  %all = add i64 %count, %more
+  %all = call i64 @given_count(i64 %count, ptr %names)
   %args.fit = call i1 @describe_all(ptr %key, ptr %args, i64 %all)
   br i1 %args.fit, label %allowed, label %no
 allowed:

@@ -151,6 +151,54 @@ done:
   ret ptr %result
 }
 
+; Whether another way may be tried: nothing was raised, or an error that it will word, which is
+; cleared; what is no `Exception`, as an interrupt, stays.
+define internal i1 @forgiven() {
+entry:
+  %raised = call ptr @PyErr_Occurred()
+  %silent = icmp eq ptr %raised, null
+  br i1 %silent, label %yes, label %weigh
+weigh:
+  %ordinary = call i32 @PyErr_ExceptionMatches(ptr @Exception)
+  %is.ordinary = icmp ne i32 %ordinary, 0
+  br i1 %is.ordinary, label %clear, label %no
+clear:
+  call void @PyErr_Clear()
+  br label %yes
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+; How many arguments a call gives: by position, and by names, a tuple or null.
+define internal i64 @given_count(i64 %count, ptr %names) alwaysinline {
+entry:
+  %unnamed = icmp eq ptr %names, null
+  br i1 %unnamed, label %done, label %named
+named:
+  %extra = call i64 @PyTuple_Size(ptr %names)
+  br label %done
+done:
+  %more = phi i64 [ 0, %entry ], [ %extra, %named ]
+  %all = add i64 %count, %more
+  ret i64 %all
+}
+
+; A new tensor that holds an array; null with an error set if it cannot be had.
+define internal ptr @tensor_of(ptr %array) alwaysinline {
+entry:
+  %new = call ptr @like(ptr @tensor_example, i64 $tensor_size, i64 0)
+  %failed = icmp eq ptr %new, null
+  br i1 %failed, label %done, label %fill
+fill:
+  call void @Py_IncRef(ptr %array)
+  call i1 @put(ptr %new, i64 $tensor_data, ptr %array)
+  br label %done
+done:
+  ret ptr %new
+}
+
 ; What stands where an array's descr does among those of all dtypes, as a bit; 0 if it does not.
 define internal i64 @bit_of(ptr %array) alwaysinline {
 entry:

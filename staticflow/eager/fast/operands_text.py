@@ -33,6 +33,19 @@ done:
   ret ptr %asked
 }
 
+define internal i1 @is_recording(ptr %state) alwaysinline {
+  %recording.is = call ptr @field(ptr %state, i64 $state_recording)
+  %recording = icmp eq ptr %recording.is, @_Py_TrueStruct
+  ret i1 %recording
+}
+
+; Whether none of the rarer switches of the thread is on.
+define internal i1 @is_plain(ptr %state) alwaysinline {
+  %plain.is = call ptr @field(ptr %state, i64 $state_plain)
+  %plain = icmp eq ptr %plain.is, @_Py_TrueStruct
+  ret i1 %plain
+}
+
 ; Whether an operand is a tensor on an array of the host, whose dtype is the very object that we
 ; know; takes note of that.
 define internal i1 @open(ptr %operand) {
@@ -102,13 +115,9 @@ ask:
   store ptr %descr, ptr %pair.1
   %made = call ptr @PyObject_Vectorcall(ptr @number_beside, ptr %pair, i64 2, ptr null)
   %refused = icmp eq ptr %made, null
-  br i1 %refused, label %judge, label %keep
-judge:
-  %ordinary = call i32 @PyErr_ExceptionMatches(ptr @Exception)
-  %is.ordinary = icmp ne i32 %ordinary, 0
-  br i1 %is.ordinary, label %clear, label %no
-clear:
-  call void @PyErr_Clear()
+  br i1 %refused, label %refuse, label %keep
+refuse:
+  call i1 @forgiven()
   br label %no
 keep:
   %number.before = call ptr @memo.number(ptr %memo)  ; another thread may have been here meanwhile
@@ -144,8 +153,7 @@ define internal i1 @take(ptr %call, ptr %state, ptr %objects) {
 entry:
   %op = call ptr @call.op(ptr %call)
   %count = call i64 @call.count(ptr %call)
-  %plain.is = call ptr @field(ptr %state, i64 $state_plain)
-  %plain = icmp eq ptr %plain.is, @_Py_TrueStruct
+  %plain = call i1 @is_plain(ptr %state)
   br i1 %plain, label %tensors, label %no
 tensors:
   %i = phi i64 [ 0, %entry ], [ %i.next, %one ]

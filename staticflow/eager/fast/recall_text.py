@@ -91,14 +91,11 @@ copy:
   %no.state = icmp eq ptr %state, null
   br i1 %no.state, label %nothing, label %make
 make:
-  %new = call ptr @like(ptr @tensor_example, i64 $tensor_size, i64 0)
+  %new = call ptr @tensor_of(ptr %state)
+  call void @Py_DecRef(ptr %state)  ; which the tensor holds
   %no.new = icmp eq ptr %new, null
-  br i1 %no.new, label %drop, label %count
-drop:
-  call void @Py_DecRef(ptr %state)
-  br label %nothing
+  br i1 %no.new, label %nothing, label %count
 count:
-  call i1 @put(ptr %new, i64 $tensor_data, ptr %state)
   %uncounted = call i1 @count_change(ptr %memory)
   br i1 %uncounted, label %undo, label %step
 undo:
@@ -317,9 +314,8 @@ entry:
 nothing:
   ret ptr null
 ask:
-  %plain.is = call ptr @field(ptr %state, i64 $state_plain)
+  %plain = call i1 @is_plain(ptr %state)
   call void @Py_DecRef(ptr %state)
-  %plain = icmp eq ptr %plain.is, @_Py_TrueStruct
   br i1 %plain, label %describe, label %leave
 describe:
   %described = call i1 @describe_call(ptr %key, ptr %function, ptr %self, ptr %args, i64 %count,
@@ -383,16 +379,8 @@ done:
   call void @Py_DecRef(ptr %owner)
   ret ptr %result
 judge:
-  %raised = call ptr @PyErr_Occurred()
-  %silent = icmp eq ptr %raised, null
-  br i1 %silent, label %leave, label %weigh
-weigh:
-  %ordinary = call i32 @PyErr_ExceptionMatches(ptr @Exception)
-  %is.ordinary = icmp ne i32 %ordinary, 0
-  br i1 %is.ordinary, label %clear, label %nothing
-clear:
-  call void @PyErr_Clear()  ; the function words it
-  br label %leave
+  %forgiven = call i1 @forgiven()
+  br i1 %forgiven, label %leave, label %nothing
 leave:
   %left = call ptr @forward(ptr %itself, ptr %self, ptr null, ptr %args, i64 %count, ptr %names)
   ret ptr %left

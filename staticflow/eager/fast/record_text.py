@@ -53,6 +53,16 @@ stop:
   ret i1 true
 }
 
+; Whether the gradient of a tensor goes nowhere. An error may be set if not.
+define internal i1 @has_no_edge(ptr %operand) {
+  %failed = call i1 @find_edge(ptr %operand)
+  %edge = call ptr @operand.edge(ptr %operand)
+  %without = icmp eq ptr %edge, null
+  %succeeded = xor i1 %failed, true
+  %free = and i1 %without, %succeeded
+  ret i1 %free
+}
+
 ; A value that is kept: its array, its memory, and the version of that.
 define internal ptr @kept(ptr %tensor, ptr %array) {
 entry:

@@ -11,18 +11,11 @@ RENEW = """
 ; Whether no argument is a tensor with a history. An error may be set if one is.
 define internal i1 @without_history(ptr %args, i64 %count, ptr %names) {
 entry:
-  %unnamed = icmp eq ptr %names, null
-  br i1 %unnamed, label %start, label %named
-named:
-  %extra = call i64 @PyTuple_Size(ptr %names)
-  br label %start
-start:
-  %more = phi i64 [ 0, %entry ], [ %extra, %named ]
-  %all = add i64 %count, %more
+  %all = call i64 @given_count(i64 %count, ptr %names)
   %operand = alloca %operand
   br label %next
 next:
-  %i = phi i64 [ 0, %start ], [ %after, %without ]
+  %i = phi i64 [ 0, %entry ], [ %after, %one ], [ %after, %ask ]
   %left = icmp slt i64 %i, %all
   br i1 %left, label %one, label %yes
 one:
@@ -32,19 +25,11 @@ one:
   call void @operand.set.object(ptr %operand, ptr %object)
   %after = add i64 %i, 1
   %is.tensor = call i1 @open(ptr %operand)
-  br i1 %is.tensor, label %ask, label %without
+  br i1 %is.tensor, label %ask, label %next
 ask:
-  %failed = call i1 @find_edge(ptr %operand)
-  %edge = call ptr @operand.edge(ptr %operand)
-  %free = icmp eq ptr %edge, null
-  %array = call ptr @operand.array(ptr %operand)
-  call void @Py_DecRef(ptr %edge)
-  call void @Py_DecRef(ptr %array)
-  %succeeded = xor i1 %failed, true
-  %good = and i1 %free, %succeeded
-  br i1 %good, label %without, label %no
-without:
-  br label %next
+  %free = call i1 @has_no_edge(ptr %operand)
+  call void @release(ptr %operand, i64 1)
+  br i1 %free, label %next, label %no
 yes:
   ret i1 true
 no:

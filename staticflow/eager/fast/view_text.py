@@ -144,12 +144,10 @@ fill:
   %no.step = call i1 @put(ptr %view, i64 $view_step, ptr %step)
   br i1 %no.step, label %drop, label %wrap
 wrap:
-  %out = call ptr @like(ptr @tensor_example, i64 $tensor_size, i64 0)
+  %out = call ptr @tensor_of(ptr %data)
   %no.out = icmp eq ptr %out, null
   br i1 %no.out, label %drop, label %attach
 attach:
-  call void @Py_IncRef(ptr %data)
-  call i1 @put(ptr %out, i64 $tensor_data, ptr %data)
   call void @Py_IncRef(ptr %memory)
   call i1 @put(ptr %out, i64 $tensor_memory, ptr %memory)
   call i1 @put(ptr %out, i64 $tensor_view, ptr %view)
