@@ -158,9 +158,22 @@ def test_threads_have_tasks_to_share(layout: str) -> None:
     """Few rows, few columns and squares, cut at run time; as little known as there can be."""
     for m, n, k in [(64, 256, 784), (256, 256, 256), (1024, 96, 300), (1024, 1024, 1024)]:
         gemm = gemm_of(M, N, K, layout, float32)
-        cut = gemm_block._cut(_product(gemm, host_target(), "a", "b", 0, 0)[0])
-        places = evaluate_dim(cut.places, {Sym("M"): m, Sym("N"): n, Sym("K"): k})
-        assert places >= 2, (m, n, k)
+        product = _product(gemm, host_target(), "a", "b", 0, 0)[0]
+        groups = [
+            evaluate_dim(
+                gemm_block._cut(product, enough).groups, {Sym("M"): m, Sym("N"): n, Sym("K"): k}
+            )
+            for enough in range(1, gemm_block._GROUPS + 1)
+        ]
+        assert groups[3] >= 2, (m, n, k)
+        assert max(groups) == groups[-1], "workspaces are made for the most groups"
+
+
+def test_one_thread_copies_each_matrix_once() -> None:
+    """Alone, a product by columns is one task."""
+    gemm = gemm_of(1024, 1024, 1024, "tn", float32)
+    cut = gemm_block._cut(_product(gemm, host_target(), "a", "b", 0, 0)[0], 1)
+    assert (cut.down, cut.across) == (1, 1)
 
 
 def test_rows_of_unknown_length_stay_in_registers() -> None:

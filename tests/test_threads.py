@@ -17,6 +17,12 @@ import numpy as np
 import pytest
 
 import staticflow as sf
+from staticflow.codegen.builder import Builder
+from staticflow.codegen.kernel import Buffer
+from staticflow.codegen.llvm import render_module
+from staticflow.codegen.verify import verify_kernel
+from staticflow.graph.dims import Dim, Sym
+from staticflow.graph.dtypes import int64
 from staticflow.runtime import threads
 from staticflow.runtime.native import compile_native
 from staticflow.runtime.threads import pool_jobs, pool_symbols
@@ -199,13 +205,13 @@ def test_callers_on_several_python_threads() -> None:
 NESTED = """
 declare i32 @parallel(ptr, ptr, i64, i64)
 
-define i32 @add(ptr %sum, i64 %from, i64 %to) {
+define i32 @add(ptr %sum, i64 %from, i64 %to, i64 %worker) {
   %n = sub i64 %to, %from
   %old = atomicrmw add ptr %sum, i64 %n seq_cst
   ret i32 0
 }
 
-define i32 @each(ptr %sum, i64 %from, i64 %to) {
+define i32 @each(ptr %sum, i64 %from, i64 %to, i64 %worker) {
 entry:
   br label %loop
 loop:
@@ -243,6 +249,45 @@ def test_every_iteration_runs_once_even_of_a_job_in_a_job(n: int) -> None:
         total = ctypes.c_int64(0)
         assert go(ctypes.addressof(total), count, 50) == 0
         assert total.value == 50 * 10 * count
+
+
+def numbers_found(count: int) -> np.ndarray:
+    """The number of its thread, and how many there may be, that each iteration of a native loop
+    finds; and the number in a loop inside, which runs in order."""
+    n = Dim.of(Sym("n"))
+    k = Builder([Buffer("found", int64, "out")], [Sym("n")])
+    with k.loop("i", n, kind="parallel") as i:
+        k.store("found", 3 * i, k.index_value(k.worker(n)))
+        k.store("found", 3 * i + 1, k.workers())
+        with k.loop("j", 1000, kind="parallel"):  # some work
+            k.store("found", 3 * i + 2, k.index_value(k.worker(1000)))
+    text = (
+        render_module([verify_kernel(k.kernel("numbers"))])
+        + """
+define i32 @go(ptr %found, i64 %n) {
+  %r = call i32 @numbers(ptr %found, i64 %n)
+  ret i32 %r
+}
+"""
+    )
+    module = compile_native(text, ["go"], pool_symbols())
+    go = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64)(module.address("go"))
+    found = np.full((count, 3), -1)
+    assert go(found.ctypes.data, count) == 0
+    return found
+
+
+def test_an_iteration_finds_the_number_of_its_thread() -> None:
+    sf.set_num_threads(3)
+    before = pool_jobs()
+    own, many, inner = numbers_found(2000).T
+    assert pool_jobs() == before + 1
+    assert set(own) <= {0, 1, 2}
+    assert set(many) == {3}
+    assert set(inner) == {0}
+    sf.set_num_threads(1)
+    own, many, inner = numbers_found(2000).T
+    assert (set(own), set(many), set(inner)) == ({0}, {1}, {0})
 
 
 # -- fork, signals, the end ------------------------------------------------------------------------

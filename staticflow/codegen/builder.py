@@ -39,6 +39,8 @@ from staticflow.codegen.kernel import (
     Stmt,
     Store,
     Var,
+    Worker,
+    Workers,
     operands_of,
     sizes_of,
 )
@@ -138,6 +140,8 @@ class Builder:
         )
 
     def _is_pure(self, expr: Expr) -> bool:
+        if isinstance(expr, Worker):
+            return False
         if isinstance(expr, Load):
             return self.buffers[expr.buffer].access == "in"
         return not any(isinstance(a, Reg) and a.name in self._mutable for a in operands_of(expr))
@@ -187,6 +191,15 @@ class Builder:
         """Give a symbol, which nothing else binds, the value of an integer register."""
         self._depths[sym] = len(self._blocks) - 1
         self.emit(Bind(sym, value, held))
+
+    def worker(self, count: Size) -> Dim:
+        """The number of the thread that runs an iteration of the parallel loop of ``count``
+        iterations whose body this is, as a symbol."""
+        return self.bind(self.let(Worker(), int64), "worker", count)
+
+    def workers(self) -> Operand:
+        """How many threads may run the iterations of parallel loops."""
+        return self.let(Workers(), int64)
 
     @contextmanager
     def _block(self, guarded: bool = False) -> Iterator[list[Stmt]]:

@@ -58,6 +58,8 @@ from staticflow.codegen.kernel import (
     Stmt,
     Store,
     Var,
+    Worker,
+    Workers,
     operands_of,
     walk,
 )
@@ -65,7 +67,7 @@ from staticflow.codegen.schedule import trip_count
 from staticflow.codegen.text import format_statement
 from staticflow.errors import CompileError
 from staticflow.graph.dim_queries import evaluate_dim, symbols_of
-from staticflow.graph.dims import Call, Size, Sym, ceil_div, is_provably_ge
+from staticflow.graph.dims import Call, Dim, Size, Sym, ceil_div, is_provably_ge
 
 __all__ = [
     "NVRTC_OPTIONS",
@@ -201,6 +203,7 @@ class _Writer:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.leave = "return"
+        self.worker = "0"  # where the innermost parallel loop around is run in order
         self._depth = 1
         self._names: dict[Hashable, str] = {}
         self._taken = set(HELPERS)
@@ -300,11 +303,15 @@ class _Writer:
         self.line(f"{element} = {self.operand(stmt.value)};")
 
     def loop(self, stmt: Loop) -> None:
+        around = self.worker
         if stmt.kind == "grid":
+            self.worker = self.index((Dim.of(stmt.var) - stmt.lo) // stmt.step)
             self._grid(stmt)
-            return
-        with self._for(stmt, self.index(stmt.lo), str(stmt.step)):
-            self.block(stmt.body)
+        else:
+            self.worker = "0"
+            with self._for(stmt, self.index(stmt.lo), str(stmt.step)):
+                self.block(stmt.body)
+        self.worker = around
 
     @contextmanager
     def _for(self, stmt: Loop, first: str, step: str) -> Iterator[None]:
@@ -361,6 +368,9 @@ class _Writer:
     def index_value(self, expr: Index, reg: Reg) -> str:
         return self.index(expr.index)
 
+    def number(self, expr: Worker, reg: Reg) -> str:
+        return self.worker
+
 
 def _factor(text: str) -> str:
     return text if re.fullmatch(r"\w+", text, flags=re.ASCII) else f"({text})"
@@ -391,4 +401,6 @@ _EXPRESSIONS: dict[type[Expr], Callable[..., str]] = {
     Cast: _Writer.cast,
     Bitcast: _Writer.bitcast,
     Index: _Writer.index_value,
+    Worker: _Writer.number,
+    Workers: lambda writer, expr, reg: "sf_threads()",
 }

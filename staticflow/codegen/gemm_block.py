@@ -27,32 +27,33 @@ from staticflow.codegen.gemm_tile import (
     emit_tile,
 )
 from staticflow.codegen.kernel import Operand
-from staticflow.graph.dims import Size, ceil_div, dim_max, dim_min
+from staticflow.graph.dims import Size, ceil_div, dim_max, dim_min, is_provably_ge
 
 __all__ = ["LEAST_ROWS", "blocked_scratch", "emit_blocked"]
 
 LEAST_ROWS = 16
 """The rows that a product must have to be computed so: more than are in a tile."""
 
-_STRIPE = 128  # rows of A that are copied at a time, at most
+_STRIPE = 512  # rows of A that are copied at a time, at most
 
 # Rows in a task, panels in a chunk, and bytes of a column of B in a block: a chunk of a block is a
 # part of a usual second-level cache. Where A lies by columns, a copy of A and the sums of several
 # blocks have to be there, too, and more panels make up for that copy.
-_BY_ROWS = (1080, 1, 4096)
-_BY_COLUMNS = (1080, 16, 704)
+_BY_ROWS = (1080, 2, 4096)
+_BY_COLUMNS = (1080, 22, 704)
 
-_ENOUGH = 4  # tasks for threads to share
+_TASKS = 2  # for each thread, if there are several
+_CHUNKS = 4  # rather than wider ones
 _ROWS_PER_COPY = 192  # rows of A that make up for another copy of B
 _PANELS_PER_COPY = 2  # panels of B that make up for another copy of A
-_PLACES = 16  # for tasks to work in at a time, with a workspace each
+_GROUPS = 16  # of tasks, for as many workers, at most, each of which has a workspace
 
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
     """How a product is cut into ``down * across`` tasks of ``rows`` rows and ``chunk`` columns, or
     fewer, and these into ``blocks`` of ``depth`` elements of the inner dimension. At most there are
-    ``most_rows``, ``width`` columns and ``most_depth``. ``places`` are for tasks to work in; a
+    ``most_rows``, ``width`` columns and ``most_depth``. Threads share the tasks in ``groups``; a
     ``tile`` is so many rows of A, and so is a ``stripe``, if A is copied."""
 
     rows: Size
@@ -64,7 +65,7 @@ class _Cut:
     depth: int
     most_depth: Size
     blocks: Size
-    places: Size
+    groups: Size
     tile: int
     stripe: int | None
 
@@ -74,33 +75,34 @@ class _Cut:
         return self.most_depth * (self.width + (self.stripe or 0))
 
     @property
-    def place(self) -> Size:
-        """Elements of the workspace of a task: the copies and the sums."""
+    def workspace(self) -> Size:
+        """Elements of the workspace of a worker: the copies and the sums."""
         return self.copies + self.most_rows * self.width
 
 
-def _cut(p: Product) -> _Cut:
+def _cut(p: Product, enough: Size) -> _Cut:
+    """The cut into ``enough`` tasks, if that can pay."""
     tile = main_rows(p.target)
     by_columns = p.a.row == 1 and p.a.col != 1
     rows, panels, column = _BY_COLUMNS if by_columns else _BY_ROWS
     panel = main_width(p.target) * p.lanes
-    if isinstance(p.n, int) and p.n >= 2 * _ENOUGH * panel and not by_columns:
-        panels *= 2  # there are chunks enough
-    width = panels * panel
-    if isinstance(p.n, int) and 2 * p.n <= 3 * width:  # rather one chunk than a small second one
-        width = -(-p.n // p.lanes) * p.lanes
+    chunk: Size = panels * panel
+    if not by_columns:
+        chunk = dim_max(1, dim_min(panels, p.n // (_CHUNKS * panel))) * panel
+    if isinstance(p.n, int) and is_provably_ge(3 * chunk, 2 * p.n):  # no small second one
+        chunk = -(-p.n // p.lanes) * p.lanes
+    width = chunk if isinstance(chunk, int) else panels * panel
     depth = column // p.dtype.itemsize
     blocks = dim_max(1, ceil_div(p.depth, depth))
     if isinstance(p.depth, int):
         depth = -(-p.depth // -(-p.depth // depth))
     most = rows // tile * tile
     # Equal parts, and so many that threads have tasks to share: of the rows, then of the columns.
-    across = dim_max(ceil_div(p.n, width), 1)
-    parts = dim_min(ceil_div(_ENOUGH, across), p.m // _ROWS_PER_COPY)
+    across = dim_max(ceil_div(p.n, chunk), 1)
+    parts = dim_min(ceil_div(enough, across), p.m // _ROWS_PER_COPY)
     down = dim_max(dim_max(ceil_div(p.m, most), parts), 1)
-    chunk: Size = width
-    if by_columns:
-        across = dim_max(across, dim_min(_ENOUGH // (2 * down), p.n // (_PANELS_PER_COPY * panel)))
+    if by_columns and not is_provably_ge(1, p.n // (_PANELS_PER_COPY * panel)):
+        across = dim_max(across, dim_min(enough // (2 * down), p.n // (_PANELS_PER_COPY * panel)))
         chunk = chunk if across == 1 else ceil_div(p.n, across * panel) * panel
     most_rows = dim_min(most, ceil_div(p.m, tile) * tile)
     stripe = _STRIPE // tile * tile
@@ -116,7 +118,7 @@ def _cut(p: Product) -> _Cut:
         depth=depth,
         most_depth=dim_min(depth, p.depth),
         blocks=blocks,
-        places=dim_max(1, dim_min(_PLACES, down * across)),
+        groups=dim_max(1, dim_min(_GROUPS, down * across)),
         tile=tile,
         stripe=stripe if by_columns else None,
     )
@@ -124,23 +126,27 @@ def _cut(p: Product) -> _Cut:
 
 def blocked_scratch(p: Product) -> Size:
     """Elements of workspace that `emit_blocked` needs."""
-    cut = _cut(p)
-    return cut.places * cut.place
+    cut = _cut(p, _GROUPS)
+    return cut.groups * cut.workspace
 
 
 def emit_blocked(k: Builder, p: Product, scratch: Workspace, epilogue: Epilogue) -> None:
     """The whole product; ``p.m`` is at least `LEAST_ROWS`."""
-    cut = _cut(p)
+    workers = k.workers()
+    alone = k.compare("le", workers, 1)
+    many = k.apply("min", k.mul(workers, _TASKS), _GROUPS)
+    cut = _cut(p, k.bind(k.select(alone, 1, many), "enough", _GROUPS + 1))
     most_depth = _named(k, "depth", cut.most_depth, cut.depth)
     chunk, rows = _named(k, "chunk", cut.chunk, cut.width), _named(k, "rows", cut.rows, p.m)
     down = _named(k, "down", ceil_div(p.m, rows), cut.down)
     across = _named(k, "across", dim_max(ceil_div(p.n, chunk), 1), cut.across)
     cut = replace(cut, most_depth=most_depth, chunk=chunk, rows=rows, down=down, across=across)
     tasks = down * across
-    places = _named(k, "places", cut.places, _PLACES)
-    for number in each(k, "place", Span(0, places, 1), "parallel"):
-        place = replace(scratch, base=scratch.base + number * cut.place)
-        span = Span(number * tasks // places, (number + 1) * tasks // places, 1)
+    groups = _named(k, "groups", cut.groups, _GROUPS)
+    for group in each(k, "group", Span(0, groups, 1), "parallel"):
+        worker = k.worker(groups) if groups != 1 else 0
+        place = replace(scratch, base=scratch.base + worker * cut.workspace)
+        span = Span(group * tasks // groups, (group + 1) * tasks // groups, 1)
         for task in each(k, "task", span):
             row = _named(k, "row", task // across, down)
             left = _named(k, "left", (task - row * across) * chunk, p.n) if across != 1 else 0

@@ -35,6 +35,8 @@ from staticflow.codegen.kernel import (
     Stmt,
     Store,
     Var,
+    Worker,
+    Workers,
 )
 from staticflow.codegen.text import format_statement
 from staticflow.errors import IndexRangeError, VerifyError
@@ -76,6 +78,9 @@ def interpret_kernel(
         )
 
 
+_WORKERS = 3  # as if there were so many
+
+
 class _Run:
     """One run of a kernel: its buffers, and what its symbols and registers hold."""
 
@@ -86,6 +91,7 @@ class _Run:
         self.buffers = buffers
         self.symbols = symbols
         self.regs: dict[str, Array] = {}
+        self.worker = 0
 
     def block(self, block: Block) -> int:
         """Run the statements until one gives a code that is not 0."""
@@ -154,14 +160,16 @@ class _Run:
         return 0
 
     def loop(self, stmt: Loop) -> int:
-        trips = range(self.size(stmt.lo), self.size(stmt.hi), stmt.step)
-        for trip in trips if stmt.kind in IN_ORDER else reversed(trips):
+        trips = list(enumerate(range(self.size(stmt.lo), self.size(stmt.hi), stmt.step)))
+        around = self.worker
+        for number, trip in trips if stmt.kind in IN_ORDER else reversed(trips):
             if stmt.going is not None and not self.operand(stmt.going)[0]:
                 break
-            self.symbols[stmt.var] = trip
+            self.symbols[stmt.var], self.worker = trip, number
             code = self.block(stmt.body)
             if code:
                 return code
+        self.worker = around
         return 0
 
     def branch(self, stmt: If) -> int:
@@ -207,6 +215,12 @@ class _Run:
     def active(self, reg: Reg, expr: Active) -> Array:
         return np.arange(reg.lanes) < self.size(expr.bound)
 
+    def number(self, reg: Reg, expr: Worker) -> Array:
+        return np.array([self.worker], int64.numpy)
+
+    def count(self, reg: Reg, expr: Workers) -> Array:
+        return np.array([_WORKERS], int64.numpy)
+
 
 _STATEMENTS: dict[type, Callable[[_Run, Any], int]] = {
     Let: _Run.let,
@@ -228,6 +242,8 @@ _EXPRESSIONS: dict[type, Callable[[_Run, Reg, Any], Array]] = {
     Fold: _Run.fold,
     Index: _Run.index,
     Active: _Run.active,
+    Worker: _Run.number,
+    Workers: _Run.count,
 }
 
 # -- primitives ------------------------------------------------------------------------------------

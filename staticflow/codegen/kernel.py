@@ -22,6 +22,8 @@ The grammar, in the text form that `print_kernel` writes::
              | "fold" OP operand                             all lanes combined into one scalar
              | "index" index                                 an index expression as an int64 value
              | "active" index                                lane < index, a bool vector
+             | "worker"                                      the thread of the iteration, an int64
+             | "workers"                                     how many threads there may be, an int64
     operand := reg | CONST ":" type                          CONST is a Python literal, inf or nan,
     reg     := "%" NAME                                        true or false
     binding := "%" NAME ":" type
@@ -41,15 +43,16 @@ read as zero and are not written. A bool is one bit in a register and one byte, 
 
 A register or bound symbol is visible in its block after its statement, and in nested blocks. No two
 registers of a kernel have the same name, and no two symbols are equal, but that blocks beside each
-other may bind one again. Only a `var` is ever set or
-accumulated into. A loop runs while ``variable < hi``; ``kind`` says how its iterations may be
-spread: ``serial`` (in order), ``parallel`` (in any order, on any thread), ``grid`` (one GPU thread
-each; a kernel has at most one, at its top level) or ``long`` (in order, and between any two it
-looks whether the user wants to stop). A serial or long loop with ``while`` also ends before an
-iteration that finds that `var`, a bool, false; it may be the only end (`ENDLESS`). Iterations of a
-parallel or grid loop change no register bound outside it. Distinct buffers of a kernel do not
-overlap. A kernel returns 0, the code of the first `Check` that failed, `INTERRUPTED` or `NO_ROOM`;
-what it stored until then is unspecified.
+other may bind one again. Only a `var` is ever set or accumulated into. A loop runs while
+``variable < hi``; ``kind`` says how its iterations may be spread: ``serial`` (in order),
+``parallel`` (in any order, on any thread), ``grid`` (one GPU thread each; a kernel has at most one,
+at its top level) or ``long`` (in order, and between any two it looks whether the user wants to
+stop). A serial or long loop with ``while`` also ends before an iteration that finds that `var`, a
+bool, false; it may be the only end (`ENDLESS`). Iterations of a parallel or grid loop change no
+register bound outside it. In the body of one, and not in a block nested there, `worker` is less
+than the number of iterations, and no two of them that run at the same time find the same number.
+Distinct buffers of a kernel do not overlap. A kernel returns 0, the code of the first `Check` that
+failed, `INTERRUPTED` or `NO_ROOM`; what it stored until then is unspecified.
 
 Of a buffer that *grows* nothing can be touched but what was reserved, in the block of a `Reserve`
 or one nested there, after it; the nested ones reserve no more of it. What the buffer holds stays,
@@ -99,6 +102,8 @@ __all__ = [
     "Stmt",
     "Store",
     "Var",
+    "Worker",
+    "Workers",
     "operands_of",
     "sizes_of",
     "walk",
@@ -214,7 +219,18 @@ class Active:
     bound: Size
 
 
-Expr: TypeAlias = Apply | Load | Cast | Bitcast | Splat | Fold | Index | Active
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """The number of the thread that runs an iteration of the parallel loop around, an int64."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """How many threads may run the iterations of parallel loops, an int64: at least 1, and another
+    number each time. It is there to cut work for threads; no result may depend on it."""
+
+
+Expr: TypeAlias = Apply | Load | Cast | Bitcast | Splat | Fold | Index | Active | Worker | Workers
 
 
 @dataclass(frozen=True, slots=True)

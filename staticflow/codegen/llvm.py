@@ -44,13 +44,16 @@ from staticflow.codegen.kernel import (
     Stmt,
     Store,
     Var,
+    Worker,
+    Workers,
     walk,
 )
 from staticflow.codegen.llvm_arena import make_room
 from staticflow.codegen.llvm_index import IndexWriter
 from staticflow.codegen.llvm_memory import load, store
 from staticflow.codegen.llvm_parallel import (
-    DECLARATION,
+    DECLARATIONS,
+    WANTED,
     Field,
     read_record,
     uses_of,
@@ -75,11 +78,12 @@ _ATTRIBUTES = 'nounwind "prefer-vector-width"="512" "min-legal-vector-width"="51
 def render_module(kernels: Iterable[Kernel]) -> str:
     """The text of several kernels, whose names differ."""
     text = "\n".join(map(render_kernel, kernels))
-    return f"{DECLARATION}\n{text}" if "@parallel(" in text else text
+    shares = "@parallel(" in text or WANTED in text
+    return f"{DECLARATIONS}\n{text}" if shares else text
 
 
 def render_kernel(kernel: Kernel) -> str:
-    """The text of one kernel; intrinsics need no declaration, ``parallel`` needs `DECLARATION`."""
+    """The text of one kernel; intrinsics need no declaration, ``parallel`` needs `DECLARATIONS`."""
     sizes = _named(kernel.sizes)
     parameters = [
         f"ptr noalias {'readonly ' if b.access == 'in' else ''}{local(f'b.{b.name}')}"
@@ -118,6 +122,7 @@ class _Writer:
         self.kernel, self.parts, self.inside = kernel, parts, inside
         self.buffers = {b.name: b for b in kernel.buffers}
         self.registers: dict[str, Value] = {}
+        self.worker = "0"  # where the innermost parallel loop around is run in order
 
     def function(self, name: str, parameters: Sequence[str]) -> str:
         """The text of the function, which succeeds where the statements end."""
@@ -175,7 +180,10 @@ class _Writer:
     def loop(self, stmt: Loop) -> None:
         work = work_to_share(stmt, self.kernel.sizes, self.inside)
         if work is None:
+            around = self.worker
+            self.worker = "0"
             self.loop_in_order(stmt)
+            self.worker = around
         else:
             self.spread_loop(stmt, work)
 
@@ -195,6 +203,7 @@ class _Writer:
         known = {s: field.name for s, field in zip(uses.symbols, symbols, strict=True)}
         known |= {_FROM: "%from", _TO: "%to"}
         part = _Writer(self.kernel, known, self.parts, inside=True)
+        part.worker = "%worker"
         read_record(part.text, "%record", record)
         for (r, v), field in zip(kept.items(), registers, strict=True):
             part.registers[r] = Value(field.name, v.dtype, v.lanes)
@@ -205,7 +214,8 @@ class _Writer:
         part.text.do("%to = call i64 @llvm.smin.i64(i64 %far, i64 %hi)")
         part.loop_in_order(replace(stmt, lo=Dim.of(_FROM), hi=Dim.of(_TO)))
         name = f"{self.kernel.name}.{len(self.parts)}"
-        self.parts.append(part.function(name, ["ptr %record", "i64 %first", "i64 %last"]))
+        parameters = ["ptr %record", "i64 %first", "i64 %last", "i64 %worker"]
+        self.parts.append(part.function(name, parameters))
 
         given = f"ptr @{name}, ptr {write_record(text, record)}"
         amounts = f"i64 {value(trip_count(stmt))}, i64 {value(work)}"
@@ -342,6 +352,12 @@ class _Writer:
             return Value(self.indices.mask(expr.bound, reg.lanes), bool_, reg.lanes)
         return Value(self.text.op(f"icmp sgt i64 {self.indices.value(expr.bound)}, 0"), bool_)
 
+    def number(self, expr: Worker, reg: Reg) -> Value:
+        return Value(self.worker, int64)
+
+    def count(self, expr: Workers, reg: Reg) -> Value:
+        return Value(self.text.op(f"load i64, ptr {WANTED}"), int64)
+
 
 _FROM, _TO = Sym("from", -1), Sym("to", -1)
 """The iterations that a part runs."""
@@ -373,4 +389,6 @@ _EXPRESSIONS: dict[type[Expr], Callable[..., Value]] = {
     Fold: _Writer.fold,
     Index: _Writer.index,
     Active: _Writer.active,
+    Worker: _Writer.number,
+    Workers: _Writer.count,
 }

@@ -1,7 +1,8 @@
 """Loops whose iterations may be spread over threads, in LLVM text.
 
-Such a loop is a function of its own, a *part*: ``i32 part(ptr record, i64 first, i64 last)`` runs
-those iterations, with what it uses of its surroundings in a record. ``@parallel`` calls it: once if
+Such a loop is a function of its own, a *part*: ``i32 part(ptr record, i64 first, i64 last, i64
+worker)`` runs those iterations, with what it uses of its surroundings in a record, on the thread of
+that number. ``@parallel`` calls it: once if
 there is little work, or for ranges of the iterations on several threads (see the pool, in
 `runtime`). Each iteration does the same either way, so that no result depends on the number of
 threads.
@@ -31,7 +32,8 @@ from staticflow.graph.dim_queries import evaluate_dim, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, is_provably_ge
 
 __all__ = [
-    "DECLARATION",
+    "DECLARATIONS",
+    "WANTED",
     "Field",
     "Uses",
     "read_record",
@@ -40,7 +42,10 @@ __all__ = [
     "write_record",
 ]
 
-DECLARATION = "declare i32 @parallel(ptr, ptr, i64, i64)"
+WANTED = "@wanted"
+"""Where the number of threads is, an i64."""
+
+DECLARATIONS = f"{WANTED} = external global i64\ndeclare i32 @parallel(ptr, ptr, i64, i64)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,8 @@ __all__ = ["lower_contract"]
 ROW, COL = Sym("row", -1), Sym("col", -1)
 
 _GROUPS = 16
-"""Groups of the products of a batch that threads may share: each has scratch memory of its own."""
+"""Groups of the products of a batch, for as many workers, at most, each of which has scratch memory
+of its own."""
 
 _LARGE = 1 << 19
 """Elements of scratch memory of a product that threads may share well enough alone."""
@@ -74,10 +75,11 @@ def lower_contract(
     groups = 1 if is_provably_ge(size, _LARGE) else dim_max(dim_min(total, _GROUPS), 1)
     most = ceil_div(total, groups)
     for group in each(k, "group", Span(0, groups, 1), "parallel"):
+        worker = k.worker(groups) if groups != 1 else 0
         end = dim_min(group * most + most, total)
         for at in each(k, "b", Span(group * most, end, 1)):
             batch = zip(delinear(at, shape[:-2]), shape[:-2], strict=True)
-            emit(tuple(_bound(k, i, d) for i, d in batch), Workspace("scratch", group * size))
+            emit(tuple(_bound(k, i, d) for i, d in batch), Workspace("scratch", worker * size))
     return k.kernel("contract"), dtype, groups * size
 
 

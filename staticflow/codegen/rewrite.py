@@ -33,6 +33,8 @@ from staticflow.codegen.kernel import (
     Stmt,
     Store,
     Var,
+    Worker,
+    Workers,
     walk,
 )
 from staticflow.errors import VerifyError
@@ -45,7 +47,7 @@ T = TypeVar("T")
 
 _PARTS = (
     Let, Var, Set, Accumulate, Store, Loop, If, Bind, Check, Reserve,
-    Apply, Load, Cast, Bitcast, Splat, Fold, Index, Active,
+    Apply, Load, Cast, Bitcast, Splat, Fold, Index, Active, Worker, Workers,
 )  # fmt: skip
 _FIELDS: dict[type, tuple[str, ...]] = {c: tuple(f.name for f in fields(c)) for c in _PARTS}
 

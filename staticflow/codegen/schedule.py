@@ -16,6 +16,7 @@ from staticflow.codegen.kernel import (
     Stmt,
     Store,
     Var,
+    Worker,
     walk,
 )
 from staticflow.codegen.rewrite import Names, copy_block, find_loop, replace_loop
@@ -155,8 +156,13 @@ def bind_grid(kernel: Kernel) -> Kernel:
 
 
 def _only_loop(body: Block) -> Loop | None:
+    """The parallel loop that is all of a body, unless its own body asks for the worker, which would
+    no longer be less than the number of iterations."""
     (stmt,) = body if len(body) == 1 else (None,)
-    return stmt if isinstance(stmt, Loop) and stmt.kind == "parallel" else None
+    if not isinstance(stmt, Loop) or stmt.kind != "parallel":
+        return None
+    asks = any(isinstance(s, Let) and isinstance(s.expr, Worker) for s in stmt.body)
+    return None if asks else stmt
 
 
 def _is_rectangular(nest: list[Loop], inner: Loop) -> bool:

@@ -40,6 +40,8 @@ from staticflow.codegen.kernel import (
     Stmt,
     Store,
     Var,
+    Worker,
+    Workers,
     walk,
 )
 from staticflow.codegen.primitives import COMBINES, PRIMITIVES
@@ -158,6 +160,8 @@ _FORMAT: dict[type, Callable[[Any], str]] = {
     Fold: lambda e: f"fold {e.op} {_operand(e.arg)}",
     Index: lambda e: f"index {e.index}",
     Active: lambda e: f"active {e.bound}",
+    Worker: lambda e: "worker",
+    Workers: lambda e: "workers",
 }
 
 # -- parsing ---------------------------------------------------------------------------------------
@@ -396,4 +400,6 @@ _EXPRESSIONS: dict[str, Callable[[_Parser], Expr]] = {
     "fold": _Parser.fold,
     "index": lambda p: Index(p.size()),
     "active": lambda p: Active(p.size()),
+    "worker": lambda p: Worker(),
+    "workers": lambda p: Workers(),
 }

@@ -41,6 +41,7 @@ from staticflow.codegen.kernel import (
     Stmt,
     Store,
     Var,
+    Worker,
     operands_of,
     walk,
 )
@@ -135,6 +136,8 @@ def _statement_obstacle(stmt: Stmt, var: Sym, own: set[str], vectors: set[str]) 
         return "all lanes store to one element"
     regs = [stmt.reg] if isinstance(stmt, (Let, Var, Set, Accumulate)) else operands_of(stmt)
     part = stmt.expr if isinstance(stmt, Let) else stmt
+    if isinstance(part, Worker):
+        return "each iteration asks for its thread"
     bounded = isinstance(part, (Load, Store)) and part.bound is not None
     if bounded or any(r.lanes > 1 for r in regs) or isinstance(part, Active):
         return "it has lanes already"

@@ -40,6 +40,8 @@ from staticflow.codegen.kernel import (
     Splat,
     Store,
     Var,
+    Worker,
+    Workers,
 )
 from staticflow.codegen.primitives import COMBINES, PRIMITIVES
 from staticflow.codegen.text import format_statement
@@ -101,6 +103,7 @@ class _Verifier:
     all_regs: set[str] = field(default_factory=set)
     all_symbols: set[Sym] = field(default_factory=set)
     depth: int = 0
+    shared: int = -1  # the depth of the body of the innermost parallel or grid loop
     in_order: bool = True
     has_grid: bool = False
 
@@ -120,13 +123,13 @@ class _Verifier:
     @contextmanager
     def scope(self) -> Iterator[None]:
         """What is bound inside is not visible after it."""
-        saved = self.symbols, self.regs, self.variables, self.reserved, self.in_order
+        saved = self.symbols, self.regs, self.variables, self.reserved, self.in_order, self.shared
         self.symbols, self.regs = set(self.symbols), dict(self.regs)
         self.variables, self.reserved = set(self.variables), dict(self.reserved)
         self.depth += 1
         yield
         self.depth -= 1
-        self.symbols, self.regs, self.variables, self.reserved, self.in_order = saved
+        self.symbols, self.regs, self.variables, self.reserved, self.in_order, self.shared = saved
 
     def block(self, block: Block) -> None:
         for stmt in block:
@@ -269,7 +272,7 @@ class _Verifier:
         with self.scope():
             self.bind_symbol(stmt.var, self.all_symbols)
             if stmt.kind not in IN_ORDER:
-                self.variables, self.in_order = set(), False
+                self.variables, self.in_order, self.shared = set(), False, self.depth
             self.block(stmt.body)
 
     def branch(self, stmt: If) -> None:
@@ -365,6 +368,13 @@ class _Verifier:
         self.bound(expr.bound)
         self.result(reg, bool_, reg.lanes)
 
+    def worker(self, reg: Reg, expr: Worker) -> None:
+        _require(
+            self.depth == self.shared,
+            "only the body of a parallel or grid loop itself, no block in it, asks for the worker",
+        )
+        self.result(reg, int64, 1)
+
 
 class _FaultyStatement(_Fault):
     """A broken rule with the statement that broke it."""
@@ -407,4 +417,6 @@ _EXPRESSIONS: dict[type, Callable[[_Verifier, Reg, Any], None]] = {
     Fold: _Verifier.fold,
     Index: _Verifier.index_value,
     Active: _Verifier.active,
+    Worker: _Verifier.worker,
+    Workers: lambda verifier, reg, expr: verifier.result(reg, int64, 1),
 }

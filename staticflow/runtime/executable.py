@@ -14,7 +14,7 @@ import numpy as np
 
 from staticflow.codegen.kernel import NO_ROOM
 from staticflow.codegen.llvm_arena import capacities_at
-from staticflow.codegen.llvm_parallel import DECLARATION
+from staticflow.codegen.llvm_parallel import DECLARATIONS
 from staticflow.codegen.llvm_routine import NO_MEMORY, SIZES_DIFFER, render_routine
 from staticflow.codegen.nest import INDEX_OUT_OF_RANGE
 from staticflow.codegen.routine import Ask, Failure, Routine, walk_steps
@@ -117,7 +117,7 @@ class Executable:
         asks = (s for s in walk_steps(program.steps) if isinstance(s, Ask))
         self._answers = [_answer(s) for s in asks]
         answers = {f"answer{i}": id(a) for i, a in enumerate(self._answers)}
-        symbols = host_symbols() | answers | (pool_symbols() if DECLARATION in self.llvm else {})
+        symbols = host_symbols() | answers | (pool_symbols() if DECLARATIONS in self.llvm else {})
         exports = ["run"]
         exports += ["release"] if program.buffers else []
         exports += ["trips"] if program.loops else []

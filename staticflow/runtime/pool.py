@@ -1,8 +1,9 @@
 """The threads of native code as LLVM text: one pool for the process.
 
-``i32 @parallel(ptr task, ptr arg, i64 count, i64 work)`` runs ``task(arg, first, last)`` on ranges
-that together make 0..count, on the workers and on the caller, and returns when all have run: 0, or
-what one of the tasks returned that failed. If there is less ``work`` than `ENOUGH`, the caller runs
+``i32 @parallel(ptr task, ptr arg, i64 count, i64 work)`` runs ``task(arg, first, last, worker)`` on
+ranges that together make 0..count, on the workers and on the caller, and returns when all have run:
+0, or what one of the tasks returned that failed. The number of the worker is less than count, and
+the caller's is 0. If there is less ``work`` than `ENOUGH`, the caller runs
 all at once. Each thread has a share of its own, in order, of which it takes a
 piece at a time, and then takes pieces of the others' shares; so a worker that wakes late, or that
 the system gives no time, does not hold the rest up. A second caller at the same time, such as a
@@ -127,7 +128,7 @@ claim:
 run:
   %far = add i64 %from, %piece
   %to = call i64 @llvm.umin.i64(i64 %far, i64 %end)
-  %code = call i32 %task(ptr %argument, i64 %from, i64 %to)
+  %code = call i32 %task(ptr %argument, i64 %from, i64 %to, i64 %self)
   %good = icmp eq i32 %code, 0
   br i1 %good, label %going, label %failed
 failed:
@@ -236,7 +237,7 @@ take:
   %is.free = extractvalue {{ i32, i1 }} %taken, 1
   br i1 %is.free, label %begin, label %alone
 alone:
-  %own = call i32 %task(ptr %argument, i64 0, i64 %count)
+  %own = call i32 %task(ptr %argument, i64 0, i64 %count, i64 0)
   ret i32 %own
 begin:
   %helpers = sub i64 %shares, 1
@@ -351,7 +352,7 @@ declare i64 @llvm.umax.i64(i64, i64)
 
 _ALONE = """
 define i32 @parallel(ptr %task, ptr %argument, i64 %count, i64 %work) {
-  %own = call i32 %task(ptr %argument, i64 0, i64 %count)
+  %own = call i32 %task(ptr %argument, i64 0, i64 %count, i64 0)
   ret i32 %own
 }
 

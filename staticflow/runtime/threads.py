@@ -83,8 +83,9 @@ def wanted_address() -> int:
 
 
 def pool_symbols() -> dict[str, int]:
-    """The address of ``parallel`` (see `pool`), for programs that declare it."""
-    return {"parallel": _pool().address("parallel")}
+    """The addresses of ``parallel`` (see `pool`) and of the number of threads, for programs that
+    declare them."""
+    return {"parallel": _pool().address("parallel"), "wanted": wanted_address()}
 
 
 def pool_jobs() -> int:
