@@ -28,7 +28,8 @@ from staticflow import pytree
 from staticflow.eager.fast.core_text import MEMO
 from staticflow.eager.fast.forms import fast_forms, has_fast_form, number_beside
 from staticflow.eager.mode import EAGER
-from staticflow.eager.vertex import EvenEntry, Shadow
+from staticflow.eager.saved import Shadow
+from staticflow.eager.vertex import EvenEntry
 from staticflow.errors import AutogradError, DTypeError, ShapeError
 from staticflow.graph.dtypes import BY_PYTHON, DTYPES
 from staticflow.graph.op import Op

@@ -13,7 +13,8 @@ from calling import needs_entry
 
 import staticflow as sf
 from staticflow.eager.memory import Memory
-from staticflow.eager.vertex import EvenEntry, Output, Shadow, TapeEntry
+from staticflow.eager.saved import Shadow
+from staticflow.eager.vertex import EvenEntry, Output, TapeEntry
 from staticflow.runtime.free_lists import MOST, Row
 
 pytestmark = needs_entry

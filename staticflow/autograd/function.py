@@ -14,8 +14,9 @@ from staticflow.autograd.traced import apply_traced
 from staticflow.eager.grad_mode import no_grad
 from staticflow.eager.hooks import lent, show
 from staticflow.eager.inplace import stand_for
+from staticflow.eager.saved import Shadow, keep, unpack
 from staticflow.eager.tensor import Tensor
-from staticflow.eager.vertex import Output, Shadow, Vertex, keep, next_serial, unpack
+from staticflow.eager.vertex import Output, Vertex, next_serial
 from staticflow.errors import AutogradError, DTypeError, ShapeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.arithmetic import cast

@@ -16,7 +16,8 @@ from staticflow.eager.fast.records import MOST
 from staticflow.eager.fused import fused_form
 from staticflow.eager.fused_in_place import in_place_form
 from staticflow.eager.mode import EAGER
-from staticflow.eager.vertex import Shadow, TapeEntry
+from staticflow.eager.saved import Shadow
+from staticflow.eager.vertex import TapeEntry
 from staticflow.graph.op import Op
 from staticflow.ops import OPS
 from staticflow.ops.by_shape import BY_SHAPE

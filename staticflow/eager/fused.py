@@ -22,8 +22,9 @@ from staticflow.eager.memory import Memory
 from staticflow.eager.mode import EAGER
 from staticflow.eager.programs import LARGE, MOST_KINDS, compiled, compiling
 from staticflow.eager.residuals import Derivative, derivative
+from staticflow.eager.saved import check, keep
 from staticflow.eager.saved_hooks import Packed
-from staticflow.eager.vertex import TapeEntry, Vertex, attach, check, entered, keep
+from staticflow.eager.vertex import TapeEntry, Vertex, attach, entered
 from staticflow.errors import CompileError, StaticflowError
 from staticflow.graph.dims import Dim, fresh_sym
 from staticflow.graph.dtypes import BY_NUMPY, get_default_dtype

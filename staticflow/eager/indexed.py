@@ -13,7 +13,8 @@ import numpy as np
 from staticflow.eager.inplace import stored_at
 from staticflow.eager.memory import Memory
 from staticflow.eager.programs import SPREAD
-from staticflow.eager.vertex import Shadow, TapeEntry, entered
+from staticflow.eager.saved import Shadow
+from staticflow.eager.vertex import TapeEntry, entered
 from staticflow.eager.views import viewed
 from staticflow.graph.dtypes import BY_PYTHON
 from staticflow.graph.places import places_of

@@ -20,29 +20,25 @@ from staticflow.eager.gpu import as_array
 from staticflow.eager.memory import Memory
 from staticflow.eager.programs import LARGE, SPREAD
 from staticflow.eager.pullback import may_compile, pull
-from staticflow.eager.saved_hooks import Packed
+from staticflow.eager.saved import Shadow, apart, check, keep, unpack
 from staticflow.eager.straight import straight_op
 from staticflow.errors import AutogradError
-from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DType, bfloat16
+from staticflow.graph.dtypes import BY_PYTHON, bfloat16
 from staticflow.graph.locs import Loc, Locs, format_locs, is_inside
 from staticflow.graph.op import OUT, Op
-from staticflow.ops.methods import Methods
 from staticflow.ops.thread import thread
 
 if TYPE_CHECKING:
     from staticflow.eager.tensor import Tensor
 
 __all__ = [
-    "LEAF", "EvenEntry", "Kept", "Output", "Shadow", "TapeEntry", "Vertex", "attach", "entered",
-    "keep", "next_serial", "record", "unpack", "users",
+    "LEAF", "EvenEntry", "Output", "TapeEntry", "Vertex", "attach", "entered", "next_serial",
+    "record", "users",
 ]  # fmt: skip
 
 Vertex = Any
 """A `TapeEntry`, `Output` or `Tensor`, or whatever else has ``serial``, ``edges``, ``hooks``,
 ``locs``, ``name`` and ``pull(ct, edges, keep)``."""
-
-Kept = tuple[Any, Memory, int]
-"""The array of a saved tensor, its memory, and the version that it had."""
 
 LEAF: Any = "leaf"
 """In the place of a tensor's vertex: it is a leaf that wants a gradient, and so its own vertex. It
@@ -55,68 +51,6 @@ _BFLOAT16 = bfloat16.numpy
 
 serials = itertools.count(1)
 next_serial = serials.__next__
-
-
-class Shadow(Methods):
-    """The shape and dtype of a tensor whose value the vjp does not need, and so is not kept."""
-
-    __slots__ = ("_dtype", "_shape", "place")
-    __sf_mode__: Any  # set where the mode of tensors is
-
-    def __init__(self, tensor: Tensor) -> None:
-        data = tensor._data
-        self._shape: tuple[int, ...] = data.shape
-        self._dtype = BY_NUMPY[data.dtype]
-        self.place = None if type(data) is _array else tensor.place
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The sizes of the dims."""
-        return self._shape
-
-    @property
-    def dtype(self) -> DType:
-        """The element type."""
-        return self._dtype
-
-
-def keep(tensor: Tensor) -> Kept:
-    """What is kept of a tensor that a vjp needs: not the tensor itself, since an in-place operation
-    can give it a vertex that leads to who keeps it."""
-    hooks = thread.state.saved_hooks
-    if hooks is not None:
-        return Packed(tensor, hooks), Memory(), 0
-    memory = tensor._memory or tensor._own_memory()
-    return tensor._data, memory, memory.version
-
-
-def check(kept: Kept, entry: TapeEntry, place: int) -> Any:
-    """The array that was kept: argument ``place`` of ``entry``, or a result if that is negative.
-    Raises `AutogradError` if it was changed."""
-    array, memory, version = kept
-    if memory.version != version:
-        raise AutogradError(
-            f"{entry.kept_name(place)}, {BY_NUMPY[array.dtype].name}{list(array.shape)}, needed "
-            f"for the gradient was changed in place after it was used: it is at version "
-            f"{memory.version}, version {version} is needed; changed at "
-            f"{format_locs(memory.locs)}, used at {format_locs(entry.locs)}. Change a clone "
-            "instead, or compute out of place (y = y + 1)"
-        )
-    return array
-
-
-def unpack(kept: Kept, edge: Vertex, entry: Vertex, place: int) -> Tensor:
-    """The tensor that was kept, as in `check`, on the tape where it was."""
-    array = check(kept, entry, place)
-    if type(array) is Packed:
-        array = array.array()
-    if edge is not None and not edge.serial and edge._data is array:
-        leaf: Tensor = edge
-        return leaf
-    tensor: type[Tensor] = entry.tensor
-    out = tensor._wrap(array)
-    out._memory, out._vertex = kept[1], edge
-    return out
 
 
 class TapeEntry:
@@ -176,7 +110,7 @@ class TapeEntry:
 
     def keep_before_change(self, memory: Memory) -> None:
         """Copy what is kept of a memory that is about to be overwritten with this very result."""
-        self.args = [_copied(a, memory) for a in self.args or ()]
+        self.args = [apart(a, memory) for a in self.args or ()]
 
     @property
     def locs(self) -> Locs:
@@ -333,12 +267,6 @@ def entered(
 def _needed(saves_for: Sequence[Sequence[int]], edges: Sequence[Vertex | None]) -> Collection[int]:
     """The arguments, and `OUT`, whose values the wanted cotangents use."""
     return {i for e, used in zip(edges, saves_for, strict=True) if e is not None for i in used}
-
-
-def _copied(kept: Any, memory: Memory) -> Any:
-    if isinstance(kept, tuple) and kept[1] is memory:
-        return kept[0].copy(), Memory(), 0
-    return kept
 
 
 class _Recent:

@@ -10,7 +10,8 @@ import numpy as np
 
 from staticflow.eager.gpu import shares_memory
 from staticflow.eager.memory import Memory, View
-from staticflow.eager.vertex import LEAF, Shadow, TapeEntry, entered
+from staticflow.eager.saved import Shadow
+from staticflow.eager.vertex import LEAF, TapeEntry, entered
 from staticflow.graph.op import Op
 from staticflow.ops.thread import thread
 

@@ -19,7 +19,8 @@ from staticflow.eager.fast.plans import Remembered, parameters_of
 from staticflow.eager.fast.records import MOST, KnownRecord, MemoRecord, OpRecord
 from staticflow.eager.memory import Memory, View
 from staticflow.eager.programs import LARGE
-from staticflow.eager.vertex import LEAF, EvenEntry, Output, Shadow, TapeEntry, serials
+from staticflow.eager.saved import Shadow
+from staticflow.eager.vertex import LEAF, EvenEntry, Output, TapeEntry, serials
 from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DTYPES, DType, bfloat16
 from staticflow.graph.locs import is_inside
 from staticflow.graph.op import OUT, Op, takes

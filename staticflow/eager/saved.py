@@ -1,0 +1,93 @@
+"""What vertices keep of tensors for backward: values, or shapes and dtypes alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from staticflow.eager.memory import Memory
+from staticflow.eager.saved_hooks import Packed
+from staticflow.errors import AutogradError
+from staticflow.graph.dtypes import BY_NUMPY, DType
+from staticflow.graph.locs import format_locs
+from staticflow.ops.methods import Methods
+from staticflow.ops.thread import thread
+
+if TYPE_CHECKING:
+    from staticflow.eager.tensor import Tensor
+    from staticflow.eager.vertex import TapeEntry, Vertex
+
+__all__ = ["Kept", "Shadow", "apart", "check", "keep", "unpack"]
+
+Kept = tuple[Any, Memory, int]
+"""The array of a saved tensor, its memory, and the version that it had."""
+
+
+class Shadow(Methods):
+    """The shape and dtype of a tensor whose value the vjp does not need, and so is not kept."""
+
+    __slots__ = ("_dtype", "_shape", "place")
+    __sf_mode__: Any  # set where the mode of tensors is
+
+    def __init__(self, tensor: Tensor) -> None:
+        data = tensor._data
+        self._shape: tuple[int, ...] = data.shape
+        self._dtype = BY_NUMPY[data.dtype]
+        self.place = None if type(data) is np.ndarray else tensor.place
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the dims."""
+        return self._shape
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self._dtype
+
+
+def keep(tensor: Tensor) -> Kept:
+    """What is kept of a tensor that a vjp needs: not the tensor itself, since an in-place operation
+    can give it a vertex that leads to who keeps it."""
+    hooks = thread.state.saved_hooks
+    if hooks is not None:
+        return Packed(tensor, hooks), Memory(), 0
+    memory = tensor._memory or tensor._own_memory()
+    return tensor._data, memory, memory.version
+
+
+def check(kept: Kept, entry: TapeEntry, place: int) -> Any:
+    """The array that was kept: argument ``place`` of ``entry``, or a result if that is negative.
+    Raises `AutogradError` if it was changed."""
+    array, memory, version = kept
+    if memory.version != version:
+        raise AutogradError(
+            f"{entry.kept_name(place)}, {BY_NUMPY[array.dtype].name}{list(array.shape)}, needed "
+            f"for the gradient was changed in place after it was used: it is at version "
+            f"{memory.version}, version {version} is needed; changed at "
+            f"{format_locs(memory.locs)}, used at {format_locs(entry.locs)}. Change a clone "
+            "instead, or compute out of place (y = y + 1)"
+        )
+    return array
+
+
+def unpack(kept: Kept, edge: Vertex, entry: Vertex, place: int) -> Tensor:
+    """The tensor that was kept, as in `check`, on the tape where it was."""
+    array = check(kept, entry, place)
+    if type(array) is Packed:
+        array = array.array()
+    if edge is not None and not edge.serial and edge._data is array:
+        leaf: Tensor = edge
+        return leaf
+    tensor: type[Tensor] = entry.tensor
+    out = tensor._wrap(array)
+    out._memory, out._vertex = kept[1], edge
+    return out
+
+
+def apart(kept: Any, memory: Memory) -> Any:
+    """What is kept, as a copy if it is of this memory."""
+    if isinstance(kept, tuple) and kept[1] is memory:
+        return kept[0].copy(), Memory(), 0
+    return kept
