@@ -15,10 +15,11 @@ from staticflow.codegen.builder import Builder
 from staticflow.codegen.interpret import interpret_kernel
 from staticflow.codegen.kernel import LANE, Buffer, Kernel
 from staticflow.codegen.llvm import render_module
+from staticflow.codegen.target import Target
 from staticflow.codegen.verify import verify_kernel
 from staticflow.graph.dims import Dim, Sym
 from staticflow.graph.dtypes import DType, bool_
-from staticflow.runtime.native import compile_native
+from staticflow.runtime.native import compile_native, host_target
 from staticflow.runtime.threads import pool_symbols
 
 N, M = Dim.of(Sym("n")), Dim.of(Sym("m"))
@@ -36,9 +37,15 @@ def entry_text(kernel: Kernel) -> str:
     )
 
 
-def run(kernel: Kernel, arrays: Mapping[str, np.ndarray], **sizes: int) -> int:
-    """Compile the kernel and call it; gives its code."""
-    text = render_module([kernel]) + entry_text(kernel)
+def run(
+    kernel: Kernel,
+    arrays: Mapping[str, np.ndarray],
+    *,
+    target: Target | None = None,
+    **sizes: int,
+) -> int:
+    """Compile the kernel, for this machine or a ``target``, and call it; gives its code."""
+    text = render_module([kernel], target or host_target()) + entry_text(kernel)
     module = compile_native(text, [f"call_{kernel.name}"], pool_symbols())
     types = [ctypes.c_void_p] * len(kernel.buffers) + [ctypes.c_int64] * len(kernel.sizes)
     function = ctypes.CFUNCTYPE(ctypes.c_int32, *types)(module.address(f"call_{kernel.name}"))
@@ -96,7 +103,12 @@ def padded(array: np.ndarray, lanes: int) -> np.ndarray:
 
 
 def elementwise(
-    make: Callable[..., Any], inputs: list[np.ndarray], dtypes: list[DType], out: DType, lanes: int
+    make: Callable[..., Any],
+    inputs: list[np.ndarray],
+    dtypes: list[DType],
+    out: DType,
+    lanes: int,
+    target: Target | None = None,
 ) -> np.ndarray:
     """The kernel that stores ``make(k, *loads)``, run on flat inputs of one length."""
     names = [f"x{i}" for i in range(len(inputs))]
@@ -108,5 +120,5 @@ def elementwise(
     arrays = {name: padded(x, lanes) for name, x in zip(names, inputs, strict=True)}
     n = len(arrays["x0"])
     arrays["y"] = np.zeros(n, out.numpy)
-    assert run(k.kernel("elementwise"), arrays, n=n) == 0
+    assert run(k.kernel("elementwise"), arrays, target=target, n=n) == 0
     return arrays["y"][: len(inputs[0])]

@@ -6,6 +6,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -15,6 +16,7 @@ from native_kernels import assert_same, by_lanes, elementwise, ranged, run, samp
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import LANE, Buffer
+from staticflow.codegen.llvm_parts import PARTS
 from staticflow.codegen.primitives import COMBINES, PRIMITIVES
 from staticflow.graph.dtypes import (
     DTYPES,
@@ -26,6 +28,7 @@ from staticflow.graph.dtypes import (
     float64,
     uint8,
 )
+from staticflow.runtime.native import host_target
 
 by_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 
@@ -69,6 +72,20 @@ def in_wide(fn: Callable[..., Any]) -> Callable[..., np.ndarray]:
     return wide
 
 
+def parted(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """m and e with ``a = m * 2**e`` and ``3/4 <= m < 3/2``, with what the primitives give else."""
+    ends = {0.0: (1, -math.inf), math.inf: (1, math.inf)}
+
+    def one(x: float) -> tuple[float, float]:
+        if not 0 < x < math.inf:
+            return ends.get(x, (math.nan, math.nan))
+        m, e = math.frexp(x)
+        return (2 * m, e - 1) if m < 0.75 else (m, e)
+
+    m, e = zip(*map(one, a.tolist()), strict=True)
+    return np.array(m), np.array(e)
+
+
 def divided(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Towards zero, in Python's integers; 0 where b is."""
     whole = [0 if y == 0 else abs(x) // abs(y) * (1 if x * y > 0 else -1) for x, y in pairs(a, b)]
@@ -103,6 +120,8 @@ REFERENCE: dict[str, Callable[..., np.ndarray]] = {
     "ceil": in_wide(np.ceil),
     "trunc": in_wide(np.trunc),
     "round": in_wide(np.rint),
+    "mantissa": in_wide(lambda a: parted(a)[0]),
+    "exponent": in_wide(lambda a: parted(a)[1]),
     "copysign": in_wide(np.copysign),
     "quotient": divided,
     "remainder": remaining,
@@ -146,6 +165,22 @@ def operands(op: str, dtype: DType) -> list[np.ndarray]:
 
 def defined(op: str) -> list[DType]:
     return [d for d in DTYPES if op == "select" or d.kind in PRIMITIVES[op].kinds]
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 3, 4, 8, 16, 32, 64])
+@pytest.mark.parametrize("instructions", [False, True])
+@pytest.mark.parametrize("op", PARTS)
+@pytest.mark.parametrize("dtype", [float16, bfloat16, float32, float64], ids=str)
+def test_parts_of_floats(op: str, dtype: DType, instructions: bool, lanes: int) -> None:
+    """The same bits by instructions and by arithmetic, in vectors of any length."""
+    if instructions and not host_target().parts:
+        pytest.skip("this machine has no instructions for them")
+    powers = np.ldexp(1.0, np.arange(-1080, 1024, 3))
+    near = [powers * m for m in (1, 1.5, 0.75, 1.25, 1.4999999, 1.9999999)]
+    x = np.concatenate([samples(dtype), ranged(dtype.numpy, np.concatenate(near).tolist())])
+    target = replace(host_target(), parts=instructions)
+    got = elementwise(lambda k, a: k.apply(op, a), [x], [dtype], dtype, lanes, target)
+    assert_same(got, REFERENCE[op](x))
 
 
 @by_lanes

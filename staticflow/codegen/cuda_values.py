@@ -170,6 +170,8 @@ _FLOAT = _ORDER | {
     "ceil": "ceil{f}({a})",
     "trunc": "trunc{f}({a})",
     "round": "rint{f}({a})",
+    "mantissa": "sf_mantissa_{t}({a})",
+    "exponent": "sf_exponent_{t}({a})",
     "copysign": "copysign{f}({a}, {b})",
     "max": "sf_max_{t}({a}, {b})",
     "min": "sf_min_{t}({a}, {b})",
@@ -239,6 +241,31 @@ def _extreme(op: str, sign: str, dtype: DType) -> str:
 }}"""
 
 
+def _mantissa(dtype: DType) -> str:
+    type, f = c_type(dtype), "f" if dtype is float32 else ""
+    return f"""\
+{type} sf_mantissa_{dtype.short}({type} x) {{
+  int e;
+  if (!(x > 0)) return x == 0 ? 1 : x + {literal(Const(math.nan, dtype))};
+  if (x == {literal(Const(math.inf, dtype))}) return 1;
+  {type} m = frexp{f}(x, &e);
+  return m < 0.75 ? m + m : m;
+}}"""
+
+
+def _exponent(dtype: DType) -> str:
+    type, f = c_type(dtype), "f" if dtype is float32 else ""
+    infinite, nan = literal(Const(math.inf, dtype)), literal(Const(math.nan, dtype))
+    return f"""\
+{type} sf_exponent_{dtype.short}({type} x) {{
+  int e;
+  if (!(x > 0)) return x == 0 ? -{infinite} : x + {nan};
+  if (x == {infinite}) return x;
+  {type} m = frexp{f}(x, &e);
+  return ({type})(m < 0.75 ? e - 1 : e);
+}}"""
+
+
 def _float_to_int(source: DType, target: DType) -> str:
     """Both limits are powers of two or zero, hence exact in float32 too."""
     low = 0 if target.kind == "u" else -(1 << (target.bits - 1))
@@ -291,6 +318,7 @@ long long sf_root_index(long long a, long long b) {
         for op, sign in (("max", ">"), ("min", "<"))
         for t in (float32, float64)
     ),
+    *(define(t) for define in (_mantissa, _exponent) for t in (float32, float64)),
     *(
         _float_to_int(source, target)
         for source in (float32, float64)

@@ -275,6 +275,24 @@ def _wrap(value: int, dtype: np.dtype[Any]) -> int:
     return (value - int(limits.min)) % (1 << limits.bits) + int(limits.min)
 
 
+def _mantissa(a: Array) -> Array:
+    m, _ = _parts(a)
+    return np.select([a == 0, a == np.inf], [1.0, 1.0], m).astype(a.dtype)
+
+
+def _exponent(a: Array) -> Array:
+    _, e = _parts(a)
+    return np.select([a == 0, a == np.inf], [-np.inf, np.inf], e).astype(a.dtype)
+
+
+def _parts(a: Array) -> tuple[Array, Array]:
+    """m and e with ``a = m * 2**e`` and ``3/4 <= m < 3/2`` of finite positive numbers; NaN of what
+    is not positive."""
+    m, e = np.frexp(np.where(a > 0, a.astype(np.float64), np.nan))
+    low = m < 0.75
+    return np.where(low, m + m, m), np.where(np.isnan(m), m, e - 1.0 * low)
+
+
 def _fma(a: Array, b: Array, c: Array) -> Array:
     values = zip(map(float, a), map(float, b), map(float, c), strict=True)
     return np.array([_fma_once(*v, a.dtype) for v in values], a.dtype)
@@ -316,6 +334,8 @@ _PRIMITIVES: dict[str, Callable[..., Array]] = {
     "ceil": np.ceil,
     "trunc": np.trunc,
     "round": np.rint,
+    "mantissa": _mantissa,
+    "exponent": _exponent,
     "copysign": np.copysign,
     "quotient": _quotient,
     "remainder": _remainder,

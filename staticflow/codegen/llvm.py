@@ -60,9 +60,11 @@ from staticflow.codegen.llvm_parallel import (
     work_to_share,
     write_record,
 )
+from staticflow.codegen.llvm_parts import PARTS, float_part
 from staticflow.codegen.llvm_text import I64, BasicBlock, FunctionText, local, phi
 from staticflow.codegen.llvm_values import Value, apply, bitcast, cast, constant, fold, splat
 from staticflow.codegen.schedule import trip_count
+from staticflow.codegen.target import PORTABLE, Target
 from staticflow.graph.dims import Dim, Size, Sym, is_provably_ge
 from staticflow.graph.dtypes import bool_, int64
 
@@ -75,14 +77,14 @@ LOOK = "declare i1 @look(ptr) cold\n"
 _ATTRIBUTES = 'nounwind "prefer-vector-width"="512" "min-legal-vector-width"="512"'
 
 
-def render_module(kernels: Iterable[Kernel]) -> str:
-    """The text of several kernels, whose names differ."""
-    text = "\n".join(map(render_kernel, kernels))
+def render_module(kernels: Iterable[Kernel], target: Target = PORTABLE) -> str:
+    """The text of several kernels, whose names differ; it may name instructions of ``target``."""
+    text = "\n".join(render_kernel(kernel, target) for kernel in kernels)
     shares = "@parallel(" in text or WANTED in text
     return f"{DECLARATIONS}\n{text}" if shares else text
 
 
-def render_kernel(kernel: Kernel) -> str:
+def render_kernel(kernel: Kernel, target: Target = PORTABLE) -> str:
     """The text of one kernel; intrinsics need no declaration, ``parallel`` needs `DECLARATIONS`."""
     sizes = _named(kernel.sizes)
     parameters = [
@@ -91,7 +93,7 @@ def render_kernel(kernel: Kernel) -> str:
     ]
     parameters += [f"i64 {name}" for name in sizes.values()]
     parameters += ["ptr %call"] if looks(kernel) else []
-    writer = _Writer(kernel, sizes, [])
+    writer = _Writer(kernel, target, sizes, [])
     writer.block(kernel.body)
     return "\n".join([*writer.parts, writer.function(kernel.name, parameters)])
 
@@ -115,11 +117,16 @@ class _Writer:
     threads may share become functions in ``parts``, ``inside`` of one only if they hold loops."""
 
     def __init__(
-        self, kernel: Kernel, symbols: dict[Sym, str], parts: list[str], inside: bool = False
+        self,
+        kernel: Kernel,
+        target: Target,
+        symbols: dict[Sym, str],
+        parts: list[str],
+        inside: bool = False,
     ) -> None:
         self.text = FunctionText()
         self.indices = IndexWriter(self.text, symbols)
-        self.kernel, self.parts, self.inside = kernel, parts, inside
+        self.kernel, self.target, self.parts, self.inside = kernel, target, parts, inside
         self.buffers = {b.name: b for b in kernel.buffers}
         self.registers: dict[str, Value] = {}
         self.worker = "0"  # where the innermost parallel loop around is run in order
@@ -202,7 +209,7 @@ class _Writer:
 
         known = {s: field.name for s, field in zip(uses.symbols, symbols, strict=True)}
         known |= {_FROM: "%from", _TO: "%to"}
-        part = _Writer(self.kernel, known, self.parts, inside=True)
+        part = _Writer(self.kernel, self.target, known, self.parts, inside=True)
         part.worker = "%worker"
         read_record(part.text, "%record", record)
         for (r, v), field in zip(kept.items(), registers, strict=True):
@@ -326,7 +333,10 @@ class _Writer:
     # -- expressions -------------------------------------------------------------------------
 
     def apply(self, expr: Apply, reg: Reg) -> Value:
-        return apply(self.text, expr.op, *map(self.operand, expr.args))
+        args = list(map(self.operand, expr.args))
+        if expr.op in PARTS:
+            return float_part(self.text, expr.op, args[0], self.target.parts)
+        return apply(self.text, expr.op, *args)
 
     def load(self, expr: Load, reg: Reg) -> Value:
         buffer = self.buffers[expr.buffer]

@@ -43,6 +43,7 @@ from staticflow.codegen.routine import (
     trip_count,
     walk_steps,
 )
+from staticflow.codegen.target import PORTABLE, Target
 from staticflow.codegen.traffic import moved_bytes
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Call, Dim, Size, is_provably_ge, terms_of
@@ -74,13 +75,14 @@ def render_routine(
     table: Sequence[Size],
     updated: Collection[int] = (),
     keeps_arena: bool = True,
+    target: Target = PORTABLE,
 ) -> str:
     """The text of the kernels, of ``run``, and, if there is an arena, of ``release``. ``offsets``
     and ``peak`` are the memory plan; an arena that is not kept is freed at the end of each run.
     ``table`` has the bytes of the caller's arrays, of which ``updated`` are variables' that the
-    program overwrites."""
+    program overwrites, ``target`` the machine whose instructions the text may name."""
     arena = arena_text(bool(program.buffers), len(program.growing))
-    kernels = render_module(program.kernels)
+    kernels = render_module(program.kernels, target)
     run = _Writer(program, offsets, peak, table, updated, keeps_arena).write()
     asks = sum(isinstance(s, Ask) for s in walk_steps(program.steps))
     answers = "".join(f"@answer{i} = external global i8\n" for i in range(asks))

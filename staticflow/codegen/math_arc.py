@@ -101,7 +101,7 @@ def atan(k: Builder, x: Operand) -> Operand:
 
 
 def atan2(k: Builder, y: Operand, x: Operand) -> Operand:
-    """The angle of the point (x, y) in [-pi, pi] for float32 and float64, within 1.8 ulp.
+    """The angle of the point (x, y) in [-pi, pi] for float32 and float64, within 2 ulp.
 
     Signed zeros and infinities as in C: atan2(0, -0) is pi, atan2(inf, -inf) is 3 pi / 4.
     """

@@ -52,14 +52,25 @@ FORMATS: dict[DType, Format] = {
 }
 
 
+_LONG = 14
+"""Coefficients from which on a polynomial is worked out in several chains of operations."""
+
+
 def polynomial(k: Builder, x: Operand, coefficients: Sequence[float]) -> Operand:
-    """``sum(c * x**i)`` by Horner's rule, constant coefficient first; two or more of them."""
-    *rest, last = coefficients
-    value: Operand | float = last
-    for c in reversed(rest):
-        value = k.fma(value, x, c)
-    assert not isinstance(value, float)
-    return value
+    """``sum(c * x**i)``, constant coefficient first; two or more of them.
+
+    By Horner's rule, which is one chain of operations, each of which waits for the one before it. A
+    CPU sees only so many operations ahead; so the many terms behind the first of a long polynomial
+    are one of even and one of odd powers. The first counts most and is added last, as by Horner.
+    """
+    first, *rest = coefficients
+    if len(rest) == 1:
+        return k.fma(x, rest[0], first)
+    if len(rest) < _LONG:
+        return k.fma(polynomial(k, x, rest), x, first)
+    square = k.mul(x, x)
+    even, odd = polynomial(k, square, rest[::2]), polynomial(k, square, rest[1::2])
+    return k.fma(k.fma(odd, x, even), x, first)
 
 
 def at_most(k: Builder, x: Operand, limit: float) -> Operand:

@@ -31,6 +31,12 @@ PRIMITIVES: dict[str, Primitive] = {
     "ceil": Primitive(1, "f", "same", "towards infinity"),
     "trunc": Primitive(1, "f", "same", "towards zero"),
     "round": Primitive(1, "f", "same", "to nearest, ties to even"),
+    "mantissa": Primitive(
+        1, "f", "same", "m of a = m * 2**e, 3/4 <= m < 3/2; 1 at 0 and infinity, NaN below zero"
+    ),
+    "exponent": Primitive(
+        1, "f", "same", "e of a = m * 2**e; -inf at 0, inf at infinity, NaN below zero"
+    ),
     "copysign": Primitive(2, "f", "same", "|a| with the sign bit of b"),
     "quotient": Primitive(2, "iu", "same", "a / b towards zero; the caller excludes b = 0"),
     "remainder": Primitive(2, "iu", "same", "a - quotient(a, b) * b"),

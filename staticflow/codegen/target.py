@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Target"]
+__all__ = ["PORTABLE", "Target"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,9 +12,15 @@ class Target:
     """A CPU as schedules see it.
 
     ``vector_bits`` is the widest vector register, ``fma`` whether ``a * b + c`` is one instruction,
-    ``masks`` whether a load or store can leave out lanes without a branch for each.
+    ``masks`` whether a load or store can leave out lanes without a branch for each, ``parts``
+    whether the mantissas and exponents of a vector of floats are an instruction each (AVX-512).
     """
 
     vector_bits: int
     fma: bool
     masks: bool
+    parts: bool = False
+
+
+PORTABLE = Target(vector_bits=128, fma=False, masks=False)
+"""A machine that has what all have."""

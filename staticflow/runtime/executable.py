@@ -32,7 +32,7 @@ from staticflow.runtime.fastcall import NativeEntry, decline
 from staticflow.runtime.fastcall_layout import BoxType
 from staticflow.runtime.fastcall_text import Entry
 from staticflow.runtime.host import host, host_symbols
-from staticflow.runtime.native import NativeModule, compile_native
+from staticflow.runtime.native import NativeModule, compile_native, host_target
 from staticflow.runtime.plan import Plan
 from staticflow.runtime.threads import pool_symbols
 from staticflow.runtime.turn import updating
@@ -111,8 +111,9 @@ class Executable:
             *signature.outputs,
         ]
         updated = [i for i, p in enumerate(signature.params) if p.updated]
+        table = [_bytes(a) for a in arrays]
         self.llvm = render_routine(
-            program, plan.offsets, plan.arena, [_bytes(a) for a in arrays], updated, keeps_arena
+            program, plan.offsets, plan.arena, table, updated, keeps_arena, host_target()
         )
         asks = (s for s in walk_steps(program.steps) if isinstance(s, Ask))
         self._answers = [_answer(s) for s in asks]
