@@ -48,6 +48,7 @@ from staticflow.ops import (
     ranks,
     recurrence,
     reduce,
+    resample,
     scatter,
     search,
     slicing,
@@ -68,7 +69,7 @@ _ROOMS: tuple[ModuleType, ...] = (
     view, expand, axes, strided, slicing, joining, contract, products, indexing, advanced,
     masked, scatter, triangle, softmax, losses, class_losses, solving, factors, loop, late,
     cond, custom, correlate, convolution, pooling, average_pool, border, patches,
-    normalization, printing,
+    resample, normalization, printing,
 )  # fmt: skip
 
 OPS: dict[str, Op] = {

@@ -28,6 +28,7 @@ from opinfo import (
     pooling,
     random,
     reduce,
+    resample,
     scan,
     softmax,
     solving,
@@ -74,6 +75,7 @@ _TABLES = (
     pooling,
     border,
     patches,
+    resample,
     normalization,
 )
 

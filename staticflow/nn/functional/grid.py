@@ -14,13 +14,13 @@ from staticflow.ops.arithmetic import cast, clamp, where
 from staticflow.ops.axes import mT
 from staticflow.ops.contract import matmul
 from staticflow.ops.creation import iota, ones_like
-from staticflow.ops.expand import expand
-from staticflow.ops.indexing import gather
+from staticflow.ops.fused import fused
 from staticflow.ops.joining import stack
 from staticflow.ops.maths import abs, floor, round
 from staticflow.ops.pairs import fmod
+from staticflow.ops.resample import resample_op
 from staticflow.ops.sizes import as_sizes
-from staticflow.ops.view import reshape, unsqueeze
+from staticflow.ops.view import reshape
 
 __all__ = ["affine_grid", "grid_sample"]
 
@@ -136,24 +136,29 @@ def grid_sample(
     )
     if wrong:
         raise ArgumentError(f"grid_sample: {wrong}, at {format_locs(here())}")
-    align, space = bool(align_corners), input.shape[2:]
+    return _sampled(input, grid, mode, padding_mode, bool(align_corners))
+
+
+@fused("GridSampler2DBackward0")
+def _sampled(input: Any, grid: Any, mode: str, padding_mode: str, align_corners: bool) -> Any:
+    n, channels, *space = input.shape
+    rank, places = len(space), grid.shape[1:-1]
     taps = []
     for d, size in enumerate(space):
-        g = grid[..., rank - 1 - d]
-        x = (g + 1) / 2 * (size - 1) if align else ((g + 1) * size - 1) / 2
+        g = reshape(grid[..., rank - 1 - d], (n, prod(places)))
+        x = (g + 1) / 2 * (size - 1) if align_corners else ((g + 1) * size - 1) / 2
         if mode != "bicubic":  # whose elements are led back one by one
-            x = _inside(x, size, padding_mode, align)
+            x = _inside(x, size, padding_mode, align_corners)
         taps.append(_taps(x, mode))
-    flat = reshape(input, (*input.shape[:2], prod(space)))
-    out: Any = None
-    for corner in itertools.product(*taps):
-        part = _read(flat, space, corner, padding_mode, align)
-        out = part if out is None else out + part
-    return out
+    corners = itertools.product(*taps)
+    read = [_read(space, corner, padding_mode, align_corners) for corner in corners]
+    index, weight = (stack(part, 1) for part in zip(*read, strict=True))
+    flat = reshape(input, (n, channels, prod(tuple(space)), 1))
+    return reshape(resample_op(flat, index, weight, count=len(read)), (n, channels, *places))
 
 
-def _read(flat: Any, space: Any, corner: Any, padding_mode: str, align_corners: bool) -> Any:
-    """One element for each place, times its weight."""
+def _read(space: Any, corner: Any, padding_mode: str, align_corners: bool) -> tuple[Any, Any]:
+    """Where one of the elements for each place is, and its weight."""
     index: Any = 0
     weight: Any = 1.0
     for size, (at, own) in zip(space, corner, strict=True):
@@ -162,7 +167,4 @@ def _read(flat: Any, space: Any, corner: Any, padding_mode: str, align_corners: 
         if padding_mode == "zeros":
             weight = where((at >= 0) & (at <= size - 1), weight, 0.0)
         index = index * size + cast(clamp(at, 0, size - 1), dtype=int64)
-    n, channels = flat.shape[:2]
-    places = index.shape[1:]
-    rows = expand(reshape(index, (n, 1, prod(places))), (n, channels, prod(places)))
-    return reshape(gather(flat, 2, rows), (n, channels, *places)) * unsqueeze(weight, 1)
+    return index, weight

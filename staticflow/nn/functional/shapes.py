@@ -17,14 +17,15 @@ from staticflow.nn.functional.pooling import (
 )
 from staticflow.ops.arithmetic import cast, clamp, minimum
 from staticflow.ops.axes import permute
-from staticflow.ops.by_index import index_select
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import iota, size_value
+from staticflow.ops.joining import stack
 from staticflow.ops.maths import floor
 from staticflow.ops.patches import patches_op, unpatches_op
+from staticflow.ops.resample import resample_op
 from staticflow.ops.spatial import batched, per_dim, unbatched
 from staticflow.ops.splitting import narrow
-from staticflow.ops.view import reshape
+from staticflow.ops.view import reshape, unsqueeze
 
 __all__ = [
     "channel_shuffle", "fold", "interpolate", "pixel_shuffle", "pixel_unshuffle", "unfold",
@@ -231,7 +232,8 @@ def interpolate(
         return _AREA[rank - 1](input, wanted)
     wide = float64 if input.dtype is float64 else float32  # as in PyTorch
     x = input if input.dtype is wide or mode.startswith("nearest") else cast(input, dtype=wide)
-    for axis, (n, new, scale) in enumerate(zip(old, wanted, scales, strict=True)):
+    each = list(enumerate(zip(old, wanted, scales, strict=True)))
+    for axis, (n, new, scale) in reversed(each):
         index = iota.beside(x, shape=(new,), dim=0, dtype=wide)
         x = _resized(x, 2 + axis, _MODES[mode][1](index, n, new, scale, bool(align_corners)))
     return x if x.dtype is input.dtype else cast(x, dtype=input.dtype)
@@ -268,13 +270,14 @@ def _check(x: Any, rank: int, size: Any, scale: Any, mode: str, align_corners: b
 
 def _resized(x: Any, dim: int, taps: Taps) -> Any:
     """``x`` with another size along ``dim``."""
-    total: Any = None
-    for places, weights in taps:
-        part = index_select(x, dim, cast(places, dtype=int64))
-        if weights is not None:
-            part = part * reshape(weights, (-1, *(1,) * (x.ndim - dim - 1)))
-        total = part if total is None else total + part
-    return total
+    index, weights = zip(*taps, strict=True)
+    given = [stack([cast(places, dtype=int64) for places in index])]
+    if weights[0] is not None:
+        given.append(stack(weights))
+    shape = x.shape
+    flat = reshape(x, (1, prod(shape[:dim]), shape[dim], prod(shape[dim + 1 :])))
+    out = resample_op(flat, *(unsqueeze(t, 0) for t in given), count=len(taps))
+    return reshape(out, (*shape[:dim], given[0].shape[1], *shape[dim + 1 :]))
 
 
 def upsample(
