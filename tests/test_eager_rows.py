@@ -58,6 +58,31 @@ def test_parts_are_computed_where_they_lie(
         np.testing.assert_allclose(fn(x).numpy(), fn(whole).numpy(), rtol=2e-5, atol=2e-5)
 
 
+def test_a_transposed_operand_is_read_where_it_lies(monkeypatch: pytest.MonkeyPatch) -> None:
+    def copied(array: Any) -> Any:
+        raise AssertionError("an operand was copied")
+
+    monkeypatch.setattr(kernels, "row_major", copied)
+    a, b = drawn(), drawn()[::-1].copy()
+    x, y = sf.from_numpy(a), sf.from_numpy(b)
+    for _ in range(3):
+        np.testing.assert_array_equal((x.t() + y).numpy(), a.T + b)
+        np.testing.assert_array_equal(
+            (x.t()[:, ::2] * y[:, 1::2]).numpy(), a.T[:, ::2] * b[:, 1::2]
+        )
+        np.testing.assert_array_equal(y.clone().copy_(x.t()).numpy(), a.T)
+        np.testing.assert_array_equal(y.clone().sub_(x.t()).numpy(), b - a.T)
+        np.testing.assert_array_equal(x.t().reshape(-1).numpy(), a.T.reshape(-1))
+
+
+def test_floats_are_cast_as_they_are_copied() -> None:
+    wide = np.random.default_rng(0).standard_normal((SIDE, SIDE))
+    for dtype in (sf.float32, sf.float16, sf.bfloat16):
+        x = sf.zeros(SIDE, SIDE, dtype=dtype)
+        assert x.copy_(sf.from_numpy(wide)) is x and x._version == 1
+        np.testing.assert_array_equal(x.numpy(), sf.from_numpy(wide).to(dtype).numpy())
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "int8", "int64", "bool"])
 def test_parts_of_every_width(dtype: str) -> None:
     a = sf.from_numpy(drawn() * 3).to(getattr(sf, dtype))

@@ -6,6 +6,7 @@ from staticflow.codegen.kernel import Accumulate, Block, Kernel, Let, Loop, walk
 from staticflow.codegen.lower import Lowered
 from staticflow.codegen.rewrite import find_loop
 from staticflow.codegen.schedule import is_vectorizable, split, vectorize
+from staticflow.codegen.strips import strips
 from staticflow.codegen.target import Target
 
 __all__ = ["schedule_cpu"]
@@ -15,6 +16,9 @@ _SHORT = 16
 
 _REGISTERS = 4
 """Registers side by side in a short body: enough to hide the latency of an addition."""
+
+_STRIP = 64
+"""Lines of the cache that a transposed matrix is read in at a time."""
 
 _ALONG_COLUMNS = 8
 """Registers side by side where columns are summed up: so much of a row is read at a time, before
@@ -33,7 +37,10 @@ def schedule_cpu(lowered: Lowered, target: Target) -> Kernel:
                 kernel, wide = split(kernel, var, lanes * _ALONG_COLUMNS)
                 if wide is not None:
                     kernel = vectorize(kernel, wide, lanes * _ALONG_COLUMNS)
-            kernel = vectorize(kernel, var, lanes * (_REGISTERS if is_short else 1))
+            width = lanes * (_REGISTERS if is_short else 1)
+            kernel, variables = strips(kernel, var, _STRIP)
+            for inner in variables:
+                kernel = vectorize(kernel, inner, width)
     return kernel
 
 

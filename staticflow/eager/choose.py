@@ -20,7 +20,7 @@ from staticflow.eager.numbers import as_array, numbers_among, with_operands
 from staticflow.eager.overwrite import copied, put
 from staticflow.eager.products import large_linear, large_matmul
 from staticflow.eager.programs import LARGE, SPREAD
-from staticflow.eager.rows import in_order, in_rows, order_of
+from staticflow.eager.rows import in_lines, in_order, order_of
 from staticflow.graph.dtypes import BY_PYTHON, bfloat16, float16, float32, float64
 from staticflow.graph.op import Op
 from staticflow.ops.arithmetic import cast, clone, mul
@@ -86,7 +86,7 @@ def _spread(op: Op) -> Callable[..., Any]:
         if arrays[-1].dtype in _NARROW:
             pays = True
         elif even:
-            whole = all(map(in_rows, arrays)) or order_of(arrays) is not None
+            whole = all(map(in_lines, arrays)) or order_of(arrays) is not None
             pays = whole and np.broadcast(*arrays).size >= SPREAD
         else:
             pays = max([a.size for a in arrays]) >= SPREAD

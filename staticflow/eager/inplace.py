@@ -11,9 +11,10 @@ from staticflow.eager.fast.forms import number_beside
 from staticflow.eager.gpu import is_writeable
 from staticflow.eager.memory import Memory, Step, View
 from staticflow.eager.overwrite import overwritten, put
-from staticflow.eager.programs import LARGE
+from staticflow.eager.programs import LARGE, SPREAD
 from staticflow.eager.vertex import LEAF, TapeEntry, Vertex, next_serial
 from staticflow.errors import AutogradError, DTypeError, ShapeError, SymbolicError
+from staticflow.graph.dtypes import BY_NUMPY
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
@@ -143,6 +144,8 @@ def copy_(x: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
         other = fitting(other, x.dtype, f"an assignment to {TensorType(x.dtype, x.shape)}")
     value = other if isinstance(other, Symbol) else x._of(other, x.dtype)
     if value.dtype is not x.dtype:
+        if _copied_at_once(x, value):
+            return x
         value = cast(value, dtype=x.dtype)
     if value.shape != x.shape:
         if _copied_at_once(x, value, spread=True):
@@ -203,7 +206,7 @@ def _copied_at_once(x: Tensor, value: Any, spread: bool = False) -> bool:
     a, b = x._data, getattr(value, "_data", None)
     if (
         type(b) is not np.ndarray
-        or a.dtype is not b.dtype
+        or (a.dtype is not b.dtype and not _casts_at_once(a, b))
         or (a.shape != b.shape and not (spread and b.shape == ()))
         or (thread.state.recording and value._edge() is not None)
         or not is_open(x)
@@ -212,6 +215,12 @@ def _copied_at_once(x: Tensor, value: Any, spread: bool = False) -> bool:
     x._bump()
     put(a, b)
     return True
+
+
+def _casts_at_once(a: Any, b: Any) -> bool:
+    """Whether floats of another width are cast as they are copied, by a program."""
+    floats = BY_NUMPY[a.dtype].is_floating and BY_NUMPY[b.dtype].is_floating
+    return floats and a.size >= SPREAD and a.shape == b.shape
 
 
 def is_open(x: Tensor) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 
 from staticflow.eager.numbers import as_array, numbers_among, with_operands
 from staticflow.eager.programs import MOST_KINDS, compiled, compiling
-from staticflow.eager.rows import in_order, in_rows, order_of, steps_of, taken_as
+from staticflow.eager.rows import in_lines, in_order, in_rows, order_of, steps_of, taken_as
 from staticflow.errors import DTypeError, IndexRangeError, ShapeError
 from staticflow.graph.graph import attrs_key, close, new_param
 from staticflow.graph.node import item, make_node
@@ -33,13 +33,36 @@ _MET = 1024
 """So many shapes find the kernel of an op at once; then it begins anew."""
 
 
+class _Turned:
+    """A kernel of operands in another order of dims, which gives its results as they lie."""
+
+    __slots__ = ("_back", "_kernel", "_order")
+
+    def __init__(self, kernel: Executable, order: tuple[int, ...], back: tuple[int, ...]) -> None:
+        self._kernel, self._order, self._back = kernel, order, back
+
+    def fast(self, *operands: Array) -> Any:
+        """As the native entry of the kernel."""
+        return self._returned(self._kernel.fast(*self._given(operands)))
+
+    def run(self, operands: Sequence[Array]) -> Any:
+        """As `run`."""
+        return self._returned(run(self._kernel, self._given(operands)))
+
+    def _given(self, operands: Sequence[Array]) -> list[Array]:
+        return [a.transpose(self._order) if a.ndim else a for a in operands]
+
+    def _returned(self, result: Any) -> Any:
+        return result.transpose(self._back) if type(result) is np.ndarray else result
+
+
 class _Kernels:
     """The compiled kernels of an op, by the kind of the operands."""
 
     def __init__(self, op: Op) -> None:
         self._op = op
         self._kernels: dict[Hashable, Executable] = {}
-        self._met: dict[Hashable, Executable] = {}  # by shapes and strides
+        self._met: dict[Hashable, Executable | _Turned] = {}  # by shapes and strides
         self.latest = ctypes.py_object()  # the native entry of the last that needed no attributes
 
     def __call__(self, xp: Any, *operands: Any, **attrs: Any) -> Any:
@@ -68,12 +91,14 @@ class _Kernels:
         op = self._op
         order = self._order(operands, attrs)
         if order is not None:
-            results = self._of_turned(operands, attrs, order)
-        elif all(map(in_rows, operands)):
+            turned = self._turned(operands, attrs, order)
+            self._meet(key, turned)
+            results = turned.fast(*operands)
+            if results is None or type(results) is int:
+                results = turned.run(operands)
+        elif all(map(in_lines if type(op.lowering) is Elementwise else in_rows, operands)):
             kernel = self.kernel(operands, attrs)
-            if len(self._met) >= _MET:
-                self._met.clear()
-            self._met[key] = kernel
+            self._meet(key, kernel)
             self._note(kernel, attrs)
             results = run(kernel, operands)
         else:
@@ -84,8 +109,13 @@ class _Kernels:
             return op.reference(np, *operands, **attrs)
         return results
 
-    def _note(self, kernel: Executable | None, attrs: Mapping[str, Any]) -> None:
-        if kernel is not None and not attrs:
+    def _meet(self, key: Any, kernel: Executable | _Turned) -> None:
+        if len(self._met) >= _MET:
+            self._met.clear()
+        self._met[key] = kernel
+
+    def _note(self, kernel: Executable | _Turned | None, attrs: Mapping[str, Any]) -> None:
+        if type(kernel) is Executable and not attrs:
             self.latest.value = kernel.fast
 
     def _order(self, operands: Sequence[Array], attrs: Mapping[str, Any]) -> Sequence[int] | None:
@@ -94,18 +124,18 @@ class _Kernels:
         suits = _reduces(attrs) or type(self._op.lowering) is Elementwise
         return order_of(operands) if suits else None
 
-    def _of_turned(
+    def _turned(
         self, operands: Sequence[Array], attrs: Mapping[str, Any], order: Sequence[int]
-    ) -> Any:
-        """Of operands in that order; None if the run failed."""
+    ) -> _Turned:
+        """What takes such operands in that order."""
         arrays = [a.transpose(order) if a.ndim else a for a in operands]
+        back = order
         if _reduces(attrs):
             dims = attrs["dims"]
             attrs = {**attrs, "dims": tuple([i for i, d in enumerate(order) if d in dims])}
             if not attrs["keepdim"]:
-                order = [d for d in order if d not in dims]
-        results = run(self.kernel(arrays, attrs), arrays)
-        return None if results is None else results.transpose(np.argsort(order))
+                back = [d for d in order if d not in dims]
+        return _Turned(self.kernel(arrays, attrs), tuple(order), tuple(np.argsort(back).tolist()))
 
     def kernel(self, arrays: Sequence[Array], attrs: Mapping[str, Any]) -> Executable:
         """The kernel for arrays of these kinds, compiled if there is none yet."""

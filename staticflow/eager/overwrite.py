@@ -20,7 +20,7 @@ import numpy as np
 
 from staticflow.eager.numbers import as_array, taken
 from staticflow.eager.programs import LARGE, MOST_KINDS, SPREAD, compiled, compiling
-from staticflow.eager.rows import Steps, in_order, in_rows, lies_apart, steps_of, taken_as
+from staticflow.eager.rows import Steps, in_lines, in_order, in_rows, lies_apart, steps_of, taken_as
 from staticflow.errors import StaticflowError
 from staticflow.graph.dtypes import BY_NUMPY, bfloat16
 from staticflow.graph.equalities import Equality
@@ -125,8 +125,10 @@ def latest_program(fn: Function) -> Any:
 
 
 def put(target: Array, source: Array) -> None:
-    """Copy ``source``, broadcast and cast, into ``target``, on all threads if it is large."""
-    if target.size < SPREAD or get_num_threads() == 1 or not _put_at_once(target, source):
+    """Copy ``source``, broadcast and cast, into ``target``. A large one
+    is copied on all threads, and in strips where it is transposed."""
+    alone = get_num_threads() == 1 and source.dtype == target.dtype and in_rows(source)
+    if target.size < SPREAD or alone or not _put_at_once(target, source):
         if target.dtype == source.dtype == _BFLOAT16:  # which NumPy moves one by one
             target, source = target.view(np.uint16), source.view(np.uint16)
         np.copyto(target, source)  # of one thread as fast, and on a GPU too
@@ -179,7 +181,7 @@ def _found(
     """The program for such operands, made if there is none yet; None if there can be none."""
     values = (v for a in given.values() for v in (a if type(a) is tuple else (a,)))
     arrays = [a for a in values if isinstance(a, _ARRAYS)]
-    if not (lies_apart(x) and all(map(in_rows, (x, *arrays)))):
+    if not (lies_apart(x) and in_rows(x) and all(map(in_lines, arrays))):
         return None
 
     def known(a: Any) -> Any:

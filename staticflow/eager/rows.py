@@ -15,6 +15,7 @@ __all__ = [
     "NEAR",
     "SHORT",
     "Steps",
+    "in_lines",
     "in_order",
     "in_rows",
     "lies_apart",
@@ -45,13 +46,20 @@ def in_rows(a: Any) -> bool:
     (or so), or of one again and again: a row-major one, part of a wider one, an expanded one."""
     if not isinstance(a, np.ndarray):
         return False
+    return a.flags.c_contiguous or (_is_line(a, a.ndim - 1) and min(a.strides) >= 0)
+
+
+def in_lines(a: Any) -> bool:
+    """Whether ``a`` is in such rows along any dim, as a transposed array is along its first."""
+    if not isinstance(a, np.ndarray):
+        return False
     if a.flags.c_contiguous:
         return True
-    return (
-        a.shape[-1] >= SHORT
-        and a.strides[-1] <= min(NEAR, _STEPS * a.itemsize)
-        and min(a.strides) >= 0
-    )
+    return min(a.strides) >= 0 and any([_is_line(a, dim) for dim in range(a.ndim)])
+
+
+def _is_line(a: Array, dim: int) -> bool:
+    return a.shape[dim] >= SHORT and a.strides[dim] <= min(NEAR, _STEPS * a.itemsize)
 
 
 def lies_apart(a: Array) -> bool:
@@ -78,12 +86,14 @@ def order_of(arrays: Sequence[Array]) -> Sequence[int] | None:
 
 
 def steps_of(a: Array) -> Steps:
-    """What a program knows of the strides of an array in rows, in elements: the last, and those of
-    dims of size 1, as 0; None stands for others. None for a row-major array."""
+    """What a program knows of the strides of an array in lines, in elements: those along lines,
+    and those of dims of size 1, as 0; None stands for others. None for a row-major array."""
     if a.flags.c_contiguous:
         return None
-    outer = (0 if n == 1 else None for n in a.shape[:-1])
-    return (*outer, a.strides[-1] // a.itemsize)
+    return tuple(
+        0 if n == 1 else step // a.itemsize if _is_line(a, dim) else None
+        for dim, (n, step) in enumerate(zip(a.shape, a.strides, strict=True))
+    )
 
 
 def taken_as(dtype: Any, sizes: Sequence[int], steps: Steps, name: str) -> TensorType:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["row_major"]
+__all__ = ["is_turned", "row_major"]
 
 _LARGE = 1 << 14  # elements: more than what the nearest cache holds
 _WIDTH = 64  # of a strip: some cache lines of the copy, and few enough of the original
@@ -18,7 +18,7 @@ def row_major(array: Any) -> Any:
     NumPy copies a transposed matrix row by row, and reads a line of cache for each element. In
     strips of some columns the lines are still there for the next rows.
     """
-    if type(array) is not np.ndarray or array.size < _LARGE or not _is_turned(array):
+    if not is_turned(array):
         return array.copy(order="C")
     out = np.empty(array.shape, array.dtype)
     for begin in range(0, array.shape[-1], _WIDTH):
@@ -27,7 +27,10 @@ def row_major(array: Any) -> Any:
     return out
 
 
-def _is_turned(array: np.ndarray[Any, Any]) -> bool:
-    """Whether neighbours along another dim than the last lie nearer in memory."""
+def is_turned(array: Any) -> bool:
+    """Whether an array of NumPy is large and neighbours along another dim than the last lie nearer
+    in memory."""
+    if type(array) is not np.ndarray or array.size < _LARGE or array.flags.c_contiguous:
+        return False
     steps = [abs(s) for s, n in zip(array.strides, array.shape, strict=True) if n > 1]
     return len(steps) > 1 and steps[-1] > min(steps) > 0

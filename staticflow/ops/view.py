@@ -10,7 +10,7 @@ from staticflow.graph.dims import Size, prod
 from staticflow.graph.dtypes import DType, dtype_of
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
-from staticflow.graph.rowmajor import row_major
+from staticflow.graph.rowmajor import is_turned, row_major
 from staticflow.graph.types import Facts, Shape, TensorType
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.declare import elementwise, normalize_dim, normalize_dims, per_arg
@@ -73,11 +73,17 @@ def _regrouped(index: Index, src: Shape, dst: Shape) -> Index:
     return tuple(place)
 
 
+def _reshaped(xp: Any, x: Any, *, shape: tuple[int, ...]) -> Any:
+    if is_turned(x) and not _same_memory(x.shape, x.strides, shape):
+        x = row_major(x)
+    return x.reshape(shape)
+
+
 reshape_op = Op(
     name="reshape",
     doc="The same elements, in row-major order, in another ``shape``.",
     infer=_reshape_infer,
-    reference=lambda xp, x, *, shape: x.reshape(shape),
+    reference=_reshaped,
     vjp=per_arg(lambda ct, out, x, *, shape: reshape(ct, x.shape)),
     lowering=View(lambda i, src, dst, *, shape: _regrouped(i, src, dst)),
     grad_name="ViewBackward0",

@@ -113,6 +113,10 @@ compute:
   %copies = icmp eq ptr %cell, null
   br i1 %copies, label %copy, label %gather
 copy:
+  %source.in.rows = call i1 @is_in_rows(ptr %source)
+  %at.once = or i1 %few, %source.in.rows  ; NumPy is slow at transposed ones
+  br i1 %at.once, label %go, label %no
+go:
   %uncopied = call i1 @copy(ptr %array, ptr %source)
   br i1 %uncopied, label %no, label %note
 gather:
