@@ -11,7 +11,7 @@ import os
 import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -26,11 +26,11 @@ _KEY = "staticflow"  # of the structure, in the metadata of the file
 _PLAIN = (type(None), bool, int, float, str)
 
 
-def save(obj: Any, f: str | os.PathLike[str]) -> None:
-    """Write ``obj`` to the file ``f``: dicts, lists and tuples of tensors, arrays, numbers, strings
-    and None, as the state dicts of models, optimisers and schedules are.
+def save(obj: Any, f: str | os.PathLike[str] | IO[bytes]) -> None:
+    """Write ``obj`` to the file ``f``, a path or an open file: dicts, lists and tuples of tensors,
+    arrays, numbers, strings and None, as the state dicts of models, optimisers and schedules are.
 
-    The file is written beside ``f`` and put in its place when it is complete, so that a crash
+    At a path it is written beside ``f`` and put in its place when it is complete, so that a crash
     leaves the old one. Raises `CheckpointError` for anything else in ``obj``, and `ImportError`
     where safetensors is not installed.
 
@@ -45,25 +45,30 @@ def save(obj: Any, f: str | os.PathLike[str]) -> None:
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     structure = json.dumps(_described(obj, (), arrays))
     data: bytes = _library("numpy").save(arrays, metadata={_KEY: structure})
-    _replace(Path(f), data)
+    if isinstance(f, str | os.PathLike):
+        _replace(Path(f), data)
+    else:
+        f.write(data)
 
 
-def load(f: str | os.PathLike[str], map_location: Any = None) -> Any:
-    """What `save` wrote to the file ``f``, with new tensors on the CPU or on ``map_location``. A
-    safetensors file from elsewhere gives a dict of its tensors.
+def load(f: str | os.PathLike[str] | IO[bytes], map_location: Any = None) -> Any:
+    """What `save` wrote to ``f``, a path or an open file, with new tensors on the CPU or on
+    ``map_location``. A safetensors file from elsewhere gives a dict of its tensors.
 
     Raises `CheckpointError` for a file that is damaged or none of the kind, `FileNotFoundError` for
     none.
     """
     library = _library()
-    path = Path(f)
-    data = path.read_bytes()
+    if isinstance(f, str | os.PathLike):
+        path, data = os.fspath(f), Path(f).read_bytes()
+    else:
+        path, data = getattr(f, "name", type(f).__name__), f.read()
     try:
         found = library.deserialize(data)
-        with library.safe_open(os.fspath(path), framework="np") as opened:
-            metadata = opened.metadata() or {}
-    except (library.SafetensorError, OSError) as error:
+    except library.SafetensorError as error:
         raise CheckpointError(_complaint(path, data, str(error))) from None
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    metadata = header.get("__metadata__", {})
     tensors = {name: _tensor(path, name, view, map_location) for name, view in found}
     if _KEY not in metadata:
         return tensors
@@ -136,7 +141,7 @@ _NAMES = {
 _DTYPES = {d.name: d for d in DTYPES}
 
 
-def _tensor(path: Path, name: str, view: Mapping[str, Any], place: Any) -> Tensor:
+def _tensor(path: str, name: str, view: Mapping[str, Any], place: Any) -> Tensor:
     dtype = _DTYPES.get(_NAMES.get(view["dtype"], ""))
     if dtype is None:
         raise CheckpointError(
@@ -148,7 +153,7 @@ def _tensor(path: Path, name: str, view: Mapping[str, Any], place: Any) -> Tenso
     return out if place is None else out.to(place)
 
 
-def _complaint(path: Path, data: bytes, reason: str) -> str:
+def _complaint(path: str, data: bytes, reason: str) -> str:
     if data[:2] == b"PK" or data[:1] == b"\x80":
         why = (
             "looks like a pickle, as torch.save writes them, which can run any code when it is "

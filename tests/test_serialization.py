@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
@@ -34,6 +35,21 @@ def test_tensors_of_every_dtype(dtype: Any, tmp_path: Path) -> None:
         assert found.dtype is dtype and found.shape == wanted.shape
         assert found.tolist() == wanted.tolist()
         found.zero_()  # it can be written to
+
+
+def test_open_files(tmp_path: Path) -> None:
+    model = nn.Linear(2, 1)
+    memory = io.BytesIO()
+    with open(tmp_path / "state", "wb") as file:
+        for f in (memory, file):
+            sf.save({"model": model.state_dict(), "epoch": 3}, f)
+    memory.seek(0)
+    with open(tmp_path / "state", "rb") as file:
+        for f in (memory, file):
+            found = sf.load(f)
+            assert found["epoch"] == 3 and sf.equal(found["model"]["weight"], model.weight)
+    with pytest.raises(sf.CheckpointError, match="load: BytesIO is no safetensors file"):
+        sf.load(io.BytesIO(b"something else"))
 
 
 def test_plain_values_and_containers(tmp_path: Path) -> None:
