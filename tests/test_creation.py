@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,18 @@ def test_sizes_are_numbers_or_a_tuple() -> None:
         with pytest.raises(ShapeError, match=r"negative in \[2, -1\].*test_creation\.py:\d+"):
             make(2, -1)
     assert sf.zeros(2, requires_grad=True).requires_grad
+
+
+def test_numbers_too_large_for_a_dtype_are_infinite_without_a_warning() -> None:
+    large = np.array([1e40])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for x in (
+            sf.tensor([1e40]), sf.tensor(1e40), sf.tensor([1e40], dtype=sf.float32),
+            sf.tensor(large, dtype=sf.float32), sf.from_numpy(large).float(),
+            sf.tensor([70000.0], dtype=sf.float16), sf.full((1,), 1e40), sf.ones(1) * 1e40,
+        ):  # fmt: skip
+            assert x.isinf().all()
 
 
 def test_full_takes_the_dtype_of_its_value() -> None:

@@ -11,6 +11,7 @@ from staticflow.eager.mode import EAGER
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dtypes import BY_PYTHON, DType, dtype_of, get_default_dtype, promote
 from staticflow.graph.locs import format_locs, here
+from staticflow.ops.thread import thread
 
 __all__ = ["array_from"]
 
@@ -21,15 +22,17 @@ def array_from(data: Any, dtype: Any) -> np.ndarray[Any, Any]:
 
     Raises `DTypeError` for what is no number, `ShapeError` for rows of several lengths.
     """
+    convert = thread.state.run  # numbers too large for a dtype are infinite in it
     wanted = None if dtype is None else dtype_of(dtype).numpy
     if isinstance(data, EAGER.tensor):
         data = data._data
     if isinstance(data, np.ndarray | np.generic):
-        return np.array(data, dtype=wanted or dtype_of(data.dtype).numpy)
+        given: np.ndarray[Any, Any] = convert(np.array, data, wanted or dtype_of(data.dtype).numpy)
+        return given
     if isinstance(data, list | tuple):
         data = [d._data if isinstance(d, EAGER.tensor) else d for d in data]
     try:
-        array = np.array(data, dtype=wanted)
+        array: np.ndarray[Any, Any] = convert(np.array, data, wanted)
     except (OverflowError, ValueError) as error:
         kind = ShapeError if "inhomogeneous" in str(error) else DTypeError
         raise kind(f"tensor: {error}, at {format_locs(here())}") from None
@@ -39,7 +42,7 @@ def array_from(data: Any, dtype: Any) -> np.ndarray[Any, Any]:
             f"lists of them, an array or a tensor, at {format_locs(here())}"
         )
     if wanted is None and array.dtype == np.float64:
-        array = array.astype(_floating_of(data).numpy, copy=False)
+        array = convert(np.asarray, array, _floating_of(data).numpy)
     dtype_of(array.dtype)
     return array
 

@@ -95,7 +95,8 @@ class Tensor(Methods):
             return Tensor._wrap(np.asarray(x))
         if isinstance(x, bool | int | float):
             dtype = dtype or dtype_of(type(x))
-            return Tensor._wrap(np.asarray(fitting(x, dtype, "a number"), dtype=dtype.numpy))
+            number = fitting(x, dtype, "a number")
+            return Tensor._wrap(thread.state.run(np.asarray, number, dtype.numpy))
         names = () if op is None else op.names
         what = f"argument {position + 1}" if position >= len(names) else repr(names[position])
         raise DTypeError(
