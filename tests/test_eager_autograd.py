@@ -82,6 +82,24 @@ def test_numpy_of_a_recorded_tensor_is_refused() -> None:
 # -- backward -------------------------------------------------------------------------------------
 
 
+def test_the_tape_is_walked_as_pytorchs() -> None:
+    """As programs do that draw it."""
+    x = sf.ones(3, requires_grad=True)
+    y = ((x * x + 1).max(0)[0] / x.detach().sum()).exp()
+
+    def names(function: Any) -> Any:
+        if function is None:
+            return None
+        return [function.name(), *(names(f) for f, _ in function.next_functions)]
+
+    leaf = ["AccumulateGrad"]
+    squares = ["MulBackward0", leaf, leaf]
+    largest = ["MaxBackward0", ["AddBackward0", squares, None]]
+    assert names(y.grad_fn) == ["ExpBackward0", ["DivBackward0", largest, None]]
+    (a, _), (b, _) = (x * x).grad_fn.next_functions
+    assert a.variable is x and a == b and len({a, b}) == 1 and repr(a) == "<AccumulateGrad>"
+
+
 def test_gradients_accumulate() -> None:
     x = leaf(1, 2)
     (x * 3).sum().backward()

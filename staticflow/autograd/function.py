@@ -11,6 +11,7 @@ import numpy as np
 
 from staticflow.autograd.once import once_differentiable
 from staticflow.autograd.traced import apply_traced
+from staticflow.eager.functions import functions_of
 from staticflow.eager.grad_mode import no_grad
 from staticflow.eager.hooks import lent, show
 from staticflow.eager.inplace import stand_for
@@ -224,7 +225,7 @@ class FunctionNode:
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
         """What the arguments came from, as in PyTorch."""
-        return tuple((e.entry, e.index) if type(e) is Output else (e, 0) for e in self.edges)
+        return functions_of(self.edges)
 
     def saved_values(self) -> tuple[Any, ...]:
         """See `FunctionCtx.saved_tensors`."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from staticflow.eager.functions import functions_of
 from staticflow.eager.gpu import as_array
 from staticflow.eager.memory import Memory
 from staticflow.eager.programs import LARGE, SPREAD
@@ -124,7 +125,7 @@ class TapeEntry:
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
         """What the arguments came from, as in PyTorch."""
-        return tuple((e.entry, e.index) if type(e) is Output else (e, 0) for e in self.edges)
+        return functions_of(self.edges)
 
     def kept_name(self, place: int) -> str:
         """What errors call argument ``place``, or a result if that is negative."""
