@@ -10,6 +10,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.nn.functional.losses import check_reduction
 from staticflow.ops.arithmetic import cast, clamp, where
 from staticflow.ops.creation import full_like, iota
+from staticflow.ops.fused import fused
 from staticflow.ops.indexing import gather
 from staticflow.ops.joining import cat, stack
 from staticflow.ops.pairs import logaddexp
@@ -53,6 +54,14 @@ def ctc_loss(
     x = unsqueeze(log_probs, 1) if alone else log_probs
     steps, spoken = (_lengths(v, x) for v in (input_lengths, target_lengths))
     labels = _rows(targets, spoken, alone)
+    loss = _loss(x, labels, steps, spoken, blank, reduction, zero_infinity)
+    return squeeze(loss, 0) if alone and reduction == "none" else loss
+
+
+@fused("CtcLossBackward0")
+def _loss(
+    x: Any, labels: Any, steps: Any, spoken: Any, blank: int, reduction: str, zero_infinity: bool
+) -> Any:
     n, count = x.shape[1], labels.shape[1]
     gaps = full_like(labels, blank)
     # blanks around and between the labels
@@ -85,7 +94,7 @@ def ctc_loss(
     each = where(each > -_NEVER / 2, 0.0 if zero_infinity else float("inf"), each)
     if reduction == "mean":
         return (each / cast(clamp(spoken, min=1), dtype=each.dtype)).mean()
-    return each.sum() if reduction == "sum" else squeeze(each, 0) if alone else each
+    return each.sum() if reduction == "sum" else each
 
 
 def _lengths(given: Any, like: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import inf
 from typing import Any
 
@@ -10,8 +11,9 @@ from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops import by_index
 from staticflow.ops.arithmetic import clamp, where
+from staticflow.ops.by_index import index_add
 from staticflow.ops.creation import iota, ones_like
-from staticflow.ops.indexing import scatter_add
+from staticflow.ops.joining import cat
 from staticflow.ops.scatter import scatter_reduce
 from staticflow.ops.search import searchsorted
 from staticflow.ops.sets import unique
@@ -75,31 +77,64 @@ def embedding_bag(
             [3., 4.]])
     """
     _check_bags(input, offsets, mode, per_sample_weights)
-    flat = input.reshape(-1)
-    count = flat.shape[0]
-    place = iota.beside(flat, shape=(count,), dim=0, dtype=int64)
+    rows = embedding(input, weight, padding_idx)
+    left_out = None if padding_idx is None else input == padding_idx % weight.shape[0]
     if offsets is None:
-        bags, size = input.shape
-        bag = place // max(size, 1) if isinstance(size, int) else place // size
+        bags: Any = _Rows()
     else:
-        bags = offsets.shape[0] - int(include_last_offset)
-        bag = searchsorted(offsets[:bags].long(), place, right=True) - 1
-    rows = embedding(flat, weight, padding_idx)
-    counts = flat != flat if padding_idx is None else flat == padding_idx % weight.shape[0]
-    ones = where(counts, 0.0, ones_like(rows[:, 0]))
-    at = unsqueeze(bag, 1).expand(rows.shape)
-    empty = weight.new_zeros((bags, weight.shape[1]))
+        count, place = offsets.shape[0] - int(include_last_offset), _places(input)
+        bag = searchsorted(offsets[:count].long(), place, right=True) - 1
+        bags = _Parts(count, bag)
     if mode == "max":
-        if padding_idx is not None:
-            rows = where(unsqueeze(counts, 1), -inf, rows)
-        most = scatter_reduce(empty, 0, at, rows, "amax", include_self=False)
+        if left_out is not None:
+            rows = where(unsqueeze(left_out, -1), -inf, rows)
+        most = bags.most(rows)
         return where(most == -inf, 0.0, most)
-    scale = ones if per_sample_weights is None else ones * per_sample_weights.reshape(-1)
-    total = scatter_add(empty, 0, at, rows * unsqueeze(scale, 1))
+    scale = per_sample_weights
+    if left_out is not None:
+        scale = where(left_out, 0.0, ones_like(rows[..., 0]) if scale is None else scale)
+    total = bags.total(rows if scale is None else rows * unsqueeze(scale, -1))
     if mode == "sum":
         return total
-    number = scatter_add(empty[:, 0], 0, bag, ones)
-    return total / unsqueeze(clamp(number, min=1.0), 1)
+    ones = ones_like(rows[..., 0]) if scale is None else scale
+    return total / unsqueeze(clamp(bags.total(ones), min=1.0), 1)
+
+
+def _places(x: Any) -> Any:
+    return iota.beside(x, shape=x.shape, dim=0, dtype=int64)
+
+
+class _Rows:
+    """Bags that are the rows of a matrix of indices."""
+
+    def total(self, x: Any) -> Any:
+        """The sums of what each bag has."""
+        return x.sum(1)
+
+    def most(self, rows: Any) -> Any:
+        """The largest numbers, -inf of an empty bag."""
+        edge = rows.new_full((rows.shape[0], 1, rows.shape[2]), -inf)
+        return cat([rows, edge], 1).max(1)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """Bags that are parts of a vector of indices: how many, and which each index is in."""
+
+    count: Any
+    bag: Any
+
+    def total(self, x: Any) -> Any:
+        """See `_Rows`."""
+        return index_add(self._none(x, 0), 0, self.bag, x)
+
+    def most(self, rows: Any) -> Any:
+        """See `_Rows`."""
+        at = unsqueeze(self.bag, 1).expand(rows.shape)
+        return scatter_reduce(self._none(rows, -inf), 0, at, rows, "amax")
+
+    def _none(self, x: Any, value: float) -> Any:
+        return x.new_full((self.count, *x.shape[1:]), value)
 
 
 def _check_bags(input: Any, offsets: Any, mode: str, weights: Any) -> None:
