@@ -12,7 +12,9 @@ import pytest
 from calling import needs_entry
 
 import staticflow as sf
+from staticflow.eager.fast.forms import fast_forms
 from staticflow.eager.memory import Memory
+from staticflow.eager.mode import EAGER
 from staticflow.eager.saved import Shadow
 from staticflow.eager.vertex import EvenEntry, Output, TapeEntry
 from staticflow.runtime.free_lists import MOST, Row
@@ -60,6 +62,15 @@ def test_what_is_recorded_again_costs_no_pass(name: str, walked: bool, passes: l
         last = recorded(CHAINS[name])
         if walked:
             last.sum().backward()
+    assert not passes and last.grad_fn is not None
+
+
+def test_native_code_that_is_made_again_takes_none_away(passes: list[int]) -> None:
+    recorded(CHAINS["products"], 2)  # by what was made first
+    fast_forms([], (), (), sf.Tensor, EAGER.general, EAGER.finish, {}, {})
+    for _ in range(3):
+        del passes[:]
+        last = recorded(CHAINS["products"])
     assert not passes and last.grad_fn is not None
 
 

@@ -11,7 +11,7 @@ The collector finds these objects as it finds others.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+import functools
 from string import Template
 from typing import Any, final
 
@@ -208,7 +208,8 @@ done:
 """
 
 
-def recycle(classes: Sequence[type], hidden: Sequence[type]) -> dict[str, int]:
+@functools.cache  # made anew, it would take up what the code that is made already does not give
+def recycle(classes: tuple[type, ...], hidden: tuple[type, ...]) -> dict[str, int]:
     """Let the memory of instances of these classes (not of derived ones), and of rows, be used
     again, for as long as the process lives. The classes have slots, and no finalizers; what the
     ``hidden`` ones hold leads back to nothing, so that the collector need not know of them.
