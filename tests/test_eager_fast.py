@@ -26,8 +26,9 @@ from opinfo.modes import arrays_of, call
 import staticflow as sf
 from staticflow import pytree
 from staticflow.eager.fast.core_text import MEMO
-from staticflow.eager.fast.forms import fast_forms, has_fast_form, number_beside
+from staticflow.eager.fast.forms import fast_forms, has_fast_form
 from staticflow.eager.mode import EAGER
+from staticflow.eager.numbers import number_beside
 from staticflow.eager.saved import Shadow
 from staticflow.eager.vertex import EvenEntry
 from staticflow.errors import AutogradError, DTypeError, ShapeError

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from staticflow.eager.fast.forms import number_beside
 from staticflow.eager.gpu import is_writeable
 from staticflow.eager.memory import Memory, Step, View
+from staticflow.eager.numbers import number_beside
 from staticflow.eager.overwrite import overwritten, put
 from staticflow.eager.programs import LARGE, SPREAD
 from staticflow.eager.vertex import LEAF, TapeEntry, Vertex, next_serial

@@ -1,7 +1,8 @@
-"""Numbers that elementwise ops have as attributes, as operands: one kernel serves all of them.
+"""Numbers as arrays of no dims: those beside tensors, and those among the attributes of ops.
 
-The bounds of `clamp` or a slope may change at every step. They reach a kernel as 0-d arrays, and
-take the dtype of the operand beside them there, as numbers do.
+The bounds of `clamp` or a slope may change at every step. So the numbers that elementwise ops have
+as attributes are operands of their kernels, which one kernel serves, and take the dtype of the
+operand beside them there, as numbers do.
 """
 
 from __future__ import annotations
@@ -14,13 +15,34 @@ from typing import Any
 import numpy as np
 
 from staticflow.codegen.builder import Loose
-from staticflow.graph.dtypes import BY_NUMPY, DType, float32, float64
+from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DType, float32, float64
 from staticflow.graph.node import Node, make_node, toposort
 from staticflow.graph.op import Op
 from staticflow.ops.lowering import Elementwise
 from staticflow.ops.symbol import Symbol
+from staticflow.ops.thread import thread
 
-__all__ = ["as_array", "number_dtype", "numbers_among", "taken", "with_operands"]
+__all__ = ["as_array", "number_beside", "number_dtype", "numbers_among", "taken", "with_operands"]
+
+
+def _number(value: Any, dtype: Any) -> Any:
+    """A number as a 0-d array, which NumPy takes up faster. Raises `TypeError` if it would change
+    the dtype."""
+    if BY_PYTHON[type(value)].category > BY_NUMPY[dtype].category:
+        raise TypeError("the number is of a higher category than the tensor")
+    return thread.state.run(np.asarray, value, dtype)
+
+
+_known_number = functools.lru_cache(4096, typed=True)(_number)
+_NUMBERS = frozenset(BY_PYTHON)
+
+
+def number_beside(value: Any, dtype: Any) -> Any:
+    """The number ``value`` as an array of NumPy's ``dtype``. Raises `TypeError` for what is none,
+    or of a higher category."""
+    if type(value) not in _NUMBERS:
+        raise TypeError("no number")
+    return _known_number(value, dtype) if value else _number(value, dtype)  # 0.0 is not -0.0
 
 
 def numbers_among(op: Op, attrs: Mapping[str, Any], dtype: Any) -> tuple[str, ...]:

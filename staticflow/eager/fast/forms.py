@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from types import CodeType
 from typing import Any
 
@@ -18,10 +18,11 @@ from staticflow.eager.fast.methods_text import render_methods
 from staticflow.eager.fast.plans import Remembered, parameters_of
 from staticflow.eager.fast.records import MOST, KnownRecord, MemoRecord, OpRecord
 from staticflow.eager.memory import Memory, View
+from staticflow.eager.numbers import number_beside
 from staticflow.eager.programs import LARGE
 from staticflow.eager.saved import Shadow
 from staticflow.eager.vertex import LEAF, EvenEntry, Output, TapeEntry, serials
-from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DTYPES, DType, bfloat16
+from staticflow.graph.dtypes import BY_PYTHON, DTYPES, DType, bfloat16
 from staticflow.graph.locs import is_inside
 from staticflow.graph.op import OUT, Op, takes
 from staticflow.ops import lowering
@@ -41,7 +42,7 @@ from staticflow.runtime.host import python_symbols
 from staticflow.runtime.native import compile_native
 from staticflow.runtime.threads import wanted_address
 
-__all__ = ["FastForms", "fast_forms", "has_fast_form", "number_beside"]
+__all__ = ["FastForms", "fast_forms", "has_fast_form"]
 
 Function = Callable[..., Any]
 
@@ -277,23 +278,3 @@ def _symbols(tensor: Any, general: Function, finish: Function) -> tuple[Any, dic
 
 def _is_users(code: CodeType) -> bool:
     return not is_inside(code.co_filename)
-
-
-def _number(value: Any, dtype: Any) -> Any:
-    """A number as a 0-d array, which NumPy takes up faster. Raises `TypeError` if it would change
-    the dtype."""
-    if BY_PYTHON[type(value)].category > BY_NUMPY[dtype].category:
-        raise TypeError("the number is of a higher category than the tensor")
-    return thread.state.run(np.asarray, value, dtype)
-
-
-_known_number = lru_cache(4096, typed=True)(_number)
-_NUMBERS = frozenset(BY_PYTHON)
-
-
-def number_beside(value: Any, dtype: Any) -> Any:
-    """The number ``value`` as an array of NumPy's ``dtype``. Raises `TypeError` for what is none,
-    or of a higher category."""
-    if type(value) not in _NUMBERS:
-        raise TypeError("no number")
-    return _known_number(value, dtype) if value else _number(value, dtype)  # 0.0 is not -0.0
