@@ -46,6 +46,9 @@ def test_numbers_too_large_for_a_dtype_are_infinite_without_a_warning() -> None:
 
 
 def test_full_takes_the_dtype_of_its_value() -> None:
+    for number in (np.float64(2.5), np.float16(2.5)):
+        assert sf.full((2,), number).dtype is sf.float32
+    assert sf.full((2,), np.int8(2)).dtype is sf.int64
     assert sf.full((2,), 3).dtype is sf.int64 and sf.full((2,), 3.0).dtype is sf.float32
     assert sf.full((2,), True).tolist() == [True, True] and sf.full((), 2).shape == ()
     assert sf.full((2,), 1.5, dtype="int64").tolist() == [1, 1]

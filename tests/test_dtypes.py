@@ -91,7 +91,7 @@ def test_what_a_dtype_says_of_itself() -> None:
 
 
 def test_aliases() -> None:
-    assert [dtype_of(t) for t in (bool, int, float)] == [dt.bool_, dt.int64, dt.float32]
+    assert [dtype_of(t) for t in (bool, int, float)] == [dt.bool_, dt.int64, dt.float64]
     names = ("half", "float", "double", "long", "int")
     expected = [dt.float16, dt.float32, dt.float64, dt.int64, dt.int32]
     assert [dtype_of(n) for n in names] == expected

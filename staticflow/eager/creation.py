@@ -13,7 +13,7 @@ from staticflow.eager.tensor import EAGER, Tensor
 from staticflow.errors import DeviceError, DTypeError, ShapeError
 from staticflow.graph.device import device_of
 from staticflow.graph.dims import Dim, Size
-from staticflow.graph.dtypes import dtype_of, get_default_dtype
+from staticflow.graph.dtypes import dtype_of, dtype_of_number, get_default_dtype
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
@@ -172,7 +172,9 @@ def full(
 
     Where one of the sizes is symbolic it is a symbol, as in all functions that take sizes.
     """
-    wanted = dtype_of(type(fill_value) if dtype is None else dtype)
+    if isinstance(fill_value, np.generic):  # a number like others, as in PyTorch
+        fill_value = fill_value.item()
+    wanted = dtype_of_number(fill_value) if dtype is None else dtype_of(dtype)
     shape = as_sizes(size)
     attrs = {"shape": shape, "value": fitting(fill_value, wanted, "full"), "dtype": wanted}
     return generated(full_op, attrs, device, requires_grad)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from staticflow.errors import DTypeError, IndexRangeError, ShapeError, StaticflowError
-from staticflow.graph.dtypes import dtype_of
+from staticflow.graph.dtypes import dtype_of_number
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
@@ -21,7 +21,7 @@ def _types(op: Op, operands: Sequence[Any]) -> list[TensorType]:
     return [
         TensorType(a.dtype, a.shape)
         if not is_number(a)
-        else TensorType(weak if weak and (i or op.promote != "tail") else dtype_of(type(a)), ())
+        else TensorType(weak if weak and (i or op.promote != "tail") else dtype_of_number(a), ())
         for i, a in enumerate(operands)
     ]
 

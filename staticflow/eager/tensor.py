@@ -19,7 +19,7 @@ from staticflow.eager.mode import EAGER
 from staticflow.eager.vertex import LEAF, Output, users
 from staticflow.errors import AutogradError, DTypeError, ShapeError
 from staticflow.graph.device import device
-from staticflow.graph.dtypes import BY_NUMPY, DType, dtype_of, get_default_dtype
+from staticflow.graph.dtypes import BY_NUMPY, DType, dtype_of, dtype_of_number, get_default_dtype
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
@@ -94,7 +94,7 @@ class Tensor(Methods):
             dtype_of(x.dtype)
             return Tensor._wrap(np.asarray(x))
         if isinstance(x, bool | int | float):
-            dtype = dtype or dtype_of(type(x))
+            dtype = dtype or dtype_of_number(x)
             number = fitting(x, dtype, "a number")
             return Tensor._wrap(thread.state.run(np.asarray, number, dtype.numpy))
         names = () if op is None else op.names

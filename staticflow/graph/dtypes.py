@@ -27,6 +27,7 @@ __all__ = [
     "bfloat16",
     "bool_",
     "dtype_of",
+    "dtype_of_number",
     "float16",
     "float32",
     "float64",
@@ -120,10 +121,10 @@ _BY_SCALAR_TYPE: dict[type, DType] = {d.numpy.type: d for d in DTYPES}
 
 def dtype_of(dtype: Any) -> DType:
     """The `DType` that ``dtype`` names: a `DType`, a name, a NumPy dtype or scalar type, or a
-    Python type (``bool``, ``int``, ``float`` give bool, int64, float32).
+    Python type (``bool``, ``int``, ``float`` give bool, int64, float64).
 
     >>> dtype_of("float32"), dtype_of(np.int64), dtype_of(float)
-    (staticflow.float32, staticflow.int64, staticflow.float32)
+    (staticflow.float32, staticflow.int64, staticflow.float64)
 
     Raises `DTypeError` for anything else.
     """
@@ -132,7 +133,7 @@ def dtype_of(dtype: Any) -> DType:
     if isinstance(dtype, str):
         found = _BY_NAME.get(dtype)
     elif isinstance(dtype, type):
-        found = BY_PYTHON.get(dtype) or _BY_SCALAR_TYPE.get(dtype)
+        found = float64 if dtype is float else BY_PYTHON.get(dtype) or _BY_SCALAR_TYPE.get(dtype)
     else:
         found = BY_NUMPY.get(dtype) if isinstance(dtype, np.dtype) else None
     if found is None:
@@ -144,6 +145,11 @@ def dtype_of(dtype: Any) -> DType:
             f"one of the dtypes {known}",
         )
     return found
+
+
+def dtype_of_number(number: Any) -> DType:
+    """The dtype that a number of Python's or NumPy's has alone: of Python's floats the default."""
+    return BY_PYTHON.get(type(number)) or dtype_of(type(number))
 
 
 def set_default_dtype(dtype: Any) -> None:
