@@ -199,8 +199,9 @@ def test_panels(target: Target, layout: str, monkeypatch: pytest.MonkeyPatch) ->
     and panels; each size known or not."""
     monkeypatch.setattr(gemm_module, "_CACHE", 0)
     monkeypatch.setattr(gemm_block, "_STRIPE", 12)
-    monkeypatch.setattr(gemm_block, "_BY_ROWS", (27, 1, 64))
-    monkeypatch.setattr(gemm_block, "_BY_COLUMNS", (27, 2, 64))
+    monkeypatch.setattr(gemm_block, "_ROWS", 27)
+    monkeypatch.setattr(gemm_block, "_BY_ROWS", gemm_block._Way(panels=1, column=64, tasks=8))
+    monkeypatch.setattr(gemm_block, "_BY_COLUMNS", gemm_block._Way(panels=2, column=64, tasks=2))
     monkeypatch.setattr(gemm_block, "_PANELS_PER_COPY", 1)
     many = [(m, 159, 37) for m in (0, 1, 15, 16, 17, 23, 24, 25, 43, 64)]
     check(gemm_of(M, 159, 37, layout, float32), target, layout, many)

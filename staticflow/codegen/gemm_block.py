@@ -34,16 +34,26 @@ __all__ = ["LEAST_ROWS", "blocked_scratch", "emit_blocked"]
 LEAST_ROWS = 16
 """The rows that a product must have to be computed so: more than are in a tile."""
 
+_ROWS = 1080  # in a task, at most
 _STRIPE = 512  # rows of A that are copied at a time, at most
 
-# Rows in a task, panels in a chunk, and bytes of a column of B in a block: a chunk of a block is a
-# part of a usual second-level cache. Where A lies by columns, a copy of A and the sums of several
-# blocks have to be there, too, and more panels make up for that copy.
-_BY_ROWS = (1080, 2, 4096)
-_BY_COLUMNS = (1080, 22, 704)
 
-_TASKS = 2  # for each thread, if there are several
-_CHUNKS = 4  # rather than wider ones
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """The panels in a chunk, at most; bytes of a column of B in a block; and tasks for each thread,
+    if there are several. A chunk of a block is a part of a usual second-level cache."""
+
+    panels: int
+    column: int
+    tasks: int
+
+
+_BY_ROWS = _Way(panels=2, column=4096, tasks=8)
+# A copy of A and the sums of several blocks have to be in the cache, too, and more panels make up
+# for that copy.
+_BY_COLUMNS = _Way(panels=22, column=704, tasks=2)
+
+_CHUNKS = 4  # rather than fewer wide ones
 _ROWS_PER_COPY = 192  # rows of A that make up for another copy of B
 _PANELS_PER_COPY = 2  # panels of B that make up for another copy of A
 _GROUPS = 16  # of tasks, for as many workers, at most, each of which has a workspace
@@ -80,23 +90,26 @@ class _Cut:
         return self.copies + self.most_rows * self.width
 
 
+def _way(p: Product) -> _Way:
+    return _BY_COLUMNS if p.a.row == 1 and p.a.col != 1 else _BY_ROWS
+
+
 def _cut(p: Product, enough: Size) -> _Cut:
     """The cut into ``enough`` tasks, if that can pay."""
-    tile = main_rows(p.target)
-    by_columns = p.a.row == 1 and p.a.col != 1
-    rows, panels, column = _BY_COLUMNS if by_columns else _BY_ROWS
+    tile, way = main_rows(p.target), _way(p)
+    by_columns = way is _BY_COLUMNS
     panel = main_width(p.target) * p.lanes
-    chunk: Size = panels * panel
+    chunk: Size = way.panels * panel
     if not by_columns:
-        chunk = dim_max(1, dim_min(panels, p.n // (_CHUNKS * panel))) * panel
+        chunk = dim_max(1, dim_min(way.panels, p.n // (_CHUNKS * panel))) * panel
     if isinstance(p.n, int) and is_provably_ge(3 * chunk, 2 * p.n):  # no small second one
         chunk = -(-p.n // p.lanes) * p.lanes
-    width = chunk if isinstance(chunk, int) else panels * panel
-    depth = column // p.dtype.itemsize
+    width = chunk if isinstance(chunk, int) else way.panels * panel
+    depth = way.column // p.dtype.itemsize
     blocks = dim_max(1, ceil_div(p.depth, depth))
     if isinstance(p.depth, int):
         depth = -(-p.depth // -(-p.depth // depth))
-    most = rows // tile * tile
+    most = _ROWS // tile * tile
     # Equal parts, and so many that threads have tasks to share: of the rows, then of the columns.
     across = dim_max(ceil_div(p.n, chunk), 1)
     parts = dim_min(ceil_div(enough, across), p.m // _ROWS_PER_COPY)
@@ -134,7 +147,7 @@ def emit_blocked(k: Builder, p: Product, scratch: Workspace, epilogue: Epilogue)
     """The whole product; ``p.m`` is at least `LEAST_ROWS`."""
     workers = k.workers()
     alone = k.compare("le", workers, 1)
-    many = k.apply("min", k.mul(workers, _TASKS), _GROUPS)
+    many = k.apply("min", k.mul(workers, _way(p).tasks), _GROUPS)
     cut = _cut(p, k.bind(k.select(alone, 1, many), "enough", _GROUPS + 1))
     most_depth = _named(k, "depth", cut.most_depth, cut.depth)
     chunk, rows = _named(k, "chunk", cut.chunk, cut.width), _named(k, "rows", cut.rows, p.m)
