@@ -6,7 +6,6 @@ from math import inf
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import Operand
-from staticflow.codegen.math_parts import split_positive
 from staticflow.graph.dtypes import DType, int16, int32, int64
 
 __all__ = ["exponent", "mantissa", "nextafter"]
@@ -17,8 +16,10 @@ _BITS: dict[int, DType] = {16: int16, 32: int32, 64: int64}
 def _split(k: Builder, x: Operand) -> tuple[Operand, Operand, Operand]:
     """(m, e, whether x is finite and not 0) with ``|x| = m * 2**e`` and ``0.5 <= m < 1``."""
     a = k.apply("abs", x)
+    m, e = k.apply("mantissa", a), k.apply("exponent", a)
+    large = k.compare("ge", m, 1.0)
     regular = k.apply("and", k.compare("gt", a, 0.0), k.compare("lt", a, inf))
-    return *split_positive(k, a, 0.5), regular
+    return k.select(large, k.mul(m, 0.5), m), k.select(large, k.add(e, 1.0), e), regular
 
 
 def mantissa(k: Builder, x: Operand) -> Operand:

@@ -21,7 +21,6 @@ __all__ = [
     "scale",
     "sign_bit",
     "split_exponent",
-    "split_positive",
 ]
 
 
@@ -52,25 +51,35 @@ FORMATS: dict[DType, Format] = {
 }
 
 
-_LONG = 14
-"""Coefficients from which on a polynomial is worked out in several chains of operations."""
+_LONG, _SHORT = 14, 8
+"""From how many coefficients on a polynomial is worked out in several chains of operations, and
+how many a chain has at most."""
 
 
 def polynomial(k: Builder, x: Operand, coefficients: Sequence[float]) -> Operand:
     """``sum(c * x**i)``, constant coefficient first; two or more of them.
 
     By Horner's rule, which is one chain of operations, each of which waits for the one before it. A
-    CPU sees only so many operations ahead; so the many terms behind the first of a long polynomial
-    are one of even and one of odd powers. The first counts most and is added last, as by Horner.
+    CPU sees only so many operations ahead; so the terms behind the first of a long polynomial are
+    worked out in several chains. The first, which counts most, is added last, as by Horner.
     """
     first, *rest = coefficients
-    if len(rest) == 1:
-        return k.fma(x, rest[0], first)
-    if len(rest) < _LONG:
-        return k.fma(polynomial(k, x, rest), x, first)
+    if len(coefficients) >= _LONG:
+        return k.fma(_in_chains(k, x, rest), x, first)
+    value: Operand | float = rest.pop()
+    for c in (*reversed(rest), first):
+        value = k.fma(value, x, c)
+    assert not isinstance(value, float)
+    return value
+
+
+def _in_chains(k: Builder, x: Operand, coefficients: Sequence[float]) -> Operand:
+    """The same by even and odd powers apart, and by those again."""
+    if len(coefficients) <= _SHORT:
+        return polynomial(k, x, coefficients)
     square = k.mul(x, x)
-    even, odd = polynomial(k, square, rest[::2]), polynomial(k, square, rest[1::2])
-    return k.fma(k.fma(odd, x, even), x, first)
+    even, odd = (_in_chains(k, square, coefficients[i::2]) for i in (0, 1))
+    return k.fma(odd, x, even)
 
 
 def at_most(k: Builder, x: Operand, limit: float) -> Operand:
@@ -139,12 +148,3 @@ def split_exponent(k: Builder, x: Operand, lowest: float) -> tuple[Operand, Oper
     exponent = k.apply("shr", above, f.fraction)
     fraction = k.sub(bits, k.apply("and", above, -1 << f.fraction))
     return k.bitcast(fraction, f.dtype), exponent
-
-
-def split_positive(k: Builder, x: Operand, lowest: float) -> tuple[Operand, Operand]:
-    """(m, e) as of `split_exponent`, e as a float, for every positive finite x."""
-    f = FORMATS[x.dtype]
-    denormal = k.compare("lt", x, f.smallest_normal)
-    m, e = split_exponent(k, k.select(denormal, k.mul(x, 2.0**f.fraction), x), lowest)
-    shift = k.select(denormal, k.const(float(f.fraction), x.dtype), 0.0)
-    return m, k.sub(integer_to_float(k, e, f), shift)

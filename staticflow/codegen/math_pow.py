@@ -9,7 +9,7 @@ precision", Numerische Mathematik 18, 1971), with fma for the exact product.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, nan
+from math import inf, nan, sqrt
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import Operand
@@ -21,7 +21,6 @@ from staticflow.codegen.math_parts import (
     nearest_integer,
     polynomial,
     scale,
-    split_positive,
 )
 from staticflow.graph.dtypes import DType, float32, float64
 
@@ -88,11 +87,14 @@ def _atanh(k: Builder, s: _Pair) -> _Pair:
 
 
 def _log2(k: Builder, x: Operand) -> _Pair:
-    """log2(x) for a positive finite x, to about 2**-34 and 2**-64 of it.
+    """log2(x) for a positive finite x, to about 2**-34 and 2**-64 of it; its high part for 0 and
+    infinity, too.
 
     ``x = m * 2**e`` with m in [1/sqrt(2), sqrt(2)], and ``log(m) = 2 atanh((m - 1) / (m + 1))``.
     """
-    m, e = split_positive(k, x, 0.5**0.5)
+    m, e = k.apply("mantissa", x), k.apply("exponent", x)
+    large = k.compare("gt", m, sqrt(2))
+    m, e = k.select(large, k.mul(m, 0.5), m), k.select(large, k.add(e, 1.0), e)
     one = k.const(1.0, x.dtype)
     above, below = k.sub(m, one), _sum(k, one, m)
     inverse = k.div(one, below.high)
@@ -110,10 +112,8 @@ def _magnitude(k: Builder, a: Operand, y: Operand) -> Operand:
     largest = LARGEST_EXPONENT[dtype]
     y = at_least(k, at_most(k, y, largest), -largest)
     log = _log2(k, a)
-    high = k.select(k.compare("lt", a, inf), log.high, a)
-    high = k.select(k.compare("eq", a, 0.0), -inf, high)
-    product = k.mul(y, high)
-    low = k.fma(y, log.low, k.fma(y, high, k.neg(product)))
+    product = k.mul(y, log.high)
+    low = k.fma(y, log.low, k.fma(y, log.high, k.neg(product)))
     lowest, highest = EXP2_RANGE[dtype]
     within = at_least(k, at_most(k, product, highest), lowest)
     low = k.select(k.compare("eq", within, product), low, 0.0)

@@ -112,9 +112,14 @@ def _strided(op: Op) -> Callable[..., Any]:
 _ON_LARGE = {"spread": _spread, "strided": _strided}
 
 
-_CUBE = elementwise(
-    "cube", "``x ** 3``.", lambda xp, x: x * x * x, lambda k, x: k.mul(k.mul(x, x), x)
-)
+def _power(n: int) -> Op:
+    """``x ** n`` by multiplications."""
+    return elementwise(
+        f"power{n}", f"``x ** {n}``.", lambda xp, x: pow.reference(xp, x, n),
+        lambda k, x: k.pow_int(x, n),
+    )  # fmt: skip
+
+
 _ROOT = elementwise(  # the square root but at -inf and -0.0
     "root", "``x ** 0.5``.", lambda xp, x: pow.reference(xp, x, 0.5),
     lambda k, x: k.select(k.compare("eq", x, -inf), inf, k.apply("abs", k.apply("sqrt", x))),
@@ -123,7 +128,9 @@ _INVERSE_ROOT = elementwise(  # likewise
     "inverse_root", "``x ** -0.5``.", lambda xp, x: pow.reference(xp, x, -0.5),
     lambda k, x: k.select(k.compare("eq", x, -inf), 0.0, k.abs(k.rsqrt(x))),
 )  # fmt: skip
-_POWERS = {3: _CUBE, 0.5: _ROOT, -0.5: _INVERSE_ROOT, -1: reciprocal}
+_POWERS = {
+    -2: _power(-2), -1: reciprocal, -0.5: _INVERSE_ROOT, 0.5: _ROOT, 3: _power(3), 4: _power(4),
+}  # fmt: skip
 _ROUNDED_ONCE = (0.5, -1)  # which floats of 16 bits are after every step
 
 
