@@ -60,14 +60,15 @@ def polynomial(k: Builder, x: Operand, coefficients: Sequence[float]) -> Operand
     """``sum(c * x**i)``, constant coefficient first; two or more of them.
 
     By Horner's rule, which is one chain of operations, each of which waits for the one before it. A
-    CPU sees only so many operations ahead; so the terms behind the first of a long polynomial are
-    worked out in several chains. The first, which counts most, is added last, as by Horner.
+    CPU sees only so many operations ahead; so the terms behind the first two of a long polynomial
+    are worked out in several chains. Those two, which count most, are added last, as by Horner.
     """
-    first, *rest = coefficients
     if len(coefficients) >= _LONG:
-        return k.fma(_in_chains(k, x, rest), x, first)
-    value: Operand | float = rest.pop()
-    for c in (*reversed(rest), first):
+        first, second, *rest = coefficients
+        return k.fma(k.fma(_in_chains(k, x, rest), x, second), x, first)
+    *others, last = coefficients
+    value: Operand | float = last
+    for c in reversed(others):
         value = k.fma(value, x, c)
     assert not isinstance(value, float)
     return value
