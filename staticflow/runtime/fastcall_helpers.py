@@ -24,7 +24,7 @@ from staticflow.runtime.fastcall_layout import (
 )
 from staticflow.runtime.host import BUSY
 
-__all__ = ["DECLARATIONS", "HELPERS", "LIKE", "TEXT"]
+__all__ = ["DECLARATIONS", "EACH", "HELPERS", "LIKE", "TEXT"]
 
 DECLARATIONS = f"""{SPEC}
 declare i1 @take(ptr, i64, ptr, ptr, i64, ptr, ptr)
@@ -134,17 +134,17 @@ done:
 }}
 """
 
-_EACH = Template("""
-; Take, or drop, a reference to each of some arrays.
-define void @$name(ptr %arrays, i64 %count) {
+EACH = Template("""
+; Take, or drop, a reference to each of some objects.
+define void @$name(ptr %objects, i64 %count) {
 entry:
   %none = icmp eq i64 %count, 0
   br i1 %none, label %done, label %one
 one:
   %i = phi i64 [ 0, %entry ], [ %next, %one ]
-  %at = getelementptr ptr, ptr %arrays, i64 %i
-  %array = load ptr, ptr %at
-  call void @$call(ptr %array)
+  %at = getelementptr ptr, ptr %objects, i64 %i
+  %object = load ptr, ptr %at
+  call void @$call(ptr %object)
   %next = add i64 %i, 1
   %more = icmp slt i64 %next, %count
   br i1 %more, label %one, label %done
@@ -153,8 +153,8 @@ done:
 }
 """)
 
-_HOLD = _EACH.substitute(name="hold", call="Py_IncRef")
-_DROP = _EACH.substitute(name="drop", call="Py_DecRef")
+_HOLD = EACH.substitute(name="hold", call="Py_IncRef")
+_DROP = EACH.substitute(name="drop", call="Py_DecRef")
 
 _RUN = f"""
 @_Py_NoneStruct = external global i8

@@ -22,7 +22,7 @@ from staticflow.eager.fast.view_text import VIEWS
 from staticflow.eager.programs import SPREAD
 from staticflow.eager.rows import NEAR, SHORT
 from staticflow.runtime import fastcall_layout as layout
-from staticflow.runtime.fastcall_helpers import LIKE
+from staticflow.runtime.fastcall_helpers import EACH, LIKE
 
 __all__ = ["CODES", "FLAGS", "MEMO", "render_core"]
 
@@ -59,13 +59,18 @@ _NUMBERS = {
     "PLACES": PLACES,
 }  # fmt: skip
 
+_EACH = "".join(
+    EACH.substitute(name=f"{do}_all", call=call)
+    for do, call in (("hold", "Py_IncRef"), ("drop", "Py_DecRef"))
+)
+
 
 def render_core(numbers: Mapping[str, int]) -> str:
     """The module of ``function``, ``called``, ``called_on``, ``direct``, ``recall``,
     ``recalled`` and ``change``; ``numbers`` are those that stand for slots."""
     parts = (
-        DECLARATIONS, LIKE, OBJECTS, OPERANDS, COMPUTE, VIEWS, LINES, RECORD, APPLY, KEYS, RECALL,
-        CHANGE, IN_PLACE, RENEW,
+        DECLARATIONS, LIKE, OBJECTS, OPERANDS, COMPUTE, VIEWS, LINES, RECORD, APPLY, KEYS,
+        RECALL, _EACH, CHANGE, IN_PLACE, RENEW,
     )  # fmt: skip
     text = Template("".join(parts)).substitute(numbers, **_NUMBERS)
     return render_records(text) + text

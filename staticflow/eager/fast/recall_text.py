@@ -249,20 +249,11 @@ entry:
   %numbers.bytes = mul i64 %numbers.count, 8
   call void @llvm.memcpy.p0.p0.i64(ptr %rest, ptr %numbers, i64 %numbers.bytes, i1 false)
   %first = add i64 %count, %numbers.count
-  br label %hold
-hold:
-  %h = phi i64 [ 0, %entry ], [ %h.next, %held ]
-  %h.left = icmp slt i64 %h, %first
-  br i1 %h.left, label %held, label %more
-held:
-  %held.at = getelementptr ptr, ptr %values, i64 %h
-  %object = load ptr, ptr %held.at
-  call void @Py_IncRef(ptr %object)
-  %h.next = add i64 %h, 1
-  br label %hold
+  call void @hold_all(ptr %values, i64 %first)
+  br label %more
 more:
-  %i = phi i64 [ 0, %hold ], [ %i.next, %enter ]
-  %at = phi i64 [ %first, %hold ], [ %after, %enter ]
+  %i = phi i64 [ 0, %entry ], [ %i.next, %enter ]
+  %at = phi i64 [ %first, %entry ], [ %after, %enter ]
   %left = icmp slt i64 %i, %steps.count
   br i1 %left, label %run, label %give
 run:
@@ -282,18 +273,7 @@ give:
   br label %drop
 drop:
   %result = phi ptr [ null, %run ], [ null, %take ], [ %given, %give ]
-  br label %drops
-drops:
-  %d = phi i64 [ 0, %drop ], [ %d.next, %dropped ]
-  %d.left = icmp slt i64 %d, %at
-  br i1 %d.left, label %dropped, label %done
-dropped:
-  %dropped.at = getelementptr ptr, ptr %values, i64 %d
-  %value = load ptr, ptr %dropped.at
-  call void @Py_DecRef(ptr %value)
-  %d.next = add i64 %d, 1
-  br label %drops
-done:
+  call void @drop_all(ptr %values, i64 %at)
   ret ptr %result
 }
 
