@@ -11,7 +11,7 @@ import pytest
 
 import staticflow as sf
 from staticflow.config import config
-from staticflow.runtime.fastcall_layout import has_known_layout
+from staticflow.runtime.object_layout import has_known_layout
 from staticflow.runtime.turn import updating
 
 __all__ = ["call_path", "doubled", "f32", "frames", "huge_output", "needs_entry", "taken"]

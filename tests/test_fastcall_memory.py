@@ -16,10 +16,10 @@ from calling import doubled, f32, huge_output, needs_entry
 from numpy._core import multiarray
 
 import staticflow as sf
-from staticflow.runtime import fastcall_layout
+from staticflow.runtime import object_layout
 from staticflow.runtime.aligned import ALIGNED_FROM, aligned_empty
 from staticflow.runtime.block_cache import HUGE_FROM, KEPT_FROM, MOST_KEPT, kept_bytes
-from staticflow.runtime.fastcall_layout import box_type, has_known_layout
+from staticflow.runtime.object_layout import box_type, has_known_layout
 
 # -- what a call leaves behind ---------------------------------------------------------------
 
@@ -230,19 +230,19 @@ def test_programs_are_freed_without_the_collector() -> None:
 def test_another_layout_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert has_known_layout.__wrapped__()
     others = {"TYPE": 0, "DATA": 24, "NDIM": 28, "DIMS": 40, "DESCR": 48, "FLAGS": 68}
-    monkeypatch.setattr(fastcall_layout, name, others[name])
+    monkeypatch.setattr(object_layout, name, others[name])
     assert not has_known_layout.__wrapped__()
 
 
 @needs_entry
 def test_another_mask_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fastcall_layout, "CONTIGUOUS", fastcall_layout.WRITEABLE)
+    monkeypatch.setattr(object_layout, "CONTIGUOUS", object_layout.WRITEABLE)
     assert not has_known_layout.__wrapped__()
 
 
 @needs_entry
 def test_an_interpreter_without_a_lock_has_no_entry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fastcall_layout.sysconfig, "get_config_var", lambda name: 1)
+    monkeypatch.setattr(object_layout.sysconfig, "get_config_var", lambda name: 1)
     assert not has_known_layout.__wrapped__()
 
 

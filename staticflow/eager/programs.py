@@ -10,7 +10,7 @@ from staticflow.graph.graph import Graph
 from staticflow.passes.pipeline import PASSES, optimize
 from staticflow.runtime.build import build
 from staticflow.runtime.executable import Executable
-from staticflow.runtime.fastcall_layout import BoxType, box_type
+from staticflow.runtime.object_layout import BoxType, box_type
 from staticflow.runtime.once import new_lock
 
 __all__ = ["LARGE", "MOST_KINDS", "SPREAD", "compiled", "compiling"]

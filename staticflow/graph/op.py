@@ -55,8 +55,8 @@ class Op:
     """One operation. Compared by identity; calling it applies it in the mode of its arguments.
 
     - ``infer(facts, *types, **attrs)`` gives the result's type or raises `ShapeError`/`DTypeError`.
-    - ``reference(xp, *arrays, **attrs)`` computes it with NumPy (or cupy); the oracle, and the
-      eager kernel.
+    - ``reference(xp, *arrays, **attrs)`` computes it with NumPy (or cupy): the oracle of the tests,
+      and how it runs eagerly unless ``eager`` says otherwise.
     - ``vjp(needs, ct, out, *args, **attrs)`` gives a cotangent for each argument (None where
       ``needs`` is False or there is none), written in ops. None: not differentiable.
     - ``saves`` are the arguments (by position, `OUT` for the output) whose *values* the vjp uses;

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.runtime.block_cache import kept_functions
-from staticflow.runtime.fastcall_layout import numpy_table
+from staticflow.runtime.object_layout import numpy_table
 
 __all__ = ["ALIGNED_FROM", "aligned_empty", "aligned_symbols"]
 

@@ -19,8 +19,8 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.node import Node, constant
 from staticflow.passes.cluster import cluster
 from staticflow.runtime.executable import Executable, ParamSpec, Signature, unbound_sizes
-from staticflow.runtime.fastcall_layout import BoxType
 from staticflow.runtime.native import host_target
+from staticflow.runtime.object_layout import BoxType
 from staticflow.runtime.plan import plan_memory
 
 __all__ = ["build"]

@@ -29,10 +29,10 @@ from staticflow.graph.rowmajor import row_major
 from staticflow.graph.types import TensorType
 from staticflow.ops.printing import say
 from staticflow.runtime.fastcall import NativeEntry, decline
-from staticflow.runtime.fastcall_layout import BoxType
 from staticflow.runtime.fastcall_text import Entry
 from staticflow.runtime.host import host, host_symbols
 from staticflow.runtime.native import NativeModule, compile_native, host_target
+from staticflow.runtime.object_layout import BoxType
 from staticflow.runtime.plan import Plan
 from staticflow.runtime.threads import pool_symbols
 from staticflow.runtime.turn import updating

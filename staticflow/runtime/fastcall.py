@@ -15,7 +15,10 @@ import numpy as np
 from staticflow.config import Config, config
 from staticflow.runtime.aligned import aligned_symbols
 from staticflow.runtime.fastcall_helpers import HELPERS, TEXT
-from staticflow.runtime.fastcall_layout import (
+from staticflow.runtime.fastcall_text import Entry, descr_symbol, render_entry
+from staticflow.runtime.host import host
+from staticflow.runtime.native import NativeModule, compile_native
+from staticflow.runtime.object_layout import (
     METH_FASTCALL,
     METH_KEYWORDS,
     BoxType,
@@ -23,9 +26,6 @@ from staticflow.runtime.fastcall_layout import (
     box_type,
     c_symbols,
 )
-from staticflow.runtime.fastcall_text import Entry, descr_symbol, render_entry
-from staticflow.runtime.host import host
-from staticflow.runtime.native import NativeModule, compile_native
 from staticflow.runtime.once import once
 
 __all__ = ["NativeEntry", "builtin_function", "decline", "method_descriptor"]

@@ -6,7 +6,7 @@ of those that it overwrites meets that of others.
 
 from __future__ import annotations
 
-from staticflow.runtime.fastcall_layout import DESCR, DIMS, FLAGS, NDIM, TYPE
+from staticflow.runtime.object_layout import DESCR, DIMS, FLAGS, NDIM, TYPE
 
 __all__ = ["LANES", "OVERLAP", "SPEC", "TAKE", "UNKNOWN"]
 

@@ -12,7 +12,8 @@ from string import Template
 from staticflow.codegen.kernel import INTERRUPTED
 from staticflow.runtime.aligned import ALIGNED_FROM
 from staticflow.runtime.fastcall_checks import OVERLAP, SPEC, TAKE
-from staticflow.runtime.fastcall_layout import (
+from staticflow.runtime.host import BUSY
+from staticflow.runtime.object_layout import (
     ALLOC,
     CONTIGUOUS,
     DATA,
@@ -22,7 +23,6 @@ from staticflow.runtime.fastcall_layout import (
     STRIDES,
     TYPE,
 )
-from staticflow.runtime.host import BUSY
 
 __all__ = ["DECLARATIONS", "EACH", "HELPERS", "LIKE", "TEXT"]
 

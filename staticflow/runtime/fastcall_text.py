@@ -31,8 +31,8 @@ from staticflow.graph.equalities import Equality
 from staticflow.graph.types import TensorType
 from staticflow.runtime.fastcall_checks import LANES, UNKNOWN
 from staticflow.runtime.fastcall_helpers import DECLARATIONS
-from staticflow.runtime.fastcall_layout import ALIGNED, CONTIGUOUS, WRITEABLE
 from staticflow.runtime.fastcall_sizes import size_limit
+from staticflow.runtime.object_layout import ALIGNED, CONTIGUOUS, WRITEABLE
 
 __all__ = ["Entry", "descr_symbol", "render_entry"]
 

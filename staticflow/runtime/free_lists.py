@@ -15,9 +15,9 @@ import functools
 from string import Template
 from typing import Any, final
 
-from staticflow.runtime.fastcall_layout import ALLOC, DEALLOC, FREE, HEAD, TYPE
 from staticflow.runtime.host import python_symbols
 from staticflow.runtime.native import NativeModule, compile_native
+from staticflow.runtime.object_layout import ALLOC, DEALLOC, FREE, HEAD, TYPE
 
 __all__ = ["Row", "recycle"]
 

@@ -20,7 +20,7 @@ from staticflow.ops.effect import settle, without_effects
 from staticflow.ops.symbol import Symbol, to_node
 from staticflow.passes.pipeline import optimize
 from staticflow.runtime.build import build
-from staticflow.runtime.fastcall_layout import box_type
+from staticflow.runtime.object_layout import box_type
 from staticflow.runtime.plan import Plan
 from staticflow.static.caller import Caller
 

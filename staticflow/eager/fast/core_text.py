@@ -21,7 +21,7 @@ from staticflow.eager.fast.renew_text import RENEW
 from staticflow.eager.fast.view_text import VIEWS
 from staticflow.eager.programs import SPREAD
 from staticflow.eager.rows import NEAR, SHORT
-from staticflow.runtime import fastcall_layout as layout
+from staticflow.runtime import object_layout as layout
 from staticflow.runtime.fastcall_helpers import EACH, LIKE
 
 __all__ = ["CODES", "FLAGS", "MEMO", "render_core"]

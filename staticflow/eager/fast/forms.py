@@ -31,15 +31,15 @@ from staticflow.ops.declare import PerElement
 from staticflow.ops.promote import usual_dtypes
 from staticflow.ops.thread import State, thread
 from staticflow.runtime.fastcall import builtin_function, method_descriptor
-from staticflow.runtime.fastcall_layout import (
+from staticflow.runtime.free_lists import recycle
+from staticflow.runtime.host import python_symbols
+from staticflow.runtime.native import compile_native
+from staticflow.runtime.object_layout import (
     box_type,
     has_known_layout,
     numpy_symbols,
     python_types,
 )
-from staticflow.runtime.free_lists import recycle
-from staticflow.runtime.host import python_symbols
-from staticflow.runtime.native import compile_native
 from staticflow.runtime.threads import wanted_address
 
 __all__ = ["FastForms", "fast_forms", "has_fast_form"]
