@@ -173,14 +173,41 @@ def defined(op: str) -> list[DType]:
 @pytest.mark.parametrize("dtype", [float16, bfloat16, float32, float64], ids=str)
 def test_parts_of_floats(op: str, dtype: DType, instructions: bool, lanes: int) -> None:
     """The same bits by instructions and by arithmetic, in vectors of any length."""
-    if instructions and not host_target().parts:
+    if instructions and not host_target().avx512:
         pytest.skip("this machine has no instructions for them")
     powers = np.ldexp(1.0, np.arange(-1080, 1024, 3))
     near = [powers * m for m in (1, 1.5, 0.75, 1.25, 1.4999999, 1.9999999)]
     x = np.concatenate([samples(dtype), ranged(dtype.numpy, np.concatenate(near).tolist())])
-    target = replace(host_target(), parts=instructions)
+    target = replace(host_target(), avx512=instructions)
     got = elementwise(lambda k, a: k.apply(op, a), [x], [dtype], dtype, lanes, target)
     assert_same(got, REFERENCE[op](x))
+
+
+def next_to_midpoints(off: int) -> np.ndarray:
+    """Numbers whose square roots are all but halfway between two float64s: ``m * m - off`` for an
+    odd m of 54 bits, where that ends in 54 or 55 zeros. Roots modulo powers of two, bit by bit."""
+    found = []
+    for zeros in (54, 55):
+        roots = {1, 3, 5, 7}
+        for k in range(4, zeros + 1):
+            either = {r + s for r in roots for s in (0, 1 << (k - 1))}
+            roots = {r % (1 << k) for r in either if (r * r - off) % (1 << k) == 0}
+        found += [(r * r - off) >> zeros << zeros % 2 for r in roots if 1 << 53 <= r < 1 << 54]
+    return np.array([x for x in found if x.bit_length() <= 53], np.float64)
+
+
+@pytest.mark.parametrize("lanes", [1, 8, 24, 32])
+def test_square_root_is_rounded_correctly(lanes: int) -> None:
+    hard = np.concatenate([next_to_midpoints(off) for off in range(-239, 240, 8)])
+    squares = np.arange(1.0, 5000.0) ** 2
+    near = np.concatenate([hard, squares])
+    powers = np.ldexp(1.0, np.arange(-1074, 1024))
+    bits = np.random.default_rng(0).integers(0, 2**63, 50_000, np.int64).view(np.float64)
+    x = np.concatenate([near, np.nextafter(near, 0), np.nextafter(near, 1e9), powers, bits])
+    x = np.concatenate([x, near * 2.0**-1074, near * 2.0**-950, samples(float64)])
+    got = elementwise(lambda k, a: k.apply("sqrt", a), [x], [float64], float64, lanes)
+    with np.errstate(invalid="ignore"):
+        assert_same(got, np.sqrt(x))
 
 
 @by_lanes

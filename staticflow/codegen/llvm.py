@@ -61,6 +61,7 @@ from staticflow.codegen.llvm_parallel import (
     write_record,
 )
 from staticflow.codegen.llvm_parts import PARTS, float_part
+from staticflow.codegen.llvm_root import has_fast_root, square_root
 from staticflow.codegen.llvm_text import I64, BasicBlock, FunctionText, local, phi
 from staticflow.codegen.llvm_values import Value, apply, bitcast, cast, constant, fold, splat
 from staticflow.codegen.schedule import trip_count
@@ -335,7 +336,9 @@ class _Writer:
     def apply(self, expr: Apply, reg: Reg) -> Value:
         args = list(map(self.operand, expr.args))
         if expr.op in PARTS:
-            return float_part(self.text, expr.op, args[0], self.target.parts)
+            return float_part(self.text, expr.op, args[0], self.target.avx512)
+        if expr.op == "sqrt" and self.target.avx512 and has_fast_root(args[0]):
+            return square_root(self.text, args[0])
         return apply(self.text, expr.op, *args)
 
     def load(self, expr: Load, reg: Reg) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf, nan
 
@@ -9,7 +10,7 @@ from staticflow.codegen.llvm_text import FunctionText
 from staticflow.codegen.llvm_values import Value, apply, bitcast, cast, constant
 from staticflow.graph.dtypes import DType, float32, float64, int32, int64
 
-__all__ = ["PARTS", "float_part"]
+__all__ = ["PARTS", "float_part", "in_pieces"]
 
 PARTS = ("mantissa", "exponent")
 """The primitives that are here."""
@@ -22,9 +23,15 @@ def float_part(text: FunctionText, op: str, a: Value, instructions: bool) -> Val
     bits = a.lanes * a.dtype.bits
     if not instructions or bits < 128 or bits & (bits - 1):
         return _mantissa(text, a) if op == "mantissa" else _exponent(text, a)
-    step = min(bits, 512) // a.dtype.bits
     by = _mantissa_at_once if op == "mantissa" else _exponent_at_once
-    pieces = [by(text, _lanes(text, a, i, i + step)) for i in range(0, a.lanes, step)]
+    return in_pieces(text, by, a, min(bits, 512) // a.dtype.bits)
+
+
+def in_pieces(
+    text: FunctionText, fn: Callable[[FunctionText, Value], Value], a: Value, lanes: int
+) -> Value:
+    """``fn`` of ``lanes`` of ``a`` at a time, which has a power of two times as many."""
+    pieces = [fn(text, _lanes(text, a, i, i + lanes)) for i in range(0, a.lanes, lanes)]
     while len(pieces) > 1:
         pairs = zip(pieces[::2], pieces[1::2], strict=True)
         pieces = [_joined(text, low, high) for low, high in pairs]

@@ -12,14 +12,14 @@ class Target:
     """A CPU as schedules see it.
 
     ``vector_bits`` is the widest vector register, ``fma`` whether ``a * b + c`` is one instruction,
-    ``masks`` whether a load or store can leave out lanes without a branch for each, ``parts``
-    whether the mantissas and exponents of a vector of floats are an instruction each (AVX-512).
+    ``masks`` whether a load or store can leave out lanes without a branch for each, ``avx512``
+    whether the text of a kernel may name instructions of AVX-512 that LLVM has no word for.
     """
 
     vector_bits: int
     fma: bool
     masks: bool
-    parts: bool = False
+    avx512: bool = False
 
 
 PORTABLE = Target(vector_bits=128, fma=False, masks=False)

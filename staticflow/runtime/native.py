@@ -66,7 +66,7 @@ def host_target() -> Target:
         vector_bits=512 if wide else 256 if has_avx2 else 128,
         fma=bool(features.get("fma") or features.get("neon")),
         masks=wide or has_avx2,
-        parts=wide and bool(features.get("avx512vl")),
+        avx512=wide and bool(features.get("avx512vl")),
     )
 
 
