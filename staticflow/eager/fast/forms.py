@@ -15,7 +15,7 @@ from staticflow.eager.choose import compute_of, latest_kernel
 from staticflow.eager.fast.core_text import CODES, FLAGS, MEMO, render_core
 from staticflow.eager.fast.in_place_forms import InPlace, in_place_table
 from staticflow.eager.fast.methods_text import render_methods
-from staticflow.eager.fast.plans import Remembered, parameters_of
+from staticflow.eager.fast.plans import Plans, parameters_of
 from staticflow.eager.fast.records import MOST, KnownRecord, MemoRecord, OpRecord
 from staticflow.eager.memory import Memory, View
 from staticflow.eager.numbers import number_beside
@@ -60,17 +60,15 @@ _PYTHON = (
 
 @dataclass(frozen=True, slots=True)
 class FastForms:
-    """The native forms of ops: functions ``(args, attrs)``, functions that are called as the op is,
-    methods of tensors, and methods of operators whose operands stand the other way round. And of
-    what is remembered, as functions and as methods, and of methods in place."""
+    """The native forms of ops, of functions that are remembered, and of in-place methods."""
 
-    functions: Mapping[Op, Function]
-    direct: Mapping[Op, Function]
-    methods: Mapping[Op, Any]
-    reflected: Mapping[Op, Any]
+    functions: Mapping[Op, Function]  # called with a tuple and a dict, ``(args, attrs)``
+    direct: Mapping[Op, Function]  # called as the op is
+    methods: Mapping[Op, Any]  # of tensors
+    reflected: Mapping[Op, Any]  # of operators whose operands stand the other way round
     remembered: Mapping[Function, Function]
     remembered_methods: Mapping[Function, Any]
-    in_place: Mapping[str, Any]
+    in_place: Mapping[str, Any]  # methods by name
 
 
 def fast_forms(
@@ -98,7 +96,7 @@ def fast_forms(
     records = (OpRecord * len(ops))()
     kept = [_fill(record, op) for record, op in zip(records, ops, strict=True)]
     of_ops = {op: ctypes.addressof(record) for op, record in zip(ops, records, strict=True)}
-    plans = Remembered(table, of_ops)
+    plans = Plans(table, of_ops)
     objects, symbols = _symbols(tensor, general, finish)
     symbols |= recycle((TapeEntry, EvenEntry, Output, View), hidden=(Memory, Shadow))
     symbols["slots"] = ctypes.addressof(plans.slots)
@@ -136,13 +134,13 @@ def fast_forms(
 
     as_methods = {fn: method("remembered", fn, fn) for fn in table}
     return FastForms(
-        functions("function", of_ops),
-        direct,
-        {op: as_methods.get(op) or method("method", op, op) for op in groups["method"]},
-        {op: method("reflected", op, op) for op in groups["reflected"]},
-        {fn: of_table[fn] for fn in remembered},
-        {fn: as_methods[fn] for fn in remembered},
-        {name: method("changed", name, m.general) for name, m in in_place.items()},
+        functions=functions("function", of_ops),
+        direct=direct,
+        methods={op: as_methods.get(op) or method("method", op, op) for op in groups["method"]},
+        reflected={op: method("reflected", op, op) for op in groups["reflected"]},
+        remembered={fn: of_table[fn] for fn in remembered},
+        remembered_methods={fn: as_methods[fn] for fn in remembered},
+        in_place={name: method("changed", name, m.general) for name, m in in_place.items()},
     )
 
 

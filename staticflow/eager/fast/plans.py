@@ -35,7 +35,7 @@ from staticflow.ops.foreign import refuses_foreign
 from staticflow.ops.thread import thread
 from staticflow.runtime.once import new_lock
 
-__all__ = ["Remembered", "parameters_of"]
+__all__ = ["Plans", "parameters_of"]
 
 MOST_STEPS = 64
 """Calls of more ops than that are not remembered, nor are such that ask for the values of a tensor,
@@ -84,7 +84,7 @@ class Plan:
         return self.hold((ctypes.c_void_p * len(objects))(*map(id, objects)))
 
 
-class Remembered:
+class Plans:
     """The functions whose calls are remembered, and the plans of these.
 
     ``functions`` are ops and functions as they are to be called otherwise, with the number of
