@@ -19,6 +19,7 @@ from staticflow.ops.arithmetic import cast, clamp, minimum
 from staticflow.ops.axes import permute
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import iota, size_value
+from staticflow.ops.fused import fused
 from staticflow.ops.joining import stack
 from staticflow.ops.maths import floor
 from staticflow.ops.patches import patches_op, unpatches_op
@@ -230,13 +231,23 @@ def interpolate(
         scales = scales if recompute_scale_factor else factors
     if mode == "area":
         return _AREA[rank - 1](input, wanted)
-    wide = float64 if input.dtype is float64 else float32  # as in PyTorch
-    x = input if input.dtype is wide or mode.startswith("nearest") else cast(input, dtype=wide)
-    each = list(enumerate(zip(old, wanted, scales, strict=True)))
-    for axis, (n, new, scale) in reversed(each):
+    return _interpolated(input, wanted, tuple(scales), mode, bool(align_corners))
+
+
+@fused("UpsampleBilinear2DBackward0")
+def _interpolated(x: Any, wanted: Any, scales: Any, mode: str, align_corners: bool) -> Any:
+    """``x`` in the sizes ``wanted``. The last dim comes first, as in PyTorch, so that the larger
+    image is written once."""
+    dtype = x.dtype
+    wide = float64 if dtype is float64 else float32  # as in PyTorch
+    if dtype is not wide and not mode.startswith("nearest"):
+        x = cast(x, dtype=wide)
+    for axis in reversed(range(len(wanted))):
+        n, new = x.shape[2 + axis], wanted[axis]
         index = iota.beside(x, shape=(new,), dim=0, dtype=wide)
-        x = _resized(x, 2 + axis, _MODES[mode][1](index, n, new, scale, bool(align_corners)))
-    return x if x.dtype is input.dtype else cast(x, dtype=input.dtype)
+        taps = _MODES[mode][1](index, n, new, scales[axis], align_corners)
+        x = _resized(x, 2 + axis, taps)
+    return x if x.dtype is dtype else cast(x, dtype=dtype)
 
 
 def _times(size: Any, factor: float) -> Any:
