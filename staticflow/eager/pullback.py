@@ -94,7 +94,8 @@ def pull(
         return None
     several = type(out) is tuple
     cts = ct if several else (ct,)
-    if op.eager != "native" and not _any_large(cts) and not _any_large(args):
+    # (what chooses elements beside their indices moves cotangents, to the same bits)
+    if not (several or op.eager == "native" or _any_large(cts) or _any_large(args)):
         return None
     outs = [None if o is ct else getattr(o, "_data", None) for o in (out if several else (out,))]
     given = [*(None if c is None else c._data for c in cts), *outs]

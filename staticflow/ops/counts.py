@@ -11,6 +11,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.ops.arithmetic import cast, clamp, where
 from staticflow.ops.creation import full, new_full, ones_like, zeros_like
 from staticflow.ops.extremes import amax, amin
+from staticflow.ops.fused import fused
 from staticflow.ops.indexing import scatter_add_op
 from staticflow.ops.joining import cat
 from staticflow.ops.maths import floor
@@ -25,6 +26,16 @@ def _counted(places: Any, weights: Any, size: Any) -> Any:
     value = 0.0 if weights.dtype.is_floating else 0
     zeros = full.beside(weights, shape=(size,), value=value, dtype=weights.dtype)
     return scatter_add_op(zeros, places, weights, dim=0)
+
+
+@fused("")
+def _needed(numbers: Any, minlength: int) -> Any:
+    """The size that the counts of int64 ``numbers`` (n,) have, -1 where one is below 0."""
+    least, most = (
+        extreme(cat([numbers, new_full(numbers, (1,), none)]))
+        for extreme, none in ((amin, 0), (amax, -1))
+    )
+    return where(least < 0, -1, clamp(most + 1, minlength))
 
 
 def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
@@ -42,12 +53,7 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
             f"at {format_locs(here())}"
         )
     numbers = input if input.dtype is int64 else cast(input, dtype=int64)
-    some = isinstance(numbers.shape[0], int) and numbers.shape[0] > 0
-    least, most = (
-        extreme(numbers if some else cat([numbers, new_full(numbers, (1,), none)]))
-        for extreme, none in ((amin, 0), (amax, -1))
-    )
-    size = as_size(where(least < 0, -1, clamp(most + 1, minlength)))
+    size = as_size(_needed(numbers, minlength))
     if isinstance(size, int) and size < 0:
         raise ShapeError(f"bincount: a number below 0, at {format_locs(here())}")
     weights = ones_like(numbers) if weights is None else weights

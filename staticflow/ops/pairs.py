@@ -48,7 +48,7 @@ hypot = elementwise(
     "hypot",
     lambda k, x, y: k.hypot(x, y),
     (lambda ct, out, x, y: ct * (x / out), lambda ct, out, x, y: ct * (y / out)),
-    saves=(0, 1, OUT), saves_for=((0, OUT), (1, OUT)), kinds="f",
+    saves=(0, 1, OUT), saves_for=((0, OUT), (1, OUT)), kinds="f", eager="native",
 )  # fmt: skip
 
 copysign = elementwise(
@@ -121,7 +121,7 @@ logaddexp = composed(
     lambda xp, x, y: xp.logaddexp(x, y),
     _logaddexp_emit,
     (lambda ct, out, x, y: ct * sigmoid(x - y), lambda ct, out, x, y: ct * sigmoid(y - x)),
-    saves=(0, 1),
+    saves=(0, 1), eager="native",
 )  # fmt: skip
 
 
@@ -137,7 +137,7 @@ logaddexp2 = composed(
     _logaddexp2_emit,
     (lambda ct, out, x, y: ct * sigmoid((x - y) * _LN2),
      lambda ct, out, x, y: ct * sigmoid((y - x) * _LN2)),
-    saves=(0, 1),
+    saves=(0, 1), eager="native",
 )  # fmt: skip
 
 

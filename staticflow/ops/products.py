@@ -16,6 +16,7 @@ from staticflow.ops.by_shape import by_shape
 from staticflow.ops.contract import matmul, matmul_op
 from staticflow.ops.declare import normalize_dim, strict, sum_to
 from staticflow.ops.einsum import Labelled, contract_all
+from staticflow.ops.fused import fused
 from staticflow.ops.joining import roll
 from staticflow.ops.view import reshape, unsqueeze
 
@@ -197,8 +198,13 @@ def cross(input: Any, other: Any, dim: int = -1) -> Any:
         size = v.shape[normalize_dim(dim, v.ndim, "cross")] if v.ndim else 0
         if isinstance(size, int) and size != 3:
             raise _refuse(f"cross: dim {dim} of shape {list(v.shape)} has size {size}, not 3")
+    return _cross(input, other, dim)
+
+
+@fused("LinalgCrossBackward0")
+def _cross(x: Any, y: Any, dim: int) -> Any:
     # out[i] = x[i + 1] y[i + 2] - x[i + 2] y[i + 1]
-    return roll(input, -1, dim) * roll(other, -2, dim) - roll(input, -2, dim) * roll(other, -1, dim)
+    return roll(x, -1, dim) * roll(y, -2, dim) - roll(x, -2, dim) * roll(y, -1, dim)
 
 
 # -- tensors --------------------------------------------------------------------------------------

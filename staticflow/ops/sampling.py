@@ -174,8 +174,9 @@ def normal(
         drawn = randn(*size, generator=generator, dtype=dtype, device=device) * std + mean
         return _finished(drawn, None, requires_grad)
     like = mean + 0 * std
-    numbers = f"the mean {mean} and the deviation {std} are numbers"
-    _require(hasattr(like, "shape"), f"normal: {numbers}, so that size= is needed")
+    if not hasattr(like, "shape"):
+        numbers = f"the mean {mean} and the deviation {std} are numbers"
+        _require(False, f"normal: {numbers}, so that size= is needed")
     return randn_like(like, generator=generator) * std + mean
 
 
