@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from staticflow.errors import ShapeError
+from staticflow.errors import DimRangeError
 from staticflow.graph.dims import Size, dim_max, is_provably_ge, prod
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import OUT, Op
@@ -33,10 +33,11 @@ __all__ = ["kthvalue", "median", "nanmedian"]
 
 
 def _kth_infer(facts: Facts, x: TensorType, *, k: Size, dim: int, keepdim: bool) -> Any:
+    chosen = chosen_infer(facts, x, dim=dim, keepdim=keepdim)
     if not is_provably_ge(k, 1):
         facts.equal(dim_max(k, 1), k, f"k is {k}; the smallest element has k = 1")
     reaches(facts, x, k, dim)
-    return chosen_infer(facts, x, dim=dim, keepdim=keepdim)
+    return chosen
 
 
 def _one(rows: Any, at: Size, dim: int, keepdim: bool) -> Any:
@@ -170,7 +171,7 @@ def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     if dim is None:
         return nanmedian(reshape(input, (prod(input.shape),)), 0).values
     if input.ndim and input.shape[normalize_dim(dim, input.ndim, "nanmedian")] == 0:
-        raise ShapeError(
+        raise DimRangeError(
             f"nanmedian: of nothing, dim {dim} of shape {list(input.shape)}, "
             f"at {format_locs(here())}"
         )
