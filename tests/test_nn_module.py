@@ -169,6 +169,15 @@ def test_backward_hooks_see_and_change_gradients(static: bool) -> None:
     assert grads[0].tolist() == [[-40.0, -40.0]]
 
 
+@pytest.mark.parametrize("rows", [2, 2**17])
+def test_backward_hooks_see_numbers_of_small_and_large_tensors(rows: int) -> None:
+    layer, seen = nn.Tanh(), []
+    layer.register_full_backward_hook(lambda m, gi, go: seen.append(float(gi[0][0])))
+    x = sf.zeros(rows, requires_grad=True)
+    layer(x).sum().backward()
+    assert seen == [1.0] and x.grad is not None and x.grad.sum() == rows
+
+
 def test_backward_hooks_leave_out_what_has_no_gradient() -> None:
     class Pair(nn.Module):
         def forward(self, x: Any, y: Any, index: Any) -> Any:

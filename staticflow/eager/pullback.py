@@ -90,8 +90,8 @@ def pull(
     is large or to be compiled. An argument or result that is ``ct`` stands for its shape."""
     if type(op.lowering) is View or type(op.lowering) not in _FUSED:
         return None
-    if op.lowering is None and op.decompose is None:  # what stands on the tape only
-        return None
+    if op.lowering is None and (op.decompose is None or any(map(callable, attrs.values()))):
+        return None  # what stands on the tape only, and what calls a user's function
     several = type(out) is tuple
     cts = ct if several else (ct,)
     # (what chooses elements beside their indices moves cotangents, to the same bits)
