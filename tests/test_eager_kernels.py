@@ -323,7 +323,9 @@ def test_reductions_of_turned_arrays_copy_nothing(
 def test_row_major_copies(shape: tuple[int, ...]) -> None:
     x = np.random.default_rng(0).random(shape)
     for order in {tuple(range(x.ndim)), tuple(range(x.ndim))[::-1], (*range(1, x.ndim), 0)}:
-        for view in (x.transpose(order), x.transpose(order)[..., ::-1], x[::2].transpose(order)):
+        repeated = np.broadcast_to(x[..., None], (*x.shape, 3))
+        views = (x.transpose(order), x.transpose(order)[..., ::-1], x[::2].transpose(order))
+        for view in (*views, repeated):
             found = row_major(view)
             assert found.flags.c_contiguous and found.base is None
             np.testing.assert_array_equal(found, view)

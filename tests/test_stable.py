@@ -48,6 +48,24 @@ def test_the_order_is_that_of_a_stable_sort(dtype: Any, shape: tuple[int, ...]) 
                 np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.parametrize("name", ["few differ", "many differ", "equal", "negative", "uint64"])
+def test_elements_that_begin_alike(name: str) -> None:
+    """Leading bits that are the same, of elements that do not fit in beside their places."""
+    rng = np.random.default_rng(0)
+    wide = rng.integers(-(2**63), 2**63 - 1, 300)
+    x: Any = {
+        "few differ": np.concatenate([wide, wide[:9] ^ 1, wide[20:25] ^ 3]),
+        "many differ": (rng.integers(-4, 4, 300) << 60) + rng.integers(0, 512, 300),
+        "equal": np.repeat(wide, 3),
+        "negative": -np.abs(wide) - 1,
+        "uint64": wide.astype(np.uint64),
+    }[name]
+    for a in (x, rng.permutation(x), x[:300].reshape(20, 15)):
+        for dim in range(a.ndim):
+            found = stable_order(np, a, dim, False)
+            np.testing.assert_array_equal(found, np.argsort(a, axis=dim, kind="stable"))
+
+
 def test_integers_from_end_to_end() -> None:
     for dtype in (np.int64, np.uint64, np.int32, np.uint32):
         limits = np.iinfo(dtype)

@@ -34,6 +34,7 @@ from staticflow.ops.reduce import sum_op
 from staticflow.ops.slicing import embed_op
 from staticflow.ops.view import contiguous_op
 from staticflow.runtime.aligned import aligned_empty
+from staticflow.runtime.threads import get_num_threads
 
 __all__ = [
     "SMALL",
@@ -100,11 +101,13 @@ _WIDE = frozenset(d.numpy for d in (float32, float64))
 
 
 def _strided(op: Op) -> Callable[..., Any]:
-    """An op along a dim, which NumPy is slow at where that is not the last."""
+    """An op along a dim, which NumPy is slow at where that is not the last, or with floats of 16
+    bits."""
     native = kernels_of(op)
 
     def compute(xp: Any, x: Any, *, dim: int, **attrs: Any) -> Any:
-        return (native if dim < x.ndim - 1 else op.reference)(xp, x, dim=dim, **attrs)
+        pays = dim < x.ndim - 1 or x.dtype in _NARROW
+        return (native if pays else op.reference)(xp, x, dim=dim, **attrs)
 
     return compute
 
@@ -155,7 +158,8 @@ def _pow(xp: Any, x: Any, y: Any) -> Any:
 
 
 def _full(xp: Any, *, shape: Any, value: Any, dtype: Any) -> Any:
-    if xp is not np or value == 0 or math.prod(shape) < SPREAD:
+    at_once = value == 0 and get_num_threads() == 1  # as memory comes from the system
+    if xp is not np or at_once or math.prod(shape) < SPREAD:
         return full.reference(xp, shape=shape, value=value, dtype=dtype)
     out = aligned_empty(shape, dtype.numpy)
     put(out, np.asarray(value, dtype.numpy))
@@ -165,12 +169,16 @@ def _full(xp: Any, *, shape: Any, value: Any, dtype: Any) -> Any:
 def _clone(xp: Any, x: Any) -> Any:
     if type(x) is np.ndarray and (x.flags.c_contiguous or 0 in x.strides):
         return copied(x)
+    if type(x) is np.ndarray and x.size >= SPREAD:
+        order = order_of([x])
+        if order is not None:  # which it keeps
+            return copied(x.transpose(order)).transpose(np.argsort(order))
     return clone.reference(xp, x)
 
 
 def _contiguous(xp: Any, x: Any) -> Any:
-    repeats = type(x) is np.ndarray and 0 in x.strides
-    return copied(x) if repeats else contiguous_op.reference(xp, x)
+    at_once = type(x) is np.ndarray and (0 in x.strides or x.size >= SPREAD)
+    return copied(x) if at_once else contiguous_op.reference(xp, x)
 
 
 def _topk(xp: Any, x: Any, *, k: int, **attrs: Any) -> Any:

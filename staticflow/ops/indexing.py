@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -21,9 +23,9 @@ from staticflow.ops.slicing import embed_op
 from staticflow.ops.view import ravel, reshape
 
 __all__ = [
-    "added_by", "check_dtype", "check_range", "chosen", "gather", "gather_op", "lifted", "place_at",
-    "places_of", "read_part", "scatter_add", "scatter_add_op", "scatter_infer", "source_vjp",
-    "take_along_dim", "taken",
+    "added_by", "check_dtype", "check_range", "chosen", "gather", "gather_op", "in_order", "lifted",
+    "place_at", "places_of", "read_part", "scatter_add", "scatter_add_op", "scatter_infer",
+    "source_vjp", "take_along_dim", "taken",
 ]  # fmt: skip
 
 
@@ -210,11 +212,19 @@ def added_by(value: Any) -> str:
     return "or" if value.dtype is bool_ else "add"
 
 
+@contextmanager
+def in_order(nest: Any) -> Iterator[Index]:
+    """Loops over the index, in order along the dim in which places may repeat."""
+    shape, dim = nest.in_shape(1), nest.attrs["dim"]
+    with nest.loops(shape[:dim], "parallel") as rows, nest.loops(shape[dim:], "serial") as at:
+        yield (*rows, *at)
+
+
 def _scatter_emit(nest: Any) -> None:
     k = nest.k
     size = nest.in_shape(0)[nest.attrs["dim"]]
     nest.copy(0)
-    with nest.loops(nest.in_shape(1), "serial") as at:  # in order: places may repeat
+    with in_order(nest) as at:
         place = place_at(nest, at, size)
         value = nest.load(2, at)
         nest.store(0, place, k.apply(added_by(value), nest.load_out(0, place), value))

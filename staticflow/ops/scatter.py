@@ -19,6 +19,7 @@ from staticflow.ops.declare import normalize_dim, per_arg, strict
 from staticflow.ops.expand import expand
 from staticflow.ops.indexing import (
     gather_op,
+    in_order,
     lifted,
     place_at,
     places_of,
@@ -51,7 +52,7 @@ def _put_reference(xp: Any, x: Any, index: Any, src: Any, *, dim: int) -> Any:
 def _put_emit(nest: Any) -> None:
     nest.copy(0)
     size = nest.in_shape(0)[nest.attrs["dim"]]
-    with nest.loops(nest.in_shape(1), "serial") as at:  # in order: places may repeat
+    with in_order(nest) as at:
         nest.store(0, place_at(nest, at, size), nest.load(2, at))
 
 
@@ -159,7 +160,7 @@ def _reduce_emit(nest: Any) -> None:
     nest.copy(0)
     size = nest.in_shape(0)[nest.attrs["dim"]]
     combine = _COMBINE[nest.attrs["reduce"]][1]
-    with nest.loops(nest.in_shape(1), "serial") as at:
+    with in_order(nest) as at:
         place = place_at(nest, at, size)
         nest.store(0, place, nest.k.apply(combine, nest.load_out(0, place), nest.load(2, at)))
 

@@ -10,7 +10,7 @@ from staticflow.graph.dims import Size, prod
 from staticflow.graph.dtypes import DType, dtype_of
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
-from staticflow.graph.rowmajor import is_turned, row_major
+from staticflow.graph.rowmajor import is_slow, row_major
 from staticflow.graph.types import Facts, Shape, TensorType
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.declare import elementwise, normalize_dim, normalize_dims, per_arg
@@ -74,7 +74,7 @@ def _regrouped(index: Index, src: Shape, dst: Shape) -> Index:
 
 
 def _reshaped(xp: Any, x: Any, *, shape: tuple[int, ...]) -> Any:
-    if is_turned(x) and not _same_memory(x.shape, x.strides, shape):
+    if is_slow(x) and not _same_memory(x.shape, x.strides, shape):
         x = row_major(x)
     return x.reshape(shape)
 
