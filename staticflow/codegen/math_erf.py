@@ -20,11 +20,10 @@ from staticflow.codegen.math_parts import (
     nearest_integer,
     polynomial,
     power_of_two,
-    scale,
 )
 from staticflow.graph.dtypes import DType, float32, float64
 
-__all__ = ["erf", "erfc", "erfcx", "erfinv"]
+__all__ = ["ERFC_HIGHEST", "erf", "erfc", "erfc_of_positive", "erfcx", "erfinv"]
 
 # Up to here the series at 0 serves, from here to `HIGHEST` the logarithm of 1 - erf; past that
 # erf(x) = 1 to the last bit.
@@ -119,6 +118,22 @@ ERFC: dict[DType, _Curve] = {
 }  # fmt: skip
 
 
+# Powers of two are kept normal by this many binary places, which are taken back at the end.
+SPARE = 64
+
+# For a small a, where that is rounded too often, erf(a) / a - 1 as a polynomial of a**2: to
+# 2**-24.0 and 2**-52.9 of erf(a).
+ERFC_SPLIT = 0.45
+ERFC_SERIES: dict[DType, tuple[float, ...]] = {
+    float32: (0.1283791, -0.37611613, 0.11258432, -0.024839714),
+    float64: (
+        0.12837916709551245, -0.3761263890317532, 0.11283791670083541, -0.02686617030140761,
+        0.005223970957699771, -0.0008547623113205009, 0.00012014015009549734,
+        -1.3652142420208862e-05,
+    ),
+}  # fmt: skip
+
+
 def erfc(k: Builder, x: Operand) -> Operand:
     """1 - erf(x) for float32 and float64, within 2.1 ulp, denormal results included.
 
@@ -126,16 +141,24 @@ def erfc(k: Builder, x: Operand) -> Operand:
     with what the square and the divisor lose to rounding put back; for a small a, where that is
     rounded too often, indeed 1 - erf(x).
     """
-    dtype = x.dtype
-    a = at_most(k, k.apply("abs", x), ERFC_HIGHEST[dtype])
+    a = at_most(k, k.apply("abs", x), ERFC_HIGHEST[x.dtype])
+    y = erfc_of_positive(k, a)
+    y = k.select(k.compare("lt", x, 0.0), k.sub(2.0, y), y)
+    near = k.fma(x, polynomial(k, k.mul(x, x), ERFC_SERIES[x.dtype]), x)
+    return k.select(k.compare("lt", a, ERFC_SPLIT), k.sub(1.0, near), y)
+
+
+def erfc_of_positive(k: Builder, a: Operand) -> Operand:
+    """`erfc` from 0 to `ERFC_HIGHEST`, within 3 ulp."""
+    dtype = a.dtype
     square = k.mul(a, a)
-    r, _, bits = reduced(k, k.neg(square), 2 * FORMATS[dtype].bias)
+    form = FORMATS[dtype]
+    r, _, bits = reduced(k, k.neg(square), form.bias + SPARE)
     r = k.sub(r, k.fma(a, a, k.neg(square)))
     power_less_1 = k.fma(k.mul(r, r), polynomial(k, r, EXP[dtype]), r)
     ratio = _scaled(k, a)
-    y = scale(k, k.fma(ratio, power_less_1, ratio), bits)
-    y = k.select(k.compare("lt", x, 0.0), k.sub(2.0, y), y)
-    return k.select(k.compare("lt", a, 0.45), k.sub(1.0, _series(k, x)), y)
+    y = k.mul(k.fma(ratio, power_less_1, ratio), power_of_two(k, bits, form))
+    return k.mul(y, 2.0**-SPARE)
 
 
 def _scaled(k: Builder, a: Operand) -> Operand:

@@ -6,11 +6,12 @@ from math import sqrt
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import Operand
-from staticflow.codegen.math_erf import erfc, erfcx
+from staticflow.codegen.math_erf import ERFC_HIGHEST, erfc_of_positive, erfcx
 from staticflow.codegen.math_exp import EXP, LOG2_E
 from staticflow.codegen.math_log import log, log1p
 from staticflow.codegen.math_parts import (
     FORMATS,
+    at_least,
     at_most,
     nearest_integer,
     polynomial,
@@ -55,7 +56,7 @@ def log_ndtr(k: Builder, x: Operand) -> Operand:
 def gelu(k: Builder, x: Operand) -> Operand:
     """``x * ndtr(x)`` as ``max(x, 0) - a ndtr(-a)`` for ``a = |x|``, within 5.2 ulp for float32 and
     4.7 for float64 down to -37, from where on the probability is denormal."""
-    above = k.select(k.compare("lt", x, 0.0), -0.0, x)
+    above = at_least(k, x, -0.0)
     if x.dtype is float32:
         return k.sub(above, _tail(k, x, times_a=True))
     a = at_most(k, k.apply("abs", x), HIGHEST_DOUBLE)
@@ -81,6 +82,6 @@ def _tail_by_erfc(k: Builder, a: Operand) -> Operand:
     rounding times the derivative, which is next to ``-2 h erfc(h)`` where that matters."""
     h = k.mul(a, ROOT_HALF_HIGH)
     lost = k.fma(a, ROOT_HALF_LOW, k.fma(a, ROOT_HALF_HIGH, k.neg(h)))
-    tail = k.mul(erfc(k, h), 0.5)
+    tail = k.mul(erfc_of_positive(k, at_most(k, h, ERFC_HIGHEST[h.dtype])), 0.5)
     change = k.mul(tail, k.mul(k.mul(h, -2.0), lost))
     return k.add(tail, k.select(k.compare("gt", tail, 0.0), change, 0.0))  # not of infinity
