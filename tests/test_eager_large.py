@@ -82,6 +82,14 @@ def test_other_kinds_in_turn() -> None:
                 np.testing.assert_array_equal(x_.add_(y).numpy(), a + y.numpy())
 
 
+def test_operands_that_broadcast_are_soon_a_kernel() -> None:
+    x = sf.from_numpy(drawn(64, LARGE // 64))
+    for y, kernel in ((x[:, :1].clone(), True), (x[0].clone(), True), (x, False), (x[0, 0], False)):
+        found = frames(lambda y=y: x - y)
+        assert ("_Kernels.__call__" in found) == kernel
+        np.testing.assert_array_equal((x - y).numpy(), x.numpy() - y.numpy())
+
+
 @pytest.mark.parametrize("size", [LARGE - 1, LARGE, SPREAD])
 def test_scaled_or_not_in_turn(size: int) -> None:
     a, b = drawn(size), drawn(size) + 1

@@ -78,7 +78,8 @@ def _flat(op: Op) -> Callable[..., Any]:
 
 def _spread(op: Op) -> Callable[..., Any]:
     """An op of which NumPy computes the same bits: a kernel where that pays for threads and needs
-    no copies, and of floats of 16 bits, which NumPy takes one by one, always."""
+    no copies, sooner where operands broadcast, at which NumPy is slow; and of floats of 16 bits,
+    which NumPy takes one by one, always."""
     native = kernels_of(op)
     even = type(op.lowering) is Elementwise
 
@@ -88,7 +89,9 @@ def _spread(op: Op) -> Callable[..., Any]:
             pays = True
         elif even:
             whole = all(map(in_lines, arrays)) or order_of(arrays) is not None
-            pays = whole and np.broadcast(*arrays).size >= SPREAD
+            size = np.broadcast(*arrays).size
+            least = LARGE if any([1 < a.size < size for a in arrays]) else SPREAD
+            pays = whole and size >= least
         else:
             pays = max([a.size for a in arrays]) >= SPREAD
         return (native if pays else op.reference)(xp, *operands, **attrs)
