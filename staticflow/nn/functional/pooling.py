@@ -10,6 +10,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import Shape
 from staticflow.ops.average_pool import adaptive_avg_pool_op, avg_pool_op
 from staticflow.ops.by_shape import by_shape
+from staticflow.ops.extremes import max as max_of
 from staticflow.ops.maths import pow
 from staticflow.ops.pooling import (
     adaptive_max_index_op,
@@ -201,7 +202,11 @@ def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
 def _adaptive_max_pool(rank: int, x: Any, output_size: Any, return_indices: bool) -> Any:
     name = f"adaptive_max_pool{rank}d"
     x, alone = batched(x, rank, name)
-    index = adaptive_max_index_op(x, size=_adaptive_size(x, output_size, rank, name))
+    size = _adaptive_size(x, output_size, rank, name)
+    if not return_indices and all(m == 1 for m in size):  # one window needs no bounds
+        most = max_of(reshape(x, (*x.shape[:2], prod(x.shape[2:]))), -1)[0]
+        return unbatched(reshape(most, (*x.shape[:2], *size)), alone)
+    index = adaptive_max_index_op(x, size=size)
     out = unbatched(place_gather_op(x, index), alone)
     return (out, unbatched(index, alone)) if return_indices else out
 
