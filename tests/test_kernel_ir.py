@@ -36,6 +36,7 @@ from staticflow.codegen.kernel import (
     Splat,
     Store,
     Var,
+    Zip,
     operands_of,
 )
 from staticflow.codegen.llvm import render_module
@@ -307,6 +308,8 @@ def test_lanes() -> None:
     assert value_of(Index(3 * LANE + 1), int64, 4).tolist() == [1, 4, 7, 10]
     assert value_of(Active(2), bool_, 4).tolist() == [True, True, False, False]
     assert value_of(Active(-1), bool_, 2).tolist() == [False, False]
+    ones, twos = Const(1, int8, 4), Const(2, int8, 4)
+    assert value_of(Zip(ones, twos, "high"), int8, 4).tolist() == [1, 2, 1, 2]
     assert value_of(Fold("add", Const(3, int8, 50)), int8).tolist() == [150 - 256]
     assert value_of(Fold("and", Const(True, bool_, 3)), bool_).tolist() == [True]
     assert value_of(Bitcast(Const(1.0, float32, 2)), int32, 2).tolist() == [0x3F800000] * 2

@@ -41,6 +41,7 @@ from staticflow.codegen.kernel import (
     Var,
     Worker,
     Workers,
+    Zip,
     operands_of,
     sizes_of,
 )
@@ -292,6 +293,10 @@ class Builder:
     def fold(self, op: str, arg: Operand) -> Operand:
         """All lanes combined into one."""
         return arg if arg.lanes == 1 else self.let(Fold(op, arg), arg.dtype)
+
+    def zip(self, a: Operand, b: Operand, half: str) -> Operand:
+        """The lanes of the ``low`` or ``high`` half of two vectors in turns."""
+        return self.let(Zip(a, b, half), a.dtype, a.lanes)
 
     def apply(self, op: str, *args: Operand | Number) -> Operand:
         """A primitive. Python numbers take the dtype of the other operands, scalars are splat."""

@@ -60,6 +60,7 @@ from staticflow.codegen.kernel import (
     Var,
     Worker,
     Workers,
+    Zip,
     operands_of,
     walk,
 )
@@ -166,7 +167,7 @@ def _check_scalar(kernel: Kernel) -> None:
 
 
 def _has_lanes(part: Stmt | Expr) -> bool:
-    if isinstance(part, (Splat, Fold, Active)) or getattr(part, "bound", None) is not None:
+    if isinstance(part, (Splat, Fold, Zip, Active)) or getattr(part, "bound", None) is not None:
         return True
     operands = [*operands_of(part), getattr(part, "reg", None)]
     return any(operand is not None and operand.lanes > 1 for operand in operands)

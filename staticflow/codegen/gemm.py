@@ -38,6 +38,7 @@ _FEW_PAGES = 128  # columns of A that are as soon read where they are
 _PAGES = 512  # columns of A in as many pages: more may not be at hand
 _LITTLE = 1024  # elements of B up to which dot products are faster than a copy
 _SMALL = 1 << 14  # elements of B up to which A is as soon read by columns where it is
+_DEPTH_PER_ROW = 16  # elements of a column of B for each row of A, up to which a copy of B pays
 _BRIEF = 64  # the inner dimension up to which a copy is always cheap enough
 
 
@@ -199,13 +200,13 @@ def _elements_worth_copying(p: Product) -> int:
 
 def _rows_worth_transposing(p: Product) -> Size:
     """Beside dot products, a copy saves the additions of lanes, about 5 multiplications of a vector
-    for each element of C, and costs about 0.8 for each element of B."""
+    for each element of C, and costs about 0.3 for each element of B."""
     if _in_place(p) is None:
         return 0
     if isinstance(p.m, int):
-        return dim_max(ceil_div(p.depth, 6), main_rows(p.target))
+        return dim_max(ceil_div(p.depth, _DEPTH_PER_ROW), main_rows(p.target))
     brief = isinstance(p.depth, int) and p.depth <= _BRIEF
-    return 0 if brief else ceil_div(p.depth, 6)
+    return 0 if brief else ceil_div(p.depth, _DEPTH_PER_ROW)
 
 
 def _emit(

@@ -221,7 +221,7 @@ class _Task:
         """Copy the columns of a panel, with zeros past the last column of B if it lies by rows."""
         k, to = self.k, self._panel(panel, col)
         if p.b.col != 1:
-            copy_columns(k, p.b, to, p.depth, col, dim_min(col + panel.width, p.n))
+            copy_columns(k, p.b, to, p.depth, col, dim_min(col + panel.width, p.n), p.lanes)
             return
         for kk in each(k, "k", Span(0, p.depth, 1)):
             for j, lanes, bound in panel.columns(col, p.n):

@@ -30,7 +30,7 @@ def _row_length(p: Product) -> Size:
 def emit_by_rows(k: Builder, p: Product, scratch: Workspace, epilogue: Epilogue) -> None:
     """The whole product, as tiles over a copy of B by rows."""
     to = Matrix(scratch.buffer, scratch.base, _row_length(p), 1)
-    copy_columns(k, p.b, to, p.depth, 0, p.n)
+    copy_columns(k, p.b, to, p.depth, 0, p.n, p.lanes)
     emit_tiles(k, replace(p, b=to), epilogue)
 
 
@@ -42,5 +42,5 @@ def by_columns_scratch(p: Product) -> Size:
 def emit_by_columns(k: Builder, p: Product, scratch: Workspace, epilogue: Epilogue) -> None:
     """The whole product, as dot products with a copy of B by columns; ``p.a.col`` is 1."""
     to = Matrix(scratch.buffer, scratch.base, 1, p.depth)
-    copy_columns(k, p.b.transposed, to.transposed, p.n, 0, p.depth)
+    copy_columns(k, p.b.transposed, to.transposed, p.n, 0, p.depth, p.lanes)
     emit_dots(k, replace(p, b=to), epilogue)

@@ -37,6 +37,7 @@ from staticflow.codegen.kernel import (
     Var,
     Worker,
     Workers,
+    Zip,
 )
 from staticflow.codegen.text import format_statement
 from staticflow.errors import IndexRangeError, VerifyError
@@ -209,6 +210,11 @@ class _Run:
             total = _PRIMITIVES[expr.op](total, value[lane : lane + 1])
         return total
 
+    def zip(self, reg: Reg, expr: Zip) -> Array:
+        half = reg.lanes // 2
+        chosen = slice(half) if expr.half == "low" else slice(half, None)
+        return np.stack([self.operand(a)[chosen] for a in (expr.a, expr.b)], axis=1).ravel()
+
     def index(self, reg: Reg, expr: Index) -> Array:
         return np.array(self.lane_sizes(expr.index, range(reg.lanes)), int64.numpy)
 
@@ -240,6 +246,7 @@ _EXPRESSIONS: dict[type, Callable[[_Run, Reg, Any], Array]] = {
     Bitcast: _Run.bitcast,
     Splat: _Run.splat,
     Fold: _Run.fold,
+    Zip: _Run.zip,
     Index: _Run.index,
     Active: _Run.active,
     Worker: _Run.number,

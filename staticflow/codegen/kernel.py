@@ -20,6 +20,7 @@ The grammar, in the text form that `print_kernel` writes::
              | "cast" operand | "bitcast" operand            to the dtype of the bound register
              | "splat" operand                               one scalar in every lane
              | "fold" OP operand                             all lanes combined into one scalar
+             | "zip" operand operand ("low" | "high")        half the lanes of each, in turns
              | "index" index                                 an index expression as an int64 value
              | "active" index                                lane < index, a bool vector
              | "worker"                                      the thread of the iteration, an int64
@@ -71,6 +72,7 @@ from staticflow.graph.dtypes import DType
 __all__ = [
     "ACCESSES",
     "ENDLESS",
+    "HALVES",
     "INTERRUPTED",
     "IN_ORDER",
     "KINDS",
@@ -104,6 +106,7 @@ __all__ = [
     "Var",
     "Worker",
     "Workers",
+    "Zip",
     "operands_of",
     "sizes_of",
     "walk",
@@ -117,6 +120,7 @@ ENDLESS = 1 << 62
 """The ``hi`` of a loop that counts to no end."""
 
 ACCESSES = ("in", "out", "inout", "grows")
+HALVES = ("low", "high")
 KINDS = ("serial", "parallel", "grid", "long")
 IN_ORDER = ("serial", "long")
 """The kinds of loops whose iterations run one after the other."""
@@ -206,6 +210,15 @@ class Fold:
 
 
 @dataclass(frozen=True, slots=True)
+class Zip:
+    """The lanes of the low or the high half of two vectors in turns: ``a0 b0 a1 b1 ...``."""
+
+    a: Operand
+    b: Operand
+    half: str
+
+
+@dataclass(frozen=True, slots=True)
 class Index:
     """An index expression as an int64 value; naming ``lane`` makes it a vector."""
 
@@ -230,7 +243,9 @@ class Workers:
     number each time. It is there to cut work for threads; no result may depend on it."""
 
 
-Expr: TypeAlias = Apply | Load | Cast | Bitcast | Splat | Fold | Index | Active | Worker | Workers
+Expr: TypeAlias = (
+    Apply | Load | Cast | Bitcast | Splat | Fold | Zip | Index | Active | Worker | Workers
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ from staticflow.codegen.kernel import (
     Var,
     Worker,
     Workers,
+    Zip,
     walk,
 )
 from staticflow.codegen.llvm_arena import make_room
@@ -63,7 +64,16 @@ from staticflow.codegen.llvm_parallel import (
 from staticflow.codegen.llvm_parts import PARTS, float_part
 from staticflow.codegen.llvm_root import has_fast_root, square_root
 from staticflow.codegen.llvm_text import I64, BasicBlock, FunctionText, local, phi
-from staticflow.codegen.llvm_values import Value, apply, bitcast, cast, constant, fold, splat
+from staticflow.codegen.llvm_values import (
+    Value,
+    apply,
+    bitcast,
+    cast,
+    constant,
+    fold,
+    splat,
+    zip_lanes,
+)
 from staticflow.codegen.schedule import trip_count
 from staticflow.codegen.target import PORTABLE, Target
 from staticflow.graph.dims import Dim, Size, Sym, is_provably_ge
@@ -357,6 +367,9 @@ class _Writer:
     def fold(self, expr: Fold, reg: Reg) -> Value:
         return fold(self.text, expr.op, self.operand(expr.arg))
 
+    def zip(self, expr: Zip, reg: Reg) -> Value:
+        return zip_lanes(self.text, expr.half, self.operand(expr.a), self.operand(expr.b))
+
     def index(self, expr: Index, reg: Reg) -> Value:
         return Value(self.indices.vector(expr.index, reg.lanes), int64, reg.lanes)
 
@@ -400,6 +413,7 @@ _EXPRESSIONS: dict[type[Expr], Callable[..., Value]] = {
     Bitcast: _Writer.bitcast,
     Splat: _Writer.splat,
     Fold: _Writer.fold,
+    Zip: _Writer.zip,
     Index: _Writer.index,
     Active: _Writer.active,
     Worker: _Writer.number,

@@ -17,7 +17,7 @@ from staticflow.codegen.kernel import Const
 from staticflow.codegen.llvm_text import FunctionText, Type, literal, register_type
 from staticflow.graph.dtypes import DType, bfloat16, bool_, float16, float32, float64, int32
 
-__all__ = ["Value", "apply", "bitcast", "cast", "constant", "fold", "splat"]
+__all__ = ["Value", "apply", "bitcast", "cast", "constant", "fold", "splat", "zip_lanes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +189,13 @@ _SPECIAL: dict[tuple[str, str], Callable[..., Value]] = {
 def splat(text: FunctionText, a: Value, lanes: int) -> Value:
     """One scalar in all of ``lanes``."""
     return Value(text.splat(a.type.wide(lanes), a.name), a.dtype, lanes)
+
+
+def zip_lanes(text: FunctionText, half: str, a: Value, b: Value) -> Value:
+    """The lanes of a half of both in turns."""
+    first = 0 if half == "low" else a.lanes // 2
+    lanes = [i for at in range(first, first + a.lanes // 2) for i in (at, at + a.lanes)]
+    return Value(text.shuffle(a.type, a.name, b.name, lanes), a.dtype, a.lanes)
 
 
 # -- folds -------------------------------------------------------------------------------------

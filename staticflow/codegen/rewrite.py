@@ -35,6 +35,7 @@ from staticflow.codegen.kernel import (
     Var,
     Worker,
     Workers,
+    Zip,
     walk,
 )
 from staticflow.errors import VerifyError
@@ -47,7 +48,7 @@ T = TypeVar("T")
 
 _PARTS = (
     Let, Var, Set, Accumulate, Store, Loop, If, Bind, Check, Reserve,
-    Apply, Load, Cast, Bitcast, Splat, Fold, Index, Active, Worker, Workers,
+    Apply, Load, Cast, Bitcast, Splat, Fold, Zip, Index, Active, Worker, Workers,
 )  # fmt: skip
 _FIELDS: dict[type, tuple[str, ...]] = {c: tuple(f.name for f in fields(c)) for c in _PARTS}
 

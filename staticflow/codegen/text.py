@@ -12,6 +12,7 @@ from typing import Any
 
 from staticflow.codegen.kernel import (
     ACCESSES,
+    HALVES,
     KINDS,
     LANE_SYM,
     Accumulate,
@@ -42,6 +43,7 @@ from staticflow.codegen.kernel import (
     Var,
     Worker,
     Workers,
+    Zip,
     walk,
 )
 from staticflow.codegen.primitives import COMBINES, PRIMITIVES
@@ -158,6 +160,7 @@ _FORMAT: dict[type, Callable[[Any], str]] = {
     Bitcast: lambda e: f"bitcast {_operand(e.arg)}",
     Splat: lambda e: f"splat {_operand(e.arg)}",
     Fold: lambda e: f"fold {e.op} {_operand(e.arg)}",
+    Zip: lambda e: f"zip {_operand(e.a)} {_operand(e.b)} {e.half}",
     Index: lambda e: f"index {e.index}",
     Active: lambda e: f"active {e.bound}",
     Worker: lambda e: "worker",
@@ -398,6 +401,7 @@ _EXPRESSIONS: dict[str, Callable[[_Parser], Expr]] = {
     "bitcast": lambda p: Bitcast(p.operand()),
     "splat": lambda p: Splat(p.operand()),
     "fold": _Parser.fold,
+    "zip": lambda p: Zip(p.operand(), p.operand(), p.one_of(HALVES)),
     "index": lambda p: Index(p.size()),
     "active": lambda p: Active(p.size()),
     "worker": lambda p: Worker(),

@@ -11,6 +11,7 @@ import numpy as np
 
 from staticflow.codegen.kernel import (
     ACCESSES,
+    HALVES,
     IN_ORDER,
     INTERRUPTED,
     KINDS,
@@ -42,6 +43,7 @@ from staticflow.codegen.kernel import (
     Var,
     Worker,
     Workers,
+    Zip,
 )
 from staticflow.codegen.primitives import COMBINES, PRIMITIVES
 from staticflow.codegen.text import format_statement
@@ -360,6 +362,15 @@ class _Verifier:
         _check_combine(expr.op, expr.arg)
         self.result(reg, expr.arg.dtype, 1)
 
+    def zip(self, reg: Reg, expr: Zip) -> None:
+        self.operand(expr.a)
+        self.operand(expr.b)
+        first, second = _type_of(expr.a), _type_of(expr.b)
+        _require(first == second, f"zip takes two of one type, not {first} and {second}")
+        _require(expr.a.lanes % 2 == 0, f"{first} has no halves")
+        _require(expr.half in HALVES, f"{expr.half!r} is none of {', '.join(HALVES)}")
+        self.result(reg, expr.a.dtype, expr.a.lanes)
+
     def index_value(self, reg: Reg, expr: Index) -> None:
         self.lane_index(expr.index, reg.lanes)
         self.result(reg, int64, reg.lanes)
@@ -415,6 +426,7 @@ _EXPRESSIONS: dict[type, Callable[[_Verifier, Reg, Any], None]] = {
     Bitcast: _Verifier.bitcast,
     Splat: _Verifier.splat,
     Fold: _Verifier.fold,
+    Zip: _Verifier.zip,
     Index: _Verifier.index_value,
     Active: _Verifier.active,
     Worker: _Verifier.worker,
