@@ -66,20 +66,12 @@ define internal i1 @has_no_edge(ptr %operand) {
 ; A value that is kept: its array, its memory, and the version of that.
 define internal ptr @kept(ptr %tensor, ptr %array) {
 entry:
-  %has = call ptr @field(ptr %tensor, i64 $tensor_memory)
-  %is.none = call i1 @is_none(ptr %has)
-  br i1 %is.none, label %make, label %take
-make:
-  %made = call ptr @like(ptr @memory_example, i64 $memory_size, i64 0)
-  %failed = icmp eq ptr %made, null
-  br i1 %failed, label %nothing, label %own
+  %memory = call ptr @own_memory(ptr %tensor)
+  %failed = icmp eq ptr %memory, null
+  br i1 %failed, label %nothing, label %take
 nothing:
   ret ptr null
-own:
-  call i1 @put(ptr %tensor, i64 $tensor_memory, ptr %made)
-  br label %take
 take:
-  %memory = phi ptr [ %has, %entry ], [ %made, %own ]
   %version = call ptr @PyObject_GetAttr(ptr %memory, ptr @name_version)  ; which may refuse
   call void @Py_IncRef(ptr %array)
   call void @Py_IncRef(ptr %memory)

@@ -56,26 +56,37 @@ no:
   ret i1 false
 }
 
-; The memory of a tensor, made if need be; null if that fails, or if it is none that counts.
-define internal ptr @memory_of(ptr %tensor) {
+; The memory of a tensor, made if need be; null with an error set if that fails.
+define internal ptr @own_memory(ptr %tensor) alwaysinline {
 entry:
   %has = call ptr @field(ptr %tensor, i64 $tensor_memory)
   %is.none = call i1 @is_none(ptr %has)
-  br i1 %is.none, label %make, label %check
+  br i1 %is.none, label %make, label %done
 make:
   %made = call ptr @like(ptr @memory_example, i64 $memory_size, i64 0)
   %failed = icmp eq ptr %made, null
-  br i1 %failed, label %nothing, label %own
+  br i1 %failed, label %done, label %own
 own:
   call i1 @put(ptr %tensor, i64 $tensor_memory, ptr %made)
-  ret ptr %made
+  br label %done
+done:
+  %memory = phi ptr [ %has, %entry ], [ %made, %make ], [ %made, %own ]
+  ret ptr %memory
+}
+
+; The same, but null if it is none that counts its changes.
+define internal ptr @memory_of(ptr %tensor) {
+entry:
+  %memory = call ptr @own_memory(ptr %tensor)
+  %failed = icmp eq ptr %memory, null
+  br i1 %failed, label %nothing, label %check
 check:
-  %type = call ptr @field(ptr %has, i64 $TYPE)
+  %type = call ptr @field(ptr %memory, i64 $TYPE)
   %usual = call ptr @field(ptr @memory_example, i64 $TYPE)
   %counts = icmp eq ptr %type, %usual
-  br i1 %counts, label %good, label %nothing
-good:
-  ret ptr %has
+  br i1 %counts, label %done, label %nothing
+done:
+  ret ptr %memory
 nothing:
   ret ptr null
 }
