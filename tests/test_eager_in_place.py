@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import staticflow as sf
-from staticflow.eager import inplace
+from staticflow.eager import in_place
 from staticflow.eager.bind import inherited
 from staticflow.eager.fast.in_place_forms import InPlace, in_place_methods
 from staticflow.eager.programs import SPREAD
@@ -104,7 +104,7 @@ def test_large_ones_are_not_changed_by_numpy(monkeypatch: pytest.MonkeyPatch) ->
     x = sf.zeros(SPREAD)
     seen: list[Any] = []
     monkeypatch.setattr(
-        inplace, "overwritten", lambda fn, *_: seen.append(getattr(fn, "__name__", fn)) or False
+        in_place, "overwritten", lambda fn, *_: seen.append(getattr(fn, "__name__", fn)) or False
     )
     x.add_(x)
     assert len(seen) == 1

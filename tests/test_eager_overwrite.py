@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import staticflow as sf
-from staticflow.eager import inplace, overwrite, programs
+from staticflow.eager import in_place, overwrite, programs
 from staticflow.eager.bind import inherited
 from staticflow.eager.fast.in_place_forms import in_place_methods
 from staticflow.errors import IndexRangeError
@@ -31,7 +31,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     monkeypatch.setattr(overwrite, "_programs", {})
     monkeypatch.setattr(overwrite, "_met", {})
     monkeypatch.setattr(overwrite, "SPREAD", 1)
-    for module in (inplace, overwrite):
+    for module in (in_place, overwrite):
         monkeypatch.setattr(module, "LARGE", 1)
     sf.ones(1).neg()  # by which the methods have become native; those leave large arrays to these
     for name, method in in_place_methods(inherited()).items():
@@ -209,7 +209,7 @@ def test_other_dtypes(dtype: str, made: list[Any], monkeypatch: pytest.MonkeyPat
 
     found = changed()
     assert made
-    for module in (inplace, overwrite):
+    for module in (in_place, overwrite):
         monkeypatch.setattr(module, "LARGE", 1 << 62)
     for a, b in zip(found, changed(), strict=True):
         np.testing.assert_array_equal(a, b)

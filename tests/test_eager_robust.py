@@ -16,7 +16,7 @@ import pytest
 from interruptions import Interrupt, interrupted_at
 
 import staticflow as sf
-from staticflow.eager import inplace
+from staticflow.eager import in_place
 from staticflow.errors import AutogradError
 from staticflow.ops.thread import State, thread
 
@@ -314,7 +314,7 @@ def test_an_interrupt_leaves_no_change_that_is_not_counted(
 ) -> None:
     """Else backward would compute with what was saved and then changed."""
     inner, change = CHANGES[name]
-    write = getattr(inplace, inner)
+    write = getattr(in_place, inner)
 
     def interrupted(*args: Any) -> None:
         write(*args)
@@ -322,7 +322,7 @@ def test_an_interrupt_leaves_no_change_that_is_not_counted(
 
     x = sf.zeros(2**19 if name == "large" else 4)
     version = x._version
-    monkeypatch.setattr(inplace, inner, interrupted)
+    monkeypatch.setattr(in_place, inner, interrupted)
     with pytest.raises(Interrupt):
         change(x)
     assert x.any() and x._version == version + 1
@@ -338,7 +338,7 @@ def test_an_interrupt_before_a_history_is_taken_finds_the_change_counted(
     def interrupted(*_: Any) -> None:
         raise Interrupt
 
-    monkeypatch.setattr(inplace, "_take_history", interrupted)
+    monkeypatch.setattr(in_place, "_take_history", interrupted)
     with pytest.raises(Interrupt):
         x.copy_(w * 2)
     assert x._version == 1

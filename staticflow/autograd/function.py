@@ -14,7 +14,7 @@ from staticflow.autograd.traced import apply_traced
 from staticflow.eager.functions import functions_of
 from staticflow.eager.grad_mode import no_grad
 from staticflow.eager.hooks import lent, show
-from staticflow.eager.inplace import stand_for
+from staticflow.eager.in_place import stand_for
 from staticflow.eager.saved import Shadow, keep, unpack
 from staticflow.eager.tensor import Tensor
 from staticflow.eager.vertex import Output, Vertex, next_serial

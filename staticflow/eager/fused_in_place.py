@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.eager.inplace import is_open
+from staticflow.eager.in_place import is_open
 from staticflow.eager.programs import MOST_KINDS, compiled, compiling
 from staticflow.eager.vertex import users
 from staticflow.errors import StaticflowError

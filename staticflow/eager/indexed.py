@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.eager.inplace import stored_at
+from staticflow.eager.in_place import stored_at
 from staticflow.eager.memory import Memory
 from staticflow.eager.programs import SPREAD
 from staticflow.eager.saved import Shadow

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager import device as devices
-from staticflow.eager import hooks, indexed, inplace, interop, layout, printing, tape
+from staticflow.eager import hooks, in_place, indexed, interop, layout, printing, tape
 from staticflow.eager.bind import bind
 from staticflow.eager.data import array_from
 from staticflow.eager.gpu import as_array
@@ -151,14 +151,14 @@ class Tensor(Methods):
         """The vertex that a gradient for this tensor goes to; None if there is none."""
         view = self._view
         if view is not None and view.seen != self._own_memory().version:
-            inplace.regenerate(self, view)
+            in_place.regenerate(self, view)
         vertex = self._vertex
         return self if vertex is LEAF else vertex
 
     __getitem__, __setitem__ = indexed.get, indexed.put
-    _update, _assign, copy_ = inplace.update, inplace.assign, inplace.copy_
-    fill_, zero_ = inplace.fill_, inplace.zero_
-    _take_shape = inplace.take_shape
+    _update, _assign, copy_ = in_place.update, in_place.assign, in_place.copy_
+    fill_, zero_ = in_place.fill_, in_place.zero_
+    _take_shape = in_place.take_shape
 
     # -- about itself -------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """In-place methods of tensors that are native code (`staticflow.eager.fast.in_place_text`).
 
 Those that store what a function gives, and copies. What does them otherwise is
-`staticflow.eager.inplace`.
+`staticflow.eager.in_place`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.eager import inplace
+from staticflow.eager import in_place
 from staticflow.eager.fast.records import InPlaceRecord
 from staticflow.eager.overwrite import latest_program
 from staticflow.graph.dtypes import DTYPES
@@ -58,9 +58,9 @@ def in_place_methods(inherited: Mapping[str, Any]) -> dict[str, InPlace]:
     """The methods by name, of those that the class of tensors inherits and of its own."""
     every = [d.numpy for d in DTYPES]
     found = {
-        "zero_": InPlace(inplace.zero_, None, 0, every, constant=False),
-        "fill_": InPlace(inplace.fill_, None, 1, every, number=True),
-        "copy_": InPlace(inplace.copy_, None, 1, every),
+        "zero_": InPlace(in_place.zero_, None, 0, every, constant=False),
+        "fill_": InPlace(in_place.fill_, None, 1, every, number=True),
+        "copy_": InPlace(in_place.copy_, None, 1, every),
     }
     for name, method in inherited.items():
         stored = STORED_BY.get(method)

@@ -2,7 +2,7 @@
 
 If nothing of it is recorded, NumPy puts the result where it belongs, or, of large arrays, the
 program that did so last (`staticflow.eager.overwrite`); or what a function gives is copied
-(`staticflow.eager.fast.renew_text`). All else goes to `staticflow.eager.inplace`.
+(`staticflow.eager.fast.renew_text`). All else goes to `staticflow.eager.in_place`.
 """
 
 from __future__ import annotations
