@@ -81,8 +81,9 @@ _BOX = 4  # words of what ``boxed`` needs
 
 def _compiled(entry: Entry, box: BoxType, program: NativeModule, bound: Any) -> NativeModule:
     dtypes = {t.dtype for t in (*entry.params, *entry.outputs)}
+    text = render_entry(entry)
     symbols = {
-        **c_symbols(),
+        **c_symbols(text),
         **{name: _helpers().address(name) for name in HELPERS},
         **{descr_symbol(d): id(d.numpy) for d in dtypes},
         "box_type": box.type_address,
@@ -90,7 +91,7 @@ def _compiled(entry: Entry, box: BoxType, program: NativeModule, bound: Any) -> 
         "go": host().address("go"),
         "run": program.address("run"),
     }
-    return compile_native(render_entry(entry), ["call", "boxed"], symbols, quick=True)
+    return compile_native(text, ["call", "boxed"], symbols, quick=True)
 
 
 @once
@@ -98,7 +99,7 @@ def _helpers() -> NativeModule:
     switch = box_type(Config, "check_nan")
     assert switch is not None  # as whoever has a box knows
     symbols = {"check_nan": id(config) + switch.slot_offset}
-    return compile_native(TEXT, HELPERS, {**c_symbols(), **aligned_symbols(), **symbols})
+    return compile_native(TEXT, HELPERS, {**c_symbols(TEXT), **aligned_symbols(), **symbols})
 
 
 def builtin_function(address: int, name: str, data: int) -> Callable[..., Any]:

@@ -27,11 +27,6 @@ MOST = 1 << 14
 LONGEST = 4
 """Longer rows are not used again."""
 
-_PYTHON = (
-    "Py_DecRef", "PyObject_Init", "PyObject_InitVar", "PyObject_GC_Del", "PyObject_GC_Track",
-    "PyObject_GC_UnTrack", "PyType_GenericAlloc",
-)  # fmt: skip
-
 _KEPT: list[NativeModule] = []  # as long as the process lives
 
 
@@ -225,7 +220,7 @@ def recycle(classes: tuple[type, ...], hidden: tuple[type, ...]) -> dict[str, in
     )  # fmt: skip
     places = range(len(known))
     names = ["row", "drop_row", *(f"{name}.{i}" for i in places for name in ("alloc", "free"))]
-    module = compile_native(text, names, {"row_type": id(Row), **python_symbols(*_PYTHON)})
+    module = compile_native(text, names, {"row_type": id(Row), **python_symbols(text)})
     _KEPT.append(module)
     _set(Row, DEALLOC, module.address("drop_row"))
     for i, cls in enumerate((*classes, *hidden)):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import threading
 import time
 from typing import Any
@@ -213,12 +214,6 @@ failed:
 }}
 """
 
-_PYTHON = (
-    "Py_DecRef", "PyObject_CallNoArgs", "PyEval_SaveThread", "PyEval_RestoreThread",
-    "PyThread_get_thread_ident", "PyErr_CheckSignals", "PyErr_Fetch", "PyErr_Restore",
-    "PyLong_FromVoidPtr", "PyObject_CallOneArg",
-)  # fmt: skip
-
 _main_thread = ctypes.c_uint64()
 
 
@@ -232,7 +227,7 @@ def host() -> NativeModule:
     _note_main_thread()
     os.register_at_fork(after_in_child=_note_main_thread)
     symbols = {
-        **python_symbols(*_PYTHON),
+        **python_symbols(_TEXT),
         **updating.symbols(),
         "main_thread": ctypes.addressof(_main_thread),
     }
@@ -244,8 +239,9 @@ def host_symbols() -> dict[str, int]:
     return {name: host().address(name) for name in ("look", "ask")}
 
 
-def python_symbols(*names: str) -> dict[str, int]:
-    """The addresses of functions of CPython."""
+def python_symbols(text: str) -> dict[str, int]:
+    """The addresses of the functions of CPython that an LLVM text declares."""
+    names = re.findall(r"^declare .*@(Py(?!Array_)\w+)\(", text, re.MULTILINE)
     return {n: _address_of(getattr(ctypes.pythonapi, n)) for n in names}
 
 

@@ -38,11 +38,6 @@ _NUMPY = {
 }  # fmt: skip
 """Places in `numpy_table`."""
 
-_PYTHON = (
-    "Py_IncRef", "Py_DecRef", "PyType_IsSubtype", "PyTuple_New", "PyTuple_SetItem",
-    "PyLong_FromLongLong", "PyObject_Vectorcall",
-)  # fmt: skip
-
 
 class MethodDef(ctypes.Structure):
     """CPython's ``PyMethodDef``. A builtin function points to the one it was made from."""
@@ -188,11 +183,10 @@ def numpy_table() -> Any:
     return ctypes.cast(pointer(capsule, None), ctypes.POINTER(ctypes.c_void_p))
 
 
-@functools.lru_cache(maxsize=1)
-def c_symbols() -> dict[str, int]:
-    """The addresses of what native code uses of CPython and NumPy, by their names in C."""
-    symbols = python_symbols(*_PYTHON)
-    return symbols | numpy_symbols() | {name: id(thing) for name, thing in python_types().items()}
+def c_symbols(text: str) -> dict[str, int]:
+    """The addresses of what an LLVM text may use of CPython and NumPy, by their names in C."""
+    types = {name: id(thing) for name, thing in python_types().items()}
+    return python_symbols(text) | numpy_symbols() | types
 
 
 def numpy_symbols() -> dict[str, int]:

@@ -32,30 +32,13 @@ from staticflow.ops.promote import usual_dtypes
 from staticflow.ops.thread import State, thread
 from staticflow.runtime.fastcall import builtin_function, method_descriptor
 from staticflow.runtime.free_lists import recycle
-from staticflow.runtime.host import python_symbols
 from staticflow.runtime.native import compile_native
-from staticflow.runtime.object_layout import (
-    box_type,
-    has_known_layout,
-    numpy_symbols,
-    python_types,
-)
+from staticflow.runtime.object_layout import box_type, c_symbols, has_known_layout
 from staticflow.runtime.threads import wanted_address
 
 __all__ = ["FastForms", "fast_forms", "has_fast_form"]
 
 Function = Callable[..., Any]
-
-_PYTHON = (
-    "Py_IncRef", "Py_DecRef", "PyType_IsSubtype", "PyTuple_New",
-    "PyTuple_Size", "PyTuple_SetItem", "PyTuple_GetItem", "PyLong_FromLongLong", "PyIter_Next",
-    "PyObject_GetAttr", "PyObject_Vectorcall", "PyObject_VectorcallMethod", "PyThreadState_Get",
-    "PyThreadState_GetID", "PyContext_Enter", "PyContext_Exit", "PyEval_GetFrame",
-    "PyFrame_GetCode", "PyFrame_GetLasti", "PyFrame_GetBack", "PyErr_ExceptionMatches",
-    "PyErr_Clear", "PyErr_Occurred", "PyObject_VectorcallDict", "PyDict_Size", "PyLong_AsVoidPtr",
-    "PyObject_GC_Track", "PyObject_GC_UnTrack", "PyList_Size", "PyList_GetItem", "PyDict_GetItem",
-    "PyLong_AsLongLong", "PyFloat_AsDouble", "PyBytes_FromStringAndSize", "PyObject_CallObject",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +80,12 @@ def fast_forms(
     kept = [_fill(record, op) for record, op in zip(records, ops, strict=True)]
     of_ops = {op: ctypes.addressof(record) for op, record in zip(ops, records, strict=True)}
     plans = Plans(table, of_ops)
+    core_text = render_core(_numbers(tensor))
     objects, symbols = _symbols(tensor, general, finish)
+    symbols |= c_symbols(core_text)
     symbols |= recycle((TapeEntry, EvenEntry, Output, View), hidden=(Memory, Shadow))
     symbols["slots"] = ctypes.addressof(plans.slots)
-    core = compile_native(render_core(_numbers(tensor)), _CALLS, symbols)
+    core = compile_native(core_text, _CALLS, symbols)
     numbers = {op: i for i, op in enumerate(ops)}
     groups: dict[str, Mapping[Any, int]] = {
         "method": {op: numbers[op] for op in methods if op in numbers},
@@ -259,8 +244,7 @@ def _symbols(tensor: Any, general: Function, finish: Function) -> tuple[Any, dic
         "name_edge": "_edge", "name_shape": "shape", "name_version": "version",
         "asarray": np.asarray, "number_beside": number_beside, "general": general,
         "users": _is_users, "finish": finish, "no_attrs": {}, "default_dtypes": BY_PYTHON,
-        "dtype_type": DType,
-        "op_call": Op.call, **python_types(),
+        "dtype_type": DType, "op_call": Op.call,
     }  # fmt: skip
     tables: dict[str, Any] = {
         "descrs": (ctypes.c_void_p * len(DTYPES))(*(id(d.numpy) for d in DTYPES)),
@@ -271,7 +255,7 @@ def _symbols(tensor: Any, general: Function, finish: Function) -> tuple[Any, dic
     addresses = {name: id(o) for name, o in objects.items()}
     addresses |= {name: ctypes.addressof(t) for name, t in tables.items()}
     addresses["wanted"] = wanted_address()
-    return (objects, tables), addresses | python_symbols(*_PYTHON) | numpy_symbols()
+    return (objects, tables), addresses
 
 
 def _is_users(code: CodeType) -> bool:
