@@ -33,7 +33,7 @@ ABOVE = (0.5, 0.4376059, 0.18271275, 0.040453907, 0.0040887897)
 BELOW = (1.0, 1.6730967, 1.2003592, 0.468089, 0.101409525, 0.010248953)
 # ln 2 = high + low, where n * high is exact for ``|n| < 256``.
 LN2_HIGH, LN2_LOW = 0.693145751953125, 1.4286068203094172e-06
-# Powers of two are kept normal by this many binary places, which the divisor takes back.
+# Powers of two are kept normal by this many binary places, which are taken back at the end.
 SPARE = 24
 
 
@@ -58,23 +58,31 @@ def gelu(k: Builder, x: Operand) -> Operand:
     4.7 for float64 down to -37, from where on the probability is denormal."""
     above = at_least(k, x, -0.0)
     if x.dtype is float32:
-        return k.sub(above, _tail(k, x, times_a=True))
+        return k.fma(_scaled_tail(k, x, times_a=True), -(0.5**SPARE), above)
     a = at_most(k, k.apply("abs", x), HIGHEST_DOUBLE)
     return k.fma(k.neg(a), _tail_by_erfc(k, a), above)
 
 
-def _tail(k: Builder, x: Operand, times_a: bool = False) -> Operand:
-    """The probability of less than ``-a = -|x|``, for float32."""
+def _tail(k: Builder, x: Operand) -> Operand:
+    """The probability of less than ``-|x|``, for float32."""
+    return k.mul(_scaled_tail(k, x), 0.5**SPARE)
+
+
+def _scaled_tail(k: Builder, x: Operand, times_a: bool = False) -> Operand:
+    """The same times ``2**SPARE``, and times ``a = |x|`` if that is asked for. The quotient and the
+    power do not wait for each other."""
     f = FORMATS[float32]
     a = at_most(k, k.apply("abs", x), HIGHEST)
     # -a a / 2 = n ln 2 + r, by twice of it: what the square loses to rounding is none of r
     n, bits = nearest_integer(k, k.mul(a, a), -LOG2_E / 2, f.bias + SPARE)
     r = k.fma(k.neg(a), a, k.mul(n, -2 * LN2_HIGH))
     r = k.fma(n, -2 * LN2_LOW, r)
-    power = polynomial(k, r, tuple(c / 2**i for i, c in enumerate((1.0, 1.0, *EXP[float32]))))
-    above = k.mul(polynomial(k, a, ABOVE), power)
-    above = k.mul(k.mul(above, a) if times_a else above, power_of_two(k, bits, f))
-    return k.div(above, polynomial(k, a, tuple(c * 2.0**SPARE for c in BELOW)))
+    # e**(r / 2) = 1 + r q
+    q = polynomial(k, r, tuple(c / 2 ** (i + 1) for i, c in enumerate((1.0, *EXP[float32]))))
+    above = polynomial(k, a, ABOVE)
+    ratio = k.div(k.mul(above, a) if times_a else above, polynomial(k, a, BELOW))
+    ratio = k.mul(ratio, power_of_two(k, bits, f))
+    return k.fma(ratio, k.mul(r, q), ratio)
 
 
 def _tail_by_erfc(k: Builder, a: Operand) -> Operand:
