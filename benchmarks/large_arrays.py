@@ -6,6 +6,7 @@ forward, and forward with backward where there is a derivative.
 
 from __future__ import annotations
 
+import functools
 import zlib
 from collections.abc import Callable
 from functools import partial
@@ -45,6 +46,17 @@ ARRAYS: dict[str, Callable[[Rng, int], Array]] = {
 """The arrays by name, for matrices of n by n."""
 
 
+WRITTEN = ("z",)
+"""Arrays that operations change. All contestants read the others in the same memory: how fast that
+is depends on the pages that the system gave for it."""
+
+
+@functools.lru_cache(8)
+def made(name: str, side: int) -> Array:
+    """An array of `ARRAYS`."""
+    return ARRAYS[name](np.random.default_rng(zlib.crc32(name.encode())), side)
+
+
 class Tensors(dict[str, Any]):
     """The tensors of a library by the names of `ARRAYS`, made when they are first asked for."""
 
@@ -53,8 +65,8 @@ class Tensors(dict[str, Any]):
         self.lib, self.side, self.differentiated = lib, side, differentiated
 
     def __missing__(self, name: str) -> Any:
-        array = ARRAYS[name](np.random.default_rng(zlib.crc32(name.encode())), self.side)
-        self[name] = tensor = self.lib.from_numpy(array)
+        array = made(name, self.side)
+        self[name] = tensor = self.lib.from_numpy(array.copy() if name in WRITTEN else array)
         return tensor.requires_grad_() if name in self.differentiated else tensor
 
 
@@ -136,6 +148,10 @@ ELEMENTWISE: dict[str, tuple[Operation, tuple[str, ...]]] = {
     "x * column": (lambda lib, t: t["x"] * t["column"], ("x", "column")),
     "row + column": (lambda lib, t: t["row"] + t["column"], ("row", "column")),
     "x.t() + y": (lambda lib, t: t["x"].t() + t["y"], XY),
+    "exp of x[:, :-1]": (lambda lib, t: t["x"][:, :-1].exp(), X),
+    "x[:, 1:] - x[:, :-1]": (lambda lib, t: t["x"][:, 1:] - t["x"][:, :-1], X),
+    "2.5 x[:, ::2]": (lambda lib, t: t["x"][:, ::2] * 2.5, X),
+    "x[:, :-1].add_(1)": (lambda lib, t: t["z"][:, :-1].add_(1.0), ()),
     "x.add_(y)": (lambda lib, t: t["z"].add_(t["y"]), ()),
     "x.mul_(-1)": (lambda lib, t: t["z"].mul_(-1.0), ()),
     "x.relu_()": (lambda lib, t: t["z"].relu_(), ()),
@@ -158,6 +174,7 @@ REDUCTIONS: dict[str, tuple[Operation, tuple[str, ...]]] = {
     },
     "max over all": (lambda lib, t: t["x"].max(), X),
     "max with index, rows": (lambda lib, t: t["x"].max(1)[0], X),
+    "sum of x[:, :-1], rows": (lambda lib, t: t["x"][:, :-1].sum(1), X),
     "sum of x.t()": (lambda lib, t: t["x"].t().sum(1), X),
     "count_nonzero": (lambda lib, t: lib.count_nonzero(t["flags"]), ()),
     "any over rows": (lambda lib, t: t["flags"].any(1), ()),
@@ -203,6 +220,14 @@ MOVES: dict[str, tuple[Operation, tuple[str, ...]]] = {
     "x[flags] = 1": (lambda lib, t: t["z"].__setitem__(t["flags"], 1.0) or t["z"], ()),
     "scatter_add": (lambda lib, t: t["y"].scatter_add(1, t["integers"], t["x"]), X),
     "index_add": (lambda lib, t: t["y"].index_add(0, t["which"], t["x"]), X),
+    "x.index_add_(rows)": (lambda lib, t: t["z"].index_add_(0, t["which"], t["x"]), ()),
+    "x.index_put_(rows)": (lambda lib, t: t["z"].index_put_((t["which"],), t["y"]), ()),
+    "x.scatter_add_": (lambda lib, t: t["z"].scatter_add_(1, t["integers"], t["x"]), ()),
+    "x.copy_(y.t())": (lambda lib, t: t["z"].copy_(t["y"].t()), ()),
+    "x.tril_()": (lambda lib, t: t["z"].tril_(), ()),
+    "repeat_interleave": (lambda lib, t: t["x"].repeat_interleave(2, 1), X),
+    "randperm": (lambda lib, t: lib.randperm(t["x"].numel()).sum() * 0 + 1, ()),
+    "x.t() in a row": (lambda lib, t: t["x"].t().reshape(-1), X),
     "2.5 cat": (lambda lib, t: lib.cat([t["x"], t["y"]], 0) * 2.5, XY),
     "2.5 cat of columns": (lambda lib, t: lib.cat([t["x"], t["y"]], 1) * 2.5, XY),
     "2.5 stack": (lambda lib, t: lib.stack([t["x"], t["y"]]) * 2.5, XY),

@@ -135,6 +135,20 @@ def test_numbers_share_a_program(made: list[Any]) -> None:
     assert len(made) == 4
 
 
+def test_a_very_large_array_is_filled_by_a_program(
+    made: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overwrite, "get_num_threads", lambda: 1)
+    monkeypatch.setattr(overwrite, "BEYOND", 48)
+    few, many = sf.ones(6, 7), sf.ones(6, 8)
+    few.fill_(2.0)
+    assert not made
+    many.fill_(2.0)
+    many[0].copy_(few[0, :1].expand(8))
+    assert len(made) == 1
+    assert few.sum() == 84 and many.sum() == 96
+
+
 def test_views_of_one_memory() -> None:
     """Rows that follow each other, columns, a transposed matrix: as NumPy, which copies first."""
     n = 1 << 10

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager.numbers import as_array, taken
-from staticflow.eager.programs import LARGE, MOST_KINDS, SPREAD, compiled, compiling
+from staticflow.eager.programs import BEYOND, LARGE, MOST_KINDS, SPREAD, compiled, compiling
 from staticflow.eager.rows import Steps, in_lines, in_order, in_rows, lies_apart, steps_of, taken_as
 from staticflow.errors import StaticflowError
 from staticflow.graph.dtypes import BY_NUMPY, bfloat16
@@ -125,9 +125,10 @@ def latest_program(fn: Function) -> Any:
 
 
 def put(target: Array, source: Array) -> None:
-    """Copy ``source``, broadcast and cast, into ``target``. A large one
-    is copied on all threads, and in strips where it is transposed."""
+    """Copy ``source``, broadcast and cast, into ``target``. A large one is copied on all threads,
+    and in strips where it is transposed."""
     alone = get_num_threads() == 1 and source.dtype == target.dtype and in_rows(source)
+    alone = alone and (source.ndim > 0 or target.size < BEYOND)
     if target.size < SPREAD or alone or not _put_at_once(target, source):
         if target.dtype == source.dtype == _BFLOAT16:  # which NumPy moves one by one
             target, source = target.view(np.uint16), source.view(np.uint16)

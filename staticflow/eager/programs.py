@@ -13,7 +13,7 @@ from staticflow.runtime.executable import Executable
 from staticflow.runtime.object_layout import BoxType, box_type
 from staticflow.runtime.once import new_lock
 
-__all__ = ["LARGE", "MOST_KINDS", "SPREAD", "compiled", "compiling"]
+__all__ = ["BEYOND", "LARGE", "MOST_KINDS", "SPREAD", "compiled", "compiling"]
 
 LARGE = 1 << 16
 """Elements from which on an array is large: a pass over it takes so long that native code, which
@@ -22,6 +22,10 @@ takes some 20 ms to make, is worth it."""
 SPREAD = 1 << 19
 """Elements from which on several threads take less time for what NumPy does on one, and a program
 that writes in place less than an array more."""
+
+BEYOND = 1 << 22
+"""Elements from which on an array is more than the caches hold, and whole vectors fill it sooner
+than NumPy does."""
 
 MOST_KINDS = 256
 """So many kernels of an op are kept, or derivatives of all; then it begins anew. A number that is

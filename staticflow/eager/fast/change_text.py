@@ -171,8 +171,8 @@ done:
 
 ; Whether a method can be done here: a ufunc or a copy of a small array, or a ufunc of a large one
 ; that does not lie in rows, of which there is no program; a copy of a large one on one thread, but
-; of bfloat16, which NumPy copies one by one; or what a program did of a large one, as soon as it is
-; large where the operand is scaled, too.
+; of bfloat16, which NumPy copies one by one, and but to fill a very large one; or what a program
+; did of a large one, as soon as it is large where the operand is scaled, too.
 define internal i1 @is_known(ptr %method, ptr %array, i64 %size, i1 %scaled) {
   %ufunc = call ptr @in_place.ufunc(ptr %method)
   %bare = icmp eq ptr %ufunc, null
@@ -192,7 +192,15 @@ define internal i1 @is_known(ptr %method, ptr %array, i64 %size, i1 %scaled) {
   %descr = call ptr @field(ptr %array, i64 $DESCR)
   %swift = icmp ne ptr %descr, @bfloat16
   %one.by.one = and i1 %copies, %single
-  %alone = and i1 %one.by.one, %swift
+  %number = call i8 @in_place.number(ptr %method)
+  %constant = call ptr @in_place.constant(ptr %method)
+  %given = icmp eq ptr %constant, null
+  %another = icmp eq i8 %number, 0
+  %elements = and i1 %given, %another
+  %held = icmp slt i64 %size, $BEYOND
+  %by.bytes = or i1 %elements, %held  ; and not to fill what is beyond the caches
+  %easy = and i1 %swift, %by.bytes
+  %alone = and i1 %one.by.one, %easy
   %in.rows = call i1 @is_in_rows(ptr %array)
   %apart = xor i1 %in.rows, true
   %strided = and i1 %plain, %apart

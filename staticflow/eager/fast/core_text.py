@@ -19,7 +19,7 @@ from staticflow.eager.fast.record_text import RECORD
 from staticflow.eager.fast.records import MOST, OperandRecord, render_records
 from staticflow.eager.fast.renew_text import RENEW
 from staticflow.eager.fast.view_text import VIEWS
-from staticflow.eager.programs import SPREAD
+from staticflow.eager.programs import BEYOND, SPREAD
 from staticflow.eager.rows import NEAR, SHORT
 from staticflow.runtime import object_layout as layout
 from staticflow.runtime.fastcall_helpers import EACH, LIKE
@@ -55,7 +55,8 @@ _NUMBERS = {
     **{name: i for i, name in enumerate(_MARKS, 1)},
     "MEMO_MASK": MEMO - 1, "CODES_MASK": CODES - 1, "SLOTS_MASK": SLOTS - PLACES,
     "MOST": MOST, "OPERAND": ctypes.sizeof(OperandRecord), "NO_DTYPE": 63, "WORDS": WORDS,
-    "ROOM": WORDS + 1, "SPREAD": SPREAD, "SHORT": SHORT, "NEAR": NEAR, "OFTEN": OFTEN,
+    "ROOM": WORDS + 1, "SPREAD": SPREAD, "BEYOND": BEYOND, "SHORT": SHORT,
+    "NEAR": NEAR, "OFTEN": OFTEN,
     "PLACES": PLACES,
 }  # fmt: skip
 
