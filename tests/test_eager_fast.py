@@ -71,6 +71,11 @@ def both(op: Op, *args: Any) -> None:
     assert fast == outcome(lambda *a: EAGER.general(op, a, {}), args), (op.name, args)
 
 
+def test_what_always_runs_as_its_kernel_names_no_ufunc() -> None:
+    """Which the fast path would call at once."""
+    assert not [op.name for op in OPS.values() if op.ufunc and op.eager == "native"]
+
+
 @pytest.mark.parametrize("op", FAST, ids=lambda op: op.name)
 def test_values_and_refusals(op: Op) -> None:
     arity = len(inspect.signature(op.reference).parameters) - 1

@@ -45,7 +45,7 @@ lcm = elementwise(
 
 hypot = elementwise(
     "hypot", "``sqrt(x * x + y * y)``, which does not overflow on the way.",
-    "hypot",
+    lambda xp, x, y: xp.hypot(x, y),
     lambda k, x, y: k.hypot(x, y),
     (lambda ct, out, x, y: ct * (x / out), lambda ct, out, x, y: ct * (y / out)),
     saves=(0, 1, OUT), saves_for=((0, OUT), (1, OUT)), kinds="f", eager="native",
