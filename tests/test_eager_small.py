@@ -51,7 +51,6 @@ CALLS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "sort": lambda t: t["x"].sort(1),
     "index": lambda t: t["x"][t["i"], t["i"]],
     "scatter": lambda t: t["x"].scatter(0, t["at"], t["y"]),
-    "interpolate": lambda t: F.interpolate(t["x"][None, None], scale_factor=2),
     # one function of NumPy
     "sum": lambda t: t["x"].sum(1),
     "trace": lambda t: t["square"].trace(),

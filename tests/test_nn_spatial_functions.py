@@ -82,6 +82,21 @@ def test_what_has_no_batch_is_taken_alone() -> None:
         np.testing.assert_array_equal(fn(x).numpy(), fn(x.unsqueeze(0)).numpy()[0])
 
 
+def test_the_maximum_of_a_whole_plane() -> None:
+    data = array(2, 3, 4, 5)
+    data[0, 1, 2, 3] = np.nan
+    values, slopes = [], []
+    for indices in (False, True):
+        x = sf.tensor(data, requires_grad=True)
+        out = F.adaptive_max_pool2d(x, 1, return_indices=indices)
+        out = out[0] if indices else out
+        out.backward(sf.from_numpy(array(2, 3, 1, 1)))
+        values.append(out.detach().numpy())
+        slopes.append(x.grad.numpy())
+    np.testing.assert_array_equal(*values)
+    np.testing.assert_array_equal(*slopes)
+
+
 def test_one_program_for_images_of_every_size() -> None:
     w = sf.variable(array(4, 3, 3, 3))
     x = sf.placeholder((None, 3, None, None), "float64", name="x")

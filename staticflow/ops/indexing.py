@@ -133,7 +133,7 @@ gather_op = Op(
     ),
     lowering=LoopNest(_gather_emit),
     saves=(1,),
-    eager="exact",
+    eager="native",
     grad_name="GatherBackward0",
 )
 

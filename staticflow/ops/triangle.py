@@ -228,7 +228,7 @@ def _triangle(name: str, side: str, outside: Any) -> Op:
         reference=strict(infer, lambda xp, x, *, diagonal: getattr(xp, name)(x, diagonal)),
         vjp=per_arg(lambda ct, out, x, *, diagonal: op(ct, diagonal=diagonal)),
         decompose=decompose,
-        eager="spread",
+        eager="native",
         grad_name=f"{name.title()}Backward0",
     )
     return op
