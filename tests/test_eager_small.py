@@ -14,7 +14,6 @@ import staticflow as sf
 from staticflow.eager import choose
 from staticflow.eager.fast.recall_text import OFTEN
 from staticflow.errors import ArgumentError, IndexRangeError, ShapeError
-from staticflow.nn import functional as F
 from staticflow.ops.maths import pow
 
 
