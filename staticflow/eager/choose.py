@@ -104,13 +104,11 @@ _WIDE = frozenset(d.numpy for d in (float32, float64))
 
 
 def _strided(op: Op) -> Callable[..., Any]:
-    """An op along a dim, which NumPy is slow at where that is not the last, or with floats of 16
-    bits."""
+    """An op along a dim, which NumPy is slow at where that is not the last."""
     native = kernels_of(op)
 
     def compute(xp: Any, x: Any, *, dim: int, **attrs: Any) -> Any:
-        pays = dim < x.ndim - 1 or x.dtype in _NARROW
-        return (native if pays else op.reference)(xp, x, dim=dim, **attrs)
+        return (native if dim < x.ndim - 1 else op.reference)(xp, x, dim=dim, **attrs)
 
     return compute
 
@@ -172,7 +170,7 @@ def _full(xp: Any, *, shape: Any, value: Any, dtype: Any) -> Any:
 def _clone(xp: Any, x: Any) -> Any:
     if type(x) is np.ndarray and (x.flags.c_contiguous or 0 in x.strides):
         return copied(x)
-    if type(x) is np.ndarray and x.size >= SPREAD:
+    if _spreads(x):
         order = order_of([x])
         if order is not None:  # which it keeps
             return copied(x.transpose(order)).transpose(np.argsort(order))
@@ -180,8 +178,13 @@ def _clone(xp: Any, x: Any) -> Any:
 
 
 def _contiguous(xp: Any, x: Any) -> Any:
-    at_once = type(x) is np.ndarray and (0 in x.strides or x.size >= SPREAD)
+    at_once = (type(x) is np.ndarray and 0 in x.strides) or _spreads(x)
     return copied(x) if at_once else contiguous_op.reference(xp, x)
+
+
+def _spreads(x: Any) -> bool:
+    """Whether an array is copied by several threads."""
+    return type(x) is np.ndarray and x.size >= SPREAD and get_num_threads() > 1
 
 
 def _topk(xp: Any, x: Any, *, k: int, **attrs: Any) -> Any:
