@@ -85,6 +85,7 @@ WITH_NUMBERS: dict[str, Any] = {
     "leaky_relu": F.leaky_relu, "hardtanh": lambda x, v: F.hardtanh(x, -v, v),
     "threshold": lambda x, v: F.threshold(x, v, v * 2), "hardshrink": F.hardshrink,
     "softshrink": F.softshrink, "nan_to_num": lambda x, v: x.nan_to_num(v, -v, 2 * v),
+    "logit": lambda x, v: x.logit(v),
 }  # fmt: skip
 
 

@@ -163,25 +163,26 @@ xlogy = composed(
 )  # fmt: skip
 
 
-def _logit_reference(xp: Any, x: Any, *, eps: float | None) -> Any:
-    x = x if eps is None else xp.minimum(xp.maximum(x, x.dtype.type(eps)), x.dtype.type(1 - eps))
+def _logit_reference(xp: Any, x: Any, *, low: float | None, high: float | None) -> Any:
+    number = x.dtype.type
+    x = x if low is None else xp.minimum(xp.maximum(x, number(low)), number(high))
     return xp.log(x / (1 - x))
 
 
-def _logit_emit(k: Any, x: Any, *, eps: float | None) -> Any:
-    if eps is not None:
-        x = k.select(k.compare("lt", x, eps), eps, x)
-        x = k.select(k.compare("gt", x, 1 - eps), 1 - eps, x)
+def _logit_emit(k: Any, x: Any, *, low: float | None, high: float | None) -> Any:
+    if low is not None:
+        x = k.select(k.compare("lt", x, low), low, x)
+        x = k.select(k.compare("gt", x, high), high, x)
     return k.log(k.div(x, k.sub(k.const(1.0, x.dtype), x)))
 
 
-def _logit_vjp(ct: Any, out: Any, x: Any, *, eps: float | None) -> Any:
-    low, beyond = (0.0, math.nan) if eps is None else (eps, 0.0)
-    return where(logical_or(x < low, x > 1 - low), beyond, ct / (x * (1 - x)))
+def _logit_vjp(ct: Any, out: Any, x: Any, *, low: float | None, high: float | None) -> Any:
+    first, last, beyond = (0.0, 1.0, math.nan) if low is None else (low, high, 0.0)
+    return where(logical_or(x < first, x > last), beyond, ct / (x * (1 - x)))
 
 
 logit_op = composed(
-    "logit", "``log(x / (1 - x))``, with ``x`` held between ``eps`` and ``1 - eps`` unless None.",
+    "logit", "``log(x / (1 - x))``, with ``x`` held between ``low`` and ``high`` unless None.",
     _logit_reference, _logit_emit, (_logit_vjp,), saves=(0,), promote="float",
 )  # fmt: skip
 
@@ -190,7 +191,7 @@ logit_op = composed(
 def logit(input: Any, eps: float | None = None) -> Any:
     """``log(x / (1 - x))``, with ``x`` held between ``eps`` and ``1 - eps`` if that is given, where
     the derivative is 0 outside."""
-    return logit_op(input, eps=eps)
+    return logit_op(input, low=eps, high=None if eps is None else 1 - eps)
 
 
 @by_shape
