@@ -14,16 +14,12 @@ from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import Operand
 from staticflow.codegen.math_parts import (
     FORMATS,
-    integer_to_float,
     polynomial,
     power_of_two,
-    split_exponent,
 )
 from staticflow.graph.dtypes import DType, float32, float64
 
 __all__ = ["acosh", "asinh", "atanh", "log", "log1p", "log2", "log10"]
-
-LOWEST = 0.75
 
 # Q; log(1 + f) has a relative error of 2**-27.6 and 2**-56.7.
 LOG: dict[DType, tuple[float, ...]] = {
@@ -120,13 +116,14 @@ def _log1p(k: Builder, x: Operand, low: Operand | None) -> Operand:
     The exponent comes from the rounded ``1 + x``, f from x itself: ``x * 2**-e + (2**-e - 1)``.
     """
     form = FORMATS[x.dtype]
-    _, e = split_exponent(k, k.add(x, 1.0), LOWEST)
+    e = k.apply("exponent", k.add(x, 1.0))
     # 4 * 2**-e, because 2**-e alone is denormal for the largest x.
-    power = power_of_two(k, k.sub(form.bias + 2, e), form)
+    bits = k.bitcast(k.sub(form.magic + form.bias + 2, e), form.integer)
+    power = power_of_two(k, bits, form)
     f = k.fma(k.mul(x, 0.25), power, k.fma(power, 0.25, -1.0))
     if low is not None:
         f = k.fma(k.mul(low, 0.25), power, f)
-    y = _assemble(k, f, integer_to_float(k, e, form), NATURAL[x.dtype])
+    y = _assemble(k, f, e, NATURAL[x.dtype])
     small = k.compare("lt", k.apply("abs", x), 2.0 ** -(form.fraction + 2))
     return k.select(small, x, _at_the_ends(k, x, -1.0, y))
 

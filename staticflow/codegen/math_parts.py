@@ -14,13 +14,11 @@ __all__ = [
     "Format",
     "at_least",
     "at_most",
-    "integer_to_float",
     "nearest_integer",
     "polynomial",
     "power_of_two",
     "scale",
     "sign_bit",
-    "split_exponent",
 ]
 
 
@@ -124,28 +122,6 @@ def scale(k: Builder, x: Operand, twice: Operand) -> Operand:
     return k.mul(k.mul(x, power_of_two(k, half, f)), power_of_two(k, rest, f))
 
 
-def integer_to_float(k: Builder, n: Operand, f: Format) -> Operand:
-    """An integer ``|n| < 2**(fraction - 1)`` as a float, in instructions that all vectors have."""
-    if f.dtype is float32:
-        return k.cast(n, float32)
-    magic = int(f.dtype.numpy.type(f.magic).view(f.integer.numpy))
-    return k.sub(k.bitcast(k.add(n, magic), f.dtype), f.magic)
-
-
 def sign_bit(k: Builder, x: Operand) -> Operand:
     """Whether the sign bit is set: true for -0.0, unlike ``x < 0``."""
     return k.compare("lt", k.bitcast(x, FORMATS[x.dtype].integer), 0)
-
-
-def split_exponent(k: Builder, x: Operand, lowest: float) -> tuple[Operand, Operand]:
-    """(m, e) with ``x = m * 2**e`` and ``lowest <= m < 2 * lowest``, e as an integer.
-
-    For positive normal x; of others, m and e are finite and mean nothing.
-    """
-    f = FORMATS[x.dtype]
-    offset = int(f.dtype.numpy.type(lowest).view(f.integer.numpy))
-    bits = k.bitcast(x, f.integer)
-    above = k.sub(bits, offset)
-    exponent = k.apply("shr", above, f.fraction)
-    fraction = k.sub(bits, k.apply("and", above, -1 << f.fraction))
-    return k.bitcast(fraction, f.dtype), exponent
