@@ -161,12 +161,12 @@ class _Run:
         return 0
 
     def loop(self, stmt: Loop) -> int:
-        trips = list(enumerate(range(self.size(stmt.lo), self.size(stmt.hi), stmt.step)))
+        trips = range(self.size(stmt.lo), self.size(stmt.hi), stmt.step)
         around = self.worker
-        for number, trip in trips if stmt.kind in IN_ORDER else reversed(trips):
+        for trip in trips if stmt.kind in IN_ORDER else reversed(trips):
             if stmt.going is not None and not self.operand(stmt.going)[0]:
                 break
-            self.symbols[stmt.var], self.worker = trip, number
+            self.symbols[stmt.var], self.worker = trip, (trip - trips.start) // stmt.step
             code = self.block(stmt.body)
             if code:
                 return code
