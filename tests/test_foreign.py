@@ -35,7 +35,7 @@ SAYS: dict[str, tuple[Any, str]] = {
     "layer": (lambda x: sf.nn.Linear("3", 4), "Linear: 'in_features' must be int, not '3'"),
     "base": (lambda x: sf.nn.Conv2d("1", 2, 3), "Conv2d: 'in_channels' must be int, not '1'"),
     "init": (lambda x: sf.nn.init.normal_(3), "normal_: 'tensor' must be a tensor, not int"),
-    "in_place": (lambda x: x.lerp_([1.0], 0.5), "lerp: 'end' must be a tensor, not list"),
+    "in_place": (lambda x: x.lerp_([1.0], 0.5), "lerp_: 'end' must be a tensor, not list"),
 }  # fmt: skip
 
 
