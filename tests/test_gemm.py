@@ -176,6 +176,18 @@ def test_one_thread_copies_each_matrix_once() -> None:
     assert (cut.down, cut.across) == (1, 1)
 
 
+@pytest.mark.parametrize("n", [200, 208, 400])
+def test_known_columns_are_cut_for_threads(n: int) -> None:
+    """A chunk is never wider than its workspace, whatever the number of threads."""
+    gemm = gemm_of(40, n, 300, "tn", float32)
+    product = _product(gemm, host_target(), "a", "b", 0, 0)[0]
+    enough = Sym("enough")
+    cut = gemm_block._cut(product, Dim.of(enough))
+    chunks = [evaluate_dim(cut.chunk, {enough: count}) for count in range(1, 17)]
+    assert max(chunks) <= cut.width
+    check(gemm, host_target(), "tn", [(40, n, 300)])
+
+
 def test_rows_of_unknown_length_stay_in_registers() -> None:
     """An element of A is at the beginning of its row and the count: no stride in the loop."""
     kernel = kernel_of(gemm_of(M, N, K, "nn", float32), host_target())

@@ -116,7 +116,7 @@ def _cut(p: Product, enough: Size) -> _Cut:
     down = dim_max(dim_max(ceil_div(p.m, most), parts), 1)
     if by_columns and not is_provably_ge(1, p.n // (_PANELS_PER_COPY * panel)):
         across = dim_max(across, dim_min(enough // (2 * down), p.n // (_PANELS_PER_COPY * panel)))
-        chunk = chunk if across == 1 else ceil_div(p.n, across * panel) * panel
+        chunk = dim_min(width, ceil_div(p.n, across * panel) * panel)
     most_rows = dim_min(most, ceil_div(p.m, tile) * tile)
     stripe = _STRIPE // tile * tile
     if isinstance(most_rows, int):
