@@ -1,0 +1,32 @@
+"""The day's share of a generated check, whose whole runs under the marker ``campaign``.
+
+A check that is generated from a table has more cases than a run of the suite has seconds. The suite
+takes a few of them, others every day; ``python -m pytest -m campaign`` takes all.
+"""
+
+import datetime
+import os
+import random
+from collections.abc import Sequence
+from typing import TypeVar
+
+Case = TypeVar("Case")
+
+
+def today() -> str:
+    """The day that seeds a share: ``STATICFLOW_TEST_DAY``, such as ``2026-01-31``, or the date.
+
+    Set the variable to run again what failed on an earlier day.
+    """
+    return (
+        os.environ.get("STATICFLOW_TEST_DAY")
+        or datetime.datetime.now(datetime.UTC).date().isoformat()
+    )
+
+
+def daily(cases: Sequence[Case], count: int, subject: str = "") -> list[Case]:
+    """At most ``count`` of ``cases``, in their order, chosen by today's date and the ``subject``."""
+    if len(cases) <= count:
+        return list(cases)
+    chosen = random.Random(f"{today()} {subject}").sample(range(len(cases)), count)
+    return [cases[index] for index in sorted(chosen)]

@@ -1,0 +1,18 @@
+"""The day's share of a generated check is the same all day, and other on another day."""
+
+from slices import daily, today
+
+
+def test_a_share_is_the_same_all_day_and_other_on_another(monkeypatch):
+    monkeypatch.setenv("STATICFLOW_TEST_DAY", "2026-01-31")
+    assert today() == "2026-01-31"
+    first = daily(range(1000), 10, "a")
+    assert first == daily(range(1000), 10, "a") == sorted(first)
+    assert len(set(first)) == 10
+    assert first != daily(range(1000), 10, "b")
+    monkeypatch.setenv("STATICFLOW_TEST_DAY", "2026-02-01")
+    assert first != daily(range(1000), 10, "a")
+
+
+def test_all_cases_are_taken_where_they_are_few():
+    assert daily([3, 1, 2], 3) == [3, 1, 2]
