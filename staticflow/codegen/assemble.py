@@ -49,7 +49,7 @@ from staticflow.ops.cond import cond_op
 from staticflow.ops.late import measure_op, prefix_op
 from staticflow.ops.loop import Loop, scan_op, while_op
 from staticflow.ops.printing import print_op
-from staticflow.ops.view import reshape_op
+from staticflow.passes.access import shows_memory
 from staticflow.passes.cluster import cluster
 
 __all__ = ["Wanted", "assemble"]
@@ -161,7 +161,7 @@ class _Assembler:
                 items.setdefault(node.args[0], {})[node.attrs["index"]] = node
         for node in order:
             results = items.get(node, {}) if isinstance(node.type, tuple) else {0: node}
-            if node.op in (reshape_op, prefix_op):
+            if node.op is prefix_op or shows_memory(node):
                 places[node] = places[node.args[0]]
             elif node.op in _MAKE_STEPS:
                 made = _MAKE_STEPS[node.op](self, node, results, places, direct)

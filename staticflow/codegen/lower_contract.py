@@ -116,7 +116,7 @@ def _strides(
     shape: Shape = operand.tensor_type.shape
     index = (*broadcast_index(batch, shape[:-2]), Dim.of(ROW), Dim.of(COL))
     source, place = source_of(operand, index)
-    at = linear(place, source.tensor_type.shape)
+    at = source.tensor_type.place(place)
     row, col = coefficient(at, ROW), coefficient(at, COL)
     if source not in names or row is None or col is None:
         raise CompileError(f"an operand of matmul, {operand.type}, is no strided view of an array")

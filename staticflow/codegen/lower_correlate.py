@@ -24,14 +24,15 @@ from staticflow.codegen.gemm_plan import (
     row_blocks,
 )
 from staticflow.codegen.gemm_tile import each, multiply_add
-from staticflow.codegen.kernel import LANE, Operand, Reg
+from staticflow.codegen.kernel import LANE, LANE_SYM, Operand, Reg
 from staticflow.codegen.math import Scalars
 from staticflow.codegen.target import Target
+from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Size
 from staticflow.graph.dtypes import DType
 from staticflow.graph.node import Node
 from staticflow.graph.types import Shape
-from staticflow.ops.lowering import Index, linear
+from staticflow.ops.lowering import Index
 from staticflow.passes.access import source_of
 
 __all__ = ["emit_correlate", "emit_correlate_kernel"]
@@ -56,10 +57,12 @@ class _Array:
     def shape(self) -> Shape:
         return self.node.tensor_type.shape
 
-    def load(self, k: Builder, index: Index, lanes: int = 1, bound: Size | None = None) -> Reg:
+    def load(self, k: Builder, index: Index, lanes: int = 1, bound: Size | None = None) -> Operand:
         """The element at ``index``, or those of several lanes."""
         source, place = source_of(self.node, index)
-        at = linear(place, source.tensor_type.shape)
+        at = source.tensor_type.place(place)
+        if LANE_SYM not in symbols_of(at):
+            return k.splat(k.load(self.names[source], at), lanes)
         return k.load(self.names[source], at, lanes, bound)
 
 

@@ -13,20 +13,28 @@ from staticflow.graph.node import Node, item, maker_of
 from staticflow.ops.late import prefix_op
 from staticflow.ops.loop import loop_ops
 from staticflow.ops.lowering import Contract, Host, LoopNest
-from staticflow.ops.view import reshape_op
-from staticflow.passes.access import canonical_index, is_inline, reads, root_of, source_of
+from staticflow.passes.access import (
+    canonical_index,
+    is_inline,
+    reads,
+    root_of,
+    shows_memory,
+    source_of,
+)
 from staticflow.passes.cluster import cluster
 from staticflow.passes.fuse import AXES
 
 __all__ = ["order_updates", "root_of"]
 
 
-_SAME_MEMORY = (reshape_op, prefix_op)
+def _has_no_memory(node: Node) -> bool:
+    """Whether a value lies in the memory of its argument."""
+    return node.op is prefix_op or shows_memory(node)
 
 
 def _memory_of(node: Node) -> Node:
     """The node in whose memory a value lies, if it has none of its own."""
-    while node.op in _SAME_MEMORY:
+    while _has_no_memory(node):
         node = node.args[0]
     return node
 
@@ -66,9 +74,9 @@ def _readers(graph: Graph, node: Node) -> Iterator[Node]:
     stack = [node]
     while stack:
         for user in graph.users[stack.pop()]:
-            if user.op in _SAME_MEMORY:
+            if _has_no_memory(user):
                 stack.append(user)
-            if user.op is not reshape_op:
+            if not shows_memory(user):
                 yield user
 
 

@@ -166,7 +166,8 @@ def run(program: Executable, arrays: Sequence[Array]) -> Any:
     """What the program gives of ``arrays``, one array or a tuple of them; None if it failed."""
     result = program.fast(*arrays)
     if result is None and not all(a.flags.c_contiguous for a in arrays):
-        arrays = [a if a.flags.c_contiguous else row_major(a) for a in arrays]
+        params = zip(program.signature.params, arrays, strict=True)
+        arrays = [a if p.type.strides or a.flags.c_contiguous else row_major(a) for p, a in params]
         result = program.fast(*arrays)
     if result is None:  # not as the native entry takes them
         try:

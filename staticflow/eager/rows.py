@@ -46,7 +46,7 @@ def in_rows(a: Any) -> bool:
     (or so), or of one again and again: a row-major one, part of a wider one, an expanded one."""
     if not isinstance(a, np.ndarray):
         return False
-    return a.flags.c_contiguous or (_is_line(a, a.ndim - 1) and min(a.strides) >= 0)
+    return a.flags.c_contiguous or (_is_line(a, a.ndim - 1) and _is_forward(a))
 
 
 def in_lines(a: Any) -> bool:
@@ -55,7 +55,12 @@ def in_lines(a: Any) -> bool:
         return False
     if a.flags.c_contiguous:
         return True
-    return min(a.strides) >= 0 and any([_is_line(a, dim) for dim in range(a.ndim)])
+    return _is_forward(a) and any([_is_line(a, dim) for dim in range(a.ndim)])
+
+
+def _is_forward(a: Array) -> bool:
+    """Whether all strides count whole elements, none of them backwards."""
+    return min(a.strides) >= 0 and a.flags.aligned
 
 
 def _is_line(a: Array, dim: int) -> bool:

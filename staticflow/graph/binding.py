@@ -56,7 +56,8 @@ def _sizes(type: TensorType, array: Any) -> Iterator[tuple[str, Size, int]]:
     for axis, (size, actual) in enumerate(zip(type.shape, array.shape, strict=True)):
         yield f"dim {axis}", size, actual
     for axis, size in enumerate(type.strides or ()):
-        yield f"stride {axis}", size, array.strides[axis] // array.itemsize
+        if type.shape[axis] != 1:  # else no element lies there
+            yield f"stride {axis}", size, array.strides[axis] // array.itemsize
 
 
 def bind_arguments(
@@ -78,6 +79,11 @@ def bind_arguments(
             raise ShapeError(
                 f"{name} has {array.ndim} dims, shape {list(array.shape)}, and must have "
                 f"{want.ndim}: {want}"
+            )
+        if want.strides is not None and not (min(array.strides) >= 0 and array.flags.aligned):
+            raise ShapeError(
+                f"{name} has strides of {list(array.strides)} bytes, and elements of "
+                f"{array.itemsize}; they must be whole elements, and forward: copy the array"
             )
         sizes.bind(want, array, name)
     for name, want, array in zip(names, types, arrays, strict=True):

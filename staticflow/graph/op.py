@@ -155,7 +155,9 @@ class Op:
     def type_of(self, facts: Facts, types: Sequence[Type], attrs: Mapping[str, Any]) -> Type:
         """The type of the result, which is row-major, however the arguments lie."""
         result = self.infer(facts, *types, **attrs)
-        return result.dense if types and isinstance(result, TensorType) else result
+        if not types:  # a param, which may have strides
+            return result
+        return result.dense if isinstance(result, TensorType) else tuple(t.dense for t in result)
 
     @property
     def __signature__(self) -> inspect.Signature:

@@ -112,7 +112,7 @@ def _captured(own: Any, outputs: Sequence[Node], began: int) -> dict[Node, Node]
         seen.add(node)
         if node.op is param or (node.serial < began and node.op is not constant):
             name = node.attrs.get("name", "outer")
-            captured[node] = new_param(node.tensor_type, name, locs=node.locs)
+            captured[node] = new_param(node.tensor_type.dense, name, locs=node.locs)
         else:
             stack.extend(reversed(node.args))
     return captured

@@ -18,7 +18,7 @@ from staticflow.ops.view import reshape_op
 
 __all__ = [
     "broadcast_index", "canonical_index", "is_inline", "is_plain", "member_index", "reads",
-    "root_of", "row_index", "source_of",
+    "root_of", "row_index", "shows_memory", "source_of",
 ]  # fmt: skip
 
 MOST_REPEATED = 8
@@ -60,9 +60,15 @@ def is_plain(index: Size) -> bool:
     return not any(isinstance(atom, Call) for m, _ in terms_of(index) for atom in m)
 
 
+def shows_memory(node: Node) -> bool:
+    """Whether a node is the memory of its argument under another shape: a reshape, unless the
+    elements of that array lie apart."""
+    return node.op is reshape_op and node.args[0].tensor_type.strides is None
+
+
 def root_of(node: Node) -> Node:
     """The node whose memory a chain of reshapes shows."""
-    while node.op is reshape_op:
+    while shows_memory(node):
         node = node.args[0]
     return node
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from staticflow.graph.graph import Graph, rebuild
 from staticflow.graph.node import Node, make_node
-from staticflow.ops.lowering import View, linear
+from staticflow.ops.lowering import View
 from staticflow.ops.view import contiguous_op, reshape_op
 from staticflow.passes.access import canonical_index, is_plain, source_of
 from staticflow.passes.fuse import AXES
@@ -42,4 +42,4 @@ def _is_strided(node: Node) -> bool:
         return True
     shape = node.tensor_type.shape
     source, index = source_of(node, canonical_index(shape, AXES[: len(shape)]))
-    return is_plain(linear(index, source.tensor_type.shape))
+    return is_plain(source.tensor_type.place(index))

@@ -27,10 +27,8 @@ from staticflow.ops.lowering import (
     LoopNest,
     Reduce,
     View,
-    linear,
 )
 from staticflow.ops.reduce import reduced_shape
-from staticflow.ops.view import reshape_op
 from staticflow.passes.access import (
     canonical_index,
     is_inline,
@@ -38,6 +36,7 @@ from staticflow.passes.access import (
     member_index,
     reads,
     root_of,
+    shows_memory,
     source_of,
 )
 from staticflow.passes.cluster import cluster
@@ -176,7 +175,7 @@ def _kept_in_memory(graph: Graph) -> set[Node]:
         if node in kept or not is_inline(node):
             continue
         kept.add(node)
-        if node.op is reshape_op:  # the same memory under another shape
+        if shows_memory(node):
             wanted.append(node.args[0])
     return kept
 
@@ -195,8 +194,8 @@ def _arrays(node: Node, kept: set[Node]) -> list[Node]:
     """The arrays that a node reads, through what is inlined on the way. Elementwise work, views and
     reductions inline whatever can be; other ops take it from memory where it was kept for them."""
     inlines = isinstance(node.op.lowering, Elementwise | View | Reduce)
-    if node.op is reshape_op:
-        inlines = False  # the same memory under another shape
+    if shows_memory(node):
+        inlines = False
     found: dict[Node, None] = {}
     stack = list(reversed(node.args))
     while stack:
@@ -216,7 +215,7 @@ def operand_strides(node: Node, which: int) -> tuple[Node, Index] | None:
     source, index = source_of(arg, canonical_index(shape, AXES[: len(shape)]))
     if is_inline(source):
         return None
-    at = linear(index, source.tensor_type.shape)
+    at = source.tensor_type.place(index)
     names = set(AXES[: len(shape)])
     for sym in names:
         stride = coefficient(at, sym)
@@ -231,7 +230,7 @@ def operand_strides(node: Node, which: int) -> tuple[Node, Index] | None:
 def _own_group(node: Node, kept: set[Node]) -> Group | None:
     lowering = node.op.lowering
     if is_inline(node):
-        if node in kept and node.op is not reshape_op:
+        if node in kept and not shows_memory(node):
             return Group("map", node.tensor_type.shape, (), [node])
         return None
     if isinstance(lowering, Elementwise):

@@ -11,6 +11,7 @@ from staticflow.errors import ArgumentError
 from staticflow.graph.graph import Graph
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.verify import verify_graph
+from staticflow.passes.copy_strided import copy_strided
 from staticflow.passes.cut_views import cut_views
 from staticflow.passes.decompose import decompose
 from staticflow.passes.first_rows import first_rows
@@ -70,6 +71,7 @@ SIMPLIFY: tuple[tuple[str, Pass], ...] = (
 """What is done to a graph of ops."""
 
 INTO_KERNELS: tuple[tuple[str, Pass], ...] = (
+    ("copy_strided", copy_strided),
     ("cut_views", cut_views),
     ("fuse", fuse),
     ("scalar_loops", scalar_loops),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from math import prod
+from types import MappingProxyType
 from typing import NamedTuple
 
 from staticflow.graph.dims import Atom, Size, Sym, is_provably_ge, terms_of
@@ -14,8 +15,9 @@ _BITS = 62
 """Sizes in bytes stay below two to this power, so that a sum of two is an int64 still."""
 
 
-def size_limit(sizes: Iterable[Size]) -> int:
-    """The largest power of two that every unknown may be with each of ``sizes`` in 62 bits.
+def size_limit(sizes: Iterable[Size], limits: Mapping[Sym, int] = MappingProxyType({})) -> int:
+    """The largest power of two that every unknown may be with each of ``sizes`` in 62 bits, where
+    some unknowns have ``limits`` already.
 
     >>> from staticflow.graph.dims import dim_min, fresh_sym
     >>> n = fresh_sym("N")
@@ -23,12 +25,23 @@ def size_limit(sizes: Iterable[Size]) -> int:
     True
     >>> size_limit([n * dim_min(n, 16)]) == 2**58
     True
+    >>> m = fresh_sym("M")
+    >>> size_limit([4 * n * m], {m.terms[0][0][0]: 2**20}) == 2**40
+    True
     """
     listed = list(sizes)
     for bits in range(_BITS, 0, -1):
-        if all(_reach(size, 1 << bits).parts <= 1 << _BITS for size in listed):
+        unknown = _Limits(1 << bits, limits)
+        if all(_reach(size, unknown).parts <= 1 << _BITS for size in listed):
             return 1 << bits
     return 1
+
+
+class _Limits(NamedTuple):
+    """The most that each of some unknowns is, and any other."""
+
+    most: int
+    known: Mapping[Sym, int]
 
 
 class _Reach(NamedTuple):
@@ -38,21 +51,22 @@ class _Reach(NamedTuple):
     parts: int
 
 
-def _reach(size: Size, largest: int) -> _Reach:
-    """What a size comes to with unknowns up to ``largest``."""
+def _reach(size: Size, limits: _Limits) -> _Reach:
+    """What a size comes to with unknowns up to their limits."""
     value = total = parts = 0
     for monomial, c in terms_of(size):
-        atoms = [_atom_reach(atom, largest) for atom in monomial]
+        atoms = [_atom_reach(atom, limits) for atom in monomial]
         value += abs(c) * prod(atom.value for atom in atoms)
         total += abs(c) * prod(max(atom.value, 1) for atom in atoms)  # of a product, as it grows
         parts = max(parts, *(atom.parts for atom in atoms), 0)
     return _Reach(value, max(parts, total))
 
 
-def _atom_reach(atom: Atom, largest: int) -> _Reach:
+def _atom_reach(atom: Atom, limits: _Limits) -> _Reach:
     if isinstance(atom, Sym):
-        return _Reach(largest, largest)
-    a, b = _reach(atom.a, largest), _reach(atom.b, largest)
+        most = limits.known.get(atom, limits.most)
+        return _Reach(most, most)
+    a, b = _reach(atom.a, limits), _reach(atom.b, limits)
     value = _VALUES[atom.fn](a.value, b.value)
     if atom.fn == "min" and is_provably_ge(atom.a, 0) and is_provably_ge(atom.b, 0):
         value = min(a.value, b.value)

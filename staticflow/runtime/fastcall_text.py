@@ -17,7 +17,7 @@ time, and costs a call nothing that could be measured. What does not depend on t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from staticflow.codegen.llvm_index import IndexWriter
@@ -40,6 +40,9 @@ _POINTER = Type("ptr")
 _LONG = 1 << 16
 """Bytes of traffic above which other threads may run meanwhile: some microseconds, against a tenth
 of one for letting the lock of the interpreter go, and far more until it is had again."""
+
+_MOST_APART = 1 << 31
+"""The most that a size is where a stride is unknown, too, so that bits are left for this."""
 
 _EXTERNALS = """
 @_Py_NoneStruct = external global i8
@@ -115,6 +118,24 @@ def _bytes(t: TensorType) -> Size:
 def _extent(t: TensorType) -> Size:
     """Bytes that no element lies behind, counted from the first."""
     return t.place(t.shape) * t.dtype.itemsize
+
+
+def _limits(entry: Entry, outputs: Sequence[TensorType]) -> dict[Sym, int]:
+    """The most that each size and each stride of the params may be for all that a call computes of
+    them to fit into 64 bits. Strides are far larger than sizes: a product of sizes is the last."""
+    shapes = [s for t in entry.params for s in map(as_symbol, t.shape) if s is not None]
+    strides = [s for t in entry.params for s in map(as_symbol, t.strides or ()) if s is not None]
+    strides = [s for s in strides if s not in shapes]
+    sizes = [
+        *entry.planned,
+        *(d for t in (*entry.params, *outputs) for d in (*t.shape, _bytes(t), _extent(t))),
+        *(s for e in entry.equalities for s in (e.a, e.b)),
+    ]
+    most = size_limit(sizes, dict.fromkeys(strides, 1))
+    if not strides:
+        return dict.fromkeys(shapes, most)
+    limits = dict.fromkeys(shapes, min(most, _MOST_APART))
+    return limits | dict.fromkeys(strides, size_limit(sizes, limits))
 
 
 class _Writer:
@@ -216,13 +237,7 @@ class _Writer:
         """Bind each unknown size where it stands alone first, and compare everything else."""
         entry, text = self.entry, self.text
         early = [t for t in entry.outputs if not self.is_late(t)]
-        limit = size_limit(
-            [
-                *entry.planned,
-                *(d for t in (*entry.params, *early) for d in (*t.shape, _bytes(t), _extent(t))),
-                *(s for e in entry.equalities for s in (e.a, e.b)),
-            ]
-        )
+        limits = _limits(entry, early)
         conditions: list[str] = []
         bound: set[Sym] = set()
         later: list[tuple[Size, str]] = []
@@ -239,7 +254,7 @@ class _Writer:
                     continue
                 bound.add(sym)
                 self.indices.define(sym, have)
-                conditions.append(text.op(f"icmp ule i64 {have}, {limit}"))
+                conditions.append(text.op(f"icmp ule i64 {have}, {limits[sym]}"))
         for size, have in later:
             conditions.append(text.op(f"icmp eq i64 {have}, {self.indices.value(size)}"))
         for e in entry.equalities:

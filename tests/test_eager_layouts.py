@@ -1,0 +1,56 @@
+"""Operations on arrays that are not in row-major order, at sizes at which kernels run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.lib.stride_tricks import sliding_window_view
+
+import staticflow as sf
+
+INPUTS: dict[str, Callable[[], Any]] = {
+    "channels": lambda: sf.rand(8, 5, 34, 34)[:, :3],
+    "crop": lambda: sf.rand(8, 3, 40, 40)[:, :, 2:36, 3:37],
+    "one image": lambda: sf.rand(1, 3, 34, 34).expand(8, 3, 34, 34),
+    "one column": lambda: sf.rand(8, 3, 34, 1).expand(8, 3, 34, 34),
+    "every other": lambda: sf.rand(8, 3, 34, 68)[..., ::2],
+    "channels last": lambda: sf.rand(8, 34, 34, 3).permute(0, 3, 1, 2),
+}
+
+
+def conv(x: Any, w: Any, stride: int) -> Any:
+    """In float64, by NumPy."""
+    windows = sliding_window_view(x, w.shape[2:], axis=(2, 3))[:, :, ::stride, ::stride]
+    return np.einsum("nchwij,ocij->nohw", windows, w)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("name", INPUTS)
+def test_convolution_of(name: str, stride: int) -> None:
+    x, w = INPUTS[name](), sf.rand(4, 3, 3, 3)
+    wanted = conv(x.double().numpy(), w.double().numpy(), stride)
+    got = sf.nn.functional.conv2d(x, w, stride=stride)
+    np.testing.assert_allclose(got.numpy(), wanted, rtol=1e-5)
+
+
+def test_gradient_of_the_mean_of_a_convolution() -> None:
+    """The cotangent of a mean is one element, expanded."""
+    x, layer = sf.rand(8, 3, 34, 34), sf.nn.Conv2d(3, 4, 3)
+    layer(x).mean().backward()
+    windows = sliding_window_view(x.double().numpy(), (3, 3), axis=(2, 3))
+    wanted = windows.mean((0, 2, 3)) / 4
+    for gradient in layer.weight.grad.numpy():
+        np.testing.assert_allclose(gradient, wanted, rtol=1e-5)
+
+
+def test_a_far_stride_is_a_stride_like_any_other() -> None:
+    """Strides are larger than sizes: here 65,536, beside sizes that are at most 64."""
+    x = sf.rand(4, 16, 64, 64)[..., ::2]
+    dense = x.contiguous()
+    for fn in (sf.relu, sf.exp, sf.sum, lambda x: x.softmax(-1), lambda x: x.amax(2)):
+        np.testing.assert_allclose(fn(x).numpy(), fn(dense).numpy(), rtol=1e-5)
+    pool = sf.nn.functional.max_pool2d
+    np.testing.assert_array_equal(pool(x, 2).numpy(), pool(dense, 2).numpy())
