@@ -135,9 +135,9 @@ def test_sizes_that_met_become_one() -> None:
     assert [n.type for n in graph.nodes] == [f32(M, 2)] * 4
     assert graph.declared == (f32(N, 2), f32(M, 2))
     (equality,) = graph.equalities
-    assert (equality.a, equality.b, equality.reason) == (N, M, "add: broadcast at dim -2")
+    assert (equality.a, equality.b, equality.reason) == (N, M, "add: the sizes at dim -2")
     assert [loc.file for loc in equality.locs] == [__file__]
-    assert str(equality).startswith("N == M (add: broadcast at dim -2, ")
+    assert str(equality).startswith("N == M (add: the sizes at dim -2, ")
 
 
 def test_a_number_wins_over_a_name_and_a_name_over_an_unnamed_size() -> None:
@@ -174,7 +174,7 @@ def test_sizes_are_replaced_in_attributes_and_regions() -> None:
 
 def test_sizes_that_never_are_equal_are_refused_at_the_op() -> None:
     x, y = new_param(f32(N), "x"), new_param(f32(N + 1), "y")
-    with pytest.raises(ShapeError, match=r"broadcast at dim -1: N and N \+ 1 differ"):
+    with pytest.raises(ShapeError, match=r"the sizes at dim -1: N and N \+ 1 differ"):
         node("add", x, y)
     with pytest.raises(ShapeError, match="inner sizes: 3 and 4 differ"):
         node("matmul", new_param(f32(2, 3), "x"), new_param(f32(4, 2), "y"))
@@ -184,7 +184,8 @@ def test_sizes_that_contradict_each_other_are_refused_when_closing() -> None:
     x, a, b = new_param(f32(N), "x"), new_param(f32(3), "a"), new_param(f32(4), "b")
     outputs = [node("add", x, a), node("add", x, b)]
     with pytest.raises(
-        ShapeError, match=r"add: broadcast at dim -1: 3 and 4 differ, at .*\.py:\d+"
+        ShapeError,
+        match=r"add: the sizes at dim -1: N and 4 must be equal, but 3 and 4 differ, at .*\.py:\d+",
     ):
         close([x, a, b], outputs)
 

@@ -35,7 +35,7 @@ def test_the_text_of_a_graph() -> None:
 graph (%x: f32[M] declared f32[N], %x_2: f32[M]) {
   %0: f32[M] = add(%x, %x_2)
   %1: f32[M] = neg(%0)
-  assume N == M because "add: broadcast at dim -1"
+  assume N == M because "add: the sizes at dim -1"
   return %1
 }
 """

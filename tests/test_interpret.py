@@ -136,7 +136,7 @@ def test_equalities_are_checked_and_both_sizes_named() -> None:
     with pytest.raises(ShapeError) as raised:
         interpret_graph(graph, [ones, np.ones(1, np.float32)])
     assert str(raised.value) == (
-        "add: broadcast at dim -1: N and M must be equal, but N is 3 (dim 0 of x), "
+        "add: the sizes at dim -1: N and M must be equal, but N is 3 (dim 0 of x), "
         f"M is 1 (dim 0 of y); at {format_locs(total.locs)}"
     )
 

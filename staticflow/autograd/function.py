@@ -17,7 +17,7 @@ from staticflow.eager.hooks import lent, show
 from staticflow.eager.in_place import stand_for
 from staticflow.eager.saved import Shadow, keep, unpack
 from staticflow.eager.tensor import Tensor
-from staticflow.eager.vertex import Output, Vertex, next_serial
+from staticflow.eager.vertex import WALKED_AGAIN, Output, Vertex, next_serial
 from staticflow.errors import AutogradError, DTypeError, ShapeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.arithmetic import cast
@@ -232,8 +232,7 @@ class FunctionNode:
         if self._saved is None:
             raise AutogradError(
                 f"backward goes through {self.what} (made at {format_locs(self.locs)}) a second "
-                "time, but its saved values were freed by the first; call the first one with "
-                "retain_graph=True"
+                f"time, but its saved values were freed by the first; {WALKED_AGAIN}"
             )
         return tuple(
             None if s is None else unpack(s[0], self._edge_of(*s[1:]), self, i)

@@ -39,7 +39,7 @@ from staticflow.codegen.target import Target
 from staticflow.errors import CompileError
 from staticflow.graph.dim_queries import substitute_dim, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym
-from staticflow.graph.equalities import unify
+from staticflow.graph.equalities import describe_requirement, unify
 from staticflow.graph.graph import Graph, attrs_key, bound_symbols, new_param
 from staticflow.graph.locs import Locs, format_locs
 from staticflow.graph.node import Node, constant, item, maker_of, param
@@ -184,7 +184,8 @@ class _Assembler:
             names = symbols_of(e.a) | symbols_of(e.b)
             if not fresh.isdisjoint(names) and not names & self.buffers.late - bound:
                 a, b = (substitute_dim(size, self.sizes) for size in (e.a, e.b))
-                site = self._fails(f"{e.reason}: {e.a} and {e.b} must be equal", e.locs)
+                wanted = describe_requirement(e.a, e.b)
+                site = self._fails(f"{e.reason}: {wanted}", e.locs)
                 yield Require(a, b, site)
 
     def _settle_sizes(self, graph: Graph) -> None:

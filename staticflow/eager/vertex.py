@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from staticflow.eager.tensor import Tensor
 
 __all__ = [
-    "LEAF", "EvenEntry", "Output", "TapeEntry", "Vertex", "attach", "entered", "next_serial",
-    "record", "users",
+    "LEAF", "WALKED_AGAIN", "EvenEntry", "Output", "TapeEntry", "Vertex", "attach", "entered",
+    "next_serial", "record", "users",
 ]  # fmt: skip
 
 Vertex = Any
@@ -44,6 +44,13 @@ Vertex = Any
 LEAF: Any = "leaf"
 """In the place of a tensor's vertex: it is a leaf that wants a gradient, and so its own vertex. It
 does not name itself, which would be a reference cycle."""
+
+WALKED_AGAIN = (
+    "a value carried over from one training step to the next must leave the tape "
+    "(state = state.detach()); to go back through one step twice, call the first backward with "
+    "retain_graph=True"
+)
+"""What to do where backward meets what an earlier one has freed."""
 
 _new = object.__new__
 _array = np.ndarray
@@ -186,7 +193,7 @@ class TapeEntry:
         raise AutogradError(
             f"backward goes through {self.op.name} (made at {format_locs(self.locs)}) a second "
             f"time, but its saved values were freed by the first (at {format_locs(self.result)}); "
-            "call the first one with retain_graph=True"
+            + WALKED_AGAIN
         )
 
     def __repr__(self) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from staticflow.errors import DTypeError, ShapeError, VerifyError
 from staticflow.graph.dim_queries import as_symbol, evaluate_dim, symbols_of
 from staticflow.graph.dims import Size, Sym
-from staticflow.graph.equalities import Equality
+from staticflow.graph.equalities import Equality, describe_requirement
 from staticflow.graph.locs import format_locs
 from staticflow.graph.types import TensorType
 
@@ -101,7 +101,6 @@ def check_equalities(equalities: Sequence[Equality], sizes: Sizes) -> list[Equal
     for e in filter(sizes.know, equalities):
         if sizes.number(e.a) != sizes.number(e.b):
             known = ", ".join(dict.fromkeys(filter(None, map(sizes.describe, (e.a, e.b)))))
-            raise ShapeError(
-                f"{e.reason}: {e.a} and {e.b} must be equal, but {known}; at {format_locs(e.locs)}"
-            )
+            wanted = describe_requirement(e.a, e.b)
+            raise ShapeError(f"{e.reason}: {wanted}, but {known}; at {format_locs(e.locs)}")
     return [e for e in equalities if not sizes.know(e)]

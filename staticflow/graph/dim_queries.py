@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from staticflow.graph.dims import CALLS, Call, Dim, Size, Sym, terms_of
+from staticflow.graph.dims import CALLS, Atom, Call, Dim, Size, Sym, terms_of
 
-__all__ = ["as_symbol", "coefficient", "evaluate_dim", "substitute_dim", "symbols_of"]
+__all__ = ["as_call", "as_symbol", "coefficient", "evaluate_dim", "substitute_dim", "symbols_of"]
 
 
 def substitute_dim(size: Size, values: Mapping[Sym, Size]) -> Size:
@@ -66,11 +66,21 @@ def symbols_of(size: Size) -> frozenset[Sym]:
 
 def as_symbol(size: Size) -> Sym | None:
     """The symbol that ``size`` is, if it is nothing more."""
+    atom = _as_atom(size)
+    return atom if isinstance(atom, Sym) else None
+
+
+def as_call(size: Size) -> Call | None:
+    """The division, maximum, minimum or root that ``size`` is, if it is nothing more."""
+    atom = _as_atom(size)
+    return atom if isinstance(atom, Call) else None
+
+
+def _as_atom(size: Size) -> Atom | None:
     if isinstance(size, int) or len(size.terms) != 1:
         return None
     ((monomial, c),) = size.terms
-    alone = c == 1 and len(monomial) == 1
-    return monomial[0] if alone and isinstance(monomial[0], Sym) else None
+    return monomial[0] if c == 1 and len(monomial) == 1 else None
 
 
 def coefficient(size: Size, sym: Sym) -> Size | None:

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from staticflow.errors import ShapeError
-from staticflow.graph.dim_queries import as_symbol, substitute_dim, symbols_of
+from staticflow.graph.dim_queries import as_call, as_symbol, substitute_dim, symbols_of
 from staticflow.graph.dims import Size, Sym
 from staticflow.graph.locs import Locs, format_locs
 
-__all__ = ["Equality", "unify"]
+__all__ = ["Equality", "describe_requirement", "unify"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,18 @@ class Equality:
 
     def __str__(self) -> str:
         return f"{self.a} == {self.b} ({self.reason}, {format_locs(self.locs)})"
+
+
+def describe_requirement(a: Size, b: Size) -> str:
+    """What two sizes of an equality must be: ``N and M must be equal``; of a maximum or minimum and
+    one of its two, ``N must be at least M``."""
+    for whole, one in ((a, b), (b, a)):
+        atom = as_call(whole)
+        if atom is not None and one in (atom.a, atom.b) and atom.fn in ("max", "min"):
+            other = atom.b if atom.a == one else atom.a
+            more, least = (one, other) if atom.fn == "max" else (other, one)
+            return f"{more} must be at least {least}"
+    return f"{a} and {b} must be equal"
 
 
 def unify(
@@ -58,7 +70,9 @@ def _settled(fact: Equality, values: Mapping[Sym, Size]) -> tuple[Size, Size]:
     """The two sizes with ``values`` put in; a `ShapeError` if they never are equal then."""
     a, b = substitute_dim(fact.a, values), substitute_dim(fact.b, values)
     if a != b and isinstance(a - b, int):
-        raise ShapeError(f"{fact.reason}: {a} and {b} differ, at {format_locs(fact.locs)}")
+        wanted = describe_requirement(fact.a, fact.b)
+        at = f"at {format_locs(fact.locs)}"
+        raise ShapeError(f"{fact.reason}: {wanted}, but {a} and {b} differ, {at}")
     return a, b
 
 

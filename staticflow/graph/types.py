@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from staticflow.errors import ShapeError
 from staticflow.graph.dim_queries import substitute_dim
-from staticflow.graph.dims import Size, Sym, prod
+from staticflow.graph.dims import Size, Sym, dim_max, is_provably_ge, prod
 from staticflow.graph.dtypes import DType
 
 __all__ = ["Assumption", "Facts", "Shape", "TensorType", "Type", "types_of"]
@@ -100,19 +100,31 @@ class Facts:
 
     assumptions: list[Assumption] = field(default_factory=list)
 
-    def equal(self, a: Size, b: Size, reason: str) -> Size:
-        """One size for two that must be the same.
+    def equal(self, a: Size, b: Size, what: str, otherwise: str = "") -> Size:
+        """One size for two that must be the same: those of ``what``, a noun ("the rows of x and
+        of y"). What may be done ``otherwise`` stands behind that in the error.
 
         Raises `ShapeError` if they never are; where it depends on the run it is assumed.
         """
         if a == b:
             return a
         if isinstance(a - b, int):
-            raise ShapeError(f"{reason}: {a} and {b} differ")
-        self.assumptions.append(Assumption(a, b, reason))
+            raise ShapeError(f"{what}: {a} and {b} differ; they must be equal{otherwise}")
+        self.assumptions.append(Assumption(a, b, what))
         return a if isinstance(a, int) else b  # a number tells more than a name
 
-    def broadcast(self, shapes: Sequence[Shape], reason: str = "broadcast") -> Shape:
+    def at_least(self, size: Size, least: Size, what: str) -> None:
+        """The ``size`` of ``what``, a noun, is ``least`` or more.
+
+        Raises `ShapeError` if it never is; where it depends on the run it is assumed.
+        """
+        if is_provably_ge(size, least):
+            return
+        if isinstance(size - least, int):
+            raise ShapeError(f"{what}: {size} is too small; it must be at least {least}")
+        self.assumptions.append(Assumption(dim_max(size, least), size, what))
+
+    def broadcast(self, shapes: Sequence[Shape], what: str = "the sizes") -> Shape:
         """NumPy's broadcasting, where only a literal 1 stretches."""
         ndim = max((len(s) for s in shapes), default=0)
         out: list[Size] = []
@@ -124,6 +136,7 @@ class Facts:
                 if size == 1:
                     size = s[axis]
                 else:
-                    size = self.equal(size, s[axis], f"{reason} at dim {axis}")
+                    stretched = ", or one of them 1"
+                    size = self.equal(size, s[axis], f"{what} at dim {axis}", stretched)
             out.append(size)
         return tuple(out)

@@ -67,7 +67,9 @@ def _frame(
     """The frame of index tensors, whose dtypes are checked."""
     for index in indices:
         check_dtype(index)
-    return Frame(x.shape, dims, facts.broadcast([i.shape for i in indices], "the indices meet"))
+    return Frame(
+        x.shape, dims, facts.broadcast([i.shape for i in indices], "the sizes of the indices")
+    )
 
 
 def _key(
@@ -228,7 +230,7 @@ def _put_infer(
     if values.ndim != len(wanted):
         raise ShapeError(f"the values are {values}; what is indexed has the shape {list(wanted)}")
     for axis, (n, m) in enumerate(zip(values.shape, wanted, strict=True)):
-        facts.equal(n, m, f"dim {axis} of the values {values} is that of what is indexed")
+        facts.equal(n, m, f"dim {axis} of the values {values} and of what is indexed")
     return x
 
 

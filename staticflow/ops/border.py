@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from staticflow.errors import DTypeError
-from staticflow.graph.dims import Size, dim_max, dim_min, floor_div, is_provably_ge, prod
+from staticflow.graph.dims import Size, dim_max, dim_min, floor_div, prod
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
 from staticflow.ops.declare import per_arg, strict
@@ -49,9 +49,8 @@ def _infer(facts: Facts, x: TensorType, *, before: Shape, after: Shape, mode: st
     for d, (n, a, b) in enumerate(zip(x.shape[lead:], before, after, strict=True)):
         for count in (a, b):
             least = dim_min(count, 1) if mode == "replicate" else count
-            if not is_provably_ge(_reach(n, mode), least):
-                what = f"dim {lead + d} of {x} has {count} elements to {mode}"
-                facts.equal(dim_max(_reach(n, mode), least), _reach(n, mode), what)
+            what = f"what dim {lead + d} of {x} has for {count} elements beside it ({mode})"
+            facts.at_least(_reach(n, mode), least, what)
         sizes.append(n + a + b)
     return TensorType(x.dtype, (*x.shape[:lead], *sizes))
 

@@ -36,7 +36,7 @@ def _rows(facts: Facts, x: TensorType, target: TensorType, what: str) -> Shape:
         raise DTypeError(f"the classes are {target.dtype}; they must be of an integer dtype")
     rows = (x.shape[0], *x.shape[2:])
     for a, b in zip(rows, target.shape, strict=True):
-        facts.equal(a, b, f"the rows of {x} and the classes {target} agree")
+        facts.equal(a, b, f"the rows of {x} and the classes {target}")
     return rows
 
 

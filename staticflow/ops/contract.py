@@ -29,8 +29,8 @@ def _infer(facts: Facts, x: TensorType, y: TensorType) -> TensorType:
         raise DTypeError(f"the operands are of different dtypes, {x.dtype} and {y.dtype}")
     if x.dtype.kind == "b":
         raise DTypeError("not defined for bool; cast to a number first")
-    facts.equal(x.shape[-1], y.shape[-2], f"the columns of {x} and the rows of {y} agree")
-    batch = facts.broadcast([x.shape[:-2], y.shape[:-2]], "the leading dims broadcast")
+    facts.equal(x.shape[-1], y.shape[-2], f"the columns of {x} and the rows of {y}")
+    batch = facts.broadcast([x.shape[:-2], y.shape[:-2]], "the leading sizes")
     return TensorType(x.dtype, (*batch, x.shape[-2], y.shape[-1]))
 
 
@@ -143,8 +143,12 @@ def _linear_infer(facts: Facts, x: TensorType, weight: TensorType, bias: TensorT
         raise ShapeError(f"takes (..., in), (out, in) and (out,), not {x}, {weight} and {bias}")
     if x.dtype.kind == "b":
         raise DTypeError("not defined for bool; cast to a number first")
-    facts.equal(x.shape[-1], weight.shape[1], f"the columns of {x} and of {weight} agree")
-    facts.equal(bias.shape[0], weight.shape[0], f"the bias {bias} is of the rows of {weight}")
+    facts.equal(x.shape[-1], weight.shape[1], f"the columns of {x} and of the weight {weight}")
+    facts.equal(
+        bias.shape[0],
+        weight.shape[0],
+        f"the elements of the bias {bias} and the rows of the weight {weight}",
+    )
     return TensorType(x.dtype, (*x.shape[:-1], weight.shape[0]))
 
 

@@ -113,13 +113,13 @@ def _check_bias(facts: Facts, bias: tuple[TensorType, ...], channels: Size, x: T
     for b in bias:
         if b.ndim != 1 or b.dtype is not x.dtype:
             raise ShapeError(f"takes a bias ({channels},) of {x.dtype}, not {b}")
-        facts.equal(b.shape[0], channels, f"the bias {b} has an element for each channel")
+        facts.equal(b.shape[0], channels, f"the elements of the bias {b} and the channels")
 
 
 def _per_group(facts: Facts, channels: Size, groups: int, what: str) -> Size:
     """The channels of each group, all alike."""
     each = channels // groups
-    facts.equal(each * groups, channels, f"{what}, {channels}, are a multiple of groups, {groups}")
+    facts.equal(each * groups, channels, f"{what}, in {groups} groups of one size")
     return each
 
 
@@ -147,7 +147,8 @@ def _infer(
 ) -> TensorType:  # fmt: skip
     _check(x, w, len(stride), ("an input", "a weight"))
     _per_group(facts, w.shape[0], groups, f"the output channels of {w}")
-    facts.equal(x.shape[1], w.shape[1] * groups, f"the channels of {x} fit the weight {w}")
+    taken = f"those that the weight {w} takes in {groups} groups"
+    facts.equal(x.shape[1], w.shape[1] * groups, f"the channels of {x} and {taken}")
     _check_bias(facts, bias, w.shape[0], x)
     counts = (
         positions(facts, n + 2 * p, k, s, d, f"{x}, padded by {list(padding)}")
@@ -205,7 +206,7 @@ def _transpose_infer(
 ) -> TensorType:  # fmt: skip
     _check(y, w, len(stride), ("an input", "a weight"))
     _per_group(facts, w.shape[0], groups, f"the input channels of {w}")
-    facts.equal(y.shape[1], w.shape[0], f"the channels of {y} fit the weight {w}")
+    facts.equal(y.shape[1], w.shape[0], f"the channels of {y} and of the weight {w}")
     channels = w.shape[1] * groups
     _check_bias(facts, bias, channels, y)
     for n, m, k, s, p, d in zip(
@@ -213,7 +214,7 @@ def _transpose_infer(
     ):
         what = f"a result of {list(size)}, padded by {list(padding)}"
         count = positions(facts, n + 2 * p, k, s, d, what)
-        facts.equal(count, m, f"{y} has an element for each window in {what}")
+        facts.equal(count, m, f"the windows in {what} and the elements of {y}")
     return TensorType(y.dtype, (y.shape[0], channels, *size))
 
 
@@ -323,12 +324,12 @@ def _kernel_infer(
     _check(x, y, len(stride), ("an input", "an output"))
     _per_group(facts, y.shape[1], groups, f"the channels of {y}")
     per = _per_group(facts, x.shape[1], groups, f"the channels of {x}")
-    facts.equal(x.shape[0], y.shape[0], f"the rows of {x} and {y} agree")
+    facts.equal(x.shape[0], y.shape[0], f"the rows of {x} and of {y}")
     for n, m, k, s, p, d in zip(
         x.shape[2:], y.shape[2:], kernel, stride, padding, dilation, strict=True
     ):
         count = positions(facts, n + 2 * p, k, s, d, f"{x}, padded by {list(padding)}")
-        facts.equal(count, m, f"{y} has an element for each window")
+        facts.equal(count, m, f"the windows and the elements of {y}")
     return TensorType(x.dtype, (y.shape[1], per, *kernel))
 
 

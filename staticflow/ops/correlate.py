@@ -9,7 +9,7 @@ import itertools
 from typing import Any
 
 from staticflow.errors import DTypeError
-from staticflow.graph.dims import Size, dim_max, is_provably_ge
+from staticflow.graph.dims import Size
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
 from staticflow.ops.lowering import Correlate, CorrelateKernel, LoopNest
@@ -33,8 +33,7 @@ def positions(
     """How many windows fit along a dim; ``least`` at least must."""
     reach = span(kernel, dilation)
     needed = reach + (least - 1) * step
-    if not is_provably_ge(size, needed):
-        facts.equal(dim_max(size, needed), size, f"a window of {reach} fits into {what}")
+    facts.at_least(size, needed, f"the room for a window of {reach} in {what}")
     return (size - reach) // step + 1
 
 
@@ -65,7 +64,8 @@ def _infer(
     facts: Facts, x: TensorType, w: TensorType, *, stride: Steps, dilation: Steps, groups: int
 ) -> TensorType:  # fmt: skip
     _same_dtype(x, w)
-    facts.equal(x.shape[1], w.shape[1] * groups, f"the channels of {x} and {w} agree")
+    taken = f"those that the weight {w} takes in {groups} groups"
+    facts.equal(x.shape[1], w.shape[1] * groups, f"the channels of {x} and {taken}")
     counts = (
         positions(facts, n, k, s, d, str(x), least=0)
         for n, k, s, d in zip(x.shape[2:], w.shape[2:], stride, dilation, strict=True)
@@ -102,11 +102,12 @@ def _kernel_infer(
 ) -> TensorType:  # fmt: skip
     _same_dtype(x, y)
     for size, what in ((x.shape[1], x), (y.shape[1], y)):
-        facts.equal(size // groups * groups, size, f"the channels of {what} are in {groups} groups")
-    facts.equal(x.shape[0], y.shape[0], f"the rows of {x} and {y} agree")
+        alike = f"the channels of {what}, in {groups} groups of one size"
+        facts.equal(size // groups * groups, size, alike)
+    facts.equal(x.shape[0], y.shape[0], f"the rows of {x} and of {y}")
     for n, p, k, s, d in zip(x.shape[2:], y.shape[2:], kernel, stride, dilation, strict=True):
         count = positions(facts, n, k, s, d, str(x))
-        facts.equal(count, p, f"{y} has an element for each window in {x}")
+        facts.equal(count, p, f"the windows in {x} and the elements of {y}")
     return TensorType(x.dtype, (y.shape[1], x.shape[1] // groups, *kernel))
 
 
@@ -140,7 +141,8 @@ correlate_kernel_op = Op(
 def _interleave_infer(facts: Facts, *parts: TensorType, size: Shape, stride: Steps) -> TensorType:
     for at, part in zip(phases(stride), parts, strict=True):
         for n, m, s, i in zip(size, part.shape[2:], stride, at, strict=True):
-            facts.equal(m, (n - i + s - 1) // s, f"{part} has what lies {list(at)} behind")
+            behind = f"those that lie {list(at)} behind"
+            facts.equal(m, (n - i + s - 1) // s, f"the elements of {part} and {behind}")
     return TensorType(parts[0].dtype, (*parts[0].shape[:2], *size))
 
 

@@ -31,7 +31,7 @@ def _effect_infer(
     if new.dtype is not variable.dtype or new.ndim != variable.ndim:
         raise ShapeError(f"the new value of a variable {variable} is {new}; they must agree")
     for a, b in zip(new.shape, variable.shape, strict=True):
-        facts.equal(a, b, f"the new value of a variable {variable} is {new}")
+        facts.equal(a, b, f"the sizes of a variable {variable} and its new value {new}")
     return y
 
 

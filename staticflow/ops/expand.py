@@ -28,7 +28,9 @@ def _expand_infer(facts: Facts, x: TensorType, *, shape: Shape) -> TensorType:
         raise ShapeError(f"{x} has more dims than {list(shape)}")
     for have, want in zip(reversed(x.shape), reversed(shape), strict=False):
         if have != 1:
-            facts.equal(have, want, f"{x} stretches to {list(shape)}")
+            facts.equal(
+                have, want, f"the sizes of {x} and of {list(shape)}, to which it should stretch"
+            )
     return TensorType(x.dtype, shape)
 
 

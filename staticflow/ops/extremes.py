@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from staticflow.errors import DimRangeError
-from staticflow.graph.dims import Size, dim_max, is_provably_ge, prod
+from staticflow.graph.dims import Size, prod
 from staticflow.graph.dtypes import int64
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
@@ -41,8 +41,7 @@ def something(facts: Facts, x: TensorType, dims: Sequence[int]) -> None:
         n = x.shape[d]
         if n == 0:
             raise DimRangeError(f"the extreme of nothing: dim {d} of {x} has size 0")
-        if not is_provably_ge(n, 1):
-            facts.equal(dim_max(n, 1), n, f"the extreme of nothing, dim {d} of {x}")
+        facts.at_least(n, 1, f"the extreme of nothing, as dim {d} of {x}")
 
 
 def _infer(facts: Facts, x: TensorType, *, dims: tuple[int, ...], keepdim: bool) -> TensorType:

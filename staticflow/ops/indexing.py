@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from staticflow.errors import DTypeError, IndexRangeError, ShapeError
-from staticflow.graph.dims import Size, dim_max, is_provably_ge
+from staticflow.graph.dims import Size
 from staticflow.graph.dtypes import bool_, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
@@ -35,8 +35,8 @@ def _fits(facts: Facts, x: TensorType, index: TensorType, dim: int) -> None:
     if index.ndim != x.ndim:
         raise ShapeError(f"the index {index} must have as many dims as {x}")
     for axis, (n, m) in enumerate(zip(x.shape, index.shape, strict=True)):
-        if axis != dim and not is_provably_ge(n, m):
-            facts.equal(dim_max(n, m), n, f"dim {axis} of the index {index} lies within {x}")
+        if axis != dim:
+            facts.at_least(n, m, f"dim {axis} of {x}, beside the index {index}")
 
 
 def _gather_infer(facts: Facts, x: TensorType, index: TensorType, *, dim: int) -> TensorType:
@@ -183,8 +183,7 @@ def scatter_infer(
     if src.ndim != index.ndim:
         raise ShapeError(f"the source {src} must have as many dims as the index {index}")
     for axis, (n, m) in enumerate(zip(src.shape, index.shape, strict=True)):
-        if not is_provably_ge(n, m):
-            facts.equal(dim_max(n, m), n, f"dim {axis} of the index {index} lies within {src}")
+        facts.at_least(n, m, f"dim {axis} of the source {src}, beside the index {index}")
     return x
 
 

@@ -52,7 +52,9 @@ def _cat_infer(facts: Facts, *xs: TensorType, dim: int) -> TensorType:
             if axis == dim:
                 shape[axis] = shape[axis] + size
             else:
-                shape[axis] = facts.equal(shape[axis], size, f"the joined tensors' dim {axis}")
+                shape[axis] = facts.equal(
+                    shape[axis], size, f"the sizes of the joined tensors along dim {axis}"
+                )
     return TensorType(xs[0].dtype, tuple(shape))
 
 
@@ -130,7 +132,9 @@ def _stack_infer(facts: Facts, *xs: TensorType, dim: int) -> TensorType:
         if x.ndim != len(shape) or x.dtype is not xs[0].dtype:
             raise ShapeError(f"{xs[0]} and {x} cannot be stacked: dims or dtypes differ")
         for axis, size in enumerate(x.shape):
-            shape[axis] = facts.equal(shape[axis], size, f"the stacked tensors' dim {axis}")
+            shape[axis] = facts.equal(
+                shape[axis], size, f"the sizes of the stacked tensors along dim {axis}"
+            )
     return TensorType(xs[0].dtype, with_ones(shape, (dim,), len(xs)))
 
 

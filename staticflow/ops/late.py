@@ -77,7 +77,7 @@ prefix_op: Op = Op(
 
 
 def _unprefix_infer(facts: Facts, x: TensorType, rows: TensorType, *, size: Size) -> TensorType:
-    facts.equal(x.shape[0], rows.shape[0], f"{x} has the rows")
+    facts.equal(x.shape[0], rows.shape[0], f"the rows of {x} and those that are counted")
     return TensorType(x.dtype, (size, *x.shape[1:]))
 
 

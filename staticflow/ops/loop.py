@@ -152,7 +152,7 @@ def same_type(facts: Facts, given: TensorType, wanted: TensorType, what: str) ->
     if given.dtype is not wanted.dtype or given.ndim != wanted.ndim:
         raise ShapeError(f"{what} is {given} where {wanted} is needed")
     for a, b in zip(given.shape, wanted.shape, strict=True):
-        facts.equal(a, b, f"{what} is {given} where {wanted} is needed")
+        facts.equal(a, b, f"the sizes of {what}, {given}, and of what is needed, {wanted}")
 
 
 def assume_inside(facts: Facts, body: Graph) -> None:

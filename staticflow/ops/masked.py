@@ -74,7 +74,7 @@ def _scatter_infer(facts: Facts, x: TensorType, mask: TensorType, src: TensorTyp
     if src.dtype is not x.dtype:
         raise DTypeError(f"the source is {src.dtype} and the target {x.dtype}")
     for axis, (n, m) in enumerate(zip(x.shape, mask.shape, strict=True)):
-        facts.equal(n, m, f"dim {axis} of the mask {mask} is that of {x}")
+        facts.equal(n, m, f"dim {axis} of the mask {mask} and of {x}")
     return x
 
 

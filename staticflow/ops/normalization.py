@@ -126,7 +126,9 @@ def _infer(layout_of: LayoutOf) -> Callable[..., TensorType]:
             if a.ndim != len(layout.weight):
                 raise ShapeError(f"takes a weight and bias of {list(layout.weight)}, not {a}")
             for n, m in zip(a.shape, layout.weight, strict=True):
-                facts.equal(n, m, f"the weight or bias {a} fits the input {x}")
+                facts.equal(
+                    n, m, f"the sizes of the weight or bias {a} and the last ones of the input {x}"
+                )
         return x
 
     return infer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from staticflow.graph.dims import Size, dim_max, is_provably_ge
+from staticflow.graph.dims import Size
 from staticflow.graph.dtypes import bfloat16, dtype_of, int64
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
@@ -158,10 +158,8 @@ def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = 
 def reaches(facts: Facts, x: TensorType, k: Size, dim: int) -> None:
     """That a row has ``k`` elements."""
     n = x.shape[dim]
-    if not is_provably_ge(k, 0):
-        facts.equal(dim_max(k, 0), k, f"k is {k}")
-    if not is_provably_ge(n, k):
-        facts.equal(dim_max(n, k), n, f"k is {k}, of {n} elements along dim {dim} of {x}")
+    facts.at_least(k, 0, "k")
+    facts.at_least(n, k, f"dim {dim} of {x}, where k is {k}")
 
 
 def _topk_infer(facts: Facts, x: TensorType, *, k: Size, dim: int, largest: bool) -> Any:

@@ -65,7 +65,7 @@ def _added_infer(
     kernel = y.shape[2 : 2 + rank]
     whole = _infer(facts, x, kernel=kernel, stride=stride, dilation=dilation)
     for n, m in zip(y.shape[2 + rank :], whole.shape[2 + rank :], strict=True):
-        facts.equal(n, m, f"{y} are the windows of {x}")
+        facts.equal(n, m, f"the sizes of {y} and of the windows of {x}")
     return x
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.errors import DTypeError, ShapeError
-from staticflow.graph.dims import Size, ceil_div, dim_max, dim_min, is_provably_ge, prod
+from staticflow.graph.dims import Size, ceil_div, dim_max, dim_min, prod
 from staticflow.graph.dtypes import int64
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
@@ -37,8 +37,7 @@ def pooled_size(
     if 2 * padding > reach:
         raise ShapeError(f"padding {padding} is more than half of a window of {reach}")
     whole = size + 2 * padding + more
-    if not is_provably_ge(whole, reach):
-        facts.equal(dim_max(whole, reach), whole, f"a window of {reach} fits into {size} elements")
+    facts.at_least(whole, reach, f"the room for a window of {reach} in {size} elements")
     count = (whole - reach) // stride + 1
     return dim_min(count, ceil_div(size + padding, stride)) if ceil else count
 
@@ -223,7 +222,7 @@ def _adaptive_infer(facts: Facts, x: TensorType, *, size: Shape) -> TensorType:
     if x.dtype.kind == "b" or x.ndim != len(size) + 2:
         raise ShapeError(f"takes numbers of {len(size) + 2} dims, not {x}")
     for n in x.shape[2:]:
-        facts.equal(dim_max(n, 1), n, f"each window of {x} has an element")
+        facts.at_least(n, 1, f"the size of {x} along a dim that is cut into windows")
     return TensorType(int64, (*x.shape[:2], *size))
 
 
@@ -277,7 +276,7 @@ def _places_fit(facts: Facts, x: TensorType, index: TensorType) -> None:
     if x.ndim != index.ndim:
         raise ShapeError(f"{x} and the places {index} must have as many dims")
     for a, b in zip(x.shape[:2], index.shape[:2], strict=True):
-        facts.equal(a, b, f"{x} and the places {index} agree in their first two dims")
+        facts.equal(a, b, f"the first two sizes of {x} and of the places {index}")
 
 
 def _gather_infer(facts: Facts, x: TensorType, index: TensorType) -> TensorType:
@@ -322,7 +321,7 @@ place_gather_op: Op = Op(
 def _scatter_infer(facts: Facts, y: TensorType, index: TensorType, *, size: Shape) -> TensorType:
     _places_fit(facts, y, index)
     for a, b in zip(y.shape[2:], index.shape[2:], strict=True):
-        facts.equal(a, b, f"{y} and the places {index} agree")
+        facts.equal(a, b, f"the sizes of {y} and of the places {index}")
     return TensorType(y.dtype, (*y.shape[:2], *size))
 
 

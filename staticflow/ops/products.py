@@ -46,7 +46,7 @@ def _add_infer(
 ) -> TensorType:
     out = matmul_op.infer(facts, x, y)
     assert isinstance(out, TensorType)
-    shape = facts.broadcast([c.shape, out.shape], f"{c} stretches to the product {out}")
+    shape = facts.broadcast([c.shape, out.shape], f"the sizes of {c} and of the product {out}")
     if len(shape) != out.ndim or any(a == 1 != b for a, b in zip(out.shape, shape, strict=True)):
         raise ShapeError(f"{c} does not stretch to the product, {out}")
     return out

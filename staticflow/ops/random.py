@@ -81,7 +81,7 @@ threefry = elementwise(
 def _check_state(facts: Facts, state: TensorType) -> None:
     if state.dtype is not int64 or state.ndim != 1:
         raise DTypeError(f"the state of a generator is i64[2], not {state}")
-    facts.equal(state.shape[0], 2, "the state of a generator is a seed and a count")
+    facts.equal(state.shape[0], 2, "the elements of a generator's state and of a seed with a count")
 
 
 def _bits_infer(facts: Facts, state: TensorType, like: TensorType) -> TensorType:

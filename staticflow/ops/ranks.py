@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from staticflow.errors import DimRangeError
-from staticflow.graph.dims import Size, dim_max, is_provably_ge, prod
+from staticflow.graph.dims import Size, prod
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
@@ -34,8 +34,7 @@ __all__ = ["kthvalue", "median", "nanmedian"]
 
 def _kth_infer(facts: Facts, x: TensorType, *, k: Size, dim: int, keepdim: bool) -> Any:
     chosen = chosen_infer(facts, x, dim=dim, keepdim=keepdim)
-    if not is_provably_ge(k, 1):
-        facts.equal(dim_max(k, 1), k, f"k is {k}; the smallest element has k = 1")
+    facts.at_least(k, 1, "k, which counts from the smallest element")
     reaches(facts, x, k, dim)
     return chosen
 

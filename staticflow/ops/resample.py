@@ -25,13 +25,15 @@ def _fit(
     if x.ndim != 4 or index.ndim != 3 or index.dtype is not int64 or x.dtype.kind == "b":
         raise ShapeError(f"takes numbers of 4 dims and int64 of 3, not {x} and {index}")
     if index.shape[0] != 1:
-        facts.equal(x.shape[0], index.shape[0], f"{x} and {index} have one batch")
-    facts.equal(index.shape[1], count if weights else 1, f"{index} names {count} elements")
+        facts.equal(x.shape[0], index.shape[0], f"the batches of {x} and of {index}")
+    facts.equal(
+        index.shape[1], count if weights else 1, f"the elements that {index} names and {count}"
+    )
     for weight in weights:
         if weight.dtype is not x.dtype:
             raise DTypeError(f"the weights are {weight.dtype} and the elements {x.dtype}")
         for n, m in zip(index.shape, weight.shape, strict=True):
-            facts.equal(n, m, f"{index} has weights {weight}")
+            facts.equal(n, m, f"the sizes of {index} and of its weights {weight}")
 
 
 def _places(nest: Any, b: Size, p: Size) -> list[tuple[Size, Any]]:
@@ -129,7 +131,7 @@ def _back_infer(
     facts: Facts, y: TensorType, index: TensorType, *weights: TensorType, count: int, size: Size
 ) -> TensorType:
     _fit(facts, y, index, weights, count)
-    facts.equal(y.shape[2], index.shape[2], f"{y} has an element for each place {index}")
+    facts.equal(y.shape[2], index.shape[2], f"the elements of {y} and the places {index}")
     return TensorType(y.dtype, (*y.shape[:2], size, y.shape[3]))
 
 

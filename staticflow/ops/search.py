@@ -29,7 +29,7 @@ def _search_infer(facts: Facts, edges: TensorType, x: TensorType, *, right: bool
         if edges.ndim != x.ndim:
             raise ShapeError(f"the sorted {edges} and the values {x} differ in their dims")
         for a, b in zip(edges.shape[:-1], x.shape[:-1], strict=True):
-            facts.equal(a, b, f"the rows of the sorted {edges} and of the values {x}")
+            facts.equal(a, b, f"the sizes of the sorted {edges} and of the values {x}")
     return TensorType(int64, x.shape)
 
 

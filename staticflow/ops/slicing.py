@@ -37,13 +37,10 @@ def _slice_infer(
 def _inside(facts: Facts, x: TensorType, start: Index, size: Shape, step: tuple[int, ...]) -> None:
     """Whether ``size`` elements from ``start`` on lie in ``x``."""
     for axis, (n, a, s, by) in enumerate(zip(x.shape, start, size, step, strict=True)):
-        if not is_provably_ge(s, 0):
-            facts.equal(dim_max(s, 0), s, f"dim {axis} of {x} cannot give {s} elements")
-        if not is_provably_ge(a, 0):
-            facts.equal(dim_max(a, 0), a, f"dim {axis} of {x} starts at {a}")
+        facts.at_least(s, 0, f"the number of elements taken from dim {axis} of {x}")
+        facts.at_least(a, 0, f"the first place in dim {axis} of {x}")
         end = a + (s - 1) * by + 1 if s != 0 else a
-        if not is_provably_ge(n, end):
-            facts.equal(dim_max(n, end), n, f"dim {axis} of {x} reaches to {end}")
+        facts.at_least(n, end, f"dim {axis} of {x}, read up to {end}")
 
 
 def _place(index: Index, start: Index, step: tuple[int, ...]) -> Index:
@@ -187,11 +184,8 @@ def from_front(at: Size, n: Size, axis: int) -> Size:
 
 
 def _select_infer(facts: Facts, x: TensorType, *, dim: int, index: Size) -> TensorType:
-    if not is_provably_ge(index, 0):
-        facts.equal(dim_max(index, 0), index, f"dim {dim} of {x} has the index {index}")
-    n = x.shape[dim]
-    if not is_provably_ge(n, index + 1):
-        facts.equal(dim_max(n, index + 1), n, f"dim {dim} of {x} has the index {index}")
+    facts.at_least(index, 0, f"the index in dim {dim} of {x}")
+    facts.at_least(x.shape[dim], index + 1, f"dim {dim} of {x}, read at the index {index}")
     return TensorType(x.dtype, (*x.shape[:dim], *x.shape[dim + 1 :]))
 
 

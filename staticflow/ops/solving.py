@@ -34,7 +34,7 @@ def square(facts: Facts, x: TensorType) -> None:
         raise DTypeError(f"of {x.dtype.name}; matrices are solved in float32 or float64")
     if x.ndim < 2:
         raise ShapeError(f"{x} is no matrix")
-    facts.equal(x.shape[-2], x.shape[-1], f"the matrices of {x} are square")
+    facts.equal(x.shape[-2], x.shape[-1], f"the rows and the columns of the matrices of {x}")
 
 
 def checked(compute: Any) -> Any:
@@ -119,7 +119,7 @@ def _solve_infer(facts: Facts, a: TensorType, b: TensorType) -> TensorType:
     if b.dtype is not a.dtype:
         raise DTypeError(f"{a} and {b} are of different dtypes")
     for x, y in zip(a.shape[:-1], b.shape[:-1], strict=True):
-        facts.equal(x, y, f"the rows of {a} and {b} agree")
+        facts.equal(x, y, f"the rows of {a} and of {b}")
     return b
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from staticflow.errors import DTypeError, ShapeError
-from staticflow.graph.dims import dim_max, is_provably_ge
 from staticflow.graph.dtypes import DType, bool_, dtype_of, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
@@ -32,9 +31,9 @@ def _infer(
     facts: Facts, x: TensorType, *, shape: Shape, stride: Strides, offset: int
 ) -> TensorType:
     least = offset + _extent(shape, stride) + 1
-    if 0 not in shape and not is_provably_ge(x.shape[0], least):
-        what = f"{list(shape)}, {list(stride)} elements apart from {offset} on, lie in {x}"
-        facts.equal(dim_max(x.shape[0], least), x.shape[0], what)
+    if 0 not in shape:
+        what = f"{list(shape)}, {list(stride)} elements apart from {offset} on"
+        facts.at_least(x.shape[0], least, f"the memory {x} of {what}")
     return TensorType(x.dtype, shape)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.errors import ShapeError
-from staticflow.graph.dims import Size, dim_max, dim_min, is_provably_ge
+from staticflow.graph.dims import Size, dim_max, dim_min
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
@@ -85,7 +85,7 @@ def _embed_infer(
     if x.ndim != len(wanted):
         raise ShapeError(f"{x} is no diagonal of {list(shape)}")
     for axis, (n, m) in enumerate(zip(x.shape, wanted, strict=True)):
-        facts.equal(n, m, f"dim {axis} of {x} is that of a diagonal of {list(shape)}")
+        facts.equal(n, m, f"dim {axis} of {x} and of a diagonal of {list(shape)}")
     return TensorType(x.dtype, shape)
 
 
@@ -270,8 +270,7 @@ def _in_window(i: Index, dim: int, step: int) -> Index:
 
 def _unfold_infer(facts: Facts, x: TensorType, *, dim: int, size: int, step: int) -> TensorType:
     n = x.shape[dim]
-    if not is_provably_ge(n, size):
-        facts.equal(dim_max(n, size), n, f"a window of {size} fits dim {dim} of {x}")
+    facts.at_least(n, size, f"dim {dim} of {x}, cut into windows of {size}")
     return TensorType(x.dtype, _windows(x.shape, dim, size, step))
 
 
@@ -304,7 +303,7 @@ def _fold_infer(
     if x.ndim != len(wanted):
         raise ShapeError(f"{x} are no windows of {list(shape)}")
     for axis, (n, m) in enumerate(zip(x.shape, wanted, strict=True)):
-        facts.equal(n, m, f"dim {axis} of {x} is that of windows of {list(shape)}")
+        facts.equal(n, m, f"dim {axis} of {x} and of windows of {list(shape)}")
     return TensorType(x.dtype, shape)
 
 

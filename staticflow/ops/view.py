@@ -55,7 +55,7 @@ def contiguous(x: Any) -> Any:
 
 
 def _reshape_infer(facts: Facts, x: TensorType, *, shape: Shape) -> TensorType:
-    facts.equal(x.size, prod(shape), f"{x} as {list(shape)} has as many elements")
+    facts.equal(x.size, prod(shape), f"the elements of {x} and of {list(shape)}")
     return TensorType(x.dtype, shape)
 
 
@@ -251,7 +251,7 @@ def with_ones(shape: Sequence[Any], dims: tuple[int, ...], one: Any) -> tuple[An
 
 def _squeeze_infer(facts: Facts, x: TensorType, *, dims: tuple[int, ...]) -> TensorType:
     for d in dims:
-        facts.equal(x.shape[d], 1, f"dim {d} of {x} has the size 1")
+        facts.equal(x.shape[d], 1, f"the size of dim {d} of {x} and 1")
     return TensorType(x.dtype, _squeezed(x.shape, dims))
 
 

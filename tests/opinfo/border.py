@@ -79,7 +79,7 @@ ROWS = (
         OPS["border"], lambda x, **k: OPS["border"](x, **k or _ATTRS),
         lambda x, **k: _bordered(x, **k or _ATTRS), _samples, ALL, grad=True, exact=True,
         sized=lambda dtype, n: Sample((values((n, 4, 5), dtype),)),
-        failures=(Failure(Sample((np.zeros((2, 3), "f4"),), _LONG), ShapeError, "3 elements to reflect"),),
+        failures=(Failure(Sample((np.zeros((2, 3), "f4"),), _LONG), ShapeError, "for 3 elements beside it (reflect)"),),
     ),
     OpInfo(
         OPS["unborder"], lambda y, **k: OPS["unborder"](y, **k or _ATTRS),

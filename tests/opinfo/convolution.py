@@ -206,8 +206,8 @@ def _sized_kernel(dtype: DType, n: int, **more: Any) -> Sample:
 _F4 = "f4"
 _FAILURES = (
     _refused(((1, 3, 5), _F4), ((2, 2, 3), _F4), ShapeError, "3 and 2 differ"),
-    _refused(((1, 2, 2), _F4), ((2, 2, 3), _F4), ShapeError, "3 and 2 differ"),
-    _refused(((1, 2, 5), _F4), ((3, 1, 3), _F4), ShapeError, "are a multiple of groups, 2", groups=2),
+    _refused(((1, 2, 2), _F4), ((2, 2, 3), _F4), ShapeError, "2 is too small; it must be at least 3"),
+    _refused(((1, 2, 5), _F4), ((3, 1, 3), _F4), ShapeError, "in 2 groups of one size: 2 and 3 differ", groups=2),
     _refused(((1, 2, 5), _F4), ((3, 2, 3), "f8"), DTypeError, "one floating dtype"),
     _refused(((1, 2, 5), "i4"), ((3, 2, 3), "i4"), DTypeError, "one floating dtype"),
     _refused(((2, 5, 5, 5), _F4), ((3, 5, 3), _F4), ShapeError, "takes an input of 3 dims"),

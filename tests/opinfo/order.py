@@ -225,7 +225,7 @@ ROWS = (
         sized=lambda dtype, n: Sample((values((n, 3), dtype), 2)),
         failures=(
             Failure(Sample((_FLAT, 4)), ShapeError, "k is 4"),
-            Failure(Sample((_FLAT, -1)), ShapeError, "k is -1"),
+            Failure(Sample((_FLAT, -1)), ShapeError, "k: -1 is too small"),
             Failure(Sample((_FLAT, 1, 2)), ShapeError, "out of range"),
         ),
     ),
@@ -233,7 +233,7 @@ ROWS = (
         OPS["kthvalue"], sf.kthvalue, _kth_expect, _kth_samples, ALL, grad=True, exact=True,
         sized=lambda dtype, n: Sample((values((n, 3), dtype), 2)),
         failures=(
-            Failure(Sample((_FLAT, 0)), ShapeError, "k is 0"),
+            Failure(Sample((_FLAT, 0)), ShapeError, "0 is too small; it must be at least 1"),
             Failure(Sample((_FLAT, 4)), ShapeError, "k is 4"),
         ),
     ),
@@ -254,7 +254,7 @@ ROWS = (
         failures=(
             Failure(Sample((np.float32(1) * np.ones(()), np.ones(3, "f4"))), ShapeError, "0-d"),
             Failure(Sample((np.ones((2, 3), "f4"), np.ones(3, "f4"))), ShapeError, "differ in their dims"),
-            Failure(Sample((np.ones((2, 3), "f4"), np.ones((3, 3), "f4"))), ShapeError, "the rows"),
+            Failure(Sample((np.ones((2, 3), "f4"), np.ones((3, 3), "f4"))), ShapeError, "the sizes of the sorted"),
         ),
     ),
 )  # fmt: skip

@@ -274,7 +274,7 @@ def _refused(error: type[Exception], says: str, dtype: str = "f4", **kwargs: Any
 
 _FAILURES = (
     _refused(ShapeError, "more than half", kernel_size=2, padding=2),
-    _refused(ShapeError, "6 and 5 differ", kernel_size=6),
+    _refused(ShapeError, "5 is too small; it must be at least 6", kernel_size=6),
     _refused(ShapeError, "kernel_size is 0", kernel_size=0),
     _refused(ShapeError, "stride is 0", kernel_size=2, stride=0),
 )

@@ -65,7 +65,7 @@ ROWS = (
         lambda *a, count=2: _read(*a, count=count), _samples, FLOATS, grad=True, ulps=32,
         sized=lambda dtype, n: Sample(_operands((n, 2, 4, 3), (1, 2, 5), 4, dtype).args),
         failures=(
-            Failure(Sample((_X, _INDEX)), ShapeError, "names 2 elements"),
+            Failure(Sample((_X, _INDEX)), ShapeError, "2 and 1 differ"),
             Failure(Sample((_X, _INDEX, _INDEX)), DTypeError, "weights are i64"),
             Failure(Sample((_X[0], _INDEX, _X)), ShapeError, "4 dims"),
         ),
@@ -76,7 +76,7 @@ ROWS = (
         grad=True, ulps=32,
         sized=lambda dtype, n: Sample(_operands((n, 2, 5, 3), (1, 2, 5), 4, dtype).args),
         failures=(
-            Failure(Sample((_X, _INDEX, np.zeros((1, 2, 4), "f4"))), ShapeError, "for each place"),
+            Failure(Sample((_X, _INDEX, np.zeros((1, 2, 4), "f4"))), ShapeError, "and the places"),
         ),
     ),
 )  # fmt: skip

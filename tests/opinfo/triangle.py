@@ -123,7 +123,7 @@ _UNFOLD = OpInfo(
     OPS["unfold"], lambda x, *a: x.unfold(*a), _windows, _unfold_samples, ALL, grad=True, exact=True,
     sized=lambda dtype, n: Sample((values((n, 6), dtype), 1, 3, 2)),
     failures=(
-        Failure(Sample((_X, 0, 4, 1)), ShapeError, "window of 4"),
+        Failure(Sample((_X, 0, 4, 1)), ShapeError, "cut into windows of 4"),
         Failure(Sample((_X, 0, 2, 0)), ShapeError, "step from 1"),
         Failure(Sample((np.zeros((), "f4"), 0, 0, 1)), ShapeError, "one dim"),
     ),
