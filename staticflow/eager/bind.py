@@ -10,6 +10,7 @@ import numpy as np
 
 from staticflow.eager import device as devices
 from staticflow.eager import indexed
+from staticflow.eager.expression import expression_of
 from staticflow.eager.fast.forms import fast_forms
 from staticflow.eager.fast.in_place_forms import in_place_methods
 from staticflow.eager.fast.records import MOST
@@ -35,6 +36,7 @@ def bind(tensor: Any) -> None:
     EAGER.prepare = partial(_prepared, tensor)
     console.count, console.wrap = tensor._wrap(np.zeros((), np.int64)), tensor._wrap
     Shadow.__sf_mode__ = EAGER
+    EAGER.expression = expression_of
     forms.fused, forms.in_place = fused_form, in_place_form
 
 

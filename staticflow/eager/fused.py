@@ -105,6 +105,11 @@ class _Kind:
         given: Iterator[Any] = iter(tensors)
         return self.fn(*(next(given) if a is _TENSOR else a for a in self.args))
 
+    def express(self, operands: Sequence[Symbol]) -> Any:
+        """What the function gives of symbols."""
+        with tracing():
+            return self.of(operands)
+
     def listed(self, ct: Any) -> list[Any]:
         """The cotangents of the outputs, None where there is none, as the tape hands them over."""
         return [ct.get(i) for i in range(len(self.outputs))] if self.several else [ct]

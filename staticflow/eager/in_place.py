@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from staticflow.eager.tensor import Tensor
 
 __all__ = [
-    "assign", "copy_", "fill_", "is_open", "is_recorded", "regenerate", "stand_for", "stored_at",
-    "take_shape", "update", "zero_",
+    "assign", "copy_", "fill_", "is_open", "is_recorded", "part_op", "regenerate", "replay",
+    "stand_for", "stored_at", "take_shape", "update", "whole_op", "zero_",
 ]  # fmt: skip
 
 
@@ -340,7 +340,7 @@ def _take_history(
     if view is None and edge is not None and edge.serial and not replaces:
         x._vertex = edge
         return
-    op, attrs = (_whole, {}) if view is None else (_part, {"steps": view.steps})
+    op, attrs = (whole_op, {}) if view is None else (part_op, {"steps": view.steps})
     edges = target._edge(), edge
     target._vertex = TapeEntry(op, (target, value), attrs, edges, target)
 
@@ -371,7 +371,7 @@ def _unwritten(*_: Any, **__: Any) -> Any:
     raise AssertionError("an in-place operation is run by assign")
 
 
-_whole = Op(
+whole_op = Op(
     name="copy_",
     doc="``value`` in the memory of ``x``.",
     infer=lambda facts, x, value: x,
@@ -380,7 +380,7 @@ _whole = Op(
     grad_name="CopyBackwards",
 )
 
-_part = Op(
+part_op = Op(
     name="copy_slices",
     doc="``x`` with ``value`` in the elements that the view ``steps`` lead to.",
     infer=lambda facts, x, value, *, steps: x,

@@ -44,6 +44,7 @@ class EagerMode:
     rank = 0
     tensor: type[Tensor]  # set where that class is made
     prepare: Callable[[], Mapping[Op, Any]]  # likewise
+    expression: Callable[[Tensor], Symbol]  # of a tensor with a history, likewise
 
     @functools.cached_property
     def fast(self) -> Mapping[Op, Any]:

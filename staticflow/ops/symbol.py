@@ -33,8 +33,8 @@ from staticflow.ops.tracing import tracing, tracing_state
 from staticflow.ops.view import of_size
 
 __all__ = [
-    "STATIC", "StaticMode", "Symbol", "constant_node", "results_of", "symbolic", "to_node",
-    "tracing", "tracing_state",
+    "STATIC", "StaticMode", "Symbol", "captured", "constant_node", "results_of", "symbolic",
+    "to_node", "tracing", "tracing_state",
 ]  # fmt: skip
 
 _captured: weakref.WeakValueDictionary[int, Node] = weakref.WeakValueDictionary()
@@ -47,18 +47,9 @@ def constant_node(value: Any, dtype: DType) -> Node:
     return make_node(constant, (), attrs, here())
 
 
-def _captured_node(tensor: Any) -> Node:
+def captured(tensor: Any) -> Node:
     """The param that stands for an eager tensor: the same one each time, while anyone holds it.
     The node keeps the tensor alive, so its id is not given to another meanwhile."""
-    made = getattr(tensor, "grad_fn", None)
-    if made is not None and not tracing_state.state.types_only:
-        raise SymbolicError(
-            f"a tensor of shape {list(tensor.shape)} that was computed at once ({made.op.name}, "
-            f"made at {format_locs(made.locs)}) from one that requires a gradient meets a symbol: "
-            "the graph could not reach what it was computed from. Start from the symbol "
-            "(x * w * w, not w * w * x), compute it in the forward of a Module or under jit, or "
-            f"capture its value with .detach(), at {format_locs(here())}"
-        )
     node = _captured.get(id(tensor))
     own = TensorType(tensor.dtype, tensor.shape)
     if node is None or node.type != own:  # its data may have been replaced by another dtype's
@@ -68,14 +59,27 @@ def _captured_node(tensor: Any) -> Node:
     return node
 
 
+def _node_of_tensor(tensor: Any) -> Node:
+    """An eager tensor in a graph: a param that stands for it; of one with a history the operations
+    that the tape has of it, unless the graph is itself an operation of the tape, as a jitted call
+    is, through which gradients reach the tensor and go on."""
+    if getattr(tensor, "grad_fn", None) is None:
+        return captured(tensor)
+    state = tracing_state.state
+    if state.types_only or state.guards is not None:
+        return captured(tensor)
+    node: Node = tensor.__sf_mode__.expression(tensor).node
+    return node
+
+
 def to_node(x: Any, dtype: DType | None = None, op: Op | None = None) -> Node:
     """The node of anything that may stand in a symbolic expression: a symbol, an eager tensor
-    (captured by reference), a NumPy array or number (a constant), a size. It is an argument of
-    ``op``, if that is given."""
+    (captured by reference, or what the tape has of it), a NumPy array or number (a constant), a
+    size. It is an argument of ``op``, if that is given."""
     if isinstance(x, Symbol):
         return x.node
     if hasattr(x, "__sf_mode__"):
-        return _captured_node(x)
+        return _node_of_tensor(x)
     if isinstance(x, Dim):
         attrs = {"size": x, "dtype": dtype or dtype_of(int)}
         return make_node(size_value, tuple(tied_operands((), attrs)), attrs, here())

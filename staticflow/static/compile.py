@@ -17,7 +17,7 @@ from staticflow.graph.locs import Locs, format_locs, here, merge_locs
 from staticflow.graph.node import Node, param, toposort
 from staticflow.graph.types import TensorType
 from staticflow.ops.effect import settle, without_effects
-from staticflow.ops.symbol import Symbol, to_node
+from staticflow.ops.symbol import Symbol, captured, to_node
 from staticflow.passes.pipeline import optimize
 from staticflow.runtime.build import build
 from staticflow.runtime.object_layout import box_type
@@ -287,5 +287,5 @@ def _captured(
             )
         found[node] = None
     for t in updated:
-        found[to_node(t)] = None
+        found[captured(t)] = None
     return list(found)

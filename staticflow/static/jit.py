@@ -24,7 +24,7 @@ from staticflow.graph.types import TensorType
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.effect import left_since, settle, states
 from staticflow.ops.gradient import pullback
-from staticflow.ops.symbol import Symbol, to_node
+from staticflow.ops.symbol import Symbol, captured, to_node
 from staticflow.ops.thread import thread
 from staticflow.ops.tracing import Guard, depends_on, guarded, tracing_state
 from staticflow.static.compile import Program
@@ -104,7 +104,7 @@ class _Traced:
             Symbol(new_param(o.node.tensor_type, f"ct{i}", None, here())) if is_given else None
             for i, (o, is_given) in enumerate(zip(self.outputs, given, strict=True), first)
         ]
-        handles = [*self.inputs, *(Symbol(to_node(t)) for t in self.captured)]
+        handles = [*self.inputs, *(Symbol(captured(t)) for t in self.captured)]
         found = pullback(self.outputs, seeds, handles)
         wanted = [
             zeros_like(h) if g is None else g

@@ -1,0 +1,154 @@
+"""What the tape recorded, as an expression of a graph.
+
+A tensor that was computed eagerly from one that requires a gradient, such as ``w.t()``, may meet a
+symbol. The graph then has the operations that the tape recorded, on the leaves that they began
+with: it computes the tensor anew at every call, and a gradient reaches the leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from sys import getrefcount
+from typing import Any, NoReturn
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from staticflow.eager.in_place import part_op, replay, whole_op
+from staticflow.eager.memory import Memory
+from staticflow.eager.saved import Kept, check
+from staticflow.eager.saved_hooks import Packed
+from staticflow.eager.straight import straight_op
+from staticflow.eager.vertex import Output, TapeEntry, Vertex
+from staticflow.errors import SymbolicError
+from staticflow.graph.graph import close
+from staticflow.graph.interpret import interpret_graph
+from staticflow.graph.locs import format_locs, here, using
+from staticflow.graph.node import param, toposort
+from staticflow.graph.op import Op
+from staticflow.ops.questions import finfo
+from staticflow.ops.symbol import STATIC, Symbol, captured
+
+__all__ = ["expression_of"]
+
+_known: WeakKeyDictionary[Vertex, Any] = WeakKeyDictionary()
+"""What vertices have given: so a tensor is the same node each time."""
+
+_PROBE = np.empty(1)[:], Memory()
+_ALONE = tuple(getrefcount(_PROBE[i]) for i in (0, 1))
+"""The references to what a tuple alone has, as this Python counts them."""
+
+
+def expression_of(tensor: Any) -> Symbol:
+    """The symbol of what the tape recorded of ``tensor``, which has a history.
+
+    Raises `SymbolicError` where the tape does not know how to compute it again: an operation that
+    is no op of graphs, an operand without a history that no derivative needs or nobody else has,
+    saved values that a backward freed, or a leaf that was changed in place since.
+    """
+    last = tensor._edge()
+    found = _known.get(last)
+    if found is None:
+        for vertex in _in_order(last):
+            if vertex not in _known:
+                _known[vertex] = _express(vertex, tensor)
+        found = _known[last]
+        if not _is_current(found, tensor):
+            del _known[last]
+            _refuse(tensor, "what it was computed from was changed in place since")
+    symbol: Symbol = found
+    return symbol
+
+
+def _in_order(last: Vertex) -> list[Vertex]:
+    """The vertices but leaves that lead to ``last``, those that were made first at first."""
+    found: dict[Vertex, None] = {}
+    stack = [last]
+    while stack:
+        vertex = stack.pop()
+        if vertex is not None and vertex.serial and vertex not in found:
+            found[vertex] = None
+            stack.extend(vertex.edges)
+    return sorted(found, key=lambda v: int(v.serial))
+
+
+def _express(vertex: Vertex, tensor: Any) -> Any:
+    """The symbol, or a tuple of them, that a vertex gives."""
+    if vertex.hooks:
+        _refuse(tensor, f"{vertex.name()} has a hook, which a graph does not call")
+    if isinstance(vertex, Output):
+        return _known[vertex.entry][vertex.index]
+    if not isinstance(vertex, TapeEntry):
+        _refuse(tensor, f"{vertex.name()} is no operation of graphs")
+    if vertex.args is None:
+        _refuse(tensor, "a backward has freed what the tape had saved of it")
+    op, kind = vertex.op, vertex.attrs.get("kind")
+    if not (kind or op in _EXPRESSED or op.lowering or op.decompose):
+        _refuse(tensor, f"{vertex.name()} is no operation of graphs")
+    with using(vertex.locs):
+        if kind is not None:  # of a fused function
+            return kind.express([_operand(vertex, i, tensor) for i in range(len(kind.params))])
+        operands = [_operand(vertex, i, tensor) for i in range(len(vertex.args))]
+        express: Callable[..., Any] = _EXPRESSED.get(op, STATIC.apply)
+        return express(op, operands, vertex.attrs)
+
+
+def _operand(entry: TapeEntry, place: int, tensor: Any) -> Any:
+    """Argument ``place`` of a recorded operation: a symbol or a number."""
+    assert entry.args is not None
+    edge, held = entry.edges[place], entry.args[place]
+    if edge is not None:
+        return _known[edge] if edge.serial else Symbol(captured(edge))
+    if isinstance(held, tuple):
+        if not _is_held(held):
+            what = f"argument {place + 1} of {entry.op.name}"
+            _refuse(tensor, f"{what} was computed at once, too, and is held by nobody else")
+        array = check(held, entry, place)
+        array = array.array() if type(array) is Packed else array
+        return Symbol(captured(entry.tensor._on_tape(array, held[1], None)))
+    if isinstance(held, bool | int | float):
+        return held
+    _refuse(tensor, f"the tape does not keep argument {place + 1} of {entry.op.name}")
+
+
+def _is_held(kept: Kept) -> bool:
+    """Whether anybody else has the memory of a saved constant: a tensor of the user's is captured
+    by reference, what was computed on the way would be in the graph as it was now."""
+    return any(getrefcount(kept[i]) > _ALONE[i] for i in (0, 1))
+
+
+def _is_current(symbol: Symbol, tensor: Any) -> bool:
+    """Whether the expression gives what the tensor has, as its leaves are now."""
+    params = [n for n in toposort([symbol.node]) if n.op is param]
+    arrays = [p.attrs["source"]._data for p in params]
+    (value,) = interpret_graph(close(params, [symbol.node]), arrays)
+    own = np.asarray(tensor._data, np.float64)
+    largest = np.max(np.abs(own), initial=0.0, where=np.isfinite(own))
+    bound = 1e4 * finfo(tensor.dtype).eps * largest
+    return np.allclose(np.asarray(value, np.float64), own, 0, bound, equal_nan=True)
+
+
+def _refuse(tensor: Any, why: str) -> NoReturn:
+    made = tensor.grad_fn
+    raise SymbolicError(
+        f"a tensor of shape {list(tensor.shape)} that was computed at once ({made.name()}, made "
+        f"at {format_locs(made.locs)}) from one that requires a gradient meets a symbol, and the "
+        f"graph cannot compute it anew: {why}. Begin with sf.symbol(w) of the tensor w that "
+        "requires the gradient, as in x @ (sf.symbol(w) + c), compute it in the forward of a "
+        "Module or under jit, or capture its value with .detach(), "
+        f"at {format_locs(here())}"
+    )
+
+
+def _put_into_part(op: Op, operands: Sequence[Any], attrs: Any) -> Any:
+    whole, value = operands
+    changed = whole.clone()
+    replay(changed, attrs["steps"])._assign(value)
+    return changed
+
+
+_EXPRESSED: dict[Op, Callable[..., Any]] = {
+    whole_op: lambda op, operands, attrs: operands[1],
+    straight_op: lambda op, operands, attrs: operands[0],
+    part_op: _put_into_part,
+}
