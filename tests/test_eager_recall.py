@@ -117,24 +117,6 @@ def test_a_list_that_changes_while_a_call_runs() -> None:
         other.join()
 
 
-def test_memory_that_cannot_be_had() -> None:
-    testing = pytest.importorskip("_testcapi")
-    all_calls = calls()
-    for call in all_calls * 3:
-        call()
-    for call in all_calls:
-        for at in range(40):
-            testing.set_nomemory(at, at + 1)
-            try:
-                call()
-            except (MemoryError, SystemError):  # the latter of Python itself
-                pass
-            finally:
-                testing.remove_mem_hooks()
-    for call in all_calls:
-        call()
-
-
 def test_threads_learn_at_once() -> None:
     failures: list[BaseException] = []
 

@@ -131,22 +131,6 @@ def test_the_classes_are_not_held() -> None:
     assert [sys.getrefcount(c) for c in classes] == before
 
 
-def test_where_there_is_no_memory() -> None:
-    """Neither that of freed objects, all of which are in use, nor new one."""
-    testing = pytest.importorskip("_testcapi")
-    w = sf.ones(3, requires_grad=True)
-    alive, failed = [w.tanh() for _ in range(2 * MOST)], 0
-    for at in range(60):
-        testing.set_nomemory(at, at + 1)
-        try:
-            alive.append(w.tanh())
-        except MemoryError:
-            failed += 1
-        finally:
-            testing.remove_mem_hooks()
-    assert failed and all(y.requires_grad for y in alive)
-
-
 def test_derived_classes_have_their_own_memory() -> None:
     class Derived(TapeEntry):
         __slots__ = ("more",)

@@ -79,7 +79,7 @@ def pack_padded_sequence(
             f"pack_padded_sequence: {len(counts)} lengths for {steps.shape[1]} sequences"
             f", at {format_locs(here())}"
         )
-    if counts.min(initial=1) < 1 or counts.max(initial=0) > steps.shape[0]:
+    if not ((counts >= 1) & (counts <= steps.shape[0])).all():
         raise ArgumentError(
             f"pack_padded_sequence: lengths are from 1 to {steps.shape[0]}, and {counts.tolist()} "
             f"are not, at {format_locs(here())}"
