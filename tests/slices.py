@@ -12,16 +12,16 @@ from typing import TypeVar
 
 Case = TypeVar("Case")
 
+DAY = "STATICFLOW_TEST_DAY"
+"""The environment variable that says the day, such as ``2026-01-31``."""
+
 
 def today() -> str:
-    """The day that seeds a share: ``STATICFLOW_TEST_DAY``, such as ``2026-01-31``, or the date.
+    """The day that seeds a share: that of the variable `DAY`, or the date.
 
     Set the variable to run again what failed on an earlier day.
     """
-    return (
-        os.environ.get("STATICFLOW_TEST_DAY")
-        or datetime.datetime.now(datetime.UTC).date().isoformat()
-    )
+    return os.environ.get(DAY) or datetime.datetime.now(datetime.UTC).date().isoformat()
 
 
 def daily(cases: Sequence[Case], count: int, subject: str = "") -> list[Case]:

@@ -1,6 +1,13 @@
 """The day's share of a generated check is the same all day, and other on another day."""
 
-from slices import daily, today
+import os
+
+from slices import DAY, daily, today
+
+
+def test_the_day_is_handed_to_every_process_of_a_run():
+    """Else a worker that looks after midnight would collect other tests than one before."""
+    assert os.environ[DAY] == today()
 
 
 def test_a_share_is_the_same_all_day_and_other_on_another(monkeypatch):
