@@ -1,4 +1,4 @@
-"""The CUDA renderer: kernels as CUDA C, compiled by NVRTC for a GPU and by g++ for the tests.
+"""The CUDA renderer: kernels as CUDA C, compiled by NVRTC for a GPU and as C++ for the tests.
 
 The function is ``extern "C" __global__ void NAME_kernel(buffers, long long sizes, int* status)``; a
 kernel may have the name of a C function, so the entry has another. The iterations of the loop of

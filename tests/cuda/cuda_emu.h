@@ -1,5 +1,5 @@
-// Runs CUDA C kernels on the host, for tests. Included before the text of the kernels, which g++
-// compiles as it is; `emulator.py` compiles, loads and launches.
+// Runs CUDA C kernels on the host, for tests. Included before the text of the kernels, which is
+// compiled as it is; `emulator.py` compiles, loads and launches.
 //
 // A CUDA thread runs on a fiber, all fibers on one OS thread. A fiber runs thread after thread of
 // the block until one has to wait at a barrier; then the scheduler goes on with another fiber. So

@@ -1,4 +1,4 @@
-"""Runs CUDA C on the host, for tests: g++ compiles it behind `cuda_emu.h`.
+"""Runs CUDA C on the host, for tests: a C++ compiler takes it behind `cuda_emu.h`.
 
 `Module` is a compiled source and launches its kernels; `DeviceArray` is memory that ends at a guard
 page.
@@ -9,11 +9,13 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
+import importlib.util
 import mmap
 import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,8 +32,12 @@ them."""
 Dim3 = tuple[int, int, int]
 
 _HEADER = Path(__file__).with_name("cuda_emu.h")
-# As NVRTC_OPTIONS: nothing is contracted, everything is rounded as written.
-_FLAGS = ("-std=c++17", "-O1", "-shared", "-fPIC", "-ffp-contract=off", "-U_FORTIFY_SOURCE")
+# As NVRTC_OPTIONS: nothing is contracted, everything is rounded as written. What traps is memory
+# alone: zig would add instructions that trap where C++ leaves something undefined.
+_FLAGS = (
+    "-std=c++17", "-O1", "-shared", "-fPIC", "-ffp-contract=off", "-U_FORTIFY_SOURCE",
+    "-fno-sanitize=all",
+)  # fmt: skip
 _KERNEL = re.compile(r'extern "C" __global__ void (\w+)\(')
 _MAX_GRID = (2**31 - 1, 65535, 65535)
 _MAX_BLOCK = (1024, 1024, 64)
@@ -94,13 +100,27 @@ def _protect(address: int, size: int, access: int) -> None:
 
 
 @functools.cache
-def compiler() -> str:
-    """The path of g++. Raises `EmulatorError` with what to install if there is none: the tests that
-    need it fail then, they are not skipped."""
+def compiler() -> tuple[str, ...]:
+    """The command of a C++ compiler: g++ where there is one, else that of the package ``ziglang``.
+
+    Raises `EmulatorError` with what to install if there is neither: the tests that need one fail
+    then, they are not skipped.
+    """
     found = shutil.which("g++")
-    if found is None:
-        raise EmulatorError("the CUDA tests need g++, which is not installed: apt-get install g++")
-    return found
+    if found is not None:
+        return (found,)
+    if importlib.util.find_spec("ziglang") is not None:
+        return (sys.executable, "-m", "ziglang", "c++")
+    raise EmulatorError(
+        "the CUDA tests need a C++ compiler, and there is neither g++ nor ziglang: "
+        "pip install ziglang"
+    )
+
+
+@functools.cache
+def version(command: tuple[str, ...]) -> str:
+    """What a compiler says of itself: another one compiles anew."""
+    return subprocess.check_output([*command, "--version"], text=True)
 
 
 @functools.cache
@@ -116,17 +136,16 @@ def cache_folder() -> Path:
 
 def _compile(text: str) -> Path:
     """The shared library for ``text``, from the cache if it was compiled before."""
-    version = subprocess.check_output([compiler(), "-dumpfullversion"], text=True)
-    key = "\0".join((text, _HEADER.read_text(), *_FLAGS, version))
+    key = "\0".join((text, _HEADER.read_text(), *_FLAGS, version(compiler())))
     library = cache_folder() / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.so"
     if not library.exists():
         with tempfile.TemporaryDirectory(dir=cache_folder()) as folder:
             source, built = Path(folder, "kernels.cpp"), Path(folder, "kernels.so")
             source.write_text(text)
-            command = [compiler(), *_FLAGS, f"-I{_HEADER.parent}", "-o", str(built), str(source)]
+            command = [*compiler(), *_FLAGS, f"-I{_HEADER.parent}", "-o", str(built), str(source)]
             result = subprocess.run(command, capture_output=True, text=True)
             if result.returncode:
-                raise EmulatorError(f"g++ refuses the source:\n{result.stderr}")
+                raise EmulatorError(f"the compiler refuses the source:\n{result.stderr}")
             built.replace(library)
     return library
 

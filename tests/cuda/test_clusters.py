@@ -1,5 +1,5 @@
 """The kernels that the compiler makes of real graphs serve the second back end too: lowered, bound
-to a grid, rendered as CUDA, compiled by g++ and run by the emulator, they do to the bit what the
+to a grid, rendered as CUDA, compiled as C++ and run by the emulator, they do to the bit what the
 Kernel IR interpreter does, and what the ops' references say."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The CUDA renderer: its text, compiled by g++ and run by the emulator, does what the interpreter
+"""The CUDA renderer: its text, compiled as C++ and run by the emulator, does what the interpreter
 does."""
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ RACE = faulty("race", 0, lambda i: i // 8)
 
 @pytest.fixture(scope="module")
 def module() -> Module:
-    """All kernels in one compilation: g++ takes most of a second for the header alone."""
+    """All kernels in one compilation, since the header alone takes most of a second."""
     return Module(render_cuda_module([*KERNELS, TWO_CHECKS, PAST, FRONT, RACE]))
 
 
