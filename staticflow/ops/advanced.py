@@ -9,17 +9,18 @@ from typing import Any
 import numpy as np
 
 from staticflow.errors import DTypeError, ShapeError
-from staticflow.graph.dims import Size
-from staticflow.graph.dtypes import dtype_of
+from staticflow.graph.dims import Size, prod
+from staticflow.graph.dtypes import dtype_of, int64
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
 from staticflow.ops.arithmetic import where
-from staticflow.ops.creation import zeros_like
+from staticflow.ops.creation import iota, new_full, zeros_like
 from staticflow.ops.declare import strict
+from staticflow.ops.expand import common_shape
 from staticflow.ops.indexing import added_by, check_dtype, check_range, chosen
 from staticflow.ops.lowering import Index, LoopNest
 from staticflow.ops.reduce import added
-from staticflow.ops.view import unsqueeze
+from staticflow.ops.view import reshape, unsqueeze
 
 __all__ = [
     "Frame", "embedding_op", "index_add_op", "index_copy_op", "index_op", "index_put_op",
@@ -251,7 +252,26 @@ def _put_vjp(
         )  # fmt: skip
     if needs[1]:
         moved = index_op(ct, *indices, dims=dims)
+        if not accumulate:
+            stays = _stays(x, values, indices, dims)
+            moved = moved if stays is None else where(stays, moved, 0)
     return [kept, moved, *(None for _ in indices)]
+
+
+def _stays(x: Any, values: Any, indices: Sequence[Any], dims: tuple[int, ...]) -> Any:
+    """Which slices of ``values`` stay where places repeat, broadcast to them: the last of each
+    place. None if no place can repeat."""
+    frame = Frame(x.shape, dims, common_shape([i.shape for i in indices], "index_put"))
+    count = prod(frame.batch)
+    if isinstance(count, int) and count <= 1:
+        return None
+    number = reshape(iota.beside(x, shape=(count,), dim=0, dtype=int64), frame.batch)
+    own = tuple(range(len(dims)))
+    places = new_full(number, tuple(x.shape[d] for d in dims), 0)
+    last = index_op(
+        index_put_op(places, number, *indices, dims=own, accumulate=False), *indices, dims=own
+    )
+    return reshape(last == number, (*frame.batch, *(1 for _ in frame.tail)))
 
 
 def _put_reference(name: str, wrap: bool) -> Callable[..., Any]:

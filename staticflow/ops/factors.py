@@ -20,7 +20,14 @@ from staticflow.ops.declare import strict
 from staticflow.ops.extremes import amax
 from staticflow.ops.joining import cat
 from staticflow.ops.lowering import Library
-from staticflow.ops.solving import checked, identity, solve, solve_op, square
+from staticflow.ops.solving import (
+    checked,
+    identity,
+    is_of_vectors,
+    solve_matrices,
+    solve_op,
+    square,
+)
 from staticflow.ops.triangle import diag_embed, tril, triu
 from staticflow.ops.view import unsqueeze
 
@@ -268,20 +275,35 @@ def svdvals(A: Any) -> Any:
     return svd(A, False).S
 
 
-def _kept(s: Any, A: Any, rtol: float | None, atol: float | None) -> Any:
+Tolerance = Any
+"""A number, a tensor of one for each matrix, or None: not given."""
+
+
+def _kept(s: Any, A: Any, rtol: Tolerance, atol: Tolerance) -> Any:
     """Which singular values are no rounding errors."""
-    eps = {float32: 2.0**-23, float64: 2.0**-52}[s.dtype]
-    relative = rtol if rtol is not None else 0.0 if atol else eps * max(A.shape[-2:])
+    absolute, relative = _for_matrices(atol), _for_matrices(rtol)
+    if relative is None:
+        default = {float32: 2.0**-23, float64: 2.0**-52}[s.dtype] * max(A.shape[-2:])
+        if hasattr(absolute, "ndim"):
+            relative = where(absolute > 0, 0.0, default)
+        else:
+            relative = 0.0 if absolute else default
     largest = amax(s, -1, keepdim=True) if s.shape[-1] else s
     bound = largest * relative
-    return s > (bound if atol is None else bound.clamp(min=atol))
+    return s > (bound if absolute is None else bound.clamp(min=absolute))
+
+
+def _for_matrices(tolerance: Tolerance) -> Any:
+    """A tolerance in a shape that meets the singular values of its matrix."""
+    return unsqueeze(tolerance, -1) if getattr(tolerance, "ndim", 0) else tolerance
 
 
 def matrix_rank(
-    A: Any, *, atol: float | None = None, rtol: float | None = None, hermitian: bool = False
+    A: Any, *, atol: Tolerance = None, rtol: Tolerance = None, hermitian: bool = False
 ) -> Any:
     """How many singular values are larger than ``atol`` and than ``rtol`` times the largest, int64;
-    ``rtol`` is the larger size times the distance of 1 to the next number unless given.
+    ``rtol`` is the larger size times the distance of 1 to the next number unless ``atol`` or it is
+    given. Either may be a tensor that broadcasts with the batch of ``A``.
 
     >>> import staticflow as sf
     >>> sf.linalg.matrix_rank(sf.tensor([[1.0, 2.0], [2.0, 4.0]]))
@@ -292,10 +314,10 @@ def matrix_rank(
 
 
 def pinv(
-    A: Any, *, atol: float | None = None, rtol: float | None = None, hermitian: bool = False
+    A: Any, *, atol: Tolerance = None, rtol: Tolerance = None, hermitian: bool = False
 ) -> Any:
     """The pseudoinverses (..., n, m) of matrices (..., m, n), by `svd`; singular values that
-    `matrix_rank` does not count are taken for 0.
+    `matrix_rank` does not count with the same tolerances are taken for 0.
 
     >>> import staticflow as sf
     >>> sf.linalg.pinv(sf.tensor([[2.0], [0.0]]))
@@ -344,7 +366,7 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
     >>> sf.linalg.lstsq(sf.tensor([[1.0], [1.0]]), sf.tensor([[1.0], [3.0]])).solution
     tensor([[2.0000]])
     """
-    vectors = B.ndim == A.ndim - 1
+    vectors = is_of_vectors(A, B)
     right = unsqueeze(B, -1) if vectors else B
     x = matmul(pinv(A, rtol=rcond), right)
     rank, left = matrix_rank(A, rtol=rcond), matmul(A, x) - right
@@ -370,7 +392,7 @@ def solve_triangular(
     part = triu(A) if upper else tril(A)
     if unitriangular:
         part = where(identity(A) == 1, 1.0, part)
-    return solve(part, B) if left else mT(solve(mT(part), mT(B)))
+    return solve_matrices(part, B) if left else mT(solve_matrices(mT(part), mT(B)))
 
 
 def cholesky_solve(B: Any, L: Any, upper: bool = False) -> Any:

@@ -25,7 +25,7 @@ from staticflow.ops.view import ravel, reshape
 __all__ = [
     "added_by", "check_dtype", "check_range", "chosen", "gather", "gather_op", "in_order", "lifted",
     "place_at", "places_of", "read_part", "scatter_add", "scatter_add_op", "scatter_infer",
-    "source_vjp", "take_along_dim", "taken",
+    "take_along_dim", "taken", "widened",
 ]  # fmt: skip
 
 
@@ -229,10 +229,9 @@ def _scatter_emit(nest: Any) -> None:
         nest.store(0, place, k.apply(added_by(value), nest.load_out(0, place), value))
 
 
-def source_vjp(ct: Any, out: Any, x: Any, index: Any, src: Any, *, dim: int) -> Any:
-    """A source may be larger than the index: what lies outside of it is not read."""
-    used = gather_op(ct, index, dim=dim)
-    if index.shape == src.shape:
+def widened(used: Any, src: Any) -> Any:
+    """The cotangent of a source from that of the part that was read, as large as the index."""
+    if used.shape == src.shape:
         return used
     rank = len(src.shape)
     return embed_op(used, shape=src.shape, start=(0,) * rank, step=(1,) * rank)
@@ -246,7 +245,7 @@ scatter_add_op: Op = Op(
     vjp=per_arg(
         lambda ct, out, x, index, src, *, dim: ct,
         None,
-        source_vjp,
+        lambda ct, out, x, index, src, *, dim: widened(gather_op(ct, index, dim=dim), src),
     ),
     lowering=LoopNest(_scatter_emit, updates=True),
     saves=(1,),

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from staticflow.errors import DTypeError, IndexRangeError, ShapeError
-from staticflow.graph.dtypes import DType
+from staticflow.graph.dtypes import DType, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.arithmetic import floor_divide, where
 from staticflow.ops.by_index import filling, index_put
 from staticflow.ops.by_shape import by_shape
-from staticflow.ops.creation import new_full, ones_like, zeros_like
+from staticflow.ops.creation import iota, new_full, ones_like, zeros_like
 from staticflow.ops.declare import normalize_dim, per_arg, strict
 from staticflow.ops.expand import expand
 from staticflow.ops.indexing import (
@@ -27,7 +27,7 @@ from staticflow.ops.indexing import (
     scatter_add,
     scatter_add_op,
     scatter_infer,
-    source_vjp,
+    widened,
 )
 from staticflow.ops.lowering import LoopNest
 from staticflow.ops.sizes import as_size
@@ -56,6 +56,15 @@ def _put_emit(nest: Any) -> None:
         nest.store(0, place_at(nest, at, size), nest.load(2, at))
 
 
+def _put_source_vjp(ct: Any, out: Any, x: Any, index: Any, src: Any, *, dim: int) -> Any:
+    """Of places that repeat, all along ``dim``, only the last element stays and gets a gradient."""
+    number = iota.beside(x, shape=index.shape, dim=dim, dtype=int64)
+    places = new_full(number, x.shape, 0)
+    last = gather_op(scatter_op(places, index, number, dim=dim), index, dim=dim)
+    used = where(last == number, gather_op(ct, index, dim=dim), 0)
+    return widened(used, src)
+
+
 scatter_op: Op = Op(
     name="scatter",
     doc="``x`` with elements of ``src`` put where ``index`` says; of places that repeat the last "
@@ -65,7 +74,7 @@ scatter_op: Op = Op(
     vjp=per_arg(
         lambda ct, out, x, index, src, *, dim: scatter_op(ct, index, zeros_like(src), dim=dim),
         None,
-        source_vjp,
+        _put_source_vjp,
     ),
     lowering=LoopNest(_put_emit, updates=True),
     saves=(1,),

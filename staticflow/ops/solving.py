@@ -23,8 +23,9 @@ from staticflow.ops.triangle import tril, triu
 from staticflow.ops.view import squeeze, unsqueeze
 
 __all__ = [
-    "LogDeterminant", "checked", "cholesky", "cholesky_op", "det", "identity", "inv", "logdet",
-    "matrix_power", "slogdet", "slogdet_op", "solve", "solve_op", "square",
+    "LogDeterminant", "checked", "cholesky", "cholesky_op", "det", "identity", "inv",
+    "is_of_vectors", "logdet", "matrix_power", "slogdet", "slogdet_op", "solve", "solve_matrices",
+    "solve_op", "square",
 ]  # fmt: skip
 
 
@@ -178,8 +179,21 @@ def solve(A: Any, B: Any) -> Any:
     >>> sf.linalg.solve(sf.tensor([[2.0, 0.0], [0.0, 4.0]]), sf.tensor([2.0, 2.0]))
     tensor([1.0000, 0.5000])
     """
-    if B.ndim == 1 or B.shape == A.shape[:-1]:
-        return squeeze(solve(A, unsqueeze(B, -1)), -1)
+    if is_of_vectors(A, B):
+        return squeeze(solve_matrices(A, unsqueeze(B, -1)), -1)
+    return solve_matrices(A, B)
+
+
+def is_of_vectors(A: Any, B: Any) -> bool:
+    """Whether the right sides ``B`` of systems ``A`` are vectors: one, or one for each matrix."""
+    if B.ndim == 1:
+        return True
+    return B.ndim == A.ndim - 1 and all(map(same_size, B.shape, A.shape[:-1]))
+
+
+def solve_matrices(A: Any, B: Any) -> Any:
+    """The x with ``A @ x = B`` where ``B`` (..., n, k) is of matrices, whatever its sizes: n
+    matrices (n, n) have the shape that one vector for each of n matrices has, too."""
     batch = common_shape([A.shape[:-2], B.shape[:-2]], "solve")
     return solve_op(expand(A, (*batch, *A.shape[-2:])), expand(B, (*batch, *B.shape[-2:])))
 
@@ -192,7 +206,7 @@ def inv(A: Any) -> Any:
     tensor([[0.5000, 0.0000],
             [0.0000, 0.2500]])
     """
-    return solve(A, identity(A))
+    return solve_matrices(A, identity(A))
 
 
 def identity(A: Any) -> Any:

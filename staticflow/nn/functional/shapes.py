@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from staticflow.errors import ArgumentError, ShapeError
+from staticflow.errors import ArgumentError, DTypeError, ShapeError
 from staticflow.graph.dims import prod
-from staticflow.graph.dtypes import float32, float64, int64
+from staticflow.graph.dtypes import float32, float64, int64, uint8
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.functional.pad import pad
 from staticflow.nn.functional.pooling import (
@@ -215,6 +215,9 @@ def interpolate(
     dims), "bicubic" or "area". With ``align_corners`` the places of the corners stay; unless
     ``recompute_scale_factor`` places are computed by the factor that was given.
 
+    ``input`` is floating or, but for "area", uint8, which is rounded to the nearest; "nearest" and
+    "nearest-exact" take any dtype.
+
     >>> import staticflow as sf
     >>> interpolate(sf.tensor([[[1.0, 3.0]]]), size=4, mode="linear")
     tensor([[[1.0000, 1.5000, 2.5000, 3.0000]]])
@@ -247,7 +250,11 @@ def _interpolated(x: Any, wanted: Any, scales: Any, mode: str, align_corners: bo
         index = iota.beside(x, shape=(new,), dim=0, dtype=wide)
         taps = _MODES[mode][1](index, n, new, scales[axis], align_corners)
         x = _resized(x, 2 + axis, taps)
-    return x if x.dtype is dtype else cast(x, dtype=dtype)
+    if x.dtype is dtype:
+        return x
+    if dtype is uint8:  # to the nearest, and what a cubic overshoots at the ends
+        x = clamp(floor(x + 0.5), 0.0, 255.0)
+    return cast(x, dtype=dtype)
 
 
 def _times(size: Any, factor: float) -> Any:
@@ -275,6 +282,11 @@ def _check(x: Any, rank: int, size: Any, scale: Any, mode: str, align_corners: b
         if align_corners is not None and mode in ("nearest", "nearest-exact", "area")
         else None
     )
+    if not (x.dtype.is_floating or x.dtype is uint8 or mode.startswith("nearest")):
+        raise DTypeError(
+            f"interpolate: {mode} of {x.dtype.name}; it takes floating dtypes and uint8, so cast "
+            f"to one, as in x.float(), at {format_locs(here())}"
+        )
     if wrong:
         raise ArgumentError(f"interpolate: {wrong}, at {format_locs(here())}")
 
