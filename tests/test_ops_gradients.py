@@ -20,7 +20,8 @@ from staticflow.ops import OPS
 from staticflow.ops.gradient import pushforward
 from staticflow.ops.symbol import Symbol
 
-differentiable = pytest.mark.parametrize("name", [n for n, op in OPS.items() if op.vjp])
+differentiable_names = [n for n, op in OPS.items() if op.vjp]
+differentiable = pytest.mark.parametrize("name", differentiable_names)
 
 STEP = 1e-6
 
@@ -86,17 +87,21 @@ def own_arrays(sample: Sample) -> list[Array]:
 def test_gradient_is_that_of_finite_differences(name: str) -> None:
     info = ROWS[name]
     for sample, what in smooth_samples(info):
-        arrays = own_arrays(sample)
-        real = [a for a in arrays if is_real(a)]
-        _, found = gradients(info, sample, leaves_at(arrays))
-        for array, gradient in zip(real, found, strict=True):
-            if name in STOPS:
-                assert gradient is None, what
-                continue
-            wanted = numerical_gradient(lambda: loss_at(info, sample, arrays), array)  # noqa: B023
-            analytic = or_zeros(gradient, array)
-            assert analytic.dtype == np.float64, what
-            np.testing.assert_allclose(analytic, wanted, 1e-5, 1e-7, err_msg=what)
+        check_gradient(info, sample, what)
+
+
+def check_gradient(info: OpInfo, sample: Sample, what: str) -> None:
+    arrays = own_arrays(sample)
+    real = [a for a in arrays if is_real(a)]
+    _, found = gradients(info, sample, leaves_at(arrays))
+    for array, gradient in zip(real, found, strict=True):
+        if info.op.name in STOPS:
+            assert gradient is None, what
+            continue
+        wanted = numerical_gradient(lambda: loss_at(info, sample, arrays), array)
+        analytic = or_zeros(gradient, array)
+        assert analytic.dtype == np.float64, what
+        np.testing.assert_allclose(analytic, wanted, 1e-5, 1e-7, err_msg=what)
 
 
 def slope_of(info: OpInfo, sample: Sample, handles: Sequence[Any]) -> tuple[list[Any], Any]:
@@ -119,17 +124,21 @@ def second_gradients(info: OpInfo, sample: Sample, arrays: Sequence[Array]) -> l
 def test_second_derivative_is_that_of_finite_differences(name: str) -> None:
     info = ROWS[name]
     for sample, what in smooth_samples(info):
-        arrays = own_arrays(sample)
-        moves = [values(a.shape, float64, -1, 1, seed=3) for a in arrays if is_real(a)]
-        second = second_gradients(info, sample, arrays)
-        analytic = sum(np.sum(or_zeros(g, u) * u) for g, u in zip(second, moves, strict=True))
-        slopes = []
-        for sign in (1, -1):
-            rest = iter(moves)
-            moved = [a + sign * STEP * next(rest) if is_real(a) else a for a in arrays]
-            slopes.append(slope_of(info, sample, leaves_at(moved))[1].item())
-        wanted = (slopes[0] - slopes[1]) / (2 * STEP)
-        np.testing.assert_allclose(analytic, wanted, 1e-4, 1e-6, err_msg=f"second {what}")
+        check_second_derivative(info, sample, what)
+
+
+def check_second_derivative(info: OpInfo, sample: Sample, what: str) -> None:
+    arrays = own_arrays(sample)
+    moves = [values(a.shape, float64, -1, 1, seed=3) for a in arrays if is_real(a)]
+    second = second_gradients(info, sample, arrays)
+    analytic = sum(np.sum(or_zeros(g, u) * u) for g, u in zip(second, moves, strict=True))
+    slopes = []
+    for sign in (1, -1):
+        rest = iter(moves)
+        moved = [a + sign * STEP * next(rest) if is_real(a) else a for a in arrays]
+        slopes.append(slope_of(info, sample, leaves_at(moved))[1].item())
+    wanted = (slopes[0] - slopes[1]) / (2 * STEP)
+    np.testing.assert_allclose(analytic, wanted, 1e-4, 1e-6, err_msg=f"second {what}")
 
 
 @differentiable

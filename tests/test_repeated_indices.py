@@ -18,8 +18,8 @@ RNG = np.random.default_rng(14)
 X, ROWS = RNG.standard_normal((5, 4)), RNG.standard_normal((4, 4))
 ONE, ROW, COLUMNS = np.array(1.5), RNG.standard_normal(4), RNG.standard_normal((5, 4))
 CUBE = RNG.standard_normal((3, 2, 4))
-I = sf.tensor([0, 2, 0, 2])
-PAIR = (I, sf.tensor([1, 1, 1, 2]))
+AT = sf.tensor([0, 2, 0, 2])
+PAIR = (AT, sf.tensor([1, 1, 1, 2]))
 EACH = sf.tensor(RNG.integers(0, 3, (4, 4)))
 
 Case = tuple[Callable[..., Any], list[Any]]
@@ -43,34 +43,34 @@ def changed(name: str, *args: Any, **kwargs: Any) -> Callable[..., Any]:
 
 
 PUT: dict[str, Case] = {
-    "index_fill": (lambda x, v: sf.index_fill(x, 0, I, v), [X, ONE]),
-    "index_fill of columns": (lambda x, v: sf.index_fill(x, 1, I, v), [X, ONE]),
-    "index_fill_": (changed("index_fill_", 0, I), [X, ONE]),
-    "index_copy": (lambda x, s: sf.index_copy(x, 0, I, s), [X, ROWS]),
-    "index_copy of columns": (lambda x, s: sf.index_copy(x, 1, I, s), [X, COLUMNS]),
-    "index_copy_": (changed("index_copy_", 0, I), [X, ROWS]),
-    "index_put": (lambda x, s: sf.index_put(x, (I,), s), [X, ROWS]),
-    "index_put from the end": (lambda x, s: sf.index_put(x, (I - 5,), s), [X, ROWS]),
-    "index_put of a number": (lambda x, s: sf.index_put(x, (I,), s), [X, ONE]),
-    "index_put of a row": (lambda x, s: sf.index_put(x, (I,), s), [X, ROW]),
+    "index_fill": (lambda x, v: sf.index_fill(x, 0, AT, v), [X, ONE]),
+    "index_fill of columns": (lambda x, v: sf.index_fill(x, 1, AT, v), [X, ONE]),
+    "index_fill_": (changed("index_fill_", 0, AT), [X, ONE]),
+    "index_copy": (lambda x, s: sf.index_copy(x, 0, AT, s), [X, ROWS]),
+    "index_copy of columns": (lambda x, s: sf.index_copy(x, 1, AT, s), [X, COLUMNS]),
+    "index_copy_": (changed("index_copy_", 0, AT), [X, ROWS]),
+    "index_put": (lambda x, s: sf.index_put(x, (AT,), s), [X, ROWS]),
+    "index_put from the end": (lambda x, s: sf.index_put(x, (AT - 5,), s), [X, ROWS]),
+    "index_put of a number": (lambda x, s: sf.index_put(x, (AT,), s), [X, ONE]),
+    "index_put of a row": (lambda x, s: sf.index_put(x, (AT,), s), [X, ROW]),
     "index_put of pairs": (lambda x, s: sf.index_put(x, PAIR, s), [X, ROW]),
     "index_put of all pairs": (
-        lambda x, s: sf.index_put(x, (I.unsqueeze(1), PAIR[1]), s), [X, ROWS]),
+        lambda x, s: sf.index_put(x, (AT.unsqueeze(1), PAIR[1]), s), [X, ROWS]),
     "scatter of rows": (lambda x, s: sf.scatter(x, 0, EACH, s), [X, ROWS]),
     "scatter of columns": (lambda x, s: sf.scatter(x, 1, EACH, s), [X, ROWS]),
     "scatter of a part": (lambda x, s: sf.scatter(x, 1, EACH[:2, :3], s), [X, ROWS]),
     "scatter_": (changed("scatter_", 0, EACH), [X, ROWS]),
     "put": (lambda x, s: sf.put(x, EACH, s), [X, ROWS]),
-    "x[i] = v": (lambda x, s: assigned(x, I, s), [X, ROWS]),
-    "x[:, i] = v": (lambda x, s: assigned(x, (slice(None), I), s), [X, COLUMNS]),
+    "x[i] = v": (lambda x, s: assigned(x, AT, s), [X, ROWS]),
+    "x[:, i] = v": (lambda x, s: assigned(x, (slice(None), AT), s), [X, COLUMNS]),
     "x[i, j] = v": (lambda x, s: assigned(x, PAIR, s), [X, ROW]),
     "x[[0, 0]] = v": (lambda x, s: assigned(x, [0, 0, 1, 1], s), [X, ROWS]),
-    "x[i, :, j] = v": (lambda x, s: assigned(x, (PAIR[1], slice(None), I), s), [CUBE, ROWS[:, :2]]),
+    "x[i, :, j] = v": (lambda x, s: assigned(x, (PAIR[1], slice(None), AT), s), [CUBE, ROWS[:, :2]]),
     "masked_scatter": (lambda x, s: sf.masked_scatter(x, sf.tensor(X > 0), s), [X, COLUMNS]),
 }  # fmt: skip
 COMBINED: dict[str, Case] = {
-    "index_add": (lambda x, s: sf.index_add(x, 0, I, s, alpha=2), [X, ROWS]),
-    "index_put, added": (lambda x, s: sf.index_put(x, (I,), s, True), [X, ROWS]),
+    "index_add": (lambda x, s: sf.index_add(x, 0, AT, s, alpha=2), [X, ROWS]),
+    "index_put, added": (lambda x, s: sf.index_put(x, (AT,), s, True), [X, ROWS]),
     "put, added": (lambda x, s: sf.put(x, EACH, s, True), [X, ROWS]),
     "scatter_add": (lambda x, s: sf.scatter_add(x, 0, EACH, s), [X, ROWS]),
     "scatter, multiplied": (lambda x, s: sf.scatter(x, 0, EACH, s, reduce="multiply"), [X, ROWS]),
@@ -83,7 +83,7 @@ COMBINED: dict[str, Case] = {
     },
     **{
         f"index_reduce {how}{'' if own else ' alone'}": (
-            lambda x, s, how=how, own=own: sf.index_reduce(x, 0, I, s, how, include_self=own),
+            lambda x, s, how=how, own=own: sf.index_reduce(x, 0, AT, s, how, include_self=own),
             [X, ROWS],
         )
         for how in ("prod", "mean", "amax", "amin") for own in (True, False)
@@ -92,10 +92,10 @@ COMBINED: dict[str, Case] = {
 TAKEN: dict[str, Case] = {
     "gather": (lambda x: sf.gather(x, 0, EACH), [X]),
     "take": (lambda x: sf.take(x, EACH), [X]),
-    "take_along_dim": (lambda x: sf.take_along_dim(x, I.unsqueeze(0), 1), [X]),
-    "index_select": (lambda x: sf.index_select(x, 1, I), [X]),
+    "take_along_dim": (lambda x: sf.take_along_dim(x, AT.unsqueeze(0), 1), [X]),
+    "index_select": (lambda x: sf.index_select(x, 1, AT), [X]),
     "embedding": (lambda x: sf.nn.functional.embedding(EACH, x), [X]),
-    "x[i]": (lambda x: x[I], [X]),
+    "x[i]": (lambda x: x[AT], [X]),
     "x[i, j]": (lambda x: x[PAIR], [X]),
 }  # fmt: skip
 CASES = PUT | COMBINED | TAKEN
