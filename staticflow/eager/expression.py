@@ -28,6 +28,7 @@ from staticflow.graph.node import param, toposort
 from staticflow.graph.op import Op
 from staticflow.ops.questions import finfo
 from staticflow.ops.symbol import STATIC, Symbol, captured
+from staticflow.ops.thread import thread
 
 __all__ = ["expression_of"]
 
@@ -49,9 +50,14 @@ def expression_of(tensor: Any) -> Symbol:
     last = tensor._edge()
     found = _known.get(last)
     if found is None:
-        for vertex in _in_order(last):
-            if vertex not in _known:
-                _known[vertex] = _express(vertex, tensor)
+        state = thread.state
+        before, state.recording = state.recording, True
+        try:
+            for vertex in _in_order(last):
+                if vertex not in _known:
+                    _known[vertex] = _express(vertex, tensor)
+        finally:
+            state.recording = before
         found = _known[last]
         if not _is_current(found, tensor):
             del _known[last]

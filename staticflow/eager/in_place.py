@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from staticflow.eager.tensor import Tensor
 
 __all__ = [
-    "assign", "copy_", "fill_", "is_open", "is_recorded", "part_op", "regenerate", "replay",
-    "stand_for", "stored_at", "take_shape", "update", "whole_op", "zero_",
+    "assign", "copy_", "fill_", "is_open", "is_recorded", "part_op", "refuse_change",
+    "regenerate", "replay", "stand_for", "stored_at", "take_shape", "update", "whole_op", "zero_",
 ]  # fmt: skip
 
 
@@ -281,10 +281,18 @@ def zero_(x: Tensor) -> Tensor:
     return assign(x, fill(x, 0), what="zero_")
 
 
-def _refuse_memory(x: Tensor, value: Tensor) -> None:
+def refuse_change(x: Tensor, has_history: bool, what: str) -> None:
+    """Raise what a change of all of ``x`` to other elements, with a history of their own or
+    without, is refused with."""
+    _refuse_memory(x, None)
+    if thread.state.recording and (has_history or is_recorded(x)):
+        _refuse_recording(x, what)
+
+
+def _refuse_memory(x: Tensor, value: Tensor | None) -> None:
     x._own_memory().version  # noqa: B018  asking is refused outside of inference mode
     data = x._data
-    if data.size and 0 in data.strides and not _is_alike(data, value._data):
+    if data.size and 0 in data.strides and not _is_alike(data, value):
         raise AutogradError(
             f"an in-place operation on a tensor of shape {list(x.shape)} that was expanded: "
             "several of its elements are one place in memory; change a clone, or the tensor that "
@@ -296,9 +304,11 @@ def _refuse_memory(x: Tensor, value: Tensor) -> None:
         )
 
 
-def _is_alike(data: Any, value: Any) -> bool:
-    """Whether ``value`` has one element for each place of ``data`` that several elements are in."""
-    dims = zip(data.shape, data.strides, value.strides, strict=True)
+def _is_alike(data: Any, value: Tensor | None) -> bool:
+    """Whether ``value`` (None: elements that all differ) has one element for each place of ``data``
+    that several elements are in."""
+    strides = data.shape if value is None else value._data.strides
+    dims = zip(data.shape, data.strides, strides, strict=True)
     return all(own or size == 1 or not given for size, own, given in dims)
 
 

@@ -19,7 +19,10 @@ from staticflow.ops.declare import per_arg
 from staticflow.ops.symbol import STATIC, Symbol, symbolic, tracing_state
 from staticflow.ops.thread import thread
 
-__all__ = ["count", "effect", "leave", "left_since", "read", "settle", "states", "without_effects"]
+__all__ = [
+    "count", "effect", "effect_mark", "leave", "left_since", "read", "read_mark", "settle",
+    "states", "without_effects",
+]  # fmt: skip
 
 
 _order = itertools.count()
@@ -67,15 +70,18 @@ def read(variable: Any, *beside: Any) -> Any:
     In a graph, that is inside a trace or where one of the values ``beside`` is a symbol, it is what
     the last `effect` made before has given it, or else its value when the program is called.
     """
-    in_graph = tracing_state.active or symbolic(variable, *beside)
-    return _mark(_read_op, variable) if in_graph else variable.detach()
+    if isinstance(variable, Symbol):  # an argument: the handle names what it is now
+        return variable.detach()
+    in_graph = tracing_state.active or symbolic(*beside)
+    return read_mark(variable) if in_graph else variable.detach()
 
 
 def effect(y: Any, variable: Any, new: Any) -> Any:
     """``y``, and the tensor ``variable`` has the value ``new`` from here on.
 
     ``new`` has the shape and dtype of ``variable``. In a graph the change happens in every program
-    that computes this ``y``, also one whose passes find that nobody needs it.
+    that computes this ``y``, also one whose passes find that nobody needs it; a symbol, such as an
+    argument of a jitted function, names the new value from here on.
 
     >>> import staticflow as sf
     >>> calls, x = sf.zeros(()), sf.placeholder((2,), name="x")
@@ -84,10 +90,23 @@ def effect(y: Any, variable: Any, new: Any) -> Any:
     >>> f(sf.ones(2)), calls
     (tensor([4., 4.]), tensor(2.))
     """
+    if isinstance(variable, Symbol):
+        variable._assign(new.detach())
+        return y
     if tracing_state.active or symbolic(y, new):
-        return _mark(_effect_op, y, variable, new)
+        return effect_mark(y, variable, new)
     variable.copy_(new.detach())
     return y
+
+
+def read_mark(variable: Any) -> Any:
+    """`read` in a graph, of what stands there for the tensor ``variable``."""
+    return _mark(_read_op, variable)
+
+
+def effect_mark(y: Any, variable: Any, new: Any) -> Any:
+    """`effect` in a graph, on what stands there for the tensor ``variable``."""
+    return _mark(_effect_op, y, variable, new)
 
 
 def count(y: Any, variable: Any) -> Any:

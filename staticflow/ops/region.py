@@ -12,7 +12,7 @@ from staticflow.graph.graph import Graph, close, new_param, substitute_nodes
 from staticflow.graph.locs import here
 from staticflow.graph.node import Node, constant, param
 from staticflow.graph.types import TensorType
-from staticflow.ops.effect import effect, leave, left_since, read, settle, states
+from staticflow.ops.effect import effect_mark, leave, left_since, read_mark, settle, states
 from staticflow.ops.symbol import Symbol
 from staticflow.ops.thread import thread
 from staticflow.ops.tracing import tracing_region
@@ -120,7 +120,7 @@ def _captured(own: Any, outputs: Sequence[Node], began: int) -> dict[Node, Node]
 
 def begun(variables: Iterable[Node]) -> list[Symbol]:
     """The values of variables as a region begins."""
-    return [read(Symbol(v)) for v in variables]
+    return [read_mark(Symbol(v)) for v in variables]
 
 
 def affect(
@@ -132,7 +132,7 @@ def affect(
     if thread.state.regions:
         for variable in always:
             new = changed[variable]
-            leave(effect(new, Symbol(variable), new))
+            leave(effect_mark(new, Symbol(variable), new))
     for variable, new in changed.items():
-        found = [effect(r, Symbol(variable), new) for r in found]
+        found = [effect_mark(r, Symbol(variable), new) for r in found]
     return found

@@ -25,6 +25,7 @@ from staticflow.graph.types import Shape, TensorType, types_of
 from staticflow.ops.aliasing import Alias, alias
 from staticflow.ops.arithmetic import cast, stop_gradient
 from staticflow.ops.creation import size_value
+from staticflow.ops.expand import expand
 from staticflow.ops.late import tied_operands
 from staticflow.ops.methods import Methods
 from staticflow.ops.promote import as_number, integer_beside, is_number, operand_dtype
@@ -152,11 +153,12 @@ STATIC = StaticMode()
 class Symbol(Methods):
     """A value of a graph that is not computed yet. Make one with ``sf.placeholder``."""
 
-    __slots__ = ("_alias", "_node")
+    __slots__ = ("_alias", "_node", "_within")
     __sf_mode__ = STATIC
 
     def __init__(self, node: Node, alias: Alias | None = None) -> None:
         self._node, self._alias = node, alias
+        self._within = tracing_state.state.within[-1]
 
     @property
     def node(self) -> Node:
@@ -187,6 +189,13 @@ class Symbol(Methods):
         return False
 
     def _assign(self, value: Any) -> Symbol:
+        if self._within != tracing_state.state.within[-1]:
+            raise SymbolicError(
+                f"an in-place operation on a symbol ({self.node.type}, made at "
+                f"{format_locs(self.node.locs)}) that was made outside of the function that is "
+                "traced here: a loop or branch gives new values; carry or return it, or change a "
+                f"clone, at {format_locs(here())}"
+            )
         new = Symbol(to_node(value, self.dtype))
         if new.dtype.category > self.dtype.category:
             raise DTypeError(
@@ -205,6 +214,7 @@ class Symbol(Methods):
         for dim, size in enumerate(self.shape):
             if isinstance(size, int):  # also where that of the value is not known
                 new = of_size(new, dim, size)
+        new = expand(new, self.shape)  # sizes that are not known are assumed to agree
         view = self._alias
         if view is None:
             self.node = new.node

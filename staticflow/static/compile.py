@@ -190,7 +190,8 @@ def _named_inputs(inputs: Any) -> tuple[tuple[str, ...], list[Symbol]]:
             or h.node.attrs["source"] is not None
         ):
             raise SymbolicError(
-                f"compile: an input is {h!r}; inputs are what sf.placeholder made, "
+                f"compile: an input is {h!r}; inputs are what sf.placeholder made, and not what an "
+                "in-place operation made of it: change a clone (y = x.clone(); y += 1), "
                 f"at {format_locs(here())}"
             )
     if len({h.node for h in handles}) != len(handles):

@@ -12,7 +12,7 @@ import numpy as np
 
 from staticflow import pytree
 from staticflow.eager.tensor import Tensor, as_tensor
-from staticflow.eager.vertex import record
+from staticflow.eager.vertex import next_serial, record
 from staticflow.errors import ShapeError, SymbolicError
 from staticflow.graph.dims import Size, fresh_sym
 from staticflow.graph.dtypes import DType
@@ -27,6 +27,13 @@ from staticflow.ops.gradient import pullback
 from staticflow.ops.symbol import Symbol, captured, to_node
 from staticflow.ops.thread import thread
 from staticflow.ops.tracing import Guard, depends_on, guarded, tracing_state
+from staticflow.static.changed import (
+    Change,
+    apply_changes,
+    find_changes,
+    operands_behind,
+    refuse_changes,
+)
 from staticflow.static.compile import Program
 
 __all__ = ["Jitted", "jit"]
@@ -119,15 +126,34 @@ class _Traced:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """A trace, the structure of its results, and what else it depends on."""
+    """A trace, the structure of its results, what else it depends on, and what it changes in place.
+    Of the results that are themselves such arguments, ``same`` has the places of both."""
 
     traced: _Traced
     structure: pytree.TreeDef
     guards: tuple[Guard, ...]
+    changes: tuple[Change, ...]
+    same: tuple[tuple[int, int], ...]
 
     def holds(self) -> bool:
         """Whether all is as it was when it was traced."""
         return all(getattr(obj, name) == value for obj, name, value in self.guards)
+
+    def __call__(self, given: list[Tensor]) -> Any:
+        """What the function gives of these arrays."""
+        results = self._changing(given) if self.changes else self.traced(given)
+        return pytree.unflatten(self.structure, results)
+
+    def _changing(self, given: list[Tensor]) -> list[Tensor]:
+        """The results, after the changes of arguments."""
+        operands = (*given, *self.traced.captured)
+        refuse_changes(self.changes, len(given), operands)
+        since = next_serial()
+        results = self.traced(given)
+        apply_changes(self.changes, operands, results, since)
+        for result, place in self.same:
+            results[result] = given[place]
+        return results
 
 
 class Jitted:
@@ -175,31 +201,47 @@ class Jitted:
         if found is None:
             found = self._trace(leaves, tensors, structure)
             known.append(found)
-        results = found.traced([t for t in tensors if t is not None])
-        return pytree.unflatten(found.structure, results)
+        return found([t for t in tensors if t is not None])
 
     def _trace(
         self, leaves: Sequence[Any], tensors: Sequence[Tensor | None], structure: pytree.TreeDef
     ) -> _Kind:
         name = getattr(self._fn, "__name__", "fn")
-        symbols = [
-            None if t is None else _Leaf.of(t).symbol(f"arg{i}") for i, t in enumerate(tensors)
-        ]
-        args, kwargs = pytree.unflatten(
-            structure, [v if s is None else s for v, s in zip(leaves, symbols, strict=True)]
-        )
         with guarded() as guards:
+            symbols = [
+                None if t is None else _Leaf.of(t).symbol(f"arg{i}") for i, t in enumerate(tensors)
+            ]
+            handles = [s for s in symbols if s is not None]
+            inputs = [Symbol(s.node) for s in handles]
+            args, kwargs = pytree.unflatten(
+                structure, [v if s is None else s for v, s in zip(leaves, symbols, strict=True)]
+            )
             for v in leaves:
                 if hasattr(v, "training"):
                     depends_on(v, "training")
             result = self._fn(*args, **kwargs)
-        out_leaves, out_structure = pytree.flatten(result)
-        if not out_leaves:
+            out_leaves, out_structure = pytree.flatten(result)
+            outputs = [Symbol(to_node(v)) for v in out_leaves]
+        positional, named = structure.children
+        paths = [*pytree.paths(positional, "args"), *pytree.paths(named, "kwargs")]
+        names = [path for path, s in zip(paths, symbols, strict=True) if s is not None]
+        found = list(find_changes(inputs, handles, names))
+        if not out_leaves and not found:
             raise ShapeError(f"jit: {name} returned no tensor, at {format_locs(here())}")
-        inputs = [s for s in symbols if s is not None]
-        outputs = [Symbol(to_node(v)) for v in out_leaves]
+        outputs += [Symbol(new) for _, _, new in found]
         traced = _Traced.of(inputs, outputs, self._numerics, left_since(0))
-        return _Kind(traced, out_structure, tuple(guards.values()))
+        operands = [*(i.node for i in inputs), *map(captured, traced.captured)]
+        changes = [
+            Change(place, name, result, operands_behind(new, operands))
+            for result, (place, name, new) in enumerate(found, len(out_leaves))
+        ]
+        same = [
+            (result, change.place)
+            for result, v in enumerate(out_leaves)
+            for change in changes
+            if v is handles[change.place]
+        ]
+        return _Kind(traced, out_structure, tuple(guards.values()), tuple(changes), tuple(same))
 
     def __repr__(self) -> str:
         return f"<jit of {getattr(self._fn, '__name__', self._fn)}, {self.compile_count} compiled>"

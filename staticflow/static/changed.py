@@ -1,0 +1,116 @@
+"""Arguments that a jitted function changes in place: the caller's tensors take the new elements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from staticflow.eager.in_place import assign, refuse_change
+from staticflow.eager.tensor import Tensor
+from staticflow.eager.vertex import Output
+from staticflow.errors import ShapeError, SymbolicError
+from staticflow.graph.locs import format_locs, here
+from staticflow.graph.node import Node
+from staticflow.ops.arithmetic import stop_gradient
+from staticflow.ops.effect import without_effects
+from staticflow.ops.symbol import Symbol
+
+__all__ = ["Change", "apply_changes", "find_changes", "operands_behind", "refuse_changes"]
+
+_PATIENCE: Any = 10_000
+"""How much NumPy may do to find an element that two arrays share; then they count as sharing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The array argument at ``place``, which errors call ``name``, takes the value of the result
+    ``result`` of the call, which a derivative reaches from the operands ``behind``."""
+
+    place: int
+    name: str
+    result: int
+    behind: tuple[int, ...]
+
+
+def find_changes(
+    inputs: Sequence[Symbol], handles: Sequence[Symbol], names: Sequence[str]
+) -> Iterator[tuple[int, str, Node]]:
+    """The places, names and new values of the arguments ``inputs`` that their ``handles`` name no
+    more after the trace.
+
+    Raises `ShapeError` where such a value has another shape.
+    """
+    for place, (given, handle, name) in enumerate(zip(inputs, handles, names, strict=True)):
+        node = without_effects(handle.node)
+        if node is given.node:
+            continue
+        if node.type != given.node.type:
+            raise ShapeError(
+                f"jit: the function makes {node.type} of its argument {name}, {given.node.type}, "
+                f"in place (at {format_locs(node.locs)}); a change in place keeps the shape of the "
+                f"caller's tensor: return the new one instead, at {format_locs(here())}"
+            )
+        yield place, name, handle.node
+
+
+def operands_behind(node: Node, operands: Sequence[Node]) -> tuple[int, ...]:
+    """Which of ``operands`` a derivative of ``node`` may reach."""
+    found: set[Node] = set()
+    stack = [node]
+    while stack:
+        n = stack.pop()
+        if n not in found:
+            found.add(n)
+            if n.op is not stop_gradient:
+                stack.extend(n.args)
+    return tuple(i for i, n in enumerate(operands) if n in found)
+
+
+def refuse_changes(changes: Sequence[Change], arguments: int, operands: Sequence[Tensor]) -> None:
+    """Refuse, before anything is done, what an eager change refuses (a leaf that requires a
+    gradient, memory that is read-only or was expanded), and a change that would show in another of
+    the ``operands``, of which the first so many are ``arguments``."""
+    for change in changes:
+        x = operands[change.place]
+        what = f"a change of argument {change.name} of a jitted function in place"
+        refuse_change(x, any(operands[i].requires_grad for i in change.behind), what)
+        for i, other in enumerate(operands):
+            if i != change.place and _share(x._data, other._data):
+                who = "another argument" if i < arguments else "a tensor that it closes over"
+                raise SymbolicError(
+                    f"{what} would show in {who}, {other.dtype.name}{list(other.shape)}, on the "
+                    "same memory, of which the compiled program does not know; pass a clone of one "
+                    f"of them, at {format_locs(here())}"
+                )
+
+
+def _share(a: Any, b: Any) -> bool:
+    if not np.may_share_memory(a, b):
+        return False
+    try:
+        return np.shares_memory(a, b, _PATIENCE)
+    except np.exceptions.TooHardError:
+        return True
+
+
+def apply_changes(
+    changes: Sequence[Change], operands: Sequence[Tensor], results: Sequence[Tensor], since: int
+) -> None:
+    """Put the new values, among the ``results`` of a call that was recorded ``since``, in place."""
+    for change in changes:
+        x, value = operands[change.place], results[change.result]
+        if x.shape != value.shape:
+            raise ShapeError(
+                f"jit: an in-place operation cannot change the shape {list(x.shape)} of argument "
+                f"{change.name} to {list(value.shape)}, at {format_locs(here())}"
+            )
+    recorded = [any(operands[i].requires_grad for i in c.behind) for c in changes]
+    entry = next((r._vertex.entry for r in results if type(r._vertex) is Output), None)
+    for change, with_history in zip(changes, recorded, strict=True):
+        x, value = operands[change.place], results[change.result]
+        if entry is not None:  # the call keeps its operands for its derivative
+            entry.keep_before_change(x._own_memory())
+        assign(x, value if with_history else value.detach(), since)
