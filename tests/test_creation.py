@@ -28,7 +28,7 @@ def test_sizes_are_numbers_or_a_tuple() -> None:
         assert make(()).shape == make().shape == () and make(0, 2).shape == (0, 2)
         assert make(size=(2,)).shape == (2,)
         assert make(2, dtype="int8", requires_grad=False).dtype is sf.int8
-        with pytest.raises(ShapeError, match=r"negative in \[2, -1\].*test_creation\.py:\d+"):
+        with pytest.raises(ShapeError, match=r"in \[2, -1\] is negative.*test_creation\.py:\d+"):
             make(2, -1)
     assert sf.zeros(2, requires_grad=True).requires_grad
 
@@ -80,7 +80,7 @@ def test_like() -> None:
 def test_scalar_tensor_and_eye() -> None:
     assert sf.scalar_tensor(3).dtype is sf.float32 and sf.scalar_tensor(3, dtype="int8").item() == 3
     assert sf.eye(2, 3).tolist() == [[1, 0, 0], [0, 1, 0]] and sf.eye(0).shape == (0, 0)
-    with pytest.raises(ShapeError, match=r"negative in \[-1, -1\]"):
+    with pytest.raises(ShapeError, match=r"in \[-1, -1\] is negative"):
         sf.eye(-1)
     assert sf.eye(2, dtype="bool").dtype is sf.bool_ and sf.eye(2, requires_grad=True).requires_grad
 

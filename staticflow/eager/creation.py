@@ -10,7 +10,7 @@ import numpy as np
 from staticflow.eager.device import namespace
 from staticflow.eager.inference import unrecordable
 from staticflow.eager.tensor import EAGER, Tensor
-from staticflow.errors import DeviceError, DTypeError, ShapeError
+from staticflow.errors import DeviceError, DTypeError
 from staticflow.graph.device import device_of
 from staticflow.graph.dims import Dim, Size
 from staticflow.graph.dtypes import dtype_of, dtype_of_number, get_default_dtype
@@ -19,7 +19,7 @@ from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import full as full_op
-from staticflow.ops.sizes import as_sizes, sizes_of
+from staticflow.ops.sizes import as_shape, as_sizes, several_of
 from staticflow.ops.symbol import STATIC, tracing_state
 from staticflow.ops.thread import thread
 
@@ -151,9 +151,7 @@ def generated(
     op: Op, attrs: dict[str, Any], device: Any = None, requires_grad: bool = False
 ) -> Any:
     """What ``op`` makes of sizes alone: a tensor, or part of a graph where one is written."""
-    shape = attrs["shape"]
-    if any(type(n) is int and n < 0 for n in shape):
-        raise ShapeError(f"a size is negative in {list(shape)}, at {format_locs(here())}")
+    shape = as_shape(attrs["shape"])
     if not requires_grad and (tracing_state.active or any(type(n) is Dim for n in shape)):
         return STATIC.apply(op, (), attrs)
     return made(EAGER.apply(op, (), attrs), device, requires_grad)
@@ -189,7 +187,7 @@ def zeros(
     requires_grad: bool = False,
 ) -> Any:
     """A tensor of zeros, of shape ``sizes`` (numbers or one tuple) or ``size``."""
-    shape = sizes_of(sizes) if size is None else size
+    shape = as_shape(several_of(sizes) if size is None else size)
     dtype = dtype or get_default_dtype()
     return full(shape, 0, dtype=dtype, device=device, requires_grad=requires_grad)
 
@@ -203,7 +201,7 @@ def ones(
     requires_grad: bool = False,
 ) -> Any:
     """A tensor of ones, of shape ``sizes`` (numbers or one tuple) or ``size``."""
-    shape = sizes_of(sizes) if size is None else size
+    shape = as_shape(several_of(sizes) if size is None else size)
     dtype = dtype or get_default_dtype()
     return full(shape, 1, dtype=dtype, device=device, requires_grad=requires_grad)
 

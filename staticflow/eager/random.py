@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,8 @@ class Generator:
         self.device = Device(device)
         self.state = Tensor._wrap(np.array([DEFAULT_SEED, 0], np.int64))
         self.state.name = "generator"
+        self._last: tuple[int, int] | None = None
+        """The thread of the last draw that Python made, and the count behind it."""
 
     def draw(self, *beside: Any) -> Any:
         """The state for one draw; a symbol inside a trace, or beside a symbol or unknown size."""
@@ -69,7 +72,21 @@ class Generator:
             after = data + _NEXT  # new, so that later draws leave it as it is
             data[...] = after  # no call lies between, so that native draws come before or after
             self.state._own_memory().version += 1
+            self._last = get_ident(), int(after[1])
         return Tensor._wrap(after)
+
+    def position(self) -> tuple[list[int], int]:
+        """The seed, the count and the version of the state, for `go_back`."""
+        with _drawing:
+            return self.state._data.tolist(), self.state._version
+
+    def go_back(self, position: tuple[list[int], int]) -> None:
+        """Stand where a draw that failed began, unless another thread has drawn meanwhile."""
+        numbers, version = position
+        with _drawing:
+            if self._last == (get_ident(), int(self.state._data[1])):
+                self.state._data[...] = numbers
+                self.state._own_memory().version = version
 
     def manual_seed(self, seed: int) -> Generator:
         """Start the stream of ``seed`` (modulo 2**64) anew; returns the generator."""

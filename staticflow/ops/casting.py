@@ -43,19 +43,19 @@ def type_as(self: Any, other: Any) -> Any:
     return self.to(other)
 
 
-def _in(dtype: DType) -> Callable[[Any], Any]:
+def _in(name: str, dtype: DType) -> Callable[[Any], Any]:
     def method(self: Any) -> Any:
         return self.to(dtype)
 
-    method.__name__ = dtype.name
+    method.__name__ = method.__qualname__ = name
     method.__doc__ = f"The tensor in {dtype.name}; itself if it has that dtype."
     return by_shape(method)
 
 
-bool_, byte, char, short, int_, long = map(
-    _in, (dt.bool_, dt.uint8, dt.int8, dt.int16, dt.int32, dt.int64)
-)
-half, bfloat16, float_, double = map(_in, (dt.float16, dt.bfloat16, dt.float32, dt.float64))
+bool_, byte, char = _in("bool", dt.bool_), _in("byte", dt.uint8), _in("char", dt.int8)
+short, int_, long = _in("short", dt.int16), _in("int", dt.int32), _in("long", dt.int64)
+half, bfloat16 = _in("half", dt.float16), _in("bfloat16", dt.bfloat16)
+float_, double = _in("float", dt.float32), _in("double", dt.float64)
 
 
 def is_floating_point(input: Any) -> bool:

@@ -16,7 +16,7 @@ from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.lowering import Generate
-from staticflow.ops.sizes import as_sizes, sizes_of
+from staticflow.ops.sizes import as_shape, sizes_of
 
 __all__ = [
     "empty_like", "full", "full_like", "iota", "new_empty", "new_full", "new_ones", "new_zeros",
@@ -88,7 +88,7 @@ def new_full(
     """A tensor of ``size`` filled with ``fill_value``, in the mode, dtype and device of ``x``."""
     wanted = x.dtype if dtype is None else dtype_of(dtype)
     value = fitting(fill_value, wanted, "full")
-    out = full.beside(x, shape=as_sizes(size), value=value, dtype=wanted)
+    out = full.beside(x, shape=as_shape(size), value=value, dtype=wanted)
     if device is not None:
         out = out.to(device=device)
     return out.requires_grad_() if requires_grad else out

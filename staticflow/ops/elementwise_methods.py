@@ -44,7 +44,7 @@ def in_place(fn: Function) -> Function:
             refuse_foreign(fn, f"{name}_", error, (self, *args), kwargs)
             raise
 
-    method.__name__ = f"{name}_"
+    method.__name__ = method.__qualname__ = f"{name}_"
     method.__doc__ = f"`{name}` in place."
     STORED_BY[method] = fn
     return method
@@ -57,7 +57,7 @@ def drawn_in_place(name: str, fn: Function) -> Function:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         return self._assign(fn(self, *args, **kwargs))
 
-    method.__name__ = name
+    method.__name__ = method.__qualname__ = name
     method.__doc__ = f"Fill the tensor with: {fn.__doc__}"
     STORED_BY[method] = fn
     return method

@@ -34,8 +34,18 @@ FOREIGN = (
 )  # fmt: skip
 """What a value of a wrong kind may lead to."""
 
+_QUALIFIED = re.compile(r"^[\w.<>]+\(\)")
+"""The function that Python names where arguments are missing, perhaps another one's: what a class
+inherits is its base's there."""
+
 _DATA = (list, tuple, np.ndarray)
+_OF_NO_TENSOR = (AttributeError, TypeError)
+"""What comes of it that a value is no tensor; other errors tell of something else."""
+
 _NO_TENSORS = (*_DATA, bool, int, float, str, type(None))
+_SHOWN = 6
+"""Up to how many values of a list an error shows."""
+
 _INTEGERS = (int, np.integer, Dim)
 
 _KINDS: Mapping[str, tuple[Any, ...]] = {
@@ -65,7 +75,8 @@ def refuse_foreign(
     worded already, or comes of a function of the user's that was called on the way."""
     wanted = getattr(error, "wanted", "")
     at = f"at {format_locs(here())}"
-    is_worded = isinstance(error, StaticflowError) or str(error).endswith(at)
+    is_ours = isinstance(error, StaticflowError)
+    is_worded = str(error).endswith(at) or (is_ours and ", at " in str(error))
     if (is_worded and not wanted) or _is_of_user(error.__traceback__):
         return
     try:
@@ -75,7 +86,7 @@ def refuse_foreign(
     except TypeError:  # too few or too many
         if type(error) is not TypeError:
             return
-        raise TypeError(f"{error}, {at}") from None
+        raise TypeError(f"{_QUALIFIED.sub(f'{name}()', str(error))}, {at}") from None
     parameters, given = call.signature.parameters, call.arguments
     for argument, value in given.items():
         kind = _other_kind(parameters[argument], value)
@@ -86,13 +97,15 @@ def refuse_foreign(
             if value is getattr(error, "value", None):
                 _refuse(name, argument, value, wanted, at)
         return  # a value that the function has made itself
+    takes_tensors = takes_tensors and isinstance(error, _OF_NO_TENSOR) and not is_ours
     of_any = {k: v for k, v in given.items() if takes_tensors and _is_of_any(parameters[k])}
     for argument, value in _within(of_any):
         if _lacks(value, error):
             _refuse(name, argument, value, "a tensor", at)
         if not isinstance(error, AttributeError):
             break  # only the first must be a tensor for sure
-    what = ", ".join(f"{k}={_described(v)}" for k, v in given.items())
+    said = {k: v for k, v in given.items() if v is not parameters[k].default}
+    what = ", ".join(f"{k}={_described(v)}" for k, v in said.items())
     raise _class_of(error)(f"{name}({what}): {error}, {at}") from error
 
 
@@ -157,11 +170,16 @@ def _kind(value: Any) -> str:
 
 
 def _described(value: Any) -> str:
+    if isinstance(value, list | tuple) and len(value) <= _SHOWN:
+        inside = ", ".join(map(_described, value))
+        return f"[{inside}]" if isinstance(value, list) else f"({inside})"
     plain = value is None or isinstance(value, bool | int | float)
     return repr(value) if plain else _kind(value)
 
 
 def _class_of(error: Exception) -> type[StaticflowError]:
+    if isinstance(error, StaticflowError):
+        return type(error)
     if isinstance(error, TypeError | AttributeError):
         return DTypeError
     return IndexRangeError if isinstance(error, IndexError) else ArgumentError

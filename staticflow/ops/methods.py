@@ -79,7 +79,7 @@ def _in_shape(fn: Function) -> Function:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         return self._take_shape(fn, args, kwargs)
 
-    method.__name__ = f"{fn.__name__}_"
+    method.__name__ = method.__qualname__ = f"{fn.__name__}_"
     method.__doc__ = f"`{fn.__name__}` in place."
     return method
 
@@ -98,7 +98,7 @@ def _fill_diagonal(self: Any, fill_value: Any, wrap: bool = False) -> Any:
     return self
 
 
-_fill_diagonal.__name__ = "fill_diagonal_"
+_fill_diagonal.__name__ = _fill_diagonal.__qualname__ = "fill_diagonal_"
 
 
 def _eq(self: Any, other: Any) -> Any:

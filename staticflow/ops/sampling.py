@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import operator
+import inspect
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, Protocol
+from functools import partial, wraps
+from typing import Any, Protocol, TypeVar
+from typing import cast as cast_type
 
 from staticflow.errors import ArgumentError, DTypeError, ShapeError
-from staticflow.graph.dims import Dim, Size
+from staticflow.graph.dims import Size
 from staticflow.graph.dtypes import DType, bool_, dtype_of, get_default_dtype, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
@@ -30,13 +31,16 @@ from staticflow.ops.random import (
     real_dtype,
     uniform_op,
 )
-from staticflow.ops.sizes import as_size, as_sizes, sizes_of
+from staticflow.ops.sizes import as_shape, as_size, as_sizes, sizes_of
 
 __all__ = [
     "Source", "bernoulli", "bernoulli_like", "default_source", "dropout", "exponential_like",
-    "multinomial", "normal", "normal_like", "rand", "rand_like", "randint", "randint_like", "randn",
-    "randn_like", "random_like", "randperm", "uniform_like",
+    "gives_back", "multinomial", "normal", "normal_like", "rand", "rand_like", "randint",
+    "randint_like", "randn", "randn_like", "random_like", "randperm", "uniform_like",
 ]  # fmt: skip
+
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Source(Protocol):
@@ -45,6 +49,12 @@ class Source(Protocol):
     def draw(self, *beside: Any) -> Any:
         """The state (int64[2]) for one draw: a symbol inside a trace, or where one of ``beside`` is
         a symbol or an unknown size; else a tensor."""
+
+    def position(self) -> Any:
+        """Where the stream stands, for `go_back`."""
+
+    def go_back(self, position: Any) -> None:
+        """Stand there again, unless another thread has drawn meanwhile."""
 
 
 default_source: list[Source] = []
@@ -63,8 +73,29 @@ def _state(generator: Source | None, *beside: Any) -> Any:
     return generator.draw(*beside)
 
 
+def gives_back(fn: F) -> F:
+    """``fn``, which draws, such that a call that fails has drawn nothing."""
+
+    @wraps(fn)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        source: Any = kwargs.get("generator")
+        if not hasattr(source, "position"):
+            source = default_source[0]
+        before = source.position()
+        try:
+            return fn(*args, **kwargs)
+        except BaseException:
+            source.go_back(before)
+            raise
+
+    # which is a function as `fn` is, so that its errors are worded as such a one's are
+    called.__signature__ = inspect.signature(fn)  # type: ignore[attr-defined]
+    del called.__wrapped__
+    return cast_type("F", called)
+
+
 def _made(generator: Source | None, shape: Shape, op: Op, *args: Any, **attrs: Any) -> Any:
-    shape = tuple(n if type(n) is Dim else operator.index(n) for n in shape)
+    shape = as_shape(shape)
     state = _state(generator, *shape, *args)
     like = full.beside(state, shape=shape, value=False, dtype=bool_)
     return op(state, like, *_bounds(state, args), **attrs)
@@ -104,6 +135,7 @@ def _wanted(dtype: Any) -> DType:
 
 
 @by_shape
+@gives_back
 def rand(
     *sizes: Any,
     size: Sequence[Size] | None = None,
@@ -127,6 +159,7 @@ def rand(
 
 
 @by_shape
+@gives_back
 def randn(
     *sizes: Any,
     size: Sequence[Size] | None = None,
@@ -142,6 +175,7 @@ def randn(
 
 
 @by_shape
+@gives_back
 def rand_like(input: Any, *, generator: Source | None = None, dtype: Any = None) -> Any:
     """`rand` in the shape of ``input`` and, unless given, its dtype."""
     wanted = input.dtype if dtype is None else dtype_of(dtype)
@@ -149,6 +183,7 @@ def rand_like(input: Any, *, generator: Source | None = None, dtype: Any = None)
 
 
 @by_shape
+@gives_back
 def randn_like(input: Any, *, generator: Source | None = None, dtype: Any = None) -> Any:
     """`randn` in the shape of ``input`` and, unless given, its dtype."""
     wanted = input.dtype if dtype is None else dtype_of(dtype)
@@ -156,6 +191,7 @@ def randn_like(input: Any, *, generator: Source | None = None, dtype: Any = None
 
 
 @by_shape
+@gives_back
 def normal(
     mean: Any,
     std: Any = 1.0,
@@ -192,6 +228,7 @@ def _integers(low: Any, high: Any, dtype: DType, draw: Callable[..., Any]) -> An
 
 
 @by_shape
+@gives_back
 def randint(
     low: Any = None,
     high: Any = None,
@@ -218,6 +255,7 @@ def randint(
 
 
 @by_shape
+@gives_back
 def randint_like(
     input: Any, low: Any, high: Any = None, *, generator: Source | None = None, dtype: Any = None
 ) -> Any:
@@ -254,6 +292,7 @@ def _within_one(x: Any) -> Any:
 
 
 @by_shape
+@gives_back
 def _bernoulli(input: Any, p: Any, *, generator: Source | None) -> Any:
     wide = real_dtype(input.dtype)
     drawn = _like(generator, input, uniform_op, dtype=wide)
@@ -261,6 +300,7 @@ def _bernoulli(input: Any, p: Any, *, generator: Source | None) -> Any:
 
 
 @by_shape
+@gives_back
 def randperm(
     n: Any, *, generator: Source | None = None, dtype: Any = int64, device: Any = None
 ) -> Any:
@@ -269,6 +309,7 @@ def randperm(
     return _finished(order.to(dtype_of(dtype)), device, False)
 
 
+@gives_back
 def multinomial(
     input: Any, num_samples: int, replacement: bool = False, *, generator: Source | None = None
 ) -> Any:
@@ -311,6 +352,7 @@ def _check_weights(input: Any) -> None:
 
 
 @by_shape
+@gives_back
 def uniform_like(
     input: Any, from_: float = 0.0, to: float = 1.0, *, generator: Source | None = None
 ) -> Any:
@@ -321,6 +363,7 @@ def uniform_like(
 
 
 @by_shape
+@gives_back
 def normal_like(
     input: Any, mean: float = 0.0, std: float = 1.0, *, generator: Source | None = None
 ) -> Any:
@@ -331,6 +374,7 @@ def normal_like(
 
 
 @by_shape
+@gives_back
 def bernoulli_like(input: Any, p: Any = 0.5, *, generator: Source | None = None) -> Any:
     """Ones, with the probability ``p`` (a number or a tensor), and zeros, in the shape and dtype of
     ``input``."""
@@ -338,6 +382,7 @@ def bernoulli_like(input: Any, p: Any = 0.5, *, generator: Source | None = None)
 
 
 @by_shape
+@gives_back
 def exponential_like(input: Any, lambd: float = 1.0, *, generator: Source | None = None) -> Any:
     """Numbers above 0 from the exponential distribution of rate ``lambd``, in the shape and dtype
     of ``input``."""
@@ -346,6 +391,7 @@ def exponential_like(input: Any, lambd: float = 1.0, *, generator: Source | None
 
 
 @by_shape
+@gives_back
 def random_like(
     input: Any, from_: Any = None, to: Any = None, *, generator: Source | None = None
 ) -> Any:
@@ -389,6 +435,7 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
     tensor([0., 0., 0.])
     """
     check_probability("dropout", p)
+    inplace = bool(inplace)  # an error of it comes before the draw
     if not training or p == 0:
         return input
     if not input.dtype.is_floating:

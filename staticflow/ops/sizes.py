@@ -6,12 +6,12 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from staticflow.errors import DTypeError
+from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dims import Dim
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.late import size_of
 
-__all__ = ["as_size", "as_sizes", "is_symbolic", "several_of", "sizes_of"]
+__all__ = ["as_shape", "as_size", "as_sizes", "is_symbolic", "several_of", "sizes_of"]
 
 _SIZES = frozenset((int, Dim))
 
@@ -50,6 +50,22 @@ def as_sizes(given: Any) -> tuple[Any, ...]:
     """One or several: ``3``, ``(3,)`` and ``[3]`` alike."""
     several = given if isinstance(given, list | tuple | range) else (given,)
     return tuple(map(as_size, several))
+
+
+def as_shape(given: Any) -> tuple[Any, ...]:
+    """`as_sizes` for the sizes of a new tensor.
+
+    Raises `ShapeError`, which the function that is called completes with its name and the user's
+    line, for a negative one.
+
+    >>> as_shape([2, 3])
+    (2, 3)
+    """
+    sizes = as_sizes(given)
+    for size in sizes:
+        if type(size) is int and size < 0:
+            raise ShapeError(f"the size {size} in {list(sizes)} is negative; give 0 or more")
+    return sizes
 
 
 def sizes_of(args: tuple[Any, ...], named: Any = None) -> tuple[Any, ...]:

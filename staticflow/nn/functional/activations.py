@@ -21,7 +21,7 @@ from staticflow.ops.creation import zeros_like
 from staticflow.ops.declare import normalize_dim
 from staticflow.ops.fused import fused
 from staticflow.ops.maths import log, sigmoid
-from staticflow.ops.sampling import rand_like
+from staticflow.ops.sampling import gives_back, rand_like
 from staticflow.ops.scatter import scatter
 from staticflow.ops.softmax import log_softmax, softmax
 from staticflow.ops.splitting import narrow
@@ -112,6 +112,7 @@ def softmin(input: Any, dim: int) -> Any:
     return softmax(-input, dim)
 
 
+@gives_back
 def gumbel_softmax(
     logits: Any, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> Any:
@@ -165,6 +166,7 @@ def _leaky(x: Any, weight: Any) -> Any:
     return where(x > 0, x, weight * x)
 
 
+@gives_back
 def rrelu(
     input: Any,
     lower: float = 1 / 8,
