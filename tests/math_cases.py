@@ -13,7 +13,6 @@ from native_kernels import run
 
 from staticflow.codegen.kernel import Buffer, Kernel
 from staticflow.codegen.math import Scalars
-from staticflow.codegen.math_trig import LIMIT
 from staticflow.codegen.vectorize import vectorize
 from staticflow.codegen.verify import verify_kernel
 from staticflow.graph.dim_queries import symbols_of
@@ -265,14 +264,6 @@ FUNCTIONS: Mapping[str, Function] = {
     "rsqrt": Function(lambda x: 1 / np.sqrt(x), (1.5, 1.5), ((0, 4),)),
     "reciprocal": Function(lambda x: 1 / x, (0.5, 0.5)),
 }
-
-
-def arguments(name: str, dtype: DType, x: Array) -> Array:
-    """``x`` without what is past the limit of the function's promise."""
-    if name not in ("sin", "cos", "tan"):
-        return x
-    limit = LIMIT.get(dtype, LIMIT[float32])
-    return x[~(np.abs(x.astype(np.float64)) > limit) | ~np.isfinite(x)]
 
 
 EXACT: dict[str, list[tuple[float, float]]] = {

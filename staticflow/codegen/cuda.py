@@ -167,7 +167,7 @@ def _check_scalar(kernel: Kernel) -> None:
 
 
 def _has_lanes(part: Stmt | Expr) -> bool:
-    if isinstance(part, (Splat, Fold, Zip, Active)) or getattr(part, "bound", None) is not None:
+    if isinstance(part, (Splat, Zip, Active)) or getattr(part, "bound", None) is not None:
         return True
     operands = [*operands_of(part), getattr(part, "reg", None)]
     return any(operand is not None and operand.lanes > 1 for operand in operands)
@@ -369,6 +369,9 @@ class _Writer:
     def index_value(self, expr: Index, reg: Reg) -> str:
         return self.index(expr.index)
 
+    def fold(self, expr: Fold, reg: Reg) -> str:
+        return self.operand(expr.arg)  # the one lane
+
     def number(self, expr: Worker, reg: Reg) -> str:
         return self.worker
 
@@ -402,6 +405,7 @@ _EXPRESSIONS: dict[type[Expr], Callable[..., str]] = {
     Cast: _Writer.cast,
     Bitcast: _Writer.bitcast,
     Index: _Writer.index_value,
+    Fold: _Writer.fold,
     Worker: _Writer.number,
     Workers: lambda writer, expr, reg: "sf_threads()",
 }

@@ -203,7 +203,8 @@ class Splat:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """All lanes combined into one scalar, in an unspecified order."""
+    """All lanes combined into one scalar, in an unspecified order. Of a scalar it is that; where
+    iterations of a loop become lanes, the fold of any one is that of all."""
 
     op: str
     arg: Operand

@@ -87,6 +87,10 @@ LOOK = "declare i1 @look(ptr) cold\n"
 # LLVM narrows vectors to 256 bits on some CPUs with AVX-512 unless it is told not to.
 _ATTRIBUTES = 'nounwind "prefer-vector-width"="512" "min-legal-vector-width"="512"'
 
+# With a profile LLVM leaves the constants of a rare branch there, and not before the loop around,
+# where they would take the registers of what runs each time.
+_COUNTED = ' !prof !{!"function_entry_count", i64 1000}'
+
 
 def render_module(kernels: Iterable[Kernel], target: Target = PORTABLE) -> str:
     """The text of several kernels, whose names differ; it may name instructions of ``target``."""
@@ -125,7 +129,8 @@ def looks(kernel: Kernel) -> bool:
 
 class _Writer:
     """Writes statements; ``registers`` holds the value that each register has by now. Loops that
-    threads may share become functions in ``parts``, ``inside`` of one only if they hold loops."""
+    threads may share become functions in ``parts``, ``inside`` of one only if they hold loops.
+    What one of the ``folds`` decides is rare."""
 
     def __init__(
         self,
@@ -141,11 +146,14 @@ class _Writer:
         self.buffers = {b.name: b for b in kernel.buffers}
         self.registers: dict[str, Value] = {}
         self.worker = "0"  # where the innermost parallel loop around is run in order
+        self.folds: set[Operand] = set()
+        self.has_rare = False
 
     def function(self, name: str, parameters: Sequence[str]) -> str:
         """The text of the function, which succeeds where the statements end."""
         self.text.block.end = "ret i32 0"
         head = f"define internal i32 @{name}({', '.join(parameters)}) {_ATTRIBUTES}"
+        head += _COUNTED if self.has_rare else ""
         return f"{head} {{\n{self.text}}}\n"
 
     def block(self, block: Block) -> None:
@@ -305,7 +313,9 @@ class _Writer:
         text = self.text
         before, then, join = text.block, text.new_block("then"), text.new_block("join")
         orelse = text.new_block("else") if stmt.orelse else join
-        text.branch(self.operand(stmt.cond).name, then, orelse)
+        rare = stmt.cond in self.folds
+        self.has_rare |= rare
+        text.branch(self.operand(stmt.cond).name, then, orelse, rare)
         entry = self._assigned(stmt.then + stmt.orelse)
         ends = []
         for block, body in ((then, stmt.then), (orelse, stmt.orelse)):
@@ -365,6 +375,7 @@ class _Writer:
         return splat(self.text, self.operand(expr.arg), reg.lanes)
 
     def fold(self, expr: Fold, reg: Reg) -> Value:
+        self.folds.add(reg)
         return fold(self.text, expr.op, self.operand(expr.arg))
 
     def zip(self, expr: Zip, reg: Reg) -> Value:

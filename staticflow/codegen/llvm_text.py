@@ -203,9 +203,10 @@ class FunctionText:
         """End the current block."""
         self.block.end = f"br label %{to.label}"
 
-    def branch(self, cond: str, then: BasicBlock, orelse: BasicBlock) -> None:
-        """End the current block, going on where ``cond`` says."""
-        self.block.end = f"br i1 {cond}, label %{then.label}, label %{orelse.label}"
+    def branch(self, cond: str, then: BasicBlock, orelse: BasicBlock, rare: bool = False) -> None:
+        """End the current block, going on where ``cond`` says, which may be ``then`` but rarely."""
+        odds = ', !prof !{!"branch_weights", i32 1, i32 1000000}' if rare else ""
+        self.block.end = f"br i1 {cond}, label %{then.label}, label %{orelse.label}{odds}"
 
     @contextmanager
     def at(self, block: BasicBlock) -> Iterator[None]:

@@ -1,7 +1,8 @@
 """`Scalars`: the builder with which ops write their elementwise lowering, ``k.exp(x)`` and others.
 
 Every function is written in primitives of the Kernel IR, so that it inlines, is vectorised with
-what surrounds it and reaches both back ends; none branches on data or calls a library. NaN stays
+what surrounds it and reaches both back ends; none calls a library, and a branch
+is one for what is rare, which all lanes take if any has to (`Builder.any`). NaN stays
 NaN; signed zeros and infinities are as in Annex F of the C standard; results that are denormal or
 about to overflow keep their accuracy. float16 and bfloat16 are computed in float32 and rounded.
 """
@@ -159,15 +160,15 @@ class Scalars(Builder):
     # -- trigonometric and hyperbolic functions ------------------------------------------------
 
     def sin(self, x: Operand) -> Operand:
-        """The sine; `math_trig.LIMIT` bounds the arguments for which it is accurate."""
+        """The sine; NaN of infinities."""
         return self.real(math_trig.sin, x)
 
     def cos(self, x: Operand) -> Operand:
-        """The cosine; `math_trig.LIMIT` bounds the arguments for which it is accurate."""
+        """The cosine; NaN of infinities."""
         return self.real(math_trig.cos, x)
 
     def tan(self, x: Operand) -> Operand:
-        """The tangent; `math_trig.LIMIT` bounds the arguments for which it is accurate."""
+        """The tangent; NaN of infinities."""
         return self.real(math_trig.tan, x)
 
     def asin(self, x: Operand) -> Operand:

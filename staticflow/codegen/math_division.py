@@ -4,10 +4,11 @@ common divisors and multiples."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf, nan
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import Const, Operand
-from staticflow.codegen.math_parts import FORMATS
+from staticflow.codegen.math_parts import FORMATS, at_least, at_most, scale
 
 __all__ = [
     "floor_divide",
@@ -19,6 +20,10 @@ __all__ = [
     "lcm",
     "remainder",
 ]
+
+
+_MOST_SHIFTS = 64
+"""More steps than any quotient of two float64 takes: 2098 bits, some 50 at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +41,8 @@ class _Division:
 def _divide(k: Builder, x: Operand, y: Operand) -> _Division:
     """In two steps of fma: the first leaves an exact remainder, but of a quotient that was rounded,
     which the second divides again. Its quotient may be one too large, but only of quotients that
-    have no bit left to tell."""
+    have no bit left to tell. Where any lane has a quotient too large for that, what is left of
+    those is found the long way."""
     f = FORMATS[x.dtype]
     a, b = k.apply("abs", x), k.apply("abs", y)
     ratio = k.div(a, b)
@@ -45,21 +51,51 @@ def _divide(k: Builder, x: Operand, y: Operand) -> _Division:
     second = k.apply("floor", k.div(rest, b))
     rest = k.fma(k.neg(second), b, rest)
     rest = k.select(k.compare("lt", rest, 0.0), k.add(rest, b), rest)
-    quotient = k.add(first, second)
-    # Of an infinite y all of x is left; a zero y gives the infinite or undefined ratio.
+    left = k.var(rest)
+    large = k.apply("and", k.compare("ge", ratio, 4.0**f.fraction), k.compare("lt", a, inf))
+    with k.when(k.any(large)):
+        k.set(left, k.select(large, _rest_of_large(k, k.var(a), k.var(b), large), rest))
+    # Of an infinite y all of x is left; a zero y gives the infinite or undefined ratio, of which
+    # nothing is left.
     smaller = k.compare("lt", a, b)
-    rest = k.select(smaller, a, rest)
-    quotient = k.select(smaller, 0.0, k.select(k.compare("eq", b, 0.0), ratio, quotient))
+    rest = k.select(smaller, a, k.freeze(left))
+    whole = k.select(large, ratio, k.add(first, second))
+    whole = k.select(k.compare("eq", b, 0.0), ratio, whole)
+    quotient = k.select(smaller, 0.0, whole)
     differ = k.apply("xor", k.bitcast(x, f.integer), k.bitcast(y, f.integer))
     below = k.apply("and", k.compare("lt", differ, 0), k.compare("gt", rest, 0.0))
     return _Division(quotient, rest, below, k.apply("and", differ, -1 << f.dtype.bits - 1))
 
 
+def _rest_of_large(k: Builder, a: Operand, b: Operand, large: Operand) -> Operand:
+    """What b leaves of a where the quotient is ``large``; NaN of b = 0.
+
+    Multiples of b by powers of two, each the largest of which a quotient has a few bits less than a
+    float, are taken away one after the other; what is left is exact each time.
+    """
+    f = FORMATS[a.dtype]
+    positive = k.compare("gt", b, 0.0)
+    large = k.apply("and", large, positive)
+    own = k.apply("exponent", b)
+    rest = k.var(k.select(large, a, 0.0))
+    more = k.var(k.any(large))
+    with k.loop("shift", _MOST_SHIFTS, going=more):
+        shift = k.sub(k.sub(k.apply("exponent", rest), own), f.fraction - 2.0)
+        shift = at_most(k, at_least(k, shift, 0.0), 2.0 * f.bias)
+        times = scale(k, b, k.add(k.cast(shift, f.integer), 2 * f.bias))
+        quotient = k.apply("trunc", k.div(rest, times))
+        left = k.fma(k.neg(quotient), times, rest)
+        left = k.select(k.compare("lt", left, 0.0), k.add(left, times), left)
+        k.set(rest, k.select(large, left, 0.0))
+        k.set(more, k.any(k.apply("and", large, k.compare("ge", rest, b))))
+    return k.select(positive, k.freeze(rest), nan)
+
+
 def floor_divide(k: Builder, x: Operand, y: Operand) -> Operand:
     """The largest integer not above x / y, for float32 and float64, as NumPy has it.
 
-    Exact for ``|x / y| < 2**24`` and ``2**53``, then within an ulp up to ``2**46`` and ``2**104``;
-    past that no digit means anything. x / y for y = 0; NaN for an infinite x.
+    Exact for ``|x / y| < 2**24`` and ``2**53``, then within an ulp. x / y for y = 0; NaN for an
+    infinite x.
     """
     d = _divide(k, x, y)
     size = k.select(d.below, k.add(d.quotient, 1.0), d.quotient)
@@ -70,8 +106,7 @@ def floor_divide(k: Builder, x: Operand, y: Operand) -> Operand:
 def remainder(k: Builder, x: Operand, y: Operand) -> Operand:
     """``x - floor(x / y) * y`` with the sign of y, for float32 and float64, as Python has it.
 
-    Exact, but for one rounding where the signs differ, for ``|x / y| < 2**46`` and ``2**104``;
-    past that no digit means anything. NaN for y = 0 and for an infinite x.
+    Exact, but for one rounding where the signs differ. NaN for y = 0 and for an infinite x.
     """
     d = _divide(k, x, y)
     rest = k.select(d.below, k.sub(k.apply("abs", y), d.rest), d.rest)
@@ -81,8 +116,7 @@ def remainder(k: Builder, x: Operand, y: Operand) -> Operand:
 def fmod(k: Builder, x: Operand, y: Operand) -> Operand:
     """``x - trunc(x / y) * y`` with the sign of x, for float32 and float64, as C has it.
 
-    Exact for ``|x / y| < 2**46`` and ``2**104``; past that no digit means anything. NaN for y = 0
-    and for an infinite x.
+    Exact. NaN for y = 0 and for an infinite x.
     """
     return k.apply("copysign", _divide(k, x, y).rest, x)
 

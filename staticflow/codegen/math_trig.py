@@ -2,40 +2,31 @@
 
 The argument is reduced by multiples of pi / 2, subtracted in three parts by fma (Cody and Waite,
 "Software Manual for the Elementary Functions", 1980), which keeps the relative precision of the
-remainder r up to ``LIMIT``; on ``|r| <= pi / 4`` follow minimax polynomials, fitted by Remez's
-exchange. Past the limit no digit of the result means anything, though sine and cosine stay within
-[-1, 1]. Infinity gives NaN. Errors are the largest seen, in units in the last place.
+remainder r up to ``LIMIT``, and past that in integers (`math_far`); on ``|r| <= pi / 4`` follow
+minimax polynomials, fitted by Remez's exchange. Infinity gives NaN. Errors are the largest seen, in
+units in the last place.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import pi
+from math import inf, pi
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import Operand
-from staticflow.codegen.math_parts import (
-    FORMATS,
-    at_least,
-    at_most,
-    nearest_integer,
-    polynomial,
-)
+from staticflow.codegen.math_far import Angle, reduce_far
+from staticflow.codegen.math_parts import FORMATS, nearest_integer, polynomial
 from staticflow.graph.dtypes import DType, float32, float64
 
 __all__ = ["LIMIT", "cos", "sin", "tan"]
 
 LIMIT: dict[DType, float] = {float32: 2.0**19, float64: 2.0**49}
-"""The largest ``|x|`` for which sin, cos and tan keep their promise."""
+"""The largest ``|x|`` that is reduced by fma."""
 
 # pi as a sum of three floats; pi / 2 is the sum of their halves.
 PI: dict[DType, tuple[float, float, float]] = {
     float32: (3.1415927410125732, -8.742277657e-08, -3.43024902e-15),
     float64: (3.141592653589793, 1.2246467991473532e-16, -2.9947698097183397e-33),
 }
-
-# How far ``|r|`` may come past pi / 4, for n is not quite the nearest integer when it is large.
-BOUND = 0.82
 
 # Polynomials of r**2: sin(r) = r + r**3 * SIN to 2**-27.4 and 2**-57.1, cos(r) = COS to 2**-32.2
 # and 2**-62.9, tan(r) = r + r**3 * TAN to 2**-28.4 and 2**-57.7.
@@ -67,23 +58,26 @@ TAN: dict[DType, tuple[float, ...]] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class _Reduced:
-    """``x = n * pi / 2 + r``: r, kept within the bound; n as a float and as the low end of bits;
-    and r as it was before the third part of pi was subtracted."""
-
-    r: Operand
-    n: Operand
-    bits: Operand
-    before: Operand
-
-
-def _reduce(k: Builder, x: Operand) -> _Reduced:
+def _reduce(k: Builder, x: Operand, with_low: bool = False) -> Angle:
+    """x as a multiple of pi / 2 and what is left, its low part 0 unless that is wanted. Where any
+    lane is past the limit they are reduced once more, the long way, which those take."""
     first, second, third = (part / 2 for part in PI[x.dtype])
-    n, bits = nearest_integer(k, x, 2 / pi)
-    before = k.fma(n, -second, k.fma(n, -first, x))
-    r = k.fma(n, -third, before)
-    return _Reduced(at_least(k, at_most(k, r, BOUND), -BOUND), n, bits, before)
+    turns, bits = nearest_integer(k, x, 2 / pi)
+    before = k.fma(turns, -second, k.fma(turns, -first, x))
+    r = k.fma(turns, -third, before)
+    near = [r, bits]
+    if with_low:
+        near.append(k.fma(turns, -third, k.sub(before, r)))
+    chosen = [k.var(part) for part in near]
+    size = k.apply("abs", x)
+    is_far = k.compare("gt", size, LIMIT[x.dtype])
+    with k.when(k.any(is_far)):
+        far = reduce_far(k, k.var(x))  # a var, so that nothing of this is computed before
+        is_far = k.apply("and", is_far, k.compare("lt", size, inf))
+        for part, own, other in zip(chosen, near, (far.r, far.n, far.low), strict=False):
+            k.set(part, k.select(is_far, other, own))
+    r, n, *low = map(k.freeze, chosen)
+    return Angle(r, low[0] if low else k.const(0.0, x.dtype), n)
 
 
 def _is_odd(k: Builder, n: Operand) -> Operand:
@@ -106,32 +100,31 @@ def _keeping_zero(k: Builder, x: Operand, y: Operand) -> Operand:
 
 
 def sin(k: Builder, x: Operand) -> Operand:
-    """The sine for float32 and float64, within 1.6 ulp for ``|x| <= LIMIT``."""
-    reduced = _reduce(k, x)
-    return _keeping_zero(k, x, _sine(k, reduced.r, reduced.bits))
+    """The sine for float32 and float64, within 1.6 ulp."""
+    angle = _reduce(k, x)
+    return _keeping_zero(k, x, _sine(k, angle.r, angle.n))
 
 
 def cos(k: Builder, x: Operand) -> Operand:
-    """The cosine for float32 and float64, within 1.6 ulp for ``|x| <= LIMIT``."""
-    reduced = _reduce(k, x)
-    return _sine(k, reduced.r, k.add(reduced.bits, 1))
+    """The cosine for float32 and float64, within 1.6 ulp."""
+    angle = _reduce(k, x)
+    return _sine(k, angle.r, k.add(angle.n, 1))
 
 
 def tan(k: Builder, x: Operand) -> Operand:
-    """The tangent for float32 and float64, within 2.1 ulp for ``|x| <= LIMIT``:
+    """The tangent for float32 and float64, within 2.1 ulp:
     tan(n pi / 2 + r) is tan(r) for even n, -1 / tan(r) for odd n.
 
     Next to a pole the reciprocal doubles every error, so that what the last additions lost is
     kept, as a low part of r and of tan(r), and the quotient is corrected by its residue.
     """
-    reduced = _reduce(k, x)
-    r, third = reduced.r, PI[x.dtype][2] / 2
-    lost = k.fma(reduced.n, -third, k.sub(reduced.before, r))
+    angle = _reduce(k, x, with_low=True)
+    r = angle.r
     z = k.mul(r, r)
-    curve = k.fma(k.mul(r, z), polynomial(k, z, TAN[x.dtype]), lost)
+    curve = k.fma(k.mul(r, z), polynomial(k, z, TAN[x.dtype]), angle.low)
     tangent = k.add(r, curve)
     low = k.sub(curve, k.sub(tangent, r))
     quotient = k.div(k.const(-1.0, x.dtype), tangent)
     residue = k.fma(quotient, low, k.fma(quotient, tangent, 1.0))
     cotangent = k.fma(quotient, residue, quotient)
-    return _keeping_zero(k, x, k.select(_is_odd(k, reduced.bits), cotangent, tangent))
+    return _keeping_zero(k, x, k.select(_is_odd(k, angle.n), cotangent, tangent))

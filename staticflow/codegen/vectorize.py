@@ -64,9 +64,10 @@ def vectorize(kernel: Kernel, var: Sym, width: int) -> Kernel:
     accumulators. Combinations of floats are reordered.
 
     Raises `VerifyError` where the loop cannot be vectorised, and says why: there is no such loop,
-    its step is not 1 or its kind ``grid``; there is an `If` or `Check` in it, a vector, an inner
-    loop or bound symbol that depends on ``var``, a `Set` of a register from outside, an
-    accumulator that is read or combined in two ways; or its iterations may touch the same element.
+    its step is not 1 or its kind ``grid``; there is a `Check` in it, an `If` of anything but a
+    `Fold`, a vector, an inner loop or bound symbol that depends on ``var``, a `Set` of a register
+    from outside, an accumulator that is read or combined in two ways; or its iterations may touch
+    the same element.
     """
     loop = find_loop(kernel, var)
     fault = _obstacle(loop)
@@ -113,7 +114,10 @@ def _obstacle(loop: Loop) -> str | None:
         return "it asks before each iteration"
     own = {s.reg.name for s in walk(loop.body) if isinstance(s, (Let, Var))}
     vectors = _vector_registers(loop.body, loop.var)
+    folds = {s.reg for s in walk(loop.body) if isinstance(s, Let) and isinstance(s.expr, Fold)}
     for stmt in walk(loop.body):
+        if isinstance(stmt, If) and stmt.cond in folds and not _leaves_traces(stmt, own):
+            continue
         fault = _statement_obstacle(stmt, loop.var, own, vectors)
         if fault is not None:
             return f"{format_statement(stmt)}: {fault}"
@@ -128,7 +132,7 @@ def _statement_obstacle(stmt: Stmt, var: Sym, own: set[str], vectors: set[str]) 
         return "the register is from outside the loop"
     if isinstance(stmt, Loop) and var in symbols_of(stmt.lo) | symbols_of(stmt.hi):
         return "lanes differ in the number of iterations"
-    if isinstance(stmt, Loop) and stmt.going is not None:
+    if isinstance(stmt, Loop) and stmt.going is not None and stmt.going.name in vectors:
         return "lanes may differ in the number of iterations"
     if isinstance(stmt, Bind) and _is_vector(stmt.value, vectors):
         return "lanes differ in the value of the symbol"
@@ -142,6 +146,15 @@ def _statement_obstacle(stmt: Stmt, var: Sym, own: set[str], vectors: set[str]) 
     if bounded or any(r.lanes > 1 for r in regs) or isinstance(part, Active):
         return "it has lanes already"
     return None
+
+
+def _leaves_traces(stmt: If, own: set[str]) -> bool:
+    """Whether a branch does more than set registers of the iteration: lanes that it was not meant
+    for take it, too."""
+    return any(
+        isinstance(s, Store) or (isinstance(s, Accumulate) and s.reg.name not in own)
+        for s in walk((stmt,))
+    )
 
 
 def _accumulator_obstacle(body: Block, own: set[str]) -> str | None:
@@ -172,6 +185,8 @@ def _vector_registers(body: Block, var: Sym) -> set[str]:
             if not isinstance(stmt, (Let, Var, Set, Accumulate)) or stmt.reg.name not in own:
                 continue
             expr = stmt.expr if isinstance(stmt, Let) else None
+            if isinstance(expr, Fold):
+                continue  # which is one for all of them
             names_var = isinstance(expr, (Load, Index)) and var in symbols_of(expr.index)
             if names_var or any(_is_vector(a, vectors) for a in operands_of(stmt)):
                 vectors.add(stmt.reg.name)
@@ -321,7 +336,7 @@ class _Lanes:
     def let(self, stmt: Let) -> None:
         if stmt.reg.name not in self.vectors:
             self.depths[stmt.reg.name] = len(self.blocks) - 1
-            self.emit(stmt)
+            self.emit(self.folded(stmt) if isinstance(stmt.expr, Fold) else stmt)
             return
         expr = _EXPRESSIONS[type(stmt.expr)](self, stmt.expr)
         if isinstance(expr, (Load, Index)) and LANE_SYM not in symbols_of(expr.index):
@@ -330,6 +345,15 @@ class _Lanes:
             self.emit(Let(scalar, expr))
             expr = Splat(scalar)
         self.emit(Let(self.wide(stmt.reg), expr))
+
+    def folded(self, stmt: Let) -> Let:
+        """The fold of the lanes that are on, where its operand differs between iterations."""
+        fold = stmt.expr
+        assert isinstance(fold, Fold)
+        if not _is_vector(fold.arg, self.vectors):
+            return stmt
+        rest = identity(fold.op, fold.arg.dtype)
+        return Let(stmt.reg, Fold(fold.op, self.active_or(fold.arg, rest)))
 
     def variable(self, stmt: Var) -> None:
         if stmt.reg.name in self.vectors:
@@ -356,6 +380,9 @@ class _Lanes:
     def loop(self, stmt: Loop) -> None:
         self.emit(replace(stmt, body=self.block(stmt.body)))
 
+    def branch(self, stmt: If) -> None:
+        self.emit(replace(stmt, then=self.block(stmt.then), orelse=self.block(stmt.orelse)))
+
     # -- expressions -----------------------------------------------------------------------------
 
     def apply(self, expr: Apply) -> Apply:
@@ -373,6 +400,7 @@ _STATEMENTS: dict[type, Callable[[_Lanes, Any], None]] = {
     Accumulate: _Lanes.accumulate,
     Store: _Lanes.store,
     Loop: _Lanes.loop,
+    If: _Lanes.branch,
     Bind: _Lanes.emit,
 }
 _EXPRESSIONS: dict[type, Callable[[_Lanes, Any], Expr]] = {

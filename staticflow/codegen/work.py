@@ -15,6 +15,7 @@ from staticflow.codegen.kernel import (
     Bind,
     Block,
     Expr,
+    Fold,
     If,
     Let,
     Load,
@@ -40,7 +41,7 @@ _SLOW = {"div": 4, "sqrt": 4, "quotient": 16, "remainder": 16}
 def work_of(stmt: Stmt) -> Size:
     """The work of a statement, as an expression of what is known before it. A symbol that
     is bound inside counts as the most that it may be, a loop's variable as half of that; of two
-    branches both count."""
+    branches both count, and of those that a `Fold` decides none: they are rare."""
     count = _WORK.get(type(stmt))
     return 0 if count is None else count(stmt)
 
@@ -48,7 +49,10 @@ def work_of(stmt: Stmt) -> Size:
 def _block(block: Block) -> Size:
     total: Size = 0
     known = 0
+    folds = {s.reg for s in block if isinstance(s, Let) and isinstance(s.expr, Fold)}
     for stmt in block:
+        if isinstance(stmt, If) and stmt.cond in folds:
+            continue
         work = work_of(stmt)
         if isinstance(work, int):
             known += work

@@ -100,7 +100,6 @@ class OpInfo:
     - ``exact``: results agree bit by bit, the signs of zeros included. Otherwise they may differ by
       ``ulps`` units in the last place and ``absolute`` such units of 1, and ``zeros`` says whether
       the signs of zeros agree.
-    - ``beyond(*args)`` is true where native code promises nothing, as its documentation says.
     """
 
     op: Op
@@ -116,7 +115,6 @@ class OpInfo:
     ulps: float = 8
     absolute: float = 0
     zeros: bool = True
-    beyond: Callable[..., Array] | None = None
 
     def tolerance(self, dtype: DType) -> tuple[float, float]:
         """The relative and the absolute error that are allowed, as NumPy's tests take them."""

@@ -15,7 +15,6 @@ from opinfo.core import (
     ALL,
     FLOATS,
     NUMBERS,
-    Array,
     Failure,
     OpInfo,
     Sample,
@@ -23,16 +22,14 @@ from opinfo.core import (
     special,
     values,
 )
-from staticflow.codegen.math_trig import LIMIT
 from staticflow.errors import DTypeError
-from staticflow.graph.dtypes import DType, bool_, float32, float64
+from staticflow.graph.dtypes import DType, bool_
 from staticflow.ops import OPS
 
 __all__ = [
     "NO_BOOL",
     "ROWS",
     "bounded",
-    "far_from_zero",
     "inverse",
     "real",
     "saturating",
@@ -77,12 +74,6 @@ def bounded(fn: Callable[[float], float]) -> Callable[[float], float]:
 
 def sigmoid(x: float) -> float:
     return 1 / (1 + math.exp(-x)) if x > 0 else math.exp(x) / (1 + math.exp(x))
-
-
-def far_from_zero(x: Array) -> Array:
-    """See `staticflow.codegen.math_trig`."""
-    limit = LIMIT[float64 if x.dtype == np.float64 else float32]
-    return np.asarray(np.abs(x.astype(np.float64)) > limit)
 
 
 def real(

@@ -12,7 +12,6 @@ import staticflow as sf
 from opinfo.arithmetic import (
     PAIR_FAILURES,
     binary,
-    huge_quotient,
     pairwise,
     sized_pair,
     zero_if_impossible,
@@ -101,7 +100,6 @@ _TWO = (
     pairwise(OPS["lcm"], sf.lcm, math.lcm, **_WHOLE),
     pairwise(
         OPS["fmod"], sf.fmod, zero_if_impossible(_fmod), samples=binary(second=_ABOVE),
-        beyond=huge_quotient,
     ),
     _of_floats("hypot", math.hypot),
     pairwise(
