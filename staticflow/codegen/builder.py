@@ -295,8 +295,8 @@ class Builder:
         return arg if arg.lanes == 1 else self.let(Fold(op, arg), arg.dtype)
 
     def any(self, cond: Operand) -> Operand:
-        """Whether ``cond`` holds in any lane, also of vectors that a schedule makes of a loop later. It
-        may be true where the own ``cond`` is not, and no result may depend on it then."""
+        """Whether ``cond`` holds in any lane, also of vectors that a schedule makes of a loop.
+        It may be true where the own ``cond`` is not, and no result may depend on it then."""
         return self.let(Fold("or", cond), bool_)
 
     def zip(self, a: Operand, b: Operand, half: str) -> Operand:

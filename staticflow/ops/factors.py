@@ -313,9 +313,7 @@ def matrix_rank(
     return _kept(s, A, rtol, atol).sum(-1)
 
 
-def pinv(
-    A: Any, *, atol: Tolerance = None, rtol: Tolerance = None, hermitian: bool = False
-) -> Any:
+def pinv(A: Any, *, atol: Tolerance = None, rtol: Tolerance = None, hermitian: bool = False) -> Any:
     """The pseudoinverses (..., n, m) of matrices (..., m, n), by `svd`; singular values that
     `matrix_rank` does not count with the same tolerances are taken for 0.
 
