@@ -252,7 +252,9 @@ def test_a_cotangent_of_another_unknown_size_is_compared_at_the_call() -> None:
 def test_loops_that_do_not_fit() -> None:
     xs, c = sf.placeholder((None, 2), name="xs"), sf.placeholder((2,), name="c")
     refused(
-        ShapeError, lambda: sf.scan(lambda c, x: c, c, xs), "fn must return (carry, y), not Symbol"
+        ShapeError,
+        lambda: sf.scan(lambda c, x: c, c, xs),
+        "fn gives a Symbol; it must give a tuple of two",
     )
     refused(ShapeError, lambda: sf.scan(lambda c, x: ((c, c), x), c, xs), "the carry came in as")
     refused(ShapeError, lambda: sf.scan(lambda c, x: (c.sum(), x), c, xs),

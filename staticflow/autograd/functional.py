@@ -8,8 +8,10 @@ products", 2017). A symbolic one walks forward.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
+from typing import cast as cast_type
 
 from staticflow.eager import tape
 from staticflow.eager.grad_mode import enable_grad
@@ -23,14 +25,28 @@ from staticflow.ops.declare import same_size
 from staticflow.ops.expand import expand
 from staticflow.ops.gradient import pullback, pushforward
 from staticflow.ops.joining import stack
+from staticflow.ops.reach import in_graph, run_or_write
 from staticflow.ops.scan import scan
-from staticflow.ops.symbol import Symbol
+from staticflow.ops.symbol import Symbol, to_node
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
 Function = Callable[..., Any]
+D = TypeVar("D", bound=Function)
 
 
+def at_once_or_traced(derivative: D) -> D:
+    """The ``derivative(func, inputs, ...)`` as one that is part of a graph, and runs nothing, where
+    an argument is a symbol or ``func`` meets one."""
+
+    @functools.wraps(derivative)
+    def called(func: Function, *args: Any, **named: Any) -> Any:
+        return run_or_write(lambda: derivative(func, *args, **named), (args, named), func)
+
+    return cast_type("D", called)
+
+
+@at_once_or_traced
 def vjp(
     func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
@@ -52,6 +68,7 @@ def vjp(
     return _given(ys, single, create_graph), _given(found, one, create_graph)
 
 
+@at_once_or_traced
 def jvp(
     func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
@@ -72,6 +89,7 @@ def jvp(
     return _given(ys, single, create_graph), _given(found, single, create_graph)
 
 
+@at_once_or_traced
 def jacobian(func: Function, inputs: Any, create_graph: bool = False, strict: bool = False) -> Any:
     """The derivatives of every element of ``func(*inputs)`` by every element of the inputs: of
     shape output + input. With several outputs or inputs, a tuple of them (outputs outside).
@@ -88,6 +106,7 @@ def jacobian(func: Function, inputs: Any, create_graph: bool = False, strict: bo
     return rows[0] if single else rows
 
 
+@at_once_or_traced
 def hessian(func: Function, inputs: Any, create_graph: bool = False, strict: bool = False) -> Any:
     """The second derivatives of ``func(*inputs)``, a single number: of shape input + input. With
     several inputs, a tuple of tuples.
@@ -111,6 +130,7 @@ def hessian(func: Function, inputs: Any, create_graph: bool = False, strict: boo
     return rows[0] if single else tuple(rows)
 
 
+@at_once_or_traced
 def hvp(
     func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
@@ -121,6 +141,7 @@ def hvp(
     )[1]
 
 
+@at_once_or_traced
 def vhp(
     func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
@@ -168,8 +189,8 @@ def own_input(x: Any, create_graph: bool) -> Any:
             f"the inputs must be tensors or symbols, not {type(x).__name__}; wrap data with "
             f"sf.tensor(...), at {format_locs(here())}"
         )
-    if isinstance(x, Symbol):
-        return cast(x, dtype=x.dtype)
+    if in_graph(x):
+        return cast(Symbol(to_node(x)), dtype=x.dtype)
     if create_graph and x.requires_grad:
         return x.clone()
     return x.detach().requires_grad_()
@@ -237,7 +258,7 @@ def _given(results: Sequence[Any], single: bool, create_graph: bool) -> Any:
 def pull(ys: Sequence[Any], xs: Sequence[Any], cts: Sequence[Any], create_graph: bool) -> list[Any]:
     """The cotangents of ``xs``; None where they are not reached."""
     if any(isinstance(y, Symbol) for y in ys):
-        return pullback(ys, cts, xs)
+        return pullback(ys, list(map(_symbol, cts)), xs)
     roots = [(y, ct) for y, ct in zip(ys, cts, strict=True) if y.requires_grad]
     if not roots:
         return [None] * len(xs)
@@ -250,7 +271,7 @@ def push(
 ) -> list[Any]:
     """The tangents of ``ys``; None where they do not depend on ``xs``."""
     if any(isinstance(y, Symbol) for y in ys):
-        return pushforward(ys, xs, moves)
+        return pushforward(ys, xs, list(map(_symbol, moves)))
     seeds = [zeros_like(y).requires_grad_() for y in ys]
     pulled = pull(ys, xs, seeds, create_graph=True)
     reached = [(ct, m) for ct, m in zip(pulled, moves, strict=True) if ct is not None]
@@ -258,6 +279,11 @@ def push(
         return [None] * len(ys)
     cts, given = zip(*reached, strict=True)
     return pull(cts, seeds, given, create_graph)
+
+
+def _symbol(x: Any) -> Symbol:
+    """What stands for a direction beside the symbols of a graph."""
+    return Symbol(to_node(x))
 
 
 def rows_of(y: Any, xs: Sequence[Any], create_graph: bool, strict: bool) -> list[Any]:

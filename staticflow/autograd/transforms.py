@@ -8,14 +8,23 @@ function captures, requires a gradient; nobody's ``.grad`` is touched.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from staticflow.autograd.functional import filled, own_input, pull, push, rows_of
+from staticflow.autograd.functional import (
+    at_once_or_traced,
+    filled,
+    own_input,
+    pull,
+    push,
+    rows_of,
+)
 from staticflow.eager.grad_mode import enable_grad
 from staticflow.errors import ArgumentError, ShapeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.creation import ones_like
+from staticflow.ops.reach import run_or_write
 from staticflow.ops.symbol import Symbol
 from staticflow.pytree import flatten, unflatten
 
@@ -80,6 +89,16 @@ class _Point:
         return [r.detach() if getattr(r, "requires_grad", False) else r for r in results]
 
 
+def _transformed(func: Function, derivative: Function) -> Function:
+    """``derivative``, of the arguments of ``func``, as one that is part of a graph, and runs
+    nothing, where an argument is a symbol or ``func`` meets one."""
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        return run_or_write(lambda: derivative(*args, **kwargs), (args, kwargs), func)
+
+    return called
+
+
 def _reach_others(outputs: Sequence[Any], inputs: Sequence[Any]) -> bool:
     """Whether the history of ``outputs`` leads to leaves that are not among ``inputs``."""
     own = set(map(id, inputs))
@@ -110,6 +129,7 @@ def grad_and_value(
     (tensor([2., 4.]), tensor(5.))
     """
 
+    @functools.partial(_transformed, func)
     def both(*args: Any, **kwargs: Any) -> Any:
         point = _Point(args, argnums)
         value, aux = point.call(func, kwargs, has_aux)
@@ -142,6 +162,7 @@ def grad(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = Fal
     return gradient
 
 
+@at_once_or_traced
 def vjp(func: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """``func(*primals)``, and a function from cotangents in the form of that to those of the
     primals, a tuple; with ``has_aux`` what ``func`` gives beside its outputs, too.
@@ -160,6 +181,7 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]
     return (out, pullback, aux) if has_aux else (out, pullback)
 
 
+@at_once_or_traced
 def jvp(func: Function, primals: Any, tangents: Any, *, has_aux: bool = False) -> tuple[Any, ...]:
     """``func(*primals)``, and how it moves where the primals move by ``tangents``, a tuple as they
     are.
@@ -184,6 +206,7 @@ def jacrev(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = F
             [0., 1.]])
     """
 
+    @functools.partial(_transformed, func)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         point = _Point(args, argnums)
         _, aux = point.call(func, kwargs, has_aux)

@@ -9,7 +9,7 @@ from staticflow.codegen.sharing import root_of
 from staticflow.graph.graph import bound_symbols
 from staticflow.graph.node import Node, maker_of
 from staticflow.graph.types import types_of
-from staticflow.ops.cond import cond_op
+from staticflow.ops.cond_op import cond_op
 from staticflow.ops.loop import loop_ops
 from staticflow.passes.cluster import cluster
 

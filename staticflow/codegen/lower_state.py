@@ -15,7 +15,7 @@ from staticflow.graph.dims import Dim, Size, dim_min, is_provably_ge
 from staticflow.graph.graph import Graph, regions_of
 from staticflow.graph.node import Node
 from staticflow.graph.types import types_of
-from staticflow.ops.cond import cond_op
+from staticflow.ops.cond_op import cond_op
 from staticflow.ops.loop import Loop, loop_ops
 from staticflow.ops.lowering import Index
 

@@ -23,6 +23,7 @@ from staticflow.graph.op import Op
 from staticflow.ops import OPS
 from staticflow.ops.by_shape import BY_SHAPE
 from staticflow.ops.fused import forms
+from staticflow.ops.leaves import eager
 from staticflow.ops.methods import REFLECTED, Methods
 from staticflow.ops.printing import console
 
@@ -34,7 +35,7 @@ def bind(tensor: Any) -> None:
     `Methods`, as soon as the first operation runs."""
     EAGER.tensor = TapeEntry.tensor = tensor
     EAGER.prepare = partial(_prepared, tensor)
-    console.count, console.wrap = tensor._wrap(np.zeros((), np.int64)), tensor._wrap
+    console.count, eager.wrap = tensor._wrap(np.zeros((), np.int64)), tensor._wrap
     Shadow.__sf_mode__ = EAGER
     EAGER.expression = expression_of
     forms.fused, forms.in_place = fused_form, in_place_form

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "assign", "copy_", "fill_", "is_open", "is_recorded", "part_op", "refuse_change",
-    "regenerate", "replay", "stand_for", "stored_at", "take_shape", "update", "whole_op", "zero_",
+    "refuse_in_trace", "regenerate", "replay", "stand_for", "stored_at", "take_shape", "update",
+    "whole_op", "zero_",
 ]  # fmt: skip
 
 
@@ -65,6 +66,7 @@ def regenerate(t: Tensor, view: View) -> None:
 def take_shape(x: Tensor, fn: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
     """Become the view ``fn(x, *args, **kwargs)`` of itself, as ``t_`` does: a view of a tensor
     apart, on the same memory, that has the history so far."""
+    refuse_in_trace("an in-place change of the shape")
     if thread.state.recording and x.requires_grad:
         _refuse_recording(x)
     out: Tensor = fn(x, *args, **kwargs)
@@ -170,10 +172,8 @@ def assign(
     if _copied_at_once(x, value):
         return x
     if isinstance(value, Symbol):
-        raise SymbolicError(
-            "an in-place change of a tensor cannot be part of a graph; compute the new value "
-            f"and pass it in updates= of sf.compile, at {format_locs(here())}"
-        )
+        refuse_in_graph(what)
+    refuse_in_trace(what)
     if value.dtype.category > x.dtype.category:
         raise DTypeError(
             f"{what} cannot put {value.dtype.name} into a tensor of "
@@ -227,12 +227,30 @@ def is_open(x: Tensor) -> bool:
     """Whether the elements may be overwritten with what has no history, and that is all."""
     memory = x._memory or x._own_memory()
     a = x._data
+    state = thread.state
     return (
         type(a) is np.ndarray
         and 0 not in a.strides
         and type(memory) is Memory
         and a.flags.writeable
-        and not (thread.state.recording and is_recorded(x))
+        and not state.tracing
+        and not (state.recording and is_recorded(x))
+    )
+
+
+def refuse_in_trace(what: str) -> None:
+    """Refuse a change of a tensor inside a trace, where it would be made once, as the graph is
+    written, and never by a call."""
+    if thread.state.tracing:
+        refuse_in_graph(what)
+
+
+def refuse_in_graph(what: str) -> NoReturn:
+    """Refuse the operation ``what``, which would change a tensor where a graph is written."""
+    raise SymbolicError(
+        f"{what} of a tensor cannot be part of a graph, which is traced and not run here; compute "
+        "the new value, give it back, and pass it in updates= of sf.compile, "
+        f"at {format_locs(here())}"
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from staticflow.eager.in_place import refuse_in_trace
 from staticflow.errors import AutogradError, ShapeError
 from staticflow.graph.dtypes import DType
 from staticflow.graph.locs import format_locs, here
@@ -84,6 +85,7 @@ def bits_as(x: Any, dtype: DType) -> Any:
 
 
 def _without_history(x: Any, what: str) -> None:
+    refuse_in_trace(what)
     if x.requires_grad:
         raise AutogradError(
             f"{what} of a tensor that requires a gradient would be lost to it; call it on "

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager.tensor import Tensor
-from staticflow.errors import DTypeError
+from staticflow.errors import DTypeError, SymbolicError
 from staticflow.graph.device import device as Device
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
@@ -89,7 +89,9 @@ class Generator:
                 self.state._own_memory().version = version
 
     def manual_seed(self, seed: int) -> Generator:
-        """Start the stream of ``seed`` (modulo 2**64) anew; returns the generator."""
+        """Start the stream of ``seed`` (modulo 2**64) anew; returns the generator. Raises
+        `SymbolicError` inside a trace, whose draws are made by each call."""
+        _refuse_in_trace("manual_seed")
         wrapped = (int(seed) + 2**63) % 2**64 - 2**63
         with _drawing:
             self.state.copy_(Tensor._wrap(np.array([wrapped, 0], np.int64)))
@@ -111,7 +113,9 @@ class Generator:
             return Tensor._wrap(self.state._data.copy())
 
     def set_state(self, state: Tensor) -> None:
-        """Go on from a state that `get_state` gave. Raises `DTypeError` for anything else."""
+        """Go on from a state that `get_state` gave. Raises `DTypeError` for anything else, and
+        `SymbolicError` inside a trace."""
+        _refuse_in_trace("set_state")
         if state.dtype is not int64 or state.shape != (2,):
             raise DTypeError(
                 "set_state: the state of a generator is an int64 tensor of 2 elements, not "
@@ -129,6 +133,15 @@ class Generator:
 
     def __repr__(self) -> str:
         return f"<Generator seed={self.initial_seed()} count={int(self.state[1].item())}>"
+
+
+def _refuse_in_trace(what: str) -> None:
+    if tracing_state.active:
+        raise SymbolicError(
+            f"{what}: a graph draws from its generators whenever it is called, and a seed that is "
+            "set as it is traced would be set once and for all; set it before the call, "
+            f"at {format_locs(here())}"
+        )
 
 
 default_generator = Generator()

@@ -266,6 +266,7 @@ class Tensor(Methods):
 
     @data.setter
     def data(self, value: Tensor) -> None:
+        in_place.refuse_in_trace("an assignment to .data")
         self._data = value._data
         self._memory = value._own_memory()
         self._view = None

@@ -40,7 +40,7 @@ class Alias:
         """Whether both are the same view of the same symbol."""
         mine: Alias | None = self
         while mine is not None and other is not None:
-            if (mine.root, mine.op, mine.attrs) != (other.root, other.op, other.attrs):
+            if mine.root is not other.root or (mine.op, mine.attrs) != (other.op, other.attrs):
                 return False
             mine, other = mine.base, other.base
         return mine is other

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from staticflow import pytree
 from staticflow.errors import ShapeError
+from staticflow.graph.dims import Size
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.axes import flip
-from staticflow.ops.carry import held
+from staticflow.ops.carry import call, held, is_in_graph
 from staticflow.ops.cond import cond
 from staticflow.ops.creation import new_zeros
 from staticflow.ops.joining import cat, stack
+from staticflow.ops.leaves import tensors_of
+from staticflow.ops.reach import in_graph, refuse_late, run_or_write
 from staticflow.ops.scan import scan
 from staticflow.ops.slicing import slice_op
 from staticflow.ops.splitting import narrow
-from staticflow.ops.view import reshape, unsqueeze
+from staticflow.ops.view import of_size, reshape, unsqueeze
 
 __all__ = ["associative_scan"]
 
@@ -33,26 +36,51 @@ def associative_scan(fn: Callable[[Any, Any], Any], xs: Any, reverse: bool = Fal
     >>> sf.associative_scan(lambda a, b: a * b, sf.tensor([1.0, 2.0, 3.0, 4.0]))
     tensor([ 1.,  2.,  6., 24.])
     """
-    leaves, _ = pytree.flatten(xs)
+    given, tree = pytree.flatten(xs)
+    leaves = tensors_of("associative_scan", "xs", tree, given)
     if not leaves or any(not x.shape for x in leaves):
         raise ShapeError(
             f"associative_scan: xs must be tensors with a first dim, at {format_locs(here())}"
         )
-    if reverse:
-        turned = pytree.map_tree(lambda x: flip(x, 0), xs)
-        return pytree.map_tree(lambda x: flip(x, 0), associative_scan(fn, turned))
-    lengths = {x.shape[0] for x in leaves}
-    if len(lengths) > 1:
-        sizes = ", ".join(map(str, sorted(lengths, key=str)))
-        raise ShapeError(f"associative_scan: first dims of {sizes} rows, at {format_locs(here())}")
-    (length,) = lengths
+    length = _common_length(leaves, pytree.paths(tree, "xs"))
 
     def combined(a: Any, b: Any) -> Any:
-        return held("associative_scan", a, fn(a, b), "xs")
+        found = held("associative_scan", a, call("associative_scan", "fn", fn, a, b), "xs")
+        if is_in_graph(found) and not in_graph(*pytree.flatten(a)[0]):
+            refuse_late("associative_scan", "fn")
+        return found
 
-    if isinstance(length, int):
-        return _in_pairs(combined, xs, length)
-    return _one_by_one(combined, xs)
+    def run() -> Any:
+        rows = pytree.unflatten(tree, [_sized(x, length) for x in leaves])
+        if reverse:
+            rows = pytree.map_tree(lambda x: flip(x, 0), rows)
+        if isinstance(length, int):
+            out = _in_pairs(combined, rows, length)
+        else:
+            out = _one_by_one(combined, rows)
+        return pytree.map_tree(lambda x: flip(x, 0), out) if reverse else out
+
+    return run_or_write(run, leaves, fn)
+
+
+def _common_length(leaves: Sequence[Any], names: Sequence[str]) -> Size:
+    """The rows of all leaves. Sizes that are not known are assumed to be the one that is, or the
+    first one."""
+    sizes = [x.shape[0] for x in leaves]
+    known = {n for n in sizes if isinstance(n, int)}
+    if len(known) > 1:
+        rows = ", ".join(f"{name} has {n}" for name, n in zip(names, sizes, strict=True))
+        raise ShapeError(
+            f"associative_scan: {rows} rows; all must have the same number of rows, at "
+            f"{format_locs(here())}"
+        )
+    length: Size = known.pop() if known else sizes[0]
+    return length
+
+
+def _sized(x: Any, rows: Size) -> Any:
+    """``x`` with that number of rows, assumed where it is not known."""
+    return x if x.shape[0] == rows else of_size(x, 0, rows)
 
 
 def _rows(xs: Any, start: int, stop: int, step: int = 1) -> Any:

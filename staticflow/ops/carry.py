@@ -2,37 +2,74 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
 from staticflow import pytree
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dims import Dim, Size
-from staticflow.graph.dtypes import BY_PYTHON, DType, bool_
+from staticflow.graph.dtypes import bool_
 from staticflow.graph.graph import close, new_param
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.node import Node
 from staticflow.graph.types import TensorType
 from staticflow.ops.late import ties_of
+from staticflow.ops.leaves import tensors_of
 from staticflow.ops.loop import scan_op, while_op
 from staticflow.ops.region import affect, begun, close_over
-from staticflow.ops.symbol import STATIC, Symbol, symbolic, to_node, tracing_state
+from staticflow.ops.symbol import STATIC, Symbol
 
 __all__ = [
-    "check_carry", "check_flag", "held", "in_graph", "is_in_graph", "leaves_as", "loop_over",
-    "node_as", "nodes_as", "note_trip",
+    "call", "carried", "check_flag", "checked_pair", "held", "is_in_graph",
+    "loop_over", "note_trip",
 ]  # fmt: skip
-
-
-def in_graph(*values: Any) -> bool:
-    """Whether a function called on ``values`` becomes part of a graph: inside a trace, and where
-    one of them is a symbol or an unknown size."""
-    return tracing_state.active or symbolic(*values)
 
 
 def is_in_graph(tree: Any) -> bool:
     """Whether a result shows that what was called on tensors closes over symbols."""
     return any(isinstance(leaf, Symbol) for leaf in pytree.flatten(tree)[0])
+
+
+def call(what: str, name: str, fn: Any, *args: Any) -> Any:
+    """``fn(*args)``, where ``fn`` is the argument ``name`` of the loop ``what``. Raises
+    `DTypeError` if it takes another number of arguments."""
+    try:
+        return fn(*args)
+    except TypeError as error:
+        if error.__traceback__ is not None and error.__traceback__.tb_next is None:
+            _check_arity(what, name, fn, args)
+        raise
+
+
+def _check_arity(what: str, name: str, fn: Any, args: tuple[Any, ...]) -> None:
+    if not callable(fn):
+        raise DTypeError(
+            f"{what}: {name} is of type {type(fn).__name__}; it must be a function, at "
+            f"{format_locs(here())}"
+        ) from None
+    try:
+        signature = inspect.signature(fn)
+        signature.bind(*args)
+    except ValueError:  # a function that does not tell its arguments
+        return
+    except TypeError:
+        given = f"{len(args)} argument{'' if len(args) == 1 else 's'}"
+        raise DTypeError(
+            f"{what}: {name} is called with {given}, {_forms(args)}, and takes {signature}; it "
+            f"must take them{_spread(args)}, at {format_locs(here())}"
+        ) from None
+
+
+def _forms(args: tuple[Any, ...]) -> str:
+    return ", ".join(str(pytree.flatten(a)[1]) for a in args) or "none"
+
+
+def _spread(args: tuple[Any, ...]) -> str:
+    """What to do where one argument is a list, of which users expect what tuples do."""
+    if len(args) == 1 and type(args[0]) is list:
+        return ": a carry that is a list is one argument, and the elements of a tuple are several"
+    return ""
 
 
 def note_trip(error: Exception, trip: int, what: str) -> None:
@@ -41,24 +78,42 @@ def note_trip(error: Exception, trip: int, what: str) -> None:
 
 
 def held(what: str, before: Any, after: Any, name: str = "carry") -> Any:
-    """``after``, if it is as a trip got it: where a loop carries more than its user gives, this is
-    what its user may get wrong."""
+    """``after`` as tensors, if it is as a trip got it: where a loop carries more than its user
+    gives, this is what its user may get wrong."""
     leaves, tree = pytree.flatten(before)
-    check_carry(what, tree, leaves, leaves_as(what, tree, after, name), name)
-    return after
+    return pytree.unflatten(tree, carried(what, tree, leaves, after, name))
 
 
-def leaves_as(what: str, tree: pytree.TreeDef, carry: Any, name: str = "carry") -> list[Any]:
+def carried(
+    what: str, tree: pytree.TreeDef, before: Sequence[Any], after: Any, name: str = "carry"
+) -> list[Any]:
+    """The leaves of what a trip gives back as tensors, held to the leaves ``before`` it."""
+    leaves = tensors_of(what, name, tree, _leaves_as(what, tree, after, name), before)
+    _check_carry(what, tree, before, leaves, name)
+    return leaves
+
+
+def _leaves_as(what: str, tree: pytree.TreeDef, carry: Any, name: str = "carry") -> list[Any]:
     """The leaves of a carry, of the structure that it came in with."""
     leaves, own = pytree.flatten(carry)
     if own != tree:
         raise ShapeError(
-            f"{what}: the {name} came in as {tree} and went out as {own}, at {format_locs(here())}"
+            f"{what}: the {name} came in as {tree} and went out as {own}; every step must give it "
+            f"back in the structure in which it came in{_containers(tree, own)}, at "
+            f"{format_locs(here())}"
         )
     return leaves
 
 
-def check_carry(
+def _containers(before: pytree.TreeDef, after: pytree.TreeDef) -> str:
+    """The remedy where a list stands for a tuple, or the other way round."""
+    mine, theirs = before.kind, after.kind
+    if {mine, theirs} == {list, tuple} and mine and theirs and before.keys == after.keys:
+        return f": return a {mine.__name__}, or begin with a {theirs.__name__}"
+    return ""
+
+
+def _check_carry(
     what: str,
     tree: pytree.TreeDef,
     before: Sequence[Any],
@@ -67,15 +122,14 @@ def check_carry(
 ) -> None:
     """Hold the leaves ``after`` a trip to those ``before``, of the ``name`` that the user knows.
 
-    Sizes unknown on either side are left to the graph's assumptions; Python numbers take the dtype
-    of the other.
+    Sizes unknown on either side are left to the graph's assumptions.
     """
     wrong: list[str] = []
     error: type[DTypeError | ShapeError] = ShapeError
     for path, a, b in zip(pytree.paths(tree, name), before, after, strict=True):
-        if not hasattr(a, "dtype") or type(b) in BY_PYTHON or _agree(a, b):
+        if _agree(a, b):
             continue
-        if not hasattr(b, "dtype") or a.dtype is not b.dtype:
+        if a.dtype is not b.dtype:
             error = DTypeError
         wrong.append(f"{path} came in as {_kind(a)} and went out as {_kind(b)}")
     if wrong:
@@ -87,8 +141,7 @@ def check_carry(
 
 def _agree(a: Any, b: Any) -> bool:
     return (
-        hasattr(b, "dtype")
-        and a.dtype is b.dtype
+        a.dtype is b.dtype
         and len(a.shape) == len(b.shape)
         and all(map(_may_agree, a.shape, b.shape))
     )
@@ -112,6 +165,17 @@ def check_flag(what: str, flag: Any) -> Any:
             f"x > 0, and take .all() or .any() of several, at {format_locs(here())}"
         )
     return flag
+
+
+def checked_pair(result: Any) -> tuple[Any, Any]:
+    """What ``fn`` of a scan gives, if that is a tuple of a carry and a y."""
+    if isinstance(result, tuple) and len(result) == 2:
+        return result
+    count = f" of {len(result)}" if isinstance(result, tuple | list) else ""
+    raise ShapeError(
+        f"scan: fn gives a {type(result).__name__}{count}; it must give a tuple of two, "
+        f"(carry, y); return carry, None where there is no y, at {format_locs(here())}"
+    )
 
 
 def loop_over(
@@ -154,15 +218,3 @@ def loop_over(
     always = [v for v, s in changed.items() if s.always]
     results = affect([*values[:n], *values[split:]], news, always)
     return results[:n], results[n:]
-
-
-def nodes_as(leaves: Sequence[Any], carries: Sequence[Node]) -> list[Node]:
-    """The nodes of what a trip gives back; numbers take the dtype of the carry."""
-    return [node_as(v, c.tensor_type.dtype) for v, c in zip(leaves, carries, strict=True)]
-
-
-def node_as(value: Any, dtype: DType | None) -> Node:
-    """The node of ``value``; a number in ``dtype``, unless that has no room for its kind."""
-    own = BY_PYTHON.get(type(value))
-    fits = own is None or dtype is None or own.category <= dtype.category
-    return to_node(value, dtype if fits else None)

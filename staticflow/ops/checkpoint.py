@@ -18,7 +18,7 @@ from staticflow.errors import ArgumentError
 from staticflow.graph.dims import Dim, Size, ceil_div, dim_max, floor_div, prod, root
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.axes import flip
-from staticflow.ops.carry import check_flag, held
+from staticflow.ops.carry import call, check_flag, checked_pair, held
 from staticflow.ops.creation import new_zeros
 from staticflow.ops.joining import cat
 from staticflow.ops.late import prefix_op, unprefix_op
@@ -156,11 +156,10 @@ def scan_until_in_segments(
 
     def step(state: Any, x: Any) -> tuple[Any, Any]:
         carry, made, _ = state
-        result = fn(carry, x)
-        if not isinstance(result, tuple) or len(result) != 2:
-            return result
-        after, y = held("scan", carry, result[0]), result[1]
-        ends = check_flag("scan: what until(carry, y) gives", until(after, y))
+        after, y = checked_pair(call("scan", "fn", fn, carry, x))
+        after = held("scan", carry, after)
+        answer = call("scan", "until", until, after, y)
+        ends = check_flag("scan: what until(carry, y) gives", answer)
         return (after, made + 1, (made + 1 >= length) | ends), y
 
     def segment(state: Any, rows: Any) -> tuple[Any, Any]:

@@ -7,7 +7,7 @@ carries it through loops and branches, and keeps every pass from dropping, doubl
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,9 +16,10 @@ from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
-from staticflow.ops.carry import in_graph
 from staticflow.ops.effect import effect, leave, read
+from staticflow.ops.leaves import eager
 from staticflow.ops.lowering import Host
+from staticflow.ops.reach import in_graph
 from staticflow.ops.symbol import Symbol, to_node
 from staticflow.ops.thread import thread
 
@@ -26,11 +27,9 @@ __all__ = ["console", "print", "print_op", "quiet", "say"]
 
 
 class _Console:
-    """What the eager mode puts here: the ``count`` of prints, an int64 tensor of no dims, and how
-    an array is made a tensor."""
+    """What the eager mode puts here: the ``count`` of prints, an int64 tensor of no dims."""
 
     count: Any
-    wrap: Callable[[Any], Any]
 
 
 console = _Console()
@@ -40,7 +39,7 @@ def say(template: str, names: Sequence[str], arrays: Sequence[Any]) -> None:
     """Print ``template`` with tensors put in; the last of them have ``names``."""
     if not thread.state.quiet:
         first = len(arrays) - len(names)
-        tensors = [console.wrap(a) for a in arrays]
+        tensors = [eager.wrap(a) for a in arrays]
         named = dict(zip(names, tensors[first:], strict=True))
         builtins.print(template.format(*tensors[:first], **named))
 

@@ -12,13 +12,15 @@ from staticflow.graph.dtypes import bool_, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.arithmetic import cast, where
 from staticflow.ops.by_index import index_select
-from staticflow.ops.carry import held, in_graph
+from staticflow.ops.carry import call, checked_pair, held
 from staticflow.ops.creation import full, iota, new_full
 from staticflow.ops.expand import expand_op
 from staticflow.ops.extremes import amax, amin
 from staticflow.ops.joining import cat
 from staticflow.ops.late import measure_op, prefix_op, tied_op, unprefix_op
+from staticflow.ops.leaves import tensors_of
 from staticflow.ops.order import argsort
+from staticflow.ops.reach import in_graph
 from staticflow.ops.symbol import STATIC
 from staticflow.ops.view import reshape
 
@@ -43,7 +45,7 @@ class Ragged:
     until = None
 
     def __init__(self, fn: Callable[[Any, Any], Any], lengths: Any, xs: Any) -> None:
-        self.fn = fn
+        self.fn = self.__wrapped__ = fn
         self.lengths, self.steps, self.rows = held_lengths(lengths, xs)
         self.order = argsort(self.lengths, descending=True, stable=True)
         self.places = argsort(self.order)
@@ -94,6 +96,7 @@ class RaggedUntil:
         reverse: bool,
     ) -> None:
         self.fn, self.ask, self.reverse = fn, ask, reverse
+        self.__wrapped__ = fn, ask
         self.lengths, self.steps, self.rows = held_lengths(lengths, xs)
 
     def xs(self, xs: Any) -> Any:
@@ -122,16 +125,14 @@ class RaggedUntil:
         answers = []
 
         def asked(carry: Any, x: Any) -> Any:
-            result = self.fn(carry, x)
-            if _is_pair(result):
-                answers.append(_checked_answer(self.ask(*result)))
-            return result
+            after, y = checked_pair(call("scan", "fn", self.fn, carry, x))
+            after = held("scan", carry, after)
+            answers.append(_checked_answer(call("scan", "until", self.ask, after, y)))
+            return after, y
 
         result = _step(
             asked, carry, row, going, lambda v: prefix_op(index_select(v, 0, order), active), put
         )
-        if not answers:
-            return result
         (ends,) = answers
         over = over | (put(ends) if ends.shape else ends & (count > 0))
         return (result[0], over, (over | last).all()), result[1]
@@ -201,10 +202,6 @@ def _times(beside: Any, steps: Size) -> Any:
     return iota.beside(beside, shape=(steps, 1), dim=0, dtype=int64)
 
 
-def _is_pair(result: Any) -> bool:
-    return isinstance(result, tuple) and len(result) == 2
-
-
 def _step(
     fn: Callable[[Any, Any], Any],
     carry: Any,
@@ -216,10 +213,10 @@ def _step(
     """``fn`` of what ``take`` leaves of carry and row, ``put`` back; a row that is not ``going``
     keeps its carry and has a y of zeros."""
     rows = pytree.map_tree(take, carry)
-    result = fn(rows, pytree.map_tree(take, row))
-    if not _is_pair(result):
-        return result
-    held("scan", rows, result[0])
+    after, y = checked_pair(call("scan", "fn", fn, rows, pytree.map_tree(take, row)))
+    after = held("scan", rows, after)
+    leaves, tree = pytree.flatten(y)
+    y = pytree.unflatten(tree, tensors_of("scan", "y", tree, leaves))
 
     def joined(old: Any, new: Any) -> Any:
         whole = put(new)
@@ -230,7 +227,7 @@ def _step(
             _refuse("with lengths a y has the batch as its first dim, and one is 0-d")
         return put(new)
 
-    return pytree.map_tree(joined, carry, result[0]), pytree.map_tree(padded, result[1])
+    return pytree.map_tree(joined, carry, after), pytree.map_tree(padded, y)
 
 
 def _refuse(why: str) -> NoReturn:

@@ -5,19 +5,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+from staticflow import pytree
 from staticflow.graph.dtypes import bool_
 from staticflow.graph.graph import Graph, close, new_param, substitute_nodes
 from staticflow.graph.locs import here
 from staticflow.graph.node import Node, constant, param
 from staticflow.graph.types import TensorType
 from staticflow.ops.effect import effect_mark, leave, left_since, read_mark, settle, states
-from staticflow.ops.symbol import Symbol
+from staticflow.ops.symbol import Symbol, to_node
 from staticflow.ops.thread import thread
-from staticflow.ops.tracing import tracing_region
+from staticflow.ops.tracing import tracing, tracing_region
 
-__all__ = ["Region", "State", "affect", "begun", "close_over", "trace"]
+__all__ = [
+    "Region", "State", "affect", "begun", "close_over", "trace", "traced_at_once",
+    "types_of_result",
+]  # fmt: skip
+
+T = TypeVar("T")
 
 
 def trace(
@@ -32,6 +38,46 @@ def trace(
     with tracing_region():
         result = fn([Symbol(p) for p in own])
     return own, result, began
+
+
+def types_of_result(fn: Callable[[list[Symbol]], Any], types: Sequence[TensorType]) -> Any:
+    """What ``fn`` gives of symbols of ``types``, to be asked for shapes and dtypes and no more:
+    nothing of it runs, and it has no effect."""
+    state = thread.state
+    before, state.types_only = state.types_only, True
+    try:
+        _, result, began = trace(fn, types)
+        left_since(began)
+    finally:
+        state.types_only = before
+    return result
+
+
+def traced_at_once(fn: Callable[[], T]) -> T:
+    """What ``fn`` gives, a tree, as a part of the graph that is being written; its effects count
+    where that is computed."""
+    if thread.state.regions:
+        with tracing():
+            return fn()
+    began = new_param(TensorType(bool_, ()), "").serial
+    with tracing_region(inside=False):
+        found = fn()
+        marks = left_since(began)
+        if not marks:
+            return found
+        leaves, tree = pytree.flatten(found)
+        leaves = [_behind(leaf, marks) if hasattr(leaf, "__sf_mode__") else leaf for leaf in leaves]
+    result: T = pytree.unflatten(tree, leaves)
+    return result
+
+
+def _behind(value: Any, marks: Sequence[Node]) -> Symbol:
+    """``value``, with which the ``marks`` of effects happen: each of them at its own place in the
+    program, and once more here, where nothing reads between them."""
+    found = Symbol(to_node(value))
+    for mark in marks:
+        found = effect_mark(found, Symbol(mark.args[1]), Symbol(mark))
+    return found
 
 
 @dataclass(frozen=True, slots=True)

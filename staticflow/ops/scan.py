@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from staticflow import pytree
-from staticflow.errors import ShapeError
+from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dims import Size, fresh_sym
 from staticflow.graph.dtypes import bool_
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import TensorType
 from staticflow.ops.arithmetic import logical_not
 from staticflow.ops.carry import (
-    check_carry,
+    call,
+    carried,
     check_flag,
-    in_graph,
+    checked_pair,
     is_in_graph,
-    leaves_as,
     loop_over,
-    nodes_as,
     note_trip,
 )
 from staticflow.ops.checkpoint import (
@@ -28,14 +29,14 @@ from staticflow.ops.checkpoint import (
     scan_until_in_segments,
     segment_trips,
 )
-from staticflow.ops.creation import full
 from staticflow.ops.joining import stack
+from staticflow.ops.leaves import tensor_of, tensors_of
 from staticflow.ops.ragged import Ragged, RaggedUntil
-from staticflow.ops.region import trace
+from staticflow.ops.reach import in_graph, refuse_late, written_first
+from staticflow.ops.region import trace, traced_at_once, types_of_result
 from staticflow.ops.sizes import as_size
-from staticflow.ops.symbol import constant_node, to_node
+from staticflow.ops.symbol import Symbol, constant_node, to_node
 from staticflow.ops.taps import Lagged
-from staticflow.ops.thread import thread
 
 __all__ = ["map", "scan"]
 
@@ -114,16 +115,24 @@ def scan(
         ))  # fmt: skip
     init_leaves, carry_tree = pytree.flatten(init)
     xs_leaves, xs_tree = pytree.flatten(xs)
+    init_leaves = tensors_of("scan", "init", carry_tree, init_leaves)
+    xs_leaves = tensors_of("scan", "xs", xs_tree, xs_leaves)
     length = _common_length("scan", xs_leaves, pytree.paths(xs_tree, "xs"), length)
     trips = segment_trips("scan", checkpoint, memory_budget, length, init_leaves)
-    if trips is not None and in_graph(*init_leaves, *xs_leaves, length):
-        if until is not None:
-            return scan_until_in_segments(scan, fn, init, xs, length, reverse, until, trips)
-        return scan_in_segments(scan, fn, init, xs, length, reverse, trips)
     loop = _Scan(fn, init_leaves, carry_tree, xs_leaves, xs_tree, length, reverse, until)
+
+    def write() -> tuple[Any, Any]:
+        if trips is None:
+            return loop.in_graph()
+        carry, rows = loop.init_as_given(), loop.xs_as_given()
+        if until is not None:
+            return scan_until_in_segments(scan, fn, carry, rows, length, reverse, until, trips)
+        return scan_in_segments(scan, fn, carry, rows, length, reverse, trips)
+
     if in_graph(*init_leaves, *xs_leaves, length):
-        return loop.in_graph()
-    return loop.now()
+        return traced_at_once(write)
+    written = written_first(write, fn, until)
+    return loop.now() if written is None else written[0]
 
 
 def map(fn: Callable[[Any], Any], xs: Any) -> Any:
@@ -157,24 +166,32 @@ class _Scan:
         self.xs, self.xs_tree = xs, xs_tree
         self.length, self.reverse = length, reverse
 
+    def init_as_given(self) -> Any:
+        """The tree of the carry."""
+        return pytree.unflatten(self.carry_tree, self.init)
+
+    def xs_as_given(self) -> Any:
+        """The tree of the xs."""
+        return pytree.unflatten(self.xs_tree, self.xs)
+
     def now(self) -> tuple[Any, Any]:
         """Run on tensors."""
-        carry = pytree.unflatten(self.carry_tree, self.init)
+        carry = self.init_as_given()
         ys: list[Any] = []
         assert isinstance(self.length, int)
         for step in reversed(range(self.length)) if self.reverse else range(self.length):
             x = pytree.unflatten(self.xs_tree, [leaf[step] for leaf in self.xs])
             try:
-                carry, y = _checked_pair(self.fn(carry, x))
+                carry, y = self._step(carry, x)
+                y = _as_before(ys[0], y) if ys else y
+                stops = self.until is not None and self._stops(carry, y)
             except Exception as error:
                 note_trip(error, len(ys), "scan")
                 raise
-            if not ys and is_in_graph((carry, y)):
-                return self.in_graph()
-            leaves = leaves_as("scan", self.carry_tree, carry)
-            check_carry("scan", self.carry_tree, self.init, leaves)
+            if is_in_graph((carry, y)) or isinstance(stops, Symbol):
+                refuse_late("scan", "fn")
             ys.append(y)
-            if self.until is not None and _stop(self.until(carry, y)):
+            if stops:
                 break
         if not ys:
             return carry, self._nothing()
@@ -184,30 +201,32 @@ class _Scan:
 
     def _nothing(self) -> Any:
         """The ys of no step: a trace tells what they would be."""
-        state = thread.state
-        before, state.types_only = state.types_only, True
-        try:
-            types = [to_node(leaf).tensor_type for leaf in self.init]
-            rows = [TensorType(x.dtype, x.shape[1:]) for x in self.xs]
-            _, (_, y), _ = trace(self._step, [*types, *rows])
-        finally:
-            state.types_only = before
-        like = (*self.init, *self.xs)
+        types = [TensorType(leaf.dtype, leaf.shape) for leaf in self.init]
+        rows = [TensorType(x.dtype, x.shape[1:]) for x in self.xs]
+        _, y = types_of_result(self._traced, [*types, *rows])
+        beside = next(iter((*self.init, *self.xs)), None)
         return pytree.map_tree(
-            lambda v: full.beside(
-                next(x for x in like if hasattr(x, "__sf_mode__")),
-                shape=(0, *v.shape), value=False if v.dtype is bool_ else 0, dtype=v.dtype,
-            ),
-            y,
-        )  # fmt: skip
+            lambda v: tensor_of(np.zeros((0, *v.shape), v.dtype.numpy), beside=beside), y
+        )
 
-    def _step(self, values: Sequence[Any]) -> tuple[Any, Any]:
+    def _step(self, carry: Any, x: Any) -> tuple[Any, Any]:
+        """What a step gives, as trees of tensors."""
+        result = checked_pair(call("scan", "fn", self.fn, carry, x))
+        after = carried("scan", self.carry_tree, self.init, result[0])
+        y_leaves, y_tree = pytree.flatten(result[1])
+        y = tensors_of("scan", "y", y_tree, y_leaves)
+        return pytree.unflatten(self.carry_tree, after), pytree.unflatten(y_tree, y)
+
+    def _traced(self, values: Sequence[Any]) -> tuple[Any, Any]:
         split = len(self.init)
-        return _checked_pair(
-            self.fn(
-                pytree.unflatten(self.carry_tree, values[:split]),
-                pytree.unflatten(self.xs_tree, values[split:]),
-            )
+        return self._step(
+            pytree.unflatten(self.carry_tree, values[:split]),
+            pytree.unflatten(self.xs_tree, values[split:]),
+        )
+
+    def _stops(self, carry: Any, y: Any) -> Any:
+        return check_flag(
+            "scan: what until(carry, y) gives", call("scan", "until", self.until, carry, y)
         )
 
     def in_graph(self) -> tuple[Any, Any]:
@@ -218,10 +237,10 @@ class _Scan:
         rows = [to_node(x.flip(0) if turned else x) for x in self.xs]
 
         def step(values: Sequence[Any]) -> tuple[Any, Any, Any]:
-            carry, y = self._step(values[len(flag) :])
+            carry, y = self._traced(values[len(flag) :])
             if self.until is None:
                 return None, carry, y
-            stop = _stop(self.until(carry, y))
+            stop = self._stops(carry, y)
             return not stop if isinstance(stop, bool) else logical_not(stop), carry, y
 
         own, (go_on, carry, y), began = trace(
@@ -231,17 +250,13 @@ class _Scan:
                 *(TensorType(r.tensor_type.dtype, r.tensor_type.shape[1:]) for r in rows),
             ],
         )
-        first = carries[len(flag) :]
-        outs = nodes_as(leaves_as("scan", self.carry_tree, carry), first)
-        before, after = ([n.tensor_type for n in nodes] for nodes in (first, outs))
-        check_carry("scan", self.carry_tree, before, after)
         y_leaves, y_tree = pytree.flatten(y)
         flags = [to_node(go_on)] if flag else []
         binds = (fresh_sym("trips", self.length + 1, late=True),) if flag else ()
+        outs = [to_node(v) for v in (*pytree.flatten(carry)[0], *y_leaves)]
         last, ys = loop_over(
-            carries, rows, own, [*flags, *outs, *(to_node(v) for v in y_leaves)], began,
-            self.length, self.reverse, binds,
-        )  # fmt: skip
+            carries, rows, own, [*flags, *outs], began, self.length, self.reverse, binds
+        )
         if turned:
             ys = [y.flip(0) for y in ys]
         return (
@@ -250,17 +265,27 @@ class _Scan:
         )
 
 
-def _stop(answer: Any) -> Any:
-    return check_flag("scan: what until(carry, y) gives", answer)
+def _as_before(first: Any, y: Any) -> Any:
+    """``y``, of the structure, shapes and dtypes that the ``first`` one had."""
+    before, tree = pytree.flatten(first)
+    after, own = pytree.flatten(y)
+    kinds = [[TensorType(v.dtype, v.shape) for v in leaves] for leaves in (before, after)]
+    if own == tree and kinds[0] == kinds[1]:
+        return y
+    error = DTypeError if own == tree and _dtypes(before) != _dtypes(after) else ShapeError
+    of = [tree, own] if own != tree else [_described(tree, k) for k in kinds]
+    raise error(
+        f"scan: y is {of[0]} in the first step, and {of[1]} in a later one; every step must give "
+        f"the same structure, shapes and dtypes, as they are stacked, at {format_locs(here())}"
+    )
 
 
-def _checked_pair(result: Any) -> tuple[Any, Any]:
-    if not isinstance(result, tuple) or len(result) != 2:
-        raise ShapeError(
-            f"scan: fn must return (carry, y), not {type(result).__name__}; return (carry, None) "
-            f"if there is no y, at {format_locs(here())}"
-        )
-    return result
+def _described(tree: pytree.TreeDef, types: Sequence[TensorType]) -> str:
+    return ", ".join(f"{p} {t}" for p, t in zip(pytree.paths(tree, "y"), types, strict=True))
+
+
+def _dtypes(leaves: Sequence[Any]) -> list[Any]:
+    return [v.dtype for v in leaves]
 
 
 def _common_length(

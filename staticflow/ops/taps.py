@@ -8,10 +8,12 @@ from typing import Any
 from staticflow import pytree
 from staticflow.errors import ShapeError
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.carry import held
+from staticflow.ops.carry import call, checked_pair, held
+from staticflow.ops.leaves import tensors_of
 from staticflow.ops.ragged import held_lengths
 from staticflow.ops.slicing import position
 from staticflow.ops.splitting import narrow
+from staticflow.ops.view import of_size
 
 __all__ = ["Lagged"]
 
@@ -34,11 +36,13 @@ class Lagged:
         if unknown:
             _refuse(f'taps are of "xs" and "ys", not of {sorted(unknown)}')
         self.fn, self.reverse = fn, reverse
+        self.__wrapped__ = fn
         self.on_xs = _lags(taps, "xs", 0)
         self.on_ys = _lags(taps, "ys", 1)
         if bool(self.on_ys) != (ys_init is not None):
             _refuse('taps of "ys" and ys_init go together')
-        self.ys_init = ys_init
+        leaves, tree = pytree.flatten(ys_init)
+        self.ys_init = pytree.unflatten(tree, tensors_of("scan", "ys_init", tree, leaves))
         self.longest = max(self.on_xs, default=0)
 
     def xs(self, xs: Any) -> Any:
@@ -63,25 +67,26 @@ class Lagged:
         if not self.on_ys:
             return init, ()
         count = max(self.on_ys)
-        for y in pytree.flatten(self.ys_init)[0]:
-            if not y.shape or y.shape[0] != count:
+
+        def known(y: Any) -> Any:
+            """``y`` with ``count`` rows, which an unknown size is assumed to be."""
+            if not y.shape or (isinstance(y.shape[0], int) and y.shape[0] != count):
                 _refuse(f"ys_init has the shape {list(y.shape)}; it needs {count} rows, the last "
                         "being the y before the first step")  # fmt: skip
-        rows = (
-            pytree.map_tree(lambda y, at=at: y[at], self.ys_init) for at in reversed(range(count))
-        )
+            return of_size(y, 0, count)
+
+        whole = pytree.map_tree(known, self.ys_init)
+        rows = (pytree.map_tree(lambda y, at=at: y[at], whole) for at in reversed(range(count)))
         return init, tuple(rows)
 
     def step(self, carry: Any, x: Any) -> Any:
         """``fn(carry, x)``, or ``fn(carry, x, past)`` with the ys at the lags."""
         own, window = carry
         past = (tuple(window[lag - 1] for lag in self.on_ys),) if self.on_ys else ()
-        result = self.fn(own, x, *past)
-        if not isinstance(result, tuple) or len(result) != 2:
-            return result
+        result = checked_pair(call("scan", "fn", self.fn, own, x, *past))
         after, y = held("scan", own, result[0]), result[1]
         if window:
-            held("scan", window[0], y, "y")
+            y = held("scan", window[0], y, "y")
         return (after, (y, *window[:-1]) if window else ()), y
 
 

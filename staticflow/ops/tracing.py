@@ -40,15 +40,17 @@ def tracing() -> Iterator[None]:
 
 
 @contextmanager
-def tracing_region() -> Iterator[None]:
-    """`tracing` a function whose effects count also where its results do not depend on them."""
+def tracing_region(inside: bool = True) -> Iterator[None]:
+    """`tracing` a function whose effects count also where its results do not depend on them; as a
+    part of what is around it where it is not ``inside`` a region of its own."""
     state = thread.state
     if state.regions == 0:
         state.left.clear()  # of a trace that failed
     before = state.regions, state.within
     try:
         state.regions += 1
-        state.within = (*state.within, next(_numbers))
+        if inside:
+            state.within = (*state.within, next(_numbers))
         with tracing():
             yield
     finally:

@@ -6,25 +6,27 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from staticflow import pytree
 from staticflow.errors import DTypeError
-from staticflow.graph.dims import Dim, dim_max, fresh_sym
+from staticflow.graph.dims import Dim, Size, dim_max, fresh_sym
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.carry import (
-    check_carry,
+    call,
+    carried,
     check_flag,
     held,
-    in_graph,
     is_in_graph,
-    leaves_as,
     loop_over,
-    nodes_as,
     note_trip,
 )
 from staticflow.ops.checkpoint import Checkpoint, while_in_segments
 from staticflow.ops.creation import full, iota
-from staticflow.ops.region import trace
+from staticflow.ops.leaves import tensor_of, tensors_of
+from staticflow.ops.reach import in_graph, refuse_late, run_or_write, written_first
+from staticflow.ops.region import trace, traced_at_once
 from staticflow.ops.scan import scan
 from staticflow.ops.sizes import as_size
 from staticflow.ops.symbol import STATIC, Symbol, to_node
@@ -54,26 +56,40 @@ def while_loop(
 
     >>> import staticflow as sf
     >>> sf.while_loop(lambda n, x: x < 100, lambda n, x: (n + 1, x * 2), (0, sf.tensor(3.0)))
-    (6, tensor(192.))
+    (tensor(6), tensor(192.))
     """
     leaves, tree = pytree.flatten(init)
+    leaves = tensors_of("while_loop", "init", tree, leaves)
+    init = pytree.unflatten(tree, leaves)
 
     def condition(carry: Any) -> Any:
-        answer = cond_fn(*carry) if type(carry) is tuple else cond_fn(carry)
+        args = carry if type(carry) is tuple else (carry,)
+        answer = call("while_loop", "cond_fn", cond_fn, *args)
         return check_flag("while_loop: what cond_fn gives", answer)
 
     def body(carry: Any) -> Any:
-        return body_fn(*carry) if type(carry) is tuple else body_fn(carry)
+        args = carry if type(carry) is tuple else (carry,)
+        result = call("while_loop", "body_fn", body_fn, *args)
+        return pytree.unflatten(tree, carried("while_loop", tree, leaves, result))
 
-    if checkpoint not in (None, "all") and in_graph(*leaves):
-        return while_in_segments(while_loop, condition, body, init, checkpoint)
-    if in_graph(*leaves):
+    def write() -> Any:
+        if checkpoint not in (None, "all"):
+            return while_in_segments(while_loop, condition, body, init, checkpoint)
         return _in_graph(condition, body, leaves, tree)
+
+    if in_graph(*leaves):
+        return traced_at_once(write)
+    written = written_first(write, cond_fn, body_fn)
+    return _now(condition, body, init) if written is None else written[0]
+
+
+def _now(condition: Callable[[Any], Any], body: Callable[[Any], Any], init: Any) -> Any:
+    """Run on tensors."""
     carry = init
     for trip in itertools.count():
         going = condition(carry)
         if isinstance(going, Symbol):
-            return _in_graph(condition, body, pytree.flatten(carry)[0], tree)
+            refuse_late("while_loop", "cond_fn")
         if not going:
             return carry
         try:
@@ -81,8 +97,8 @@ def while_loop(
         except Exception as error:
             note_trip(error, trip, "while_loop")
             raise
-        after = leaves_as("while_loop", tree, carry)
-        check_carry("while_loop", tree, leaves, after)
+        if is_in_graph(carry):
+            refuse_late("while_loop", "body_fn")
 
 
 def _in_graph(
@@ -92,16 +108,14 @@ def _in_graph(
     tree: pytree.TreeDef,
 ) -> Any:
     nodes = [to_node(v) for v in leaves]
-    going = to_node(condition(pytree.unflatten(tree, map(Symbol, nodes))))
+    going = to_node(traced_at_once(lambda: condition(pytree.unflatten(tree, map(Symbol, nodes)))))
 
-    def trip(values: list[Symbol]) -> tuple[Any, list[Any]]:
+    def trip(values: list[Symbol]) -> tuple[Any, Any]:
         carry = body(pytree.unflatten(tree, values[1:]))
-        after = nodes_as(leaves_as("while_loop", tree, carry), nodes)
-        before = [n.tensor_type for n in nodes]
-        check_carry("while_loop", tree, before, [n.tensor_type for n in after])
-        return condition(pytree.unflatten(tree, map(Symbol, after))), after
+        return condition(carry), carry
 
-    own, (again, after), began = trace(trip, [going.tensor_type, *(n.tensor_type for n in nodes)])
+    own, (again, carry), began = trace(trip, [going.tensor_type, *(n.tensor_type for n in nodes)])
+    after = [to_node(v) for v in pytree.flatten(carry)[0]]
     last, _ = loop_over(
         [going, *nodes],
         [],
@@ -117,42 +131,43 @@ def _in_graph(
 def fori_loop(lo: Any, hi: Any, body: Callable[[Any, Any], Any], init: Any) -> Any:
     """``carry = body(i, carry)`` for i from ``lo`` up to, not including, ``hi``; the last carry.
 
-    The bounds are ints, sizes or integer tensors of no dims; ``i`` is an int64 tensor of no dims,
-    or an int where there is no tensor at all. The carry is a tree of tensors that ``body`` gives
-    back as it got it.
+    The bounds are ints, sizes or integer tensors of no dims; ``i`` is an int64 tensor of no dims.
+    The carry is a tree of tensors that ``body`` gives back as it got it; a number in it is a tensor
+    of no dims.
 
     >>> import staticflow as sf
     >>> sf.fori_loop(0, 4, lambda i, x: x + i, sf.tensor(0.0))
     tensor(6.)
     """
     lo, hi = map(_bound, (lo, hi))
+    given, tree = pytree.flatten(init)
+    leaves = tensors_of("fori_loop", "init", tree, given)
+    init = pytree.unflatten(tree, leaves)
 
     def trip(i: Any, carry: Any) -> Any:
-        return held("fori_loop", carry, body(i, carry))
+        return held("fori_loop", carry, call("fori_loop", "body", body, i, carry))
 
-    if isinstance(lo, int | Dim) and isinstance(hi, int | Dim):
-        leaves = pytree.flatten(init)[0]
-        beside = next((x for x in leaves if hasattr(x, "__sf_mode__")), None)
-        length = dim_max(hi - lo, 0)
-        static = in_graph(*leaves, length)
-        if beside is None and not static:
-            carry = init
-            for i in range(int(lo), int(hi)):
-                carry = trip(i, carry)
-                if is_in_graph(carry):  # it closes over symbols
-                    break
-            else:
-                return carry
-        mode = STATIC if beside is None or static else beside.__sf_mode__
-        numbers = mode.apply(iota, (), {"shape": (length,), "dim": 0, "dtype": int64})
-        return scan(lambda carry, i: (trip(i, carry), None), init, numbers + lo)[0]
-    beside = hi if isinstance(lo, int | Dim) else lo
-    zero = full.beside(beside, shape=(), value=0, dtype=int64)
-    start, end = zero + lo, zero + hi
-    _, last = while_loop(
-        lambda i, carry: i < end, lambda i, carry: (i + 1, trip(i, carry)), (start, init)
-    )
-    return last
+    def run() -> Any:
+        if isinstance(lo, int | Dim) and isinstance(hi, int | Dim):
+            numbers = _range(lo, dim_max(hi - lo, 0), leaves)
+            return scan(lambda carry, i: (trip(i, carry), None), init, numbers)[0]
+        beside = hi if isinstance(lo, int | Dim) else lo
+        zero = full.beside(beside, shape=(), value=0, dtype=int64)
+        start, end = zero + lo, zero + hi
+        _, last = while_loop(
+            lambda i, carry: i < end, lambda i, carry: (i + 1, trip(i, carry)), (start, init)
+        )
+        return last
+
+    return run_or_write(run, (lo, hi, leaves), body)
+
+
+def _range(lo: Size, length: Size, leaves: list[Any]) -> Any:
+    """The numbers from ``lo`` on, in the mode and on the device of the carry ``leaves``."""
+    if in_graph(*leaves, length, lo):
+        return STATIC.apply(iota, (), {"shape": (length,), "dim": 0, "dtype": int64}) + lo
+    beside = next(iter(leaves), None)
+    return tensor_of(np.arange(int(length), dtype=np.int64), beside=beside) + lo
 
 
 def _bound(given: Any) -> Any:

@@ -24,7 +24,7 @@ from staticflow.graph.graph import (
 from staticflow.graph.locs import Locs
 from staticflow.graph.node import Node, constant, item, make_node, maker_of, param
 from staticflow.graph.types import TensorType, types_of
-from staticflow.ops.cond import cond_op
+from staticflow.ops.cond_op import cond_op
 from staticflow.ops.loop import Loop, loop_ops
 from staticflow.ops.symbol import Symbol, constant_node
 from staticflow.ops.view import reshape_op

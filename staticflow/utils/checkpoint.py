@@ -14,6 +14,7 @@ from staticflow.eager.saved_hooks import saved_tensors_hooks
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import ArgumentError, AutogradError
 from staticflow.graph.locs import format_locs, here
+from staticflow.ops.reach import run_or_write
 from staticflow.ops.thread import thread
 from staticflow.pytree import flatten
 
@@ -38,6 +39,14 @@ def checkpoint(
     >>> x = sf.tensor([1.0, 2.0], requires_grad=True)
     >>> checkpoint(lambda t: (t.exp() * t).sin(), x).sum().backward()
     """
+    return run_or_write(
+        lambda: _kept(function, args, kwargs, preserve_rng_state), (args, kwargs), function
+    )
+
+
+def _kept(
+    function: Callable[..., Any], args: Any, kwargs: dict[str, Any], preserve_rng_state: bool
+) -> Any:
     state = thread.state
     if not state.recording or state.tracing:
         return function(*args, **kwargs)

@@ -1,0 +1,146 @@
+"""What a branch gives, as far as the other one must give the same: a structure, shapes, dtypes.
+
+The branch of a `cond` that does not run is traced to know. That costs far more than running it, so
+what it gave is remembered for branches of the same code on arguments of the same kinds.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from types import CellType, FunctionType
+from typing import Any
+
+from staticflow import pytree
+from staticflow.errors import SymbolicError
+from staticflow.graph.dims import Dim
+from staticflow.graph.dtypes import BY_PYTHON, dtype_of
+from staticflow.graph.locs import format_locs, here
+from staticflow.graph.types import TensorType
+from staticflow.ops.leaves import refuse_leaf
+from staticflow.ops.promote import is_number
+from staticflow.ops.region import types_of_result
+
+__all__ = ["Result", "result_of_other"]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The structure of what a branch gives, and the type of each leaf: of a number the one that it
+    has alone. ``numbers`` are the leaves that are numbers."""
+
+    tree: pytree.TreeDef
+    types: tuple[TensorType, ...]
+    numbers: frozenset[int]
+
+    @staticmethod
+    def of(tree: pytree.TreeDef, leaves: Sequence[Any]) -> Result:
+        """What the ``leaves`` of a result are."""
+        numbers = frozenset(i for i, v in enumerate(leaves) if is_number(v))
+        named = zip(pytree.paths(tree, "result"), leaves, strict=True)
+        return Result(tree, tuple(_type_of(path, v) for path, v in named), numbers)
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether a leaf is a number, whose dtype follows from the other branch."""
+        return bool(self.numbers)
+
+    def beside(self, other: Result) -> Result:
+        """This result with each number in the dtype of what ``other`` has in its place, unless
+        that is of a lower category."""
+        if not self.numbers or len(self.types) != len(other.types):
+            return self
+        types = [
+            replace(t, dtype=o.dtype) if i in self.numbers and t.dtype.category <= o.dtype.category
+            else t
+            for i, (t, o) in enumerate(zip(self.types, other.types, strict=True))
+        ]  # fmt: skip
+        return replace(self, types=tuple(types))
+
+
+def _type_of(path: str, value: Any) -> TensorType:
+    if hasattr(value, "__sf_mode__"):
+        return TensorType(value.dtype, value.shape)
+    if is_number(value):
+        return TensorType(BY_PYTHON[int if type(value) is Dim else type(value)], ())
+    if not hasattr(value, "__array_interface__"):
+        refuse_leaf("cond", path, value)
+    return TensorType(dtype_of(value.dtype), value.shape)
+
+
+_MOST = 512
+"""Kinds of branches that are remembered."""
+
+_DEEPEST = 8
+"""Functions in functions that are looked through: one may close over itself."""
+
+_known: dict[Hashable, Result | None] = {}
+
+
+def result_of_other(branch: partial[Any], fresh: bool = False) -> Result | None:
+    """What ``branch``, which is not run, would give; None if it asks for values of tensors, so
+    that no trace can tell. ``fresh``: not as it was remembered."""
+    try:
+        key = _kind(branch)
+    except _UnknownKind:
+        return _traced(branch)
+    if fresh or key not in _known:
+        if len(_known) >= _MOST:
+            _known.clear()
+        _known[key] = _traced(branch)
+    return _known[key]
+
+
+def _traced(branch: Callable[[], Any]) -> Result | None:
+    try:
+        leaves, tree = pytree.flatten(types_of_result(lambda _: branch(), []))
+    except (SymbolicError, RecursionError):  # a function that calls itself ends where values say so
+        return None
+    except Exception as error:
+        error.add_note(
+            f"in the branch that is not taken, which the cond at {format_locs(here())} traces to "
+            "hold it to what the other one gives"
+        )
+        raise
+    return Result.of(tree, leaves)
+
+
+class _UnknownKind(Exception):
+    """A value of which nothing tells what a function makes of it."""
+
+
+def _kind(value: Any, depth: int = 0) -> Hashable:
+    """What equal values share of which the same function makes results of the same types."""
+    kind, below = type(value), depth + 1
+    if hasattr(kind, "__sf_mode__"):
+        return value.dtype, value.shape
+    if depth == _DEEPEST:
+        raise _UnknownKind
+    if kind is FunctionType:
+        cells = tuple(_kind(_content(c), below) for c in value.__closure__ or ())
+        return value.__code__, cells, _kind(value.__defaults__, below)
+    if kind is partial:
+        return tuple(_kind(v, below) for v in (value.func, *value.args))
+    if kind in (tuple, list):
+        return kind, tuple(_kind(v, below) for v in value)
+    if kind is dict:
+        return tuple((k, _kind(v, below)) for k, v in value.items())
+    if kind in (int, bool, str):  # which may be a size, or a choice
+        return kind, value
+    if kind is float or value is None:
+        return (kind,)
+    try:
+        reference = weakref.ref(value)
+        hash(reference)
+    except TypeError:
+        raise _UnknownKind from None
+    return reference
+
+
+def _content(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # it has no value yet
+        raise _UnknownKind from None

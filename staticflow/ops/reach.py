@@ -1,0 +1,184 @@
+"""Whether a function that is about to run on tensors would meet a symbol.
+
+A loop over tensors whose body uses a symbol is part of a graph, and what is part of a graph must
+not run: a draw, a print or running statistics would change something before any call. So the
+symbol is looked for before the first trip, among what the function can name: closures, defaults,
+globals, attributes. What is so found may not be used after all, which the graph then tells.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, NoReturn, TypeVar
+
+from staticflow import pytree
+from staticflow.errors import SymbolicError
+from staticflow.graph.dim_queries import symbols_of
+from staticflow.graph.dims import Dim
+from staticflow.graph.dtypes import DType
+from staticflow.graph.locs import format_locs, here
+from staticflow.graph.node import Node, param, toposort
+from staticflow.graph.types import types_of
+from staticflow.ops.region import traced_at_once
+from staticflow.ops.symbol import Symbol, symbolic, tracing_state
+
+__all__ = ["in_graph", "names_symbol", "refuse_late", "run_or_write", "written_first"]
+
+T = TypeVar("T")
+
+_MOST = 10_000
+"""Objects that are looked at; what lies behind so many is found as the function runs."""
+
+_LIBRARY = frozenset((*sys.stdlib_module_names, "numpy", "staticflow"))
+"""Packages whose functions use no symbol but those that they are given."""
+
+_LEAVES = frozenset((str, bytes, int, float, bool, complex, type(None), DType, CodeType))
+
+
+def written_first(write: Callable[[], T], *fns: Any) -> tuple[T] | None:
+    """What ``write`` gives, a tree, if one of the functions ``fns`` makes it part of a graph: a
+    tuple of that; None, with nothing done, where they run on tensors alone.
+
+    ``write`` traces the functions. An error of theirs names the symbol that asks for the trace.
+    """
+    named = names_symbol(*fns)
+    if named is None:
+        return None
+    try:
+        found = traced_at_once(write)
+    except Exception as error:
+        error.add_note(f"traced, as part of a graph, because it can reach {named!r}")
+        raise
+    return (found,) if _uses_symbols(found) else None
+
+
+def run_or_write(run: Callable[[], T], args: Any, *fns: Any) -> T:
+    """``run()``, which calls the functions ``fns`` on the tree ``args``: inside a trace, where it
+    does not run but becomes part of a graph, if a symbol is among the arguments or one of the
+    functions meets one."""
+    if in_graph(*pytree.flatten(args)[0]):
+        return traced_at_once(run)
+    written = written_first(run, *fns)
+    return run() if written is None else written[0]
+
+
+def in_graph(*values: Any) -> bool:
+    """Whether a function called on ``values`` becomes part of a graph: inside a trace, and where
+    one of them is a symbol or an unknown size."""
+    return tracing_state.active or symbolic(*values)
+
+
+def refuse_late(what: str, fn: str) -> NoReturn:
+    """Refuse a function that met a symbol as it ran on tensors."""
+    raise SymbolicError(
+        f"{what}: {fn} met a symbol as it ran on tensors; what is part of a graph is traced and "
+        "does not run, so a symbol must be known before the first trip: give it to the loop (in "
+        f"the carry, the xs or the operands), or name it in {fn} itself, at {format_locs(here())}"
+    )
+
+
+def _uses_symbols(tree: Any) -> bool:
+    """Whether a result depends on an input or an unknown size, and not on tensors alone."""
+    roots = [x.node for x in pytree.flatten(tree)[0] if isinstance(x, Symbol)]
+    return any(map(_is_open, toposort(roots)))
+
+
+def _is_open(node: Node) -> bool:
+    if node.op is param and node.attrs["source"] is None:
+        return True
+    if isinstance(node.attrs.get("size"), Dim):
+        return True
+    return any(symbols_of(d) for t in types_of(node.type) for d in t.shape)
+
+
+def names_symbol(*fns: Any) -> Symbol | Dim | None:
+    """A symbol or unknown size that one of ``fns`` can reach by what it names; None if there is
+    none."""
+    stack: list[tuple[Any, frozenset[str]]] = [(fn, frozenset()) for fn in fns]
+    seen: set[int] = set()
+    while stack and len(seen) < _MOST:
+        value, names = stack.pop()
+        if isinstance(value, Symbol | Dim):
+            return value
+        kind = type(value)
+        if kind in _LEAVES or hasattr(kind, "__sf_mode__") or id(value) in seen:
+            continue
+        seen.add(id(value))
+        stack.extend(_parts(value, names))
+    return None
+
+
+def _parts(value: Any, names: frozenset[str]) -> Iterator[tuple[Any, frozenset[str]]]:
+    """What code that uses ``names`` can reach of ``value``, each with the names used there."""
+    kind = type(value)
+    if kind is FunctionType:
+        yield from _parts_of_function(value)
+        return
+    if kind is MethodType:
+        found: Any = (value.__func__, value.__self__)
+        names = names | _names_in(getattr(value.__func__, "__code__", None))
+    elif kind is partial:
+        found = (value.func, *value.args, *value.keywords.values())
+    elif kind in (list, tuple, set, frozenset):
+        found = value
+    elif isinstance(value, dict):
+        found = list(dict.values(value))
+    elif kind is ModuleType or isinstance(value, type):
+        if _is_library(value.__name__ if kind is ModuleType else value.__module__):
+            return
+        found = [vars(value)[n] for n in names if n in vars(value)]
+    else:
+        found = _parts_of_instance(value, names)
+    for part in found:
+        yield part, names
+
+
+def _parts_of_function(fn: FunctionType) -> Iterator[tuple[Any, frozenset[str]]]:
+    names = _names_in(fn.__code__)
+    for cell in fn.__closure__ or ():
+        try:
+            yield cell.cell_contents, names
+        except ValueError:  # it has no value yet
+            continue
+    for default in (*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()):
+        yield default, names
+    if not _is_library(fn.__globals__.get("__name__", "")):
+        for name in names & fn.__globals__.keys():
+            yield fn.__globals__[name], names
+
+
+def _parts_of_instance(value: Any, names: frozenset[str]) -> list[Any]:
+    """Of an object with attributes: these, and what the class has by the names that are used."""
+    mine = getattr(value, "__dict__", {})
+    if "__wrapped__" in mine:  # such as a jitted function, which keeps its traces
+        return [mine["__wrapped__"]]
+    classes = type(value).__mro__[:-1]
+    is_module = hasattr(type(value), "named_parameters")
+    own = list(mine.values()) if is_module or not _is_library(classes[0].__module__) else []
+    used = names | {"__call__", "forward"}
+    for c in classes:
+        if not _is_library(c.__module__):
+            own += [vars(c)[n] for n in used if n in vars(c)]
+            own += [getattr(value, n, None) for n in _slots_of(c)]
+    return own
+
+
+def _slots_of(c: type) -> tuple[str, ...]:
+    slots = vars(c).get("__slots__", ())
+    return (slots,) if isinstance(slots, str) else tuple(slots)
+
+
+@lru_cache(4096)
+def _names_in(code: CodeType | None) -> frozenset[str]:
+    """The globals and attributes that code names, the functions inside of it too."""
+    if code is None:
+        return frozenset()
+    inner = (c for c in code.co_consts if isinstance(c, CodeType))
+    return frozenset(code.co_names).union(*map(_names_in, inner))
+
+
+def _is_library(module: str) -> bool:
+    return module.partition(".")[0] in _LIBRARY
