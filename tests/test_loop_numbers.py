@@ -77,7 +77,7 @@ PLACES: dict[str, Callable[[Any, Any, Any], Any]] = {
     "branch in a tree": lambda v, x, t: sf.cond(t, lambda: {"a": (v, x)}, lambda: {"a": (x, v)}),
     "operand of a branch": lambda v, x, t: sf.cond(t, lambda a: x * a, lambda a: x + a, v),
     "associative_scan": lambda v, x, t: sf.associative_scan(lambda a, b: v, x.expand(2)),
-}
+}  # fmt: skip
 
 
 def outcome(run: Callable[[], Any]) -> Any:

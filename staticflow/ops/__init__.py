@@ -17,7 +17,7 @@ from staticflow.ops import (
     border,
     class_losses,
     compare,
-    cond,
+    cond_op,
     contract,
     convolution,
     correlate,
@@ -68,7 +68,7 @@ _ROOMS: tuple[ModuleType, ...] = (
     random, creation, reduce, extremes, recurrence, cumulative, moments, order, ranks, search,
     view, expand, axes, strided, slicing, joining, contract, products, indexing, advanced,
     masked, scatter, triangle, softmax, losses, class_losses, solving, factors, loop, late,
-    cond, custom, correlate, convolution, pooling, average_pool, border, patches,
+    cond_op, custom, correlate, convolution, pooling, average_pool, border, patches,
     resample, normalization, printing,
 )  # fmt: skip
 

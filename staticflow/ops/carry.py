@@ -54,21 +54,30 @@ def _check_arity(what: str, name: str, fn: Any, args: tuple[Any, ...]) -> None:
     except ValueError:  # a function that does not tell its arguments
         return
     except TypeError:
-        given = f"{len(args)} argument{'' if len(args) == 1 else 's'}"
+        many = f"{len(args)} argument{'' if len(args) == 1 else 's'}"
+        of = _ARGUMENTS.get((what, name, len(args)), "")
         raise DTypeError(
-            f"{what}: {name} is called with {given}, {_forms(args)}, and takes {signature}; it "
-            f"must take them{_spread(args)}, at {format_locs(here())}"
+            f"{what}: {name} takes {signature}, and is called with {many}{of}; it must take as "
+            f"many{_spread(args)}, at {format_locs(here())}"
         ) from None
 
 
-def _forms(args: tuple[Any, ...]) -> str:
-    return ", ".join(str(pytree.flatten(a)[1]) for a in args) or "none"
+_ARGUMENTS = {
+    ("scan", "fn", 2): ", carry and x",
+    ("scan", "fn", 3): ", carry, x and the past ys",
+    ("scan", "until", 2): ", carry and y",
+    ("fori_loop", "body", 2): ", i and carry",
+    ("map", "fn", 1): ", a row of xs",
+    ("while_loop", "cond_fn", 1): ", the carry",
+    ("while_loop", "body_fn", 1): ", the carry",
+}
+"""What the functions of loops are called with."""
 
 
 def _spread(args: tuple[Any, ...]) -> str:
     """What to do where one argument is a list, of which users expect what tuples do."""
     if len(args) == 1 and type(args[0]) is list:
-        return ": a carry that is a list is one argument, and the elements of a tuple are several"
+        return "; a carry that is a list is one argument, begin with a tuple for one per element"
     return ""
 
 

@@ -144,7 +144,7 @@ def map(fn: Callable[[Any], Any], xs: Any) -> Any:
     """
     leaves, tree = pytree.flatten(xs)
     _common_length("map", leaves, pytree.paths(tree, "xs"), None)
-    return scan(lambda carry, x: (carry, fn(x)), (), xs)[1]
+    return scan(lambda carry, x: (carry, call("map", "fn", fn, x)), (), xs)[1]
 
 
 class _Scan:
