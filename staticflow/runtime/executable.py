@@ -29,7 +29,7 @@ from staticflow.graph.rowmajor import row_major
 from staticflow.graph.types import TensorType
 from staticflow.ops.printing import say
 from staticflow.runtime.fastcall import NativeEntry, decline
-from staticflow.runtime.fastcall_text import Entry
+from staticflow.runtime.fastcall_text import MOST_ARRAYS, Entry
 from staticflow.runtime.host import host, host_symbols
 from staticflow.runtime.native import NativeModule, compile_native, host_target
 from staticflow.runtime.object_layout import BoxType
@@ -70,9 +70,11 @@ class Signature:
 
 
 class _State:
-    """The cell that keeps the arena between calls, where there is one."""
+    """The cell that keeps the arena between calls, where there is one, and what else the code
+    points to."""
 
-    def __init__(self, module: NativeModule, has_arena: bool) -> None:
+    def __init__(self, module: NativeModule, has_arena: bool, *held: Any) -> None:
+        self.held = held
         self.cell = ctypes.c_void_p(None)
         self.address = ctypes.addressof(self.cell)
         if not has_arena:
@@ -116,16 +118,17 @@ class Executable:
             program, plan.offsets, plan.arena, table, updated, keeps_arena, host_target()
         )
         asks = (s for s in walk_steps(program.steps) if isinstance(s, Ask))
-        self._answers = [_answer(s) for s in asks]
-        answers = {f"answer{i}": id(a) for i, a in enumerate(self._answers)}
+        functions = [_answer(s) for s in asks]
+        answers = {f"answer{i}": id(f) for i, f in enumerate(functions)}
         symbols = host_symbols() | answers | (pool_symbols() if DECLARATIONS in self.llvm else {})
         exports = ["run"]
         exports += ["release"] if program.buffers else []
         exports += ["trips"] if program.loops else []
         self.module: NativeModule = compile_native(self.llvm, exports, symbols)
-        self._state = _State(self.module, bool(program.buffers))
+        self._state = _State(self.module, bool(program.buffers), *functions)
         self._turn: AbstractContextManager[None] = updating if updated else nullcontext()
-        self._entry = self._native_entry(variables, box) if box and config.fast_call else None
+        is_native = config.fast_call and len(arrays) <= MOST_ARRAYS
+        self._entry = self._native_entry(variables, box) if box and is_native else None
         self.fast: Callable[..., Any] = self._entry.fast if self._entry else decline
         """The native entry. Takes the inputs, each an array or a box; gives the output, or a tuple
         where there is not one; an int for `fail`; or None if the call is one for `__call__`."""

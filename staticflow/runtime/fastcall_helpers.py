@@ -37,6 +37,8 @@ declare i1 @is_apart(ptr)
 declare ptr @data_of(ptr)
 declare ptr @made(i32, ptr, ptr, i64)
 declare ptr @taken(i32, ptr, ptr, ptr, i64)
+declare ptr @hidden_tuple(i64)
+declare void @show_tuple(ptr, i64)
 declare i64 @go(ptr, ptr, ptr, ptr, i1, i1)
 declare ptr @outcome(i64)
 declare ptr @boxed_call(ptr, ptr, ptr, i64, ptr)
@@ -44,7 +46,7 @@ declare ptr @boxed_call(ptr, ptr, ptr, i64, ptr)
 
 HELPERS = (
     "take", "overlap", "hold", "drop", "size_of", "stride_of", "is_apart", "data_of", "made",
-    "taken", "outcome", "boxed_call",
+    "taken", "outcome", "boxed_call", "hidden_tuple", "show_tuple",
 )  # fmt: skip
 
 _ARRAYS = f"""
@@ -52,6 +54,9 @@ _ARRAYS = f"""
 declare void @Py_DecRef(ptr)
 declare i32 @PyType_IsSubtype(ptr, ptr)
 declare ptr @PyArray_Empty(i32, ptr, ptr, i32)
+declare ptr @PyTuple_New(i64)
+declare void @PyObject_GC_Track(ptr)
+declare void @PyObject_GC_UnTrack(ptr)
 declare void @free(ptr)
 @aligned_handler = external global i8
 declare ptr @set_handler(ptr)
@@ -111,9 +116,42 @@ make:
   call void @Py_IncRef(ptr %descr)
   %made = call ptr @PyArray_Empty(i32 %ndim, ptr %sizes, ptr %descr, i32 0)
   %own = call ptr @set_handler(ptr %before)
-  call void @Py_DecRef(ptr %own)
   call void @Py_DecRef(ptr %before)
+  %lost = icmp eq ptr %own, null
+  br i1 %lost, label %drop, label %done
+drop:
+  call void @Py_DecRef(ptr %made)
+  ret ptr null
+done:
+  call void @Py_DecRef(ptr %own)
   ret ptr %made
+}}
+
+; A tuple of nothing yet, which nobody finds until it is shown; null with an error set if it cannot
+; be had. The empty one is everybody's.
+define ptr @hidden_tuple(i64 %count) {{
+entry:
+  %tuple = call ptr @PyTuple_New(i64 %count)
+  %failed = icmp eq ptr %tuple, null
+  %empty = icmp eq i64 %count, 0
+  %over = or i1 %failed, %empty
+  br i1 %over, label %done, label %hide
+hide:
+  call void @PyObject_GC_UnTrack(ptr %tuple)
+  br label %done
+done:
+  ret ptr %tuple
+}}
+
+define void @show_tuple(ptr %tuple, i64 %count) {{
+entry:
+  %empty = icmp eq i64 %count, 0
+  br i1 %empty, label %done, label %show
+show:
+  call void @PyObject_GC_Track(ptr %tuple)
+  br label %done
+done:
+  ret void
 }}
 
 ; A new array of what lies in memory that a program gave away, which is freed.

@@ -34,7 +34,10 @@ from staticflow.runtime.fastcall_helpers import DECLARATIONS
 from staticflow.runtime.fastcall_sizes import size_limit
 from staticflow.runtime.object_layout import ALIGNED, CONTIGUOUS, WRITEABLE
 
-__all__ = ["Entry", "descr_symbol", "render_entry"]
+__all__ = ["MOST_ARRAYS", "Entry", "descr_symbol", "render_entry"]
+
+MOST_ARRAYS = 4096
+"""Programs of more arrays have no native entry, which has them on the stack."""
 
 _POINTER = Type("ptr")
 _LONG = 1 << 16
@@ -50,7 +53,6 @@ _EXTERNALS = """
 @bound = external global ptr
 declare void @Py_IncRef(ptr)
 declare void @Py_DecRef(ptr)
-declare ptr @PyTuple_New(i64)
 declare i32 @PyTuple_SetItem(ptr, i64, ptr)
 declare i64 @run(ptr, ptr, ptr, ptr)
 """
@@ -310,7 +312,7 @@ class _Writer:
         single = len(entry.outputs) == 1
         result = "null"
         if not single:
-            result = self.made(f"call ptr @PyTuple_New(i64 {len(entry.outputs)})", "null")
+            result = self.made(f"call ptr @hidden_tuple(i64 {len(entry.outputs)})", "null")
         for i, t in enumerate(entry.outputs):
             data = "null"
             if not self.is_late(t):
@@ -381,6 +383,8 @@ class _Writer:
         text.branch(text.op(f"icmp eq i64 {status}, 0"), good, other)
         text.start(good)
         taken = self.take_outputs(result) if entry.routine.told else result
+        if len(entry.outputs) != 1:
+            text.do(f"call void @show_tuple(ptr {taken}, i64 {len(entry.outputs)})")
         self.results.append((taken, text.block))
         text.jump(self.finish)
         text.start(other)

@@ -90,6 +90,7 @@ def has_known_layout() -> bool:
     in_slice = tuple(_word(bounds, HEAD + 8 * i) for i in range(3))
     return (
         in_slice == (id(samples), id(transposed), id(read_only))
+        and _word(samples, tuple.__basicsize__) == id(samples[0])
         and all(map(_reads_right, samples))
         and _frees_right()
         and _allocates_right()
@@ -201,5 +202,6 @@ def python_types() -> dict[str, Any]:
         "PyArray_Type": np.ndarray, "PyFloat_Type": float, "PyLong_Type": int, "PyBool_Type": bool,
         "PyTuple_Type": tuple, "PyDict_Type": dict, "PyList_Type": list, "PySlice_Type": slice,
         "PyUnicode_Type": str, "_Py_EllipsisObject": ..., "Exception": Exception,
+        "TypeError": TypeError,
         "_Py_NoneStruct": None, "_Py_TrueStruct": True, "_Py_FalseStruct": False,
     }  # fmt: skip
