@@ -62,7 +62,9 @@ together.done:
   call void @drop(ptr %call)
   ret ptr %together
 results:
-  call void @PyErr_Clear()  ; if there is one, it is met again
+  %may = call i1 @forgiven()  ; an error is met again, but for an interrupt
+  br i1 %may, label %rest, label %alone
+rest:
   call void @drop(ptr %call)
   %finished = call ptr @finished(ptr %op, ptr %objects, i64 %count, ptr %attrs, ptr %data)
   call void @Py_DecRef(ptr %data)
@@ -194,10 +196,15 @@ define internal ptr @finished(ptr %op, ptr %objects, i64 %count, ptr %attrs, ptr
 }
 
 ; The function of an op, whose address is `self`, called with its arguments and its attributes: a
-; tuple and a dict, other sequences and mappings are for the general path.
+; tuple and a dict, other sequences and mappings, and wrong calls, are for the general path.
 define ptr @function(ptr %self, ptr %given, i64 %count, ptr %names) {
 entry:
   %op = call ptr @PyLong_AsVoidPtr(ptr %self)
+  %two = icmp eq i64 %count, 2
+  %unnamed = icmp eq ptr %names, null
+  %right = and i1 %two, %unnamed
+  br i1 %right, label %look, label %leave
+look:
   %args = load ptr, ptr %given
   %attrs.at = getelementptr ptr, ptr %given, i64 1
   %attrs = load ptr, ptr %attrs.at
@@ -208,30 +215,12 @@ entry:
   %usual = and i1 %is.tuple, %is.dict
   br i1 %usual, label %open, label %leave
 leave:
-  %all = alloca [3 x ptr]
   %record = call ptr @op.object(ptr %op)
-  store ptr %record, ptr %all
-  %all.args = getelementptr ptr, ptr %all, i64 1
-  store ptr %args, ptr %all.args
-  %all.attrs = getelementptr ptr, ptr %all, i64 2
-  store ptr %attrs, ptr %all.attrs
-  %left = call ptr @PyObject_Vectorcall(ptr @general, ptr %all, i64 3, ptr null)
+  %left = call ptr @forward(ptr @general, ptr %record, ptr null, ptr %given, i64 %count, ptr %names)
   ret ptr %left
 open:
   %n = call i64 @PyTuple_Size(ptr %args)
-  %objects = alloca ptr, i64 %n
-  br label %more
-more:
-  %i = phi i64 [ 0, %open ], [ %next, %one ]
-  %more.args = icmp slt i64 %i, %n
-  br i1 %more.args, label %one, label %call
-one:
-  %object = call ptr @PyTuple_GetItem(ptr %args, i64 %i)
-  %at = getelementptr ptr, ptr %objects, i64 %i
-  store ptr %object, ptr %at
-  %next = add i64 %i, 1
-  br label %more
-call:
+  %objects = getelementptr i8, ptr %args, i64 $ITEMS
   %size = call i64 @PyDict_Size(ptr %attrs)
   %empty = icmp eq i64 %size, 0
   %named = select i1 %empty, ptr null, ptr %attrs
@@ -239,12 +228,39 @@ call:
   ret ptr %result
 }
 
-; Calls with one or two objects, which may be null, before the arguments.
+; Calls with one or two objects, which may be null, before the arguments. Few of these are on the
+; stack, of which there is not much: a caller may give millions.
 define internal ptr @forward(ptr %callable, ptr %first, ptr %second, ptr %args, i64 %count,
                              ptr %names) {
+entry:
   %given = call i64 @given_count(i64 %count, ptr %names)
-  %most = add i64 %given, 2
-  %objects = alloca ptr, i64 %most
+  %many = icmp sgt i64 %given, $MOST
+  br i1 %many, label %crowd, label %few
+few:
+  %room = add i64 $MOST, 2
+  %objects = alloca ptr, i64 %room
+  %result = call ptr @forward_in(ptr %objects, ptr %callable, ptr %first, ptr %second, ptr %args,
+                                 i64 %count, i64 %given, ptr %names)
+  ret ptr %result
+crowd:
+  %all = add i64 %given, 2
+  %bytes = mul i64 %all, 8
+  %memory = call ptr @PyMem_Malloc(i64 %bytes)
+  %failed = icmp eq ptr %memory, null
+  br i1 %failed, label %refuse, label %call
+refuse:
+  %none = call ptr @PyErr_NoMemory()
+  ret ptr %none
+call:
+  %of.many = call ptr @forward_in(ptr %memory, ptr %callable, ptr %first, ptr %second, ptr %args,
+                                  i64 %count, i64 %given, ptr %names)
+  call void @PyMem_Free(ptr %memory)
+  ret ptr %of.many
+}
+
+; The same, in a row `objects` with room for the `given` arguments and two more.
+define internal ptr @forward_in(ptr %objects, ptr %callable, ptr %first, ptr %second, ptr %args,
+                                i64 %count, i64 %given, ptr %names) {
   store ptr %first, ptr %objects
   %with.first = icmp ne ptr %first, null
   %one = zext i1 %with.first to i64
@@ -289,25 +305,26 @@ define ptr @direct(ptr %self, ptr %objects, i64 %count, ptr %names) {
 ; The same on an object and what is given beside it.
 define ptr @called_on(ptr %op, ptr %self, ptr %args, i64 %count, ptr %names) {
 entry:
-  %given = call i64 @given_count(i64 %count, ptr %names)
-  %all = add i64 %given, 1
-  %objects = alloca ptr, i64 %all
+  %arity = call i64 @op.arity(ptr %op)
+  %all = add i64 %count, 1
+  %unnamed = icmp eq ptr %names, null
+  %right = icmp eq i64 %all, %arity
+  %known = and i1 %unnamed, %right
+  %few = icmp sle i64 %all, $MOST
+  %usual = and i1 %known, %few
+  br i1 %usual, label %here, label %there
+here:
+  %objects = alloca ptr, i64 $MOST
   store ptr %self, ptr %objects
-  br label %more
-more:
-  %i = phi i64 [ 0, %entry ], [ %next, %one ]
-  %left = icmp slt i64 %i, %given
-  br i1 %left, label %one, label %call
-one:
-  %from = getelementptr ptr, ptr %args, i64 %i
-  %object = load ptr, ptr %from
-  %next = add i64 %i, 1
-  %to = getelementptr ptr, ptr %objects, i64 %next
-  store ptr %object, ptr %to
-  br label %more
-call:
-  %positional = add i64 %count, 1
-  %result = call ptr @called(ptr %op, ptr %objects, i64 %positional, ptr %names)
+  %rest = getelementptr ptr, ptr %objects, i64 1
+  %bytes = mul i64 %count, 8
+  call void @llvm.memcpy.p0.p0.i64(ptr %rest, ptr %args, i64 %bytes, i1 false)
+  %result = call ptr @apply(ptr %op, ptr %objects, i64 %all, ptr null, ptr null)
   ret ptr %result
+there:
+  %record = call ptr @op.object(ptr %op)
+  %sorted = call ptr @forward(ptr @op_call, ptr %record, ptr %self, ptr %args, i64 %count,
+                              ptr %names)
+  ret ptr %sorted
 }
 """

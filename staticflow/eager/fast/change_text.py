@@ -227,13 +227,14 @@ no:
   ret i1 false
 }
 
-; Counts a change of a memory; true if an error was raised.
+; Counts a change of a memory; true if an error was raised, as of a version that is no number.
 define internal i1 @count_change(ptr %memory) {
 entry:
-  %before = call ptr @field(ptr %memory, i64 $memory_version)
-  %version = call i64 @PyLong_AsLongLong(ptr %before)
-  %more = add i64 %version, 1
-  %after = call ptr @PyLong_FromLongLong(i64 %more)
+  %version = call ptr @field(ptr %memory, i64 $memory_version)
+  call void @Py_IncRef(ptr %version)
+  %before = call ptr @or_none(ptr %version)
+  %after = call ptr @PyNumber_Add(ptr %before, ptr @one)
+  call void @Py_DecRef(ptr %before)
   %none = icmp eq ptr %after, null
   br i1 %none, label %stop, label %note
 note:

@@ -81,7 +81,7 @@ see:
   %array = load ptr, ptr %arrays
   br i1 %is.view, label %part, label %nothing
 part:
-  %seen = call ptr @strided(ptr %view, ptr %array)
+  %seen = call ptr @part_of(ptr %view, ptr %array)
   ret ptr %seen
 ask:
   %vector = call ptr @step.vector(ptr %step)
@@ -99,7 +99,7 @@ flat:  ; the vector stands for the second array, and the result is seen in the s
   %declined = icmp eq ptr %row, null
   br i1 %declined, label %nothing, label %shape
 shape:
-  %shaped = call ptr @strided(ptr %view, ptr %row)
+  %shaped = call ptr @part_of(ptr %view, ptr %row)
   call void @Py_DecRef(ptr %row)
   ret ptr %shaped
 nothing:
@@ -152,17 +152,27 @@ define internal ptr @in_context(ptr %function, ptr %arrays, i64 %count, ptr %att
                                  ptr %state) alwaysinline {
 entry:
   %context = call ptr @field(ptr %state, i64 $state_context)
+  %lost = icmp eq ptr %context, null  ; somebody deleted it
+  br i1 %lost, label %done, label %enter
+enter:
   call void @Py_IncRef(ptr %context)  ; what runs inside may give the state another
   %refused = call i32 @PyContext_Enter(ptr %context)
   %outside = icmp ne i32 %refused, 0
-  br i1 %outside, label %done, label %run
+  br i1 %outside, label %leave, label %run
 run:
   %data = call ptr @PyObject_VectorcallDict(ptr %function, ptr %arrays, i64 %count, ptr %attrs)
-  call i32 @PyContext_Exit(ptr %context)
+  %stuck = call i32 @PyContext_Exit(ptr %context)
+  %is.stuck = icmp ne i32 %stuck, 0
+  br i1 %is.stuck, label %drop, label %leave
+drop:
+  call void @Py_DecRef(ptr %data)
+  br label %leave
+leave:
+  %given = phi ptr [ null, %enter ], [ %data, %run ], [ null, %drop ]
+  call void @Py_DecRef(ptr %context)
   br label %done
 done:
-  %result = phi ptr [ null, %entry ], [ %data, %run ]
-  call void @Py_DecRef(ptr %context)
+  %result = phi ptr [ null, %entry ], [ %given, %leave ]
   ret ptr %result
 }
 
@@ -254,9 +264,16 @@ entry:
   %count = call i64 @PyTuple_Size(ptr %data)
   %tensors = call ptr @PyTuple_New(i64 %count)
   %failed = icmp eq ptr %tensors, null
-  br i1 %failed, label %nothing, label %more
+  %empty = icmp eq i64 %count, 0  ; that one is everybody's
+  %over = or i1 %failed, %empty
+  br i1 %over, label %give, label %hide
+give:
+  ret ptr %tensors
+hide:  ; nobody finds it while there is nothing in it
+  call void @PyObject_GC_UnTrack(ptr %tensors)
+  br label %more
 more:
-  %i = phi i64 [ 0, %entry ], [ %next, %put ]
+  %i = phi i64 [ 0, %hide ], [ %next, %put ]
   %left = icmp slt i64 %i, %count
   br i1 %left, label %one, label %done
 one:
@@ -274,10 +291,9 @@ put:
   br label %more
 drop:
   call void @Py_DecRef(ptr %tensors)
-  br label %nothing
-nothing:
   ret ptr null
 done:
+  call void @PyObject_GC_Track(ptr %tensors)
   ret ptr %tensors
 }
 """

@@ -21,10 +21,11 @@ from staticflow.eager.fast.renew_text import RENEW
 from staticflow.eager.fast.view_text import VIEWS
 from staticflow.eager.programs import BEYOND, SPREAD
 from staticflow.eager.rows import NEAR, SHORT
+from staticflow.graph.dtypes import DTYPES, int64
 from staticflow.runtime import object_layout as layout
 from staticflow.runtime.fastcall_helpers import EACH, LIKE
 
-__all__ = ["CODES", "FLAGS", "MEMO", "render_core"]
+__all__ = ["CODES", "FLAGS", "MEMO", "NO_DTYPE", "render_core"]
 
 FLAGS = {name: 1 << i for i, name in enumerate(
     ("RECORDABLE", "EVEN", "NUMBERS", "BY_NUMBER", "ANY_DTYPES", "TAIL", "VIEW")
@@ -42,6 +43,9 @@ CODES = 256
 WORDS = 96
 """So long is the key of a call that is remembered at most."""
 
+NO_DTYPE = 63
+"""The place of a dtype that is none of ours; in the table of dtypes None is there."""
+
 _MARKS = ("A_TENSOR", "THE_SAME", "AN_INT", "A_FLOAT", "A_TUPLE", "A_LIST", "A_SLICE")
 """What words of a key begin with; no object has so low an address."""
 
@@ -54,10 +58,10 @@ _NUMBERS = {
     **FLAGS, **{name: getattr(layout, name) for name in _LAYOUT},
     **{name: i for i, name in enumerate(_MARKS, 1)},
     "MEMO_MASK": MEMO - 1, "CODES_MASK": CODES - 1, "SLOTS_MASK": SLOTS - PLACES,
-    "MOST": MOST, "OPERAND": ctypes.sizeof(OperandRecord), "NO_DTYPE": 63, "WORDS": WORDS,
+    "MOST": MOST, "OPERAND": ctypes.sizeof(OperandRecord), "NO_DTYPE": NO_DTYPE, "WORDS": WORDS,
     "ROOM": WORDS + 1, "SPREAD": SPREAD, "BEYOND": BEYOND, "SHORT": SHORT,
     "NEAR": NEAR, "OFTEN": OFTEN,
-    "PLACES": PLACES,
+    "PLACES": PLACES, "ITEMS": tuple.__basicsize__, "INT64": DTYPES.index(int64),
 }  # fmt: skip
 
 _EACH = "".join(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager.choose import compute_of, latest_kernel
-from staticflow.eager.fast.core_text import CODES, FLAGS, MEMO, render_core
+from staticflow.eager.fast.core_text import CODES, FLAGS, MEMO, NO_DTYPE, render_core
 from staticflow.eager.fast.in_place_forms import InPlace, in_place_table
 from staticflow.eager.fast.methods_text import render_methods
 from staticflow.eager.fast.plans import Plans, parameters_of
@@ -86,6 +86,8 @@ def fast_forms(
     symbols |= recycle((TapeEntry, EvenEntry, Output, View), hidden=(Memory, Shadow))
     symbols["slots"] = ctypes.addressof(plans.slots)
     core = compile_native(core_text, _CALLS, symbols)
+    install = ctypes.PYFUNCTYPE(None, ctypes.c_uint64, ctypes.c_void_p, ctypes.py_object)
+    plans.install = install(core.address("install"))
     numbers = {op: i for i, op in enumerate(ops)}
     groups: dict[str, Mapping[Any, int]] = {
         "method": {op: numbers[op] for op in methods if op in numbers},
@@ -129,7 +131,9 @@ def fast_forms(
     )
 
 
-_CALLS = ("function", "called", "called_on", "direct", "recall", "recalled", "change")
+_CALLS = (
+    "function", "called", "called_on", "direct", "recall", "recalled", "change", "install",
+)  # fmt: skip
 
 
 def _named(fn: Function) -> tuple[str, str]:
@@ -218,6 +222,7 @@ def _numbers(tensor: type) -> Mapping[str, int]:
         "state": State,
     }  # fmt: skip
     numbers = {f"{name}_size": cls.__basicsize__ for name, cls in classes.items()}
+    numbers |= {f"{name}_weakref": cls.__weakrefoffset__ for name, cls in classes.items()}
     for name, cls in classes.items():
         for slot in _slots(cls):
             place = box_type(cls, slot)
@@ -244,11 +249,13 @@ def _symbols(tensor: Any, general: Function, finish: Function) -> tuple[Any, dic
         "name_edge": "_edge", "name_shape": "shape", "name_version": "version",
         "asarray": np.asarray, "number_beside": number_beside, "general": general,
         "users": _is_users, "finish": finish, "no_attrs": {}, "default_dtypes": BY_PYTHON,
-        "dtype_type": DType, "op_call": Op.call,
+        "dtype_type": DType, "op_call": Op.call, "state_type": State, "zero": 0, "one": 1,
+        "no_state": "thread.state is to be a State",
     }  # fmt: skip
+    nothing = [None] * (NO_DTYPE + 1 - len(DTYPES))
     tables: dict[str, Any] = {
         "descrs": (ctypes.c_void_p * len(DTYPES))(*(id(d.numpy) for d in DTYPES)),
-        "dtypes": (ctypes.c_void_p * len(DTYPES))(*map(id, DTYPES)),
+        "dtypes": (ctypes.c_void_p * (NO_DTYPE + 1))(*map(id, (*DTYPES, *nothing))),
         "memo": (MemoRecord * MEMO)(),
         "codes": (KnownRecord * CODES)(),
     }

@@ -34,8 +34,8 @@ no:
   ret ptr null
 }
 
-; The memory of the tensor that a method is called on, if its elements may be changed and nothing of
-; that is recorded; null if not. Its operand is opened.
+; The memory of the tensor that a method is called on, to be dropped, if its elements may be changed
+; and nothing of that is recorded; null if not. Its operand is opened.
 define internal ptr @changeable(ptr %method, ptr %operand, i1 %recording) {
 entry:
   %tensor = call ptr @operand.object(ptr %operand)
@@ -51,16 +51,19 @@ look:
   %both = and i1 %usual, %writeable
   br i1 %both, label %ask, label %no
 ask:
-  %memory = call ptr @memory_of(ptr %tensor)
+  %memory = call ptr @memory_of(ptr %tensor, ptr %array)
   %special = icmp eq ptr %memory, null
   br i1 %special, label %no, label %history
 history:
   br i1 %recording, label %free, label %yes
 free:
   %is.free = call i1 @is_free(ptr %tensor)
-  br i1 %is.free, label %yes, label %no
+  br i1 %is.free, label %yes, label %drop
 yes:
   ret ptr %memory
+drop:
+  call void @Py_DecRef(ptr %memory)
+  br label %no
 no:
   ret ptr null
 }
@@ -145,8 +148,10 @@ apply:
   br i1 %failed, label %no, label %note
 note:
   call i1 @bump(ptr %memory)
+  call void @Py_DecRef(ptr %memory)
   ret i1 true
 no:
+  call void @Py_DecRef(ptr %memory)
   ret i1 false
 }
 

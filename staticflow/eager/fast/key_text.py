@@ -200,7 +200,9 @@ whole:
   %written = call i1 @word_of(ptr %key, ptr %object)
   ret i1 %written
 slice:
-  call i1 @word(ptr %key, i64 $A_SLICE)
+  %slice.written = call i1 @word(ptr %key, i64 $A_SLICE)
+  br i1 %slice.written, label %bounds.of, label %no  ; there may be slices in slices without end
+bounds.of:
   %bounds = getelementptr i8, ptr %object, i64 $HEAD
   %bounded = call i1 @describe_all(ptr %key, ptr %bounds, i64 3)
   ret i1 %bounded

@@ -12,6 +12,7 @@ DECLARATIONS = """
 @PyTuple_Type = external global i8
 @PyDict_Type = external global i8
 @Exception = external global i8
+@TypeError = external global i8
 @_Py_NoneStruct = external global i8
 @_Py_TrueStruct = external global i8
 @tensor_type = external global i8
@@ -22,6 +23,10 @@ DECLARATIONS = """
 @leaf = external global i8
 @thread = external global i8
 @serials = external global i8
+@state_type = external global i8
+@no_state = external global i8
+@one = external global i8
+@zero = external global i8
 @bfloat16 = external global i8
 @finish = external global i8
 @name_state = external global i8
@@ -69,6 +74,12 @@ declare i32 @PyFrame_GetLasti(ptr)
 declare i32 @PyErr_ExceptionMatches(ptr)
 declare void @PyErr_Clear()
 declare ptr @PyErr_Occurred()
+declare ptr @PyErr_NoMemory()
+declare void @PyErr_SetObject(ptr, ptr)
+declare ptr @PyMem_Malloc(i64)
+declare void @PyMem_Free(ptr)
+declare ptr @PyNumber_Add(ptr, ptr)
+declare ptr @PyArray_NewCopy(ptr, i32)
 """
 
 OBJECTS = """
@@ -84,6 +95,34 @@ define internal i1 @is_none(ptr %value) alwaysinline {
   %none = icmp eq ptr %value, @_Py_NoneStruct
   %either = or i1 %null, %none
   ret i1 %either
+}
+
+; Whether an object is a tensor; false for null.
+define internal i1 @is_tensor(ptr %object) alwaysinline {
+entry:
+  %none = icmp eq ptr %object, null
+  br i1 %none, label %no, label %look
+look:
+  %type = call ptr @field(ptr %object, i64 $TYPE)
+  %exact = icmp eq ptr %type, @tensor_type
+  br i1 %exact, label %yes, label %derived
+derived:
+  %subtype = call i32 @PyType_IsSubtype(ptr %type, ptr @tensor_type)
+  %is.tensor = icmp ne i32 %subtype, 0
+  ret i1 %is.tensor
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+; Whether an object, which is not null, is of the very class of an example: anybody can put anything
+; into a slot.
+define internal i1 @is_like(ptr %object, ptr %example) alwaysinline {
+  %type = call ptr @field(ptr %object, i64 $TYPE)
+  %usual = call ptr @field(ptr %example, i64 $TYPE)
+  %same = icmp eq ptr %type, %usual
+  ret i1 %same
 }
 
 ; Takes `value` into a slot; true if it is null, since it could not be made.
@@ -188,7 +227,7 @@ done:
 ; A new tensor that holds an array; null with an error set if it cannot be had.
 define internal ptr @tensor_of(ptr %array) alwaysinline {
 entry:
-  %new = call ptr @like(ptr @tensor_example, i64 $tensor_size, i64 0)
+  %new = call ptr @like(ptr @tensor_example, i64 $tensor_size, i64 $tensor_weakref)
   %failed = icmp eq ptr %new, null
   br i1 %failed, label %done, label %fill
 fill:

@@ -21,7 +21,15 @@ same:
 other:
   %asked = call ptr @PyObject_GetAttr(ptr @thread, ptr @name_state)
   %failed = icmp eq ptr %asked, null
-  br i1 %failed, label %done, label %note
+  br i1 %failed, label %done, label %check
+check:
+  %type = call ptr @field(ptr %asked, i64 $TYPE)
+  %right = icmp eq ptr %type, @state_type
+  br i1 %right, label %note, label %refuse
+refuse:
+  call void @PyErr_SetObject(ptr @TypeError, ptr @no_state)
+  call void @Py_DecRef(ptr %asked)
+  ret ptr null
 note:
   %before = load ptr, ptr @last_state
   call void @Py_IncRef(ptr %asked)
@@ -51,12 +59,7 @@ define internal i1 @is_plain(ptr %state) alwaysinline {
 define internal i1 @open(ptr %operand) {
 entry:
   %tensor = call ptr @operand.object(ptr %operand)
-  %type = call ptr @field(ptr %tensor, i64 $TYPE)
-  %exact = icmp eq ptr %type, @tensor_type
-  br i1 %exact, label %inside, label %derived
-derived:
-  %subtype = call i32 @PyType_IsSubtype(ptr %type, ptr @tensor_type)
-  %is.tensor = icmp ne i32 %subtype, 0
+  %is.tensor = call i1 @is_tensor(ptr %tensor)
   br i1 %is.tensor, label %inside, label %no
 inside:
   %array = call ptr @field(ptr %tensor, i64 $tensor_data)
@@ -113,14 +116,17 @@ ask:
   store ptr %number, ptr %pair
   %pair.1 = getelementptr ptr, ptr %pair, i64 1
   store ptr %descr, ptr %pair.1
+  call void @Py_IncRef(ptr %descr)  ; an array may be given another dtype meanwhile
   %made = call ptr @PyObject_Vectorcall(ptr @number_beside, ptr %pair, i64 2, ptr null)
   %refused = icmp eq ptr %made, null
   br i1 %refused, label %refuse, label %keep
 refuse:
+  call void @Py_DecRef(ptr %descr)
   call i1 @forgiven()
   br label %no
 keep:
   %number.before = call ptr @memo.number(ptr %memo)  ; another thread may have been here meanwhile
+  %descr.before = call ptr @memo.descr(ptr %memo)
   %array.before = call ptr @memo.array(ptr %memo)
   call void @Py_IncRef(ptr %number)
   call void @memo.set.number(ptr %memo, ptr %number)
@@ -128,6 +134,7 @@ keep:
   call void @memo.set.array(ptr %memo, ptr %made)
   call void @Py_IncRef(ptr %made)
   call void @Py_DecRef(ptr %number.before)
+  call void @Py_DecRef(ptr %descr.before)
   call void @Py_DecRef(ptr %array.before)
   br label %chosen
 known:

@@ -13,13 +13,12 @@ import ctypes
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from staticflow.eager.choose import SMALL, bound, by_numpy, kernel_of, pays_often
-from staticflow.eager.fast.recall_text import PLACES, SLOTS
+from staticflow.eager.fast.recall_text import SLOTS
 from staticflow.eager.fast.records import (
     FunctionRecord,
     PlanRecord,
@@ -33,7 +32,6 @@ from staticflow.graph.op import Op
 from staticflow.ops.creation import full
 from staticflow.ops.foreign import refuses_foreign
 from staticflow.ops.thread import thread
-from staticflow.runtime.once import new_lock
 
 __all__ = ["Plans", "parameters_of"]
 
@@ -42,6 +40,11 @@ MOST_STEPS = 64
 as where one stands for a size."""
 
 _WORD = 8
+
+MOST_VALUES = 1024
+"""Calls with more values on the way than that, which are on the stack, are not remembered."""
+
+_Array = np.ndarray[Any, Any]
 
 Noted = Sequence[tuple[Op | None, Sequence[Any], Any, Any]]
 
@@ -96,10 +99,9 @@ class Plans:
         self, functions: Mapping[Callable[..., Any], int], records: Mapping[Op, int]
     ) -> None:
         self.slots = (SlotRecord * SLOTS)()
+        self.install: Callable[[int, int, Plan], None] | None = None
         self.table = (FunctionRecord * len(functions))()
         self._records = records
-        self._owners: list[Plan | None] = [None] * SLOTS
-        self._lock = new_lock()
         self._held: list[Any] = []
         for row, (fn, tensors) in zip(self.table, functions.items(), strict=True):
             plain = fn.call if isinstance(fn, Op) else refuses_foreign(fn)
@@ -129,7 +131,8 @@ class Plans:
                 self._write(plan, tensors, noted, out)
             else:
                 self._write_copy(plan, out._data)
-        self._install(plan, code)
+        assert self.install is not None
+        self.install(code, ctypes.addressof(plan.record), plan)
         return out
 
     def _write(self, plan: Plan, tensors: Sequence[Any], noted: Noted, out: Any) -> None:
@@ -162,9 +165,12 @@ class Plans:
             return
         if any(a._vertex is LEAF for a in given if places[id(a)] >= len(tensors)):
             return  # it was made to require a gradient, which is no op
+        widest = max((s.count for s in steps), default=0)
+        if max(count, widest) > MOST_VALUES:
+            return
         record = plan.record
         record.numbers, record.number_count = plan.objects(numbers), len(numbers)
-        record.values, record.widest = count, max((s.count for s in steps), default=0)
+        record.values, record.widest = count, widest
         record.results = plan.words([places[id(a)] for a in given])
         record.result_count = len(given) if isinstance(out, tuple) else -1
         if type(out) is not tuple and isinstance(out, tuple):
@@ -180,25 +186,6 @@ class Plans:
         record = plan.record
         record.steps, record.step_count = plan.hold(steps), 1
         record.values, record.result_count, record.results = 1, -1, plan.words([0])
-
-    def _install(self, plan: Plan, code: int) -> None:
-        """Put a plan where calls of hash ``code`` look first; what lay there, and behind it, moves
-        on. While a slot is written it is empty for them."""
-        first = code >> 1 & SLOTS - PLACES
-        places = range(first, first + PLACES)
-        with self._lock:
-            for at, further in reversed([*pairwise(places)]):
-                moved = self._owners[at]
-                if moved is not None:
-                    self._put(further, self.slots[at].hash, moved)
-            self._put(first, code, plan)
-
-    def _put(self, at: int, code: int, plan: Plan) -> None:
-        slot = self.slots[at]
-        slot.hash = 0
-        self._owners[at] = plan
-        slot.plan, slot.owner = ctypes.addressof(plan.record), id(plan)
-        slot.hash = code
 
 
 def _objects(arguments: Any) -> Iterator[Any]:
@@ -235,13 +222,14 @@ def _foresee(
     arrays = [a._data if hasattr(a, "_vertex") else a for a in operands]
     if type(result) is not tuple and result._view is not None:
         array, part = arrays[0], result._data
-        _see(plan, step, _address(part) - _address(array), part)
+        _see(plan, step, array, _address(part) - _address(array), part)
         return
     if op.eager == "flat":
         arrays[1] = np.empty(arrays[1].size, np.bool_)  # whose values do not matter
         plan.held.append(arrays[1])
         step.vector = id(arrays[1])
-        _see(plan, step, 0, result._data)
+        row = np.empty(arrays[1].size, result._data.dtype)
+        _see(plan, step, row, 0, result._data)
     compute = bound(op, arrays, attrs)
     if compute is not None:
         plan.compute(step, compute)
@@ -259,9 +247,10 @@ def _foresee(
         plan.waiting.append(bind)
 
 
-def _see(plan: Plan, step: StepRecord, offset: int, part: np.ndarray[Any, Any]) -> None:
-    """Write where a view of memory begins, and what it is like."""
-    view = StridedRecord(offset, part.ndim, plan.words(part.shape), plan.words(part.strides))
+def _see(plan: Plan, step: StepRecord, array: _Array, offset: int, part: _Array) -> None:
+    """Write where in arrays like this one a view begins, and what it is like."""
+    lies = [(a.ndim, plan.words(a.shape), plan.words(a.strides)) for a in (part, array)]
+    view = StridedRecord(offset, *lies[0], *lies[1])
     step.view = plan.hold(view)
 
 

@@ -21,7 +21,6 @@ RECALL = """
 @slots = external global %slot
 @name_hasten = external global i8
 declare ptr @PyObject_CallObject(ptr, ptr)
-declare ptr @PyArray_NewCopy(ptr, i32)
 
 ; The slot of the plan of a key; null if it has none.
 define internal ptr @find(ptr %words, i64 %count, i64 %hash) {
@@ -57,6 +56,35 @@ none:
   ret ptr null
 }
 
+; Puts a plan, which `owner` holds, where keys of a hash look first; what lay there, and behind it,
+; moves on, and what lay last is dropped. A slot holds its owner. Nothing else runs meanwhile.
+define void @install(i64 %hash, ptr %plan, ptr %owner) {
+entry:
+  %high = lshr i64 %hash, 1
+  %place = and i64 %high, $SLOTS_MASK
+  call void @Py_IncRef(ptr %owner)
+  br label %one
+one:
+  %i = phi i64 [ 0, %entry ], [ %next, %one ]
+  %newer.hash = phi i64 [ %hash, %entry ], [ %its.hash, %one ]
+  %newer.plan = phi ptr [ %plan, %entry ], [ %its.plan, %one ]
+  %newer.owner = phi ptr [ %owner, %entry ], [ %its.owner, %one ]
+  %at = or i64 %place, %i
+  %slot = getelementptr %slot, ptr @slots, i64 %at
+  %its.hash = call i64 @slot.hash(ptr %slot)
+  %its.plan = call ptr @slot.plan(ptr %slot)
+  %its.owner = call ptr @slot.owner(ptr %slot)
+  call void @slot.set.hash(ptr %slot, i64 %newer.hash)
+  call void @slot.set.plan(ptr %slot, ptr %newer.plan)
+  call void @slot.set.owner(ptr %slot, ptr %newer.owner)
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, $PLACES
+  br i1 %more, label %one, label %done
+done:
+  call void @Py_DecRef(ptr %its.owner)
+  ret void
+}
+
 ; Whether a key is looked for in vain a second time. Its slots remember the last ones that were.
 define internal i1 @is_second(i64 %hash) {
 entry:
@@ -79,38 +107,75 @@ done:
   ret i1 %same
 }
 
-; A draw from a generator: its state, which is counted on, as a new tensor.
+; Whether an array is the state of a generator, a seed and a count that may be written.
+define internal i1 @is_source(ptr %array) {
+entry:
+  %flags.at = getelementptr i8, ptr %array, i64 $FLAGS
+  %flags = load i32, ptr %flags.at
+  %wanted = or i32 $WRITEABLE, $CONTIGUOUS
+  %both = and i32 %flags, %wanted
+  %plain = icmp eq i32 %both, %wanted
+  %dtype = call i64 @dtype_of(ptr %array)
+  %ints = icmp eq i64 %dtype, $INT64
+  %size = call i64 @size_of(ptr %array)
+  %two = icmp eq i64 %size, 2
+  %lies = and i1 %plain, %ints
+  %result = and i1 %lies, %two
+  ret i1 %result
+}
+
+; A draw from a generator: its state, which is counted on, as a new tensor; null if that is not as
+; it should be, or with an error set.
 define internal ptr @drawn(ptr %source) {
 entry:
-  %array = call ptr @field(ptr %source, i64 $tensor_data)
-  %memory = call ptr @memory_of(ptr %source)
+  %operand = alloca %operand
+  call void @llvm.memset.p0.i64(ptr %operand, i8 0, i64 $OPERAND, i1 false)
+  call void @operand.set.object(ptr %operand, ptr %source)
+  %opens = call i1 @open(ptr %operand)
+  br i1 %opens, label %look, label %nothing
+look:
+  %array = call ptr @operand.array(ptr %operand)
+  %memory = call ptr @memory_of(ptr %source, ptr %array)
   %special = icmp eq ptr %memory, null
-  br i1 %special, label %nothing, label %copy
+  br i1 %special, label %close, label %copy
 copy:
   %state = call ptr @PyArray_NewCopy(ptr %array, i32 0)
   %no.state = icmp eq ptr %state, null
-  br i1 %no.state, label %nothing, label %make
+  br i1 %no.state, label %close, label %make
 make:
   %new = call ptr @tensor_of(ptr %state)
   call void @Py_DecRef(ptr %state)  ; which the tensor holds
   %no.new = icmp eq ptr %new, null
-  br i1 %no.new, label %nothing, label %count
+  br i1 %no.new, label %close, label %count
 count:
   %uncounted = call i1 @count_change(ptr %memory)
-  br i1 %uncounted, label %undo, label %step
+  br i1 %uncounted, label %undo, label %check
+check:  ; nothing else runs from here on
+  %from = call i1 @is_source(ptr %array)
+  %to = call i1 @is_source(ptr %state)
+  %right = and i1 %from, %to
+  br i1 %right, label %step, label %undo
 undo:
   call void @Py_DecRef(ptr %new)
-  br label %nothing
+  br label %close
 step:
   %numbers = call ptr @field(ptr %array, i64 $DATA)
+  %seed = load i64, ptr %numbers
   %count.at = getelementptr i64, ptr %numbers, i64 1
   %before = load i64, ptr %count.at
   %after = add i64 %before, 1
   store i64 %after, ptr %count.at
   %drawn = call ptr @field(ptr %state, i64 $DATA)
+  store i64 %seed, ptr %drawn
   %drawn.at = getelementptr i64, ptr %drawn, i64 1
   store i64 %after, ptr %drawn.at
-  ret ptr %new
+  br label %close
+close:
+  %result = phi ptr [ null, %look ], [ null, %copy ], [ null, %make ], [ null, %undo ],
+                    [ %new, %step ]
+  call void @Py_DecRef(ptr %memory)
+  call void @release(ptr %operand, i64 1)
+  ret ptr %result
 nothing:
   ret ptr null
 }

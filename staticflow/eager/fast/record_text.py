@@ -18,7 +18,12 @@ tensor:
 seen:  ; a view whose memory nobody changed meanwhile is as it was
   %memory = call ptr @field(ptr %object, i64 $tensor_memory)
   %no.memory = call i1 @is_none(ptr %memory)
-  br i1 %no.memory, label %ask, label %versions
+  br i1 %no.memory, label %ask, label %classes
+classes:
+  %a.view = call i1 @is_like(ptr %view, ptr @view_example)
+  %counts = call i1 @is_like(ptr %memory, ptr @memory_example)
+  %usual = and i1 %a.view, %counts
+  br i1 %usual, label %versions, label %ask
 versions:
   %version = call ptr @field(ptr %memory, i64 $memory_version)
   %seen.version = call ptr @field(ptr %view, i64 $view_seen)
@@ -63,20 +68,31 @@ define internal i1 @has_no_edge(ptr %operand) {
   ret i1 %free
 }
 
-; A value that is kept: its array, its memory, and the version of that.
+; A value that is kept: its array, its memory, and the version of that. Where the tensor is on
+; another array meanwhile, nobody knows the memory of this one, and a copy is kept.
 define internal ptr @kept(ptr %tensor, ptr %array) {
 entry:
   %memory = call ptr @own_memory(ptr %tensor)
   %failed = icmp eq ptr %memory, null
-  br i1 %failed, label %nothing, label %take
+  br i1 %failed, label %nothing, label %look
 nothing:
   ret ptr null
+look:
+  %data = call ptr @field(ptr %tensor, i64 $tensor_data)
+  %same = icmp eq ptr %data, %array
+  br i1 %same, label %take, label %part
 take:
   %version = call ptr @PyObject_GetAttr(ptr %memory, ptr @name_version)  ; which may refuse
   call void @Py_IncRef(ptr %array)
-  call void @Py_IncRef(ptr %memory)
   %row = call ptr @triple(ptr %array, ptr %memory, ptr %version)
   ret ptr %row
+part:
+  call void @Py_DecRef(ptr %memory)
+  %copy = call ptr @PyArray_NewCopy(ptr %array, i32 0)
+  %new = call ptr @like(ptr @memory_example, i64 $memory_size, i64 0)
+  call void @Py_IncRef(ptr @zero)
+  %apart = call ptr @triple(ptr %copy, ptr %new, ptr @zero)
+  ret ptr %apart
 }
 
 ; What stands for a tensor whose value is not kept.
@@ -269,7 +285,7 @@ kind:
   %uneven = xor i1 %even, true
   %which = zext i1 %uneven to i64
   %example = call ptr @op.entry(ptr %op, i64 %which)
-  %new = call ptr @like(ptr %example, i64 $entry_size, i64 0)
+  %new = call ptr @like(ptr %example, i64 $entry_size, i64 $entry_weakref)
   %none = icmp eq ptr %new, null
   br i1 %none, label %stop, label %find
 find:

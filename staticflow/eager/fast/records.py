@@ -89,7 +89,7 @@ class SlotRecord(ctypes.Structure):
     _fields_ = (
         ("hash", c_uint64),  # of its key, 0 if there is no plan
         ("plan", c_void_p),
-        ("owner", c_void_p),  # the object that the plan lives as long as
+        ("owner", c_void_p),  # the object that the plan lives as long as, and that the slot holds
         ("missed", c_uint64),  # the hash of the key that was looked for here last in vain
     )
 
@@ -130,13 +130,16 @@ class StepRecord(ctypes.Structure):
 
 
 class StridedRecord(ctypes.Structure):
-    """A view."""
+    """A view of an array of known sizes and strides."""
 
     _fields_ = (
         ("offset", c_int64),  # in bytes
         ("ndim", c_int32),
         ("sizes", c_void_p),
         ("strides", c_void_p),
+        ("from_ndim", c_int32),
+        ("from_sizes", c_void_p),
+        ("from_strides", c_void_p),
     )
 
 

@@ -36,6 +36,26 @@ no:
   ret i1 false
 }
 
+; Whether the tensor of an opened operand is on the same array and memory still, and has no history
+; that a change would be a part of.
+define internal i1 @is_still(ptr %operand, ptr %memory, i1 %recording) {
+entry:
+  %tensor = call ptr @operand.object(ptr %operand)
+  %array = call ptr @operand.array(ptr %operand)
+  %array.now = call ptr @field(ptr %tensor, i64 $tensor_data)
+  %memory.now = call ptr @field(ptr %tensor, i64 $tensor_memory)
+  %same.array = icmp eq ptr %array, %array.now
+  %same.memory = icmp eq ptr %memory, %memory.now
+  %same = and i1 %same.array, %same.memory
+  %ask = and i1 %same, %recording
+  br i1 %ask, label %history, label %done
+history:
+  %free = call i1 @is_free(ptr %tensor)
+  ret i1 %free
+done:
+  ret i1 %same
+}
+
 ; Copies what the function of a method gives, in the usual case; false with nothing done, and
 ; perhaps an error set, in any other. An error may be set after it was done, too.
 define internal i1 @renewed(ptr %method, ptr %self, ptr %args, i64 %count, ptr %names, ptr %state) {
@@ -65,7 +85,10 @@ compute:
   br i1 %failed, label %done, label %open
 open:
   %opens = call i1 @open(ptr %new)
-  br i1 %opens, label %compare, label %drop
+  br i1 %opens, label %again, label %drop
+again:
+  %still = call i1 @is_still(ptr %operands, ptr %memory, i1 %recording)
+  br i1 %still, label %compare, label %drop
 compare:
   %array = call ptr @operand.array(ptr %operands)
   %source = call ptr @operand.array(ptr %new)
@@ -81,12 +104,14 @@ note:
   call i1 @bump(ptr %memory)
   br label %drop
 drop:
-  %changed = phi i1 [ false, %open ], [ false, %compare ], [ false, %copy ], [ true, %note ]
+  %changed = phi i1 [ false, %open ], [ false, %again ], [ false, %compare ], [ false, %copy ],
+                    [ true, %note ]
   call void @Py_DecRef(ptr %value)
   br label %done
 done:
   %result = phi i1 [ false, %entry ], [ false, %histories ], [ false, %compute ],
                    [ %changed, %drop ]
+  call void @Py_DecRef(ptr %memory)
   call void @release(ptr %operands, i64 2)
   ret i1 %result
 }
