@@ -1,0 +1,359 @@
+"""What a stress test gives to native code, and what happens meanwhile: values whose methods change
+tensors that are at work, and the *mischief* itself.
+
+Nothing here does what NumPy or CPython do not survive themselves, as an array that changes its shape
+while NumPy reads it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import staticflow as sf
+from staticflow.eager.inference import InferenceMemory
+from staticflow.eager.memory import Memory, View
+from staticflow.eager.random import default_generator
+from staticflow.eager.vertex import EvenEntry, Output, TapeEntry
+
+__all__ = ["SLOT_VALUES", "Mischief", "Pool", "slots_of"]
+
+
+class Derived(sf.Tensor):
+    """A tensor of a class of one's own."""
+
+
+class Empty(sf.Tensor):
+    """A tensor of a class without slots of its own, which may be assigned to tensors."""
+
+    __slots__ = ()
+
+
+def _arrays() -> list[Any]:
+    return [
+        np.ones(3), np.ones((3, 3), ">f4"), np.ones((3, 3), object), np.zeros((0, 3), np.float32),
+        np.ones((3, 3), np.float32), np.ones((2, 5), np.int64), np.float32(2), np.ma.ones((3, 3)),
+        np.ones(70_000, np.float32), np.ones((3, 3), np.float32)[::-1, 1:],
+    ]  # fmt: skip
+
+
+def _slot_values() -> list[Any]:
+    """What has no place in a private slot."""
+    x = sf.ones(3, 3)
+    part = (sf.ones(3, 3, requires_grad=True) * 2.0).t()
+    return [
+        None, 5, 2**70, "text", 1.5, (), [1], {}, object(), object, sf.Tensor, x, x._data, part,
+        part._view, part._memory, part._vertex, (sf.ones(2, 3) * 1.0).requires_grad_().max(0)[0],
+        object.__new__(sf.Tensor), object.__new__(type(part._view)), lambda *_: None, True,
+        object.__new__(type(part._memory)), object.__new__(type(part._vertex)), *_arrays()[:5],
+    ]  # fmt: skip
+
+
+SLOT_VALUES = _slot_values()
+
+
+def slots_of(thing: Any) -> list[str]:
+    """The slots of an object and of its classes, and what is in its dict."""
+    slots = [s for c in type(thing).__mro__ for s in vars(c).get("__slots__", ())]
+    return [s for s in [*slots, *getattr(thing, "__dict__", {})] if s != "__weakref__"]
+
+
+_HOLDERS = frozenset((Memory, InferenceMemory, View, TapeEntry, EvenEntry, Output))
+"""Classes of what a tensor holds."""
+
+
+class Pool:
+    """The tensors that calls take, which all change, and a bystander that nothing changes."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.chance = chance
+        self.bystander = sf.full((4,), 7.0)
+        self.bystander.add_(0.0)
+        self.generator = default_generator
+        sf.Generator.__init__(self.generator)
+        self.tensors: list[Any] = []
+        for _ in range(8):
+            self.add(self.make())
+
+    def add(self, x: Any) -> None:
+        """Take a tensor in, for one that goes if there are many."""
+        if len(self.tensors) >= 12:
+            self.tensors.pop(self.chance.randrange(len(self.tensors)))
+        self.tensors.append(x)
+
+    def pick(self) -> Any:
+        """One of the tensors."""
+        return self.chance.choice(self.tensors or [sf.ones(3, 3)])
+
+    def make(self) -> Any:
+        """A tensor of one kind or another."""
+        return self.chance.choice(_MAKERS)()
+
+    def is_well(self) -> bool:
+        """Whether the bystander is as it was."""
+        x = self.bystander
+        return bool(x._version == 1 and x.tolist() == [7.0] * 4 and x._view is x._vertex is None)
+
+
+def _leaf(*shape: int) -> Any:
+    return sf.ones(*shape, requires_grad=True)
+
+
+def _in_inference_mode() -> Any:
+    with sf.inference_mode():
+        return sf.ones(3, 3) * 2.0
+
+
+_MAKERS: tuple[Callable[[], Any], ...] = (
+    lambda: sf.ones(3, 3), lambda: sf.ones(3, 3), lambda: sf.ones(3), lambda: sf.tensor(2.0),
+    lambda: sf.rand(2, 3, 4), lambda: sf.arange(12).view(3, 4), lambda: sf.ones(3, 3) > 0,
+    lambda: _leaf(3, 3), lambda: _leaf(3, 3), lambda: _leaf(3, 3) * 2.0, lambda: _leaf(3),
+    lambda: (_leaf(3, 3) * 2.0).t(), lambda: (_leaf(3, 3) * 1.0).t().reshape(9)[1:4],
+    lambda: sf.ones(3, 3).t(), lambda: sf.ones(3, 3)[1:], lambda: sf.ones(1, 3).expand(3, 3),
+    lambda: sf.ones(3, 3, dtype="bfloat16"), lambda: sf.ones(3, 3, dtype="float64"),
+    lambda: sf.ones(0, 3), lambda: sf.ones(70_000), lambda: _leaf(300, 300), _in_inference_mode,
+    lambda: sf.ones(600_000), lambda: Derived([[1.0, 2.0, 3.0]] * 3),
+    lambda: Empty([[1.0, 2.0, 3.0]] * 3).requires_grad_(), lambda: (_leaf(3, 3) * 1.0).max(0)[0],
+    lambda: object.__new__(sf.Tensor),
+)  # fmt: skip
+
+
+class Mischief:
+    """Changes what is at work. It is struck by the methods of hostile values, by finalizers, by the
+    garbage collector, by signals, by functions that trace, and by other threads."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool, self.chance = pool, pool.chance
+        self.depth = 0
+        self.values: list[Callable[[], Any]] = [
+            lambda: Index(self), lambda: Number(self), lambda: Truth(self), lambda: ArrayLike(self),
+            lambda: Interface(self), lambda: Capsule(self), lambda: Items(self, [1, 2]),
+            lambda: Equal(self), lambda: Attributes(self), lambda: Text("mean"), lambda: Whole(1),
+        ]  # fmt: skip
+
+    def strike(self) -> None:
+        """Do one of them; now and then raise an error."""
+        if self.depth >= 2:
+            return
+        self.depth += 1
+        try:
+            self.chance.choice(self.DEEDS)(self)
+        except (ZeroDivisionError, KeyboardInterrupt):
+            raise
+        except SystemError:
+            raise
+        except Exception:
+            pass
+        finally:
+            self.depth -= 1
+
+    def value(self) -> Any:
+        """Something whose methods strike."""
+        return self.chance.choice(self.values)()
+
+    # -- deeds -------------------------------------------------------------------------------
+
+    def give_data(self) -> None:
+        """Another memory, perhaps of another shape and dtype."""
+        self.pool.pick().data = self.chance.choice([self.pool.pick(), self.pool.make()])
+
+    def give_array(self) -> None:
+        """Another array, past the count of changes."""
+        self.pool.pick()._data = self.chance.choice(_arrays())
+
+    def write_slot(self) -> None:
+        """Anything into any slot of a tensor, or of what it holds."""
+        thing = self._inside()
+        setattr(thing, self.chance.choice(slots_of(thing)), self.chance.choice(SLOT_VALUES))
+
+    def delete_slot(self) -> None:
+        """A slot that holds nothing any more."""
+        thing = self._inside()
+        delattr(thing, self.chance.choice(slots_of(thing)))
+
+    def _inside(self) -> Any:
+        x = self.pool.pick()
+        inside = [getattr(x, s, x) for s in ("_memory", "_view", "_vertex")]
+        return self.chance.choice([x, x, *(o for o in inside if type(o) in _HOLDERS)])
+
+    def forget(self) -> None:
+        """A tensor that nobody holds any more, and another that takes its memory."""
+        self.pool.tensors.clear()
+        for _ in range(4):
+            self.pool.add(self.pool.make())
+
+    def grow(self) -> None:
+        self.pool.pick().resize_(self.chance.choice([(1,), (3, 3), (4, 5), (0,)]))
+
+    def change(self) -> None:
+        self.pool.pick().add_(1.0)
+
+    def compute(self) -> None:
+        x = self.pool.pick()
+        self.pool.add((x.t() * 2.0).sum(0))
+
+    def differentiate(self) -> None:
+        self.pool.pick().sum().backward()
+
+    def require(self) -> None:
+        self.pool.pick().requires_grad_(self.chance.random() < 0.5)
+
+    def collect(self) -> None:
+        gc.collect(self.chance.randrange(3))
+
+    def give_class(self) -> None:
+        self.pool.pick().__class__ = self.chance.choice([Empty, sf.Tensor, Derived])
+
+    def leave_garbage(self) -> None:
+        """A cycle with a tensor and a finalizer in it."""
+        cycle: list[Any] = [Finalized(self), self.pool.pick()]
+        cycle.append(cycle)
+
+    def draw(self) -> None:
+        self.pool.generator.state.data = self.chance.choice(
+            [sf.tensor([1, 2]), sf.tensor([1, 2]), sf.tensor(1), sf.ones(3)]
+        )
+
+    def fail(self) -> None:
+        raise ZeroDivisionError
+
+    DEEDS = (
+        give_data, give_data, give_data, give_array, write_slot, write_slot, delete_slot, forget,
+        grow, change, compute, differentiate, require, collect, give_class, leave_garbage, draw,
+        fail,
+    )  # fmt: skip
+
+
+# -- values -------------------------------------------------------------------------------------
+
+
+class _Hostile:
+    def __init__(self, mischief: Mischief) -> None:
+        self.mischief = mischief
+
+    def strike(self) -> None:
+        self.mischief.strike()
+
+
+class Index(_Hostile):
+    """Looks like an int."""
+
+    def __index__(self) -> int:
+        self.strike()
+        return self.mischief.chance.choice([0, 1, -1, 2])
+
+    __int__ = __index__
+
+
+class Number(_Hostile):
+    """Looks like a float."""
+
+    def __float__(self) -> float:
+        self.strike()
+        return 1.5
+
+
+class Truth(_Hostile):
+    """Looks like a bool."""
+
+    def __bool__(self) -> bool:
+        self.strike()
+        return self.mischief.chance.random() < 0.5
+
+    def __len__(self) -> int:
+        self.strike()
+        return 2
+
+
+class ArrayLike(_Hostile):
+    """NumPy makes an array of it."""
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        self.strike()
+        return np.ones((3, 3), dtype or np.float32)
+
+
+class Interface(_Hostile):
+    """NumPy takes its memory."""
+
+    @property
+    def __array_interface__(self) -> Any:
+        self.strike()
+        return np.ones((3, 3), np.float32).__array_interface__ | {"data": np.ones(9, "f4")}
+
+
+class Capsule(_Hostile):
+    """Lends its memory by DLPack."""
+
+    def __dlpack__(self, **given: Any) -> Any:
+        self.strike()
+        return np.ones((3, 3), np.float32).__dlpack__()
+
+    def __dlpack_device__(self) -> Any:
+        self.strike()
+        return (1, 0)
+
+
+class Items(list):  # type: ignore[type-arg]
+    """A list that changes while it is read."""
+
+    def __init__(self, mischief: Mischief, items: list[Any]) -> None:
+        super().__init__(items)
+        self.mischief = mischief
+
+    def __iter__(self) -> Any:
+        self.mischief.strike()
+        return super().__iter__()
+
+    def __getitem__(self, at: Any) -> Any:
+        self.mischief.strike()
+        return super().__getitem__(at)
+
+
+class Equal(_Hostile):
+    """Equal to everything, or not."""
+
+    def __eq__(self, other: object) -> bool:
+        self.strike()
+        return True
+
+    def __hash__(self) -> int:
+        self.strike()
+        return 1
+
+
+class Attributes:
+    """Has every attribute, until it is asked."""
+
+    def __init__(self, mischief: Mischief) -> None:
+        object.__setattr__(self, "mischief", mischief)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        self.mischief.strike()
+        return self
+
+
+class Text(str):
+    """A string that is none quite."""
+
+
+class Whole(int):
+    """An int that is none quite."""
+
+    def __add__(self, other: Any) -> Any:
+        return NotImplemented
+
+
+class Finalized(_Hostile):
+    """Strikes as it is freed."""
+
+    def __del__(self) -> None:
+        with contextlib.suppress(ZeroDivisionError, KeyboardInterrupt):
+            self.strike()

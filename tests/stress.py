@@ -1,0 +1,362 @@
+"""Stress of native code: trials of random calls on hostile values, while tensors change.
+
+``python tests/stress.py SEED TRIALS`` runs the trials of a seed, the same each time but for what
+threads and signals do, and says before each one what it is. It ends with 0 if all went well; a crash
+ends it with a signal. `test_stress` runs it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import gc
+import inspect
+import random
+import resource
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from hostile import Mischief, Pool
+
+import staticflow as sf
+from staticflow.graph.locs import is_inside
+from staticflow.ops.thread import State, thread
+
+MOST_BYTES = 8 << 30
+"""Of address space, so that what asks for too much is refused."""
+
+CALLS = 25
+"""Calls of a trial."""
+
+SLOW = 300
+"""Seconds after which a worker hangs."""
+
+_LEFT_OUT = frozenset((
+    "apply_", "map_", "cuda", "to", "pin_memory", "backward", "__init__", "__new__",
+    "__init_subclass__", "__subclasshook__", "__del__", "__setattr__", "__delattr__", "__dir__",
+    "__getattribute__", "__class_getitem__", "register_hook", "__reduce__", "__reduce_ex__",
+    "__sizeof__", "register_post_accumulate_grad_hook", "det", "slogdet",
+))  # fmt: skip
+"""Methods that are tried elsewhere, or are slow."""
+
+
+def _methods() -> list[str]:
+    names = [n for n in dir(sf.Tensor) if callable(getattr(sf.Tensor, n, None))]
+    native = [n for n in names if type(inspect.getattr_static(sf.Tensor, n)) is _DESCRIPTOR]
+    return [n for n in [*names, *native, *native] if n not in _LEFT_OUT]
+
+
+_DESCRIPTOR = type(str.join)
+_FUNCTIONS = (
+    "add", "sub", "mul", "cat", "stack", "where", "clamp", "einsum", "rand", "randn", "rand_like",
+    "zeros", "full", "arange", "tensor", "as_tensor", "from_numpy", "from_dlpack", "matmul",
+    "maximum", "meshgrid", "broadcast_tensors", "cartesian_prod", "block_diag", "split", "chunk",
+    "unbind", "sum", "softmax", "sort", "topk", "gather", "scatter_add", "index_add", "roll",
+    "flip", "tile", "randperm", "bernoulli", "multinomial", "dropout", "linear", "conv1d",
+    "layer_norm", "cross_entropy", "mse_loss", "embedding", "pad", "normal", "hstack", "vstack",
+    "narrow", "movedim", "permute", "unflatten", "cumsum", "addmm", "lerp", "outer", "tensordot",
+)  # fmt: skip
+
+
+def _functions() -> list[Callable[..., Any]]:
+    rooms = (sf, sf.nn.functional)
+    found = [getattr(room, n) for n in _FUNCTIONS for room in rooms if hasattr(room, n)]
+    return [f for f in found if callable(f)]
+
+
+class Trial:
+    """Random calls on a pool, in some weather."""
+
+    def __init__(self, number: int, chance: random.Random) -> None:
+        self.number, self.chance = number, chance
+        self.pool = Pool(chance)
+        self.mischief = Mischief(self.pool)
+        self.methods, self.functions = _methods(), _functions()
+
+    def run(self, weather: str) -> None:
+        """All calls; raises `SystemError` for what native code gave wrongly."""
+        with WEATHER[weather](self):
+            for _ in range(CALLS):
+                if self.chance.random() < 0.3:
+                    self.attempt(self.mischief.strike)
+                self.attempt(self.call)
+
+    def attempt(self, call: Callable[[], Any]) -> None:
+        """The call computes, or raises an error that is no fault of native code."""
+        try:
+            out = call()
+        except (SystemError, MemoryError) as error:
+            if isinstance(error, SystemError) and not _is_of_python(error):
+                raise
+        except (Exception, KeyboardInterrupt):
+            pass
+        else:
+            for x in out if type(out) is tuple else (out,):
+                if isinstance(x, sf.Tensor):
+                    self.pool.add(x)
+
+    def call(self) -> Any:
+        """One call, of whatever kind."""
+        return self.chance.choice(_KINDS)(self)
+
+    def method(self) -> Any:
+        return getattr(self.pool.pick(), self.chance.choice(self.methods))(*self.args())
+
+    def again(self) -> Any:
+        """The same call some times, so that it is remembered, with mischief in between."""
+        name = self.chance.choice(["view", "sum", "t", "unbind", "chunk", "split", "add_", "mean"])
+        x, args = self.pool.pick(), self.args()
+        for _ in range(4):
+            out = getattr(x, name)(*args)
+        self.mischief.strike()
+        return (out, getattr(x, name)(*args))
+
+    def function(self) -> Any:
+        return self.chance.choice(self.functions)(*self.args())
+
+    def of_many(self) -> Any:
+        """Lists of tensors."""
+        tensors = [self.pool.pick() for _ in range(self.chance.choice([1, 2, 3, 40, 300]))]
+        function = self.chance.choice([sf.cat, sf.stack, sf.meshgrid, sf.hstack])
+        return function(*tensors) if self.chance.random() < 0.3 else function(tensors)
+
+    def subscript(self) -> Any:
+        x, at = self.pool.pick(), tuple(self.args()[:2])
+        if self.chance.random() < 0.5:
+            return x[at]
+        x[at] = self.arg()
+
+    def draw(self) -> Any:
+        """Draws that are remembered, from a generator that is meddled with."""
+        for _ in range(3):
+            out = sf.rand(3)
+        self.mischief.strike()
+        return (out, sf.rand(3), self.pool.pick().uniform_())
+
+    def backward(self) -> Any:
+        x = self.pool.pick()
+        y = (x.t() * self.pool.pick()).sum()
+        self.mischief.strike()
+        y.backward(retain_graph=self.chance.random() < 0.5)
+        return x.grad
+
+    def hooked(self) -> Any:
+        x = self.pool.pick()
+        x.register_hook(lambda ct: self.mischief.strike())
+        y = (x * 2.0).exp().sum()
+        y.backward()
+
+    def program(self) -> Any:
+        """A compiled program, of variables that it updates."""
+        step, total, variable = _programs()
+        if self.chance.random() < 0.1:
+            variable.data = sf.ones(3, 3)
+        return self.chance.choice([step, total])(*self.args()[:2])
+
+    def arg(self) -> Any:
+        """An argument."""
+        kind = self.chance.random()
+        if kind < 0.35:
+            return self.pool.pick()
+        if kind < 0.6:
+            return self.mischief.value()
+        return self.chance.choice(_PLAIN)
+
+    def args(self) -> list[Any]:
+        """Some arguments."""
+        return [self.arg() for _ in range(self.chance.choice([0, 0, 1, 1, 1, 2, 2, 3, 4, 40]))]
+
+
+_KINDS = (
+    Trial.method, Trial.method, Trial.method, Trial.method, Trial.again, Trial.function,
+    Trial.function, Trial.of_many, Trial.subscript, Trial.draw, Trial.backward, Trial.hooked,
+    Trial.program,
+)  # fmt: skip
+_PLAIN: tuple[Any, ...] = (
+    0, 1, 2, -1, 3, 1.5, True, None, "mean", (3, 3), (0, 1), [1, 2], slice(0, 2), slice(None, 9, 2),
+    ..., 2**62, float("nan"), sf.float32, sf.int64, "float64", (2**40, 2**40), slice(slice(1)), [],
+    np.ones((3, 3), np.float32), [[1.0, 2.0], [3.0, 4.0]],
+)  # fmt: skip
+
+
+def _is_of_python(error: SystemError) -> bool:
+    """Whether CPython raises it itself where there is no memory."""
+    return "memory" in _current_weather
+
+
+_current_weather = ""
+_compiled: list[Any] = []
+
+
+def _programs() -> tuple[Any, Any, Any]:
+    if not _compiled:
+        w = sf.zeros(3, 3)
+        x = sf.placeholder((None, 3), name="x")
+        step = sf.compile([x], [(x @ w).sum(), x + 1.0], updates={w: w + x.sum(0)})
+        _compiled[:] = [step, sf.compile([x], (x * 2.0).sum()), w]
+    return _compiled[0], _compiled[1], _compiled[2]
+
+
+# -- weather ------------------------------------------------------------------------------------
+
+
+def _strike_in(trial: Trial, frame: Any) -> None:
+    """Strike; what that raises goes to the code of staticflow alone."""
+    try:
+        trial.mischief.strike()
+    except ZeroDivisionError:
+        if frame is not None and is_inside(frame.f_code.co_filename):
+            raise
+
+
+@contextmanager
+def calm(trial: Trial) -> Iterator[None]:
+    """Nothing happens but what hostile values do."""
+    yield
+
+
+@contextmanager
+def collector(trial: Trial) -> Iterator[None]:
+    """The garbage collector runs at every allocation, and what it calls strikes."""
+
+    def called(phase: str, info: Any) -> None:
+        if phase == "stop" and trial.chance.random() < 0.02:
+            with contextlib.suppress(ZeroDivisionError):
+                trial.mischief.strike()
+
+    before = gc.get_threshold()
+    gc.callbacks.append(called)
+    gc.set_threshold(1)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.callbacks.remove(called)
+
+
+@contextmanager
+def threads(trial: Trial) -> Iterator[None]:
+    """Other threads do mischief, and call."""
+    stop = threading.Event()
+    failures: list[BaseException] = []
+
+    def work(others: Mischief) -> None:
+        try:
+            for _ in range(4 * CALLS):
+                with contextlib.suppress(ZeroDivisionError):
+                    others.strike()
+                if stop.is_set():
+                    break
+                trial.attempt(trial.call)
+        except BaseException as error:
+            failures.append(error)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    started = [threading.Thread(target=work, args=(Mischief(trial.pool),)) for _ in range(2)]
+    for t in started:
+        t.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for t in started:
+            t.join()
+        sys.setswitchinterval(before)
+    for error in failures:
+        raise error
+
+
+@contextmanager
+def signals(trial: Trial) -> Iterator[None]:
+    """Signals come, whose handler strikes, or raises what ends the call."""
+
+    def handle(number: int, frame: Any) -> None:
+        signal.setitimer(signal.ITIMER_REAL, trial.chance.uniform(1e-4, 2e-3))
+        _strike_in(trial, frame)
+
+    before = signal.signal(signal.SIGALRM, handle)
+    signal.setitimer(signal.ITIMER_REAL, 1e-3)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def tracing(trial: Trial) -> Iterator[None]:
+    """Functions that trace and profile strike now and then."""
+
+    def look(frame: Any, event: str, arg: Any) -> Any:
+        if trial.chance.random() < 0.001:
+            _strike_in(trial, frame)
+        return look
+
+    before = sys.gettrace(), sys.getprofile()
+    trial.chance.choice([sys.settrace, sys.setprofile])(look)
+    try:
+        yield
+    finally:
+        sys.settrace(before[0])
+        sys.setprofile(before[1])
+
+
+WEATHER = {
+    "calm": calm, "collector": collector, "threads": threads, "signals": signals,
+    "tracing": tracing,
+}  # fmt: skip
+
+
+# -- the program --------------------------------------------------------------------------------
+
+
+def switches() -> list[Any]:
+    """What a call leaves as it was."""
+    names = ("plain", "recording", "tracing", "inference", "noted", "saved_hooks")
+    return [getattr(thread.state, s) for s in State.__slots__ if s in names]
+
+
+def is_well() -> bool:
+    """Whether operations still give what they should."""
+    x = sf.ones(3, 3, requires_grad=True)
+    y = (x.t() * 2.0).sum()
+    y.backward()
+    return y.item() == 18.0 and x.grad is not None and x.grad.tolist() == [[2.0] * 3] * 3
+
+
+def main(seed: int, trials: int, only: str = "") -> int:
+    """Run the trials of a seed."""
+    faulthandler.enable()
+    faulthandler.dump_traceback_later(SLOW, exit=True)
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+    warnings.simplefilter("ignore")
+    sys.unraisablehook = lambda *_: None
+    normal = switches()
+    for number in range(trials):
+        chance = random.Random(f"{seed} {number}")
+        weather = only or chance.choice([*WEATHER])
+        print(f"trial {number}: {weather}", flush=True)
+        trial = Trial(number, chance)
+        with contextlib.redirect_stdout(None):
+            trial.run(weather)
+        for what, holds in (
+            ("the bystander changed", trial.pool.is_well()),
+            ("the switches of the thread stayed on", switches() == normal),
+            ("operations give something else", is_well()),
+        ):
+            if not holds:
+                print(f"after trial {number}: {what}", flush=True)
+                return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:]))
