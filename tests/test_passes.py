@@ -74,7 +74,8 @@ def all_nodes(graph: Graph) -> list[Node]:
 
 COUNTS = [counts_of(case) for _, _, case in CASES]
 ALWAYS = {
-    "stop_gradient", "squeeze_reshape", "unsqueeze_reshape", "transpose_permute", "t_permute",
+    "stop_gradient", "keep_history", "squeeze_reshape", "unsqueeze_reshape", "transpose_permute",
+    "t_permute",
 }  # fmt: skip
 """Rules for ops that are said in others wherever they stand."""
 

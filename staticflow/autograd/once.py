@@ -39,10 +39,10 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(fn)
     def wrapper(ctx: Any, *cts: Any) -> Any:
+        if any(isinstance(c, Symbol) for c in cts):
+            return once_traced(fn(ctx, *cts))
         with no_grad():
             found = fn(ctx, *cts)
-        if any(isinstance(c, Symbol) for c in cts):
-            return once_traced(found)
         edges = tuple(c._edge() for c in cts if isinstance(c, Tensor))
         if not thread.state.recording or not any(e is not None for e in edges):
             return found

@@ -14,6 +14,7 @@ from staticflow.ops.custom import custom_op, once_op
 from staticflow.ops.declare import sum_to
 from staticflow.ops.region import close_over, trace
 from staticflow.ops.symbol import Symbol, to_node, tracing
+from staticflow.ops.thread import recording
 
 __all__ = ["apply_traced", "once_traced"]
 
@@ -24,7 +25,7 @@ def apply_traced(function: Any, ctx: Any, args: tuple[Any, ...]) -> Any:
     inputs = {i: Symbol(to_node(a)) for i, a in enumerate(args) if hasattr(a, "__sf_mode__")}
     real = {i: x for i, x in inputs.items() if x.dtype.is_floating}
     ctx.needs_input_grad = tuple(i in real for i in range(len(args)))
-    with tracing():
+    with tracing(), recording(False):
         outputs = function.run(ctx, args)
     single = not isinstance(outputs, tuple)
     given = (outputs,) if single else outputs

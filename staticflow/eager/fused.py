@@ -34,7 +34,7 @@ from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.symbol import Symbol, to_node
-from staticflow.ops.thread import thread
+from staticflow.ops.thread import recording, thread
 from staticflow.ops.tracing import tracing
 from staticflow.passes.pipeline import INTO_KERNELS
 from staticflow.runtime.executable import Executable
@@ -91,7 +91,7 @@ class _Kind:
     ) -> None:
         self.fn, self.args = fn, args
         self.params = [new_param(t, f"x{i}") for i, t in enumerate(types)]
-        with tracing():
+        with tracing(), recording(True):
             result = self.of(list(map(Symbol, self.params)))
         self.several = type(result) is tuple
         self.outputs = [to_node(r) for r in (result if self.several else (result,))]

@@ -22,7 +22,7 @@ from staticflow.graph.equalities import Equality
 from staticflow.graph.graph import close, new_param
 from staticflow.graph.types import TensorType
 from staticflow.ops.symbol import Symbol, to_node
-from staticflow.ops.thread import thread
+from staticflow.ops.thread import recording, thread
 from staticflow.ops.tracing import tracing
 from staticflow.runtime.executable import Executable
 
@@ -95,7 +95,7 @@ def _made(fn: Callable[..., Any], count: int, arrays: Sequence[Any]) -> Executab
         for i, a in enumerate(arrays)
     ]
     try:
-        with tracing():
+        with tracing(), recording(True):
             values = [to_node(v) for v in fn(*map(Symbol, params))]
         equalities = [
             Equality(a, b, "a new value is of the shape of the old", ())

@@ -31,6 +31,7 @@ from staticflow.ops.arithmetic import cast, clone, maximum, minimum, mul
 from staticflow.ops.expand import expand
 from staticflow.ops.lowering import Elementwise, Generate, LoopNest, View
 from staticflow.ops.symbol import Symbol
+from staticflow.ops.thread import recording
 from staticflow.passes.decompose import decompose
 from staticflow.runtime.aligned import aligned_empty
 from staticflow.runtime.executable import Executable
@@ -205,6 +206,7 @@ def _found(
     return _programs[kind]
 
 
+@recording(True)
 def _made(fn: Function, x: _Taken, operands: Mapping[str, Any]) -> Executable | None:
     target = x.param("x")
     params = [target]

@@ -34,6 +34,7 @@ from staticflow.ops.declare import PerElement
 from staticflow.ops.expand import expand
 from staticflow.ops.lowering import Elementwise, Generate, LoopNest, Reduce, View
 from staticflow.ops.symbol import Symbol
+from staticflow.ops.thread import recording
 from staticflow.runtime.executable import Executable
 
 __all__ = ["may_compile", "pull"]
@@ -278,6 +279,7 @@ def _made(
     return _Program(executable, tuple(fused), rest if any(rest) else None)
 
 
+@recording(True)
 def _traced(
     op: Op,
     results: int,

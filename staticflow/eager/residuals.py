@@ -16,6 +16,7 @@ from staticflow.ops.creation import zeros_like
 from staticflow.ops.gradient import pullback
 from staticflow.ops.lowering import Elementwise, Generate, View
 from staticflow.ops.symbol import Symbol
+from staticflow.ops.thread import recording
 from staticflow.passes.pipeline import SIMPLIFY, optimize
 
 __all__ = ["Derivative", "derivative"]
@@ -38,6 +39,7 @@ class Derivative:
     equalities: Sequence[Equality]
 
 
+@recording(True)
 def derivative(
     params: Sequence[Node], outputs: Sequence[Node], needs: Sequence[bool]
 ) -> Derivative:

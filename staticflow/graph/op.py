@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
@@ -66,6 +66,8 @@ class Op:
     - ``jvp(tangents, out, *args, **attrs)`` gives the tangent of the result (a list of them where
       there are several) from those of the arguments (None: no change), written in ops. None: what
       follows from the vjp, which is linear in its cotangent, by transposing that.
+    - ``flows(**attrs)`` says of each result which arguments (by position) its gradient may go to.
+      None: all of them.
     - ``lowering`` says how kernels compute it, one of the forms of `staticflow.ops.lowering`;
       ``decompose(*args, **attrs)`` says it in other ops instead. Exactly one of them is given.
     - ``promote`` says what happens to operands of several dtypes, see `Promotion`.
@@ -88,6 +90,7 @@ class Op:
     reference: Callable[..., Any]
     vjp: Vjp | None
     jvp: Callable[..., Any] | None = None
+    flows: Callable[..., Sequence[Collection[int]]] | None = None
     lowering: Any = None
     decompose: Callable[..., Any] | None = None
     saves: tuple[int, ...] = ()

@@ -14,11 +14,13 @@ from staticflow.errors import AutogradError
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.node import Node
 from staticflow.graph.op import Op
+from staticflow.ops.arithmetic import stop_gradient
 from staticflow.ops.axes import permute_op, t_op, transpose_op
 from staticflow.ops.by_index import index_copy
 from staticflow.ops.expand import expand_op
 from staticflow.ops.slicing import select_op, select_scatter, slice_op, slice_scatter_op
 from staticflow.ops.strided import as_strided_op, places
+from staticflow.ops.thread import recording, thread
 from staticflow.ops.triangle import diagonal_op, diagonal_scatter, unfold_op
 from staticflow.ops.view import ravel, reshape_op, squeeze_op, unsqueeze_op
 
@@ -28,13 +30,15 @@ __all__ = ["Alias", "alias"]
 @dataclass(slots=True)
 class Alias:
     """How a symbol is a view: the view ``op`` of ``base``, which may be a view itself, of the
-    symbol or tensor ``root`` when that named the node ``seen``."""
+    symbol or tensor ``root`` when that named the node ``seen``. No gradient flows through a view
+    that was not ``recorded``."""
 
     root: Any
     seen: Node | None
     base: Alias | None
     op: Op
     attrs: Mapping[str, Any]
+    recorded: bool = True
 
     def is_same(self, other: Alias | None) -> bool:
         """Whether both are the same view of the same symbol."""
@@ -45,6 +49,11 @@ class Alias:
             mine, other = mine.base, other.base
         return mine is other
 
+    @property
+    def is_recorded(self) -> bool:
+        """Whether gradients flow through the view to the root."""
+        return self.recorded and (self.base is None or self.base.is_recorded)
+
     def taken(self) -> Any:
         """The view of what the root is now."""
         steps = []
@@ -53,13 +62,22 @@ class Alias:
             steps.append(step)
             step = step.base
         x = self.root
-        for step in reversed(steps):
-            x = step.op(x, **step.attrs)
+        with recording(True):
+            for step in reversed(steps):
+                x = step.op(x, **step.attrs)
+                x = x if step.recorded else stop_gradient(x)
         return x
 
     def put(self, value: Any) -> None:
-        """Change the root so that the view of it is ``value``."""
+        """Change the root so that the view of it is ``value``. Raises `AutogradError` where the
+        change would be recorded, and the view is not."""
         step: Alias | None = self
+        if thread.state.recording and not self.is_recorded:
+            raise AutogradError(
+                "an in-place operation is to be recorded on a view that was taken in sf.no_grad(), "
+                "and so has no part in the history of its base; take the view outside, or change "
+                f"it inside, at {format_locs(here())}"
+            )
         while step is not None:
             whole = step.root if step.base is None else step.base.taken()
             value = _BACK[step.op](step.op, whole, value, **step.attrs)

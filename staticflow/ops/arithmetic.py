@@ -19,9 +19,9 @@ from staticflow.ops.fused import fused
 from staticflow.ops.promote import result_type
 
 __all__ = [
-    "add", "cast", "clamp", "clamp_op", "clone", "div", "eq", "floor_divide", "ge", "gt", "le",
-    "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "maximum", "minimum", "mul",
-    "ne", "neg", "remainder", "stop_gradient", "sub", "where",
+    "add", "cast", "clamp", "clamp_op", "clone", "div", "eq", "floor_divide", "ge", "gt",
+    "keep_history", "le", "logical_and", "logical_not", "logical_or", "logical_xor", "lt",
+    "maximum", "minimum", "mul", "ne", "neg", "remainder", "stop_gradient", "sub", "where",
 ]  # fmt: skip
 
 
@@ -292,5 +292,14 @@ stop_gradient = elementwise(
     lambda xp, x: xp.asarray(x),
     lambda k, x: x,
     (None,),
-    promote="none", eager="reference",
+    promote="none", eager="reference", flows=lambda: ((),),
+)  # fmt: skip
+
+keep_history = elementwise(
+    "keep_history", "``value``, whose gradient goes to ``x``, of the same shape: what a change in "
+    "place leaves that is not recorded.",
+    lambda xp, x, value: xp.asarray(value),
+    lambda k, x, value: value,
+    (lambda ct, out, x, value: ct, None),
+    promote="none", eager="reference", names=("x", "value"), flows=lambda: ((0,),),
 )  # fmt: skip

@@ -19,10 +19,11 @@ from staticflow.ops.leaves import tensors_of
 from staticflow.ops.loop import scan_op, while_op
 from staticflow.ops.region import affect, begun, close_over
 from staticflow.ops.symbol import STATIC, Symbol
+from staticflow.ops.thread import thread
 
 __all__ = [
     "call", "carried", "check_flag", "checked_pair", "held", "is_in_graph",
-    "loop_over", "note_trip",
+    "loop_over", "note_trip", "settled",
 ]  # fmt: skip
 
 
@@ -79,6 +80,18 @@ def _spread(args: tuple[Any, ...]) -> str:
     if len(args) == 1 and type(args[0]) is list:
         return "; a carry that is a list is one argument, begin with a tuple for one per element"
     return ""
+
+
+def settled(tree: Any) -> Any:
+    """What a loop or a branch gives: values without history where operations are not recorded, also
+    where it hands on what it was given."""
+    if thread.state.recording:
+        return tree
+
+    def apart(v: Any) -> Any:
+        return v.detach() if isinstance(v, Symbol) or getattr(v, "requires_grad", False) else v
+
+    return pytree.map_tree(apart, tree)
 
 
 def note_trip(error: Exception, trip: int, what: str) -> None:

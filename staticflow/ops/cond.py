@@ -14,7 +14,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.node import Node
 from staticflow.graph.types import Facts
 from staticflow.ops.branch_kinds import Result, result_of_other
-from staticflow.ops.carry import call, check_flag, is_in_graph
+from staticflow.ops.carry import call, check_flag, is_in_graph, settled
 from staticflow.ops.cond_op import cond_op
 from staticflow.ops.leaves import tensor_of, tensors_of
 from staticflow.ops.loop import same_type
@@ -57,7 +57,7 @@ def cond(
     ]
     if isinstance(pred, bool):
         leaves, tree = pytree.flatten(branches[0 if pred else 1]())
-        return pytree.unflatten(tree, tensors_of("cond", "result", tree, leaves))
+        return settled(pytree.unflatten(tree, tensors_of("cond", "result", tree, leaves)))
 
     def write() -> Any:
         return _in_graph(to_node(pred), branches)
@@ -77,12 +77,11 @@ def _now(pred: bool, branches: Sequence[partial[Any]]) -> Any:
     mine = Result.of(tree, leaves)
     other = result_of_other(branches[1 - chosen], fresh=mine.has_numbers)
     if other is None:
-        return pytree.unflatten(tree, [tensor_of(v) for v in leaves])
-    settled = mine.beside(other)
-    pair = (settled, other.beside(mine))
+        return settled(pytree.unflatten(tree, [tensor_of(v) for v in leaves]))
+    pair = (mine.beside(other), other.beside(mine))
     _check(*(pair if pred else reversed(pair)))
-    values = [tensor_of(v, t.dtype) for v, t in zip(leaves, settled.types, strict=True)]
-    return pytree.unflatten(tree, values)
+    values = [tensor_of(v, t.dtype) for v, t in zip(leaves, pair[0].types, strict=True)]
+    return settled(pytree.unflatten(tree, values))
 
 
 def _in_graph(pred: Node, branches: Sequence[partial[Any]]) -> Any:
@@ -95,9 +94,9 @@ def _in_graph(pred: Node, branches: Sequence[partial[Any]]) -> Any:
         results.append(Result.of(tree, leaves))
         given.append(leaves)
         regions.append(close_over([], list(map(to_node, leaves)), began))
-    settled = [a.beside(b) for a, b in zip(results, reversed(results), strict=True)]
-    _check(*settled)
-    regions = [_with_numbers(*each) for each in zip(regions, given, settled, strict=True)]
+    both = [a.beside(b) for a, b in zip(results, reversed(results), strict=True)]
+    _check(*both)
+    regions = [_with_numbers(*each) for each in zip(regions, given, both, strict=True)]
     outer = list(dict.fromkeys(n for r in regions for n in r.captured))
     changed = list(dict.fromkeys(v for r in regions for v in r.changed))
     states = list(dict.fromkeys((*changed, *(v for r in regions for v in r.states))))

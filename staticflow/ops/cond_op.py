@@ -13,6 +13,7 @@ from staticflow.graph.node import Node
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.creation import zeros_like
+from staticflow.ops.flow import flow_through
 from staticflow.ops.gradient import pullback, pushforward
 from staticflow.ops.loop import assume_inside, same_type
 from staticflow.ops.lowering import Region as RegionLowering
@@ -104,6 +105,12 @@ def _jvp(
     return [found.get(i) for i in range(len(true.outputs))]
 
 
+def _flows(true: Graph, false: Graph) -> list[set[int]]:
+    """Behind the condition come the operands of the branches."""
+    either = zip(flow_through(true), flow_through(false), strict=True)
+    return [{1 + i for i in a | b} for a, b in either]
+
+
 @dataclass(frozen=True, slots=True)
 class _Pushed:
     """A branch, the params for tangents of its operands, and the tangents of its outputs."""
@@ -140,6 +147,7 @@ cond_op = Op(
     reference=_reference,
     vjp=_vjp,
     jvp=_jvp,
+    flows=_flows,
     lowering=RegionLowering(),
     grad_name="CondBackward",
 )

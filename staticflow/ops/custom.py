@@ -64,6 +64,9 @@ custom_op = Op(
     infer=_infer,
     reference=lambda xp, *args, results, own, backward: tuple(args[:results]),
     vjp=_vjp,
+    flows=lambda results, own, backward: [
+        range(results, results + len(backward.outputs)) for _ in range(results)
+    ],
     decompose=lambda *args, results, own, backward: tuple(args[:results]),
     saves=(OUT,),
     grad_name="CustomBackward",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, wraps
 from typing import Any
@@ -131,6 +131,7 @@ def elementwise(
     names: tuple[str, ...] = ("input", "other"),
     numbers: Numbers = "fit",
     piecewise_linear: bool = False,
+    flows: Callable[..., Sequence[Collection[int]]] | None = None,
 ) -> Op:
     """An op that works element by element, with broadcasting.
 
@@ -156,6 +157,7 @@ def elementwise(
         names=names,
         numbers=numbers,
         piecewise_linear=piecewise_linear,
+        flows=flows,
     )
 
 

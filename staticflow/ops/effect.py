@@ -56,12 +56,13 @@ _effect_op = Op(
     infer=_effect_infer,
     reference=_unsettled,
     vjp=per_arg(lambda ct, out, y, variable, new, *, order: ct, None, None),
+    flows=lambda order: ((0,),),
 )
 
 
 def _mark(op: Op, *args: Any) -> Any:
     """A mark. ``order`` is its place in the program, whatever later becomes of the nodes around."""
-    return STATIC.apply(op, args, {"order": next(_order)})
+    return STATIC.make(op, args, {"order": next(_order)})
 
 
 def read(variable: Any, *beside: Any) -> Any:

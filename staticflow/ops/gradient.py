@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from staticflow.autodiff.reverse import reverse
@@ -10,12 +10,13 @@ from staticflow.errors import AutogradError
 from staticflow.graph.graph import new_param, substitute_nodes
 from staticflow.graph.locs import format_locs, using
 from staticflow.graph.node import Node, constant, item, toposort
-from staticflow.graph.types import TensorType
-from staticflow.ops.arithmetic import add
+from staticflow.graph.types import types_of
+from staticflow.ops.arithmetic import add, stop_gradient
 from staticflow.ops.creation import zeros_like
+from staticflow.ops.flow import flow, is_real, operands, ways_of
 from staticflow.ops.late import behind
-from staticflow.ops.lowering import Generate
 from staticflow.ops.symbol import Symbol, results_of, to_node
+from staticflow.ops.thread import recording, thread
 
 __all__ = ["pullback", "pushforward"]
 
@@ -27,13 +28,18 @@ def pullback(
     ``wrt`` is not reached. ``cotangents`` may have None for an output that takes no part.
     """
     wanted = {w.node for w in wrt}
-    reaching = _reaching(toposort(o.node for o in outputs), wanted)
+    leading = flow(toposort(o.node for o in outputs), dict.fromkeys(wanted, 1))
+    reaching = {node for node, bits in leading.items() if any(bits)}
     found: dict[Node, Any] = {}
 
     def parents(node: Node) -> Sequence[tuple[Node, int] | None]:
         if node.op is item:
             return [(node.args[0], node.attrs["index"])] if node in reaching else [None]
-        return [(a, 0) if a in reaching and _is_real(a) else None for a in _operands(node)]
+        led = _led(node, range(len(types_of(node.type))))
+        return [
+            (a, 0) if i in led and a in reaching and is_real(a) else None
+            for i, a in enumerate(operands(node))
+        ]
 
     def pull(node: Node, cts: dict[int, Any]) -> Sequence[Any]:
         if node in wanted:
@@ -41,7 +47,8 @@ def pullback(
         edges = parents(node)
         if node.op is item:
             return [cts[0]]
-        needs = [e is not None for e in edges]
+        led = _led(node, cts)
+        needs = [e is not None and i in led for i, e in enumerate(edges)]
         if not any(needs):
             return [None] * len(edges)
         return _pull(node, needs, cts)
@@ -51,9 +58,9 @@ def pullback(
         for o, ct in zip(outputs, cotangents, strict=True)
         if ct is not None and o.node in reaching
     ]
-    with behind([o.node for o in outputs]):
+    with behind([o.node for o in outputs]), recording(True):
         reverse(roots, parents, pull, add)
-    return [found.get(w.node) for w in wrt]
+    return [_settled(found.get(w.node)) for w in wrt]
 
 
 def pushforward(
@@ -64,16 +71,27 @@ def pushforward(
     found: dict[Node, Any] = {
         w.node: Symbol(to_node(t)) for w, t in zip(wrt, tangents, strict=True)
     }
-    with behind([o.node for o in outputs]):
+    with behind([o.node for o in outputs]), recording(True):
         for node in toposort((o.node for o in outputs), known=set(found)):
-            moved = [found.get(a) if _is_real(a) else None for a in _operands(node)]
+            moved = [found.get(a) if is_real(a) else None for a in operands(node)]
             if all(t is None for t in moved):
                 continue
             if node.op is item:
                 found[node] = found[node.args[0]][node.attrs["index"]]
-            elif _is_real(node):
+            elif is_real(node):
                 found[node] = _push(node, moved)
-    return [found.get(o.node) for o in outputs]
+    return [_settled(found.get(o.node)) for o in outputs]
+
+
+def _settled(x: Any) -> Any:
+    """A derivative, to be differentiated again only if operations are recorded."""
+    return x if x is None or thread.state.recording else stop_gradient(x)
+
+
+def _led(node: Node, results: Iterable[int]) -> set[int]:
+    """The positions of the arguments that a gradient of one of the ``results`` may go to."""
+    ways = ways_of(node)
+    return {position for i in results for position in ways[i]}
 
 
 def _push(node: Node, moved: Sequence[Any]) -> Any:
@@ -97,24 +115,6 @@ def _push(node: Node, moved: Sequence[Any]) -> Any:
         None if t is None else Symbol(substitute_nodes([t.node], zeros)[0]) for t in tangents
     ]
     return settled if isinstance(node.type, tuple) else settled[0]
-
-
-def _reaching(order: Sequence[Node], wanted: set[Node]) -> set[Node]:
-    """The nodes that depend on one of ``wanted``."""
-    reaching: set[Node] = set()
-    for node in order:
-        if node in wanted or any(a in reaching for a in node.args):
-            reaching.add(node)
-    return reaching
-
-
-def _operands(node: Node) -> tuple[Node, ...]:
-    """The arguments whose values matter: not the ties of what follows from sizes alone."""
-    return () if isinstance(node.op.lowering, Generate) else node.args
-
-
-def _is_real(node: Node) -> bool:
-    return not isinstance(node.type, TensorType) or node.type.dtype.is_floating
 
 
 def _pull(node: Node, needs: Sequence[bool], cts: dict[int, Any]) -> Sequence[Any]:

@@ -21,6 +21,7 @@ from staticflow.graph.node import Node, make_node, toposort
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.creation import full, zeros_like
+from staticflow.ops.flow import flow_through
 from staticflow.ops.gradient import pullback, pushforward
 from staticflow.ops.late import ties_among
 from staticflow.ops.lowering import Region
@@ -202,6 +203,30 @@ def _while_reference(
     return (*carry, *columns)
 
 
+# -- where gradients go ----------------------------------------------------------------------------
+
+
+def _flows(**attrs: Any) -> list[set[int]]:
+    """A carry leads back to what it began with, and to all that a trip makes it of, in as many
+    trips as it takes."""
+    loop = Loop(**attrs)
+    through = flow_through(loop.body)
+    runs = isinstance(loop.length, int) and loop.length > 0 and not loop.binds
+    ways = [set(through[i]) if runs else {i, *through[i]} for i in range(loop.carries)]
+
+    def spread(own: set[int]) -> bool:
+        before = len(own)
+        own.update(*(ways[i] for i in range(loop.carries) if i in own))
+        return len(own) > before
+
+    while any([spread(own) for own in ways]):
+        pass
+    ys = [set(through[i]) for i in range(loop.carries, len(through))]
+    for own in ys:
+        spread(own)
+    return [*ways, *ys]
+
+
 # -- the derivative, backward ---------------------------------------------------------------------
 
 
@@ -365,6 +390,7 @@ scan_op = Op(
     reference=_scan_reference,
     vjp=_vjp,
     jvp=_jvp,
+    flows=_flows,
     lowering=Region(),
     grad_name="ScanBackward",
 )
@@ -377,6 +403,7 @@ while_op = Op(
     reference=_while_reference,
     vjp=_vjp,
     jvp=_jvp,
+    flows=_flows,
     lowering=Region(),
     grad_name="WhileBackward",
 )

@@ -22,6 +22,7 @@ from staticflow.ops.carry import (
     is_in_graph,
     loop_over,
     note_trip,
+    settled,
 )
 from staticflow.ops.checkpoint import (
     Checkpoint,
@@ -194,10 +195,10 @@ class _Scan:
             if stops:
                 break
         if not ys:
-            return carry, self._nothing()
+            return settled(carry), self._nothing()
         if self.reverse:
             ys.reverse()
-        return carry, pytree.map_tree(lambda *rows: stack(rows), ys[0], *ys[1:])
+        return settled(carry), pytree.map_tree(lambda *rows: stack(rows), ys[0], *ys[1:])
 
     def _nothing(self) -> Any:
         """The ys of no step: a trace tells what they would be."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -23,13 +24,15 @@ from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
 from staticflow.graph.types import Shape, TensorType, types_of
 from staticflow.ops.aliasing import Alias, alias
-from staticflow.ops.arithmetic import cast, stop_gradient
+from staticflow.ops.arithmetic import cast, keep_history, stop_gradient
 from staticflow.ops.creation import size_value
 from staticflow.ops.expand import expand
+from staticflow.ops.flow import is_real, operands
 from staticflow.ops.late import tied_operands
 from staticflow.ops.methods import Methods
 from staticflow.ops.promote import as_number, integer_beside, is_number, operand_dtype
 from staticflow.ops.strided import bitcast_op
+from staticflow.ops.thread import recording, thread
 from staticflow.ops.tracing import tracing, tracing_state
 from staticflow.ops.view import of_size
 
@@ -103,7 +106,22 @@ class StaticMode:
     rank = 1
 
     def apply(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-        """One node of ``op``; a symbol, or a tuple of them where the op gives several."""
+        """The result of ``op``, a symbol or several; no gradient flows through it where operations
+        are not recorded."""
+        out = self.make(op, args, attrs)
+        if thread.state.recording or not any(map(_leads_on, out if type(out) is tuple else (out,))):
+            return out
+        with recording(True):
+            if type(out) is tuple:
+                return tuple(stop_gradient(y) if _leads_on(y) else y for y in out)
+            stopped = stop_gradient(out)
+        if out._alias is not None:
+            stopped._alias = replace(out._alias, recorded=False)
+        return stopped
+
+    def make(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+        """One node of ``op``, through which gradients flow; a symbol, or a tuple of them where the
+        op gives several."""
         if op.promote != "none":
             args = [as_number(a) for a in args]
         operands = [
@@ -145,6 +163,14 @@ def results_of(node: Node) -> tuple[Symbol, ...]:
 def describe(op: Op, types: Sequence[Any], error: StaticflowError) -> str:
     """An error of a type rule with the op, its operands and the user's line."""
     return f"{op.name}({', '.join(map(str, types))}): {error}, at {format_locs(here())}"
+
+
+def _leads_on(x: Symbol) -> bool:
+    """Whether a gradient of a new symbol may go on to what it was made of."""
+    node = x._node
+    if node.op is item:
+        node = node.args[0]
+    return x.dtype.is_floating and any(map(is_real, operands(node)))
 
 
 STATIC = StaticMode()
@@ -217,10 +243,14 @@ class Symbol(Methods):
         new = expand(new, self.shape)  # sizes that are not known are assumed to agree
         view = self._alias
         if view is None:
+            if not thread.state.recording and new.dtype.is_floating:
+                with recording(True):
+                    new = keep_history(self, new)
             self.node = new.node
-        else:
-            view.put(new)
-            view.seen, self._node = getattr(view.root, "node", None), new.node
+            return self
+        view.put(new)
+        view.seen = getattr(view.root, "node", None)
+        self._node = (new if thread.state.recording else view.taken()).node
         return self
 
     def _take_shape(self, fn: Any, args: Any, kwargs: Any) -> Symbol:

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import contextvars
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from staticflow.graph.locs import Locs
 
-__all__ = ["State", "thread"]
+__all__ = ["State", "recording", "thread"]
 
 
 class State:
@@ -22,7 +23,8 @@ class State:
 
     - ``tracing``: ops make nodes of a graph, also on eager tensors.
     - ``types_only``: the graph that is traced is asked for types, and never run.
-    - ``recording``: eager operations are recorded for backward.
+    - ``recording``: eager operations are recorded for backward, and gradients flow through what is
+      made in a graph.
     - ``inference``: eager results can never be recorded.
     - ``saved_hooks``: what packs and unpacks the tensors that are saved for backward, or None.
     - ``anomaly``: backward looks for NaN.
@@ -121,3 +123,18 @@ class _Thread(threading.local):
 
 thread = _Thread()
 """``thread.state`` is the state of the thread that asks."""
+
+
+@contextmanager
+def recording(wanted: bool) -> Iterator[None]:
+    """A block in which operations are recorded, or are not.
+
+    Code that traces or rewrites for the library itself runs in ``recording(True)``: whether the
+    user's code is inside ``no_grad`` must not show in what it makes.
+    """
+    state = thread.state
+    before, state.recording = state.recording, wanted
+    try:
+        yield
+    finally:
+        state.recording = before

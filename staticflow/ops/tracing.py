@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from staticflow.errors import SymbolicError
+from staticflow.graph.locs import format_locs, here
 from staticflow.ops.thread import thread
 
 __all__ = ["Guard", "depends_on", "guarded", "tracing", "tracing_region", "tracing_state"]
@@ -42,19 +44,33 @@ def tracing() -> Iterator[None]:
 @contextmanager
 def tracing_region(inside: bool = True) -> Iterator[None]:
     """`tracing` a function whose effects count also where its results do not depend on them; as a
-    part of what is around it where it is not ``inside`` a region of its own."""
+    part of what is around it where it is not ``inside`` a region of its own.
+
+    Raises `SymbolicError` where the function leaves the recording of operations switched: it would
+    be so from the first call on, and not from the second.
+    """
     state = thread.state
     if state.regions == 0:
         state.left.clear()  # of a trace that failed
     before = state.regions, state.within
+    mode = state.recording, state.inference
     try:
         state.regions += 1
         if inside:
             state.within = (*state.within, next(_numbers))
         with tracing():
             yield
+        if (state.recording, state.inference) != mode:
+            raise SymbolicError(
+                "a function that is traced leaves the recording of gradients switched (by "
+                "sf.set_grad_enabled, called and not undone), which only its first run would do; "
+                f"write with sf.set_grad_enabled(...): around what it is for, at "
+                f"{format_locs(here())}"
+            )
     finally:
         state.regions, state.within = before
+        state.recording, state.inference = mode
+        state.settle()
 
 
 @contextmanager

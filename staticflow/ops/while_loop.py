@@ -21,6 +21,7 @@ from staticflow.ops.carry import (
     is_in_graph,
     loop_over,
     note_trip,
+    settled,
 )
 from staticflow.ops.checkpoint import Checkpoint, while_in_segments
 from staticflow.ops.creation import full, iota
@@ -91,7 +92,7 @@ def _now(condition: Callable[[Any], Any], body: Callable[[Any], Any], init: Any)
         if isinstance(going, Symbol):
             refuse_late("while_loop", "cond_fn")
         if not going:
-            return carry
+            return settled(carry)
         try:
             carry = body(carry)
         except Exception as error:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from staticflow import pytree
@@ -14,28 +13,17 @@ from staticflow.ops.creation import ones_like
 from staticflow.ops.gradient import pullback
 from staticflow.ops.handle import Handle
 from staticflow.ops.symbol import Symbol
-from staticflow.ops.thread import thread
+from staticflow.ops.thread import recording, thread
 from staticflow.optim.at_once import stepper
 from staticflow.optim.group import ParamGroup, as_symbol, check_value
 
-__all__ = ["Optimizer", "recording"]
+__all__ = ["Optimizer"]
 
 # In the groups of PyTorch's checkpoints: how it runs a step, which means nothing here.
 _FOREIGN = ("foreach", "capturable", "differentiable", "fused", "decoupled_weight_decay")
 
 
 StepHook = Callable[["Optimizer", tuple[Any, ...], dict[str, Any]], Any]
-
-
-@contextmanager
-def recording(wanted: bool) -> Iterator[None]:
-    """Operations inside are recorded, or are not."""
-    state = thread.state
-    before, state.recording = state.recording, wanted
-    try:
-        yield
-    finally:
-        state.recording = before
 
 
 class Optimizer:

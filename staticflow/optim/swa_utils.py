@@ -11,8 +11,9 @@ from staticflow.errors import ArgumentError
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.module import Module
 from staticflow.nn.normalization import BatchNorm1d, BatchNorm2d, BatchNorm3d
+from staticflow.ops.thread import recording
 from staticflow.optim.lr_scheduler.base import LRScheduler, for_groups
-from staticflow.optim.optimizer import Optimizer, recording
+from staticflow.optim.optimizer import Optimizer
 
 __all__ = [
     "SWALR", "AveragedModel", "get_ema_avg_fn", "get_ema_multi_avg_fn", "get_swa_avg_fn",

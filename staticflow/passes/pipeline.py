@@ -11,6 +11,7 @@ from staticflow.errors import ArgumentError
 from staticflow.graph.graph import Graph
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.verify import verify_graph
+from staticflow.ops.thread import recording
 from staticflow.passes.copy_strided import copy_strided
 from staticflow.passes.cut_views import cut_views
 from staticflow.passes.decompose import decompose
@@ -110,7 +111,8 @@ def optimize(
         if name in _FAST_ONLY and numerics == "strict":
             continue
         counts: Counts = Counter()
-        after = each_region(graph, run, counts)
+        with recording(True):  # whoever compiles, a rule means what it says
+            after = each_region(graph, run, counts)
         if config.verify:
             verify_graph(after)
         if config.debug:

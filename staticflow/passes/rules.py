@@ -11,7 +11,7 @@ import numpy as np
 
 from staticflow.graph.dims import prod
 from staticflow.ops.activation import logsigmoid
-from staticflow.ops.arithmetic import add, cast, mul, neg, stop_gradient, sub, where
+from staticflow.ops.arithmetic import add, cast, keep_history, mul, neg, stop_gradient, sub, where
 from staticflow.ops.axes import permute, permute_op, reversed_dims, swapped, t_op, transpose_op
 from staticflow.ops.creation import full, zeros_like
 from staticflow.ops.expand import expand_op
@@ -79,6 +79,10 @@ CANONICAL: tuple[Rule, ...] = (
     # selection
     rule("where_same", "c ? x : x = x", lambda c, x: where(c, x, x), lambda c, x: x),
     rule("stop_gradient", "it only stops gradients", lambda x: stop_gradient(x), lambda x: x),
+    rule(
+        "keep_history", "it only says where gradients go", lambda x, y: keep_history(x, y),
+        lambda x, y: y,
+    ),
     rule(
         "cast_same", "a cast to the own dtype", lambda x: cast(x, dtype=attr("dtype")),
         lambda x, dtype: x if x.dtype is dtype else None,

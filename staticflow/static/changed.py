@@ -14,11 +14,12 @@ from staticflow.eager.vertex import Output
 from staticflow.errors import ShapeError, SymbolicError
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.node import Node
-from staticflow.ops.arithmetic import stop_gradient
+from staticflow.ops.arithmetic import keep_history
 from staticflow.ops.effect import without_effects
 from staticflow.ops.symbol import Symbol
+from staticflow.ops.thread import recording, thread
 
-__all__ = ["Change", "apply_changes", "find_changes", "operands_behind", "refuse_changes"]
+__all__ = ["Change", "apply_changes", "find_changes", "is_recorded", "refuse_changes"]
 
 _PATIENCE: Any = 10_000
 """How much NumPy may do to find an element that two arrays share; then they count as sharing."""
@@ -27,12 +28,14 @@ _PATIENCE: Any = 10_000
 @dataclass(frozen=True, slots=True)
 class Change:
     """The array argument at ``place``, which errors call ``name``, takes the value of the result
-    ``result`` of the call, which a derivative reaches from the operands ``behind``."""
+    ``result`` of the call, which a derivative reaches from the operands ``behind``; and its
+    history, where the change is ``recorded``."""
 
     place: int
     name: str
     result: int
-    behind: tuple[int, ...]
+    behind: frozenset[int]
+    recorded: bool
 
 
 def find_changes(
@@ -56,17 +59,12 @@ def find_changes(
         yield place, name, handle.node
 
 
-def operands_behind(node: Node, operands: Sequence[Node]) -> tuple[int, ...]:
-    """Which of ``operands`` a derivative of ``node`` may reach."""
-    found: set[Node] = set()
-    stack = [node]
-    while stack:
-        n = stack.pop()
-        if n not in found:
-            found.add(n)
-            if n.op is not stop_gradient:
-                stack.extend(n.args)
-    return tuple(i for i, n in enumerate(operands) if n in found)
+def is_recorded(node: Node, operands: Sequence[Node]) -> bool:
+    """Whether the new value ``node`` has another history than one of ``operands`` has, which was
+    changed where operations are not recorded."""
+    while node.op is keep_history:
+        node = without_effects(node.args[0])
+    return node not in operands
 
 
 def refuse_changes(changes: Sequence[Change], arguments: int, operands: Sequence[Tensor]) -> None:
@@ -76,7 +74,9 @@ def refuse_changes(changes: Sequence[Change], arguments: int, operands: Sequence
     for change in changes:
         x = operands[change.place]
         what = f"a change of argument {change.name} of a jitted function in place"
-        refuse_change(x, any(operands[i].requires_grad for i in change.behind), what)
+        behind = any(operands[i].requires_grad for i in change.behind)
+        with recording(thread.state.recording and change.recorded):
+            refuse_change(x, behind, what)
         for i, other in enumerate(operands):
             if i != change.place and _share(x._data, other._data):
                 who = "another argument" if i < arguments else "a tensor that it closes over"
@@ -107,10 +107,11 @@ def apply_changes(
                 f"jit: an in-place operation cannot change the shape {list(x.shape)} of argument "
                 f"{change.name} to {list(value.shape)}, at {format_locs(here())}"
             )
-    recorded = [any(operands[i].requires_grad for i in c.behind) for c in changes]
+    recorded = [c.recorded and any(operands[i].requires_grad for i in c.behind) for c in changes]
     entry = next((r._vertex.entry for r in results if type(r._vertex) is Output), None)
     for change, with_history in zip(changes, recorded, strict=True):
         x, value = operands[change.place], results[change.result]
         if entry is not None:  # the call keeps its operands for its derivative
             entry.keep_before_change(x._own_memory())
-        assign(x, value if with_history else value.detach(), since)
+        with recording(thread.state.recording and change.recorded):
+            assign(x, value if with_history else value.detach(), since)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from staticflow import pytree
+from staticflow.eager.inference import unrecordable
 from staticflow.eager.tensor import Tensor, as_tensor
 from staticflow.eager.vertex import next_serial, record
 from staticflow.errors import ShapeError, SymbolicError
@@ -21,17 +22,17 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.node import Node, param, toposort
 from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType
-from staticflow.ops.creation import zeros_like
 from staticflow.ops.effect import left_since, settle, states
+from staticflow.ops.flow import reached_from
 from staticflow.ops.gradient import pullback
 from staticflow.ops.symbol import Symbol, captured, to_node
-from staticflow.ops.thread import thread
+from staticflow.ops.thread import recording, thread
 from staticflow.ops.tracing import Guard, depends_on, guarded, tracing_state
 from staticflow.static.changed import (
     Change,
     apply_changes,
     find_changes,
-    operands_behind,
+    is_recorded,
     refuse_changes,
 )
 from staticflow.static.compile import Program
@@ -62,14 +63,16 @@ class _Leaf:
 @dataclass(slots=True)
 class _Traced:
     """A graph that is called like a function: its inputs, outputs, the tensors that it mentions,
-    those whose state it reads on its way, its program, and its derivatives by what they give."""
+    those whose state it reads on its way, for each output the numbers of the operands that its
+    gradient reaches, its program, and its derivatives by what they give."""
 
     inputs: list[Symbol]
     outputs: list[Symbol]
     captured: tuple[Tensor, ...]
     states: tuple[Node, ...]
+    reached: list[frozenset[int]]
     program: Program
-    backward: dict[tuple[bool, ...], _Traced]
+    backward: dict[tuple[bool, ...], tuple[_Traced, list[bool]] | None]
 
     @staticmethod
     def of(
@@ -78,34 +81,52 @@ class _Traced:
         """The graph from ``inputs`` to ``outputs``, compiled; ``left`` are marks of effects."""
         nodes = [*(o.node for o in outputs), *left]
         changing = tuple(states(nodes))
-        captured = tuple(
-            n.attrs["source"]
+        variables = [
+            n
             for n in toposort(nodes)
             if n.op is param and n.attrs["source"] is not None and n not in changing
-        )
+        ]
+        tensors = tuple(n.attrs["source"] for n in variables)
+        operands = [*(s.node for s in inputs), *variables]
+        reached = reached_from([o.node for o in outputs], operands)
         program = Program(inputs, outputs, None, numerics, left)
-        return _Traced(inputs, outputs, captured, changing, program, {})
+        return _Traced(inputs, outputs, tensors, changing, reached, program, {})
 
-    def __call__(self, given: Sequence[Tensor]) -> list[Tensor]:
-        """Run, as one differentiable operation of the tape."""
+    def __call__(self, given: Sequence[Tensor], recorded: bool = True) -> list[Tensor]:
+        """Run, as one differentiable operation of the tape if it is to be ``recorded`` and an
+        output reaches what requires a gradient: it does so as operations were recorded when it was
+        traced."""
         operands = (*given, *self.captured)
-        recorded = thread.state.recording and any(t.requires_grad for t in operands)
+        require = {i for i, t in enumerate(operands) if t.requires_grad}
+        apart = [require.isdisjoint(reached) for reached in self.reached]
+        recorded = recorded and not all(apart)
         seen = [n.attrs["source"].detach().clone() for n in self.states] if recorded else []
         results: list[Tensor] = self.program(*given)
         if recorded:
             attrs = {"traced": self, "seen": seen}
             record(_JIT_OP, operands, attrs, tuple(results), saves=range(len(operands)))
+            for result, is_apart in zip(results, apart, strict=True):
+                if is_apart:
+                    result._vertex = None
+        if thread.state.inference:
+            unrecordable(tuple(results))
         return results
 
-    def derivative(self, needs: Sequence[bool], given: Sequence[bool]) -> _Traced:
+    def derivative(
+        self, needs: Sequence[bool], given: Sequence[bool]
+    ) -> tuple[_Traced, list[bool]] | None:
         """From the inputs, the states as the call saw them and the ``given`` cotangents of the
-        outputs to the needed cotangents of the operands."""
+        outputs to the needed cotangents of the operands, and which operands have one; None if none
+        has."""
         key = (*needs, *given)
         if key not in self.backward:
-            self.backward[key] = self._derived(needs, given)
+            with recording(True):
+                self.backward[key] = self._derived(needs, given)
         return self.backward[key]
 
-    def _derived(self, needs: Sequence[bool], given: Sequence[bool]) -> _Traced:
+    def _derived(
+        self, needs: Sequence[bool], given: Sequence[bool]
+    ) -> tuple[_Traced, list[bool]] | None:
         first = len(self.inputs)  # names that no lower derivative has
         seeds: list[Any] = [
             Symbol(new_param(o.node.tensor_type, f"ct{i}", None, here())) if is_given else None
@@ -113,15 +134,14 @@ class _Traced:
         ]
         handles = [*self.inputs, *(Symbol(captured(t)) for t in self.captured)]
         found = pullback(self.outputs, seeds, handles)
-        wanted = [
-            zeros_like(h) if g is None else g
-            for h, g, need in zip(handles, found, needs, strict=True)
-            if need
-        ]
+        has = [need and g is not None for need, g in zip(needs, found, strict=True)]
+        wanted = [g.node for g, is_there in zip(found, has, strict=True) if is_there]
+        if not wanted:
+            return None
         seen = {v: new_param(v.tensor_type, f"state{i}") for i, v in enumerate(self.states)}
-        nodes, _ = settle([w.node for w in wanted], seen)
+        nodes, _ = settle(wanted, seen)
         inputs = [*self.inputs, *map(Symbol, seen.values()), *(s for s in seeds if s is not None)]
-        return _Traced.of(inputs, list(map(Symbol, nodes)), self.program.numerics)
+        return _Traced.of(inputs, list(map(Symbol, nodes)), self.program.numerics), has
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +181,8 @@ class Jitted:
 
     The kind is the structure of the arguments, and of each array its dtype, its rank and which of
     its sizes are 1; anything that is no array is static and part of the kind by value. Other sizes
-    never trace anew. Part of the kind is, too, whether the modules that ``fn`` calls are training.
+    never trace anew. Part of the kind is, too, whether the modules that ``fn`` calls are training,
+    and whether operations are recorded (``no_grad``, ``inference_mode``).
     """
 
     def __init__(self, fn: Callable[..., Any], numerics: str) -> None:
@@ -189,8 +210,11 @@ class Jitted:
         if tracing_state.active or any(isinstance(v, Symbol) for v in leaves):
             return self._fn(*args, **kwargs)  # part of the graph that is being written
         tensors = [as_tensor(v) if _is_array(v) else None for v in leaves]
+        state = thread.state
         kind = (
             structure,
+            state.recording,
+            state.inference,
             tuple(
                 _static(v) if t is None else _Leaf.of(t)
                 for v, t in zip(leaves, tensors, strict=True)
@@ -230,9 +254,9 @@ class Jitted:
             raise ShapeError(f"jit: {name} returned no tensor, at {format_locs(here())}")
         outputs += [Symbol(new) for _, _, new in found]
         traced = _Traced.of(inputs, outputs, self._numerics, left_since(0))
-        operands = [*(i.node for i in inputs), *map(captured, traced.captured)]
+        nodes = [i.node for i in inputs]
         changes = [
-            Change(place, name, result, operands_behind(new, operands))
+            Change(place, name, result, traced.reached[result], is_recorded(new, nodes))
             for result, (place, name, new) in enumerate(found, len(out_leaves))
         ]
         same = [
@@ -294,11 +318,14 @@ def _vjp(
     traced: _Traced,
     seen: Sequence[Tensor],
 ) -> list[Any]:
-    given = [ct is not None for ct in cts]
-    derivative = traced.derivative(needs, given)
+    derivative = traced.derivative(needs, [ct is not None for ct in cts])
+    if derivative is None:
+        return [None] * len(operands)
     inputs = operands[: len(traced.inputs)]
-    found = iter(derivative([*inputs, *seen, *(ct for ct in cts if ct is not None)]))
-    return [next(found) if need else None for need in needs]
+    program, has = derivative
+    given = [*inputs, *seen, *(ct for ct in cts if ct is not None)]
+    found = iter(program(given, thread.state.recording))
+    return [next(found) if is_there else None for is_there in has]
 
 
 def _unused(*_: Any, **__: Any) -> Any:

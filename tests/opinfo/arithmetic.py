@@ -306,9 +306,14 @@ _STOP = OpInfo(
     grad=True, sized=sized_unary, exact=True,
 )  # fmt: skip
 
+_KEEP = OpInfo(
+    OPS["keep_history"], lambda x: OPS["keep_history"](x, x.detach()), pointwise(lambda x: x),
+    unary(), ALL, grad=True, sized=sized_unary, exact=True,
+)  # fmt: skip
+
 _CLONE = OpInfo(
     OPS["clone"], lambda x: OPS["clone"](x), pointwise(lambda x: x), unary(), ALL,
     grad=True, sized=sized_unary, exact=True,
 )  # fmt: skip
 
-ROWS = (*_ARITHMETIC, _CLAMP, *_COMPARISONS, _WHERE, _CAST, _CLONE, _STOP)
+ROWS = (*_ARITHMETIC, _CLAMP, *_COMPARISONS, _WHERE, _CAST, _CLONE, _STOP, _KEEP)
