@@ -2,6 +2,7 @@
 
 import json
 import re
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ import staticflow as sf
 
 ANSWERS = json.loads((Path(__file__).parent / "reference" / "meaning.json").read_text())["answers"]
 
-NAMES = sorted(n for n in FUNCTIONS if not n.startswith(("hook", "detached_", "view_of_detached")))
+NAMES = sorted(FUNCTIONS)
 
 OPEN = r"expand: .* stretches to \[3\]"
 """A size that only the call tells is stretched to a known one."""
@@ -207,3 +208,45 @@ def test_loops_and_branches_hand_on_no_history_without_recording(run):
         return a, b, c
 
     assert [y.requires_grad for y in run(fn)(sf.ones(2, requires_grad=True))] == [False] * 3
+
+
+OWN = sf.Generator().manual_seed(3)
+
+
+def doubled_noise(x):
+    noise = sf.rand(2) * 2
+    return x + noise
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x: x + sf.rand(2),
+        lambda x: x * sf.randn(2, generator=OWN),
+        doubled_noise,
+    ],
+    ids=["in the line", "of an own generator", "in a function of symbols"],
+)
+def test_a_draw_that_a_graph_freezes_is_warned_of(write):
+    x = sf.placeholder((2,), name="x")
+    with pytest.warns(UserWarning, match="is the same in every call of the program") as found:
+        y = write(x)
+    assert found[0].filename == __file__
+    frozen = sf.compile([x], y)
+    assert (frozen(X := sf.ones(2)) == frozen(X)).all()
+    fresh = sf.jit(write)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert (fresh(X) != fresh(X)).any()
+
+
+def test_what_is_drawn_to_stay_is_not_warned_of():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        x = sf.placeholder((2,), name="x")
+        w = sf.rand(2)
+        layer = sf.nn.Linear(2, 2)
+        y = layer(x * w) * sf.tensor([1.0, 2.0])
+        sf.rand(3)
+        sf.manual_seed(3)
+        sf.compile([x], sf.nn.functional.dropout(y) * sf.ones(2))(sf.ones(2))

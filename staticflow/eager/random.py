@@ -16,6 +16,7 @@ from staticflow.graph.device import device as Device
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.effect import effect, read
+from staticflow.ops.frozen import generators
 from staticflow.ops.sampling import default_source
 from staticflow.ops.symbol import symbolic
 from staticflow.ops.thread import thread
@@ -52,6 +53,7 @@ class Generator:
         self.state.name = "generator"
         self._last: tuple[int, int] | None = None
         """The thread of the last draw that Python made, and the count behind it."""
+        generators.add(self)
 
     def draw(self, *beside: Any) -> Any:
         """The state for one draw; a symbol inside a trace, or beside a symbol or unknown size."""

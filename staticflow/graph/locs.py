@@ -18,7 +18,8 @@ from types import CodeType, FrameType
 import numpy as np
 
 __all__ = [
-    "PACKAGE", "Loc", "format_locs", "here", "is_inside", "merge_locs", "outside", "using", "warn",
+    "PACKAGE", "Loc", "format_locs", "here", "is_inside", "is_rewriting", "merge_locs", "outside",
+    "using", "warn",
 ]  # fmt: skip
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -88,6 +89,11 @@ def using(locs: Locs) -> Iterator[None]:
         yield
     finally:
         _override.locs = before
+
+
+def is_rewriting() -> bool:
+    """Whether what is made now takes the place of something else, as in a pass."""
+    return getattr(_override, "locs", None) is not None
 
 
 def merge_locs(a: Locs, b: Locs) -> Locs:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from staticflow.graph.op import Op
 from staticflow.ops.handle import Handle
 from staticflow.ops.symbol import Symbol
+from staticflow.ops.watching import watch_op
 
 __all__ = ["Hook", "Hooks", "watch_gradients"]
 
@@ -99,23 +99,6 @@ def watch_gradients(values: Sequence[Any], fn: Callable[..., Any]) -> tuple[Any,
         return [changed[i] for i in at]
 
     out = list(values)
-    for i, v in zip(at, _watch(*(values[i] for i in at), watcher=spread), strict=True):
+    for i, v in zip(at, watch_op(*(values[i] for i in at), watcher=spread), strict=True):
         out[i] = v
     return tuple(out)
-
-
-def _watch_vjp(needs: Any, cts: Sequence[Any], out: Any, *args: Any, watcher: Any) -> list[Any]:
-    return [ct if need else None for ct, need in zip(watcher(cts), needs, strict=True)]
-
-
-_watch = Op(
-    name="watch",
-    doc="The arguments as they are; their gradients pass through ``watcher``.",
-    infer=lambda facts, *xs, watcher: xs,
-    reference=lambda xp, *xs, watcher: tuple(
-        xp.array(x) for x in xs
-    ),  # no two tensors on one memory
-    vjp=_watch_vjp,
-    decompose=lambda *xs, watcher: xs,
-    grad_name="BackwardHookFunctionBackward",
-)

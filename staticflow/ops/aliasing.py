@@ -14,7 +14,7 @@ from staticflow.errors import AutogradError
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.node import Node
 from staticflow.graph.op import Op
-from staticflow.ops.arithmetic import stop_gradient
+from staticflow.ops.arithmetic import keep_history, stop_gradient
 from staticflow.ops.axes import permute_op, t_op, transpose_op
 from staticflow.ops.by_index import index_copy
 from staticflow.ops.expand import expand_op
@@ -24,7 +24,7 @@ from staticflow.ops.thread import recording, thread
 from staticflow.ops.triangle import diagonal_op, diagonal_scatter, unfold_op
 from staticflow.ops.view import ravel, reshape_op, squeeze_op, unsqueeze_op
 
-__all__ = ["Alias", "alias"]
+__all__ = ["Alias", "Detached", "alias"]
 
 
 @dataclass(slots=True)
@@ -40,10 +40,10 @@ class Alias:
     attrs: Mapping[str, Any]
     recorded: bool = True
 
-    def is_same(self, other: Alias | None) -> bool:
+    def is_same(self, other: Alias | Detached | None) -> bool:
         """Whether both are the same view of the same symbol."""
         mine: Alias | None = self
-        while mine is not None and other is not None:
+        while mine is not None and type(other) is Alias:
             if mine.root is not other.root or (mine.op, mine.attrs) != (other.op, other.attrs):
                 return False
             mine, other = mine.base, other.base
@@ -85,12 +85,33 @@ class Alias:
         self.root._assign(value)
 
 
+@dataclass(slots=True)
+class Detached:
+    """How a symbol is on the memory of another: it has the elements of ``root``, a symbol that
+    named the node ``seen``, and a history of its own, ``own``."""
+
+    root: Any
+    seen: Node | None
+    own: Any
+
+    def taken(self) -> Any:
+        """The elements that the root has now, with the own history."""
+        with recording(True):
+            return keep_history(self.own, stop_gradient(self.root))
+
+    def put(self, value: Any) -> None:
+        """Change the elements of the root, and not its history; the own one is ``value``'s."""
+        self.own = value
+        with recording(False):
+            self.root._assign(value)
+
+
 def alias(op: Op, base: Any, attrs: Mapping[str, Any]) -> Alias | None:
     """What the result of ``op`` on ``base`` is a view of; None if it is none."""
     if op not in _BACK:
         return None
-    before: Alias | None = getattr(base, "_alias", None)
-    if before is not None:
+    before = getattr(base, "_alias", None)
+    if type(before) is Alias:
         return Alias(before.root, before.seen, before, op, attrs)
     return Alias(base, getattr(base, "node", None), None, op, attrs)
 

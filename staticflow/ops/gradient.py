@@ -17,6 +17,7 @@ from staticflow.ops.flow import flow, is_real, operands, ways_of
 from staticflow.ops.late import behind
 from staticflow.ops.symbol import Symbol, results_of, to_node
 from staticflow.ops.thread import recording, thread
+from staticflow.ops.watching import hooked
 
 __all__ = ["pullback", "pushforward"]
 
@@ -42,6 +43,8 @@ def pullback(
         ]
 
     def pull(node: Node, cts: dict[int, Any]) -> Sequence[Any]:
+        if 0 in cts:
+            cts[0] = hooked(node, cts[0])
         if node in wanted:
             found[node] = cts[0]
         edges = parents(node)

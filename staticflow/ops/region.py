@@ -17,6 +17,7 @@ from staticflow.ops.effect import effect_mark, leave, left_since, read_mark, set
 from staticflow.ops.symbol import Symbol, to_node
 from staticflow.ops.thread import thread
 from staticflow.ops.tracing import tracing, tracing_region
+from staticflow.ops.watching import watched
 
 __all__ = [
     "Region", "State", "affect", "begun", "close_over", "trace", "traced_at_once",
@@ -134,7 +135,7 @@ def close_over(own: Sequence[Node], outputs: Sequence[Node], began: int) -> Regi
     roots = [*outputs, *left]
     always = {mark.args[1] for mark in left}
     captured = _captured(own, roots, began)
-    inside = substitute_nodes(roots, captured)
+    inside = substitute_nodes(roots, watched(roots, captured))
     variables = {captured[n]: n for n in captured}
     marked = states(inside)
     starts = {p: new_param(p.tensor_type, "state", locs=p.locs) for p in marked}

@@ -96,7 +96,7 @@ def as_strided(
         inside = offset >= begin and (0 in shape or last < input.numel())
         if not (inside and input.is_contiguous()):
             whole, begin = base, base.storage_offset()
-    if not whole.is_contiguous() or getattr(input, "_alias", None) is not None:
+    if not whole.is_contiguous() or getattr(input, "_is_view", False):
         raise ShapeError(
             f"as_strided: of a view whose memory is not known to lie in one row; take it of the "
             f"whole, or of a .contiguous() copy, at {format_locs(here())}"

@@ -7,27 +7,29 @@ it makes a node; in-place forms make the handle name another node.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
 
-from staticflow.errors import DTypeError, ShapeError, StaticflowError, SymbolicError
+from staticflow.errors import AutogradError, DTypeError, ShapeError, StaticflowError, SymbolicError
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import DType, dtype_of, weak_dtype
 from staticflow.graph.graph import new_param
-from staticflow.graph.locs import format_locs, here
+from staticflow.graph.locs import format_locs, here, is_rewriting
 from staticflow.graph.node import Literal, Node, constant, item, make_node
 from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
 from staticflow.graph.types import Shape, TensorType, types_of
-from staticflow.ops.aliasing import Alias, alias
+from staticflow.ops.aliasing import Alias, Detached, alias
 from staticflow.ops.arithmetic import cast, keep_history, stop_gradient
 from staticflow.ops.creation import size_value
 from staticflow.ops.expand import expand
 from staticflow.ops.flow import is_real, operands
+from staticflow.ops.frozen import note_draws, warn_of_draw
+from staticflow.ops.handle import Handle
 from staticflow.ops.late import tied_operands
 from staticflow.ops.methods import Methods
 from staticflow.ops.promote import as_number, integer_beside, is_number, operand_dtype
@@ -35,6 +37,7 @@ from staticflow.ops.strided import bitcast_op
 from staticflow.ops.thread import recording, thread
 from staticflow.ops.tracing import tracing, tracing_state
 from staticflow.ops.view import of_size
+from staticflow.ops.watching import register_hook
 
 __all__ = [
     "STATIC", "StaticMode", "Symbol", "captured", "constant_node", "results_of", "symbolic",
@@ -57,6 +60,8 @@ def captured(tensor: Any) -> Node:
     node = _captured.get(id(tensor))
     own = TensorType(tensor.dtype, tensor.shape)
     if node is None or node.type != own:  # its data may have been replaced by another dtype's
+        if not tracing_state.active:
+            warn_of_draw(tensor, lambda v: isinstance(v, Symbol))
         name = getattr(tensor, "name", None) or "captured"
         node = new_param(own, name, tensor, here())
         _captured[id(tensor)] = node
@@ -142,6 +147,8 @@ class StaticMode:
             node = make_node(op, tuple(tied_operands(nodes, attrs)), attrs, here())
         except (ShapeError, DTypeError) as error:
             raise type(error)(describe(op, [n.type for n in nodes], error)) from None
+        if not is_rewriting():
+            note_draws()
         for size in attrs.get("binds", ()):
             for sym in symbols_of(size):
                 sym.bound_by(node)
@@ -182,7 +189,7 @@ class Symbol(Methods):
     __slots__ = ("_alias", "_node", "_within")
     __sf_mode__ = STATIC
 
-    def __init__(self, node: Node, alias: Alias | None = None) -> None:
+    def __init__(self, node: Node, alias: Alias | Detached | None = None) -> None:
         self._node, self._alias = node, alias
         self._within = tracing_state.state.within[-1]
 
@@ -215,13 +222,7 @@ class Symbol(Methods):
         return False
 
     def _assign(self, value: Any) -> Symbol:
-        if self._within != tracing_state.state.within[-1]:
-            raise SymbolicError(
-                f"an in-place operation on a symbol ({self.node.type}, made at "
-                f"{format_locs(self.node.locs)}) that was made outside of the function that is "
-                "traced here: a loop or branch gives new values; carry or return it, or change a "
-                f"clone, at {format_locs(here())}"
-            )
+        self._own("an in-place operation", "carry or return it, or change a clone")
         new = Symbol(to_node(value, self.dtype))
         if new.dtype.category > self.dtype.category:
             raise DTypeError(
@@ -242,16 +243,33 @@ class Symbol(Methods):
                 new = of_size(new, dim, size)
         new = expand(new, self.shape)  # sizes that are not known are assumed to agree
         view = self._alias
-        if view is None:
+        if type(view) is not Alias:  # it has a history of its own, which goes on
             if not thread.state.recording and new.dtype.is_floating:
                 with recording(True):
                     new = keep_history(self, new)
-            self.node = new.node
+            self._node = new.node
+            if view is not None:
+                view.put(new)
+                view.seen = view.root.node
             return self
         view.put(new)
         view.seen = getattr(view.root, "node", None)
         self._node = (new if thread.state.recording else view.taken()).node
         return self
+
+    @property
+    def _is_view(self) -> bool:
+        """Whether it has a part of the elements of another symbol, in an order of its own."""
+        return type(self._alias) is Alias
+
+    def _own(self, what: str, instead: str) -> None:
+        """Raise `SymbolicError` unless this was made by the function that is being traced."""
+        if self._within != tracing_state.state.within[-1]:
+            raise SymbolicError(
+                f"{what} on a symbol ({self.node.type}, made at {format_locs(self.node.locs)}) "
+                "that was made outside of the function that is traced here: a loop or branch gives "
+                f"new values; {instead}, at {format_locs(here())}"
+            )
 
     def _take_shape(self, fn: Any, args: Any, kwargs: Any) -> Symbol:
         self.node = fn(self, *args, **kwargs).node
@@ -265,8 +283,27 @@ class Symbol(Methods):
         return Symbol(self.node)
 
     def detach(self) -> Any:
-        """The same value, through which no gradient flows."""
-        return stop_gradient(self)
+        """The same value, through which no gradient flows. A change in place of one shows in the
+        other, as in memory."""
+        out = Symbol(stop_gradient(self).node)
+        out._alias = Detached(self, self.node, Symbol(out.node))
+        return out
+
+    def detach_(self) -> Symbol:
+        """Let no gradient flow through this value from now on. Raises `AutogradError` for a view,
+        whose history is that of its base."""
+        if self._is_view:
+            raise AutogradError(f"detach_() of a view; use detach(), at {format_locs(here())}")
+        self._node = stop_gradient(self).node
+        return self
+
+    def register_hook(self, hook: Callable[[Symbol], Any]) -> Handle:
+        """Let the gradient of this value go through ``hook``, until the handle is removed: a
+        function of the gradient, a symbol, that gives another or None. It is called as a derivative
+        is written. Raises `SymbolicError` for a symbol of outside of the function that is traced.
+        """
+        self._own("a hook", "register it outside, or on what is made here")
+        return register_hook(self.node, hook)
 
     def __repr__(self) -> str:
         made = format_locs(self.node.locs)

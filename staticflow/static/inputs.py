@@ -15,6 +15,7 @@ from staticflow.graph.dtypes import dtype_of
 from staticflow.graph.graph import new_param
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import TensorType
+from staticflow.ops.frozen import note_draws
 from staticflow.ops.symbol import Symbol, constant_node, to_node
 
 __all__ = ["constant", "placeholder", "symbol", "variable"]
@@ -60,6 +61,7 @@ def placeholder(
                 f"placeholder {name}: a size is an int, a name or None, not {size!r}, "
                 f"at {format_locs(here())}"
             )
+    note_draws()  # what was drawn before the graph was begun is data
     return Symbol(new_param(TensorType(dtype_of(dtype), tuple(sizes)), name, None, here()))
 
 

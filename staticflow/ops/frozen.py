@@ -1,0 +1,66 @@
+"""Draws that become a part of a graph, whose numbers are then the same in every call.
+
+One rule holds for `sf.rand` and its kin: a draw inside a trace (a module on symbols, a function
+under ``jit``, a body of a loop) or beside an unknown size is a part of the graph, and is drawn anew
+in each call; any other is drawn when its line runs. ``x + sf.rand(2)`` on a placeholder is such a
+line. That its numbers are frozen is most likely not meant, and so there is a warning where such a
+tensor is captured. A tensor that was drawn carries no mark, since draws are native code: it is one
+that has no name, captured for the first time, where a generator has drawn since the last node was
+made.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from types import FrameType
+from typing import Any
+
+from staticflow.graph.locs import outside, warn
+from staticflow.graph.types import TensorType
+
+__all__ = ["generators", "note_draws", "warn_of_draw"]
+
+generators: weakref.WeakSet[Any] = weakref.WeakSet()
+"""The generators that there are."""
+
+_noted: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+
+def note_draws() -> bool:
+    """Note where the generators stand. Whether one has drawn since this was called last."""
+    drawn = False
+    for generator in list(generators):
+        (_, count), _ = position = generator.position()
+        drawn = drawn or (count > 0 and _noted.get(generator) != position)
+        _noted[generator] = position
+    return drawn
+
+
+def warn_of_draw(tensor: Any, is_symbol: Any) -> None:
+    """Warn where ``tensor``, which a graph captures, was most likely drawn for this very place.
+
+    ``is_symbol`` tells whether a value is a symbol: in a function of symbols a variable does not
+    outlive the line that writes the graph.
+    """
+    if tensor.name or tensor.requires_grad or not note_draws():
+        return
+    frame = outside(sys._getframe(1))
+    if frame is None or _stays(tensor, frame, is_symbol):
+        return
+    of = TensorType(tensor.dtype, tensor.shape)
+    warn(
+        f"a random tensor, {of}, was drawn as this line ran, and is the same in every call of the "
+        "program that it becomes a part of; for new numbers in each call draw inside the forward "
+        "of a Module or a function under sf.jit, and if it is meant to stay keep it in a variable "
+        "outside (noise = sf.rand(2))"
+    )
+
+
+def _stays(tensor: Any, frame: FrameType, is_symbol: Any) -> bool:
+    """Whether the tensor is in a variable that may be changed between calls."""
+    code, variables = frame.f_code, frame.f_locals
+    arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    if any(is_symbol(variables.get(name)) for name in arguments):
+        return False
+    return any(v is tensor for v in variables.values())
