@@ -6,9 +6,11 @@ the structure as JSON beside them. Reading one runs no code of the file.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
+import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -16,12 +18,13 @@ from typing import IO, Any
 import numpy as np
 
 from staticflow.eager.tensor import Tensor
-from staticflow.errors import CheckpointError
-from staticflow.graph.dtypes import DTYPES
+from staticflow.errors import ArgumentError, CheckpointError
+from staticflow.graph.dtypes import BY_NUMPY, DTYPES, bool_
 from staticflow.graph.locs import format_locs, here
 
 __all__ = ["load", "save"]
 
+_METADATA = "__metadata__"  # where the header of a file has texts and no tensor
 _KEY = "staticflow"  # of the structure, in the metadata of the file
 _PLAIN = (type(None), bool, int, float, str)
 
@@ -31,8 +34,9 @@ def save(obj: Any, f: str | os.PathLike[str] | IO[bytes]) -> None:
     arrays, numbers, strings and None, as the state dicts of models, optimisers and schedules are.
 
     At a path it is written beside ``f`` and put in its place when it is complete, so that a crash
-    leaves the old one. Raises `CheckpointError` for anything else in ``obj``, and `ImportError`
-    where safetensors is not installed.
+    leaves the old one. A file that is there keeps its permissions and its owner, and a link is
+    followed. Raises `CheckpointError` for anything else in ``obj``, `ArgumentError` for an ``f``
+    that is neither a path nor an open file, and `ImportError` where safetensors is not installed.
 
     >>> import staticflow as sf, tempfile
     >>> model = sf.nn.Linear(2, 1)
@@ -42,13 +46,28 @@ def save(obj: Any, f: str | os.PathLike[str] | IO[bytes]) -> None:
     >>> found["epoch"], model.load_state_dict(found["model"])
     (3, <All keys matched successfully>)
     """
+    library = _library("numpy")
     arrays: dict[str, np.ndarray[Any, Any]] = {}
-    structure = json.dumps(_described(obj, (), arrays))
-    data: bytes = _library("numpy").save(arrays, metadata={_KEY: structure})
+    try:
+        structure = json.dumps(_described(obj, (), arrays))
+        data: bytes = library.save(arrays, metadata={_KEY: structure})
+    except (UnicodeError, RecursionError, ValueError) as error:
+        if isinstance(error, CheckpointError):
+            raise
+        raise CheckpointError(
+            f"save: {type(obj).__name__} cannot be written ({type(error).__name__}: {error}), "
+            f"at {format_locs(here())}"
+        ) from None
     if isinstance(f, str | os.PathLike):
         _replace(Path(f), data)
     else:
-        f.write(data)
+        try:
+            _method(f, "write", "save")(data)
+        except TypeError as error:
+            raise ArgumentError(
+                f"save: {type(f).__name__} takes no bytes ({error}); open it with mode 'wb', "
+                f"at {format_locs(here())}"
+            ) from None
 
 
 def load(f: str | os.PathLike[str] | IO[bytes], map_location: Any = None) -> Any:
@@ -62,13 +81,18 @@ def load(f: str | os.PathLike[str] | IO[bytes], map_location: Any = None) -> Any
     if isinstance(f, str | os.PathLike):
         path, data = os.fspath(f), Path(f).read_bytes()
     else:
-        path, data = getattr(f, "name", type(f).__name__), f.read()
+        path, data = getattr(f, "name", type(f).__name__), _method(f, "read", "load")()
+    if not isinstance(data, bytes):
+        raise ArgumentError(
+            f"load: {path} gives {type(data).__name__}, not bytes; open it with mode 'rb', "
+            f"at {format_locs(here())}"
+        )
     try:
         found = library.deserialize(data)
     except library.SafetensorError as error:
         raise CheckpointError(_complaint(path, data, str(error))) from None
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-    metadata = header.get("__metadata__", {})
+    metadata = header.get(_METADATA) or {}
     tensors = {name: _tensor(path, name, view, map_location) for name, view in found}
     if _KEY not in metadata:
         return tensors
@@ -89,9 +113,9 @@ def _described(obj: Any, path: tuple[str, ...], arrays: dict[str, np.ndarray[Any
     container and what is in it."""
     if isinstance(obj, Tensor):
         obj = obj.detach().cpu().numpy()
-    if isinstance(obj, np.ndarray):
+    if isinstance(obj, np.ndarray) and _is_tensor(obj):
         name = ".".join(path)
-        while name in arrays:  # the keys have dots of their own
+        while name in arrays or name == _METADATA:  # the keys have dots of their own
             name += "_"
         arrays[name] = np.asarray(obj, order="C")
         return ["tensor", name]
@@ -100,19 +124,33 @@ def _described(obj: Any, path: tuple[str, ...], arrays: dict[str, np.ndarray[Any
     if type(obj) in _PLAIN:
         return ["value", obj]
     if isinstance(obj, Mapping):
+        in_keys: dict[str, np.ndarray[Any, Any]] = {}
         pairs = [
-            [_described(k, path, {}), _described(v, (*path, str(k)), arrays)]
+            [_described(k, path, in_keys), _described(v, (*path, str(k)), arrays)]
             for k, v in obj.items()
         ]
+        if in_keys:
+            raise CheckpointError(
+                f"save: a tensor is a key of {'.'.join(path) or 'the object'}; the keys of a "
+                f"checkpoint are numbers, strings and tuples of them, at {format_locs(here())}"
+            )
         return ["dict", pairs]
     if type(obj) in (list, tuple):
         items = [_described(v, (*path, str(i)), arrays) for i, v in enumerate(obj)]
         return [type(obj).__name__, items]
+    kind = type(obj).__name__
+    if isinstance(obj, np.ndarray):
+        kind += f" of {obj.dtype}"
     raise CheckpointError(
-        f"save: {'.'.join(path) or 'the object'} is a {type(obj).__name__}; a checkpoint holds "
+        f"save: {'.'.join(path) or 'the object'} is a {kind}; a checkpoint holds "
         "tensors, numbers, strings and None in dicts, lists and tuples: save its state_dict(), "
         f"at {format_locs(here())}"
     )
+
+
+def _is_tensor(array: np.ndarray[Any, Any]) -> bool:
+    """Whether a tensor could have the elements of ``array``; a mask would be lost."""
+    return array.dtype.newbyteorder("=") in BY_NUMPY and not isinstance(array, np.ma.MaskedArray)
 
 
 def _rebuilt(described: Any, tensors: Mapping[str, Tensor]) -> Any:
@@ -148,7 +186,16 @@ def _tensor(path: str, name: str, view: Mapping[str, Any], place: Any) -> Tensor
             f"load: {name!r} of {path} is of the dtype {view['dtype']}, which there is no tensor "
             f"of; there are {', '.join(_NAMES)}, at {format_locs(here())}"
         )
-    array = np.frombuffer(view["data"], dtype.numpy).reshape(view["shape"])
+    try:
+        array = np.frombuffer(view["data"], np.uint8 if dtype is bool_ else dtype.numpy)
+        array = array.reshape(view["shape"])
+    except ValueError as error:  # more dims than arrays have, or sizes that no memory has
+        raise CheckpointError(
+            f"load: {path} is damaged: {name!r} of {view['dtype']} cannot have the shape "
+            f"{view['shape']} ({error}), at {format_locs(here())}"
+        ) from None
+    if dtype is bool_:
+        array = array != 0  # a byte of a file may be any
     out = Tensor._copied(array)  # a copy, since what a file is read into is read-only
     return out if place is None else out.to(place)
 
@@ -176,11 +223,33 @@ def _library(part: str = "") -> Any:
     return safetensors.numpy if part else safetensors
 
 
+def _method(f: Any, name: str, caller: str) -> Callable[..., Any]:
+    """How to read or write an open file."""
+    method: Callable[..., Any] | None = getattr(f, name, None)
+    if method is None:
+        raise ArgumentError(
+            f"{caller}: 'f' must be a path or an open file, not {type(f).__name__}, "
+            f"at {format_locs(here())}"
+        )
+    return method
+
+
 def _replace(path: Path, data: bytes) -> None:
-    """Let ``path`` be a file with ``data``, or stay as it was."""
+    """Let ``path`` be a file with ``data``, or stay as it was.
+
+    What a link names is replaced, with its permissions and its owner. What is no ordinary file, as
+    a pipe, is written to.
+    """
+    path = path.resolve()
+    old = path.stat() if path.exists() else None
+    if old is not None and not stat.S_ISREG(old.st_mode):
+        path.write_bytes(data)
+        return
     beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         with open(beside, "xb") as file:
+            if old is not None:
+                _take_over(file.fileno(), old)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -193,3 +262,12 @@ def _replace(path: Path, data: bytes) -> None:
         os.fsync(folder)  # the name is on the disk, too
     finally:
         os.close(folder)
+
+
+def _take_over(file: int, old: os.stat_result) -> None:
+    """Give a file the permissions of another and, where this is allowed, its owner."""
+    new = os.fstat(file)
+    if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
+        with contextlib.suppress(PermissionError):
+            os.fchown(file, old.st_uid, old.st_gid)
+    os.fchmod(file, stat.S_IMODE(old.st_mode))  # after the owner, whose change takes some away

@@ -9,6 +9,7 @@ import os
 import pickle
 import struct
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -188,3 +189,77 @@ def test_no_file_and_no_library(tmp_path: Path, monkeypatch: Any) -> None:
         with pytest.raises(ImportError, match=r"pip install .*checkpoint"):
             call()
     assert serialization.load is sf.load
+
+
+def test_a_file_keeps_its_permissions_and_a_link_is_followed(tmp_path: Path) -> None:
+    path, folder = tmp_path / "state", tmp_path / "links"
+    folder.mkdir()
+    for mode in (0o600, 0o664, 0o640):
+        path.touch()
+        path.chmod(mode)
+        sf.save({"mode": mode}, path)
+        assert path.stat().st_mode & 0o7777 == mode
+    first, second = folder / "first", folder / "second"
+    first.symlink_to("../state")
+    second.symlink_to(first)
+    sf.save({"epoch": 2}, second)
+    assert second.is_symlink() and first.is_symlink() and not path.is_symlink()
+    assert sf.load(path) == {"epoch": 2} and path.stat().st_mode & 0o7777 == 0o640
+    second.unlink()
+    second.symlink_to("not there yet")
+    sf.save({"epoch": 3}, second)
+    assert second.is_symlink() and sf.load(folder / "not there yet") == {"epoch": 3}
+    assert sorted(os.listdir(tmp_path)) == ["links", "state"] and len(os.listdir(folder)) == 3
+
+
+def test_what_is_no_ordinary_file_is_written_to(tmp_path: Path) -> None:
+    pipe, found = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: found.append(sf.load(pipe)))
+    reader.start()
+    sf.save({"epoch": 1}, pipe)
+    reader.join()
+    assert found == [{"epoch": 1}] and pipe.is_fifo()
+    with pytest.raises(IsADirectoryError):
+        sf.save({}, tmp_path)
+
+
+def endless() -> list[Any]:
+    items: list[Any] = []
+    items.append(items)
+    return items
+
+
+@pytest.mark.parametrize(
+    ("obj", "message"),
+    [
+        ({"w": np.ones(2, complex)}, "w is a ndarray of complex128"),
+        (np.ones(2, np.uint16), "the object is a ndarray of uint16"),
+        (np.array([None]), "of object"),
+        (np.ma.array([1, 2], mask=[0, 1]), "is a MaskedArray of int64"),
+        ({"\ud800": sf.ones(1)}, "UnicodeEncodeError"),
+        ([10**5000], "ValueError"),
+        (endless(), "RecursionError"),
+        ({"a": {(sf.ones(1),): 1}}, "a tensor is a key of a"),
+    ],
+)
+def test_what_cannot_be_saved_is_refused(obj: Any, message: str) -> None:
+    with pytest.raises(
+        sf.CheckpointError, match=f"^save: .*{message}.* at .*test_serialization.py"
+    ):
+        sf.save(obj, io.BytesIO())
+
+
+def test_a_tensor_may_have_the_name_of_the_metadata() -> None:
+    memory = io.BytesIO()
+    sf.save({"__metadata__": sf.ones(2)}, memory)
+    memory.seek(0)
+    assert sf.load(memory)["__metadata__"].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("f", [3, None, io.StringIO("text")])
+def test_what_is_no_file_is_refused(f: Any) -> None:
+    with pytest.raises(sf.ArgumentError, match=r"load: .* at .*test_serialization.py"):
+        sf.load(f)
+    with pytest.raises(sf.ArgumentError, match=r"save: .* at .*test_serialization.py"):
+        sf.save({}, f)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from staticflow.errors import CheckpointError
+from staticflow.graph.dtypes import BY_NUMPY
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.parameter import Parameter
 
@@ -38,18 +41,31 @@ def _places(module: Any) -> Iterator[tuple[str, Any, str, Any]]:
             yield (f"{path}.{name}" if path else name), holder, name, tensor
 
 
+def _fault(path: str, value: Any, own: Any) -> str:
+    """Why ``value`` cannot be loaded into the tensor ``own``; empty if it can."""
+    if not hasattr(value, "shape"):
+        return f"{path} is a {type(value).__name__}, and a tensor is needed"
+    if isinstance(value, np.ndarray) and value.dtype.newbyteorder("=") not in BY_NUMPY:
+        return f"{path} is an array of {value.dtype}, which is no dtype of tensors"
+    if tuple(value.shape) != own.shape:
+        return f"{path} has shape {list(value.shape)}, and {list(own.shape)} is needed"
+    return ""
+
+
 def load_state(module: Any, state: Mapping[str, Any], strict: bool, assign: bool) -> LoadResult:
     """See `Module.load_state_dict`."""
+    if not isinstance(state, Mapping):
+        raise CheckpointError(
+            f"load_state_dict of {type(module).__name__}: the state must be a dict of tensors by "
+            f"their paths, as state_dict() gives it, not {type(state).__name__}"
+            f", at {format_locs(here())}"
+        )
     places = {path: (holder, name, own) for path, holder, name, own in _places(module)}
     result = LoadResult(
         [n for n in places if n not in state], [n for n in state if n not in places]
     )
     common = [n for n in places if n in state]
-    faults = [
-        f"{n} has shape {list(state[n].shape)}, and {list(places[n][2].shape)} is needed"
-        for n in common
-        if tuple(state[n].shape) != places[n][2].shape
-    ]
+    faults = [text for n in common if (text := _fault(n, state[n], places[n][2]))]
     if strict and any(result):
         faults += [f"{name} is missing" for name in result.missing_keys]
         faults += [f"{name} is not known" for name in result.unexpected_keys]

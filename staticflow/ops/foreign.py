@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache, wraps
 from types import FunctionType, TracebackType
@@ -16,7 +17,13 @@ from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
 
-from staticflow.errors import ArgumentError, DTypeError, IndexRangeError, StaticflowError
+from staticflow.errors import (
+    ArgumentError,
+    DTypeError,
+    IndexRangeError,
+    ShapeError,
+    StaticflowError,
+)
 from staticflow.graph.dims import Dim
 from staticflow.graph.locs import format_locs, here, is_inside
 from staticflow.graph.out import into
@@ -37,6 +44,12 @@ FOREIGN = (
 _QUALIFIED = re.compile(r"^[\w.<>]+\(\)")
 """The function that Python names where arguments are missing, perhaps another one's: what a class
 inherits is its base's there."""
+
+_NO_ARRAY = (
+    r"array is too big|iterator is too large|Maximum allowed (dimension|size) exceeded"
+    r"|maximum supported dimension|int too (large|big) to convert"
+)
+"""What NumPy and Python say of sizes that no array can have, whatever memory there is."""
 
 _DATA = (list, tuple, np.ndarray)
 _OF_NO_TENSOR = (AttributeError, TypeError)
@@ -88,6 +101,11 @@ def refuse_foreign(
             return
         raise TypeError(f"{_QUALIFIED.sub(f'{name}()', str(error))}, {at}") from None
     parameters, given = call.signature.parameters, call.arguments
+    if re.search(_NO_ARRAY, str(error)):
+        what = ", ".join(f"{k}={_in_full(v)}" for k, v in given.items())
+        raise ShapeError(
+            f"{name}({what}): an array has at most 64 dims and {sys.maxsize} bytes ({error}), {at}"
+        ) from None
     for argument, value in given.items():
         kind = _other_kind(parameters[argument], value)
         if kind:
@@ -175,6 +193,13 @@ def _described(value: Any) -> str:
         return f"[{inside}]" if isinstance(value, list) else f"({inside})"
     plain = value is None or isinstance(value, bool | int | float)
     return repr(value) if plain else _kind(value)
+
+
+def _in_full(value: Any) -> str:
+    """A value with the sizes in it."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_in_full, value))}]"
+    return _described(value)
 
 
 def _class_of(error: Exception) -> type[StaticflowError]:

@@ -11,6 +11,7 @@ from staticflow.ops.creation import zeros_like
 from staticflow.ops.joining import cat
 from staticflow.ops.view import reshape
 from staticflow.optim.line_search import Point, strong_wolfe
+from staticflow.optim.loading import groups_and_state
 from staticflow.optim.optimizer import Optimizer
 
 __all__ = ["LBFGS"]
@@ -94,10 +95,11 @@ class LBFGS(Optimizer):
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on as the optimiser that gave ``state_dict``."""
         group = self.param_groups[0]
-        for name, value in state_dict["param_groups"][0].items():
+        groups, states = groups_and_state(state_dict, [len(group.params)])
+        for name, value in groups[0].items():
             if name in group and name != "params":
                 group[name] = value
-        for kept in state_dict["state"].values():
+        for kept in states.values():
             self._memory.update({n: list(v) if isinstance(v, list) else v for n, v in kept.items()})
 
     # -- the step -----------------------------------------------------------------------------

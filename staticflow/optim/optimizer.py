@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from staticflow import pytree
-from staticflow.errors import ArgumentError, AutogradError, CheckpointError, DTypeError, ShapeError
+from staticflow.errors import ArgumentError, AutogradError, DTypeError, ShapeError
 from staticflow.graph.dtypes import float64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.creation import ones_like
@@ -16,6 +16,7 @@ from staticflow.ops.symbol import Symbol
 from staticflow.ops.thread import recording, thread
 from staticflow.optim.at_once import stepper
 from staticflow.optim.group import ParamGroup, as_symbol, check_value
+from staticflow.optim.loading import groups_and_state
 
 __all__ = ["Optimizer"]
 
@@ -212,6 +213,12 @@ class Optimizer:
 
         Returns the new value of each parameter and of each tensor of its state.
         """
+        if not isinstance(grads, Mapping):
+            raise ArgumentError(
+                "updates: the gradients must be a dict by parameter, as in opt.updates({w: g}), "
+                f"not {type(grads).__name__}; dict(zip(params, sf.grad(loss, params))) makes one "
+                f"of a list, at {format_locs(here())}"
+            )
         result: dict[Any, Symbol] = {}
         for group in self.param_groups:
             hyper = group.symbols() if any(p in grads for p in group.params) else {}
@@ -320,18 +327,9 @@ class Optimizer:
         Raises `CheckpointError`, `ShapeError`, `KeyError` or `ValueError` if groups or state do not
         fit, before anything is changed.
         """
-        if not {"param_groups", "state"} <= {*state_dict}:
-            raise CheckpointError(
-                "load_state_dict: an optimiser's state has 'param_groups' and 'state', as its "
-                f"state_dict() gives them; this has {[*state_dict]}, at {format_locs(here())}"
-            )
-        groups = state_dict["param_groups"]
-        sizes = [len(g["params"]) for g in groups]
-        if sizes != [len(g.params) for g in self.param_groups]:
-            raise ShapeError(
-                f"load_state_dict: groups of {sizes} parameters, where "
-                f"{[len(g.params) for g in self.param_groups]} are needed, at {format_locs(here())}"
-            )
+        groups, given_states = groups_and_state(
+            state_dict, [len(g.params) for g in self.param_groups]
+        )
         settings, states = [], []
         for group, loaded in zip(self.param_groups, groups, strict=True):
             values = {n: v for n, v in loaded.items() if n in group or n not in _FOREIGN}
@@ -341,7 +339,7 @@ class Optimizer:
                 settings.append((group, name, value))
             hyper = group.numbers(values)
             for param, number in zip(group.params, loaded["params"], strict=True):
-                given = state_dict["state"].get(number, {})
+                given = given_states.get(number, {})
                 states.append((param, self._fitting(param, given, hyper)))
         for group, name, value in settings:
             group[name] = value

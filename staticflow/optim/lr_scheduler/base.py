@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from staticflow.errors import ArgumentError
+from staticflow.errors import ArgumentError, CheckpointError
 from staticflow.graph.locs import format_locs, here
 from staticflow.optim.group import ParamGroup
 from staticflow.optim.optimizer import Optimizer
@@ -23,6 +23,9 @@ class LRScheduler:
 
     unsaved: ClassVar[tuple[str, ...]] = ("optimizer",)
     """The attributes that are no part of `state_dict`."""
+
+    needed: ClassVar[tuple[str, type]] = ("last_epoch", int)
+    """What every state has, and of which type."""
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         if not isinstance(optimizer, Optimizer):
@@ -86,8 +89,20 @@ class LRScheduler:
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on as the schedule that gave ``state_dict``. The rates themselves are in the state of
-        the optimiser."""
+        the optimiser. Raises `CheckpointError` for what no schedule gave."""
+        self._check_saved(state_dict)
         vars(self).update(state_dict)
+
+    def _check_saved(self, saved: Any) -> None:
+        """Raise `CheckpointError` if ``saved`` cannot be the state of a schedule of this class."""
+        is_dict = isinstance(saved, Mapping)
+        if not is_dict or type(saved.get(self.needed[0])) is not self.needed[1]:
+            has = [*saved] if is_dict else f"the type {type(saved).__name__}"
+            raise CheckpointError(
+                f"load_state_dict: the state of a {type(self).__name__} has {self.needed[0]!r}, "
+                f"of the type {self.needed[1].__name__}, as its state_dict() gives it; "
+                f"this has {has}, at {format_locs(here())}"
+            )
 
 
 def for_groups(optimizer: Optimizer, value: Any, name: str) -> list[Any]:

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from staticflow.errors import ArgumentError
+from staticflow.errors import ArgumentError, CheckpointError
 from staticflow.graph.locs import format_locs, here
 from staticflow.optim.lr_scheduler.base import LRScheduler
 from staticflow.optim.optimizer import Optimizer
@@ -18,6 +18,7 @@ class _Several(LRScheduler):
     """Schedules of one optimiser."""
 
     unsaved = ("optimizer", "_schedulers")
+    needed = ("_schedulers", list)
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None) -> None:
         name = type(self).__name__
@@ -37,11 +38,23 @@ class _Several(LRScheduler):
         return super().state_dict() | {"_schedulers": [s.state_dict() for s in self._schedulers]}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on as the schedules that gave ``state_dict``."""
-        states = state_dict["_schedulers"]
-        for scheduler, state in zip(self._schedulers, states, strict=True):
+        """Go on as the schedules that gave ``state_dict``. Raises `CheckpointError` for a state of
+        other schedules, before any is changed."""
+        self._check_saved(state_dict)
+        for scheduler, state in zip(self._schedulers, state_dict["_schedulers"], strict=True):
             scheduler.load_state_dict(state)
-        super().load_state_dict({n: v for n, v in state_dict.items() if n != "_schedulers"})
+        vars(self).update({n: v for n, v in state_dict.items() if n != "_schedulers"})
+
+    def _check_saved(self, saved: Any) -> None:
+        super()._check_saved(saved)
+        states = saved["_schedulers"]
+        if len(states) != len(self._schedulers):
+            raise CheckpointError(
+                f"load_state_dict: the state of {len(states)} schedules, where there are "
+                f"{len(self._schedulers)}, at {format_locs(here())}"
+            )
+        for scheduler, state in zip(self._schedulers, states, strict=True):
+            scheduler._check_saved(state)
 
 
 class ChainedScheduler(_Several):
