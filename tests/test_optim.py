@@ -330,6 +330,10 @@ def test_gradients_can_be_changed_before_they_are_used() -> None:
         other = nn.Parameter([1.0])
         other.name = "other"
         optimiser.updates({w: clipped, other: clipped})
+    with refuse("named 'w' is no parameter"):
+        optimiser.updates({"w": clipped})
+    with refuse(r"a dict by parameter, as in opt.updates\({w: g}\), not list"):
+        optimiser.updates([clipped])
 
 
 def test_what_minimize_refuses() -> None:

@@ -156,8 +156,13 @@ class Op:
             return self if instance is None else MethodType(self, instance)
 
     def type_of(self, facts: Facts, types: Sequence[Type], attrs: Mapping[str, Any]) -> Type:
-        """The type of the result, which is row-major, however the arguments lie."""
+        """The type of the result, which is row-major, however the arguments lie.
+
+        Raises `ShapeError` for one that no array has.
+        """
         result = self.infer(facts, *types, **attrs)
+        for one in (result,) if isinstance(result, TensorType) else result:
+            one.check_possible()
         if not types:  # a param, which may have strides
             return result
         return result.dense if isinstance(result, TensorType) else tuple(t.dense for t in result)

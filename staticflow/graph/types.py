@@ -4,6 +4,7 @@ shapes meet.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -48,6 +49,15 @@ class TensorType:
     def sizes(self) -> Shape:
         """All that an array of the type tells: its shape, and its strides where they may differ."""
         return self.shape + (self.strides or ())
+
+    def check_possible(self) -> None:
+        """Raise `ShapeError` if no array has this type, whatever the unknown sizes are."""
+        most = self.dtype.numpy.itemsize
+        for size in self.shape:
+            if type(size) is int and size:  # NumPy counts so, too: empty arrays are held to it
+                most *= size
+        if most > sys.maxsize:
+            raise ShapeError(f"{self} is no type of arrays, which have at most {sys.maxsize} bytes")
 
     def place(self, index: Shape) -> Size:
         """Where in memory the element at ``index`` lies, counted from the first."""

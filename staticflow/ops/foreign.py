@@ -47,7 +47,7 @@ inherits is its base's there."""
 
 _NO_ARRAY = (
     r"array is too big|iterator is too large|Maximum allowed (dimension|size) exceeded"
-    r"|maximum supported dimension|int too (large|big) to convert"
+    r"|maximum supported dimension|ndmin must be|int too (large|big) to convert"
 )
 """What NumPy and Python say of sizes that no array can have, whatever memory there is."""
 

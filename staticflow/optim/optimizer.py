@@ -232,8 +232,10 @@ class Optimizer:
                 result |= {tensors[n]: v for n, v in after.items()}
         foreign = [p for p in grads if p not in result]
         if foreign:
+            shape = list(getattr(foreign[0], "shape", ()))
+            name = getattr(foreign[0], "name", foreign[0])
             raise ArgumentError(
-                f"updates: a tensor of shape {list(foreign[0].shape)} named {foreign[0].name!r} is "
+                f"updates: a {type(foreign[0]).__name__} of shape {shape} named {name!r} is "
                 f"no parameter of this optimiser, at {format_locs(here())}"
             )
         return result
