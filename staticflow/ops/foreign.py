@@ -102,7 +102,7 @@ def refuse_foreign(
         raise TypeError(f"{_QUALIFIED.sub(f'{name}()', str(error))}, {at}") from None
     parameters, given = call.signature.parameters, call.arguments
     if re.search(_NO_ARRAY, str(error)):
-        what = ", ".join(f"{k}={_in_full(v)}" for k, v in given.items())
+        what = ", ".join(f"{k}={_described(v)}" for k, v in given.items())
         raise ShapeError(
             f"{name}({what}): an array has at most 64 dims and {sys.maxsize} bytes ({error}), {at}"
         ) from None
@@ -193,13 +193,6 @@ def _described(value: Any) -> str:
         return f"[{inside}]" if isinstance(value, list) else f"({inside})"
     plain = value is None or isinstance(value, bool | int | float)
     return repr(value) if plain else _kind(value)
-
-
-def _in_full(value: Any) -> str:
-    """A value with the sizes in it."""
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_in_full, value))}]"
-    return _described(value)
 
 
 def _class_of(error: Exception) -> type[StaticflowError]:
