@@ -13,6 +13,7 @@ from typing import Any
 from staticflow.errors import AutogradError, DTypeError, ShapeError
 from staticflow.graph.locs import format_locs, here, warn
 from staticflow.graph.types import TensorType
+from staticflow.ops.dependents import note_change
 from staticflow.ops.thread import thread
 
 __all__ = [
@@ -32,9 +33,9 @@ class _Table(dict[int, Hook]):
 class RemovableHandle:
     """What takes a hook away again: by `remove`, or at the end of a ``with`` block."""
 
-    def __init__(self, table: _Table, hook: Hook) -> None:
+    def __init__(self, table: _Table, hook: Hook, of: weakref.ref[Any]) -> None:
         self.id = next(_numbers)
-        self._table = weakref.ref(table)
+        self._table, self._of = weakref.ref(table), of
         table[self.id] = hook
 
     def remove(self) -> None:
@@ -42,6 +43,9 @@ class RemovableHandle:
         table = self._table()
         if table is not None:
             table.pop(self.id, None)
+        tensor = self._of()
+        if tensor is not None:
+            note_change(tensor)
 
     def __enter__(self) -> RemovableHandle:
         return self
@@ -125,6 +129,12 @@ def _hooks_of(self: Any, wanted: str) -> Hooks:
     return hooks
 
 
+def _registered(self: Any, table: _Table, hook: Hook) -> RemovableHandle:
+    handle = RemovableHandle(table, hook, weakref.ref(self))
+    note_change(self)
+    return handle
+
+
 def register_hook(self: Any, hook: Hook) -> RemovableHandle:
     """Call ``hook(gradient)`` whenever the gradient of this tensor has been computed. What it
     gives, if not None, takes the gradient's place. Hooks run in the order of their registration.
@@ -138,7 +148,7 @@ def register_hook(self: Any, hook: Hook) -> RemovableHandle:
     >>> x.grad
     tensor([10., 10.])
     """
-    return RemovableHandle(_hooks_of(self, "register_hook").before, hook)
+    return _registered(self, _hooks_of(self, "register_hook").before, hook)
 
 
 def register_post_accumulate_grad_hook(self: Any, hook: Hook) -> RemovableHandle:
@@ -148,7 +158,7 @@ def register_post_accumulate_grad_hook(self: Any, hook: Hook) -> RemovableHandle
             "post accumulate grad hooks cannot be registered on non-leaf tensors, which have no "
             f"grad to add to; use register_hook, at {format_locs(here())}"
         )
-    return RemovableHandle(_hooks_of(self, "register_post_accumulate_grad_hook").after, hook)
+    return _registered(self, _hooks_of(self, "register_post_accumulate_grad_hook").after, hook)
 
 
 def retain_grad(self: Any) -> None:

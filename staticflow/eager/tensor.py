@@ -24,6 +24,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
 from staticflow.ops.arithmetic import clone
+from staticflow.ops.dependents import note_change
 from staticflow.ops.foreign import refuses_foreign_of
 from staticflow.ops.methods import Methods
 from staticflow.ops.sizes import as_sizes
@@ -211,7 +212,10 @@ class Tensor(Methods):
                 "requires_grad_() of a tensor that was made in inference mode: nothing that it "
                 f"takes part in can be recorded; use its .clone(), at {format_locs(here())}"
             )
-        self._vertex = LEAF if requires_grad else None
+        vertex = LEAF if requires_grad else None
+        if vertex is not self._vertex:
+            self._vertex = vertex
+            note_change(self)
         return self
 
     @property

@@ -30,6 +30,11 @@ class Hooks:
     backward_before: dict[Handle, Hook] = field(default_factory=dict)
     backward_after: dict[Handle, Hook] = field(default_factory=dict)
 
+    def all(self) -> tuple[Hook, ...]:
+        """The hooks of all kinds."""
+        kinds = (self.before, self.after, self.backward_before, self.backward_after)
+        return tuple(hook for kind in kinds for hook in kind.values())
+
     def call(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """``module.forward`` with all hooks around it."""
         for hook in list(self.before.values()):

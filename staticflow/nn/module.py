@@ -13,6 +13,7 @@ from staticflow.nn.hooks import Hook, Hooks
 from staticflow.nn.parameter import Parameter
 from staticflow.nn.state import LoadResult, load_state, state_of
 from staticflow.nn.tree import Tree
+from staticflow.ops.dependents import note_module, note_replaced
 from staticflow.ops.foreign import FOREIGN, refuse_foreign
 from staticflow.ops.handle import Handle
 from staticflow.ops.symbol import Symbol
@@ -53,7 +54,10 @@ class Module(Tree):
         run: Callable[..., Any] = self.forward if self._hooks is None else self._call_hooked
         if tracing_state.active:
             depends_on(self, "training")
+            depends_on(self, "_hooked")
+            note_module(self)
         elif _any_symbol((*args, *kwargs.values())):
+            note_module(self)
             with tracing():
                 return run(*args, **kwargs)
         try:
@@ -92,6 +96,8 @@ class Module(Tree):
                 f"assign a tensor or None, at {format_locs(here())}"
             )
         object.__setattr__(self, name, value)
+        if before is not value and hasattr(before, "_vertex"):
+            note_replaced(self, name, before)
         if isinstance(value, Parameter):
             value.name = value.name or name
         elif isinstance(value, Module):
@@ -259,6 +265,11 @@ class Module(Tree):
         return self
 
     # -- hooks --------------------------------------------------------------------------------
+
+    @property
+    def _hooked(self) -> tuple[Any, ...]:
+        """The hooks that there are now, which a trace depends on."""
+        return () if self._hooks is None else self._hooks.all()
 
     def _own_hooks(self) -> Hooks:
         if self._hooks is None:

@@ -12,14 +12,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from staticflow.errors import DTypeError, ShapeError
+from staticflow.errors import AutogradError, DTypeError, ShapeError
 from staticflow.graph.graph import substitute_nodes
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.node import Node, item, make_node, toposort
 from staticflow.graph.op import Op
+from staticflow.graph.types import TensorType
 from staticflow.ops.handle import Handle
 
-__all__ = ["hooked", "register_hook", "through", "watch_op", "watched"]
+__all__ = ["hooked", "hooked_leaf", "register_hook", "through", "watch_op", "watched"]
 
 _tables: weakref.WeakKeyDictionary[Node, dict[Handle, Any]] = weakref.WeakKeyDictionary()
 
@@ -33,6 +34,22 @@ def hooked(node: Node, ct: Any) -> Any:
     """The cotangent that the hooks of ``node`` make of ``ct``."""
     table = _tables.get(node)
     return ct if table is None or ct is None else through(table.values(), ct)
+
+
+def hooked_leaf(tensor: Any, ct: Any) -> Any:
+    """The gradient that the hooks of ``tensor``, a leaf of the tape that a graph names, make of
+    ``ct``. Raises `AutogradError` for what waits for the gradient to be in its ``.grad``."""
+    hooks = tensor._hooks
+    if hooks is None:
+        return ct
+    if hooks.after:
+        raise AutogradError(
+            f"a post accumulate grad hook of {tensor.name or 'a tensor'}, "
+            f"{TensorType(tensor.dtype, tensor.shape)}: nothing is accumulated in .grad by a "
+            "graph; use register_hook, or change the update that is compiled, at "
+            f"{format_locs(here())}"
+        )
+    return through(hooks.before.values(), ct)
 
 
 def through(hooks: Iterable[Any], ct: Any) -> Any:

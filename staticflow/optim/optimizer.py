@@ -14,6 +14,7 @@ from staticflow.ops.gradient import pullback
 from staticflow.ops.handle import Handle
 from staticflow.ops.symbol import Symbol
 from staticflow.ops.thread import recording, thread
+from staticflow.ops.watching import hooked_leaf
 from staticflow.optim.at_once import stepper
 from staticflow.optim.group import ParamGroup, as_symbol, check_value
 from staticflow.optim.loading import groups_and_state
@@ -200,7 +201,7 @@ class Optimizer:
             )
         params = [p for group in self.param_groups for p in group.params if p.requires_grad]
         found = pullback([loss], [ones_like(loss)], [as_symbol(p) for p in params])
-        grads = {p: g for p, g in zip(params, found, strict=True) if g is not None}
+        grads = {p: hooked_leaf(p, g) for p, g in zip(params, found, strict=True) if g is not None}
         if not grads:
             raise AutogradError(
                 "minimize: the loss depends on no parameter of this optimiser that requires a "

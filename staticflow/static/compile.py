@@ -16,6 +16,7 @@ from staticflow.graph.graph import close
 from staticflow.graph.locs import Locs, format_locs, here, merge_locs
 from staticflow.graph.node import Node, param, toposort
 from staticflow.graph.types import TensorType
+from staticflow.ops.dependents import depend
 from staticflow.ops.effect import settle, without_effects
 from staticflow.ops.symbol import Symbol, captured, to_node
 from staticflow.passes.pipeline import optimize
@@ -23,6 +24,7 @@ from staticflow.runtime.build import build
 from staticflow.runtime.object_layout import box_type
 from staticflow.runtime.plan import Plan
 from staticflow.static.caller import Caller
+from staticflow.static.current import Facts
 
 __all__ = ["Program", "compile"]
 
@@ -106,10 +108,37 @@ class Program:
             self._made,
         )
         single = structure.kind is None and not updated
-        self.__call__ = self._executable.boxing(self._caller, _EXAMPLE) if single else self._caller
+        self._usual = self._executable.boxing(self._caller, _EXAMPLE) if single else self._caller
+        self.__call__ = self._usual
+        sources = [n.attrs["source"] for n in variables]
+        self._facts = Facts(sources, updated)
+        for tensor in sources:
+            depend(self, tensor)
         self.compile_seconds = time.perf_counter() - began
         self.compile_count = 1
         """How often this program was compiled: once, whatever the sizes."""
+
+    # -- what it was written by ----------------------------------------------------------------
+
+    def look_again(self) -> None:
+        """Look, before the next call, whether the program is still what its graph was written by:
+        something about one of its tensors has changed."""
+        self.__call__ = self._looking
+
+    def note_replaced(self, module: Any, name: str, tensor: Tensor) -> None:
+        """Look so because ``module`` has another tensor as ``name``."""
+        self._facts.note_replaced(module, name, tensor)
+        self.look_again()
+
+    def has_replaced(self) -> bool:
+        """Whether a module that was called holds another tensor now in the place of one that the
+        program has."""
+        return self._facts.replaced() is not None
+
+    def _looking(self, *args: Any, **kwargs: Any) -> Any:
+        self._facts.check(self._made)
+        self.__call__ = self._usual
+        return self._usual(*args, **kwargs)
 
     def check_nan(self, *args: Any) -> None:
         """Run the graph as it was written, op by op with NumPy, and update nothing.

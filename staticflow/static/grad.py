@@ -13,6 +13,7 @@ from staticflow.ops.creation import ones_like
 from staticflow.ops.expand import expand
 from staticflow.ops.gradient import pullback
 from staticflow.ops.symbol import Symbol, to_node
+from staticflow.ops.watching import hooked_leaf
 
 __all__ = ["grad"]
 
@@ -45,7 +46,12 @@ def grad(
     if any(isinstance(o, Symbol) for o in outs):
         handles = [Symbol(to_node(w)) for w in targets]
         seeds = [_seed(o, ct) for o, ct in zip(outs, cts, strict=True)]
-        found = pullback([Symbol(to_node(o)) for o in outs], seeds, handles)
+        found = [
+            g if g is None or isinstance(w, Symbol) else hooked_leaf(w, g)
+            for w, g in zip(
+                targets, pullback([Symbol(to_node(o)) for o in outs], seeds, handles), strict=True
+            )
+        ]
     else:
         found = tape.grad(outs, targets, cts, create_graph, retain_graph)
     for position, (g, w) in enumerate(zip(found, targets, strict=True)):

@@ -157,7 +157,10 @@ class _Kind:
 
     def holds(self) -> bool:
         """Whether all is as it was when it was traced."""
-        return all(getattr(obj, name) == value for obj, name, value in self.guards)
+        return (
+            all(getattr(obj, name) == value for obj, name, value in self.guards)
+            and not self.traced.program.has_replaced()
+        )
 
     def __call__(self, given: list[Tensor]) -> Any:
         """What the function gives of these arrays."""
