@@ -16,7 +16,7 @@ from staticflow.eager.tensor import Tensor, as_tensor
 from staticflow.eager.vertex import next_serial, record
 from staticflow.errors import ShapeError, SymbolicError
 from staticflow.graph.dims import Size, fresh_sym
-from staticflow.graph.dtypes import DType
+from staticflow.graph.dtypes import DType, get_default_dtype
 from staticflow.graph.graph import attrs_key, new_param
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.node import Node, param, toposort
@@ -185,7 +185,8 @@ class Jitted:
     The kind is the structure of the arguments, and of each array its dtype, its rank and which of
     its sizes are 1; anything that is no array is static and part of the kind by value. Other sizes
     never trace anew. Part of the kind is, too, whether the modules that ``fn`` calls are training,
-    and whether operations are recorded (``no_grad``, ``inference_mode``).
+    whether operations are recorded (``no_grad``, ``inference_mode``), and the default dtype. Where
+    a module that it calls holds another tensor in the place of one, it is traced anew.
     """
 
     def __init__(self, fn: Callable[..., Any], numerics: str) -> None:
@@ -218,6 +219,7 @@ class Jitted:
             structure,
             state.recording,
             state.inference,
+            get_default_dtype(),
             tuple(
                 _static(v) if t is None else _Leaf.of(t)
                 for v, t in zip(leaves, tensors, strict=True)
