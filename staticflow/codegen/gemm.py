@@ -104,7 +104,7 @@ def _product(
     """The product to compute, and whether its rows are the columns of ``gemm``: a matrix by columns
     times a vector is computed as the row times the transposed matrix."""
     left = Matrix(a, a_base, gemm.a_row, gemm.a_col)
-    right = Matrix(b, b_base, gemm.b_row, gemm.b_col)
+    right = Matrix(b, b_base, gemm.b_row, 1 if gemm.n == 1 else gemm.b_col)  # a column alone
     p = Product(left, right, gemm.m, gemm.n, gemm.k, gemm.dtype, target)
     if gemm.n == 1 and gemm.m != 1 and left.col != 1 and left.row == 1:
         return replace(p, a=right.transposed, b=left.transposed, m=gemm.n, n=gemm.m), True

@@ -22,7 +22,7 @@ from staticflow.graph.graph import Graph
 from staticflow.graph.node import Node
 from staticflow.graph.types import Shape
 from staticflow.ops.lowering import Contract, Correlate, CorrelateKernel, Index, delinear, linear
-from staticflow.passes.access import broadcast_index, source_of
+from staticflow.passes.access import broadcast_index, canonical_index, source_of
 
 __all__ = ["lower_contract"]
 
@@ -114,7 +114,8 @@ def _strides(
 ) -> tuple[str, Size, Size, Size]:
     """The buffer behind an operand, where its matrix for ``batch`` begins, and its strides."""
     shape: Shape = operand.tensor_type.shape
-    index = (*broadcast_index(batch, shape[:-2]), Dim.of(ROW), Dim.of(COL))
+    matrix = canonical_index(shape[-2:], (ROW, COL))
+    index = (*broadcast_index(batch, shape[:-2]), *matrix)
     source, place = source_of(operand, index)
     at = source.tensor_type.place(place)
     row, col = coefficient(at, ROW), coefficient(at, COL)

@@ -19,6 +19,7 @@ from staticflow.ops.arithmetic import mul
 from staticflow.ops.axes import permute
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.contract import matmul
+from staticflow.ops.expand import expand
 from staticflow.ops.reduce import sum_op
 from staticflow.ops.triangle import diagonal
 from staticflow.ops.view import reshape
@@ -159,12 +160,15 @@ def _diagonal(x: Any, labels: tuple[str, ...]) -> Labelled:
 
 
 def _without_ones(term: Labelled, sizes: Mapping[str, Size]) -> Labelled:
-    """Without the dims that stretch, which broadcasting puts back."""
+    """Without the dims that stretch, which broadcasting puts back. Sizes that are not known are
+    those of the label, so that they are the same size in every operand."""
     kept = [
         i for i, name in enumerate(term.labels) if term.tensor.shape[i] != 1 or sizes[name] == 1
     ]
-    shape = tuple(term.tensor.shape[i] for i in kept)
-    return Labelled(reshape(term.tensor, shape), tuple(term.labels[i] for i in kept))
+    labels = tuple(term.labels[i] for i in kept)
+    tensor = reshape(term.tensor, tuple(term.tensor.shape[i] for i in kept))
+    shape = tuple(sizes[name] for name in labels)
+    return Labelled(tensor if tensor.shape == shape else expand(tensor, shape), labels)
 
 
 # -- contraction ----------------------------------------------------------------------------------
