@@ -134,7 +134,6 @@ from staticflow.ops.aliases import (
     true_divide,
 )
 from staticflow.ops.arithmetic import (
-    cast,
     clamp,
     clone,
     eq,
@@ -187,7 +186,7 @@ from staticflow.ops.by_index import (
     index_select,
     take,
 )
-from staticflow.ops.casting import is_complex, is_floating_point, is_signed
+from staticflow.ops.casting import cast, is_complex, is_floating_point, is_signed
 from staticflow.ops.compare import (
     allclose,
     equal,

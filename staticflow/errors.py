@@ -59,6 +59,10 @@ class SymbolicError(StaticflowError, TypeError):
     """A symbolic value where a concrete one is needed, or the other way round."""
 
 
+class SymbolAttributeError(SymbolicError, AttributeError):
+    """An attribute of eager tensors that symbols do not have; ``hasattr`` says so."""
+
+
 class ThreadsError(StaticflowError):
     """A number of threads that there cannot be."""
 

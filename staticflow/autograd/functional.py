@@ -258,7 +258,7 @@ def _given(results: Sequence[Any], single: bool, create_graph: bool) -> Any:
 def pull(ys: Sequence[Any], xs: Sequence[Any], cts: Sequence[Any], create_graph: bool) -> list[Any]:
     """The cotangents of ``xs``; None where they are not reached."""
     if any(isinstance(y, Symbol) for y in ys):
-        return pullback(ys, list(map(_symbol, cts)), xs)
+        return pullback(_symbols(ys), _symbols(cts), _symbols(xs))
     roots = [(y, ct) for y, ct in zip(ys, cts, strict=True) if y.requires_grad]
     if not roots:
         return [None] * len(xs)
@@ -271,7 +271,7 @@ def push(
 ) -> list[Any]:
     """The tangents of ``ys``; None where they do not depend on ``xs``."""
     if any(isinstance(y, Symbol) for y in ys):
-        return pushforward(ys, xs, list(map(_symbol, moves)))
+        return pushforward(_symbols(ys), _symbols(xs), _symbols(moves))
     seeds = [zeros_like(y).requires_grad_() for y in ys]
     pulled = pull(ys, xs, seeds, create_graph=True)
     reached = [(ct, m) for ct, m in zip(pulled, moves, strict=True) if ct is not None]
@@ -281,9 +281,9 @@ def push(
     return pull(cts, seeds, given, create_graph)
 
 
-def _symbol(x: Any) -> Symbol:
-    """What stands for a direction beside the symbols of a graph."""
-    return Symbol(to_node(x))
+def _symbols(values: Sequence[Any]) -> list[Symbol]:
+    """What stands for tensors in a graph; symbols stand for themselves."""
+    return [Symbol(to_node(x)) for x in values]
 
 
 def rows_of(y: Any, xs: Sequence[Any], create_graph: bool, strict: bool) -> list[Any]:
@@ -306,7 +306,7 @@ def _columns(ys: Sequence[Any], x: Any, strict: bool) -> list[Any]:
     """The Jacobians by one input, transposed: of shape input + output."""
 
     def column(move: Any) -> list[Any]:
-        return filled(pushforward(ys, [x], [move]), ys, strict)
+        return filled(pushforward(_symbols(ys), _symbols([x]), [move]), ys, strict)
 
     _, stacked = scan(lambda carry, move: (carry, tuple(column(move))), (), _basis(x))
     return [s.reshape(*x.shape, *y.shape) for s, y in zip(stacked, ys, strict=True)]

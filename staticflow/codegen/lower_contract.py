@@ -16,7 +16,7 @@ from staticflow.codegen.target import Target
 from staticflow.codegen.values import Values
 from staticflow.errors import CompileError
 from staticflow.graph.dim_queries import coefficient, substitute_dim
-from staticflow.graph.dims import Dim, Size, Sym, ceil_div, dim_max, dim_min, is_provably_ge, prod
+from staticflow.graph.dims import Size, Sym, ceil_div, dim_max, dim_min, is_provably_ge, prod
 from staticflow.graph.dtypes import DType
 from staticflow.graph.graph import Graph
 from staticflow.graph.node import Node

@@ -116,9 +116,9 @@ def _symbolic_range(lo: Any, hi: Any, step: Any, dtype: Any) -> Any:
     numbers = [v for v in (lo, hi, step) if isinstance(v, Symbol | float)]
     ints = not any(isinstance(v, float) or v.dtype.is_floating for v in numbers)
     wide = int64 if ints else float64
-    lo, hi, step = (v.to(wide) if isinstance(v, Symbol) else v for v in (lo, hi, step))
+    lo, hi, step = (v.clone().to(wide) if isinstance(v, Symbol) else v for v in (lo, hi, step))
     there = (hi - lo) * step
-    steps = -((lo - hi) // step)
+    steps = -((lo - hi) // step) if ints else ((hi - lo) / step).ceil()
     # a step that leads away gives no size, also where it rounds to 0, and nor do 0 and NaN
     count = where(there < 0, steps.clamp(max=-1), steps)
     count = size_of(where((there == there) & (step != 0), count, -1).to(int64))

@@ -21,6 +21,7 @@ from typing import Any, TypeAlias, Union
 
 from staticflow.errors import ShapeError, SymbolicError
 from staticflow.graph.locs import format_locs, here
+from staticflow.graph.reals import Real
 
 __all__ = [
     "CALLS",
@@ -137,7 +138,7 @@ def _size_key(size: Size) -> tuple[Any, ...]:
     return key
 
 
-class Dim:
+class Dim(Real):
     """A size that is not a plain int; see the module. Immutable and hashable.
 
     >>> n = Dim.of(Sym("N"))
@@ -190,7 +191,7 @@ class Dim:
         if isinstance(other, int):
             return self._plus(other)
         if not isinstance(other, Dim):
-            return NotImplemented
+            return Real.number(self) + other if isinstance(other, float) else NotImplemented
         return _build(itertools.chain(self.terms, other.terms))
 
     __radd__ = __add__
@@ -199,18 +200,20 @@ class Dim:
         return Dim(tuple((m, -c) for m, c in self.terms))
 
     def __sub__(self, other: Size) -> Size:
-        if not isinstance(other, (int, Dim)):
+        if not isinstance(other, (int, Dim, float)):
             return NotImplemented
         return self + -other
 
     def __rsub__(self, other: Size) -> Size:
+        if not isinstance(other, (int, float)):
+            return NotImplemented
         return -self + other
 
     def __mul__(self, other: Size) -> Size:
         if isinstance(other, int):
             return Dim(tuple((m, c * other) for m, c in self.terms)) if other else 0
         if not isinstance(other, Dim):
-            return NotImplemented
+            return Real.number(self) * other if isinstance(other, float) else NotImplemented
         return _build((_product(m, n), c * d) for m, c in self.terms for n, d in other.terms)
 
     __rmul__ = __mul__
@@ -253,15 +256,6 @@ class Dim:
 
     def __bool__(self) -> bool:
         return _decide(self, 1, f"bool({self})")
-
-    def __index__(self) -> int:
-        raise SymbolicError(
-            f"the size {self} is known only when the program runs, so it is no Python int; "
-            "use it in shapes and arithmetic, or loop with sf.scan or sf.fori_loop, "
-            f"at {format_locs(here())}"
-        )
-
-    __int__ = __index__
 
 
 def terms_of(size: Size) -> tuple[tuple[Monomial, int], ...]:

@@ -6,6 +6,7 @@ from types import ModuleType
 
 from staticflow.graph.node import constant, item, param
 from staticflow.graph.op import Op
+from staticflow.graph.reals import Real
 from staticflow.ops import (
     activation,
     advanced,
@@ -46,6 +47,7 @@ from staticflow.ops import (
     products,
     random,
     ranks,
+    real_sizes,
     recurrence,
     reduce,
     resample,
@@ -79,3 +81,5 @@ OPS: dict[str, Op] = {
     if isinstance(op, Op) and op not in (param, constant, item)
 }
 """Every op by name: what the parser of the text form and the tests go through."""
+
+Real.number, Real.ufunc = real_sizes.number_of_size, real_sizes.ufunc_of_sizes

@@ -7,14 +7,25 @@ from typing import Any
 
 from staticflow.graph import dtypes as dt
 from staticflow.graph.device import kind_name, target
-from staticflow.graph.dtypes import DType
-from staticflow.ops.arithmetic import cast
+from staticflow.graph.dtypes import DType, dtype_of
+from staticflow.ops.arithmetic import cast as cast_op
 from staticflow.ops.by_shape import by_shape
 
 __all__ = [
-    "bfloat16", "bool_", "byte", "char", "double", "float_", "half", "int_", "is_complex",
+    "bfloat16", "bool_", "byte", "cast", "char", "double", "float_", "half", "int_", "is_complex",
     "is_floating_point", "is_signed", "long", "short", "to", "type_", "type_as",
 ]  # fmt: skip
+
+
+@by_shape
+def cast(input: Any, dtype: Any) -> Any:
+    """A copy of a tensor in another dtype; floats to integers truncate.
+
+    >>> import staticflow as sf
+    >>> cast(sf.tensor([1.5, -1.5]), sf.int64)
+    tensor([ 1, -1])
+    """
+    return cast_op(input, dtype=dtype_of(dtype))
 
 
 def to(self: Any, *args: Any, **named: Any) -> Any:
@@ -24,7 +35,7 @@ def to(self: Any, *args: Any, **named: Any) -> Any:
     in the eager mode; it says nothing here, since a program runs where it was compiled for.
     """
     _, dtype = target(args, **named)
-    return self if dtype is None or dtype is self.dtype else cast(self, dtype=dtype)
+    return self if dtype is None or dtype is self.dtype else cast_op(self, dtype=dtype)
 
 
 @by_shape

@@ -16,7 +16,7 @@ from staticflow.ops.by_shape import by_shape
 from staticflow.ops.declare import per_arg, sum_to
 from staticflow.ops.lowering import Index, View
 from staticflow.ops.sizes import several_of, sizes_of
-from staticflow.ops.view import unchanged
+from staticflow.ops.view import stretchable, unchanged
 
 __all__ = [
     "broadcast_tensors", "broadcast_to", "common_shape", "expand", "expand_as", "expand_op",
@@ -75,7 +75,7 @@ def expand(x: Any, *sizes: Any, size: Sequence[Size] | None = None) -> Any:
     )
     if sizes == x.shape:
         return unchanged(x, expand_op, shape=sizes)
-    return expand_op(x, shape=sizes)
+    return expand_op(stretchable(x, sizes) if extra >= 0 else x, shape=sizes)
 
 
 @by_shape

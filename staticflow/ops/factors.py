@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from staticflow.errors import ArgumentError, AutogradError, DTypeError, ShapeError
-from staticflow.graph.dims import dim_min
+from staticflow.graph.dims import dim_max, dim_min
 from staticflow.graph.dtypes import float32, float64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import OUT, Op
@@ -110,7 +110,9 @@ def qr(A: Any, mode: str = "reduced") -> QR:
         )
     complete = mode == "complete"
     rows, columns = A.shape[-2:] if A.ndim > 1 else (0, 0)
-    if rows < columns:  # of the square part, and what the rest is in its columns
+    if (
+        isinstance(rows, int) and isinstance(columns, int) and rows < columns
+    ):  # of the square part, and what the rest is in its columns
         q, r = qr_op(A[..., :rows], complete=complete)
         r = cat([r, matmul(mT(q), A[..., rows:])], -1)
     else:
@@ -283,12 +285,13 @@ def _kept(s: Any, A: Any, rtol: Tolerance, atol: Tolerance) -> Any:
     """Which singular values are no rounding errors."""
     absolute, relative = _for_matrices(atol), _for_matrices(rtol)
     if relative is None:
-        default = {float32: 2.0**-23, float64: 2.0**-52}[s.dtype] * max(A.shape[-2:])
+        larger: Any = dim_max(*A.shape[-2:])
+        default = {float32: 2.0**-23, float64: 2.0**-52}[s.dtype] * larger
         if hasattr(absolute, "ndim"):
             relative = where(absolute > 0, 0.0, default)
         else:
             relative = 0.0 if absolute else default
-    largest = amax(s, -1, keepdim=True) if s.shape[-1] else s
+    largest = amax(s, -1, keepdim=True) if s.shape[-1] != 0 else s
     bound = largest * relative
     return s > (bound if absolute is None else bound.clamp(min=absolute))
 

@@ -23,6 +23,7 @@ __all__ = [
     "as_number",
     "integer_beside",
     "is_number",
+    "is_weak",
     "operand_dtype",
     "result_type",
     "usual_dtypes",
@@ -32,6 +33,11 @@ __all__ = [
 def is_number(x: Any) -> bool:
     """Whether ``x`` is a Python number or a size, which have no dtype of their own."""
     return type(x) in BY_PYTHON or type(x) is Dim
+
+
+def is_weak(x: Any) -> bool:
+    """Whether ``x`` is a symbol that follows from sizes, and so counts as a Python float."""
+    return getattr(x, "weak", False) is True
 
 
 def as_number(x: Any) -> Any:
@@ -57,6 +63,8 @@ def result_type(operands: Sequence[Any]) -> DType:
     for x in operands:
         number = BY_PYTHON.get(int if type(x) is Dim else type(x))
         rank = 2 if number is not None else 0 if x.ndim else 1
+        if rank == 1 and is_weak(x):
+            rank, number = 2, BY_PYTHON[float]
         dtype = number or x.dtype
         before = ranks[rank]
         ranks[rank] = dtype if before is None else promote((before, dtype))

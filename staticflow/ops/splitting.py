@@ -8,7 +8,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from staticflow.errors import ShapeError, SymbolicError
-from staticflow.graph.dims import Dim, Size, ceil_div, dim_min, floor_div
+from staticflow.graph.dims import (
+    Dim,
+    Size,
+    ceil_div,
+    dim_max,
+    dim_min,
+    floor_div,
+    is_provably_ge,
+)
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.declare import normalize_dim
@@ -45,18 +53,6 @@ def narrow(input: Any, dim: int, start: Size, length: Size) -> Any:
     return part_of(input, at, first, as_size(length))
 
 
-def _known(x: Any, dim: int, what: str) -> int:
-    """The size of a dim that says how many parts there are."""
-    size = x.shape[dim]
-    if not isinstance(size, int):
-        raise SymbolicError(
-            f"{what}: how many parts there are of dim {dim}, of size {size}, is known only when "
-            f"the program runs; give the sizes of the parts, or loop with sf.scan, "
-            f"at {format_locs(here())}"
-        )
-    return size
-
-
 @by_shape
 def split(
     tensor: Any, split_size_or_sections: Size | Sequence[Size], dim: int = 0
@@ -71,12 +67,14 @@ def split(
     x, split_size = tensor, split_size_or_sections
     at = normalize_dim(dim, x.ndim, "split")
     _has_dims(x, "split")
-    if not isinstance(split_size, Sequence | Dim):
-        split_size = as_size(split_size)
-        size = _known(x, at, "split")
-        if split_size < 0 or (split_size == 0 and size):
+    if not isinstance(split_size, Sequence):
+        split_size, size = as_size(split_size), x.shape[at]
+        if is_provably_ge(-1, split_size) or (split_size == 0 and size != 0):
             raise ShapeError(f"split: parts of {split_size}, at {format_locs(here())}")
-        count = max(ceil_div(size, split_size), 1) if split_size else 1
+        count = 1 if split_size == 0 else _count(x, at, size, split_size)
+        if isinstance(split_size, Dim) and count > 1:  # of parts of 0 there would be one
+            split_size = dim_max(split_size, 1)
+            x = of_size(x, at, count * split_size)
         sizes = [dim_min(split_size, size - i * split_size) for i in range(count)]
     else:
         sizes = list(as_sizes(split_size))
@@ -88,6 +86,20 @@ def split(
             )
         x = of_size(x, at, total)
     return _cut(x, at, sizes)
+
+
+def _count(x: Any, dim: int, size: Size, part: Size) -> int:
+    """How many parts of the size ``part`` the dim of ``size`` has, one at least."""
+    whole, count = floor_div(size, part), ceil_div(size, part)
+    if isinstance(whole, int) and whole * part == size:
+        count = whole
+    if isinstance(count, int):
+        return max(count, 1)
+    raise SymbolicError(
+        f"split: how many parts of {part} there are of dim {dim}, of size {size}, is known only "
+        "when the program runs; give the sizes of the parts, use chunk(parts), or loop with "
+        f"sf.scan, at {format_locs(here())}"
+    )
 
 
 @by_shape
@@ -108,14 +120,20 @@ def _cut(x: Any, dim: int, sizes: Sequence[Size]) -> tuple[Any, ...]:
 @by_shape
 def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     """``input`` in ``chunks`` parts of equal size along ``dim``, the last one perhaps smaller;
-    fewer where the size does not suffice."""
+    fewer where the size does not suffice, which a program refuses of an unknown size."""
     at = normalize_dim(dim, input.ndim, "chunk")
     _has_dims(input, "chunk")
     chunks = operator.index(chunks)
     if chunks < 1:
         raise ShapeError(f"chunk: {chunks} parts, at {format_locs(here())}")
-    size = _known(input, at, "chunk")
-    return split(input, ceil_div(size, chunks), at) if size else (input,) * chunks
+    size = input.shape[at]
+    each = ceil_div(size, chunks)
+    if isinstance(ceil_div(size, each) if size != 0 else 0, int):
+        return split(input, each, at) if size != 0 else (input,) * chunks
+    # of a size that does not suffice there are fewer parts: the program asks as it runs
+    before = (chunks - 1) * each
+    enough = of_size(input, at, dim_max(size, before + 1))
+    return _cut(enough, at, [each] * (chunks - 1) + [enough.shape[at] - before])
 
 
 def _has_dims(x: Any, what: str) -> None:
@@ -189,4 +207,11 @@ def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     """Every slice of ``input`` along ``dim``, without that dim."""
     at = normalize_dim(dim, input.ndim, "unbind")
     _has_dims(input, "unbind")
-    return tuple(select_op(input, dim=at, index=i) for i in range(_known(input, at, "unbind")))
+    size = input.shape[at]
+    if isinstance(size, Dim):
+        raise SymbolicError(
+            f"unbind: how many slices there are along dim {at}, of size {size}, is known only when "
+            "the program runs; give the dim a number, as in x.reshape(3, -1), or loop with "
+            f"sf.scan, at {format_locs(here())}"
+        )
+    return tuple(select_op(input, dim=at, index=i) for i in range(size))

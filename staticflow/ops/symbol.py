@@ -16,7 +16,7 @@ import numpy as np
 from staticflow.errors import AutogradError, DTypeError, ShapeError, StaticflowError, SymbolicError
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Dim
-from staticflow.graph.dtypes import DType, dtype_of, weak_dtype
+from staticflow.graph.dtypes import DType, dtype_of, float64, weak_dtype
 from staticflow.graph.graph import new_param
 from staticflow.graph.locs import format_locs, here, is_rewriting
 from staticflow.graph.node import Literal, Node, constant, item, make_node
@@ -31,12 +31,14 @@ from staticflow.ops.flow import is_real, operands
 from staticflow.ops.frozen import note_draws, warn_of_draw
 from staticflow.ops.handle import Handle
 from staticflow.ops.late import tied_operands
+from staticflow.ops.lowering import Elementwise
 from staticflow.ops.methods import Methods
-from staticflow.ops.promote import as_number, integer_beside, is_number, operand_dtype
+from staticflow.ops.promote import as_number, integer_beside, is_number, is_weak, operand_dtype
 from staticflow.ops.strided import bitcast_op
+from staticflow.ops.symbol_attributes import SymbolAttributes
 from staticflow.ops.thread import recording, thread
 from staticflow.ops.tracing import tracing, tracing_state
-from staticflow.ops.view import of_size
+from staticflow.ops.view import of_size, stretchable
 from staticflow.ops.watching import register_hook
 
 __all__ = [
@@ -129,10 +131,14 @@ class StaticMode:
         op gives several."""
         if op.promote != "none":
             args = [as_number(a) for a in args]
+            if any(map(is_weak, args)) and all(is_number(a) or is_weak(a) for a in args):
+                return self._of_numbers(op, args, attrs)
         operands = [
             a if is_number(a) or isinstance(a, Symbol) else Symbol(to_node(a, None, op))
             for a in args
         ]
+        if len(operands) > 1 and isinstance(op.lowering, Elementwise):
+            operands = _beside_each_other(operands)
         dtype = operand_dtype(op, operands)
         nodes = []
         for position, x in enumerate(operands):
@@ -156,9 +162,28 @@ class StaticMode:
             return results_of(node)
         return Symbol(node, alias(op, args[0], attrs) if args else None)
 
+    def _of_numbers(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+        """The result of ``op`` on numbers that follow from sizes: such a number again."""
+        out = self.apply(op, [Symbol(to_node(a, float64)) for a in args], attrs)
+        if isinstance(out, Symbol) and out.dtype is float64:
+            out.weak = True
+        return out
+
     def beside(self, op: Op, other: Any, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """The same, for ops without tensor arguments."""
         return self.apply(op, args, attrs)
+
+
+def _beside_each_other(operands: list[Any]) -> list[Any]:
+    """Operands that are to broadcast, with 1 for unknown sizes that are 1 at most."""
+    symbols = [x for x in operands if isinstance(x, Symbol)]
+    found = []
+    for x in operands:
+        if isinstance(x, Symbol) and any(isinstance(size, Dim) for size in x.shape):
+            for other in symbols:
+                x = stretchable(x, (*x.shape[: max(x.ndim - other.ndim, 0)], *other.shape))
+        found.append(x)
+    return found
 
 
 def results_of(node: Node) -> tuple[Symbol, ...]:
@@ -183,15 +208,17 @@ def _leads_on(x: Symbol) -> bool:
 STATIC = StaticMode()
 
 
-class Symbol(Methods):
-    """A value of a graph that is not computed yet. Make one with ``sf.placeholder``."""
+class Symbol(SymbolAttributes, Methods):
+    """A value of a graph that is not computed yet. Make one with ``sf.placeholder``. One that is
+    ``weak`` follows from sizes alone, and counts as a Python float beside tensors."""
 
-    __slots__ = ("_alias", "_node", "_within")
+    __slots__ = ("_alias", "_node", "_within", "weak")
     __sf_mode__ = STATIC
 
     def __init__(self, node: Node, alias: Alias | Detached | None = None) -> None:
         self._node, self._alias = node, alias
         self._within = tracing_state.state.within[-1]
+        self.weak = False
 
     @property
     def node(self) -> Node:
@@ -221,7 +248,21 @@ class Symbol(Methods):
         """Always False: a symbolic gradient is asked for with ``sf.grad``."""
         return False
 
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_()
+
+    def new_tensor(
+        self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    ) -> Symbol:
+        """A constant of the graph with a copy of ``data``, by default in the dtype of this."""
+        if requires_grad:
+            self.requires_grad_()
+        return Symbol(constant_node(data, dtype_of(dtype or self.dtype)))
+
     def _assign(self, value: Any) -> Symbol:
+        if self.weak:  # a number, of which every name has its own
+            return value if isinstance(value, Symbol) else Symbol(to_node(value))
         self._own("an in-place operation", "carry or return it, or change a clone")
         new = Symbol(to_node(value, self.dtype))
         if new.dtype.category > self.dtype.category:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from staticflow.errors import ShapeError
-from staticflow.graph.dims import Size, prod
+from staticflow.graph.dims import Dim, Size, is_provably_ge, prod
 from staticflow.graph.dtypes import DType, dtype_of
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
@@ -130,6 +130,15 @@ def of_size(x: Any, dim: int, size: Size) -> Any:
     the program runs."""
     shape = (*x.shape[:dim], size, *x.shape[dim + 1 :])
     return x if shape == x.shape else reshape_op(x, shape=shape)
+
+
+def stretchable(x: Any, shape: Shape) -> Any:
+    """``x`` with 1 for the sizes that are 1 at most, as that of ``y[:1]``, where it is to stretch
+    to ``shape``: assumed to be 1, and asked as the program runs."""
+    for dim, (own, wanted) in enumerate(zip(x.shape, shape[len(shape) - x.ndim :], strict=True)):
+        if isinstance(own, Dim) and own != wanted and wanted != 1 and is_provably_ge(1, own):
+            x = of_size(x, dim, 1)
+    return x
 
 
 @by_shape

@@ -1,9 +1,9 @@
 # raises SymbolicError
-# says mul, made at
-# says Module
+# says the tape does not keep argument 2 of add
+# says sf.symbol(w)
 import staticflow as sf
 
 w = sf.ones(2, requires_grad=True)
-square = w * w  # <-- also
+moved = w + sf.ones(2)  # <-- also
 x = sf.placeholder((2,), name="x")
-square * x  # <-- error
+moved * x  # <-- error

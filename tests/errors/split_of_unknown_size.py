@@ -1,5 +1,5 @@
 # raises SymbolicError
-# says how many parts
+# says how many slices
 import staticflow as sf
 
 x = sf.placeholder((None, 3), name="x")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from staticflow.errors import ShapeError
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
@@ -14,7 +16,9 @@ from staticflow.ops.arithmetic import where
 from staticflow.ops.contract import matmul
 from staticflow.ops.creation import iota
 from staticflow.ops.fused import fused
+from staticflow.ops.joining import repeat_interleave
 from staticflow.ops.softmax import softmax
+from staticflow.ops.view import of_size
 
 __all__ = ["attention_weights", "causal_mask", "scaled_dot_product_attention"]
 
@@ -32,14 +36,10 @@ def _not_later(beside: Any, shape: Shape) -> Any:
 
 def _scores(query: Any, key: Any, scale: float | None) -> Any:
     """How well keys fit queries, (..., L, S)."""
-    width = query.shape[-1]
     if scale is None:
-        if not isinstance(width, int):
-            raise ShapeError(
-                f"attention: the width {width} of the queries is unknown; give the scale, "
-                f"at {format_locs(here())}"
-            )
-        scale = 1 / math.sqrt(width) if width else 1.0
+        width = query.shape[-1]
+        width = math.sqrt(width) if isinstance(width, int) else np.sqrt(width)
+        scale = 1.0 if isinstance(width, float) and not width else 1 / width
     # on the queries, which are fewer numbers than the scores
     return matmul(query * scale, key.transpose(-2, -1))
 
@@ -77,6 +77,25 @@ def attention_weights(
     return _seen(scores, attn_mask, is_causal)
 
 
+def _for_each_head(query: Any, x: Any, name: str) -> Any:
+    """Keys or values (..., G, S, E), each repeated for the heads of ``query`` (..., H, L, E) that
+    share it: as many as H is of G."""
+    if query.ndim < 3 or x.ndim < 3:
+        raise ShapeError(
+            f"scaled_dot_product_attention: with enable_gqa the heads are dim -3; the query has "
+            f"{query.ndim} dims, the {name} {x.ndim}, at {format_locs(here())}"
+        )
+    heads, groups = query.shape[-3], x.shape[-3]
+    each = heads // groups if groups != 0 else 0
+    if isinstance(heads, int) and isinstance(groups, int) and each * groups != heads:
+        raise ShapeError(
+            f"scaled_dot_product_attention: the query has {heads} heads and the {name} {groups}; "
+            f"with enable_gqa the first must be a multiple of the second, at {format_locs(here())}"
+        )
+    spread = repeat_interleave(x, each, -3)
+    return of_size(spread, spread.ndim - 3, heads)
+
+
 def scaled_dot_product_attention(
     query: Any,
     key: Any,
@@ -85,6 +104,7 @@ def scaled_dot_product_attention(
     dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
+    enable_gqa: bool = False,
 ) -> Any:
     """``softmax(query @ key.T * scale) @ value`` (Vaswani et al. 2017, arXiv:1706.03762).
 
@@ -94,10 +114,17 @@ def scaled_dot_product_attention(
     probability ``dropout_p``, in evaluation, too: pass 0.0 there. A query that may see no key gives
     zeros, as in PyTorch.
 
+    With ``enable_gqa`` keys and values (..., G, S, E) may have fewer heads than queries
+    (..., H, L, E): each of the G heads serves H / G of those, one behind the other.
+
     >>> import staticflow as sf
     >>> x = sf.ones(2, 5, 4)
     >>> scaled_dot_product_attention(x, x, x, is_causal=True).shape
     (2, 5, 4)
     """
+    if enable_gqa:
+        key, value = (
+            _for_each_head(query, x, name) for x, name in ((key, "key"), (value, "value"))
+        )
     weights = attention_weights(query, key, attn_mask, is_causal, scale)
     return matmul(dropout(weights, dropout_p) if dropout_p else weights, value)

@@ -1,0 +1,125 @@
+"""What a symbol has of the attributes of an eager tensor: an answer, or an error that says why."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from staticflow.errors import SymbolAttributeError, SymbolicError
+from staticflow.graph.device import device
+from staticflow.graph.dims import Size
+from staticflow.graph.locs import format_locs, here
+
+__all__ = ["SymbolAttributes"]
+
+_OF_MEMORY = "it has no memory of its own"
+_OF_TAPE = "it is on no tape: ask for gradients with sf.grad(loss, [w, ...])"
+_OF_HOOKS = "a program calls no Python: change the value or the gradient in the expression itself"
+
+REFUSED = {
+    "apply_": "a program calls no Python: write the function in ops",
+    "map_": "a program calls no Python: write the function in ops",
+    "cuda": "a program runs where it is compiled for",
+    "data_ptr": _OF_MEMORY,
+    "resize_": f"{_OF_MEMORY}: take another shape with reshape, or a part with a slice",
+    "resize_as_": f"{_OF_MEMORY}: take another shape with reshape, or a part with a slice",
+    "set_": f"{_OF_MEMORY}: put values with copy_",
+    "grad": _OF_TAPE,
+    "grad_fn": _OF_TAPE,
+    "is_leaf": _OF_TAPE,
+    "output_nr": _OF_TAPE,
+    "requires_grad_": _OF_TAPE,
+    "retain_grad": _OF_TAPE,
+    "retains_grad": _OF_TAPE,
+    "register_post_accumulate_grad_hook": _OF_HOOKS,
+    "__dlpack__": "its values are known only when the program runs",
+    "__dlpack_device__": "its values are known only when the program runs",
+}
+"""Attributes of eager tensors that a symbol does not have, and why."""
+
+
+class SymbolAttributes:
+    """Attributes that mean the same for a tensor and a symbol. A program runs on the CPU."""
+
+    __slots__ = ()
+
+    device = device("cpu")
+    place = None
+    is_cpu = True
+    is_cuda = is_sparse = is_quantized = is_meta = is_nested = False
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name not in REFUSED:
+            raise AttributeError(f"'Symbol' object has no attribute {name!r}")
+        raise SymbolAttributeError(
+            f"{name} of a symbolic value: {REFUSED[name]}, at {format_locs(here())}"
+        )
+
+    def cpu(self) -> Any:
+        """The symbol itself."""
+        return self
+
+    def get_device(self) -> int:
+        """-1, as for every tensor on the CPU."""
+        return -1
+
+    def is_inference(self) -> bool:
+        """False: a program may be differentiated."""
+        return False
+
+    @property
+    def name(self) -> str | None:
+        """The name of a placeholder or of a tensor that is captured; None for what is computed."""
+        mine: Any = self
+        name: str | None = mine.node.attrs.get("name")
+        return name
+
+    @property
+    def data(self) -> Any:
+        """The same value, through which no gradient flows, as `detach` gives it."""
+        mine: Any = self
+        return mine.detach()
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        raise SymbolicError(
+            f"x.data = ... of a symbolic value: {_OF_MEMORY}; write x.copy_(value) under "
+            f"sf.no_grad(), at {format_locs(here())}"
+        )
+
+    def element_size(self) -> int:
+        """The bytes of one element."""
+        mine: Any = self
+        size: int = mine.dtype.itemsize
+        return size
+
+    itemsize = property(element_size)
+
+    @property
+    def nbytes(self) -> Size:
+        """The bytes of all elements."""
+        mine: Any = self
+        size: Size = mine.numel() * self.element_size()
+        return size
+
+    def __contains__(self, element: Any) -> bool:
+        mine: Any = self
+        return bool((mine == element).any())
+
+    def __reversed__(self) -> Any:
+        mine: Any = self
+        return mine.flip(tuple(range(mine.ndim)))
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        mine: Any = self
+        return mine.clone()
+
+    def __format__(self, spec: str) -> str:
+        if not spec:
+            return repr(self)
+        raise SymbolicError(
+            f"a symbolic value has no digits to format by {spec!r} before the program runs; print "
+            f'it as it runs, with sf.print("{{:{spec}}}", x), at {format_locs(here())}'
+        )
