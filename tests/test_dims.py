@@ -240,9 +240,11 @@ def test_a_dim_is_no_python_int() -> None:
         range(N + 1)
     with pytest.raises(SymbolicError):
         int(N)
-    half: Any = 0.5
+    with pytest.raises(SymbolicError, match="no Python float"):
+        float(N)
+    text: Any = "0.5"
     with pytest.raises(TypeError):
-        N + half
+        N + text
     with pytest.raises(AttributeError, match="immutable"):
         N.terms = ()
 
