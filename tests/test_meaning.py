@@ -250,3 +250,44 @@ def test_what_is_drawn_to_stay_is_not_warned_of():
         sf.rand(3)
         sf.manual_seed(3)
         sf.compile([x], sf.nn.functional.dropout(y) * sf.ones(2))(sf.ones(2))
+
+
+@pytest.mark.parametrize("made", ["argument", "parameter", "detached", "integers", "no_grad"])
+def test_whether_a_gradient_is_required_is_answered_or_refused(made):
+    w = sf.ones(2, requires_grad=True)
+
+    def value(x):
+        with sf.set_grad_enabled(made != "no_grad"):
+            return {
+                "argument": x,
+                "parameter": w,
+                "detached": x.detach(),
+                "integers": x.long(),
+                "no_grad": x * w,
+            }[made]
+
+    def fn(x):
+        return x * (2 if value(x).requires_grad else 3)
+
+    x = sf.ones(2, requires_grad=True)
+    if made == "argument":
+        with pytest.raises(
+            sf.SymbolicError, match=r"requires_grad of a symbolic.*test_meaning\.py"
+        ):
+            sf.jit(fn)(x)
+    else:
+        assert sf.jit(fn)(x).tolist() == fn(x).tolist()
+
+
+def test_transforms_respect_the_mode_inside_and_not_outside():
+    def fn(x):
+        with sf.no_grad():
+            b = x * 2
+        return (b * x).sum()
+
+    x = sf.tensor([3.0])
+    for run in (lambda f: f, sf.jit):
+        with sf.no_grad():
+            assert run(sf.func.grad(fn))(x).tolist() == [6.0]
+        assert run(sf.func.grad(fn))(x).tolist() == [6.0]
+        assert run(lambda x: sf.func.jvp(fn, (x,), (sf.ones(1),))[1])(x).item() == 6.0

@@ -1,6 +1,7 @@
 """What changes after a program was made: it means what the eager call does, or says so."""
 
 import copy
+import gc
 
 import numpy as np
 import pytest
@@ -313,3 +314,16 @@ def test_the_default_dtype_is_that_of_the_trace():
         finally:
             sf.set_default_dtype("float32")
     assert [a for a, _ in found] == [b for _, b in found]
+
+
+def test_nobody_is_remembered_who_is_gone():
+    from staticflow.ops.dependents import _dependents
+
+    gc.collect()
+    before = len(_dependents)
+    model = Scaled()
+    program = run_compiled(model)
+    assert len(_dependents) == before + 3
+    del program, model
+    gc.collect()
+    assert len(_dependents) == before

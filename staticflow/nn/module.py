@@ -96,7 +96,7 @@ class Module(Tree):
                 f"assign a tensor or None, at {format_locs(here())}"
             )
         object.__setattr__(self, name, value)
-        if before is not value and hasattr(before, "_vertex"):
+        if before is not None and before is not value and hasattr(before, "_vertex"):
             note_replaced(self, name, before)
         if isinstance(value, Parameter):
             value.name = value.name or name

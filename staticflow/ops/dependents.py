@@ -12,19 +12,23 @@ from typing import Any
 
 __all__ = ["depend", "note_change", "note_module", "note_replaced"]
 
-_dependents: dict[int, weakref.WeakSet[Any]] = {}  # by the id of a tensor, which they hold
+_dependents: dict[int, weakref.WeakSet[Any]] = {}  # by the id of a tensor, while that lives
 _written: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def depend(dependent: Any, tensor: Any) -> None:
     """Let ``dependent``, which holds ``tensor``, hear of its changes: `note_change` calls its
     ``look_again()``, and `note_replaced` its ``note_replaced(module, name, tensor)``."""
-    _dependents.setdefault(id(tensor), weakref.WeakSet()).add(dependent)
+    place = id(tensor)
+    if place not in _dependents:
+        _dependents[place] = weakref.WeakSet()
+        weakref.finalize(tensor, _dependents.pop, place, None).atexit = False
+    _dependents[place].add(dependent)
 
 
 def note_change(tensor: Any) -> None:
     """Note that ``tensor`` requires a gradient from now on or no more, or has other hooks."""
-    for dependent in _dependents.get(id(tensor), ()):
+    for dependent in list(_dependents.get(id(tensor), ())):
         dependent.look_again()
 
 
@@ -36,5 +40,5 @@ def note_module(module: Any) -> None:
 def note_replaced(module: Any, name: str, tensor: Any) -> None:
     """Note that ``module`` holds another tensor than ``tensor`` as ``name`` from now on."""
     if module in _written:
-        for dependent in _dependents.get(id(tensor), ()):
+        for dependent in list(_dependents.get(id(tensor), ())):
             dependent.note_replaced(module, name, tensor)

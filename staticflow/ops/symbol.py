@@ -245,8 +245,15 @@ class Symbol(SymbolAttributes, Methods):
 
     @property
     def requires_grad(self) -> bool:
-        """Always False: a symbolic gradient is asked for with ``sf.grad``."""
-        return False
+        """False of what has no gradient for sure: integers, and what was detached or made where
+        operations are not recorded. Raises `SymbolicError` for all else."""
+        if not self.dtype.is_floating or self.node.op is stop_gradient:
+            return False
+        self._refuse(
+            "requires_grad",
+            "of any such value a gradient may be asked for, by sf.grad: write what holds either "
+            "way, or ask it of a parameter",
+        )
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:

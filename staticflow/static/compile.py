@@ -112,6 +112,8 @@ class Program:
         self.__call__ = self._usual
         sources = [n.attrs["source"] for n in variables]
         self._facts = Facts(sources, updated)
+        self.is_suspect = False
+        """Whether a module has ever held another tensor in the place of one that this has."""
         for tensor in sources:
             depend(self, tensor)
         self.compile_seconds = time.perf_counter() - began
@@ -128,6 +130,7 @@ class Program:
     def note_replaced(self, module: Any, name: str, tensor: Tensor) -> None:
         """Look so because ``module`` has another tensor as ``name``."""
         self._facts.note_replaced(module, name, tensor)
+        self.is_suspect = True
         self.look_again()
 
     def has_replaced(self) -> bool:

@@ -157,9 +157,9 @@ class _Kind:
 
     def holds(self) -> bool:
         """Whether all is as it was when it was traced."""
-        return (
-            all(getattr(obj, name) == value for obj, name, value in self.guards)
-            and not self.traced.program.has_replaced()
+        program = self.traced.program
+        return all(getattr(obj, name) == value for obj, name, value in self.guards) and not (
+            program.is_suspect and program.has_replaced()
         )
 
     def __call__(self, given: list[Tensor]) -> Any:
