@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import mmap
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from guard_pages import guarded_bytes
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.gemm import Epilogue, Gemm, Workspace, emit_gemm, scratch_size
@@ -86,18 +86,7 @@ class Guarded:
     is poison, and must stay so."""
 
     def __init__(self, values: np.ndarray, at_end: bool) -> None:
-        page = mmap.PAGESIZE
-        inner = -(-max(values.nbytes, 1) // page) * page
-        self.memory = mmap.mmap(-1, inner + 2 * page)
-        whole = np.frombuffer(self.memory, np.uint8)
-        protect = ctypes.CDLL(None, use_errno=True).mprotect
-        protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-        for side in (0, page + inner):
-            assert protect(whole.ctypes.data + side, page, 0) == 0
-        usable = whole[page : page + inner]
-        usable[:] = 0xFF
-        cut = inner - values.nbytes if at_end else values.nbytes
-        own, self.poison = (usable[cut:], usable[:cut]) if at_end else (usable[:cut], usable[cut:])
+        own, self.poison = guarded_bytes(values.nbytes, at_end)
         self.array = own.view(values.dtype)
         self.array[:] = values.ravel()
 

@@ -54,3 +54,9 @@ def test_a_far_stride_is_a_stride_like_any_other() -> None:
         np.testing.assert_allclose(fn(x).numpy(), fn(dense).numpy(), rtol=1e-5)
     pool = sf.nn.functional.max_pool2d
     np.testing.assert_array_equal(pool(x, 2).numpy(), pool(dense, 2).numpy())
+
+
+def test_a_loop_within_an_operation_is_no_strip() -> None:
+    """That of the remainder has as many iterations at most as a strip has elements."""
+    x, y = (sf.rand(22_000, 1) * 9).expand(-1, 3), sf.rand(22_000, 1) + 0.5
+    np.testing.assert_array_equal((x // y).numpy(), np.floor_divide(x.numpy(), y.numpy()))

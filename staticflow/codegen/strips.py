@@ -54,7 +54,8 @@ def strips(kernel: Kernel, var: Sym, width: int) -> tuple[Kernel, list[Sym]]:
     if trip_count(rest) == 0:
         return replace_loop(kernel, first.var, (whole,)), [within]
     (main,) = copy_block((whole,), {}, Names(kernel))
-    *_, last = (stmt.var for stmt in walk((main,)) if isinstance(stmt, Loop) and stmt.hi == width)
+    loops = (s for s in walk((main,)) if isinstance(s, Loop) and s.kind == "parallel")
+    *_, last = (loop.var for loop in loops if loop.hi == width)  # a body may have loops of its own
     return replace_loop(kernel, first.var, (main, turned(rest))), [last, var]
 
 
