@@ -138,6 +138,15 @@ def dtype_of(dtype: Any) -> DType:
         found = BY_NUMPY.get(dtype) if isinstance(dtype, np.dtype) else None
     if found is None:
         known = ", ".join(d.name for d in DTYPES)
+        native = BY_NUMPY.get(dtype.newbyteorder("=")) if isinstance(dtype, np.dtype) else None
+        if native is not None:
+            raise DTypeError(
+                f"{dtype!r} has the bytes of each number in the order of another kind of machine; "
+                f"they must be in this one's: array.astype({native.name!r}), "
+                f"at {format_locs(here())}",
+                dtype,
+                f"the dtype {native.name}",
+            )
         raise DTypeError(
             f"{dtype!r} is no dtype that staticflow knows; use one of {known}, "
             f"at {format_locs(here())}",
