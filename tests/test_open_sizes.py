@@ -39,6 +39,10 @@ PROGRAMS = {
     "beside the first column": _of(lambda x: x / x[:, :1], 3, 4),
     "beside the last row": _of(lambda x: (x - x[-1:]) * x[:1], 3, 4),
     "where beside a row": _of(lambda x: sf.where(x > x[:1], x[:1], x * 2), 3, 4),
+    "samples at a grid": (
+        lambda x, g: F.grid_sample(x, g * 0.3, align_corners=False),
+        (_numbers(1, 2, 4, 3), _numbers(1, 2, 2, 2)),
+    ),
     "several letters": (
         lambda a, b: sf.einsum("iabj,jib->ab", a, b),
         (_numbers(2, 3, 4, 5), _numbers(5, 2, 4)),

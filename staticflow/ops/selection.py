@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from staticflow.errors import SymbolicError
+from staticflow.errors import DTypeError, SymbolicError
 from staticflow.graph.dims import fresh_sym, prod
 from staticflow.graph.dtypes import bool_, int64
 from staticflow.graph.locs import format_locs, here
@@ -113,6 +113,11 @@ def masked_select(input: Any, mask: Any) -> Any:
     >>> sf.masked_select(x, x > 0)
     tensor([1, 3])
     """
+    if mask.dtype is not bool_:
+        raise DTypeError(
+            f"masked_select: the mask is {mask.dtype.name}; it must be bool: compare, as in x > 0, "
+            f"at {format_locs(here())}"
+        )
     shape = common_shape([input.shape, mask.shape], "masked_select")
     x, where_true = expand(input, shape), expand(mask, shape)
     if _in_graph(x, where_true):

@@ -8,7 +8,7 @@ from itertools import combinations_with_replacement
 from typing import Any
 
 from staticflow.errors import ArgumentError, ShapeError, SymbolicError
-from staticflow.graph.dims import Size
+from staticflow.graph.dims import Dim, Size
 from staticflow.graph.dtypes import bool_, float32, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.arithmetic import cast, clamp, clone, floor_divide, where
@@ -238,6 +238,11 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
             f"vander: takes a vector, not shape {list(x.shape)}, at {format_locs(here())}"
         )
     count = x.shape[0] if N is None else N
+    if isinstance(count, Dim):
+        raise SymbolicError(
+            f"vander: the number of powers, {count}, is known only when the program runs; give N, "
+            f"at {format_locs(here())}"
+        )
     powers = range(count) if increasing else range(count - 1, -1, -1)
     return stack([x**i for i in powers], 1) if count else x.new_zeros((x.shape[0], 0))
 

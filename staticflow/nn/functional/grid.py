@@ -14,13 +14,14 @@ from staticflow.ops.arithmetic import cast, clamp, where
 from staticflow.ops.axes import mT
 from staticflow.ops.contract import matmul
 from staticflow.ops.creation import iota, ones_like
+from staticflow.ops.declare import same_size
 from staticflow.ops.fused import fused
 from staticflow.ops.joining import stack
 from staticflow.ops.maths import abs, floor, round
 from staticflow.ops.pairs import fmod
 from staticflow.ops.resample import resample_op
 from staticflow.ops.sizes import as_sizes
-from staticflow.ops.view import reshape
+from staticflow.ops.view import of_size, reshape
 
 __all__ = ["affine_grid", "grid_sample"]
 
@@ -127,7 +128,7 @@ def grid_sample(
     wrong = (
         f"takes (N, C, H, W) at (N, I, J, 2), or (N, C, D, H, W) at (N, I, J, K, 3), not "
         f"{list(input.shape)} at {list(grid.shape)}"
-        if rank not in (2, 3) or grid.ndim != input.ndim or grid.shape[-1] != rank
+        if rank not in (2, 3) or grid.ndim != input.ndim or not same_size(grid.shape[-1], rank)
         else f"mode is bilinear, nearest or, of two dims, bicubic, not {mode!r}"
         if mode not in ("bilinear", "nearest") and (mode != "bicubic" or rank != 2)
         else f"padding_mode is one of {', '.join(_PADDINGS)}, not {padding_mode!r}"
@@ -136,6 +137,7 @@ def grid_sample(
     )
     if wrong:
         raise ArgumentError(f"grid_sample: {wrong}, at {format_locs(here())}")
+    grid = of_size(grid, grid.ndim - 1, rank)
     return _sampled(input, grid, mode, padding_mode, bool(align_corners))
 
 

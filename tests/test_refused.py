@@ -1,0 +1,188 @@
+"""What runs eagerly and is refused in a graph: every layer and public function is tried, on inputs
+that it takes eagerly, as symbols with known sizes and with open ones.
+
+The inputs are looked for among a few of every kind, so a new function has the check for nothing.
+Whoever makes a graph take more deletes a row of the tables; no row may be added without a reason.
+"""
+
+import inspect
+import warnings
+
+import numpy as np
+import pytest
+from slices import daily
+
+import staticflow as sf
+from staticflow import nn, pytree
+from staticflow.ops import OPS
+from staticflow.ops.lowering import Library
+
+KNOWN = {
+    "scalar_tensor": "the array of a symbolic value",  # a Python number is what it takes
+    "broadcast_shapes": "the truth of a symbolic value",  # takes shapes
+    **dict.fromkeys(
+        (
+            "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor",
+            "FloatTensor", "HalfTensor", "IntTensor", "LongTensor", "ShortTensor",
+        ),
+        "a size is",  # takes data or sizes
+    ),
+}  # fmt: skip
+"""Refused with known sizes, with how the error begins."""
+
+OPEN = {
+    **KNOWN,
+    "broadcast_shapes": "the iteration of a symbolic value",
+    "combinations": "combinations: the number of elements",
+    "pdist": "pdist: the number of rows",
+    "F.pdist": "pdist: the number of rows",
+    "split": "split: how many parts",
+    "unbind": "unbind: how many slices",
+    "vander": "vander: the number of powers",
+    "linalg.lstsq": "whether x0_0 > x0_1 depends on sizes",
+}
+"""Refused with open sizes."""
+
+LIBRARY = {"eigh", "qr", "svd"}
+"""Ops that no kernel does: a graph that has one is refused when it is compiled."""
+
+TRIED = 3
+"""Inputs that each function is tried on."""
+
+
+def _numbers(*shape):
+    return np.random.default_rng(0).uniform(0.1, 0.9, shape).astype(np.float32)
+
+
+def _integers(*shape):
+    return np.random.default_rng(0).integers(0, 3, shape)
+
+
+_X, _N = _numbers(3, 4), _integers(3, 4)
+_MATRIX = _numbers(3, 3)
+
+INPUTS = [
+    (_X,), (_MATRIX,), (_numbers(2, 4, 6),), (_numbers(2, 4, 6, 6),), (_numbers(2, 4, 6, 6, 6),),
+    (_numbers(4),), (_N,), (_integers(4),), (_X > 0.5,), (_X, _X), (_MATRIX, _MATRIX),
+    (_numbers(4), _numbers(4)), (_numbers(2, 3, 4), _numbers(2, 4, 3)), (_X, _integers(3)),
+    (_X, _N), (_X, _numbers(4)), (_numbers(2, 4, 6), _numbers(4, 4, 3)),
+    (_numbers(2, 4, 6, 6), _numbers(4, 4, 3, 3)), (_N, _N), (_N, _X), (_X, _X, _X),
+    (_X, _X, np.array([1, -1, 1])), (_MATRIX, _MATRIX, _MATRIX), (_X > 0.5, _X, _X), (_X, _N, _X),
+    (_numbers(2, 3, 4), _numbers(2, 3, 4), _numbers(2, 3, 4)), (_X, 2), (_X, 1), (_X, 0),
+    (_X, 0, 1), (_X, 0, _integers(2)), (_X, 0, _integers(2), _numbers(2, 4)), (_X, 0, _N),
+    (_X, 0, _N, _X), (_X, (4, 3)), (_X, 0.5), (_X, 0.1, 0.5), (_numbers(2, 4, 6), 2),
+    (_numbers(2, 4, 6, 6), 2), (_X, (1, 1)), ([_X, _X],),
+    (_numbers(2, 4, 6, 6), _numbers(2, 5, 5, 2)), (_X, 1, 1), (_numbers(2, 4, 6), (4,)),
+    (_X, (3, 4)), (_X, 0, 1.0), (_X, _X, 0.5),
+]  # fmt: skip
+"""Inputs, of which each function takes some."""
+
+OPTIONS = [
+    (), (4,), (4, 4), (2,), (4, 4, 3), ((4,),), (2, 4), (3, 4), (4, 2), (8, 4, 3), ((4, 6),),
+    (1, (2, 2)), (4, 2, 8), (4, 4, 2), (0.1, 0.5), ((1, 1),), (2, 2),
+]  # fmt: skip
+"""Arguments of layers."""
+
+NOT_CALLED = {
+    "asarray", "as_tensor", "compile", "cond", "constant", "fori_loop", "from_dlpack",
+    "from_numpy", "grad", "is_tensor", "jit", "load", "manual_seed", "map", "placeholder", "print",
+    "save", "scan", "seed", "set_default_dtype", "set_grad_enabled", "set_num_threads",
+    "set_printoptions", "set_rng_state", "symbol", "tensor", "variable", "while_loop",
+}  # fmt: skip
+"""Functions that make a program, or change a setting, or take no symbols on purpose."""
+
+
+def _callables():
+    found = {
+        f"nn.{name}": layer
+        for name, layer in vars(nn).items()
+        if isinstance(layer, type) and issubclass(layer, nn.Module) and layer is not nn.Module
+    }
+    rooms = {"": sf, "F.": nn.functional, "linalg.": sf.linalg, "special.": sf.special}
+    for prefix, room in rooms.items():
+        for name in getattr(room, "__all__", dir(room)):
+            fn = getattr(room, name)
+            if name in NOT_CALLED or name.startswith("_") or inspect.ismodule(fn):
+                continue
+            if callable(fn) and not isinstance(fn, type):
+                found[prefix + name] = fn
+    return found
+
+
+CALLABLES = _callables()
+
+
+def _with(given, make):
+    """The inputs with something else in the places of arrays."""
+    leaves, form = pytree.flatten(given)
+    return pytree.unflatten(form, [make(x) if isinstance(x, np.ndarray) else x for x in leaves])
+
+
+def _runs_eagerly(fn, given):
+    try:
+        leaves, _ = pytree.flatten(fn(*_with(given, sf.tensor)))
+    except Exception:
+        return False
+    return any(isinstance(x, sf.Tensor) for x in leaves)
+
+
+def _calls(name):
+    """Up to `TRIED` functions with inputs that they take eagerly."""
+    calls = []
+    for options in OPTIONS if name.startswith("nn.") else [None]:
+        try:
+            fn = CALLABLES[name] if options is None else CALLABLES[name](*options)
+        except Exception:
+            continue
+        for given in INPUTS:
+            if len(calls) < TRIED and _runs_eagerly(fn, given):
+                calls.append((fn, given))
+    return calls
+
+
+def _refusal(fn, given, is_open):
+    """The error that ``fn`` gives of symbols; "" if it gives none."""
+    names = iter(("x0", "x1", "x2", "x3"))
+
+    def symbol(x):
+        sizes = [None] * x.ndim if is_open else x.shape
+        return sf.placeholder(sizes, sf.tensor(x).dtype, name=next(names))
+
+    try:
+        fn(*_with(given, symbol))
+    except Exception as error:
+        return str(error) or repr(error)
+    return ""
+
+
+def _check(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        calls = _calls(name)
+        for table, is_open in ((KNOWN, False), (OPEN, True)):
+            refusals = [r for r in (_refusal(*call, is_open) for call in calls) if r]
+            wanted = table.get(name)
+            if wanted is None:
+                assert refusals == []
+            else:
+                assert refusals and all(r.startswith(wanted) for r in refusals)
+
+
+@pytest.mark.parametrize("name", daily(sorted(CALLABLES), 60, "refused"))
+def test_what_runs_eagerly_is_traced_or_refused_for_a_reason(name):
+    _check(name)
+
+
+@pytest.mark.parametrize("name", sorted(OPEN))
+def test_what_is_refused_is_in_the_table(name):
+    _check(name)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("name", sorted(CALLABLES))
+def test_all_that_runs_eagerly_is_traced_or_refused_for_a_reason(name):
+    _check(name)
+
+
+def test_ops_that_no_kernel_does():
+    assert {name for name, op in OPS.items() if isinstance(op.lowering, Library)} == LIBRARY
