@@ -52,7 +52,7 @@ def replay(x: Any, steps: Sequence[Step]) -> Any:
 def regenerate(t: Tensor, view: View) -> None:
     """Give a view the history that follows from what its base has now."""
     view.seen = t._own_memory().version
-    if t._vertex is LEAF or not view.recorded or view.base._memory is not t._memory:
+    if t._vertex is LEAF or not view.leads_back or view.base._memory is not t._memory:
         return  # a leaf of its own, apart from the history of the base, or of the base's old data
     state = thread.state
     before = state.recording, state.tracing
@@ -339,7 +339,7 @@ def _refuse_recording(x: Tensor, what: str = "an in-place operation") -> None:
             f"{what} on {of} that requires a gradient would be lost to it; "
             f"wrap the update in sf.no_grad(), or compute out of place, at {format_locs(here())}"
         )
-    if view is not None and not view.recorded:
+    if view is not None and not view.leads_back:
         raise AutogradError(
             f"{what} is to be recorded on a view that was taken in sf.no_grad(), "
             "and so has no part in the history of its base; take the view outside, or change it "

@@ -67,6 +67,11 @@ class View:
         return base if base._view is None else base._view.base
 
     @property
+    def leads_back(self) -> bool:
+        """Whether it, and every view on the way to the base, was recorded."""
+        return self.recorded and (self.before is None or self.before.leads_back)
+
+    @property
     def steps(self) -> tuple[Step, ...]:
         """All steps from the base on."""
         steps = []

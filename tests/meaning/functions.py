@@ -151,6 +151,24 @@ def view_changed_later(lib, x, w):
     return y * part.sum()
 
 
+@function
+def view_of_a_view_without_recording(lib, x, w):
+    y = x * w
+    with lib.no_grad():
+        part = y[1:]
+    return y * part[:1].sum()
+
+
+@function
+def view_of_a_view_without_recording_changed(lib, x, w):
+    y = x * 1
+    with lib.no_grad():
+        part = y[1:]
+    first = part[:1]
+    y.mul_(w)
+    return y * first.sum()
+
+
 # -- changes in place -----------------------------------------------------------------------------
 
 
