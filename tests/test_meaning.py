@@ -17,10 +17,21 @@ ANSWERS = json.loads((Path(__file__).parent / "reference" / "meaning.json").read
 
 NAMES = sorted(FUNCTIONS)
 
-OPEN = r"expand: .* stretches to \[3\]"
-"""A size that only the call tells is stretched to a known one."""
-
-REFUSED = {("expanded", "jit"): OPEN}
+REFUSED = {
+    ("loop_over_a_size", "jit"): r"the size .* is known only when the program runs, .*sf\.scan",
+    ("size_as_a_float", "jit"): r"the size .* is known only when the program runs",
+    ("length", "jit"): r"len\(\): the size .* use x\.shape\[0\]",
+    ("iteration", "jit"): r"the iteration of a symbolic value .* sf\.scan",
+    ("branch_on_a_size", "jit"): r"whether .* > 2 depends on sizes .* cannot branch",
+    **{
+        ("branch_on_a_value", way): r"the truth of a symbolic value .* sf\.where"
+        for way in ("compile", "parameter", "jit")
+    },
+    **{
+        ("number_of_a_value", way): r"the number of a symbolic value"
+        for way in ("compile", "parameter", "jit")
+    },
+}
 """What a way to run refuses, whatever stands around: the message by the function and the way."""
 
 MORE = {"view_changed_later", "view_of_a_view_without_recording_changed"}

@@ -151,24 +151,6 @@ def view_changed_later(lib, x, w):
     return y * part.sum()
 
 
-@function
-def view_of_a_view_without_recording(lib, x, w):
-    y = x * w
-    with lib.no_grad():
-        part = y[1:]
-    return y * part[:1].sum()
-
-
-@function
-def view_of_a_view_without_recording_changed(lib, x, w):
-    y = x * 1
-    with lib.no_grad():
-        part = y[1:]
-    first = part[:1]
-    y.mul_(w)
-    return y * first.sum()
-
-
 # -- changes in place -----------------------------------------------------------------------------
 
 
@@ -480,6 +462,39 @@ def reshaped_by_a_size(lib, x, w):
     return (x.reshape(1, x.shape[0]) * w).sum(0)
 
 
+@function
+def loop_over_a_size(lib, x, w):
+    total = x * 0
+    for i in range(x.shape[0]):
+        total = total + x[i] * w
+    return total
+
+
+@function
+def branch_on_a_size(lib, x, w):
+    return x * w if x.shape[0] > 2 else x
+
+
+@function
+def length(lib, x, w):
+    return x * w / len(x)
+
+
+@function
+def iteration(lib, x, w):
+    return lib.stack([v * v for v in x]) * w
+
+
+@function
+def size_and_numel(lib, x, w):
+    return x * w * x.size(0) / x.numel()
+
+
+@function
+def size_as_a_float(lib, x, w):
+    return x * w * float(x.shape[0])
+
+
 # -- what is asked of a tensor --------------------------------------------------------------------
 
 
@@ -491,6 +506,30 @@ def asks_dtype_and_rank(lib, x, w):
 @function
 def constants_of_the_default_dtype(lib, x, w):
     return x * w * lib.ones(3) * lib.tensor([1.0, 2.0, 3.0])
+
+
+@function
+def branch_on_a_value(lib, x, w):
+    return x * w if x.sum() > 0 else x
+
+
+@function
+def number_of_a_value(lib, x, w):
+    return x * w * x.sum().item()
+
+
+@function
+def is_a_tensor(lib, x, w):
+    return x * w if lib.is_tensor(x) else x
+
+
+@function
+def in_another_default_dtype(lib, x, w):
+    lib.set_default_dtype(lib.float64)
+    try:
+        return (x * w * lib.ones(3)).to(x.dtype)
+    finally:
+        lib.set_default_dtype(lib.float32)
 
 
 # -- one memory, several names --------------------------------------------------------------------
