@@ -69,7 +69,10 @@ class View:
     @property
     def leads_back(self) -> bool:
         """Whether it, and every view on the way to the base, was recorded."""
-        return self.recorded and (self.before is None or self.before.leads_back)
+        view: View | None = self
+        while view is not None and view.recorded:
+            view = view.before
+        return view is None
 
     @property
     def steps(self) -> tuple[Step, ...]:

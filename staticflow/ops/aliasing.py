@@ -52,7 +52,10 @@ class Alias:
     @property
     def is_recorded(self) -> bool:
         """Whether gradients flow through the view to the root."""
-        return self.recorded and (self.base is None or self.base.is_recorded)
+        view: Alias | None = self
+        while view is not None and view.recorded:
+            view = view.base
+        return view is None
 
     def taken(self) -> Any:
         """The view of what the root is now."""
