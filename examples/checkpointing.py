@@ -1,8 +1,9 @@
 """Memory of long loops: what the backward pass keeps, and what it computes again.
 
 A loop that is differentiated keeps the state of every step. With ``checkpoint`` it keeps some of
-them and computes the others again; with ``memory_budget`` as many as fit. The numbers stay the
-same, and the plan says before the run how much memory there will be.
+them and computes the others again; with ``memory_budget`` the program takes no more than that, or
+says what it takes. The numbers stay the same, and the plan says before the run how much memory
+there will be.
 """
 
 import staticflow as sf
@@ -25,7 +26,7 @@ def main() -> None:
         "keep all": {},
         "sqrt": {"checkpoint": "sqrt"},
         "every 100th": {"checkpoint": 100},
-        "32 KiB": {"memory_budget": 2**15},
+        "within 128 KiB": {"memory_budget": 2**17},
     }
     first = None
     for name, keep in ways.items():

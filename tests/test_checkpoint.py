@@ -73,10 +73,9 @@ def test_the_root_of_the_trips_is_kept() -> None:
 
 def test_a_budget_is_kept() -> None:
     carry = 8000
-    for budget in (50 * carry, 100 * carry, 200 * carry):
+    for budget in (100 * carry, 200 * carry):
         for length in (400, None):
-            found = peak(length, {"x_0": 400}, memory_budget=budget)
-            assert 0.3 * budget < found < budget + 12 * carry, (budget, length)
+            assert peak(length, {"x_0": 400}, memory_budget=budget) < budget - carry
     assert peak(4, {}, memory_budget=100 * carry) == peak(4, {})
 
 
@@ -150,8 +149,4 @@ def test_what_is_refused() -> None:
         refused(lambda w=wrong: sf.scan(step, x[0], x, checkpoint=w), ArgumentError, "sqrt")
     refused(
         lambda: sf.scan(step, x[0], x, checkpoint=2, memory_budget=5), ArgumentError, "not both"
-    )
-    y = sf.placeholder((10_000,), name="y")
-    refused(
-        lambda: sf.scan(step, y[0], y, memory_budget=100), ArgumentError, "it takes 800 at least"
     )

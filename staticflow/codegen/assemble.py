@@ -25,6 +25,7 @@ from staticflow.codegen.routine import (
     Give,
     Launch,
     Measure,
+    Part,
     Place,
     Repeat,
     Require,
@@ -49,7 +50,7 @@ from staticflow.ops.cond_op import cond_op
 from staticflow.ops.late import measure_op, prefix_op
 from staticflow.ops.loop import Loop, scan_op, while_op
 from staticflow.ops.printing import print_op
-from staticflow.passes.access import shows_memory
+from staticflow.passes.access import rows_start, shows_memory
 from staticflow.passes.cluster import cluster
 
 __all__ = ["Wanted", "assemble"]
@@ -163,6 +164,8 @@ class _Assembler:
             results = items.get(node, {}) if isinstance(node.type, tuple) else {0: node}
             if node.op is prefix_op or shows_memory(node):
                 places[node] = places[node.args[0]]
+            elif (start := self._start_in_memory(node, places, direct)) is not None:
+                places[node] = Part(places[node.args[0]], start)
             elif node.op in _MAKE_STEPS:
                 made = _MAKE_STEPS[node.op](self, node, results, places, direct)
                 steps += [*self.buffers.made_room(), *(() if does_nothing(node) else made)]
@@ -175,6 +178,18 @@ class _Assembler:
                     "native code"
                 )
         return steps
+
+    def _start_in_memory(
+        self, node: Node, places: Mapping[Node, Place], direct: Mapping[Node, Place]
+    ) -> Size | None:
+        """The byte from which on ``node``, rows of an array one after the other, lies in the memory
+        of that; None if it is to have memory of its own."""
+        if self.open or node in direct or node.op is not cluster or len(node.args) != 1:
+            return None
+        source = places[node.args[0]]
+        if not isinstance(source, Table | Arena) or source in self.updated:
+            return None
+        return rows_start(node.attrs["body"])
 
     def _required(
         self, graph: Graph, node: Node, fresh: frozenset[Sym], bound: set[Sym]
@@ -231,7 +246,9 @@ class _Assembler:
         placed = tuple(arrays[b.name] for b in kernel.buffers)
         site = self._site(kernel, body, node)
         launch = Launch(kernel.name, placed, tuple(map(Dim.of, kernel.sizes)), site)
-        return launch, *(Measure(size, place) for size in bound)  # the last result counts it
+        return launch, *(
+            Measure(size, place, locs=node.locs) for size in bound
+        )  # the last result counts it
 
     def _kernel(
         self, body: Graph, kind: str, shared: Mapping[int, int], lies: Mapping[int, TensorType]
@@ -294,7 +311,7 @@ class _Assembler:
         self.open.pop()
         flag = layout.carries[0] if loop.binds else None
         binds = next(iter(bound_symbols(node)), None)
-        repeat = Repeat(number, loop.length, loop.reverse, steps, flag, binds)
+        repeat = Repeat(number, loop.length, loop.reverse, steps, flag, binds, node.locs)
         after: list[Step] = []
         for i, result in results.items():
             places[result] = wanted[i] or layout.results[i]
@@ -336,7 +353,7 @@ class _Assembler:
         places[node] = self.buffers.new(node.tensor_type, node)
         site = self._fails(f"{node.attrs['what']} is not in 0..{most}", node.locs)
         (size,) = bound_symbols(node)
-        return (Measure(size, places[count], most, site),)
+        return (Measure(size, places[count], most, site, node.locs),)
 
     def _ask(
         self,

@@ -2,7 +2,8 @@
 
 ``borrow`` gives an arena of at least so many bytes behind a header, ``give_back`` returns it, and
 ``release`` frees it. The header is the arena's capacity and a cell for each growing buffer: its
-address and capacity. ``grow`` gives such a buffer more room.
+address and capacity. ``grow`` gives such a buffer more room, as long as all of them have no more
+than ``room``.
 """
 
 from __future__ import annotations
@@ -76,9 +77,12 @@ entry:
 """
 
 _GROWING = f"""
+@room = global i64 {(1 << 62) - 1}
+@grown = internal global i64 0
+
 ; Room for `bytes` at least in a growing buffer: twice what it had while that is little, later a
-; tenth more; false if there is none. What is not yet reached of it has no pages: allocators move
-; pages, not bytes, as a large block grows.
+; tenth more; false if there is none, or if all of them would have more than `room`. What is not yet
+; reached of it has no pages: allocators move pages, not bytes, as a large block grows.
 define internal i1 @grow(ptr %cell, i64 %bytes) nounwind noinline {{
 entry:
   %old = load ptr, ptr %cell
@@ -90,7 +94,15 @@ entry:
   %more = add i64 %capacity, %step
   %some = call i64 @llvm.smax.i64(i64 %more, i64 %bytes)
   %up = add i64 %some, {_ALIGNMENT - 1}
-  %wanted = and i64 %up, -{_ALIGNMENT}
+  %aligned = and i64 %up, -{_ALIGNMENT}
+  %room = load i64, ptr @room
+  %grown = load i64, ptr @grown
+  %others = sub i64 %grown, %capacity
+  %left = sub i64 %room, %others
+  %wanted = call i64 @llvm.smin.i64(i64 %aligned, i64 %left)
+  %fits = icmp sge i64 %wanted, %bytes
+  br i1 %fits, label %get, label %nothing
+get:
   %new = call ptr @realloc(ptr %old, i64 %wanted)
   %failed = icmp eq ptr %new, null
   br i1 %failed, label %nothing, label %note
@@ -99,6 +111,8 @@ nothing:
 note:
   store ptr %new, ptr %cell
   store i64 %wanted, ptr %capacity.at
+  %more.of.all = sub i64 %wanted, %capacity
+  %before = atomicrmw add ptr @grown, i64 %more.of.all seq_cst
   ret i1 true
 }}
 """
@@ -147,6 +161,9 @@ def _release_text(cells: int) -> str:
     for i in range(cells):
         cell = text.op(f"getelementptr i8, ptr %arena, i64 {8 + CELL * i}")
         text.do(f"call void @free(ptr {text.op(f'load ptr, ptr {cell}')})")
+        at = text.op(f"getelementptr i8, ptr {cell}, i64 8")
+        capacity = text.op(f"load i64, ptr {at}")
+        text.do(f"{text.fresh('before')} = atomicrmw sub ptr @grown, i64 {capacity} seq_cst")
     text.do("call void @free(ptr %arena)")
     text.jump(done)
     text.start(done)

@@ -127,6 +127,7 @@ class Repeat:
     body: tuple[Step, ...]
     flag: Place | None = None
     binds: Sym | None = None
+    locs: Locs = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +167,7 @@ class Measure:
     number: Place
     most: Size | None = None
     site: int = 0
+    locs: Locs = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from staticflow.ops import (
     bessel,
     bits,
     border,
+    budget,
     class_losses,
     compare,
     cond_op,
@@ -70,7 +71,7 @@ _ROOMS: tuple[ModuleType, ...] = (
     random, creation, reduce, extremes, recurrence, cumulative, moments, order, ranks, search,
     view, expand, axes, strided, slicing, joining, contract, products, indexing, advanced,
     masked, scatter, triangle, softmax, losses, class_losses, solving, factors, loop, late,
-    cond_op, custom, correlate, convolution, pooling, average_pool, border, patches,
+    cond_op, budget, custom, correlate, convolution, pooling, average_pool, border, patches,
     resample, normalization, printing,
 )  # fmt: skip
 

@@ -10,12 +10,12 @@ segments cover S * (S + 1) / 2 trips.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from staticflow import pytree
 from staticflow.errors import ArgumentError
-from staticflow.graph.dims import Dim, Size, ceil_div, dim_max, floor_div, prod, root
+from staticflow.graph.dims import Dim, Size, ceil_div, dim_max, floor_div, root
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.axes import flip
 from staticflow.ops.carry import call, check_flag, checked_pair, held
@@ -27,32 +27,15 @@ from staticflow.ops.slicing import position
 from staticflow.ops.splitting import narrow
 
 __all__ = [
-    "Checkpoint", "scan_in_segments", "scan_until_in_segments", "segment_trips",
+    "Checkpoint", "check_choice", "scan_in_segments", "scan_until_in_segments", "segment_trips",
     "while_in_segments",
 ]  # fmt: skip
 
 Checkpoint = str | int | Callable[[Size], Size] | None
 
 
-def segment_trips(
-    what: str,
-    checkpoint: Checkpoint,
-    memory_budget: int | None,
-    length: Size,
-    carries: Sequence[Any],
-) -> Size | None:
-    """The trips of a segment of a loop of ``length`` trips that carries tensors like ``carries``;
-    None for a loop that keeps all.
-
-    Half of ``memory_budget``, in bytes, is for the carries with which segments begin, half for
-    those of one segment.
-    """
-    if memory_budget is not None:
-        if checkpoint is not None:
-            raise ArgumentError(
-                f"{what}: give checkpoint or memory_budget, not both, at {format_locs(here())}"
-            )
-        return _trips_within(what, memory_budget, length, carries)
+def segment_trips(what: str, checkpoint: Checkpoint, length: Size) -> Size | None:
+    """The trips of a segment of a loop of ``length`` trips; None for a loop that keeps all."""
     if callable(checkpoint):
         return dim_max(_checked(what, checkpoint(length)), 1)
     if checkpoint in (None, "all"):
@@ -60,6 +43,21 @@ def segment_trips(
     if checkpoint == "sqrt":
         return dim_max(root(length), 1)
     return _checked(what, checkpoint)
+
+
+def check_choice(what: str, checkpoint: Checkpoint, memory_budget: int | None) -> None:
+    """Refuse a ``checkpoint`` beside a ``memory_budget``, and what is no number of bytes."""
+    if memory_budget is None:
+        return
+    if checkpoint is not None:
+        raise ArgumentError(
+            f"{what}: give checkpoint or memory_budget, not both, at {format_locs(here())}"
+        )
+    if not isinstance(memory_budget, int) or memory_budget < 0:
+        raise ArgumentError(
+            f"{what}: memory_budget is a number of bytes, an int from 0 on, not {memory_budget!r}, "
+            f"at {format_locs(here())}"
+        )
 
 
 def _checked(what: str, checkpoint: Any) -> Size:
@@ -70,26 +68,6 @@ def _checked(what: str, checkpoint: Any) -> Size:
         f'{what}: checkpoint is "all", "sqrt", a number of trips from 1 on, or a function that '
         f"gives one for the length, not {checkpoint!r}, at {format_locs(here())}"
     )
-
-
-def _trips_within(what: str, budget: int, length: Size, carries: Sequence[Any]) -> Size | None:
-    each: Size = 0
-    for c in carries:
-        if hasattr(c, "dtype") and c.dtype.is_floating:
-            each = each + prod(c.shape) * c.dtype.itemsize
-    if each == 0:
-        return None
-    if isinstance(each, int) and isinstance(length, int):
-        least = 2 * each * -(-length // max(root(length), 1))
-        if each * length <= budget:
-            return None
-        if budget < least:
-            raise ArgumentError(
-                f"{what}: {budget} bytes are too few to come back through {length} trips that "
-                f"carry {each} bytes each; it takes {least} at least, at {format_locs(here())}"
-            )
-    starts = dim_max(floor_div(budget, dim_max(2 * each, 1)), 1)
-    return dim_max(ceil_div(length, starts), 1)
 
 
 def scan_in_segments(

@@ -14,6 +14,7 @@ from staticflow.graph.dtypes import bool_
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import TensorType
 from staticflow.ops.arithmetic import logical_not
+from staticflow.ops.budget import bytes_of_trip, with_budget
 from staticflow.ops.carry import (
     call,
     carried,
@@ -26,6 +27,7 @@ from staticflow.ops.carry import (
 )
 from staticflow.ops.checkpoint import (
     Checkpoint,
+    check_choice,
     scan_in_segments,
     scan_until_in_segments,
     segment_trips,
@@ -84,8 +86,11 @@ def scan(
     A graph that differentiates the loop keeps the carries of every trip, unless ``checkpoint`` says
     how many trips are computed again instead: a number of them, ``"sqrt"`` for the square root of
     the length, which keeps least, or a function of the length (which is that of ``xs``, wherever
-    the loop ends). With ``memory_budget``, in bytes, so many that the carries fit it. The values
-    and gradients are the same.
+    the loop ends). The values and gradients are the same. A ``memory_budget`` is the bytes that a
+    program with this loop, or its derivative, may take: those of its arena and of its outputs. The
+    loop keeps all where that surely fits, and least otherwise; where that is too much, compiling
+    the program, or the call that tells the sizes, raises `ArgumentError` with what it takes. Eager
+    tensors that require gradients are kept as they always are.
 
     >>> import staticflow as sf
     >>> xs = sf.tensor([1.0, 2.0, 3.0])
@@ -119,10 +124,13 @@ def scan(
     init_leaves = tensors_of("scan", "init", carry_tree, init_leaves)
     xs_leaves = tensors_of("scan", "xs", xs_tree, xs_leaves)
     length = _common_length("scan", xs_leaves, pytree.paths(xs_tree, "xs"), length)
-    trips = segment_trips("scan", checkpoint, memory_budget, length, init_leaves)
+    check_choice("scan", checkpoint, memory_budget)
+    trips = segment_trips("scan", checkpoint, length)
     loop = _Scan(fn, init_leaves, carry_tree, xs_leaves, xs_tree, length, reverse, until)
 
     def write() -> tuple[Any, Any]:
+        if memory_budget is not None:
+            return _within(memory_budget, loop)
         if trips is None:
             return loop.in_graph()
         carry, rows = loop.init_as_given(), loop.xs_as_given()
@@ -134,6 +142,23 @@ def scan(
         return traced_at_once(write)
     written = written_first(write, fn, until)
     return loop.now() if written is None else written[0]
+
+
+_SURE = 2
+"""Times the bytes that a trip computes: more than a loop and its derivative keep of it."""
+
+
+def _within(budget: int, loop: _Scan) -> tuple[Any, Any]:
+    """``loop``, in segments unless all that it may keep is far less than the ``budget``; either way
+    the program that it becomes part of is held to that."""
+    marked = with_budget("scan", budget, [*loop.init, *loop.xs]) if loop.init or loop.xs else []
+    loop.init, loop.xs = marked[: len(loop.init)], marked[len(loop.init) :]
+    kept = loop.bytes_of_trip() * loop.length * _SURE
+    checkpoint = None if isinstance(kept, int) and kept <= budget else "sqrt"
+    return scan(
+        loop.fn, loop.init_as_given(), loop.xs_as_given(), loop.length, loop.reverse, loop.until,
+        checkpoint=checkpoint,
+    )  # fmt: skip
 
 
 def map(fn: Callable[[Any], Any], xs: Any) -> Any:
@@ -202,13 +227,19 @@ class _Scan:
 
     def _nothing(self) -> Any:
         """The ys of no step: a trace tells what they would be."""
-        types = [TensorType(leaf.dtype, leaf.shape) for leaf in self.init]
-        rows = [TensorType(x.dtype, x.shape[1:]) for x in self.xs]
-        _, y = types_of_result(self._traced, [*types, *rows])
+        _, y = types_of_result(self._traced, self._types())
         beside = next(iter((*self.init, *self.xs)), None)
         return pytree.map_tree(
             lambda v: tensor_of(np.zeros((0, *v.shape), v.dtype.numpy), beside=beside), y
         )
+
+    def bytes_of_trip(self) -> Size:
+        """The bytes of all that a trip computes."""
+        return bytes_of_trip(self._traced, self._types())
+
+    def _types(self) -> list[TensorType]:
+        types = [TensorType(leaf.dtype, leaf.shape) for leaf in self.init]
+        return [*types, *(TensorType(x.dtype, x.shape[1:]) for x in self.xs)]
 
     def _step(self, carry: Any, x: Any) -> tuple[Any, Any]:
         """What a step gives, as trees of tensors."""

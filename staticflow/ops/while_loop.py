@@ -13,6 +13,7 @@ from staticflow.errors import DTypeError
 from staticflow.graph.dims import Dim, Size, dim_max, fresh_sym
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
+from staticflow.ops.budget import with_budget
 from staticflow.ops.carry import (
     call,
     carried,
@@ -23,7 +24,7 @@ from staticflow.ops.carry import (
     note_trip,
     settled,
 )
-from staticflow.ops.checkpoint import Checkpoint, while_in_segments
+from staticflow.ops.checkpoint import Checkpoint, check_choice, while_in_segments
 from staticflow.ops.creation import full, iota
 from staticflow.ops.leaves import tensor_of, tensors_of
 from staticflow.ops.reach import in_graph, refuse_late, run_or_write, written_first
@@ -41,6 +42,7 @@ def while_loop(
     init: Any,
     *,
     checkpoint: Checkpoint = None,
+    memory_budget: int | None = None,
 ) -> Any:
     """Call ``carry = body_fn(carry)`` as long as ``cond_fn(carry)`` is true, from ``init`` on.
 
@@ -53,7 +55,9 @@ def while_loop(
 
     A graph that differentiates the loop keeps the carry of every trip, unless ``checkpoint`` says
     how many trips are computed again instead: a number of them, or ``"sqrt"`` for as many as the
-    square root of twice the trips, whatever their number turns out to be.
+    square root of twice the trips, whatever their number turns out to be. A ``memory_budget``, the
+    bytes that a program with this loop or its derivative may take, makes it ``"sqrt"``; a call that
+    would take more ends with `ArgumentError` before it does.
 
     >>> import staticflow as sf
     >>> sf.while_loop(lambda n, x: x < 100, lambda n, x: (n + 1, x * 2), (0, sf.tensor(3.0)))
@@ -73,7 +77,12 @@ def while_loop(
         result = call("while_loop", "body_fn", body_fn, *args)
         return pytree.unflatten(tree, carried("while_loop", tree, leaves, result))
 
+    check_choice("while_loop", checkpoint, memory_budget)
+
     def write() -> Any:
+        if memory_budget is not None and leaves:
+            start = pytree.unflatten(tree, with_budget("while_loop", memory_budget, leaves))
+            return while_in_segments(while_loop, condition, body, start, "sqrt")
         if checkpoint not in (None, "all"):
             return while_in_segments(while_loop, condition, body, init, checkpoint)
         return _in_graph(condition, body, leaves, tree)

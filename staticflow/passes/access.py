@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from staticflow.graph.dims import Call, Dim, Size, Sym, terms_of
+from staticflow.graph.dims import Call, Dim, Size, Sym, prod, terms_of
+from staticflow.graph.graph import Graph
 from staticflow.graph.node import Node, constant
 from staticflow.graph.types import Shape
 from staticflow.ops.lowering import Elementwise, Generate, Index, Reduce, View
+from staticflow.ops.slicing import slice_op
 from staticflow.ops.view import reshape_op
 
 __all__ = [
     "broadcast_index", "canonical_index", "is_inline", "is_plain", "member_index", "reads",
-    "root_of", "row_index", "shows_memory", "source_of",
+    "root_of", "row_index", "rows_start", "shows_memory", "source_of",
 ]  # fmt: skip
 
 MOST_REPEATED = 8
@@ -64,6 +66,29 @@ def shows_memory(node: Node) -> bool:
     """Whether a node is the memory of its argument under another shape: a reshape, unless the
     elements of that array lie apart."""
     return node.op is reshape_op and node.args[0].tensor_type.strides is None
+
+
+def rows_start(body: Graph) -> Size | None:
+    """The byte from which on the result of ``body`` lies in its one param, if it is nothing but
+    some rows of that, one after the other; None if it is anything else."""
+    if len(body.outputs) != 1 or len(body.params) != 1:
+        return None
+    (node,), (x,) = body.outputs, body.params
+    row = prod(x.tensor_type.shape[1:]) * x.tensor_type.dtype.itemsize
+    first: Size = 0
+    while node is not x:
+        if node.op is not slice_op or not _takes_rows(node):
+            return None
+        first = first + node.attrs["start"][0] * row
+        node = node.args[0]
+    return first
+
+
+def _takes_rows(node: Node) -> bool:
+    """Whether a slice is of whole rows that lie one after the other."""
+    x, start = node.args[0].tensor_type, node.attrs["start"]
+    whole = node.tensor_type.shape[1:] == x.shape[1:] and all(s == 0 for s in start[1:])
+    return whole and x.strides is None and all(s == 1 for s in node.attrs["step"])
 
 
 def root_of(node: Node) -> Node:

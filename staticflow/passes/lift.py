@@ -20,7 +20,7 @@ from staticflow.graph.node import Node, constant, item, make_node
 from staticflow.ops.arithmetic import add
 from staticflow.ops.axes import permute_op
 from staticflow.ops.contract import matmul_op
-from staticflow.ops.loop import Loop, scan_op
+from staticflow.ops.loop import Loop, loop_ops, scan_op
 from staticflow.ops.reduce import sum_op
 from staticflow.ops.symbol import Symbol
 from staticflow.ops.view import reshape, reshape_op
@@ -51,7 +51,7 @@ def _each_scan(graph: Graph, one: Callable[[Node, Counts], Lifted | None], count
             index: int = node.attrs["index"]
             return results[args[0]][index]
         node = with_args(node, args)
-        if node.op is scan_op and not Loop.of(node).body.bound:  # rows of one size
+        if node.op is scan_op and _may_lift(Loop.of(node)):
             with using(node.locs):
                 lifted = one(node, counts)
             if lifted is not None:
@@ -59,6 +59,12 @@ def _each_scan(graph: Graph, one: Callable[[Node, Counts], Lifted | None], count
         return node
 
     return rebuild(graph, visit)
+
+
+def _may_lift(loop: Loop) -> bool:
+    """Whether work of a loop may be done for all its trips at once: its rows are of one size. A
+    loop of loops has work enough in a trip, and may be one so that less memory is taken."""
+    return not loop.body.bound and not any(n.op in loop_ops() for n in loop.body.nodes)
 
 
 @dataclass(frozen=True, slots=True)

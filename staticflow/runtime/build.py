@@ -11,7 +11,7 @@ from staticflow.codegen.assemble import Wanted, assemble
 from staticflow.codegen.verify import verify_kernel
 from staticflow.config import config
 from staticflow.errors import ShapeError
-from staticflow.graph.dim_queries import symbols_of
+from staticflow.graph.dim_queries import as_symbol, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, fresh_sym
 from staticflow.graph.equalities import Equality
 from staticflow.graph.graph import Graph, bound_symbols, free_symbols, regions_of
@@ -79,8 +79,24 @@ def build(
         for kernel in program.kernels:
             verify_kernel(kernel)
     return Executable(
-        program, plan_memory(program), signature, sources[len(names) :], box, keeps_arena
+        program,
+        plan_memory(program, _origins(signature)),
+        signature,
+        sources[len(names) :],
+        box,
+        keeps_arena,
     )
+
+
+def _origins(signature: Signature) -> dict[Sym, str]:
+    """Where the unknown sizes of a call are found."""
+    found: dict[Sym, str] = {}
+    for p in signature.params:
+        for axis, size in enumerate(p.type.shape):
+            symbol = as_symbol(size)
+            if symbol is not None:
+                found.setdefault(symbol, f"the size of dim {axis} of {p.name}")
+    return found
 
 
 def _with_given_sizes(graph: Graph) -> tuple[Graph, dict[Sym, Size]]:

@@ -124,6 +124,7 @@ class Executable:
         exports = ["run"]
         exports += ["release"] if program.buffers else []
         exports += ["trips"] if program.loops else []
+        exports += ["room"] if program.growing else []
         self.module: NativeModule = compile_native(self.llvm, exports, symbols)
         self._state = _State(self.module, bool(program.buffers), *functions)
         self._turn: AbstractContextManager[None] = updating if updated else nullcontext()
@@ -192,6 +193,17 @@ class Executable:
         for target, source in write_back:
             np.copyto(target, source)
         return results
+
+    def free(self) -> None:
+        """Free the memory that the calls so far have left."""
+        arena = self._state.cell.value
+        if arena is not None:
+            self._state.cell.value = None
+            ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.module.address("release"))(arena)
+
+    def leave_room(self, bytes_: int) -> None:
+        """Let the buffers that grow have no more than ``bytes_``, from the next run on."""
+        ctypes.c_int64.from_address(self.module.address("room")).value = bytes_
 
     @property
     def held_bytes(self) -> int:

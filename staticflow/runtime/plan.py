@@ -12,7 +12,7 @@ its own memory.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from staticflow.codegen.routine import (
@@ -51,6 +51,7 @@ class Plan:
 
     The peak names the sizes that only the run can tell, each by a name of its own; where such a
     size differs from time to time, as the trips of a loop in a loop, it stands for the largest.
+    ``meanings`` are the names in the peak and what they stand for, which the text says, too.
 
     >>> import staticflow as sf
     >>> x = sf.placeholder((None, 4), name="x")
@@ -68,23 +69,30 @@ class Plan:
     offsets: tuple[Size, ...]
     arena: Size
     peak: Size
+    meanings: tuple[tuple[str, str], ...] = ()
 
     def peak_bytes(self, **sizes: int) -> int:
         """The peak in bytes where the unknown sizes have these values, by name."""
         names = {s.name: s for s in symbols_of(self.peak)}
         missing = sorted(names.keys() - sizes)
         if missing:
+            form = f"peak_bytes({', '.join(f'{n}=...' for n in sorted(names))})"
             raise ShapeError(
-                f"peak_bytes: the peak of {self.peak} bytes depends on {', '.join(missing)} too; "
-                f"call it as peak_bytes({', '.join(f'{n}=...' for n in sorted(names))}), "
+                f"peak_bytes: the peak of {self.peak} bytes depends on {', '.join(missing)} too"
+                f"{self._explained(missing)}; call it as {form}, "
                 f"at {format_locs(here())}"
             )
         return evaluate_dim(self.peak, {s: sizes[n] for n, s in names.items()})
+
+    def _explained(self, names: Sequence[str]) -> str:
+        said = [f"{name} is {what}" for name, what in self.meanings if name in names]
+        return f" ({'; '.join(said)})" if said else ""
 
     def __str__(self) -> str:
         lines = [
             f"peak of {self.peak} bytes, arena of {self.arena} bytes, {len(self.offsets)} buffers"
         ]
+        lines += [f"  where {name} is {what}" for name, what in self.meanings]
         names = _names_of(self.routine)
         for i, buffer in enumerate(self.routine.buffers):
             shape = ", ".join(str(substitute_dim(d, names)) for d in buffer.shape)
@@ -97,8 +105,8 @@ class Plan:
         return "\n".join(lines)
 
 
-def plan_memory(program: Routine) -> Plan:
-    """Lay out the buffers of a program."""
+def plan_memory(program: Routine, given: Mapping[Sym, str] | None = None) -> Plan:
+    """Lay out the buffers of a program. ``given`` says of sizes of the caller's where they are."""
     live = _live_ranges(program)
     sizes: list[Size] = []  # of the slots
     busy: list[int] = []  # the step until which each slot is taken
@@ -126,7 +134,32 @@ def plan_memory(program: Routine) -> Plan:
     offsets = tuple(
         0 if b.grows else starts[s] for b, s in zip(program.buffers, slots, strict=True)
     )
-    return Plan(program, tuple(live), tuple(slots), offsets, at, at + _grown(program))
+    peak = at + _grown(program)
+    meanings = tuple(_meanings(program, peak, given or {}))
+    return Plan(program, tuple(live), tuple(slots), offsets, at, peak, meanings)
+
+
+def _meanings(program: Routine, peak: Size, given: Mapping[Sym, str]) -> Iterator[tuple[str, str]]:
+    """The names in the peak, in their order, with what each stands for."""
+    names = _names_of(program)
+    found = {str(s): where for s, where in given.items()}
+    for symbol, step, inside in _binding_steps(program.steps, inside=False):
+        most = "the largest" if inside else "the"
+        what = "number of trips of the loop" if isinstance(step, Repeat) else "size found"
+        found[str(names[symbol])] = f"{most} {what} at {format_locs(step.locs)}"
+    for symbol in sorted(symbols_of(peak), key=Sym.sort_key):
+        yield symbol.name, found.get(symbol.name, "a size that only the run can tell")
+
+
+def _binding_steps(
+    steps: Sequence[Step], inside: bool
+) -> Iterator[tuple[Sym, Repeat | Measure, bool]]:
+    """The sizes that steps bind, by which, and whether that is in a loop, and so more than once."""
+    for step in steps:
+        if isinstance(step, Repeat | Measure) and step.binds is not None:
+            yield step.binds, step, inside
+        for block in blocks_of(step):
+            yield from _binding_steps(block, inside or isinstance(step, Repeat))
 
 
 def _grown(program: Routine) -> Size:

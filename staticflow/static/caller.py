@@ -68,9 +68,14 @@ class Caller:
         arrays = results if type(results) is tuple else (results,)
         return pytree.unflatten(self.structure, map(_wrap, arrays))
 
+    def arrays(self, *args: Any, **named: Any) -> list[Any]:
+        """What the executable takes: the arrays of the arguments, and those of the variables."""
+        given = self._arguments(self._in_order(args, named) if named else args)
+        return [*given, *(v._data for v in self.variables)]
+
     def check_nan(self, *args: Any) -> None:
         """See `Program.check_nan`."""
-        given = [*self._arguments(args), *(v._data for v in self.variables)]
+        given = self.arrays(*args)
         try:
             find_nan(self.graph, given)
         except NanError as error:

@@ -23,6 +23,7 @@ from staticflow.passes.pipeline import optimize
 from staticflow.runtime.build import build
 from staticflow.runtime.object_layout import box_type
 from staticflow.runtime.plan import Plan
+from staticflow.static.budget import held_to_budget
 from staticflow.static.caller import Caller
 from staticflow.static.current import Facts
 
@@ -108,7 +109,8 @@ class Program:
             self._made,
         )
         single = structure.kind is None and not updated
-        self._usual = self._executable.boxing(self._caller, _EXAMPLE) if single else self._caller
+        call = self._executable.boxing(self._caller, _EXAMPLE) if single else self._caller
+        self._usual = held_to_budget(self.graph, self._executable, call, self._caller.arrays)
         self.__call__ = self._usual
         sources = [n.attrs["source"] for n in variables]
         self._facts = Facts(sources, updated)

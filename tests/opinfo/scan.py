@@ -168,6 +168,12 @@ ROWS = (
         ),
     ),
     OpInfo(
+        OPS["budget"], lambda x: OPS["budget"](x, bytes=1 << 40, what="scan"), lambda x: x,
+        lambda dtype, smooth: (Sample((values(s, dtype),)) for s in ((), (0,), (3,))),
+        (float32, float64, int64), grad=True, exact=True,
+        sized=lambda dtype, n: Sample((values((n, 3), dtype),)),
+    ),
+    OpInfo(
         OPS["cond"], _branch, _branch_expect, _branch_samples, (float32, float64, int64), grad=True,
         sized=lambda dtype, n: Sample((np.asarray(n > 1), values((n, 3), dtype), values((n, 3), dtype))),
         ulps=16, zeros=False,
