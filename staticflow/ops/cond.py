@@ -9,16 +9,17 @@ from typing import Any
 
 from staticflow import pytree
 from staticflow.errors import DTypeError, ShapeError, SymbolicError
+from staticflow.graph.dims import Dim
 from staticflow.graph.graph import Graph, close, new_param
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.node import Node
 from staticflow.graph.types import Facts
+from staticflow.ops.arithmetic import cast
 from staticflow.ops.branch_kinds import Result, result_of_other
 from staticflow.ops.carry import call, check_flag, is_in_graph, settled
 from staticflow.ops.cond_op import cond_op
 from staticflow.ops.leaves import tensor_of, tensors_of
 from staticflow.ops.loop import same_type
-from staticflow.ops.promote import is_number
 from staticflow.ops.reach import in_graph, refuse_late, written_first
 from staticflow.ops.region import Region, affect, begun, close_over, trace, traced_at_once
 from staticflow.ops.symbol import Symbol, to_node
@@ -115,9 +116,11 @@ def _called(branch: partial[Any], _: Any) -> Any:
 def _with_numbers(region: Region, leaves: Sequence[Any], result: Result) -> Region:
     """The region with the numbers that it gives in the dtypes that they have in ``result``."""
     outputs = [
-        to_node(v, t.dtype) if is_number(v) else out
+        out if t.dtype is out.tensor_type.dtype
+        else to_node(v, t.dtype) if type(v) is not Dim
+        else to_node(cast(Symbol(out), dtype=t.dtype))  # what binds it is inside
         for v, t, out in zip(leaves, result.types, region.outputs, strict=True)
-    ]
+    ]  # fmt: skip
     return replace(region, outputs=tuple(outputs))
 
 
