@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import gc
+import importlib
 import inspect
 import random
 import resource
@@ -31,11 +32,14 @@ from staticflow.ops.thread import State, thread
 MOST_BYTES = 8 << 30
 """Of address space, so that what asks for too much is refused."""
 
+LARGEST = 1 << 20
+"""Elements that no tensor of a pool has, which else would double and double."""
+
 CALLS = 25
 """Calls of a trial."""
 
 SLOW = 300
-"""Seconds after which a worker hangs."""
+"""Seconds after which a trial hangs."""
 
 _LEFT_OUT = frozenset((
     "apply_", "map_", "cuda", "to", "pin_memory", "backward", "__init__", "__new__",
@@ -91,14 +95,13 @@ class Trial:
         """The call computes, or raises an error that is no fault of native code."""
         try:
             out = call()
-        except (SystemError, MemoryError) as error:
-            if isinstance(error, SystemError) and not _is_of_python(error):
-                raise
+        except SystemError:
+            raise
         except (Exception, KeyboardInterrupt):
             pass
         else:
             for x in out if type(out) is tuple else (out,):
-                if isinstance(x, sf.Tensor):
+                if isinstance(x, sf.Tensor) and _size(x) < LARGEST:
                     self.pool.add(x)
 
     def call(self) -> Any:
@@ -173,6 +176,11 @@ class Trial:
         return [self.arg() for _ in range(self.chance.choice([0, 0, 1, 1, 1, 2, 2, 3, 4, 40]))]
 
 
+def _size(x: Any) -> int:
+    data = getattr(x, "_data", None)
+    return data.size if isinstance(data, np.ndarray) else 0
+
+
 _KINDS = (
     Trial.method, Trial.method, Trial.method, Trial.method, Trial.again, Trial.function,
     Trial.function, Trial.of_many, Trial.subscript, Trial.draw, Trial.backward, Trial.hooked,
@@ -185,12 +193,6 @@ _PLAIN: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-def _is_of_python(error: SystemError) -> bool:
-    """Whether CPython raises it itself where there is no memory."""
-    return "memory" in _current_weather
-
-
-_current_weather = ""
 _compiled: list[Any] = []
 
 
@@ -248,7 +250,7 @@ def threads(trial: Trial) -> Iterator[None]:
 
     def work(others: Mischief) -> None:
         try:
-            for _ in range(4 * CALLS):
+            for _ in range(CALLS):
                 with contextlib.suppress(ZeroDivisionError):
                     others.strike()
                 if stop.is_set():
@@ -258,7 +260,7 @@ def threads(trial: Trial) -> Iterator[None]:
             failures.append(error)
 
     before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
+    sys.setswitchinterval(1e-4)
     started = [threading.Thread(target=work, args=(Mischief(trial.pool),)) for _ in range(2)]
     for t in started:
         t.start()
@@ -309,11 +311,52 @@ def tracing(trial: Trial) -> Iterator[None]:
         sys.setprofile(before[1])
 
 
+@contextmanager
+def memory(trial: Trial) -> Iterator[None]:
+    """Calls whose allocations fail, one after the other. They are such as compute otherwise, since
+    CPython 3.11 crashes itself where it looks for a line without memory."""
+    testing = importlib.import_module("_testcapi")
+    for x in trial.pool.tensors[:6]:
+        call = trial.chance.choice(_WITHOUT_MEMORY)
+        try:
+            if x.numel() > FEW or not x.is_contiguous() or x.dtype is not sf.float32:
+                continue
+            y = sf.ones(x.shape)
+            for _ in range(3):
+                call(x, y)
+        except Exception:
+            continue
+        for at in range(40):
+            testing.set_nomemory(at, at + trial.chance.choice([1, 1, 3]))
+            try:
+                call(x, y)
+            except Exception:  # also `SystemError`, which CPython raises itself where there is none
+                pass
+            finally:
+                testing.remove_mem_hooks()
+    yield
+
+
+_WITHOUT_MEMORY: tuple[Callable[[Any, Any], Any], ...] = (
+    lambda x, y: x * y, lambda x, y: x + 1.5, lambda x, y: x.t(), lambda x, y: x.sum(),
+    lambda x, y: x.add_(y), lambda x, y: x.mul_(2.0), lambda x, y: x.unbind(),
+    lambda x, y: x[1:], lambda x, y: (x.t() * y).sum(),
+    lambda x, y: sf.rand(3), lambda x, y: x.relu().exp(), lambda x, y: _programs()[1](x),
+    lambda x, y: _programs()[0](x),
+)  # fmt: skip
+"""Calls of small arrays of one dtype in which NumPy copies and casts nothing: there it crashes itself
+without memory, and CPython 3.11 where it sets a context variable, as large ones do."""
+
+FEW = 12
+
 WEATHER = {
     "calm": calm, "collector": collector, "threads": threads, "signals": signals,
     "tracing": tracing,
 }  # fmt: skip
 
+
+if sys.version_info < (3, 12):  # where NumPy 2.5 crashes itself more often
+    WEATHER["memory"] = memory
 
 # -- the program --------------------------------------------------------------------------------
 
@@ -335,7 +378,6 @@ def is_well() -> bool:
 def main(seed: int, trials: int, only: str = "") -> int:
     """Run the trials of a seed."""
     faulthandler.enable()
-    faulthandler.dump_traceback_later(SLOW, exit=True)
     resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
     warnings.simplefilter("ignore")
     sys.unraisablehook = lambda *_: None
@@ -344,6 +386,7 @@ def main(seed: int, trials: int, only: str = "") -> int:
         chance = random.Random(f"{seed} {number}")
         weather = only or chance.choice([*WEATHER])
         print(f"trial {number}: {weather}", flush=True)
+        faulthandler.dump_traceback_later(SLOW, exit=True)
         trial = Trial(number, chance)
         with contextlib.redirect_stdout(None):
             trial.run(weather)
