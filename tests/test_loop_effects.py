@@ -185,3 +185,33 @@ def test_a_function_is_called_to_be_traced_and_not_before(construct: str) -> Non
     world = World()
     CONSTRUCTS[construct](world.counts, sf.placeholder((2,), name="s"))
     assert world.calls <= MORE_CALLS.get(construct, 1)
+
+
+# of a tensor that a loop begins with, and that its function changes in place
+IN_PLACE: dict[str, Callable[[Any], Any]] = {
+    "carry of scan": lambda x: sf.scan(lambda c, r: (c.add_(r), c * 1), x, sf.ones(3, 2))[0],
+    "carry of while": lambda x: sf.while_loop(lambda c: c.sum() < 99, lambda c: c.mul_(2), x),
+    "carry of fori": lambda x: sf.fori_loop(0, 3, lambda i, c: c.mul_(2), x),
+}
+
+
+@pytest.mark.parametrize("case", IN_PLACE)
+def test_a_change_of_a_carry_stays_in_the_loop(case: str) -> None:
+    x, s = sf.tensor([1.0, 2.0]), sf.placeholder((2,), name="s")
+    wanted = sf.compile([s], IN_PLACE[case](s))(x).tolist()
+    assert IN_PLACE[case](x).tolist() == wanted
+    assert x.tolist() == [1.0, 2.0]
+
+
+def test_a_row_cannot_be_changed() -> None:
+    x = sf.tensor([1.0, 2.0])
+    for run in (
+        lambda: sf.map(lambda r: r.mul_(2), x),
+        lambda: sf.associative_scan(lambda a, b: a.add_(b), x),
+    ):
+        with pytest.raises(sf.AutogradError, match=r"read-only; change a clone, at .*loop_effects"):
+            run()
+    assert x.tolist() == [1.0, 2.0]
+    last, _ = sf.scan(lambda c, r: (r, None), x[0], x)
+    last.add_(5)  # is the caller's own
+    assert x.tolist() == [1.0, 2.0]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager import device as devices
-from staticflow.eager import indexed
+from staticflow.eager import indexed, layout
 from staticflow.eager.expression import expression_of
 from staticflow.eager.fast.forms import fast_forms
 from staticflow.eager.fast.in_place_forms import in_place_methods
@@ -35,7 +35,8 @@ def bind(tensor: Any) -> None:
     `Methods`, as soon as the first operation runs."""
     EAGER.tensor = TapeEntry.tensor = tensor
     EAGER.prepare = partial(_prepared, tensor)
-    console.count, eager.wrap = tensor._wrap(np.zeros((), np.int64)), tensor._wrap
+    console.count = tensor._wrap(np.zeros((), np.int64))
+    eager.wrap, eager.protect, eager.own = tensor._wrap, layout.protect, layout.own
     Shadow.__sf_mode__ = EAGER
     EAGER.expression = expression_of
     forms.fused, forms.in_place = fused_form, in_place_form

@@ -16,8 +16,8 @@ from staticflow.ops.strided import bitcast_op
 from staticflow.ops.thread import thread
 
 __all__ = [
-    "apply_", "bits_as", "data_ptr", "element_size", "is_contiguous", "map_", "nbytes", "resize_",
-    "resize_as_", "set_", "storage_offset", "stride",
+    "apply_", "bits_as", "data_ptr", "element_size", "is_contiguous", "map_", "nbytes", "own",
+    "protect", "resize_", "resize_as_", "set_", "storage_offset", "stride",
 ]  # fmt: skip
 
 
@@ -91,6 +91,20 @@ def _without_history(x: Any, what: str) -> None:
             f"{what} of a tensor that requires a gradient would be lost to it; call it on "
             f".detach(), at {format_locs(here())}"
         )
+
+
+def protect(x: Any) -> Any:
+    """The view ``x``, through which nothing can be changed from now on; a symbol as it is."""
+    data = getattr(x, "_data", None)
+    if type(data) is np.ndarray:
+        data.flags.writeable = False
+    return x
+
+
+def own(x: Any) -> Any:
+    """A copy of ``x`` if nothing can be changed through it; else as it is."""
+    data = getattr(x, "_data", None)
+    return x.clone() if type(data) is np.ndarray and not data.flags.writeable else x
 
 
 def resize_(x: Any, *sizes: Any) -> Any:

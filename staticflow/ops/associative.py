@@ -14,7 +14,7 @@ from staticflow.ops.carry import call, held, is_in_graph
 from staticflow.ops.cond import cond
 from staticflow.ops.creation import new_zeros
 from staticflow.ops.joining import cat, stack
-from staticflow.ops.leaves import tensors_of
+from staticflow.ops.leaves import eager, tensors_of
 from staticflow.ops.reach import in_graph, refuse_late, run_or_write
 from staticflow.ops.scan import scan
 from staticflow.ops.slicing import slice_op
@@ -45,7 +45,8 @@ def associative_scan(fn: Callable[[Any, Any], Any], xs: Any, reverse: bool = Fal
     length = _common_length(leaves, pytree.paths(tree, "xs"))
 
     def combined(a: Any, b: Any) -> Any:
-        found = held("associative_scan", a, call("associative_scan", "fn", fn, a, b), "xs")
+        given = (pytree.map_tree(eager.protect, v) for v in (a, b))
+        found = held("associative_scan", a, call("associative_scan", "fn", fn, *given), "xs")
         if is_in_graph(found) and not in_graph(*pytree.flatten(a)[0]):
             refuse_late("associative_scan", "fn")
         return found

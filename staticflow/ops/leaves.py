@@ -25,9 +25,12 @@ __all__ = ["dtype_beside", "eager", "is_tensor", "refuse_leaf", "tensor_of", "te
 
 
 class _Eager:
-    """What the eager mode puts here: ``wrap`` makes an array a tensor."""
+    """What the eager mode puts here: ``wrap`` makes an array a tensor, ``protect`` gives a view
+    through which nothing can be changed, and ``own`` a copy of such a view; else as it is."""
 
     wrap: Callable[[Any], Any]
+    protect: Callable[[Any], Any]
+    own: Callable[[Any], Any]
 
 
 eager = _Eager()

@@ -33,9 +33,9 @@ from staticflow.ops.checkpoint import (
     segment_trips,
 )
 from staticflow.ops.joining import stack
-from staticflow.ops.leaves import tensor_of, tensors_of
+from staticflow.ops.leaves import eager, tensor_of, tensors_of
 from staticflow.ops.ragged import Ragged, RaggedUntil
-from staticflow.ops.reach import in_graph, refuse_late, written_first
+from staticflow.ops.reach import in_graph, refuse_late, run_or_write, written_first
 from staticflow.ops.region import trace, traced_at_once, types_of_result
 from staticflow.ops.sizes import as_size
 from staticflow.ops.symbol import Symbol, constant_node, to_node
@@ -103,22 +103,30 @@ def scan(
     tensor([1., 1.])
     """
     if taps is not None or ys_init is not None:
-        lagged = Lagged(fn, taps or {}, ys_init, reverse)
-        stop = None if until is None else lambda carry, y: until(carry[0], y)
-        (last, _), ys = scan(
-            lagged.step, lagged.init(init), lagged.xs(xs), length, reverse, stop,
-            lagged.lengths(lengths, xs), checkpoint=checkpoint, memory_budget=memory_budget,
-        )  # fmt: skip
-        return last, ys
+
+        def run_lagged() -> tuple[Any, Any]:
+            lagged = Lagged(fn, taps or {}, ys_init, reverse)
+            stop = None if until is None else lambda carry, y: until(carry[0], y)
+            (last, _), ys = scan(
+                lagged.step, lagged.init(init), lagged.xs(xs), length, reverse, stop,
+                lagged.lengths(lengths, xs), checkpoint=checkpoint, memory_budget=memory_budget,
+            )  # fmt: skip
+            return last, ys
+
+        return run_or_write(run_lagged, (init, xs, ys_init, lengths, length), fn, until)
     if lengths is not None:
-        ragged = (
-            Ragged(fn, lengths, xs) if until is None
-            else RaggedUntil(fn, until, lengths, xs, reverse)
-        )  # fmt: skip
-        return ragged.finish(*scan(
-            ragged.step, ragged.init(init), ragged.xs(xs), length, reverse, ragged.until,
-            checkpoint=checkpoint, memory_budget=memory_budget,
-        ))  # fmt: skip
+
+        def run_ragged() -> tuple[Any, Any]:
+            ragged = (
+                Ragged(fn, lengths, xs) if until is None
+                else RaggedUntil(fn, until, lengths, xs, reverse)
+            )  # fmt: skip
+            return ragged.finish(*scan(
+                ragged.step, ragged.init(init), ragged.xs(xs), length, reverse, ragged.until,
+                checkpoint=checkpoint, memory_budget=memory_budget,
+            ))  # fmt: skip
+
+        return run_or_write(run_ragged, (init, xs, lengths, length), fn, until)
     init_leaves, carry_tree = pytree.flatten(init)
     xs_leaves, xs_tree = pytree.flatten(xs)
     init_leaves = tensors_of("scan", "init", carry_tree, init_leaves)
@@ -201,12 +209,13 @@ class _Scan:
         return pytree.unflatten(self.xs_tree, self.xs)
 
     def now(self) -> tuple[Any, Any]:
-        """Run on tensors."""
-        carry = self.init_as_given()
+        """Run on tensors. The functions get a carry of their own, and rows that cannot be changed:
+        a change in place would reach the tensors that the loop was given."""
+        carry = pytree.unflatten(self.carry_tree, [x.clone() for x in self.init])
         ys: list[Any] = []
         assert isinstance(self.length, int)
         for step in reversed(range(self.length)) if self.reverse else range(self.length):
-            x = pytree.unflatten(self.xs_tree, [leaf[step] for leaf in self.xs])
+            x = pytree.unflatten(self.xs_tree, [eager.protect(leaf[step]) for leaf in self.xs])
             try:
                 carry, y = self._step(carry, x)
                 y = _as_before(ys[0], y) if ys else y
@@ -219,6 +228,7 @@ class _Scan:
             ys.append(y)
             if stops:
                 break
+        carry = pytree.map_tree(eager.own, carry)
         if not ys:
             return settled(carry), self._nothing()
         if self.reverse:

@@ -94,8 +94,8 @@ def while_loop(
 
 
 def _now(condition: Callable[[Any], Any], body: Callable[[Any], Any], init: Any) -> Any:
-    """Run on tensors."""
-    carry = init
+    """Run on tensors, from a carry of its own: a change in place would reach ``init``."""
+    carry = pytree.map_tree(lambda x: x.clone(), init)
     for trip in itertools.count():
         going = condition(carry)
         if isinstance(going, Symbol):
