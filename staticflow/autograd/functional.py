@@ -28,6 +28,7 @@ from staticflow.ops.joining import stack
 from staticflow.ops.reach import in_graph, run_or_write
 from staticflow.ops.scan import scan
 from staticflow.ops.symbol import Symbol, to_node
+from staticflow.ops.thread import recording
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
@@ -189,10 +190,11 @@ def own_input(x: Any, create_graph: bool) -> Any:
             f"the inputs must be tensors or symbols, not {type(x).__name__}; wrap data with "
             f"sf.tensor(...), at {format_locs(here())}"
         )
-    if in_graph(x):
-        return cast(Symbol(to_node(x)), dtype=x.dtype)
-    if create_graph and x.requires_grad:
-        return x.clone()
+    with recording(True):
+        if in_graph(x):
+            return cast(Symbol(to_node(x)), dtype=x.dtype)
+        if create_graph and x.requires_grad:
+            return x.clone()
     return x.detach().requires_grad_()
 
 

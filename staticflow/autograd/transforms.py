@@ -26,6 +26,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.ops.creation import ones_like
 from staticflow.ops.reach import run_or_write
 from staticflow.ops.symbol import Symbol
+from staticflow.ops.thread import thread
 from staticflow.pytree import flatten, unflatten
 
 __all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "vjp"]
@@ -45,8 +46,10 @@ class _Point:
             )
         chosen = args[argnums] if isinstance(argnums, int) else tuple(args[n] for n in numbers)
         given, self.form = flatten(chosen)
-        self.inputs = [own_input(x, create_graph=True) for x in given]
-        self.recorded = any(isinstance(x, Symbol) or x.requires_grad for x in given)
+        self.inputs = [own_input(x, thread.state.recording) for x in given]
+        self.recorded = thread.state.recording and any(
+            isinstance(x, Symbol) or x.requires_grad for x in given
+        )
         own = unflatten(self.form, self.inputs)
         self.args = list(args)
         for n, x in zip(numbers, (own,) if isinstance(argnums, int) else own, strict=True):
@@ -58,7 +61,9 @@ class _Point:
             out = func(*self.args, **kwargs)
         out, aux = out if has_aux else (out, None)
         self.outputs, self.out_form = flatten(out)
-        self.recorded = self.recorded or _reach_others(self.outputs, self.inputs)
+        self.recorded = self.recorded or (
+            thread.state.recording and _reach_others(self.outputs, self.inputs)
+        )
         beside, form = flatten(aux)
         settled = unflatten(self.out_form, self.settled(self.outputs))
         return settled, unflatten(form, self.settled(beside))
@@ -86,7 +91,13 @@ class _Point:
         """The results, without a history that leads to this call's own inputs alone."""
         if self.recorded:
             return list(results)
-        return [r.detach() if getattr(r, "requires_grad", False) else r for r in results]
+        return [self._apart(r) for r in results]
+
+    @staticmethod
+    def _apart(result: Any) -> Any:
+        if isinstance(result, Symbol):
+            return result if thread.state.recording else result.detach()
+        return result.detach() if getattr(result, "requires_grad", False) else result
 
 
 def _transformed(func: Function, derivative: Function) -> Function:
