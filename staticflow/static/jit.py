@@ -97,9 +97,12 @@ class _Traced:
         output reaches what requires a gradient: it does so as operations were recorded when it was
         traced."""
         operands = (*given, *self.captured)
-        require = {i for i, t in enumerate(operands) if t.requires_grad}
-        apart = [require.isdisjoint(reached) for reached in self.reached]
-        recorded = recorded and not all(apart)
+        if recorded and any(self.reached):
+            require = {i for i, t in enumerate(operands) if t.requires_grad}
+            apart = [require.isdisjoint(reached) for reached in self.reached]
+            recorded = not all(apart)
+        else:
+            recorded = False
         seen = [n.attrs["source"].detach().clone() for n in self.states] if recorded else []
         results: list[Tensor] = self.program(*given)
         if recorded:
