@@ -78,7 +78,11 @@ def unflatten(definition: TreeDef, leaves: Iterable[Any]) -> Any:
     >>> unflatten(definition, [5, 6])
     {'a': (5, 6)}
     """
-    return _built(definition, iter(leaves))
+    try:
+        return _built(definition, iter(leaves))
+    except StopIteration:
+        needed = len(paths(definition))
+        raise ShapeError(f"unflatten: {needed} leaves are needed, fewer were given") from None
 
 
 def _built(d: TreeDef, rest: Iterator[Any]) -> Any:

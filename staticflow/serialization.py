@@ -21,6 +21,7 @@ from staticflow.eager.tensor import Tensor
 from staticflow.errors import ArgumentError, CheckpointError
 from staticflow.graph.dtypes import BY_NUMPY, DTYPES, bool_
 from staticflow.graph.locs import format_locs, here
+from staticflow.ops.foreign import refuses_foreign_in
 
 __all__ = ["load", "save"]
 
@@ -51,7 +52,7 @@ def save(obj: Any, f: str | os.PathLike[str] | IO[bytes]) -> None:
     try:
         structure = json.dumps(_described(obj, (), arrays))
         data: bytes = library.save(arrays, metadata={_KEY: structure})
-    except (UnicodeError, RecursionError, ValueError) as error:
+    except (UnicodeError, RecursionError, ValueError, _library().SafetensorError) as error:
         if isinstance(error, CheckpointError):
             raise
         raise CheckpointError(
@@ -271,3 +272,6 @@ def _take_over(file: int, old: os.stat_result) -> None:
         with contextlib.suppress(PermissionError):
             os.fchown(file, old.st_uid, old.st_gid)
     os.fchmod(file, stat.S_IMODE(old.st_mode))  # after the owner, whose change takes some away
+
+
+refuses_foreign_in(globals())

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager.tensor import Tensor
+from staticflow.errors import DTypeError
 from staticflow.graph.dtypes import (
     BY_NUMPY,
     DType,
@@ -17,6 +18,7 @@ from staticflow.graph.dtypes import (
     float64,
     promote,
 )
+from staticflow.graph.locs import format_locs, here
 
 __all__ = ["assert_close"]
 
@@ -46,7 +48,19 @@ def assert_close(
     >>> import staticflow as sf
     >>> assert_close(sf.tensor([1.0]), sf.tensor([1.0 + 1e-7]))
     """
-    wrong = _difference(actual, expected, rtol, atol, equal_nan, check_dtype)
+    for name, tolerance in (("rtol", rtol), ("atol", atol)):
+        if not (tolerance is None or isinstance(tolerance, int | float | np.number)):
+            raise DTypeError(
+                f"assert_close: {name!r} must be a number, not {type(tolerance).__name__}, "
+                f"at {format_locs(here())}"
+            )
+    try:
+        wrong = _difference(actual, expected, rtol, atol, bool(equal_nan), bool(check_dtype))
+    except (TypeError, ValueError, KeyError) as error:
+        given = f"{type(actual).__name__} and {type(expected).__name__}"
+        raise DTypeError(
+            f"assert_close: {given} cannot be compared: {error}, at {format_locs(here())}"
+        ) from error
     if wrong:
         raise AssertionError(msg or wrong)
 

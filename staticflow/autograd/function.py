@@ -53,7 +53,7 @@ class FunctionCtx:
         """
         for i, t in enumerate(tensors):
             if t is not None and not hasattr(t, "__sf_mode__"):
-                raise TypeError(
+                raise DTypeError(
                     f"save_for_backward can only save tensors, but argument {i} is of type "
                     f"{type(t).__name__}; keep it as an attribute of ctx, at {format_locs(here())}"
                 )

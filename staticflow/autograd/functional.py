@@ -23,6 +23,7 @@ from staticflow.ops.arithmetic import cast
 from staticflow.ops.creation import new_zeros, ones_like, zeros_like
 from staticflow.ops.declare import same_size
 from staticflow.ops.expand import expand
+from staticflow.ops.foreign import refuses_foreign_in
 from staticflow.ops.gradient import pullback, pushforward
 from staticflow.ops.joining import stack
 from staticflow.ops.reach import in_graph, run_or_write
@@ -186,7 +187,7 @@ def _inputs(inputs: Any, create_graph: bool) -> tuple[bool, list[Any]]:
 def own_input(x: Any, create_graph: bool) -> Any:
     """A vertex of its own for the input ``x``, which leads to it where that is recorded."""
     if not hasattr(x, "__sf_mode__"):
-        raise TypeError(
+        raise DTypeError(
             f"the inputs must be tensors or symbols, not {type(x).__name__}; wrap data with "
             f"sf.tensor(...), at {format_locs(here())}"
         )
@@ -319,3 +320,6 @@ def _basis(x: Any) -> Any:
     count = x.numel()
     found = eye(count, dtype=x.dtype, device=getattr(x, "device", None))
     return found.reshape(count, *x.shape)
+
+
+refuses_foreign_in(globals())

@@ -21,7 +21,7 @@ from staticflow.autograd.functional import (
     rows_of,
 )
 from staticflow.eager.grad_mode import enable_grad
-from staticflow.errors import ArgumentError, ShapeError
+from staticflow.errors import ArgumentError, DTypeError, ShapeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.creation import ones_like
 from staticflow.ops.reach import run_or_write
@@ -57,6 +57,11 @@ class _Point:
 
     def call(self, func: Function, kwargs: Any, has_aux: bool = False) -> tuple[Any, Any]:
         """The outputs of ``func`` here, as a tree, and the rest that it gives."""
+        if not callable(func):
+            raise DTypeError(
+                f"what is differentiated must be a function, not {type(func).__name__}, "
+                f"at {format_locs(here())}"
+            )
         with enable_grad():
             out = func(*self.args, **kwargs)
         out, aux = out if has_aux else (out, None)
@@ -244,6 +249,11 @@ def hessian(func: Function, argnums: int | tuple[int, ...] = 0) -> Function:
 def _like(what: str, given: Any, wanted: Sequence[Any]) -> list[Any]:
     """The leaves of ``given``, which have the shapes of ``wanted``."""
     leaves, _ = flatten(given)
+    for leaf in leaves:
+        if not hasattr(leaf, "__sf_mode__"):
+            raise DTypeError(
+                f"{what}: tensors are needed, not {type(leaf).__name__}, at {format_locs(here())}"
+            )
     shapes, needed = [list(x.shape) for x in leaves], [list(x.shape) for x in wanted]
     if shapes != needed:
         raise ShapeError(

@@ -10,6 +10,7 @@ import numpy as np
 
 from staticflow.eager.creation import empty
 from staticflow.eager.tensor import Tensor
+from staticflow.errors import DTypeError
 from staticflow.graph.device import device, kind_name
 from staticflow.graph.dtypes import (
     DType,
@@ -24,6 +25,7 @@ from staticflow.graph.dtypes import (
     int64,
     uint8,
 )  # fmt: skip
+from staticflow.graph.locs import format_locs, here
 
 __all__ = [
     "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor",
@@ -71,5 +73,8 @@ def Variable(data: Any, requires_grad: bool = False) -> Tensor:
     Raises `TypeError` for anything but a tensor.
     """
     if not isinstance(data, Tensor):
-        raise TypeError(f"Variable: data has to be a tensor, but got {type(data).__name__}")
+        raise DTypeError(
+            f"Variable: data has to be a tensor, but got {type(data).__name__}, "
+            f"at {format_locs(here())}"
+        )
     return data.detach().requires_grad_(requires_grad)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import get_ident
+from threading import active_count, get_ident
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from staticflow.graph.device import device as Device
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.effect import effect, read
+from staticflow.ops.foreign import refuses_foreign_in_classes
 from staticflow.ops.frozen import generators
 from staticflow.ops.sampling import default_source
 from staticflow.ops.symbol import symbolic
@@ -86,7 +87,8 @@ class Generator:
         """Stand where a draw that failed began, unless another thread has drawn meanwhile."""
         numbers, version = position
         with _drawing:
-            if self._last == (get_ident(), int(self.state._data[1])):
+            alone = active_count() == 1
+            if alone or self._last == (get_ident(), int(self.state._data[1])):
                 self.state._data[...] = numbers
                 self.state._own_memory().version = version
 
@@ -145,6 +147,8 @@ def _refuse_in_trace(what: str) -> None:
             f"at {format_locs(here())}"
         )
 
+
+refuses_foreign_in_classes(Generator, but=("draw",))
 
 default_generator = Generator()
 """The generator of draws that name none: one for the process."""

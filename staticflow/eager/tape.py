@@ -213,6 +213,11 @@ def _check_inputs(inputs: Sequence[Any]) -> None:
     if not inputs:
         raise AutogradError(f"backward: inputs= must not be empty, at {format_locs(here())}")
     for i, t in enumerate(inputs):
+        if not hasattr(t, "_edge"):
+            raise DTypeError(
+                f"backward: entry {i} of inputs= must be a tensor, not {type(t).__name__}, "
+                f"at {format_locs(here())}"
+            )
         if not t.requires_grad:
             raise AutogradError(
                 f"backward: entry {i} of inputs= does not require a gradient, "

@@ -27,7 +27,7 @@ from staticflow.ops.arithmetic import clone
 from staticflow.ops.dependents import note_change
 from staticflow.ops.foreign import refuses_foreign_of
 from staticflow.ops.methods import Methods
-from staticflow.ops.sizes import as_sizes
+from staticflow.ops.sizes import as_shape
 from staticflow.ops.thread import thread
 
 __all__ = ["EAGER", "Tensor", "as_tensor"]
@@ -70,7 +70,7 @@ class Tensor(Methods):
         elif isinstance(only, list | tuple | range | np.ndarray):
             self._start(array_from(only, get_default_dtype()))
         else:
-            self._start(np.zeros(as_sizes(data) or (0,), get_default_dtype().numpy))
+            self._start(np.zeros(as_shape(data) or (0,), get_default_dtype().numpy))
         if device is not None:
             self._data = devices.move(self._data, devices.place(device))
 
@@ -336,14 +336,20 @@ class Tensor(Methods):
         return int(self.item())
 
     def __contains__(self, element: Any) -> bool:
-        return bool((self == element).any())
+        found = self == element
+        if isinstance(found, bool):  # Python's own answer for what no operation takes
+            raise DTypeError(
+                f"what is looked for in a tensor is a number or a tensor, not "
+                f"{type(element).__name__}, at {format_locs(here())}"
+            )
+        return bool(found.any())
 
     def __reversed__(self) -> Any:
         return self.flip(tuple(range(self.ndim)))
 
     def __iter__(self) -> Any:
         if self.ndim == 0:
-            raise TypeError("iteration over a 0-d tensor")
+            raise DTypeError(f"iteration over a 0-d tensor, at {format_locs(here())}")
         return (self[i] for i in range(self.shape[0]))
 
     # -- devices, other libraries, printing -----------------------------------------------------

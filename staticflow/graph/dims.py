@@ -231,6 +231,8 @@ class Dim(Real):
         return floor_div(self, other)
 
     def __rfloordiv__(self, other: Size) -> Size:
+        if not isinstance(other, (int, Dim)):
+            return NotImplemented
         return floor_div(other, self)
 
     def __mod__(self, other: Size) -> Size:
@@ -239,19 +241,29 @@ class Dim(Real):
         return self - floor_div(self, other) * other
 
     def __rmod__(self, other: Size) -> Size:
+        if not isinstance(other, (int, Dim)):
+            return NotImplemented
         return other - floor_div(other, self) * self
 
     # order: only what holds for every non-negative value of the symbols
     def __ge__(self, other: Size) -> bool:
+        if not isinstance(other, (int, float, Real)):
+            return NotImplemented
         return _decide(self, other, f"{self} >= {other}")
 
     def __le__(self, other: Size) -> bool:
+        if not isinstance(other, (int, float, Real)):
+            return NotImplemented
         return _decide(other, self, f"{self} <= {other}")
 
     def __gt__(self, other: Size) -> bool:
+        if not isinstance(other, (int, float, Real)):
+            return NotImplemented
         return _decide(self, other + 1, f"{self} > {other}")
 
     def __lt__(self, other: Size) -> bool:
+        if not isinstance(other, (int, float, Real)):
+            return NotImplemented
         return _decide(other, self + 1, f"{self} < {other}")
 
     def __bool__(self) -> bool:

@@ -45,6 +45,9 @@ class Node:
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Node is immutable; {name} cannot be set")
 
+    def __deepcopy__(self, memo: object) -> Node:
+        return self  # it never changes
+
     @property
     def tensor_type(self) -> TensorType:
         """The type of a node that gives one tensor."""

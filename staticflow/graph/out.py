@@ -27,14 +27,14 @@ def into(name: str, fn: Callable[..., Any], args: Sequence[Any], given: Mapping[
         return _put(name, out, value)
     outs = out if isinstance(out, list | tuple) else (out,)
     if len(outs) != len(value):
-        raise TypeError(f"{name}: out= must be {len(value)} tensors, at {format_locs(here())}")
+        raise DTypeError(f"{name}: out= must be {len(value)} tensors, at {format_locs(here())}")
     put = [_put(name, o, v) for o, v in zip(outs, value, strict=True)]
     return value._make(put) if hasattr(value, "_make") else tuple(put)
 
 
 def _put(name: str, out: Any, value: Any) -> Any:
     if not hasattr(value, "__sf_mode__"):
-        raise TypeError(
+        raise DTypeError(
             f"{name}() got an unexpected keyword argument 'out', at {format_locs(here())}"
         )
     if not hasattr(out, "__sf_mode__"):

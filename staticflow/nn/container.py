@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any, ClassVar, Self, overload
 
+from staticflow.errors import DTypeError, IndexRangeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.module import Module, bracketed, indented
 from staticflow.nn.parameter import Parameter
@@ -37,7 +38,7 @@ class _Holder(Module):
     def _accepted(self, value: Any, where: str) -> Any:
         """``value`` as an entry."""
         if not isinstance(value, self.kind):
-            raise TypeError(
+            raise DTypeError(
                 f"{type(self).__name__} takes modules, not {type(value).__name__} ({where}); "
                 "wrap a function in a Module, or call it in a forward of your own"
                 f", at {format_locs(here())}"
@@ -79,16 +80,35 @@ class _Numbered(_Holder):
     @overload
     def __getitem__(self, index: slice) -> Self: ...
     def __getitem__(self, index: int | slice) -> Any:
-        found = self._list()[index]
+        found = self._at(self._list(), index)
         return type(self)(found) if isinstance(index, slice) else found
 
     def __setitem__(self, index: int, value: Any) -> None:
-        setattr(self, list(self._entries())[index], self._accepted(value, f"index {index}"))
+        name = self._at(list(self._entries()), index)
+        setattr(self, name, self._accepted(value, f"index {index}"))
 
     def __delitem__(self, index: int | slice) -> None:
         entries = self._list()
+        self._at(entries, index)
         del entries[index]
         self._renumber(entries)
+
+    def _at(self, entries: list[Any], index: Any) -> Any:
+        """What a list of as many has at ``index``."""
+        try:
+            return entries[index]
+        except TypeError:
+            raise DTypeError(
+                f"{type(self).__name__}: an entry is chosen by an integer or a slice, not by "
+                f"{type(index).__name__}, at {format_locs(here())}"
+            ) from None
+        except IndexError:
+            n = len(entries)
+            wanted = f"{n} entries; it must be from {-n} to {n - 1}" if n else "no entries"
+            raise IndexRangeError(
+                f"{type(self).__name__}: the index {index} lies outside of {wanted}, "
+                f"at {format_locs(here())}"
+            ) from None
 
     def append(self, value: Any) -> Self:
         """Add one entry at the end; returns the container."""
@@ -97,21 +117,32 @@ class _Numbered(_Holder):
 
     def extend(self, values: Iterable[Any]) -> Self:
         """Add entries at the end; returns the container."""
-        for value in list(values):
-            self.append(value)
+        entries = list(values)
+        first = len(self)
+        accepted = [self._accepted(v, f"index {first + i}") for i, v in enumerate(entries)]
+        for i, value in enumerate(accepted):
+            self._hold(str(first + i), value)
         return self
 
     def insert(self, index: int, value: Any) -> Self:
         """Add one entry before position ``index``; returns the container."""
         entries = self._list()
-        entries.insert(index, self._accepted(value, f"index {index}"))
+        accepted = self._accepted(value, f"index {index}")
+        try:
+            entries.insert(index, accepted)
+        except (TypeError, OverflowError):
+            raise DTypeError(
+                f"{type(self).__name__}.insert: the index is an integer that a list can have, not "
+                f"{index!r}, at {format_locs(here())}"
+            ) from None
         self._renumber(entries)
         return self
 
     def pop(self, index: int = -1) -> Any:
         """Take the entry at ``index`` out, and return it."""
         entries = self._list()
-        found = entries.pop(index)
+        found = self._at(entries, index)
+        del entries[index]
         self._renumber(entries)
         return found
 
@@ -154,7 +185,7 @@ class Sequential(_Numbered):
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):  # the names stay
             return type(self)(dict(list(self._entries().items())[index]))
-        return self._list()[index]
+        return self._at(self._list(), index)
 
 
 class ModuleList(_Numbered):
@@ -201,7 +232,7 @@ class _Named(_Holder):
         self.update(values)
 
     def __getitem__(self, key: str) -> Any:
-        return self._entries()[key]
+        return self._entries()[self._key(key)]
 
     def __setitem__(self, key: str, value: Any) -> None:
         self._hold(key, self._accepted(value, f"key {key!r}"))
@@ -210,8 +241,17 @@ class _Named(_Holder):
         delattr(self, self._key(key))
 
     def _key(self, key: str) -> str:
+        if not isinstance(key, str):
+            raise DTypeError(
+                f"{type(self).__name__}: a key is a str, not {type(key).__name__}, "
+                f"at {format_locs(here())}"
+            )
         if key not in self:
-            raise KeyError(key)
+            known = ", ".join(self) or "none"
+            raise KeyError(
+                f"{type(self).__name__} has no {key!r}; its keys are {known}, "
+                f"at {format_locs(here())}"
+            )
         return key
 
     def __iter__(self) -> Iterator[str]:
@@ -234,8 +274,9 @@ class _Named(_Holder):
 
     def update(self, values: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> None:
         """Add entries, in the place of those of the same name."""
-        for key, value in dict(values).items():
-            self[key] = value
+        accepted = {k: self._accepted(v, f"key {k!r}") for k, v in dict(values).items()}
+        for key, value in accepted.items():
+            self._hold(key, value)
 
     def pop(self, key: str) -> Any:
         """Take the entry out, and return it."""

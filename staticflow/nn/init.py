@@ -19,7 +19,7 @@ import numpy as np
 from staticflow.errors import ArgumentError, ShapeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.foreign import refuses_foreign_in
-from staticflow.ops.sampling import rand, randn
+from staticflow.ops.sampling import gives_back, rand, randn
 from staticflow.ops.special import erfinv
 
 __all__ = [
@@ -223,4 +223,4 @@ def _check_ndim(tensor: Any, name: str, least: int, most: int | None = None) -> 
         )
 
 
-refuses_foreign_in(globals())
+refuses_foreign_in(globals(), gives_back)

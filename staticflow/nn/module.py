@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
+from staticflow.errors import DTypeError
 from staticflow.graph.device import target
 from staticflow.graph.dtypes import bfloat16, float16, float32, float64
 from staticflow.graph.locs import format_locs, here
@@ -52,15 +53,15 @@ class Module(Tree):
         """Run ``forward``: now on tensors, as part of a graph if any argument is a symbol. In that
         case what it computes of the parameters alone belongs to the graph too."""
         run: Callable[..., Any] = self.forward if self._hooks is None else self._call_hooked
-        if tracing_state.active:
-            depends_on(self, "training")
-            depends_on(self, "_hooked")
-            note_module(self)
-        elif _any_symbol((*args, *kwargs.values())):
-            note_module(self)
-            with tracing():
-                return run(*args, **kwargs)
         try:
+            if tracing_state.active:
+                depends_on(self, "training")
+                depends_on(self, "_hooked")
+                note_module(self)
+            elif _any_symbol((*args, *kwargs.values())):
+                note_module(self)
+                with tracing():
+                    return run(*args, **kwargs)
             return run(*args, **kwargs)
         except FOREIGN as error:
             refuse_foreign(self.forward, type(self).__name__, error, args, kwargs)
@@ -80,18 +81,18 @@ class Module(Tree):
         before = vars(self).get(name)
         kind = type(self).__name__
         if isinstance(before, Parameter) and not (value is None or isinstance(value, Parameter)):
-            raise TypeError(
+            raise DTypeError(
                 f"{kind}.{name} is a parameter; a {type(value).__name__} in its "
                 "place would not be trained: assign an nn.Parameter (or None), or change its "
                 f"values with sf.no_grad() and copy_, at {format_locs(here())}"
             )
         if isinstance(before, Module) and not (value is None or isinstance(value, Module)):
-            raise TypeError(
+            raise DTypeError(
                 f"{kind}.{name} is a module; a {type(value).__name__} cannot take its place: "
                 f"assign an nn.Module or None, at {format_locs(here())}"
             )
         if name in self._persistent and not (value is None or hasattr(value, "__sf_mode__")):
-            raise TypeError(
+            raise DTypeError(
                 f"{kind}.{name} is a buffer; a {type(value).__name__} cannot take its place: "
                 f"assign a tensor or None, at {format_locs(here())}"
             )
@@ -114,7 +115,7 @@ class Module(Tree):
         and cast with the module, but not trained."""
         self._check_new(name, name in self._persistent)
         if tensor is not None and not hasattr(tensor, "__sf_mode__"):
-            raise TypeError(
+            raise DTypeError(
                 f"register_buffer: {name!r} is a {type(tensor).__name__}; wrap it in sf.tensor"
                 f", at {format_locs(here())}"
             )
@@ -127,7 +128,7 @@ class Module(Tree):
         """Hold ``param``, as assigning it to an attribute does."""
         self._check_new(name, isinstance(vars(self).get(name), Parameter))
         if param is not None and not isinstance(param, Parameter):
-            raise TypeError(
+            raise DTypeError(
                 f"register_parameter: {name!r} is a {type(param).__name__}; wrap it in nn.Parameter"
                 f", at {format_locs(here())}"
             )
@@ -137,7 +138,7 @@ class Module(Tree):
         """Hold ``module``, as assigning it to an attribute does."""
         self._check_new(name, isinstance(vars(self).get(name), Module))
         if module is not None and not isinstance(module, Module):
-            raise TypeError(
+            raise DTypeError(
                 f"add_module: {name!r} is a {type(module).__name__}, which is no module"
                 f", at {format_locs(here())}"
             )
@@ -195,7 +196,7 @@ class Module(Tree):
         """
         place, wanted = target(args, device=device, dtype=dtype, **named)
         if wanted is not None and not wanted.is_floating:
-            raise TypeError(
+            raise DTypeError(
                 f"to: a module is cast to a floating dtype, not to {wanted.name}"
                 f", at {format_locs(here())}"
             )

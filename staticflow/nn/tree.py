@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self, TypeGuard, cast
 
+from staticflow.graph.locs import format_locs, here
 from staticflow.nn.parameter import Parameter
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class Tree:
             if not _is_module(found):
                 raise AttributeError(
                     f"{type(self).__name__} has no module {target!r}: "
-                    f"{type(module).__name__} holds no {name!r}"
+                    f"{type(module).__name__} holds no {name!r}, at {format_locs(here())}"
                 )
             module = found
         return module
@@ -120,6 +121,7 @@ class Tree:
         if name not in own:
             raise AttributeError(
                 f"{type(self).__name__} has no {path!r}; what is there: {', '.join(own) or 'none'}"
+                f", at {format_locs(here())}"
             )
         return own[name]
 

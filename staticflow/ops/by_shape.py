@@ -12,6 +12,7 @@ from functools import wraps
 from typing import Any, TypeVar, cast
 
 from staticflow.graph.out import into
+from staticflow.ops.foreign import refuses_foreign
 
 __all__ = ["BY_SHAPE", "Marked", "by_shape"]
 
@@ -33,7 +34,7 @@ BY_SHAPE: dict[Callable[..., Any], Marked] = {}
 def by_shape(fn: F) -> F:
     """``fn``, which asks of tensors, and lists of them, among its arguments only shape, dtype and
     strides. Its further arguments are numbers, strings, dtypes, None and tuples of them."""
-    marked = Marked(fn, fn)
+    marked = Marked(fn, refuses_foreign(fn))
 
     @wraps(fn)
     def called(*args: Any, **kwargs: Any) -> Any:

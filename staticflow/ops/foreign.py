@@ -29,8 +29,8 @@ from staticflow.graph.locs import format_locs, here, is_inside
 from staticflow.graph.out import into
 
 __all__ = [
-    "FOREIGN", "refuse_foreign", "refuses_foreign", "refuses_foreign_in", "refuses_foreign_of",
-    "refuses_foreign_to_make",
+    "FOREIGN", "refuse_foreign", "refuses_foreign", "refuses_foreign_in",
+    "refuses_foreign_in_classes", "refuses_foreign_of", "refuses_foreign_to_make",
 ]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -55,7 +55,9 @@ _DATA = (list, tuple, np.ndarray)
 _OF_NO_TENSOR = (AttributeError, TypeError)
 """What comes of it that a value is no tensor; other errors tell of something else."""
 
-_NO_TENSORS = (*_DATA, bool, int, float, str, type(None))
+_NO_OPERANDS = (*_DATA, str)
+"""What is no tensor, nor a number, which may stand in the place of many."""
+
 _SHOWN = 6
 """Up to how many values of a list an error shows."""
 
@@ -89,7 +91,8 @@ def refuse_foreign(
     wanted = getattr(error, "wanted", "")
     at = f"at {format_locs(here())}"
     is_ours = isinstance(error, StaticflowError)
-    is_worded = str(error).endswith(at) or (is_ours and ", at " in str(error))
+    text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    is_worded = text.endswith(at) or (is_ours and ", at " in str(error))
     if (is_worded and not wanted) or _is_of_user(error.__traceback__):
         return
     try:
@@ -111,7 +114,8 @@ def refuse_foreign(
         if kind:
             _refuse(name, argument, value, kind, at)
     if wanted:
-        for argument, value in _within(given):
+        tensors = {k: v for k, v in given.items() if _is_of_any(parameters[k])}
+        for argument, value in _within(tensors if wanted == "a tensor" else given):
             if value is getattr(error, "value", None):
                 _refuse(name, argument, value, wanted, at)
         return  # a value that the function has made itself
@@ -168,7 +172,7 @@ def _is_of_any(parameter: inspect.Parameter) -> bool:
 def _lacks(value: Any, error: Exception) -> bool:
     """Whether ``error`` came of it that ``value`` has not what a tensor has."""
     if not isinstance(error, AttributeError):
-        return isinstance(value, _NO_TENSORS)
+        return isinstance(value, _NO_OPERANDS)
     alike = isinstance(value, np.ndarray) and type(error.obj) is type(value)
     return value is error.obj or alike
 
@@ -226,7 +230,21 @@ def refuses_foreign(fn: F) -> F:
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _ROOMS = tuple(
     f"staticflow.{room}"
-    for room in ("ops.", "nn.functional.", "nn.init", "special", "linalg", "eager.", "graph.dtypes")
+    for room in (
+        "ops.",
+        "nn.",
+        "special",
+        "linalg",
+        "eager.",
+        "graph.dtypes",
+        "autograd.",
+        "optim.",
+        "static.",
+        "serialization",
+        "pytree",
+        "utils.",
+        "runtime.",
+    )
 )
 
 
@@ -236,11 +254,12 @@ def _is_plain(fn: Any) -> bool:
     return is_function and not hasattr(fn, "__wrapped__")
 
 
-def refuses_foreign_in(names: dict[str, Any]) -> None:
-    """Give the public functions of ops among the ``names`` of a package that error."""
+def refuses_foreign_in(names: dict[str, Any], around: Callable[[Any], Any] = lambda fn: fn) -> None:
+    """Give the public functions of ops among the ``names`` of a package that error, and what
+    ``around`` puts around them."""
     for name in names.get("__all__", list(names)):
         if _is_plain(names[name]):
-            names[name] = refuses_foreign(names[name])
+            names[name] = refuses_foreign(around(names[name]))
 
 
 def refuses_foreign_of(methods: type, but: Collection[str] = ()) -> None:
@@ -253,23 +272,39 @@ def refuses_foreign_of(methods: type, but: Collection[str] = ()) -> None:
                 setattr(methods, name, refuses_foreign(fn))
 
 
-def refuses_foreign_to_make(base: type) -> None:
-    """Give the constructors of the classes below ``base``, which take no tensors, that error."""
+def refuses_foreign_to_make(base: type, around: Callable[[Any], Any] = lambda fn: fn) -> None:
+    """Give the constructors of the classes below ``base``, which take no tensors, that error, and
+    what ``around`` puts around them."""
     classes: list[type] = base.__subclasses__()
     for cls in classes:
-        if "__init__" in vars(cls):
-            type.__setattr__(cls, "__init__", _maker(vars(cls)["__init__"]))
-        refuses_foreign_to_make(cls)
+        made = vars(cls).get("__init__")
+        if made is not None and not hasattr(made, "__wrapped__"):
+            type.__setattr__(cls, "__init__", _own_method(around(made), ""))
+        refuses_foreign_to_make(cls, around)
 
 
-def _maker(fn: Callable[..., None]) -> Callable[..., None]:
+def refuses_foreign_in_classes(base: type, but: Collection[str] = ()) -> None:
+    """Give the public methods of ``base``, which is no tensor, and of the classes below it that
+    error, ``but`` those that are called so often that a frame more would cost."""
+    classes: list[type] = base.__subclasses__()
+    for cls in classes:
+        refuses_foreign_in_classes(cls, but)
+    for name, fn in list(vars(base).items()):
+        is_own = type(fn) is FunctionType and not hasattr(fn, "__wrapped__")
+        if is_own and not name.startswith("_") and name not in but:
+            type.__setattr__(base, name, _own_method(fn, f".{name}"))
+
+
+def _own_method(fn: Callable[..., Any], suffix: str) -> Callable[..., Any]:
+    """``fn``, a method of what is no tensor, known as the class of that with a ``suffix``."""
+
     @wraps(fn)
-    def made(self: Any, *args: Any, **kwargs: Any) -> None:
+    def called(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
-            fn(self, *args, **kwargs)
+            return fn(self, *args, **kwargs)
         except FOREIGN as error:
-            bound = fn.__get__(self)
-            refuse_foreign(bound, type(self).__name__, error, args, kwargs, takes_tensors=False)
+            name = type(self).__name__ + suffix
+            refuse_foreign(fn.__get__(self), name, error, args, kwargs, takes_tensors=False)
             raise
 
-    return made
+    return called

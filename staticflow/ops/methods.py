@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from staticflow.errors import DimRangeError, SymbolicError
+from staticflow.errors import DimRangeError, DTypeError, SymbolicError
 from staticflow.graph.dims import Size, prod
 from staticflow.graph.dtypes import DType
 from staticflow.graph.locs import format_locs, here
@@ -51,7 +51,7 @@ from staticflow.ops import softmax as sm
 from staticflow.ops import view as views
 from staticflow.ops.creation import ones_like, zeros_like
 from staticflow.ops.elementwise_methods import ElementwiseMethods, in_place
-from staticflow.ops.foreign import refuses_foreign_of
+from staticflow.ops.foreign import refuses_foreign, refuses_foreign_of
 from staticflow.ops.ufuncs import array_ufunc
 
 __all__ = ["REFLECTED", "Methods", "reflected"]
@@ -81,7 +81,8 @@ def _in_shape(fn: Function) -> Function:
 
     method.__name__ = method.__qualname__ = f"{fn.__name__}_"
     method.__doc__ = f"`{fn.__name__}` in place."
-    return method
+    worded: Function = refuses_foreign(method)
+    return worded
 
 
 _fill_where_diagonal = in_place(triangle.fill_diagonal)
@@ -176,7 +177,7 @@ class Methods(ElementwiseMethods):
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError(f"len() of a 0-d tensor, at {format_locs(here())}")
+            raise DTypeError(f"len() of a 0-d tensor, at {format_locs(here())}")
         size = self.shape[0]
         if not isinstance(size, int):
             raise SymbolicError(

@@ -126,7 +126,10 @@ def position(k: Any) -> Size | None:
         return k
     if isinstance(k, bool) or not hasattr(k, "__index__") or getattr(k, "shape", ()) != ():
         return None
-    return operator.index(k)
+    try:
+        return operator.index(k)
+    except TypeError:  # of a class, which has the method of its instances
+        return None
 
 
 _KNOWN = (int, type(None))

@@ -83,7 +83,12 @@ def _as_key(x: Any, k: Any) -> Any:
     if isinstance(k, np.bool_):
         return bool(k)
     if isinstance(k, list | tuple | range):
-        k = np.asarray(k, dtype=None if len(k) else np.int64)
+        try:
+            k = np.asarray(k, dtype=None if len(k) else np.int64)
+        except ValueError as error:
+            raise IndexRangeError(
+                f"indexing by a list that makes no array: {error}, at {format_locs(here())}"
+            ) from None
     if isinstance(k, np.ndarray) and k.ndim and k.dtype.kind in "iub":
         return _there(x, k)
     if _is_tensor(k) and k.dtype.kind in "iub":
@@ -129,8 +134,10 @@ def _read(x: Any, key: Any) -> _Reading:
     shape = x.shape
     used = sum(map(_dims_of, keys))
     if used > len(shape):
+        help = "" if shape else "; its number is .item(), its value as a tensor the tensor itself"
         raise DimRangeError(
-            f"indexing: {used} indices for a tensor of {x.ndim} dims, at {format_locs(here())}"
+            f"indexing: {used} indices for a tensor of {x.ndim} dims{help}, "
+            f"at {format_locs(here())}"
         )
     dots = [i for i, k in enumerate(keys) if k is Ellipsis]
     if len(dots) > 1:
@@ -312,7 +319,13 @@ def _stored(part: Any, tensors: Sequence[tuple[int, Any]], value: Any) -> Any:
 def _value_like(x: Any, value: Any) -> Any:
     """A number or array in the mode and dtype of ``x``."""
     if isinstance(value, list | tuple | np.ndarray | np.generic):
-        return cast.beside(x, np.asarray(value), dtype=x.dtype)
+        try:
+            array = np.asarray(value)
+        except ValueError as error:
+            raise ShapeError(
+                f"the value is a list that makes no array: {error}, at {format_locs(here())}"
+            ) from None
+        return cast.beside(x, array, dtype=x.dtype)
     return new_full(x, (), value)
 
 

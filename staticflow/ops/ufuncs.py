@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from staticflow.errors import DTypeError
 from staticflow.graph.locs import format_locs, here
 
 __all__ = ["array_ufunc"]
@@ -41,7 +42,7 @@ def array_ufunc(
     function = getattr(methods, name, None)
     if out is not None or method == "at":
         called = f"np.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
-        raise TypeError(
+        raise DTypeError(
             f"{called} cannot write to a tensor; use an in-place method of its own, or give its "
             f"values (out=x.detach().numpy() of an eager tensor), at {format_locs(here())}"
         )

@@ -17,11 +17,13 @@ tensor([0.5000, 1.0000])
 (1.5, [0.25, 0.75])
 """
 
+from staticflow.ops.foreign import refuses_foreign_in_classes, refuses_foreign_to_make
 from staticflow.optim import lr_scheduler, swa_utils
 from staticflow.optim.adagrad import Adadelta, Adagrad
 from staticflow.optim.adam import Adam, Adamax, AdamW, NAdam, RAdam
 from staticflow.optim.group import ParamGroup
 from staticflow.optim.lbfgs import LBFGS
+from staticflow.optim.lr_scheduler.base import leaves_rates
 from staticflow.optim.optimizer import Optimizer
 from staticflow.optim.rmsprop import RMSprop
 from staticflow.optim.sgd import SGD
@@ -30,3 +32,10 @@ __all__ = [
     "LBFGS", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "Optimizer",
     "ParamGroup", "RAdam", "RMSprop", "lr_scheduler", "swa_utils",
 ]  # fmt: skip
+
+refuses_foreign_to_make(Optimizer)
+refuses_foreign_in_classes(Optimizer, but=("step", "zero_grad"))
+refuses_foreign_to_make(lr_scheduler.LRScheduler, leaves_rates)
+refuses_foreign_in_classes(lr_scheduler.LRScheduler)
+refuses_foreign_to_make(swa_utils.AveragedModel.__mro__[1])
+refuses_foreign_in_classes(swa_utils.AveragedModel, but=("forward",))

@@ -88,21 +88,35 @@ class ParamGroup(Mapping[str, Any]):
             self[name] = value
         return self[name]
 
+    def settings(self) -> Any:
+        """What `restore` takes: the values of the hyperparameters and the notes."""
+        return {n: self[n] for n in self._values}, dict(self._notes)
+
+    def restore(self, settings: Any) -> None:
+        """Give the hyperparameters and notes the values of before."""
+        values, notes = settings
+        for name, value in values.items():
+            if self[name] != value:
+                self[name] = value
+        self._notes = notes
+
     def check(self, name: str, value: Any) -> None:
         """Raise `KeyError` or `ValueError` if ``name`` cannot be set to ``value``."""
         if name in _NOTES:
             return
         if name not in self._values:
             known = ", ".join(self._values)
-            raise KeyError(f"{name!r} cannot be set; the group has {known}")
+            raise KeyError(
+                f"{name!r} cannot be set; the group has {known}, at {format_locs(here())}"
+            )
         check_value(name, value)
         built = self._built.get(name)
         is_bool = isinstance(self._values[name], bool)
         if built is not None and bool(value) != built and (is_bool or not built):
-            raise ValueError(
+            raise ArgumentError(
                 f"{name} was {self[name]} when updates were made for a program (at "
                 f"{format_locs(self._built_at)}), and their rule was built for that; set {name} "
-                f"before, or make a new optimiser with {name}={value}"
+                f"before, or make a new optimiser with {name}={value}, at {format_locs(here())}"
             )
 
     # -- for update rules -----------------------------------------------------------------------

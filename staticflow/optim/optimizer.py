@@ -123,6 +123,11 @@ class Optimizer:
 
     @staticmethod
     def _loss_of(closure: Callable[[], Any]) -> Any:
+        if not callable(closure):
+            raise DTypeError(
+                f"step: the closure computes the loss, a function, not {type(closure).__name__}, "
+                f"at {format_locs(here())}"
+            )
         with recording(True):
             return closure()
 

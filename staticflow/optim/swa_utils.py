@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 from staticflow.errors import ArgumentError
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.module import Module
 from staticflow.nn.normalization import BatchNorm1d, BatchNorm2d, BatchNorm3d
+from staticflow.ops.foreign import refuses_foreign_in
 from staticflow.ops.thread import recording
 from staticflow.optim.lr_scheduler.base import LRScheduler, for_groups
 from staticflow.optim.optimizer import Optimizer
@@ -62,7 +64,12 @@ class AveragedModel(Module):
         self.module = copy.deepcopy(model)
         if device is not None:
             self.module.to(device=device)
-        first = next(iter((*self.module.parameters(), *self.module.buffers())))
+        first = next(iter((*self.module.parameters(), *self.module.buffers())), None)
+        if first is None:
+            raise ArgumentError(
+                f"AveragedModel: {type(model).__name__} has no parameters and no buffers to "
+                f"average, at {format_locs(here())}"
+            )
         self.register_buffer("n_averaged", first.new_zeros((), dtype=int))
         self.avg_fn, self.multi_avg_fn = avg_fn, multi_avg_fn
         self.use_buffers = use_buffers
@@ -134,14 +141,27 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
     if not norms:
         return
     momenta, training = [m.momentum for m in norms], model.training
-    for norm in norms:
-        norm.reset_running_stats()
-        norm.momentum = None  # plain means
-    model.train()
-    with recording(False):
-        for batch in loader:
-            given = batch[0] if isinstance(batch, list | tuple) else batch
-            model(given if device is None else given.to(device))
+    before = [[(b, b.clone()) for b in norm.buffers()] for norm in norms]
+    try:
+        for norm in norms:
+            norm.reset_running_stats()
+            norm.momentum = None  # plain means
+        model.train()
+        with recording(False):
+            for batch in loader:
+                given = batch[0] if isinstance(batch, list | tuple) else batch
+                model(given if device is None else given.to(device))
+    except BaseException:
+        for buffer, values in chain.from_iterable(before):
+            buffer.copy_(values)
+        raise
+    finally:
+        _restore_modes(model, training, norms, momenta)
+
+
+def _restore_modes(
+    model: Module, training: bool, norms: Sequence[Any], momenta: Sequence[float | None]
+) -> None:
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum
     model.train(training)
@@ -180,3 +200,6 @@ class SWALR(LRScheduler):
         shrunk = self._left(epoch) / before if before else 0.0
         pairs = zip(self._rates, self.swa_lrs, strict=True)
         return [end + (rate - end) * shrunk for rate, end in pairs]
+
+
+refuses_foreign_in(globals())

@@ -116,10 +116,13 @@ class Caller:
     def _in_order(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         rest = [named.pop(n) for n in self.names[len(args) :] if n in named]
         for name in named:
-            raise ShapeError(
-                f"no input is called {name!r}; the inputs are {', '.join(self.names)}, "
-                f"at {format_locs(here())}"
-            )
+            known = f"the inputs are {', '.join(self.names)}"
+            wrong = f"no input is called {name!r}; {known}"
+            if name in self.names:
+                wrong = (
+                    f"the input {name!r} is given twice, by its position and by its name; {known}"
+                )
+            raise ShapeError(f"{wrong}, at {format_locs(here())}")
         return (*args, *rest)
 
     def _arguments(self, args: tuple[Any, ...]) -> list[Any]:

@@ -18,6 +18,7 @@ from staticflow.graph.node import Node, param, toposort
 from staticflow.graph.types import TensorType
 from staticflow.ops.dependents import depend
 from staticflow.ops.effect import settle, without_effects
+from staticflow.ops.foreign import refuses_foreign_in_classes
 from staticflow.ops.symbol import Symbol, captured, to_node
 from staticflow.passes.pipeline import optimize
 from staticflow.runtime.build import build
@@ -324,3 +325,6 @@ def _captured(
     for t in updated:
         found[captured(t)] = None
     return list(found)
+
+
+refuses_foreign_in_classes(Program)

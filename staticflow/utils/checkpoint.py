@@ -14,6 +14,7 @@ from staticflow.eager.saved_hooks import saved_tensors_hooks
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import ArgumentError, AutogradError
 from staticflow.graph.locs import format_locs, here
+from staticflow.ops.foreign import refuses_foreign_in
 from staticflow.ops.reach import run_or_write
 from staticflow.ops.thread import thread
 from staticflow.pytree import flatten
@@ -137,3 +138,6 @@ class _Forward:
 
 def _never(_: Any) -> Any:
     raise AssertionError("backward does not go through what is computed again")
+
+
+refuses_foreign_in(globals())

@@ -1,5 +1,5 @@
 # raises SymbolicError
-# says cond: chooses between functions, as in cond(pred, lambda: x, lambda: -x), not Symbol
+# says cond: chooses between functions, as in cond(pred, lambda: x, lambda: -x), and true_fn is of type Symbol; sf.where chooses between values
 # says sf.where
 import staticflow as sf
 

@@ -1,5 +1,5 @@
 # raises ShapeError
-# says a window of 3 fits into f32[N, 1, H, 8], padded by [0, 0]
+# says the room for a window of 3 in f32[N, 1, H, 8], padded by [0, 0]: H must be at least 3
 # says H is 2
 import staticflow as sf
 

@@ -1,5 +1,5 @@
 # raises ShapeError
-# says the extreme of nothing, dim 1 of f32[2, x_1]
+# says the extreme of nothing, as dim 1 of f32[2, x_1]: x_1 must be at least 1
 import numpy as np
 
 import staticflow as sf

@@ -1,6 +1,6 @@
 # raises ShapeError
 # says slice(f32[3])
-# says -1 elements
+# says the number of elements taken from dim 0 of f32[3]: -1 is too small
 import staticflow as sf
 
 x = sf.ones(3)

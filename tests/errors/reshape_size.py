@@ -1,6 +1,6 @@
 # raises ShapeError
 # says reshape
-# says f32[6] as [4]
+# says the elements of f32[6] and of [4]
 # says 6 and 4 differ
 import staticflow as sf
 

@@ -1,5 +1,5 @@
 # raises ShapeError
-# says reshape: f32[x_0, 4] as [(4*x_0)//3, 3]
+# says reshape: the elements of f32[x_0, 4] and of [(4*x_0)//3, 3]
 # says must be equal, but x_0 is 2 (dim 0 of x); at
 import staticflow as sf
 

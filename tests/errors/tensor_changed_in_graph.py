@@ -1,5 +1,5 @@
 # raises SymbolicError
-# says in-place change of a tensor
+# says add_ of a tensor cannot be part of a graph
 # says updates=
 import staticflow as sf
 

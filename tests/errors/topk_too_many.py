@@ -1,5 +1,5 @@
 # raises ShapeError
-# says topk(f32[3]): k is 4, of 3 elements along dim 0
+# says topk(f32[3]): dim 0 of f32[3], where k is 4: 3 is too small
 import staticflow as sf
 
 x = sf.tensor([1.0, 2.0, 3.0])

@@ -1,4 +1,4 @@
-# raises TypeError
+# raises DTypeError
 # says np.exp cannot write to a tensor; use an in-place method of its own
 # says .detach().numpy()
 import numpy as np

@@ -46,6 +46,7 @@ def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
 
 
 def _feature_dropout(rank: int, x: Any, p: float, training: bool, inplace: bool) -> Any:
+    inplace = bool(inplace)  # an error of it comes before the draw
     kept = dropout(_channels(x, rank, f"dropout{rank}d"), p, training)
     if not training:
         return x
@@ -59,6 +60,7 @@ _SELU_LOW = -1.7580993408473766
 def _alpha_dropout(x: Any, ones: Any, p: float, training: bool, inplace: bool) -> Any:
     """Elements become `_SELU_LOW`; then all are scaled so that mean 0 and variance 1 stay."""
     dropped = dropout(ones, p, False)  # which checks p
+    inplace = bool(inplace)  # an error of it comes before the draw
     if not training:
         return x
     kept = bernoulli(dropped, 1 - p)

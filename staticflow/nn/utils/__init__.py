@@ -27,6 +27,7 @@ from staticflow.nn.parameter import tensor
 from staticflow.nn.utils import rnn
 from staticflow.ops.arithmetic import maximum
 from staticflow.ops.extremes import amax
+from staticflow.ops.foreign import refuses_foreign_in
 from staticflow.ops.joining import cat
 from staticflow.ops.maths import abs, sqrt
 from staticflow.ops.view import ravel
@@ -143,3 +144,6 @@ def vector_to_parameters(vec: Any, parameters: Iterable[Any]) -> None:
         )
     for p, part in zip(each, vec.detach().split(counts), strict=True):
         p.detach().copy_(part.reshape(p.shape))
+
+
+refuses_foreign_in(globals())

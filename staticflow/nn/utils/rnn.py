@@ -17,6 +17,7 @@ from staticflow.errors import ArgumentError, ShapeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.parameter import tensor
 from staticflow.ops.creation import full
+from staticflow.ops.foreign import refuses_foreign_in
 from staticflow.ops.joining import cat, stack
 
 __all__ = [
@@ -153,3 +154,6 @@ def unpack_sequence(packed_sequences: PackedSequence) -> list[Any]:
 def _numbers(lengths: Any) -> list[int]:
     """Lengths or places as Python numbers."""
     return list(lengths.tolist() if hasattr(lengths, "tolist") else lengths)
+
+
+refuses_foreign_in(globals())

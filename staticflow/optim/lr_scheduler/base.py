@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
 from typing import Any, ClassVar
 
-from staticflow.errors import ArgumentError, CheckpointError
+from staticflow.errors import ArgumentError, CheckpointError, DTypeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.optim.group import ParamGroup
 from staticflow.optim.optimizer import Optimizer
 
-__all__ = ["LRScheduler", "for_groups"]
+__all__ = ["LRScheduler", "for_groups", "leaves_rates"]
+
+
+def leaves_rates(init: Callable[..., None]) -> Callable[..., None]:
+    """``init``, which makes a schedule of an optimiser, such that one that fails leaves the rates,
+    and what else it has set in the groups, as they were."""
+
+    @wraps(init)
+    def called(self: LRScheduler, optimizer: Any = None, *args: Any, **kwargs: Any) -> None:
+        groups = getattr(optimizer, "param_groups", ())
+        before = [group.settings() for group in groups if isinstance(group, ParamGroup)]
+        try:
+            init(self, optimizer, *args, **kwargs)
+        except BaseException:
+            for group, settings in zip(groups, before, strict=False):
+                group.restore(settings)
+            raise
+
+    called.__signature__ = inspect.signature(init)  # type: ignore[attr-defined]
+    del called.__wrapped__
+    return called
 
 
 class LRScheduler:
@@ -29,7 +51,7 @@ class LRScheduler:
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         if not isinstance(optimizer, Optimizer):
-            raise TypeError(
+            raise DTypeError(
                 f"{type(self).__name__} takes an optimiser, not {type(optimizer).__name__}"
                 f", at {format_locs(here())}"
             )
