@@ -7,6 +7,8 @@ import inspect
 from collections.abc import Callable, Generator
 from typing import Any, Self, TypeVar, cast, overload
 
+from staticflow.errors import DTypeError
+from staticflow.graph.locs import format_locs, here
 from staticflow.ops.thread import thread
 
 __all__ = ["decorated", "enable_grad", "is_grad_enabled", "no_grad", "set_grad_enabled"]
@@ -39,6 +41,11 @@ class _Block:
 
 def decorated(fn: F, block: Callable[[], Any]) -> F:
     """``fn``, a function or a generator, run in a ``with`` block that ``block()`` makes."""
+    if not callable(fn):
+        raise DTypeError(
+            f"what is decorated must be a function, not {type(fn).__name__}; as a block it is "
+            f"written with brackets, with no_grad(): ..., at {format_locs(here())}"
+        )
     around = _generator if inspect.isgeneratorfunction(fn) else _function
     return cast("F", functools.wraps(fn)(around(fn, block)))
 
