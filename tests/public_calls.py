@@ -196,7 +196,7 @@ def _tensors() -> Iterator[Public]:
     yield Public("sf.Tensor", lambda: (sf.Tensor, [2, 3], {}))
     yield Public("sf.LongTensor", lambda: (sf.LongTensor, [2, 3], {}))
     yield Public("sf.device", lambda: (sf.device, ["cpu"], {}))
-    yield Public("sf.Size", lambda: (sf.Size, [(2, 3)], {}))
+
     d = sf.placeholder((None,)).shape[0]
     for name in (
         "__add__",

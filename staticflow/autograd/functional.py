@@ -23,7 +23,7 @@ from staticflow.ops.arithmetic import cast
 from staticflow.ops.creation import new_zeros, ones_like, zeros_like
 from staticflow.ops.declare import same_size
 from staticflow.ops.expand import expand
-from staticflow.ops.foreign import refuses_foreign_in
+from staticflow.ops.foreign import refuses_foreign
 from staticflow.ops.gradient import pullback, pushforward
 from staticflow.ops.joining import stack
 from staticflow.ops.reach import in_graph, run_or_write
@@ -322,4 +322,5 @@ def _basis(x: Any) -> Any:
     return found.reshape(count, *x.shape)
 
 
-refuses_foreign_in(globals())
+for _name in __all__:  # which have a wrapper already
+    globals()[_name] = refuses_foreign(globals()[_name])

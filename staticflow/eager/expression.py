@@ -91,10 +91,11 @@ def _express(vertex: Vertex, tensor: Any) -> Any:
     op, kind = vertex.op, vertex.attrs.get("kind")
     if not (kind or op in _EXPRESSED or op.lowering or op.decompose):
         _refuse(tensor, f"{vertex.name()} is no operation of graphs")
+    count = len(vertex.args) if kind is None else len(kind.params)
+    operands = [_operand(vertex, i, tensor) for i in range(count)]
     with using(vertex.locs):
         if kind is not None:  # of a fused function
-            return kind.express([_operand(vertex, i, tensor) for i in range(len(kind.params))])
-        operands = [_operand(vertex, i, tensor) for i in range(len(vertex.args))]
+            return kind.express(operands)
         express: Callable[..., Any] = _EXPRESSED.get(op, STATIC.apply)
         return express(op, operands, vertex.attrs)
 
