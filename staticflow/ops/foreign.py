@@ -114,7 +114,11 @@ def refuse_foreign(
         if kind:
             _refuse(name, argument, value, kind, at)
     if wanted:
-        tensors = {k: v for k, v in given.items() if _is_of_any(parameters[k])}
+        tensors = {
+            k: v
+            for k, v in given.items()
+            if _is_of_any(parameters[k]) or parameters[k].annotation is parameters[k].empty
+        }
         for argument, value in _within(tensors if wanted == "a tensor" else given):
             if value is getattr(error, "value", None):
                 _refuse(name, argument, value, wanted, at)
