@@ -143,7 +143,7 @@ def enlarged(sample: Sample, sizes: Mapping[int, int], like: Any = np.resize) ->
 
 def _types(info: OpInfo, sample: Sample, sizes: Mapping[int, int]) -> list[Shape]:
     """The shapes of the arrays and results of the sample enlarged; none if the op refuses it."""
-    other = enlarged(sample, sizes, lambda a, shape: np.broadcast_to(a.ravel()[:1], shape))
+    other = enlarged(sample, sizes, lambda a, shape: np.broadcast_to(a.ravel()[0], shape))
     try:
         graph = graph_of(info, other)
     except (StaticflowError, IndexError, ValueError, TypeError, AttributeError):
