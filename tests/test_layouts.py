@@ -26,8 +26,9 @@ from staticflow.ops.lowering import Host, Library, Region
 DRAWN = {"integers", "random_bits", "uniform", "normal"}
 """Ops whose values depend on what was drawn before."""
 
-OF_ONE_DTYPE = {"bitcast", "qr", "eigh", "svd"}
-"""Ops whose results are others in float64: bits, and vectors of either sign."""
+APART = {"as_strided", "bitcast", "qr", "eigh", "svd"}
+"""Ops whose results are others in float64 (bits, vectors of either sign), and the one that refuses
+views whose memory does not lie in one row."""
 
 AS_THEY_ARE = {
     "cholesky", "masked_scatter", "masked_take", "measure", "prefix", "searchsorted", "slogdet",
@@ -36,12 +37,12 @@ AS_THEY_ARE = {
 """Ops whose operands are matrices with an inverse, or sorted, or of as many elements as another one
 says by its values: they are neither enlarged nor laid where elements are one."""
 
-NORMALIZED = {"layer_norm", "group_norm", "std"}
+NORMALIZED = {"batch_norm", "layer_norm", "group_norm", "std"}
 """Ops that magnify how the elements of a row were rounded that is constant."""
 
 NAMES = [
     n for n, row in ROWS.items()
-    if n not in DRAWN | OF_ONE_DTYPE and not isinstance(row.op.lowering, (Host, Library))
+    if n not in DRAWN | APART and not isinstance(row.op.lowering, (Host, Library))
 ]  # fmt: skip
 CASES = [(name, layout) for name in NAMES for layout in LAYOUTS]
 
