@@ -77,7 +77,7 @@ def test_a_variable_has_one_new_value():
 
 def test_the_new_value_is_of_the_variables_type():
     state, x = sf.zeros(2), sf.placeholder((3,), name="x")
-    with pytest.raises(sf.ShapeError, match=r"the new value of a variable f32\[2\] is f32\[3\]"):
+    with pytest.raises(sf.ShapeError, match="3 and 2 differ"):
         effect(x, state, x)
 
 

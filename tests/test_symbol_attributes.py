@@ -8,9 +8,10 @@ import pytest
 import staticflow as sf
 from staticflow.ops.symbol_attributes import REFUSED
 
-OF_VERTICES = {"serial"}  # what the tape asks of a leaf
+# what the tape asks of a leaf, and what is refused when it is asked
+APART = {"serial", "requires_grad"}
 
-PUBLIC = [n for n in dir(sf.Tensor) if not n.startswith("_") and n not in OF_VERTICES]
+PUBLIC = [n for n in dir(sf.Tensor) if not n.startswith("_") and n not in APART]
 
 
 def test_an_attribute_of_tensors_is_one_of_symbols():

@@ -41,7 +41,7 @@ def _put(name: str, out: Any, value: Any) -> Any:
         raise DTypeError(
             f"{name}: out= must be a tensor, not {type(out).__name__}, at {format_locs(here())}"
         )
-    if value.requires_grad or out.requires_grad:
+    if any(x.__sf_mode__.rank == 0 and x.requires_grad for x in (value, out)):
         raise AutogradError(
             f"{name}: what is put into out= has no gradient, and one of the tensors requires one; "
             f"use what {name} returns, or sf.no_grad(), at {format_locs(here())}"
