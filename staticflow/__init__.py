@@ -182,7 +182,6 @@ from staticflow.ops.by_index import (
     index_add,
     index_copy,
     index_fill,
-    index_put,
     index_select,
     take,
 )
@@ -201,6 +200,7 @@ from staticflow.ops.contract import bmm, dot, matmul, mm
 from staticflow.ops.counts import bincount, histc
 from staticflow.ops.creation import empty_like, full_like, ones_like, zeros_like
 from staticflow.ops.cumulative import cummax, cummin, cumprod, cumsum, diff, logcumsumexp, prod
+from staticflow.ops.differences import gradient
 from staticflow.ops.distances import cdist, cosine_similarity, dist, pairwise_distance, pdist
 from staticflow.ops.einsum import einsum
 from staticflow.ops.expand import broadcast_tensors, broadcast_to, expand
@@ -227,6 +227,7 @@ from staticflow.ops.joining import (
     vstack,
 )
 from staticflow.ops.masked import masked_fill, masked_scatter
+from staticflow.ops.masked_put import index_put
 from staticflow.ops.maths import (
     abs,
     ceil,
@@ -435,38 +436,38 @@ __all__ = [
     "float16", "float32", "float64", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod",
     "fori_loop", "fork_rng", "frac", "frexp", "from_dlpack", "from_numpy", "full", "full_like",
     "func", "gather", "gcd", "ge", "ger", "get_default_dtype", "get_num_threads",
-    "get_printoptions", "get_rng_state", "grad", "greater", "greater_equal", "gt", "half",
-    "hamming_window", "hann_window", "heaviside", "histc", "hsplit", "hstack", "hypot", "i0",
-    "iinfo", "index_add", "index_copy", "index_fill", "index_put", "index_reduce", "index_select",
-    "inf", "inference_mode", "initial_seed", "inner", "int", "int8", "int16", "int32", "int64",
-    "inverse", "is_complex", "is_floating_point", "is_grad_enabled", "is_inference",
-    "is_inference_mode_enabled", "is_nonzero", "is_same_size", "is_signed", "is_tensor", "isclose",
-    "isfinite", "isin", "isinf", "isnan", "isneginf", "isposinf", "isreal", "jit", "kron",
-    "kthvalue", "lcm", "ldexp", "le", "lerp", "less", "less_equal", "lgamma", "linalg", "linspace",
-    "load", "log", "log1p", "log2", "log10", "log_softmax", "logaddexp", "logaddexp2",
-    "logcumsumexp", "logdet", "logical_and", "logical_not", "logical_or", "logical_xor", "logit",
-    "logspace", "logsumexp", "long", "lt", "manual_seed", "map", "masked_fill", "masked_scatter",
-    "masked_select", "matmul", "matrix_power", "max", "maximum", "mean", "median", "meshgrid",
-    "min", "minimum", "mm", "mode", "moveaxis", "movedim", "msort", "mul", "multi_dot",
-    "multinomial", "multiply", "mv", "mvlgamma", "nan", "nan_to_num", "nanmean", "nanmedian",
-    "nanquantile", "nansum", "narrow", "narrow_copy", "ne", "neg", "negative", "nextafter", "nn",
-    "no_grad", "nonzero", "norm", "normal", "not_equal", "numel", "one_hot", "ones", "ones_like",
-    "optim", "outer", "pairwise_distance", "pdist", "permute", "pi", "pinverse", "placeholder",
-    "polygamma", "positive", "pow", "print", "printoptions", "prod", "promote", "promote_types",
-    "put", "qr", "quantile", "rad2deg", "rand", "rand_like", "randint", "randint_like", "randn",
-    "randn_like", "randperm", "ravel", "reciprocal", "relu", "remainder", "renorm",
-    "repeat_interleave", "reshape", "result_type", "roll", "rot90", "round", "rsqrt", "rsub",
-    "save", "scalar_tensor", "scan", "scatter", "scatter_add", "scatter_reduce", "searchsorted",
-    "seed", "select", "select_scatter", "selu", "set_default_dtype", "set_grad_enabled",
-    "set_num_threads", "set_printoptions", "set_rng_state", "sgn", "short", "sigmoid", "sign",
-    "signbit", "sin", "sinc", "sinh", "slice_scatter", "slogdet", "softmax", "sort", "special",
-    "split", "split_with_sizes", "sqrt", "square", "squeeze", "stack", "std", "std_mean", "sub",
-    "subtract", "sum", "svd", "swapaxes", "swapdims", "symbol", "t", "take", "take_along_dim",
-    "tan", "tanh", "tensor", "tensor_split", "tensordot", "testing", "threshold", "tile", "topk",
-    "trace", "transpose", "trapezoid", "trapz", "tril", "tril_indices", "triu", "triu_indices",
-    "true_divide", "trunc", "uint8", "unbind", "unflatten", "unique", "unique_consecutive",
-    "unsqueeze", "utils", "vander", "var", "var_mean", "variable", "vdot", "vector_norm", "vsplit",
-    "vstack", "where", "while_loop", "xlogy", "zeros", "zeros_like",
+    "get_printoptions", "get_rng_state", "grad", "gradient", "greater", "greater_equal", "gt",
+    "half", "hamming_window", "hann_window", "heaviside", "histc", "hsplit", "hstack", "hypot",
+    "i0", "iinfo", "index_add", "index_copy", "index_fill", "index_put", "index_reduce",
+    "index_select", "inf", "inference_mode", "initial_seed", "inner", "int", "int8", "int16",
+    "int32", "int64", "inverse", "is_complex", "is_floating_point", "is_grad_enabled",
+    "is_inference", "is_inference_mode_enabled", "is_nonzero", "is_same_size", "is_signed",
+    "is_tensor", "isclose", "isfinite", "isin", "isinf", "isnan", "isneginf", "isposinf", "isreal",
+    "jit", "kron", "kthvalue", "lcm", "ldexp", "le", "lerp", "less", "less_equal", "lgamma",
+    "linalg", "linspace", "load", "log", "log1p", "log2", "log10", "log_softmax", "logaddexp",
+    "logaddexp2", "logcumsumexp", "logdet", "logical_and", "logical_not", "logical_or",
+    "logical_xor", "logit", "logspace", "logsumexp", "long", "lt", "manual_seed", "map",
+    "masked_fill", "masked_scatter", "masked_select", "matmul", "matrix_power", "max", "maximum",
+    "mean", "median", "meshgrid", "min", "minimum", "mm", "mode", "moveaxis", "movedim", "msort",
+    "mul", "multi_dot", "multinomial", "multiply", "mv", "mvlgamma", "nan", "nan_to_num", "nanmean",
+    "nanmedian", "nanquantile", "nansum", "narrow", "narrow_copy", "ne", "neg", "negative",
+    "nextafter", "nn", "no_grad", "nonzero", "norm", "normal", "not_equal", "numel", "one_hot",
+    "ones", "ones_like", "optim", "outer", "pairwise_distance", "pdist", "permute", "pi",
+    "pinverse", "placeholder", "polygamma", "positive", "pow", "print", "printoptions", "prod",
+    "promote", "promote_types", "put", "qr", "quantile", "rad2deg", "rand", "rand_like", "randint",
+    "randint_like", "randn", "randn_like", "randperm", "ravel", "reciprocal", "relu", "remainder",
+    "renorm", "repeat_interleave", "reshape", "result_type", "roll", "rot90", "round", "rsqrt",
+    "rsub", "save", "scalar_tensor", "scan", "scatter", "scatter_add", "scatter_reduce",
+    "searchsorted", "seed", "select", "select_scatter", "selu", "set_default_dtype",
+    "set_grad_enabled", "set_num_threads", "set_printoptions", "set_rng_state", "sgn", "short",
+    "sigmoid", "sign", "signbit", "sin", "sinc", "sinh", "slice_scatter", "slogdet", "softmax",
+    "sort", "special", "split", "split_with_sizes", "sqrt", "square", "squeeze", "stack", "std",
+    "std_mean", "sub", "subtract", "sum", "svd", "swapaxes", "swapdims", "symbol", "t", "take",
+    "take_along_dim", "tan", "tanh", "tensor", "tensor_split", "tensordot", "testing", "threshold",
+    "tile", "topk", "trace", "transpose", "trapezoid", "trapz", "tril", "tril_indices", "triu",
+    "triu_indices", "true_divide", "trunc", "uint8", "unbind", "unflatten", "unique",
+    "unique_consecutive", "unsqueeze", "utils", "vander", "var", "var_mean", "variable", "vdot",
+    "vector_norm", "vsplit", "vstack", "where", "while_loop", "xlogy", "zeros", "zeros_like",
 ]  # fmt: skip
 
 __version__ = "0.1.0"

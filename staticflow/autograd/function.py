@@ -204,7 +204,7 @@ class FunctionNode:
                     f"{list(g.shape)} but expected shape compatible with {list(like.shape)}; "
                     f"applied at {format_locs(self.locs)}"
                 )
-            g = sum_to(g, like.shape)
+            g = sum_to(g, like.__sf_shape__)
         return lent(g if g.dtype is like.dtype else cast(g, dtype=like.dtype))
 
     # -- what one asks of it ------------------------------------------------------------------

@@ -91,7 +91,7 @@ def _custom(
 
 def _fitted(g: Any, x: Symbol) -> Symbol:
     """A gradient in the shape and dtype of its argument."""
-    fitted: Symbol = sum_to(Symbol(to_node(g)), x.shape).to(x.dtype)
+    fitted: Symbol = sum_to(Symbol(to_node(g)), x.__sf_shape__).to(x.dtype)
     return fitted
 
 

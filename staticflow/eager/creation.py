@@ -15,6 +15,7 @@ from staticflow.graph.device import device_of
 from staticflow.graph.dims import Dim, Size
 from staticflow.graph.dtypes import dtype_of, dtype_of_number, get_default_dtype
 from staticflow.graph.locs import format_locs, here
+from staticflow.graph.masked import refuse_masked
 from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
 from staticflow.ops.by_shape import by_shape
@@ -48,6 +49,7 @@ def from_numpy(ndarray: np.ndarray[Any, Any]) -> Tensor:
             f"from_numpy: takes a NumPy array, not {type(ndarray).__name__}, "
             f"at {format_locs(here())}"
         )
+    refuse_masked(ndarray)
     dtype_of(ndarray.dtype)
     return Tensor._wrap(np.asarray(ndarray))
 
@@ -57,6 +59,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     device is given back as it is, history included, and an array is shared."""
     wanted = None if dtype is None else dtype_of(dtype)
     if isinstance(data, np.ndarray | np.generic):
+        refuse_masked(data)
         data = from_numpy(np.asarray(data))
     elif not isinstance(data, Tensor):
         data = Tensor._copied(data, wanted)
@@ -152,7 +155,7 @@ def generated(
 ) -> Any:
     """What ``op`` makes of sizes alone: a tensor, or part of a graph where one is written."""
     shape = as_shape(attrs["shape"])
-    if not requires_grad and (tracing_state.active or any(type(n) is Dim for n in shape)):
+    if not requires_grad and (tracing_state.active or any(isinstance(n, Dim) for n in shape)):
         return STATIC.apply(op, (), attrs)
     return made(EAGER.apply(op, (), attrs), device, requires_grad)
 

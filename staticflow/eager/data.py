@@ -11,6 +11,7 @@ from staticflow.eager.mode import EAGER
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dtypes import BY_PYTHON, DType, dtype_of, get_default_dtype, promote
 from staticflow.graph.locs import format_locs, here
+from staticflow.graph.masked import refuse_masked
 from staticflow.ops.thread import thread
 
 __all__ = ["array_from"]
@@ -22,6 +23,7 @@ def array_from(data: Any, dtype: Any) -> np.ndarray[Any, Any]:
 
     Raises `DTypeError` for what is no number, `ShapeError` for rows of several lengths.
     """
+    refuse_masked(data)
     convert = thread.state.run  # numbers too large for a dtype are infinite in it
     wanted = None if dtype is None else dtype_of(dtype).numpy
     if isinstance(data, EAGER.tensor):

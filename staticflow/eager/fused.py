@@ -31,6 +31,7 @@ from staticflow.graph.dtypes import BY_NUMPY, get_default_dtype
 from staticflow.graph.graph import close, new_param, substitute_nodes
 from staticflow.graph.node import toposort
 from staticflow.graph.op import Op
+from staticflow.graph.open_size import OpenSize
 from staticflow.graph.types import TensorType
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.symbol import Symbol, to_node
@@ -45,7 +46,7 @@ _array = np.ndarray
 _getframe = sys._getframe
 _MET = 1024
 """So many shapes find the programs of a function at once; then it begins anew."""
-_OF_GRAPHS = frozenset((Symbol, Dim))
+_OF_GRAPHS = frozenset((Symbol, Dim, OpenSize))
 _FIXED = Memory()
 """That of what is kept from one program for another: nobody else has it."""
 _TENSOR: Any = object()

@@ -21,6 +21,7 @@ from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DType, bfloat16
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
+from staticflow.graph.open_size import OpenSize
 from staticflow.ops.arithmetic import cast
 from staticflow.ops.lowering import View
 from staticflow.ops.promote import as_number, integer_beside, is_number, operand_dtype, usual_dtypes
@@ -33,7 +34,18 @@ if TYPE_CHECKING:
 __all__ = ["EAGER", "EagerMode"]
 
 _NO_ATTRS: Mapping[str, Any] = {}
-_STATIC_TYPES = frozenset((Symbol, Dim))
+
+
+def _are_open(attrs: Mapping[str, Any]) -> bool:
+    """Whether a size among the attributes of an op is known only when a program runs."""
+    return any(
+        isinstance(size, Dim)
+        for value in attrs.values()
+        for size in (value if type(value) is tuple else (value,))
+    )
+
+
+_STATIC_TYPES = frozenset((Symbol, Dim, OpenSize))
 _WEAK: frozenset[type] = frozenset((int, float))
 _HOST = frozenset((np.ndarray, *BY_PYTHON))
 
@@ -84,6 +96,8 @@ class EagerMode:
             else:
                 data = gpu.run(op, arrays, attrs)
         except Exception as error:
+            if _are_open(attrs):  # which no array has: it is part of a graph
+                return STATIC.apply(op, args, attrs)
             explain(op, operands, attrs, error)
             raise
         out = self.finish(op, operands, attrs, data)

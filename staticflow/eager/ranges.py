@@ -72,7 +72,7 @@ def arange(
         return _symbolic_range(lo, hi, step, dtype)
     ints = all(isinstance(v, int | np.integer | Dim) for v in (lo, hi, step))
     wanted = dtype_of(dtype) if dtype is not None else int64 if ints else get_default_dtype()
-    if any(type(v) is Dim for v in (lo, hi, step)):
+    if any(isinstance(v, Dim) for v in (lo, hi, step)):
         count = dim_max((hi - lo + step - 1) // step, 0)
     elif step == 0 or not np.isfinite(float(hi) - float(lo)) or (hi - lo) / step < 0:
         raise ShapeError(

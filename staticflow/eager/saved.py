@@ -41,6 +41,8 @@ class Shadow(Methods):
         """The sizes of the dims."""
         return self._shape
 
+    __sf_shape__ = shape
+
     @property
     def dtype(self) -> DType:
         """The element type."""

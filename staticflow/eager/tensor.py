@@ -21,11 +21,12 @@ from staticflow.errors import AutogradError, DTypeError, ShapeError
 from staticflow.graph.device import device
 from staticflow.graph.dtypes import BY_NUMPY, DType, dtype_of, dtype_of_number, get_default_dtype
 from staticflow.graph.locs import format_locs, here
+from staticflow.graph.masked import refuse_masked
 from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
 from staticflow.ops.arithmetic import clone
 from staticflow.ops.dependents import note_change
-from staticflow.ops.foreign import refuses_foreign_of
+from staticflow.ops.foreign import how_to_wrap, kind_of, refuses_foreign_of
 from staticflow.ops.methods import Methods
 from staticflow.ops.sizes import as_shape
 from staticflow.ops.thread import thread
@@ -92,6 +93,7 @@ class Tensor(Methods):
         if isinstance(x, Tensor):
             return x
         if isinstance(x, np.ndarray | np.generic):
+            refuse_masked(x)
             dtype_of(x.dtype)
             return Tensor._wrap(np.asarray(x))
         if isinstance(x, bool | int | float):
@@ -101,8 +103,8 @@ class Tensor(Methods):
         names = () if op is None else op.names
         what = f"argument {position + 1}" if position >= len(names) else repr(names[position])
         raise DTypeError(
-            f"{op.name + ': ' + what if op else 'this'} must be a tensor, not {type(x).__name__}; "
-            f"wrap data with sf.tensor(...) or sf.from_numpy(...), at {format_locs(here())}",
+            f"{op.name + ': ' + what if op else 'this'} must be a tensor, not {kind_of(x)}; "
+            f"{how_to_wrap(x)}, at {format_locs(here())}",
             x,
             "a tensor",
         )
@@ -168,6 +170,8 @@ class Tensor(Methods):
         """The sizes of the dims."""
         shape: tuple[int, ...] = self._data.shape
         return shape
+
+    __sf_shape__ = shape
 
     @property
     def ndim(self) -> int:

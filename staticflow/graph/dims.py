@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, Union
 
@@ -35,8 +35,11 @@ __all__ = [
     "floor_div",
     "fresh_sym",
     "is_provably_ge",
+    "plain",
     "prod",
     "root",
+    "same",
+    "same_shape",
     "terms_of",
 ]
 
@@ -83,7 +86,7 @@ class Sym:
 def fresh_sym(name: str, upper: Size | None = None, late: bool = False) -> Dim:
     """A size equal to no other, printed as ``name``; below ``upper`` if that is given; for an op to
     bind if it is ``late``."""
-    return Dim.of(Sym(name, next(_serials), upper, late))
+    return Dim.of(Sym(name, next(_serials), plain(upper), late))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +165,11 @@ class Dim(Real):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Dim, (self.terms,)
+
+    @property
+    def dim(self) -> Dim:
+        """The size that compares as an expression: this one."""
+        return self
 
     @staticmethod
     def of(atom: Atom) -> Dim:
@@ -270,6 +278,29 @@ class Dim(Real):
         return _decide(self, 1, f"bool({self})")
 
 
+def same(a: Size, b: Size) -> bool:
+    """Whether two sizes are one expression, and so equal whatever their symbols are. Unlike ``==``
+    it never refuses to answer for a size that a user holds (`staticflow.graph.open_size`).
+
+    >>> n = Dim.of(Sym("N"))
+    >>> same(n, n + 1 - 1), same(n, 1)
+    (True, False)
+    """
+    if isinstance(a, Dim):
+        return isinstance(b, Dim) and a.terms == b.terms
+    return not isinstance(b, Dim) and a == b
+
+
+def same_shape(a: Sequence[Size], b: Sequence[Size]) -> bool:
+    """Whether two shapes are of the `same` sizes."""
+    return len(a) == len(b) and all(map(same, a, b))
+
+
+def plain(size: Any) -> Any:
+    """A size as the framework compares it, not as a user does; anything else as it is."""
+    return size.dim if isinstance(size, Dim) else size
+
+
 def terms_of(size: Size) -> tuple[tuple[Monomial, int], ...]:
     """The terms of a size, (monomial, coefficient); an int has at most one."""
     if isinstance(size, Dim):
@@ -315,7 +346,7 @@ def is_provably_ge(a: Size, b: Size) -> bool:
     >>> is_provably_ge(2 * n, n), is_provably_ge(n, 1)
     (True, False)
     """
-    difference = a - b
+    difference = plain(a) - plain(b)
     if isinstance(difference, int):
         return difference >= 0
     if all(c >= 0 and all(map(_nonnegative, m)) for m, c in difference.terms):
@@ -388,6 +419,7 @@ def floor_div(a: Size, b: Size) -> Size:
 
     Terms that ``b`` divides leave the division, and a rest that is provably in ``[0, b)`` gives 0.
     """
+    a, b = plain(a), plain(b)
     if isinstance(b, int) and b == 0:
         raise ShapeError(f"the size {a} is divided by zero")
     if isinstance(a, int) and isinstance(b, int):
@@ -439,6 +471,7 @@ def ceil_div(a: Size, b: Size) -> Size:
 
 
 def _choose(fn: str, a: Size, b: Size, a_wins: bool, b_wins: bool) -> Size:
+    a, b = plain(a), plain(b)
     if a_wins:
         return a
     if b_wins:
@@ -463,6 +496,7 @@ def root(a: Size, b: Size = 1) -> Size:
     >>> root(17)
     4
     """
+    a, b = plain(a), plain(b)
     if isinstance(a, int) and isinstance(b, int):
         return math.isqrt(a * b)
     first, second = sorted((a, b), key=_size_key)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from staticflow.errors import ShapeError
 from staticflow.graph.dim_queries import substitute_dim
-from staticflow.graph.dims import Size, Sym, dim_max, is_provably_ge, prod
+from staticflow.graph.dims import Size, Sym, dim_max, is_provably_ge, prod, same
 from staticflow.graph.dtypes import DType
 
 __all__ = ["Assumption", "Facts", "Shape", "TensorType", "Type", "types_of"]
@@ -116,7 +116,7 @@ class Facts:
 
         Raises `ShapeError` if they never are; where it depends on the run it is assumed.
         """
-        if a == b:
+        if same(a, b):
             return a
         if isinstance(a - b, int):
             raise ShapeError(f"{what}: {a} and {b} differ; they must be equal{otherwise}")
@@ -141,9 +141,9 @@ class Facts:
         for axis in range(-ndim, 0):
             size: Size = 1
             for s in shapes:
-                if -axis > len(s) or s[axis] == 1:
+                if -axis > len(s) or same(s[axis], 1):
                     continue
-                if size == 1:
+                if same(size, 1):
                     size = s[axis]
                 else:
                     stretched = ", or one of them 1"

@@ -310,7 +310,7 @@ class Softmax(_Shown):
 
     shown = ("dim",)
 
-    def __init__(self, dim: int) -> None:
+    def __init__(self, dim: int | None = None) -> None:
         super().__init__()
         self.dim = dim
 

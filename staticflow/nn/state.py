@@ -11,6 +11,7 @@ from staticflow.errors import CheckpointError
 from staticflow.graph.dtypes import BY_NUMPY
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.parameter import Parameter
+from staticflow.ops.foreign import is_of_library
 
 __all__ = ["LoadResult", "load_state", "state_of"]
 
@@ -52,6 +53,20 @@ def _fault(path: str, value: Any, own: Any) -> str:
     return ""
 
 
+def _value(given: Any) -> Any:
+    """A tensor or array of a state; another library's tensor, also one that requires a gradient or
+    of a dtype that DLPack does not carry, by its values."""
+    if hasattr(given, "__sf_mode__") or not is_of_library(given):
+        return given
+    values = given.detach() if hasattr(given, "detach") else given
+    try:
+        return np.from_dlpack(values)
+    except (BufferError, RuntimeError):
+        if not hasattr(values, "float"):
+            raise
+        return np.from_dlpack(values.float())
+
+
 def load_state(module: Any, state: Mapping[str, Any], strict: bool, assign: bool) -> LoadResult:
     """See `Module.load_state_dict`."""
     if not isinstance(state, Mapping):
@@ -65,6 +80,7 @@ def load_state(module: Any, state: Mapping[str, Any], strict: bool, assign: bool
         [n for n in places if n not in state], [n for n in state if n not in places]
     )
     common = [n for n in places if n in state]
+    state = {n: _value(state[n]) for n in common}
     faults = [text for n in common if (text := _fault(n, state[n], places[n][2]))]
     if strict and any(result):
         faults += [f"{name} is missing" for name in result.missing_keys]

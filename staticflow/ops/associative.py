@@ -7,7 +7,7 @@ from typing import Any
 
 from staticflow import pytree
 from staticflow.errors import ShapeError
-from staticflow.graph.dims import Size
+from staticflow.graph.dims import Size, same
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.axes import flip
 from staticflow.ops.carry import call, held, is_in_graph
@@ -81,7 +81,7 @@ def _common_length(leaves: Sequence[Any], names: Sequence[str]) -> Size:
 
 def _sized(x: Any, rows: Size) -> Any:
     """``x`` with that number of rows, assumed where it is not known."""
-    return x if x.shape[0] == rows else of_size(x, 0, rows)
+    return x if same(x.shape[0], rows) else of_size(x, 0, rows)
 
 
 def _rows(xs: Any, start: int, stop: int, step: int = 1) -> Any:

@@ -98,7 +98,7 @@ def _planes(x: Any) -> Any:
 def _decompose(x: Any, *, kernel: Steps, stride: Steps, padding: Steps, **more: Any) -> Any:
     source = widened(x)
     attrs = {"kernel": kernel, "stride": stride, "padding": padding, **more}
-    shape = _infer(Facts(), TensorType(float32, x.shape), **attrs).shape
+    shape = _infer(Facts(), TensorType(float32, x.__sf_shape__), **attrs).shape
     one = (1,) * len(kernel)
     around = spread(source, _reach(shape[2:], kernel, stride), padding, one)
     total = convolution_op(

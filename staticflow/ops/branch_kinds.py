@@ -62,9 +62,9 @@ class Result:
 
 def _type_of(path: str, value: Any) -> TensorType:
     if hasattr(value, "__sf_mode__"):
-        return TensorType(value.dtype, value.shape)
+        return TensorType(value.dtype, value.__sf_shape__)
     if is_number(value):
-        return TensorType(BY_PYTHON[int if type(value) is Dim else type(value)], ())
+        return TensorType(BY_PYTHON[int if isinstance(value, Dim) else type(value)], ())
     if not hasattr(value, "__array_interface__"):
         refuse_leaf("cond", path, value)
     return TensorType(dtype_of(value.dtype), value.shape)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from staticflow.errors import DimRangeError, ShapeError
-from staticflow.graph.dims import Size
+from staticflow.graph.dims import Size, same, same_shape
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.ops.advanced import (
@@ -82,14 +82,7 @@ def embedding(weight: Any, indices: Any, padding_idx: int | None = None) -> Any:
 
 @by_shape
 def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
-    """``input`` with ``values`` (broadcast) where the tensors ``indices`` name elements or slices
-    along the first dims; with ``accumulate`` added to what is there. ``input`` is not changed.
-
-    >>> import staticflow as sf
-    >>> i = sf.tensor([0, 0, 2])
-    >>> sf.index_put(sf.zeros(3), (i,), sf.ones(3), accumulate=True)
-    tensor([2., 0., 1.])
-    """
+    """`staticflow.ops.masked_put.index_put` without masks."""
     dims = tuple(range(len(indices)))
     if not 0 < len(dims) <= input.ndim:
         raise DimRangeError(
@@ -116,13 +109,13 @@ def put_at(
 def fitted(value: Any, shape: Sequence[Size]) -> Any:
     """``value``, `trimmed`, broadcast to ``shape``."""
     value = trimmed(value, len(shape))
-    return value if value.shape == tuple(shape) else expand(value, shape)
+    return value if same_shape(value.shape, shape) else expand(value, shape)
 
 
 def trimmed(value: Any, ndim: int) -> Any:
     """``value`` without the leading dims of size 1 that are more than ``ndim``, as PyTorch does
     where values are stored."""
-    while value.ndim > ndim and value.shape[0] == 1:
+    while value.ndim > ndim and same(value.shape[0], 1):
         value = reshape(value, value.shape[1:])
     return value
 

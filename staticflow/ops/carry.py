@@ -8,7 +8,7 @@ from typing import Any
 
 from staticflow import pytree
 from staticflow.errors import DTypeError, ShapeError
-from staticflow.graph.dims import Dim, Size
+from staticflow.graph.dims import Dim, Size, same
 from staticflow.graph.dtypes import bool_
 from staticflow.graph.graph import close, new_param
 from staticflow.graph.locs import format_locs, here
@@ -170,7 +170,7 @@ def _agree(a: Any, b: Any) -> bool:
 
 
 def _may_agree(a: Size, b: Size) -> bool:
-    return a == b or isinstance(a, Dim) or isinstance(b, Dim)
+    return same(a, b) or isinstance(a, Dim) or isinstance(b, Dim)
 
 
 def _kind(x: Any) -> TensorType | str:

@@ -15,7 +15,7 @@ from typing import Any
 
 from staticflow import pytree
 from staticflow.errors import ArgumentError
-from staticflow.graph.dims import Dim, Size, ceil_div, dim_max, floor_div, root
+from staticflow.graph.dims import Dim, Size, ceil_div, dim_max, floor_div, plain, root
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.axes import flip
 from staticflow.ops.carry import call, check_flag, checked_pair, held
@@ -128,7 +128,7 @@ def scan_until_in_segments(
 
     def blocks(x: Any) -> Any:
         x = flip(x, 0) if reverse else x
-        missing = segments * trips - length
+        missing = plain(segments * trips - length)
         padded = x if missing == 0 else cat([x, new_zeros(x, missing, *x.shape[1:])])
         return padded.reshape(segments, trips, *x.shape[1:])
 

@@ -46,8 +46,8 @@ matmul_op: Op = Op(
     infer=_infer,
     reference=_reference,
     vjp=per_arg(
-        lambda ct, out, x, y: sum_to(matmul_op(ct, mT(y)), x.shape),
-        lambda ct, out, x, y: sum_to(matmul_op(mT(x), ct), y.shape),
+        lambda ct, out, x, y: sum_to(matmul_op(ct, mT(y)), x.__sf_shape__),
+        lambda ct, out, x, y: sum_to(matmul_op(mT(x), ct), y.__sf_shape__),
     ),
     lowering=Contract(),
     saves=(0, 1),
@@ -175,7 +175,7 @@ linear_op = Op(
     vjp=per_arg(
         lambda ct, out, x, weight, bias: reshape(matmul_op(_rows(ct), weight), x.shape),
         lambda ct, out, x, weight, bias: matmul_op(mT(_rows(ct)), _rows(x)),
-        lambda ct, out, x, weight, bias: sum_to(ct, bias.shape),
+        lambda ct, out, x, weight, bias: sum_to(ct, bias.__sf_shape__),
     ),
     decompose=_linear_decompose,
     saves=(0, 1),

@@ -131,7 +131,7 @@ def _with_bias_vjp(partials: Callable[..., Sequence[Any]]) -> Callable[..., Sequ
     ) -> list[Any]:
         found = list(partials(needs[:2], ct, x, w, **attrs))
         if bias:
-            own = (1, *bias[0].shape, *(1,) * (ct.ndim - 2))
+            own = (1, *bias[0].__sf_shape__, *(1,) * (ct.ndim - 2))
             found.append(reshape(sum_to(ct, own), bias[0].shape) if needs[2] else None)
         return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from staticflow.errors import DTypeError, ShapeError
-from staticflow.graph.dims import prod
+from staticflow.graph.dims import prod, same_shape
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.arithmetic import cast, clamp, where
@@ -75,7 +75,7 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
             f"{input.dtype.name}, {bins}, {min} and {max}, at {format_locs(here())}"
         )
     flat = reshape(input.detach(), (prod(input.shape),))
-    own = min == max == 0 and flat.shape != (0,)
+    own = min == max == 0 and not same_shape(flat.shape, (0,))
     low, high = (amin(flat), amax(flat)) if own else (min, max)
     if min == max:  # of one value, a range around it
         same = cast(low == high, dtype=input.dtype) if own else 1

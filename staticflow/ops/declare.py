@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.errors import DimRangeError, DTypeError, ShapeError
-from staticflow.graph.dims import Dim, Size
+from staticflow.graph.dims import Dim, Size, same
 from staticflow.graph.dtypes import DType, dtype_of
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Numbers, Op, Promotion, Runner
@@ -52,7 +52,9 @@ def per_arg(*partials: Partial) -> Callable[..., Sequence[Any]]:
 def same_size(a: Size, b: Size) -> bool:
     """Whether two sizes are the same as far as broadcasting goes: only a literal 1 stretches, so
     two unknown sizes that met in an op are equal by assumption."""
-    return a == b or (a != 1 and b != 1 and (isinstance(a, Dim) or isinstance(b, Dim)))
+    if isinstance(a, Dim) or isinstance(b, Dim):
+        return not same(a, 1) and not same(b, 1)
+    return a == b
 
 
 def normalize_dim(dim: int, ndim: int, what: str) -> int:
@@ -232,14 +234,14 @@ class PerElement:
     ) -> list[Any]:
         """The cotangents of the arguments, of their shapes."""
         return [
-            sum_to(p(ct, out, *args, **attrs), arg.shape) if need and p is not None else None
+            sum_to(p(ct, out, *args, **attrs), arg.__sf_shape__) if need and p is not None else None
             for need, p, arg in zip(needs, self.partials, args, strict=True)
         ]
 
 
 def sum_to(ct: Any, shape: Shape) -> Any:
     """``ct`` summed over the dims that broadcasting from ``shape`` had stretched."""
-    if ct.shape == shape:
+    if ct.__sf_shape__ == shape:
         return ct
     extra = len(ct.shape) - len(shape)
     stretched = [extra + i for i, d in enumerate(shape) if not same_size(d, ct.shape[extra + i])]

@@ -12,7 +12,7 @@ from typing import Any
 
 from staticflow.errors import ShapeError
 from staticflow.graph.dim_queries import substitute_dim, symbols_of
-from staticflow.graph.dims import Size
+from staticflow.graph.dims import Size, same
 from staticflow.graph.dims import prod as size_of
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.arithmetic import mul
@@ -163,7 +163,9 @@ def _without_ones(term: Labelled, sizes: Mapping[str, Size]) -> Labelled:
     """Without the dims that stretch, which broadcasting puts back. Sizes that are not known are
     those of the label, so that they are the same size in every operand."""
     kept = [
-        i for i, name in enumerate(term.labels) if term.tensor.shape[i] != 1 or sizes[name] == 1
+        i
+        for i, name in enumerate(term.labels)
+        if not same(term.tensor.shape[i], 1) or same(sizes[name], 1)
     ]
     labels = tuple(term.labels[i] for i in kept)
     tensor = reshape(term.tensor, tuple(term.tensor.shape[i] for i in kept))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.errors import ShapeError
-from staticflow.graph.dims import Size
+from staticflow.graph.dims import Size, same_shape
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
@@ -53,7 +53,7 @@ expand_op = Op(
     doc="Dims of size 1 repeated to ``shape``, new dims in front.",
     infer=_expand_infer,
     reference=_expanded,
-    vjp=per_arg(lambda ct, out, x, *, shape: sum_to(ct, x.shape)),
+    vjp=per_arg(lambda ct, out, x, *, shape: sum_to(ct, x.__sf_shape__)),
     lowering=View(_expand_source),
     grad_name="ExpandBackward0",
 )
@@ -73,7 +73,7 @@ def expand(x: Any, *sizes: Any, size: Sequence[Size] | None = None) -> Any:
         x.shape[i - extra] if isinstance(s, int) and s == -1 and i >= extra else s
         for i, s in enumerate(sizes)
     )
-    if sizes == x.shape:
+    if same_shape(sizes, x.shape):
         return unchanged(x, expand_op, shape=sizes)
     return expand_op(stretchable(x, sizes) if extra >= 0 else x, shape=sizes)
 

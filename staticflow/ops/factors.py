@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from staticflow.errors import ArgumentError, AutogradError, DTypeError, ShapeError
-from staticflow.graph.dims import dim_max, dim_min
+from staticflow.graph.dims import dim_max, dim_min, same
 from staticflow.graph.dtypes import float32, float64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import OUT, Op
@@ -58,7 +58,7 @@ def _qr_infer(facts: Facts, a: TensorType, *, complete: bool) -> Any:
 
 def _qr_vjp(needs: Any, cts: Any, out: Any, a: Any, *, complete: bool) -> list[Any]:
     q, r = out
-    if q.shape[-1] != r.shape[-1]:
+    if not same(q.shape[-1], r.shape[-1]):
         raise AutogradError(
             f'qr: mode="complete" of shape {list(a.shape)} has no gradient, since its last columns '
             'are any that are orthogonal to the first; take mode="reduced"'
@@ -204,7 +204,7 @@ def _svd_vjp(needs: Any, cts: Any, out: Any, a: Any, *, full: bool) -> list[Any]
     u, s, vh = out
     k = s.shape[-1]
     of_u, of_s, of_vh = cts
-    if full and a.shape[-2] != a.shape[-1] and (of_u is not None or of_vh is not None):
+    if full and not same(a.shape[-2], a.shape[-1]) and (of_u is not None or of_vh is not None):
         raise AutogradError(
             f"svd: the vectors of shape {list(a.shape)} with full_matrices=True have no gradient, "
             "since the last ones are any that are orthogonal to the others; take "

@@ -138,9 +138,9 @@ def refuse_foreign(
 def _refuse(name: str, argument: str, value: Any, wanted: str, at: str) -> NoReturn:
     help = ""
     if wanted == "a tensor":
-        wrap = "wrap data with sf.tensor(...) or sf.from_numpy(...)"
-        help = f"; {wrap if isinstance(value, _DATA) else 'give a tensor'}"
-    message = f"{name}: {argument!r} must be {wanted}, not {_kind(value)}{help}, {at}"
+        can_wrap = isinstance(value, _DATA) or is_of_library(value)
+        help = f"; {how_to_wrap(value) if can_wrap else 'give a tensor'}"
+    message = f"{name}: {argument!r} must be {wanted}, not {kind_of(value)}{help}, {at}"
     raise DTypeError(message, value, wanted) from None
 
 
@@ -189,9 +189,24 @@ def _within(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield from _within({f"{name}[{i}]": v for i, v in enumerate(value)})
 
 
-def _kind(value: Any) -> str:
+def is_of_library(value: Any) -> bool:
+    """Whether ``value`` is the tensor of another library."""
+    return hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray | np.generic)
+
+
+def how_to_wrap(value: Any) -> str:
+    """What makes a tensor of ``value``."""
+    if is_of_library(value):
+        return "take over another library's with sf.from_dlpack(...)"
+    return "wrap data with sf.tensor(...) or sf.from_numpy(...)"
+
+
+def kind_of(value: Any) -> str:
+    """What ``value`` is, in a word: its dtype and shape, or its class."""
     if hasattr(value, "__sf_mode__"):
         return f"{value.dtype}[{', '.join(map(str, value.shape))}]"
+    if is_of_library(value):
+        return f"{type(value).__module__.partition('.')[0]}.{type(value).__name__}"
     return repr(value) if isinstance(value, str) else type(value).__name__
 
 
@@ -200,7 +215,7 @@ def _described(value: Any) -> str:
         inside = ", ".join(map(_described, value))
         return f"[{inside}]" if isinstance(value, list) else f"({inside})"
     plain = value is None or isinstance(value, bool | int | float)
-    return repr(value) if plain else _kind(value)
+    return repr(value) if plain else kind_of(value)
 
 
 def _class_of(error: Exception) -> type[StaticflowError]:

@@ -8,11 +8,12 @@ from functools import lru_cache
 from typing import Any
 
 from staticflow.errors import DTypeError, IndexRangeError, ShapeError
-from staticflow.graph.dims import Size
+from staticflow.graph.dims import Size, prod, same, same_shape
 from staticflow.graph.dtypes import bool_, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
+from staticflow.ops.arithmetic import cast, where
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.declare import normalize_dim, per_arg, strict
@@ -20,12 +21,12 @@ from staticflow.ops.expand import common_shape, expand
 from staticflow.ops.lowering import Index, LoopNest
 from staticflow.ops.reduce import added
 from staticflow.ops.slicing import embed_op
-from staticflow.ops.view import ravel, reshape
+from staticflow.ops.view import atleast_1d, ravel, reshape
 
 __all__ = [
     "added_by", "check_dtype", "check_range", "chosen", "gather", "gather_op", "in_order", "lifted",
-    "place_at", "places_of", "read_part", "scatter_add", "scatter_add_op", "scatter_infer",
-    "take_along_dim", "taken", "widened",
+    "place_at", "places_of", "put_lifted", "read_part", "scatter_add", "scatter_add_op",
+    "scatter_infer", "take_along_dim", "taken", "widened",
 ]  # fmt: skip
 
 
@@ -146,13 +147,17 @@ def gather(input: Any, dim: int, index: Any) -> Any:
     Raises `IndexRangeError` for an index outside ``[0, input.shape[dim])``.
     """
     at = normalize_dim(dim, input.ndim, "gather")
-    return lifted(gather_op, input, index, dim=at)
+    if same(prod(index.shape), 0):  # of any shape, as in PyTorch
+        flat = gather_op(ravel(input), cast(ravel(index), dtype=int64), dim=0)
+        return reshape(flat, index.shape)
+    return lifted(gather_op, input, index, like=index, dim=at)
 
 
 @by_shape
 def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     """`gather` with the other dims of ``input`` and ``indices`` broadcast; without ``dim`` from all
-    of ``input`` in row-major order. What ``argsort(dim)`` gives is what it takes.
+    of ``input`` in row-major order. What ``argsort(dim)`` gives is what it takes. Along a ``dim``
+    negative indices count from the end.
 
     Raises `IndexRangeError` for an index outside ``[0, input.shape[dim])``.
     """
@@ -170,7 +175,10 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     def stretched(t: Any) -> Any:
         return expand(t, tuple(t.shape[i] if i == at else d for i, d in enumerate(rest)))
 
-    return gather(stretched(input), at, stretched(indices))
+    places = stretched(indices)
+    if places.dtype.kind == "i":  # from the end
+        places = where(places < 0, places + input.shape[at], places)
+    return gather(stretched(input), at, places)
 
 
 def scatter_infer(
@@ -231,7 +239,7 @@ def _scatter_emit(nest: Any) -> None:
 
 def widened(used: Any, src: Any) -> Any:
     """The cotangent of a source from that of the part that was read, as large as the index."""
-    if used.shape == src.shape:
+    if same_shape(used.shape, src.shape):
         return used
     rank = len(src.shape)
     return embed_op(used, shape=src.shape, start=(0,) * rank, step=(1,) * rank)
@@ -262,11 +270,20 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     Raises `IndexRangeError` for an index outside ``[0, input.shape[dim])``.
     """
     at = normalize_dim(dim, input.ndim, "scatter_add")
-    return added(lambda x, src: lifted(scatter_add_op, x, index, src, dim=at), input, src)
+    return added(lambda x, src: put_lifted(scatter_add_op, x, index, src, dim=at), input, src)
 
 
-def lifted(op: Op, *args: Any, **attrs: Any) -> Any:
-    """``op``, which wants a dim, also on 0-d tensors: as vectors of one."""
-    if all(a.shape == () for a in args):
-        return reshape(op(*(reshape(a, (1,)) for a in args), **attrs), ())
+def lifted(op: Op, *args: Any, like: Any, **attrs: Any) -> Any:
+    """``op``, which wants a dim, also on 0-d tensors, among vectors, too: as vectors of one. The
+    result has the shape of ``like``."""
+    ranks = [a.ndim for a in args]
+    if 0 in ranks and max(ranks) <= 1:
+        return reshape(op(*map(atleast_1d, args), **attrs), like.shape)
     return op(*args, **attrs)
+
+
+def put_lifted(op: Op, x: Any, index: Any, src: Any, **attrs: Any) -> Any:
+    """`lifted`, of an op that puts ``src`` in ``x``; an empty index of any shape puts nothing."""
+    if same(prod(index.shape), 0):
+        return x.clone()
+    return lifted(op, x, index, src, like=x, **attrs)

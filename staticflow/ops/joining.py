@@ -6,18 +6,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from staticflow.errors import DTypeError, IndexRangeError, ShapeError
-from staticflow.graph.dims import Size, dim_max, floor_div, prod
+from staticflow.graph.dims import Size, dim_max, floor_div, prod, same_shape
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
+from staticflow.ops.arithmetic import remainder
 from staticflow.ops.by_index import index_select
 from staticflow.ops.by_shape import by_shape
+from staticflow.ops.creation import iota
 from staticflow.ops.declare import normalize_dim, per_arg, strict
 from staticflow.ops.expand import expand
 from staticflow.ops.lowering import LoopNest
 from staticflow.ops.numpy_names import numpy_names
-from staticflow.ops.sizes import as_size, as_sizes, several_of, sizes_of
+from staticflow.ops.sizes import as_size, as_sizes, is_symbolic, several_of, sizes_of
 from staticflow.ops.slicing import select_op
 from staticflow.ops.splitting import part_of
 from staticflow.ops.view import (
@@ -116,7 +118,7 @@ def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
     left out beside tensors of more dims."""
     given = _given(tensors, "cat")
     ndim = max(x.ndim for x in given)
-    kept = [x for x in given if x.ndim == ndim or x.shape != (0,)]
+    kept = [x for x in given if x.ndim == ndim or not same_shape(x.shape, (0,))]
     return cat_op(*kept, dim=normalize_dim(dim, ndim, "cat"))
 
 
@@ -313,18 +315,26 @@ def roll(input: Any, shifts: Size | Sequence[Size], dims: int | Sequence[int] | 
     >>> sf.roll(sf.arange(4), 1)
     tensor([3, 0, 1, 2])
     """
-    by = as_sizes(shifts)
+    by = several_of((shifts,))
     if dims is None:
         if len(by) != 1:
             raise ShapeError(f"roll: {len(by)} shifts want their dims, at {format_locs(here())}")
-        return reshape(roll_op(ravel(input), shift=by[0], dim=0), input.shape)
+        return reshape(_moved(ravel(input), by[0], 0), input.shape)
     along = as_sizes(dims)
     if len(along) != len(by):
         raise ShapeError(f"roll: {len(by)} shifts for {len(along)} dims, at {format_locs(here())}")
     for shift, dim in zip(by, along, strict=True):
         at = normalize_dim(dim, input.ndim, "roll")
-        input = roll_op(input, shift=shift, dim=at) if input.ndim else input
+        input = _moved(input, shift, at) if input.ndim else input
     return input
+
+
+def _moved(x: Any, shift: Any, dim: int) -> Any:
+    if not is_symbolic(shift):
+        return roll_op(x, shift=as_size(shift), dim=dim)
+    n = x.shape[dim]  # a shift that only the run can tell may be negative, which no size is
+    places = iota.beside(x, shape=(n,), dim=0, dtype=int64) - shift
+    return index_select(x, dim, remainder(places, n))
 
 
 # -- repeat_interleave ----------------------------------------------------------------------------
@@ -387,7 +397,7 @@ def repeat_interleave(
         repeats = as_size(repeats)
         many = (*input.shape[: at + 1], repeats, *input.shape[at + 1 :])
         return flatten(expand(unsqueeze(input, at + 1), many), at, at + 1)
-    if repeats.ndim == 0 or repeats.shape == (1,):
+    if repeats.ndim == 0 or same_shape(repeats.shape, (1,)):
         repeats = expand(repeats, (input.shape[at],))
     size = as_size(repeats.sum() if output_size is None else output_size)
     return index_select(input, at, repeated_index_op(repeats, size=size))

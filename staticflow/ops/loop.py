@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dim_queries import symbols_of
-from staticflow.graph.dims import Dim, Size, is_provably_ge
+from staticflow.graph.dims import Dim, Size, is_provably_ge, same
 from staticflow.graph.dtypes import bool_
 from staticflow.graph.graph import Graph, close, new_param, substitute_nodes
 from staticflow.graph.locs import Locs, format_locs
@@ -290,7 +290,7 @@ def _vjp(
 
 def _among_rows(ct: Any, x: Any) -> Any:
     """The cotangent of ``x``, of which a loop has read its first rows, or all."""
-    if ct.shape[0] == x.shape[0]:
+    if same(ct.shape[0], x.shape[0]):
         return ct
     return embed_op(ct, shape=x.shape, start=(0,) * ct.ndim, step=(1,) * ct.ndim)
 
@@ -313,7 +313,7 @@ def _reverse_scan(
     """The scan of ``step`` over ``rows`` from the end (or from the front, where ``loop`` ran from
     the end). The ``tie`` goes along, so that the loop stands behind what binds its length."""
     split = len(start)
-    inner = [TensorType(r.dtype, r.shape[1:]) for r in (*rows, *tie)]
+    inner = [TensorType(r.dtype, r.__sf_shape__[1:]) for r in (*rows, *tie)]
     own, (carries, ys), began = trace(
         lambda values: step(values[:split], values[split : split + len(rows)]),
         [*(to_node(s).tensor_type for s in start), *inner],

@@ -40,12 +40,12 @@ def _bce_decompose(x: Any, target: Any) -> Any:
 
 def _bce_input(ct: Any, out: Any, x: Any, target: Any) -> Any:
     # finite at 0 and 1, where the derivative of the logarithm is not
-    return sum_to(ct * (x - target) / maximum(x * (1 - x), 1e-12), x.shape)
+    return sum_to(ct * (x - target) / maximum(x * (1 - x), 1e-12), x.__sf_shape__)
 
 
 def _bce_target(ct: Any, out: Any, x: Any, target: Any) -> Any:
     of_one, of_zero = _logs(x)
-    return sum_to(ct * (of_zero - of_one), target.shape)
+    return sum_to(ct * (of_zero - of_one), target.__sf_shape__)
 
 
 bce_op = Op(
@@ -77,7 +77,7 @@ def _mse_partial(sign: int) -> Any:
     def partial(ct: Any, out: Any, x: Any, y: Any) -> Any:
         d = x - y
         slope = share(ct * (2.0 * sign), prod(d.shape))
-        return sum_to(d * slope, (x if sign > 0 else y).shape)
+        return sum_to(d * slope, (x if sign > 0 else y).__sf_shape__)
 
     return partial
 

@@ -26,6 +26,7 @@ from staticflow.ops import (
     indexing,
     joining,
     masked,
+    masked_put,
     maths,
     moments,
     order,
@@ -49,6 +50,7 @@ from staticflow.ops import expand as expanding
 from staticflow.ops import scatter as scattering
 from staticflow.ops import softmax as sm
 from staticflow.ops import view as views
+from staticflow.ops.array_functions import array_function
 from staticflow.ops.creation import ones_like, zeros_like
 from staticflow.ops.elementwise_methods import ElementwiseMethods, in_place
 from staticflow.ops.foreign import refuses_foreign, refuses_foreign_of
@@ -121,6 +123,7 @@ class Methods(ElementwiseMethods):
 
     __slots__ = ()
     __array_ufunc__ = array_ufunc
+    __array_function__ = array_function
     __hash__ = object.__hash__
 
     @property
@@ -290,7 +293,7 @@ class Methods(ElementwiseMethods):
     take, take_along_dim = by_index.take, indexing.take_along_dim
     index_select, index_add = by_index.index_select, by_index.index_add
     index_copy, index_fill = by_index.index_copy, by_index.index_fill
-    index_put, masked_fill = by_index.index_put, masked.masked_fill
+    index_put, masked_fill = masked_put.index_put, masked.masked_fill
     masked_scatter, masked_select = masked.masked_scatter, selection.masked_select
     nonzero, argwhere = selection.nonzero, selection.argwhere
 
@@ -326,7 +329,7 @@ class Methods(ElementwiseMethods):
     masked_fill_ = in_place(masked.masked_fill)
     masked_scatter_ = in_place(masked.masked_scatter)
     index_add_, index_copy_ = in_place(by_index.index_add), in_place(by_index.index_copy)
-    index_fill_, index_put_ = in_place(by_index.index_fill), in_place(by_index.index_put)
+    index_fill_, index_put_ = in_place(by_index.index_fill), in_place(masked_put.index_put)
     scatter_, scatter_add_ = in_place(scattering.scatter), in_place(indexing.scatter_add)
     scatter_reduce_ = in_place(scattering.scatter_reduce)
     index_reduce_, put_ = in_place(scattering.index_reduce), in_place(scattering.put)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import operator
 from math import inf
 from typing import Any
 
 from staticflow.errors import DTypeError, ShapeError
-from staticflow.graph.dims import Size, dim_max, prod
+from staticflow.graph.dims import dim_max, prod
 from staticflow.graph.dtypes import dtype_of
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
-from staticflow.ops.arithmetic import cast, where
+from staticflow.ops.arithmetic import cast, clamp, where
+from staticflow.ops.axes import movedim
 from staticflow.ops.by_shape import by_shape
-from staticflow.ops.creation import zeros_like
+from staticflow.ops.creation import new_full, zeros_like
 from staticflow.ops.declare import per_arg, strict
 from staticflow.ops.extremes import amax, amin
 from staticflow.ops.maths import abs, pow, sign, sqrt
@@ -44,24 +44,29 @@ def _floating(facts: Facts, x: TensorType, *, dims: Any, keepdim: bool, **_: Any
 # -- variances ------------------------------------------------------------------------------------
 
 
-def _freedom(x: Any, dims: tuple[int, ...], correction: int) -> Size:
+def _freedom(x: Any, dims: tuple[int, ...], correction: float) -> Any:
     """What the sum of squares is divided by: 0 where there are too few elements, as in PyTorch."""
-    return dim_max(prod(x.shape[d] for d in dims) - correction, 0)
+    count = prod(x.shape[d] for d in dims)
+    if isinstance(correction, int):
+        return dim_max(count - correction, 0)
+    if isinstance(count, int):
+        return max(count - correction, 0.0)
+    return clamp(new_full(x, (), -correction) + count, min=0.0)  # sizes are whole
 
 
-def _var_reference(xp: Any, x: Any, *, dims: Any, correction: int, keepdim: bool) -> Any:
+def _var_reference(xp: Any, x: Any, *, dims: Any, correction: float, keepdim: bool) -> Any:
     d = x - mean_op.reference(xp, x, dims=dims, keepdim=True)
     total = xp.sum(d * d, axis=dims, keepdims=keepdim)
     with xp.errstate(invalid="ignore", divide="ignore"):
         return total / x.dtype.type(_freedom(x, dims, correction))
 
 
-def _var_decompose(x: Any, *, dims: Any, correction: int, keepdim: bool) -> Any:
+def _var_decompose(x: Any, *, dims: Any, correction: float, keepdim: bool) -> Any:
     d = x - mean_op(x, dims=dims, keepdim=True)
     return sum_op(d * d, dims=dims, keepdim=keepdim) / _freedom(x, dims, correction)
 
 
-def _var_vjp(ct: Any, x: Any, *, dims: Any, correction: int, keepdim: bool) -> Any:
+def _var_vjp(ct: Any, x: Any, *, dims: Any, correction: float, keepdim: bool) -> Any:
     slope = restored(ct * 2.0 / _freedom(x, dims, correction), x.shape, dims, keepdim)
     return (x - mean_op(x, dims=dims, keepdim=True)) * slope
 
@@ -116,11 +121,16 @@ def _spread_of(
         raise ShapeError(
             f"{op.name}: give unbiased or correction, not both, at {format_locs(here())}"
         )
-    given = 1 if correction is None else operator.index(correction)
+    given = 1 if correction is None else _correction(correction)
     if unbiased is not None:
         given = int(unbiased)
     dims = dims_of(dim, x.ndim, op.name)
     return op(x, dims=dims, correction=given, keepdim=keepdim)
+
+
+def _correction(given: Any) -> float:
+    """A correction, an int where it is whole."""
+    return int(given) if given == int(given) else float(given)
 
 
 @by_shape
@@ -131,7 +141,7 @@ def var(
     unbiased: bool | None = None,
     keepdim: bool = False,
     *,
-    correction: int | None = None,
+    correction: float | None = None,
 ) -> Any:
     """The variance over ``dim`` (an int, several, or None for all) of a floating tensor: the sum of
     squared distances to the mean, divided by the number of elements less ``correction``.
@@ -154,7 +164,7 @@ def std(
     unbiased: bool | None = None,
     keepdim: bool = False,
     *,
-    correction: int | None = None,
+    correction: float | None = None,
 ) -> Any:
     """The standard deviation, the square root of `var`. Its gradient is 0 where it is 0."""
     return _spread_of(std_op, input, dim, unbiased, keepdim, correction)
@@ -168,7 +178,7 @@ def var_mean(
     unbiased: bool | None = None,
     keepdim: bool = False,
     *,
-    correction: int | None = None,
+    correction: float | None = None,
 ) -> tuple[Any, Any]:
     """`var` and `mean`, as a tuple."""
     spread = var(input, dim, unbiased, keepdim, correction=correction)
@@ -183,7 +193,7 @@ def std_mean(
     unbiased: bool | None = None,
     keepdim: bool = False,
     *,
-    correction: int | None = None,
+    correction: float | None = None,
 ) -> tuple[Any, Any]:
     """`std` and `mean`, as a tuple."""
     spread = std(input, dim, unbiased, keepdim, correction=correction)
@@ -305,15 +315,33 @@ def norm(
     keepdim: bool = False,
     dtype: Any = None,
 ) -> Any:
-    """The `vector_norm` of order ``p`` over ``dim``; "fro" (Frobenius) is order 2.
+    """The `vector_norm` of order ``p`` over ``dim``; "fro" (Frobenius) is order 2. The nuclear norm
+    "nuc", the sum of the singular values, is that of matrices, over two dims.
 
     >>> import staticflow as sf
     >>> sf.norm(sf.tensor([[1.0, 2.0], [2.0, 4.0]]))
     tensor(5.)
     """
+    if p == "nuc":
+        return _nuclear(input if dtype is None else cast(input, dtype=dtype), dim, keepdim)
     if isinstance(p, str) and p != "fro":
         raise ShapeError(
-            f'norm: the order is {p!r}; it must be a number or "fro", at {format_locs(here())}'
+            f'norm: the order is {p!r}; it must be a number, "fro" or "nuc", '
+            f"at {format_locs(here())}"
         )
     order = 2.0 if isinstance(p, str) or p is None else p
     return vector_norm(input, order, dim, keepdim, dtype=dtype)
+
+
+def _nuclear(x: Any, dim: Dims, keepdim: bool) -> Any:
+    """The sum of the singular values of matrices over two dims."""
+    from staticflow.ops.factors import spectral_norm  # which is made of what is here
+
+    dims = dims_of(dim, x.ndim, "norm")
+    if len(dims) != 2:
+        raise ShapeError(
+            f'norm: "nuc" is of matrices, over two dims, not over {list(dims)} of shape '
+            f"{list(x.shape)}, at {format_locs(here())}"
+        )
+    out = spectral_norm(movedim(x, dims, (-2, -1)), "nuc", keepdim)
+    return movedim(out, (-2, -1), dims) if keepdim else out

@@ -69,9 +69,9 @@ def _add_vjp(
 ) -> list[Any]:
     scaled = _scaled(ct, alpha)
     return [
-        sum_to(_scaled(ct, beta), c.shape) if needs[0] else None,
-        sum_to(matmul_op(scaled, mT(y)), x.shape) if needs[1] else None,
-        sum_to(matmul_op(mT(x), scaled), y.shape) if needs[2] else None,
+        sum_to(_scaled(ct, beta), c.__sf_shape__) if needs[0] else None,
+        sum_to(matmul_op(scaled, mT(y)), x.__sf_shape__) if needs[1] else None,
+        sum_to(matmul_op(mT(x), scaled), y.__sf_shape__) if needs[2] else None,
     ]
 
 

@@ -32,7 +32,7 @@ __all__ = [
 
 def is_number(x: Any) -> bool:
     """Whether ``x`` is a Python number or a size, which have no dtype of their own."""
-    return type(x) in BY_PYTHON or type(x) is Dim
+    return type(x) in BY_PYTHON or isinstance(x, Dim)
 
 
 def is_weak(x: Any) -> bool:
@@ -61,7 +61,7 @@ def result_type(operands: Sequence[Any]) -> DType:
     """
     ranks: list[DType | None] = [None, None, None]
     for x in operands:
-        number = BY_PYTHON.get(int if type(x) is Dim else type(x))
+        number = BY_PYTHON.get(int if isinstance(x, Dim) else type(x))
         rank = 2 if number is not None else 0 if x.ndim else 1
         if rank == 1 and is_weak(x):
             rank, number = 2, BY_PYTHON[float]

@@ -12,6 +12,7 @@ from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dims import Size, prod
 from staticflow.graph.dtypes import DType, dtype_of, get_default_dtype, promote
 from staticflow.graph.locs import format_locs, here
+from staticflow.graph.open_size import equals
 from staticflow.graph.types import Shape
 from staticflow.ops import promote as operands
 from staticflow.ops.expand import common_shape
@@ -33,14 +34,13 @@ def numel(input: Any) -> Size:
 
 
 def is_same_size(input: Any, other: Any) -> bool:
-    """Whether the shapes are the same."""
-    same: bool = input.shape == other.shape
-    return same
+    """Whether the shapes are the same. Raises `SymbolicError` where only the run can tell."""
+    return input.ndim == other.ndim and all(map(equals, input.shape, other.shape))
 
 
 def is_nonzero(input: Any) -> bool:
     """Whether the one element of ``input`` is not zero."""
-    if numel(input) != 1:
+    if not equals(numel(input), 1):
         raise ShapeError(
             f"is_nonzero: of a tensor of shape {list(input.shape)}; one element is needed, "
             f"at {format_locs(here())}"

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from staticflow import pytree
 from staticflow.errors import ShapeError
-from staticflow.graph.dims import Size, fresh_sym
+from staticflow.graph.dims import Size, fresh_sym, same_shape
 from staticflow.graph.dtypes import bool_, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.arithmetic import cast, where
@@ -184,7 +184,9 @@ def _batch(tree: Any, dim: int, rows: Size, name: str) -> Any:
 
     def fitted(x: Any) -> Any:
         wanted = (*x.shape[:dim], rows, *x.shape[dim + 1 :])
-        return x if x.shape == wanted else STATIC.apply(expand_op, (x,), {"shape": wanted})
+        return (
+            x if same_shape(x.shape, wanted) else STATIC.apply(expand_op, (x,), {"shape": wanted})
+        )
 
     return pytree.map_tree(fitted, tree)
 

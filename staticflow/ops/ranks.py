@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from staticflow.errors import DimRangeError
-from staticflow.graph.dims import Size, prod
+from staticflow.graph.dims import Size, prod, same
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
@@ -154,7 +154,7 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     >>> sf.median(sf.tensor([4.0, 1.0, 3.0, 2.0]))
     tensor(2.)
     """
-    if dim is None and prod(input.shape) == 0 and input.dtype.is_floating:
+    if dim is None and same(prod(input.shape), 0) and input.dtype.is_floating:
         return input.sum() * float("nan")
     if dim is None:
         return median_op(input, dims=tuple(range(input.ndim)), keepdim=False)
@@ -165,11 +165,11 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
 @numpy_names
 def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The `median` of what is not NaN; NaN where all is."""
-    if dim is None and prod(input.shape) == 0:
+    if dim is None and same(prod(input.shape), 0):
         return median(input)
     if dim is None:
         return nanmedian(reshape(input, (prod(input.shape),)), 0).values
-    if input.ndim and input.shape[normalize_dim(dim, input.ndim, "nanmedian")] == 0:
+    if input.ndim and same(input.shape[normalize_dim(dim, input.ndim, "nanmedian")], 0):
         raise DimRangeError(
             f"nanmedian: of nothing, dim {dim} of shape {list(input.shape)}, "
             f"at {format_locs(here())}"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from staticflow.errors import DTypeError, ShapeError
-from staticflow.graph.dims import Size
+from staticflow.graph.dims import Size, same
 from staticflow.graph.dtypes import int64
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
@@ -63,7 +63,7 @@ def _weight_ct(y: Any, x: Any, index: Any, count: int) -> Any:
     found = resample_op(x, reshape(index, (batch, 1, count * places)), count=1)
     found = reshape(found, (*x.shape[:2], count, places, x.shape[3]))
     total = total_of(found * unsqueeze(y, 2), (1, 4))
-    return total_of(total, 0, keepdim=True) if batch == 1 else total
+    return total_of(total, 0, keepdim=True) if same(batch, 1) else total
 
 
 # -- elements read ------------------------------------------------------------------------------

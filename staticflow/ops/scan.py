@@ -248,8 +248,8 @@ class _Scan:
         return bytes_of_trip(self._traced, self._types())
 
     def _types(self) -> list[TensorType]:
-        types = [TensorType(leaf.dtype, leaf.shape) for leaf in self.init]
-        return [*types, *(TensorType(x.dtype, x.shape[1:]) for x in self.xs)]
+        types = [TensorType(leaf.dtype, leaf.__sf_shape__) for leaf in self.init]
+        return [*types, *(TensorType(x.dtype, x.__sf_shape__[1:]) for x in self.xs)]
 
     def _step(self, carry: Any, x: Any) -> tuple[Any, Any]:
         """What a step gives, as trees of tensors."""
@@ -311,7 +311,7 @@ def _as_before(first: Any, y: Any) -> Any:
     """``y``, of the structure, shapes and dtypes that the ``first`` one had."""
     before, tree = pytree.flatten(first)
     after, own = pytree.flatten(y)
-    kinds = [[TensorType(v.dtype, v.shape) for v in leaves] for leaves in (before, after)]
+    kinds = [[TensorType(v.dtype, v.__sf_shape__) for v in leaves] for leaves in (before, after)]
     if own == tree and kinds[0] == kinds[1]:
         return y
     error = DTypeError if own == tree and _dtypes(before) != _dtypes(after) else ShapeError

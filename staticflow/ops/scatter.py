@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.errors import DTypeError, IndexRangeError, ShapeError
+from staticflow.graph.dims import same, same_shape
 from staticflow.graph.dtypes import DType, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import OUT, Op
@@ -20,9 +21,9 @@ from staticflow.ops.expand import expand
 from staticflow.ops.indexing import (
     gather_op,
     in_order,
-    lifted,
     place_at,
     places_of,
+    put_lifted,
     read_part,
     scatter_add,
     scatter_add_op,
@@ -108,7 +109,7 @@ def scatter(
     if not hasattr(src, "shape"):
         src = expand(filling(src, input, "scatter"), index.shape)
     if reduce is None:
-        return lifted(scatter_op, input, index, src, dim=at)
+        return put_lifted(scatter_op, input, index, src, dim=at)
     named = {"add": "sum", "multiply": "prod"}
     if reduce not in named:
         raise ShapeError(
@@ -137,7 +138,7 @@ def one_hot(input: Any, num_classes: int = -1) -> Any:
             f"at {format_locs(here())}"
         )
     if isinstance(num_classes, int) and num_classes < 0:
-        if input.numel() == 0:
+        if same(input.numel(), 0):
             raise ShapeError(f"one_hot: of nothing wants num_classes, at {format_locs(here())}")
         num_classes = as_size(input.max() + 1)
     column = unsqueeze(input, -1)
@@ -179,7 +180,7 @@ def _reduce_vjp(
 ) -> list[Any]:
     back = _prod_vjp if reduce == "prod" else _extreme_vjp
     zero, one = (0,) * len(src.shape), (1,) * len(src.shape)
-    whole = index.shape == src.shape
+    whole = same_shape(index.shape, src.shape)
     read = src if whole else slice_op(src, start=zero, size=index.shape, step=one)
     to_x, to_src = back(ct, out, x, index, read, dim)
     if not whole:
@@ -259,7 +260,7 @@ def scatter_reduce(
         )
     start = input if include_self else scatter(input, at, index, _neutral(reduce, input.dtype))
     if reduce in _COMBINE:
-        return lifted(scatter_reduce_op, start, index, src, dim=at, reduce=reduce)
+        return put_lifted(scatter_reduce_op, start, index, src, dim=at, reduce=reduce)
     total = scatter_add(start, at, index, src)
     if reduce == "sum":
         return total

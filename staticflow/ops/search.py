@@ -12,7 +12,8 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.arithmetic import cast
-from staticflow.ops.declare import strict
+from staticflow.ops.declare import same_size, strict
+from staticflow.ops.indexing import gather
 from staticflow.ops.lowering import LoopNest
 from staticflow.ops.order import before, sortable
 from staticflow.ops.promote import is_number, result_type
@@ -85,10 +86,12 @@ def searchsorted(
     out_int32: bool = False,
     right: bool = False,
     side: str | None = None,
+    sorter: Any = None,
 ) -> Any:
     """Where in ``sorted_sequence`` (n,) or (..., n) each value of ``input`` (..., m) would be put
     to keep the order: before its equals, or with ``right`` (or ``side="right"``) behind them.
-    Indices are int64, or int32 with ``out_int32``. NaN is the largest.
+    Indices are int64, or int32 with ``out_int32``. NaN is the largest. A sequence that is not
+    sorted comes with the ``sorter`` that `argsort` gives, of its shape.
 
     >>> import staticflow as sf
     >>> sf.searchsorted(sf.tensor([1.0, 3.0, 5.0]), sf.tensor([3.0, 6.0]))
@@ -99,6 +102,15 @@ def searchsorted(
             f'searchsorted: the side is {side!r} and right {right}; give one of them, "left" or '
             f'"right", at {format_locs(here())}'
         )
+    if sorter is not None:
+        if sorter.ndim != sorted_sequence.ndim or not all(
+            map(same_size, sorter.shape, sorted_sequence.shape)
+        ):
+            raise ShapeError(
+                f"searchsorted: the sorter has the shape {list(sorter.shape)} and the sequence "
+                f"{list(sorted_sequence.shape)}; they must be equal, at {format_locs(here())}"
+            )
+        sorted_sequence = gather(sorted_sequence, -1, sorter)
     if is_number(input):
         dtype = result_type([sorted_sequence, input])
         input = sorted_sequence.new_full((), input, dtype=dtype)

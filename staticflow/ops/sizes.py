@@ -9,6 +9,7 @@ from typing import Any
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dims import Dim
 from staticflow.graph.locs import format_locs, here
+from staticflow.graph.open_size import OpenSize
 from staticflow.ops.late import size_of
 
 __all__ = ["as_shape", "as_size", "as_sizes", "is_symbolic", "several_of", "sizes_of"]
@@ -26,6 +27,8 @@ def as_size(given: Any) -> Any:
     """
     if type(given) in _SIZES:
         return given
+    if type(given) is OpenSize:
+        return given.dim
     if is_symbolic(given):
         return size_of(given)
     try:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from staticflow.errors import DTypeError
+from staticflow.graph.locs import warn
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.arithmetic import where
@@ -27,8 +28,8 @@ from staticflow.ops.reduce import (
 from staticflow.ops.view import reshape
 
 __all__ = [
-    "log_softmax", "log_softmax_op", "logsumexp", "lse_parts", "lse_reference_parts", "softmax",
-    "softmax_op",
+    "chosen_dim", "log_softmax", "log_softmax_op", "logsumexp", "lse_parts", "lse_reference_parts",
+    "softmax", "softmax_op",
 ]  # fmt: skip
 
 
@@ -158,21 +159,36 @@ logsumexp_op = Op(
 
 @by_shape
 @numpy_names
-def softmax(input: Any, dim: int, dtype: Any = None) -> Any:
+def softmax(input: Any, dim: int | None = None, dtype: Any = None, *, _stacklevel: int = 3) -> Any:
     """``exp(x) / sum(exp(x))`` along ``dim``, of ``input`` cast to ``dtype`` if that is given.
+    Without ``dim`` it warns, and takes 0 where there are none, one or three dims, else 1.
 
     >>> import staticflow as sf
     >>> sf.softmax(sf.zeros(2), dim=0)
     tensor([0.5000, 0.5000])
     """
-    return along(softmax_op, input if dtype is None else input.to(dtype), dim)
+    at = chosen_dim("softmax", input) if dim is None else dim
+    return along(softmax_op, input if dtype is None else input.to(dtype), at)
 
 
 @by_shape
 @numpy_names
-def log_softmax(input: Any, dim: int, dtype: Any = None) -> Any:
+def log_softmax(
+    input: Any, dim: int | None = None, dtype: Any = None, *, _stacklevel: int = 3
+) -> Any:
     """The logarithm of `softmax`, without its rounding to 0."""
-    return along(log_softmax_op, input if dtype is None else input.to(dtype), dim)
+    at = chosen_dim("log_softmax", input) if dim is None else dim
+    return along(log_softmax_op, input if dtype is None else input.to(dtype), at)
+
+
+def chosen_dim(name: str, x: Any) -> int:
+    """The dim that PyTorch takes where none is given, with a warning."""
+    dim = 0 if x.ndim in (0, 1, 3) else 1
+    warn(
+        f"{name}: no dim is given, so {dim} is taken, which depends on how many there are; "
+        f"write dim={dim}"
+    )
+    return dim
 
 
 @by_shape

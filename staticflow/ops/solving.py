@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from staticflow.errors import DTypeError, LinAlgError, ShapeError
-from staticflow.graph.dims import Size
+from staticflow.graph.dims import Size, same
 from staticflow.graph.dtypes import float32, float64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import OUT, Op
+from staticflow.graph.open_size import equals
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.axes import mT
 from staticflow.ops.contract import matmul
@@ -188,7 +189,13 @@ def is_of_vectors(A: Any, B: Any) -> bool:
     """Whether the right sides ``B`` of systems ``A`` are vectors: one, or one for each matrix."""
     if B.ndim == 1:
         return True
-    return B.ndim == A.ndim - 1 and all(map(same_size, B.shape, A.shape[:-1]))
+    if B.ndim != A.ndim - 1 or any(map(_differ, B.shape, A.shape[:-1])):
+        return False
+    return all(map(equals, B.shape, A.shape[:-1]))  # or it says that it depends on the run
+
+
+def _differ(a: Size, b: Size) -> bool:
+    return isinstance(a - b, int) and not same(a, b)
 
 
 def solve_matrices(A: Any, B: Any) -> Any:

@@ -18,10 +18,12 @@ from staticflow.graph.dims import (
     is_provably_ge,
 )
 from staticflow.graph.locs import format_locs, here
+from staticflow.ops.arithmetic import where
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.declare import normalize_dim
+from staticflow.ops.late import size_of
 from staticflow.ops.sizes import as_size, as_sizes, is_symbolic
-from staticflow.ops.slicing import bound, bounds, position, select_op, slice_op
+from staticflow.ops.slicing import bounds, position, select_op, slice_op
 from staticflow.ops.view import of_size
 
 __all__ = [
@@ -43,7 +45,7 @@ def narrow(input: Any, dim: int, start: Size, length: Size) -> Any:
     """``length`` elements along ``dim`` from ``start`` on; a negative start counts from the end."""
     at = normalize_dim(dim, input.ndim, "narrow")
     _has_dims(input, "narrow")
-    first = bound(start, input.shape[at]) if is_symbolic(start) else position(start)
+    first = _from_front(start, input.shape[at]) if is_symbolic(start) else position(start)
     if first is None:
         raise ShapeError(
             f"narrow: the start is {start!r}; it must be an int or a size, at {format_locs(here())}"
@@ -51,6 +53,12 @@ def narrow(input: Any, dim: int, start: Size, length: Size) -> Any:
     if isinstance(first, int) and first < 0:
         first = input.shape[at] + first
     return part_of(input, at, first, as_size(length))
+
+
+def _from_front(start: Any, n: Size) -> Size:
+    """A start that only the run can tell, which must lie in the dim."""
+    size: Size = size_of(where(start < 0, start + n, start), most=n)
+    return size
 
 
 @by_shape
@@ -141,11 +149,10 @@ def _has_dims(x: Any, what: str) -> None:
         raise ShapeError(f"{what}: takes one dim at least, not 0, at {format_locs(here())}")
 
 
-def tensor_split(
-    input: Any, indices_or_sections: int | Sequence[Size], dim: int = 0
-) -> tuple[Any, ...]:
+def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
     """``input`` in so many parts of nearly equal size along ``dim`` (the first ones larger), or cut
-    at the given indices.
+    at the given indices: a sequence of ints and sizes, or a vector of integers. How many parts
+    there are must be known, so a tensor of no dims is a number of them eagerly only.
 
     >>> import staticflow as sf
     >>> [p.shape[0] for p in sf.tensor_split(sf.arange(8), 3)]
@@ -153,6 +160,8 @@ def tensor_split(
     """
     at = normalize_dim(dim, input.ndim, "tensor_split")
     _has_dims(input, "tensor_split")
+    if getattr(indices_or_sections, "ndim", 0):
+        indices_or_sections = _places(indices_or_sections)
     if not isinstance(indices_or_sections, Sequence):
         count = operator.index(indices_or_sections)
         if count < 1:
@@ -164,6 +173,16 @@ def tensor_split(
     cuts = [0, *as_sizes(indices_or_sections), input.shape[at]]
     parts = [bounds(slice(a, b), input.shape[at]) for a, b in itertools.pairwise(cuts)]
     return tuple(part_of(input, at, p.start, p.size) for p in parts)
+
+
+def _places(given: Any) -> list[Any]:
+    """The elements of a vector of indices."""
+    if given.ndim != 1 or not isinstance(given.shape[0], int):
+        raise ShapeError(
+            f"tensor_split: the indices are of shape {list(given.shape)}; they must be a vector of "
+            f"a known number of integers, at {format_locs(here())}"
+        )
+    return [given[i] for i in range(given.shape[0])]
 
 
 def _sections(x: Any, given: int | Sequence[Size], dim: int, what: str, least: int) -> Any:

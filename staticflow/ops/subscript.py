@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from staticflow.errors import DimRangeError, DTypeError, IndexRangeError, ShapeError
-from staticflow.graph.dims import Dim, Size
+from staticflow.graph.dims import Dim, Size, same
 from staticflow.graph.dtypes import bool_, dtype_of
 from staticflow.graph.locs import format_locs, here
+from staticflow.graph.masked import refuse_masked
 from staticflow.graph.types import Shape
 from staticflow.ops.advanced import index_op, index_put_op
 from staticflow.ops.arithmetic import cast, where
@@ -26,6 +27,7 @@ from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import new_full
 from staticflow.ops.declare import normalize_dim
 from staticflow.ops.expand import expand
+from staticflow.ops.foreign import how_to_wrap, kind_of
 from staticflow.ops.masked import masked_scatter
 from staticflow.ops.selection import nonzero
 from staticflow.ops.slicing import (
@@ -80,8 +82,11 @@ def _as_key(x: Any, k: Any) -> Any:
     """A part of a key as a size, a slice, None, ``...``, a bool, or an index tensor or mask."""
     if type(k) in _PLAIN:
         return k
+    if isinstance(k, Dim):
+        return k.dim
     if isinstance(k, np.bool_):
         return bool(k)
+    refuse_masked(k)
     if isinstance(k, list | tuple | range):
         try:
             k = np.asarray(k, dtype=None if len(k) else np.int64)
@@ -161,7 +166,7 @@ def _read_new(found: _Reading, shape: Shape, k: bool | None) -> None:
 def _read_slice(found: _Reading, shape: Shape, k: slice) -> None:
     if k is not _WHOLE:
         part = bounds(k, shape[found.axis])
-        if part.start != 0 or part.size != shape[found.axis]:
+        if not (same(part.start, 0) and same(part.size, shape[found.axis])):
             found.slices[found.axis] = part
     found.axis += 1
     found.ndim += 1
@@ -326,6 +331,11 @@ def _value_like(x: Any, value: Any) -> Any:
                 f"the value is a list that makes no array: {error}, at {format_locs(here())}"
             ) from None
         return cast.beside(x, array, dtype=x.dtype)
+    if hasattr(value, "__dlpack__"):
+        raise DTypeError(
+            f"x[...] = value: the value is {kind_of(value)}; {how_to_wrap(value)}, "
+            f"at {format_locs(here())}"
+        )
     return new_full(x, (), value)
 
 
@@ -335,7 +345,7 @@ def _masked(x: Any, dim: int, mask: Any, value: Any) -> Any:
     behind = x.ndim - dim - mask.ndim
     shaped = mask.reshape((*mask.shape, *(1,) * behind))
     value = trimmed(value, dim + 1 + behind)
-    if value.ndim <= behind or value.shape[value.ndim - behind - 1] == 1:
+    if value.ndim <= behind or same(value.shape[value.ndim - behind - 1], 1):
         # one value, or one slice, for every place
         lead = value.shape[: max(value.ndim - behind - 1, 0)]
         rest = value.shape[max(value.ndim - behind, 0) :]

@@ -15,19 +15,22 @@ import numpy as np
 
 from staticflow.errors import AutogradError, DTypeError, ShapeError, StaticflowError, SymbolicError
 from staticflow.graph.dim_queries import symbols_of
-from staticflow.graph.dims import Dim
+from staticflow.graph.dims import Dim, plain
 from staticflow.graph.dtypes import DType, dtype_of, float64, weak_dtype
 from staticflow.graph.graph import new_param
 from staticflow.graph.locs import format_locs, here, is_rewriting
+from staticflow.graph.masked import refuse_masked
 from staticflow.graph.node import Literal, Node, constant, item, make_node
 from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
+from staticflow.graph.open_size import OpenSize, open_shape, plain_attrs
 from staticflow.graph.types import Shape, TensorType, types_of
 from staticflow.ops.aliasing import Alias, Detached, alias
 from staticflow.ops.arithmetic import cast, keep_history, stop_gradient
 from staticflow.ops.creation import size_value
 from staticflow.ops.expand import expand
 from staticflow.ops.flow import is_real, operands
+from staticflow.ops.foreign import how_to_wrap, kind_of
 from staticflow.ops.frozen import note_draws, warn_of_draw
 from staticflow.ops.handle import Handle
 from staticflow.ops.late import tied_operands
@@ -92,17 +95,19 @@ def to_node(x: Any, dtype: DType | None = None, op: Op | None = None) -> Node:
     if hasattr(x, "__sf_mode__"):
         return _node_of_tensor(x)
     if isinstance(x, Dim):
-        attrs = {"size": x, "dtype": dtype or dtype_of(int)}
+        attrs = {"size": plain(x), "dtype": dtype or dtype_of(int)}
         return make_node(size_value, tuple(tied_operands((), attrs)), attrs, here())
     if isinstance(x, np.ndarray | np.generic):  # first: np.float64 is a Python float, too
+        refuse_masked(x)
         return constant_node(x, dtype_of(x.dtype))
     if isinstance(x, bool | int | float):
         dtype = dtype or weak_dtype(x, None)
         return constant_node(fitting(x, dtype, "a number in a graph"), dtype)
-    what = f"{op.name}: {type(x).__name__}" if op else type(x).__name__
+    what = f"{op.name}: {kind_of(x)}" if op else kind_of(x)
+    use = "use symbols, tensors, NumPy arrays or numbers"
     raise SymbolicError(
-        f"{what} cannot stand in a symbolic expression; use symbols, tensors, NumPy arrays or "
-        f"numbers, at {format_locs(here())}"
+        f"{what} cannot stand in a symbolic expression; "
+        f"{how_to_wrap(x) if hasattr(x, '__dlpack__') else use}, at {format_locs(here())}"
     )
 
 
@@ -129,6 +134,7 @@ class StaticMode:
     def make(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """One node of ``op``, through which gradients flow; a symbol, or a tuple of them where the
         op gives several."""
+        attrs = plain_attrs(attrs)
         if op.promote != "none":
             args = [as_number(a) for a in args]
             if any(map(is_weak, args)) and all(is_number(a) or is_weak(a) for a in args):
@@ -235,7 +241,13 @@ class Symbol(SymbolAttributes, Methods):
 
     @property
     def shape(self) -> Shape:
-        """The sizes of the dims: ints, or `Dim` where they are known only as the program runs."""
+        """The sizes of the dims: ints, or `OpenSize` where they are known only as the program
+        runs."""
+        return open_shape(self.node.tensor_type.shape)
+
+    @property
+    def __sf_shape__(self) -> Shape:
+        """The same for the framework, which compares sizes as expressions."""
         return self.node.tensor_type.shape
 
     @property
@@ -407,4 +419,4 @@ def symbolic(*values: Any) -> bool:
     return not _OF_GRAPHS.isdisjoint(map(type, values))
 
 
-_OF_GRAPHS = frozenset((Symbol, Dim))
+_OF_GRAPHS = frozenset((Symbol, Dim, OpenSize))

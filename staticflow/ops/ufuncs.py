@@ -9,6 +9,7 @@ import numpy as np
 
 from staticflow.errors import DTypeError
 from staticflow.graph.locs import format_locs, here
+from staticflow.graph.masked import refuse_masked
 
 __all__ = ["array_ufunc"]
 
@@ -34,6 +35,8 @@ def array_ufunc(
     ``np.add.reduce(x)``): then with tensors for results. Raises `TypeError` where a tensor is to be
     written to, `AutogradError` for values with a history, `SymbolicError` for symbols.
     """
+    for x in inputs:
+        refuse_masked(x)
     if out is not None and all(isinstance(o, np.ndarray) for o in out):
         return getattr(ufunc, method)(*map(_value, inputs), out=out, **options)
     name = _NAMES.get(ufunc.__name__, ufunc.__name__)

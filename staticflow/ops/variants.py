@@ -6,8 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 from staticflow.errors import ArgumentError, DTypeError
+from staticflow.graph.dtypes import bool_
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops import arithmetic, maths
+from staticflow.ops.arithmetic import cast
 from staticflow.ops.fused import fused
 from staticflow.ops.pairs import fmod
 from staticflow.ops.promote import result_type
@@ -24,6 +26,11 @@ def _scaled(name: str, input: Any, other: Any, alpha: Any) -> Any:
             f"{name}: integers cannot be scaled by alpha = {alpha}; give an integer, or cast, "
             f"at {format_locs(here())}"
         )
+    if hasattr(other, "dtype"):
+        dtype = result_type([input, other])
+        if dtype is bool_:
+            return other & bool(alpha)
+        other = cast(other, dtype=dtype)  # the product is one of the result
     return other * alpha
 
 

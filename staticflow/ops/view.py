@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from staticflow.errors import ShapeError
-from staticflow.graph.dims import Dim, Size, is_provably_ge, prod
+from staticflow.graph.dims import Dim, Size, is_provably_ge, prod, same, same_shape
 from staticflow.graph.dtypes import DType, dtype_of
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
@@ -120,7 +120,7 @@ def reshape(input: Any, *sizes: Any, shape: Sequence[Any] | None = None) -> Any:
     (2, 3)
     """
     wanted = _completed(input.shape, sizes_of(sizes, shape), "reshape")
-    if wanted == input.shape:
+    if same_shape(wanted, input.shape):
         return unchanged(input, reshape_op, shape=wanted)
     return reshape_op(input, shape=wanted)
 
@@ -129,14 +129,18 @@ def of_size(x: Any, dim: int, size: Size) -> Any:
     """``x``, of whose ``dim`` the size is ``size``: assumed where that is not known, and asked as
     the program runs."""
     shape = (*x.shape[:dim], size, *x.shape[dim + 1 :])
-    return x if shape == x.shape else reshape_op(x, shape=shape)
+    return x if same_shape(shape, x.shape) else reshape_op(x, shape=shape)
 
 
 def stretchable(x: Any, shape: Shape) -> Any:
     """``x`` with 1 for the sizes that are 1 at most, as that of ``y[:1]``, where it is to stretch
     to ``shape``: assumed to be 1, and asked as the program runs."""
     for dim, (own, wanted) in enumerate(zip(x.shape, shape[len(shape) - x.ndim :], strict=True)):
-        if isinstance(own, Dim) and own != wanted and wanted != 1 and is_provably_ge(1, own):
+        if (
+            isinstance(own, Dim)
+            and not (same(own, wanted) or same(wanted, 1))
+            and is_provably_ge(1, own)
+        ):
             x = of_size(x, dim, 1)
     return x
 
@@ -160,7 +164,7 @@ def view(x: Any, *shape: Any, size: Sequence[Size] | None = None, dtype: Any = N
             f"{list(x.shape)} and strides {list(x.stride())}: a dim would span parts of memory "
             f"that do not adjoin; use .reshape(...), which copies, at {format_locs(here())}"
         )
-    if sizes == x.shape:
+    if same_shape(sizes, x.shape):
         return unchanged(x, reshape_op, shape=sizes)
     return reshape_op(x, shape=sizes)
 
@@ -291,7 +295,7 @@ def squeeze(input: Any, dim: int | Sequence[int] | None = None) -> Any:
     """Without every dim whose size is 1, or without those of ``dim`` (one or several) whose size is
     1. A size known only as the program runs is none of 1."""
     named = normalize_dims(dim, input.ndim, "squeeze")
-    dims = tuple(d for d in named if input.ndim and input.shape[d] == 1)
+    dims = tuple(d for d in named if input.ndim and same(input.shape[d], 1))
     return squeeze_op(input, dims=dims) if dims else unchanged(input, squeeze_op, dims=())
 
 

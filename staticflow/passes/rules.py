@@ -38,7 +38,7 @@ def _without(dims: tuple[int, ...], place: int) -> tuple[int, ...]:
 
 
 def _whole(x: Any, start: Any, size: Any, step: Any) -> Any:
-    return x if size == x.shape and all(s == 0 for s in start) else None
+    return x if size == x.__sf_shape__ and all(s == 0 for s in start) else None
 
 
 _FILLED = Pattern(full, (), {"shape": attr("_"), "value": attr("value"), "dtype": attr("dtype")})
@@ -112,7 +112,7 @@ CANONICAL: tuple[Rule, ...] = (
     ),
     rule(
         "reshape_same", "a reshape to the own shape", lambda x: reshape_op(x, shape=attr("shape")),
-        lambda x, shape: x if x.shape == shape else None,
+        lambda x, shape: x if x.__sf_shape__ == shape else None,
     ),
     rule(
         "permute_permute", "permutations compose",
@@ -142,7 +142,7 @@ CANONICAL: tuple[Rule, ...] = (
     ),
     rule(
         "expand_same", "nothing to stretch", lambda x: expand_op(x, shape=attr("shape")),
-        lambda x, shape: x if x.shape == shape else None,
+        lambda x, shape: x if x.__sf_shape__ == shape else None,
     ),
     rule(
         "slice_whole", "a slice of everything",
@@ -181,7 +181,7 @@ CANONICAL: tuple[Rule, ...] = (
 
 
 def _drop(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
-    if prod(x.shape[d] for d in dims) != 1:
+    if prod(x.__sf_shape__[d] for d in dims) != 1:
         return None
     if keepdim:
         return x

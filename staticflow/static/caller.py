@@ -22,6 +22,7 @@ from staticflow.graph.dtypes import DType, weak_dtype
 from staticflow.graph.graph import Graph
 from staticflow.graph.interpret import interpret_graph
 from staticflow.graph.locs import Locs, format_locs, here
+from staticflow.graph.masked import refuse_masked
 from staticflow.ops.printing import quiet
 from staticflow.runtime.executable import Executable
 from staticflow.static.nan import find_nan
@@ -151,6 +152,7 @@ def _as_array(value: Any, name: str, dtype: DType) -> Any:
     if isinstance(value, Tensor):
         return _on_host(value, f"the input {name}")
     if isinstance(value, np.ndarray | np.generic):
+        refuse_masked(value)
         return np.asarray(value)
     if isinstance(value, bool | int | float):  # a number takes the dtype that holds its kind
         return np.asarray(value, weak_dtype(value, dtype).numpy)

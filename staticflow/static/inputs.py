@@ -10,7 +10,7 @@ import numpy as np
 
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import ShapeError
-from staticflow.graph.dims import Dim, Size, Sym, fresh_sym
+from staticflow.graph.dims import Dim, Size, Sym, fresh_sym, plain
 from staticflow.graph.dtypes import dtype_of
 from staticflow.graph.graph import new_param
 from staticflow.graph.locs import format_locs, here
@@ -55,7 +55,7 @@ def placeholder(
                 )
             sizes.append(Dim.of(Sym(size)))
         elif isinstance(size, int | Dim) and (isinstance(size, Dim) or size >= 0):
-            sizes.append(size)
+            sizes.append(plain(size))
         else:
             raise ShapeError(
                 f"placeholder {name}: a size is an int, a name or None, not {size!r}, "

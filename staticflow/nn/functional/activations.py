@@ -23,7 +23,7 @@ from staticflow.ops.fused import fused
 from staticflow.ops.maths import log, sigmoid
 from staticflow.ops.sampling import gives_back, rand_like
 from staticflow.ops.scatter import scatter
-from staticflow.ops.softmax import log_softmax, softmax
+from staticflow.ops.softmax import chosen_dim, log_softmax, softmax
 from staticflow.ops.splitting import narrow
 from staticflow.ops.trig import tanh
 from staticflow.ops.view import of_size
@@ -107,9 +107,10 @@ def selu(input: Any, inplace: bool = False) -> Any:
     return _chosen(activation.selu, inplace, input)
 
 
-def softmin(input: Any, dim: int) -> Any:
+def softmin(input: Any, dim: int | None = None, dtype: Any = None, *, _stacklevel: int = 3) -> Any:
     """`softmax` of minus ``input``."""
-    return softmax(-input, dim)
+    at = chosen_dim("softmin", input) if dim is None else dim
+    return softmax(-input, at, dtype)
 
 
 @gives_back

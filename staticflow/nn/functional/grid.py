@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from staticflow.errors import ArgumentError, ShapeError
-from staticflow.graph.dims import Size, prod
+from staticflow.graph.dims import Size, prod, same
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.arithmetic import cast, clamp, where
@@ -58,7 +58,7 @@ def _places(like: Any, space: Sequence[Size], dim: int, align_corners: bool) -> 
     at = iota.beside(like, shape=tuple(space), dim=dim, dtype=like.dtype)
     if not align_corners:
         return (at * 2 + 1) / n - 1
-    return at * 0.0 if n == 1 else at * 2 / (n - 1) - 1
+    return at * 0.0 if same(n, 1) else at * 2 / (n - 1) - 1
 
 
 def _reflected(x: Any, low: Any, span: Any) -> Any:
@@ -72,7 +72,7 @@ def _inside(x: Any, size: Any, padding_mode: str, align_corners: bool) -> Any:
     """Places along a dim, led back into it as ``padding_mode`` says."""
     if padding_mode == "reflection":
         if align_corners:
-            x = x * 0.0 if size == 1 else _reflected(x, 0.0, size - 1)
+            x = x * 0.0 if same(size, 1) else _reflected(x, 0.0, size - 1)
         else:
             x = _reflected(x, -0.5, size)
     return x if padding_mode == "zeros" else clamp(x, 0, size - 1)

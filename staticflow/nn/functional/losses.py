@@ -51,7 +51,7 @@ def reduced(each: Any, reduction: str) -> Any:
 
 
 def _one_shape(a: Shape, b: Shape) -> bool:
-    return a == b or (len(a) == len(b) and all(map(same_size, a, b)))
+    return len(a) == len(b) and all(map(same_size, a, b))
 
 
 def need_shape(what: str, given: Any, wanted: Shape) -> None:

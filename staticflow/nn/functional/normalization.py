@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.errors import ShapeError
-from staticflow.graph.dims import prod
+from staticflow.graph.dims import prod, same, same_shape
 from staticflow.graph.dtypes import float64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
@@ -59,7 +59,7 @@ def _check_channels(name: str, x: Any, **given: Any) -> None:
     of."""
     channels = x.shape[1] if x.ndim > 1 else None
     for what, values in given.items():
-        if values is None or values.shape == (channels,):
+        if values is None:
             continue
         if channels is None or values.ndim != 1 or not same_size(values.shape[0], channels):
             raise ShapeError(
@@ -84,7 +84,7 @@ def _ending_in(sizes: Shape, x: Any, name: str) -> Any:
             f"{name}: the input, of shape {list(x.shape)}, does not end in {list(sizes)}, "
             f"at {format_locs(here())}"
         )
-    return x if own == sizes else expand(x, (*lead, *sizes))
+    return x if same_shape(own, sizes) else expand(x, (*lead, *sizes))
 
 
 def _differ(a: Any, b: Any) -> bool:
@@ -209,7 +209,7 @@ def batch_norm(
         return _by_running(input, (running_mean, running_var), weight, bias, eps, "batch_norm")
     dims = (0, *range(2, input.ndim))
     count = prod(input.shape[d] for d in dims)
-    if count == 1:
+    if same(count, 1):
         raise ShapeError(
             f"batch_norm: one element in each channel, shape {list(input.shape)}, has no variance "
             f"to train on, at {format_locs(here())}"
@@ -247,7 +247,7 @@ def instance_norm(
     if not use_input_stats:
         return _by_running(input, (running_mean, running_var), weight, bias, eps, "instance_norm")
     count = prod(input.shape[2:])
-    if count == 1:
+    if same(count, 1):
         raise ShapeError(
             f"instance_norm: one element in each channel, shape {list(input.shape)}, has no "
             f"variance, at {format_locs(here())}"

@@ -52,6 +52,8 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: Any = Non
     before, after = counts[-2::-2], counts[:0:-2]
     lead = input.ndim - len(before)
     x = input
+    if mode == "reflect":  # of what is taken away at one end, too, as in PyTorch
+        return _reflected(x, before, after)
     for dim, ends in enumerate(zip(before, after, strict=True), lead):
         x = _without(x, dim, *map(_fewer, ends))
         _check(x, dim, ends, mode)
@@ -66,6 +68,18 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: Any = Non
     if value:
         return slice_scatter_op(new_full(x, shape, value), x, **where)
     return embed_op(x, shape=shape, **where)
+
+
+def _reflected(x: Any, before: Sequence[Any], after: Sequence[Any]) -> Any:
+    lead = x.ndim - len(before)
+    for dim, ends in enumerate(zip(before, after, strict=True), lead):
+        _check(x, dim, ends, "reflect")
+    more = [tuple(map(_more, given)) for given in (before, after)]
+    if any(n != 0 for n in (*more[0], *more[1])):
+        x = border_op(x, before=more[0], after=more[1], mode="reflect")
+    for dim, ends in enumerate(zip(before, after, strict=True), lead):
+        x = _without(x, dim, *map(_fewer, ends))
+    return x
 
 
 def _more(n: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from staticflow.errors import ShapeError
-from staticflow.graph.dims import Dim, prod
+from staticflow.graph.dims import Dim, prod, same
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import Shape
 from staticflow.ops.average_pool import adaptive_avg_pool_op, avg_pool_op
@@ -169,7 +169,7 @@ def _adaptive_avg_pool(rank: int, x: Any, output_size: Any) -> Any:
     name = f"adaptive_avg_pool{rank}d"
     x, alone = batched(x, rank, name)
     size = _adaptive_size(x, output_size, rank, name)
-    if all(m == 1 for m in size):  # as PyTorch does it
+    if all(same(m, 1) for m in size):  # as PyTorch does it
         return unbatched(mean(x, tuple(range(2, x.ndim)), keepdim=True), alone)
     return unbatched(adaptive_avg_pool_op(x, size=size), alone)
 
@@ -203,7 +203,7 @@ def _adaptive_max_pool(rank: int, x: Any, output_size: Any, return_indices: bool
     name = f"adaptive_max_pool{rank}d"
     x, alone = batched(x, rank, name)
     size = _adaptive_size(x, output_size, rank, name)
-    if not return_indices and all(m == 1 for m in size):  # one window needs no bounds
+    if not return_indices and all(same(m, 1) for m in size):  # one window needs no bounds
         most = max_of(reshape(x, (*x.shape[:2], prod(x.shape[2:]))), -1)[0]
         return unbatched(reshape(most, (*x.shape[:2], *size)), alone)
     index = adaptive_max_index_op(x, size=size)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from staticflow.errors import ArgumentError, ShapeError
+from staticflow.graph.dims import same_shape
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.parameter import tensor
 from staticflow.ops.creation import full
@@ -75,7 +76,7 @@ def pack_padded_sequence(
     """
     steps = input.transpose(0, 1) if batch_first else input
     counts = np.asarray(_numbers(lengths), np.int64)
-    if counts.shape != steps.shape[1:2]:
+    if not same_shape(counts.shape, steps.shape[1:2]):
         raise ShapeError(
             f"pack_padded_sequence: {len(counts)} lengths for {steps.shape[1]} sequences"
             f", at {format_locs(here())}"

@@ -1,0 +1,128 @@
+"""Unknown sizes as a user holds them, compared by proof.
+
+The framework compares two sizes as expressions: ``N`` and ``1`` are two, and a literal 1 is what
+broadcasts. A user who asks whether ``x.shape[0] == 1`` asks for the number, which picks a branch of
+Python. So ``shape`` of a symbol gives each unknown size as an `OpenSize`, which answers what holds
+for every value of its symbols and refuses the rest. What the framework makes of it, types and
+attributes, has the plain `Dim` again (`plain`), and the framework's own lines, where one still
+compares an `OpenSize`, ask for the expression.
+"""
+
+from __future__ import annotations
+
+import numbers
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from staticflow.errors import SymbolicError
+from staticflow.graph.dims import Dim, Size, is_provably_ge, plain, same
+from staticflow.graph.locs import format_locs, here, is_inside
+
+__all__ = ["OpenSize", "equals", "open_shape", "plain_attrs"]
+
+
+class OpenSize(Dim):
+    """A size that is known only when the program runs. Arithmetic gives further ones.
+
+    ``==``, ``!=``, ``in`` and ``match`` are answered where they hold, or fail, for every value of
+    the symbols. Otherwise, and as a key of a dict or set, it raises `SymbolicError`.
+
+    >>> from staticflow.graph.dims import Sym
+    >>> (n,) = open_shape((Dim.of(Sym("N")),))
+    >>> n + 1 == 1 + n, n + 1 == n, n == -1
+    (True, False, False)
+    """
+
+    __slots__ = ("_dim",)
+    _dim: Dim
+
+    def __init__(self, dim: Dim) -> None:
+        object.__setattr__(self, "terms", dim.terms)
+        object.__setattr__(self, "_dim", dim)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return OpenSize, (self._dim,)
+
+    @property
+    def dim(self) -> Dim:
+        """The size that compares as an expression."""
+        return self._dim
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Dim):
+            if not isinstance(other, numbers.Real):
+                return NotImplemented
+            if not float(other).is_integer():
+                return False
+        size: Size = other if isinstance(other, Dim) else int(float(other))
+        if is_inside(sys._getframe(1).f_code.co_filename):
+            return same(self, size)
+        return equals(self, size)
+
+    def __hash__(self) -> int:
+        if is_inside(sys._getframe(1).f_code.co_filename):
+            return hash(self._dim)
+        raise SymbolicError(
+            f"the size {self} is known only when the program runs, so it is no key of a dict, set "
+            "or cache, where it could be equal to a number; use a list, or key by something else, "
+            f"at {format_locs(here())}"
+        )
+
+
+def equals(a: Size, b: Size) -> bool:
+    """Whether two sizes are equal for every value of their symbols, or for none.
+
+    Raises `SymbolicError` where that depends on the run.
+    """
+    if same(a, b):
+        return True
+    if is_provably_ge(a, b + 1) or is_provably_ge(b, a + 1):
+        return False
+    raise SymbolicError(
+        f"whether {a} == {b} depends on sizes known only when the program runs, so Python cannot "
+        "branch on it; select with sf.where, give the size a number, or give sizes that are the "
+        f"same one name in their placeholders, at {format_locs(here())}"
+    )
+
+
+def _opened(compute: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """An operator of `Dim` whose result is open."""
+
+    def method(self: OpenSize, other: Any) -> Any:
+        result = compute(self.dim, plain(other))
+        return OpenSize(result) if type(result) is Dim else result
+
+    return method
+
+
+for _name in ("add", "sub", "mul", "floordiv", "mod"):
+    for _operator in (f"__{_name}__", f"__r{_name}__"):
+        setattr(OpenSize, _operator, _opened(getattr(Dim, _operator)))
+OpenSize.__neg__ = lambda self: OpenSize(-self.dim)  # type: ignore[method-assign, arg-type]
+
+
+def open_shape(shape: tuple[Size, ...]) -> tuple[Size, ...]:
+    """A shape as a user gets it.
+
+    >>> open_shape((2, 3))
+    (2, 3)
+    """
+    for size in shape:
+        if type(size) is not int:
+            return tuple([OpenSize(n) if type(n) is Dim else n for n in shape])
+    return shape
+
+
+def plain_attrs(attrs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The attributes of an op with every size plain, also in tuples."""
+    for value in attrs.values():
+        if type(value) is OpenSize or type(value) is tuple:
+            return {name: _plain_value(v) for name, v in attrs.items()}
+    return attrs
+
+
+def _plain_value(value: Any) -> Any:
+    if type(value) is tuple:
+        return tuple([_plain_value(v) for v in value])
+    return value.dim if type(value) is OpenSize else value

@@ -1,0 +1,164 @@
+"""Calls with arguments in forms that PyTorch takes; `make_forms.py` stores what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["CASES", "REFUSED", "Case", "run"]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """``call(lib, *tensors)`` of a library; whether a ``graph`` does it, too, and with ``open``
+    sizes."""
+
+    call: Callable[..., Any]
+    arrays: tuple[Any, ...]
+    graph: bool = True
+    open: bool = False
+
+
+def run(lib: Any, case: Case, tensor: Callable[[Any], Any]) -> Any:
+    return case.call(lib, *map(tensor, case.arrays))
+
+
+def _pad(*counts: int) -> Callable[..., Any]:
+    return lambda t, x: t.nn.functional.pad(x, counts, mode="reflect")
+
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+LINE = np.array([3, 1, 2], np.float32)
+LONG = np.array([1, 4, 9, 16], np.float32)
+GRID = np.arange(12, dtype=np.float32).reshape(4, 3) ** 2
+ROW = np.arange(5, dtype=np.float32)[None]
+NONE = np.zeros(0, np.int64)
+MASK = X > 2
+
+CASES: dict[str, Case] = {
+    "searchsorted by a sorter": Case(
+        lambda t, x, v, s: t.searchsorted(x, v, sorter=s),
+        (LINE, np.array([1.5, 0, 9], np.float32), np.array([1, 2, 0]))),
+    "searchsorted of rows by a sorter": Case(
+        lambda t, x, v: t.searchsorted(x, v, sorter=t.argsort(x, -1)),
+        (np.array([[3, 1, 2], [9, 8, 7]], np.float32), np.array([[2, 2.5], [8, 1]], np.float32))),
+    "a correction of a half": Case(lambda t, x: t.var(x, correction=0.5), (X,), open=True),
+    "a correction below 0": Case(lambda t, x: t.std(x, dim=1, correction=-1.5), (X,), open=True),
+    "a correction that leaves nothing": Case(lambda t, x: t.var(x, 1, correction=3.5), (X,)),
+    "var_mean with half a correction": Case(
+        lambda t, x: tuple(t.var_mean(x, dim=1, correction=0.5)), (X,), open=True),
+    "softmin in another dtype": Case(
+        lambda t, x: t.nn.functional.softmin(x, dim=0, dtype=t.float64), (np.arange(3),)),
+    "softmax of a matrix without dim": Case(lambda t, x: t.nn.functional.softmax(x), (X,)),
+    "softmax of a vector without dim": Case(lambda t, x: t.nn.functional.softmax(x), (LINE,)),
+    "log_softmax of a cube without dim": Case(lambda t, x: t.nn.LogSoftmax()(x), (X[None],)),
+    "softmin without dim": Case(lambda t, x: t.nn.functional.softmin(x), (X,)),
+    "softmax in another dtype": Case(
+        lambda t, x: t.nn.functional.softmax(x, 1, _stacklevel=2, dtype=t.float64), (X,)),
+    "index_put by a mask of rows": Case(
+        lambda t, x, v, m: t.index_put(x, (m,), v), (X, LINE, np.array([True, False]))),
+    "index_put by a mask": Case(
+        lambda t, x, m: t.index_put(x, (m,), t.tensor(7.0)), (X, MASK), open=True),
+    "index_put added by a mask": Case(
+        lambda t, x, m, v: t.index_put(x, (m,), v, accumulate=True), (X, MASK, LINE)),
+    "index_put by a mask and indices": Case(
+        lambda t, x, m, i: t.index_put(x, (m, i), t.tensor([7.0, 8.0])),
+        (X, np.array([True, False]), np.array([0, 2])), graph=False),
+    "index_put_ by a mask": Case(
+        lambda t, x, m, v: x.clone().index_put_((m,), v), (X, MASK, LINE)),
+    "tensor_split by a tensor": Case(
+        lambda t, x: tuple(t.tensor_split(x, t.tensor([1, 4]))), (np.arange(6),)),
+    "tensor_split at indices": Case(
+        lambda t, x, i: tuple(t.tensor_split(x, i)), (np.arange(6), np.array([-2, 5])), graph=False),
+    "tensor_split by a number": Case(
+        lambda t, x: tuple(t.tensor_split(x, t.tensor(4))), (np.arange(6),)),
+    "the nuclear norm": Case(lambda t, x: t.norm(x, "nuc"), (X,), graph=False),
+    "the nuclear norm of dims": Case(
+        lambda t, x: x.norm("nuc", dim=(0, 2), keepdim=True), (np.ones((2, 3, 4), np.float32),),
+        graph=False),
+    "gather by no dims": Case(lambda t, x, i: t.gather(x, 0, i), (LINE, np.array(1))),
+    "gather of no dims": Case(
+        lambda t, x, i: t.gather(x, 0, i), (np.float32(5), np.array([0, 0]))),
+    "gather nothing": Case(lambda t, x, i: t.gather(x, 0, i), (X, NONE)),
+    "gather nothing of rows": Case(
+        lambda t, x, i: t.gather(x, 0, i), (X, np.zeros((0, 5), np.int64))),
+    "scatter by no dims": Case(
+        lambda t, x, i, v: t.scatter(x, 0, i, v), (LINE, np.array(1), np.float32(9))),
+    "scatter a number by no dims": Case(lambda t, x, i: t.scatter(x, 0, i, 9.0), (LINE, np.array(1))),
+    "scatter nothing": Case(lambda t, x, i, v: t.scatter(x, 0, i, v), (X, NONE, X)),
+    "scatter_add in no dims": Case(
+        lambda t, x, i, v: t.scatter_add(x, 0, i, v),
+        (np.float32(1), np.array([0, 0]), np.array([9, 3], np.float32))),
+    "scatter_add nothing": Case(
+        lambda t, x, i, v: t.scatter_add(x, 0, i, v), (X, np.zeros((5, 0), np.int64), X)),
+    "take_along_dim from the end": Case(
+        lambda t, x, i: t.take_along_dim(x, i, 1), (X, np.array([[-1, 0]])), open=False),
+    "pad, cropped and reflected": Case(_pad(-1, 4), (ROW,)),
+    "pad, reflected and cropped": Case(_pad(3, -2), (ROW,)),
+    "pad of two dims": Case(_pad(3, -2, -1, 3), (np.arange(20, dtype=np.float32).reshape(1, 4, 5),)),
+    "pad, cropped and wrapped": Case(
+        lambda t, x: t.nn.functional.pad(x, (-1, 4), mode="circular"), (ROW,)),
+    "pad, cropped and repeated": Case(
+        lambda t, x: t.nn.functional.pad(x, (-2, 4), mode="replicate"), (ROW,)),
+    "gradient": Case(lambda t, x: t.gradient(x)[0], (LONG,), open=True),
+    "gradient of integers": Case(lambda t, x: t.gradient(x)[0], (np.array([1, 4, 9]),)),
+    "gradient of both dims": Case(lambda t, x: tuple(t.gradient(x)), (GRID,), open=True),
+    "gradient along one dim": Case(
+        lambda t, x: t.gradient(x, spacing=2.0, dim=1)[0], (GRID,), open=True),
+    "gradient at coordinates": Case(
+        lambda t, x, p: t.gradient(x, spacing=(p,), edge_order=2)[0],
+        (LONG, np.array([0, 1, 3, 4], np.float32))),
+    "gradient of rows at coordinates": Case(
+        lambda t, x, p: t.gradient(x, spacing=[p], dim=1)[0],
+        (GRID, np.array([0, 1, 3], np.float32))),
+    "gradient of two spacings": Case(
+        lambda t, x: tuple(t.gradient(x, spacing=[2.0, 0.5], edge_order=2)), (GRID,), open=True),
+    "gradient along dims": Case(lambda t, x: tuple(t.gradient(x, dim=(-1, 0), spacing=2)), (GRID,)),
+    "add scaled in the wider dtype": Case(
+        lambda t, x, y: t.add(x, y, alpha=0.1), (np.ones(1), np.ones(1, np.float32))),
+    "sub scaled beyond the narrow dtype": Case(
+        lambda t, x, y: t.sub(x, y, alpha=100), (np.ones(1), np.array([3], np.uint8))),
+    "sub scaled in place": Case(
+        lambda t, x, y: x.clone().sub_(y, alpha=100), (np.ones(1), np.array([3], np.uint8))),
+    "add of integers by a fraction": Case(
+        lambda t, x, y: t.add(x, y, alpha=1.5), (np.array([1]), np.ones(1, np.float32))),
+    "add of bools": Case(
+        lambda t, x, y: t.add(x, y, alpha=2), (np.array([True, False]), np.array([True, False]))),
+    "rsub scaled": Case(
+        lambda t, x, y: t.rsub(x, y, alpha=0.1), (np.ones(1, np.float32), np.ones(1))),
+    "roll": Case(lambda t, x, k: t.roll(x, -1, 0), (GRID, np.array(-1))),
+    "uint8 images are rounded": Case(
+        lambda t, x: t.nn.functional.interpolate(x, size=(3, 5), mode="bilinear"),
+        (np.random.default_rng(0).integers(0, 256, (1, 2, 5, 4), np.uint8),)),
+    "uint8 cubics stay in range": Case(
+        lambda t, x: t.nn.functional.interpolate(x, size=(8, 8), mode="bicubic"),
+        (np.array([0, 255] * 8, np.uint8).reshape(1, 1, 4, 4),)),
+}  # fmt: skip
+
+REFUSED: dict[str, tuple[Case, str]] = {
+    "a sorter of another shape": (
+        Case(lambda t, x, s: t.searchsorted(x, x, sorter=s), (LINE, np.array([1, 2]))),
+        "the sorter has the shape"),
+    "a sorter out of range": (
+        Case(lambda t, x, s: t.searchsorted(x, x, sorter=s), (LINE, np.array([1, 2, 5]))),
+        "the index 5"),
+    "a mask of another shape": (
+        Case(lambda t, x, m: t.index_put(x, (m,), t.tensor(1.0)), (X, np.array([True] * 3))),
+        "a mask of shape"),
+    "the nuclear norm of a vector": (
+        Case(lambda t, x: t.norm(x, "nuc", dim=1), (X,)), "is of matrices"),
+    "a gradient of too few points": (Case(lambda t, x: t.gradient(x), (LINE[:1],)), "takes 2 or more"),
+    "a gradient of third order": (
+        Case(lambda t, x: t.gradient(x, edge_order=3), (LONG,)), "it must be 1 or 2"),
+    "too many spacings": (
+        Case(lambda t, x: t.gradient(x, spacing=[1.0, 2.0, 3.0]), (X,)), "for each of 2 dims"),
+    "integers scaled by a fraction": (
+        Case(lambda t, x: t.add(x, x, alpha=1.5), (np.array([1]),)), "cannot be scaled"),
+    "images of integers": (
+        Case(lambda t, x: t.nn.functional.interpolate(x, size=(3, 3), mode="bilinear"),
+             (np.ones((1, 1, 2, 2), np.int32),)),
+        "takes floating dtypes and uint8"),
+}  # fmt: skip
