@@ -591,7 +591,7 @@ def test_scan_is_differentiated() -> None:
 def test_scan_refuses() -> None:
     one, xs = sf.tensor(1.0), sf.ones(3)
     cases: list[tuple[Any, Any, Any, dict[str, Any], type[Exception], str]] = [
-        (lambda c, x: c, one, xs, {}, ShapeError, r"return \(carry, y\)|must return"),
+        (lambda c, x: c, one, xs, {}, ShapeError, r"it must give a tuple of two, \(carry, y\)"),
         (lambda c, x: ((c, c), x), one, xs, {}, ShapeError, "came in as"),
         (lambda c, x: (c + xs, x), one, xs, {}, ShapeError, r"carry came in as f32\[\]"),
         (lambda c, x: (c.double(), x), one, xs, {}, DTypeError, "f64"),

@@ -45,7 +45,10 @@ def test_a_change_of_a_strided_view_in_a_graph() -> None:
 
 
 def test_what_leaves_the_memory_is_refused() -> None:
-    with pytest.raises(sf.ShapeError, match=r"2\] elements apart from 0 on, lie in"):
+    with pytest.raises(
+        sf.ShapeError,
+        match=r"\[2\] elements apart from 0 on: 4 is too small; it must be at least 5",
+    ):
         sf.ones(4).as_strided((3,), (2,))
     with pytest.raises(sf.ShapeError, match="for each dim"):
         sf.ones(4).as_strided((3,), (1, 1))

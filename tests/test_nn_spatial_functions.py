@@ -111,7 +111,7 @@ def test_one_program_for_images_of_every_size() -> None:
         for a, b in zip(program(data.detach()), wanted, strict=True):
             np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-10, atol=1e-10)
     assert program.compile_count == 1
-    with pytest.raises(sf.ShapeError, match="a window of 3 fits"):
+    with pytest.raises(sf.ShapeError, match=r"the room for a window of 3 .* must be at least 3"):
         program(np.zeros((1, 3, 0, 8)))
 
 
