@@ -133,7 +133,7 @@ def _unary(m: _Maker) -> Any:
 
 def _meets(x: Symbol, y: Symbol) -> bool:
     """Whether two shapes broadcast without an assumption."""
-    pairs = zip(reversed(x.shape), reversed(y.shape), strict=False)
+    pairs = zip(reversed(x.__sf_shape__), reversed(y.__sf_shape__), strict=False)
     return all(a == b or 1 in (a, b) for a, b in pairs)
 
 
@@ -239,7 +239,7 @@ def _unsqueeze(m: _Maker, x: Symbol) -> Any:
 def _expand(m: _Maker, x: Symbol) -> Any:
     if x.ndim > 3:
         return None
-    stretched = [m.choice(3, Dim.of(A), Dim.of(B)) if d == 1 else d for d in x.shape]
+    stretched = [m.choice(3, Dim.of(A), Dim.of(B)) if d == 1 else d for d in x.__sf_shape__]
     return x.expand((m.choice(2, Dim.of(A)), *stretched) if m.choice(True, False) else stretched)
 
 
@@ -261,12 +261,12 @@ VIEWS = (_permute, _merge, _unsqueeze, _expand, _slice)
 def _matmul(m: _Maker) -> Any:
     x = m.real(2)
     y = None if x is None else m.pick(
-        lambda v: v.dtype is float64 and v.ndim >= 2 and x.shape[-1] in v.shape[-2:]
+        lambda v: v.dtype is float64 and v.ndim >= 2 and x.__sf_shape__[-1] in v.__sf_shape__[-2:]
     )  # fmt: skip
     if y is None:
         return None
-    y = y if y.shape[-2] == x.shape[-1] else y.mT
-    pairs = zip(reversed(x.shape[:-2]), reversed(y.shape[:-2]), strict=False)
+    y = y if y.__sf_shape__[-2] == x.__sf_shape__[-1] else y.mT
+    pairs = zip(reversed(x.__sf_shape__[:-2]), reversed(y.__sf_shape__[:-2]), strict=False)
     if any(a != b and 1 not in (a, b) for a, b in pairs):
         return None
     return x.tanh() @ y.tanh()
@@ -279,7 +279,7 @@ def _gather(m: _Maker) -> Any:
     dim = m.dim(index)
     x = m.pick(
         lambda v: v.dtype is float64 and v.ndim == index.ndim
-        and all(a == b for i, (a, b) in enumerate(zip(v.shape, index.shape, strict=True)) if i != dim)
+        and all(a == b for i, (a, b) in enumerate(zip(v.__sf_shape__, index.__sf_shape__, strict=True)) if i != dim)
     )  # fmt: skip
     return None if x is None else sf.gather(x, dim, index)
 
@@ -291,7 +291,7 @@ def _cat(m: _Maker) -> Any:
     dim = m.dim(x)
     y = m.pick(
         lambda v: v.dtype is float64 and v.ndim == x.ndim
-        and all(a == b for i, (a, b) in enumerate(zip(v.shape, x.shape, strict=True)) if i != dim)
+        and all(a == b for i, (a, b) in enumerate(zip(v.__sf_shape__, x.__sf_shape__, strict=True)) if i != dim)
     )  # fmt: skip
     return sf.cat([x, y], dim)
 
@@ -319,7 +319,7 @@ def _scan(m: _Maker) -> Any:
         for form in steps:
             inner.step([form])
         last = inner.values[-1]
-        changed = inner.pick(lambda v: v.dtype is float64 and v.shape == carry.shape)
+        changed = inner.pick(lambda v: v.dtype is float64 and v.__sf_shape__ == carry.__sf_shape__)
         assert changed is not None
         carry = m.choice(
             lambda: changed, lambda: carry * 0.5 + last.mean(), lambda: (changed + carry).tanh()
@@ -341,7 +341,7 @@ def _drawn(m: _Maker, x: Any, outer: Any, forms: Sequence[Any]) -> Any:
     for form in forms:
         inner.step([form])
     last = inner.values[-1]
-    same = inner.pick(lambda v: v.dtype is float64 and v.shape == x.shape)
+    same = inner.pick(lambda v: v.dtype is float64 and v.__sf_shape__ == x.__sf_shape__)
     assert same is not None
     return m.choice(lambda: same, lambda: (same + x).tanh(), lambda: x * 0.5 + last.mean())()
 
@@ -418,7 +418,7 @@ def steps(draw: st.DrawFn) -> Step:
         m.step((*SIMPLE, _view, _matmul, _cat, _scan, _while, _cond))
     updates = []
     for variable, before in zip(variables, old, strict=True):
-        fits = [v for v in m.values if v.dtype is float64 and v.shape == before.shape]
+        fits = [v for v in m.values if v.dtype is float64 and v.__sf_shape__ == before.__sf_shape__]
         square = variable.shape == (3, 3)
         kind = m.choice("keep", "known", "ring", "mixed", *["turned", "product"] * square)
         if kind == "known":

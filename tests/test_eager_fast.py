@@ -253,7 +253,7 @@ def test_methods_are_native_and_say_what_they_take() -> None:
         (lambda x: x.mul(1, scale=2), "scale"),
         (lambda x: sf.exp(x, base=2), "base"),
         (lambda x: x.__rsub__(), "sub"),
-        (lambda x: x * "a", "str"),
+        (lambda x: x * "a", "'other' must be a tensor, not 'a'"),
     ],
 )
 def test_wrong_calls_are_worded(call: Any, message: str) -> None:

@@ -21,7 +21,7 @@ def _changed_whole(w):
 
 
 _CONSTANT = sf.tensor(np.linspace(-1, 2, 12, dtype=np.float32).reshape(3, 4))
-_CHOSEN, _ROWS, _ONES = _CONSTANT > 0, sf.tensor([0, 2]), sf.ones(4)
+_CHOSEN, _ROWS = _CONSTANT > 0, sf.tensor([0, 2])
 
 PROGRAMS = {
     "t": lambda x, w: x @ w.t(),
@@ -44,7 +44,7 @@ PROGRAMS = {
     "chosen": lambda x, w: x @ sf.where(_CHOSEN, w, 0.0).T,
     "products of itself": lambda x, w: x @ (w.T @ w),
     "half detached": lambda x, w: x @ (w * w.detach()).T,
-    "a loop": lambda x, w: x * sf.scan(lambda c, row: (c * row, c), _ONES, w)[0],
+    "a loop": lambda x, w: x * sf.scan(lambda c, row: (c * row, c), w[0], w)[0],
     "beside an array": lambda x, w: x @ (w * _CONSTANT.numpy()).T,
 }
 

@@ -128,7 +128,7 @@ def _several(result: Any) -> tuple[Any, ...]:
     return result if isinstance(result, tuple) else (result,)
 
 
-WANTS_SIZES = {"pdist", "vander", "combinations", "unique rows", "solve of vectors"}
+WANTS_SIZES = {"pdist", "vander", "combinations", "unique rows", "solve", "solve of vectors"}
 """Of which sizes decide how they are computed."""
 
 

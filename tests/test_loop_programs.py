@@ -101,7 +101,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "early, backwards, in segments": (
         lambda w, x: both(*early(w, x, reverse=True, checkpoint=2)), (W, X),
     ),
-    "within a budget": (lambda w, x: both(*sf.scan(step(w), w, x, memory_budget=200)), (W, X)),
+    "within a budget": (lambda w, x: both(*sf.scan(step(w), w, x, memory_budget=5000)), (W, X)),
     "lags of both": (
         lambda w, x: both(*sf.scan(
             lambda c, q, p: ((c * w + q[0] - q[1]).sin(), c * p[0]), w, x,

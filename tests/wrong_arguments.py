@@ -163,7 +163,7 @@ OWN: dict[str, Mapping[str, Make]] = {
     "upsample": {"input": IMAGES, "size": _given((3, 3))},
     "vander": {"x": VECTOR},
     "vdot": {"input": VECTOR, "other": VECTOR},
-    "where": {"condition": _mask},
+    "where": {"condition": _mask, "input": _matrix, "other": _matrix},
     **{f"index_{what}": {"index": LABELS} for what in ("add", "copy", "fill", "select")},
     "index_put": {"indices": _given((sf.tensor([0]), sf.tensor([1]))),
                   "values": _given(sf.tensor(0.5))},

@@ -12,6 +12,7 @@ from staticflow.eager.tensor import Tensor
 from staticflow.eager.vertex import Vertex, next_serial
 from staticflow.errors import AutogradError
 from staticflow.graph.locs import format_locs
+from staticflow.ops.foreign import refuses_foreign
 from staticflow.ops.symbol import Symbol
 from staticflow.ops.thread import thread
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["once_differentiable"]
 
 
+@refuses_foreign
 def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
     """A decorator for a ``backward`` that is not written in ops: what it gives cannot be
     differentiated again, and says so where somebody tries.

@@ -16,7 +16,7 @@ from staticflow.eager.inference import unrecordable
 from staticflow.eager.programs import LARGE
 from staticflow.eager.vertex import record
 from staticflow.eager.views import is_view, viewed
-from staticflow.errors import DTypeError
+from staticflow.errors import DTypeError, StaticflowError, SymbolicError
 from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DType, bfloat16
 from staticflow.graph.locs import format_locs, here
@@ -96,7 +96,8 @@ class EagerMode:
             else:
                 data = gpu.run(op, arrays, attrs)
         except Exception as error:
-            if _are_open(attrs):  # which no array has: it is part of a graph
+            is_worded = isinstance(error, StaticflowError) and not isinstance(error, SymbolicError)
+            if _are_open(attrs) and not is_worded:  # which no array has: it is part of a graph
                 return STATIC.apply(op, args, attrs)
             explain(op, operands, attrs, error)
             raise

@@ -1,5 +1,5 @@
 # raises TypeError
-# says LogSoftmax() missing 1 required positional argument: 'dim'
+# says AvgPool2d() missing 1 required positional argument: 'kernel_size'
 import staticflow as sf
 
-sf.nn.LogSoftmax()  # <-- error
+sf.nn.AvgPool2d()  # <-- error

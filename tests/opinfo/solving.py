@@ -10,6 +10,7 @@ import numpy as np
 import staticflow as sf
 from opinfo.core import Array, Failure, OpInfo, Sample, values
 from staticflow.errors import DTypeError, LinAlgError, ShapeError
+from staticflow.graph.dims import same
 from staticflow.graph.dtypes import DType, float32, float64
 from staticflow.ops import OPS
 
@@ -72,7 +73,7 @@ _SLOGDET = OpInfo(
 def _symmetric(x: Any) -> Any:
     """So that finite differences stay among symmetric matrices."""
     return sf.linalg.cholesky((x + x.mT) / 2) if x.dtype.is_floating and x.ndim > 1 and \
-        x.shape[-1] == x.shape[-2] else sf.linalg.cholesky(x)  # fmt: skip
+        same(*x.shape[-2:]) else sf.linalg.cholesky(x)  # fmt: skip
 
 
 _CHOLESKY = OpInfo(
