@@ -146,6 +146,8 @@ def _check_carry(
 
     Sizes unknown on either side are left to the graph's assumptions.
     """
+    if all(map(_agree, before, after)):
+        return
     wrong: list[str] = []
     error: type[DTypeError | ShapeError] = ShapeError
     for path, a, b in zip(pytree.paths(tree, name), before, after, strict=True):
@@ -162,10 +164,9 @@ def _check_carry(
 
 
 def _agree(a: Any, b: Any) -> bool:
-    return (
-        a.dtype is b.dtype
-        and len(a.shape) == len(b.shape)
-        and all(map(_may_agree, a.shape, b.shape))
+    mine, other = a.__sf_shape__, b.__sf_shape__
+    return a.dtype is b.dtype and (
+        mine == other or (len(mine) == len(other) and all(map(_may_agree, mine, other)))
     )
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from staticflow import pytree
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dims import Size, fresh_sym
-from staticflow.graph.dtypes import bool_
+from staticflow.graph.dtypes import DType, bool_
 from staticflow.graph.locs import format_locs, here
-from staticflow.graph.types import TensorType
+from staticflow.graph.types import Shape, TensorType
 from staticflow.ops.arithmetic import logical_not
 from staticflow.ops.budget import bytes_of_trip, with_budget
 from staticflow.ops.carry import (
@@ -20,7 +20,6 @@ from staticflow.ops.carry import (
     carried,
     check_flag,
     checked_pair,
-    is_in_graph,
     loop_over,
     note_trip,
     settled,
@@ -213,17 +212,22 @@ class _Scan:
         a change in place would reach the tensors that the loop was given."""
         carry = pytree.unflatten(self.carry_tree, [x.clone() for x in self.init])
         ys: list[Any] = []
+        first: _Kind | None = None
         assert isinstance(self.length, int)
         for step in reversed(range(self.length)) if self.reverse else range(self.length):
             x = pytree.unflatten(self.xs_tree, [eager.protect(leaf[step]) for leaf in self.xs])
             try:
-                carry, y = self._step(carry, x)
-                y = _as_before(ys[0], y) if ys else y
+                after, leaves, tree = self._step(carry, x)
+                kind = tree, [(v.dtype, v.__sf_shape__) for v in leaves]
+                first = first or kind
+                if kind != first:
+                    _refuse_another(first, kind)
+                carry, y = pytree.unflatten(self.carry_tree, after), pytree.unflatten(tree, leaves)
                 stops = self.until is not None and self._stops(carry, y)
             except Exception as error:
                 note_trip(error, len(ys), "scan")
                 raise
-            if is_in_graph((carry, y)) or isinstance(stops, Symbol):
+            if any(type(v) is Symbol for v in (*after, *leaves, stops)):
                 refuse_late("scan", "fn")
             ys.append(y)
             if stops:
@@ -251,20 +255,20 @@ class _Scan:
         types = [TensorType(leaf.dtype, leaf.__sf_shape__) for leaf in self.init]
         return [*types, *(TensorType(x.dtype, x.__sf_shape__[1:]) for x in self.xs)]
 
-    def _step(self, carry: Any, x: Any) -> tuple[Any, Any]:
-        """What a step gives, as trees of tensors."""
+    def _step(self, carry: Any, x: Any) -> tuple[list[Any], list[Any], pytree.TreeDef]:
+        """What a step gives: the tensors of the carry, those of y, and the tree of y."""
         result = checked_pair(call("scan", "fn", self.fn, carry, x))
         after = carried("scan", self.carry_tree, self.init, result[0])
         y_leaves, y_tree = pytree.flatten(result[1])
-        y = tensors_of("scan", "y", y_tree, y_leaves)
-        return pytree.unflatten(self.carry_tree, after), pytree.unflatten(y_tree, y)
+        return after, tensors_of("scan", "y", y_tree, y_leaves), y_tree
 
     def _traced(self, values: Sequence[Any]) -> tuple[Any, Any]:
         split = len(self.init)
-        return self._step(
+        after, y, y_tree = self._step(
             pytree.unflatten(self.carry_tree, values[:split]),
             pytree.unflatten(self.xs_tree, values[split:]),
         )
+        return pytree.unflatten(self.carry_tree, after), pytree.unflatten(y_tree, y)
 
     def _stops(self, carry: Any, y: Any) -> Any:
         return check_flag(
@@ -307,27 +311,24 @@ class _Scan:
         )
 
 
-def _as_before(first: Any, y: Any) -> Any:
-    """``y``, of the structure, shapes and dtypes that the ``first`` one had."""
-    before, tree = pytree.flatten(first)
-    after, own = pytree.flatten(y)
-    kinds = [[TensorType(v.dtype, v.__sf_shape__) for v in leaves] for leaves in (before, after)]
-    if own == tree and kinds[0] == kinds[1]:
-        return y
-    error = DTypeError if own == tree and _dtypes(before) != _dtypes(after) else ShapeError
-    of = [tree, own] if own != tree else [_described(tree, k) for k in kinds]
-    raise error(
+_Kind = tuple[pytree.TreeDef, list[tuple[DType, Shape]]]
+"""The structure of a y, and the dtypes and shapes of its leaves."""
+
+
+def _refuse_another(first: _Kind, kind: _Kind) -> NoReturn:
+    """Refuse a y of another ``kind`` than that of the ``first`` step."""
+    same_tree = first[0] == kind[0]
+    others = same_tree and [d for d, _ in first[1]] != [d for d, _ in kind[1]]
+    of = [_described(*k) for k in (first, kind)] if same_tree else [first[0], kind[0]]
+    raise (DTypeError if others else ShapeError)(
         f"scan: y is {of[0]} in the first step, and {of[1]} in a later one; every step must give "
         f"the same structure, shapes and dtypes, as they are stacked, at {format_locs(here())}"
     )
 
 
-def _described(tree: pytree.TreeDef, types: Sequence[TensorType]) -> str:
-    return ", ".join(f"{p} {t}" for p, t in zip(pytree.paths(tree, "y"), types, strict=True))
-
-
-def _dtypes(leaves: Sequence[Any]) -> list[Any]:
-    return [v.dtype for v in leaves]
+def _described(tree: pytree.TreeDef, types: Sequence[tuple[DType, Shape]]) -> str:
+    named = zip(pytree.paths(tree, "y"), types, strict=True)
+    return ", ".join(f"{path} {TensorType(*of)}" for path, of in named)
 
 
 def _common_length(
