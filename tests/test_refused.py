@@ -37,6 +37,7 @@ OPEN = {
     "pdist": "pdist: the number of rows",
     "F.pdist": "pdist: the number of rows",
     "split": "split: how many parts",
+    "tensor_split": "tensor_split: the indices are of shape",
     "unbind": "unbind: how many slices",
     "vander": "vander: the number of powers",
     "linalg.lstsq": "whether x0_0 > x0_1 depends on sizes",

@@ -154,3 +154,12 @@ def test_a_size_is_that_of_a_placeholder() -> None:
     z = sf.placeholder((X.shape[0] + 1, 3), name="z")
     program = sf.compile([X, z], X.sum() + z[1:].sum())
     assert float(program(np.ones((2, 3), "f4"), np.ones((3, 3), "f4"))) == 12
+
+
+def test_a_size_is_compared_with_a_float_by_the_whole_number_beside_it() -> None:
+    assert (N >= -0.5, N > -0.5, N + 3 > 2.5, N < -0.5, N + 1 <= 0.5) == (True,) * 3 + (False,) * 2
+    for ask in (lambda: N < 2.5, lambda: N > 0.5, lambda: N <= 0.0):
+        with pytest.raises(SymbolicError, match="known only when the program runs"):
+            ask()
+    with pytest.raises(SymbolicError, match="compared with nan; it must be a finite number"):
+        assert np.nan > N

@@ -273,6 +273,8 @@ def fault_of(case: str, error: BaseException) -> Fault | None:
         return None  # what it is for
     if isinstance(error, KeyError | AttributeError) and re.search(r", at \S+\.py:\d+", message):
         return None  # what Python's protocols ask for, in words
+    if isinstance(error, TypeError) and "_setter.<locals>" in message:
+        return None  # assignment takes one value
     if isinstance(error, TypeError) and _ARITY.search(message):
         private = re.match(r"_|[\w.]*\._(?!_)|<lambda>|[\w.]*<locals>", message)
         return (

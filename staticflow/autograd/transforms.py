@@ -194,6 +194,7 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]
     def pullback(cotangents: Any) -> Any:
         return point.pulled(_like("vjp", cotangents, point.outputs))
 
+    pullback.__qualname__ = "pullback"  # as Python names it where it is called wrongly
     return (out, pullback, aux) if has_aux else (out, pullback)
 
 

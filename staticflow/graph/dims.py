@@ -257,22 +257,22 @@ class Dim(Real):
     def __ge__(self, other: Size) -> bool:
         if not isinstance(other, (int, float, Real)):
             return NotImplemented
-        return _decide(self, other, f"{self} >= {other}")
+        return _decide(self, _whole(other, math.ceil), f"{self} >= {other}")
 
     def __le__(self, other: Size) -> bool:
         if not isinstance(other, (int, float, Real)):
             return NotImplemented
-        return _decide(other, self, f"{self} <= {other}")
+        return _decide(_whole(other, math.floor), self, f"{self} <= {other}")
 
     def __gt__(self, other: Size) -> bool:
         if not isinstance(other, (int, float, Real)):
             return NotImplemented
-        return _decide(self, other + 1, f"{self} > {other}")
+        return _decide(self, _whole(other, math.floor) + 1, f"{self} > {other}")
 
     def __lt__(self, other: Size) -> bool:
         if not isinstance(other, (int, float, Real)):
             return NotImplemented
-        return _decide(other, self + 1, f"{self} < {other}")
+        return _decide(_whole(other, math.ceil), self + 1, f"{self} < {other}")
 
     def __bool__(self) -> bool:
         return _decide(self, 1, f"bool({self})")
@@ -326,6 +326,19 @@ def _build(terms: Iterable[tuple[Monomial, int]]) -> Size:
     if len(kept) > 1:
         kept.sort(key=lambda t: _monomial_key(t[0]))
     return Dim(tuple(kept))
+
+
+def _whole(number: Any, rounded: Callable[[float], int]) -> Size:
+    """What a size is compared with: a number that is none is ``rounded`` to one, which a size is on
+    the same side of."""
+    if isinstance(number, (int, Dim)):
+        return number
+    if not math.isfinite(number):
+        raise SymbolicError(
+            f"a size is compared with {number}; it must be a finite number, at "
+            f"{format_locs(here())}"
+        )
+    return rounded(number)
 
 
 def _decide(big: Size, small: Size, question: str) -> bool:
