@@ -28,7 +28,8 @@ def main() -> None:
     print(f"machine code: {len(program.source('asm').splitlines())} lines\n")
     print(program.plan, "\n")
 
-    products = sf.compile([x], x @ w @ sf.randn(10, 1), numerics="fast")
+    v = sf.randn(10, 1)
+    products = sf.compile([x], x @ w @ v, numerics="fast")
     print(f"x w v as x (w v): {[dict(p.counts) for p in products.passes if 'order' in p.name]}")
 
     scores = 100 * sf.randn(5, 64)
