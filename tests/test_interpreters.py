@@ -45,7 +45,7 @@ both = [[round(v, 4) for v in train(compiled)] for compiled in (False, True)]
 PRINT = "print(both)"
 
 IN_ANOTHER = """
-import sys
+import os, sys
 try:
     import _interpreters as several
     options = ("legacy",) # which shares the lock: NumPy refuses others
@@ -54,13 +54,16 @@ except ImportError:
     options = ()
 isolated = {"isolated": False} if sys.version_info[:2] == (3, 12) else {}
 other = several.create(*options, **isolated)
+errors = os.dup(2)
+os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # where NumPy writes why it refuses
 try:
     refused = several.run_string(other, "import warnings; warnings.simplefilter('ignore')\\nimport ml_dtypes")
 except Exception as error:
     refused = error
+os.dup2(errors, 2)
 if refused:
-    print("NumPy refuses", end="")
-    raise SystemExit
+    print("NumPy refuses", end="", flush=True)
+    os._exit(0)
 failed = several.run_string(other, CODE)
 if failed:
     raise SystemExit(getattr(failed, "formatted", failed))
@@ -99,7 +102,7 @@ WAYS = {
     ),
     "setprofile": Way(before="import sys; sys.setprofile(lambda *_: None)"),
     "the collector at every allocation": Way(before="import gc, staticflow; gc.set_threshold(1)"),
-    "another interpreter": Way(before=f"CODE = {IN_THERE!r}\n{IN_ANOTHER}\nimport os; os._exit(0)"),
+    "another interpreter": Way(before=f"CODE = {IN_THERE!r}\n{IN_ANOTHER}\nos._exit(0)"),
     "a free-threaded build": Way(  # what is asked to know one, on a build that is none
         before="import sysconfig; ask = sysconfig.get_config_var\n"
         "sysconfig.get_config_var = lambda name: 1 if name == 'Py_GIL_DISABLED' else ask(name)",
