@@ -281,7 +281,7 @@ Tolerance = Any
 """A number, a tensor of one for each matrix, or None: not given."""
 
 
-def _kept(s: Any, A: Any, rtol: Tolerance, atol: Tolerance) -> Any:
+def _above_tolerance(s: Any, A: Any, rtol: Tolerance, atol: Tolerance) -> Any:
     """Which singular values are no rounding errors."""
     absolute, relative = _for_matrices(atol), _for_matrices(rtol)
     if relative is None:
@@ -313,7 +313,7 @@ def matrix_rank(
     tensor(1)
     """
     s = abs(eigvalsh(A)) if hermitian else svdvals(A)
-    return _kept(s, A, rtol, atol).sum(-1)
+    return _above_tolerance(s, A, rtol, atol).sum(-1)
 
 
 def pinv(A: Any, *, atol: Tolerance = None, rtol: Tolerance = None, hermitian: bool = False) -> Any:
@@ -325,7 +325,7 @@ def pinv(A: Any, *, atol: Tolerance = None, rtol: Tolerance = None, hermitian: b
     tensor([[0.5000, 0.0000]])
     """
     u, s, vh = svd(A, False)
-    kept = _kept(s, A, rtol, atol)
+    kept = _above_tolerance(s, A, rtol, atol)
     inverse = where(kept, 1 / where(kept, s, 1.0), 0.0)
     return matmul(mT(vh) * unsqueeze(inverse, -2), mT(u))
 

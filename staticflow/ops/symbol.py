@@ -247,7 +247,7 @@ class Symbol(SymbolAttributes, Methods):
 
     @property
     def __sf_shape__(self) -> Shape:
-        """The same for the framework, which compares sizes as expressions."""
+        """The sizes of the dims as the framework compares them: ints, or `Dim` expressions."""
         return self.node.tensor_type.shape
 
     @property
@@ -343,8 +343,8 @@ class Symbol(SymbolAttributes, Methods):
         return Symbol(self.node)
 
     def detach(self) -> Any:
-        """The same value, through which no gradient flows. A change in place of one shows in the
-        other, as in memory."""
+        """A symbol of the value of this one, through which no gradient flows. A change in place of
+        either shows in the other, as in memory."""
         out = Symbol(stop_gradient(self).node)
         out._alias = Detached(self, self.node, Symbol(out.node))
         return out

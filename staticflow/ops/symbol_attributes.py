@@ -75,7 +75,7 @@ class SymbolAttributes:
 
     @property
     def data(self) -> Any:
-        """The same value, through which no gradient flows, as `detach` gives it."""
+        """What `detach` gives: the value of this symbol, through which no gradient flows."""
         mine: Any = self
         return mine.detach()
 

@@ -68,14 +68,14 @@ class Lagged:
             return init, ()
         count = max(self.on_ys)
 
-        def known(y: Any) -> Any:
+        def with_count(y: Any) -> Any:
             """``y`` with ``count`` rows, which an unknown size is assumed to be."""
             if not y.shape or (isinstance(y.shape[0], int) and y.shape[0] != count):
                 _refuse(f"ys_init has the shape {list(y.shape)}; it needs {count} rows, the last "
                         "being the y before the first step")  # fmt: skip
             return of_size(y, 0, count)
 
-        whole = pytree.map_tree(known, self.ys_init)
+        whole = pytree.map_tree(with_count, self.ys_init)
         rows = (pytree.map_tree(lambda y, at=at: y[at], whole) for at in reversed(range(count)))
         return init, tuple(rows)
 

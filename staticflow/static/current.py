@@ -31,7 +31,8 @@ class Facts:
         self._replaced.append((weakref.ref(module), name, tensor, here()))
 
     def replaced(self) -> tuple[str, Locs] | None:
-        """What was replaced, and where; None if everything is in its place."""
+        """The name of a module's tensor that was replaced, and the lines where the graph took it;
+        None if nothing was replaced."""
         for ref, name, tensor, locs in self._replaced:
             module = ref()
             if module is not None and vars(module).get(name) is not tensor:
