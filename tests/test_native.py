@@ -182,6 +182,33 @@ def test_a_process_that_begins_on_several_threads_ends() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_what_arrays_come_from_is_made_once() -> None:
+    """The memory of large arrays came from code that was gone: of four threads each had compiled
+    it, and only the last was kept. Slowed down, all of them compile at a time."""
+    program = textwrap.dedent("""
+        import threading, time
+        import staticflow as sf
+        from staticflow.runtime.native import NativeModule
+        texts, load = [], NativeModule.__init__
+        def slowly(self, object_bytes, text, tracker):
+            texts.append(text)
+            time.sleep(0.02)
+            load(self, object_bytes, text, tracker)
+        NativeModule.__init__ = slowly
+        together = threading.Barrier(4)
+        def work():
+            together.wait()
+            y = (sf.ones(700, 1000) * 2.0).exp()
+            y.add_(1.0)
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        assert len(texts) == len(set(texts)) > 5, (len(texts), len(set(texts)))
+    """)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_computing_while_one_compiles_is_no_deadlock() -> None:
     """As a finalizer or a handler of a signal does; nor is the lock held in a child."""
     lock = new_lock()

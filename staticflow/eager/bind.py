@@ -26,6 +26,7 @@ from staticflow.ops.fused import forms
 from staticflow.ops.leaves import eager
 from staticflow.ops.methods import REFLECTED, Methods
 from staticflow.ops.printing import console
+from staticflow.runtime.once import once
 
 __all__ = ["bind", "inherited"]
 
@@ -47,6 +48,7 @@ def inherited() -> dict[str, Any]:
     return {name: m for c in reversed(Methods.__mro__) for name, m in vars(c).items()}
 
 
+@once
 def _prepared(tensor: Any) -> Mapping[Op, Any]:
     """Give the class the native methods and operators of `staticflow.eager.fast`; gives the
     functions."""

@@ -20,7 +20,7 @@ from staticflow.eager import kernels, tape
 from staticflow.eager.inference import unrecordable
 from staticflow.eager.memory import Memory
 from staticflow.eager.mode import EAGER
-from staticflow.eager.programs import LARGE, MOST_KINDS, compiled, compiling
+from staticflow.eager.programs import LARGE, MOST_KINDS, compiled
 from staticflow.eager.residuals import Derivative, derivative
 from staticflow.eager.saved import check, keep
 from staticflow.eager.saved_hooks import Packed
@@ -39,6 +39,7 @@ from staticflow.ops.thread import recording, thread
 from staticflow.ops.tracing import tracing
 from staticflow.passes.pipeline import INTO_KERNELS
 from staticflow.runtime.executable import Executable
+from staticflow.runtime.once import compiling
 
 __all__ = ["fused_form"]
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager.in_place import is_open
-from staticflow.eager.programs import MOST_KINDS, compiled, compiling
+from staticflow.eager.programs import MOST_KINDS, compiled
 from staticflow.eager.vertex import users
 from staticflow.errors import StaticflowError
 from staticflow.graph.dims import fresh_sym
@@ -25,6 +25,7 @@ from staticflow.ops.symbol import Symbol, to_node
 from staticflow.ops.thread import recording, thread
 from staticflow.ops.tracing import tracing
 from staticflow.runtime.executable import Executable
+from staticflow.runtime.once import compiling
 
 __all__ = ["in_place_form"]
 

@@ -8,14 +8,13 @@ unknown, so that the next batch does not compile anew.
 from __future__ import annotations
 
 import ctypes
-import functools
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from staticflow.eager.numbers import as_array, numbers_among, with_operands
-from staticflow.eager.programs import MOST_KINDS, compiled, compiling
+from staticflow.eager.programs import MOST_KINDS, compiled
 from staticflow.eager.rows import in_lines, in_order, in_rows, order_of, steps_of, taken_as
 from staticflow.errors import DTypeError, IndexRangeError, ShapeError
 from staticflow.graph.graph import attrs_key, close, new_param
@@ -24,6 +23,7 @@ from staticflow.graph.op import Op
 from staticflow.graph.rowmajor import row_major
 from staticflow.ops.lowering import Elementwise
 from staticflow.runtime.executable import Executable
+from staticflow.runtime.once import compiling, once
 
 __all__ = ["arrays_of", "kernels_of", "pattern", "run"]
 
@@ -155,7 +155,7 @@ class _Kernels:
         return kernel
 
 
-kernels_of = functools.cache(_Kernels)
+kernels_of = once(_Kernels)
 
 
 def _reduces(attrs: Mapping[str, Any]) -> bool:

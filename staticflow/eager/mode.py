@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from staticflow.eager.views import is_view, viewed
 from staticflow.errors import DTypeError, StaticflowError, SymbolicError
 from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DType, bfloat16
+from staticflow.graph.lazy import lazy
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.open_size import OpenSize
@@ -58,7 +58,7 @@ class EagerMode:
     prepare: Callable[[], Mapping[Op, Any]]  # likewise
     expression: Callable[[Tensor], Symbol]  # of a tensor with a history, likewise
 
-    @functools.cached_property
+    @lazy
     def fast(self) -> Mapping[Op, Any]:
         """The functions of `staticflow.eager.fast`, compiled when they are first asked for."""
         return self.prepare()

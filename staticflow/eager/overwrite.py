@@ -9,7 +9,6 @@ is left to the operations, and so are operands that overlap, or that do not lie 
 from __future__ import annotations
 
 import ctypes
-import functools
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager.numbers import as_array, taken
-from staticflow.eager.programs import BEYOND, LARGE, MOST_KINDS, SPREAD, compiled, compiling
+from staticflow.eager.programs import BEYOND, LARGE, MOST_KINDS, SPREAD, compiled
 from staticflow.eager.rows import Steps, in_lines, in_order, in_rows, lies_apart, steps_of, taken_as
 from staticflow.errors import StaticflowError
 from staticflow.graph.dtypes import BY_NUMPY, bfloat16
@@ -35,6 +34,7 @@ from staticflow.ops.thread import recording
 from staticflow.passes.decompose import decompose
 from staticflow.runtime.aligned import aligned_empty
 from staticflow.runtime.executable import Executable
+from staticflow.runtime.once import compiling, once
 from staticflow.runtime.threads import get_num_threads
 
 __all__ = ["copied", "latest_program", "overwritten", "put"]
@@ -118,7 +118,7 @@ def overwritten(
     return True
 
 
-@functools.cache
+@once
 def latest_program(fn: Function) -> Any:
     """What holds the native entry of the program that overwrote an array with ``fn`` of it and
     other arrays last."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.codegen.gemm_block import LEAST_ROWS
-from staticflow.eager.programs import compiled, compiling
+from staticflow.eager.programs import compiled
 from staticflow.graph.dims import Size, fresh_sym
 from staticflow.graph.dtypes import BY_NUMPY, float32, float64
 from staticflow.graph.graph import close, new_param
@@ -24,6 +24,7 @@ from staticflow.graph.types import TensorType
 from staticflow.ops.axes import permute_op
 from staticflow.ops.contract import linear_op, matmul_op
 from staticflow.runtime.executable import Executable
+from staticflow.runtime.once import compiling
 
 __all__ = ["WORTH", "large_linear", "large_matmul"]
 

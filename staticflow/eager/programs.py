@@ -11,9 +11,8 @@ from staticflow.passes.pipeline import PASSES, optimize
 from staticflow.runtime.build import build
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.object_layout import BoxType, box_type
-from staticflow.runtime.once import new_lock
 
-__all__ = ["BEYOND", "LARGE", "MOST_KINDS", "SPREAD", "compiled", "compiling"]
+__all__ = ["BEYOND", "LARGE", "MOST_KINDS", "SPREAD", "compiled"]
 
 LARGE = 1 << 16
 """Elements from which on an array is large: a pass over it takes so long that native code, which
@@ -30,9 +29,6 @@ than NumPy does."""
 MOST_KINDS = 256
 """So many kernels of an op are kept, or derivatives of all; then it begins anew. A number that is
 an attribute and changes at every step would otherwise fill the memory with code."""
-
-compiling = new_lock()
-"""Held while a program is looked for again, made and kept, so that each is made once."""
 
 
 def compiled(

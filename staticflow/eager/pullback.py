@@ -21,7 +21,7 @@ import numpy as np
 
 from staticflow.eager.kernels import pattern, run
 from staticflow.eager.numbers import as_array, number_dtype, numbers_among, taken
-from staticflow.eager.programs import LARGE, MOST_KINDS, compiled, compiling
+from staticflow.eager.programs import LARGE, MOST_KINDS, compiled
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dims import fresh_sym
 from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, float32
@@ -36,6 +36,7 @@ from staticflow.ops.lowering import Elementwise, Generate, LoopNest, Reduce, Vie
 from staticflow.ops.symbol import Symbol
 from staticflow.ops.thread import recording
 from staticflow.runtime.executable import Executable
+from staticflow.runtime.once import compiling
 
 __all__ = ["may_compile", "pull"]
 

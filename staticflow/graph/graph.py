@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from staticflow.errors import VerifyError
 from staticflow.graph.dim_queries import substitute_dim, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym
 from staticflow.graph.equalities import Equality, unify
+from staticflow.graph.lazy import lazy
 from staticflow.graph.locs import Locs, format_locs, merge_locs
 from staticflow.graph.node import Node, param, toposort
 from staticflow.graph.types import Facts, TensorType, Type, types_of
@@ -49,7 +49,7 @@ class Graph:
     equalities: tuple[Equality, ...] = ()
     declared: tuple[TensorType, ...] = ()
 
-    @cached_property
+    @lazy
     def nodes(self) -> tuple[Node, ...]:
         """Every node, params first, arguments before users, and what binds a size before all that
         have it."""
@@ -57,7 +57,7 @@ class Graph:
         rest = [n for n in toposort(self.outputs) if n not in inside]
         return (*self.params, *_binders_first(rest))
 
-    @cached_property
+    @lazy
     def users(self) -> Mapping[Node, tuple[Node, ...]]:
         """The nodes that take each node as an argument."""
         found: dict[Node, list[Node]] = {n: [] for n in self.nodes}
@@ -66,12 +66,12 @@ class Graph:
                 found[arg].append(node)
         return {n: tuple(us) for n, us in found.items()}
 
-    @cached_property
+    @lazy
     def symbols(self) -> frozenset[Sym]:
         """Every dim symbol that its nodes name, those of nested graphs included."""
         return frozenset[Sym]().union(*map(named_symbols, self.nodes))
 
-    @cached_property
+    @lazy
     def bound(self) -> frozenset[Sym]:
         """The dim symbols that its own nodes bind: nothing around it can have a size of them."""
         return frozenset[Sym]().union(*map(bound_symbols, self.nodes))

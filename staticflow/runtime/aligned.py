@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 
 from staticflow.runtime.block_cache import kept_functions
 from staticflow.runtime.object_layout import numpy_table
+from staticflow.runtime.once import once
 
 __all__ = ["ALIGNED_FROM", "aligned_empty", "aligned_symbols"]
 
@@ -51,7 +51,7 @@ def aligned_empty(shape: Sequence[int], dtype: Any) -> np.ndarray[Any, Any]:
         exchange(before)
 
 
-@functools.lru_cache(maxsize=1)
+@once
 def _exchange() -> tuple[Any, Any]:
     """NumPy's function that exchanges handlers, and the capsule of ours."""
     symbols = aligned_symbols()
@@ -60,7 +60,7 @@ def _exchange() -> tuple[Any, Any]:
     return taken(symbols["set_handler"]), capsule
 
 
-@functools.lru_cache(maxsize=1)
+@once
 def aligned_symbols() -> dict[str, int]:
     """What the native entry needs to make such arrays: NumPy's function that exchanges handlers,
     and a handler, NumPy's own but for its ``malloc`` and ``free``, which are those of

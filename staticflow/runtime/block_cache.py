@@ -10,9 +10,9 @@ only where NumPy does not hold the interpreter's lock, asks the system.
 from __future__ import annotations
 
 import ctypes
-import functools
 
 from staticflow.runtime.native import NativeModule, compile_native
+from staticflow.runtime.once import once
 
 __all__ = ["HUGE_FROM", "KEPT_FROM", "MOST_KEPT", "kept_bytes", "kept_functions"]
 
@@ -40,7 +40,7 @@ def kept_bytes() -> int:
     return int(ctypes.CFUNCTYPE(ctypes.c_int64)(_module().address("kept_bytes"))())
 
 
-@functools.lru_cache(maxsize=1)
+@once
 def _module() -> NativeModule:
     libc = ctypes.CDLL(None)
     names = ("memalign", "free", "madvise")

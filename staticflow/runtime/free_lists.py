@@ -11,13 +11,13 @@ The collector finds these objects as it finds others.
 from __future__ import annotations
 
 import ctypes
-import functools
 from string import Template
 from typing import Any, final
 
 from staticflow.runtime.host import python_symbols
 from staticflow.runtime.native import NativeModule, compile_native
 from staticflow.runtime.object_layout import ALLOC, DEALLOC, FREE, HEAD, TYPE
+from staticflow.runtime.once import once
 
 __all__ = ["Row", "recycle"]
 
@@ -203,7 +203,7 @@ done:
 """
 
 
-@functools.cache  # made anew, it would take up what the code that is made already does not give
+@once  # made anew, it would take up what the code that is made already does not give
 def recycle(classes: tuple[type, ...], hidden: tuple[type, ...]) -> dict[str, int]:
     """Let the memory of instances of these classes (not of derived ones), and of rows, be used
     again, for as long as the process lives. The classes have slots, and no finalizers; what the

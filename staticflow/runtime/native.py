@@ -13,11 +13,11 @@ import llvmlite.binding as llvm
 
 from staticflow.codegen.target import Target
 from staticflow.errors import CompileError
-from staticflow.runtime.once import new_lock
+from staticflow.graph.lazy import lazy
+from staticflow.runtime.once import compiling, once
 
 __all__ = ["NativeModule", "compile_native", "host_target", "load_native", "vector_bits"]
 
-_lock = new_lock()
 _serials = itertools.count()
 
 
@@ -31,7 +31,7 @@ class _Engine:
     linker: Any
 
 
-@functools.lru_cache(maxsize=1)
+@once
 def _engine() -> _Engine:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
@@ -91,9 +91,9 @@ class NativeModule:
         """The address of an exported function; KeyError if it was not exported."""
         return int(self._tracker[name])
 
-    @functools.cached_property
+    @lazy
     def _assembly(self) -> str:
-        with _lock:
+        with compiling:
             return str(_engine().machine.emit_assembly(_parse(self.llvm)))
 
     def assembly(self) -> str:
@@ -114,7 +114,7 @@ def compile_native(
     it compiles several times faster and is not optimised. Raises `CompileError` with LLVM's message
     and the lines at fault.
     """
-    with _lock:
+    with compiling:
         machine = _engine().quick if quick else _engine().machine
         object_bytes = bytes(machine.emit_object(_parse(text)))
     return load_native(object_bytes, exports, symbols, text)
@@ -132,7 +132,7 @@ def load_native(
         builder.import_symbol(name, address)
     for name in exports:
         builder.export_symbol(name)
-    with _lock:
+    with compiling:
         try:
             tracker = builder.link(_engine().linker, f"staticflow.{next(_serials)}")
         except RuntimeError as error:

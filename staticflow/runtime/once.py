@@ -1,4 +1,4 @@
-"""Locks around what is compiled, and what is made once in a process."""
+"""The lock around what is compiled, and what is made once in a process."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import functools
 import os
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
-__all__ = ["new_lock", "once"]
+__all__ = ["compiling", "new_lock", "once"]
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -22,21 +23,29 @@ def new_lock() -> Any:
     return lock
 
 
-_making = new_lock()
+compiling = new_lock()
+"""Held while native code is made, and while a program is looked for again, made and kept, so that
+each is made once. There is no other lock around these: of two locks, two threads could each hold
+one and wait for the other, as a finalizer may compile wherever it runs."""
 
 
-def once(make: Callable[[], T]) -> Callable[[], T]:
-    """``make``, called when its value is first asked for and then no more, even if several threads
-    ask at a time; `functools.lru_cache` lets each of them make one, and drops all but one, to which
-    others may point already."""
-    made: list[T] = []
+def once(make: Callable[P, T]) -> Callable[P, T]:
+    """``make``, called when its value of some arguments is first asked for and then no more, even
+    if several threads ask at a time; `functools.cache` lets each of them make one, and drops all
+    but one, to which others may point already.
 
+    What is made while another is in the making, by a finalizer, is kept for the same reason.
+    """
+    made: dict[Any, list[T]] = {}
+
+    @functools.cache
     @functools.wraps(make)
-    def get() -> T:
-        if not made:
-            with _making:
-                if not made:
-                    made.append(make())
-        return made[0]
+    def get(*args: P.args, **kwargs: P.kwargs) -> T:
+        key = (args, *kwargs.items())
+        with compiling:
+            if key not in made:
+                value = make(*args, **kwargs)
+                made.setdefault(key, []).append(value)
+            return made[key][0]
 
-    return get
+    return cast(Callable[P, T], get)
