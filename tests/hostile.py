@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import random
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +22,20 @@ from staticflow.eager.memory import Memory, View
 from staticflow.eager.random import default_generator
 from staticflow.eager.vertex import EvenEntry, Output, TapeEntry
 
-__all__ = ["SLOT_VALUES", "Mischief", "Pool", "slots_of"]
+__all__ = ["SLOT_VALUES", "Mischief", "Pool", "sets_context", "slots_of"]
+
+
+_SET_CONTEXT = {
+    np.errstate.__enter__.__code__.co_filename,
+    np.printoptions.__wrapped__.__code__.co_filename,  # type: ignore[attr-defined]
+}
+
+
+def sets_context(frame: Any) -> bool:
+    """Whether NumPy may be setting a context variable in this frame. CPython 3.11 collects garbage
+    in the midst of that, and goes on in memory that is free if another is set meanwhile."""
+    too_old = sys.version_info < (3, 12)
+    return too_old and frame is not None and frame.f_code.co_filename in _SET_CONTEXT
 
 
 class Derived(sf.Tensor):
@@ -355,5 +369,7 @@ class Finalized(_Hostile):
     """Strikes as it is freed."""
 
     def __del__(self) -> None:
+        if sets_context(sys._getframe(1)):
+            return
         with contextlib.suppress(ZeroDivisionError, KeyboardInterrupt):
             self.strike()

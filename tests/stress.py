@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from hostile import Mischief, Pool
+from hostile import Mischief, Pool, sets_context
 
 import staticflow as sf
 from staticflow.graph.locs import is_inside
@@ -228,7 +228,7 @@ def collector(trial: Trial) -> Iterator[None]:
     """The garbage collector runs at every allocation, and what it calls strikes."""
 
     def called(phase: str, info: Any) -> None:
-        if phase == "stop" and trial.chance.random() < 0.02:
+        if phase == "stop" and not sets_context(sys._getframe(1)) and trial.chance.random() < 0.02:
             with contextlib.suppress(ZeroDivisionError):
                 trial.mischief.strike()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import gc
 import subprocess
 import sys
@@ -155,6 +156,16 @@ def test_empty_arrays_of_such_memory() -> None:
     with pytest.raises(ValueError, match="negative"):
         aligned_empty((-1,), np.int8)
     assert multiarray.get_handler_name() == "default_allocator"
+
+
+def test_such_memory_is_taken_without_a_context_variable() -> None:
+    """CPython 3.11 may collect garbage as it sets one, and goes on in memory that is free where a
+    finalizer, which may make an array, sets another meanwhile."""
+    program = doubled((None,))
+    context = contextvars.Context()
+    context.run(aligned_empty, (ALIGNED_FROM,), np.int8)
+    context.run(program, f32(ALIGNED_FROM))
+    assert [*context] == []
 
 
 @needs_entry

@@ -118,16 +118,22 @@ def polygamma_method(input: Any, n: int) -> Any:
     return polygamma(n, input)
 
 
+_MOST_DIMS = 1 << 10  # of `mvlgamma`
+
+
 def mvlgamma(input: Any, p: int) -> Any:
     """The logarithm of the gamma function of ``p`` dims:
-    ``p (p - 1) / 4 log(pi) + sum(lgamma(x - i / 2) for i in range(p))``.
+    ``p (p - 1) / 4 log(pi) + sum(lgamma(x - i / 2) for i in range(p))``, each of which is an op:
+    ``p`` is 1024 at most.
 
     >>> import staticflow as sf
     >>> sf.mvlgamma(sf.tensor([3.0]), 2)
     tensor([1.5502])
     """
-    if p < 1:
-        raise ArgumentError(f"mvlgamma: p must be 1 at least, not {p}, at {format_locs(here())}")
+    if not 1 <= p <= _MOST_DIMS:
+        raise ArgumentError(
+            f"mvlgamma: p must be from 1 to {_MOST_DIMS}, not {p}, at {format_locs(here())}"
+        )
     total = lgamma(input) + p * (p - 1) / 4 * math.log(math.pi)
     for i in range(1, p):
         total = total + lgamma(input - i / 2)

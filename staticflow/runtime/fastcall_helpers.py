@@ -58,8 +58,7 @@ declare ptr @PyTuple_New(i64)
 declare void @PyObject_GC_Track(ptr)
 declare void @PyObject_GC_UnTrack(ptr)
 declare void @free(ptr)
-@aligned_handler = external global i8
-declare ptr @set_handler(ptr)
+declare ptr @aligned_array(i32, ptr, ptr, i64)
 
 define ptr @data_of(ptr %array) {{
   %at = getelementptr i8, ptr %array, i64 {DATA}
@@ -107,23 +106,7 @@ small:
   %array = call ptr @PyArray_Empty(i32 %ndim, ptr %sizes, ptr %descr, i32 0)
   ret ptr %array
 aligned:
-  %before = call ptr @set_handler(ptr @aligned_handler)
-  %unset = icmp eq ptr %before, null
-  br i1 %unset, label %failed, label %make
-failed:
-  ret ptr null
-make:
-  call void @Py_IncRef(ptr %descr)
-  %made = call ptr @PyArray_Empty(i32 %ndim, ptr %sizes, ptr %descr, i32 0)
-  %own = call ptr @set_handler(ptr %before)
-  call void @Py_DecRef(ptr %before)
-  %lost = icmp eq ptr %own, null
-  br i1 %lost, label %drop, label %done
-drop:
-  call void @Py_DecRef(ptr %made)
-  ret ptr null
-done:
-  call void @Py_DecRef(ptr %own)
+  %made = call ptr @aligned_array(i32 %ndim, ptr %sizes, ptr %descr, i64 %bytes)
   ret ptr %made
 }}
 

@@ -20,14 +20,16 @@ from staticflow.runtime.host import python_symbols
 
 __all__ = [
     "ALIGNED", "ALLOC", "BASE", "CONTIGUOUS", "DATA", "DEALLOC", "DESCR", "DIMS", "FLAGS", "FREE",
-    "HEAD", "METH_FASTCALL",
-    "METH_KEYWORDS", "NDIM", "STRIDES", "TYPE", "WRITEABLE", "BoxType", "MethodDef", "box_type",
-    "c_symbols", "has_known_layout", "numpy_symbols", "numpy_table", "python_types",
+    "HEAD", "MEM_HANDLER", "METH_FASTCALL", "METH_KEYWORDS", "NDIM", "OWNDATA", "STRIDES", "TYPE",
+    "WRITEABLE", "BoxType", "MethodDef", "box_type", "c_symbols", "has_known_layout",
+    "numpy_symbols", "numpy_table", "python_types",
 ]  # fmt: skip
 
 TYPE = 8  # PyObject.ob_type
 DATA, NDIM, DIMS, STRIDES, BASE, DESCR, FLAGS = 16, 24, 32, 40, 48, 56, 64  # PyArrayObject_fields
-CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400  # NPY_ARRAY_*; contiguous in C order
+MEM_HANDLER = 88  # the last of these
+CONTIGUOUS, OWNDATA = 0x1, 0x4  # NPY_ARRAY_*; contiguous in C order
+ALIGNED, WRITEABLE = 0x100, 0x400
 METH_FASTCALL, METH_KEYWORDS = 0x80, 0x2
 
 HEAD = 16  # sizeof(PyObject); there a slice has start, stop and step
@@ -37,6 +39,8 @@ _NUMPY = {
     "PyArray_Empty": 184, "PyArray_SetBaseObject": 282,
 }  # fmt: skip
 """Places in `numpy_table`."""
+
+_GET_HANDLER = 305  # likewise, of ``PyDataMem_GetHandler``
 
 
 class MethodDef(ctypes.Structure):
@@ -94,6 +98,7 @@ def has_known_layout() -> bool:
         and all(map(_reads_right, samples))
         and _frees_right()
         and _allocates_right()
+        and _word(np.empty(3), MEM_HANDLER) == id(_handler())
     )
 
 
@@ -103,7 +108,7 @@ def _word(instance: object, offset: int) -> int:
 
 def _reads_right(array: np.ndarray[Any, Any]) -> bool:
     if (
-        type(array).__basicsize__ < FLAGS + ctypes.sizeof(ctypes.c_int)
+        type(array).__basicsize__ < MEM_HANDLER + ctypes.sizeof(ctypes.c_void_p)
         or _word(array, TYPE) != id(type(array))
         or _word(array, DATA) != array.__array_interface__["data"][0]
         or ctypes.c_int.from_address(id(array) + NDIM).value != array.ndim
@@ -114,6 +119,7 @@ def _reads_right(array: np.ndarray[Any, Any]) -> bool:
     flags = ctypes.c_int.from_address(id(array) + FLAGS).value
     expected = (
         (CONTIGUOUS, array.flags.c_contiguous),
+        (OWNDATA, array.flags.owndata),
         (ALIGNED, array.flags.aligned),
         (WRITEABLE, array.flags.writeable),
     )
@@ -133,6 +139,11 @@ def _frees_right() -> bool:
     )
     numbers = {DEALLOC: 52, ALLOC: 47, FREE: 74}  # of the stable ABI
     return all(_word(BoxType, at) == slot_of(BoxType, n) for at, n in numbers.items())
+
+
+def _handler() -> object:
+    """The capsule of the handler that NumPy takes memory from."""
+    return ctypes.PYFUNCTYPE(ctypes.py_object)(numpy_table()[_GET_HANDLER])()
 
 
 def _allocates_right() -> bool:

@@ -60,6 +60,7 @@ look:
   br i1 %far, label %no, label %ask
 ask:
   %its = call i1 @has_vertex(ptr %base)
+  call void @Py_DecRef(ptr %base)
   %free = xor i1 %its, true
   ret i1 %free
 no:

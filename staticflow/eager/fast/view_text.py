@@ -156,14 +156,15 @@ nothing:
   ret ptr null
 }
 
-; The tensor of which a view of this one is a view, which nobody holds for the caller; null where
-; `View.base` has to look further.
+; The tensor of which a view of this one is a view, to be dropped; null where `View.base` has to
+; look further.
 define internal ptr @base_of(ptr %tensor) {
 entry:
   %view = call ptr @field(ptr %tensor, i64 $tensor_view)
   %own = call i1 @is_none(ptr %view)
   br i1 %own, label %itself, label %before
 itself:
+  call void @Py_IncRef(ptr %tensor)
   ret ptr %tensor
 before:
   %usual = call i1 @is_like(ptr %view, ptr @view_example)
@@ -175,8 +176,10 @@ look:
 behind:
   %further = call ptr @field(ptr %base, i64 $tensor_view)
   %last = call i1 @is_none(ptr %further)
-  %result = select i1 %last, ptr %base, ptr null
-  ret ptr %result
+  br i1 %last, label %hold, label %nothing
+hold:
+  call void @Py_IncRef(ptr %base)
+  ret ptr %base
 nothing:
   ret ptr null
 }
@@ -196,7 +199,6 @@ look:
   br i1 %no.memory, label %nothing, label %ask
 ask:
   %base = call ptr @base_of(ptr %x)
-  call void @Py_IncRef(ptr %base)
   %before = call ptr @field(ptr %x, i64 $tensor_view)
   call void @Py_IncRef(ptr %before)
   %no.base = icmp eq ptr %base, null
