@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from staticflow.errors import ShapeError
 
-__all__ = ["TreeDef", "flatten", "map_tree", "paths", "unflatten"]
+__all__ = ["LEAF", "TreeDef", "flatten", "map_tree", "paths", "unflatten"]
 
 
-@dataclass(frozen=True, slots=True)
-class TreeDef:
+class TreeDef(NamedTuple):
     """The structure of a tree. ``kind`` is None for a leaf, else the container's type;
     ``keys`` are the names or positions of the ``children``."""
 

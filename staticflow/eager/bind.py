@@ -16,6 +16,7 @@ from staticflow.eager.fast.in_place_forms import in_place_methods
 from staticflow.eager.fast.records import MOST
 from staticflow.eager.fused import fused_form
 from staticflow.eager.fused_in_place import in_place_form
+from staticflow.eager.memory import versions
 from staticflow.eager.mode import EAGER
 from staticflow.eager.saved import Shadow
 from staticflow.eager.vertex import TapeEntry
@@ -37,7 +38,8 @@ def bind(tensor: Any) -> None:
     EAGER.tensor = TapeEntry.tensor = tensor
     EAGER.prepare = partial(_prepared, tensor)
     console.count = tensor._wrap(np.zeros((), np.int64))
-    eager.wrap, eager.protect, eager.own = tensor._wrap, layout.protect, layout.own
+    eager.wrap, eager.versions = tensor._wrap, versions
+    eager.protect, eager.own = layout.protect, layout.own
     Shadow.__sf_mode__ = EAGER
     EAGER.expression = expression_of
     forms.fused, forms.in_place = fused_form, in_place_form

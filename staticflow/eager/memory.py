@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from staticflow.graph.op import Op
 if TYPE_CHECKING:
     from staticflow.eager.tensor import Tensor
 
-__all__ = ["Memory", "Step", "View"]
+__all__ = ["Memory", "Step", "View", "versions"]
 
 
 class Memory:
@@ -34,6 +34,11 @@ class Memory:
     @locs.setter
     def locs(self, locs: Locs) -> None:
         self.changed = (locs[0].code, locs[0].instruction) if locs else (None, 0)
+
+
+def versions(tensors: Sequence[Tensor]) -> list[int]:
+    """How often the memory of each of the ``tensors`` was changed in place."""
+    return [0 if (memory := t._memory) is None else memory.version for t in tensors]
 
 
 Step = tuple[Op, Mapping[str, Any]]

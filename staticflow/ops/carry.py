@@ -15,7 +15,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.node import Node
 from staticflow.graph.types import TensorType
 from staticflow.ops.late import ties_of
-from staticflow.ops.leaves import tensors_of
+from staticflow.ops.leaves import is_like, tensors_of
 from staticflow.ops.loop import scan_op, while_op
 from staticflow.ops.region import affect, begun, close_over
 from staticflow.ops.symbol import STATIC, Symbol
@@ -110,20 +110,16 @@ def carried(
     what: str, tree: pytree.TreeDef, before: Sequence[Any], after: Any, name: str = "carry"
 ) -> list[Any]:
     """The leaves of what a trip gives back as tensors, held to the leaves ``before`` it."""
-    leaves = tensors_of(what, name, tree, _leaves_as(what, tree, after, name), before)
-    _check_carry(what, tree, before, leaves, name)
-    return leaves
-
-
-def _leaves_as(what: str, tree: pytree.TreeDef, carry: Any, name: str = "carry") -> list[Any]:
-    """The leaves of a carry, of the structure that it came in with."""
-    leaves, own = pytree.flatten(carry)
+    leaves, own = pytree.flatten(after)
     if own != tree:
         raise ShapeError(
             f"{what}: the {name} came in as {tree} and went out as {own}; every step must give it "
             f"back in the structure in which it came in{_containers(tree, own)}, at "
             f"{format_locs(here())}"
         )
+    if not all(map(is_like, leaves, before)):
+        leaves = tensors_of(what, name, tree, leaves, before)
+        _check_carry(what, tree, before, leaves, name)
     return leaves
 
 
@@ -140,14 +136,12 @@ def _check_carry(
     tree: pytree.TreeDef,
     before: Sequence[Any],
     after: Sequence[Any],
-    name: str = "carry",
+    name: str,
 ) -> None:
     """Hold the leaves ``after`` a trip to those ``before``, of the ``name`` that the user knows.
 
     Sizes unknown on either side are left to the graph's assumptions.
     """
-    if all(map(_agree, before, after)):
-        return
     wrong: list[str] = []
     error: type[DTypeError | ShapeError] = ShapeError
     for path, a, b in zip(pytree.paths(tree, name), before, after, strict=True):

@@ -21,16 +21,20 @@ from staticflow.graph.numbers import fitting
 from staticflow.ops.symbol import Symbol, to_node, tracing_state
 from staticflow.ops.thread import thread
 
-__all__ = ["dtype_beside", "eager", "is_tensor", "refuse_leaf", "tensor_of", "tensors_of"]
+__all__ = [
+    "dtype_beside", "eager", "is_like", "is_tensor", "refuse_leaf", "tensor_of", "tensors_of",
+]  # fmt: skip
 
 
 class _Eager:
     """What the eager mode puts here: ``wrap`` makes an array a tensor, ``protect`` gives a view
-    through which nothing can be changed, and ``own`` a copy of such a view; else as it is."""
+    through which nothing can be changed, and ``own`` a copy of such a view; else as it is.
+    ``versions`` tells how often the memory of each of some tensors was changed in place."""
 
     wrap: Callable[[Any], Any]
     protect: Callable[[Any], Any]
     own: Callable[[Any], Any]
+    versions: Callable[[Sequence[Any]], list[int]]
 
 
 eager = _Eager()
@@ -41,6 +45,13 @@ _NUMBERS = (bool, int, float, np.ndarray, np.generic, Dim)
 def is_tensor(x: Any) -> bool:
     """Whether ``x`` is a tensor or a symbol."""
     return hasattr(x, "__sf_mode__")
+
+
+def is_like(x: Any, like: Any) -> bool:
+    """Whether ``x`` is a tensor or a symbol of the dtype and the shape of the tensor ``like``."""
+    return (
+        hasattr(x, "__sf_mode__") and x.dtype is like.dtype and x.__sf_shape__ == like.__sf_shape__
+    )
 
 
 def dtype_beside(value: Any, dtype: DType | None) -> DType | None:

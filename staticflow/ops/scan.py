@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, NoReturn
 
 import numpy as np
@@ -10,9 +12,10 @@ import numpy as np
 from staticflow import pytree
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dims import Size, fresh_sym
-from staticflow.graph.dtypes import DType, bool_
+from staticflow.graph.dtypes import bool_
 from staticflow.graph.locs import format_locs, here
-from staticflow.graph.types import Shape, TensorType
+from staticflow.graph.types import TensorType
+from staticflow.ops.apart import Apart
 from staticflow.ops.arithmetic import logical_not
 from staticflow.ops.budget import bytes_of_trip, with_budget
 from staticflow.ops.carry import (
@@ -210,34 +213,46 @@ class _Scan:
     def now(self) -> tuple[Any, Any]:
         """Run on tensors. The functions get a carry of their own, and rows that cannot be changed:
         a change in place would reach the tensors that the loop was given."""
-        carry = pytree.unflatten(self.carry_tree, [x.clone() for x in self.init])
-        ys: list[Any] = []
-        first: _Kind | None = None
+        apart = Apart("scan", self.init)
+        xs = [eager.protect(leaf[:]) for leaf in self.xs]
+        rows: list[list[Any]] = []
+        y_tree = pytree.LEAF
         assert isinstance(self.length, int)
         for step in reversed(range(self.length)) if self.reverse else range(self.length):
-            x = pytree.unflatten(self.xs_tree, [eager.protect(leaf[step]) for leaf in self.xs])
+            x = pytree.unflatten(self.xs_tree, [leaf[step] for leaf in xs])
             try:
-                after, leaves, tree = self._step(carry, x)
-                kind = tree, [(v.dtype, v.__sf_shape__) for v in leaves]
-                first = first or kind
-                if kind != first:
-                    _refuse_another(first, kind)
-                carry, y = pytree.unflatten(self.carry_tree, after), pytree.unflatten(tree, leaves)
-                stops = self.until is not None and self._stops(carry, y)
+                after, y, tree = self._step(pytree.unflatten(self.carry_tree, apart.carry), x)
+                if Symbol in builtins.map(type, (*after, *y)):
+                    refuse_late("scan", "fn")
+                if not rows:
+                    y_tree = tree
+                elif tree != y_tree:
+                    _refuse_another(y_tree, tree)
+                rows.append(apart.follow(after, y))
+                if self.until is not None and self._stops_now(apart, y_tree, rows):
+                    break
             except Exception as error:
-                note_trip(error, len(ys), "scan")
+                note_trip(error, len(rows), "scan")
                 raise
-            if any(type(v) is Symbol for v in (*after, *leaves, stops)):
-                refuse_late("scan", "fn")
-            ys.append(y)
-            if stops:
-                break
-        carry = pytree.map_tree(eager.own, carry)
-        if not ys:
-            return settled(carry), self._nothing()
-        if self.reverse:
-            ys.reverse()
-        return settled(carry), pytree.map_tree(lambda *rows: stack(rows), ys[0], *ys[1:])
+        carry = settled(pytree.unflatten(self.carry_tree, [eager.own(x) for x in apart.carry]))
+        if not rows:
+            return carry, self._nothing()
+        columns = list(zip(*rows, strict=True))
+        for name, column in zip(pytree.paths(y_tree, "y"), columns, strict=True):
+            apart.unchanged(column)
+            _check_column(name, column)
+        step = -1 if self.reverse else 1
+        return carry, pytree.unflatten(y_tree, [stack(column[::step]) for column in columns])
+
+    def _stops_now(self, apart: Apart, y_tree: pytree.TreeDef, rows: list[list[Any]]) -> bool:
+        """Whether the loop ends after the trip that gave the last of the ``rows``."""
+        y = pytree.unflatten(y_tree, rows[-1])
+        stops = self._stops(pytree.unflatten(self.carry_tree, apart.carry), y)
+        if type(stops) is Symbol:
+            refuse_late("scan", "until")
+        if len(rows) == 1:
+            apart.untouched("until")
+        return bool(stops)
 
     def _nothing(self) -> Any:
         """The ys of no step: a trace tells what they would be."""
@@ -311,24 +326,26 @@ class _Scan:
         )
 
 
-_Kind = tuple[pytree.TreeDef, list[tuple[DType, Shape]]]
-"""The structure of a y, and the dtypes and shapes of its leaves."""
+_type_of = attrgetter("dtype", "__sf_shape__")
 
 
-def _refuse_another(first: _Kind, kind: _Kind) -> NoReturn:
-    """Refuse a y of another ``kind`` than that of the ``first`` step."""
-    same_tree = first[0] == kind[0]
-    others = same_tree and [d for d, _ in first[1]] != [d for d, _ in kind[1]]
-    of = [_described(*k) for k in (first, kind)] if same_tree else [first[0], kind[0]]
-    raise (DTypeError if others else ShapeError)(
-        f"scan: y is {of[0]} in the first step, and {of[1]} in a later one; every step must give "
+def _check_column(name: str, column: Sequence[Any]) -> None:
+    """Hold the ``column`` of what the steps give for one leaf of y to the type of the first."""
+    types = [*builtins.map(_type_of, column)]
+    if types.count(types[0]) < len(types):
+        first, other = types[0], next(t for t in types if t != types[0])
+        shown = (f"{name} {TensorType(*t)}" for t in (first, other))
+        _refuse_another(*shown, DTypeError if first[0] is not other[0] else ShapeError)
+
+
+def _refuse_another(
+    first: object, later: object, error: type[DTypeError | ShapeError] = ShapeError
+) -> NoReturn:
+    """Refuse the y of a ``later`` step that is not as that of the ``first``."""
+    raise error(
+        f"scan: y is {first} in the first step, and {later} in a later one; every step must give "
         f"the same structure, shapes and dtypes, as they are stacked, at {format_locs(here())}"
     )
-
-
-def _described(tree: pytree.TreeDef, types: Sequence[tuple[DType, Shape]]) -> str:
-    named = zip(pytree.paths(tree, "y"), types, strict=True)
-    return ", ".join(f"{path} {TensorType(*of)}" for path, of in named)
 
 
 def _common_length(

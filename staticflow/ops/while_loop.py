@@ -13,20 +13,20 @@ from staticflow.errors import DTypeError
 from staticflow.graph.dims import Dim, Size, dim_max, fresh_sym
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
+from staticflow.ops.apart import Apart
 from staticflow.ops.budget import with_budget
 from staticflow.ops.carry import (
     call,
     carried,
     check_flag,
     held,
-    is_in_graph,
     loop_over,
     note_trip,
     settled,
 )
 from staticflow.ops.checkpoint import Checkpoint, check_choice, while_in_segments
 from staticflow.ops.creation import full, iota
-from staticflow.ops.leaves import tensor_of, tensors_of
+from staticflow.ops.leaves import eager, tensor_of, tensors_of
 from staticflow.ops.reach import in_graph, refuse_late, run_or_write, written_first
 from staticflow.ops.region import trace, traced_at_once
 from staticflow.ops.scan import scan
@@ -72,10 +72,13 @@ def while_loop(
         answer = call("while_loop", "cond_fn", cond_fn, *args)
         return check_flag("while_loop: what cond_fn gives", answer)
 
-    def body(carry: Any) -> Any:
+    def trip(carry: Any) -> list[Any]:
         args = carry if type(carry) is tuple else (carry,)
         result = call("while_loop", "body_fn", body_fn, *args)
-        return pytree.unflatten(tree, carried("while_loop", tree, leaves, result))
+        return carried("while_loop", tree, leaves, result)
+
+    def body(carry: Any) -> Any:
+        return pytree.unflatten(tree, trip(carry))
 
     check_choice("while_loop", checkpoint, memory_budget)
 
@@ -90,25 +93,34 @@ def while_loop(
     if in_graph(*leaves):
         return traced_at_once(write)
     written = written_first(write, cond_fn, body_fn)
-    return _now(condition, body, init) if written is None else written[0]
+    return _now(condition, trip, leaves, tree) if written is None else written[0]
 
 
-def _now(condition: Callable[[Any], Any], body: Callable[[Any], Any], init: Any) -> Any:
-    """Run on tensors, from a carry of its own: a change in place would reach ``init``."""
-    carry = pytree.map_tree(lambda x: x.clone(), init)
+def _now(
+    condition: Callable[[Any], Any],
+    body: Callable[[Any], list[Any]],
+    leaves: list[Any],
+    tree: pytree.TreeDef,
+) -> Any:
+    """Run on tensors."""
+    apart = Apart("while_loop", leaves)
     for trip in itertools.count():
+        carry = pytree.unflatten(tree, apart.carry)
         going = condition(carry)
         if isinstance(going, Symbol):
             refuse_late("while_loop", "cond_fn")
+        if not trip:
+            apart.untouched("cond_fn")
         if not going:
-            return settled(carry)
+            return settled(pytree.unflatten(tree, [eager.own(x) for x in apart.carry]))
         try:
-            carry = body(carry)
+            after = body(carry)
+            if Symbol in map(type, after):
+                refuse_late("while_loop", "body_fn")
+            apart.follow(after, [])
         except Exception as error:
             note_trip(error, trip, "while_loop")
             raise
-        if is_in_graph(carry):
-            refuse_late("while_loop", "body_fn")
 
 
 def _in_graph(
