@@ -47,6 +47,10 @@ class Result:
         """Whether a leaf is a number, whose dtype follows from the other branch."""
         return bool(self.numbers)
 
+    def is_of(self, tree: pytree.TreeDef, leaves: Sequence[Any]) -> bool:
+        """Whether the ``leaves``, all of them tensors, are such a result."""
+        return not self.numbers and self.tree == tree and all(map(_is_of_type, leaves, self.types))
+
     def beside(self, other: Result) -> Result:
         """This result with each number in the dtype of what ``other`` has in its place, unless
         that is of a lower category."""
@@ -58,6 +62,10 @@ class Result:
             for i, (t, o) in enumerate(zip(self.types, other.types, strict=True))
         ]  # fmt: skip
         return replace(self, types=tuple(types))
+
+
+def _is_of_type(x: Any, t: TensorType) -> bool:
+    return hasattr(x, "__sf_mode__") and x.dtype is t.dtype and x.__sf_shape__ == t.shape
 
 
 def _type_of(path: str, value: Any) -> TensorType:
@@ -83,7 +91,7 @@ def result_of_other(branch: partial[Any], fresh: bool = False) -> Result | None:
     """What ``branch``, which is not run, would give; None if it asks for values of tensors, so
     that no trace can tell. ``fresh``: not as it was remembered."""
     try:
-        key = _kind(branch)
+        key = tuple([_kind(v) for v in branch.args])
     except _UnknownKind:
         return _traced(branch)
     if fresh or key not in _known:
@@ -119,12 +127,12 @@ def _kind(value: Any, depth: int = 0) -> Hashable:
     if depth == _DEEPEST:
         raise _UnknownKind
     if kind is FunctionType:
-        cells = tuple(_kind(_content(c), below) for c in value.__closure__ or ())
-        return value.__code__, cells, _kind(value.__defaults__, below)
+        cells = [_kind(_content(c), below) for c in value.__closure__ or ()]
+        return value.__code__, *cells, _kind(value.__defaults__, below)
     if kind is partial:
-        return tuple(_kind(v, below) for v in (value.func, *value.args))
+        return tuple([_kind(v, below) for v in (value.func, *value.args)])
     if kind in (tuple, list):
-        return kind, tuple(_kind(v, below) for v in value)
+        return kind, *[_kind(v, below) for v in value]
     if kind is dict:
         return tuple((k, _kind(v, below)) for k, v in value.items())
     if kind in (int, bool, str):  # which may be a size, or a choice

@@ -75,8 +75,12 @@ def _now(pred: bool, branches: Sequence[partial[Any]]) -> Any:
     leaves, tree = pytree.flatten(branches[chosen]())
     if is_in_graph(leaves):
         refuse_late("cond", ("true_fn", "false_fn")[chosen])
+    other = result_of_other(branches[1 - chosen])
+    if other is not None and other.is_of(tree, leaves):
+        return settled(pytree.unflatten(tree, leaves))
     mine = Result.of(tree, leaves)
-    other = result_of_other(branches[1 - chosen], fresh=mine.has_numbers)
+    if mine.has_numbers:
+        other = result_of_other(branches[1 - chosen], fresh=True)
     if other is None:
         return settled(pytree.unflatten(tree, [tensor_of(v) for v in leaves]))
     pair = (mine.beside(other), other.beside(mine))

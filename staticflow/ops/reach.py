@@ -9,7 +9,7 @@ globals, attributes. What is so found may not be used after all, which the graph
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NoReturn, TypeVar
@@ -97,57 +97,57 @@ def _is_open(node: Node) -> bool:
 def names_symbol(*fns: Any) -> Symbol | Dim | None:
     """A symbol or unknown size that one of ``fns`` can reach by what it names; None if there is
     none."""
-    stack: list[tuple[Any, frozenset[str]]] = [(fn, frozenset()) for fn in fns]
+    stack: list[tuple[Any, frozenset[str]]] = [(fns, frozenset())]
     seen: set[int] = set()
     while stack and len(seen) < _MOST:
-        value, names = stack.pop()
-        if isinstance(value, Symbol | Dim):
-            return value
-        kind = type(value)
-        if kind in _LEAVES or hasattr(kind, "__sf_mode__") or id(value) in seen:
-            continue
-        seen.add(id(value))
-        stack.extend(_parts(value, names))
+        parts, names = _parts(*stack.pop())
+        for part in parts:
+            kind = type(part)
+            if kind in _LEAVES:
+                continue
+            if isinstance(part, (Symbol, Dim)):
+                return part
+            if not hasattr(kind, "__sf_mode__") and id(part) not in seen:
+                seen.add(id(part))
+                stack.append((part, names))
     return None
 
 
-def _parts(value: Any, names: frozenset[str]) -> Iterator[tuple[Any, frozenset[str]]]:
-    """What code that uses ``names`` can reach of ``value``, each with the names used there."""
+def _parts(value: Any, names: frozenset[str]) -> tuple[Iterable[Any], frozenset[str]]:
+    """What code that uses ``names`` can reach of ``value``, and the names used there."""
     kind = type(value)
     if kind is FunctionType:
-        yield from _parts_of_function(value)
-        return
+        names = _names_in(value.__code__)
+        return _parts_of_function(value, names), names
     if kind is MethodType:
-        found: Any = (value.__func__, value.__self__)
-        names = names | _names_in(getattr(value.__func__, "__code__", None))
-    elif kind is partial:
-        found = (value.func, *value.args, *value.keywords.values())
-    elif kind in (list, tuple, set, frozenset):
-        found = value
-    elif isinstance(value, dict):
-        found = list(dict.values(value))
-    elif kind is ModuleType or isinstance(value, type):
+        used = _names_in(getattr(value.__func__, "__code__", None))
+        return (value.__func__, value.__self__), names | used
+    if kind is partial:
+        return (value.func, *value.args, *value.keywords.values()), names
+    if kind in (list, tuple, set, frozenset):
+        return value, names
+    if isinstance(value, dict):
+        return list(dict.values(value)), names
+    if kind is ModuleType or isinstance(value, type):
         if _is_library(value.__name__ if kind is ModuleType else value.__module__):
-            return
-        found = [vars(value)[n] for n in names if n in vars(value)]
-    else:
-        found = _parts_of_instance(value, names)
-    for part in found:
-        yield part, names
+            return (), names
+        return [vars(value)[n] for n in names if n in vars(value)], names
+    return _parts_of_instance(value, names), names
 
 
-def _parts_of_function(fn: FunctionType) -> Iterator[tuple[Any, frozenset[str]]]:
-    names = _names_in(fn.__code__)
+def _parts_of_function(fn: FunctionType, names: frozenset[str]) -> list[Any]:
+    found = []
     for cell in fn.__closure__ or ():
         try:
-            yield cell.cell_contents, names
+            found.append(cell.cell_contents)
         except ValueError:  # it has no value yet
             continue
-    for default in (*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()):
-        yield default, names
-    if not _is_library(fn.__globals__.get("__name__", "")):
-        for name in names & fn.__globals__.keys():
-            yield fn.__globals__[name], names
+    if fn.__defaults__ or fn.__kwdefaults__:
+        found += [*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()]
+    space = fn.__globals__
+    if names and not _is_library(space.get("__name__", "")):
+        found += [space[n] for n in names if n in space]
+    return found
 
 
 def _parts_of_instance(value: Any, names: frozenset[str]) -> list[Any]:

@@ -180,7 +180,7 @@ def map(fn: Callable[[Any], Any], xs: Any) -> Any:
     """
     leaves, tree = pytree.flatten(xs)
     _common_length("map", leaves, pytree.paths(tree, "xs"), None)
-    return scan(lambda carry, x: (carry, call("map", "fn", fn, x)), (), xs)[1]
+    return scan(lambda _, x: (None, call("map", "fn", fn, x)), None, xs)[1]
 
 
 class _Scan:
@@ -334,8 +334,8 @@ def _check_column(name: str, column: Sequence[Any]) -> None:
     types = [*builtins.map(_type_of, column)]
     if types.count(types[0]) < len(types):
         first, other = types[0], next(t for t in types if t != types[0])
-        shown = (f"{name} {TensorType(*t)}" for t in (first, other))
-        _refuse_another(*shown, DTypeError if first[0] is not other[0] else ShapeError)
+        error = DTypeError if first[0] is not other[0] else ShapeError
+        _refuse_another(f"{name} {TensorType(*first)}", f"{name} {TensorType(*other)}", error)
 
 
 def _refuse_another(
