@@ -125,8 +125,8 @@ def each(k: Builder, name: str, span: Span, kind: str = "serial") -> Iterator[Si
 
 
 def multiply_add(k: Builder, target: Target, x: Operand, y: Operand, z: Operand) -> Operand:
-    """``x * y + z``, in one instruction where there is one."""
-    return k.fma(x, y, z) if target.fma else k.add(k.mul(x, y), z)
+    """``x * y + z``, of floats in one instruction where there is one."""
+    return k.fma(x, y, z) if target.fma and z.dtype.is_floating else k.add(k.mul(x, y), z)
 
 
 def emit_tile(

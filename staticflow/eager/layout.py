@@ -31,7 +31,7 @@ def stride(x: Any, dim: int | None = None) -> Any:
 def storage_offset(x: Any) -> int:
     """Where in its memory the tensor begins, in elements."""
     data = x._data
-    whole = data if data.base is None or not hasattr(data.base, "dtype") else data.base
+    whole = data if type(data.base) is not type(data) else data.base
     return (_address(data) - _address(whole)) // int(data.itemsize)
 
 

@@ -12,7 +12,7 @@ from staticflow.eager.creation import generated, made
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import ShapeError
 from staticflow.graph.dims import Dim, Size, dim_max
-from staticflow.graph.dtypes import dtype_of, float64, get_default_dtype, int64
+from staticflow.graph.dtypes import DType, dtype_of, float64, get_default_dtype, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.arithmetic import where
 from staticflow.ops.by_shape import by_shape
@@ -61,8 +61,9 @@ def arange(
     requires_grad: bool = False,
 ) -> Any:
     """The numbers from ``start`` (0 if one bound is given) to before ``end`` by ``step``; int64, or
-    the default floating dtype where a bound is a float. Bounds may be symbolic sizes, or symbols:
-    then only the run can tell the size.
+    the default floating dtype where a bound is a float. Of an integer dtype ``start`` and ``step``
+    lose their fractions first, and of int64 ``end`` does, too, as in PyTorch. Bounds may be
+    symbolic sizes, or symbols: then only the run can tell the size.
 
     Raises `ShapeError` where ``step`` is 0 or leads away from ``end``.
     """
@@ -72,6 +73,8 @@ def arange(
         return _symbolic_range(lo, hi, step, dtype)
     ints = all(isinstance(v, int | np.integer | Dim) for v in (lo, hi, step))
     wanted = dtype_of(dtype) if dtype is not None else int64 if ints else get_default_dtype()
+    if wanted is int64 and not ints and all(np.isfinite(float(v)) for v in (lo, hi, step)):
+        lo, hi, step, ints = int(lo), int(hi), int(step), True
     if any(isinstance(v, Dim) for v in (lo, hi, step)):
         count = dim_max((hi - lo + step - 1) // step, 0)
     elif step == 0 or not np.isfinite(float(hi) - float(lo)) or (hi - lo) / step < 0:
@@ -89,7 +92,8 @@ def arange(
     if ints:
         values = (np.arange(count) * step + lo).astype(wanted.numpy)
     else:
-        values = _spaced(count, float(lo), float(step), wanted.numpy)
+        first, step = (lo, step) if wanted.is_floating else (int(lo), int(step))
+        values = _spaced(count, float(first), float(step), wanted.numpy)
     return made(Tensor._wrap(values), device, requires_grad)
 
 
@@ -136,15 +140,16 @@ def linspace(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """``steps`` numbers evenly from ``start`` to ``end``, both included."""
-    wanted = dtype_of(dtype or get_default_dtype()).numpy
-    lo, hi = float(start), float(end)
+    """``steps`` numbers evenly from ``start`` to ``end``, both included; of an integer dtype these
+    lose their fractions first."""
+    wanted = dtype_of(dtype or get_default_dtype())
+    lo, hi = _ends(start, end, wanted)
     step = (hi - lo) / (steps - 1) if _count(steps) > 1 else 0.0
     if step:
-        values = _spaced(steps, lo, step, wanted)
+        values = _spaced(steps, lo, step, wanted.numpy)
         values[-1] = hi
     else:
-        values = np.linspace(lo, hi, steps).astype(wanted)
+        values = np.linspace(lo, hi, steps).astype(wanted.numpy)
     return made(Tensor._wrap(values), device, requires_grad)
 
 
@@ -159,10 +164,17 @@ def logspace(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """``steps`` powers of ``base``, whose exponents go evenly from ``start`` to ``end``."""
-    values = np.float64(base) ** np.linspace(float(start), float(end), _count(steps))
+    """``steps`` powers of ``base``, whose exponents go evenly from ``start`` to ``end``; of an
+    integer dtype these lose their fractions first."""
     wanted = dtype_of(dtype or get_default_dtype())
+    values = np.float64(base) ** np.linspace(*_ends(start, end, wanted), _count(steps))
     return made(Tensor._wrap(values.astype(wanted.numpy)), device, requires_grad)
+
+
+def _ends(start: Any, end: Any, dtype: DType) -> tuple[float, float]:
+    """The ends of a range as numbers of ``dtype``, which an integer dtype cuts to whole ones."""
+    lo, hi = float(start), float(end)
+    return (lo, hi) if dtype.is_floating else (float(int(lo)), float(int(hi)))
 
 
 def _count(steps: int) -> int:

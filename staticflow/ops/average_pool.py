@@ -17,6 +17,7 @@ from staticflow.ops.lowering import LoopNest, linear
 from staticflow.ops.pooling import pooled_size
 from staticflow.ops.reduce import narrowed, wide, widened
 from staticflow.ops.spatial import Steps, spread, window
+from staticflow.ops.variants import div
 from staticflow.ops.view import reshape
 
 __all__ = ["adaptive_avg_pool_op", "adaptive_spread_op", "avg_pool_op"]
@@ -29,8 +30,8 @@ def _infer(
     facts: Facts, x: TensorType, *, kernel: Steps, stride: Steps, padding: Steps, ceil: bool,
     include_pad: bool, divisor: int | None,
 ) -> TensorType:  # fmt: skip
-    if not x.dtype.is_floating:
-        raise DTypeError(f"not defined for {x.dtype.name}; cast to a floating dtype")
+    if x.dtype.kind == "b":
+        raise DTypeError("not defined for bool; cast to a dtype of numbers")
     if x.ndim != len(kernel) + 2:
         raise ShapeError(f"takes an input of {len(kernel) + 2} dims, not {x}")
     each = zip(x.shape[2:], kernel, stride, padding, strict=True)
@@ -55,12 +56,14 @@ def _reference(
         count = divisor or (whole if include_pad else prod(b - a for a, b in inside))
         window = source[(..., *(slice(a, b) for a, b in inside))]
         total = xp.sum(window, axis=tuple(range(2, x.ndim)), dtype=source.dtype)
-        out[(..., *at)] = total / source.dtype.type(count)
+        mean = total / source.dtype.type(count)
+        out[(..., *at)] = mean if source.dtype.kind == "f" else xp.trunc(mean)
     return out.astype(x.dtype, copy=False)
 
 
 def _ones(beside: Any, kernel: Steps) -> Any:
-    return full.beside(beside, shape=(1, 1, *kernel), value=1.0, dtype=beside.dtype)
+    value = 1.0 if beside.dtype.is_floating else 1
+    return full.beside(beside, shape=(1, 1, *kernel), value=value, dtype=beside.dtype)
 
 
 def _reach(counts: Shape, kernel: Steps, stride: Steps) -> Shape:
@@ -74,10 +77,10 @@ def _divisors(
 ) -> Any:  # fmt: skip
     """What the sum of each window is divided by, as it broadcasts with the result."""
     if divisor is not None:
-        return float(divisor)
+        return divisor
     if not ceil and (include_pad or not any(padding)):
-        return float(prod(kernel))
-    total: Any = 1.0
+        return prod(kernel)
+    total: Any = 1
     for axis, (n, m, k, s, p) in enumerate(
         zip(sizes, counts, kernel, stride, padding, strict=True)
     ):
@@ -105,8 +108,9 @@ def _decompose(x: Any, *, kernel: Steps, stride: Steps, padding: Steps, **more: 
         _planes(around), _ones(source, kernel), stride=stride, padding=(0,) * len(kernel),
         dilation=one, groups=1,
     )  # fmt: skip
-    out = reshape(total, shape) / _divisors(source, x.shape[2:], shape[2:], **attrs)
-    return narrowed(out, x)
+    rounding = None if x.dtype.is_floating else "trunc"
+    divisors = _divisors(source, x.shape[2:], shape[2:], **attrs)
+    return narrowed(div(reshape(total, shape), divisors, rounding_mode=rounding), x)
 
 
 def _vjp(
@@ -128,7 +132,7 @@ def _vjp(
 avg_pool_op = Op(
     name="avg_pool",
     doc="The mean of each window: its sum, zero where x ends, by ``divisor``, or by its elements "
-    "with those in the padding (``include_pad``) or without.",
+    "with those in the padding (``include_pad``) or without; of integers rounded towards 0.",
     infer=_infer,
     reference=strict(_infer, _reference),
     vjp=per_arg(_vjp),

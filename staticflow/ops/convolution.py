@@ -103,9 +103,9 @@ def _check(x: TensorType, w: TensorType, rank: int, names: tuple[str, str]) -> N
     for t, name in ((x, names[0]), (w, names[1])):
         if t.ndim != rank + 2:
             raise ShapeError(f"takes {name} of {rank + 2} dims, not {t}")
-    if x.dtype is not w.dtype or not x.dtype.is_floating:
+    if x.dtype is not w.dtype or x.dtype.kind == "b":
         raise DTypeError(
-            f"{names[0]} {x} and {names[1]} {w} must be of one floating dtype; cast one of them"
+            f"{names[0]} {x} and {names[1]} {w} must be of one dtype of numbers; cast one of them"
         )
 
 

@@ -56,8 +56,8 @@ def windows(xp: Any, x: Any, kernel: Shape, stride: Steps, dilation: Steps) -> A
 
 
 def _same_dtype(a: TensorType, b: TensorType) -> None:
-    if a.dtype is not b.dtype or not a.dtype.is_floating:
-        raise DTypeError(f"takes two tensors of one floating dtype, not {a} and {b}")
+    if a.dtype is not b.dtype or a.dtype.kind == "b":
+        raise DTypeError(f"takes two tensors of one dtype of numbers, not {a} and {b}")
 
 
 def _infer(

@@ -24,7 +24,16 @@ from staticflow.ops.lowering import LoopNest, Reduce
 from staticflow.ops.maths import exp
 from staticflow.ops.numpy_names import numpy_names
 from staticflow.ops.recurrence import recurrence_op, running, same_type, shift_op, walk
-from staticflow.ops.reduce import along, reduced_type, restored, summable, wide
+from staticflow.ops.reduce import (
+    all_op,
+    along,
+    as_truth,
+    is_bool,
+    reduced_type,
+    restored,
+    summable,
+    wide,
+)
 from staticflow.ops.splitting import narrow
 from staticflow.ops.view import reshape
 
@@ -113,8 +122,8 @@ prod_op = Op(
 @numpy_names
 def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The product of the elements along ``dim``, or of all; 1 of nothing. Bools and integers are
-    multiplied in int64 unless ``dtype`` says otherwise. The gradient is right where elements are 0,
-    too.
+    multiplied in int64 unless ``dtype`` says otherwise; in bool it is `all`. The gradient is right
+    where elements are 0, too.
 
     >>> import staticflow as sf
     >>> sf.prod(sf.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
@@ -125,6 +134,8 @@ def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: An
             f"prod: along {dim!r}; it takes one dim, or none for all, at {format_locs(here())}"
         )
     dims = normalize_dims(dim, input.ndim, "prod")
+    if is_bool(dtype):
+        return all_op(as_truth(input), dims=dims, keepdim=keepdim)
     return prod_op(summable(input, dtype), dims=dims, keepdim=keepdim)
 
 
@@ -288,7 +299,8 @@ def cummin(input: Any, dim: int) -> Chosen:
 @numpy_names
 def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
     """The differences of neighbours along ``dim``, taken ``n`` times; ``prepend`` and ``append``
-    are joined to ``input`` before. Of bools, whether neighbours differ.
+    are joined to ``input`` before, unless ``n`` is 0, which gives ``input``. Of bools, whether
+    neighbours differ.
 
     >>> import staticflow as sf
     >>> sf.diff(sf.tensor([1.0, 4.0, 9.0]))
@@ -299,7 +311,7 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     if n < 0:
         raise ShapeError(f"diff: n must not be negative, not {n}, at {format_locs(here())}")
     at = normalize_dim(dim, input.ndim, "diff")
-    parts = [v for v in (prepend, input, append) if v is not None]
+    parts = [v for v in (prepend, input, append) if v is not None] if n else [input]
     input = cat(parts, at) if len(parts) > 1 else input
     return _differences(input, n, at)
 

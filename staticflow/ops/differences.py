@@ -30,9 +30,9 @@ def gradient(
     of ``edge_order`` 1 or 2 (Fornberg 1988, "Generation of finite difference formulas on
     arbitrarily spaced grids").
 
-    ``spacing`` is the distance of two points, a number or one for each dim, or the coordinates of
-    the points, a vector for each dim. Raises `ShapeError` where a dim has not ``edge_order + 1``
-    points.
+    ``spacing`` is the distance of two points, a number or one for each dim (1 if None), or the
+    coordinates of the points, a vector for each dim. Raises `ShapeError` where a dim has not
+    ``edge_order + 1`` points.
 
     >>> import staticflow as sf
     >>> sf.gradient(sf.tensor([1.0, 4.0, 9.0, 16.0]))
@@ -45,6 +45,7 @@ def gradient(
         )
     named = range(input.ndim) if dim is None else dim if isinstance(dim, Sequence) else (dim,)
     dims = [normalize_dim(d, input.ndim, "gradient") for d in named]
+    spacing = 1 if spacing is None else spacing
     several = isinstance(spacing, Sequence)
     spacings = list(spacing) if several else [spacing] * len(dims)
     if len(spacings) != len(dims) or (not several and not is_number(spacing)):

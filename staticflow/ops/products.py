@@ -213,7 +213,8 @@ def _cross(x: Any, y: Any, dim: int) -> Any:
 @by_shape
 def tensordot(a: Any, b: Any, dims: int | Sequence[Sequence[int]] = 2) -> Any:
     """The sums of products over dims of both: the last ``dims`` of ``a`` and the first of ``b``, or
-    those that ``dims = (dims_a, dims_b)`` name. The other dims of ``a`` come first.
+    those that ``dims = (dims_a, dims_b)`` name. The other dims of ``a`` come first. A dim of size 1
+    broadcasts with the one that it meets.
 
     >>> import staticflow as sf
     >>> sf.tensordot(sf.ones(2, 3, 4), sf.ones(3, 4, 5)).shape
@@ -236,7 +237,12 @@ def tensordot(a: Any, b: Any, dims: int | Sequence[Sequence[int]] = 2) -> Any:
     for i, j in zip(of_x, of_y, strict=True):
         sizes = x.shape[i], y.shape[j]
         if all(isinstance(n, int) for n in sizes) and sizes[0] != sizes[1]:
-            raise _refuse(f"tensordot: dims {i} and {j} have the sizes {sizes[0]} and {sizes[1]}")
+            if 1 not in sizes:
+                raise _refuse(
+                    f"tensordot: dims {i} and {j} have the sizes {sizes[0]} and {sizes[1]}"
+                )
+            x = x if sizes[1] != 1 else x.sum(i, keepdim=True)
+            y = y if sizes[0] != 1 else y.sum(j, keepdim=True)
     left = [f"x{of_x.index(d)}" if d in of_x else f"left{d}" for d in range(x.ndim)]
     right = [f"x{of_y.index(d)}" if d in of_y else f"right{d}" for d in range(y.ndim)]
     out = [name for name in (*left, *right) if not name.startswith("x")]

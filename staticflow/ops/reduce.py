@@ -85,9 +85,24 @@ def added(put: Callable[[Any, Any], Any], x: Any, source: Any) -> Any:
 
 
 def summable(x: Any, dtype: Any) -> Any:
-    """``x`` in ``dtype``; without one, integers and bools in int64."""
+    """``x`` in ``dtype``; without one, integers and bools in int64. Refuses bool."""
     wanted = dtype_of(dtype) if dtype is not None else x.dtype if x.dtype.is_floating else int64
+    if wanted is bool_:
+        raise DTypeError(
+            "bools are neither added nor multiplied along a dim; take an integer dtype and compare "
+            f"the result, as in y != 0, at {format_locs(here())}"
+        )
     return x if x.dtype is wanted else cast(x, dtype=wanted)
+
+
+def is_bool(dtype: Any) -> bool:
+    """Whether an argument ``dtype`` asks for bool."""
+    return dtype is not None and dtype_of(dtype) is bool_
+
+
+def as_truth(x: Any) -> Any:
+    """Whether each element of ``x`` is nonzero."""
+    return x if x.dtype is bool_ else x != 0
 
 
 @lru_cache(None)
@@ -204,13 +219,15 @@ count_op = Op(
 @numpy_names
 def sum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The sum of the elements over ``dim`` (an int, several, or None for all). Bools and integers
-    are summed in int64 unless ``dtype`` says otherwise.
+    are summed in int64 unless ``dtype`` says otherwise; in bool it is `any`.
 
     >>> import staticflow as sf
     >>> sf.sum(sf.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
     tensor([4., 6.])
     """
     dims = dims_of(dim, input.ndim, "sum")
+    if is_bool(dtype):
+        return any_op(as_truth(input), dims=dims, keepdim=keepdim)
     if input.dtype is bool_ and dtype is None:
         return count_op(input, dims=dims, keepdim=keepdim)
     return sum_op(summable(input, dtype), dims=dims, keepdim=keepdim)
@@ -228,8 +245,7 @@ def mean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = No
 @numpy_names
 def all(input: Any, dim: Dims = None, keepdim: bool = False) -> Any:
     """Whether all elements over ``dim`` are nonzero: a bool, or uint8 of uint8."""
-    truth = input if input.dtype is bool_ else input != 0
-    out = all_op(truth, dims=normalize_dims(dim, input.ndim, "all"), keepdim=keepdim)
+    out = all_op(as_truth(input), dims=normalize_dims(dim, input.ndim, "all"), keepdim=keepdim)
     return cast(out, dtype=uint8) if input.dtype is uint8 else out
 
 
@@ -237,8 +253,7 @@ def all(input: Any, dim: Dims = None, keepdim: bool = False) -> Any:
 @numpy_names
 def any(input: Any, dim: Dims = None, keepdim: bool = False) -> Any:
     """Whether any element over ``dim`` is nonzero: a bool, or uint8 of uint8."""
-    truth = input if input.dtype is bool_ else input != 0
-    out = any_op(truth, dims=normalize_dims(dim, input.ndim, "any"), keepdim=keepdim)
+    out = any_op(as_truth(input), dims=normalize_dims(dim, input.ndim, "any"), keepdim=keepdim)
     return cast(out, dtype=uint8) if input.dtype is uint8 else out
 
 
@@ -246,18 +261,20 @@ def any(input: Any, dim: Dims = None, keepdim: bool = False) -> Any:
 @numpy_names
 def count_nonzero(input: Any, dim: Dims = None) -> Any:
     """How many elements over ``dim`` are not 0, in int64. NaN is not 0."""
-    return sum(input if input.dtype is bool_ else input != 0, dim)
+    return sum(as_truth(input), dim)
 
 
 @by_shape
 @numpy_names
 def nansum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """The `sum` over ``dim`` of what is not NaN.
+    """The `sum` over ``dim`` of what is not NaN, in the dtypes of `sum`.
 
     >>> import staticflow as sf
     >>> sf.nansum(sf.tensor([1.0, float("nan"), 2.0]))
     tensor(3.)
     """
+    if is_bool(dtype):
+        return sum(input, dim, keepdim, dtype=bool_)
     return _nansum(summable(input, dtype), dims_of(dim, input.ndim, "nansum"), keepdim)
 
 

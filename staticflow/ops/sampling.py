@@ -176,18 +176,24 @@ def randn(
 
 @by_shape
 @gives_back
-def rand_like(input: Any, *, generator: Source | None = None, dtype: Any = None) -> Any:
-    """`rand` in the shape of ``input`` and, unless given, its dtype."""
+def rand_like(
+    input: Any, *, generator: Source | None = None, dtype: Any = None, device: Any = None,
+    requires_grad: bool = False,
+) -> Any:  # fmt: skip
+    """`rand` in the shape of ``input`` and, unless given, its dtype and on its device."""
     wanted = input.dtype if dtype is None else dtype_of(dtype)
-    return _like(generator, input, uniform_op, dtype=wanted)
+    return _finished(_like(generator, input, uniform_op, dtype=wanted), device, requires_grad)
 
 
 @by_shape
 @gives_back
-def randn_like(input: Any, *, generator: Source | None = None, dtype: Any = None) -> Any:
-    """`randn` in the shape of ``input`` and, unless given, its dtype."""
+def randn_like(
+    input: Any, *, generator: Source | None = None, dtype: Any = None, device: Any = None,
+    requires_grad: bool = False,
+) -> Any:  # fmt: skip
+    """`randn` in the shape of ``input`` and, unless given, its dtype and on its device."""
     wanted = input.dtype if dtype is None else dtype_of(dtype)
-    return _like(generator, input, normal_op, dtype=wanted)
+    return _finished(_like(generator, input, normal_op, dtype=wanted), device, requires_grad)
 
 
 @by_shape
@@ -257,12 +263,14 @@ def randint(
 @by_shape
 @gives_back
 def randint_like(
-    input: Any, low: Any, high: Any = None, *, generator: Source | None = None, dtype: Any = None
-) -> Any:
-    """`randint` in the shape of ``input`` and, unless given, its dtype."""
+    input: Any, low: Any, high: Any = None, *, generator: Source | None = None, dtype: Any = None,
+    device: Any = None, requires_grad: bool = False,
+) -> Any:  # fmt: skip
+    """`randint` in the shape of ``input`` and, unless given, its dtype and on its device."""
     low, high = (0, low) if high is None else (low, high)
     wanted = input.dtype if dtype is None else dtype_of(dtype)
-    return _integers(low, high, wanted, partial(_like, generator, input))
+    drawn = _integers(low, high, wanted, partial(_like, generator, input))
+    return _finished(drawn, device, requires_grad)
 
 
 def bernoulli(input: Any, p: Any = None, *, generator: Source | None = None) -> Any:

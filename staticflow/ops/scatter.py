@@ -8,7 +8,7 @@ import numpy as np
 
 from staticflow.errors import DTypeError, IndexRangeError, ShapeError
 from staticflow.graph.dims import same, same_shape
-from staticflow.graph.dtypes import DType, int64
+from staticflow.graph.dtypes import DType, bool_, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
@@ -258,6 +258,8 @@ def scatter_reduce(
             'scatter_reduce: reduce is "sum", "prod", "mean", "amax" or "amin", not '
             f"{reduce!r}, at {format_locs(here())}"
         )
+    if reduce == "prod" and input.dtype is bool_:
+        reduce = "amin"
     start = input if include_self else scatter(input, at, index, _neutral(reduce, input.dtype))
     if reduce in _COMBINE:
         return put_lifted(scatter_reduce_op, start, index, src, dim=at, reduce=reduce)
@@ -286,7 +288,7 @@ def index_reduce(
     """
     at = normalize_dim(dim, input.ndim, "index_reduce")
     column = reshape(index, (-1, *(1,) * (source.ndim - at - 1)))
-    rows = expand(column, source.shape)
+    rows = expand(column, source.shape) if source.ndim else reshape(index, ())
     return scatter_reduce(input, at, rows, source, reduce, include_self=include_self)
 
 

@@ -7,6 +7,8 @@ from itertools import combinations as places_of
 from itertools import combinations_with_replacement
 from typing import Any
 
+import numpy as np
+
 from staticflow.errors import ArgumentError, ShapeError, SymbolicError
 from staticflow.graph.dims import Dim, Size
 from staticflow.graph.dtypes import bool_, float32, int64
@@ -278,4 +280,4 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
         )
     choose = combinations_with_replacement if with_replacement else places_of
     rows = list(choose(range(size), r))
-    return input[rows] if rows else input.new_zeros((0, r))
+    return input[np.array(rows, np.int64).reshape(len(rows), r)]

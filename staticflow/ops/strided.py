@@ -89,6 +89,11 @@ def as_strided(
         )
     begin = input.storage_offset()
     offset = begin if storage_offset is None else storage_offset
+    if offset < 0:
+        raise ShapeError(
+            f"as_strided: storage_offset is {offset}; it must be 0 or more, "
+            f"at {format_locs(here())}"
+        )
     whole = input
     base = getattr(input, "_base", None)
     if base is not None:
@@ -100,6 +105,12 @@ def as_strided(
         raise ShapeError(
             f"as_strided: of a view whose memory is not known to lie in one row; take it of the "
             f"whole, or of a .contiguous() copy, at {format_locs(here())}"
+        )
+    if offset < begin:
+        raise ShapeError(
+            f"as_strided: storage_offset is {offset}, and the memory of {list(input.shape)} is "
+            f"known from {begin} on; take it of the tensor that it is a part of, "
+            f"at {format_locs(here())}"
         )
     return as_strided_op(ravel(whole), shape=shape, stride=steps, offset=offset - begin)
 

@@ -20,7 +20,7 @@ from staticflow.ops.creation import iota
 from staticflow.ops.declare import normalize_dim, per_arg, strict
 from staticflow.ops.lowering import Index, LoopNest, View
 from staticflow.ops.masked import masked_fill
-from staticflow.ops.view import contiguous
+from staticflow.ops.view import contiguous, reshape
 
 __all__ = [
     "diag", "diag_embed", "diag_embed_op", "diagonal", "diagonal_op", "diagonal_scatter",
@@ -346,7 +346,8 @@ fold_op: Op = Op(
 
 @by_shape
 def unfold(x: Any, dimension: int, size: int, step: int) -> Any:
-    """Windows of ``size`` along a dim, one every ``step``: a view with a further dim, the last.
+    """Windows of ``size`` along a dim, one every ``step``: a view with a further dim, the last. A
+    0-d tensor is one element, and has one window.
 
     >>> import staticflow as sf
     >>> sf.arange(5).unfold(0, 3, 2)
@@ -355,9 +356,11 @@ def unfold(x: Any, dimension: int, size: int, step: int) -> Any:
     """
     at = normalize_dim(dimension, x.ndim, "unfold")
     size, step = operator.index(size), operator.index(step)
-    if x.ndim == 0 or size < 0 or step < 1:
+    if size < 0 or step < 1:
         raise ShapeError(
-            f"unfold: takes one dim at least, a size from 0 and a step from 1, not {x.ndim}, "
-            f"{size} and {step}, at {format_locs(here())}"
+            f"unfold: takes a size from 0 and a step from 1, not {size} and {step}, "
+            f"at {format_locs(here())}"
         )
+    if x.ndim == 0:
+        return unfold_op(reshape(x, (1,)), dim=0, size=size, step=step)[0]
     return unfold_op(x, dim=at, size=size, step=step)

@@ -136,6 +136,67 @@ CASES: dict[str, Case] = {
     "uint8 cubics stay in range": Case(
         lambda t, x: t.nn.functional.interpolate(x, size=(8, 8), mode="bicubic"),
         (np.array([0, 255] * 8, np.uint8).reshape(1, 1, 4, 4),)),
+    "arange of integers between fractions": Case(
+        lambda t: (t.arange(0.1, 7.9, 2.0, dtype=t.int64), t.arange(3.7, 0.2, -1.5, dtype=t.int32)),
+        ()),
+    "arange of int64 to a cut end": Case(
+        lambda t: t.arange(0.0, -8.000001, -4.0, dtype=t.int64), ()),
+    "arange of int32 to a fraction": Case(
+        lambda t: t.arange(0.0, -8.000001, -4.0, dtype=t.int32), ()),
+    "linspace and logspace of integers": Case(
+        lambda t: (t.linspace(4.3, -3, 5, dtype=t.int64), t.logspace(0, 1.2, 4, dtype=t.int64)), ()),
+    "diff of order 0": Case(lambda t, x: t.diff(x, 0, 0, x[:1], x), (X,)),
+    "gradient of no spacing": Case(
+        lambda t, x: t.gradient(x, spacing=None, dim=None)[0], (LONG,), open=True),
+    "no combinations": Case(lambda t, x: t.combinations(x, 2), (LINE[:1],)),
+    "sums in bool": Case(
+        lambda t, x: (t.sum(x, 0, dtype=t.bool), t.nansum(x, dtype=t.bool)), (X,), open=True),
+    "products in bool": Case(lambda t, x: t.prod(x, 0, dtype=t.bool), (X,), open=True),
+    "products of bools by an index": Case(
+        lambda t, x, i: t.scatter_reduce(x, 0, i, x, "prod"), (X > 1, np.array([[0, 0, 1], [0, 1, 1]]))),
+    "index_reduce of no dims": Case(
+        lambda t, x, i, v: t.index_reduce(x, 0, i, v, "mean"),
+        (np.float32(1), np.array([0]), np.float32(3))),
+    "bincount by integer weights": Case(
+        lambda t, x, w: t.bincount(x, w), (np.array([0, 2, 2]), np.array([1, 2, 3])), graph=False),
+    "unfold of no dims": Case(lambda t, x: (x.unfold(0, 1, 1), x.unfold(0, 0, 1)), (np.float32(5),)),
+    "tensordot of one and several": Case(
+        lambda t, x, y: (t.tensordot(x[:1], y, ([0], [0])), t.tensordot(y, x[:1], ([0], [0]))), (X, X)),
+    "windows without strides": Case(
+        lambda t, x: (t.nn.functional.avg_pool1d(x, 2, ()), t.nn.functional.max_pool1d(x, 2, [])),
+        (GRID[None],), open=True),
+    "means of windows of integers": Case(
+        lambda t, x: t.nn.functional.avg_pool2d(x, 2, 1, 1, count_include_pad=False),
+        (np.arange(-8, 8).reshape(1, 1, 4, 4),)),
+    "means of windows by a negative divisor": Case(
+        lambda t, x: t.nn.functional.avg_pool2d(x, (1, 2), divisor_override=-3),
+        (np.arange(-8, 8).reshape(1, 1, 4, 4),)),
+    "convolution of integers": Case(
+        lambda t, x, w, b: t.nn.functional.conv1d(x, w, b, 2, 1),
+        (np.arange(30).reshape(2, 3, 5), np.arange(-6, 6).reshape(2, 3, 2), np.array([100, 7]))),
+    "convolution of small integers that wrap": Case(
+        lambda t, x, w: t.nn.functional.conv2d(x, w),
+        (np.arange(0, 160, 10, np.uint8).reshape(1, 1, 4, 4), np.full((1, 1, 3, 3), 3, np.uint8))),
+    "transposed convolution of integers": Case(
+        lambda t, x, w: t.nn.functional.conv_transpose1d(x, w, stride=2),
+        (np.arange(30).reshape(2, 3, 5), np.arange(-6, 6).reshape(3, 2, 2))),
+    "transposed convolution padded within its dilation": Case(
+        lambda t, x, w: t.nn.functional.conv_transpose1d(x, w, output_padding=1, dilation=2),
+        (GRID[None], np.ones((4, 2, 2), np.float32))),
+    "pad, cropped whole and repeated": Case(
+        lambda t, x: t.nn.functional.pad(x, (-5, 6), mode="replicate"), (ROW,)),
+    "pixel_shuffle of no channels": Case(
+        lambda t, x: (t.nn.functional.pixel_shuffle(x, 1), t.nn.functional.pixel_unshuffle(x, 1)),
+        (np.zeros((2, 0, 1, 1), np.float32),)),
+    "margin losses of one score": Case(
+        lambda t, x, i: (t.nn.functional.multi_margin_loss(x, i),
+                         t.nn.functional.multilabel_margin_loss(x, i)),
+        (np.float32(0.5), np.array(0))),
+    "a margin loss of a vector": Case(
+        lambda t, x, i: t.nn.functional.multi_margin_loss(x, i, p=2, reduction="none"),
+        (LINE, np.array([1]))),
+    "a margin below 0": Case(
+        lambda t, x, i: t.nn.functional.multi_margin_loss(x, i, margin=-1.5), (X, np.array([1, 0]))),
 }  # fmt: skip
 
 REFUSED: dict[str, tuple[Case, str]] = {
@@ -157,6 +218,15 @@ REFUSED: dict[str, tuple[Case, str]] = {
         Case(lambda t, x: t.gradient(x, spacing=[1.0, 2.0, 3.0]), (X,)), "for each of 2 dims"),
     "integers scaled by a fraction": (
         Case(lambda t, x: t.add(x, x, alpha=1.5), (np.array([1]),)), "cannot be scaled"),
+    "running sums in bool": (
+        Case(lambda t, x: t.cumsum(x, 0, dtype=t.bool), (X,)), "neither added nor multiplied"),
+    "a part of memory before its beginning": (
+        Case(lambda t, x: t.as_strided(x, (2,), (1,), -3), (X,)), "storage_offset is -3"),
+    "memory before a part that was detached": (
+        Case(lambda t, x: x[1:].detach().as_strided((2,), (1,), 0), (X,)), "known from 3 on"),
+    "channels that do not make squares": (
+        Case(lambda t, x: t.nn.functional.pixel_shuffle(x, 2), (np.ones((4, 5, 1, 1), np.float32),)),
+        "5 channels; their number must be a multiple of 4"),
     "images of integers": (
         Case(lambda t, x: t.nn.functional.interpolate(x, size=(3, 3), mode="bilinear"),
              (np.ones((1, 1, 2, 2), np.int32),)),

@@ -6,6 +6,7 @@ from typing import Any
 
 from staticflow.errors import ShapeError
 from staticflow.graph.locs import format_locs, here
+from staticflow.nn.functional.pad import pad
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.convolution import convolution_op, convolution_transpose_op
 from staticflow.ops.correlate import span
@@ -67,7 +68,7 @@ def conv1d(
     ``bias`` (O,): (N, O, (L + 2 padding - dilation (K - 1) - 1) // stride + 1).
 
     ``padding`` is a number of zeros at both ends, or "valid" (none), or "same" (the result is as
-    long as the input; with a stride of 1). All of one floating dtype.
+    long as the input; with a stride of 1). All of one dtype of numbers.
 
     >>> import staticflow as sf
     >>> conv1d(sf.tensor([[1.0, 2.0, 4.0]]), sf.tensor([[[1.0, -1.0]]]))
@@ -105,10 +106,10 @@ def _conv_transpose(
     padding = per_dim(padding, rank, 0, f"{name}: padding")
     more = per_dim(output_padding, rank, 0, f"{name}: output_padding")
     dilation = per_dim(dilation, rank, 1, f"{name}: dilation")
-    if any(e >= s for e, s in zip(more, stride, strict=True)):
+    if any(e >= max(s, d) for e, s, d in zip(more, stride, dilation, strict=True)):
         raise ShapeError(
-            f"{name}: output_padding {list(more)} must be smaller than the stride {list(stride)}, "
-            f"at {format_locs(here())}"
+            f"{name}: the output_padding is {list(more)}; it must be smaller than the stride "
+            f"{list(stride)} or the dilation {list(dilation)}, at {format_locs(here())}"
         )
     _check_kernel(w, rank, name)
     size = tuple(
@@ -117,6 +118,9 @@ def _conv_transpose(
             x.shape[2:], stride, padding, w.shape[2:], dilation, more, strict=True
         )
     )
+    further = tuple(e // s for e, s in zip(more, stride, strict=True))
+    if any(further):  # windows that begin in what is added: they have no element of x
+        x = pad(x, tuple(count for n in reversed(further) for count in (0, n)))
     given = (x, w) if bias is None else (x, w, bias)
     out = convolution_transpose_op(
         *given, size=size, stride=stride, padding=padding, dilation=dilation,
@@ -139,7 +143,7 @@ def conv_transpose1d(
 ) -> Any:  # fmt: skip
     """The transpose of `conv1d`: ``input`` (N, C, L) or (C, L) with ``weight`` (C, O / groups, K),
     plus ``bias`` (O,), gives (N, O, (L - 1) stride - 2 padding + dilation (K - 1) + 1 +
-    output_padding). ``output_padding`` is smaller than the stride.
+    output_padding). ``output_padding`` is smaller than the stride or the dilation.
 
     >>> import staticflow as sf
     >>> conv_transpose1d(sf.tensor([[1.0, 2.0]]), sf.tensor([[[1.0, 1.0]]]))

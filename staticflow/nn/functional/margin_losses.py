@@ -17,7 +17,7 @@ from staticflow.ops.distances import pairwise_distance
 from staticflow.ops.fused import fused
 from staticflow.ops.indexing import gather
 from staticflow.ops.maths import abs, relu, sqrt
-from staticflow.ops.view import unsqueeze
+from staticflow.ops.view import reshape, unsqueeze
 
 __all__ = [
     "cosine_embedding_loss", "hinge_embedding_loss", "margin_ranking_loss", "multi_margin_loss",
@@ -81,13 +81,17 @@ def multilabel_soft_margin_loss(
 
 
 def multilabel_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
-    """``sum(max(0, 1 - (input[y] - input[i]))) / C`` over the classes y that ``target`` (N, C) or
-    (C,) names, up to the first -1, and all other classes i.
+    """``sum(max(0, 1 - (input[y] - input[i]))) / C`` over the classes y that ``target`` (N, C),
+    (C,) or () names, up to the first -1, and all other classes i.
 
     >>> import staticflow as sf
     >>> multilabel_margin_loss(sf.tensor([0.5, 0.0]), sf.tensor([0, -1]))
     tensor(0.2500)
     """
+    if input.ndim == 0:
+        input = reshape(input, (1,))
+    if target.ndim == 0:
+        target = reshape(target, (1,))
     need_shape("multilabel_margin_loss: the target", target, input.shape)
     return _multilabel_margin(input, target, reduction)
 
@@ -119,11 +123,13 @@ def multi_margin_loss(
     reduction: str = "mean",
 ) -> Any:
     """``sum(max(0, margin - x[target] + x[i]) ** p) / C`` over the classes i other than the target;
-    scores ``input`` (N, C) or (C,), classes ``target`` (N,) or (); ``weight`` (C,)."""
-    need_shape("multi_margin_loss: the target", target, input.shape[:-1])
+    scores ``input`` (N, C), (C,) or (), classes ``target`` (N,), or () or (1,); ``weight`` (C,)."""
+    scores = input if input.ndim else reshape(input, (1,))
+    if scores.ndim != 1 or target.ndim != 1 or target.shape[0] != 1:
+        need_shape("multi_margin_loss: the target", target, scores.shape[:-1])
     if weight is not None:
-        need_shape("multi_margin_loss: the weight", weight, input.shape[-1:])
-    return _multi_margin(input, target, p, margin, weight, reduction)
+        need_shape("multi_margin_loss: the weight", weight, scores.shape[-1:])
+    return _multi_margin(scores, target, p, margin, weight, reduction)
 
 
 @fused("MultiMarginLossBackward0")
@@ -132,19 +138,19 @@ def _multi_margin(
 ) -> Any:
     if p not in (1, 2):
         raise ArgumentError(f"multi_margin_loss: p is 1 or 2, not {p}, at {format_locs(here())}")
-    single = input.ndim == 1
-    if single:
-        input, target = input.unsqueeze(0), target.unsqueeze(0)
+    shape = target.shape
+    if input.ndim == 1:
+        input, target = input.unsqueeze(0), reshape(target, (1,))
     at = target.long().unsqueeze(1)
     gaps = relu(margin - gather(input, 1, at) + input)
     gaps = gaps if p == 1 else gaps * gaps
     if weight is not None:
         gaps = gaps * gather(weight, 0, target.long()).unsqueeze(1)
-    own = (gather(gaps, 1, at) * 0 + margin**p).squeeze(1)  # the term of the target itself
+    own = (gather(gaps, 1, at) * 0 + max(margin, 0) ** p).squeeze(1)  # the term of the target
     if weight is not None:
         own = own * gather(weight, 0, target.long())
     each = (gaps.sum(1) - own) / input.shape[1]
-    return reduced(each.squeeze(0) if single else each, reduction)
+    return reduced(reshape(each, shape), reduction)
 
 
 def cosine_embedding_loss(

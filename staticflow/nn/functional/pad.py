@@ -52,8 +52,8 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: Any = Non
     before, after = counts[-2::-2], counts[:0:-2]
     lead = input.ndim - len(before)
     x = input
-    if mode == "reflect":  # of what is taken away at one end, too, as in PyTorch
-        return _reflected(x, before, after)
+    if mode in ("reflect", "replicate"):  # of what is taken away at one end, too, as in PyTorch
+        return _padded_first(x, before, after, mode)
     for dim, ends in enumerate(zip(before, after, strict=True), lead):
         x = _without(x, dim, *map(_fewer, ends))
         _check(x, dim, ends, mode)
@@ -70,13 +70,13 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: Any = Non
     return embed_op(x, shape=shape, **where)
 
 
-def _reflected(x: Any, before: Sequence[Any], after: Sequence[Any]) -> Any:
+def _padded_first(x: Any, before: Sequence[Any], after: Sequence[Any], mode: str) -> Any:
     lead = x.ndim - len(before)
     for dim, ends in enumerate(zip(before, after, strict=True), lead):
-        _check(x, dim, ends, "reflect")
+        _check(x, dim, ends, mode)
     more = [tuple(map(_more, given)) for given in (before, after)]
     if any(n != 0 for n in (*more[0], *more[1])):
-        x = border_op(x, before=more[0], after=more[1], mode="reflect")
+        x = border_op(x, before=more[0], after=more[1], mode=mode)
     for dim, ends in enumerate(zip(before, after, strict=True), lead):
         x = _without(x, dim, *map(_fewer, ends))
     return x

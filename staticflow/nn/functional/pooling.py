@@ -21,7 +21,7 @@ from staticflow.ops.pooling import (
 from staticflow.ops.reduce import mean
 from staticflow.ops.scatter import scatter
 from staticflow.ops.sizes import as_size
-from staticflow.ops.spatial import batched, per_dim, unbatched
+from staticflow.ops.spatial import Steps, batched, per_dim, unbatched
 from staticflow.ops.view import reshape, unsqueeze
 
 __all__ = [
@@ -30,6 +30,12 @@ __all__ = [
     "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool1d", "max_pool2d", "max_pool3d", "max_unpool1d",
     "max_unpool2d", "max_unpool3d",
 ]  # fmt: skip
+
+
+def _stride(stride: Any, kernel: Steps, name: str) -> Steps:
+    """The strides of windows, by default as wide as the windows; an empty tuple asks for that."""
+    is_given = stride is not None and stride != () and stride != []
+    return per_dim(stride, len(kernel), 1, f"{name}: stride") if is_given else kernel
 
 
 def _max_pool(
@@ -41,7 +47,7 @@ def _max_pool(
     kernel = per_dim(kernel_size, rank, 1, f"{name}: kernel_size")
     attrs = {
         "kernel": kernel,
-        "stride": kernel if stride is None else per_dim(stride, rank, 1, f"{name}: stride"),
+        "stride": _stride(stride, kernel, name),
         "padding": per_dim(padding, rank, 0, f"{name}: padding"),
         "dilation": per_dim(dilation, rank, 1, f"{name}: dilation"),
         "ceil": bool(ceil_mode),
@@ -103,7 +109,7 @@ def _avg_pool(
         raise ShapeError(f"{name}: divisor_override is 0, at {format_locs(here())}")
     out = avg_pool_op(
         x, kernel=kernel,
-        stride=kernel if stride is None else per_dim(stride, rank, 1, f"{name}: stride"),
+        stride=_stride(stride, kernel, name),
         padding=per_dim(padding, rank, 0, f"{name}: padding"),
         ceil=bool(ceil_mode), include_pad=bool(count_include_pad), divisor=divisor,
     )  # fmt: skip
@@ -115,7 +121,7 @@ def avg_pool1d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Any:  # fmt: skip
-    """The mean of each window of ``input`` (N, C, L) or (C, L), of a floating dtype.
+    """The mean of each window of ``input`` (N, C, L) or (C, L), of integers rounded towards 0.
 
     Windows are laid as those of `max_pool1d`. What of the padding lies in a window is zero, and is
     counted unless ``count_include_pad`` is False.
@@ -272,7 +278,7 @@ def _max_unpool(
     x, alone = batched(x, rank, name)
     places = unsqueeze(indices, 0) if alone else indices
     kernel = per_dim(kernel_size, rank, 1, f"{name}: kernel_size")
-    step = kernel if stride is None else per_dim(stride, rank, 1, f"{name}: stride")
+    step = _stride(stride, kernel, name)
     edge = per_dim(padding, rank, 0, f"{name}: padding")
     space = tuple(
         (n - 1) * s - 2 * p + k for n, s, p, k in zip(x.shape[2:], step, edge, kernel, strict=True)

@@ -112,7 +112,12 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
     (Shi et al. 2016, arXiv:1609.05158)."""
     r = upscale_factor
     *batch, channels, height, width = input.shape
-    x = reshape(input, (-1, channels // (r * r), r, r, height, width))
+    if isinstance(channels, int) and channels % (r * r):
+        raise ShapeError(
+            f"pixel_shuffle: {channels} channels; their number must be a multiple of {r * r}, "
+            f"at {format_locs(here())}"
+        )
+    x = reshape(input, (prod(tuple(batch)), channels // (r * r), r, r, height, width))
     x = permute(x, 0, 1, 4, 2, 5, 3)
     return reshape(x, (*batch, channels // (r * r), height * r, width * r))
 
@@ -122,7 +127,12 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
     """The inverse of `pixel_shuffle`: (..., C, H * r, W * r) to (..., C * r * r, H, W)."""
     r = downscale_factor
     *batch, channels, height, width = input.shape
-    x = reshape(input, (-1, channels, height // r, r, width // r, r))
+    if any(isinstance(n, int) and n % r for n in (height, width)):
+        raise ShapeError(
+            f"pixel_unshuffle: planes of {height} x {width}; both must be multiples of {r}, "
+            f"at {format_locs(here())}"
+        )
+    x = reshape(input, (prod(tuple(batch)), channels, height // r, r, width // r, r))
     x = permute(x, 0, 1, 3, 5, 2, 4)
     return reshape(x, (*batch, channels * r * r, height // r, width // r))
 
