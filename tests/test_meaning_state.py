@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import weakref
 
 import numpy as np
 import pytest
@@ -277,16 +278,213 @@ def test_jit_follows_the_training_mode():
             np.testing.assert_allclose(a.numpy(), b.numpy(), 1e-6)
 
 
-def test_a_program_keeps_the_training_mode_that_it_was_written_in():
-    model = nn.BatchNorm1d(2)
+class Asking(nn.Module):
+    """Computes otherwise in training, in a method and a loop of its own."""
+
+    def forward(self, x):
+        return sf.fori_loop(0, 2, lambda i, c: self._step(c), x)
+
+    def _step(self, x):
+        return x * (2.0 if self.training else 3.0)
+
+
+MODES = {
+    "batch norm": lambda: nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)),
+    "dropout": lambda: nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5)),
+    "dropout first": lambda: nn.Sequential(nn.Dropout(0.5), nn.Linear(2, 2)),
+    "recurrent": lambda: nn.Sequential(nn.LSTM(2, 2, 2, dropout=0.5), First()),
+    "own": Asking,
+}
+
+
+class First(nn.Module):
+    def forward(self, x):
+        return x[0]
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("make", MODES.values(), ids=MODES)
+def test_a_program_runs_in_the_mode_that_it_was_written_in(make, training):
+    model = make()
+    x = sf.placeholder((2, 2), name="x")
+    program = sf.compile([x], model.train(training)(x))
+    model.train(not training)
+    other = sf.compile([x], model(x))  # one for each mode
+    now, then = ("evaluation", "training") if training else ("training", "evaluation")
+    for _ in range(2):
+        with pytest.raises(
+            sf.SymbolicError, match=rf"in {now} mode, and it was in {then} mode.*{HERE}.*{HERE}"
+        ):
+            program(X)
+        other(X)
+    model.train(training)
+    before = [b.tolist() for b in model.buffers()]
+    program(X)
+    assert training or before == [b.tolist() for b in model.buffers()]
+    model.train(not training), model.train(training)
+    program(X)
+
+
+def test_a_step_of_training_that_gives_nothing_runs_in_training():
+    model = MODES["dropout first"]()
+    opt = sf.optim.SGD(model.parameters(), lr=0.1)
     x = sf.placeholder((None, 2), name="x")
-    train = sf.compile([x], model(x))
-    evaluate = sf.compile([x], model.eval()(x))
-    before = model.running_mean.tolist()
-    evaluate(X)
-    assert model.running_mean.tolist() == before
-    train(X)  # whatever mode the module is in now
-    assert model.running_mean.tolist() != before
+    step = sf.compile([x], updates=opt.minimize(model(x).sum()))
+    model.eval()
+    before = model[1].weight.tolist()
+    with pytest.raises(sf.SymbolicError, match="Dropout is in evaluation mode"):
+        step(X)
+    assert model[1].weight.tolist() == before
+
+
+LOOPS = {
+    "scan": lambda m, x: sf.scan(lambda c, _: (m(c), None), x, length=2)[0],
+    "fori": lambda m, x: sf.fori_loop(0, 2, lambda i, c: m(c), x),
+    "while": lambda m, x: sf.while_loop(lambda c: c.sum() < 9, lambda c: m(c) + 1, x),
+    "map": lambda m, x: sf.map(lambda row: m(row[None])[0], x),
+    "cond": lambda m, x: sf.cond(x.sum() > 0, lambda: m(x), lambda: x),
+    "branch in a loop": lambda m, x: sf.fori_loop(
+        0, 2, lambda i, c: sf.cond(c.sum() > 0, lambda: m(c), lambda: c), x
+    ),
+    "derivative": lambda m, x: sf.grad(LOOPS["scan"](m, x).sum(), x),
+    "layer behind a layer": lambda m, x: m(x.exp()),
+}
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("training", [True, False])
+def test_a_module_without_a_model_is_in_its_mode_also_in_loops(loop, training):
+    layer = nn.Dropout(0.5).train(training)
+    x = sf.placeholder((2, 2), name="x")
+    program = sf.compile([x], LOOPS[loop](layer, x))
+    program(X)
+    layer.train(not training)
+    with pytest.raises(sf.SymbolicError, match="Dropout is in"):
+        program(X)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: nn.Linear(2, 2),
+        lambda: nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Dropout(0.0)),
+        lambda: nn.Sequential(nn.LSTM(2, 2), First()),
+        lambda: nn.TransformerEncoderLayer(2, 1, 4, dropout=0.0),
+    ],
+)
+def test_what_computes_the_same_in_both_modes_runs_in_both(make):
+    model = make()
+    program = run_compiled(model)
+    want = program(X)
+    model.eval()
+    assert (program(X) == want).all()
+
+
+def test_a_program_of_both_modes_runs_in_both():
+    layer = nn.Dropout(0.5)
+    x = sf.placeholder((None, 2), name="x")
+    program = sf.compile([x], [layer(x), layer.eval()(x.exp())])
+    program(X)
+    layer.train()
+    program(X)
+
+
+def test_the_way_back_is_that_of_the_call():
+    model = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5))
+    run = sf.jit(lambda x: model(x))
+    for change in (model.eval, lambda: setattr(model[0], "weight", nn.Parameter(sf.ones(2, 2)))):
+        model.train()
+        loss = run(X).sum()
+        was = model[0].weight
+        change()
+        loss.backward()
+        assert was.grad is not None
+
+
+def test_a_program_keeps_no_module_alive():
+    layer = nn.Dropout(0.5)
+    program = run_compiled(layer)
+    ref = weakref.ref(layer)
+    layer.eval()
+    del layer
+    gc.collect()
+    assert ref() is None
+    program(X)
+
+
+# -- modules in the place of others ---------------------------------------------------------------
+
+
+class Listed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.act = nn.ReLU()
+        self.layers = nn.ModuleList([nn.Tanh(), nn.Linear(2, 2)])
+        self.scales = nn.ParameterList([sf.ones(2), sf.ones(2)])
+        self.steps = nn.Sequential(nn.ReLU(), nn.Sigmoid())
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        for scale in self.scales:
+            x = x * scale
+        return self.steps(self.act(x))
+
+
+SWAPS = {
+    "act": lambda m: setattr(m, "act", nn.GELU()),
+    "act None": lambda m: delattr(m, "act"),
+    "layers": lambda m: setattr(m, "layers", nn.ModuleList([nn.Tanh()])),
+    "layers[0]": lambda m: m.layers.__setitem__(0, nn.GELU()),
+    "layers.append": lambda m: m.layers.append(nn.GELU()),
+    "layers.pop": lambda m: m.layers.pop(),
+    "scales[0]": lambda m: m.scales.__setitem__(0, sf.ones(2) * 2),
+    "scales.append": lambda m: m.scales.append(sf.ones(2) * 2),
+    "steps[0]": lambda m: m.steps.__setitem__(0, nn.GELU()),
+    "steps.insert": lambda m: m.steps.insert(0, nn.GELU()),
+    "steps.append": lambda m: m.steps.append(nn.GELU()),
+    "del steps[0]": lambda m: m.steps.__delitem__(0),
+}
+
+
+@pytest.mark.parametrize("swap", SWAPS)
+def test_modules_in_the_place_of_others(swap):
+    model = Listed()
+    program, jitted = (make(model) for make in RUNS.values())
+    before = {k: v for k, v in vars(model).items() if k in ("act", "layers", "scales", "steps")}
+    want = program(X)
+    assert (jitted(X) == want).all()
+    SWAPS[swap](model)
+    with pytest.raises(sf.SymbolicError, match=rf"was replaced|was taken|is a further.*{HERE}"):
+        program(X)
+    if "None" not in swap:
+        np.testing.assert_allclose(jitted(X).detach(), model(X).detach(), 1e-5)
+    if swap in ("act", "act None", "layers"):
+        for name, value in before.items():
+            setattr(model, name, value)
+        assert (program(X) == want).all()
+
+
+def test_another_module_beside_those_that_were_called():
+    model = Listed()
+    program = run_compiled(model)
+    model.metric = nn.Linear(2, 2)
+    model.metric = nn.Linear(2, 2)
+    program(X)
+
+
+def test_hooks_of_modules_are_those_of_the_program(layer):
+    program = run_compiled(layer)
+    want = program(X)
+    handle = layer.register_forward_hook(lambda m, args, out: out * 2)
+    with pytest.raises(sf.SymbolicError, match=rf"Linear has other hooks than.*{HERE}"):
+        program(X)
+    hooked = run_compiled(layer)
+    assert (hooked(X) == want * 2).all()
+    handle.remove()
+    assert (program(X) == want).all()
+    with pytest.raises(sf.SymbolicError, match="Linear has other hooks than"):
+        hooked(X)
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -323,7 +521,7 @@ def test_nobody_is_remembered_who_is_gone():
     before = len(_dependents)
     model = Scaled()
     program = run_compiled(model)
-    assert len(_dependents) == before + 3
+    assert len(_dependents) == before + 4
     del program, model
     gc.collect()
     assert len(_dependents) == before

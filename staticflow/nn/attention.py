@@ -83,6 +83,9 @@ class MultiheadAttention(Module):
             if each is not None:
                 constant_(each, 0.0)
 
+    def _asks_training(self) -> bool:
+        return bool(self.dropout)
+
     def forward(
         self,
         query: Any,

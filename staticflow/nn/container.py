@@ -10,6 +10,7 @@ from staticflow.errors import DTypeError, IndexRangeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.module import Module, bracketed, indented
 from staticflow.nn.parameter import Parameter
+from staticflow.ops.dependents import note_replaced
 
 __all__ = [
     "Identity", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential",
@@ -46,10 +47,19 @@ class _Holder(Module):
         return value
 
     def _hold(self, name: str, value: Any) -> None:
+        is_new = name not in vars(self)
         if self.kind is Module:
             self.add_module(name, value)
         else:
             self.register_parameter(name, value)
+        if is_new:  # who goes through the entries finds one more
+            self._note_replaced(name, None)
+
+    def _note_replaced(self, name: str, before: Any) -> None:
+        """Note it to all who have an entry: nobody calls a list that others go through."""
+        entries = (v for v in (before, *self._entries().values()) if v is not None)
+        parts = (part for v in entries for part in (v.modules() if self.kind is Module else (v,)))
+        note_replaced(self, name, before, parts, called=True)
 
     def __len__(self) -> int:
         return len(self._entries())

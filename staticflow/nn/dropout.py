@@ -26,6 +26,9 @@ class _Dropout(Module):
         """``input`` with elements left out, in training."""
         return type(self)._drop(input, self.p, self.training, self.inplace)
 
+    def _asks_training(self) -> bool:
+        return bool(self.p)
+
     def extra_repr(self) -> str:
         """The probability."""
         return f"p={self.p}, inplace={self.inplace}"

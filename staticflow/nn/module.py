@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -11,10 +12,12 @@ from staticflow.graph.device import target
 from staticflow.graph.dtypes import bfloat16, float16, float32, float64
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.hooks import Hook, Hooks
+from staticflow.nn.mode import names_training
 from staticflow.nn.parameter import Parameter
 from staticflow.nn.state import LoadResult, load_state, state_of
 from staticflow.nn.tree import Tree
-from staticflow.ops.dependents import note_module, note_replaced
+from staticflow.ops.calls import note_calls
+from staticflow.ops.dependents import note_change, note_module, note_replaced
 from staticflow.ops.foreign import FOREIGN, refuse_foreign
 from staticflow.ops.handle import Handle
 from staticflow.ops.symbol import Symbol
@@ -58,10 +61,11 @@ class Module(Tree):
                 depends_on(self, "training")
                 depends_on(self, "_hooked")
                 note_module(self)
+                return note_calls(partial(run, *args, **kwargs), self)
             elif _any_symbol((*args, *kwargs.values())):
                 note_module(self)
                 with tracing():
-                    return run(*args, **kwargs)
+                    return note_calls(partial(run, *args, **kwargs), self)
             return run(*args, **kwargs)
         except FOREIGN as error:
             refuse_foreign(self.forward, type(self).__name__, error, args, kwargs)
@@ -97,16 +101,27 @@ class Module(Tree):
                 f"assign a tensor or None, at {format_locs(here())}"
             )
         object.__setattr__(self, name, value)
-        if before is not None and before is not value and hasattr(before, "_vertex"):
-            note_replaced(self, name, before)
+        if name == "training":
+            note_change(self)
+        elif before is not None and before is not value:
+            self._note_replaced(name, before)
         if isinstance(value, Parameter):
             value.name = value.name or name
         elif isinstance(value, Module):
             for path, tensor in (*value.named_parameters(), *value.named_buffers()):
                 tensor.name = f"{name}.{path}"
 
+    def _note_replaced(self, name: str, before: Any) -> None:
+        """Note that ``name`` is no longer ``before``, if graphs may have that."""
+        if isinstance(before, Module):
+            note_replaced(self, name, before, before.modules())
+        elif hasattr(before, "_vertex"):
+            note_replaced(self, name, before, (before,))
+
     def __delattr__(self, name: str) -> None:
+        before = vars(self).get(name)
         object.__delattr__(self, name)
+        self._note_replaced(name, before)
         if name in self._persistent:
             self._persistent = {n: p for n, p in self._persistent.items() if n != name}
 
@@ -251,6 +266,10 @@ class Module(Tree):
         """Put this module and all below it out of training mode."""
         return self.train(False)
 
+    def _asks_training(self) -> bool:
+        """Whether its own forward computes otherwise in training than in evaluation."""
+        return names_training(type(self), Module)
+
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters; or fill them with zeros, in place."""
         for parameter in self.parameters():
@@ -275,6 +294,7 @@ class Module(Tree):
     def _own_hooks(self) -> Hooks:
         if self._hooks is None:
             self._hooks = Hooks()
+        note_change(self)
         return self._hooks
 
     def register_forward_pre_hook(

@@ -119,6 +119,9 @@ class _Recurrent(Module):
     def flatten_parameters(self) -> None:
         """Does nothing: there is no other layout to go to."""
 
+    def _asks_training(self) -> bool:
+        return bool(self.dropout)
+
     # -- running ------------------------------------------------------------------------------
 
     def forward(self, input: Any, hx: Any = None, lengths: Any = None) -> tuple[Any, Any]:

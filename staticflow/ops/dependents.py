@@ -1,34 +1,38 @@
-"""Who is to hear that something about a tensor has changed which a graph was written by.
+"""Who is to hear that something has changed by which a graph was written.
 
 A graph names tensors, and reads their elements at every call. What else was so when it was written
-(that a parameter requires a gradient, which hooks it has, that a module holds this tensor under
-this name) may change; what was made of the graph, a *dependent*, then looks before its next call.
+(that a parameter requires a gradient, which hooks it has, that a module is training, that it holds
+this tensor or module under this name) may change; what was made of the graph, a *dependent*, then
+looks before its next call.
 """
 
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterable
 from typing import Any
 
 __all__ = ["depend", "note_change", "note_module", "note_replaced"]
 
-_dependents: dict[int, weakref.WeakSet[Any]] = {}  # by the id of a tensor, while that lives
+_dependents: dict[int, weakref.WeakSet[Any]] = {}  # by the id of a thing, while that lives
 _written: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-def depend(dependent: Any, tensor: Any) -> None:
-    """Let ``dependent``, which holds ``tensor``, hear of its changes: `note_change` calls its
-    ``look_again()``, and `note_replaced` its ``note_replaced(module, name, tensor)``."""
-    place = id(tensor)
+def depend(dependent: Any, thing: Any) -> None:
+    """Let ``dependent``, made of a graph that has ``thing``, a tensor or a module, hear of its
+    changes: `note_change` calls its ``look_again()``, and `note_replaced` its
+    ``note_replaced(module, name, thing)``."""
+    place = id(thing)
     if place not in _dependents:
         _dependents[place] = weakref.WeakSet()
-        weakref.finalize(tensor, _dependents.pop, place, None).atexit = False
+        weakref.finalize(thing, _dependents.pop, place, None).atexit = False
     _dependents[place].add(dependent)
 
 
-def note_change(tensor: Any) -> None:
-    """Note that ``tensor`` requires a gradient from now on or no more, or has other hooks."""
-    for dependent in list(_dependents.get(id(tensor), ())):
+def note_change(thing: Any) -> None:
+    """Note that a tensor requires a gradient from now on or no more, that a module is training or
+    no more, or that either has other hooks."""
+    for dependent in list(_dependents.get(id(thing), ())):
         dependent.look_again()
 
 
@@ -37,8 +41,12 @@ def note_module(module: Any) -> None:
     _written.add(module)
 
 
-def note_replaced(module: Any, name: str, tensor: Any) -> None:
-    """Note that ``module`` holds another tensor than ``tensor`` as ``name`` from now on."""
-    if module in _written:
-        for dependent in list(_dependents.get(id(tensor), ())):
-            dependent.note_replaced(module, name, tensor)
+def note_replaced(
+    module: Any, name: str, before: Any, parts: Iterable[Any], called: bool = False
+) -> None:
+    """Note that ``module``, if it was ``called`` as a graph was written, holds something else than
+    ``before`` as ``name`` from now on; to all who depend on one of its ``parts``."""
+    if called or module in _written:
+        found = (d for part in parts for d in _dependents.get(id(part), ()))
+        for dependent in list(dict.fromkeys(found)):
+            dependent.note_replaced(module, name, before)

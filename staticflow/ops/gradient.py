@@ -12,6 +12,7 @@ from staticflow.graph.locs import format_locs, using
 from staticflow.graph.node import Node, constant, item, toposort
 from staticflow.graph.types import types_of
 from staticflow.ops.arithmetic import add, stop_gradient
+from staticflow.ops.calls import hand_on
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.flow import flow, is_real, operands, ways_of
 from staticflow.ops.late import behind
@@ -29,7 +30,8 @@ def pullback(
     ``wrt`` is not reached. ``cotangents`` may have None for an output that takes no part.
     """
     wanted = {w.node for w in wrt}
-    leading = flow(toposort(o.node for o in outputs), dict.fromkeys(wanted, 1))
+    order = toposort(o.node for o in outputs)
+    leading = flow(order, dict.fromkeys(wanted, 1))
     reaching = {node for node, bits in leading.items() if any(bits)}
     found: dict[Node, Any] = {}
 
@@ -63,6 +65,7 @@ def pullback(
     ]
     with behind([o.node for o in outputs]), recording(True):
         reverse(roots, parents, pull, add)
+    hand_on([ct.node for ct in found.values()], order)
     return [_settled(found.get(w.node)) for w in wrt]
 
 

@@ -13,6 +13,7 @@ from staticflow.graph.graph import Graph, close, new_param, substitute_nodes
 from staticflow.graph.locs import here
 from staticflow.graph.node import Node, constant, param
 from staticflow.graph.types import TensorType
+from staticflow.ops.calls import note_calls
 from staticflow.ops.effect import effect_mark, leave, left_since, read_mark, settle, states
 from staticflow.ops.symbol import Symbol, to_node
 from staticflow.ops.thread import thread
@@ -57,6 +58,10 @@ def types_of_result(fn: Callable[[list[Symbol]], Any], types: Sequence[TensorTyp
 def traced_at_once(fn: Callable[[], T]) -> T:
     """What ``fn`` gives, a tree, as a part of the graph that is being written; its effects count
     where that is computed."""
+    return note_calls(lambda: _traced(fn))
+
+
+def _traced(fn: Callable[[], T]) -> T:
     if thread.state.regions:
         with tracing():
             return fn()

@@ -28,6 +28,7 @@ class State:
     - ``inference``: eager results can never be recorded.
     - ``saved_hooks``: what packs and unpacks the tensors that are saved for backward, or None.
     - ``anomaly``: backward looks for NaN.
+    - ``calls``: while a graph is written, the calls of modules in the outermost of them, or None.
     - ``guards``: while ``jit`` traces, what the trace depends on beside its arguments, or None.
     - ``noted``: the operations of the general path (the op, operands, attributes and what it gave),
       while somebody wants to know them, or None. Among them are draws (None, nothing, what draws,
@@ -48,6 +49,7 @@ class State:
 
     __slots__ = (
         "anomaly",
+        "calls",
         "context",
         "guards",
         "inference",
@@ -79,6 +81,7 @@ class State:
         self.saved_hooks: Any = None
         self.owned: Any = None
         self.noted: list[Any] | None = None
+        self.calls: list[Any] | None = None
         self.guards: dict[tuple[int, str], tuple[Any, str, Any]] | None = None
         self.walked: Locs = ()
         self.renew()

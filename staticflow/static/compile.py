@@ -16,6 +16,7 @@ from staticflow.graph.graph import close
 from staticflow.graph.locs import Locs, format_locs, here, merge_locs
 from staticflow.graph.node import Node, param, toposort
 from staticflow.graph.types import TensorType
+from staticflow.ops.calls import calls_of
 from staticflow.ops.dependents import depend
 from staticflow.ops.effect import settle, without_effects
 from staticflow.ops.foreign import refuses_foreign_in_classes
@@ -75,8 +76,10 @@ class Program:
         updates: Any,
         numerics: str = "strict",
         left: Sequence[Node] = (),
+        follows: bool = True,
     ) -> None:
-        """``left`` are marks of effects that happen though nothing depends on them."""
+        """``left`` are marks of effects that happen though nothing depends on them. A program that
+        does not follow what changes is the way back of a call: what was so then is so for it."""
         began = time.perf_counter()
         self._made: Locs = here()
         self.numerics = numerics
@@ -84,9 +87,8 @@ class Program:
         leaves, structure = pytree.flatten(outputs)
         pairs = _pairs(updates)
         n_out = len(leaves)
-        nodes, changed = settle(
-            [*(to_node(v) for v in leaves), *(_new_value(t, v) for t, v in pairs), *left]
-        )
+        written = [*(to_node(v) for v in leaves), *(_new_value(t, v) for t, v in pairs), *left]
+        nodes, changed = settle(written)
         nodes = nodes[: n_out + len(pairs)]
         pairs = _with_effects(pairs, changed)
         out_nodes, new_nodes = nodes[:n_out], [*nodes[n_out:], *changed.values()]
@@ -114,11 +116,15 @@ class Program:
         self._usual = held_to_budget(self.graph, self._executable, call, self._caller.arrays)
         self.__call__ = self._usual
         sources = [n.attrs["source"] for n in variables]
-        self._facts = Facts(sources, updated)
+        calls = calls_of(toposort(written)) if follows else []
+        self._facts = Facts(sources, updated, calls)
         self.is_suspect = False
-        """Whether a module has ever held another tensor in the place of one that this has."""
-        for tensor in sources:
-            depend(self, tensor)
+        """Whether a module has ever held something else in the place of what this has of it."""
+        for thing in (*sources, *(call.module() for call in calls)) if follows else ():
+            if thing is not None:
+                depend(self, thing)
+        if self._facts.is_outdated() or self._facts.must_look:
+            self.look_again()
         self.compile_seconds = time.perf_counter() - began
         self.compile_count = 1
         """How often this program was compiled: once, whatever the sizes."""
@@ -127,23 +133,24 @@ class Program:
 
     def look_again(self) -> None:
         """Look, before the next call, whether the program is still what its graph was written by:
-        something about one of its tensors has changed."""
+        something about one of its tensors or modules has changed."""
         self.__call__ = self._looking
 
-    def note_replaced(self, module: Any, name: str, tensor: Tensor) -> None:
-        """Look so because ``module`` has another tensor as ``name``."""
-        self._facts.note_replaced(module, name, tensor)
+    def note_replaced(self, module: Any, name: str, before: Any) -> None:
+        """Look so because ``module`` no longer has ``before`` as ``name``."""
+        self._facts.note_replaced(module, name, before)
         self.is_suspect = True
         self.look_again()
 
     def has_replaced(self) -> bool:
-        """Whether a module that was called holds another tensor now in the place of one that the
-        program has."""
+        """Whether a module that was called holds something else now in the place of what the
+        program has of it."""
         return self._facts.replaced() is not None
 
     def _looking(self, *args: Any, **kwargs: Any) -> Any:
         self._facts.check(self._made)
-        self.__call__ = self._usual
+        if not self._facts.must_look:
+            self.__call__ = self._usual
         return self._usual(*args, **kwargs)
 
     def check_nan(self, *args: Any) -> None:

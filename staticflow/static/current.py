@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import AutogradError, SymbolicError
 from staticflow.graph.locs import Locs, format_locs, here
+from staticflow.ops.calls import ModuleCall
 
 __all__ = ["Facts"]
 
@@ -18,25 +19,66 @@ class Facts:
 
     - A program that updates a tensor which requires a gradient is a step of training: whether each
       of its tensors requires one, and their hooks, are as they were.
-    - The modules that were called hold the same tensors under the same names.
+    - The modules that were called hold the same tensors and modules under the same names, have the
+      same hooks, and those that compute otherwise in training are, or are not, training.
     """
 
-    def __init__(self, tensors: Iterable[Tensor], updated: Iterable[Tensor]) -> None:
+    def __init__(
+        self,
+        tensors: Iterable[Tensor],
+        updated: Iterable[Tensor],
+        calls: Sequence[ModuleCall] = (),
+    ) -> None:
         trains = any(t.requires_grad for t in updated)
         self._marks = [(t, _marks(t)) for t in tensors] if trains else []
-        self._replaced: list[tuple[weakref.ref[Any], str, Tensor, Locs]] = []
+        self._calls = calls
+        self._modes = _modes(calls)
+        self._replaced: list[tuple[weakref.ref[Any], str, Any, Locs]] = []
 
-    def note_replaced(self, module: Any, name: str, tensor: Tensor) -> None:
-        """Look from now on whether ``module`` holds ``tensor`` as ``name`` again."""
-        self._replaced.append((weakref.ref(module), name, tensor, here()))
+    @property
+    def must_look(self) -> bool:
+        """Whether each call must look: who takes the hook of a module away tells nobody."""
+        return any(call.hooks for call in self._calls)
+
+    def note_replaced(self, module: Any, name: str, before: Any) -> None:
+        """Look from now on whether ``module`` has ``before``, or None, as ``name`` again."""
+        self._replaced.append((weakref.ref(module), name, before, here()))
 
     def replaced(self) -> tuple[str, Locs] | None:
-        """The name of a module's tensor that was replaced, and the lines where the graph took it;
-        None if nothing was replaced."""
-        for ref, name, tensor, locs in self._replaced:
+        """What is so of a tensor or module that was replaced, and the lines where it was; None if
+        nothing was replaced."""
+        for ref, name, before, locs in self._replaced:
             module = ref()
-            if module is not None and vars(module).get(name) is not tensor:
-                return f"{type(module).__name__}.{name}", locs
+            if module is not None and (now := vars(module).get(name)) is not before:
+                kind = (
+                    "tensor" if hasattr(now if before is None else before, "_vertex") else "module"
+                )
+                change = (
+                    f"is a further {kind}"
+                    if before is None
+                    else "was taken away"
+                    if now is None
+                    else f"was replaced by another {kind}"
+                )
+                return f"{type(module).__name__}.{name} {change}", locs
+        return None
+
+    def is_outdated(self) -> bool:
+        """Whether a module is in another mode now, or has other hooks."""
+        return self._other_mode() is not None or self._other_hooks() is not None
+
+    def _other_mode(self) -> tuple[Any, ModuleCall] | None:
+        for call in self._modes:
+            module = call.module()
+            if module is not None and bool(module.training) != call.training:
+                return module, call
+        return None
+
+    def _other_hooks(self) -> tuple[Any, ModuleCall] | None:
+        for call in self._calls:
+            module = call.module()
+            if module is not None and module._hooked != call.hooks:
+                return module, call
         return None
 
     def check(self, made: Locs) -> None:
@@ -60,10 +102,44 @@ class Facts:
         found = self.replaced()
         if found is not None:
             raise SymbolicError(
-                f"{found[0]} was replaced by another tensor, at {format_locs(found[1])}, and this "
-                f"program, compiled at {format_locs(made)}, has the one before; compile it anew, "
-                f"or copy the new elements into it in sf.no_grad(), at {format_locs(here())}"
+                f"{found[0]}, at {format_locs(found[1])}, and this program, compiled at "
+                f"{format_locs(made)}, has what was there before; compile it anew (or copy the "
+                "elements of a new tensor into the old one, in sf.no_grad()), "
+                f"at {format_locs(here())}"
             )
+        self._check_calls(made)
+
+    def _check_calls(self, made: Locs) -> None:
+        other = self._other_mode()
+        if other is not None:
+            module, call = other
+            now, then, back = _MODES[not call.training], _MODES[bool(call.training)], call.training
+            raise SymbolicError(
+                f"{type(module).__name__} is in {now} mode, and it was in {then} mode when this "
+                f"program was written, at {format_locs(call.locs)}, and compiled, at "
+                f"{format_locs(made)}; call {'train' if back else 'eval'}() of the model before, "
+                f"or compile a program for each mode, at {format_locs(here())}"
+            )
+        other = self._other_hooks()
+        if other is not None:
+            module, call = other
+            raise SymbolicError(
+                f"{type(module).__name__} has other hooks than when this program was written, at "
+                f"{format_locs(call.locs)}, and compiled, at {format_locs(made)}; compile it anew, "
+                f"at {format_locs(here())}"
+            )
+
+
+_MODES = ("evaluation", "training")
+
+
+def _modes(calls: Sequence[ModuleCall]) -> list[ModuleCall]:
+    """The calls of modules that must be in one mode: a program may have been written in both."""
+    found: dict[int, set[bool | None]] = {}
+    asking = [call for call in calls if call.training is not None]
+    for call in asking:
+        found.setdefault(id(call.module()), set()).add(call.training)
+    return [call for call in asking if len(found[id(call.module())]) == 1]
 
 
 def _marks(t: Tensor) -> tuple[Any, ...]:

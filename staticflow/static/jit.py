@@ -76,7 +76,11 @@ class _Traced:
 
     @staticmethod
     def of(
-        inputs: list[Symbol], outputs: list[Symbol], numerics: str, left: Sequence[Node] = ()
+        inputs: list[Symbol],
+        outputs: list[Symbol],
+        numerics: str,
+        left: Sequence[Node] = (),
+        follows: bool = True,
     ) -> _Traced:
         """The graph from ``inputs`` to ``outputs``, compiled; ``left`` are marks of effects."""
         nodes = [*(o.node for o in outputs), *left]
@@ -89,7 +93,7 @@ class _Traced:
         tensors = tuple(n.attrs["source"] for n in variables)
         operands = [*(s.node for s in inputs), *variables]
         reached = reached_from([o.node for o in outputs], operands)
-        program = Program(inputs, outputs, None, numerics, left)
+        program = Program(inputs, outputs, None, numerics, left, follows)
         return _Traced(inputs, outputs, tensors, changing, reached, program, {})
 
     def __call__(self, given: Sequence[Tensor], recorded: bool = True) -> list[Tensor]:
@@ -144,7 +148,8 @@ class _Traced:
         seen = {v: new_param(v.tensor_type, f"state{i}") for i, v in enumerate(self.states)}
         nodes, _ = settle(wanted, seen)
         inputs = [*self.inputs, *map(Symbol, seen.values()), *(s for s in seeds if s is not None)]
-        return _Traced.of(inputs, list(map(Symbol, nodes)), self.program.numerics), has
+        derived = _Traced.of(inputs, list(map(Symbol, nodes)), self.program.numerics, follows=False)
+        return derived, has
 
 
 @dataclass(frozen=True, slots=True)
