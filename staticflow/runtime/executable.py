@@ -79,7 +79,8 @@ class _State:
         self.address = ctypes.addressof(self.cell)
         if not has_arena:
             return
-        release = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(module.address("release"))
+        # The call keeps the interpreter's lock: see `threads.leave`.
+        release = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(module.address("release"))
         weakref.finalize(self, _free_arena, self.cell, release, module)
 
 

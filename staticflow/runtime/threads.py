@@ -98,10 +98,18 @@ def _pool() -> NativeModule:
     text = pool_text(platform.system(), platform.machine())
     symbols = {"wanted": wanted_address()}
     module = compile_native(text, EXPORTS, symbols, quick=True)
-    stop, resume = (ctypes.CFUNCTYPE(None)(module.address(name)) for name in ("stop", "resume"))
+    addresses = module.address("stop"), module.address("resume")
+    stop, resume = map(ctypes.CFUNCTYPE(None), addresses)
 
     def leave() -> None:
-        """Whatever still runs as the interpreter ends runs alone."""
+        """Whatever still runs as the interpreter ends runs alone.
+
+        These calls keep the interpreter's lock. In CPython 3.11 an interpreter beside the first is
+        ended while the first one ends: a thread that let the lock go there, to take it again, would
+        end at once, and the process, whose main thread it is, would wait for its other threads for
+        ever. Whoever runs on the pool needs no lock to come to an end.
+        """
+        stop, resume = map(ctypes.PYFUNCTYPE(None), addresses)
         stop()
         _wanted.value = 1
         resume()
