@@ -110,7 +110,7 @@ WAYS = {
     "setprofile": Way(before="import sys; sys.setprofile(lambda *_: None)"),
     "the collector at every allocation": Way(before="import gc, staticflow; gc.set_threshold(1)"),
     "another interpreter": Way(before=f"CODE = {IN_THERE!r}\n{IN_ANOTHER}\nsys.exit()"),
-    "a free-threaded build": Way(  # what is asked to know one, on a build that is none
+    "said to be free-threaded": Way(  # no build without the lock: what is asked to know one
         before="import sysconfig; ask = sysconfig.get_config_var\n"
         "sysconfig.get_config_var = lambda name: 1 if name == 'Py_GIL_DISABLED' else ask(name)",
         after="from staticflow.runtime.object_layout import has_known_layout\n"
