@@ -35,7 +35,6 @@ from staticflow.codegen.routine import (
 )
 from staticflow.graph.dim_queries import evaluate_dim, symbols_of
 from staticflow.graph.dims import Size, Sym
-from staticflow.ops.printing import say
 from staticflow.runtime.plan import Plan
 
 __all__ = ["Machine", "run_slowly"]
@@ -198,11 +197,13 @@ class Machine:
     def ask(self, step: Ask) -> int:
         arrays = [
             self.read(self.place(p)).view(t.dtype.numpy).reshape([*map(self.number, t.shape)])
-            for p, t in zip(step.values, step.types, strict=True)
+            for p, t in zip(step.values, step.types, strict=False)
         ]
-        say(step.template, step.names, arrays)
-        count = self.read(self.place(step.before)).view(np.int64) + 1
-        self.write(self.place(step.after))[:] = count.view(np.uint8)
+        given = step.op.reference(np, *arrays, **step.attrs)
+        results = given if isinstance(given, tuple) else (given,)
+        for i, place in step.results:
+            value = np.ascontiguousarray(results[i]).reshape(-1)
+            self.write(self.place(place))[:] = value.view(np.uint8)
         return 0
 
     def repeat(self, step: Repeat) -> int:

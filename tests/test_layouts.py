@@ -21,7 +21,7 @@ from slices import daily
 import staticflow as sf
 from staticflow.graph.dtypes import DType, dtype_of, float32, float64
 from staticflow.graph.interpret import interpret_graph
-from staticflow.ops.lowering import Host, Library, Region
+from staticflow.ops.lowering import Host, Region
 
 DRAWN = {"integers", "random_bits", "uniform", "normal"}
 """Ops whose values depend on what was drawn before."""
@@ -42,7 +42,7 @@ NORMALIZED = {"batch_norm", "layer_norm", "group_norm", "std"}
 
 NAMES = [
     n for n, row in ROWS.items()
-    if n not in DRAWN | APART and not isinstance(row.op.lowering, (Host, Library))
+    if n not in DRAWN | APART and not isinstance(row.op.lowering, Host)
 ]  # fmt: skip
 CASES = [(name, layout) for name in NAMES for layout in LAYOUTS]
 

@@ -135,8 +135,6 @@ def test_a_number_of_sizes_is_a_value_of_which_every_name_has_its_own():
         (lambda x: x.split(2)[0], (4,), r"how many parts of 2.*use chunk"),
         (lambda x: x.unbind(0)[0], (4,), r"how many slices.*x\.reshape"),
         (lambda x: x * math.sqrt(x.shape[0]), (4,), r"no Python float.*n \*\* 0\.5"),
-        (lambda x: sf.linalg.pinv(x), (4, 2), "svd: no kernel does it"),
-        (lambda x: sf.linalg.qr(x).R, (4, 2), "qr: no kernel does it"),
     ],
 )
 def test_what_only_the_run_can_tell_is_refused_with_what_to_write(program, shape, match):

@@ -14,8 +14,6 @@ from slices import daily
 
 import staticflow as sf
 from staticflow import nn, pytree
-from staticflow.ops import OPS
-from staticflow.ops.lowering import Library
 
 KNOWN = {
     "scalar_tensor": "the array of a symbolic value",  # a Python number is what it takes
@@ -40,12 +38,8 @@ OPEN = {
     "tensor_split": "tensor_split: the indices are of shape",
     "unbind": "unbind: how many slices",
     "vander": "vander: the number of powers",
-    "linalg.lstsq": "whether x0_0 > x0_1 depends on sizes",
 }
 """Refused with open sizes."""
-
-LIBRARY = {"eigh", "qr", "svd"}
-"""Ops that no kernel does: a graph that has one is refused when it is compiled."""
 
 TRIED = 3
 """Inputs that each function is tried on."""
@@ -183,7 +177,3 @@ def test_what_is_refused_is_in_the_table(name):
 @pytest.mark.parametrize("name", sorted(CALLABLES))
 def test_all_that_runs_eagerly_is_traced_or_refused_for_a_reason(name):
     _check(name)
-
-
-def test_ops_that_no_kernel_does():
-    assert {name for name, op in OPS.items() if isinstance(op.lowering, Library)} == LIBRARY

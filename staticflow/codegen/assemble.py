@@ -49,7 +49,7 @@ from staticflow.graph.types import TensorType, types_of
 from staticflow.ops.cond_op import cond_op
 from staticflow.ops.late import measure_op, prefix_op
 from staticflow.ops.loop import Loop, scan_op, while_op
-from staticflow.ops.printing import print_op
+from staticflow.ops.lowering import Host
 from staticflow.passes.access import rows_start, shows_memory
 from staticflow.passes.cluster import cluster
 
@@ -166,8 +166,8 @@ class _Assembler:
                 places[node] = places[node.args[0]]
             elif (start := self._start_in_memory(node, places, direct)) is not None:
                 places[node] = Part(places[node.args[0]], start)
-            elif node.op in _MAKE_STEPS:
-                made = _MAKE_STEPS[node.op](self, node, results, places, direct)
+            elif (make := _maker(node.op)) is not None:
+                made = make(self, node, results, places, direct)
                 steps += [*self.buffers.made_room(), *(() if does_nothing(node) else made)]
                 fresh = bound_symbols(node) - bound
                 bound |= fresh
@@ -362,17 +362,14 @@ class _Assembler:
         places: dict[Node, Place],
         direct: Mapping[Node, Place],
     ) -> tuple[Ask]:
-        before, *values = node.args
-        places[node] = self.buffers.new(node.tensor_type, node)
-        ask = Ask(
-            node.attrs["template"],
-            node.attrs["names"],
-            tuple(places[v] for v in values),
-            tuple(v.tensor_type for v in values),
-            places[before],
-            places[node],
-        )
-        return (ask,)
+        made = {
+            i: self.buffers.place_for(r.tensor_type, node, direct.get(r))
+            for i, r in results.items()
+        }
+        types = (*(a.tensor_type for a in node.args), *(r.tensor_type for r in results.values()))
+        values = tuple(places[a] for a in node.args)
+        places |= {results[i]: place for i, place in made.items()}
+        return (Ask(node.op, node.attrs, values, tuple(made.items()), types, node.locs),)
 
     def _region(
         self, body: Graph, places: dict[Node, Place], ends: Sequence[tuple[Node, Place]]
@@ -419,5 +416,9 @@ _MAKE_STEPS: dict[Op, Callable[..., tuple[Step, ...]]] = {
     while_op: _Assembler._repeat,
     cond_op: _Assembler._choose,
     measure_op: _Assembler._measure,
-    print_op: _Assembler._ask,
 }
+
+
+def _maker(op: Op) -> Callable[..., tuple[Step, ...]] | None:
+    """What makes the steps of a node; None of one that is no step."""
+    return _Assembler._ask if isinstance(op.lowering, Host) else _MAKE_STEPS.get(op)

@@ -11,6 +11,7 @@ from staticflow.graph.node import Node, maker_of
 from staticflow.graph.types import types_of
 from staticflow.ops.cond_op import cond_op
 from staticflow.ops.loop import loop_ops
+from staticflow.ops.lowering import Host
 from staticflow.passes.cluster import cluster
 
 __all__ = ["direct_and_copied", "does_nothing"]
@@ -43,5 +44,6 @@ def direct_and_copied(
 
 
 def _writes_where_told(node: Node) -> bool:
-    """Whether what makes a value can write it anywhere: a kernel, a branch, or a loop."""
-    return maker_of(node).op in (cluster, cond_op, *loop_ops())
+    """Whether what makes a value can write it anywhere: a kernel, a branch, a loop, or Python."""
+    op = maker_of(node).op
+    return op in (cluster, cond_op, *loop_ops()) or isinstance(op.lowering, Host)

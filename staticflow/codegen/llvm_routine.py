@@ -285,8 +285,8 @@ class _Writer:
         text = self.text
         sizes = [self.indices.value(s) for t in step.types for s in t.shape]
         with text.at(text.entry):
-            words = text.op(f"alloca i64, i64 {len(step.values) + len(sizes)}")
-        values = [f"ptr {self.places.address(p)}" for p in step.values]
+            words = text.op(f"alloca i64, i64 {len(step.types) + len(sizes)}")
+        values = [f"ptr {self.places.address(p)}" for p in step.places]
         values += [f"i64 {s}" for s in sizes]
         for i, value in enumerate(values):
             text.do(f"store {value}, ptr {text.op(f'getelementptr i64, ptr {words}, i64 {i}')}")
@@ -294,9 +294,6 @@ class _Writer:
         self.asked += 1
         stopped = text.op(f"call i1 @ask(ptr %call, ptr @answer{number}, ptr {words})")
         self._go_on_if(text.op(f"xor i1 {stopped}, true"), str(INTERRUPTED))
-        count = text.op(f"load i64, ptr {self.places.address(step.before)}")
-        more = text.op(f"add i64 {count}, 1")
-        text.do(f"store i64 {more}, ptr {self.places.address(step.after)}")
 
     def choose(self, step: Choose) -> None:
         text = self.text

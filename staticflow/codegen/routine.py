@@ -14,7 +14,7 @@ trips of a loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from staticflow.codegen.kernel import Kernel
 from staticflow.graph.dims import Dim, Size, Sym
 from staticflow.graph.dtypes import DType
 from staticflow.graph.locs import Locs
+from staticflow.graph.op import Op
 from staticflow.graph.types import Shape, TensorType
 
 __all__ = [
@@ -180,15 +181,21 @@ class Give:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Have Python print ``template`` with the ``values``, arrays of ``types``, of which the last
-    have ``names``; then ``after`` is ``before``, an int64, plus 1."""
+    """Have Python run the reference of ``op`` on the ``values``. The ``results`` are numbers of
+    what it gives, each with the place to which that goes. ``types`` are those of the values, then
+    of the results."""
 
-    template: str
-    names: tuple[str, ...]
+    op: Op
+    attrs: Mapping[str, Any]
     values: tuple[Place, ...]
+    results: tuple[tuple[int, Place], ...]
     types: tuple[TensorType, ...]
-    before: Place
-    after: Place
+    locs: Locs = ()
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """The places of the values and of the results."""
+        return (*self.values, *(place for _, place in self.results))
 
 
 Step = Launch | Copy | Repeat | Choose | Ensure | Require | Measure | Give | Ask
@@ -286,7 +293,8 @@ _LINES: dict[type, Callable[[Any, str], Iterable[str]]] = {
         f"{indent}{s.binds} is {_text(s.number)}{'' if s.most is None else f', up to {s.most}'}"
     ],
     Ask: lambda s, indent: [
-        f"{indent}print {s.template!r} with {', '.join(map(_text, s.values)) or 'nothing'}"
+        f"{indent}ask for {s.op.name}({', '.join(map(_text, s.values))}) to "
+        f"{', '.join(_text(place) for _, place in s.results) or 'nowhere'}"
     ],
     Give: lambda s, indent: [f"{indent}give buffer {s.buffer} to slot {s.slot}"],
 }
@@ -326,7 +334,7 @@ def places_of(step: Step) -> tuple[Place, ...]:
     if isinstance(step, Measure):
         return (step.number,)
     if isinstance(step, Ask):
-        return (*step.values, step.before, step.after)
+        return step.places
     return (Arena(step.buffer),) if isinstance(step, Ensure | Give) else ()
 
 

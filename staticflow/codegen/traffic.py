@@ -45,8 +45,8 @@ def moved_bytes(
     return substitute_dim(moved, dict.fromkeys(symbols_of(moved) - set(routine.sizes), _GUESS))
 
 
-_A_PRINT = 1 << 14
-"""What a print is counted as: some microseconds' work."""
+_A_CALL = 1 << 14
+"""What a question to Python is counted as: some microseconds' work."""
 
 
 class _Traffic:
@@ -83,7 +83,7 @@ _STEPS: dict[type, Callable[[_Traffic, Any], Size]] = {
     Require: lambda _, step: 0,
     Measure: lambda _, step: 0,
     Give: lambda _, step: 0,
-    Ask: lambda _, step: _A_PRINT,
+    Ask: lambda _, step: _A_CALL,
 }
 
 _PLACES: dict[type, Callable[[_Traffic, Any], Size]] = {

@@ -1,5 +1,6 @@
 """Matrices as products of simpler ones: QR, eigenvalues of symmetric matrices, singular values; and
-what follows from these. They are a library's, so they run eagerly only; their signs are LAPACK's.
+what follows from these. NumPy computes them, of which compiled programs ask Python; their signs are
+LAPACK's.
 """
 
 from __future__ import annotations
@@ -7,19 +8,21 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from staticflow.errors import ArgumentError, AutogradError, DTypeError, ShapeError
-from staticflow.graph.dims import dim_max, dim_min, same
-from staticflow.graph.dtypes import float32, float64
+from staticflow.graph.dims import Size, dim_max, dim_min, fresh_sym, is_provably_ge, plain, same
+from staticflow.graph.dtypes import float32, float64, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.arithmetic import where
 from staticflow.ops.axes import mT
 from staticflow.ops.contract import matmul
-from staticflow.ops.creation import zeros_like
+from staticflow.ops.creation import new_full, zeros_like
 from staticflow.ops.declare import strict
 from staticflow.ops.extremes import amax
 from staticflow.ops.joining import cat
-from staticflow.ops.lowering import Library
+from staticflow.ops.late import measure_op, tied_op
+from staticflow.ops.lowering import Host
+from staticflow.ops.sizes import is_symbolic
 from staticflow.ops.solving import (
     checked,
     identity,
@@ -61,7 +64,8 @@ def _qr_vjp(needs: Any, cts: Any, out: Any, a: Any, *, complete: bool) -> list[A
     if not same(q.shape[-1], r.shape[-1]):
         raise AutogradError(
             f'qr: mode="complete" of shape {list(a.shape)} has no gradient, since its last columns '
-            'are any that are orthogonal to the first; take mode="reduced"'
+            'are any that are orthogonal to the first; take mode="reduced", at '
+            f"{format_locs(here())}"
         )
     # Walter and Lehmann 2018, "Algorithmic differentiation of linear algebra functions",
     # arXiv:1009.6112
@@ -81,7 +85,7 @@ qr_op = Op(
         lambda xp, a, *, complete: tuple(xp.linalg.qr(a, "complete" if complete else "reduced")),
     ),
     vjp=_qr_vjp,
-    lowering=Library(),
+    lowering=Host(),
     saves=(OUT,),
     grad_name="LinalgQrBackward0",
 )
@@ -109,12 +113,10 @@ def qr(A: Any, mode: str = "reduced") -> QR:
             f'qr: mode is "reduced", "complete" or "r", not {mode!r}, at {format_locs(here())}'
         )
     complete = mode == "complete"
-    rows, columns = A.shape[-2:] if A.ndim > 1 else (0, 0)
-    if (
-        isinstance(rows, int) and isinstance(columns, int) and rows < columns
-    ):  # of the square part, and what the rest is in its columns
-        q, r = qr_op(A[..., :rows], complete=complete)
-        r = cat([r, matmul(mT(q), A[..., rows:])], -1)
+    first = dim_min(*map(plain, A.shape[-2:])) if A.ndim > 1 else 0
+    if A.ndim > 1 and not same(first, A.shape[-1]):  # of as many columns as there may be in Q, and
+        q, r = qr_op(A[..., :first], complete=complete)  # what the others are in these
+        r = cat([r, matmul(mT(q), A[..., first:])], -1)
     else:
         q, r = qr_op(A, complete=complete)
     return QR(q.new_empty(0) if mode == "r" else q, r)
@@ -153,7 +155,7 @@ eigh_op = Op(
     infer=_eigh_infer,
     reference=strict(_eigh_infer, checked(lambda xp, a: tuple(xp.linalg.eigh(a)))),
     vjp=_eigh_vjp,
-    lowering=Library(),
+    lowering=Host(),
     saves=(OUT,),
     grad_name="LinalgEighBackward0",
 )
@@ -208,7 +210,7 @@ def _svd_vjp(needs: Any, cts: Any, out: Any, a: Any, *, full: bool) -> list[Any]
         raise AutogradError(
             f"svd: the vectors of shape {list(a.shape)} with full_matrices=True have no gradient, "
             "since the last ones are any that are orthogonal to the others; take "
-            "full_matrices=False"
+            f"full_matrices=False, at {format_locs(here())}"
         )
     u, vh = u[..., :k], vh[..., :k, :]
     row, column = unsqueeze(s, -2), unsqueeze(s, -1)
@@ -218,15 +220,27 @@ def _svd_vjp(needs: Any, cts: Any, out: Any, a: Any, *, full: bool) -> list[Any]
     outside: Any = 0.0
     if of_u is not None:
         inner = inner + _skew(matmul(mT(u), of_u)) / apart * row
-        if a.shape[-2] > k:
-            rest = of_u - matmul(u, matmul(mT(u), of_u))
-            outside = matmul(rest / row, vh)
+        rest = of_u - matmul(u, matmul(mT(u), of_u))
+        outside = matmul(_quotient_if(a.shape[-2] - k, rest, row), vh)
     if of_vh is not None:
         inner = inner + column * (_skew(matmul(vh, mT(of_vh))) / apart)
-        if a.shape[-1] > k:
-            rest = of_vh - matmul(matmul(of_vh, mT(vh)), vh)
-            outside = outside + matmul(u, rest / column)
+        rest = of_vh - matmul(matmul(of_vh, mT(vh)), vh)
+        outside = outside + matmul(u, _quotient_if(a.shape[-1] - k, rest, column))
     return [matmul(matmul(u, inner), vh) + outside]
+
+
+def _quotient_if(size: Size, x: Any, y: Any) -> Any:
+    """``x / y`` if ``size``, how many rows or columns have no singular value, is more than 0; else
+    zeros, where elements of ``y`` may be 0."""
+    if isinstance(size, int):
+        return x / y if size else zeros_like(x)
+    some = _is_some(size, x)
+    return where(some, x, 0.0) / where(some, y, 1.0)
+
+
+def _is_some(size: Size, x: Any) -> Any:
+    """Whether an open size, a number of the graph of ``x``, is more than 0."""
+    return new_full(x, (), 0) + size > 0
 
 
 svd_op = Op(
@@ -237,7 +251,7 @@ svd_op = Op(
         _svd_infer, checked(lambda xp, a, *, full: tuple(xp.linalg.svd(a, full_matrices=full)))
     ),
     vjp=_svd_vjp,
-    lowering=Library(),
+    lowering=Host(),
     saves=(OUT,),
     grad_name="LinalgSvdBackward0",
 )
@@ -291,8 +305,8 @@ def _above_tolerance(s: Any, A: Any, rtol: Tolerance, atol: Tolerance) -> Any:
             relative = where(absolute > 0, 0.0, default)
         else:
             relative = 0.0 if absolute else default
-    largest = amax(s, -1, keepdim=True) if s.shape[-1] != 0 else s
-    bound = largest * relative
+    none = new_full(s, (*s.shape[:-1], 1), 0)  # there may be no singular value
+    bound = amax(cat([s, none], -1), -1, keepdim=True) * relative
     return s > (bound if absolute is None else bound.clamp(min=absolute))
 
 
@@ -371,9 +385,30 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
     right = unsqueeze(B, -1) if vectors else B
     x = matmul(pinv(A, rtol=rcond), right)
     rank, left = matrix_rank(A, rtol=rcond), matmul(A, x) - right
-    overfull = A.shape[-2] > A.shape[-1] and bool((rank == A.shape[-1]).all())
-    residuals = (left * left).sum(-2) if overfull else x.new_empty(0)
+    residuals = _residuals(A, rank, (left * left).sum(-2))
     return LeastSquares(x.squeeze(-1) if vectors else x, residuals, rank, svdvals(A))
+
+
+def _residuals(A: Any, rank: Any, squares: Any) -> Any:
+    """The ``squares`` that are left, or nothing unless there are more rows than columns and each
+    rank is full. In a graph, only whose run can tell, the run ends in an error instead."""
+    rows, columns = map(plain, A.shape[-2:])
+    if is_provably_ge(columns, rows):
+        return squares.new_empty(0)
+    full = (rank == columns).all()
+    if not is_symbolic(full):
+        return squares if full else squares.new_empty(0)
+    if not is_provably_ge(rows, columns + 1):
+        full = full & _is_some(rows - columns, squares)
+    binds = (fresh_sym("deficient", 1, late=True),)
+    held = measure_op((~full).to(int64), most=0, what=_DEFICIENT, binds=binds)
+    return tied_op(squares, held)
+
+
+_DEFICIENT = (
+    "lstsq, whose residuals are used in a graph: the number of matrices that have no full rank, or "
+    "no more rows than columns,"
+)
 
 
 def solve_triangular(

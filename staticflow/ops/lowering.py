@@ -20,7 +20,6 @@ __all__ = [
     "Elementwise",
     "Generate",
     "Host",
-    "Library",
     "LoopNest",
     "Measure",
     "Prefix",
@@ -92,12 +91,6 @@ class LoopNest:
 
 
 @dataclass(frozen=True, slots=True)
-class Library:
-    """No kernel does it: the op runs eagerly, by its reference, and a graph that has it is refused
-    when it is compiled."""
-
-
-@dataclass(frozen=True, slots=True)
 class Region:
     """A loop over a nested graph, lowered to a loop of the program, not of a kernel."""
 
@@ -114,7 +107,8 @@ class Prefix:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """The program asks Python to do it."""
+    """No kernel does it: the program asks Python, which runs the op's reference on the operands in
+    memory. The attributes name no sizes."""
 
 
 def linear(index: Sequence[Size], shape: Shape) -> Size:

@@ -11,7 +11,7 @@ from staticflow import pytree
 from staticflow.graph.dtypes import bool_
 from staticflow.graph.graph import Graph, close, new_param, substitute_nodes
 from staticflow.graph.locs import here
-from staticflow.graph.node import Node, constant, param
+from staticflow.graph.node import Node, constant, item, param
 from staticflow.graph.types import TensorType
 from staticflow.ops.calls import note_calls
 from staticflow.ops.effect import effect_mark, leave, left_since, read_mark, settle, states
@@ -152,7 +152,8 @@ def close_over(own: Sequence[Node], outputs: Sequence[Node], began: int) -> Regi
 
 
 def _captured(own: Any, outputs: Sequence[Node], began: int) -> dict[Node, Node]:
-    """The outer nodes that ``outputs`` reach first, each with a param for it."""
+    """The outer nodes that ``outputs`` reach first, each with a param for it. Of an outer node of
+    several results those are outer that are used."""
     known = set(own)
     captured: dict[Node, Node] = {}
     seen: set[Node] = set()
@@ -162,7 +163,8 @@ def _captured(own: Any, outputs: Sequence[Node], began: int) -> dict[Node, Node]
         if node in known or node in seen:
             continue
         seen.add(node)
-        if node.op is param or (node.serial < began and node.op is not constant):
+        first = node.args[0] if node.op is item else node
+        if node.op is param or (first.serial < began and node.op is not constant):
             name = node.attrs.get("name", "outer")
             captured[node] = new_param(node.tensor_type.dense, name, locs=node.locs)
         else:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from staticflow.errors import CompileError
 from staticflow.graph.graph import Graph, rebuild
-from staticflow.graph.locs import format_locs, using
+from staticflow.graph.locs import using
 from staticflow.graph.node import Node, item
 from staticflow.ops.late import behind
-from staticflow.ops.lowering import Library
 from staticflow.ops.symbol import Symbol
 from staticflow.passes.rewrite import Counts, with_args
 
@@ -15,11 +13,8 @@ __all__ = ["decompose"]
 
 
 def decompose(graph: Graph, counts: Counts) -> Graph:
-    """Replace every op that declares a decomposition by it, until none is left. Raises
-    `CompileError` for one that only a library computes."""
-    while any(
-        n.op.decompose is not None or isinstance(n.op.lowering, Library) for n in graph.nodes
-    ):
+    """Replace every op that declares a decomposition by it, until none is left."""
+    while any(n.op.decompose is not None for n in graph.nodes):
         graph = _once(graph, counts)
     return graph
 
@@ -35,11 +30,6 @@ def _one(node: Node, parts: dict[Node, tuple[Node, ...]], counts: Counts) -> Nod
     if node.op is item and node.args[0] in parts:
         part: Node = parts[node.args[0]][node.attrs["index"]]
         return part
-    if isinstance(node.op.lowering, Library):
-        raise CompileError(
-            f"{node.op.name}: no kernel does it, it runs eagerly only; compute it outside of the "
-            f"graph and give the result as an input, at {format_locs(node.locs)}"
-        )
     if node.op.decompose is None:
         return node
     counts[f"decompose {node.op.name}"] += 1

@@ -19,7 +19,7 @@ from staticflow.codegen.llvm_routine import NO_MEMORY, SIZES_DIFFER, render_rout
 from staticflow.codegen.nest import INDEX_OUT_OF_RANGE
 from staticflow.codegen.routine import Ask, Failure, Routine, walk_steps
 from staticflow.config import config
-from staticflow.errors import CompileError, IndexRangeError, ShapeError
+from staticflow.errors import CompileError, IndexRangeError, LinAlgError, ShapeError
 from staticflow.graph.binding import Sizes, bind_arguments, check_equalities
 from staticflow.graph.dim_queries import as_symbol, evaluate_dim, symbols_of
 from staticflow.graph.dims import Size, Sym
@@ -27,7 +27,6 @@ from staticflow.graph.equalities import Equality
 from staticflow.graph.locs import format_locs
 from staticflow.graph.rowmajor import row_major
 from staticflow.graph.types import TensorType
-from staticflow.ops.printing import say
 from staticflow.runtime.fastcall import NativeEntry, decline
 from staticflow.runtime.fastcall_text import MOST_ARRAYS, Entry
 from staticflow.runtime.host import host, host_symbols
@@ -288,20 +287,48 @@ def _is_late(t: TensorType, values: Mapping[Sym, int]) -> bool:
 
 
 def _answer(step: Ask) -> Callable[[int], None]:
-    """What prints. It is given the address of the arrays' addresses, and then of their sizes."""
-    count = len(step.types) + sum(t.ndim for t in step.types)
+    """What runs an op's reference. It is given the address of the arrays' addresses, and then of
+    their sizes."""
+    op, attrs, count = step.op, step.attrs, len(step.values)
+    words_of = ctypes.c_int64 * (len(step.types) + sum(t.ndim for t in step.types))
 
     def answer(at: int) -> None:
-        words = (ctypes.c_int64 * count).from_address(at)
+        words = words_of.from_address(at)
         addresses, sizes = words[: len(step.types)], iter(words[len(step.types) :])
-        arrays = []
-        for address, t in zip(addresses, step.types, strict=True):
-            array = np.empty([next(sizes) for _ in t.shape], t.dtype.numpy)
-            ctypes.memmove(array.ctypes.data, address, array.nbytes)
-            arrays.append(array)
-        say(step.template, step.names, arrays)
+        arrays = [
+            _array_at(address, [next(sizes) for _ in t.shape], t)
+            for address, t in zip(addresses, step.types, strict=True)
+        ]
+        try:
+            with np.errstate(all="ignore"):
+                given = op.reference(np, *arrays[:count], **attrs)
+        except LinAlgError as error:
+            operands = ", ".join(str(t) for t in step.types[:count])
+            raise LinAlgError(
+                f"{op.name}({operands}): {error}, at {format_locs(step.locs)}; nothing was updated"
+            ) from None
+        results = given if isinstance(given, tuple) else (given,)
+        for (i, _), array in zip(step.results, arrays[count:], strict=True):
+            array[...] = results[i]
 
     return answer
+
+
+@dataclass(frozen=True, slots=True)
+class _Memory:
+    """Memory as NumPy takes it."""
+
+    __array_interface__: dict[str, Any]
+
+
+def _array_at(address: int, shape: Sequence[int], t: TensorType) -> Array:
+    """The array that lies at an address, as long as the program runs."""
+    dtype = np.dtype(t.dtype.numpy)
+    if 0 in shape:
+        return np.empty(shape, dtype)
+    where = {"data": (address, False), "shape": (*shape, dtype.itemsize), "typestr": "|u1"}
+    whole: Array = np.asarray(_Memory({**where, "version": 3})).view(dtype)
+    return whole.reshape(shape)
 
 
 def _bytes(array: TensorType | Array) -> Size:
