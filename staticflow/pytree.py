@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from staticflow.errors import ShapeError
 
-__all__ = ["LEAF", "TreeDef", "flatten", "map_tree", "paths", "unflatten"]
+__all__ = ["NONE", "TreeDef", "flatten", "map_tree", "paths", "unflatten"]
 
 
 class TreeDef(NamedTuple):

@@ -1,4 +1,5 @@
-"""Trips of a loop are apart in both modes: what one changes in place reaches no other."""
+"""What loops and branches give is apart from what they got, and trips are from each other: in both
+modes a change in place of one reaches no other."""
 
 import numpy as np
 import pytest
@@ -137,3 +138,34 @@ def test_a_change_that_begins_late_is_refused():
 def test_what_is_only_asked_changes_nothing(loop):
     with pytest.raises(sf.SymbolicError, match=r"changes the carry in place.*test_"):
         loop()
+
+
+HANDED_ON = {
+    "cond": lambda a, p: sf.cond(p, lambda: a, lambda: a * 2),
+    "cond, a view": lambda a, p: sf.cond(p, lambda: a[:1], lambda: a[1:]),
+    "cond, operands": lambda a, p: sf.cond(p, lambda x: (x, x), lambda x: (x, x + 1), a)[1],
+    "cond, detached": lambda a, p: sf.cond(p, lambda: a.detach(), lambda: a),
+    "cond, a number beside it": lambda a, p: sf.cond(p, lambda: (a, 1), lambda: (a, 2))[0],
+    "scan": lambda a, p: sf.scan(lambda c, x: (a, None), a * 0, XS)[0],
+    "scan, a row": lambda a, p: sf.scan(lambda c, x: (x, None), a * 0, a[None])[0],
+    "scan, its init": lambda a, p: sf.scan(lambda c, x: (c, None), a, XS)[0],
+    "scan, no trip": lambda a, p: sf.scan(lambda c, x: (c, x), a, XS[:0])[0],
+    "while_loop": lambda a, p: sf.while_loop(lambda c: c.sum() < 1, lambda c: a, a * 0),
+    "while_loop, no trip": lambda a, p: sf.while_loop(lambda c: c.sum() < 0, lambda c: c, a),
+    "map": lambda a, p: sf.map(lambda row: a, XS)[0],
+}
+
+
+@pytest.mark.parametrize("name", HANDED_ON)
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("change", ["what it gives", "what it hands on"])
+def test_what_is_handed_on_is_a_copy(name, first, change):
+    def program(a, p):
+        a = a * 1
+        given = HANDED_ON[name](a, p)
+        (given if change == "what it gives" else a).add_(1)
+        return given, a
+
+    args = sf.tensor([3.0, 4.0]), sf.tensor(first)
+    for have, want in zip(values(program(*args)), values(sf.jit(program)(*args)), strict=True):
+        np.testing.assert_array_equal(have, want)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from sys import getrefcount
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -101,10 +103,23 @@ def protect(x: Any) -> Any:
     return x
 
 
-def own(x: Any) -> Any:
-    """A copy of ``x`` if nothing can be changed through it; else as it is."""
-    data = getattr(x, "_data", None)
-    return x.clone() if type(data) is np.ndarray and not data.flags.writeable else x
+def own(tensors: list[Any]) -> list[Any]:
+    """The ``tensors``, which the caller has in this list alone, and copies of those whose memory
+    somebody else may have, too: a user, a view, the tape."""
+    holders = _holders(tensors)
+    return [
+        x if count == _ALONE and x._view is None and x._data.base is None else x.clone()
+        for x, count in zip(tensors, holders, strict=True)
+    ]
+
+
+def _holders(tensors: Sequence[Any]) -> list[tuple[int, int]]:
+    """How many references there are to each tensor, and to its array."""
+    return [(getrefcount(x), getrefcount(x._data)) for x in tensors]
+
+
+_ALONE = _holders([SimpleNamespace(_data=np.empty(1))])[0]
+"""What this Python counts for a tensor in one list."""
 
 
 def resize_(x: Any, *sizes: Any) -> Any:

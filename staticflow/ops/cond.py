@@ -18,7 +18,7 @@ from staticflow.ops.arithmetic import cast
 from staticflow.ops.branch_kinds import Result, result_of_other
 from staticflow.ops.carry import call, check_flag, is_in_graph, settled
 from staticflow.ops.cond_op import cond_op
-from staticflow.ops.leaves import tensor_of, tensors_of
+from staticflow.ops.leaves import eager, tensor_of, tensors_of
 from staticflow.ops.loop import same_type
 from staticflow.ops.reach import in_graph, refuse_late, written_first
 from staticflow.ops.region import Region, affect, begun, close_over, trace, traced_at_once
@@ -37,8 +37,8 @@ def cond(
     the chosen one runs, forward and backward, and either may use any outer value. On tensors the
     chosen function is called now. The other one is traced where its kinds of arguments were not
     met before, to hold it to the same result, and has no effect; a function that asks for values
-    of tensors cannot be traced and is not held to it. For a Python bool the function is called, as
-    in a Python ``if``.
+    of tensors cannot be traced and is not held to it. What a function hands on is copied. For a
+    Python bool the function is called, as in a Python ``if``.
 
     >>> import staticflow as sf
     >>> sf.cond(sf.tensor(True), lambda x: x + 1, lambda x: x - 1, sf.tensor(2.0))
@@ -77,16 +77,16 @@ def _now(pred: bool, branches: Sequence[partial[Any]]) -> Any:
         refuse_late("cond", ("true_fn", "false_fn")[chosen])
     other = result_of_other(branches[1 - chosen])
     if other is not None and other.is_of(tree, leaves):
-        return settled(pytree.unflatten(tree, leaves))
+        return settled(pytree.unflatten(tree, eager.own(leaves)))
     mine = Result.of(tree, leaves)
     if mine.has_numbers:
         other = result_of_other(branches[1 - chosen], fresh=True)
     if other is None:
-        return settled(pytree.unflatten(tree, [tensor_of(v) for v in leaves]))
+        return settled(pytree.unflatten(tree, eager.own([tensor_of(v) for v in leaves])))
     pair = (mine.beside(other), other.beside(mine))
     _check(*(pair if pred else reversed(pair)))
     values = [tensor_of(v, t.dtype) for v, t in zip(leaves, pair[0].types, strict=True)]
-    return settled(pytree.unflatten(tree, values))
+    return settled(pytree.unflatten(tree, eager.own(values)))
 
 
 def _in_graph(pred: Node, branches: Sequence[partial[Any]]) -> Any:

@@ -28,12 +28,13 @@ __all__ = [
 
 class _Eager:
     """What the eager mode puts here: ``wrap`` makes an array a tensor, ``protect`` gives a view
-    through which nothing can be changed, and ``own`` a copy of such a view; else as it is.
-    ``versions`` tells how often the memory of each of some tensors was changed in place."""
+    through which nothing can be changed, ``own`` takes a list that alone holds its tensors and
+    gives copies of those whose memory somebody else has, and the others as they are; ``versions``
+    tells how often the memory of each of some tensors was changed in place."""
 
     wrap: Callable[[Any], Any]
     protect: Callable[[Any], Any]
-    own: Callable[[Any], Any]
+    own: Callable[[list[Any]], list[Any]]
     versions: Callable[[Sequence[Any]], list[int]]
 
 

@@ -211,12 +211,22 @@ class _Scan:
         return pytree.unflatten(self.xs_tree, self.xs)
 
     def now(self) -> tuple[Any, Any]:
-        """Run on tensors. The functions get a carry of their own, and rows that cannot be changed:
-        a change in place would reach the tensors that the loop was given."""
+        """Run on tensors."""
+        apart, y_tree, columns = self._run()
+        step = -1 if self.reverse else 1
+        stacked = [stack(column[::step]) for column in columns]
+        ys = pytree.unflatten(y_tree, stacked) if y_tree is not None else self._nothing()
+        del columns
+        return settled(pytree.unflatten(self.carry_tree, eager.own(apart.carry))), ys
+
+    def _run(self) -> tuple[Apart, pytree.TreeDef | None, list[tuple[Any, ...]]]:
+        """The carry after all steps, and the leaves of their ys, those of one place together. The
+        functions get a carry of their own, and rows that cannot be changed: a change in place would
+        reach the tensors that the loop was given."""
         apart = Apart("scan", self.init)
         xs = [eager.protect(leaf[:]) for leaf in self.xs]
         rows: list[list[Any]] = []
-        y_tree = pytree.LEAF
+        y_tree: pytree.TreeDef | None = None
         assert isinstance(self.length, int)
         for step in reversed(range(self.length)) if self.reverse else range(self.length):
             x = pytree.unflatten(self.xs_tree, [leaf[step] for leaf in xs])
@@ -224,9 +234,8 @@ class _Scan:
                 after, y, tree = self._step(pytree.unflatten(self.carry_tree, apart.carry), x)
                 if Symbol in builtins.map(type, (*after, *y)):
                     refuse_late("scan", "fn")
-                if not rows:
-                    y_tree = tree
-                elif tree != y_tree:
+                y_tree = y_tree or tree
+                if tree != y_tree:
                     _refuse_another(y_tree, tree)
                 rows.append(apart.follow(after, y))
                 if self.until is not None and self._stops_now(apart, y_tree, rows):
@@ -234,15 +243,11 @@ class _Scan:
             except Exception as error:
                 note_trip(error, len(rows), "scan")
                 raise
-        carry = settled(pytree.unflatten(self.carry_tree, [eager.own(x) for x in apart.carry]))
-        if not rows:
-            return carry, self._nothing()
         columns = list(zip(*rows, strict=True))
-        for name, column in zip(pytree.paths(y_tree, "y"), columns, strict=True):
+        for name, column in zip(pytree.paths(y_tree or pytree.NONE, "y"), columns, strict=True):
             apart.unchanged(column)
             _check_column(name, column)
-        step = -1 if self.reverse else 1
-        return carry, pytree.unflatten(y_tree, [stack(column[::step]) for column in columns])
+        return apart, y_tree, columns
 
     def _stops_now(self, apart: Apart, y_tree: pytree.TreeDef, rows: list[list[Any]]) -> bool:
         """Whether the loop ends after the trip that gave the last of the ``rows``."""

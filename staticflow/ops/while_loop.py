@@ -112,7 +112,8 @@ def _now(
         if not trip:
             apart.untouched("cond_fn")
         if not going:
-            return settled(pytree.unflatten(tree, [eager.own(x) for x in apart.carry]))
+            del carry
+            return settled(pytree.unflatten(tree, eager.own(apart.carry)))
         try:
             after = body(carry)
             if Symbol in map(type, after):
