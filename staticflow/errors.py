@@ -16,6 +16,7 @@ __all__ = [
     "IndexRangeError",
     "LinAlgError",
     "NanError",
+    "NestingError",
     "ParseError",
     "ShapeError",
     "StaticflowError",
@@ -82,6 +83,10 @@ class DimRangeError(ShapeError, IndexRangeError):
 
 class NanError(StaticflowError, FloatingPointError):
     """The first NaN of a run that was asked to look for it."""
+
+
+class NestingError(StaticflowError, RecursionError):
+    """Lists, tuples or dicts in each other, more than there may be."""
 
 
 class CheckpointError(StaticflowError, ValueError):

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from staticflow.errors import ShapeError
+from staticflow.errors import NestingError, ShapeError
+from staticflow.graph.locs import format_locs, here
 
-__all__ = ["NONE", "TreeDef", "flatten", "map_tree", "paths", "unflatten"]
+__all__ = ["DEEPEST", "NONE", "TreeDef", "flatten", "map_tree", "paths", "unflatten"]
+
+DEEPEST = 100
+"""So many containers may be in each other: fewer than Python, which compares, hashes and prints
+them, lets functions call themselves."""
 
 
 class TreeDef(NamedTuple):
@@ -44,8 +49,10 @@ LEAF = TreeDef(None, (), ())
 NONE = TreeDef(type(None), (), ())
 
 
-def flatten(tree: Any) -> tuple[list[Any], TreeDef]:
+def flatten(tree: Any, level: int = 0) -> tuple[list[Any], TreeDef]:
     """The leaves of a tree in order (dicts by sorted key), and its structure. None has no leaves.
+    Raises `NestingError` if more than `DEEPEST` containers are in each other, the ``level`` of the
+    tree among them.
 
     >>> flatten((1, [2, {"b": 4, "a": 3}]))[0]
     [1, 2, 3, 4]
@@ -60,10 +67,15 @@ def flatten(tree: Any) -> tuple[list[Any], TreeDef]:
         keys, parts = tuple(range(len(tree))), tree
     else:
         return [tree], LEAF
+    if level == DEEPEST:
+        raise NestingError(
+            f"a {kind.__name__} lies within {DEEPEST} others, and no more may be in each other, "
+            f"at {format_locs(here())}; give its leaves in one list"
+        )
     leaves: list[Any] = []
     children = []
     for part in parts:
-        sub, definition = flatten(part)
+        sub, definition = flatten(part, level + 1)
         leaves += sub
         children.append(definition)
     return leaves, TreeDef(kind, keys, tuple(children))

@@ -11,7 +11,7 @@ import contextlib
 import gc
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -81,6 +81,35 @@ _HOLDERS = frozenset((Memory, InferenceMemory, View, TapeEntry, EvenEntry, Outpu
 """Classes of what a tensor holds."""
 
 
+class Slotted(sf.Tensor):
+    """A tensor of a class with slots of its own, one of them named as one that it has."""
+
+    __slots__ = ("_more", "_view")
+
+
+class Lively(sf.Tensor):
+    """A tensor whose private attributes are not what its slots hold."""
+
+    @property
+    def _memory(self) -> Any:
+        return None
+
+    def __getattribute__(self, name: str) -> Any:
+        return None if name == "_vertex" else super().__getattribute__(name)
+
+
+class Refusing(sf.Tensor):
+    """A tensor that has, sets and deletes no attribute."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise ZeroDivisionError(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise ZeroDivisionError(name)
+
+    __delattr__ = __getattr__
+
+
 class Pool:
     """The tensors that calls take, which all change, and a bystander that nothing changes."""
 
@@ -118,6 +147,14 @@ def _leaf(*shape: int) -> Any:
     return sf.ones(*shape, requires_grad=True)
 
 
+def _viewed_as(cls: Any) -> Any:
+    """A tensor of a class that does not run what makes others."""
+    x = object.__new__(cls)
+    for slot in ("_data", "_memory", "_vertex", "_grad", "_hooks", "name"):
+        getattr(sf.Tensor, slot).__set__(x, getattr(sf.ones(3, 3), slot))
+    return x
+
+
 def _in_inference_mode() -> Any:
     with sf.inference_mode():
         return sf.ones(3, 3) * 2.0
@@ -133,16 +170,35 @@ _MAKERS: tuple[Callable[[], Any], ...] = (
     lambda: sf.ones(0, 3), lambda: sf.ones(70_000), lambda: _leaf(300, 300), _in_inference_mode,
     lambda: sf.ones(600_000), lambda: Derived([[1.0, 2.0, 3.0]] * 3),
     lambda: Empty([[1.0, 2.0, 3.0]] * 3).requires_grad_(), lambda: (_leaf(3, 3) * 1.0).max(0)[0],
-    lambda: object.__new__(sf.Tensor),
+    lambda: object.__new__(sf.Tensor), lambda: Slotted([[1.0, 2.0, 3.0]] * 3),
+    lambda: _viewed_as(Slotted), lambda: _viewed_as(Lively), lambda: _viewed_as(Refusing),
 )  # fmt: skip
+
+
+def _inside(program: Any) -> list[Any]:
+    """A compiled program, and what of the runtime it leads to."""
+    found = [program]
+    for thing in found:
+        known = {id(o) for o in found}
+        found += [o for o in gc.get_referents(thing) if id(o) not in known and _is_of_program(o)]
+    return [thing for thing in found if slots_of(thing)]
+
+
+def _is_of_program(thing: Any) -> bool:
+    of = type(thing).__module__
+    return of.startswith(("staticflow.runtime", "staticflow.static")) or type(thing) in _BETWEEN
+
+
+_BETWEEN = (dict, tuple, type(len))
 
 
 class Mischief:
     """Changes what is at work. It is struck by the methods of hostile values, by finalizers, by the
     garbage collector, by signals, by functions that trace, and by other threads."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, programs: Sequence[Any] = ()) -> None:
         self.pool, self.chance = pool, pool.chance
+        self.inside = [o for p in programs for o in _inside(p)]
         self.depth = 0
         self.values: list[Callable[[], Any]] = [
             lambda: Index(self), lambda: Number(self), lambda: Truth(self), lambda: ArrayLike(self),
@@ -191,6 +247,8 @@ class Mischief:
         delattr(thing, self.chance.choice(slots_of(thing)))
 
     def _inside(self) -> Any:
+        if self.inside and self.chance.random() < 0.2:
+            return self.chance.choice(self.inside)
         x = self.pool.pick()
         inside = [getattr(x, s, x) for s in ("_memory", "_view", "_vertex")]
         return self.chance.choice([x, x, *(o for o in inside if type(o) in _HOLDERS)])

@@ -8,10 +8,13 @@ ends it with a signal. `test_stress` runs it.
 from __future__ import annotations
 
 import contextlib
+import copy
 import faulthandler
+import functools
 import gc
 import importlib
 import inspect
+import pickle
 import random
 import resource
 import signal
@@ -23,7 +26,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from hostile import Mischief, Pool, sets_context
+from hostile import Empty, Lively, Mischief, Pool, Refusing, Slotted, sets_context
 
 import staticflow as sf
 from staticflow.graph.locs import is_inside
@@ -80,7 +83,11 @@ class Trial:
     def __init__(self, number: int, chance: random.Random) -> None:
         self.number, self.chance = number, chance
         self.pool = Pool(chance)
-        self.mischief = Mischief(self.pool)
+        self.programs = _programs()
+        own = chance.random() < 0.2
+        if own:  # which are changed, and not used again
+            self.programs = _new_programs()
+        self.mischief = Mischief(self.pool, self.programs[:2] if own else ())
         self.methods, self.functions = _methods(), _functions()
 
     def run(self, weather: str) -> None:
@@ -157,10 +164,46 @@ class Trial:
 
     def program(self) -> Any:
         """A compiled program, of variables that it updates."""
-        step, total, variable = _programs()
+        step, total, variable = self.programs
+        if self.mischief.inside:
+            for _ in range(4):
+                self.attempt(
+                    self.chance.choice([self.mischief.write_slot, self.mischief.delete_slot])
+                )
         if self.chance.random() < 0.1:
             variable.data = sf.ones(3, 3)
         return self.chance.choice([step, total])(*self.args()[:2])
+
+    def copied(self) -> Any:
+        """Copies of every kind, and what is made of them in two steps, with mischief in between."""
+        x = self.pool.pick()
+        kind = self.chance.randrange(5)
+        if kind == 0:
+            return copy.copy(x)
+        if kind == 1:
+            return copy.deepcopy([x, x])[0]
+        if kind == 2:
+            return pickle.loads(pickle.dumps(x))
+        make, args, *rest = x.__reduce_ex__(self.chance.choice([2, 4, 5]))
+        self.mischief.strike()
+        out = make(*args)
+        if kind == 4 and rest and rest[0] is not None:
+            out.__setstate__(rest[0])
+        return out
+
+    def half_made(self) -> Any:
+        """What was never made, or is in the making: of tensors, generators, layers and programs."""
+        cls = self.chance.choice(_CLASSES)
+        x = object.__new__(cls)
+        if hasattr(x, "__setstate__") and self.chance.random() < 0.5:
+            x.__setstate__(self.chance.choice([self.arg(), ("cpu", [1, 2]), ("cpu", [1]), {}]))
+        self.mischief.strike()
+        if cls is sf.Generator:
+            return sf.rand(3, generator=x)
+        return self.chance.choice([copy.copy, copy.deepcopy, repr, pickle.dumps, self._used])(x)
+
+    def _used(self, x: Any) -> Any:
+        return x(*self.args()) if callable(x) else x * self.pool.pick()
 
     def arg(self) -> Any:
         """An argument."""
@@ -184,7 +227,11 @@ def _size(x: Any) -> int:
 _KINDS = (
     Trial.method, Trial.method, Trial.method, Trial.method, Trial.again, Trial.function,
     Trial.function, Trial.of_many, Trial.subscript, Trial.draw, Trial.backward, Trial.hooked,
-    Trial.program,
+    Trial.program, Trial.copied, Trial.half_made,
+)  # fmt: skip
+_CLASSES = (
+    sf.Tensor, Empty, Slotted, Lively, Refusing, sf.nn.Parameter, sf.Generator, sf.nn.Linear,
+    type(sf.jit(abs)), sf.optim.SGD,
 )  # fmt: skip
 _PLAIN: tuple[Any, ...] = (
     0, 1, 2, -1, 3, 1.5, True, None, "mean", (3, 3), (0, 1), [1, 2], slice(0, 2), slice(None, 9, 2),
@@ -193,16 +240,17 @@ _PLAIN: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-_compiled: list[Any] = []
-
-
+@functools.cache
 def _programs() -> tuple[Any, Any, Any]:
-    if not _compiled:
-        w = sf.zeros(3, 3)
-        x = sf.placeholder((None, 3), name="x")
-        step = sf.compile([x], [(x @ w).sum(), x + 1.0], updates={w: w + x.sum(0)})
-        _compiled[:] = [step, sf.compile([x], (x * 2.0).sum()), w]
-    return _compiled[0], _compiled[1], _compiled[2]
+    return _new_programs()
+
+
+def _new_programs() -> tuple[Any, Any, Any]:
+    """A program that updates a variable, one that does not, and the variable."""
+    w = sf.zeros(3, 3)
+    x = sf.placeholder((None, 3), name="x")
+    step = sf.compile([x], [(x @ w).sum(), x + 1.0], updates={w: w + x.sum(0)})
+    return step, sf.compile([x], (x * 2.0).sum()), w
 
 
 # -- weather ------------------------------------------------------------------------------------

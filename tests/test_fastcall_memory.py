@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from calling import doubled, f32, huge_output, needs_entry
+from hostile import slots_of
 from numpy._core import multiarray
 
 import staticflow as sf
@@ -166,6 +167,22 @@ def test_such_memory_is_taken_without_a_context_variable() -> None:
     context.run(aligned_empty, (ALIGNED_FROM,), np.int8)
     context.run(program, f32(ALIGNED_FROM))
     assert [*context] == []
+
+
+@needs_entry
+def test_what_native_code_points_to_stays() -> None:
+    """It went on in code and in cells that were gone when somebody wrote into a private slot."""
+    program = doubled((None,))
+    executable = program._executable
+    owner = executable.fast.__self__
+    for thing in (executable, executable.module, executable._state, executable._entry, owner):
+        for slot in slots_of(thing):
+            with pytest.raises(AttributeError, match="native code points to it"):
+                setattr(thing, slot, None)
+            with pytest.raises(AttributeError, match="native code points to it"):
+                delattr(thing, slot)
+    gc.collect()
+    assert program(f32(3)).tolist() == (2 * f32(3)).tolist()
 
 
 @needs_entry

@@ -14,8 +14,8 @@ PACKAGE = Path(staticflow.__file__).parent
 
 LAYERS = (
     ("config", "errors"),
-    ("pytree",),
     ("graph",),
+    ("pytree",),
     ("autodiff",),
     ("ops",),
     ("special", "linalg"),

@@ -4,6 +4,7 @@ integer."""
 from __future__ import annotations
 
 import operator
+import reprlib
 from typing import Any
 
 from staticflow.errors import DTypeError, ShapeError
@@ -37,7 +38,8 @@ def as_size(given: Any) -> Any:
         if isinstance(error, DTypeError) or hasattr(given, "__sf_mode__"):
             raise  # of a tensor, which says what is wrong with it
         raise DTypeError(
-            f"a size, dim or count must be an integer, not {given!r}, at {format_locs(here())}",
+            f"a size, dim or count must be an integer, not {reprlib.repr(given)}, "
+            f"at {format_locs(here())}",
             given,
             "an integer",
         ) from None

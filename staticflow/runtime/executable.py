@@ -33,6 +33,7 @@ from staticflow.runtime.host import host, host_symbols
 from staticflow.runtime.native import NativeModule, compile_native, host_target
 from staticflow.runtime.object_layout import BoxType
 from staticflow.runtime.plan import Plan
+from staticflow.runtime.sealed import Sealed
 from staticflow.runtime.threads import pool_symbols
 from staticflow.runtime.turn import updating
 
@@ -68,7 +69,7 @@ class Signature:
     equalities: tuple[Equality, ...]
 
 
-class _State:
+class _State(Sealed):
     """The cell that keeps the arena between calls, where there is one, and what else the code
     points to."""
 
@@ -89,7 +90,7 @@ def _free_arena(cell: ctypes.c_void_p, release: Callable[..., None], code: objec
     cell.value = None
 
 
-class Executable:
+class Executable(Sealed):
     """Native code for a program. Called with one array for each param; gives the outputs.
 
     ``variables`` are the boxes of the last params, of a class that ``box`` describes; ``fast``

@@ -27,6 +27,7 @@ from staticflow.runtime.object_layout import (
     c_symbols,
 )
 from staticflow.runtime.once import once
+from staticflow.runtime.sealed import Sealed
 
 __all__ = ["NativeEntry", "builtin_function", "decline", "method_descriptor"]
 
@@ -35,7 +36,7 @@ def decline(*args: object) -> None:
     """The entry of a program that has no native one: leaves every call to the portable path."""
 
 
-class _Owner:
+class _Owner(Sealed):
     """The ``__self__`` of an entry. What the code points to lives as long as the function does."""
 
     __slots__ = ("__weakref__", "method", "others")
@@ -44,7 +45,7 @@ class _Owner:
         self.method, self.others = method, others
 
 
-class NativeEntry:
+class NativeEntry(Sealed):
     """The entry of a program as Python functions: ``fast``, and those that `boxing` makes."""
 
     def __init__(

@@ -15,6 +15,7 @@ from staticflow.codegen.target import Target
 from staticflow.errors import CompileError
 from staticflow.graph.lazy import lazy
 from staticflow.runtime.once import compiling, once
+from staticflow.runtime.sealed import Sealed
 
 __all__ = ["NativeModule", "compile_native", "host_target", "load_native", "vector_bits"]
 
@@ -75,7 +76,7 @@ def vector_bits() -> int:
     return host_target().vector_bits
 
 
-class NativeModule:
+class NativeModule(Sealed):
     """Machine code in this process; it stays loaded as long as this object is alive.
 
     ``object_bytes`` can be kept and loaded again by `load_native` on a machine of the same kind,

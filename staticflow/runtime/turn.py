@@ -14,10 +14,12 @@ import threading
 from types import TracebackType
 from typing import Any
 
+from staticflow.runtime.sealed import Sealed
+
 __all__ = ["Turn", "updating"]
 
 
-class Turn:
+class Turn(Sealed):
     """A lock whose holder may take it again (a finaliser or a handler of a signal may call a
     program too), and how often it is held or waited for: native code reads that while it holds the
     lock of the interpreter, under which alone it changes."""

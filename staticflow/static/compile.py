@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -231,9 +232,10 @@ def _named_inputs(inputs: Any) -> tuple[tuple[str, ...], list[Symbol]]:
             or h.node.op is not param
             or h.node.attrs["source"] is not None
         ):
+            shown = reprlib.repr(h) if isinstance(h, list | tuple | dict) else repr(h)
             raise SymbolicError(
-                f"compile: an input is {h!r}; inputs are what sf.placeholder made, and not what an "
-                "in-place operation made of it: change a clone (y = x.clone(); y += 1), "
+                f"compile: an input is {shown}; inputs are what sf.placeholder made, and not what "
+                "an in-place operation made of it: change a clone (y = x.clone(); y += 1), "
                 f"at {format_locs(here())}"
             )
     if len({h.node for h in handles}) != len(handles):
