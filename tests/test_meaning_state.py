@@ -525,3 +525,51 @@ def test_nobody_is_remembered_who_is_gone():
     del program, model
     gc.collect()
     assert len(_dependents) == before
+
+
+# -- what is traced has no effect ----------------------------------------------------------------
+
+
+EFFECTS = {
+    "requires a gradient": (lambda w: w.requires_grad_(), sf.SymbolicError, "call it before"),
+    "requires none": (
+        lambda w: setattr(w, "requires_grad", True), sf.SymbolicError, "call it before"
+    ),
+    "memory": (lambda w: w.numpy().fill(2.0), ValueError, "read-only"),
+    "array": (lambda w: np.asarray(w).fill(2.0), ValueError, "read-only"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("effect", EFFECTS)
+@pytest.mark.parametrize("way", ["jit", "loop", "branch"])
+def test_a_trace_changes_no_tensor(effect, way):
+    change, kind, message = EFFECTS[effect]
+    w, x = sf.ones(2), sf.placeholder((2,), name="x")
+
+    def fn(c):
+        change(w)
+        return c * w
+
+    ways = {
+        "jit": lambda: sf.jit(fn)(sf.ones(2)),
+        "loop": lambda: sf.fori_loop(0, 2, lambda i, c: fn(c), x),
+        "branch": lambda: sf.cond(x.sum() > 0, fn, lambda c: c, x),
+    }
+    with pytest.raises(kind, match=message) as refusal:
+        ways[way]()
+    assert kind is ValueError or "test_meaning_state.py" in str(refusal.value)
+    assert not w.requires_grad and w.tolist() == [1.0, 1.0]
+
+
+def test_what_a_trace_makes_may_require_a_gradient():
+    def fn(x):
+        return x + sf.tensor([1.0], requires_grad=True) * nn.Parameter([2.0, 3.0])
+
+    assert sf.jit(fn)(sf.ones(2)).tolist() == [3.0, 4.0]
+
+
+@pytest.mark.parametrize("make", [lambda x: x.detach(), lambda x: x.to(sf.int64)])
+def test_a_hook_of_what_has_no_gradient(make):
+    for x in (sf.placeholder((2,), name="x"), sf.ones(2, requires_grad=True)):
+        with pytest.raises(sf.AutogradError, match=rf"nothing would ever come.*{HERE}"):
+            make(x).register_hook(lambda g: g)

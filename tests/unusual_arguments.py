@@ -230,6 +230,8 @@ def _frozen(value: Any, depth: int = 0) -> Any:
         content = value.detach().numpy().tobytes() if value.device.type == "cpu" else b""
         return (tuple(value.shape), str(value.dtype), content, value._version, value.requires_grad,
                 None if grad is None else grad.numpy().tobytes())  # fmt: skip
+    if isinstance(value, Symbol):
+        return id(value.node)
     if isinstance(value, np.ndarray) and value.dtype != object:
         return value.tobytes()
     if isinstance(value, sf.nn.Module):

@@ -207,6 +207,11 @@ def jvp(func: Function, primals: Any, tangents: Any, *, has_aux: bool = False) -
     >>> jvp(lambda x: x * x, (sf.tensor([1.0, 2.0]),), (sf.tensor([1.0, 0.0]),))
     (tensor([1., 4.]), tensor([2., 0.]))
     """
+    if not isinstance(primals, tuple | list):
+        raise DTypeError(
+            f"jvp: the primals are a {type(primals).__name__}; they must be a tuple of the "
+            f"arguments of the function, at {format_locs(here())}"
+        )
     point = _Point(primals, tuple(range(len(primals))))
     out, aux = point.call(func, {}, has_aux)
     moved = point.pushed(_like("jvp", tangents, point.inputs))

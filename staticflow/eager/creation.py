@@ -130,7 +130,7 @@ def asarray(
         )
     if copy and shared:
         out = out.clone()
-    return out.requires_grad_() if requires_grad else out
+    return out._require() if requires_grad else out
 
 
 @by_shape
@@ -147,7 +147,7 @@ def made(out: Tensor, device: Any, requires_grad: bool) -> Tensor:
         out = out.to(device=device)
     if thread.state.inference:
         unrecordable(out)
-    return out.requires_grad_() if requires_grad else out
+    return out._require() if requires_grad else out
 
 
 def generated(

@@ -245,12 +245,14 @@ def refuse_in_trace(what: str) -> None:
         refuse_in_graph(what)
 
 
-def refuse_in_graph(what: str) -> NoReturn:
+_INSTEAD = "compute the new value, give it back, and pass it in updates= of sf.compile"
+
+
+def refuse_in_graph(what: str, instead: str = _INSTEAD) -> NoReturn:
     """Refuse the operation ``what``, which would change a tensor where a graph is written."""
     raise SymbolicError(
-        f"{what} of a tensor cannot be part of a graph, which is traced and not run here; compute "
-        "the new value, give it back, and pass it in updates= of sf.compile, "
-        f"at {format_locs(here())}"
+        f"{what} of a tensor cannot be part of a graph, which is traced and not run here; "
+        f"{instead}, at {format_locs(here())}"
     )
 
 

@@ -24,7 +24,8 @@ Array = np.ndarray[Any, Any]
 
 
 def numpy(self: Any, *, force: bool = False) -> Array:
-    """The values as a NumPy array on the same memory: a change of one is seen in the other.
+    """The values as a NumPy array on the same memory: a change of one is seen in the other. Inside
+    a trace, which has no effect, the array is read-only.
 
     Raises `AutogradError` if the tensor requires a gradient and `DeviceError` if it is on a GPU;
     ``force=True`` means ``self.detach().cpu().numpy()``.
@@ -41,8 +42,12 @@ def numpy(self: Any, *, force: bool = False) -> Array:
             f"numpy() of a tensor on {self.device}: NumPy cannot see that memory; call .cpu() "
             f"first, which copies, at {format_locs(here())}"
         )
-    thread.state.note_values()
+    state = thread.state
+    state.note_values()
     data: Array = self._data
+    if state.tracing:
+        data = data.view()
+        data.flags.writeable = False
     return data
 
 
@@ -124,4 +129,4 @@ def _rebuild(
     out: Any = object.__new__(kind)
     out._start(data if device is None else move(data, place(device)))
     out.name = name
-    return out.requires_grad_(requires_grad)
+    return out._require(requires_grad)

@@ -198,7 +198,17 @@ class Tensor(Methods):
         self.requires_grad_(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Record operations on this leaf from now on, or no more."""
+        """Record operations on this leaf from now on, or no more.
+
+        Raises `AutogradError` for what has a history, is no float or was made in inference mode,
+        and `SymbolicError` for a change inside a trace, which no call of the program would make.
+        """
+        if thread.state.tracing and self.is_leaf and bool(requires_grad) != self.requires_grad:
+            in_place.refuse_in_graph(f"requires_grad_({requires_grad})", "call it before the trace")
+        return self._require(requires_grad)
+
+    def _require(self, requires_grad: bool = True) -> Tensor:
+        """`requires_grad_`, also of a tensor that was made inside a trace."""
         if not self.is_leaf:
             if requires_grad:
                 return self

@@ -21,7 +21,7 @@ def _finished(x: Any, length: int, dtype: Any, device: Any, requires_grad: bool)
     wanted = get_default_dtype() if dtype is None else dtype_of(dtype)
     x = x.new_ones(1) if length == 1 else x
     out = x.to(wanted) if device is None else x.to(wanted).to(device)
-    return out.requires_grad_(requires_grad)
+    return out._require(requires_grad)
 
 
 def hann_window(

@@ -33,7 +33,7 @@ class Parameter(Tensor):
         shared = tensor(data) if isinstance(data, list | tuple) else as_tensor(data)
         self._start(shared._data)
         self._memory = shared._own_memory()
-        self.requires_grad_(requires_grad)
+        self._require(requires_grad)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         """A parameter with memory of its own and no gradient yet, as in PyTorch."""

@@ -197,7 +197,7 @@ def logit(input: Any, eps: float | None = None) -> Any:
 @by_shape
 def float_power(input: Any, exponent: Any) -> Any:
     """``input ** exponent`` in float64. One of both is a tensor."""
-    wide = [x.to(float64) if hasattr(x, "to") else float(x) for x in (input, exponent)]
+    wide = [x.to(float64) if hasattr(x, "__sf_mode__") else float(x) for x in (input, exponent)]
     return pow(*wide)
 
 

@@ -360,8 +360,14 @@ class Symbol(SymbolAttributes, Methods):
     def register_hook(self, hook: Callable[[Symbol], Any]) -> Handle:
         """Let the gradient of this value go through ``hook``, until the handle is removed: a
         function of the gradient, a symbol, that gives another or None. It is called as a derivative
-        is written. Raises `SymbolicError` for a symbol of outside of the function that is traced.
+        is written. Raises `SymbolicError` for a symbol of outside of the function that is traced,
+        and `AutogradError` for one that has no gradient: integers, and what was detached.
         """
+        if not self.dtype.is_floating or self.node.op is stop_gradient:
+            raise AutogradError(
+                "register_hook of a tensor that does not require a gradient: nothing would ever "
+                f"come; register it before it is detached or cast, at {format_locs(here())}"
+            )
         self._own("a hook", "register it outside, or on what is made here")
         return register_hook(self.node, hook)
 
