@@ -63,8 +63,9 @@ def flatten(tree: Any, level: int = 0) -> tuple[list[Any], TreeDef]:
     if kind is dict:
         keys: tuple[Any, ...] = tuple(sorted(tree))
         parts: Iterable[Any] = (tree[k] for k in keys)
-    elif kind in (tuple, list) or (isinstance(tree, tuple) and hasattr(tree, "_fields")):
+    elif kind is list or isinstance(tree, tuple):
         keys, parts = tuple(range(len(tree))), tree
+        kind = kind if kind is list or hasattr(kind, "_fields") else tuple
     else:
         return [tree], LEAF
     if level == DEEPEST:

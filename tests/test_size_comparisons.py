@@ -34,6 +34,9 @@ OPEN: dict[str, Callable[[], Any]] = {
     "!=": lambda: N != 1,
     "== on the right": lambda: 4 == N,  # noqa: SIM300
     "NumPy's integer": lambda: N in [np.int64(4)],
+    "NumPy's integer on the left": lambda: np.int64(4) == N,
+    "NumPy's integer as larger": lambda: np.int64(4) > N,
+    "NumPy's array of no dims": lambda: np.array(4) != N,
     "a whole float": lambda: N == 4.0,
     "a product": lambda: N * 2 == 8,
     "two sizes": lambda: N == M,
@@ -66,6 +69,13 @@ KNOWN: dict[str, tuple[Callable[[], Any], Any]] = {
     "not itself": (lambda: X.shape[0] != N, False),
     "an expression": (lambda: 2 * N + 2 == 2 * (N + 1), True),
     "one more": (lambda: N + 1 == N, False),
+    "NumPy's integer": (lambda: np.int64(0) == N + 1, False),
+    "NumPy's fraction": (lambda: np.float32(0.5) == N, False),
+    "NumPy's order": (lambda: np.int64(0) < N + 1, True),
+    "a shorter shape": (lambda: X.shape == (4,), False),
+    "not a longer shape": (lambda: (4, 3, 1) != X.shape, True),  # noqa: SIM300
+    "a shape that differs behind": (lambda: X.shape == (4, 5), False),
+    "the same shape": (lambda: X.shape == (N, 3) == X.shape, True),
     "negative": (lambda: N == -1, False),
     "a sum that is larger": (lambda: N + 5 == 4, False),
     "a fraction": (lambda: N == 2.5, False),

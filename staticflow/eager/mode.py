@@ -41,7 +41,7 @@ def _are_open(attrs: Mapping[str, Any]) -> bool:
     return any(
         isinstance(size, Dim)
         for value in attrs.values()
-        for size in (value if type(value) is tuple else (value,))
+        for size in (value if isinstance(value, tuple) else (value,))
     )
 
 

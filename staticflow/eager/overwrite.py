@@ -21,6 +21,7 @@ from staticflow.eager.numbers import as_array, taken
 from staticflow.eager.programs import BEYOND, LARGE, MOST_KINDS, SPREAD, compiled
 from staticflow.eager.rows import Steps, in_lines, in_order, in_rows, lies_apart, steps_of, taken_as
 from staticflow.errors import StaticflowError
+from staticflow.graph.dims import same
 from staticflow.graph.dtypes import BY_NUMPY, bfloat16
 from staticflow.graph.equalities import Equality
 from staticflow.graph.graph import attrs_key, close, new_param
@@ -230,7 +231,7 @@ def _made(fn: Function, x: _Taken, operands: Mapping[str, Any]) -> Executable | 
             return None
         (node,) = taken([_cast(value, Symbol(target)).node])
         sizes = zip(target.tensor_type.shape, value.shape, strict=True)
-        equalities = [Equality(a, b, "it keeps the shape", ()) for a, b in sizes if a != b]
+        equalities = [Equality(a, b, "it keeps the shape", ()) for a, b in sizes if not same(a, b)]
         graph = decompose(close(params, [node], equalities), Counter())
         return compiled(graph, [_TARGET]) if _stays_in_place(*graph.outputs) else None
     except (StaticflowError, TypeError):

@@ -4,20 +4,19 @@ The framework compares two sizes as expressions: ``N`` and ``1`` are two, and a 
 broadcasts. A user who asks whether ``x.shape[0] == 1`` asks for the number, which picks a branch of
 Python. So ``shape`` of a symbol gives each unknown size as an `OpenSize`, which answers what holds
 for every value of its symbols and refuses the rest. What the framework makes of it, types and
-attributes, has the plain `Dim` again (`plain`), and the framework's own lines, where one still
-compares an `OpenSize`, ask for the expression.
+attributes, has the plain `Dim` again (`plain`), and the framework's own lines ask by `same`, which
+never refuses.
 """
 
 from __future__ import annotations
 
 import numbers
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from staticflow.errors import SymbolicError
 from staticflow.graph.dims import Dim, Size, is_provably_ge, plain, same
-from staticflow.graph.locs import format_locs, here, is_inside
+from staticflow.graph.locs import format_locs, here
 
 __all__ = ["OpenSize", "equals", "open_shape", "plain_attrs"]
 
@@ -56,13 +55,9 @@ class OpenSize(Dim):
             if not float(other).is_integer():
                 return False
         size: Size = other if isinstance(other, Dim) else int(float(other))
-        if is_inside(sys._getframe(1).f_code.co_filename):
-            return same(self, size)
         return equals(self, size)
 
     def __hash__(self) -> int:
-        if is_inside(sys._getframe(1).f_code.co_filename):
-            return hash(self._dim)
         raise SymbolicError(
             f"the size {self} is known only when the program runs, so it is no key of a dict, set "
             "or cache, where it could be equal to a number; use a list, or key by something else, "
@@ -102,6 +97,38 @@ for _name in ("add", "sub", "mul", "floordiv", "mod"):
 OpenSize.__neg__ = lambda self: OpenSize(-self.dim)  # type: ignore[method-assign, arg-type]
 
 
+class OpenShape(tuple[Size, ...]):
+    """A shape with unknown sizes: another one that is longer, or in which a size differs for sure,
+    is not equal to it, whatever the others are."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, tuple):
+            return NotImplemented
+        if len(self) != len(other):
+            return False
+        pairs = [(a, b) for a, b in zip(self, other, strict=True) if not _are_same(a, b)]
+        if any(_surely_differ(a, b) for a, b in pairs):
+            return False
+        return all(a == b for a, b in pairs)  # or the first says that it depends on the run
+
+    def __ne__(self, other: object) -> bool:
+        return NotImplemented if not isinstance(other, tuple) else not self == other
+
+    __hash__ = tuple.__hash__
+
+
+def _are_same(a: Any, b: Any) -> bool:
+    return a is b or (isinstance(a, Dim) and isinstance(b, Dim) and same(a, b))
+
+
+def _surely_differ(a: Any, b: Any) -> bool:
+    if isinstance(a, int | Dim) and isinstance(b, int | Dim):
+        return is_provably_ge(a, b + 1) or is_provably_ge(b, a + 1)
+    return not isinstance(a, Dim) and not isinstance(b, Dim) and bool(a != b)
+
+
 def open_shape(shape: tuple[Size, ...]) -> tuple[Size, ...]:
     """A shape as a user gets it.
 
@@ -110,19 +137,19 @@ def open_shape(shape: tuple[Size, ...]) -> tuple[Size, ...]:
     """
     for size in shape:
         if type(size) is not int:
-            return tuple([OpenSize(n) if type(n) is Dim else n for n in shape])
+            return OpenShape([OpenSize(n) if type(n) is Dim else n for n in shape])
     return shape
 
 
 def plain_attrs(attrs: Mapping[str, Any]) -> Mapping[str, Any]:
     """The attributes of an op with every size plain, also in tuples."""
     for value in attrs.values():
-        if type(value) is OpenSize or type(value) is tuple:
+        if type(value) is OpenSize or isinstance(value, tuple):
             return {name: _plain_value(v) for name, v in attrs.items()}
     return attrs
 
 
 def _plain_value(value: Any) -> Any:
-    if type(value) is tuple:
+    if type(value) is tuple or type(value) is OpenShape:
         return tuple([_plain_value(v) for v in value])
     return value.dim if type(value) is OpenSize else value

@@ -7,6 +7,7 @@ from typing import Any
 
 import ml_dtypes
 
+from staticflow.graph.dims import same
 from staticflow.graph.dtypes import DType, bool_
 from staticflow.ops.arithmetic import eq, logical_and, logical_or, ne
 from staticflow.ops.by_shape import by_shape
@@ -72,7 +73,7 @@ def equal(input: Any, other: Any) -> bool:
         for a, b in zip(input.shape, other.shape, strict=True)
     ):
         return False
-    if input.ndim > 1 and 0 not in input.shape:
+    if input.ndim > 1 and not any(same(n, 0) for n in input.shape):
         row = (0,) * (input.ndim - 1)  # which differs where most do
         if not eq(input[row], other[row]).all():
             return False

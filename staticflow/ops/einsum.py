@@ -12,7 +12,7 @@ from typing import Any
 
 from staticflow.errors import ShapeError
 from staticflow.graph.dim_queries import substitute_dim, symbols_of
-from staticflow.graph.dims import Size, same
+from staticflow.graph.dims import Size, same, same_shape
 from staticflow.graph.dims import prod as size_of
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.arithmetic import mul
@@ -141,7 +141,7 @@ def _sizes(
     for x, labels in zip(operands, inputs, strict=True):
         for size, name in zip(x.shape, labels, strict=True):
             known = sizes.get(name, 1)
-            if known == 1:
+            if same(known, 1):
                 sizes[name] = size
             elif isinstance(known, int) and isinstance(size, int) and size not in (1, known):
                 raise _refuse(equation, f"the dim {name!r} has the sizes {known} and {size}")
@@ -170,7 +170,7 @@ def _without_ones(term: Labelled, sizes: Mapping[str, Size]) -> Labelled:
     labels = tuple(term.labels[i] for i in kept)
     tensor = reshape(term.tensor, tuple(term.tensor.shape[i] for i in kept))
     shape = tuple(sizes[name] for name in labels)
-    return Labelled(tensor if tensor.shape == shape else expand(tensor, shape), labels)
+    return Labelled(tensor if same_shape(tensor.shape, shape) else expand(tensor, shape), labels)
 
 
 # -- contraction ----------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ def number_of_size(size: Any) -> Symbol:
 def ufunc_of_sizes(ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
     """What NumPy asks when one of its functions meets a size: a size where it is an operator of
     sizes and numbers, an array of objects beside one, else a symbol."""
-    plain = [x.item() if isinstance(x, np.generic) else x for x in inputs]
+    plain = [_number(x) for x in inputs]
     if any(isinstance(x, np.ndarray) and x.dtype == object for x in plain):
         boxed = [np.array(x, object) if isinstance(x, Dim) else x for x in plain]
         return getattr(ufunc, method)(*boxed, **options)
@@ -46,3 +46,9 @@ def ufunc_of_sizes(ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -
     numbers = [number_of_size(x) if isinstance(x, Dim) else x for x in plain]
     first = next(x for x in numbers if isinstance(x, Symbol))
     return array_ufunc(first, ufunc, method, *numbers, **options)
+
+
+def _number(x: Any) -> Any:
+    """A scalar of NumPy, which hands itself over as an array of no dims, as a number of Python."""
+    is_scalar = isinstance(x, np.generic | np.ndarray) and x.ndim == 0 and x.dtype.kind in "biuf"
+    return x.item() if is_scalar else x

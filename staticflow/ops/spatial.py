@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from staticflow.errors import ShapeError
-from staticflow.graph.dims import Size, ceil_div, dim_max, dim_min, floor_div
+from staticflow.graph.dims import Size, ceil_div, dim_max, dim_min, floor_div, same_shape
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import Shape
 from staticflow.ops.lowering import Index
@@ -61,10 +61,11 @@ def spread(y: Any, shape: Shape, start: tuple[Size, ...], stride: Steps) -> Any:
     begin = tuple(a + i * s for a, i, s in zip(start, first, stride, strict=True))
     sizes = zip(y.shape[2:], first, begin, stride, shape, strict=True)
     count = tuple(dim_min(n - i, ceil_div(m - a, s)) for n, i, a, s, m in sizes)
-    if (first, count) != ((0,) * len(shape), y.shape[2:]):
+    nowhere = (0,) * len(shape)
+    if not (same_shape(first, nowhere) and same_shape(count, y.shape[2:])):
         one = (1,) * y.ndim
         y = slice_op(y, start=(0, 0, *first), size=(*y.shape[:2], *count), step=one)
-    if (begin, count) == ((0,) * len(shape), shape):
+    if same_shape(begin, nowhere) and same_shape(count, shape):
         return y
     return embed_op(y, shape=(*y.shape[:2], *shape), start=(0, 0, *begin), step=(1, 1, *stride))
 

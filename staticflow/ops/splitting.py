@@ -16,6 +16,7 @@ from staticflow.graph.dims import (
     dim_min,
     floor_div,
     is_provably_ge,
+    same,
 )
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.arithmetic import where
@@ -77,9 +78,9 @@ def split(
     _has_dims(x, "split")
     if not isinstance(split_size, Sequence):
         split_size, size = as_size(split_size), x.shape[at]
-        if is_provably_ge(-1, split_size) or (split_size == 0 and size != 0):
+        if is_provably_ge(-1, split_size) or (same(split_size, 0) and not same(size, 0)):
             raise ShapeError(f"split: parts of {split_size}, at {format_locs(here())}")
-        count = 1 if split_size == 0 else _count(x, at, size, split_size)
+        count = 1 if same(split_size, 0) else _count(x, at, size, split_size)
         if isinstance(split_size, Dim) and count > 1:  # of parts of 0 there would be one
             split_size = dim_max(split_size, 1)
             x = of_size(x, at, count * split_size)
@@ -87,7 +88,7 @@ def split(
     else:
         sizes = list(as_sizes(split_size))
         total = sum(sizes)
-        if isinstance(total - x.shape[at], int) and total != x.shape[at]:
+        if isinstance(total - x.shape[at], int) and not same(total, x.shape[at]):
             raise ShapeError(
                 f"split: the sizes {sizes} do not make up dim {at} of shape {list(x.shape)}, "
                 f"at {format_locs(here())}"
@@ -99,7 +100,7 @@ def split(
 def _count(x: Any, dim: int, size: Size, part: Size) -> int:
     """How many parts of the size ``part`` the dim of ``size`` has, one at least."""
     whole, count = floor_div(size, part), ceil_div(size, part)
-    if isinstance(whole, int) and whole * part == size:
+    if isinstance(whole, int) and same(whole * part, size):
         count = whole
     if isinstance(count, int):
         return max(count, 1)
@@ -135,9 +136,9 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     if chunks < 1:
         raise ShapeError(f"chunk: {chunks} parts, at {format_locs(here())}")
     size = input.shape[at]
-    each = ceil_div(size, chunks)
-    if isinstance(ceil_div(size, each) if size != 0 else 0, int):
-        return split(input, each, at) if size != 0 else (input,) * chunks
+    each, is_empty = ceil_div(size, chunks), same(size, 0)
+    if isinstance(0 if is_empty else ceil_div(size, each), int):
+        return (input,) * chunks if is_empty else split(input, each, at)
     # of a size that does not suffice there are fewer parts: the program asks as it runs
     before = (chunks - 1) * each
     enough = of_size(input, at, dim_max(size, before + 1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from staticflow.errors import ArgumentError, ShapeError
-from staticflow.graph.dims import dim_max, prod
+from staticflow.graph.dims import dim_max, prod, same
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.arithmetic import cast, clamp, where
@@ -61,7 +61,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
         free = clamp(total - lost, min=0)
         product = matmul(centred, (centred * weights).t())
     out = product / free
-    return out if input.ndim == 2 and input.shape[0] != 1 else reshape(out, ())
+    return out if input.ndim == 2 and not same(input.shape[0], 1) else reshape(out, ())
 
 
 def corrcoef(input: Any) -> Any:
@@ -92,7 +92,7 @@ def _quantile(
             f"{name}: interpolation is one of {', '.join(_BETWEEN)}, not {interpolation!r}, "
             f"at {format_locs(here())}"
         )
-    if not x.dtype.is_floating or 0 in x.shape:
+    if not x.dtype.is_floating or any(same(n, 0) for n in x.shape):
         raise ArgumentError(
             f"{name}: takes a floating tensor that is not empty, not {x.dtype.name} of shape "
             f"{list(x.shape)}, at {format_locs(here())}"

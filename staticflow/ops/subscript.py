@@ -185,7 +185,7 @@ def _read_tensor(found: _Reading, shape: Shape, k: Any) -> None:
         return
     for i in range(count if _is_mask(k) else 0):
         n = shape[found.axis + i]
-        if isinstance(k.shape[i] - n, int) and k.shape[i] != n:
+        if isinstance(k.shape[i] - n, int) and not same(k.shape[i], n):
             raise IndexRangeError(
                 f"indexing: dim {i} of the mask, of shape {list(k.shape)}, meets dim "
                 f"{found.axis + i} of size {n}, at {format_locs(here())}"

@@ -239,7 +239,7 @@ def unflatten(input: Any, dim: int, sizes: Sequence[Size]) -> Any:
         raise ShapeError(f"unflatten: takes one dim at least, not 0, at {format_locs(here())}")
     size = input.shape[at]
     parts = _completed((size,), as_sizes(sizes), "unflatten")
-    if isinstance(prod(parts) - size, int) and prod(parts) != size:
+    if isinstance(prod(parts) - size, int) and not same(prod(parts), size):
         raise ShapeError(
             f"unflatten: {list(sizes)} do not make up dim {at} of shape {list(input.shape)}, "
             f"at {format_locs(here())}"

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from staticflow.errors import AutogradError, DTypeError, ShapeError
+from staticflow.graph.dims import same_shape
 from staticflow.graph.graph import substitute_nodes
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.node import Node, item, make_node, toposort
@@ -67,7 +68,7 @@ def through(hooks: Iterable[Any], ct: Any) -> Any:
                 f"hook {name} gave {type(new).__name__}; a hook gives the new gradient, a tensor, "
                 f"or None to leave it, at {format_locs(here())}"
             )
-        if new.shape != ct.shape:
+        if not same_shape(new.shape, ct.shape):
             raise ShapeError(
                 f"hook {name} has changed the size of the gradient from {list(ct.shape)} to "
                 f"{list(new.shape)}, at {format_locs(here())}"

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.errors import ShapeError
+from staticflow.graph.dims import same
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import Shape
@@ -86,7 +87,7 @@ def _for_each_head(query: Any, x: Any, name: str) -> Any:
             f"{query.ndim} dims, the {name} {x.ndim}, at {format_locs(here())}"
         )
     heads, groups = query.shape[-3], x.shape[-3]
-    each = heads // groups if groups != 0 else 0
+    each = 0 if same(groups, 0) else heads // groups
     if isinstance(heads, int) and isinstance(groups, int) and each * groups != heads:
         raise ShapeError(
             f"scaled_dot_product_attention: the query has {heads} heads and the {name} {groups}; "

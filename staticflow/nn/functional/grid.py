@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from staticflow.errors import ArgumentError, ShapeError
-from staticflow.graph.dims import Size, prod, same
+from staticflow.graph.dims import Size, prod, same, same_shape
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.arithmetic import cast, clamp, where
@@ -40,7 +40,7 @@ def affine_grid(theta: Any, size: Sequence[Size], align_corners: bool | None = N
     """
     sizes = as_sizes(size)
     rank = len(sizes) - 2
-    if rank not in (2, 3) or theta.ndim != 3 or theta.shape[1:] != (rank, rank + 1):
+    if rank not in (2, 3) or theta.ndim != 3 or not same_shape(theta.shape[1:], (rank, rank + 1)):
         raise ShapeError(
             "affine_grid: takes maps (N, 2, 3) for a size (N, C, H, W), or (N, 3, 4) for "
             f"(N, C, D, H, W), not {list(theta.shape)} for {list(sizes)}, at {format_locs(here())}"

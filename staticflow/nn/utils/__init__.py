@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from staticflow.errors import AutogradError, ShapeError
-from staticflow.graph.dims import prod
+from staticflow.graph.dims import prod, same
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.parameter import tensor
 from staticflow.nn.utils import rnn
@@ -53,7 +53,7 @@ def get_total_norm(tensors: Sequence[Any], norm_type: float = 2.0) -> Any:
 
 
 def _is_empty(t: Any) -> bool:
-    return 0 in t.shape
+    return any(same(n, 0) for n in t.shape)
 
 
 def _total(parts: Iterable[Any]) -> Any:
