@@ -1,6 +1,7 @@
 """Hooks of the whole test suite."""
 
 import os
+import sys
 
 import pytest
 from calling import call_path
@@ -9,12 +10,34 @@ from slices import DAY, today
 
 __all__ = ["call_path", "pytest_addoption", "pytest_collect_file"]
 
+GUARDED = "STATICFLOW_TEST_GUARDED"
+"""The environment variable by which all memory is guarded in a run, see `guarded_memory`."""
+
+_STATUS = pytest.StashKey[int]()
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """The day is one for the whole run: workers inherit it, also those that start after midnight."""
     os.environ[DAY] = today()
+    if os.environ.get(GUARDED):
+        from guarded_memory import guard_memory
+
+        guard_memory()
 
 
 def pytest_report_header() -> str:
     """The line above the tests that says which day's share of the generated checks runs."""
     return f"generated checks of {DAY}={today()}"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Guarded memory is gone before the interpreter has freed all of it."""
+    if os.environ.get(GUARDED):
+        sys.stdout.flush()
+        os._exit(int(config.stash[_STATUS]))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    session.config.stash[_STATUS] = int(exitstatus)

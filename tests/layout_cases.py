@@ -1,34 +1,22 @@
-"""Arrays in every layout, and the samples of the op table at the sizes at which kernels change."""
+"""Arrays in every layout, in memory beside pages that may not be touched; and the same layouts as views
+within a program."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
-from math import prod
 from operator import mul
 from typing import Any
 
 import numpy as np
 from guard_pages import guarded_bytes
-from opinfo.core import Array, OpInfo, Sample
-from opinfo.modes import arrays_of, graph_of, with_arrays
+from opinfo.core import Array
 
-from staticflow import pytree
-from staticflow.eager import choose, indexed, programs, rows
-from staticflow.errors import StaticflowError
-from staticflow.graph import rowmajor
-from staticflow.graph.dtypes import DType
-from staticflow.graph.types import types_of
-from staticflow.ops import stable
-
-__all__ = ["ALIASING", "LAYOUTS", "THRESHOLDS", "enlarged_samples", "in_layout"]
+__all__ = ["ALIASING", "LAYOUTS", "VIEWS", "in_layout"]
 
 Shape = tuple[int, ...]
 Steps = tuple[int, ...]
 """How many elements neighbours along each dim lie apart."""
-
-
-# -- layouts ------------------------------------------------------------------------------------
 
 
 def in_rows(shape: Shape) -> Steps:
@@ -78,7 +66,8 @@ LAYOUTS: dict[str, Callable[[Shape], Steps]] = {
     "unaligned": in_rows,
     "read-only": in_rows,
 }
-"""The steps of an array of a shape, of one dim or more."""
+"""The steps of an array of a shape, of one dim or more. Empty arrays are among the samples of the op
+table; arrays in the byte order of another machine are refused, see `test_layouts`."""
 
 ALIASING = ("one row", "one column", "one element", "windows")
 """Layouts in which elements lie in the same place, so that they are equal."""
@@ -105,93 +94,40 @@ def in_layout(values: Array, layout: str, at_end: bool = True) -> Array:
     return out
 
 
-# -- sizes --------------------------------------------------------------------------------------
+# -- views --------------------------------------------------------------------------------------
 
-THRESHOLDS = {
-    "SHORT": rows.SHORT,
-    "few": choose._PAYS["few"],
-    "strided": choose._PAYS["strided"],
-    "MANY": indexed.MANY,
-    "SMALL": choose.SMALL,
-    "FEW": stable._FEW,
-    "row-major": rowmajor._LARGE,
-    "LARGE": programs.LARGE,
-    "SPREAD": programs.SPREAD,
+
+def _odd(a: Array) -> Any:
+    """What stands where no element of the view is: NaN, or the largest number."""
+    kind = a.dtype.kind
+    value = True if kind == "b" else np.iinfo(a.dtype).max if kind in "iu" else np.nan
+    return np.asarray(value).astype(a.dtype)
+
+
+def _part(around: Callable[[int], int], chosen: slice) -> tuple[Base, View]:
+    """Of each dim the part that a slice chooses, of ``around(n)`` elements."""
+
+    def base(a: Array) -> Array:
+        out = np.full([around(n) for n in a.shape], _odd(a))
+        out[(chosen,) * a.ndim] = a
+        return out
+
+    return base, lambda x, shape: x[(chosen,) * len(shape)]
+
+
+Base = Callable[[Array], Array]
+View = Callable[[Any, Shape], Any]
+
+VIEWS: dict[str, tuple[Base, View]] = {
+    "row-major": (lambda a: a, lambda x, shape: x),
+    "transposed": (np.transpose, lambda x, shape: x.permute(*range(x.ndim)[::-1])),
+    "last dim first": (lambda a: np.moveaxis(a, -1, 0), lambda x, shape: x.movedim(0, -1)),
+    "every other": _part(lambda n: 2 * n, slice(None, None, 2)),
+    "every third": _part(lambda n: 3 * n, slice(None, None, 3)),
+    "cropped": _part(lambda n: n + 3, slice(1, -2)),
+    "backwards": (np.flip, lambda x, shape: x.flip(tuple(range(x.ndim)))),
+    "one row": (lambda a: a[:1], lambda x, shape: x.expand(shape)),
+    "one column": (lambda a: a[..., :1], lambda x, shape: x.expand(shape)),
+    "reshaped": (np.ravel, lambda x, shape: x.reshape(shape)),
 }
-"""Elements from which on something else computes an operation."""
-
-_KEY = 7
-_WIDE = rows.SHORT + 3
-
-
-def enlarged(sample: Sample, sizes: Mapping[int, int], like: Any = np.resize) -> Sample:
-    """The sample with arrays, and numbers among the arguments, of other sizes."""
-
-    def shape(a: Array) -> Shape:
-        return tuple(sizes.get(n, n) for n in a.shape)
-
-    def number(n: Any) -> Any:
-        return sizes.get(n, n) if type(n) is int else n
-
-    arrays = [like(a, shape(a)).astype(a.dtype, copy=False) for a in arrays_of(sample)]
-    kwargs = {
-        name: pytree.map_tree(number, value) if type(value) in (int, tuple, list) else value
-        for name, value in sample.kwargs.items()
-    }
-    return Sample(pytree.map_tree(number, with_arrays(sample, arrays)), kwargs)
-
-
-def _types(info: OpInfo, sample: Sample, sizes: Mapping[int, int]) -> list[Shape]:
-    """The shapes of the arrays and results of the sample enlarged; none if the op refuses it."""
-    other = enlarged(sample, sizes, lambda a, shape: np.broadcast_to(a.ravel()[0], shape))
-    try:
-        graph = graph_of(info, other)
-    except (StaticflowError, IndexError, ValueError, TypeError, AttributeError):
-        return []
-    nodes = (t for n in graph.nodes for t in types_of(n.type))
-    return [tuple(n if isinstance(n, int) else 1 for n in t.shape) for t in nodes]
-
-
-def _wide(sample: Sample) -> Iterator[dict[int, int]]:
-    """Ways to make rows long: sizes that are none of a window, the last dims, every size."""
-    arrays = arrays_of(sample)
-    sizes = {n for a in arrays for n in a.shape} - {0, 1, _KEY}
-    yield {n: _WIDE + n for n in sizes if n > 3}
-    yield {arrays[0].shape[-1]: _WIDE} if arrays[0].ndim else {}
-    yield {n: _WIDE + n for n in sizes if n > 2}
-    yield {n: _WIDE + n for n in sizes}
-
-
-def enlarged_samples(info: OpInfo, dtype: DType, thresholds: Sequence[int]) -> Iterator[Sample]:
-    """The sample of unknown sizes, with long rows where the op takes that, at sizes around each
-    threshold of elements."""
-    assert info.sized is not None
-    base = info.sized(dtype, _KEY)
-    if not arrays_of(base):
-        return
-    ways = [way for way in _wide(base) if way and _types(info, base, {**way, _KEY: _WIDE})]
-    for way in ({}, *ways[:1]):
-        for n in _around(info, base, way, thresholds):
-            if _types(info, base, {**way, _KEY: n}):
-                yield enlarged(base, {**way, _KEY: n})
-
-
-def _around(
-    info: OpInfo, base: Sample, way: Mapping[int, int], thresholds: Sequence[int]
-) -> list[int]:
-    """The sizes just below thresholds of the largest array's elements, and at them."""
-
-    def elements(n: int) -> int:
-        return max(map(prod, _types(info, base, {**way, _KEY: n})), default=threshold)
-
-    found = {_WIDE}
-    for threshold in thresholds:
-        n = 8
-        while elements(n) < threshold and n < threshold:
-            n *= 2
-        low = n // 2
-        while low + 1 < n:
-            middle = (low + n) // 2
-            low, n = (middle, n) if elements(middle) < threshold else (low, middle)
-        found |= {max(n - 1, _KEY), n}
-    return sorted(found)
+"""Of a layout within a program, the array that it is given, and the view of it that is the operand."""

@@ -80,7 +80,7 @@ class Machine:
 
     def steps(self, steps: Sequence[Step]) -> int:
         for step in steps:
-            code = _STEPS[type(step)](self, step)
+            code = getattr(self, _STEPS[type(step)])(step)
             if code:
                 return code
         return 0
@@ -226,20 +226,22 @@ class Machine:
         return 0
 
 
-_STEPS: dict[type, Any] = {
-    Launch: Machine.launch,
-    Copy: Machine.copy,
-    Repeat: Machine.repeat,
-    Choose: Machine.choose,
-    Ensure: Machine.ensure,
-    Require: Machine.require,
-    Measure: Machine.measure,
-    Give: Machine.give,
-    Ask: Machine.ask,
+_STEPS: dict[type, str] = {
+    Launch: "launch",
+    Copy: "copy",
+    Repeat: "repeat",
+    Choose: "choose",
+    Ensure: "ensure",
+    Require: "require",
+    Measure: "measure",
+    Give: "give",
+    Ask: "ask",
 }
 
 
-def run_slowly(program: Any, arrays: Sequence[Array]) -> tuple[int, list[Array]]:
+def run_slowly(
+    program: Any, arrays: Sequence[Array], machine_class: type[Machine] = Machine
+) -> tuple[int, list[Array]]:
     """The code and the outputs of a compiled program; its variables are left alone."""
     executable = program._executable
     signature = executable.signature
@@ -254,7 +256,7 @@ def run_slowly(program: Any, arrays: Sequence[Array]) -> tuple[int, list[Array]]
     ]
     table = [*arrays, *variables, *signature.constants, *outputs]
     flat = [np.ascontiguousarray(a).reshape(-1) for a in table]
-    machine = Machine(program.plan, flat, sizes)
+    machine = machine_class(program.plan, flat, sizes)
     code = machine.run()
     first = len(table) - len(outputs)
     shapes = [

@@ -1,0 +1,184 @@
+"""The sizes at which other code takes over: every constant of the framework that is one, by name, and
+sizes on both sides of each.
+
+`SIZES` and `NO_SIZES` together name every integer constant of the packages that compute. A new one
+is in neither, and `test_thresholds` says so.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from functools import cache
+from math import prod
+from pathlib import Path
+from typing import Any
+
+__all__ = ["BY_MATRICES", "MEASURES", "NO_SIZES", "SIZES", "Shapes", "constants"]
+
+Shapes = Sequence[tuple[int, ...]]
+
+
+MEASURES: Mapping[str, Callable[[Shapes], int]] = {
+    "elements": lambda shapes: max(map(prod, shapes)),
+    "length": lambda shapes: max(n for s in shapes for n in (*s, 1)),
+}
+"""What a threshold counts, of the shapes of the operands and results of an operation."""
+
+SIZES: Mapping[str, str] = {
+    "eager.choose._PAYS.few": "elements",
+    "eager.choose._PAYS.strided": "elements",
+    "eager.choose.SMALL": "elements",
+    "eager.indexed.MANY": "elements",
+    "eager.programs.BEYOND": "elements",
+    "eager.programs.LARGE": "elements",
+    "eager.programs.SPREAD": "elements",
+    "eager.rows.SHORT": "length",
+    "codegen.blocks._LEAST": "elements",
+    "codegen.lower_contract._LARGE": "elements",
+    "graph.places._LARGE": "elements",
+    "graph.rowmajor._LARGE": "elements",
+    "ops.indexing._SMALL": "elements",
+    "ops.stable._FEW": "elements",
+}
+"""Constants from which on something else computes an operation, and what they count."""
+
+BY_MATRICES = (
+    "codegen.gemm._CACHE", "codegen.gemm._FEW_PAGES", "codegen.gemm._PAGES", "codegen.gemm._LITTLE",
+    "codegen.gemm._SMALL", "codegen.gemm._DEPTH_PER_ROW", "codegen.gemm._BRIEF",
+    "codegen.gemm_block.LEAST_ROWS", "codegen.gemm_block._ROWS", "codegen.gemm_block._STRIPE",
+    "codegen.gemm_block._ROWS_PER_COPY", "codegen.gemm_block._BY_ROWS.column",
+    "codegen.gemm_block._BY_COLUMNS.column", "codegen.gemm_block._BY_COLUMNS.panels",
+    "eager.products.WORTH",
+)  # fmt: skip
+"""Constants that the rows, the columns, the inner dim, the elements of the second matrix or the
+multiplications of a product of matrices are compared with."""
+
+NO_SIZES: Mapping[str, str] = {
+    name: reason
+    for reason, names in {
+        "counts blocks, tasks or threads, which follow from sizes": (
+            "codegen.blocks._MOST", "codegen.gemm_block._BY_ROWS.tasks", "codegen.gemm_block._GROUPS",
+            "codegen.lower_contract._GROUPS", "runtime.pool._MOST", "runtime.pool._PIECES",
+            "runtime.pool._SPINS",
+        ),
+        "a width of vectors or of a tile, to whose multiples no other size is even": (
+            "codegen.blocks._EVEN", "codegen.gemm_tile._CHAINS", "codegen.llvm_root._LANES",
+            "codegen.lower_correlate._UNROLLED", "codegen.schedule_cpu._ALONG_COLUMNS",
+            "codegen.schedule_cpu._STRIP", "graph.rowmajor._SOME", "graph.rowmajor._WIDTH",
+            "eager.ranges._PIECE", "runtime.fastcall_checks.LANES",
+        ),
+        "counts statements, terms or nodes of a program": (
+            "codegen.keep._COSTLY", "codegen.schedule_cpu._SHORT", "codegen.math_division._MOST_SHIFTS",
+            "codegen.traffic._GUESS", "codegen.traffic._A_PRINT", "codegen.work._MEMORY",
+            "codegen.work._SLOW.quotient", "codegen.work._SLOW.remainder", "codegen.work._VECTOR",
+            "passes.access.MOST_REPEATED", "passes.contraction.MOST_SEARCHED",
+            "passes.fold.MOST_ELEMENTS", "passes.fuse.MOST_MEMBERS", "passes.rewrite._MOST_ROUNDS",
+            "passes.scalar_loops.MOST_STATE", "ops.branch_kinds._MOST", "ops.branch_kinds._DEEPEST",
+            "ops.convolution._MOST_PHASES", "ops.einsum._MOST_COMPARED", "ops.einsum._UNKNOWN",
+            "ops.reach._MOST", "eager.fast.plans.MOST_STEPS", "eager.fast.plans.MOST_VALUES",
+            "eager.fast.records.MOST", "eager.fast.core_text.WORDS", "ops.order._PASSES",
+            "ops.search._HALVINGS",
+        ),
+        "the trips of a loop, which tests/test_loop_memory.py and tests/test_long.py vary": (
+            "codegen.lower_state._STRETCH.0", "codegen.lower_state._STRETCH.1",
+            "codegen.lower_state._STRETCH.2", "codegen.lower_state._ROOM", "codegen.llvm_arena._LITTLE",
+            "codegen.llvm_routine._BETWEEN_LOOKS", "codegen.llvm_routine._MOST_TRIPS",
+            "passes.lift._LARGE",
+        ),
+        "so many calls or kinds of calls are remembered, which tests/test_eager_recall.py varies": (
+            "eager.fused._MET", "eager.fused_in_place._MET", "eager.kernels._MET",
+            "eager.overwrite._MET", "eager.pullback._MET", "eager.programs.MOST_KINDS",
+            "eager.fast.core_text.MEMO", "eager.fast.core_text.CODES", "eager.fast.recall_text.OFTEN",
+            "eager.fast.recall_text.SLOTS", "runtime.free_lists.MOST", "runtime.block_cache._BLOCKS",
+        ),
+        "a row of `topk` or of `isin`, whose samples have fewer and more": (
+            "ops.order.FEW", "ops.sets._FEW",
+        ),
+        "counts operations, of which an element takes from two to hundreds: above between LARGE and SPREAD": (
+            "codegen.work.ENOUGH",
+        ),
+        "bytes from which memory comes from elsewhere: LARGE, SPREAD and BEYOND lie on both sides": (
+            "runtime.aligned.ALIGNED_FROM", "runtime.block_cache.KEPT_FROM",
+            "runtime.block_cache.HUGE_FROM",
+        ),
+        "a size in memory, or a distance in it, at which nothing else computes": (
+            "codegen.llvm_arena._ALIGNMENT", "codegen.llvm_arena.CELL", "runtime.block_cache._LINE",
+            "runtime.plan.ALIGNMENT", "runtime.object_layout.TYPE", "runtime.object_layout.HEAD",
+            "eager.fast.plans._WORD", "eager.rows.NEAR",
+        ),
+        "more than any test has: what is beyond is refused, or taken by the general path": (
+            "codegen.kernel.ENDLESS", "ops.late.MOST", "runtime.block_cache.MOST_KEPT",
+            "runtime.executable._LARGEST", "runtime.fastcall_sizes._BITS",
+            "runtime.fastcall_text.MOST_ARRAYS", "runtime.fastcall_text._LONG",
+            "runtime.fastcall_text._MOST_APART", "runtime.host._PATIENCE",
+        ),
+        "a code, a mask, a constant of an algorithm": (
+            "codegen.kernel.INTERRUPTED", "codegen.kernel.NO_ROOM",
+            "codegen.llvm_parts._BALANCED", "codegen.llvm_root._ZEROS_AND_INFINITY",
+            "codegen.llvm_routine.SIZES_DIFFER", "codegen.math_bits.PARITY",
+            "codegen.math_bits.ROUNDS", "codegen.math_erf.SPARE", "codegen.math_far._AHEAD",
+            "codegen.math_far._LOW", "codegen.math_normal.SPARE", "codegen.target.PORTABLE",
+            "eager.fast.core_text.FLAGS", "eager.fast.core_text.NO_DTYPE",
+            "eager.fast.core_text._NUMBERS", "runtime.object_layout._NUMPY", "runtime.pool._FUTEX",
+            "graph.printer._MAX_LINE", "ops.random._PARITY", "ops.random._WORD",
+        ),
+        "of GPUs": (
+            "codegen.cuda._BLOCK_THREADS", "codegen.cuda._FILLING_BLOCKS", "codegen.cuda._MAX_BLOCKS",
+        ),
+    }.items()
+    for name in names
+}  # fmt: skip
+"""The other constants, or whole tables of them, and why no size of an array is compared with them."""
+
+PACKAGES = ("codegen", "eager", "eager.fast", "graph", "ops", "passes", "runtime")
+LEAST = 8
+"""Of sizes below this one the samples of the op table have all."""
+
+
+@cache
+def constants() -> Mapping[str, int]:
+    """The integers, from `LEAST` on, that modules of the framework assign to constants, by name; of
+    a table or a record those that it holds. What a table repeats of other constants is not one."""
+    found: dict[str, int] = {}
+    for package in PACKAGES:
+        for info in pkgutil.iter_modules(importlib.import_module(f"staticflow.{package}").__path__):
+            if not info.ispkg:
+                found |= _constants_of(f"{package}.{info.name}")
+    return found
+
+
+def _constants_of(name: str) -> dict[str, int]:
+    module = importlib.import_module(f"staticflow.{name}")
+    assert module.__file__ is not None
+    assigned = {}
+    for statement in ast.parse(Path(module.__file__).read_text()).body:
+        match statement:
+            case (
+                ast.Assign(targets=[ast.Name(id=constant)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=constant), value=ast.expr() as value)
+            ) if constant.isupper():
+                own = {n.id for n in ast.walk(value) if isinstance(n, ast.Name)}
+                found = dict(_numbers(f"{name}.{constant}", getattr(module, constant)))
+                others = [getattr(module, o, None) for o in own if o.isupper()]
+                assigned |= {n: v for n, v in found.items() if v not in others}
+    return assigned
+
+
+def _numbers(name: str, value: object) -> Iterator[tuple[str, int]]:
+    parts: Mapping[Any, object] = {}
+    if isinstance(value, Mapping):
+        parts = value
+    elif isinstance(value, tuple) and len(value) < 8:
+        parts = dict(enumerate(value))
+    elif is_dataclass(value) and not isinstance(value, type):
+        parts = {f.name: getattr(value, f.name) for f in fields(value)}
+    if type(value) is int and value >= LEAST:
+        yield name, value
+    for key, part in parts.items():
+        named = isinstance(key, int) or (isinstance(key, str) and key[0] != "_")
+        if named and type(part) is int and part >= LEAST:
+            yield f"{name}.{key}", part
