@@ -5,9 +5,9 @@ would take nine hours of one core for all ops. What other code takes over at is 
 size; dtypes and threads change which instance of a kernel runs, not how it places elements. So the
 design is a covering one. Of one op meet
 
-- every layout and every size below 32,768 elements; of the sizes on both sides of each larger
-  threshold (two ways to grow), some layouts each, which together are all of them once at least; of
-  the largest sizes, at which copies alone differ, one;
+- every layout and every threshold of at most `LARGE` elements, at one of its sides at least; every
+  layout and the sizes around `SPREAD`, at one of them; one layout and each of the largest sizes, at
+  which copies alone differ;
 - every layout and every dtype, every layout and either number of threads, every dtype and either
   number of threads, every size and several dtypes;
 - gradients as often, with the floating dtypes by turns.
@@ -52,21 +52,24 @@ def design(
     floats = [d for d in dtypes if d.is_floating]
     classes = [_BASE if i >= len(elements) - base else _apart(n) for i, n in enumerate(elements)]
     met: Counter[int] = Counter()
-    for i, most in enumerate(classes):
+    turns: Counter[int] = Counter()
+    for i in sorted(
+        range(len(elements)), key=elements.__getitem__
+    ):  # below a threshold, then at it
+        most = classes[i]
         apart = min(most, classes.count(most)) if most <= _BASE else most
-        first = met[most] + met[most] // apart + turn  # below a threshold one way, at it the other
         met[most] += 1
-        for number, j in enumerate(range(first % apart, len(layouts), apart)):
-            k = i + number + turn
+        for j in range((met[most] + turn) % apart, len(layouts), apart):
+            k = turns[j] + j + turn
+            turns[j] += 1
             real = floats[k % len(floats)] if floats else None
-            dtype = dtypes[k % len(dtypes)]
-            threads = THREADS[(i + j // 2 + k // len(dtypes)) % 2]
-            yield Case(i, layouts[j], dtype, real, threads)
+            threads = THREADS[(turns[j] + j // 2) % 2]
+            yield Case(i, layouts[j], dtypes[k % len(dtypes)], real, threads)
 
 
 def _apart(elements: int) -> int:
     """Every how many layouts a size of so many elements meets."""
-    for most, apart in ((LARGE // 2, 1), (2 * LARGE, 2), (2 * SPREAD, 4)):
+    for most, apart in ((2 * LARGE, 2), (2 * SPREAD, 4)):
         if elements < most:
             return apart
     return 19

@@ -85,7 +85,7 @@ for _ in range(40):
 
 
 def test_operations_today() -> None:
-    names = daily(NAMES, 5, "guarded memory")
+    names = daily(NAMES, 2, "guarded memory")
     run_tests("-m", "campaign", *(f"tests/test_layouts.py::test_once[{n}]" for n in names))
 
 

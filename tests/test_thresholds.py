@@ -15,6 +15,7 @@ from test_layouts import samples_for
 from thresholds import BY_MATRICES, NO_SIZES, SIZES, constants
 
 import staticflow as sf
+from staticflow.eager.choose import SMALL
 from staticflow.eager.products import WORTH
 from staticflow.eager.programs import LARGE, SPREAD
 from staticflow.graph.dtypes import DType, float32, float64
@@ -53,7 +54,12 @@ def test_the_design_covers() -> None:
         assert {(c.layout, c.real) for c in cases} == {*product(layouts, reals)}
         assert {(c.layout, c.threads) for c in cases} == {*product(layouts, THREADS)}
         assert {(c.dtype, c.threads) for c in cases} == {*product(info.dtypes, THREADS)}
-        for least, most in ((0, LARGE // 2), (LARGE // 2, 2 * LARGE), (SPREAD // 2, 2 * SPREAD)):
+        for least, most in (
+            (0, SMALL),
+            (SMALL, LARGE // 2),
+            (LARGE // 2, 2 * LARGE),
+            (SPREAD // 2, 2 * SPREAD),
+        ):
             met = {c.layout for c in cases if least <= elements[c.sample] < most}
             assert met == set(layouts), (least, most)
 
