@@ -14,6 +14,7 @@ from typing import Any
 
 from staticflow.ops.thread import State, thread
 from staticflow.runtime import aligned, native
+from staticflow.runtime.object_layout import numpy_table
 
 __all__ = ["guard_memory"]
 
@@ -21,6 +22,7 @@ sys.path.append(str(Path(__file__).with_name("cuda")))
 from emulator import compiler
 
 _SOURCE = Path(__file__).with_name("guarded_memory.cpp")
+_SET_HANDLER = 304  # PyDataMem_SetHandler, in NumPy's table
 _kept: list[Any] = []  # what NumPy and programs have addresses of
 
 
@@ -28,7 +30,6 @@ def guard_memory() -> None:
     """Guard all memory from now on. It must be called before anything is compiled or computed, and
     the process must end by `os._exit`: what is freed as the interpreter ends outlives the allocator.
     """
-    assert not aligned.aligned_symbols.cache_info().currsize, "something was computed before"
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder, "guarded_memory.so")
         flags = ["-std=c++17", "-O2", "-shared", "-fPIC"]
@@ -46,15 +47,18 @@ def _address(loaded: ctypes.CDLL, name: str) -> int:
 
 
 def _guard_arrays(loaded: ctypes.CDLL) -> None:
-    """NumPy's handler, for small arrays of ours too, and that which large ones are made by."""
+    """What NumPy makes arrays of, in every context, and what large arrays of ours are made of."""
     functions = {n: _address(loaded, f"numpy_{n}") for n in ("malloc", "calloc", "realloc", "free")}
     aligned.kept_functions = lambda: (functions["malloc"], functions["free"])
-    exchange, capsule = aligned._exchange()
-    pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-        ("PyCapsule_GetPointer", ctypes.pythonapi)
-    )
-    handler = aligned._Handler.from_address(pointer(capsule, aligned._NAME))
-    handler.calloc, handler.realloc = functions["calloc"], functions["realloc"]
+    handler = aligned._Handler(b"guarded", 1, None, *functions.values())
+    python = ctypes.pythonapi
+    make = ctypes.PYFUNCTYPE(
+        ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
+    )(("PyCapsule_New", python))  # fmt: skip
+    capsule = make(ctypes.addressof(handler), aligned._NAME, None)
+    _kept.extend((handler, capsule))
+    taken = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)
+    exchange = taken(numpy_table()[_SET_HANDLER])
     exchange(capsule)
     renew = State.renew
 

@@ -12,7 +12,7 @@ from layout_sizes import elements_of, enlarged_samples
 from opinfo import ROWS
 from opinfo.core import values
 from test_layouts import samples_for
-from thresholds import BY_MATRICES, NO_SIZES, SIZES, constants
+from thresholds import BY_MATRICES, SIZES, constants, stale_names, unknown_constants
 
 import staticflow as sf
 from staticflow.eager.choose import SMALL
@@ -23,12 +23,8 @@ from staticflow.graph.dtypes import DType, float32, float64
 
 def test_every_constant_is_known() -> None:
     """A constant is a threshold, which these checks have sizes around, or it is said why not."""
-    known = {*SIZES, *BY_MATRICES, *NO_SIZES}
-    found = set(constants())
-    new = {n for n in found - known if n.rpartition(".")[0] not in NO_SIZES}
-    assert not new, "say in tests/thresholds.py what is compared with them"
-    tables = {n.rpartition(".")[0] for n in found}
-    assert not known - found - tables, "they are no more: take them out of tests/thresholds.py"
+    assert not unknown_constants(), "say in tests/thresholds.py what is compared with them"
+    assert not stale_names(), "they are no more: take them out of tests/thresholds.py"
 
 
 def test_samples_lie_on_both_sides() -> None:

@@ -17,7 +17,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-__all__ = ["BY_MATRICES", "MEASURES", "NO_SIZES", "SIZES", "Shapes", "constants"]
+__all__ = ["BY_MATRICES", "MEASURES", "SIZES", "constants", "stale_names", "unknown_constants"]
 
 Shapes = Sequence[tuple[int, ...]]
 
@@ -73,7 +73,7 @@ NO_SIZES: Mapping[str, str] = {
         ),
         "counts statements, terms or nodes of a program": (
             "codegen.keep._COSTLY", "codegen.schedule_cpu._SHORT", "codegen.math_division._MOST_SHIFTS",
-            "codegen.traffic._GUESS", "codegen.traffic._A_PRINT", "codegen.work._MEMORY",
+            "codegen.traffic._GUESS", "codegen.traffic._A_CALL", "codegen.work._MEMORY",
             "codegen.work._SLOW.quotient", "codegen.work._SLOW.remainder", "codegen.work._VECTOR",
             "passes.access.MOST_REPEATED", "passes.contraction.MOST_SEARCHED",
             "passes.fold.MOST_ELEMENTS", "passes.fuse.MOST_MEMBERS", "passes.rewrite._MOST_ROUNDS",
@@ -107,11 +107,11 @@ NO_SIZES: Mapping[str, str] = {
         ),
         "a size in memory, or a distance in it, at which nothing else computes": (
             "codegen.llvm_arena._ALIGNMENT", "codegen.llvm_arena.CELL", "runtime.block_cache._LINE",
-            "runtime.plan.ALIGNMENT", "runtime.object_layout.TYPE", "runtime.object_layout.HEAD",
+            "runtime.aligned._DEFAULT_HANDLER", "runtime.aligned._TRACED", "runtime.plan.ALIGNMENT", "runtime.object_layout",
             "eager.fast.plans._WORD", "eager.rows.NEAR",
         ),
         "more than any test has: what is beyond is refused, or taken by the general path": (
-            "codegen.kernel.ENDLESS", "ops.late.MOST", "runtime.block_cache.MOST_KEPT",
+            "codegen.kernel.ENDLESS", "ops.gamma._MOST_DIMS", "ops.late.MOST", "runtime.block_cache.MOST_KEPT",
             "runtime.executable._LARGEST", "runtime.fastcall_sizes._BITS",
             "runtime.fastcall_text.MOST_ARRAYS", "runtime.fastcall_text._LONG",
             "runtime.fastcall_text._MOST_APART", "runtime.host._PATIENCE",
@@ -123,7 +123,7 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.math_bits.ROUNDS", "codegen.math_erf.SPARE", "codegen.math_far._AHEAD",
             "codegen.math_far._LOW", "codegen.math_normal.SPARE", "codegen.target.PORTABLE",
             "eager.fast.core_text.FLAGS", "eager.fast.core_text.NO_DTYPE",
-            "eager.fast.core_text._NUMBERS", "runtime.object_layout._NUMPY", "runtime.pool._FUTEX",
+            "eager.fast.core_text._NUMBERS", "runtime.pool._FUTEX",
             "graph.printer._MAX_LINE", "ops.random._PARITY", "ops.random._WORD",
         ),
         "of GPUs": (
@@ -132,7 +132,26 @@ NO_SIZES: Mapping[str, str] = {
     }.items()
     for name in names
 }  # fmt: skip
-"""The other constants, or whole tables of them, and why no size of an array is compared with them."""
+"""The other constants, or whole tables and modules of them, and why no size of an array is compared with
+them."""
+
+
+def unknown_constants() -> set[str]:
+    """The constants of which none of the tables says what they are."""
+    known = {*SIZES, *BY_MATRICES, *NO_SIZES}
+    return {n for n in constants() if known.isdisjoint(_prefixes(n))}
+
+
+def stale_names() -> set[str]:
+    """The names in the tables that are none of a constant."""
+    return {*SIZES, *BY_MATRICES, *NO_SIZES} - {p for n in constants() for p in _prefixes(n)}
+
+
+def _prefixes(name: str) -> list[str]:
+    """A constant, and the table and the module that it is in."""
+    parts = name.split(".")
+    return [".".join(parts[:n]) for n in range(2, len(parts) + 1)]
+
 
 PACKAGES = ("codegen", "eager", "eager.fast", "graph", "ops", "passes", "runtime")
 LEAST = 8
