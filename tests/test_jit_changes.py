@@ -29,7 +29,7 @@ def _in_part(x, b):
 
 def _through_views(x, b):
     x.t()[0] += b.t()[1]
-    x.reshape(-1)[1:3].zero_()
+    x.view(-1)[1:3].zero_()
     return x
 
 

@@ -140,7 +140,7 @@ def test_views_show_changes_both_ways_in_both_modes() -> None:
         turned.mul_(2)
         diagonal.zero_()
         x[1] += 5
-        flat = x.reshape(-1)
+        flat = x.view(-1)
         flat[2:4] = 7
         x.view(-1)[1:].unsqueeze(0)[0, 0] = 100
         copy = x.flip(0)

@@ -1,17 +1,19 @@
 """Symbols that are views of others: what a change of one is to the other.
 
 In a graph nothing shares memory, so a change of a view is said as a new value of what it is a view
-of, and the other way round.
+of, and the other way round. Whether a reshape is a view depends on strides, which a graph does not
+know: after a change of one of the two the other is not read any more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
-from staticflow.errors import AutogradError
-from staticflow.graph.locs import format_locs, here
+from staticflow.errors import AutogradError, SymbolicError
+from staticflow.graph.dims import Size, same
+from staticflow.graph.locs import Locs, format_locs, here
 from staticflow.graph.node import Node
 from staticflow.graph.op import Op
 from staticflow.ops.arithmetic import keep_history, stop_gradient
@@ -24,7 +26,7 @@ from staticflow.ops.thread import recording, thread
 from staticflow.ops.triangle import diagonal_op, diagonal_scatter, unfold_op
 from staticflow.ops.view import ravel, reshape_op, squeeze_op, unsqueeze_op
 
-__all__ = ["Alias", "Detached", "alias"]
+__all__ = ["Alias", "Detached", "Lost", "Perhaps", "alias", "view_of"]
 
 
 @dataclass(slots=True)
@@ -109,10 +111,81 @@ class Detached:
             self.root._assign(value)
 
 
-def alias(op: Op, base: Any, attrs: Mapping[str, Any]) -> Alias | None:
-    """What the result of ``op`` on ``base`` is a view of; None if it is none."""
+@dataclass(slots=True)
+class Perhaps:
+    """How a symbol is the elements of ``root``, a symbol or tensor that named the node ``seen``, by
+    ``fn``, a reshape: a view of it or a copy, as the strides will have it."""
+
+    root: Any
+    seen: Node | None
+    fn: Callable[..., Any]
+    attrs: Mapping[str, Any]
+
+    def taken(self) -> NoReturn:
+        """Refused: the root was changed."""
+        raise SymbolicError(
+            f"what was made of {self.root.node.type} by reshape, flatten or contiguous is read "
+            f"after that was changed in place (at {format_locs(self.root.node.locs)}), and is a "
+            "view of it or a copy, which depends on strides that a graph does not know; write "
+            f".view(...) for a view, or .clone() for a copy, at {format_locs(here())}"
+        )
+
+    def lose(self) -> None:
+        """The symbol is changed: nobody can tell what has become of the root."""
+        root, before = self.root, getattr(self.root, "_alias", None)
+        while isinstance(before, Alias | Detached):
+            root, before = before.root, getattr(before.root, "_alias", None)
+        if not hasattr(root, "_own"):  # a tensor, which no graph changes
+            root._assign(root)
+        root._own("an in-place operation on a reshape", "carry or return it, or change a clone")
+        if type(before) is Perhaps:
+            before.lose()
+        root._alias = Lost(here())
+
+
+@dataclass(slots=True)
+class Lost:
+    """What stands for the alias of a symbol of which a reshape was changed, at ``locs``."""
+
+    locs: Locs
+    seen: bool = True
+
+    @property
+    def root(self) -> NoReturn:
+        """Refused: what the symbol is is not known."""
+        raise SymbolicError(
+            "a value is used of which a reshape, flatten or contiguous was changed in place (at "
+            f"{format_locs(self.locs)}): whether that was a view of it or a copy depends on "
+            "strides, which a graph does not know; write .view(...) for a view, or .clone() for a "
+            f"copy, at {format_locs(here())}"
+        )
+
+
+def _is_view(shape: Sequence[Size], wanted: Sequence[Size]) -> bool:
+    """Whether elements in ``shape`` can be seen as ``wanted`` whatever their strides: no two dims
+    become one."""
+    sizes = iter([s for s in wanted if not same(s, 1)])
+    for size in shape:
+        part: Size = 1
+        while not same(part, size):
+            more = next(sizes, None)
+            if more is None:
+                return False
+            part = part * more
+    return True
+
+
+def alias(op: Op, base: Any, attrs: Mapping[str, Any]) -> Alias | Perhaps | None:
+    """What the result of ``op`` on ``base`` is a view of, or perhaps; None if it is none."""
     if op not in _BACK:
         return None
+    if op is reshape_op and not _is_view(base.__sf_shape__, attrs["shape"]):
+        return Perhaps(base, getattr(base, "node", None), op, attrs)
+    return view_of(op, base, attrs)
+
+
+def view_of(op: Op, base: Any, attrs: Mapping[str, Any]) -> Alias:
+    """How the result of ``op`` is a view of ``base``."""
     before = getattr(base, "_alias", None)
     if type(before) is Alias:
         return Alias(before.root, before.seen, before, op, attrs)

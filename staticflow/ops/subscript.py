@@ -21,6 +21,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.masked import refuse_masked
 from staticflow.graph.types import Shape
 from staticflow.ops.advanced import index_op, index_put_op
+from staticflow.ops.aliasing import Alias
 from staticflow.ops.arithmetic import cast, where
 from staticflow.ops.by_index import fitted, put_at, trimmed
 from staticflow.ops.by_shape import by_shape
@@ -300,7 +301,7 @@ def _is_there(part: Any, found: _Reading, value: Any) -> bool:
     """Whether ``value`` is that view already, as where ``x[key] += 1`` stores what it has changed
     in place."""
     mine, other = getattr(part, "_alias", None), getattr(value, "_alias", None)
-    return not found.tensors and mine is not None and mine.is_same(other)
+    return not found.tensors and type(mine) is Alias and mine.is_same(other)
 
 
 def _stored(part: Any, tensors: Sequence[tuple[int, Any]], value: Any) -> Any:

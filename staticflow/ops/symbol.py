@@ -25,7 +25,7 @@ from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
 from staticflow.graph.open_size import OpenSize, open_shape, plain_attrs
 from staticflow.graph.types import Shape, TensorType, types_of
-from staticflow.ops.aliasing import Alias, Detached, alias
+from staticflow.ops.aliasing import Alias, Detached, Perhaps, alias, view_of
 from staticflow.ops.arithmetic import cast, keep_history, stop_gradient
 from staticflow.ops.creation import size_value
 from staticflow.ops.expand import expand
@@ -41,7 +41,7 @@ from staticflow.ops.strided import bitcast_op
 from staticflow.ops.symbol_attributes import SymbolAttributes
 from staticflow.ops.thread import recording, thread
 from staticflow.ops.tracing import tracing, tracing_state
-from staticflow.ops.view import of_size, stretchable
+from staticflow.ops.view import contiguous, of_size, reshape_op, stretchable
 from staticflow.ops.watching import register_hook
 
 __all__ = [
@@ -127,8 +127,8 @@ class StaticMode:
             if type(out) is tuple:
                 return tuple(stop_gradient(y) if _leads_on(y) else y for y in out)
             stopped = stop_gradient(out)
-        if out._alias is not None:
-            stopped._alias = replace(out._alias, recorded=False)
+        view = out._alias
+        stopped._alias = replace(view, recorded=False) if type(view) is Alias else view
         return stopped
 
     def make(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
@@ -221,7 +221,7 @@ class Symbol(SymbolAttributes, Methods):
     __slots__ = ("_alias", "_node", "_within", "weak")
     __sf_mode__ = STATIC
 
-    def __init__(self, node: Node, alias: Alias | Detached | None = None) -> None:
+    def __init__(self, node: Node, alias: Alias | Detached | Perhaps | None = None) -> None:
         self._node, self._alias = node, alias
         self._within = tracing_state.state.within[-1]
         self.weak = False
@@ -231,8 +231,8 @@ class Symbol(SymbolAttributes, Methods):
         """The node that the handle names; of a view, of what it is a view of now."""
         view = self._alias
         if view is not None and view.seen is not None and view.root.node is not view.seen:
-            view.seen = view.root.node
             self._node = view.taken().node
+            view.seen = view.root.node
         return self._node
 
     @node.setter
@@ -307,6 +307,9 @@ class Symbol(SymbolAttributes, Methods):
             if not thread.state.recording and new.dtype.is_floating:
                 with recording(True):
                     new = keep_history(self, new)
+            if isinstance(view, Perhaps):
+                view.lose()
+                view = self._alias = None
             self._node = new.node
             if view is not None:
                 view.put(new)
@@ -319,8 +322,21 @@ class Symbol(SymbolAttributes, Methods):
 
     @property
     def _is_view(self) -> bool:
-        """Whether it has a part of the elements of another symbol, in an order of its own."""
-        return type(self._alias) is Alias
+        """Whether it has a part of the elements of another symbol, in an order of its own, or may
+        have."""
+        return type(self._alias) in (Alias, Perhaps)
+
+    def _seen_as(self, shape: Shape) -> Symbol:
+        """The symbol in another shape, on the same memory."""
+        out: Symbol = reshape_op(self, shape=shape)
+        if type(out._alias) is Perhaps:
+            recorded = thread.state.recording
+            out._alias = replace(view_of(reshape_op, self, {"shape": shape}), recorded=recorded)
+        return out
+
+    def _perhaps_itself(self) -> Symbol:
+        """The symbol itself, or a copy: what `contiguous` gives."""
+        return Symbol(self.node, Perhaps(self, self.node, contiguous, {}))
 
     def _own(self, what: str, instead: str) -> None:
         """Raise `SymbolicError` unless this was made by the function that is being traced."""

@@ -48,6 +48,8 @@ contiguous_op = elementwise(
 @by_shape
 def contiguous(x: Any) -> Any:
     """``x`` itself if its elements lie in row-major order in memory, else a copy where they do."""
+    if x.__sf_mode__.rank:
+        return x._perhaps_itself()
     return x if x.is_contiguous() else contiguous_op(x)
 
 
@@ -129,7 +131,7 @@ def of_size(x: Any, dim: int, size: Size) -> Any:
     """``x``, of whose ``dim`` the size is ``size``: assumed where that is not known, and asked as
     the program runs."""
     shape = (*x.shape[:dim], size, *x.shape[dim + 1 :])
-    return x if same_shape(shape, x.shape) else reshape_op(x, shape=shape)
+    return x if same_shape(shape, x.shape) else _seen_as(x, shape)
 
 
 def stretchable(x: Any, shape: Shape) -> Any:
@@ -166,7 +168,12 @@ def view(x: Any, *shape: Any, size: Sequence[Size] | None = None, dtype: Any = N
         )
     if same_shape(sizes, x.shape):
         return unchanged(x, reshape_op, shape=sizes)
-    return reshape_op(x, shape=sizes)
+    return _seen_as(x, sizes)
+
+
+def _seen_as(x: Any, shape: Shape) -> Any:
+    """`reshape_op` where it is a view whatever the strides of ``x``."""
+    return x._seen_as(shape) if x.__sf_mode__.rank else reshape_op(x, shape=shape)
 
 
 def _same_memory(shape: Sequence[int], strides: Sequence[int], wanted: Sequence[int]) -> bool:
@@ -244,7 +251,8 @@ def unflatten(input: Any, dim: int, sizes: Sequence[Size]) -> Any:
             f"unflatten: {list(sizes)} do not make up dim {at} of shape {list(input.shape)}, "
             f"at {format_locs(here())}"
         )
-    return reshape(input, (*input.shape[:at], *parts, *input.shape[at + 1 :]))
+    shape = (*input.shape[:at], *parts, *input.shape[at + 1 :])
+    return reshape(input, shape) if same_shape(shape, input.shape) else _seen_as(input, shape)
 
 
 # -- dims of size 1 -----------------------------------------------------------------------------

@@ -36,6 +36,7 @@ from staticflow.static.changed import (
     refuse_changes,
 )
 from staticflow.static.compile import Program
+from staticflow.static.sharing import Shared, plan_results, put_together
 
 __all__ = ["Jitted", "jit"]
 
@@ -154,14 +155,14 @@ class _Traced:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """A trace, the structure of its results, what else it depends on, and what it changes in place.
-    Of the results that are themselves such arguments, ``same`` has the places of both."""
+    """A trace, the structure of its results and how they share memory, what else it depends on, and
+    what it changes in place."""
 
     traced: _Traced
     structure: pytree.TreeDef
+    plan: tuple[Shared | None, ...]
     guards: tuple[Guard, ...]
     changes: tuple[Change, ...]
-    same: tuple[tuple[int, int], ...]
 
     def holds(self) -> bool:
         """Whether all is as it was when it was traced."""
@@ -173,6 +174,8 @@ class _Kind:
     def __call__(self, given: list[Tensor]) -> Any:
         """What the function gives of these arrays."""
         results = self._changing(given) if self.changes else self.traced(given)
+        if any(self.plan):
+            results = put_together(self.plan, self.traced.inputs, given, iter(results))
         return pytree.unflatten(self.structure, results)
 
     def _changing(self, given: list[Tensor]) -> list[Tensor]:
@@ -182,8 +185,6 @@ class _Kind:
         since = next_serial()
         results = self.traced(given)
         apply_changes(self.changes, operands, results, since)
-        for result, place in self.same:
-            results[result] = given[place]
         return results
 
 
@@ -258,27 +259,25 @@ class Jitted:
                     depends_on(v, "training")
             result = self._fn(*args, **kwargs)
             out_leaves, out_structure = pytree.flatten(result)
-            outputs = [Symbol(to_node(v)) for v in out_leaves]
+            nodes = [to_node(v) for v in out_leaves]
+            plan = plan_results(out_leaves, handles)
+            outputs = [Symbol(n) for n, shared in zip(nodes, plan, strict=True) if shared is None]
         positional, named = structure.children
         paths = [*pytree.paths(positional, "args"), *pytree.paths(named, "kwargs")]
         names = [path for path, s in zip(paths, symbols, strict=True) if s is not None]
         found = list(find_changes(inputs, handles, names))
         if not out_leaves and not found:
             raise ShapeError(f"jit: {name} returned no tensor, at {format_locs(here())}")
+        first = len(outputs)
         outputs += [Symbol(new) for _, _, new in found]
+        outputs = outputs or [Symbol(nodes[0])]  # a program has one at least
         traced = _Traced.of(inputs, outputs, self._numerics, left_since(0))
-        nodes = [i.node for i in inputs]
+        given = [i.node for i in inputs]
         changes = [
-            Change(place, name, result, traced.reached[result], is_recorded(new, nodes))
-            for result, (place, name, new) in enumerate(found, len(out_leaves))
+            Change(place, name, result, traced.reached[result], is_recorded(new, given))
+            for result, (place, name, new) in enumerate(found, first)
         ]
-        same = [
-            (result, change.place)
-            for result, v in enumerate(out_leaves)
-            for change in changes
-            if v is handles[change.place]
-        ]
-        return _Kind(traced, out_structure, tuple(guards.values()), tuple(changes), tuple(same))
+        return _Kind(traced, out_structure, plan, tuple(guards.values()), tuple(changes))
 
     def __repr__(self) -> str:
         return f"<jit of {getattr(self._fn, '__name__', self._fn)}, {self.compile_count} compiled>"
@@ -289,7 +288,8 @@ def jit(fn: F | None = None, *, numerics: str = "strict") -> Any:
 
     ``fn`` is traced once for each kind of arguments (see `Jitted`): its operations become one
     graph. Python code that needs a value (``if x > 0``, ``int(x)``) is an error that says what to
-    write instead. Called on tensors that require gradients, the result is one node of the tape,
+    write instead. What it gives back of its arguments, themselves or views of them, is on their
+    memory. Called on tensors that require gradients, the result is one node of the tape,
     whose backward is compiled too.
 
     >>> import staticflow as sf

@@ -1,0 +1,166 @@
+"""Who shares memory with whom: the same in a graph as eagerly, or refused where strides decide."""
+
+import numpy as np
+import pytest
+
+import staticflow as sf
+from staticflow import pytree
+
+
+def array(*shape):
+    return lambda: sf.arange(float(np.prod(shape))).reshape(shape)
+
+
+def turned(*shape):
+    return lambda: array(*shape[::-1])().permute(*reversed(range(len(shape))))
+
+
+def outcome(program, make):
+    """The values that ``program`` gives and leaves in its argument, or the error."""
+    x = make()
+    try:
+        given = program(x)
+    except sf.StaticflowError as error:
+        return error
+    return [v.tolist() if isinstance(v, sf.Tensor) else v for v in pytree.flatten((given, x))[0]]
+
+
+def result_of(fn, then):
+    """A program that calls ``fn``, jitted or not, and changes what it gives."""
+    return lambda x: then(fn(x), x), lambda x: then(sf.jit(fn)(x), x)
+
+
+def both(b):
+    return b, b
+
+
+def whole_and_part(b):
+    return b, b[:1]
+
+
+RESULTS = {
+    "itself": lambda a: a,
+    "a part": lambda a: a[:1],
+    "a part of unknown size": lambda a: a[1:],
+    "a part of a part": lambda a: a.t()[1:].diagonal(),
+    "reshaped": lambda a: a.t().reshape(-1),
+    "seen as": lambda a: a.view(-1),
+    "contiguous": lambda a: a.t().contiguous(),
+    "of its dtype": lambda a: a.to(sf.float32).float(),
+    "changed": lambda a: a.add_(1),
+    "a part of the changed": lambda a: a.add_(1)[1:],
+    "a part, then changed": lambda a: (a[:1], a.mul_(2))[0],
+    "detached": lambda a: a.detach()[:1],
+    "without history": lambda a: without_history(a),
+    "twice": lambda a: both(a * 2),
+    "whole and a part": lambda a: whole_and_part(a * 2),
+    "a part and the whole": lambda a: whole_and_part(a * 2)[::-1],
+    "with its detached": lambda a: (lambda b: (b.detach(), b))(a * 2),
+    "a list of both": lambda a: {"arg": a, "new": [a + 1, a]},
+}
+
+
+def without_history(a):
+    with sf.no_grad():
+        return a[:1]
+
+
+@pytest.mark.parametrize(
+    "make", [array(2, 3), turned(2, 3), array(3, 3)], ids=["rows", "columns", "square"]
+)
+@pytest.mark.parametrize("name", RESULTS)
+def test_results_of_jit_share_memory_as_eagerly(name, make):
+    def change_all(given, x):
+        leaves = pytree.flatten(given)[0]
+        for i, leaf in enumerate(leaves):
+            leaf.add_(10.0 ** (i + 1))
+        return given, [leaf is x for leaf in leaves]
+
+    eagerly, jitted = result_of(RESULTS[name], change_all)
+    have, want = outcome(jitted, make), outcome(eagerly, make)
+    assert have == want or isinstance(want, sf.ShapeError)  # a view of columns, which jit may take
+
+
+def test_gradients_go_through_what_is_handed_back():
+    x = sf.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    part, square = sf.jit(lambda a: (a[1:], a * a))(x)
+    assert part._base is x
+    (part.sum() + square.sum()).backward()
+    assert x.grad.tolist() == [[2.0, 4.0], [7.0, 9.0]]
+
+
+# -- a reshape, which is a view or a copy -----------------------------------------------------------
+
+RESHAPES = {
+    "reshape": lambda a: a.t().reshape(-1),
+    "flatten": lambda a: a.flatten(),
+    "ravel": lambda a: a[:, :2].ravel(),
+    "contiguous": lambda a: a.contiguous(),
+    "function": lambda a: sf.reshape(a.movedim(0, 1), (2, 3)),
+    "of a reshape": lambda a: a.reshape(3, 2).t().reshape(3, 2),
+    "a part of it": lambda a: a.flatten()[1:],
+}
+
+VIEWS = {
+    "with a one behind": lambda a: a.reshape(*a.shape, 1),
+    "of ones": lambda a: a.reshape(1, *a.shape),
+    "unflatten": lambda a: a.unflatten(1, (3, 1)),
+    "its own shape": lambda a: a.reshape(a.shape),
+    "flatten of one dim": lambda a: a.flatten(1),
+    "view of columns": lambda a: a[:, 1].view(-1),
+}
+
+
+@pytest.mark.parametrize("make", [array(2, 3), turned(2, 3)], ids=["rows", "columns"])
+@pytest.mark.parametrize("name", RESHAPES)
+@pytest.mark.parametrize("first", ["it", "what it was made of"])
+def test_after_a_change_of_a_reshape_or_of_its_base_the_other_is_refused(name, make, first):
+    def program(a):
+        a = a * 1
+        b = RESHAPES[name](a)
+        (b if first == "it" else a).add_(1)
+        return (a if first == "it" else b) * 1
+
+    with pytest.raises(
+        sf.SymbolicError, match=r"reshape, flatten or contiguous.*\.view\(.*test_sh"
+    ):
+        sf.jit(program)(make())
+
+
+@pytest.mark.parametrize("make", [array(2, 3), turned(2, 3)], ids=["rows", "columns"])
+@pytest.mark.parametrize("name", RESHAPES)
+def test_a_reshape_may_be_changed_where_its_base_is_not_used_again(name, make):
+    def program(a):
+        return RESHAPES[name](a * 1).add_(1)
+
+    assert outcome(sf.jit(program), make) == outcome(program, make)
+
+
+@pytest.mark.parametrize("name", RESHAPES)
+def test_an_argument_of_which_a_reshape_is_changed_is_refused(name):
+    with pytest.raises(sf.SymbolicError, match="reshape, flatten or contiguous"):
+        sf.jit(lambda a: RESHAPES[name](a).add_(1) * 2)(array(2, 3)())
+
+
+@pytest.mark.parametrize("make", [array(2, 3), turned(2, 3)], ids=["rows", "columns"])
+@pytest.mark.parametrize("name", VIEWS)
+def test_what_is_a_view_whatever_the_strides_changes_its_base(name, make):
+    def program(a):
+        VIEWS[name](a).mul_(2)
+        return a * 1
+
+    assert outcome(sf.jit(program), make) == outcome(program, make)
+
+
+def test_a_reshape_from_outside_of_a_loop_is_not_changed_inside():
+    def program(a):
+        flat = a.t()
+
+        def trip(i, c):
+            flat.reshape(-1).add_(1)
+            return c + flat.sum()
+
+        return sf.fori_loop(0, 2, trip, a.sum())
+
+    with pytest.raises(sf.SymbolicError, match="outside of the function"):
+        sf.jit(program)(array(2, 3)())
