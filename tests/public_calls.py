@@ -12,6 +12,7 @@ from typing import Any
 from public_layers import Arguments, Public, layers, modules, optimisers, requiring, values
 
 import staticflow as sf
+from staticflow.tools.cli import main
 
 __all__ = ["PUBLIC", "Public"]
 
@@ -142,6 +143,7 @@ def _derivatives() -> Iterator[Public]:
         def backward(ctx: Any, ct: Any) -> Any:
             return ct * 2, None
 
+    Double.forward.__qualname__ = "Double.forward"  # as at the top of a user's file
     yield Public("Function.apply", lambda: (Double.apply, [requiring()], {}))
 
 
@@ -176,7 +178,7 @@ def _tensors() -> Iterator[Public]:
         "backward": [], "register_hook": [lambda g: g], "retain_grad": [], "__eq__": [1], "__pow__": [2], "__rpow__": [2], "__add__": [1], "__radd__": [1], "__iadd__": [1],
         "__lshift__": [1], "__and__": [True], "__matmul__": [values(3, 3)], "__rmatmul__": [values(3, 3)], "__imatmul__": [values(3, 3)], "__floordiv__": [2], "__mod__": [2],
         "__divmod__": [2], "__len__": [], "__reversed__": [], "cuda": [], "item": [], "map_": [values(3, 3), lambda a, b: a],
-        "apply_": [lambda a: a], "numpy": [], "tolist": [], "__round__": [],
+        "apply_": [lambda a: a], "numpy": [], "tolist": [], "__round__": [], "__array__": [], "__dlpack__": [], "__dlpack_device__": [],
     }.items():  # fmt: skip
         if hasattr(sf.Tensor, name):
             yield Public(
@@ -321,6 +323,22 @@ def _others() -> Iterator[Public]:
     yield Public("cuda.is_available", lambda: (sf.cuda.is_available, [], {}))
 
 
+def _commands() -> Iterator[Public]:
+    """Command lines, which are words whatever is given for a word."""
+
+    def called(*words: Any) -> None:
+        status = main([str(word) for word in words])
+        assert status in (0, 1, 2)
+
+    small = ["compare", "--steps", "1", "--hidden", "2", "--batch", "2"]
+    yield Public("tools.main", lambda: (called, ["info"], {}))
+    for option in ("steps", "dtype", "hidden", "batch", "lr", "momentum", "seed", "json"):
+        line = [*small, f"--{option}"]
+        yield Public(
+            f"tools.compare --{option}", lambda c=line: (lambda word: called(*c, word), ["1"], {})
+        )
+
+
 PUBLIC: dict[str, Public] = {
     p.name: p
     for group in (
@@ -332,6 +350,7 @@ PUBLIC: dict[str, Public] = {
         _tensors,
         _programs,
         _others,
+        _commands,
     )
     for p in group()
 }

@@ -72,6 +72,8 @@ _LAYERS: dict[str, tuple[list[Any], tuple[tuple[int, ...], ...]]] = {
     "Transformer": ([4, 2, 1, 1, 8], ((3, 1, 4), (3, 1, 4))),
     "TransformerEncoderLayer": ([4, 2, 8], ((3, 1, 4),)),
     "TransformerDecoderLayer": ([4, 2, 8], ((3, 1, 4), (3, 1, 4))),
+    "TransformerEncoder": ([sf.nn.TransformerEncoderLayer(4, 2, 8), 2], ((3, 1, 4),)),
+    "TransformerDecoder": ([sf.nn.TransformerDecoderLayer(4, 2, 8), 2], ((3, 1, 4), (3, 1, 4))),
     "CosineSimilarity": ([], ((2, 3), (2, 3))), "PairwiseDistance": ([], ((2, 3), (2, 3))),
     "Softmax2d": ([], ((1, 2, 3, 3),)), "GLU": ([], ((2, 4),)),
     "Softmax": ([0], ((2, 3),)), "LogSoftmax": ([0], ((2, 3),)), "Softmin": ([0], ((2, 3),)),
@@ -106,16 +108,7 @@ def _of_name(name: str) -> tuple[list[Any], tuple[tuple[int, ...], ...]] | None:
 def layers() -> Iterator[Public]:
     for name in sf.nn.__all__ if hasattr(sf.nn, "__all__") else dir(sf.nn):
         layer = getattr(sf.nn, name)
-        if (
-            name.startswith("_")
-            or not isinstance(layer, type)
-            or name
-            in (
-                "Module",
-                "TransformerEncoder",
-                "TransformerDecoder",
-            )
-        ):
+        if name.startswith("_") or not isinstance(layer, type) or name == "Module":
             continue
         args, shapes = _of_name(name)
         yield Public(f"nn.{name}", lambda layer=layer, args=args: (layer, list(args), {}))

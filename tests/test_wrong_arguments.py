@@ -8,11 +8,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import pytest
 from wrong_arguments import CALLS, KINDS, SYMBOLIC, Call
 
 import staticflow as sf
-from staticflow import pytree
+from staticflow import nn, pytree
 
 F = sf.nn.functional
 X = sf.ones(3, 3)
@@ -136,3 +137,52 @@ def test_the_cause_is_kept_where_no_argument_is_to_blame() -> None:
     with pytest.raises(sf.DTypeError) as error:
         sf.float_power(X, [2])
     assert isinstance(error.value.__cause__, TypeError)
+
+
+BLAMED = {
+    "None beside another None": (lambda: sf.randint(3, (2,), dtype=None), "'dtype' must be one of"),
+    "0 beside another 0": (lambda: sf.randint(0, 3, (2,), dtype=0), "'dtype' must be one of"),
+    "a key": (lambda: nn.ModuleDict({np.int64: nn.ReLU()}), "a key is a str, not type"),
+    "the primals": (
+        lambda: sf.func.jvp(sf.sin, sf.ones(2), sf.ones(2)),
+        "the primals are a Tensor",
+    ),
+    "no memory": (
+        lambda: sf.randn(2**62, dtype=sf.float16),
+        r"randn\(.*Unable to allocate|at most",
+    ),
+    "a switch": (
+        lambda: sf.optim.SGD([sf.ones(2, requires_grad=True)]).zero_grad(np.ones(2)),
+        "'set_to_none' must be bool, not ndarray",
+    ),
+    "what cannot be copied": (
+        lambda: nn.Transformer(4, 2, 1, 1, 8, norm_first=(i for i in range(3))),
+        "Transformer.*generator",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BLAMED)
+def test_the_argument_that_is_wrong_is_named(name: str) -> None:
+    call, message = BLAMED[name]
+    with pytest.raises(
+        (sf.StaticflowError, MemoryError), match=rf"{message}.*test_wrong_arguments.py"
+    ):
+        call()
+
+
+def test_what_fails_changes_nothing() -> None:
+    """No module is cast and nothing is drawn where the call fails."""
+    layer, x = nn.Linear(2, 2), sf.placeholder((2,), name="x")
+    with pytest.raises(sf.StaticflowError):
+        sf.float_power(layer, 2)
+    with pytest.raises(sf.StaticflowError):
+        sf.float_power(x, layer)
+    assert layer.weight.dtype is sf.float32
+    before = sf.get_rng_state().tolist()
+    for draw in (sf.Tensor.uniform_, sf.Tensor.normal_, sf.Tensor.exponential_):
+        with pytest.raises(sf.StaticflowError):
+            draw(sf.ones(2), x)
+    assert sf.get_rng_state().tolist() == before
+    with pytest.raises(sf.DTypeError, match="enabled is ndarray"), sf.fork_rng(np.ones(2)):
+        pass

@@ -273,7 +273,11 @@ def fault_of(case: str, error: BaseException) -> Fault | None:
         return None
     if "assert_close" in case and isinstance(error, AssertionError):
         return None  # what it is for
-    if isinstance(error, KeyError | AttributeError) and re.search(r", at \S+\.py:\d+", message):
+    if isinstance(error, SystemExit) and "tools." in case:
+        return None  # a command line that is wrong, and said to be so
+    if isinstance(error, KeyError | AttributeError | BufferError) and re.search(
+        r", at \S+\.py:\d+", message
+    ):
         return None  # what Python's protocols ask for, in words
     if isinstance(error, TypeError) and "_setter.<locals>" in message:
         return None  # assignment takes one value
@@ -284,6 +288,8 @@ def fault_of(case: str, error: BaseException) -> Fault | None:
             if "<lambda>" in message or not private
             else Fault(case, "TypeError", where, message[:300])
         )
+    if isinstance(error, MemoryError) and re.search(r", at \S+\.py:\d+", message):
+        return None
     if isinstance(error, AttributeError) and _ATTRIBUTE.search(message) and " =" in case:
         return None
     if isinstance(error, TypeError) and _OPERATOR.search(message) and not where:

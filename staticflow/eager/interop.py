@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager.device import move, place
-from staticflow.errors import AutogradError, DeviceError
+from staticflow.errors import ArgumentError, AutogradError, DeviceError, DTypeError
 from staticflow.graph.dtypes import bfloat16
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.thread import thread
@@ -54,7 +54,11 @@ def numpy(self: Any, *, force: bool = False) -> Array:
 def array(self: Any, dtype: Any = None, copy: bool | None = None) -> Array:
     """What ``np.asarray`` takes: as `numpy`, in another dtype if asked."""
     data = self.numpy()
-    return np.array(data, dtype=data.dtype if dtype is None else dtype, copy=copy)
+    try:
+        return np.array(data, dtype=data.dtype if dtype is None else dtype, copy=copy)
+    except (TypeError, ValueError) as error:
+        kind = DTypeError if isinstance(error, TypeError) else ArgumentError
+        raise kind(f"an array of a tensor: {error}, at {format_locs(here())}") from error
 
 
 def dlpack(
@@ -86,7 +90,10 @@ def dlpack(
             f"export its .clone(), at {format_locs(here())}"
         )
     options = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
-    return self._data.__dlpack__(**{k: v for k, v in options.items() if v is not None})
+    try:
+        return self._data.__dlpack__(**{k: v for k, v in options.items() if v is not None})
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise BufferError(f"__dlpack__: {error}, at {format_locs(here())}") from error
 
 
 def dlpack_device(self: Any) -> tuple[int, int]:

@@ -191,6 +191,11 @@ def fork_rng(enabled: bool = True) -> Iterator[None]:
     >>> bool((sf.rand(3) == a).all())
     True
     """
+    if not isinstance(enabled, bool | int):
+        raise DTypeError(
+            f"fork_rng: enabled is {type(enabled).__name__}; it must be True or False, at "
+            f"{format_locs(here())}"
+        )
     before = get_rng_state()
     try:
         yield

@@ -245,18 +245,21 @@ class _Named(_Holder):
         return self._entries()[self._key(key)]
 
     def __setitem__(self, key: str, value: Any) -> None:
-        self._hold(key, self._accepted(value, f"key {key!r}"))
+        self._hold(self._name(key), self._accepted(value, f"key {key!r}"))
 
     def __delitem__(self, key: str) -> None:
         delattr(self, self._key(key))
 
-    def _key(self, key: str) -> str:
+    def _name(self, key: Any) -> str:
         if not isinstance(key, str):
             raise DTypeError(
                 f"{type(self).__name__}: a key is a str, not {type(key).__name__}, "
                 f"at {format_locs(here())}"
             )
-        if key not in self:
+        return key
+
+    def _key(self, key: str) -> str:
+        if self._name(key) not in self:
             known = ", ".join(self) or "none"
             raise KeyError(
                 f"{type(self).__name__} has no {key!r}; its keys are {known}, "
@@ -284,7 +287,7 @@ class _Named(_Holder):
 
     def update(self, values: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> None:
         """Add entries, in the place of those of the same name."""
-        accepted = {k: self._accepted(v, f"key {k!r}") for k, v in dict(values).items()}
+        accepted = {self._name(k): self._accepted(v, f"key {k!r}") for k, v in dict(values).items()}
         for key, value in accepted.items():
             self._hold(key, value)
 

@@ -53,6 +53,7 @@ def in_place(fn: Function) -> Function:
 def drawn_in_place(name: str, fn: Function) -> Function:
     """The form that fills the tensor itself with the numbers that ``fn`` draws."""
 
+    @sampling.gives_back  # also where what was drawn does not fit
     @wraps(fn, (), ())
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         return self._assign(fn(self, *args, **kwargs))

@@ -8,8 +8,10 @@ by what the value has not.
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import sys
+import sysconfig
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache, wraps
 from types import FunctionType, TracebackType
@@ -37,7 +39,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 FOREIGN = (
     AttributeError, TypeError, ValueError, LookupError, OverflowError, ZeroDivisionError,
-    AssertionError, UnboundLocalError, SystemError,
+    AssertionError, UnboundLocalError, SystemError, MemoryError,
 )  # fmt: skip
 """What a value of a wrong kind may lead to."""
 
@@ -50,6 +52,9 @@ _NO_ARRAY = (
     r"|maximum supported dimension|ndmin must be|int too (large|big) to convert"
 )
 """What NumPy and Python say of sizes that no array can have, whatever memory there is."""
+
+_PYTHONS = sysconfig.get_paths()["stdlib"] + os.sep
+"""The folder of Python's own modules, as of ``copy``."""
 
 _DATA = (list, tuple, np.ndarray)
 _OF_NO_TENSOR = (AttributeError, TypeError)
@@ -114,14 +119,11 @@ def refuse_foreign(
         if kind:
             _refuse(name, argument, value, kind, at)
     if wanted:
-        tensors = {
-            k: v
-            for k, v in given.items()
-            if _is_of_any(parameters[k]) or parameters[k].annotation is parameters[k].empty
-        }
-        for argument, value in _within(tensors if wanted == "a tensor" else given):
-            if value is getattr(error, "value", None):
-                _refuse(name, argument, value, wanted, at)
+        blamed = getattr(error, "value", None)
+        found = [k for k, v in _within(given) if v is blamed]
+        found.sort(key=lambda k: _takes(parameters[k.partition("[")[0]], blamed))
+        if found:
+            _refuse(name, found[0], blamed, wanted, at)
         return  # a value that the function has made itself
     takes_tensors = takes_tensors and isinstance(error, _OF_NO_TENSOR) and not is_ours
     of_any = {k: v for k, v in given.items() if takes_tensors and _is_of_any(parameters[k])}
@@ -145,9 +147,10 @@ def _refuse(name: str, argument: str, value: Any, wanted: str, at: str) -> NoRet
 
 
 def _is_of_user(trace: TracebackType | None) -> bool:
-    """Whether an error passed through code that is neither ours nor NumPy's."""
+    """Whether an error passed through code that is neither ours nor NumPy's, nor Python's own."""
     while trace is not None:
-        if not is_inside(trace.tb_frame.f_code.co_filename):
+        file = trace.tb_frame.f_code.co_filename
+        if not is_inside(file) and not (file.startswith(_PYTHONS) and "-packages" not in file):
             return True
         trace = trace.tb_next
     return False
@@ -166,6 +169,13 @@ def _other_kind(parameter: inspect.Parameter, value: Any) -> str:
     for word, meaning in _IN_WORDS:
         text = re.sub(word, meaning, text)
     return text
+
+
+def _takes(parameter: inspect.Parameter, value: Any) -> bool:
+    """Whether a parameter takes ``value`` for sure, so that it is the last to be blamed: it is the
+    default, or of the kinds that the annotation names."""
+    words = str(parameter.annotation).split(" | ")
+    return value is parameter.default or all(word.split("[")[0] in _KINDS for word in words)
 
 
 def _is_of_any(parameter: inspect.Parameter) -> bool:
@@ -218,9 +228,11 @@ def _described(value: Any) -> str:
     return repr(value) if plain else kind_of(value)
 
 
-def _class_of(error: Exception) -> type[StaticflowError]:
+def _class_of(error: Exception) -> type[Exception]:
     if isinstance(error, StaticflowError):
         return type(error)
+    if isinstance(error, MemoryError):
+        return MemoryError
     if isinstance(error, TypeError | AttributeError):
         return DTypeError
     return IndexRangeError if isinstance(error, IndexError) else ArgumentError

@@ -308,6 +308,11 @@ class Optimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters; or fill them with zeros, in place."""
+        if set_to_none is not True and not isinstance(set_to_none, bool | int):
+            raise DTypeError(
+                f"{type(self).__name__}.zero_grad: 'set_to_none' must be bool, not "
+                f"{type(set_to_none).__name__}, at {format_locs(here())}"
+            )
         for group in self.param_groups:
             for param in group.params:
                 if set_to_none or param.grad is None:
