@@ -182,7 +182,7 @@ class TransformerEncoder(Module):
 
     def __init__(self, encoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
-        self.layers = ModuleList(copy.deepcopy(encoder_layer) for _ in range(num_layers))
+        self.layers = ModuleList([copy.deepcopy(encoder_layer) for _ in range(num_layers)])
         self.num_layers, self.norm = num_layers, norm
 
     def forward(
@@ -203,7 +203,7 @@ class TransformerDecoder(Module):
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
-        self.layers = ModuleList(copy.deepcopy(decoder_layer) for _ in range(num_layers))
+        self.layers = ModuleList([copy.deepcopy(decoder_layer) for _ in range(num_layers)])
         self.num_layers, self.norm = num_layers, norm
 
     def forward(self, tgt: Any, memory: Any, *args: Any, **kwargs: Any) -> Any:

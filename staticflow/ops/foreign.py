@@ -121,6 +121,7 @@ def refuse_foreign(
     if wanted:
         blamed = getattr(error, "value", None)
         found = [k for k, v in _within(given) if v is blamed]
+        found.sort(key=lambda k: k.partition("[")[0] not in wanted)  # such as dtype
         found.sort(key=lambda k: _takes(parameters[k.partition("[")[0]], blamed))
         if found:
             _refuse(name, found[0], blamed, wanted, at)
