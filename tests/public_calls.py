@@ -149,8 +149,10 @@ def _derivatives() -> Iterator[Public]:
 
 def _entered(context: Any) -> Any:
     def called(*args: Any, **kwargs: Any) -> None:
-        with context(*args, **kwargs):
-            pass
+        made = context(*args, **kwargs)
+        if hasattr(made, "__enter__"):  # and no function that it decorates
+            with made:
+                pass
 
     called.__signature__ = inspect.signature(context)  # type: ignore[attr-defined]
     return called
@@ -330,12 +332,15 @@ def _commands() -> Iterator[Public]:
         status = main([str(word) for word in words])
         assert status in (0, 1, 2)
 
+    called.__qualname__ = "main"
     small = ["compare", "--steps", "1", "--hidden", "2", "--batch", "2"]
     yield Public("tools.main", lambda: (called, ["info"], {}))
-    for option in ("steps", "dtype", "hidden", "batch", "lr", "momentum", "seed", "json"):
+    report = str(Path(tempfile.gettempdir()) / "staticflow_compare.json")
+    valid = {"steps": "1", "hidden": "1", "batch": "1", "seed": "1", "lr": "0.1", "momentum": "0.5"}
+    for option, word in {**valid, "dtype": "float32", "json": report}.items():
         line = [*small, f"--{option}"]
         yield Public(
-            f"tools.compare --{option}", lambda c=line: (lambda word: called(*c, word), ["1"], {})
+            f"tools.compare --{option}", lambda c=line, w=word: (lambda v: called(*c, v), [w], {})
         )
 
 

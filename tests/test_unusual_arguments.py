@@ -33,6 +33,8 @@ def test_all_cases(mode: str) -> None:
 def test_the_valid_calls_are_valid() -> None:
     """A call that failed anyway would hide what its arguments do."""
     for public in PUBLIC.values():
+        if public.name.startswith("tools.compare"):
+            continue  # which trains
         fn, args, kwargs = public.make()
         try:
             fn(*args, **kwargs)

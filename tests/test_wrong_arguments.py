@@ -147,6 +147,7 @@ BLAMED = {
         lambda: sf.func.jvp(sf.sin, sf.ones(2), sf.ones(2)),
         "the primals are a Tensor",
     ),
+    "sizes of a tensor": (lambda: sf.Tensor(2**62), "Tensor of the sizes .* at most 64 dims"),
     "no memory": (
         lambda: sf.randn(2**62, dtype=sf.float16),
         r"randn\(.*Unable to allocate|at most",

@@ -254,7 +254,7 @@ _USERS = "public_"
 
 _ARITY = re.compile(
     r"missing \d+ required|unexpected keyword|takes (from )?\d+.* argument|takes no|multiple values"
-    r"|got some positional-only|takes at most|: it takes "
+    r"|got some positional-only|takes at most|: it takes |unbound method .* needs an argument"
 )
 _ATTRIBUTE = re.compile(r"has no setter|has no attribute|object attribute .* is read-only|has no '")
 _OPERATOR = re.compile(r"unsupported operand type|not supported between instances|bad operand type")

@@ -34,6 +34,17 @@ from staticflow.ops.thread import thread
 __all__ = ["EAGER", "Tensor", "as_tensor"]
 
 
+def _zeros(shape: tuple[Any, ...]) -> np.ndarray[Any, Any]:
+    """Zeros of sizes, or no element where there are none."""
+    try:
+        return np.zeros(shape or (0,), get_default_dtype().numpy)
+    except ValueError as error:
+        raise ShapeError(
+            f"Tensor of the sizes {list(shape)}: an array has at most 64 dims and {sys.maxsize} "
+            f"bytes ({error}), at {format_locs(here())}"
+        ) from None
+
+
 _new = object.__new__
 _array = np.ndarray
 _getframe = sys._getframe
@@ -71,7 +82,7 @@ class Tensor(Methods):
         elif isinstance(only, list | tuple | range | np.ndarray):
             self._start(array_from(only, get_default_dtype()))
         else:
-            self._start(np.zeros(as_shape(data) or (0,), get_default_dtype().numpy))
+            self._start(_zeros(as_shape(data)))
         if device is not None:
             self._data = devices.move(self._data, devices.place(device))
 

@@ -120,9 +120,13 @@ def refuse_foreign(
             _refuse(name, argument, value, kind, at)
     if wanted:
         blamed = getattr(error, "value", None)
-        found = [k for k, v in _within(given) if v is blamed]
-        found.sort(key=lambda k: k.partition("[")[0] not in wanted)  # such as dtype
-        found.sort(key=lambda k: _takes(parameters[k.partition("[")[0]], blamed))
+        found = [
+            k
+            for k, v in _within(given)
+            if v is blamed and (wanted != "a tensor" or _may_be_tensor(parameters[_first(k)]))
+        ]
+        found.sort(key=lambda k: _first(k) not in wanted)  # such as dtype
+        found.sort(key=lambda k: _takes(parameters[_first(k)], blamed))
         if found:
             _refuse(name, found[0], blamed, wanted, at)
         return  # a value that the function has made itself
@@ -170,6 +174,15 @@ def _other_kind(parameter: inspect.Parameter, value: Any) -> str:
     for word, meaning in _IN_WORDS:
         text = re.sub(word, meaning, text)
     return text
+
+
+def _first(path: str) -> str:
+    """The argument that ``x[0][1]`` is a part of."""
+    return path.partition("[")[0]
+
+
+def _may_be_tensor(parameter: inspect.Parameter) -> bool:
+    return _is_of_any(parameter) or parameter.annotation is parameter.empty
 
 
 def _takes(parameter: inspect.Parameter, value: Any) -> bool:
