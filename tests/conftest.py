@@ -17,8 +17,11 @@ _STATUS = pytest.StashKey[int]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The day is one for the whole run: workers inherit it, also those that start after midnight."""
+    """The day is one for the whole run: workers inherit it, also those that start after midnight.
+    Processes that tests start find staticflow from any folder, be it installed or not."""
     os.environ[DAY] = today()
+    paths = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join((str(config.rootpath), *filter(None, [paths])))
     if os.environ.get(GUARDED):
         from guarded_memory import guard_memory
 
