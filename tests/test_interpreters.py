@@ -53,7 +53,7 @@ got = *both, on_threads()
 PRINT = "print(got)"
 
 IN_ANOTHER = """
-import os, sys
+import atexit, os, sys
 try:
     import _interpreters as several
     options = ("legacy",) # which shares the lock: NumPy refuses others
@@ -65,10 +65,12 @@ other = several.create(*options, **isolated)
 errors = os.dup(2)
 os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # where NumPy writes why it refuses
 try:
-    refused = several.run_string(other, "import warnings; warnings.simplefilter('ignore')\\nimport ml_dtypes")
+    refused = several.run_string(other, "import warnings; warnings.simplefilter('ignore')\\nimport numpy, ml_dtypes")
 except Exception as error:
     refused = error
 os.dup2(errors, 2)
+if sys.version_info >= (3, 14):  # which warns of one that is left
+    atexit.register(several.destroy, other)
 if refused:
     print("NumPy refuses", end="")
     sys.exit()
@@ -77,7 +79,7 @@ if failed:
     raise SystemExit(getattr(failed, "formatted", failed))
 """
 """NumPy can be loaded by one interpreter of a process: here by another than the first, where the
-first need not have it (CPython 3.11 and 3.12). It is left to be ended with the process."""
+first need not have it (CPython 3.11 and 3.12). Before 3.14 it is left to be ended with the process."""
 
 
 @dataclass(frozen=True, slots=True)
