@@ -12,8 +12,8 @@ from staticflow.ops.axes import movedim
 from staticflow.ops.contract import matmul
 from staticflow.ops.declare import normalize_dim
 from staticflow.ops.extremes import amax, amin
+from staticflow.ops.factors import cond as cond_of
 from staticflow.ops.factors import (
-    cond,
     eigh,
     eigvalsh,
     lstsq,
@@ -28,7 +28,8 @@ from staticflow.ops.factors import (
 from staticflow.ops.foreign import refuses_foreign_in
 from staticflow.ops.maths import abs
 from staticflow.ops.moments import vector_norm
-from staticflow.ops.products import cross, multi_dot
+from staticflow.ops.products import cross as cross_of
+from staticflow.ops.products import multi_dot
 from staticflow.ops.reduce import Dims, sum
 from staticflow.ops.sizes import as_sizes
 from staticflow.ops.solving import cholesky, det, inv, matrix_power, slogdet, solve
@@ -44,6 +45,25 @@ __all__ = [
 def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """The diagonals of matrices: a view."""
     return diagonal_of(A, offset, dim1, dim2)
+
+
+def cross(input: Any, other: Any, *, dim: int = -1) -> Any:
+    """The vector product along ``dim``, which has size 3; the other dims broadcast."""
+    return cross_of(input, other, dim)
+
+
+def cond(A: Any, p: float | str | None = None) -> Any:
+    """How far errors grow in ``solve``: the ratio of the largest singular value to the smallest,
+    with ``p=-2`` its inverse, and with another order of `matrix_norm` that norm of ``A`` times that
+    of its inverse.
+
+    >>> import staticflow as sf
+    >>> sf.linalg.cond(sf.tensor([[4.0, 0.0], [0.0, 2.0]]))
+    tensor(2.)
+    """
+    if p in (None, 2, -2):
+        return cond_of(A, p)
+    return matrix_norm(A, p) * matrix_norm(inv(A), p)
 
 
 def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:

@@ -14,6 +14,7 @@ from staticflow.ops.arithmetic import eq, logical_and, where
 from staticflow.ops.bessel import i0, i0e, i1, i1e
 from staticflow.ops.bessel import i0 as modified_bessel_i0
 from staticflow.ops.bessel import i1 as modified_bessel_i1
+from staticflow.ops.creation import new_full
 from staticflow.ops.foreign import refuses_foreign_in
 from staticflow.ops.gamma import digamma, polygamma
 from staticflow.ops.gamma import digamma as psi
@@ -22,6 +23,7 @@ from staticflow.ops.gamma import mvlgamma as multigammaln
 from staticflow.ops.maths import exp2, expm1, log1p
 from staticflow.ops.maths import sigmoid as expit
 from staticflow.ops.pairs import logit, xlogy
+from staticflow.ops.promote import as_number, is_number, result_type
 from staticflow.ops.softmax import log_softmax, logsumexp, softmax
 from staticflow.ops.special import erf, erfc, erfcx, erfinv, log_ndtr, ndtr, sinc
 from staticflow.ops.variants import round
@@ -45,8 +47,18 @@ def entr(input: Any) -> Any:
     return where(input < 0, -inf, -xlogy(input, input))
 
 
+def _as_tensor(x: Any, beside: Any) -> Any:
+    """A number beside a tensor as one of no dims."""
+    x = as_number(x)
+    if not is_number(x) or is_number(beside):
+        return x
+    return new_full(beside, (), x, dtype=result_type([x, beside]))
+
+
 def xlog1py(input: Any, other: Any) -> Any:
-    """``x * log(1 + y)``, which is 0 where ``x`` is, unless ``y`` is NaN."""
+    """``x * log(1 + y)``, which is 0 where ``x`` is, unless ``y`` is NaN. One of them may be a
+    number."""
+    input, other = _as_tensor(input, other), _as_tensor(other, input)
     zero = logical_and(eq(input, 0), eq(other, other))
     return where(zero, 0.0, input * log1p(other))
 

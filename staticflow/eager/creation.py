@@ -20,7 +20,8 @@ from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import full as full_op
-from staticflow.ops.sizes import as_shape, as_sizes, several_of
+from staticflow.ops.promote import one_number
+from staticflow.ops.sizes import as_shape, as_sizes, sizes_of
 from staticflow.ops.symbol import STATIC, tracing_state
 from staticflow.ops.thread import thread
 
@@ -138,6 +139,7 @@ def scalar_tensor(
     s: float, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """A number as a 0-d tensor of the default dtype, integers too."""
+    s = one_number(s, "s")
     return tensor(s, dtype=dtype or get_default_dtype(), device=device, requires_grad=requires_grad)
 
 
@@ -190,7 +192,7 @@ def zeros(
     requires_grad: bool = False,
 ) -> Any:
     """A tensor of zeros, of shape ``sizes`` (numbers or one tuple) or ``size``."""
-    shape = as_shape(several_of(sizes) if size is None else size)
+    shape = as_shape(sizes_of(sizes, size))
     dtype = dtype or get_default_dtype()
     return full(shape, 0, dtype=dtype, device=device, requires_grad=requires_grad)
 
@@ -204,7 +206,7 @@ def ones(
     requires_grad: bool = False,
 ) -> Any:
     """A tensor of ones, of shape ``sizes`` (numbers or one tuple) or ``size``."""
-    shape = as_shape(several_of(sizes) if size is None else size)
+    shape = as_shape(sizes_of(sizes, size))
     dtype = dtype or get_default_dtype()
     return full(shape, 1, dtype=dtype, device=device, requires_grad=requires_grad)
 

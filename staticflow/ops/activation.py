@@ -13,6 +13,7 @@ from staticflow.ops.arithmetic import logical_and, logical_or, where
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.declare import composed, elementwise
 from staticflow.ops.maths import abs, exp, sigmoid
+from staticflow.ops.promote import one_number
 from staticflow.ops.special import DENSITY, ndtr
 from staticflow.ops.trig import tanh
 
@@ -218,7 +219,7 @@ leaky_relu_op = composed(
 @by_shape
 def leaky_relu(input: Any, negative_slope: float = 0.01) -> Any:
     """``x`` above 0, ``negative_slope * x`` elsewhere."""
-    return leaky_relu_op(input, negative_slope=negative_slope)
+    return leaky_relu_op(input, negative_slope=one_number(negative_slope, "negative_slope"))
 
 
 def _between(xp: Any, x: Any, low: Any, high: Any) -> Any:
@@ -295,7 +296,8 @@ threshold_op: Op = elementwise(
 @by_shape
 def threshold(input: Any, threshold: Any, value: Any) -> Any:
     """``x`` where it is above ``threshold``, else ``value``; NaN stays."""
-    return threshold_op(input, threshold=threshold, value=value)
+    limits = one_number(threshold, "threshold"), one_number(value, "value")
+    return threshold_op(input, threshold=limits[0], value=limits[1])
 
 
 hardshrink_op = elementwise(
@@ -310,7 +312,7 @@ hardshrink_op = elementwise(
 @by_shape
 def hardshrink(input: Any, lambd: float = 0.5) -> Any:
     """``x`` where ``|x|`` is above ``lambd``, else 0."""
-    return hardshrink_op(input, lambd=lambd)
+    return hardshrink_op(input, lambd=one_number(lambd, "lambd"))
 
 
 def _softshrink_emit(k: Any, x: Any, *, lambd: float) -> Any:
@@ -335,6 +337,7 @@ def softshrink(input: Any, lambd: float = 0.5) -> Any:
 
     Raises `ArgumentError` for a negative ``lambd``.
     """
+    lambd = one_number(lambd, "lambd")
     if lambd < 0:
         raise ArgumentError(
             f"softshrink: lambd must not be negative, not {lambd}, at {format_locs(here())}"

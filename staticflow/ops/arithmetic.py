@@ -16,7 +16,7 @@ from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.declare import elementwise
 from staticflow.ops.fused import fused
-from staticflow.ops.promote import result_type
+from staticflow.ops.promote import as_number, result_type
 
 __all__ = [
     "add", "cast", "clamp", "clamp_op", "clone", "div", "eq", "floor_divide", "ge", "gt",
@@ -171,6 +171,7 @@ clamp_op = elementwise(
 def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     """``input`` held between ``min`` and ``max``: numbers, sizes, or tensors to broadcast; NaN
     stays. An element on a bound has all of the gradient."""
+    min, max = as_number(min), as_number(max)
     if min is None and max is None:
         raise ArgumentError(f"clamp: give min or max, or both, at {format_locs(here())}")
     if isinstance(min, int | float | None) and isinstance(max, int | float | None):

@@ -13,7 +13,7 @@ from staticflow.ops.arithmetic import eq, logical_and, logical_or, ne
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.declare import elementwise
 from staticflow.ops.maths import abs, isfinite, isnan
-from staticflow.ops.promote import result_type
+from staticflow.ops.promote import one_number, result_type
 
 __all__ = ["allclose", "equal", "isclose", "isneginf", "isposinf", "nan_to_num", "signbit"]
 
@@ -113,11 +113,12 @@ nan_to_num_op = elementwise(
 
 @by_shape
 def nan_to_num(
-    input: Any, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+    input: Any, nan: float | None = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Any:
     """``input`` with ``nan`` in place of NaN and the largest and least numbers of its dtype, or
     those given, in place of the infinities. Integers are left as they are."""
     if not input.dtype.is_floating:
         return input.clone()
     high, low = _limits(input.dtype, posinf, neginf)
+    nan = 0.0 if nan is None else one_number(nan, "nan")
     return nan_to_num_op(input, nan=nan, posinf=high, neginf=low)

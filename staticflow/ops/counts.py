@@ -6,7 +6,7 @@ from typing import Any
 
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dims import prod, same_shape
-from staticflow.graph.dtypes import float64, int64
+from staticflow.graph.dtypes import float32, float64, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.arithmetic import cast, clamp, where
 from staticflow.ops.creation import full, new_full, ones_like, zeros_like
@@ -40,7 +40,7 @@ def _needed(numbers: Any, minlength: int) -> Any:
 
 def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     """How often each integer from 0 on is in ``input`` (n,), in int64; or the sums of the
-    ``weights`` (n,) beside them, of integers and bools in float64. The result has ``minlength``
+    ``weights`` (n,) beside them, in float64 unless they are float32. The result has ``minlength``
     elements, or more if ``input`` has larger numbers.
 
     >>> import staticflow as sf
@@ -58,7 +58,7 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
         raise ShapeError(f"bincount: a number below 0, at {format_locs(here())}")
     if weights is None:
         weights = ones_like(numbers)
-    elif not weights.dtype.is_floating:
+    elif weights.dtype is not float32:
         weights = cast(weights, dtype=float64)
     return _counted(input, weights, size)
 

@@ -48,7 +48,8 @@ def gradient(
     spacing = 1 if spacing is None else spacing
     several = isinstance(spacing, Sequence)
     spacings = list(spacing) if several else [spacing] * len(dims)
-    if len(spacings) != len(dims) or (not several and not is_number(spacing)):
+    alone = is_number(spacing) or getattr(spacing, "ndim", None) == 0
+    if len(spacings) != len(dims) or (not several and not alone):
         raise ArgumentError(
             f"gradient: spacing is a number, or one number or vector for each of {len(dims)} "
             f"dims, not {spacing!r}, at {format_locs(here())}"

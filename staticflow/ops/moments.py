@@ -19,6 +19,7 @@ from staticflow.ops.declare import per_arg, strict
 from staticflow.ops.extremes import amax, amin
 from staticflow.ops.maths import abs, pow, sign, sqrt
 from staticflow.ops.numpy_names import numpy_names
+from staticflow.ops.promote import one_number
 from staticflow.ops.reduce import (
     Dims,
     dims_of,
@@ -322,6 +323,7 @@ def norm(
     >>> sf.norm(sf.tensor([[1.0, 2.0], [2.0, 4.0]]))
     tensor(5.)
     """
+    p = p if isinstance(p, str | None) else one_number(p, "p")
     if p == "nuc":
         return _nuclear(input if dtype is None else cast(input, dtype=dtype), dim, keepdim)
     if isinstance(p, str) and p != "fro":

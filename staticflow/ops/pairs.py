@@ -12,7 +12,7 @@ from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import ones_like, zeros_like
 from staticflow.ops.declare import composed, elementwise
 from staticflow.ops.maths import log, pow, sigmoid, sign, trunc
-from staticflow.ops.promote import result_type
+from staticflow.ops.promote import one_number, result_type
 
 __all__ = [
     "addcdiv", "addcmul", "copysign", "float_power", "fmax", "fmin", "fmod", "gcd", "heaviside",
@@ -239,6 +239,7 @@ addcmul_op = composed(
 @by_shape
 def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Any:
     """``input + value * tensor1 * tensor2``; of integers with ``value`` cut to an integer."""
+    value = one_number(value, "value")
     whole = not result_type([input, tensor1, tensor2]).is_floating
     return addcmul_op(input, tensor1, tensor2, value=int(value) if whole else value)
 
@@ -257,4 +258,4 @@ addcdiv_op = composed(
 @by_shape
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Any:
     """``input + value * tensor1 / tensor2``; floating tensors only."""
-    return addcdiv_op(input, tensor1, tensor2, value=value)
+    return addcdiv_op(input, tensor1, tensor2, value=one_number(value, "value"))

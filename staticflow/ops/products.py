@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from staticflow.errors import ShapeError
+from staticflow.graph.dims import same
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
@@ -18,6 +19,7 @@ from staticflow.ops.declare import normalize_dim, strict, sum_to
 from staticflow.ops.einsum import Labelled, contract_all
 from staticflow.ops.fused import fused
 from staticflow.ops.joining import roll
+from staticflow.ops.promote import one_number
 from staticflow.ops.view import reshape, unsqueeze
 
 __all__ = [
@@ -110,6 +112,7 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1
             [7., 7.]])
     """
     _of_ndim("addmm", (mat1, 2), (mat2, 2))
+    beta, alpha = one_number(beta, "beta"), one_number(alpha, "alpha")
     return addmm_op(input, mat1, mat2, beta=beta, alpha=alpha)
 
 
@@ -117,19 +120,26 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1
 def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """`addmm` of batches of matrices, (b, n, k) and (b, k, m)."""
     _of_ndim("baddbmm", (batch1, 3), (batch2, 3))
+    beta, alpha = one_number(beta, "beta"), one_number(alpha, "alpha")
     return baddbmm_op(input, batch1, batch2, beta=beta, alpha=alpha)
 
 
 def _sum_with(input: Any, product: Any, beta: float, alpha: float) -> Any:
+    beta, alpha = one_number(beta, "beta"), one_number(alpha, "alpha")
     scaled = _scaled(product, alpha)
     return scaled if beta == 0 else add(scaled, _scaled(input, beta))
+
+
+def _summed(x: Any, dims: Any) -> Any:
+    """The sums over ``dims`` in the dtype of ``x``, as sums of products are."""
+    return x.sum(dims, dtype=x.dtype)
 
 
 @by_shape
 def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """``beta * input + alpha * sum(batch1[i] @ batch2[i])`` of batches (b, n, k) and (b, k, m)."""
     _of_ndim("addbmm", (batch1, 3), (batch2, 3))
-    return _sum_with(input, matmul(batch1, batch2).sum(0), beta, alpha)
+    return _sum_with(input, _summed(matmul(batch1, batch2), 0), beta, alpha)
 
 
 @by_shape
@@ -183,17 +193,24 @@ def inner(input: Any, other: Any) -> Any:
     those of ``other``; of a 0-d tensor the product."""
     if input.ndim == 0 or other.ndim == 0:
         return mul(input, other)
+    last = input.shape[-1], other.shape[-1]
+    if all(isinstance(n, int) for n in last) and last[0] != last[1]:
+        raise _refuse(f"inner: the last dims have the sizes {last[0]} and {last[1]}")
     return tensordot(input, other, ([-1], [-1]))
 
 
 @by_shape
-def cross(input: Any, other: Any, dim: int = -1) -> Any:
-    """The vector product along ``dim``, which has size 3; the other dims broadcast.
+def cross(input: Any, other: Any, dim: int | None = None) -> Any:
+    """The vector product along ``dim``, which has size 3, without one along the first dim of
+    ``input`` that has; the other dims broadcast.
 
     >>> import staticflow as sf
     >>> sf.cross(sf.tensor([1.0, 0.0, 0.0]), sf.tensor([0.0, 1.0, 0.0]))
     tensor([0., 0., 1.])
     """
+    if dim is None:
+        threes = [d for d, n in enumerate(input.shape) if same(n, 3)]
+        dim = threes[0] - input.ndim if threes else -1
     for v in (input, other):
         size = v.shape[normalize_dim(dim, v.ndim, "cross")] if v.ndim else 0
         if isinstance(size, int) and size != 3:
@@ -302,5 +319,6 @@ def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     _of_ndim("bilinear", (weight, 3))
     # (..., 1, m) @ (out, m, n) = (..., out, 1, n)
     first = matmul(reshape(input1, (*input1.shape[:-1], 1, 1, input1.shape[-1])), weight)
-    out = (first * reshape(input2, (*input2.shape[:-1], 1, 1, input2.shape[-1]))).sum((-1, -2))
+    second = reshape(input2, (*input2.shape[:-1], 1, 1, input2.shape[-1]))
+    out = _summed(first * second, (-1, -2))
     return out if bias is None else out + bias

@@ -24,6 +24,7 @@ __all__ = [
     "integer_beside",
     "is_number",
     "is_weak",
+    "one_number",
     "operand_dtype",
     "result_type",
     "usual_dtypes",
@@ -44,6 +45,23 @@ def as_number(x: Any) -> Any:
     """A scalar of NumPy as the Python number that it counts as beside tensors; all else as it
     is."""
     return x.item() if isinstance(x, np.generic) else x
+
+
+def one_number(given: Any, argument: str) -> Any:
+    """``given`` where a function takes one number: a number of Python, or as one. A symbol stays.
+
+    Raises `DTypeError` for what is none, `ShapeError` for a tensor of several.
+    """
+    if type(given) in BY_PYTHON:
+        return given
+    mode = getattr(given, "__sf_mode__", None)
+    if isinstance(given, np.generic) or (mode is not None and mode.rank == 0):
+        return given.item()
+    if mode is not None or isinstance(given, Dim):
+        return given
+    raise DTypeError(
+        f"{argument!r} must be a number, not {given!r}, at {format_locs(here())}", given, "a number"
+    )
 
 
 def _combine(higher: DType | None, lower: DType | None) -> DType | None:

@@ -137,6 +137,7 @@ def one_hot(input: Any, num_classes: int = -1) -> Any:
             f"one_hot: the classes are integers, not {input.dtype.name}; use input.long(), "
             f"at {format_locs(here())}"
         )
+    num_classes = as_size(num_classes)
     if isinstance(num_classes, int) and num_classes < 0:
         if same(input.numel(), 0):
             raise ShapeError(f"one_hot: of nothing wants num_classes, at {format_locs(here())}")
@@ -287,6 +288,12 @@ def index_reduce(
     tensor([3., 1., 5.])
     """
     at = normalize_dim(dim, input.ndim, "index_reduce")
+    counts = (index.numel(), source.shape[at]) if source.ndim else (1, 1)
+    if all(isinstance(n, int) for n in counts) and counts[0] != counts[1]:
+        raise ShapeError(
+            f"index_reduce: {counts[0]} indices for {counts[1]} slices along dim {at}; "
+            f"they must be as many, at {format_locs(here())}"
+        )
     column = reshape(index, (-1, *(1,) * (source.ndim - at - 1)))
     rows = expand(column, source.shape) if source.ndim else reshape(index, ())
     return scatter_reduce(input, at, rows, source, reduce, include_self=include_self)

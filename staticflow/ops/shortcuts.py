@@ -245,6 +245,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
             f"vander: the number of powers, {count}, is known only when the program runs; give N, "
             f"at {format_locs(here())}"
         )
+    x = x if x.dtype.is_floating else cast(x, dtype=int64)
     powers = range(count) if increasing else range(count - 1, -1, -1)
     return stack([x**i for i in powers], 1) if count else x.new_zeros((x.shape[0], 0))
 

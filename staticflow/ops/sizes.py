@@ -75,6 +75,11 @@ def as_shape(given: Any) -> tuple[Any, ...]:
 
 def sizes_of(args: tuple[Any, ...], named: Any = None) -> tuple[Any, ...]:
     """``f(2, 3)``, ``f((2, 3))`` and ``f(size=(2, 3))`` alike."""
+    if args and named is not None:
+        raise ShapeError(
+            f"the sizes are given twice, as {several_of(args)!r} and by name as {named!r}; give "
+            f"them once, at {format_locs(here())}"
+        )
     return as_sizes(several_of(args) if named is None else named)
 
 

@@ -11,7 +11,7 @@ from staticflow.graph.dims import Dim, Size, ceil_div, dim_max, dim_min, is_prov
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
-from staticflow.ops.arithmetic import where
+from staticflow.ops.arithmetic import cast, where
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.declare import normalize_dim, per_arg, strict
 from staticflow.ops.late import size_of
@@ -260,8 +260,8 @@ def slice_scatter(
     end: Size | None = None,
     step: int = 1,
 ) -> Any:
-    """``input`` with ``src`` in place of ``input[start:end:step]`` along ``dim``; ``input`` is not
-    changed.
+    """``input`` with ``src``, cast to its dtype, in place of ``input[start:end:step]`` along
+    ``dim``; ``input`` is not changed.
 
     >>> import staticflow as sf
     >>> sf.slice_scatter(sf.zeros(4), sf.ones(2), start=1, end=3)
@@ -273,7 +273,8 @@ def slice_scatter(
     _same_shape(src.shape, wanted, "slice_scatter")
     begin = tuple(part.start if axis == at else 0 for axis in range(input.ndim))
     by = tuple(part.step if axis == at else 1 for axis in range(input.ndim))
-    return slice_scatter_op(input, src, start=begin, step=by)
+    source = src if src.dtype is input.dtype else cast(src, dtype=input.dtype)
+    return slice_scatter_op(input, source, start=begin, step=by)
 
 
 def _same_shape(given: Shape, wanted: Shape, what: str) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from staticflow.errors import DTypeError
-from staticflow.graph.locs import warn
+from staticflow.graph.dtypes import dtype_of
+from staticflow.graph.locs import format_locs, here, warn
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.arithmetic import where
@@ -157,6 +158,18 @@ logsumexp_op = Op(
 )
 
 
+def _in(dtype: Any, x: Any, name: str) -> Any:
+    """``x`` in ``dtype``, if that is given."""
+    if dtype is None:
+        return x
+    if not dtype_of(dtype).is_floating:
+        raise DTypeError(
+            f"{name}: the dtype is {dtype_of(dtype).name}; it must be a floating one, "
+            f"at {format_locs(here())}"
+        )
+    return x.to(dtype)
+
+
 @by_shape
 @numpy_names
 def softmax(input: Any, dim: int | None = None, dtype: Any = None, *, _stacklevel: int = 3) -> Any:
@@ -168,7 +181,7 @@ def softmax(input: Any, dim: int | None = None, dtype: Any = None, *, _stackleve
     tensor([0.5000, 0.5000])
     """
     at = chosen_dim("softmax", input) if dim is None else dim
-    return along(softmax_op, input if dtype is None else input.to(dtype), at)
+    return along(softmax_op, _in(dtype, input, "softmax"), at)
 
 
 @by_shape
@@ -178,7 +191,7 @@ def log_softmax(
 ) -> Any:
     """The logarithm of `softmax`, without its rounding to 0."""
     at = chosen_dim("log_softmax", input) if dim is None else dim
-    return along(log_softmax_op, input if dtype is None else input.to(dtype), at)
+    return along(log_softmax_op, _in(dtype, input, "log_softmax"), at)
 
 
 def chosen_dim(name: str, x: Any) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -237,6 +238,7 @@ def matrix_power(input: Any, n: int) -> Any:
             f"matrix_power: takes square matrices, not shape {list(input.shape)}, "
             f"at {format_locs(here())}"
         )
+    n = operator.index(n)
     if n < 0:
         return matrix_power(inv(input), -n)
     if n == 0:

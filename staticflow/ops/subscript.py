@@ -31,6 +31,7 @@ from staticflow.ops.expand import expand
 from staticflow.ops.foreign import how_to_wrap, kind_of
 from staticflow.ops.masked import masked_scatter
 from staticflow.ops.selection import nonzero
+from staticflow.ops.sizes import as_size
 from staticflow.ops.slicing import (
     Bounds,
     bounds,
@@ -280,6 +281,8 @@ def select(input: Any, dim: int, index: Any) -> Any:
     Raises `IndexRangeError` for an index outside ``[-n, n)``.
     """
     at = normalize_dim(dim, input.ndim, "select")
+    if not hasattr(index, "__sf_mode__"):
+        index = as_size(index)
     return get(input, (*(slice(None),) * at, index))
 
 

@@ -20,6 +20,7 @@ from staticflow.ops.creation import iota
 from staticflow.ops.declare import normalize_dim, per_arg, strict
 from staticflow.ops.lowering import Index, LoopNest, View
 from staticflow.ops.masked import masked_fill
+from staticflow.ops.sizes import as_size
 from staticflow.ops.view import contiguous, reshape
 
 __all__ = [
@@ -135,7 +136,7 @@ def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     tensor([1, 5])
     """
     a, b = _plane(input.ndim, dim1, dim2, "diagonal")
-    return diagonal_op(input, offset=offset, dim1=a, dim2=b)
+    return diagonal_op(input, offset=as_size(offset), dim1=a, dim2=b)
 
 
 @by_shape
@@ -166,13 +167,14 @@ def diag(input: Any, diagonal: int = 0) -> Any:
         )
     if input.ndim == 1:
         return diag_embed(input, diagonal)
-    return contiguous(diagonal_op(input, offset=diagonal, dim1=0, dim2=1))
+    return contiguous(diagonal_op(input, offset=as_size(diagonal), dim1=0, dim2=1))
 
 
 @by_shape
 def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """``input`` with ``src`` in place of its diagonal; ``input`` is not changed."""
     a, b = _plane(input.ndim, dim1, dim2, "diagonal_scatter")
+    offset = as_size(offset)
     filled = diag_embed_op(src, shape=input.shape, offset=offset, dim1=a, dim2=b)
     return where(_count(input, b) - _count(input, a) == offset, filled, input)
 
@@ -247,13 +249,13 @@ def tril(input: Any, diagonal: int = 0) -> Any:
     tensor([[1., 0.],
             [1., 1.]])
     """
-    return tril_op(input, diagonal=diagonal)
+    return tril_op(input, diagonal=as_size(diagonal))
 
 
 @by_shape
 def triu(input: Any, diagonal: int = 0) -> Any:
     """``input`` with zeros below the diagonal of its last two dims, or the one so far above it."""
-    return triu_op(input, diagonal=diagonal)
+    return triu_op(input, diagonal=as_size(diagonal))
 
 
 # -- windows ------------------------------------------------------------------------------------

@@ -197,6 +197,39 @@ CASES: dict[str, Case] = {
         (LINE, np.array([1]))),
     "a margin below 0": Case(
         lambda t, x, i: t.nn.functional.multi_margin_loss(x, i, margin=-1.5), (X, np.array([1, 0]))),
+    "a vector product along the first dim of three": Case(
+        lambda t, x: (t.cross(x, x.t()), t.linalg.cross(x, x.t())),
+        (np.arange(9, dtype=np.float32).reshape(3, 3) ** 2,)),
+    "condition numbers by other norms": Case(
+        lambda t, x: tuple(t.linalg.cond(x, p) for p in (1, float("inf"), "fro", "nuc")),
+        (np.array([[4, 1], [2, 3]], np.float32),), graph=False),
+    "bounds of NumPy": Case(lambda t, x: t.clamp(x, np.float32(1.5), max=np.int64(4)), (X,), open=True),
+    "a product of NumPy's number": Case(
+        lambda t, x: (t.special.xlog1py(x, np.float64(0.5)), t.special.xlog1py(2, x)), (X,)),
+    "a slice of another dtype": Case(
+        lambda t, x, v: (t.select_scatter(x, v, 0, 1), t.slice_scatter(x, v[None], 0, 0, 1)),
+        (np.arange(6).reshape(2, 3), LINE + 0.5)),
+    "diagonals at a tensor": Case(
+        lambda t, x: tuple(
+            f(x, t.tensor(1)) for f in (t.diagonal, t.tril, t.triu, t.diag_embed)), (X,)),
+    "a slope in a tensor": Case(
+        lambda t, x: (t.nn.functional.leaky_relu(x - 3, t.tensor(0.5)),
+                      t.addcmul(x, x, x, value=t.tensor(2.0)), t.norm(x, t.tensor(1))), (X,)),
+    "a power in a tensor": Case(
+        lambda t, x: (lambda n: (t.linalg.matrix_power(x, n), t.ones(2) * n))(t.tensor(3)),
+        (np.array([[1, 1], [0, 1]], np.float32),)),
+    "powers of small integers": Case(lambda t, x: t.vander(x), (np.array([3, 2], np.int16),)),
+    "products of small integers": Case(
+        lambda t, x, y: (t.addbmm(x[0], x, x), t.nn.functional.bilinear(x[0], x[0], x)),
+        (np.arange(8, dtype=np.int8).reshape(2, 2, 2), np.zeros(1))),
+    "convolution in groups by a tensor": Case(
+        lambda t, x, w: t.nn.functional.conv1d(x, w, None, t.tensor(1), t.tensor(0), 1, t.tensor(2)),
+        (GRID[None], np.ones((2, 2, 1), np.float32))),
+    "no windows": Case(
+        lambda t, x: t.nn.functional.adaptive_max_pool1d(x, 0, return_indices=True), (GRID[None],)),
+    "bincount by short floats": Case(
+        lambda t, x, w: t.bincount(x, w), (np.array([0, 2, 2]), np.array([1, 2, 3], np.float16)),
+        graph=False),
 }  # fmt: skip
 
 REFUSED: dict[str, tuple[Case, str]] = {
@@ -224,6 +257,25 @@ REFUSED: dict[str, tuple[Case, str]] = {
         Case(lambda t, x: t.as_strided(x, (2,), (1,), -3), (X,)), "storage_offset is -3"),
     "memory before a part that was detached": (
         Case(lambda t, x: x[1:].detach().as_strided((2,), (1,), 0), (X,)), "known from 3 on"),
+    "an order of no norm": (
+        Case(lambda t, x: t.linalg.cond(x[:, :2], "words"), (X,)), "the order is 'words'"),
+    "no factor": (
+        Case(lambda t, x: t.addmm(x, x, x.t(), alpha=None), (X,)), "'alpha' must be float, not NoneType"),
+    "no value below a threshold": (
+        Case(lambda t, x: t.nn.functional.threshold(x, 0.5, None), (X,)), "'value' must be float"),
+    "no number in a tensor": (Case(lambda t, x: t.scalar_tensor(None), (X,)), "'s' must be float"),
+    "a softmax of integers": (
+        Case(lambda t, x: t.softmax(x, 1, dtype=t.int32), (X,)), "softmax: the dtype is int32"),
+    "products of rows that differ": (
+        Case(lambda t, x: t.inner(x[:, :1], x), (X,)), "inner: the last dims have the sizes 1 and 3"),
+    "sizes given twice": (
+        Case(lambda t, x: t.reshape(x, (6,), shape=(2, 3)), (X,)), "the sizes are given twice"),
+    "sizes of ones given twice": (
+        Case(lambda t, x: t.ones(3, 3, size=3), (X,)), "the sizes are given twice"),
+    "no place": (Case(lambda t, x: x.select(0, None), (X,)), "must be an integer, not None"),
+    "fewer indices than slices": (
+        Case(lambda t, x, i: t.index_reduce(x, 0, i, x, "amax"), (X, np.array(0))),
+        "index_reduce: 1 indices for 2 slices along dim 0"),
     "channels that do not make squares": (
         Case(lambda t, x: t.nn.functional.pixel_shuffle(x, 2), (np.ones((4, 5, 1, 1), np.float32),)),
         "5 channels; their number must be a multiple of 4"),

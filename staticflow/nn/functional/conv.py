@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from staticflow.errors import ShapeError
@@ -18,6 +19,7 @@ __all__ = [
 
 
 def _checked_groups(groups: int, name: str) -> int:
+    groups = operator.index(groups)
     if groups < 1:
         raise ShapeError(
             f"{name}: groups is {groups}; it must be 1 at least, at {format_locs(here())}"
@@ -43,7 +45,7 @@ def _conv(
     x, alone = batched(x, rank, name)
     stride = per_dim(stride, rank, 1, f"{name}: stride")
     dilation = per_dim(dilation, rank, 1, f"{name}: dilation")
-    if padding == "same":
+    if isinstance(padding, str) and padding == "same":
         x, padding = _same_padding(x, w, stride, dilation, name)
     if isinstance(padding, str) and padding != "valid":
         raise ShapeError(

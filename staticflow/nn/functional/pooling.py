@@ -34,7 +34,7 @@ __all__ = [
 
 def _stride(stride: Any, kernel: Steps, name: str) -> Steps:
     """The strides of windows, by default as wide as the windows; an empty tuple asks for that."""
-    is_given = stride is not None and stride != () and stride != []
+    is_given = stride is not None and not (isinstance(stride, tuple | list) and not stride)
     return per_dim(stride, len(kernel), 1, f"{name}: stride") if is_given else kernel
 
 
@@ -209,6 +209,9 @@ def _adaptive_max_pool(rank: int, x: Any, output_size: Any, return_indices: bool
     name = f"adaptive_max_pool{rank}d"
     x, alone = batched(x, rank, name)
     size = _adaptive_size(x, output_size, rank, name)
+    if any(same(m, 0) for m in size):
+        out = unbatched(x.new_zeros((*x.shape[:2], *size)), alone)
+        return (out, out.long()) if return_indices else out
     if not return_indices and all(same(m, 1) for m in size):  # one window needs no bounds
         most = max_of(reshape(x, (*x.shape[:2], prod(x.shape[2:]))), -1)[0]
         return unbatched(reshape(most, (*x.shape[:2], *size)), alone)
