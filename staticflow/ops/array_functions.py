@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from staticflow.errors import AutogradError, DTypeError
 from staticflow.graph.dims import prod
 from staticflow.graph.dtypes import dtype_of
+from staticflow.graph.locs import format_locs, here
 from staticflow.ops import creation, expand, joining, order, selection, view
 from staticflow.ops.arithmetic import cast
 from staticflow.ops.axes import fliplr, flipud, movedim, permute
@@ -36,15 +38,43 @@ def array_function(
 ) -> Any:
     """What NumPy asks when one of its functions of arrays meets a tensor.
 
-    Where there is a counterpart that takes the same arguments, that; else NumPy's own, which calls
-    a tensor's method of that name or computes with its values. Raises `AutogradError` for values
-    with a history, `SymbolicError` for those of symbols.
+    Where there is a counterpart that takes the same arguments, that; a function that NumPy says by
+    a method, by that of the tensor; any other computes with the values, and gives arrays. Raises
+    `AutogradError` for values with a history, `SymbolicError` for those of symbols, and
+    `DTypeError` for a function that would write to a tensor.
     """
     counterpart = _COUNTERPARTS.get(func)
     if counterpart is not None and _takes(counterpart, args, kwargs):
         given = [_tensors(a, self) for a in args]
         return counterpart(*given, **{k: _tensors(v, self) for k, v in kwargs.items()})
-    return np.ndarray.__array_function__(_ARRAY, func, (), args, kwargs)
+    if func in _BY_METHOD:
+        return np.ndarray.__array_function__(_ARRAY, func, (), args, kwargs)
+    if func in _WRITING or hasattr(kwargs.get("out"), "__sf_mode__"):
+        raise DTypeError(
+            f"{called(func)} cannot write to a tensor; use an in-place method of its own, or give "
+            f"its values (x.detach().numpy() of an eager tensor), at {format_locs(here())}"
+        )
+    named = {k: _values(v, func) for k, v in kwargs.items()}
+    return func(*(_values(a, func) for a in args), **named)
+
+
+def called(func: Function) -> str:
+    """A function of NumPy as users call it."""
+    return f"{func.__module__.replace('numpy', 'np', 1)}.{func.__name__}"
+
+
+def _values(given: Any, func: Function) -> Any:
+    """Tensors as arrays on their memory, also in lists and tuples."""
+    if type(given) in (list, tuple):
+        return type(given)(_values(g, func) for g in given)
+    if not hasattr(given, "__sf_mode__"):
+        return given
+    if given.requires_grad and not given.__sf_mode__.rank:
+        raise AutogradError(
+            f"{called(func)} computes with the values of a tensor that requires a gradient, and "
+            f"what it gives would have no history; give it x.detach(), at {format_locs(here())}"
+        )
+    return np.asarray(given)
 
 
 def _takes(counterpart: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
@@ -67,7 +97,13 @@ def _tensors(given: Any, beside: Any) -> Any:
 # -- counterparts, with NumPy's arguments ---------------------------------------------------------
 
 
-def _concatenate(arrays: Sequence[Any], axis: int | None = 0) -> Any:
+def _rows(arrays: Any) -> Any:
+    """A tensor where NumPy takes several arrays: its rows."""
+    return arrays.unbind(0) if hasattr(arrays, "__sf_mode__") else arrays
+
+
+def _concatenate(arrays: Any, axis: int | None = 0) -> Any:
+    arrays = _rows(arrays)
     arrays = [_tensors(np.asarray(a) if isinstance(a, list) else a, arrays[0]) for a in arrays]
     if axis is None:
         return joining.cat([view.ravel(a) for a in arrays])
@@ -147,11 +183,11 @@ _COUNTERPARTS: dict[Any, Function] = {
     np.size: lambda a: prod(a.shape),
     # several
     np.concatenate: _concatenate,
-    np.stack: lambda arrays, axis=0: joining.stack(arrays, axis),
-    np.vstack: lambda tup: joining.vstack(tup),
-    np.hstack: lambda tup: joining.hstack(tup),
-    np.dstack: lambda tup: joining.dstack(tup),
-    np.column_stack: lambda tup: joining.column_stack(tup),
+    np.stack: lambda arrays, axis=0: joining.stack(_rows(arrays), axis),
+    np.vstack: lambda tup: joining.vstack(_rows(tup)),
+    np.hstack: lambda tup: joining.hstack(_rows(tup)),
+    np.dstack: lambda tup: joining.dstack(_rows(tup)),
+    np.column_stack: lambda tup: joining.column_stack(_rows(tup)),
     np.tile: lambda A, reps: joining.tile(A, reps if isinstance(reps, list | tuple) else (reps,)),
     np.repeat: lambda a, repeats, axis=None: joining.repeat_interleave(a, repeats, axis),
     # products
@@ -189,3 +225,15 @@ _COUNTERPARTS: dict[Any, Function] = {
     np.full_like: lambda a, fill_value: creation.full_like(a, fill_value),
     np.nan_to_num: lambda x: x.nan_to_num(),
 }
+
+_BY_METHOD = frozenset({
+    np.all, np.any, np.argmax, np.argmin, np.array_split,
+    np.around, np.clip, np.cumprod, np.cumsum, np.dsplit, np.hsplit, np.isneginf, np.isposinf,
+    np.mean, np.ndim, np.prod, np.round, np.shape, np.split, np.squeeze, np.std, np.sum,
+    np.swapaxes, np.unstack, np.var, np.vsplit, np.linalg.diagonal, np.linalg.matmul,
+    np.linalg.tensordot,
+})  # fmt: skip
+"""Functions that NumPy says by methods and operators, which mean the same on tensors."""
+
+_WRITING = frozenset({np.copyto, np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask})
+"""Functions that change their first argument."""

@@ -11,6 +11,7 @@ from staticflow.nn.functional.pad import pad
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.convolution import convolution_op, convolution_transpose_op
 from staticflow.ops.correlate import span
+from staticflow.ops.sizes import as_size
 from staticflow.ops.spatial import Steps, batched, per_dim, spread, unbatched
 
 __all__ = [
@@ -45,7 +46,8 @@ def _conv(
     x, alone = batched(x, rank, name)
     stride = per_dim(stride, rank, 1, f"{name}: stride")
     dilation = per_dim(dilation, rank, 1, f"{name}: dilation")
-    if isinstance(padding, str) and padding == "same":
+    padding = as_size(padding) if hasattr(padding, "__sf_mode__") else padding
+    if padding == "same":
         x, padding = _same_padding(x, w, stride, dilation, name)
     if isinstance(padding, str) and padding != "valid":
         raise ShapeError(
