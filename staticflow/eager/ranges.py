@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -189,9 +190,7 @@ def tril_indices(
 ) -> Tensor:
     """The row and column numbers, in two rows, of the elements of a matrix on and below the
     diagonal that lies ``offset`` above the main one."""
-    row, col, offset = map(as_size, (row, col, offset))
-    indices = np.stack(np.tril_indices(row, offset, col)).astype(dtype_of(dtype).numpy)
-    return made(Tensor._wrap(indices), device, requires_grad=False)
+    return _triangle(np.tril_indices, "tril_indices", row, col, offset, dtype, device)
 
 
 @by_shape
@@ -200,6 +199,19 @@ def triu_indices(
 ) -> Tensor:
     """The row and column numbers, in two rows, of the elements of a matrix on and above the
     diagonal that lies ``offset`` above the main one."""
+    return _triangle(np.triu_indices, "triu_indices", row, col, offset, dtype, device)
+
+
+def _triangle(
+    find: Any, name: str, row: Any, col: Any, offset: Any, dtype: Any, device: Any
+) -> Tensor:
     row, col, offset = map(as_size, (row, col, offset))
-    indices = np.stack(np.triu_indices(row, offset, col)).astype(dtype_of(dtype).numpy)
+    for what, size in (("row", row), ("col", col)):
+        if not 0 <= size <= sys.maxsize:  # which NumPy takes for another
+            raise ShapeError(
+                f"{name}: {what} must be from 0 to {sys.maxsize}, not {size}, "
+                f"at {format_locs(here())}"
+            )
+    offset = min(max(offset, -row), col)  # NumPy counts with 64 bits
+    indices = np.stack(find(row, offset, col)).astype(dtype_of(dtype).numpy)
     return made(Tensor._wrap(indices), device, requires_grad=False)

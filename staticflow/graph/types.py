@@ -17,6 +17,9 @@ __all__ = ["Assumption", "Facts", "Shape", "TensorType", "Type", "types_of"]
 
 Shape = tuple[Size, ...]
 
+MOST_DIMS = 64
+"""Dims of an array of NumPy's, at most."""
+
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
@@ -52,6 +55,8 @@ class TensorType:
 
     def check_possible(self) -> None:
         """Raise `ShapeError` if no array has this type, whatever the unknown sizes are."""
+        if len(self.shape) > MOST_DIMS:
+            raise ShapeError(f"an array has at most {MOST_DIMS} dims, not {len(self.shape)}")
         most = self.dtype.numpy.itemsize
         for size in self.shape:
             if type(size) is int and size:  # NumPy counts so, too: empty arrays are held to it

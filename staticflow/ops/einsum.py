@@ -32,6 +32,9 @@ _UNKNOWN = 64
 _MOST_COMPARED = 8
 """Operands of which every order is compared; of more, the cheapest pairs are taken first."""
 
+_MOST_PAIRED = 64
+"""Operands of which every pair is; of more, the first ones are taken from left to right."""
+
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
@@ -65,7 +68,7 @@ def einsum(equation: str, *operands: Any) -> Any:
     broadcast, and after ``->`` those of the result. Without ``->`` the result has the dims of
     ``...`` and the letters that occur once, in alphabetical order. A letter that an operand has
     twice takes its diagonal. Three operands and more are contracted two at a time, in the order
-    that takes the fewest multiplications.
+    that takes the fewest multiplications, but for those before the last 64, from left to right.
 
     Raises `ShapeError` where the equation does not fit the operands.
 
@@ -178,7 +181,7 @@ def _without_ones(term: Labelled, sizes: Mapping[str, Size]) -> Labelled:
 
 def contract_all(terms: Sequence[Labelled], out: Sequence[str]) -> Any:
     """The sum of the products of ``terms`` over all labels but ``out``, with dims in that order."""
-    terms = list(terms)
+    terms = _from_left(terms, out)
     while len(terms) > _MOST_COMPARED:
         pairs = [(i, j) for j in range(len(terms)) for i in range(j)]
         i, j = min(pairs, key=lambda pair: _cost(terms[pair[0]], terms[pair[1]]))
@@ -186,6 +189,20 @@ def contract_all(terms: Sequence[Labelled], out: Sequence[str]) -> Any:
         needed = {*out, *(name for t in rest for name in t.labels)}
         terms = [*rest, _contract(terms[i], terms[j], needed)]
     return _in_order(terms, out).over(out).ordered(out)
+
+
+def _from_left(terms: Sequence[Labelled], out: Sequence[str]) -> list[Labelled]:
+    """The terms, of which the first ones are contracted if there are many."""
+    many = max(len(terms) - _MOST_PAIRED, 0)
+    later = Counter(name for t in terms for name in t.labels)
+    wanted = frozenset(out)
+    first = terms[0]
+    later.subtract(first.labels)
+    for term in terms[1 : 1 + many]:
+        later.subtract(term.labels)
+        both = {*first.labels, *term.labels}
+        first = _contract(first, term, {n for n in both if n in wanted or later[n]})
+    return [first, *terms[1 + many :]]
 
 
 def _estimate(size: Size) -> int:

@@ -285,8 +285,9 @@ def kron(input: Any, other: Any) -> Any:
 
 
 def multi_dot(tensors: Sequence[Any]) -> Any:
-    """The product of matrices in a row, in the order that takes the fewest multiplications. The
-    first may be a row vector (n,), the last a column.
+    """The product of matrices in a row, in the order that takes the fewest multiplications, but for
+    those before the last 64, from left to right. The first may be a row vector (n,), the last a
+    column.
 
     >>> import staticflow as sf
     >>> sf.multi_dot([sf.ones(2, 3), sf.ones(3, 4), sf.ones(4)])

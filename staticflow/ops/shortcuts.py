@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate, combinations_with_replacement
 from itertools import combinations as places_of
-from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
@@ -213,11 +213,11 @@ def block_diag(*tensors: Any) -> Any:
                 f"block_diag: takes matrices, not shape {list(x.shape)}, at {format_locs(here())}"
             )
     blocks = [x if x.ndim == 2 else reshape(x, (1, -1)) for x in tensors]
+    widths = [0, *accumulate(block.shape[1] for block in blocks)]
     rows = []
-    for i, block in enumerate(blocks):
-        height = block.shape[0]
-        row = [block if j == i else _zeros(block, height, b.shape[1]) for j, b in enumerate(blocks)]
-        rows.append(cat(row, 1))
+    for block, before, through in zip(blocks, widths, widths[1:], strict=False):
+        sides = [_zeros(block, block.shape[0], n) for n in (before, widths[-1] - through)]
+        rows.append(cat([sides[0], block, sides[1]], 1))
     return cat(rows, 0)
 
 

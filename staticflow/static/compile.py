@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import reprlib
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -29,6 +30,7 @@ from staticflow.runtime.plan import Plan
 from staticflow.static.budget import held_to_budget
 from staticflow.static.caller import Caller
 from staticflow.static.current import Facts
+from staticflow.static.inputs import refuse_crowd
 
 __all__ = ["Program", "compile"]
 
@@ -226,6 +228,7 @@ def _named_inputs(inputs: Any) -> tuple[tuple[str, ...], list[Symbol]]:
     given = list(inputs.values() if isinstance(inputs, Mapping) else inputs)
     # a placeholder that was printed is the same placeholder
     handles = [Symbol(without_effects(h.node)) if isinstance(h, Symbol) else h for h in given]
+    refuse_crowd(len(handles), "compile")
     for h in handles:
         if (
             not isinstance(h, Symbol)
@@ -241,7 +244,7 @@ def _named_inputs(inputs: Any) -> tuple[tuple[str, ...], list[Symbol]]:
     if len({h.node for h in handles}) != len(handles):
         raise SymbolicError(f"compile: an input is named twice, at {format_locs(here())}")
     names = tuple(inputs) if named else tuple(h.node.attrs["name"] for h in handles)
-    twice = [n for i, n in enumerate(names) if n in names[:i]]
+    twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise SymbolicError(
             f"compile: two inputs are called {twice[0]!r}; give them names of their own, "

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager.tensor import Tensor
-from staticflow.errors import ShapeError
+from staticflow.errors import ArgumentError, ShapeError
 from staticflow.graph.dims import Dim, Size, Sym, fresh_sym, plain
 from staticflow.graph.dtypes import dtype_of
 from staticflow.graph.graph import new_param
@@ -18,9 +18,21 @@ from staticflow.graph.types import TensorType
 from staticflow.ops.frozen import note_draws
 from staticflow.ops.symbol import Symbol, constant_node, to_node
 
-__all__ = ["constant", "placeholder", "symbol", "variable"]
+__all__ = ["constant", "placeholder", "refuse_crowd", "symbol", "variable"]
+
+MOST_INPUTS = 10_000
+"""So many arrays a program takes at most; to compile one takes time with the square of them."""
 
 _unnamed = itertools.count()
+
+
+def refuse_crowd(count: int, what: str) -> None:
+    """Raises `ArgumentError` if a program would take more than `MOST_INPUTS` arrays."""
+    if count > MOST_INPUTS:
+        raise ArgumentError(
+            f"{what}: a program takes {MOST_INPUTS} arrays at most, not {count}; stack those of "
+            f"one shape (sf.stack) and give that, at {format_locs(here())}"
+        )
 
 
 def placeholder(

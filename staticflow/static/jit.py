@@ -36,6 +36,7 @@ from staticflow.static.changed import (
     refuse_changes,
 )
 from staticflow.static.compile import Program
+from staticflow.static.inputs import refuse_crowd
 from staticflow.static.sharing import Shared, plan_results, put_together
 
 __all__ = ["Jitted", "jit"]
@@ -245,6 +246,7 @@ class Jitted:
         self, leaves: Sequence[Any], tensors: Sequence[Tensor | None], structure: pytree.TreeDef
     ) -> _Kind:
         name = getattr(self._fn, "__name__", "fn")
+        refuse_crowd(sum(t is not None for t in tensors), f"jit of {name}")
         with guarded() as guards:
             symbols = [
                 None if t is None else _Leaf.of(t).symbol(f"arg{i}") for i, t in enumerate(tensors)

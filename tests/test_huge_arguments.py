@@ -1,0 +1,142 @@
+"""Arguments that are very many, very deep or very large: computed in time that grows with their number,
+or refused in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import staticflow as sf
+from staticflow.pytree import DEEPEST, flatten, unflatten
+
+
+def nested(times: int, around: Callable[[Any], Any] = lambda x: [x]) -> Any:
+    tree: Any = sf.ones(3)
+    for _ in range(times):
+        tree = around(tree)
+    return tree
+
+
+def itself() -> list[Any]:
+    tree: list[Any] = []
+    tree.append(tree)
+    return tree
+
+
+TREES = {
+    "lists": lambda: nested(100_000), "dicts": lambda: nested(100_000, lambda x: {"a": x}),
+    "tuples": lambda: nested(DEEPEST + 1, lambda x: (x, x)), "itself": itself,
+}  # fmt: skip
+TAKE_TREES: dict[str, Callable[[Any], Any]] = {
+    "jit": lambda tree: sf.jit(lambda t: sf.ones(2))(tree),
+    "jit gives": lambda tree: sf.jit(lambda x: tree)(sf.ones(2)),
+    "compile": lambda tree: sf.compile([sf.placeholder((3,))], tree),
+    "scan": lambda tree: sf.scan(lambda c, x: (c, x), tree, sf.ones(3)),
+    "cond": lambda tree: sf.cond(sf.tensor(True), lambda t: t, lambda t: t, tree),
+    "grad": lambda tree: sf.func.grad(lambda t: sf.ones(()))(tree),
+}
+
+
+@pytest.mark.parametrize("tree", ["lists", "dicts", "itself"])
+@pytest.mark.parametrize("name", TAKE_TREES)
+def test_trees_that_are_too_deep(name: str, tree: str) -> None:
+    with pytest.raises(
+        sf.NestingError, match=r"within 100 others.* at .*huge_arguments.py"
+    ) as error:
+        TAKE_TREES[name](TREES[tree]())
+    assert isinstance(error.value, RecursionError)
+
+
+def test_the_deepest_trees() -> None:
+    leaves, structure = flatten(nested(DEEPEST))
+    again, same = flatten(unflatten(structure, leaves))
+    assert again[0] is leaves[0] and same == structure and hash(same) == hash(structure)
+    assert str(structure) == "[" * DEEPEST + "*" + "]" * DEEPEST
+    got = sf.jit(lambda tree: tree)(nested(DEEPEST - 2))
+    assert flatten(got)[0][0].tolist() == [1.0] * 3
+    with pytest.raises(sf.NestingError):
+        flatten(nested(DEEPEST + 1))
+
+
+def test_errors_about_deep_lists_are_short() -> None:
+    for call in (lambda x: sf.compile(x, sf.ones(3)), lambda x: sf.ones(x)):
+        with pytest.raises(sf.errors.StaticflowError, match=r"at .*huge_arguments.py"):
+            call(nested(100_000))
+
+
+def test_many_operands_of_einsum() -> None:
+    count, rng = 3000, np.random.default_rng(0)
+    x = rng.uniform(0.999, 1.001, (count, 3))
+    vectors = [sf.tensor(row) for row in x]
+    got = sf.einsum(",".join("a" * count) + "->a", *vectors)
+    np.testing.assert_allclose(got.numpy(), x.prod(0), rtol=1e-12)
+    names = [
+        "ab",
+        "bc",
+        "cd",
+        "de",
+        "ef",
+        "fg",
+        "gh",
+        "hi",
+        "ij",
+        "ja",
+    ] * 7  # more than are compared
+    m = [sf.tensor(rng.standard_normal((2, 2))) for _ in names]
+    ring = [f"{a}{b}" for a, b in names]
+    expected = np.linalg.multi_dot([a.numpy() for a in m])
+    chain = [f"{chr(65 + i % 26)}{chr(65 + (i + 1) % 26)}" for i in range(26)]
+    assert len(ring) == 70 and len(chain) == 26
+    got = sf.linalg.multi_dot(m)
+    np.testing.assert_allclose(got.numpy(), expected, rtol=1e-9)
+
+
+def test_many_matrices_in_a_row() -> None:
+    rng = np.random.default_rng(1)
+    turns = [np.linalg.qr(rng.standard_normal((3, 3)))[0] for _ in range(3000)]
+    expected = turns[0][0]
+    for t in turns[1:]:
+        expected = expected @ t
+    row = [sf.tensor(turns[0][0]), *map(sf.tensor, turns[1:])]
+    np.testing.assert_allclose(sf.linalg.multi_dot(row).numpy(), expected, atol=1e-9)
+
+
+def test_many_blocks_on_a_diagonal() -> None:
+    blocks = [sf.full((1, 1 + i % 2), float(i), requires_grad=True) for i in range(400)]
+    out = sf.block_diag(*blocks)
+    at = np.cumsum([0, *(b.shape[1] for b in blocks)])
+    expected = np.zeros((400, at[-1]))
+    for i, b in enumerate(blocks):
+        expected[i, at[i] : at[i + 1]] = i
+    assert np.array_equal(out.numpy(), expected)
+    (out * 2).sum().backward()
+    assert all(b.grad.tolist() == [[2.0] * b.shape[1]] for b in blocks)
+
+
+def test_a_program_of_too_many_arrays() -> None:
+    message = r"10000 arrays at most, not 50000.* at .*huge_arguments.py"
+    with pytest.raises(sf.ArgumentError, match=message):
+        sf.jit(lambda *xs: xs[0])(*[sf.ones(3)] * 50_000)
+    with pytest.raises(sf.ArgumentError, match=message):
+        sf.compile([sf.placeholder((3,))] * 50_000, sf.ones(3))
+
+
+@pytest.mark.parametrize("find", [sf.tril_indices, sf.triu_indices])
+def test_triangles_beyond_all_sizes(find: Any) -> None:
+    for row, col in ((2**63, 2**63), (3, 2**64), (-1, 3)):
+        with pytest.raises(
+            sf.ShapeError, match=r"_indices: (row|col) must be .* at .*arguments.py"
+        ):
+            find(row, col)
+    assert find(3, 3, 2**70).tolist() == find(3, 3, 3).tolist()
+    assert find(3, 3, -(2**70)).tolist() == find(3, 3, -3).tolist()
+
+
+def test_gamma_functions_of_too_many_dims() -> None:
+    with pytest.raises(
+        sf.ArgumentError, match=r"p must be from 1 to 1024, not \d+, at .*arguments.py"
+    ):
+        sf.mvlgamma(sf.ones(3), 2**62)
