@@ -83,11 +83,13 @@ class Trial:
     def __init__(self, number: int, chance: random.Random) -> None:
         self.number, self.chance = number, chance
         self.pool = Pool(chance)
-        self.programs = _programs()
-        own = chance.random() < 0.2
-        if own:  # which are changed, and not used again
-            self.programs = _new_programs()
-        self.mischief = Mischief(self.pool, self.programs[:2] if own else ())
+        self.programs, changed = _programs(), ()
+        if chance.random() < 0.2:
+            with contextlib.suppress(
+                Exception
+            ):  # of a generator that nobody may draw from any more
+                self.programs = changed = _new_programs()
+        self.mischief = Mischief(self.pool, changed[:2])
         self.methods, self.functions = _methods(), _functions()
 
     def run(self, weather: str) -> None:
