@@ -205,12 +205,13 @@ def _lacks(value: Any, error: Exception) -> bool:
     return value is error.obj or alike
 
 
-def _within(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The arguments of a call by name, and what is in those that are several."""
+def _within(given: Mapping[str, Any], levels: int = 8) -> Iterator[tuple[str, Any]]:
+    """The arguments of a call by name, and what is in those that are several, some ``levels`` down:
+    a list may be in itself."""
     for name, value in given.items():
         yield name, value
-        if isinstance(value, list | tuple):
-            yield from _within({f"{name}[{i}]": v for i, v in enumerate(value)})
+        if levels and isinstance(value, list | tuple):
+            yield from _within({f"{name}[{i}]": v for i, v in enumerate(value)}, levels - 1)
 
 
 def is_of_library(value: Any) -> bool:
