@@ -128,7 +128,13 @@ def test_strides_and_offsets() -> None:
     assert (part.stride(), part.storage_offset(), part.is_contiguous()) == ((4, 1), 13, False)
     assert part.contiguous().stride() == (3, 1) and x.contiguous() is x
     y = sf.placeholder((None, 3), name="y")
-    assert (y.stride(), y.storage_offset(), y.is_contiguous()) == ((3, 1), 0, True)
+    rows = y.contiguous()
+    assert (rows.stride(), rows.storage_offset(), rows.is_contiguous()) == ((3, 1), 0, True)
+    for of_memory in ("stride", "storage_offset", "is_contiguous"):
+        with pytest.raises(
+            sf.SymbolicError, match=rf"{of_memory} of a symbolic.*contiguous\(\).*test_"
+        ):
+            getattr(y, of_memory)()
 
 
 @pytest.mark.parametrize(

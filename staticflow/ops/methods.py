@@ -189,21 +189,6 @@ class Methods(ElementwiseMethods):
             )
         return size
 
-    def stride(self, dim: int | None = None) -> Any:
-        """How far apart in memory neighbours along each dim lie, in elements; or along one dim."""
-        strides: list[Size] = [1] * self.ndim
-        for i in range(self.ndim - 1, 0, -1):
-            strides[i - 1] = strides[i] * self.shape[i]
-        return tuple(strides) if dim is None else strides[dim]
-
-    def storage_offset(self) -> int:
-        """Where in its memory the tensor begins, in elements."""
-        return 0
-
-    def is_contiguous(self) -> Any:
-        """Whether the elements lie in memory one behind the other, in row-major order."""
-        return True
-
     # -- operators ----------------------------------------------------------------------------
 
     __add__, __radd__ = ar.add, reflected(ar.add)

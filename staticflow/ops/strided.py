@@ -71,7 +71,8 @@ def as_strided(
     input: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Any:
     """A view of the memory of ``input`` in the shape ``size``, whose neighbours along each dim lie
-    ``stride`` elements apart, from ``storage_offset`` on (by default where ``input`` begins).
+    ``stride`` elements apart, from ``storage_offset`` on (by default where ``input`` begins). A
+    graph takes the elements of ``input`` in row-major order for its memory.
 
     Raises `ShapeError` where that leaves the memory.
 
@@ -87,7 +88,8 @@ def as_strided(
             f"as_strided: takes a stride from 0 on for each dim, not {list(steps)} for "
             f"{list(shape)}, at {format_locs(here())}"
         )
-    begin = input.storage_offset()
+    graph = input.__sf_mode__.rank > 0
+    begin = 0 if graph else input.storage_offset()
     offset = begin if storage_offset is None else storage_offset
     if offset < 0:
         raise ShapeError(
@@ -101,7 +103,7 @@ def as_strided(
         inside = offset >= begin and (0 in shape or last < input.numel())
         if not (inside and input.is_contiguous()):
             whole, begin = base, base.storage_offset()
-    if not whole.is_contiguous() or getattr(input, "_is_view", False):
+    if (input._is_view and not input._in_rows) if graph else not whole.is_contiguous():
         raise ShapeError(
             f"as_strided: of a view whose memory is not known to lie in one row; take it of the "
             f"whole, or of a .contiguous() copy, at {format_locs(here())}"

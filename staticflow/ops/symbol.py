@@ -20,7 +20,7 @@ from staticflow.graph.dtypes import DType, dtype_of, float64, weak_dtype
 from staticflow.graph.graph import new_param
 from staticflow.graph.locs import format_locs, here, is_rewriting
 from staticflow.graph.masked import refuse_masked
-from staticflow.graph.node import Literal, Node, constant, item, make_node
+from staticflow.graph.node import Literal, Node, constant, item, make_node, param
 from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
 from staticflow.graph.open_size import OpenSize, open_shape, plain_attrs
@@ -325,6 +325,15 @@ class Symbol(SymbolAttributes, Methods):
         """Whether it has a part of the elements of another symbol, in an order of its own, or may
         have."""
         return type(self._alias) in (Alias, Perhaps)
+
+    @property
+    def _in_rows(self) -> bool:
+        """Whether the elements lie in row-major order for sure, eagerly too."""
+        view, node = self._alias, self.node
+        if isinstance(view, Perhaps):
+            return view.fn is contiguous
+        made = not node.args and node.op is not param
+        return view is None and (made or not node.tensor_type.shape)
 
     def _seen_as(self, shape: Shape) -> Symbol:
         """The symbol in another shape, on the same memory."""

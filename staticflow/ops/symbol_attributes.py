@@ -27,6 +27,7 @@ REFUSED = {
     "grad_fn": _OF_TAPE,
     "is_leaf": _OF_TAPE,
     "output_nr": _OF_TAPE,
+    "_version": _OF_MEMORY,
     "requires_grad_": _OF_TAPE,
     "retain_grad": _OF_TAPE,
     "retains_grad": _OF_TAPE,
@@ -84,6 +85,46 @@ class SymbolAttributes:
         raise SymbolicError(
             f"x.data = ... of a symbolic value: {_OF_MEMORY}; write x.copy_(value) under "
             f"sf.no_grad(), at {format_locs(here())}"
+        )
+
+    def stride(self, dim: int | None = None) -> Any:
+        """How far apart in memory neighbours along each dim lie, in elements; or along one dim.
+
+        Raises `SymbolicError`, as `storage_offset` and `is_contiguous` do, unless the value was
+        made by a factory or by `contiguous`: an argument may lie in memory as it likes, and so may
+        what is computed of it.
+        """
+        mine: Any = self
+        self._lies_in_rows("stride")
+        strides: list[Size] = [1] * mine.ndim
+        for i in range(mine.ndim - 1, 0, -1):
+            strides[i - 1] = strides[i] * mine.shape[i]
+        return tuple(strides) if dim is None else strides[dim]
+
+    def storage_offset(self) -> int:
+        """Where in its memory the value begins, in elements."""
+        self._lies_in_rows("storage_offset")
+        return 0
+
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie in memory one behind the other, in row-major order."""
+        self._lies_in_rows("is_contiguous")
+        return True
+
+    def _lies_in_rows(self, what: str) -> None:
+        """Raise `SymbolicError` unless the elements lie in row-major order for sure."""
+        mine: Any = self
+        if not mine._in_rows:
+            raise SymbolicError(
+                f"{what} of a symbolic value ({mine.node.type}): how it lies in memory is known "
+                "only when the program runs; ask it of x.contiguous(), which copies only what "
+                f"does not lie in rows, at {format_locs(here())}"
+            )
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise SymbolicError(
+            "a symbolic value cannot be pickled; save tensors, or the text of the program's graph, "
+            f"at {format_locs(here())}"
         )
 
     def element_size(self) -> int:

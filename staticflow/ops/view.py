@@ -160,7 +160,8 @@ def view(x: Any, *shape: Any, size: Sequence[Size] | None = None, dtype: Any = N
         wanted = dtype_of(dtype)
         return view(x, x.shape) if wanted is x.dtype else x._bits_as(wanted)
     sizes = _completed(x.shape, sizes_of(shape, size), "view")
-    if not x.is_contiguous() and not _same_memory(x.shape, x.stride(), sizes):
+    eager = not x.__sf_mode__.rank
+    if eager and not x.is_contiguous() and not _same_memory(x.shape, x.stride(), sizes):
         raise ShapeError(
             f"view: the shape {list(sizes)} is not compatible with a tensor of shape "
             f"{list(x.shape)} and strides {list(x.stride())}: a dim would span parts of memory "
