@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 from calling import doubled, f32, huge_output, needs_entry
-from hostile import slots_of
 from numpy._core import multiarray
+from stress_pool import slots_of
 
 import staticflow as sf
 from staticflow.runtime import object_layout

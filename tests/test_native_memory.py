@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hostile import SLOT_VALUES, slots_of
+from stress_pool import SLOT_VALUES, slots_of
 
 import staticflow as sf
 from staticflow.eager.random import default_generator

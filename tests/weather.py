@@ -1,0 +1,176 @@
+"""What happens while a stress test calls: other threads, signals, the garbage collector at every
+allocation, functions that trace, memory that cannot be had."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from hostile import Mischief, sets_context
+from stress_pool import programs
+
+import staticflow as sf
+from staticflow.graph.locs import is_inside
+
+if TYPE_CHECKING:
+    from stress import Trial
+
+__all__ = ["WEATHER"]
+
+
+def _strike_in(trial: Trial, frame: Any) -> None:
+    """Strike; what that raises goes to the code of staticflow alone."""
+    try:
+        trial.mischief.strike()
+    except ZeroDivisionError:
+        if frame is not None and is_inside(frame.f_code.co_filename):
+            raise
+
+
+@contextmanager
+def calm(trial: Trial) -> Iterator[None]:
+    """Nothing happens but what hostile values do."""
+    yield
+
+
+@contextmanager
+def collector(trial: Trial) -> Iterator[None]:
+    """The garbage collector runs at every allocation, and what it calls strikes."""
+
+    def called(phase: str, info: Any) -> None:
+        if phase == "stop" and not sets_context(sys._getframe(1)) and trial.chance.random() < 0.02:
+            with contextlib.suppress(ZeroDivisionError):
+                trial.mischief.strike()
+
+    before = gc.get_threshold()
+    gc.callbacks.append(called)
+    gc.set_threshold(1)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.callbacks.remove(called)
+
+
+@contextmanager
+def threads(trial: Trial) -> Iterator[None]:
+    """Other threads do mischief, and call."""
+    stop = threading.Event()
+    failures: list[BaseException] = []
+
+    def work(others: Mischief) -> None:
+        try:
+            for _ in range(trial.calls):
+                with contextlib.suppress(ZeroDivisionError):
+                    others.strike()
+                if stop.is_set():
+                    break
+                trial.attempt(trial.call)
+        except BaseException as error:
+            failures.append(error)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-4)
+    started = [threading.Thread(target=work, args=(Mischief(trial.pool),)) for _ in range(2)]
+    for t in started:
+        t.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for t in started:
+            t.join()
+        sys.setswitchinterval(before)
+    for error in failures:
+        raise error
+
+
+@contextmanager
+def signals(trial: Trial) -> Iterator[None]:
+    """Signals come, whose handler strikes, or raises what ends the call."""
+
+    def handle(number: int, frame: Any) -> None:
+        signal.setitimer(signal.ITIMER_REAL, trial.chance.uniform(1e-4, 2e-3))
+        _strike_in(trial, frame)
+
+    before = signal.signal(signal.SIGALRM, handle)
+    signal.setitimer(signal.ITIMER_REAL, 1e-3)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def tracing(trial: Trial) -> Iterator[None]:
+    """Functions that trace and profile strike now and then."""
+
+    def look(frame: Any, event: str, arg: Any) -> Any:
+        if trial.chance.random() < 0.001:
+            _strike_in(trial, frame)
+        return look
+
+    before = sys.gettrace(), sys.getprofile()
+    trial.chance.choice([sys.settrace, sys.setprofile])(look)
+    try:
+        yield
+    finally:
+        sys.settrace(before[0])
+        sys.setprofile(before[1])
+
+
+@contextmanager
+def memory(trial: Trial) -> Iterator[None]:
+    """Calls whose allocations fail, one after the other. They are such as compute otherwise, since
+    CPython 3.11 crashes itself where it looks for a line without memory."""
+    testing = importlib.import_module("_testcapi")
+    for x in trial.pool.tensors[:6]:
+        call = trial.chance.choice(_WITHOUT_MEMORY)
+        try:
+            if x.numel() > FEW or not x.is_contiguous() or x.dtype is not sf.float32:
+                continue
+            y = sf.ones(x.shape)
+            for _ in range(3):
+                call(x, y)
+        except Exception:
+            continue
+        for at in range(40):
+            testing.set_nomemory(at, at + trial.chance.choice([1, 1, 3]))
+            try:
+                call(x, y)
+            except Exception:  # also `SystemError`, which CPython raises itself where there is none
+                pass
+            finally:
+                testing.remove_mem_hooks()
+    yield
+
+
+_WITHOUT_MEMORY: tuple[Callable[[Any, Any], Any], ...] = (
+    lambda x, y: x * y, lambda x, y: x + 1.5, lambda x, y: x.t(), lambda x, y: x.sum(),
+    lambda x, y: x.add_(y), lambda x, y: x.mul_(2.0), lambda x, y: x.unbind(),
+    lambda x, y: x[1:], lambda x, y: (x.t() * y).sum(),
+    lambda x, y: sf.rand(3), lambda x, y: x.relu().exp(), lambda x, y: programs()[1](x),
+    lambda x, y: programs()[0](x),
+)  # fmt: skip
+"""Calls of small arrays of one dtype in which NumPy copies and casts nothing: there it crashes itself
+without memory, and CPython 3.11 where it sets a context variable, as large ones do."""
+
+FEW = 12
+
+WEATHER = {
+    "calm": calm, "collector": collector, "threads": threads, "signals": signals,
+    "tracing": tracing,
+}  # fmt: skip
+
+
+if sys.version_info < (3, 12):  # where NumPy 2.5 crashes itself more often
+    WEATHER["memory"] = memory
