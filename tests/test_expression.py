@@ -21,7 +21,13 @@ def _changed_whole(w):
 
 
 _CONSTANT = sf.tensor(np.linspace(-1, 2, 12, dtype=np.float32).reshape(3, 4))
+_START = _CONSTANT[1] + 1
 _CHOSEN, _ROWS = _CONSTANT > 0, sf.tensor([0, 2])
+
+
+def _doubled(w):
+    return sf.while_loop(lambda c, n: n < 3, lambda c, n: (c * w[0], n + 1), (_START, 0))[0]
+
 
 PROGRAMS = {
     "t": lambda x, w: x @ w.t(),
@@ -44,7 +50,9 @@ PROGRAMS = {
     "chosen": lambda x, w: x @ sf.where(_CHOSEN, w, 0.0).T,
     "products of itself": lambda x, w: x @ (w.T @ w),
     "half detached": lambda x, w: x @ (w * w.detach()).T,
-    "a loop": lambda x, w: x * sf.scan(lambda c, row: (c * row, c), w[0], w)[0],
+    "a loop": lambda x, w: x * sf.scan(lambda c, row: (c * row, c), _START, w)[0],
+    "a loop from a row": lambda x, w: x * sf.scan(lambda c, row: (c * row, c), w[0], w)[0],
+    "a loop with a condition": lambda x, w: x * _doubled(w),
     "beside an array": lambda x, w: x @ (w * _CONSTANT.numpy()).T,
 }
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from staticflow.eager import device as devices
 from staticflow.eager import indexed, layout
-from staticflow.eager.expression import expression_of
+from staticflow.eager.expression import copy_of, expression_of
 from staticflow.eager.fast.forms import fast_forms
 from staticflow.eager.fast.in_place_forms import in_place_methods
 from staticflow.eager.fast.records import MOST
@@ -39,7 +39,7 @@ def bind(tensor: Any) -> None:
     EAGER.prepare = partial(_prepared, tensor)
     console.count = tensor._wrap(np.zeros((), np.int64))
     eager.wrap, eager.versions = tensor._wrap, versions
-    eager.protect, eager.own = layout.protect, layout.own
+    eager.protect, eager.own, eager.copy = layout.protect, layout.own, copy_of
     Shadow.__sf_mode__ = EAGER
     EAGER.expression = expression_of
     forms.fused, forms.in_place = fused_form, in_place_form

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from sys import getrefcount
 from typing import Any, NoReturn
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
@@ -30,10 +30,14 @@ from staticflow.ops.questions import finfo
 from staticflow.ops.symbol import STATIC, Symbol, captured
 from staticflow.ops.thread import thread
 
-__all__ = ["expression_of"]
+__all__ = ["copy_of", "expression_of"]
 
 _known: WeakKeyDictionary[Vertex, Any] = WeakKeyDictionary()
 """What vertices have given: so a tensor is the same node each time."""
+
+_sources: dict[int, tuple[Any, Any, int]] = {}
+"""What loops copied, by the address of the copy's array: a reference to that array, which takes the
+entry away, one to the tensor that was copied, and the version that this had."""
 
 _PROBE = np.empty(1)[:], Memory()
 _ALONE = tuple(getrefcount(_PROBE[i]) for i in (0, 1))
@@ -64,6 +68,28 @@ def expression_of(tensor: Any) -> Symbol:
             _refuse(tensor, "what it was computed from was changed in place since")
     symbol: Symbol = found
     return symbol
+
+
+def copy_of(tensor: Any) -> Any:
+    """A clone of ``tensor``, a carry with which an eager loop begins. One of a tensor without a
+    history is known to be its copy, so that a graph captures the tensor."""
+    copy = tensor.clone()
+    if (
+        not tensor.requires_grad
+        and type(copy) is type(tensor)
+        and isinstance(copy._data, np.ndarray)
+    ):
+        key = id(copy._data)
+        alive = ref(copy._data, lambda _: _sources.pop(key, None))
+        _sources[key] = alive, ref(tensor), tensor._version
+    return copy
+
+
+def _source(kept: Kept) -> Any:
+    """The tensor of which a saved constant is a copy, if it is there and unchanged, else None."""
+    _, source, version = _sources.get(id(kept[0]), (None, lambda: None, 0))
+    tensor = source()
+    return tensor if tensor is not None and tensor._version == version else None
 
 
 def _in_order(last: Vertex) -> list[Vertex]:
@@ -107,6 +133,8 @@ def _operand(entry: TapeEntry, place: int, tensor: Any) -> Any:
     if edge is not None:
         return _known[edge] if edge.serial else Symbol(captured(edge))
     if isinstance(held, tuple):
+        if (source := _source(held)) is not None:
+            return Symbol(captured(source))
         if not _is_held(held):
             what = f"argument {place + 1} of {entry.op.name}"
             _refuse(tensor, f"{what} was computed at once, too, and is held by nobody else")

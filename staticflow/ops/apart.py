@@ -23,7 +23,7 @@ class Apart:
 
     def __init__(self, what: str, init: Sequence[Any]) -> None:
         self.what = what
-        self.carry = [x.clone() for x in init]
+        self.carry = [eager.copy(x) for x in init]
         self._versions = eager.versions(self.carry)
         self._changes: bool | None = None  # not seen yet
 
