@@ -74,13 +74,10 @@ def copy_of(tensor: Any) -> Any:
     """A clone of ``tensor``, a carry with which an eager loop begins. One of a tensor without a
     history is known to be its copy, so that a graph captures the tensor."""
     copy = tensor.clone()
-    if (
-        not tensor.requires_grad
-        and type(copy) is type(tensor)
-        and isinstance(copy._data, np.ndarray)
-    ):
-        key = id(copy._data)
-        alive = ref(copy._data, lambda _: _sources.pop(key, None))
+    array = getattr(copy, "_data", None)
+    if isinstance(array, np.ndarray) and not tensor.requires_grad:
+        key = id(array)
+        alive = ref(array, lambda _: _sources.pop(key, None))
         _sources[key] = alive, ref(tensor), tensor._version
     return copy
 
@@ -143,7 +140,11 @@ def _operand(entry: TapeEntry, place: int, tensor: Any) -> Any:
         return Symbol(captured(entry.tensor._on_tape(array, held[1], None)))
     if isinstance(held, bool | int | float):
         return held
-    _refuse(tensor, f"the tape does not keep argument {place + 1} of {entry.op.name}")
+    _refuse(
+        tensor,
+        f"the tape does not keep argument {place + 1} of {entry.op.name}, which has no history and "
+        "which no derivative needs",
+    )
 
 
 def _is_held(kept: Kept) -> bool:
