@@ -12,7 +12,6 @@ from opinfo import ROWS
 from opinfo.core import Sample
 from opinfo.modes import arrays_of, call
 from slices import daily
-from slices import daily
 
 import staticflow as sf
 from staticflow.errors import SymbolicError
@@ -29,10 +28,7 @@ MOST = 6
 def calls_of(name: str) -> list[tuple[Sample, int]]:
     samples = list(ROWS[name].samples(float64, True))[:MOST]
     return [
-        (s, i)
-        for s in samples
-        for i, a in enumerate(arrays_of(s))
-        if dtype_of(a.dtype) is float64
+        (s, i) for s in samples for i, a in enumerate(arrays_of(s)) if dtype_of(a.dtype) is float64
     ]
 
 

@@ -135,11 +135,46 @@ def test_a_number_of_sizes_is_a_value_of_which_every_name_has_its_own():
         (lambda x: x.split(2)[0], (4,), r"how many parts of 2.*use chunk"),
         (lambda x: x.unbind(0)[0], (4,), r"how many slices.*x\.reshape"),
         (lambda x: x * math.sqrt(x.shape[0]), (4,), r"no Python float.*n \*\* 0\.5"),
+        (
+            lambda x: F.leaky_relu(x, 1 / x.shape[0]),
+            (4,),
+            "leaky_relu: negative_slope is.*sf.where",
+        ),
+        (lambda x: F.elu(x, x.shape[0]), (4,), r"elu: .*arg0_0.*test_open_sizes"),
+        (lambda x: sf.linalg.solve(x, x[0]), (2, 2, 2), r"a vector for each.*B\.unsqueeze\(-1\)"),
     ],
 )
 def test_what_only_the_run_can_tell_is_refused_with_what_to_write(program, shape, match):
     with pytest.raises(sf.StaticflowError, match=match):
         sf.jit(program)(sf.ones(*shape))
+
+
+def _numbers_of_sizes(x):
+    n, half = x.shape[0], x.shape[0] / 2
+    written = sf.full_like(x, n)
+    written[0] = half
+    return {
+        "full": (sf.full((2, 2), n), sf.full((2,), half), sf.full((n,), half, dtype=sf.int32)),
+        "new": (x.new_full((2, 3), n), x.new_full((2,), half), written, x.clone().fill_(n)),
+        "masks": (x.masked_fill(x > 0.5, n), x.masked_fill(x > 0.5, half)),
+        "pad": (F.pad(x, (1, 1), value=n), F.pad(x, (1, 1), value=half)),
+        "tensor": (sf.tensor(n), sf.tensor(n, dtype=sf.float64)),
+        "linspace": (
+            sf.linspace(0, n, 5), sf.linspace(half, 1, n), sf.linspace(-1, 1, n - 3),
+            sf.linspace(0.5, half, 4, dtype=sf.int64), sf.logspace(0, half, 3),
+        ),
+        "others": (x.clamp(0.1, half), F.layer_norm(x, (4,), eps=1 / n), x.lerp(-x, 1 / n)),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("rows", [4, 7])
+def test_sizes_are_numbers_for_functions_that_take_numbers(rows):
+    x = sf.linspace(0, 1, rows * 4).reshape(rows, 4)
+    program = sf.jit(_numbers_of_sizes)
+    for name, wanted in _numbers_of_sizes(x).items():
+        for place, (a, b) in enumerate(zip(program(x)[name], wanted, strict=True)):
+            assert (a.dtype, a.shape) == (b.dtype, b.shape), (name, place)
+            np.testing.assert_allclose(a.numpy(), b.numpy(), 1e-6, err_msg=f"{name} {place}")
 
 
 @pytest.mark.parametrize("scale", [sf.ones(3), sf.ones(3, requires_grad=True)])

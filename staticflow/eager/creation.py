@@ -13,16 +13,17 @@ from staticflow.eager.tensor import EAGER, Tensor
 from staticflow.errors import DeviceError, DTypeError
 from staticflow.graph.device import device_of
 from staticflow.graph.dims import Dim, Size
-from staticflow.graph.dtypes import dtype_of, dtype_of_number, get_default_dtype
+from staticflow.graph.dtypes import dtype_of, dtype_of_number, get_default_dtype, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.masked import refuse_masked
 from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import full as full_op
+from staticflow.ops.creation import size_value, spread
 from staticflow.ops.promote import one_number
 from staticflow.ops.sizes import as_shape, as_sizes, sizes_of
-from staticflow.ops.symbol import STATIC, tracing_state
+from staticflow.ops.symbol import STATIC, Symbol, tracing_state
 from staticflow.ops.thread import thread
 
 __all__ = [
@@ -34,11 +35,15 @@ __all__ = [
 def tensor(
     data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """A tensor with a copy of ``data``: numbers, nested lists, an array or another tensor.
+    """A tensor with a copy of ``data``: numbers, nested lists, an array or another tensor; a symbol
+    of a size that only the run can tell.
 
     >>> tensor([1.0, 2.0])
     tensor([1., 2.])
     """
+    if isinstance(data, Dim):
+        number: Tensor = full((), data, dtype=dtype)
+        return number
     return made(Tensor._copied(data, dtype), device, requires_grad)
 
 
@@ -177,6 +182,11 @@ def full(
     """
     if isinstance(fill_value, np.generic):  # a number like others, as in PyTorch
         fill_value = fill_value.item()
+    if isinstance(fill_value, Dim):
+        fill_value = STATIC.apply(size_value, (), {"size": fill_value, "dtype": int64})
+    if isinstance(fill_value, Symbol):
+        own = get_default_dtype() if fill_value.weak else fill_value.dtype
+        return spread(fill_value, as_shape(size), own if dtype is None else dtype_of(dtype))
     wanted = dtype_of_number(fill_value) if dtype is None else dtype_of(dtype)
     shape = as_sizes(size)
     attrs = {"shape": shape, "value": fitting(fill_value, wanted, "full"), "dtype": wanted}

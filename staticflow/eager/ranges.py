@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.eager.creation import generated, made
+from staticflow.eager.creation import full, generated, made
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import ShapeError
 from staticflow.graph.dims import Dim, Size, dim_max
@@ -140,10 +140,12 @@ def linspace(
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
-) -> Tensor:
+) -> Any:
     """``steps`` numbers evenly from ``start`` to ``end``, both included; of an integer dtype these
-    lose their fractions first."""
+    lose their fractions first. Where one of the numbers is symbolic, so is the result."""
     wanted = dtype_of(dtype or get_default_dtype())
+    if any(isinstance(v, Dim | Symbol) for v in (start, end, steps)):
+        return _symbolic_spaces(start, end, steps, wanted).to(wanted)
     lo, hi = _ends(start, end, wanted)
     step = (hi - lo) / (steps - 1) if _count(steps) > 1 else 0.0
     if step:
@@ -164,12 +166,29 @@ def logspace(
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
-) -> Tensor:
+) -> Any:
     """``steps`` powers of ``base``, whose exponents go evenly from ``start`` to ``end``; of an
     integer dtype these lose their fractions first."""
     wanted = dtype_of(dtype or get_default_dtype())
+    if any(isinstance(v, Dim | Symbol) for v in (start, end, steps)):
+        return (float(base) ** _symbolic_spaces(start, end, steps, wanted)).to(wanted)
     values = np.float64(base) ** np.linspace(*_ends(start, end, wanted), _count(steps))
     return made(Tensor._wrap(values.astype(wanted.numpy)), device, requires_grad)
+
+
+def _symbolic_spaces(start: Any, end: Any, steps: Any, dtype: DType) -> Any:
+    """What `linspace` gives where one of the numbers at least is a size or a symbol, in float64."""
+    count = as_size(steps)
+    lo, hi = (_end(v, dtype) for v in (start, end))
+    last = dim_max(_count(count) - 1, 1) if isinstance(count, int) else dim_max(count - 1, 1)
+    ramp = _ramp([count], 0).to(float64)
+    return where(ramp == last, hi, lo + ramp * ((hi - lo) / last))
+
+
+def _end(number: Any, dtype: DType) -> Any:
+    """One end of a range, a symbol in float64, cut to a whole number for an integer dtype."""
+    symbol = full((), number, dtype=float64)
+    return symbol if dtype.is_floating else symbol.trunc()
 
 
 def _ends(start: Any, end: Any, dtype: DType) -> tuple[float, float]:

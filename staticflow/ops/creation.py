@@ -9,18 +9,20 @@ from collections.abc import Sequence
 from math import copysign
 from typing import Any
 
-from staticflow.graph.dims import Size
+from staticflow.errors import ShapeError
+from staticflow.graph.dims import Dim, Size
 from staticflow.graph.dtypes import DType, dtype_of
+from staticflow.graph.locs import format_locs, here
 from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
-from staticflow.graph.types import TensorType
+from staticflow.graph.types import Shape, TensorType
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.lowering import Generate
-from staticflow.ops.sizes import as_shape, sizes_of
+from staticflow.ops.sizes import as_shape, is_symbolic, sizes_of
 
 __all__ = [
     "empty_like", "full", "full_like", "iota", "new_empty", "new_full", "new_ones", "new_zeros",
-    "ones_like", "size_value", "zeros_like",
+    "ones_like", "size_value", "spread", "zeros_like",
 ]  # fmt: skip
 
 
@@ -87,11 +89,28 @@ def new_full(
 ) -> Any:
     """A tensor of ``size`` filled with ``fill_value``, in the mode, dtype and device of ``x``."""
     wanted = x.dtype if dtype is None else dtype_of(dtype)
-    value = fitting(fill_value, wanted, "full")
-    out = full.beside(x, shape=as_shape(size), value=value, dtype=wanted)
+    shape = as_shape(size)
+    if isinstance(fill_value, Dim):
+        fill_value = size_value.beside(x, size=fill_value, dtype=wanted)
+    if is_symbolic(fill_value):
+        out = spread(fill_value, shape, wanted)
+    else:
+        value = fitting(fill_value, wanted, "full")
+        out = full.beside(x, shape=shape, value=value, dtype=wanted)
     if device is not None:
         out = out.to(device=device)
     return out.requires_grad_() if requires_grad else out
+
+
+def spread(number: Any, shape: Shape, dtype: DType) -> Any:
+    """A symbol of no dims everywhere, without its history, as that of a Python number. Raises
+    `ShapeError` for one that has dims."""
+    if number.ndim:
+        raise ShapeError(
+            f"full: the value must be a number or 0-d, not of shape {list(number.shape)}, at "
+            f"{format_locs(here())}"
+        )
+    return number.detach().to(dtype).expand(shape).clone()
 
 
 @by_shape

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from staticflow.errors import DTypeError, LinAlgError, ShapeError
+from staticflow.errors import DTypeError, LinAlgError, ShapeError, SymbolicError
 from staticflow.graph.dims import Size, same
 from staticflow.graph.dtypes import float32, float64
 from staticflow.graph.locs import format_locs, here
@@ -192,7 +192,15 @@ def is_of_vectors(A: Any, B: Any) -> bool:
         return True
     if B.ndim != A.ndim - 1 or any(map(_differ, B.shape, A.shape[:-1])):
         return False
-    return all(map(equals, B.shape, A.shape[:-1]))  # or it says that it depends on the run
+    try:
+        return all(map(equals, B.shape, A.shape[:-1]))
+    except SymbolicError:
+        raise SymbolicError(
+            f"whether the right sides {list(B.shape)} are a vector for each of the matrices "
+            f"{list(A.shape)}, or a matrix for all of them, depends on sizes known only when the "
+            "program runs; give vectors as B.unsqueeze(-1) and the matrix as B.unsqueeze(0), at "
+            f"{format_locs(here())}"
+        ) from None
 
 
 def _differ(a: Size, b: Size) -> bool:

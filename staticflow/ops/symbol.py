@@ -135,6 +135,7 @@ class StaticMode:
         """One node of ``op``, through which gradients flow; a symbol, or a tuple of them where the
         op gives several."""
         attrs = plain_attrs(attrs)
+        _refuse_symbolic(op, attrs)
         if op.promote != "none":
             args = [as_number(a) for a in args]
             if any(map(is_weak, args)) and all(is_number(a) or is_weak(a) for a in args):
@@ -178,6 +179,21 @@ class StaticMode:
     def beside(self, op: Op, other: Any, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """The same, for ops without tensor arguments."""
         return self.apply(op, args, attrs)
+
+
+def _refuse_symbolic(op: Op, attrs: Mapping[str, Any]) -> None:
+    """Refuse numbers that only the run can tell where a kernel has Python's in its code. Of sizes
+    there are ops that take them, but none is elementwise."""
+    if op.lowering is None:  # other ops, whose operands they become
+        return
+    for name, value in attrs.items():
+        kind = type(value)
+        if kind is Symbol or (kind is Dim and isinstance(op.lowering, Elementwise)):
+            raise SymbolicError(
+                f"{op.name}: {name} is {value}, which is known only when the program runs; it must "
+                "be a Python number: give one, or write the function out with operators and "
+                f"sf.where, which take such numbers, at {format_locs(here())}"
+            )
 
 
 def _beside_each_other(operands: list[Any]) -> list[Any]:

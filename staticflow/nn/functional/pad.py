@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from staticflow.errors import ShapeError
-from staticflow.graph.dims import dim_max, is_provably_ge
+from staticflow.graph.dims import Dim, dim_max, is_provably_ge
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.border import border_op
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import new_full
-from staticflow.ops.sizes import as_sizes
+from staticflow.ops.sizes import as_sizes, is_symbolic
 from staticflow.ops.slicing import embed_op, slice_scatter_op
 from staticflow.ops.splitting import narrow
 
@@ -65,7 +65,7 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: Any = Non
     each = zip(x.shape[lead:], before, after, strict=True)
     shape = (*x.shape[:lead], *(n + a + b for n, a, b in each))
     where = {"start": (*(0,) * lead, *before), "step": (1,) * x.ndim}
-    if value:
+    if isinstance(value, Dim) or is_symbolic(value) or value:
         return slice_scatter_op(new_full(x, shape, value), x, **where)
     return embed_op(x, shape=shape, **where)
 
