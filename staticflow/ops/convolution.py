@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from staticflow.errors import DTypeError, ShapeError
-from staticflow.graph.dims import Size, ceil_div, prod
+from staticflow.graph.dims import Size, ceil_div, prod, same
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
 from staticflow.ops.axes import flip_op, permute_op
@@ -59,7 +59,7 @@ def _turned(w: Any, groups: int) -> Any:
 
 def _is_pointwise(kernel: Shape, stride: Steps) -> bool:
     """Whether windows are single elements and all of them are used: then dims can be merged."""
-    return all(k == 1 for k in kernel) and all(s == 1 for s in stride)
+    return all(same(k, 1) for k in kernel) and all(s == 1 for s in stride)
 
 
 def _merged(x: Any) -> Any:

@@ -30,8 +30,8 @@ class _Eager:
     """What the eager mode puts here: ``wrap`` makes an array a tensor, ``protect`` gives a view
     through which nothing can be changed, ``own`` takes a list that alone holds its tensors and
     gives copies of those whose memory somebody else has, and the others as they are; ``copy`` gives
-    a clone for a loop to begin with; ``versions`` tells how often the memory of each of some tensors
-    was changed in place."""
+    a clone for a loop to begin with; ``versions`` tells how often the memory of each of some
+    tensors was changed in place."""
 
     wrap: Callable[[Any], Any]
     protect: Callable[[Any], Any]
