@@ -120,6 +120,15 @@ def check_least(loop: str, wrt: str, length: Any) -> None:
             kept(H, X[:rows])
 
 
+@pytest.mark.parametrize("loop", ["tanh", "elementwise"])
+def test_a_loop_of_few_trips_keeps_all_which_is_less(loop: str) -> None:
+    plain, kept, segments = (
+        program(loop, "start", 5, **how).plan.peak_bytes()
+        for how in ({}, {"memory_budget": 20_000}, {"checkpoint": "sqrt"})
+    )
+    assert kept == plain < segments
+
+
 @pytest.mark.parametrize("budget", [60_000, 10**6])
 def test_what_only_the_run_can_tell(budget: int) -> None:
     plain, kept = (

@@ -218,9 +218,18 @@ def _is_enough(a: Size, b: Size) -> bool:
     if all(s.upper is None for s in symbols):
         for values in _SAMPLES:
             at = {s: values[i % 2] for i, s in enumerate(symbols)}
-            if evaluate_dim(a, at) < evaluate_dim(b, at):
+            if _is_refuted(a, b, at):
                 return False
     return is_provably_ge(a, b)
+
+
+def _is_refuted(a: Size, b: Size, at: Mapping[Sym, int]) -> bool:
+    """Whether ``a < b`` at some sizes, if there may be such, as there are none of ``root(n - 2)``
+    where n is 1."""
+    try:
+        return evaluate_dim(a, at) < evaluate_dim(b, at)
+    except (ValueError, ZeroDivisionError):
+        return False
 
 
 def _live_ranges(program: Routine) -> list[tuple[int, int]]:
