@@ -18,8 +18,6 @@ from staticflow import nn, pytree
 KNOWN = {
     "scalar_tensor": "the array of a symbolic value",  # a Python number is what it takes
     "broadcast_shapes": "the truth of a symbolic value",  # takes shapes
-    "threshold": "threshold: threshold is <symbol",  # takes Python numbers
-    "F.threshold": "threshold: threshold is <symbol",
     **dict.fromkeys(
         (
             "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor",

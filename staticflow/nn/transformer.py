@@ -7,6 +7,7 @@ from collections.abc import Callable
 from math import inf
 from typing import Any
 
+from staticflow.eager.creation import full
 from staticflow.errors import ArgumentError
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn import functional as F
@@ -17,8 +18,6 @@ from staticflow.nn.init import xavier_uniform_
 from staticflow.nn.linear import Linear
 from staticflow.nn.module import Module
 from staticflow.nn.normalization import LayerNorm
-from staticflow.nn.parameter import new_parameter
-from staticflow.ops.creation import full_like
 from staticflow.ops.triangle import triu
 
 __all__ = [
@@ -285,5 +284,4 @@ class Transformer(Module):
     def generate_square_subsequent_mask(sz: int, *, device: Any = None, dtype: Any = None) -> Any:
         """The mask (sz, sz) under which each place attends to those up to itself: -inf above the
         diagonal, 0 elsewhere."""
-        places = new_parameter(sz, sz, device=device, dtype=dtype).detach()
-        return triu(full_like(places, -inf), 1)
+        return triu(full((sz, sz), -inf, device=device, dtype=dtype), 1)
