@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import staticflow as sf
+from staticflow.errors import ShapeError
 
 VECTOR = np.array([1.0, -2.0, 3.0, -0.5])
 MATRIX = np.array([[1.0, -1.0, 2.0], [2.0, 3.0, -1.0], [-1.0, -2.0, -3.0]])
@@ -132,3 +133,12 @@ def test_a_gradient_by_what_has_such_a_size() -> None:
     x = sf.placeholder((None,), "float64", name="x")
     y = positive(x)
     assert sf.compile([x], sf.grad(y.sum(), y))(VECTOR).tolist() == [1.0, 1.0]
+
+
+def test_a_branch_that_is_not_taken_may_not_give_a_size_of_its_own_in_either_mode() -> None:
+    def choose(x: Any) -> Any:
+        return sf.cond(x.sum() > 0, lambda: x * 2, lambda: positive(x))
+
+    for run in (choose, sf.jit(choose)):
+        with pytest.raises(ShapeError, match=r"a size that only the inside can tell.*reduce it"):
+            run(sf.tensor(VECTOR))

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from math import inf
 from typing import Any
 
-from staticflow.eager.creation import full
 from staticflow.errors import ArgumentError
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn import functional as F
@@ -18,6 +17,8 @@ from staticflow.nn.init import xavier_uniform_
 from staticflow.nn.linear import Linear
 from staticflow.nn.module import Module
 from staticflow.nn.normalization import LayerNorm
+from staticflow.nn.parameter import empty
+from staticflow.ops.creation import full_like
 from staticflow.ops.triangle import triu
 
 __all__ = [
@@ -284,4 +285,5 @@ class Transformer(Module):
     def generate_square_subsequent_mask(sz: int, *, device: Any = None, dtype: Any = None) -> Any:
         """The mask (sz, sz) under which each place attends to those up to itself: -inf above the
         diagonal, 0 elsewhere."""
-        return triu(full((sz, sz), -inf, device=device, dtype=dtype), 1)
+        places = empty(sz, sz, device=device, dtype=dtype)
+        return triu(full_like(places, -inf), 1)

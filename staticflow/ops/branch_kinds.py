@@ -14,7 +14,8 @@ from types import CellType, FunctionType
 from typing import Any
 
 from staticflow import pytree
-from staticflow.errors import SymbolicError
+from staticflow.errors import ShapeError, SymbolicError
+from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import BY_PYTHON, dtype_of
 from staticflow.graph.locs import format_locs, here
@@ -112,7 +113,15 @@ def _traced(branch: Callable[[], Any]) -> Result | None:
             "hold it to what the other one gives"
         )
         raise
-    return Result.of(tree, leaves)
+    result = Result.of(tree, leaves)
+    for t in result.types:
+        if any(s.late for d in t.shape for s in symbols_of(d)):
+            raise ShapeError(
+                f"cond: a result of the branch that is not taken is {t}, of a size that only the "
+                "inside can tell; reduce it, or write it into a tensor of a known size, at "
+                f"{format_locs(here())}"
+            )
+    return result
 
 
 class _UnknownKind(Exception):
