@@ -121,3 +121,15 @@ def test_gamma_functions_of_too_many_dims() -> None:
         sf.ArgumentError, match=r"p must be from 1 to 1024, not \d+, at .*arguments.py"
     ):
         sf.mvlgamma(sf.ones(3), 2**62)
+
+
+def test_many_entries_of_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each new one looked at all that were there already."""
+    looks: list[Any] = []
+    modules = sf.nn.Module.modules
+    monkeypatch.setattr(sf.nn.Module, "modules", lambda self: looks.append(self) or modules(self))
+    parts = [sf.nn.Linear(2, 2) for _ in range(300)]
+    sf.nn.Sequential(*parts)
+    sf.nn.ModuleList(parts)
+    sf.nn.ModuleDict({str(i): part for i, part in enumerate(parts)})
+    assert len(looks) <= 3 * 300

@@ -46,20 +46,25 @@ class _Holder(Module):
             )
         return value
 
-    def _hold(self, name: str, value: Any) -> None:
-        is_new = name not in vars(self)
-        if self.kind is Module:
-            self.add_module(name, value)
-        else:
-            self.register_parameter(name, value)
-        if is_new:  # who goes through the entries finds one more
-            self._note_replaced(name, None)
+    def _hold(self, named: Mapping[str, Any]) -> None:
+        """Hold entries, and note together that who goes through them finds more."""
+        hold = self.add_module if self.kind is Module else self.register_parameter
+        new = [name for name in named if name not in vars(self)]
+        try:
+            for name, value in named.items():
+                hold(name, value)
+        finally:
+            if new:
+                note_replaced(self, new, None, self._parts(), called=True)
 
     def _note_replaced(self, name: str, before: Any) -> None:
-        """Note it to all who have an entry: nobody calls a list that others go through."""
-        entries = (v for v in (before, *self._entries().values()) if v is not None)
-        parts = (part for v in entries for part in (v.modules() if self.kind is Module else (v,)))
-        note_replaced(self, name, before, parts, called=True)
+        note_replaced(self, [name], before, self._parts(before), called=True)
+
+    def _parts(self, *more: Any) -> Iterator[Any]:
+        """The entries and all in them: nobody calls a list that others go through."""
+        for v in (*more, *self._entries().values()):
+            if v is not None:
+                yield from v.modules() if self.kind is Module else (v,)
 
     def __len__(self) -> int:
         return len(self._entries())
@@ -76,8 +81,7 @@ class _Numbered(_Holder):
         kept = list(entries)
         for name in self._entries():
             delattr(self, name)
-        for position, value in enumerate(kept):
-            self._hold(str(position), value)
+        self._hold({str(position): value for position, value in enumerate(kept)})
 
     def _list(self) -> list[Any]:
         return list(self._entries().values())
@@ -122,7 +126,7 @@ class _Numbered(_Holder):
 
     def append(self, value: Any) -> Self:
         """Add one entry at the end; returns the container."""
-        self._hold(str(len(self)), self._accepted(value, f"index {len(self)}"))
+        self._hold({str(len(self)): self._accepted(value, f"index {len(self)}")})
         return self
 
     def extend(self, values: Iterable[Any]) -> Self:
@@ -130,8 +134,7 @@ class _Numbered(_Holder):
         entries = list(values)
         first = len(self)
         accepted = [self._accepted(v, f"index {first + i}") for i, v in enumerate(entries)]
-        for i, value in enumerate(accepted):
-            self._hold(str(first + i), value)
+        self._hold({str(first + i): value for i, value in enumerate(accepted)})
         return self
 
     def insert(self, index: int, value: Any) -> Self:
@@ -179,8 +182,7 @@ class Sequential(_Numbered):
         super().__init__()
         named = args[0] if len(args) == 1 and isinstance(args[0], Mapping) else None
         pairs = enumerate(args) if named is None else named.items()
-        for name, module in pairs:
-            self._hold(str(name), self._accepted(module, f"argument {name}"))
+        self._hold({str(name): self._accepted(m, f"argument {name}") for name, m in pairs})
 
     def forward(self, input: Any) -> Any:
         """``input`` through every module in order."""
@@ -245,7 +247,7 @@ class _Named(_Holder):
         return self._entries()[self._key(key)]
 
     def __setitem__(self, key: str, value: Any) -> None:
-        self._hold(self._name(key), self._accepted(value, f"key {key!r}"))
+        self._hold({self._name(key): self._accepted(value, f"key {key!r}")})
 
     def __delitem__(self, key: str) -> None:
         delattr(self, self._key(key))
@@ -287,9 +289,8 @@ class _Named(_Holder):
 
     def update(self, values: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> None:
         """Add entries, in the place of those of the same name."""
-        accepted = {self._name(k): self._accepted(v, f"key {k!r}") for k, v in dict(values).items()}
-        for key, value in accepted.items():
-            self._hold(key, value)
+        named = {self._name(k): self._accepted(v, f"key {k!r}") for k, v in dict(values).items()}
+        self._hold(named)
 
     def pop(self, key: str) -> Any:
         """Take the entry out, and return it."""

@@ -114,9 +114,9 @@ class Module(Tree):
     def _note_replaced(self, name: str, before: Any) -> None:
         """Note that ``name`` is no longer ``before``, if graphs may have that."""
         if isinstance(before, Module):
-            note_replaced(self, name, before, before.modules())
+            note_replaced(self, [name], before, before.modules())
         elif hasattr(before, "_vertex"):
-            note_replaced(self, name, before, (before,))
+            note_replaced(self, [name], before, (before,))
 
     def __delattr__(self, name: str) -> None:
         before = vars(self).get(name)

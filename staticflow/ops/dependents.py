@@ -42,11 +42,12 @@ def note_module(module: Any) -> None:
 
 
 def note_replaced(
-    module: Any, name: str, before: Any, parts: Iterable[Any], called: bool = False
+    module: Any, names: Iterable[str], before: Any, parts: Iterable[Any], called: bool = False
 ) -> None:
     """Note that ``module``, if it was ``called`` as a graph was written, holds something else than
-    ``before`` as ``name`` from now on; to all who depend on one of its ``parts``."""
+    ``before`` as each of ``names`` from now on; to all who depend on one of its ``parts``."""
     if called or module in _written:
         found = (d for part in parts for d in _dependents.get(id(part), ()))
         for dependent in list(dict.fromkeys(found)):
-            dependent.note_replaced(module, name, before)
+            for name in names:
+                dependent.note_replaced(module, name, before)
