@@ -82,7 +82,7 @@ def _guard_programs(loaded: ctypes.CDLL) -> None:
         symbols: Mapping[str, int] | None = None,
         text: str = "",
     ) -> native.NativeModule:
-        if "@aligned_alloc" in text:
+        if "declare void @free(ptr)" in text and "@memalign" not in text:
             symbols = {**(symbols or {}), **given}
         return load(object_bytes, exports, symbols, text)
 

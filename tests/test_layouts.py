@@ -8,8 +8,9 @@ Which cases there are is said in `layout_design`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+import numpy as np
 import pytest
 from layout_cases import ALIASING, LAYOUTS, VIEWS
 from layout_checks import Check
@@ -26,11 +27,11 @@ from staticflow.graph.dtypes import DType
 from staticflow.ops.lowering import Host
 
 AS_THEY_ARE = {
-    "cholesky", "masked_scatter", "masked_take", "measure", "prefix", "searchsorted", "slogdet",
-    "solve", "tied", "unprefix",
+    "cholesky", "masked_scatter", "masked_take", "measure", "prefix", "searchsorted", "size",
+    "slogdet", "solve", "tied", "unprefix",
 }  # fmt: skip
 """Ops whose operands are matrices with an inverse, or sorted, or of as many elements as another one
-says by its values: they are neither enlarged nor laid where elements are one."""
+says by its values, or as its dtype holds: they are neither enlarged nor laid where elements are one."""
 
 NORMALIZED = {"batch_norm", "layer_norm", "group_norm", "std"}
 """Ops that magnify how the elements of a row were rounded that is constant."""
@@ -170,3 +171,34 @@ def test_programs(name: str) -> None:
 def test_once(name: str) -> None:
     """For runs in which all memory is guarded, see `test_guarded_memory`."""
     check_once(name)
+
+
+# -- the order of bytes -------------------------------------------------------------------------
+
+FOREIGN = np.arange(6.0).reshape(2, 3).astype(">f4")
+PLACES = np.array([0, 1]).astype(">i8")
+ENTRANCES: dict[str, Callable[[], object]] = {
+    "from_numpy": lambda: sf.from_numpy(FOREIGN),
+    "tensor": lambda: sf.tensor(FOREIGN),
+    "an operand": lambda: sf.ones(2, 3) + FOREIGN,
+    "the first operand": lambda: FOREIGN + sf.ones(2, 3),
+    "an argument": lambda: sf.where(sf.ones(2, 3) > 0, sf.ones(2, 3), FOREIGN),
+    "an index": lambda: sf.ones(2, 3)[PLACES],
+    "an index of a symbol": lambda: sf.placeholder((2, 3))[PLACES],
+    "in place": lambda: sf.ones(2, 3).copy_(FOREIGN),
+    "a constant": lambda: sf.placeholder((2, 3)) * FOREIGN,
+    "a program": lambda: sf.compile([x := sf.placeholder((2, 3))], x + 1)(FOREIGN),
+    "jit": lambda: sf.jit(lambda x: x + 1)(FOREIGN),
+    "a cotangent": lambda: sf.ones(2, 3, requires_grad=True).exp().backward(FOREIGN),
+    "cotangents": lambda: sf.autograd.grad(
+        (x := sf.ones(2, 3, requires_grad=True)) * 2, x, FOREIGN
+    ),
+    "data": lambda: setattr(sf.ones(2, 3), "data", FOREIGN),
+    "a state": lambda: sf.nn.Linear(3, 2).load_state_dict({"weight": FOREIGN}, strict=False),
+}
+
+
+@pytest.mark.parametrize("entrance", ENTRANCES)
+def test_another_order_of_bytes_is_refused(entrance: str) -> None:
+    with pytest.raises(sf.StaticflowError, match=r"[<>]f4|[<>]i8|ndarray"):
+        ENTRANCES[entrance]()

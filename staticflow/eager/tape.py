@@ -15,6 +15,7 @@ from staticflow.eager.ownership import Owned, owned_copy
 from staticflow.eager.programs import SPREAD
 from staticflow.eager.vertex import Vertex
 from staticflow.errors import AutogradError, DTypeError, ShapeError, StaticflowError
+from staticflow.graph.dtypes import dtype_of
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.arithmetic import add, cast
 from staticflow.ops.methods import Methods
@@ -150,6 +151,7 @@ def _edge(x: Any) -> Vertex:
 def _seed(out: Any, gradient: Any) -> Any:
     """The cotangent that the walk begins with at ``out``."""
     if isinstance(gradient, np.ndarray):
+        dtype_of(gradient.dtype)  # which refuses others
         gradient = type(out)._wrap(gradient)
     if gradient is not None:
         if not isinstance(gradient, Methods):

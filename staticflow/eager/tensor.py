@@ -296,6 +296,11 @@ class Tensor(Methods):
     @data.setter
     def data(self, value: Tensor) -> None:
         in_place.refuse_in_trace("an assignment to .data")
+        if not isinstance(value, Tensor):
+            raise DTypeError(
+                f".data is set to {kind_of(value)}; it must be a tensor; {how_to_wrap(value)}, "
+                f"at {format_locs(here())}"
+            )
         self._data = value._data
         self._memory = value._own_memory()
         self._view = None

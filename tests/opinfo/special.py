@@ -108,7 +108,9 @@ ROWS = (
         _probabilities,
         ALL,
         grad=True,
-        sized=lambda dtype, n: Sample((values((n, 3), dtype, 0.1, 0.9),), {"eps": None}),
+        sized=lambda dtype, n: Sample(
+            (values((n, 3), dtype, 0.1, 0.9 if dtype.is_floating else 1),), {"eps": None}
+        ),
         failures=(),
         absolute=4,
         zeros=False,
