@@ -230,7 +230,7 @@ def _made(fn: Function, x: _Taken, operands: Mapping[str, Any]) -> Executable | 
         if value.dtype.category > BY_NUMPY[x.dtype].category or value.ndim != len(x.sizes):
             return None
         (node,) = taken([_cast(value, Symbol(target)).node])
-        sizes = zip(target.tensor_type.shape, value.shape, strict=True)
+        sizes = zip(target.tensor_type.shape, value.node.tensor_type.shape, strict=True)
         equalities = [Equality(a, b, "it keeps the shape", ()) for a, b in sizes if not same(a, b)]
         graph = decompose(close(params, [node], equalities), Counter())
         return compiled(graph, [_TARGET]) if _stays_in_place(*graph.outputs) else None
