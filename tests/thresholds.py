@@ -78,7 +78,7 @@ NO_SIZES: Mapping[str, str] = {
             "passes.access.MOST_REPEATED", "passes.contraction.MOST_SEARCHED",
             "passes.fold.MOST_ELEMENTS", "passes.fuse.MOST_MEMBERS", "passes.rewrite._MOST_ROUNDS",
             "passes.scalar_loops.MOST_STATE", "ops.branch_kinds._MOST", "ops.branch_kinds._DEEPEST",
-            "ops.convolution._MOST_PHASES", "ops.einsum._MOST_COMPARED", "ops.einsum._UNKNOWN",
+            "ops.convolution._MOST_PHASES", "ops.einsum._MOST_COMPARED", "ops.einsum._MOST_PAIRED", "graph.types.MOST_DIMS", "ops.einsum._UNKNOWN",
             "ops.reach._MOST", "eager.fast.plans.MOST_STEPS", "eager.fast.plans.MOST_VALUES",
             "eager.fast.records.MOST", "eager.fast.core_text.WORDS", "ops.order._PASSES",
             "ops.search._HALVINGS",
