@@ -63,7 +63,9 @@ def in_place_methods(inherited: Mapping[str, Any]) -> dict[str, InPlace]:
         "copy_": InPlace(in_place.copy_, None, 1, every),
     }
     for name, method in inherited.items():
-        stored = STORED_BY.get(method)
+        # A draw stands behind the function that words what is wrong with its arguments.
+        plain = getattr(method, "__wrapped__", method)
+        stored = STORED_BY.get(method) or STORED_BY.get(plain)
         if stored is None or name in found:
             continue
         op = _PLAIN.get(stored, stored)
