@@ -200,3 +200,18 @@ def test_derivatives_by_eager_tensors_of_functions_that_close_over_a_symbol(scal
 def test_cast_takes_the_dtype_by_position():
     assert sf.cast(sf.tensor([1.5]), sf.int64).dtype is sf.int64
     assert sf.cast(sf.tensor([1.5]), dtype="float64").dtype is sf.float64
+
+
+def test_rules_compare_sizes_that_the_user_may_not() -> None:
+    """What passes and derivatives ask of open sizes is asked of expressions."""
+    x = sf.placeholder((None,) * 4, name="x")
+    w = sf.placeholder((None,) * 4, name="w")
+    y = sf.nn.functional.conv2d(x, w, padding=1)
+    program = sf.compile([x, w], [y, *sf.grad((y * y).sum(), [x, w])])
+    a = sf.rand(2, 3, 5, 6).requires_grad_()
+    for kernel in (1, 3):
+        b = sf.rand(4, 3, kernel, kernel).requires_grad_()
+        wanted = sf.nn.functional.conv2d(a, b, padding=1)
+        slopes = sf.autograd.grad((wanted * wanted).sum(), [a, b])
+        for found, want in zip(program(a, b), [wanted, *slopes], strict=True):
+            np.testing.assert_allclose(found.numpy(), want.detach().numpy(), 2e-4, 2e-4)

@@ -1,5 +1,6 @@
 """What runs eagerly and is refused in a graph: every layer and public function is tried, on inputs
-that it takes eagerly, as symbols with known sizes and with open ones.
+that it takes eagerly, as symbols with known sizes and with open ones; and the program of what is
+not refused gives what the eager call gives.
 
 The inputs are looked for among a few of every kind, so a new function has the check for nothing.
 Whoever makes a graph take more deletes a row of the tables; no row may be added without a reason.
@@ -11,9 +12,11 @@ import warnings
 import numpy as np
 import pytest
 from slices import daily
+from wrong_arguments import CALLS
 
 import staticflow as sf
 from staticflow import nn, pytree
+from staticflow.ops.symbol import Symbol
 
 KNOWN = {
     "scalar_tensor": "the array of a symbolic value",  # a Python number is what it takes
@@ -78,6 +81,90 @@ OPTIONS = [
 ]  # fmt: skip
 """Arguments of layers."""
 
+
+def _layer(name, *options):
+    return lambda: getattr(nn, name)(*options)
+
+
+_SEQUENCE = _numbers(3, 1, 4)
+
+LAYERS = {
+    "nn.Fold": (_layer("Fold", (4, 4), 2), (_numbers(2, 4, 9),)),
+    "nn.MaxUnpool2d": (_layer("MaxUnpool2d", 2), (_numbers(1, 1, 1, 2), np.array([[[[0, 6]]]]))),
+    "nn.MaxUnpool3d": (
+        _layer("MaxUnpool3d", 2), (_numbers(1, 1, 1, 1, 2), np.array([[[[[0, 6]]]]])),
+    ),
+    "nn.CTCLoss": (
+        _layer("CTCLoss"),
+        (np.log(_numbers(5, 2, 4)), np.array([[1, 2], [3, 1]]), np.array([5, 4]), np.array([2, 1])),
+    ),
+    "nn.TransformerEncoder": (
+        lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8, 0.0), 2), (_SEQUENCE,),
+    ),
+    "nn.TransformerDecoder": (
+        lambda: nn.TransformerDecoder(nn.TransformerDecoderLayer(4, 2, 8, 0.0), 2),
+        (_SEQUENCE, _SEQUENCE),
+    ),
+}  # fmt: skip
+"""Layers that take none of the inputs, with some that they take."""
+
+NO_INPUTS = set(
+    [
+        "F.check_reduction",
+        "F.refuses_foreign_in",
+        "allclose",
+        "arange",
+        "associative_scan",
+        "bartlett_window",
+        "blackman_window",
+        "can_cast",
+        "empty",
+        "enable_grad",
+        "equal",
+        "eye",
+        "finfo",
+        "fork_rng",
+        "full",
+        "get_default_dtype",
+        "get_num_threads",
+        "get_printoptions",
+        "get_rng_state",
+        "hamming_window",
+        "hann_window",
+        "iinfo",
+        "initial_seed",
+        "is_complex",
+        "is_floating_point",
+        "is_grad_enabled",
+        "is_inference",
+        "is_inference_mode_enabled",
+        "is_nonzero",
+        "is_same_size",
+        "is_signed",
+        "linspace",
+        "logspace",
+        "nn.ModuleDict",
+        "nn.ModuleList",
+        "nn.ParameterDict",
+        "nn.ParameterList",
+        "no_grad",
+        "numel",
+        "ones",
+        "printoptions",
+        "promote",
+        "promote_types",
+        "rand",
+        "randint",
+        "randn",
+        "randperm",
+        "result_type",
+        "tril_indices",
+        "triu_indices",
+        "zeros",
+    ]
+)
+"""Functions of no tensor, of functions, or that give no tensor."""
+
 NOT_CALLED = {
     "asarray", "as_tensor", "compile", "cond", "constant", "fori_loop", "from_dlpack",
     "from_numpy", "grad", "is_tensor", "jit", "load", "manual_seed", "map", "placeholder", "print",
@@ -132,22 +219,75 @@ def _calls(name):
         for given in INPUTS:
             if len(calls) < TRIED and _runs_eagerly(fn, given):
                 calls.append((fn, given))
-    return calls
+    if name in LAYERS:
+        make, given = LAYERS[name]
+        return [(make(), given)]
+    return calls or [call for call in _of_table(name) if call[1] and _runs_eagerly(*call)]
+
+
+def _of_table(name):
+    """The valid call of a function that the check of wrong arguments has, as one of its tensors."""
+    call = CALLS.get(name if "." in name else f"sf.{name}")
+    if call is None:
+        return
+    leaves, form = pytree.flatten(call.arguments())
+
+    def run(*tensors):
+        rest = iter(tensors)
+        every = [next(rest) if isinstance(v, sf.Tensor) else v for v in leaves]
+        return call.run(pytree.unflatten(form, every))
+
+    yield run, tuple(v.detach().numpy() for v in leaves if isinstance(v, sf.Tensor))
+
+
+def _symbols(given, is_open):
+    """The inputs as symbols, and the symbols."""
+    found = []
+
+    def symbol(x):
+        sizes = [None] * x.ndim if is_open else x.shape
+        found.append(sf.placeholder(sizes, sf.tensor(x).dtype, name=f"x{len(found)}"))
+        return Symbol(found[-1].node)  # which may be changed in place
+
+    return _with(given, symbol), found
 
 
 def _refusal(fn, given, is_open):
     """The error that ``fn`` gives of symbols; "" if it gives none."""
-    names = iter(("x0", "x1", "x2", "x3"))
-
-    def symbol(x):
-        sizes = [None] * x.ndim if is_open else x.shape
-        return sf.placeholder(sizes, sf.tensor(x).dtype, name=next(names))
-
     try:
-        fn(*_with(given, symbol))
+        fn(*_symbols(given, is_open)[0])
     except Exception as error:
         return str(error) or repr(error)
     return ""
+
+
+def _outputs(result):
+    return [x for x in pytree.flatten(result)[0] if hasattr(x, "__sf_mode__")]
+
+
+def _compare(fn, given, is_open):
+    """The program of ``fn`` gives what ``fn`` gives."""
+    sf.manual_seed(0)
+    wanted = _outputs(fn(*_with(given, sf.tensor)))
+    args, inputs = _symbols(given, is_open)
+    program = sf.compile(inputs, _outputs(fn(*args)))
+    sf.manual_seed(0)
+    found = program(*(x for x in pytree.flatten(given)[0] if isinstance(x, np.ndarray)))
+    assert len(found) == len(wanted)
+    for a, b in zip(found, wanted, strict=True):
+        assert (a.dtype, a.shape) == (b.dtype, b.shape)
+        np.testing.assert_allclose(
+            a.double().numpy(), b.detach().double().numpy(), 2e-4, 2e-5, equal_nan=True
+        )
+
+
+def _check_programs(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for fn, given in _calls(name):
+            for table, is_open in ((KNOWN, False), (OPEN, True)):
+                if name not in table:
+                    _compare(fn, given, is_open)
 
 
 def _check(name):
@@ -166,6 +306,27 @@ def _check(name):
 @pytest.mark.parametrize("name", daily(sorted(CALLABLES), 60, "refused"))
 def test_what_runs_eagerly_is_traced_or_refused_for_a_reason(name):
     _check(name)
+
+
+@pytest.mark.parametrize("name", daily(sorted(CALLABLES), 12, "compiled"))
+def test_what_is_compiled_gives_what_runs_eagerly(name):
+    _check_programs(name)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("name", sorted(CALLABLES))
+def test_all_that_is_compiled_gives_what_runs_eagerly(name):
+    _check_programs(name)
+
+
+def test_every_function_of_tensors_has_inputs():
+    new = [n for n in daily(sorted(CALLABLES), 60, "inputs") if not _calls(n)]
+    assert set(new) <= NO_INPUTS, "inputs for them belong into LAYERS or INPUTS"
+
+
+@pytest.mark.campaign
+def test_every_function_of_tensors_has_inputs_in_full():
+    assert {n for n in CALLABLES if not _calls(n)} == NO_INPUTS
 
 
 @pytest.mark.parametrize("name", sorted(OPEN))

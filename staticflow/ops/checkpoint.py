@@ -15,7 +15,7 @@ from typing import Any
 
 from staticflow import pytree
 from staticflow.errors import ArgumentError
-from staticflow.graph.dims import Dim, Size, ceil_div, dim_max, floor_div, plain, root
+from staticflow.graph.dims import Dim, Size, ceil_div, dim_max, floor_div, plain, root, same
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.axes import flip
 from staticflow.ops.carry import call, check_flag, checked_pair, held
@@ -98,7 +98,7 @@ def scan_in_segments(
         rows = pytree.map_tree(lambda x: narrow(x, 0, head, tail), xs)
         return scan(fn, carry, rows, tail, reverse)
 
-    if tail == 0:
+    if same(tail, 0):
         return whole(init)
     if reverse:
         carry, last = rest(init)
@@ -129,7 +129,7 @@ def scan_until_in_segments(
     def blocks(x: Any) -> Any:
         x = flip(x, 0) if reverse else x
         missing = plain(segments * trips - length)
-        padded = x if missing == 0 else cat([x, new_zeros(x, missing, *x.shape[1:])])
+        padded = x if same(missing, 0) else cat([x, new_zeros(x, missing, *x.shape[1:])])
         return padded.reshape(segments, trips, *x.shape[1:])
 
     def step(state: Any, x: Any) -> tuple[Any, Any]:

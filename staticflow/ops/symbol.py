@@ -258,8 +258,9 @@ class Symbol(SymbolAttributes, Methods):
     @property
     def shape(self) -> Shape:
         """The sizes of the dims: ints, or `OpenSize` where they are known only as the program
-        runs."""
-        return open_shape(self.node.tensor_type.shape)
+        runs; rules of passes and derivatives, which no user wrote, compare expressions."""
+        shape = self.node.tensor_type.shape
+        return shape if is_rewriting() else open_shape(shape)
 
     @property
     def __sf_shape__(self) -> Shape:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from staticflow.errors import ArgumentError, ShapeError
-from staticflow.graph.dims import Size, prod, same, same_shape
+from staticflow.graph.dims import Size, prod, same
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.arithmetic import cast, clamp, where
@@ -40,11 +40,13 @@ def affine_grid(theta: Any, size: Sequence[Size], align_corners: bool | None = N
     """
     sizes = as_sizes(size)
     rank = len(sizes) - 2
-    if rank not in (2, 3) or theta.ndim != 3 or not same_shape(theta.shape[1:], (rank, rank + 1)):
+    own = zip(theta.shape[1:], (rank, rank + 1), strict=False)
+    if rank not in (2, 3) or theta.ndim != 3 or not all(same_size(n, m) for n, m in own):
         raise ShapeError(
             "affine_grid: takes maps (N, 2, 3) for a size (N, C, H, W), or (N, 3, 4) for "
             f"(N, C, D, H, W), not {list(theta.shape)} for {list(sizes)}, at {format_locs(here())}"
         )
+    theta = of_size(of_size(theta, 1, rank), 2, rank + 1)
     space = sizes[2:]
     columns = [_places(theta, space, d, bool(align_corners)) for d in reversed(range(rank))]
     base = stack([*columns, ones_like(columns[0])], -1)
