@@ -44,6 +44,9 @@ OPEN = {
 }
 """Refused with open sizes."""
 
+AT_RUN = {"linalg.lstsq": "lstsq, whose residuals are used in a graph"}
+"""Refused as the program runs, for some values or sizes."""
+
 TRIED = 3
 """Inputs that each function is tried on."""
 
@@ -164,6 +167,9 @@ NO_INPUTS = set(
     ]
 )
 """Functions of no tensor, of functions, or that give no tensor."""
+
+SLOW = {f"nn.{n}" for n in dir(nn) if n.startswith(("Transformer", "LSTM", "GRU", "RNN"))}
+"""Layers whose programs take seconds to compile."""
 
 NOT_CALLED = {
     "asarray", "as_tensor", "compile", "cond", "constant", "fori_loop", "from_dlpack",
@@ -286,7 +292,10 @@ def _check_programs(name):
         warnings.simplefilter("ignore")
         for fn, given in _calls(name):
             for table, is_open in ((KNOWN, False), (OPEN, True)):
-                if name not in table:
+                if name in AT_RUN:
+                    with pytest.raises(sf.StaticflowError, match=AT_RUN[name]):
+                        _compare(fn, given, is_open)
+                elif name not in table:
                     _compare(fn, given, is_open)
 
 
@@ -294,6 +303,7 @@ def _check(name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         calls = _calls(name)
+        assert bool(calls) != (name in NO_INPUTS), "inputs for it belong into INPUTS or LAYERS"
         for table, is_open in ((KNOWN, False), (OPEN, True)):
             refusals = [r for r in (_refusal(*call, is_open) for call in calls) if r]
             wanted = table.get(name)
@@ -308,7 +318,7 @@ def test_what_runs_eagerly_is_traced_or_refused_for_a_reason(name):
     _check(name)
 
 
-@pytest.mark.parametrize("name", daily(sorted(CALLABLES), 12, "compiled"))
+@pytest.mark.parametrize("name", daily(sorted({*CALLABLES} - SLOW), 10, "compiled"))
 def test_what_is_compiled_gives_what_runs_eagerly(name):
     _check_programs(name)
 
@@ -317,16 +327,6 @@ def test_what_is_compiled_gives_what_runs_eagerly(name):
 @pytest.mark.parametrize("name", sorted(CALLABLES))
 def test_all_that_is_compiled_gives_what_runs_eagerly(name):
     _check_programs(name)
-
-
-def test_every_function_of_tensors_has_inputs():
-    new = [n for n in daily(sorted(CALLABLES), 60, "inputs") if not _calls(n)]
-    assert set(new) <= NO_INPUTS, "inputs for them belong into LAYERS or INPUTS"
-
-
-@pytest.mark.campaign
-def test_every_function_of_tensors_has_inputs_in_full():
-    assert {n for n in CALLABLES if not _calls(n)} == NO_INPUTS
 
 
 @pytest.mark.parametrize("name", sorted(OPEN))
