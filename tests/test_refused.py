@@ -19,7 +19,6 @@ from staticflow import nn, pytree
 from staticflow.ops.symbol import Symbol
 
 KNOWN = {
-    "scalar_tensor": "the array of a symbolic value",  # a Python number is what it takes
     "broadcast_shapes": "the truth of a symbolic value",  # takes shapes
     **dict.fromkeys(
         (
@@ -161,6 +160,7 @@ NO_INPUTS = set(
         "randn",
         "randperm",
         "result_type",
+        "scalar_tensor",
         "tril_indices",
         "triu_indices",
         "zeros",
