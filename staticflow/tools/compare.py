@@ -276,7 +276,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch", type=_positive, default=default.batch, help="images a step")
     parser.add_argument("--lr", type=float, default=default.lr, help="learning rate")
     parser.add_argument("--momentum", type=float, default=default.momentum)
-    parser.add_argument("--seed", type=int, default=default.seed, help="of split, weights, batches")
+    parser.add_argument(
+        "--seed", type=_natural, default=default.seed, help="of split, weights, batches"
+    )
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the report there too")
 
 
@@ -284,6 +286,13 @@ def _positive(text: str) -> int:
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"{value} is less than 1")
+    return value
+
+
+def _natural(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{value} is less than 0")
     return value
 
 
