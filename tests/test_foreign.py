@@ -85,3 +85,78 @@ def test_every_function_of_ops_refuses_lists_so(room: Any) -> None:
             continue
         with pytest.raises(StaticflowError):
             fn(*([1.0, 2.0] for p in needed if p.kind is p.POSITIONAL_OR_KEYWORD))
+
+
+# -- tensors of other libraries -------------------------------------------------------------------
+
+
+class _Dtype:
+    """A dtype as another library has it."""
+
+
+class Other:
+    """What another library's tensor shows: DLPack, a shape, a dtype of its own, and no operators."""
+
+    dtype = _Dtype()
+
+    def __init__(self, array: Any) -> None:
+        self.array = np.asarray(array)
+        self.shape, self.ndim = self.array.shape, self.array.ndim
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
+THERE = Other(np.ones((3, 3), np.float32))
+PLACES = Other(np.array([1, 0, 2]))
+BESIDE: dict[str, Any] = {
+    "s + t": lambda s: s + THERE, "t + s": lambda s: THERE + s, "s - t": lambda s: s - THERE,
+    "t - s": lambda s: THERE - s, "s * t": lambda s: s * THERE, "t * s": lambda s: THERE * s,
+    "s / t": lambda s: s / THERE, "t / s": lambda s: THERE / s, "s ** t": lambda s: s**THERE,
+    "s @ t": lambda s: s @ THERE, "t @ s": lambda s: THERE @ s, "s < t": lambda s: s < THERE,
+    "t < s": lambda s: s > THERE, "s == t": lambda s: s == THERE, "t == s": lambda s: s == THERE,
+    "s[t]": lambda s: s[PLACES], "s[:, t]": lambda s: s[:, PLACES],
+    "s[0] = t": lambda s: s.__setitem__(0, THERE), "add": lambda s: sf.add(s, THERE),
+    "matmul": lambda s: sf.matmul(THERE, s), "cat": lambda s: sf.cat([s, THERE]),
+    "where": lambda s: sf.where(s > 0, THERE, s), "mse_loss": lambda s: F.mse_loss(s, THERE),
+    "cross_entropy": lambda s: F.cross_entropy(s, PLACES), "allclose": lambda s: sf.allclose(s, THERE),
+    "gather": lambda s: s.gather(0, PLACES), "linear": lambda s: F.linear(s, THERE),
+    "conv": lambda s: F.conv1d(s[None], THERE), "embedding": lambda s: F.embedding(PLACES, s),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["eager", "recorded", "symbol"])
+@pytest.mark.parametrize("case", BESIDE)
+def test_the_tensor_of_another_library_is_taken_over_first(case: str, mode: str) -> None:
+    s: Any = sf.placeholder((3, 3), name="s") if mode == "symbol" else sf.ones(3, 3)
+    s = s.requires_grad_() * 1 if mode == "recorded" else s
+    says = r"take over another library's with sf\.from_dlpack\(\.\.\.\), at .*test_foreign\.py:\d+"
+    with pytest.raises(StaticflowError, match=says):
+        BESIDE[case](s)
+
+
+def test_where_values_are_taken_another_library_gives_them() -> None:
+    for make in (sf.tensor, sf.as_tensor, sf.asarray, sf.from_dlpack, sf.ones(1).new_tensor):
+        assert make(THERE).tolist() == np.ones((3, 3)).tolist()
+    x = sf.placeholder((3, 3), name="x")
+    assert sf.compile([x], x.sum())(THERE).item() == 9
+    layer = sf.nn.Linear(3, 3)
+    layer.load_state_dict({"weight": THERE, "bias": Other(np.arange(3, dtype=np.float32))})
+    assert layer.bias.tolist() == [0, 1, 2] and layer.weight.sum().item() == 9
+    before = layer.weight.tolist()
+    with pytest.raises(StaticflowError, match=r"weight has shape \[2\], and \[3, 3\] is needed"):
+        layer.load_state_dict({"weight": Other(np.zeros(2)), "bias": Other(np.ones(3))})
+    assert layer.weight.tolist() == before and layer.bias.tolist() == [0, 1, 2]
+
+
+def test_memory_is_not_assigned_from_another_library() -> None:
+    x = sf.ones(3, 3)
+    with pytest.raises(
+        DTypeError, match=r"data is set to test_foreign\.Other.*take over"
+    ):
+        x.data = THERE
+    with pytest.raises(StaticflowError, match=r"parameter 0 is a Other|give tensors"):
+        sf.optim.SGD([THERE], lr=0.1)

@@ -33,6 +33,8 @@ def array_from(data: Any, dtype: Any) -> np.ndarray[Any, Any]:
         return given
     if isinstance(data, list | tuple):
         data = [d._data if isinstance(d, EAGER.tensor) else d for d in data]
+    elif hasattr(data, "__dlpack__") and not hasattr(data, "__array__"):
+        data = np.from_dlpack(data)
     try:
         array: np.ndarray[Any, Any] = convert(np.array, data, wanted)
     except (OverflowError, ValueError) as error:

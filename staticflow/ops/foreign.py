@@ -129,6 +129,9 @@ def refuse_foreign(
         found.sort(key=lambda k: _takes(parameters[_first(k)], blamed))
         if found:
             _refuse(name, found[0], blamed, wanted, at)
+        for argument, value in _within(given):
+            if is_of_library(value) and getattr(value, "dtype", None) is blamed:
+                _refuse(name, argument, value, "a tensor", at)
         return  # a value that the function has made itself
     takes_tensors = takes_tensors and isinstance(error, _OF_NO_TENSOR) and not is_ours
     of_any = {k: v for k, v in given.items() if takes_tensors and _is_of_any(parameters[k])}
@@ -202,7 +205,8 @@ def _lacks(value: Any, error: Exception) -> bool:
     if not isinstance(error, AttributeError):
         return isinstance(value, _NO_OPERANDS)
     alike = isinstance(value, np.ndarray) and type(error.obj) is type(value)
-    return value is error.obj or alike
+    of_library = is_of_library(value) and getattr(value, "dtype", None) is error.obj
+    return value is error.obj or alike or of_library
 
 
 def _within(given: Mapping[str, Any], levels: int = 8) -> Iterator[tuple[str, Any]]:
@@ -216,7 +220,8 @@ def _within(given: Mapping[str, Any], levels: int = 8) -> Iterator[tuple[str, An
 
 def is_of_library(value: Any) -> bool:
     """Whether ``value`` is the tensor of another library."""
-    return hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray | np.generic)
+    is_own = isinstance(value, np.ndarray | np.generic) or hasattr(value, "__sf_mode__")
+    return hasattr(value, "__dlpack__") and not is_own
 
 
 def how_to_wrap(value: Any) -> str:

@@ -28,7 +28,7 @@ from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import new_full
 from staticflow.ops.declare import normalize_dim
 from staticflow.ops.expand import expand
-from staticflow.ops.foreign import how_to_wrap, kind_of
+from staticflow.ops.foreign import how_to_wrap, is_of_library, kind_of
 from staticflow.ops.masked import masked_scatter
 from staticflow.ops.selection import nonzero
 from staticflow.ops.sizes import as_size
@@ -104,10 +104,11 @@ def _as_key(x: Any, k: Any) -> Any:
         return _there(x, k)
     at = None if _is_tensor(k) else position(k)
     if at is None:
-        what = f"a tensor of {k.dtype.name}" if _is_tensor(k) else type(k).__name__
+        what = f"a tensor of {k.dtype.name}" if _is_tensor(k) else kind_of(k)
+        help = f"; {how_to_wrap(k)}" if is_of_library(k) else ""
         raise (DTypeError if _is_tensor(k) else IndexRangeError)(
-            f"indexing by {what}: use ints, slices, None, ..., and masks or tensors of integers, "
-            f"at {format_locs(here())}"
+            f"indexing by {what}: use ints, slices, None, ..., and masks or tensors of integers"
+            f"{help}, at {format_locs(here())}"
         )
     return at
 
