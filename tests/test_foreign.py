@@ -154,9 +154,44 @@ def test_where_values_are_taken_another_library_gives_them() -> None:
 
 def test_memory_is_not_assigned_from_another_library() -> None:
     x = sf.ones(3, 3)
-    with pytest.raises(
-        DTypeError, match=r"data is set to test_foreign\.Other.*take over"
-    ):
+    with pytest.raises(DTypeError, match=r"data is set to test_foreign\.Other.*take over"):
         x.data = THERE
     with pytest.raises(StaticflowError, match=r"parameter 0 is a Other|give tensors"):
         sf.optim.SGD([THERE], lr=0.1)
+
+
+# -- masked arrays --------------------------------------------------------------------------------
+
+MASKED = np.ma.masked_array(np.ones(3, np.float32), [True, False, True])
+TAKING: dict[str, Any] = {
+    "tensor": sf.tensor, "as_tensor": sf.as_tensor, "asarray": sf.asarray, "Parameter": sf.nn.Parameter,
+    "from_numpy": sf.from_numpy, "from_dlpack": sf.from_dlpack, "new_tensor": sf.ones(1).new_tensor,
+    "a list": lambda m: sf.tensor([m, m]), "x + m": lambda m: sf.ones(3) + m,
+    "x @ m": lambda m: sf.ones(3) @ m, "np.add": lambda m: np.add(sf.ones(3), m),
+    "np.concatenate": lambda m: np.concatenate([sf.ones(3), m]), "cat": lambda m: sf.cat([sf.ones(3), m]),
+    "x[m]": lambda m: sf.ones(3)[m > 0], "x[m] = 1": lambda m: sf.ones(3).__setitem__(m > 0, 1.0),
+    "x[:] = m": lambda m: sf.ones(3).__setitem__(slice(None), m), "copy_": sf.ones(3).copy_,
+    "where": lambda m: sf.where(m > 0, sf.ones(3), 0.0), "jit": lambda m: sf.jit(lambda x: x)(m),
+    "backward": lambda m: (sf.ones(3, requires_grad=True) * 1).backward(m),
+    "scan": lambda m: sf.scan(lambda c, x: (c, x), sf.ones(1), m),
+    "symbol": lambda m: sf.placeholder((3,), name="x") * m,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", TAKING)
+def test_a_mask_is_not_lost(case: str) -> None:
+    with pytest.raises(DTypeError, match=r"has masked elements.*filled.*test_foreign\.py:\d+"):
+        TAKING[case](MASKED)
+
+
+def test_a_state_with_a_mask_changes_nothing() -> None:
+    layer = sf.nn.Linear(3, 3)
+    state = {"weight": np.ones((3, 3), np.float32), "bias": MASKED}
+    before = layer.weight.tolist()
+    with pytest.raises(StaticflowError, match=r"bias is a masked array .* give array\.filled"):
+        layer.load_state_dict(state)
+    assert layer.weight.tolist() == before
+
+
+def test_an_array_of_which_nothing_is_masked_is_an_array() -> None:
+    assert sf.tensor(np.ma.masked_array([1, 2], [False, False])).tolist() == [1, 2]

@@ -91,6 +91,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
             f"from_dlpack: {type(ext_tensor).__name__} does not speak DLPack; use sf.tensor, "
             f"at {format_locs(here())}"
         )
+    refuse_masked(ext_tensor)
     kind, index = ext_tensor.__dlpack_device__()
     source = {1: "cpu", 2: f"cuda:{index}"}.get(int(kind))
     if source is None:

@@ -17,6 +17,7 @@ from staticflow.eager.vertex import Vertex
 from staticflow.errors import AutogradError, DTypeError, ShapeError, StaticflowError
 from staticflow.graph.dtypes import dtype_of
 from staticflow.graph.locs import format_locs, here
+from staticflow.graph.masked import refuse_masked
 from staticflow.ops.arithmetic import add, cast
 from staticflow.ops.methods import Methods
 from staticflow.ops.thread import thread
@@ -151,8 +152,9 @@ def _edge(x: Any) -> Vertex:
 def _seed(out: Any, gradient: Any) -> Any:
     """The cotangent that the walk begins with at ``out``."""
     if isinstance(gradient, np.ndarray):
+        refuse_masked(gradient)
         dtype_of(gradient.dtype)  # which refuses others
-        gradient = type(out)._wrap(gradient)
+        gradient = type(out)._wrap(np.asarray(gradient))
     if gradient is not None:
         if not isinstance(gradient, Methods):
             raise DTypeError(

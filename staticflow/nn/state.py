@@ -46,6 +46,8 @@ def _fault(path: str, value: Any, own: Any) -> str:
     """Why ``value`` cannot be loaded into the tensor ``own``; empty if it can."""
     if not hasattr(value, "shape"):
         return f"{path} is a {type(value).__name__}, and a tensor is needed"
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        return f"{path} is a masked array with masked elements; give array.filled(value)"
     if isinstance(value, np.ndarray) and value.dtype.newbyteorder("=") not in BY_NUMPY:
         return f"{path} is an array of {value.dtype}, which is no dtype of tensors"
     if tuple(value.shape) != own.shape:

@@ -17,6 +17,7 @@ from staticflow.errors import DTypeError
 from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import BY_PYTHON, DType, dtype_of
 from staticflow.graph.locs import format_locs, here
+from staticflow.graph.masked import refuse_masked
 from staticflow.graph.numbers import fitting
 from staticflow.ops.symbol import Symbol, to_node, tracing_state
 from staticflow.ops.thread import thread
@@ -104,6 +105,7 @@ def tensors_of(
     for path, x in zip(pytree.paths(tree, name), leaves, strict=True):
         if not (is_tensor(x) or isinstance(x, _NUMBERS)):
             refuse_leaf(what, path, x)
+        refuse_masked(x)
     if like is not None:
         return [tensor_of(x, t.dtype, t) for x, t in zip(leaves, like, strict=True)]
     beside = next((x for x in leaves if is_tensor(x)), None)

@@ -329,6 +329,7 @@ def _stored(part: Any, tensors: Sequence[tuple[int, Any]], value: Any) -> Any:
 def _value_like(x: Any, value: Any) -> Any:
     """A number or array in the mode and dtype of ``x``."""
     if isinstance(value, list | tuple | np.ndarray | np.generic):
+        refuse_masked(value)
         try:
             array = np.asarray(value)
         except ValueError as error:

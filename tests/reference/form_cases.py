@@ -133,6 +133,12 @@ CASES: dict[str, Case] = {
     "uint8 images are rounded": Case(
         lambda t, x: t.nn.functional.interpolate(x, size=(3, 5), mode="bilinear"),
         (np.random.default_rng(0).integers(0, 256, (1, 2, 5, 4), np.uint8),)),
+    "smaller images without aliases": Case(
+        lambda t, x: tuple(
+            t.nn.functional.interpolate(x, mode=mode, antialias=True, **how)
+            for mode in ("bilinear", "bicubic")
+            for how in ({"size": (2, 5)}, {"scale_factor": 0.5}, {"size": (1, 3), "align_corners": True})),
+        (np.random.default_rng(0).uniform(0, 9, (1, 2, 5, 4)),)),
     "uint8 cubics stay in range": Case(
         lambda t, x: t.nn.functional.interpolate(x, size=(8, 8), mode="bicubic"),
         (np.array([0, 255] * 8, np.uint8).reshape(1, 1, 4, 4),)),
@@ -257,6 +263,9 @@ REFUSED: dict[str, tuple[Case, str]] = {
         Case(lambda t, x: t.as_strided(x, (2,), (1,), -3), (X,)), "storage_offset is -3"),
     "memory before a part that was detached": (
         Case(lambda t, x: x[1:].detach().as_strided((2,), (1,), 0), (X,)), "known from 3 on"),
+    "rows without aliases": (
+        Case(lambda t, x: t.nn.functional.interpolate(x[None], 2, mode="linear", antialias=True), (X,)),
+        "antialias with the mode 'linear'; it is for bilinear and bicubic"),
     "an order of no norm": (
         Case(lambda t, x: t.linalg.cond(x[:, :2], "words"), (X,)), "the order is 'words'"),
     "no factor": (

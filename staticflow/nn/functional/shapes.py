@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from staticflow.errors import ArgumentError, DTypeError, ShapeError
-from staticflow.graph.dims import prod
+from staticflow.graph.dims import prod, same
 from staticflow.graph.dtypes import float32, float64, int64, uint8
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.functional.pad import pad
@@ -15,13 +15,14 @@ from staticflow.nn.functional.pooling import (
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
 )
-from staticflow.ops.arithmetic import cast, clamp, minimum
-from staticflow.ops.axes import permute
+from staticflow.ops.arithmetic import cast, clamp, minimum, where
+from staticflow.ops.axes import movedim, mT, permute
 from staticflow.ops.by_shape import by_shape
+from staticflow.ops.contract import matmul
 from staticflow.ops.creation import iota, size_value
 from staticflow.ops.fused import fused
 from staticflow.ops.joining import stack
-from staticflow.ops.maths import floor
+from staticflow.ops.maths import abs, floor
 from staticflow.ops.patches import patches_op, unpatches_op
 from staticflow.ops.resample import resample_op
 from staticflow.ops.spatial import batched, per_dim, unbatched
@@ -202,6 +203,18 @@ def _cubic(index: Any, size: Any, new: Any, scale: float | None, corners: bool) 
     return [(minimum(clamp(low + i - 1, min=0.0), size - 1), w) for i, w in enumerate(weights)]
 
 
+def _triangle(x: Any) -> Any:
+    return clamp(1 - abs(x), min=0.0)
+
+
+def _keys(x: Any) -> Any:
+    """Keys' kernel with a = -1/2."""
+    x = clamp(abs(x), max=2.0)
+    near = (1.5 * x - 2.5) * x * x + 1
+    return where(x < 1, near, ((2.5 - 0.5 * x) * x - 4) * x + 2)
+
+
+_FILTERS = {"bilinear": _triangle, "bicubic": _keys}
 _MODES: dict[str, tuple[int | None, Callable[..., Taps]]] = {
     "nearest": (None, _nearest), "nearest-exact": (None, _nearest_exact), "linear": (1, _linear),
     "bilinear": (2, _linear), "trilinear": (3, _linear), "bicubic": (2, _cubic),
@@ -217,6 +230,7 @@ def interpolate(
     mode: str = "nearest",
     align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
 ) -> Any:
     """``input`` (N, C, ...) with its one to three dims of space in another ``size``, or
     ``scale_factor`` times as large: a number or one for each dim.
@@ -224,6 +238,9 @@ def interpolate(
     ``mode`` is "nearest", "nearest-exact", "linear", "bilinear", "trilinear" (of one, two, three
     dims), "bicubic" or "area". With ``align_corners`` the places of the corners stay; unless
     ``recompute_scale_factor`` places are computed by the factor that was given.
+
+    With ``antialias``, for "bilinear" and "bicubic", an image is made smaller by a filter as wide
+    as the step from one new place to the next, so that every element counts.
 
     ``input`` is floating or, but for "area", uint8, which is rounded to the nearest; "nearest" and
     "nearest-exact" take any dtype.
@@ -236,6 +253,11 @@ def interpolate(
     old = input.shape[2:]
     wanted = None if size is None else per_dim(size, rank, 1, "interpolate: size")
     _check(input, rank, wanted, scale_factor, mode, align_corners)
+    if antialias and mode not in _FILTERS:
+        raise ArgumentError(
+            f"interpolate: antialias with the mode {mode!r}; it is for {' and '.join(_FILTERS)}, "
+            f"at {format_locs(here())}"
+        )
     scales: Sequence[Any] = [None] * rank
     if wanted is None:
         several = isinstance(scale_factor, list | tuple)
@@ -244,11 +266,13 @@ def interpolate(
         scales = scales if recompute_scale_factor else factors
     if mode == "area":
         return _AREA[rank - 1](input, wanted)
-    return _interpolated(input, wanted, tuple(scales), mode, bool(align_corners))
+    return _interpolated(input, wanted, tuple(scales), mode, bool(align_corners), bool(antialias))
 
 
 @fused("UpsampleBilinear2DBackward0")
-def _interpolated(x: Any, wanted: Any, scales: Any, mode: str, align_corners: bool) -> Any:
+def _interpolated(
+    x: Any, wanted: Any, scales: Any, mode: str, align_corners: bool, antialias: bool
+) -> Any:
     """``x`` in the sizes ``wanted``. The last dim comes first, as in PyTorch, so that the larger
     image is written once."""
     dtype = x.dtype
@@ -258,6 +282,12 @@ def _interpolated(x: Any, wanted: Any, scales: Any, mode: str, align_corners: bo
     for axis in reversed(range(len(wanted))):
         n, new = x.shape[2 + axis], wanted[axis]
         index = iota.beside(x, shape=(new,), dim=0, dtype=wide)
+        if antialias:
+            step = _ratio(index, n, new, scales[axis])
+            if align_corners:  # 0 for one place, as in PyTorch
+                step = 0.0 if same(new, 1) else _over(index, n - 1, new - 1)
+            x = _filtered(x, 2 + axis, index, step, _FILTERS[mode])
+            continue
         taps = _MODES[mode][1](index, n, new, scales[axis], align_corners)
         x = _resized(x, 2 + axis, taps)
     if x.dtype is dtype:
@@ -299,6 +329,17 @@ def _check(x: Any, rank: int, size: Any, scale: Any, mode: str, align_corners: b
         )
     if wrong:
         raise ArgumentError(f"interpolate: {wrong}, at {format_locs(here())}")
+
+
+def _filtered(x: Any, dim: int, index: Any, step: Any, filter: Callable[[Any], Any]) -> Any:
+    """``x`` with a place of ``dim`` for each ``index``, ``step`` old ones apart: the mean of
+    what is near, weighed by ``filter``, which is as wide as a step, or an element if that is
+    wider."""
+    places = iota.beside(x, shape=(x.shape[dim],), dim=0, dtype=x.dtype) + 0.5
+    widest = max(step, 1.0) if isinstance(step, float) else clamp(step, min=1.0)
+    weights = filter((places - ((index + 0.5) * step).unsqueeze(1)) / widest)
+    weights = weights / weights.sum(1, keepdim=True)
+    return movedim(matmul(movedim(x, dim, -1), mT(weights)), -1, dim)
 
 
 def _resized(x: Any, dim: int, taps: Taps) -> Any:
