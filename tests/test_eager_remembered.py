@@ -331,7 +331,7 @@ def test_dtypes_that_a_setting_completes(dtype: Any) -> None:
     try:
         for default in (sf.float32, sf.float64, sf.float32):
             sf.set_default_dtype(default)
-            for name in ("softmax", "sum"):
+            for name in ("softmax", "sum") if dtype is float else ("sum",):
                 plain = PLAIN[name](x, 1, dtype=dtype)
                 assert getattr(x, name)(1, dtype=dtype).dtype is plain.dtype
     finally:

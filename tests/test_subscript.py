@@ -195,7 +195,7 @@ def test_history_follows_a_shape_that_changes() -> None:
         (slice(None, None, -1), ShapeError, "step of -1; it must be positive, flip"),
         (sf.tensor([0.0]), DTypeError, "tensor of float32"),
         ((0, 0, 0, 0), ShapeError, "4 indices for a tensor of 3 dims"),
-        ("a", IndexRangeError, "indexing by str"),
+        ("a", IndexRangeError, "indexing by 'a'"),
         (2, IndexRangeError, "index 2 is outside dim 0 of size 2"),
     ],
     ids=lambda v: repr(v)[:30],

@@ -148,7 +148,7 @@ OWN: dict[str, Mapping[str, Make]] = {
     "random_": {"from_": _given(0), "to": _given(5)},
     "repeat": {"sizes": _given((2, 2))}, "tile": {"sizes": _given((2, 2))},
     "repeat_interleave": {"repeats": _given(2)},
-    "reshape": {"shape": _given((9,)), "sizes": _given((9,))}, "view": {"shape": _given((9,))},
+    "reshape": {"shape": _given((9,)), "sizes": _given(())}, "view": {"shape": _given((9,))},
     "scaled_dot_product_attention": {"value": _matrix},
     "scatter": {"src": _matrix},
     "searchsorted": {"sorted_sequence": VECTOR},

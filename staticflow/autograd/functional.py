@@ -17,6 +17,7 @@ from staticflow.eager import tape
 from staticflow.eager.grad_mode import enable_grad
 from staticflow.eager.ranges import eye
 from staticflow.errors import AutogradError, DTypeError, ShapeError
+from staticflow.graph.dims import same_shape
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import Shape
 from staticflow.ops.arithmetic import cast
@@ -229,7 +230,10 @@ def _directions(what: str, v: Any, like: Sequence[Any], of: str) -> list[Any]:
             f"{list(map(list, wanted))}, at {format_locs(here())}"
         )
     # sizes that are not known yet become equal by assumption
-    return [g if s == w else expand(g, w) for g, s, w in zip(given, shapes, wanted, strict=True)]
+    return [
+        g if same_shape(s, w) else expand(g, w)
+        for g, s, w in zip(given, shapes, wanted, strict=True)
+    ]
 
 
 def _fit(shapes: Sequence[Shape], wanted: Sequence[Shape]) -> bool:

@@ -31,7 +31,7 @@ from staticflow.ops.random import (
     real_dtype,
     uniform_op,
 )
-from staticflow.ops.sizes import as_shape, as_size, as_sizes, sizes_of
+from staticflow.ops.sizes import as_shape, as_size, as_sizes, is_symbolic, sizes_of
 
 __all__ = [
     "Source", "bernoulli", "bernoulli_like", "default_source", "dropout", "exponential_like",
@@ -394,6 +394,8 @@ def bernoulli_like(input: Any, p: Any = 0.5, *, generator: Source | None = None)
 def exponential_like(input: Any, lambd: float = 1.0, *, generator: Source | None = None) -> Any:
     """Numbers above 0 from the exponential distribution of rate ``lambd``, in the shape and dtype
     of ``input``."""
+    if is_symbolic(lambd) and not is_symbolic(input):
+        lambd = float(lambd)  # which is refused before anything is drawn
     _require(lambd > 0, f"exponential_: the rate must be above 0, not {lambd}")
     return _exponential(input, generator) * (1 / lambd)
 

@@ -170,7 +170,8 @@ def _within(budget: int, loop: _Scan) -> tuple[Any, Any]:
     loop.init, loop.xs = marked[: len(loop.init)], marked[len(loop.init) :]
     length = loop.length
     kept = loop.bytes_of_trip() * length * _SURE
-    keeps_all = isinstance(length, int) and (length <= _FEW or kept <= budget)
+    is_short = isinstance(length, int) and length <= _FEW
+    keeps_all = is_short or (isinstance(kept, int) and kept <= budget)
     return scan(
         loop.fn, loop.init_as_given(), loop.xs_as_given(), loop.length, loop.reverse, loop.until,
         checkpoint=None if keeps_all else "sqrt",
