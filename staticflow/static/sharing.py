@@ -32,7 +32,7 @@ class _Step:
 
     def __call__(self, x: Any, sizes: Sizes) -> Any:
         with recording(thread.state.recording and self.recorded):
-            return self.fn(x, **{k: _known(v, sizes) for k, v in self.attrs.items()})
+            return self.fn(x, **{k: _with_numbers(v, sizes) for k, v in self.attrs.items()})
 
     @property
     def sizes(self) -> Iterator[Dim]:
@@ -42,10 +42,10 @@ class _Step:
             yield from (v for v in every if isinstance(v, Dim))
 
 
-def _known(value: Any, sizes: Sizes) -> Any:
+def _with_numbers(value: Any, sizes: Sizes) -> Any:
     """An attribute of a view with the numbers of its sizes."""
     if isinstance(value, tuple):
-        return tuple(_known(v, sizes) for v in value)
+        return tuple(_with_numbers(v, sizes) for v in value)
     return sizes.number(value) if isinstance(value, Dim) else value
 
 
