@@ -22,7 +22,7 @@ from staticflow.ops.sampling import default_source
 from staticflow.ops.symbol import symbolic
 from staticflow.ops.thread import thread
 from staticflow.ops.tracing import tracing_state
-from staticflow.runtime.once import new_lock
+from staticflow.runtime.once import compiling
 
 __all__ = [
     "Generator", "default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed",
@@ -32,7 +32,9 @@ __all__ = [
 DEFAULT_SEED = 0
 _NEXT = np.array([0, 1])
 """What a draw adds to (seed, count)."""
-_drawing = new_lock()
+_drawing = compiling
+"""Held while a state is read and changed. It is the lock of all that compiles, since a change may
+have to be compiled first: of two locks two threads could each hold one."""
 
 
 class Generator:
