@@ -18,6 +18,7 @@ from staticflow.eager import kernels
 from staticflow.errors import ArgumentError, DTypeError, ShapeError
 from staticflow.graph.dtypes import DType
 from staticflow.ops import OPS
+from staticflow.runtime.once import compiling
 
 FLOATS = (sf.float16, sf.bfloat16, sf.float32, sf.float64)
 by_float = pytest.mark.parametrize("dtype", FLOATS, ids=str)
@@ -381,3 +382,36 @@ def test_what_is_drawn_like_lies_in_row_major_order() -> None:
     g = sf.Generator()
     straight = sf.rand_like(x.t().contiguous(), generator=g.manual_seed(3))
     assert sf.rand_like(x.t(), generator=g.manual_seed(3)).tolist() == straight.tolist()
+
+
+def test_a_state_that_is_set_may_compile_while_another_thread_does() -> None:
+    """Draws and compilations have one lock: of two, each thread would hold one."""
+    generator = sf.Generator()
+    compiles, sets = threading.Event(), threading.Event()
+
+    class State:
+        _data, _version = np.zeros(2, np.int64), 0
+
+        def copy_(self, other: Any) -> None:
+            sets.set()
+            with compiling:  # as a change does whose program is not made yet
+                pass
+
+    generator.state = State()
+
+    def compile_and_ask() -> None:
+        with compiling:
+            compiles.set()
+            sets.wait(0.1)
+            generator.position()
+
+    def set_state() -> None:
+        compiles.wait()
+        generator.set_state(sf.tensor([1, 2]))
+
+    threads = [threading.Thread(target=t, daemon=True) for t in (compile_and_ask, set_state)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert not any(thread.is_alive() for thread in threads)

@@ -45,8 +45,8 @@ class Facts:
         self._replaced.append((weakref.ref(module), name, before, here()))
 
     def replaced(self) -> tuple[str, Locs] | None:
-        """What is so of a tensor or module that was replaced, and the lines where it was; None if
-        nothing was replaced."""
+        """A sentence about the tensor or module that was replaced since the program was written,
+        and the lines that used it; None if nothing was replaced."""
         for ref, name, before, locs in self._replaced:
             module = ref()
             if module is not None and (now := vars(module).get(name)) is not before:
