@@ -201,3 +201,14 @@ def test_long_sums_of_16_bits(dtype: str) -> None:
         for actual in (result, fn(ones)):
             found = actual.double().numpy()
             np.testing.assert_allclose(found, wanted, 1e-2, 1e-2)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int32", "float32"])
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (1, 3), (2, 1)])
+def test_a_view_of_what_is_fused_behind_a_row_or_column(m: int, n: int, dtype: str) -> None:
+    """Dims of one are read at 0 by views, so that is where the product has to give them."""
+    x, y = sf.placeholder((m, 4), dtype, name="x"), sf.placeholder((4, n), dtype, name="y")
+    program = sf.compile([x, y], [(x @ y + 1).reshape(-1), (x @ y * 2).t()])
+    flat, turned = program(np.ones((m, 4), dtype), np.ones((4, n), dtype))
+    assert flat.tolist() == [5] * (m * n)
+    assert turned.tolist() == [[8] * m] * n

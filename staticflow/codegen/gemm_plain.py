@@ -7,6 +7,7 @@ from staticflow.codegen.gemm_tile import Epilogue, Product
 from staticflow.codegen.kernel import Operand
 from staticflow.graph.dims import Size
 from staticflow.graph.dtypes import bfloat16, bool_, float16, float32
+from staticflow.passes.access import broadcast_index
 
 __all__ = ["emit_plain"]
 
@@ -25,4 +26,5 @@ def emit_plain(k: Builder, p: Product, epilogue: Epilogue) -> None:
         with k.loop("k", p.depth) as kk:
             x, y = element(p.a.buffer, p.a.at(i, kk)), element(p.b.buffer, p.b.at(kk, j))
             k.accumulate(total, plus, k.apply(times, x, y))
-        epilogue(k, k.cast(total, p.dtype), i, j, 1, None)
+        row, col = broadcast_index((i, j), (p.m, p.n))  # 0 in a dim of one, as views read it
+        epilogue(k, k.cast(total, p.dtype), row, col, 1, None)
