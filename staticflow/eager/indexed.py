@@ -72,6 +72,7 @@ def _places(key: Any, a: Any) -> tuple[Any, ...] | None:
     if type(k) is not _array or not k.ndim:
         return None
     if k.dtype is _bool:
+        thread.state.sizes += 1
         return places_of(k) if k.shape == a.shape[: k.ndim] else None
     return (k,) if k.dtype.kind in "iu" and a.size < SPREAD else None
 

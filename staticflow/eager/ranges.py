@@ -21,6 +21,7 @@ from staticflow.ops.creation import iota
 from staticflow.ops.late import size_of
 from staticflow.ops.sizes import as_size, as_sizes
 from staticflow.ops.symbol import Symbol, tracing_state
+from staticflow.ops.thread import thread
 from staticflow.runtime.aligned import aligned_empty
 
 __all__ = ["arange", "eye", "linspace", "logspace", "tril_indices", "triu_indices"]
@@ -69,7 +70,7 @@ def arange(
     Raises `ShapeError` where ``step`` is 0 or leads away from ``end``.
     """
     lo, hi = (0, start) if end is None else (start, end)
-    lo, hi, step = (v.item() if isinstance(v, Tensor) else v for v in (lo, hi, step))
+    lo, hi, step = map(_bound, (lo, hi, step))
     if any(isinstance(v, Symbol) for v in (lo, hi, step)):
         return _symbolic_range(lo, hi, step, dtype)
     ints = all(isinstance(v, int | np.integer | Dim) for v in (lo, hi, step))
@@ -114,6 +115,14 @@ def _spaced(count: int, start: float, step: float, dtype: Any) -> np.ndarray[Any
             values += start
         part[...] = values
     return out
+
+
+def _bound(given: Any) -> Any:
+    """A bound or step as a number, if a tensor says it."""
+    if not isinstance(given, Tensor):
+        return given
+    thread.state.sizes += 1
+    return given.item()
 
 
 def _symbolic_range(lo: Any, hi: Any, step: Any, dtype: Any) -> Any:

@@ -363,6 +363,7 @@ class Tensor(Methods):
                 self,
                 "an integer",
             )
+        thread.state.sizes += 1
         return int(self.item())
 
     def __contains__(self, element: Any) -> bool:

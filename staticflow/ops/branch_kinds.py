@@ -24,7 +24,7 @@ from staticflow.ops.leaves import refuse_leaf
 from staticflow.ops.promote import is_number
 from staticflow.ops.region import types_of_result
 
-__all__ = ["Result", "result_of_other"]
+__all__ = ["Result", "kind_of", "result_of_other"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +91,8 @@ _known: dict[Hashable, Result | None] = {}
 def result_of_other(branch: partial[Any], fresh: bool = False) -> Result | None:
     """What ``branch``, which is not run, would give; None if it asks for values of tensors, so
     that no trace can tell. ``fresh``: not as it was remembered."""
-    try:
-        key = tuple([_kind(v) for v in branch.args])
-    except _UnknownKind:
+    key = kind_of(branch.args)
+    if key is None:
         return _traced(branch)
     if fresh or key not in _known:
         if len(_known) >= _MOST:
@@ -124,12 +123,21 @@ def _traced(branch: Callable[[], Any]) -> Result | None:
     return result
 
 
+def kind_of(value: Any) -> Hashable | None:
+    """What equal values share of which the same function makes results of the same types; None
+    where nothing tells that."""
+    try:
+        return _kind(value)
+    except _UnknownKind:
+        return None
+
+
 class _UnknownKind(Exception):
     """A value of which nothing tells what a function makes of it."""
 
 
 def _kind(value: Any, depth: int = 0) -> Hashable:
-    """What equal values share of which the same function makes results of the same types."""
+    """`kind_of`, or `_UnknownKind`, of what stands ``depth`` values deep."""
     kind, below = type(value), depth + 1
     if hasattr(kind, "__sf_mode__"):
         return value.dtype, value.shape

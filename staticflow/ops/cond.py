@@ -18,11 +18,13 @@ from staticflow.ops.arithmetic import cast
 from staticflow.ops.branch_kinds import Result, result_of_other
 from staticflow.ops.carry import call, check_flag, is_in_graph, settled
 from staticflow.ops.cond_op import cond_op
+from staticflow.ops.inner_sizes import refuse_inner_sizes
 from staticflow.ops.leaves import eager, tensor_of, tensors_of
 from staticflow.ops.loop import same_type
 from staticflow.ops.reach import in_graph, refuse_late, written_first
 from staticflow.ops.region import Region, affect, begun, close_over, trace, traced_at_once
 from staticflow.ops.symbol import Symbol, to_node
+from staticflow.ops.thread import thread
 
 __all__ = ["cond"]
 
@@ -72,18 +74,22 @@ def cond(
 def _now(pred: bool, branches: Sequence[partial[Any]]) -> Any:
     """What the chosen branch gives, held to what the other one would give."""
     chosen = 0 if pred else 1
-    leaves, tree = pytree.flatten(branches[chosen]())
+    state, mine = thread.state, branches[chosen]
+    sizes = state.sizes
+    leaves, tree = pytree.flatten(mine())
     if is_in_graph(leaves):
         refuse_late("cond", ("true_fn", "false_fn")[chosen])
+    if state.sizes != sizes:
+        refuse_inner_sizes("cond", lambda _: mine(), (), mine.args)
     other = result_of_other(branches[1 - chosen])
     if other is not None and other.is_of(tree, leaves):
         return settled(pytree.unflatten(tree, eager.own(leaves)))
-    mine = Result.of(tree, leaves)
-    if mine.has_numbers:
+    own = Result.of(tree, leaves)
+    if own.has_numbers:
         other = result_of_other(branches[1 - chosen], fresh=True)
     if other is None:
         return settled(pytree.unflatten(tree, eager.own([tensor_of(v) for v in leaves])))
-    pair = (mine.beside(other), other.beside(mine))
+    pair = (own.beside(other), other.beside(own))
     _check(*(pair if pred else reversed(pair)))
     values = [tensor_of(v, t.dtype) for v, t in zip(leaves, pair[0].types, strict=True)]
     return settled(pytree.unflatten(tree, eager.own(values)))

@@ -34,6 +34,7 @@ from staticflow.ops.checkpoint import (
     scan_until_in_segments,
     segment_trips,
 )
+from staticflow.ops.inner_sizes import refuse_inner_sizes
 from staticflow.ops.joining import stack
 from staticflow.ops.leaves import eager, tensor_of, tensors_of
 from staticflow.ops.ragged import Ragged, RaggedUntil
@@ -42,6 +43,7 @@ from staticflow.ops.region import trace, traced_at_once, types_of_result
 from staticflow.ops.sizes import as_size
 from staticflow.ops.symbol import Symbol, constant_node, to_node
 from staticflow.ops.taps import Lagged
+from staticflow.ops.thread import thread
 
 __all__ = ["map", "scan"]
 
@@ -235,12 +237,17 @@ class _Scan:
         rows: list[list[Any]] = []
         y_tree: pytree.TreeDef | None = None
         assert isinstance(self.length, int)
+        state = thread.state
+        sizes: int | None = state.sizes
         for step in reversed(range(self.length)) if self.reverse else range(self.length):
             x = pytree.unflatten(self.xs_tree, [leaf[step] for leaf in xs])
             try:
                 after, y, tree = self._step(pytree.unflatten(self.carry_tree, apart.carry), x)
                 if Symbol in builtins.map(type, (*after, *y)):
                     refuse_late("scan", "fn")
+                if sizes not in (None, state.sizes):
+                    sizes = None
+                    refuse_inner_sizes("scan", self._traced, self._types(), self.fn)
                 y_tree = y_tree or tree
                 if tree != y_tree:
                     _refuse_another(y_tree, tree)
@@ -250,6 +257,8 @@ class _Scan:
             except Exception as error:
                 note_trip(error, len(rows), "scan")
                 raise
+        if self.until is not None:
+            state.sizes += 1  # the number of the trips
         columns = list(zip(*rows, strict=True))
         for name, column in zip(pytree.paths(y_tree or pytree.NONE, "y"), columns, strict=True):
             apart.unchanged(column)

@@ -19,6 +19,7 @@ from staticflow.ops.joining import stack
 from staticflow.ops.late import measure_op, prefix_op
 from staticflow.ops.masked import masked_scatter_op, masked_take_op
 from staticflow.ops.splitting import unbind
+from staticflow.ops.thread import thread
 from staticflow.ops.tracing import tracing_state
 from staticflow.ops.view import reshape
 
@@ -85,6 +86,7 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     if as_tuple and input.ndim == 0:
         input = reshape(input, (1,))
     if not _in_graph(input):
+        thread.state.sizes += 1
         return unbind(nonzero_op(input), 1) if as_tuple else nonzero_op(input)
     mask = input if input.dtype is bool_ else input != 0
     if not mask.ndim:
@@ -122,4 +124,5 @@ def masked_select(input: Any, mask: Any) -> Any:
     x, where_true = expand(input, shape), expand(mask, shape)
     if _in_graph(x, where_true):
         return _compacted([x], where_true)[0]
+    thread.state.sizes += 1
     return masked_select_op(x, where_true)

@@ -38,6 +38,7 @@ class State:
     - ``within``: the numbers of the regions that are being traced, the outermost first; 0 is none.
     - ``roots``: which nodes are looked through for what binds a size, the inmost first.
     - ``quiet``: programs do not print.
+    - ``sizes``: how many sizes have followed from the elements of eager tensors.
     - ``walked``: the user's line of the last backward.
     - ``owned``: what somebody has of the arrays of the backward that is going on, or None.
     - ``plain``: none of the rarer switches is on, so that the fast path may be taken; `settle` it
@@ -63,6 +64,7 @@ class State:
         "roots",
         "run",
         "saved_hooks",
+        "sizes",
         "tracing",
         "types_only",
         "walked",
@@ -74,7 +76,7 @@ class State:
     def __init__(self) -> None:
         self.tracing = self.types_only = self.inference = self.anomaly = False
         self.recording = self.plain = True
-        self.quiet, self.regions = False, 0
+        self.quiet, self.regions, self.sizes = False, 0, 0
         self.left: list[Any] = []
         self.roots: tuple[Any, ...] = ()
         self.within: tuple[int, ...] = (0,)

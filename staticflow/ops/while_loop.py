@@ -13,6 +13,7 @@ from staticflow.errors import DTypeError
 from staticflow.graph.dims import Dim, Size, dim_max, fresh_sym
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
+from staticflow.graph.types import TensorType
 from staticflow.ops.apart import Apart
 from staticflow.ops.budget import with_budget
 from staticflow.ops.carry import (
@@ -26,12 +27,14 @@ from staticflow.ops.carry import (
 )
 from staticflow.ops.checkpoint import Checkpoint, check_choice, while_in_segments
 from staticflow.ops.creation import full, iota
+from staticflow.ops.inner_sizes import refuse_inner_sizes
 from staticflow.ops.leaves import eager, tensor_of, tensors_of
 from staticflow.ops.reach import in_graph, refuse_late, run_or_write, written_first
 from staticflow.ops.region import trace, traced_at_once
 from staticflow.ops.scan import scan
 from staticflow.ops.sizes import as_size
 from staticflow.ops.symbol import STATIC, Symbol, to_node
+from staticflow.ops.thread import thread
 
 __all__ = ["fori_loop", "while_loop"]
 
@@ -93,7 +96,7 @@ def while_loop(
     if in_graph(*leaves):
         return traced_at_once(write)
     written = written_first(write, cond_fn, body_fn)
-    return _now(condition, trip, leaves, tree) if written is None else written[0]
+    return _now(condition, trip, leaves, tree, body_fn) if written is None else written[0]
 
 
 def _now(
@@ -101,9 +104,12 @@ def _now(
     body: Callable[[Any], list[Any]],
     leaves: list[Any],
     tree: pytree.TreeDef,
+    code: Any,
 ) -> Any:
-    """Run on tensors."""
+    """Run on tensors; ``code`` is the function of the user's that ``body`` calls."""
     apart = Apart("while_loop", leaves)
+    state = thread.state
+    sizes: int | None = state.sizes
     for trip in itertools.count():
         carry = pytree.unflatten(tree, apart.carry)
         going = condition(carry)
@@ -118,10 +124,20 @@ def _now(
             after = body(carry)
             if Symbol in map(type, after):
                 refuse_late("while_loop", "body_fn")
+            if sizes not in (None, state.sizes):
+                sizes = None
+                _refuse_inner_sizes(body, leaves, tree, code)
             apart.follow(after, [])
         except Exception as error:
             note_trip(error, trip, "while_loop")
             raise
+
+
+def _refuse_inner_sizes(
+    body: Callable[[Any], Any], leaves: list[Any], tree: pytree.TreeDef, code: Any
+) -> None:
+    types = [TensorType(v.dtype, v.__sf_shape__) for v in leaves]
+    refuse_inner_sizes("while_loop", lambda v: body(pytree.unflatten(tree, v)), types, code)
 
 
 def _in_graph(
