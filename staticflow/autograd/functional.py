@@ -46,7 +46,7 @@ def at_once_or_traced(derivative: D) -> D:
     def called(func: Function, *args: Any, **named: Any) -> Any:
         return run_or_write(lambda: derivative(func, *args, **named), (args, named), func)
 
-    return cast_type("D", called)
+    return cast_type("D", refuses_foreign(called))
 
 
 @at_once_or_traced
@@ -324,7 +324,3 @@ def _basis(x: Any) -> Any:
     count = x.numel()
     found = eye(count, dtype=x.dtype, device=getattr(x, "device", None))
     return found.reshape(count, *x.shape)
-
-
-for _name in __all__:  # which have a wrapper already
-    globals()[_name] = refuses_foreign(globals()[_name])

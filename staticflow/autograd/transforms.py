@@ -25,6 +25,7 @@ from staticflow.errors import ArgumentError, DTypeError, ShapeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.creation import ones_like
 from staticflow.ops.reach import run_or_write
+from staticflow.ops.switch import as_bool
 from staticflow.ops.symbol import Symbol
 from staticflow.ops.thread import thread
 from staticflow.pytree import flatten, unflatten
@@ -39,7 +40,12 @@ class _Point:
     inputs of this call's own; after `call`, the outputs there."""
 
     def __init__(self, args: Sequence[Any], argnums: int | tuple[int, ...]) -> None:
-        numbers = (argnums,) if isinstance(argnums, int) else argnums
+        numbers = argnums if isinstance(argnums, tuple | list) else (argnums,)
+        if not all(isinstance(n, int) for n in numbers):
+            raise DTypeError(
+                f"argnums must be the number of an argument, or a tuple of them, not {argnums!r}, "
+                f"at {format_locs(here())}"
+            )
         if not all(-len(args) <= n < len(args) for n in numbers):
             raise ArgumentError(
                 f"argnums={argnums} names none of {len(args)} arguments, at {format_locs(here())}"
@@ -62,6 +68,7 @@ class _Point:
                 f"what is differentiated must be a function, not {type(func).__name__}, "
                 f"at {format_locs(here())}"
             )
+        has_aux = as_bool("has_aux", has_aux)
         with enable_grad():
             out = func(*self.args, **kwargs)
         out, aux = out if has_aux else (out, None)

@@ -7,6 +7,7 @@ from typing import Any
 
 from staticflow.errors import AutogradError
 from staticflow.graph.locs import format_locs
+from staticflow.ops.switch import as_bool
 from staticflow.ops.thread import thread
 
 __all__ = ["check_nan", "detect_anomaly", "is_anomaly_enabled", "set_detect_anomaly"]
@@ -32,8 +33,9 @@ class set_detect_anomaly:
     """Let backward look for NaN, or not, from the call on or for a ``with`` block."""
 
     def __init__(self, mode: bool) -> None:
+        wanted = as_bool("set_detect_anomaly: 'mode'", mode)
         self._before = thread.state.anomaly
-        thread.state.anomaly = mode
+        thread.state.anomaly = wanted
 
     def __enter__(self) -> None:
         pass

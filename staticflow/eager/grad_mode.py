@@ -9,6 +9,7 @@ from typing import Any, Self, TypeVar, cast, overload
 
 from staticflow.errors import DTypeError
 from staticflow.graph.locs import format_locs, here
+from staticflow.ops.switch import as_bool
 from staticflow.ops.thread import thread
 
 __all__ = ["decorated", "enable_grad", "is_grad_enabled", "no_grad", "set_grad_enabled"]
@@ -111,9 +112,9 @@ class set_grad_enabled(_Block):
     """
 
     def __init__(self, enabled: bool) -> None:
-        super().__init__(enabled)
+        super().__init__(as_bool("set_grad_enabled: 'enabled'", enabled))
         self._before.append(thread.state.recording)
-        thread.state.recording = enabled
+        thread.state.recording = self._wanted
 
     def __enter__(self) -> Self:
         return self

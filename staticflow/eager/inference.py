@@ -9,6 +9,7 @@ from staticflow.eager.grad_mode import decorated
 from staticflow.eager.memory import Memory
 from staticflow.errors import AutogradError
 from staticflow.graph.locs import Locs, format_locs, here
+from staticflow.ops.switch import as_bool
 from staticflow.ops.thread import thread
 
 __all__ = [
@@ -80,7 +81,7 @@ class inference_mode:
         return cls()(mode) if callable(mode) else super().__new__(cls)
 
     def __init__(self, mode: bool = True) -> None:
-        self.mode = mode
+        self.mode = as_bool("inference_mode: 'mode'", mode)
         self._before: list[tuple[bool, bool]] = []
 
     def __enter__(self) -> None:

@@ -19,6 +19,7 @@ from staticflow.ops.effect import effect, read
 from staticflow.ops.foreign import refuses_foreign_in_classes
 from staticflow.ops.frozen import generators
 from staticflow.ops.sampling import default_source
+from staticflow.ops.switch import as_bool
 from staticflow.ops.symbol import symbolic
 from staticflow.ops.thread import thread
 from staticflow.ops.tracing import tracing_state
@@ -193,11 +194,7 @@ def fork_rng(enabled: bool = True) -> Iterator[None]:
     >>> bool((sf.rand(3) == a).all())
     True
     """
-    if not isinstance(enabled, bool | int):
-        raise DTypeError(
-            f"fork_rng: enabled is {type(enabled).__name__}; it must be True or False, at "
-            f"{format_locs(here())}"
-        )
+    enabled = as_bool("fork_rng: 'enabled'", enabled)
     before = get_rng_state()
     try:
         yield

@@ -29,6 +29,7 @@ from staticflow.ops.dependents import note_change
 from staticflow.ops.foreign import how_to_wrap, kind_of, refuses_foreign_of
 from staticflow.ops.methods import Methods
 from staticflow.ops.sizes import as_shape
+from staticflow.ops.switch import as_bool
 from staticflow.ops.thread import thread
 
 __all__ = ["EAGER", "Tensor", "as_tensor"]
@@ -214,12 +215,14 @@ class Tensor(Methods):
         Raises `AutogradError` for what has a history, is no float or was made in inference mode,
         and `SymbolicError` for a change inside a trace, which no call of the program would make.
         """
-        if thread.state.tracing and self.is_leaf and bool(requires_grad) != self.requires_grad:
+        requires_grad = as_bool("requires_grad", requires_grad)
+        if thread.state.tracing and self.is_leaf and requires_grad != self.requires_grad:
             in_place.refuse_in_graph(f"requires_grad_({requires_grad})", "call it before the trace")
         return self._require(requires_grad)
 
     def _require(self, requires_grad: bool = True) -> Tensor:
         """`requires_grad_`, also of a tensor that was made inside a trace."""
+        requires_grad = as_bool("requires_grad", requires_grad)
         if not self.is_leaf:
             if requires_grad:
                 return self
@@ -390,6 +393,7 @@ class Tensor(Methods):
     is_cpu, get_device = property(devices.is_cpu), devices.get_device
     is_sparse = is_quantized = is_meta = is_nested = False
     numpy, __array__ = interop.numpy, interop.array
+    _mask = property(interop.no_mask)  # of NumPy's masked arrays, which look into their operands
     __dlpack__, __dlpack_device__ = interop.dlpack, interop.dlpack_device
     __copy__, __deepcopy__, __reduce_ex__ = interop.shallow_copy, interop.deep_copy, interop.reduce
     __repr__, __format__ = printing.repr_of_tensor, printing.format_tensor

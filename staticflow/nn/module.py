@@ -20,6 +20,7 @@ from staticflow.ops.calls import note_calls
 from staticflow.ops.dependents import note_change, note_module, note_replaced
 from staticflow.ops.foreign import FOREIGN, refuse_foreign
 from staticflow.ops.handle import Handle
+from staticflow.ops.switch import as_bool
 from staticflow.ops.symbol import Symbol
 from staticflow.ops.tracing import depends_on, tracing, tracing_state
 
@@ -84,6 +85,8 @@ class Module(Tree):
     def __setattr__(self, name: str, value: Any) -> None:
         before = vars(self).get(name)
         kind = type(self).__name__
+        if name == "training":
+            value = as_bool(f"{kind}.training", value)
         if isinstance(before, Parameter) and not (value is None or isinstance(value, Parameter)):
             raise DTypeError(
                 f"{kind}.{name} is a parameter; a {type(value).__name__} in its "

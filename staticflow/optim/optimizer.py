@@ -12,6 +12,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.ops.creation import ones_like
 from staticflow.ops.gradient import pullback
 from staticflow.ops.handle import Handle
+from staticflow.ops.switch import as_bool
 from staticflow.ops.symbol import Symbol
 from staticflow.ops.thread import recording, thread
 from staticflow.ops.watching import hooked_leaf
@@ -308,11 +309,8 @@ class Optimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters; or fill them with zeros, in place."""
-        if set_to_none is not True and not isinstance(set_to_none, bool | int):
-            raise DTypeError(
-                f"{type(self).__name__}.zero_grad: 'set_to_none' must be bool, not "
-                f"{type(set_to_none).__name__}, at {format_locs(here())}"
-            )
+        if set_to_none is not True:
+            set_to_none = as_bool(f"{type(self).__name__}.zero_grad: 'set_to_none'", set_to_none)
         for group in self.param_groups:
             for param in group.params:
                 if set_to_none or param.grad is None:
