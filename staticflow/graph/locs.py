@@ -1,13 +1,15 @@
 """Where in the user's own code a value was made.
 
 A location is taken as (code object, instruction) and turned into a file and a line only when
-somebody prints it. Frames of staticflow itself, and of NumPy, which calls it, are skipped.
+somebody prints it. Frames of staticflow itself are skipped, and of what calls it on the way: NumPy,
+and Python's own modules, such as ``contextlib`` and ``copy``.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import sysconfig
 import threading
 import warnings
 from collections.abc import Iterator
@@ -25,6 +27,7 @@ __all__ = [
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 """The folder of staticflow."""
 _SKIPPED = PACKAGE, os.path.dirname(np.__file__) + os.sep
+_PYTHONS = sysconfig.get_paths()["stdlib"] + os.sep
 _override = threading.local()
 _known_files: dict[str, bool] = {}
 
@@ -73,10 +76,12 @@ def outside(frame: FrameType | None) -> FrameType | None:
 
 
 def is_inside(file: str) -> bool:
-    """Whether code is staticflow's or NumPy's, by its file."""
+    """Whether code is staticflow's, NumPy's or Python's own, by its file."""
     known = _known_files.get(file)
     if known is None:
-        known = _known_files[file] = file.startswith(_SKIPPED)
+        # packages may be installed in a folder of Python's own
+        is_pythons = file.startswith(_PYTHONS) and "-packages" not in file
+        known = _known_files[file] = is_pythons or file.startswith(_SKIPPED)
     return known
 
 

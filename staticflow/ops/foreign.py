@@ -8,10 +8,8 @@ by what the value has not.
 from __future__ import annotations
 
 import inspect
-import os
 import re
 import sys
-import sysconfig
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache, wraps
 from types import FunctionType, TracebackType
@@ -52,9 +50,6 @@ _NO_ARRAY = (
     r"|maximum supported dimension|ndmin must be|int too (large|big) to convert"
 )
 """What NumPy and Python say of sizes that no array can have, whatever memory there is."""
-
-_PYTHONS = sysconfig.get_paths()["stdlib"] + os.sep
-"""The folder of Python's own modules, as of ``copy``."""
 
 _DATA = (list, tuple, np.ndarray)
 _OF_NO_TENSOR = (AttributeError, TypeError)
@@ -157,8 +152,7 @@ def _refuse(name: str, argument: str, value: Any, wanted: str, at: str) -> NoRet
 def _is_of_user(trace: TracebackType | None) -> bool:
     """Whether an error passed through code that is neither ours nor NumPy's, nor Python's own."""
     while trace is not None:
-        file = trace.tb_frame.f_code.co_filename
-        if not is_inside(file) and not (file.startswith(_PYTHONS) and "-packages" not in file):
+        if not is_inside(trace.tb_frame.f_code.co_filename):
             return True
         trace = trace.tb_next
     return False
