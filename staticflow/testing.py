@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager.tensor import Tensor
-from staticflow.errors import DTypeError
+from staticflow.errors import DTypeError, NestingError
 from staticflow.graph.dtypes import (
     BY_NUMPY,
     DType,
@@ -19,6 +19,7 @@ from staticflow.graph.dtypes import (
     promote,
 )
 from staticflow.graph.locs import format_locs, here
+from staticflow.pytree import DEEPEST
 
 __all__ = ["assert_close"]
 
@@ -76,6 +77,11 @@ def _difference(
 ) -> str:
     """What differs, in words; nothing if they are close."""
     options = rtol, atol, nan, check_dtype
+    if where.count(" at [") > DEEPEST:
+        raise NestingError(
+            f"assert_close: more than {DEEPEST} containers are in each other; compare their leaves "
+            f"in one list, at {format_locs(here())}"
+        )
     if isinstance(actual, Mapping) and isinstance(expected, Mapping):
         if actual.keys() != expected.keys():
             return f"The keys{where} are {sorted(actual)} and {sorted(expected)}."

@@ -195,3 +195,9 @@ def test_a_state_with_a_mask_changes_nothing() -> None:
 
 def test_an_array_of_which_nothing_is_masked_is_an_array() -> None:
     assert sf.tensor(np.ma.masked_array([1, 2], [False, False])).tolist() == [1, 2]
+
+
+def test_a_masked_array_computes_with_the_values_of_a_tensor() -> None:
+    masked = MASKED + sf.ones(3)
+    assert masked.mask.tolist() == MASKED.mask.tolist() and masked[1] == 2.0
+    assert np.ma.array(sf.ones(2)).mask.any() == np.False_

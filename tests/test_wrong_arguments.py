@@ -3,6 +3,8 @@ ours, which says the user's line."""
 
 from __future__ import annotations
 
+import copy
+import functools
 import operator
 import re
 from collections.abc import Callable, Mapping
@@ -152,6 +154,33 @@ BLAMED = {
         lambda: sf.randn(2**62, dtype=sf.float16),
         r"randn\(.*Unable to allocate|at most",
     ),
+    "an argument by number": (
+        lambda: sf.func.grad(sf.sum, argnums=("x",))(sf.ones(2)),
+        "argnums must be the number of an argument",
+    ),
+    "a slice of modules": (
+        lambda: nn.ModuleList([nn.ReLU()]).__setitem__(slice(0, 1), nn.ReLU()),
+        "one entry is assigned at a time, by an integer",
+    ),
+    "no size to divide by": (
+        lambda: sf.placeholder((None,), name="x").shape[0] % 0,
+        "x_0 is divided by zero",
+    ),
+    "lists in each other": (
+        lambda: sf.testing.assert_close(
+            *[functools.reduce(lambda x, _: [x], range(3000), 1.0)] * 2
+        ),
+        "more than 100 containers",
+    ),
+    "tolerances": (lambda: sf.linalg.matrix_rank(sf.eye(2), 0.1, atol=0.1), "give one of them"),
+    "the tape beside a mask": (
+        lambda: np.ma.masked_array(np.ones(2)) * sf.ones(2, requires_grad=True),
+        "requires a gradient",
+    ),
+    "a layer in a trace": (
+        lambda: sf.jit(lambda x: nn.Linear(2, 2)(x))(sf.ones(3, 2)),
+        "make the layer or the parameter outside",
+    ),
     "a switch": (
         lambda: sf.optim.SGD([sf.ones(2, requires_grad=True)]).zero_grad(np.ones(2)),
         "'set_to_none' must be bool, not ndarray",
@@ -185,5 +214,38 @@ def test_what_fails_changes_nothing() -> None:
         with pytest.raises(sf.StaticflowError):
             draw(sf.ones(2), x)
     assert sf.get_rng_state().tolist() == before
-    with pytest.raises(sf.DTypeError, match="enabled is ndarray"), sf.fork_rng(np.ones(2)):
+
+
+SWITCHES = {
+    "enabled": [sf.set_grad_enabled, lambda v: sf.fork_rng(v).__enter__()],
+    "mode": [sf.inference_mode, sf.autograd.set_detect_anomaly, nn.Linear(2, 2).train],
+    "training": [lambda v: setattr(nn.Linear(2, 2), "training", v)],
+    "requires_grad": [
+        lambda v: nn.Parameter(sf.ones(2), v),
+        lambda v: setattr(sf.ones(2), "requires_grad", v),
+    ],
+    "has_aux": [
+        lambda v: sf.func.jvp(sf.sin, (sf.ones(2),), (sf.ones(2),), has_aux=v),
+        lambda v: sf.func.grad(sf.sum, has_aux=v)(sf.ones(2)),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", SWITCHES)
+def test_a_switch_is_a_bool(name: str) -> None:
+    """Nothing else is kept as the state of a thread or module, where later calls would fail."""
+    for switch in SWITCHES[name]:
+        for value in (np.ones(2), "on", sf.tensor([True, False]), None):
+            with pytest.raises(sf.DTypeError, match=f"{name}.* must be bool.*{__file__}"):
+                switch(value)
+        switch(np.bool_(name != "has_aux"))
+    assert sf.is_grad_enabled() is True
+    sf.autograd.set_detect_anomaly(False)
+
+
+def test_a_line_is_the_users_behind_modules_of_python() -> None:
+    """Such as contextlib, which enters a block that is a generator."""
+    with pytest.raises(sf.DTypeError, match=__file__), sf.fork_rng([]):
         pass
+    with pytest.raises(sf.StaticflowError, match=f"at {__file__}"):
+        copy.deepcopy(sf.ones(2, requires_grad=True) * 2)

@@ -61,6 +61,12 @@ def array(self: Any, dtype: Any = None, copy: bool | None = None) -> Array:
         raise kind(f"an array of a tensor: {error}, at {format_locs(here())}") from error
 
 
+def no_mask(self: Any) -> np.ndarray[Any, Any]:
+    """The mask of a tensor beside a masked array, which computes with the values: none of its
+    elements is masked. Raises `AutogradError` where `array` does."""
+    return np.zeros(array(self).shape, np.bool_)
+
+
 def dlpack(
     self: Any,
     *,

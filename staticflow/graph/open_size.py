@@ -14,7 +14,7 @@ import numbers
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from staticflow.errors import SymbolicError
+from staticflow.errors import ShapeError, SymbolicError
 from staticflow.graph.dims import Dim, Size, is_provably_ge, plain, same
 from staticflow.graph.locs import format_locs, here
 
@@ -85,7 +85,10 @@ def _opened(compute: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """An operator of `Dim` whose result is open."""
 
     def method(self: OpenSize, other: Any) -> Any:
-        result = compute(self.dim, plain(other))
+        try:
+            result = compute(self.dim, plain(other))
+        except ShapeError as error:  # a division by zero
+            raise ShapeError(f"{error}; give 1 or more, at {format_locs(here())}") from None
         return OpenSize(result) if type(result) is Dim else result
 
     return method

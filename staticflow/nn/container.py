@@ -99,6 +99,11 @@ class _Numbered(_Holder):
 
     def __setitem__(self, index: int, value: Any) -> None:
         name = self._at(list(self._entries()), index)
+        if isinstance(index, slice):
+            raise DTypeError(
+                f"{type(self).__name__}: one entry is assigned at a time, by an integer, not "
+                f"{index}; assign each, or make another of a list, at {format_locs(here())}"
+            )
         setattr(self, name, self._accepted(value, f"index {index}"))
 
     def __delitem__(self, index: int | slice) -> None:

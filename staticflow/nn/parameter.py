@@ -10,6 +10,10 @@ from typing import Any
 
 from staticflow.eager.creation import empty, tensor
 from staticflow.eager.tensor import Tensor, as_tensor
+from staticflow.errors import SymbolicError
+from staticflow.graph.locs import format_locs, here
+from staticflow.ops.foreign import kind_of
+from staticflow.ops.symbol import Symbol
 
 __all__ = ["Parameter", "empty", "new_parameter", "tensor"]
 
@@ -22,7 +26,8 @@ class Parameter(Tensor):
     is the path by which the outermost module so far knows it, and is what graphs print. It may have
     further attributes, which other tensors may not.
 
-    Raises `AutogradError` for integers and bools that are to require a gradient.
+    Raises `AutogradError` for integers and bools that are to require a gradient, and
+    `SymbolicError` for a symbol, as all that is made inside a trace is.
 
     >>> Parameter([1.0, 2.0])
     Parameter containing:
@@ -30,6 +35,13 @@ class Parameter(Tensor):
     """
 
     def __init__(self, data: Any = (), requires_grad: bool = True) -> None:
+        if isinstance(data, Symbol):
+            raise SymbolicError(
+                f"a parameter holds values of its own, and {kind_of(data)} is a symbol, as all is "
+                "that is made inside a trace (under jit, in a forward on symbols, in the body of a "
+                "loop); make the layer or the parameter outside, and use it inside, "
+                f"at {format_locs(here())}"
+            )
         shared = tensor(data) if isinstance(data, list | tuple) else as_tensor(data)
         self._start(shared._data)
         self._memory = shared._own_memory()

@@ -315,29 +315,56 @@ def _for_matrices(tolerance: Tolerance) -> Any:
     return unsqueeze(tolerance, -1) if getattr(tolerance, "ndim", 0) else tolerance
 
 
+def _check_alone(what: str, *others: Tolerance) -> None:
+    if any(other is not None for other in others):
+        raise ArgumentError(
+            f"{what} stands for atol and rtol, and one of these is given, too; give one of them, "
+            f"at {format_locs(here())}"
+        )
+
+
 def matrix_rank(
-    A: Any, *, atol: Tolerance = None, rtol: Tolerance = None, hermitian: bool = False
+    A: Any,
+    tol: Tolerance = None,
+    hermitian: bool = False,
+    *,
+    atol: Tolerance = None,
+    rtol: Tolerance = None,
 ) -> Any:
     """How many singular values are larger than ``atol`` and than ``rtol`` times the largest, int64;
     ``rtol`` is the larger size times the distance of 1 to the next number unless ``atol`` or it is
-    given. Either may be a tensor that broadcasts with the batch of ``A``.
+    given. Either may be a tensor that broadcasts with the batch of ``A``. ``tol`` is ``atol``, with
+    0 for ``rtol``.
 
     >>> import staticflow as sf
     >>> sf.linalg.matrix_rank(sf.tensor([[1.0, 2.0], [2.0, 4.0]]))
     tensor(1)
     """
+    if tol is not None:
+        _check_alone("matrix_rank: tol", atol, rtol)
+        atol, rtol = tol, 0.0
     s = abs(eigvalsh(A)) if hermitian else svdvals(A)
     return _above_tolerance(s, A, rtol, atol).sum(-1)
 
 
-def pinv(A: Any, *, atol: Tolerance = None, rtol: Tolerance = None, hermitian: bool = False) -> Any:
+def pinv(
+    A: Any,
+    rcond: Tolerance = None,
+    hermitian: bool = False,
+    *,
+    atol: Tolerance = None,
+    rtol: Tolerance = None,
+) -> Any:
     """The pseudoinverses (..., n, m) of matrices (..., m, n), by `svd`; singular values that
-    `matrix_rank` does not count with the same tolerances are taken for 0.
+    `matrix_rank` does not count with the same tolerances are taken for 0. ``rcond`` is ``rtol``.
 
     >>> import staticflow as sf
     >>> sf.linalg.pinv(sf.tensor([[2.0], [0.0]]))
     tensor([[0.5000, 0.0000]])
     """
+    if rcond is not None:
+        _check_alone("pinv: rcond", atol, rtol)
+        rtol = rcond
     u, s, vh = svd(A, False)
     kept = _above_tolerance(s, A, rtol, atol)
     inverse = where(kept, 1 / where(kept, s, 1.0), 0.0)
