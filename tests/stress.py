@@ -272,11 +272,11 @@ def main(seed: int, trials: int, only: str = "") -> int:
         with contextlib.redirect_stdout(None):
             trial.run(weather)
         for what, holds in (
-            ("the bystander changed", trial.pool.is_well()),
-            ("the switches of the thread stayed on", switches() == normal),
-            ("operations give something else", is_well()),
+            ("the bystander changed", trial.pool.is_well),
+            ("the switches of the thread stayed on", lambda: switches() == normal),
+            ("operations give something else", is_well),
         ):
-            if not holds:
+            if not holds():
                 print(f"after trial {number}: {what}", flush=True)
                 return 1
     return 0

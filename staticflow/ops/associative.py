@@ -10,7 +10,7 @@ from staticflow.errors import ShapeError
 from staticflow.graph.dims import Size, same
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.axes import flip
-from staticflow.ops.carry import call, held, is_in_graph
+from staticflow.ops.carry import call, held
 from staticflow.ops.cond import cond
 from staticflow.ops.creation import new_zeros
 from staticflow.ops.joining import cat, stack
@@ -19,6 +19,7 @@ from staticflow.ops.reach import in_graph, refuse_late, run_or_write
 from staticflow.ops.scan import scan
 from staticflow.ops.slicing import slice_op
 from staticflow.ops.splitting import narrow
+from staticflow.ops.symbol import symbolic
 from staticflow.ops.view import of_size, reshape, unsqueeze
 
 __all__ = ["associative_scan"]
@@ -47,7 +48,7 @@ def associative_scan(fn: Callable[[Any, Any], Any], xs: Any, reverse: bool = Fal
     def combined(a: Any, b: Any) -> Any:
         given = (pytree.map_tree(eager.protect, v) for v in (a, b))
         found = held("associative_scan", a, call("associative_scan", "fn", fn, *given), "xs")
-        if is_in_graph(found) and not in_graph(*pytree.flatten(a)[0]):
+        if symbolic(*pytree.flatten(found)[0]) and not in_graph(*pytree.flatten(a)[0]):
             refuse_late("associative_scan", "fn")
         return found
 

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from types import CellType, FunctionType
+from types import CellType, FunctionType, NoneType
 from typing import Any
 
 from staticflow import pytree
@@ -91,7 +91,7 @@ _known: dict[Hashable, Result | None] = {}
 def result_of_other(branch: partial[Any], fresh: bool = False) -> Result | None:
     """What ``branch``, which is not run, would give; None if it asks for values of tensors, so
     that no trace can tell. ``fresh``: not as it was remembered."""
-    key = kind_of(branch.args)
+    key = kind_of(branch.args[1:])
     if key is None:
         return _traced(branch)
     if fresh or key not in _known:
@@ -138,30 +138,58 @@ class _UnknownKind(Exception):
 
 def _kind(value: Any, depth: int = 0) -> Hashable:
     """`kind_of`, or `_UnknownKind`, of what stands ``depth`` values deep."""
-    kind, below = type(value), depth + 1
+    kind = type(value)
+    find = _KINDS.get(kind)
+    if find is not None:
+        if depth == _DEEPEST:
+            raise _UnknownKind
+        return find(value, depth + 1)
     if hasattr(kind, "__sf_mode__"):
-        return value.dtype, value.shape
-    if depth == _DEEPEST:
-        raise _UnknownKind
-    if kind is FunctionType:
-        cells = [_kind(_content(c), below) for c in value.__closure__ or ()]
-        return value.__code__, *cells, _kind(value.__defaults__, below)
-    if kind is partial:
-        return tuple([_kind(v, below) for v in (value.func, *value.args)])
-    if kind in (tuple, list):
-        return kind, *[_kind(v, below) for v in value]
-    if kind is dict:
-        return tuple((k, _kind(v, below)) for k, v in value.items())
-    if kind in (int, bool, str):  # which may be a size, or a choice
-        return kind, value
-    if kind is float or value is None:
-        return (kind,)
+        return value.dtype, value.__sf_shape__
     try:
         reference = weakref.ref(value)
         hash(reference)
     except TypeError:
         raise _UnknownKind from None
     return reference
+
+
+def _kind_of_function(fn: FunctionType, depth: int) -> Hashable:
+    return (
+        fn.__code__,
+        fn.__defaults__ and _kind(fn.__defaults__, depth),
+        fn.__kwdefaults__ and _kind(fn.__kwdefaults__, depth),
+        tuple([_kind(_content(c), depth) for c in fn.__closure__ or ()]),
+    )
+
+
+def _kind_of_partial(call: partial[Any], depth: int) -> Hashable:
+    parts = (call.func, *call.args, call.keywords)
+    return tuple([_kind(v, depth) for v in parts])
+
+
+def _kind_of_dict(d: dict[Any, Any], depth: int) -> Hashable:
+    return tuple([(k, _kind(v, depth)) for k, v in d.items()])
+
+
+def _kind_of_sequence(values: Sequence[Any], depth: int) -> Hashable:
+    return type(values), *[_kind(v, depth) for v in values]
+
+
+def _itself(value: Any, depth: int) -> Hashable:
+    """The kind of what may be a size, or a choice."""
+    return type(value), value
+
+
+def _type_alone(value: Any, depth: int) -> Hashable:
+    return (type(value),)
+
+
+_KINDS: dict[type, Callable[[Any, int], Hashable]] = {
+    FunctionType: _kind_of_function, partial: _kind_of_partial, dict: _kind_of_dict,
+    tuple: _kind_of_sequence, list: _kind_of_sequence, int: _itself, bool: _itself, str: _itself,
+    float: _type_alone, NoneType: _type_alone,
+}  # fmt: skip
 
 
 def _content(cell: CellType) -> Any:

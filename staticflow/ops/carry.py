@@ -22,14 +22,9 @@ from staticflow.ops.symbol import STATIC, Symbol
 from staticflow.ops.thread import thread
 
 __all__ = [
-    "call", "carried", "check_flag", "checked_pair", "held", "is_in_graph",
+    "call", "carried", "check_flag", "checked_pair", "held",
     "loop_over", "note_trip", "settled",
 ]  # fmt: skip
-
-
-def is_in_graph(tree: Any) -> bool:
-    """Whether a result shows that what was called on tensors closes over symbols."""
-    return any(isinstance(leaf, Symbol) for leaf in pytree.flatten(tree)[0])
 
 
 def call(what: str, name: str, fn: Any, *args: Any) -> Any:

@@ -16,14 +16,14 @@ from staticflow.graph.node import Node
 from staticflow.graph.types import Facts
 from staticflow.ops.arithmetic import cast
 from staticflow.ops.branch_kinds import Result, result_of_other
-from staticflow.ops.carry import call, check_flag, is_in_graph, settled
+from staticflow.ops.carry import call, check_flag, settled
 from staticflow.ops.cond_op import cond_op
 from staticflow.ops.inner_sizes import refuse_inner_sizes
 from staticflow.ops.leaves import eager, tensor_of, tensors_of
 from staticflow.ops.loop import same_type
 from staticflow.ops.reach import in_graph, refuse_late, written_first
 from staticflow.ops.region import Region, affect, begun, close_over, trace, traced_at_once
-from staticflow.ops.symbol import Symbol, to_node
+from staticflow.ops.symbol import Symbol, symbolic, to_node
 from staticflow.ops.thread import thread
 
 __all__ = ["cond"]
@@ -65,7 +65,7 @@ def cond(
     def write() -> Any:
         return _in_graph(to_node(pred), branches)
 
-    if in_graph(pred, *pytree.flatten(operands)[0]):
+    if in_graph(pred, *(pytree.flatten(operands)[0] if operands else ())):
         return traced_at_once(write)
     written = written_first(write, true_fn, false_fn)
     return _now(bool(pred), branches) if written is None else written[0]
@@ -77,7 +77,7 @@ def _now(pred: bool, branches: Sequence[partial[Any]]) -> Any:
     state, mine = thread.state, branches[chosen]
     sizes = state.sizes
     leaves, tree = pytree.flatten(mine())
-    if is_in_graph(leaves):
+    if symbolic(*leaves):
         refuse_late("cond", ("true_fn", "false_fn")[chosen])
     if state.sizes != sizes:
         refuse_inner_sizes("cond", lambda _: mine(), (), mine.args)
@@ -85,8 +85,8 @@ def _now(pred: bool, branches: Sequence[partial[Any]]) -> Any:
     if other is not None and other.is_of(tree, leaves):
         return settled(pytree.unflatten(tree, eager.own(leaves)))
     own = Result.of(tree, leaves)
-    if own.has_numbers:
-        other = result_of_other(branches[1 - chosen], fresh=True)
+    if other is not None and (own.has_numbers or own.beside(other) != other.beside(own)):
+        other = result_of_other(branches[1 - chosen], fresh=True)  # globals may be others now
     if other is None:
         return settled(pytree.unflatten(tree, eager.own([tensor_of(v) for v in leaves])))
     pair = (own.beside(other), other.beside(own))

@@ -23,7 +23,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.node import Node, param, toposort
 from staticflow.graph.types import types_of
 from staticflow.ops.region import traced_at_once
-from staticflow.ops.symbol import Symbol, symbolic, tracing_state
+from staticflow.ops.symbol import SYMBOLIC, Symbol, symbolic, tracing_state
 
 __all__ = ["in_graph", "names_symbol", "refuse_late", "run_or_write", "written_first"]
 
@@ -97,46 +97,58 @@ def _is_open(node: Node) -> bool:
 def names_symbol(*fns: Any) -> Symbol | Dim | None:
     """A symbol or unknown size that one of ``fns`` can reach by what it names; None if there is
     none."""
-    stack: list[tuple[Any, frozenset[str]]] = [(fns, frozenset())]
+    stack: list[tuple[Any, frozenset[str]]] = [(fn, _NO_NAMES) for fn in fns]
     seen: set[int] = set()
     while stack and len(seen) < _MOST:
-        parts, names = _parts(*stack.pop())
+        value, names = stack.pop()
+        parts, names = _PARTS.get(type(value), _parts_of_any)(value, names)
         for part in parts:
             kind = type(part)
             if kind in _LEAVES:
                 continue
-            if isinstance(part, (Symbol, Dim)):
-                return part
-            if not hasattr(kind, "__sf_mode__") and id(part) not in seen:
+            if kind in SYMBOLIC:
+                return part  # type: ignore[no-any-return]
+            if (kind in _PARTS or not hasattr(kind, "__sf_mode__")) and id(part) not in seen:
                 seen.add(id(part))
                 stack.append((part, names))
     return None
 
 
-def _parts(value: Any, names: frozenset[str]) -> tuple[Iterable[Any], frozenset[str]]:
-    """What code that uses ``names`` can reach of ``value``, and the names used there."""
-    kind = type(value)
-    if kind is FunctionType:
-        names = _names_in(value.__code__)
-        return _parts_of_function(value, names), names
-    if kind is MethodType:
-        used = _names_in(getattr(value.__func__, "__code__", None))
-        return (value.__func__, value.__self__), names | used
-    if kind is partial:
-        return (value.func, *value.args, *value.keywords.values()), names
-    if kind in (list, tuple, set, frozenset):
-        return value, names
+_NO_NAMES: frozenset[str] = frozenset()
+
+_Found = tuple[Iterable[Any], frozenset[str]]
+"""What code that uses some names can reach of a value, and the names used there."""
+
+
+def _parts_of_any(value: Any, names: frozenset[str]) -> _Found:
     if isinstance(value, dict):
         return list(dict.values(value)), names
-    if kind is ModuleType or isinstance(value, type):
-        if _is_library(value.__name__ if kind is ModuleType else value.__module__):
-            return (), names
-        return [vars(value)[n] for n in names if n in vars(value)], names
+    if isinstance(value, type):
+        return _parts_of_space(value, value.__module__, names)
     return _parts_of_instance(value, names), names
 
 
-def _parts_of_function(fn: FunctionType, names: frozenset[str]) -> list[Any]:
-    found = []
+def _parts_of_space(space: Any, package: str, names: frozenset[str]) -> _Found:
+    held = vars(space)
+    return () if _is_library(package) else [held[n] for n in names if n in held], names
+
+
+def _parts_of_module(module: ModuleType, names: frozenset[str]) -> _Found:
+    return _parts_of_space(module, module.__name__, names)
+
+
+def _parts_of_method(method: MethodType, names: frozenset[str]) -> _Found:
+    used = _names_in(getattr(method.__func__, "__code__", None))
+    return (method.__func__, method.__self__), names | used
+
+
+def _parts_of_partial(call: partial[Any], names: frozenset[str]) -> _Found:
+    return (call.func, *call.args, *call.keywords.values()), names
+
+
+def _parts_of_function(fn: FunctionType, _: frozenset[str]) -> _Found:
+    names = _names_in(fn.__code__)
+    found: list[Any] = []
     for cell in fn.__closure__ or ():
         try:
             found.append(cell.cell_contents)
@@ -147,7 +159,11 @@ def _parts_of_function(fn: FunctionType, names: frozenset[str]) -> list[Any]:
     space = fn.__globals__
     if names and not _is_library(space.get("__name__", "")):
         found += [space[n] for n in names if n in space]
-    return found
+    return found, names
+
+
+def _parts_of_container(container: Iterable[Any], names: frozenset[str]) -> _Found:
+    return container, names
 
 
 def _parts_of_instance(value: Any, names: frozenset[str]) -> list[Any]:
@@ -171,6 +187,13 @@ def _slots_of(c: type) -> tuple[str, ...]:
     return (slots,) if isinstance(slots, str) else tuple(slots)
 
 
+_PARTS: dict[type, Callable[[Any, frozenset[str]], _Found]] = {
+    FunctionType: _parts_of_function, MethodType: _parts_of_method, partial: _parts_of_partial,
+    ModuleType: _parts_of_module, list: _parts_of_container, tuple: _parts_of_container,
+    set: _parts_of_container, frozenset: _parts_of_container,
+}  # fmt: skip
+
+
 @lru_cache(4096)
 def _names_in(code: CodeType | None) -> frozenset[str]:
     """The globals and attributes that code names, the functions inside of it too."""
@@ -180,5 +203,6 @@ def _names_in(code: CodeType | None) -> frozenset[str]:
     return frozenset(code.co_names).union(*map(_names_in, inner))
 
 
+@lru_cache(4096)
 def _is_library(module: str) -> bool:
     return module.partition(".")[0] in _LIBRARY

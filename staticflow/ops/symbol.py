@@ -45,8 +45,8 @@ from staticflow.ops.view import contiguous, of_size, reshape_op, stretchable
 from staticflow.ops.watching import register_hook
 
 __all__ = [
-    "STATIC", "StaticMode", "Symbol", "captured", "constant_node", "results_of", "symbolic",
-    "to_node", "tracing", "tracing_state",
+    "STATIC", "SYMBOLIC", "StaticMode", "Symbol", "captured", "constant_node", "results_of",
+    "symbolic", "to_node", "tracing", "tracing_state",
 ]  # fmt: skip
 
 _captured: weakref.WeakValueDictionary[int, Node] = weakref.WeakValueDictionary()
@@ -464,7 +464,8 @@ class Symbol(SymbolAttributes, Methods):
 
 def symbolic(*values: Any) -> bool:
     """Whether any of ``values`` is a symbol or an unknown size."""
-    return not _OF_GRAPHS.isdisjoint(map(type, values))
+    return not SYMBOLIC.isdisjoint(map(type, values))
 
 
-_OF_GRAPHS = frozenset((Symbol, Dim, OpenSize))
+SYMBOLIC = frozenset((Symbol, Dim, OpenSize))
+"""What stands for something that only a run of the program tells."""
