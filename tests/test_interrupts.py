@@ -5,6 +5,8 @@ A thread of Python sends the signals, which also shows that other threads run me
 
 from __future__ import annotations
 
+import contextlib
+import dis
 import faulthandler
 import os
 import signal
@@ -20,6 +22,7 @@ import numpy as np
 import pytest
 
 import staticflow as sf
+from staticflow.ops.thread import thread
 from staticflow.runtime.turn import updating
 
 SOON = 0.1
@@ -290,3 +293,47 @@ def test_what_is_known_to_be_short_does_not_look() -> None:
     assert "call i1 @look" in program.source("llvm")
     few = sf.compile([n], sf.scan(lambda c, _: (c * 3 % 7, None), n, length=100)[0])
     assert "call i1 @look" not in few.source("llvm")
+
+
+# -- the end of a block ---------------------------------------------------------------------------
+
+BLOCKS = {
+    "no_grad": sf.no_grad, "enable_grad": sf.enable_grad, "inference_mode": sf.inference_mode,
+    "set_grad_enabled": lambda: sf.set_grad_enabled(False),
+    "detect_anomaly": sf.autograd.detect_anomaly,
+    "set_detect_anomaly": lambda: sf.autograd.set_detect_anomaly(True),
+    "saved_tensors_hooks": lambda: sf.autograd.graph.saved_tensors_hooks(abs, abs),
+}  # fmt: skip
+
+SWITCHES = ("recording", "inference", "anomaly", "saved_hooks", "plain")
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_no_error_of_a_signal_comes_amid_the_end_of_a_block(name: str) -> None:
+    """CPython looks for signals as a function begins and as a call ends, and in loops."""
+    end = type(BLOCKS[name]()).__exit__
+    sf.set_grad_enabled(True), sf.autograd.set_detect_anomaly(False)
+    found = {i.opname for i in dis.get_instructions(end)}
+    assert not {o for o in found if o.startswith("CALL") or "JUMP_BACKWARD" in o}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_a_block_within_itself_and_once_more_leaves_all_as_it_was(name: str) -> None:
+    def switches() -> list[Any]:
+        return [getattr(thread.state, s) for s in SWITCHES]
+
+    before = switches()
+    block = BLOCKS[name]()
+    try:
+        for _ in range(2):
+            with block, contextlib.suppress(ZeroDivisionError):
+                within = switches()
+                with BLOCKS[name](), sf.no_grad(), sf.inference_mode(False):
+                    raise ZeroDivisionError
+            if not name.startswith("set"):
+                with block, block:
+                    assert switches()[:4] == within[:4]
+        assert switches() == before
+    finally:
+        for switch, value in zip(SWITCHES, before, strict=True):
+            setattr(thread.state, switch, value)

@@ -56,9 +56,12 @@ class detect_anomaly:
     staticflow.errors.AutogradError: Function 'SqrtBackward0' returned nan values ...
     """
 
+    def __init__(self) -> None:
+        self._before: tuple[Any, ...] = ()
+
     def __enter__(self) -> None:
-        self._before = thread.state.anomaly
+        self._before = thread.state.anomaly, self._before
         thread.state.anomaly = True
 
     def __exit__(self, *_: object) -> None:
-        thread.state.anomaly = self._before
+        thread.state.anomaly, self._before = self._before

@@ -23,18 +23,23 @@ def is_grad_enabled() -> bool:
 
 
 class _Block:
-    """A ``with`` block or decorator that sets the switch to ``wanted``."""
+    """A ``with`` block or decorator that sets the switch to ``wanted``. ``before`` is what it was,
+    and what it was before the block was entered last.
+
+    The end of a block calls nothing: an error that a signal raises comes between two calls, and
+    would leave the switch as it is in the block.
+    """
 
     def __init__(self, wanted: bool) -> None:
         self._wanted = wanted
-        self._before: list[bool] = []
+        self._before: tuple[Any, ...] = ()
 
     def __enter__(self) -> Any:
-        self._before.append(thread.state.recording)
+        self._before = thread.state.recording, self._before
         thread.state.recording = self._wanted
 
     def __exit__(self, *_: object) -> None:
-        thread.state.recording = self._before.pop()
+        thread.state.recording, self._before = self._before
 
     def __call__(self, fn: F) -> F:
         return decorated(fn, lambda: _Block(self._wanted))
@@ -113,13 +118,16 @@ class set_grad_enabled(_Block):
 
     def __init__(self, enabled: bool) -> None:
         super().__init__(as_bool("set_grad_enabled: 'enabled'", enabled))
-        self._before.append(thread.state.recording)
+        self._before = thread.state.recording, ()
         thread.state.recording = self._wanted
 
     def __enter__(self) -> Self:
         return self
 
+    def __exit__(self, *_: object) -> None:
+        thread.state.recording, _before = self._before  # kept: a block may be entered again
+
     def __call__(self, fn: F) -> F:
         """The function with the switch set while it runs."""
-        thread.state.recording = self._before.pop()  # it was not meant from the call on
+        thread.state.recording, self._before = self._before  # it was not meant from the call on
         return super().__call__(fn)

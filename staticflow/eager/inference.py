@@ -82,20 +82,17 @@ class inference_mode:
 
     def __init__(self, mode: bool = True) -> None:
         self.mode = as_bool("inference_mode: 'mode'", mode)
-        self._before: list[tuple[bool, bool]] = []
+        self._before: tuple[Any, ...] = ()
 
     def __enter__(self) -> None:
         state = thread.state
-        self._before.append((state.inference, state.recording))
-        self._set(self.mode, not self.mode)
+        self._before = state.inference, state.recording, state.plain, self._before
+        state.inference, state.recording = self.mode, not self.mode
+        state.settle()
 
     def __exit__(self, *_: object) -> None:
-        self._set(*self._before.pop())
-
-    def _set(self, inference: bool, recording: bool) -> None:
-        state = thread.state
-        state.inference, state.recording = inference, recording
-        state.settle()
+        state = thread.state  # no call, between which and the next an error could come
+        state.inference, state.recording, state.plain, self._before = self._before
 
     def __call__(self, fn: F) -> F:
         """The function in inference mode."""

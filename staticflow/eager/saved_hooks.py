@@ -49,14 +49,13 @@ class Packed:
 def _apart(hook: Hook, x: Any) -> Any:
     """What a hook gives: unrecorded, and no hooks for what it does itself."""
     state = thread.state
-    hooks, recording = state.saved_hooks, state.recording
+    before = state.saved_hooks, state.recording, state.plain
     try:
-        state.recording = False
-        _set(None)
+        state.saved_hooks, state.recording = None, False
+        state.settle()
         return hook(x)
     finally:
-        state.recording = recording
-        _set(hooks)
+        state.saved_hooks, state.recording, state.plain = before
 
 
 class saved_tensors_hooks:
@@ -74,19 +73,16 @@ class saved_tensors_hooks:
 
     def __init__(self, pack_hook: Hook, unpack_hook: Hook) -> None:
         self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
-        self._before: list[Any] = []
+        self._before: tuple[Any, ...] = ()
 
     def __enter__(self) -> None:
-        self._before.append(thread.state.saved_hooks)
-        _set(self)
+        state = thread.state
+        self._before = state.saved_hooks, state.plain, self._before
+        state.saved_hooks, state.plain = self, False
 
     def __exit__(self, *_: object) -> None:
-        _set(self._before.pop())
-
-
-def _set(hooks: saved_tensors_hooks | None) -> None:
-    thread.state.saved_hooks = hooks
-    thread.state.settle()
+        state = thread.state  # no call, between which and the next an error could come
+        state.saved_hooks, state.plain, self._before = self._before
 
 
 class save_on_cpu(saved_tensors_hooks):

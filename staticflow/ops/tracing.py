@@ -31,14 +31,12 @@ def tracing() -> Iterator[None]:
     what ``w`` was then, with no way back to ``w`` for a gradient.
     """
     state = thread.state
-    before = state.tracing
+    before = state.tracing, state.plain
     try:
-        state.tracing = True
-        state.settle()
+        state.tracing, state.plain = True, False
         yield
     finally:
-        state.tracing = before
-        state.settle()
+        state.tracing, state.plain = before
 
 
 @contextmanager
