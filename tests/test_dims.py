@@ -9,11 +9,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import plain_proofs
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from staticflow.errors import ShapeError, SymbolicError
+from staticflow.graph import proofs
 from staticflow.graph.dim_queries import coefficient, evaluate_dim, substitute_dim, symbols_of
 from staticflow.graph.dims import (
     Call,
@@ -117,6 +119,7 @@ def test_arithmetic_agrees_with_integers(tree: Tree, at: dict[Sym, int]) -> None
 @example(Tree("*", Tree("max", Tree("-", N_SYM, 9), -1), Tree("max", Tree("-", N_SYM, 9), -1)), 1)
 def test_a_proof_never_claims_a_falsehood(a: Tree, b: Tree) -> None:
     x, y = compute(a, SELVES, SYMBOLIC), compute(b, SELVES, SYMBOLIC)
+    assert is_provably_ge(x, y) is plain_proofs.is_provably_ge(x, y)
     if is_provably_ge(x, y):
         for at in EVERYWHERE:
             assert evaluate_dim(x, at) >= evaluate_dim(y, at), (x, y, at)
@@ -286,3 +289,24 @@ def test_atoms_print_as_what_they_compute() -> None:
     assert str(N * floor_div(M + 1, 2)) == "N*((M + 1)//2)"
     assert str(floor_div(M, 2 * N) + 1) == "M//(2*N) + 1"
     assert str(-floor_div(M, 2)) == "-(M//2)"
+
+
+def test_equal_symbols_with_other_bounds_are_proved_apart() -> None:
+    tight, wide, open_ = (Dim.of(Sym("k", 7, upper)) for upper in (4, 9, None))
+    within = [dim_max(k - 5, 0) for k in (tight, wide, open_)]
+    for _ in range(2):
+        assert [is_provably_ge(5, k) for k in (tight, wide, open_)] == [True, False, False]
+    assert [is_provably_ge(0, w) for w in within] == [True, False, False]
+
+
+@pytest.mark.parametrize(("late", "times"), [(False, 1), (True, 2)])
+def test_what_is_asked_again_is_not_proved_again_unless_a_symbol_is_late(
+    late: bool, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n = fresh_sym("n", late=late)
+    question = dim_max(n * 2, 7) - dim_min(n, 3)
+    asked: list[Any] = []
+    prove = proofs._prove
+    monkeypatch.setattr(proofs, "_prove", lambda terms: asked.append(terms) or prove(terms))
+    assert is_provably_ge(question, 0) and is_provably_ge(question, 0)
+    assert asked.count(asked[0]) == times

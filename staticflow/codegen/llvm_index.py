@@ -26,7 +26,7 @@ from staticflow.codegen.llvm_text import (
     local,
     mask_literal,
 )
-from staticflow.graph.dim_queries import coefficient, substitute_dim
+from staticflow.graph.dim_queries import coefficient, substitute_dim, symbols_of
 from staticflow.graph.dims import Call, Dim, Size, Sym, is_provably_ge, terms_of
 
 __all__ = ["IndexWriter", "at_lane"]
@@ -90,12 +90,10 @@ class IndexWriter:
 
     def _depth(self, size: Size) -> int:
         """The outermost scope that knows all symbols of ``size``."""
-        return max((self._atom_depth(a) for m, _ in terms_of(size) for a in m), default=0)
+        return max((self._depths[s] for s in symbols_of(size)), default=0)
 
     def _atom_depth(self, atom: Atom) -> int:
-        if isinstance(atom, Sym):
-            return self._depths[atom]
-        return max(self._depth(atom.a), self._depth(atom.b))
+        return self._depth(Dim.of(atom))
 
     def _once(self, depth: int, key: Hashable, write: Callable[[], str]) -> str:
         """What ``write`` computes of symbols that are known at ``depth``, computed once before the

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from staticflow.graph.dims import CALLS, Atom, Call, Dim, Size, Sym, terms_of
+from staticflow.graph.dims import CALLS, Dim, Size, size_from
+from staticflow.graph.terms import Atom, Call, Sym, Terms, replace_atoms, symbols_in, terms_of
 
 __all__ = ["as_call", "as_symbol", "coefficient", "evaluate_dim", "substitute_dim", "symbols_of"]
 
@@ -14,17 +15,16 @@ def substitute_dim(size: Size, values: Mapping[Sym, Size]) -> Size:
     """``size`` with symbols replaced, simplified anew; symbols not in ``values`` stay."""
     if isinstance(size, int) or values.keys().isdisjoint(symbols_of(size)):
         return size
-    total: Size = 0
-    for monomial, c in size.terms:
-        piece: Size = c
-        for atom in monomial:
-            if isinstance(atom, Sym):
-                piece = piece * values.get(atom, Dim.of(atom))
-            else:
-                a, b = substitute_dim(atom.a, values), substitute_dim(atom.b, values)
-                piece = piece * CALLS[atom.fn](a, b)
-        total = total + piece
-    return total
+
+    def value_of(atom: Atom) -> Terms | None:
+        if isinstance(atom, Sym):
+            return terms_of(values[atom]) if atom in values else None
+        if values.keys().isdisjoint(atom.symbols):
+            return None
+        a, b = substitute_dim(atom.a, values), substitute_dim(atom.b, values)
+        return terms_of(CALLS[atom.fn](a, b))
+
+    return size_from(replace_atoms(size.terms, value_of))
 
 
 def evaluate_dim(size: Size, values: Mapping[Sym, int]) -> int:
@@ -54,14 +54,7 @@ _EVALUATE: dict[str, Callable[[int, int], int]] = {
 
 def symbols_of(size: Size) -> frozenset[Sym]:
     """The symbols that occur anywhere in ``size``."""
-    found: set[Sym] = set()
-    for monomial, _ in terms_of(size):
-        for atom in monomial:
-            if isinstance(atom, Sym):
-                found.add(atom)
-            else:
-                found |= symbols_of(atom.a) | symbols_of(atom.b)
-    return frozenset(found)
+    return symbols_in(terms_of(size))
 
 
 def as_symbol(size: Size) -> Sym | None:
@@ -92,7 +85,7 @@ def coefficient(size: Size, sym: Sym) -> Size | None:
     """
     stride: Size = 0
     for monomial, c in terms_of(size):
-        if any(isinstance(a, Call) and sym in symbols_of(Dim.of(a)) for a in monomial):
+        if any(isinstance(a, Call) and sym in a.symbols for a in monomial):
             return None
         power = monomial.count(sym)
         if power > 1:

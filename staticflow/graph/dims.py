@@ -12,16 +12,27 @@ symbols too. A symbol is a non-negative integer; one with an ``upper`` bound is 
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias, Union
 
 from staticflow.errors import ShapeError, SymbolicError
 from staticflow.graph.locs import format_locs, here
+from staticflow.graph.proofs import is_provably_ge
 from staticflow.graph.reals import Real
+from staticflow.graph.terms import (
+    Atom,
+    Call,
+    Monomial,
+    Sym,
+    Terms,
+    collect,
+    key_of,
+    terms_of,
+    text_of,
+    times,
+)
 
 __all__ = [
     "CALLS",
@@ -40,6 +51,7 @@ __all__ = [
     "root",
     "same",
     "same_shape",
+    "size_from",
     "terms_of",
 ]
 
@@ -48,97 +60,10 @@ Size: TypeAlias = Union[int, "Dim"]
 _serials = itertools.count(1)
 
 
-@dataclass(frozen=True, slots=True)
-class Sym:
-    """A named unknown. Serial 0 is the user's own name, equal wherever it is written. One that is
-    ``late`` is known only when an op has run that binds it: the ``binder`` is the first node that
-    was made to do so."""
-
-    name: str
-    serial: int = 0
-    upper: Size | None = field(default=None, compare=False)
-    late: bool = field(default=False, compare=False)
-    binder: Any = field(default=None, init=False, repr=False, compare=False)
-    _hash: int = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((self.name, self.serial)))
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def bound_by(self, node: Any) -> None:
-        """Note what binds it, unless that is known."""
-        if self.binder is None:
-            object.__setattr__(self, "binder", node)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Sym, (self.name, self.serial, self.upper, self.late)  # hashes differ by process
-
-    def __str__(self) -> str:
-        return self.name
-
-    def sort_key(self) -> tuple[Any, ...]:
-        """A total order over atoms, so that polynomials have one form."""
-        return (0, self.name, self.serial)
-
-
 def fresh_sym(name: str, upper: Size | None = None, late: bool = False) -> Dim:
     """A size equal to no other, printed as ``name``; below ``upper`` if that is given; for an op to
     bind if it is ``late``."""
     return Dim.of(Sym(name, next(_serials), plain(upper), late))
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """An atom that is no symbol: ``floordiv``, ``max``, ``min`` or ``root`` of two sizes."""
-
-    fn: str
-    a: Size
-    b: Size
-
-    def __str__(self) -> str:
-        if self.fn == "floordiv":
-            return f"{_in_product(self.a)}//{_in_product(self.b)}"
-        return f"{self.fn}({self.a}, {self.b})"
-
-    def sort_key(self) -> tuple[Any, ...]:
-        """After all symbols, by structure: symbols of one name differ in their serials."""
-        return (1, self.fn, _size_key(self.a), _size_key(self.b))
-
-
-def _in_product(part: Size | Atom) -> str:
-    """The text of a factor or divisor, in parentheses where a Python reader would need them."""
-    text = str(part)
-    plain = text.replace(".", "").isidentifier() or text.isdigit() or _is_extreme(part)
-    return text if plain else f"({text})"
-
-
-def _is_extreme(part: Size | Atom) -> bool:
-    if isinstance(part, Dim) and len(part.terms) == 1:
-        ((monomial, c),) = part.terms
-        return c == 1 and len(monomial) == 1 and _is_extreme(monomial[0])
-    return isinstance(part, Call) and part.fn != "floordiv"
-
-
-Atom: TypeAlias = Sym | Call
-Monomial: TypeAlias = tuple[Atom, ...]  # sorted, an atom repeated for a power; () is 1
-
-
-@functools.lru_cache(1 << 12)
-def _monomial_key(m: Monomial) -> tuple[Any, ...]:
-    return (-len(m), tuple(a.sort_key() for a in m))
-
-
-def _size_key(size: Size) -> tuple[Any, ...]:
-    """The order of sizes inside atoms. Kept, or a division of a division would go all the way down
-    each time."""
-    if isinstance(size, Dim) and hasattr(size, "_key"):
-        return size._key
-    key = tuple((_monomial_key(m), c) for m, c in terms_of(size))
-    if isinstance(size, Dim):
-        object.__setattr__(size, "_key", key)
-    return key
 
 
 class Dim(Real):
@@ -152,11 +77,11 @@ class Dim(Real):
     """
 
     __slots__ = ("_hash", "_key", "terms")
-    terms: tuple[tuple[Monomial, int], ...]
+    terms: Terms
     _hash: int
     _key: tuple[Any, ...]
 
-    def __init__(self, terms: tuple[tuple[Monomial, int], ...]) -> None:
+    def __init__(self, terms: Terms) -> None:
         object.__setattr__(self, "terms", terms)
         object.__setattr__(self, "_hash", hash(terms))
 
@@ -183,16 +108,7 @@ class Dim(Real):
         return self._hash
 
     def __repr__(self) -> str:
-        text = ""
-        for monomial, c in self.terms:
-            alone = len(monomial) == 1 and c == 1
-            factors = [str(a) if alone else _in_product(a) for a in monomial]
-            if abs(c) != 1 or not factors:
-                factors.insert(0, str(abs(c)))
-            piece = "*".join(factors)
-            sign = (" - " if c < 0 else " + ") if text else ("-" if c < 0 else "")
-            text += sign + piece
-        return text
+        return text_of(self.terms)
 
     # arithmetic
     def __add__(self, other: Size) -> Size:
@@ -222,7 +138,7 @@ class Dim(Real):
             return Dim(tuple((m, c * other) for m, c in self.terms)) if other else 0
         if not isinstance(other, Dim):
             return Real.number(self) * other if isinstance(other, float) else NotImplemented
-        return _build((_product(m, n), c * d) for m, c in self.terms for n, d in other.terms)
+        return _build(times(self.terms, other.terms))
 
     __rmul__ = __mul__
 
@@ -301,31 +217,17 @@ def plain(size: Any) -> Any:
     return size.dim if isinstance(size, Dim) else size
 
 
-def terms_of(size: Size) -> tuple[tuple[Monomial, int], ...]:
-    """The terms of a size, (monomial, coefficient); an int has at most one."""
-    if isinstance(size, Dim):
-        return size.terms
-    return (((), size),) if size else ()
-
-
-def _product(m: Monomial, n: Monomial) -> Monomial:
-    if not m or not n:
-        return m or n
-    return tuple(sorted(m + n, key=lambda a: a.sort_key()))
-
-
 def _build(terms: Iterable[tuple[Monomial, int]]) -> Size:
-    total: dict[Monomial, int] = {}
-    for monomial, c in terms:
-        total[monomial] = total.get(monomial, 0) + c
-    kept = [(m, c) for m, c in total.items() if c]
-    if not kept:
+    return size_from(collect(terms))
+
+
+def size_from(terms: Terms) -> Size:
+    """The size of terms that are collected: an int or a `Dim`."""
+    if not terms:
         return 0
-    if len(kept) == 1 and kept[0][0] == ():
-        return kept[0][1]
-    if len(kept) > 1:
-        kept.sort(key=lambda t: _monomial_key(t[0]))
-    return Dim(tuple(kept))
+    if len(terms) == 1 and not terms[0][0]:
+        return terms[0][1]
+    return Dim(terms)
 
 
 def _whole(number: Any, rounded: Callable[[float], int]) -> Size:
@@ -350,81 +252,6 @@ def _decide(big: Size, small: Size, question: str) -> bool:
         f"whether {question} depends on sizes known only when the program runs, so Python cannot "
         f"branch on it; select with sf.where, or give the size a number, at {format_locs(here())}"
     )
-
-
-def is_provably_ge(a: Size, b: Size) -> bool:
-    """Whether ``a >= b`` for every value that the symbols can take. False means "not proved".
-
-    >>> n = Dim.of(Sym("N"))
-    >>> is_provably_ge(2 * n, n), is_provably_ge(n, 1)
-    (True, False)
-    """
-    difference = plain(a) - plain(b)
-    if isinstance(difference, int):
-        return difference >= 0
-    if all(c >= 0 and all(map(_nonnegative, m)) for m, c in difference.terms):
-        return True
-    low = _lower_bound(difference)
-    if low != difference and is_provably_ge(low, 0):
-        return True
-    return _ge_through_call(difference)
-
-
-def _nonnegative(atom: Atom) -> bool:
-    if isinstance(atom, Sym):
-        return True
-    enough = any if atom.fn == "max" else all
-    return enough(is_provably_ge(part, 0) for part in (atom.a, atom.b))
-
-
-def _lower_bound(difference: Dim) -> Size:
-    """Every bounded symbol that is subtracted, at its largest."""
-    total: Size = 0
-    for monomial, c in difference.terms:
-        grows = c < 0 and all(map(_nonnegative, monomial))
-        value: Size = c
-        for atom in monomial:
-            if grows and isinstance(atom, Sym) and atom.upper is not None:
-                value = value * (atom.upper - 1)
-            else:
-                value = value * Dim.of(atom)
-        total = total + value
-    return total
-
-
-def _ge_through_call(difference: Dim) -> bool:
-    """``c * max(a, b) + rest >= 0``: where the atom only raises the sum (max with c > 0, min with
-    c < 0) one choice proves it, otherwise both must hold."""
-    for monomial, _ in difference.terms:
-        for atom in monomial:
-            if isinstance(atom, Call) and atom.fn in ("max", "min"):
-                proofs = (
-                    is_provably_ge(_replace_atom(difference, atom, choice), 0)
-                    for choice in (atom.a, atom.b)
-                )
-                return any(proofs) if _only_raises(atom, difference) else all(proofs)
-    return False
-
-
-def _only_raises(atom: Call, difference: Dim) -> bool:
-    """Whether the sum grows with a max (falls with a min) wherever it stands."""
-    return all(
-        (c > 0) == (atom.fn == "max")
-        and monomial.count(atom) == 1
-        and all(_nonnegative(other) for other in monomial if other != atom)
-        for monomial, c in difference.terms
-        if atom in monomial
-    )
-
-
-def _replace_atom(size: Size, atom: Atom, value: Size) -> Size:
-    total: Size = 0
-    for monomial, c in terms_of(size):
-        piece: Size = c
-        for a in monomial:
-            piece = piece * (value if a == atom else Dim.of(a))
-        total = total + piece
-    return total
 
 
 def floor_div(a: Size, b: Size) -> Size:
@@ -489,7 +316,7 @@ def _choose(fn: str, a: Size, b: Size, a_wins: bool, b_wins: bool) -> Size:
         return a
     if b_wins:
         return b
-    first, second = sorted((a, b), key=_size_key)
+    first, second = sorted((a, b), key=key_of)
     return Dim.of(Call(fn, first, second))
 
 
@@ -512,7 +339,7 @@ def root(a: Size, b: Size = 1) -> Size:
     a, b = plain(a), plain(b)
     if isinstance(a, int) and isinstance(b, int):
         return math.isqrt(a * b)
-    first, second = sorted((a, b), key=_size_key)
+    first, second = sorted((a, b), key=key_of)
     return Dim.of(Call("root", first, second))
 
 

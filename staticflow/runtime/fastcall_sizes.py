@@ -7,7 +7,8 @@ from math import prod
 from types import MappingProxyType
 from typing import NamedTuple
 
-from staticflow.graph.dims import Atom, Size, Sym, is_provably_ge, terms_of
+from staticflow.graph.dims import Size, Sym, is_provably_ge, terms_of
+from staticflow.graph.terms import Atom
 
 __all__ = ["size_limit"]
 

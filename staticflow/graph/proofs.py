@@ -1,0 +1,124 @@
+"""What holds for every value that the symbols of a size can take.
+
+A symbol is a non-negative integer, and smaller than its ``upper`` bound if it has one. A proof
+tries what is cheap first: signs, then bounds, then one choice after another for maxima and minima.
+The compiler asks the same of the same sizes many times (20 times on average, for attention with all
+sizes open), so what was proved or not is remembered.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from staticflow.graph.terms import (
+    Atom,
+    Bounds,
+    Call,
+    Sym,
+    Terms,
+    bounds_of,
+    collect,
+    replace_atoms,
+    terms_of,
+)
+
+if TYPE_CHECKING:
+    from staticflow.graph.dims import Size
+
+__all__ = ["is_provably_ge"]
+
+_ONE_LESS: Terms = (((), -1),)
+
+
+def is_provably_ge(a: Size, b: Size) -> bool:
+    """Whether ``a >= b`` for every value that the symbols can take. False means "not proved".
+
+    >>> from staticflow.graph.dims import Dim, Sym
+    >>> n = Dim.of(Sym("N"))
+    >>> is_provably_ge(2 * n, n), is_provably_ge(n, 1)
+    (True, False)
+    """
+    if isinstance(a, int) and isinstance(b, int):
+        return a >= b
+    return _is_nonnegative(collect((*terms_of(a), *((m, -c) for m, c in terms_of(b)))))
+
+
+def _is_nonnegative(terms: Terms) -> bool:
+    """Whether the sum of ``terms`` is provably 0 or more."""
+    if all(c >= 0 and all(type(a) is Sym for a in m) for m, c in terms):
+        return True
+    if len(terms) == 1 and not terms[0][0]:
+        return False
+    bounds = bounds_of(terms)  # a late symbol leads to a node, which is not to be remembered
+    return _prove(terms) if bounds is None else _remembered(terms, bounds)
+
+
+@lru_cache(1 << 13)
+def _remembered(terms: Terms, bounds: Bounds) -> bool:
+    return _prove(terms)
+
+
+def _prove(terms: Terms) -> bool:
+    if all(c >= 0 and all(map(_is_atom_nonnegative, m)) for m, c in terms):
+        return True
+    low = _lowest(terms)
+    if low != terms and _is_nonnegative(low):
+        return True
+    return _holds_for_choices(terms)
+
+
+def _is_atom_nonnegative(atom: Atom) -> bool:
+    if isinstance(atom, Sym):
+        return True
+    enough = any if atom.fn == "max" else all
+    return enough(_is_nonnegative(terms_of(part)) for part in (atom.a, atom.b))
+
+
+def _lowest(terms: Terms) -> Terms:
+    """Every bounded symbol that is subtracted, at its largest."""
+    return collect(
+        part
+        for term in terms
+        for part in (replace_atoms((term,), _largest) if _is_subtracted(*term) else (term,))
+    )
+
+
+def _is_subtracted(monomial: tuple[Atom, ...], c: int) -> bool:
+    return c < 0 and all(map(_is_atom_nonnegative, monomial))
+
+
+def _largest(atom: Atom) -> Terms | None:
+    if isinstance(atom, Call) or atom.upper is None:
+        return None
+    return collect((*terms_of(atom.upper), *_ONE_LESS))
+
+
+def _holds_for_choices(terms: Terms) -> bool:
+    """``c * max(a, b) + rest >= 0``: where the atom only raises the sum (max with c > 0, min with
+    c < 0) one choice proves it, otherwise both must hold."""
+    for monomial, _ in terms:
+        for atom in monomial:
+            if isinstance(atom, Call) and atom.fn in ("max", "min"):
+                enough = any if _only_raises(atom, terms) else all
+                return enough(
+                    _is_nonnegative(_with_choice(terms, atom, choice))
+                    for choice in (atom.a, atom.b)
+                )
+    return False
+
+
+def _with_choice(terms: Terms, atom: Call, choice: Size) -> Terms:
+    value = terms_of(choice)
+    return replace_atoms(terms, lambda a: value if a == atom else None)
+
+
+def _only_raises(atom: Call, terms: Terms) -> bool:
+    """Whether the sum grows with a max (falls with a min) wherever it stands."""
+    return all(
+        (c > 0) == (atom.fn == "max")
+        and monomial.count(atom) == 1
+        and all(_is_atom_nonnegative(other) for other in monomial if other != atom)
+        for monomial, c in terms
+        if atom in monomial
+    )
