@@ -129,6 +129,13 @@ def test_a_loop_of_few_trips_keeps_all_which_is_less(loop: str) -> None:
     assert kept == plain < segments
 
 
+def test_a_program_for_one_length_may_take_less_as_the_error_says() -> None:
+    every, one = (program("tanh", "start", n, memory_budget=6_000) for n in (None, 3))
+    with pytest.raises(ArgumentError, match="or compile it for these sizes alone, which may take"):
+        every(H, X[:3])
+    assert one(H, X[:3])[0].item() == program("tanh", "start", 3)(H, X[:3])[0].item()
+
+
 @pytest.mark.parametrize("budget", [60_000, 10**6])
 def test_what_only_the_run_can_tell(budget: int) -> None:
     plain, kept = (

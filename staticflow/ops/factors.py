@@ -433,8 +433,9 @@ def _residuals(A: Any, rank: Any, squares: Any) -> Any:
 
 
 _DEFICIENT = (
-    "lstsq, whose residuals are used in a graph: the number of matrices that have no full rank, or "
-    "no more rows than columns,"
+    "lstsq, whose residuals are used in a graph, where they are those of full rank (of any rank "
+    "they are ((A @ x - b) ** 2).sum(-2)): the number of matrices that have no full rank, or no "
+    "more rows than columns,"
 )
 
 

@@ -61,9 +61,10 @@ class Held:
             sizes = ", ".join(f"{s} is {values[s]}" for s in used)
             where = f", where {sizes}," if used else ""
             more = " beside what grows as it runs" if self.grows else ""
+            known = ", or compile it for these sizes alone, which may take less" if used else ""
             self._refuse(
                 f"the least that the program can do with{where} is {bytes_} bytes{more}, its arena "
-                "and its outputs; give as many, or make the sizes smaller"
+                f"and its outputs; give as many{", " if used else ", or "}make the sizes smaller{known}"
             )
         if self.grows:  # what an earlier call left is not where this one needs it
             self.executable.free()
