@@ -61,10 +61,13 @@ class Held:
             sizes = ", ".join(f"{s} is {values[s]}" for s in used)
             where = f", where {sizes}," if used else ""
             more = " beside what grows as it runs" if self.grows else ""
-            known = ", or compile it for these sizes alone, which may take less" if used else ""
+            smaller = (
+                ", make the sizes smaller, or compile it for these sizes alone, which may take less"
+                if used else ", or make the sizes smaller"
+            )  # fmt: skip
             self._refuse(
                 f"the least that the program can do with{where} is {bytes_} bytes{more}, its arena "
-                f"and its outputs; give as many{", " if used else ", or "}make the sizes smaller{known}"
+                f"and its outputs; give as many{smaller}"
             )
         if self.grows:  # what an earlier call left is not where this one needs it
             self.executable.free()
