@@ -28,7 +28,14 @@ CALLS: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "permute": [((1, 0), {}), (([1, 0],), {}), ((0, 1), {}), ((0, 0), {})],
     "transpose": [((0, 1), {}), ((-1, -2), {}), ((0, 2), {})],
     "t": [((), {})],
-    "sum": [((), {}), ((1,), {}), ((), {"dim": (0, 1), "keepdim": True}), ((2,), {})],
+    "sum": [
+        ((), {}),
+        ((1,), {}),
+        ((), {"dim": (0, 1), "keepdim": True}),
+        ((2,), {}),
+        ((0,), {"dtype": sf.int8}),
+        ((), {"dtype": sf.uint8}),
+    ],
     "mean": [((), {}), ((0,), {}), ((), {"dtype": sf.float64})],
     "amax": [((), {}), ((1, True), {})],
     "argmin": [((), {}), ((0,), {})],
@@ -66,6 +73,7 @@ def tensors() -> dict[str, sf.Tensor]:
         "wants a gradient": floats.clone().requires_grad_(),
         "view of one that does": floats.clone().requires_grad_()[:, :],
         "ints": floats.long(),
+        "small ints": floats.to(sf.int8),
         "nothing": sf.zeros(0, 3),
         "number": sf.tensor(2.0),
     }

@@ -248,7 +248,10 @@ def by_numpy(op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Callabl
     if op is cast:
         return methodcaller("astype", attrs["dtype"].numpy)
     if op is sum_op and arrays[0].dtype not in _NARROW:
-        return functools.partial(np.add.reduce, axis=attrs["dims"], keepdims=attrs["keepdim"])
+        dtype = None if arrays[0].dtype.kind == "f" else arrays[0].dtype  # NumPy's are wider
+        return functools.partial(
+            np.add.reduce, axis=attrs["dims"], keepdims=attrs["keepdim"], dtype=dtype
+        )
     return None
 
 
