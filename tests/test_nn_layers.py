@@ -177,6 +177,20 @@ def test_scaled_dot_product_attention() -> None:
     np.testing.assert_allclose(attend(*given, scale=0.25).numpy(), wanted(every), rtol=1e-12)
 
 
+@pytest.mark.parametrize(("dtype", "within"), [("float16", 2**-11), ("bfloat16", 2**-8)])
+def test_attention_rounds_16_bits_once(dtype: str, within: float) -> None:
+    """Scores that are rounded to 16 bits are wrong by much behind the exponential."""
+    given = [sf.tensor(wave(2, 4, 3, by=b) * 9).to(getattr(sf, dtype)) for b in (1.0, 1.1, 1.2)]
+    mask = sf.tensor(wave(4, 4, by=0.7))
+    exact = F.scaled_dot_product_attention(*(x.double() for x in given), attn_mask=mask)
+    symbols = [sf.placeholder(x.shape, dtype, name=name) for name, x in zip("qkv", given, strict=True)]
+    compiled = sf.compile(symbols, F.scaled_dot_product_attention(*symbols, attn_mask=mask.float()))
+    for out in (F.scaled_dot_product_attention(*given, mask.float()), compiled(*given)):
+        found = sf.tensor(out)
+        assert found.dtype is given[0].dtype
+        assert (abs(found.double() - exact) <= within * abs(exact) + 1e-5).all()
+
+
 def test_dropout_in_attention_follows_the_mode() -> None:
     layer = nn.MultiheadAttention(4, 2, dropout=0.5)
     x = sf.tensor(wave(5, 2, 4).astype(np.float32))
