@@ -212,3 +212,23 @@ def test_a_view_of_what_is_fused_behind_a_row_or_column(m: int, n: int, dtype: s
     flat, turned = program(np.ones((m, 4), dtype), np.ones((4, n), dtype))
     assert flat.tolist() == [5] * (m * n)
     assert turned.tolist() == [[8] * m] * n
+
+
+@pytest.mark.parametrize("name", ["addmm", "addmv", "addr", "baddbmm", "addbmm"])
+def test_integers_by_a_fraction_are_a_float(name: str) -> None:
+    shapes = {
+        "addmm": ((2, 3), (3, 4)), "addmv": ((2, 3), (3,)), "addr": ((2,), (4,)),
+        "baddbmm": ((2, 2, 3), (2, 3, 4)), "addbmm": ((2, 2, 3), (2, 3, 4)),
+    }  # fmt: skip
+    given = [sf.tensor(7), *(sf.ones(s, dtype=sf.int64) for s in shapes[name])]
+
+    def scaled(*args: Any) -> Any:
+        fn = getattr(sf, name)
+        return fn(*args, beta=0.5, alpha=0.25), fn(*args, beta=2, alpha=1)
+
+    halves, whole = scaled(*(x.double() for x in given))
+    for run in (scaled, sf.jit(scaled)):
+        by_half, by_whole = run(*given)
+        assert (by_half.dtype, by_whole.dtype) == (sf.float32, sf.int64)
+        assert by_half.tolist() == halves.tolist()
+        assert by_whole.tolist() == whole.tolist()

@@ -101,6 +101,16 @@ addmm_op = _add_op("addmm")
 baddbmm_op = _add_op("baddbmm")
 
 
+def _product_and_sum(op: Op, input: Any, x: Any, y: Any, beta: float, alpha: float) -> Any:
+    """The op; of integers by a fraction a float, which the op, whose result has the dtype of its
+    arguments, cannot give."""
+    beta, alpha = one_number(beta, "beta"), one_number(alpha, "alpha")
+    by_fraction = (isinstance(factor, float) and factor not in (0, 1) for factor in (beta, alpha))
+    if any(by_fraction) and not any(a.dtype.is_floating for a in (input, x, y)):
+        return _sum_with(input, matmul(x, y), beta, alpha)
+    return op(input, x, y, beta=beta, alpha=alpha)
+
+
 @by_shape
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """``beta * input + alpha * (mat1 @ mat2)`` of matrices (n, k) and (k, m); ``input`` broadcasts
@@ -112,16 +122,14 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1
             [7., 7.]])
     """
     _of_ndim("addmm", (mat1, 2), (mat2, 2))
-    beta, alpha = one_number(beta, "beta"), one_number(alpha, "alpha")
-    return addmm_op(input, mat1, mat2, beta=beta, alpha=alpha)
+    return _product_and_sum(addmm_op, input, mat1, mat2, beta, alpha)
 
 
 @by_shape
 def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """`addmm` of batches of matrices, (b, n, k) and (b, k, m)."""
     _of_ndim("baddbmm", (batch1, 3), (batch2, 3))
-    beta, alpha = one_number(beta, "beta"), one_number(alpha, "alpha")
-    return baddbmm_op(input, batch1, batch2, beta=beta, alpha=alpha)
+    return _product_and_sum(baddbmm_op, input, batch1, batch2, beta, alpha)
 
 
 def _sum_with(input: Any, product: Any, beta: float, alpha: float) -> Any:
