@@ -29,14 +29,19 @@ def _checked_groups(groups: int, name: str) -> int:
 
 
 def _same_padding(x: Any, w: Any, stride: Steps, dilation: Steps, name: str) -> tuple[Any, Steps]:
-    """The padding that keeps sizes, and ``x`` with a zero more at the end where that is uneven."""
+    """The padding that keeps sizes, and ``x`` with a zero more at the end where that is uneven; with
+    all of it where the kernel has an unknown size."""
     if any(s != 1 for s in stride):
         raise ShapeError(f"{name}: padding='same' needs a stride of 1, at {format_locs(here())}")
     _check_kernel(w, len(stride), name)
     reach: Steps = tuple(d * (k - 1) for k, d in zip(w.shape[2:], dilation, strict=True))
+    half: Steps = tuple(r // 2 for r in reach)
+    nothing, once = (0,) * len(reach), (1,) * len(reach)
+    if not all(isinstance(r, int) for r in reach):
+        shape = tuple(n + r for n, r in zip(x.shape[2:], reach, strict=True))
+        return spread(x, shape, half, once), nothing
     shape = tuple(n + r % 2 for n, r in zip(x.shape[2:], reach, strict=True))
-    rank = len(reach)
-    return spread(x, shape, (0,) * rank, (1,) * rank), tuple(r // 2 for r in reach)
+    return spread(x, shape, nothing, once), half
 
 
 def _conv(
