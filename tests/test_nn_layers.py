@@ -183,7 +183,9 @@ def test_attention_rounds_16_bits_once(dtype: str, within: float) -> None:
     given = [sf.tensor(wave(2, 4, 3, by=b) * 9).to(getattr(sf, dtype)) for b in (1.0, 1.1, 1.2)]
     mask = sf.tensor(wave(4, 4, by=0.7))
     exact = F.scaled_dot_product_attention(*(x.double() for x in given), attn_mask=mask)
-    symbols = [sf.placeholder(x.shape, dtype, name=name) for name, x in zip("qkv", given, strict=True)]
+    symbols = [
+        sf.placeholder(x.shape, dtype, name=name) for name, x in zip("qkv", given, strict=True)
+    ]
     compiled = sf.compile(symbols, F.scaled_dot_product_attention(*symbols, attn_mask=mask.float()))
     for out in (F.scaled_dot_product_attention(*given, mask.float()), compiled(*given)):
         found = sf.tensor(out)

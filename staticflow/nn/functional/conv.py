@@ -29,8 +29,8 @@ def _checked_groups(groups: int, name: str) -> int:
 
 
 def _same_padding(x: Any, w: Any, stride: Steps, dilation: Steps, name: str) -> tuple[Any, Steps]:
-    """The padding that keeps sizes, and ``x`` with a zero more at the end where that is uneven; with
-    all of it where the kernel has an unknown size."""
+    """The padding that keeps sizes, and ``x`` with a zero more at the end where that is uneven, or
+    with all zeros where the kernel has an unknown size."""
     if any(s != 1 for s in stride):
         raise ShapeError(f"{name}: padding='same' needs a stride of 1, at {format_locs(here())}")
     _check_kernel(w, len(stride), name)
