@@ -26,7 +26,7 @@ from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
 from staticflow.ops.arithmetic import clone
 from staticflow.ops.dependents import note_change
-from staticflow.ops.foreign import how_to_wrap, kind_of, refuses_foreign_of
+from staticflow.ops.foreign import how_to_wrap, kind_of, own_method, refuses_foreign_of
 from staticflow.ops.methods import Methods
 from staticflow.ops.sizes import as_shape
 from staticflow.ops.switch import as_bool
@@ -73,6 +73,7 @@ class Tensor(Methods):
     _view: View | None
     name: str | None
 
+    @own_method
     def __init__(self, *data: Any, device: Any = None) -> None:
         """PyTorch's old constructor, of the default floating dtype: ``Tensor([1, 2])`` has a copy
         of data, ``Tensor(2, 3)`` these sizes and zeros. Of another tensor it is on its memory."""

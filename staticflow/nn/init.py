@@ -113,7 +113,7 @@ def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Any = No
     rows, columns = tensor.shape
     order = rand(rows, columns, generator=generator).numpy().argsort(axis=0)
     keep = order.argsort(axis=0) >= math.ceil(sparsity * rows)
-    return _fill(normal_(tensor, 0.0, std, generator), tensor.detach().numpy() * keep)
+    return _fill(tensor, randn(rows, columns, dtype=tensor.dtype, generator=generator) * std * keep)
 
 
 def orthogonal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:

@@ -29,7 +29,7 @@ from staticflow.graph.locs import format_locs, here, is_inside
 from staticflow.graph.out import into
 
 __all__ = [
-    "FOREIGN", "refuse_foreign", "refuses_foreign", "refuses_foreign_in",
+    "FOREIGN", "own_method", "refuse_foreign", "refuses_foreign", "refuses_foreign_in",
     "refuses_foreign_in_classes", "refuses_foreign_of", "refuses_foreign_to_make",
 ]  # fmt: skip
 
@@ -324,7 +324,7 @@ def refuses_foreign_to_make(base: type, around: Callable[[Any], Any] = lambda fn
     for cls in classes:
         made = vars(cls).get("__init__")
         if made is not None and not hasattr(made, "__wrapped__"):
-            type.__setattr__(cls, "__init__", _own_method(around(made), ""))
+            type.__setattr__(cls, "__init__", own_method(around(made), ""))
         refuses_foreign_to_make(cls, around)
 
 
@@ -337,11 +337,12 @@ def refuses_foreign_in_classes(base: type, but: Collection[str] = ()) -> None:
     for name, fn in list(vars(base).items()):
         is_own = type(fn) is FunctionType and not hasattr(fn, "__wrapped__")
         if is_own and not name.startswith("_") and name not in but:
-            type.__setattr__(base, name, _own_method(fn, f".{name}"))
+            type.__setattr__(base, name, own_method(fn, f".{name}"))
 
 
-def _own_method(fn: Callable[..., Any], suffix: str) -> Callable[..., Any]:
-    """``fn``, a method of what is no tensor, known as the class of that with a ``suffix``."""
+def own_method(fn: F, suffix: str = "") -> F:
+    """``fn``, a method of what is no tensor, or its constructor, known as the class of that with a
+    ``suffix``."""
 
     @wraps(fn)
     def called(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -352,4 +353,4 @@ def _own_method(fn: Callable[..., Any], suffix: str) -> Callable[..., Any]:
             refuse_foreign(fn.__get__(self), name, error, args, kwargs, takes_tensors=False)
             raise
 
-    return called
+    return cast("F", called)

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from staticflow.errors import StaticflowError
 from staticflow.tools import compare, info
-from staticflow.tools.digits import MissingExtraError
 
 __all__ = ["COMMANDS", "Command", "main"]
 
@@ -54,6 +54,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(given)
     try:
         return int(options.run(options))
-    except MissingExtraError as error:
+    except (StaticflowError, OSError) as error:  # such as a file that cannot be written
         print(error, file=sys.stderr)
         return 1
