@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from staticflow.errors import NestingError, ShapeError
+from staticflow.errors import DTypeError, NestingError, ShapeError
 from staticflow.graph.locs import format_locs, here
 
 __all__ = ["DEEPEST", "NONE", "TreeDef", "flatten", "map_tree", "paths", "unflatten"]
@@ -49,10 +49,9 @@ LEAF = TreeDef(None, (), ())
 NONE = TreeDef(type(None), (), ())
 
 
-def flatten(tree: Any, level: int = 0) -> tuple[list[Any], TreeDef]:
+def flatten(tree: Any, _level: int = 0) -> tuple[list[Any], TreeDef]:
     """The leaves of a tree in order (dicts by sorted key), and its structure. None has no leaves.
-    Raises `NestingError` if more than `DEEPEST` containers are in each other, the ``level`` of the
-    tree among them.
+    Raises `NestingError` if more than `DEEPEST` containers are in each other.
 
     >>> flatten((1, [2, {"b": 4, "a": 3}]))[0]
     [1, 2, 3, 4]
@@ -68,7 +67,7 @@ def flatten(tree: Any, level: int = 0) -> tuple[list[Any], TreeDef]:
         kind = kind if kind is list or hasattr(kind, "_fields") else tuple
     else:
         return [tree], LEAF
-    if level == DEEPEST:
+    if _level == DEEPEST:
         raise NestingError(
             f"a {kind.__name__} lies within {DEEPEST} others, and no more may be in each other, "
             f"at {format_locs(here())}; give its leaves in one list"
@@ -76,14 +75,15 @@ def flatten(tree: Any, level: int = 0) -> tuple[list[Any], TreeDef]:
     leaves: list[Any] = []
     children = []
     for part in parts:
-        sub, definition = flatten(part, level + 1)
+        sub, definition = flatten(part, _level + 1)
         leaves += sub
         children.append(definition)
     return leaves, TreeDef(kind, keys, tuple(children))
 
 
 def unflatten(definition: TreeDef, leaves: Iterable[Any]) -> Any:
-    """The tree of that structure with these leaves.
+    """The tree of that structure with these leaves. Raises `ShapeError` if there are fewer than the
+    tree has, and `DTypeError` for what is no structure.
 
     >>> leaves, definition = flatten({"a": (1, 2)})
     >>> unflatten(definition, [5, 6])
@@ -93,7 +93,25 @@ def unflatten(definition: TreeDef, leaves: Iterable[Any]) -> Any:
         return _built(definition, iter(leaves))
     except StopIteration:
         needed = len(paths(definition))
-        raise ShapeError(f"unflatten: {needed} leaves are needed, fewer were given") from None
+        raise ShapeError(
+            f"unflatten: {needed} leaves are needed, fewer were given, at {format_locs(here())}"
+        ) from None
+    except (AttributeError, TypeError):
+        _check_structure("unflatten", definition)
+        if not isinstance(leaves, Iterable):
+            raise DTypeError(
+                f"unflatten: the leaves are several, as in a list, and no "
+                f"{type(leaves).__name__}, at {format_locs(here())}"
+            ) from None
+        raise
+
+
+def _check_structure(what: str, definition: Any) -> None:
+    if not isinstance(definition, TreeDef):
+        raise DTypeError(
+            f"{what}: the structure is a TreeDef, as flatten gives it, not "
+            f"{type(definition).__name__}, at {format_locs(here())}"
+        ) from None
 
 
 def _built(d: TreeDef, rest: Iterator[Any]) -> Any:
@@ -109,7 +127,9 @@ def _built(d: TreeDef, rest: Iterator[Any]) -> Any:
 
 
 def paths(definition: TreeDef, name: str = "") -> list[str]:
-    """How each leaf is written below ``name``: ``carry['h'][0]``."""
+    """How each leaf is written below ``name``: ``carry['h'][0]``. Raises `DTypeError` for what is
+    no structure."""
+    _check_structure("paths", definition)
     if definition.kind is None:
         return [name]
     return [
@@ -120,12 +140,20 @@ def paths(definition: TreeDef, name: str = "") -> list[str]:
 
 
 def map_tree(fn: Callable[..., Any], tree: Any, *others: Any) -> Any:
-    """``fn`` on each leaf (and on the matching leaves of ``others``, of the same structure)."""
+    """``fn`` on each leaf (and on the matching leaves of ``others``, of the same structure). Raises
+    `ShapeError` where the structures differ, and `DTypeError` for an ``fn`` that is no function."""
+    if not callable(fn):
+        raise DTypeError(
+            f"map_tree: fn must be a function, not {type(fn).__name__}, at {format_locs(here())}"
+        )
     leaves, definition = flatten(tree)
     columns = [leaves]
     for other in others:
         more, found = flatten(other)
         if found != definition:
-            raise ShapeError(f"the trees differ in structure: {definition} and {found}")
+            raise ShapeError(
+                f"map_tree: the trees differ in structure: {definition} and {found}; give trees of "
+                f"one structure, at {format_locs(here())}"
+            )
         columns.append(more)
     return unflatten(definition, [fn(*row) for row in zip(*columns, strict=True)])

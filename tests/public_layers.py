@@ -32,7 +32,8 @@ class Public:
             parameters = ()
         named = [
             p.name for i, p in enumerate(parameters)
-            if p.kind is p.KEYWORD_ONLY or (p.kind is p.POSITIONAL_OR_KEYWORD and i >= len(args))
+            if p.name[0] != "_"
+            and (p.kind is p.KEYWORD_ONLY or (p.kind is p.POSITIONAL_OR_KEYWORD and i >= len(args)))
         ]  # fmt: skip
         return [*range(len(args)), *dict.fromkeys([*kwargs, *named])]
 

@@ -162,6 +162,23 @@ BLAMED = {
         lambda: nn.ModuleList([nn.ReLU()]).__setitem__(slice(0, 1), nn.ReLU()),
         "one entry is assigned at a time, by an integer",
     ),
+    "a pretrained matrix": (
+        lambda: nn.Embedding.from_pretrained(sf.ones(3, 2), padding_idx="x"),
+        "Embedding.from_pretrained: 'padding_idx' must be int",
+    ),
+    "a rate of none": (
+        lambda: sf.optim.SGD([sf.ones(2, requires_grad=True)], lr=()),
+        "lr is a number",
+    ),
+    "groups": (
+        lambda: setattr(sf.optim.SGD([sf.ones(2, requires_grad=True)]), "param_groups", [3]),
+        "param_groups is a list of groups",
+    ),
+    "trees of two structures": (
+        lambda: pytree.map_tree(max, (1, 2), [1, 2]),
+        "the trees differ in structure",
+    ),
+    "a structure": (lambda: pytree.unflatten((1, 2), [1, 2]), "the structure is a TreeDef"),
     "no size to divide by": (
         lambda: sf.placeholder((None,), name="x").shape[0] % 0,
         "x_0 is divided by zero",
@@ -249,3 +266,34 @@ def test_a_line_is_the_users_behind_modules_of_python() -> None:
         pass
     with pytest.raises(sf.StaticflowError, match=f"at {__file__}"):
         copy.deepcopy(sf.ones(2, requires_grad=True) * 2)
+
+
+@pytest.mark.parametrize("block", [sf.set_grad_enabled, sf.autograd.set_detect_anomaly])
+def test_a_block_may_be_entered_again(block: Any) -> None:
+    """And within itself; what it set is set back each time."""
+    states = (sf.is_grad_enabled, sf.autograd.is_anomaly_enabled)
+    before = [state() for state in states]
+    made = block(block is not sf.set_grad_enabled)
+    inside = [state() for state in states]
+    assert inside != before
+    with made:
+        pass
+    assert [state() for state in states] == before
+    with made:
+        with made:
+            assert [state() for state in states] == inside
+        assert [state() for state in states] == inside
+    assert [state() for state in states] == before
+
+
+def test_a_state_that_does_not_fit_leaves_lbfgs_as_it_was() -> None:
+    optimizer = sf.optim.LBFGS([sf.ones(2, requires_grad=True)])
+    before = repr(optimizer.state_dict())
+    saved = optimizer.state_dict()
+    saved["param_groups"] = [{**saved["param_groups"][0], "lr": 0.5}]
+    for wrong in ({"n_iter": "x"}, {"old_dirs": 3}):
+        with pytest.raises(sf.CheckpointError):
+            optimizer.load_state_dict({**saved, "state": {0: wrong}})
+    with pytest.raises(sf.DTypeError):
+        optimizer.step(3)
+    assert repr(optimizer.state_dict()) == before

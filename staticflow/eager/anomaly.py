@@ -33,15 +33,19 @@ class set_detect_anomaly:
     """Let backward look for NaN, or not, from the call on or for a ``with`` block."""
 
     def __init__(self, mode: bool) -> None:
-        wanted = as_bool("set_detect_anomaly: 'mode'", mode)
-        self._before = thread.state.anomaly
-        thread.state.anomaly = wanted
+        self._wanted = as_bool("set_detect_anomaly: 'mode'", mode)
+        self._before: tuple[Any, ...] = thread.state.anomaly, ()
+        self._is_entered = False
+        thread.state.anomaly = self._wanted
 
     def __enter__(self) -> None:
-        pass
+        if self._is_entered:  # a block again: the first began with the call
+            self._before = thread.state.anomaly, self._before
+            thread.state.anomaly = self._wanted
+        self._is_entered = True
 
     def __exit__(self, *_: object) -> None:
-        thread.state.anomaly = self._before
+        thread.state.anomaly, self._before = self._before
 
 
 class detect_anomaly:

@@ -118,16 +118,17 @@ class set_grad_enabled(_Block):
 
     def __init__(self, enabled: bool) -> None:
         super().__init__(as_bool("set_grad_enabled: 'enabled'", enabled))
-        self._before = thread.state.recording, ()
-        thread.state.recording = self._wanted
+        self._is_entered = False
+        super().__enter__()
 
     def __enter__(self) -> Self:
+        if self._is_entered:
+            super().__enter__()  # a block again: the first began with the call
+        self._is_entered = True
         return self
-
-    def __exit__(self, *_: object) -> None:
-        thread.state.recording, _before = self._before  # kept: a block may be entered again
 
     def __call__(self, fn: F) -> F:
         """The function with the switch set while it runs."""
         thread.state.recording, self._before = self._before  # it was not meant from the call on
+        self._is_entered = True
         return super().__call__(fn)

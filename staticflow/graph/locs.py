@@ -26,7 +26,7 @@ __all__ = [
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 """The folder of staticflow."""
-_SKIPPED = PACKAGE, os.path.dirname(np.__file__) + os.sep
+_SKIPPED = PACKAGE, os.path.dirname(np.__file__) + os.sep, "<frozen "
 _PYTHONS = sysconfig.get_paths()["stdlib"] + os.sep
 _override = threading.local()
 _known_files: dict[str, bool] = {}

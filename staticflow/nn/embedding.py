@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Self
 
 from staticflow.errors import ShapeError
@@ -10,6 +11,8 @@ from staticflow.nn import functional as F
 from staticflow.nn.init import normal_
 from staticflow.nn.module import Module
 from staticflow.nn.parameter import Parameter, new_parameter
+from staticflow.ops.foreign import own_method
+from staticflow.ops.sampling import gives_back
 
 __all__ = ["Embedding", "EmbeddingBag"]
 
@@ -42,6 +45,8 @@ class Embedding(Module):
         self.reset_parameters()
 
     @classmethod
+    @gives_back
+    @partial(own_method, suffix=".from_pretrained")
     def from_pretrained(
         cls, embeddings: Any, freeze: bool = True, padding_idx: int | None = None
     ) -> Self:
@@ -51,8 +56,13 @@ class Embedding(Module):
                 f"Embedding.from_pretrained: takes a matrix, not shape {list(embeddings.shape)}, "
                 f"at {format_locs(here())}"
             )
-        layer = cls(0, embeddings.shape[1], dtype=embeddings.dtype)
         rows = embeddings.shape[0]
+        if padding_idx is not None and not -rows <= padding_idx < rows:
+            raise ShapeError(
+                f"Embedding.from_pretrained: padding_idx {padding_idx} is outside the {rows} "
+                f"embeddings, at {format_locs(here())}"
+            )
+        layer = cls(0, embeddings.shape[1], dtype=embeddings.dtype)
         layer.num_embeddings = rows
         layer.padding_idx = None if padding_idx is None else padding_idx % rows
         layer.weight = Parameter(embeddings, requires_grad=not freeze)

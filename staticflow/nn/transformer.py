@@ -19,6 +19,7 @@ from staticflow.nn.module import Module
 from staticflow.nn.normalization import LayerNorm
 from staticflow.nn.parameter import empty
 from staticflow.ops.creation import full_like
+from staticflow.ops.foreign import refuses_foreign
 from staticflow.ops.triangle import triu
 
 __all__ = [
@@ -282,6 +283,7 @@ class Transformer(Module):
         return self.decoder(tgt, memory, tgt_mask, memory_mask, *padding, *causal)
 
     @staticmethod
+    @refuses_foreign
     def generate_square_subsequent_mask(sz: int, *, device: Any = None, dtype: Any = None) -> Any:
         """The mask (sz, sz) under which each place attends to those up to itself: -inf above the
         diagonal, 0 elsewhere."""

@@ -349,7 +349,7 @@ def own_method(fn: F, suffix: str = "") -> F:
         try:
             return fn(self, *args, **kwargs)
         except FOREIGN as error:
-            name = type(self).__name__ + suffix
+            name = (self if isinstance(self, type) else type(self)).__name__ + suffix
             refuse_foreign(fn.__get__(self), name, error, args, kwargs, takes_tensors=False)
             raise
 

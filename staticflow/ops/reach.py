@@ -173,7 +173,7 @@ def _parts_of_instance(value: Any, names: frozenset[str]) -> list[Any]:
         return [mine["__wrapped__"]]
     classes = type(value).__mro__[:-1]
     is_module = hasattr(type(value), "named_parameters")
-    own = list(mine.values()) if is_module or not _is_library(classes[0].__module__) else []
+    own = list(mine.values()) if is_module or not _is_library(type(value).__module__) else []
     used = names | {"__call__", "forward"}
     for c in classes:
         if not _is_library(c.__module__):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, SupportsFloat
+from typing import Any, NoReturn, SupportsFloat
 
 from staticflow.errors import ArgumentError
 from staticflow.graph.dtypes import float64
@@ -61,7 +62,11 @@ class ParamGroup(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if name == "params":
             return self.params
-        return self._notes[name] if name in self._notes else _each(_number, self._values[name])
+        if name in self._notes:
+            return self._notes[name]
+        if name not in self._values:
+            self._refuse_name(name, "is not there")
+        return _each(_number, self._values[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(("params", *self._values, *self._notes))
@@ -105,10 +110,7 @@ class ParamGroup(Mapping[str, Any]):
         if name in _NOTES:
             return
         if name not in self._values:
-            known = ", ".join(self._values)
-            raise KeyError(
-                f"{name!r} cannot be set; the group has {known}, at {format_locs(here())}"
-            )
+            self._refuse_name(name, "cannot be set")
         check_value(name, value)
         built = self._built.get(name)
         is_bool = isinstance(self._values[name], bool)
@@ -118,6 +120,10 @@ class ParamGroup(Mapping[str, Any]):
                 f"{format_locs(self._built_at)}), and their rule was built for that; set {name} "
                 f"before, or make a new optimiser with {name}={value}, at {format_locs(here())}"
             )
+
+    def _refuse_name(self, name: str, what: str) -> NoReturn:
+        known = ", ".join(self._values)
+        raise KeyError(f"{name!r} {what}; the group has {known}, at {format_locs(here())}")
 
     # -- for update rules -----------------------------------------------------------------------
 
@@ -151,22 +157,32 @@ class ParamGroup(Mapping[str, Any]):
 
 def check_value(name: str, value: Any) -> None:
     """Raise `ArgumentError` for what is no number, and for one that no rule has a meaning for."""
-    if name == "betas" and not (isinstance(value, tuple | list) and len(value) == 2):
+    if name != "betas":
+        _check_number(name, value)
+        return
+    if not (isinstance(value, tuple | list) and len(value) == 2):
         raise ArgumentError(
             f"{name} are two numbers, as (0.9, 0.999), not {value!r}, at {format_locs(here())}"
         )
-    for given in value if isinstance(value, tuple | list) else (value,):
-        if not isinstance(given, SupportsFloat):
-            raise ArgumentError(f"{name} is a number, not {given!r}, at {format_locs(here())}")
-        number = float(given)
-        if not number >= 0:  # NaN is not, either
-            raise ArgumentError(
-                f"{name} cannot be negative, as {given} is, at {format_locs(here())}"
-            )
-        if name == "betas" and number >= 1:
+    for given in value:
+        if _check_number(name, given) >= 1:
             raise ArgumentError(
                 f"{name} must lie below 1, and {given} does not, at {format_locs(here())}"
             )
+
+
+def _check_number(name: str, given: Any) -> float:
+    try:
+        number = float(given) if isinstance(given, SupportsFloat) else None
+    except (TypeError, ValueError, OverflowError):  # of an array of several, or of 10**400
+        number = None
+    if number is None:
+        raise ArgumentError(
+            f"{name} is a number, not {reprlib.repr(given)}, at {format_locs(here())}"
+        )
+    if not number >= 0:  # NaN is not, either
+        raise ArgumentError(f"{name} cannot be negative, as {given} is, at {format_locs(here())}")
+    return number
 
 
 def _each(fn: Any, held: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from staticflow.errors import ArgumentError, SymbolicError
+from staticflow.errors import ArgumentError, CheckpointError, SymbolicError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.joining import cat
@@ -17,6 +17,9 @@ from staticflow.optim.optimizer import Optimizer
 __all__ = ["LBFGS"]
 
 Closure = Callable[[], Any]
+
+_KINDS = {"func_evals": int, "n_iter": int, "old_dirs": list, "old_stps": list, "ro": list}
+"""What a saved state has by its names."""
 
 
 class LBFGS(Optimizer):
@@ -96,9 +99,18 @@ class LBFGS(Optimizer):
         """Go on as the optimiser that gave ``state_dict``."""
         group = self.param_groups[0]
         groups, states = groups_and_state(state_dict, [len(group.params)])
-        for name, value in groups[0].items():
-            if name in group and name != "params":
-                group[name] = value
+        values = {n: v for n, v in groups[0].items() if n in group and n != "params"}
+        for name, value in values.items():
+            group.check(name, value)
+        for kept in states.values():
+            for name, kind in _KINDS.items():
+                if not isinstance(kept.get(name, kind()), kind):
+                    raise CheckpointError(
+                        f"load_state_dict: {name!r} must be {kind.__name__}, not "
+                        f"{type(kept[name]).__name__}, at {format_locs(here())}"
+                    )
+        for name, value in values.items():
+            group[name] = value
         for kept in states.values():
             self._memory.update({n: list(v) if isinstance(v, list) else v for n, v in kept.items()})
 
@@ -127,8 +139,8 @@ class LBFGS(Optimizer):
                 "function that clears the gradients, computes the loss, calls backward and returns "
                 f"the loss, at {format_locs(here())}"
             )
-        group, memory = self.param_groups[0], self._memory
         loss = self._loss_of(closure)
+        group, memory = self.param_groups[0], self._memory
         here_now = Point(float(loss), self._gradient())
         memory["func_evals"] += 1
         evaluations, small = 1, group["tolerance_change"]

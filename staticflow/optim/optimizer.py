@@ -49,7 +49,7 @@ class Optimizer:
 
     def __init__(self, params: Iterable[Any], defaults: Mapping[str, Any]) -> None:
         self.defaults = dict(defaults)
-        self.param_groups: list[ParamGroup] = []
+        self._groups: list[ParamGroup] = []
         self.state: dict[Any, dict[str, Any]] = {}
         self._before_step: dict[Handle, StepHook] = {}
         self._after_step: dict[Handle, StepHook] = {}
@@ -71,6 +71,21 @@ class Optimizer:
             )
         for group in given if isinstance(given[0], Mapping) else [{"params": given}]:
             self.add_param_group(group)
+
+    @property
+    def param_groups(self) -> list[ParamGroup]:
+        """The groups, each a mapping of its parameters and hyperparameters. Another list of groups
+        may take their place; raises `DTypeError` for anything else."""
+        return self._groups
+
+    @param_groups.setter
+    def param_groups(self, groups: list[ParamGroup]) -> None:
+        if not isinstance(groups, list) or not all(isinstance(g, ParamGroup) for g in groups):
+            raise DTypeError(
+                f"{type(self).__name__}.param_groups is a list of groups, as add_param_group makes "
+                f"them; a {type(groups).__name__} cannot take its place, at {format_locs(here())}"
+            )
+        self._groups = groups
 
     # -- what a subclass says -----------------------------------------------------------------
 
@@ -116,7 +131,7 @@ class Optimizer:
 
     def _step(self, closure: Callable[[], Any] | None) -> Any:
         loss = None if closure is None else self._loss_of(closure)
-        for group in self.param_groups:
+        for group in self._groups:
             params = [p for p in group.params if p.grad is not None]
             if params:
                 self._step_of(group, params)
