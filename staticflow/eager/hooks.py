@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from staticflow.eager.in_place import refuse_in_trace
 from staticflow.errors import AutogradError, DTypeError, ShapeError
 from staticflow.graph.locs import format_locs, here, warn
 from staticflow.graph.types import TensorType
@@ -129,8 +130,11 @@ def _hooks_of(self: Any, wanted: str) -> Hooks:
     return hooks
 
 
-def _registered(self: Any, table: _Table, hook: Hook) -> RemovableHandle:
-    handle = RemovableHandle(table, hook, weakref.ref(self))
+def _registered(
+    self: Any, fn: str, table: Callable[[Hooks], _Table], hook: Hook
+) -> RemovableHandle:
+    refuse_in_trace(fn, "register the hook before the trace")
+    handle = RemovableHandle(table(_hooks_of(self, fn)), hook, weakref.ref(self))
     note_change(self)
     return handle
 
@@ -148,7 +152,7 @@ def register_hook(self: Any, hook: Hook) -> RemovableHandle:
     >>> x.grad
     tensor([10., 10.])
     """
-    return _registered(self, _hooks_of(self, "register_hook").before, hook)
+    return _registered(self, "register_hook", lambda h: h.before, hook)
 
 
 def register_post_accumulate_grad_hook(self: Any, hook: Hook) -> RemovableHandle:
@@ -158,7 +162,7 @@ def register_post_accumulate_grad_hook(self: Any, hook: Hook) -> RemovableHandle
             "post accumulate grad hooks cannot be registered on non-leaf tensors, which have no "
             f"grad to add to; use register_hook, at {format_locs(here())}"
         )
-    return _registered(self, _hooks_of(self, "register_post_accumulate_grad_hook").after, hook)
+    return _registered(self, "register_post_accumulate_grad_hook", lambda h: h.after, hook)
 
 
 def retain_grad(self: Any) -> None:

@@ -238,14 +238,14 @@ def is_open(x: Tensor) -> bool:
     )
 
 
-def refuse_in_trace(what: str) -> None:
+_INSTEAD = "compute the new value, give it back, and pass it in updates= of sf.compile"
+
+
+def refuse_in_trace(what: str, instead: str = _INSTEAD) -> None:
     """Refuse a change of a tensor inside a trace, where it would be made once, as the graph is
     written, and never by a call."""
     if thread.state.tracing:
-        refuse_in_graph(what)
-
-
-_INSTEAD = "compute the new value, give it back, and pass it in updates= of sf.compile"
+        refuse_in_graph(what, instead)
 
 
 def refuse_in_graph(what: str, instead: str = _INSTEAD) -> NoReturn:

@@ -43,7 +43,7 @@ def numpy(self: Any, *, force: bool = False) -> Array:
             f"first, which copies, at {format_locs(here())}"
         )
     state = thread.state
-    state.note_values()
+    state.note_values(self)
     data: Array = self._data
     if state.tracing:
         data = data.view()
@@ -75,7 +75,8 @@ def dlpack(
     dl_device: tuple[int, int] | None = None,
     copy: bool | None = None,
 ) -> Any:
-    """The memory of the tensor for another library, by the DLPack protocol.
+    """The memory of the tensor for another library, by the DLPack protocol; read-only inside a
+    trace, which has no effect.
 
     Raises `BufferError` for what the protocol cannot say: a history, bfloat16 (in NumPy), negative
     strides, read-only memory where the other side knows only versions before 1.0.
@@ -96,8 +97,14 @@ def dlpack(
             f"export its .clone(), at {format_locs(here())}"
         )
     options = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
+    state = thread.state
+    state.note_values(self)
+    data = self._data
+    if state.tracing:
+        data = data.view()
+        data.flags.writeable = False
     try:
-        return self._data.__dlpack__(**{k: v for k, v in options.items() if v is not None})
+        return data.__dlpack__(**{k: v for k, v in options.items() if v is not None})
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         raise BufferError(f"__dlpack__: {error}, at {format_locs(here())}") from error
 

@@ -46,6 +46,11 @@ def _zeros(shape: tuple[Any, ...]) -> np.ndarray[Any, Any]:
         ) from None
 
 
+_BEFORE = "call it before the trace"
+
+_FEW = 64
+"""Elements up to which what Python has read of a tensor is known by value, not by version."""
+
 _new = object.__new__
 _array = np.ndarray
 _getframe = sys._getframe
@@ -157,6 +162,13 @@ class Tensor(Methods):
         """How often the elements were changed in place, also through views."""
         return self._own_memory().version
 
+    @property
+    def _values(self) -> Any:
+        """What tells that what Python has read of the elements is so no more."""
+        data = self._data
+        few = data.size <= _FEW and type(data) is _array
+        return (data.shape, data.tobytes()) if few else self._version
+
     def numel(self) -> int:
         """The number of elements."""
         return self._data.size
@@ -218,7 +230,7 @@ class Tensor(Methods):
         """
         requires_grad = as_bool("requires_grad", requires_grad)
         if thread.state.tracing and self.is_leaf and requires_grad != self.requires_grad:
-            in_place.refuse_in_graph(f"requires_grad_({requires_grad})", "call it before the trace")
+            in_place.refuse_in_graph(f"requires_grad_({requires_grad})", _BEFORE)
         return self._require(requires_grad)
 
     def _require(self, requires_grad: bool = True) -> Tensor:
@@ -250,13 +262,18 @@ class Tensor(Methods):
     @property
     def grad(self) -> Tensor | None:
         """The gradient that backward has added up, None before. Backward keeps that of leaves; a
-        warning says so where another tensor is asked that `retain_grad` was not called on."""
+        warning says so where another tensor is asked that `retain_grad` was not called on.
+
+        Raises `SymbolicError` inside a trace, which would name what it is now in every call."""
+        if thread.state.tracing:
+            in_place.refuse_in_graph("the .grad", "give it to the function as an argument")
         if self._grad is None and not self.is_leaf:
             hooks.warn_of_inner(self)
         return self._grad
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
+        in_place.refuse_in_trace("an assignment to .grad", "make it before the trace")
         if value is not None:
             own, given = self._data, getattr(value, "_data", None)
             fits = given is not None and own.shape == given.shape and own.dtype is given.dtype
@@ -266,7 +283,7 @@ class Tensor(Methods):
 
     @grad.deleter
     def grad(self) -> None:
-        self._grad = None
+        self.grad = None
 
     @property
     def is_leaf(self) -> bool:
@@ -337,12 +354,12 @@ class Tensor(Methods):
                 f"item() of a tensor of shape {list(self.shape)}; one element is needed, "
                 f"at {format_locs(here())}"
             )
-        thread.state.note_values()
+        thread.state.note_values(self)
         return self._data.item()
 
     def tolist(self) -> Any:
         """The values as nested lists of Python numbers."""
-        thread.state.note_values()
+        thread.state.note_values(self)
         return self._data.tolist()
 
     def __bool__(self) -> bool:

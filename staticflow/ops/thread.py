@@ -93,10 +93,12 @@ class State:
         rare = self.tracing or self.inference or self.saved_hooks or self.noted is not None
         self.plain = not rare
 
-    def note_values(self) -> None:
+    def note_values(self, tensor: Any) -> None:
         """Note that Python asks for the values of a tensor, if anybody wants to know."""
         if self.noted is not None:
             self.noted.append(None)
+        if self.guards is not None:
+            self.guards[id(tensor), "_values"] = (tensor, "_values", tensor._values)
 
     def renew(self) -> None:
         """Another context for `run`."""

@@ -132,7 +132,7 @@ class Optimizer:
     def _step(self, closure: Callable[[], Any] | None) -> Any:
         loss = None if closure is None else self._loss_of(closure)
         for group in self._groups:
-            params = [p for p in group.params if p.grad is not None]
+            params = [p for p in group.params if p._grad is not None]
             if params:
                 self._step_of(group, params)
         return loss
@@ -158,8 +158,8 @@ class Optimizer:
             if tuple(state) != names:
                 names = tuple(state)
                 at_once = stepper(kind, names, structure, bools)
-            if not at_once(param, *state.values(), param.grad, *leaves):
-                value, after = self._now(param, param.grad, state, hyper)
+            if not at_once(param, *state.values(), param._grad, *leaves):
+                value, after = self._now(param, param._grad, state, hyper)
                 param._assign(value)
                 for name, new in after.items():
                     state[name]._assign(new)
@@ -328,7 +328,7 @@ class Optimizer:
             set_to_none = as_bool(f"{type(self).__name__}.zero_grad: 'set_to_none'", set_to_none)
         for group in self.param_groups:
             for param in group.params:
-                if set_to_none or param.grad is None:
+                if set_to_none or param._grad is None:
                     param.grad = None
                 else:
                     param.grad = param.grad.detach().zero_()

@@ -18,7 +18,7 @@ from staticflow.errors import ShapeError, SymbolicError
 from staticflow.graph.dims import Size, fresh_sym
 from staticflow.graph.dtypes import DType, get_default_dtype
 from staticflow.graph.graph import attrs_key, new_param
-from staticflow.graph.locs import format_locs, here
+from staticflow.graph.locs import format_locs, here, warn
 from staticflow.graph.node import Node, param, toposort
 from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType
@@ -42,6 +42,9 @@ from staticflow.static.sharing import Shared, plan_results, put_together
 __all__ = ["Jitted", "jit"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_MOST = 16
+"""Traces of one kind of arguments that are kept, for the values that Python reads of tensors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +197,8 @@ class Jitted:
 
     The kind is the structure of the arguments, and of each array its dtype, its rank and which of
     its sizes are 1; anything that is no array is static and part of the kind by value. Other sizes
-    never trace anew. Part of the kind is, too, whether the modules that ``fn`` calls are training,
+    never trace anew; values that Python reads of a tensor that is no argument do where they
+    change. Part of the kind is, too, whether the modules that ``fn`` calls are training,
     whether operations are recorded (``no_grad``, ``inference_mode``), and the default dtype. Where
     a module that it calls holds another tensor in the place of one, it is traced anew.
     """
@@ -240,7 +244,19 @@ class Jitted:
         if found is None:
             found = self._trace(leaves, tensors, structure)
             known.append(found)
+            if len(known) > _MOST:
+                self._forget(known)
         return found([t for t in tensors if t is not None])
+
+    def _forget(self, known: list[_Kind]) -> None:
+        """Drop the oldest trace, and say that so many do not pay."""
+        del known[0]
+        warn(
+            f"jit: {getattr(self._fn, '__name__', 'fn')} was traced more than {_MOST} times for "
+            "arguments of one kind, as what it depends on changes between calls: values that "
+            "Python reads of a tensor (by item, float or numpy), the modes of modules; compute "
+            "with the tensor itself, or give the number as an argument"
+        )
 
     def _trace(
         self, leaves: Sequence[Any], tensors: Sequence[Tensor | None], structure: pytree.TreeDef
