@@ -138,9 +138,9 @@ def _sum_with(input: Any, product: Any, beta: float, alpha: float) -> Any:
     return scaled if beta == 0 else add(scaled, _scaled(input, beta))
 
 
-def _summed(x: Any, dims: Any) -> Any:
+def _summed(x: Any, dims: Any, keepdim: bool = False) -> Any:
     """The sums over ``dims`` in the dtype of ``x``, as sums of products are."""
-    return x.sum(dims, dtype=x.dtype)
+    return x.sum(dims, keepdim=keepdim, dtype=x.dtype)
 
 
 @by_shape
@@ -266,8 +266,8 @@ def tensordot(a: Any, b: Any, dims: int | Sequence[Sequence[int]] = 2) -> Any:
                 raise _refuse(
                     f"tensordot: dims {i} and {j} have the sizes {sizes[0]} and {sizes[1]}"
                 )
-            x = x if sizes[1] != 1 else x.sum(i, keepdim=True)
-            y = y if sizes[0] != 1 else y.sum(j, keepdim=True)
+            x = x if sizes[1] != 1 else _summed(x, i, keepdim=True)
+            y = y if sizes[0] != 1 else _summed(y, j, keepdim=True)
     left = [f"x{of_x.index(d)}" if d in of_x else f"left{d}" for d in range(x.ndim)]
     right = [f"x{of_y.index(d)}" if d in of_y else f"right{d}" for d in range(y.ndim)]
     out = [name for name in (*left, *right) if not name.startswith("x")]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from staticflow.errors import ArgumentError, ShapeError
+from staticflow.errors import ArgumentError, DTypeError, ShapeError
 from staticflow.graph.dims import dim_max, prod, same
-from staticflow.graph.dtypes import int64
+from staticflow.graph.dtypes import bool_, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.arithmetic import cast, clamp, where
 from staticflow.ops.axes import movedim
@@ -32,7 +32,10 @@ __all__ = ["corrcoef", "cov", "mode", "nanquantile", "quantile"]
 def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
     """The covariances of variables, the rows of ``input`` (variables, observations); of a vector or
     of one row its variance, a 0-d tensor. ``fweights`` (observations,) are how often each
-    observation counts, ``aweights`` how much.
+    observation counts, integers, ``aweights`` how much, floats.
+
+    Raises `ShapeError` for weights that are not as many as observations, `DTypeError` for weights
+    of another kind.
 
     >>> import staticflow as sf
     >>> sf.cov(sf.tensor([[0.0, 2.0], [1.0, 5.0]]))
@@ -47,6 +50,9 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     x = reshape(input, (prod(input.shape[:-1]), input.shape[-1] if input.ndim else 1))
     x = x if x.dtype.is_floating else x * 1.0
     count = x.shape[1]
+    for name, given, floats in (("fweights", fweights, False), ("aweights", aweights, True)):
+        if given is not None:
+            _check_observations(name, given, floats, count)
     weights = (
         fweights if aweights is None else aweights if fweights is None else fweights * aweights
     )
@@ -62,6 +68,21 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
         product = matmul(centred, (centred * weights).t())
     out = product / free
     return out if input.ndim == 2 and not same(input.shape[0], 1) else reshape(out, ())
+
+
+def _check_observations(name: str, weights: Any, floats: bool, count: Any) -> None:
+    """Refuse weights of observations that are neither floats nor, else, integers, or not (count,)."""
+    if weights.dtype.is_floating != floats or weights.dtype is bool_:
+        raise DTypeError(
+            f"cov: {name} are of {weights.dtype.name}; they must be "
+            f"{'floats' if floats else 'integers'}, at {format_locs(here())}"
+        )
+    have = weights.shape[0] if weights.ndim == 1 else None
+    if have is None or (isinstance(have, int) and isinstance(count, int) and have != count):
+        raise ShapeError(
+            f"cov: {name} have the shape {list(weights.shape)}; there must be one for each of "
+            f"{count} observations, at {format_locs(here())}"
+        )
 
 
 def corrcoef(input: Any) -> Any:

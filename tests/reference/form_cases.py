@@ -129,6 +129,15 @@ CASES: dict[str, Case] = {
         lambda t, x, y: t.add(x, y, alpha=2), (np.array([True, False]), np.array([True, False]))),
     "rsub scaled": Case(
         lambda t, x, y: t.rsub(x, y, alpha=0.1), (np.ones(1, np.float32), np.ones(1))),
+    "addbmm of bytes": Case(
+        lambda t, c, x, y: t.addbmm(c, x, y, beta=2),
+        (np.uint8(7), np.full((2, 1, 3), 9, np.uint8), np.full((2, 3, 2), 5, np.uint8)), open=True),
+    "tensordot over dims of one": Case(
+        lambda t, x, y: t.tensordot(x, y, ((0, 1), (2, 0))),
+        (np.ones((1, 1, 1), np.int8), np.full((2, 1, 2), 3, np.int8))),
+    "cov of weighted observations": Case(
+        lambda t, x, f, w: t.cov(x, fweights=f, aweights=w, correction=0),
+        (X, np.array([1, 2, 1]), np.array([0.5, 0.25, 1.0], np.float32))),
     "roll": Case(lambda t, x, k: t.roll(x, -1, 0), (GRID, np.array(-1))),
     "uint8 images are rounded": Case(
         lambda t, x: t.nn.functional.interpolate(x, size=(3, 5), mode="bilinear"),
@@ -288,6 +297,12 @@ REFUSED: dict[str, tuple[Case, str]] = {
     "channels that do not make squares": (
         Case(lambda t, x: t.nn.functional.pixel_shuffle(x, 2), (np.ones((4, 5, 1, 1), np.float32),)),
         "5 channels; their number must be a multiple of 4"),
+    "a cov of too few weights": (
+        Case(lambda t, x, w: t.cov(x, aweights=w[:1]), (X, LINE)), "one for each of 3 observations"),
+    "a cov of weights for no vector": (
+        Case(lambda t, x: t.cov(x, aweights=x[:, :1]), (X,)), "one for each of 3 observations"),
+    "a cov of counts that are floats": (
+        Case(lambda t, x, w: t.cov(x, fweights=w), (X, LINE)), "fweights are of float32"),
     "images of integers": (
         Case(lambda t, x: t.nn.functional.interpolate(x, size=(3, 3), mode="bilinear"),
              (np.ones((1, 1, 2, 2), np.int32),)),
