@@ -177,6 +177,20 @@ def test_scaled_dot_product_attention() -> None:
     np.testing.assert_allclose(attend(*given, scale=0.25).numpy(), wanted(every), rtol=1e-12)
 
 
+@pytest.mark.parametrize("layer", [nn.BatchNorm1d, nn.InstanceNorm1d])
+def test_an_empty_batch_leaves_the_running_statistics(layer: type[nn.Module]) -> None:
+    eager, compiled = (layer(3, track_running_stats=True) for _ in range(2))
+    x = sf.placeholder((None, 3, 4), name="x")
+    program = sf.compile([x], compiled(x))
+    for batch in (np.zeros((0, 3, 4), np.float32), wave(2, 3, 4).astype(np.float32)):
+        eager(sf.tensor(batch))
+        program(batch)
+        for name in ("running_mean", "running_var"):
+            there = getattr(compiled, name).numpy()
+            np.testing.assert_allclose(getattr(eager, name).numpy(), there, rtol=1e-6)
+            assert (there == float(name == "running_var")).all() == (len(batch) == 0)
+
+
 @pytest.mark.parametrize(("dtype", "within"), [("float16", 2**-11), ("bfloat16", 2**-8)])
 def test_attention_rounds_16_bits_once(dtype: str, within: float) -> None:
     """Scores that are rounded to 16 bits are wrong by much behind the exponential."""

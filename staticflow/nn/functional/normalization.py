@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from staticflow.errors import ShapeError
-from staticflow.graph.dims import prod, same, same_shape
+from staticflow.graph.dims import Size, is_provably_ge, prod, same, same_shape
 from staticflow.graph.dtypes import float64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Shape
 from staticflow.nn.functional.pad import pad
-from staticflow.ops.arithmetic import clamp
+from staticflow.ops.arithmetic import clamp, where
 from staticflow.ops.creation import new_full
 from staticflow.ops.declare import same_size
 from staticflow.ops.effect import effect, read
@@ -30,6 +30,7 @@ from staticflow.ops.normalization import (
     instance_statistics,
     layer_norm_op,
 )  # fmt: skip
+from staticflow.ops.real_sizes import number_of_size
 from staticflow.ops.reduce import mean_op, narrowed, widened
 from staticflow.ops.splitting import narrow
 from staticflow.ops.symbol import symbolic
@@ -129,8 +130,13 @@ def _group_norm(input: Any, num_groups: int, weight: Any, bias: Any, eps: float)
     return _applied(group_norm_op, input, weight, bias, layout, groups=num_groups, eps=eps)
 
 
-def _moving(y: Any, x: Any, own: Sequence[Any], running: Sequence[Any], momentum: Any) -> Any:
-    """``y``, and the running statistics a step nearer to those of ``x``, its ``own``."""
+def _moving(
+    y: Any, x: Any, own: Sequence[Any], running: Sequence[Any], momentum: Any, count: Size
+) -> Any:
+    """``y``, and the running statistics a step nearer to those of ``x``, its ``own``, which are of
+    ``count`` elements each; of none they stay."""
+    if same(count, 0):
+        return y
     pairs = [(v, o) for v, o in zip(running, own, strict=True) if v is not None]
     if not pairs:
         return y
@@ -140,8 +146,11 @@ def _moving(y: Any, x: Any, own: Sequence[Any], running: Sequence[Any], momentum
             step = new_full(x, (), momentum, dtype=float64)
         if _mover(len(pairs))(*(v for v, _ in pairs), *(o for _, o in pairs), step):
             return y
+    is_empty = None if is_provably_ge(count, 1) else number_of_size(count) < 1
     for variable, value in pairs:
-        y = effect(y, variable, _nearer(read(variable, x), value.detach(), momentum))
+        old = read(variable, x)
+        new = _nearer(old, value.detach(), momentum)
+        y = effect(y, variable, new if is_empty is None else where(is_empty, old, new))
     return y
 
 
@@ -215,7 +224,7 @@ def batch_norm(
             f"to train on, at {format_locs(here())}"
         )
     out, *own = _by_batch(input, weight, bias, eps)
-    return _moving(out, input, own, (running_mean, running_var), momentum)
+    return _moving(out, input, own, (running_mean, running_var), momentum, count)
 
 
 @fused("NativeBatchNormBackward0")
@@ -253,7 +262,8 @@ def instance_norm(
             f"variance, at {format_locs(here())}"
         )
     out, *own = _by_instance(input, weight, bias, eps)
-    return _moving(out, input, own, (running_mean, running_var), momentum)
+    count = count * input.shape[0]
+    return _moving(out, input, own, (running_mean, running_var), momentum, count)
 
 
 @fused("NativeBatchNormBackward0")
