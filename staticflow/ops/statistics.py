@@ -71,7 +71,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
 
 
 def _check_observations(name: str, weights: Any, floats: bool, count: Any) -> None:
-    """Refuse weights of observations that are neither floats nor, else, integers, or not (count,)."""
+    """Refuse weights of observations that are of the wrong kind, or not of shape (count,)."""
     if weights.dtype.is_floating != floats or weights.dtype is bool_:
         raise DTypeError(
             f"cov: {name} are of {weights.dtype.name}; they must be "
