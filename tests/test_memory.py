@@ -26,7 +26,7 @@ def test_as_strided_is_a_view_of_the_memory() -> None:
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 def test_derivatives_of_as_strided_add_up(compiled: bool) -> None:
     def windows(x: Any) -> Any:
-        return sf.as_strided(x, (4, 3), (1, 2), 1) ** 2
+        return sf.as_strided(x.contiguous(), (4, 3), (1, 2), 1) ** 2
 
     x = sf.randn(10, dtype=sf.float64, requires_grad=True)
     call: Callable[..., Any] = sf.jit(windows) if compiled else windows
@@ -37,11 +37,24 @@ def test_derivatives_of_as_strided_add_up(compiled: bool) -> None:
 def test_a_change_of_a_strided_view_in_a_graph() -> None:
     @sf.jit
     def f(x: Any) -> Any:
-        y = x * 1
+        y = (x * 1).contiguous()
         y.as_strided((3,), (2,)).mul_(10)
         return y
 
     assert f(sf.arange(6.0)).tolist() == [0, 1, 20, 3, 40, 5]
+
+
+@pytest.mark.parametrize("make", [lambda x: x, lambda x: x * 2, lambda x: -x])
+def test_of_what_may_lie_otherwise_it_is_refused_in_a_graph(make: Callable[[Any], Any]) -> None:
+    def f(x: Any) -> Any:
+        return make(x).as_strided((2, 2), (2, 1))
+
+    x = sf.arange(4.0).reshape(2, 2)
+    for run in (sf.jit(f), lambda x: sf.scan(lambda c, r: (c, f(r)), (), sf.symbol(x)[None])):
+        with pytest.raises(sf.SymbolicError, match=r"as_strided of a symbolic.*x\.contiguous\(\)"):
+            run(x.t())
+    safe = sf.jit(lambda x: make(x).contiguous().as_strided((2, 2), (2, 1)))
+    assert safe(x.t()).tolist() == make(x.t()).contiguous().as_strided((2, 2), (2, 1)).tolist()
 
 
 def test_what_leaves_the_memory_is_refused() -> None:

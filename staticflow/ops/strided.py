@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from staticflow.errors import DTypeError, ShapeError
+from staticflow.errors import DTypeError, ShapeError, SymbolicError
 from staticflow.graph.dtypes import DType, bool_, dtype_of, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
@@ -71,10 +71,10 @@ def as_strided(
     input: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Any:
     """A view of the memory of ``input`` in the shape ``size``, whose neighbours along each dim lie
-    ``stride`` elements apart, from ``storage_offset`` on (by default where ``input`` begins). A
-    graph takes the elements of ``input`` in row-major order for its memory.
+    ``stride`` elements apart, from ``storage_offset`` on (by default where ``input`` begins).
 
-    Raises `ShapeError` where that leaves the memory.
+    Raises `ShapeError` where that leaves the memory, `SymbolicError` of a symbol of which it is not
+    known that it lies in rows, as it is of ``x.contiguous()``.
 
     >>> import staticflow as sf
     >>> sf.arange(4).as_strided((3, 2), (1, 1))
@@ -103,7 +103,13 @@ def as_strided(
         inside = offset >= begin and (0 in shape or last < input.numel())
         if not (inside and input.is_contiguous()):
             whole, begin = base, base.storage_offset()
-    if (input._is_view and not input._in_rows) if graph else not whole.is_contiguous():
+    if graph and not input._is_view and not input._in_rows:
+        raise SymbolicError(
+            f"as_strided of a symbolic value ({input.node.type}): how it lies in memory is known "
+            "only when the program runs; take it of x.contiguous(), which copies only what does "
+            f"not lie in rows, at {format_locs(here())}"
+        )
+    if not (input._in_rows if graph else whole.is_contiguous()):
         raise ShapeError(
             f"as_strided: of a view whose memory is not known to lie in one row; take it of the "
             f"whole, or of a .contiguous() copy, at {format_locs(here())}"
