@@ -102,3 +102,39 @@ def test_memory_that_a_trace_hands_out_is_read_only() -> None:
     with pytest.raises((ValueError, BufferError), match="read-only"):
         sf.jit(run)(sf.ones(3))
     assert s.tolist() == [1, 1, 1]
+
+
+def scaled(module: Any, x: Any) -> Any:
+    return x * 2 if module.training else x * 3
+
+
+class Asked(sf.nn.Module):
+    def forward(self, x: Any) -> Any:
+        return scaled(self, x)
+
+
+CALLS: dict[str, Callable[[Any], Callable[[Any], Any]]] = {
+    "a function": lambda m: lambda x: x * 2 if m.training else x * 3,
+    "a function of a function": lambda m: lambda x: scaled(m, x),
+    "a module": lambda m: m,
+    "a method": lambda m: m.forward,
+    "inside a loop": lambda m: lambda x: sf.scan(lambda c, r: (c, scaled(m, r)), (), x)[1],
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_mode_of_a_module_that_is_asked_outside_of_its_class(name: str) -> None:
+    module, x = Asked(), sf.ones(2)
+    run = sf.jit(CALLS[name](module))
+    for training in (True, False, True):
+        module.train(training)
+        assert run(x).tolist() == [2.0 if training else 3.0] * 2
+    assert run.compile_count == 2
+
+
+def test_a_program_of_a_module_whose_forward_asks_through_a_function() -> None:
+    module, x = Asked(), sf.placeholder((2,), name="x")
+    run = sf.compile([x], module(x))
+    module.eval()
+    with pytest.raises(SymbolicError, match="Asked is in evaluation mode"):
+        run(sf.ones(2))

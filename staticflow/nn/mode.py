@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
+
+from staticflow.ops.reach import functions_reached
 
 __all__ = ["names_training"]
 
@@ -14,7 +16,8 @@ _known: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
 
 
 def names_training(kind: type, base: type) -> bool:
-    """Whether code of ``kind``, or of a class between it and ``base``, names ``training``.
+    """Whether code of ``kind``, of a class between it and ``base``, or of a function of the user's
+    that this names, names ``training``.
 
     A module whose class does not computes the same in training and in evaluation; what others that
     it calls do, these say themselves.
@@ -22,20 +25,19 @@ def names_training(kind: type, base: type) -> bool:
     known = _known.get(kind)
     if known is None:
         classes = kind.__mro__[: kind.__mro__.index(base)]
-        codes = (code for c in classes for value in vars(c).values() for code in _codes(value))
-        known = _known[kind] = any(map(_names, codes))
+        own = [f for c in classes for value in vars(c).values() for f in _functions(value)]
+        known = _known[kind] = any(_names(f.__code__) for f in functions_reached(own))
     return known
 
 
-def _codes(value: Any) -> Iterator[CodeType]:
-    """The code of what may stand in a class: a function, and what wraps one."""
+def _functions(value: Any) -> Iterator[FunctionType]:
+    """What may stand in a class: a function, and what wraps one."""
     for name in ("__func__", "__wrapped__", "fget", "func"):
         inner = getattr(value, name, None)
         if inner is not None:
-            yield from _codes(inner)
-    code = getattr(value, "__code__", None)
-    if isinstance(code, CodeType):
-        yield code
+            yield from _functions(inner)
+    if isinstance(value, FunctionType):
+        yield value
 
 
 def _names(code: CodeType) -> bool:

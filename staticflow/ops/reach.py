@@ -9,7 +9,7 @@ globals, attributes. What is so found may not be used after all, which the graph
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, partial
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NoReturn, TypeVar
@@ -25,7 +25,10 @@ from staticflow.graph.types import types_of
 from staticflow.ops.region import traced_at_once
 from staticflow.ops.symbol import SYMBOLIC, Symbol, symbolic, tracing_state
 
-__all__ = ["in_graph", "names_symbol", "refuse_late", "run_or_write", "written_first"]
+__all__ = [
+    "functions_reached", "in_graph", "modules_asked", "names_symbol", "refuse_late",
+    "run_or_write", "written_first",
+]  # fmt: skip
 
 T = TypeVar("T")
 
@@ -112,6 +115,45 @@ def names_symbol(*fns: Any) -> Symbol | Dim | None:
                 seen.add(id(part))
                 stack.append((part, names))
     return None
+
+
+def modules_asked(fn: Any) -> list[Any]:
+    """The modules that ``fn`` can reach by what it names, if a function of the user's among all
+    that names ``training``."""
+    found = list(_reached(fn))
+    codes = [part.__code__ for part in found if type(part) is FunctionType]
+    if not any("training" in _names_in(code) for code in codes):
+        return []
+    return [part for part in found if hasattr(type(part), "named_parameters")]
+
+
+def functions_reached(fns: Iterable[FunctionType]) -> list[FunctionType]:
+    """``fns``, the functions of the user's that they name, and those that these name."""
+    found: dict[FunctionType, None] = {}
+    stack = list(fns)
+    while stack:
+        fn = stack.pop()
+        if fn not in found:
+            found[fn] = None
+            parts, _ = _parts_of_function(fn, _NO_NAMES)
+            stack += (p for p in parts if type(p) is FunctionType and not _is_library(p.__module__))
+    return list(found)
+
+
+def _reached(fn: Any) -> Iterator[Any]:
+    """Whatever ``fn`` can reach by what it names, and itself; nothing that lies in a tensor."""
+    stack: list[tuple[Any, frozenset[str]]] = [((fn,), _NO_NAMES)]
+    seen: set[int] = set()
+    while stack and len(seen) < _MOST:
+        value, names = stack.pop()
+        parts, names = _PARTS.get(type(value), _parts_of_any)(value, names)
+        for part in parts:
+            kind = type(part)
+            if kind in _LEAVES or hasattr(kind, "__sf_mode__") or id(part) in seen:
+                continue
+            seen.add(id(part))
+            stack.append((part, names))
+            yield part
 
 
 _NO_NAMES: frozenset[str] = frozenset()

@@ -25,6 +25,7 @@ from staticflow.graph.types import TensorType
 from staticflow.ops.effect import left_since, settle, states
 from staticflow.ops.flow import reached_from
 from staticflow.ops.gradient import pullback
+from staticflow.ops.reach import modules_asked
 from staticflow.ops.symbol import Symbol, captured, to_node
 from staticflow.ops.thread import recording, thread
 from staticflow.ops.tracing import Guard, depends_on, guarded, tracing_state
@@ -275,6 +276,8 @@ class Jitted:
             for v in leaves:
                 if hasattr(v, "training"):
                     depends_on(v, "training")
+            for module in modules_asked(self._fn):
+                depends_on(module, "training")
             result = self._fn(*args, **kwargs)
             out_leaves, out_structure = pytree.flatten(result)
             nodes = [to_node(v) for v in out_leaves]
