@@ -250,6 +250,14 @@ def test_what_an_optimiser_refuses() -> None:
         sf.optim.SGD([{"params": [w]}, {"params": [w]}])
     with refuse("was computed.*Mul.*no leaf"):
         sf.optim.SGD([w * 2])
+    with refuse("the parameters are a set", TypeError):
+        sf.optim.SGD({w})
+    with refuse("the parameters are a set", TypeError):
+        sf.optim.SGD([{"params": {w}}])
+    with refuse("parameter 0 is a tuple"):
+        sf.optim.SGD([()])
+    with refuse("rho cannot be above 1, as 1.5 is"):
+        sf.optim.Adadelta([w], rho=1.5)
     with refuse("no hyperparameter 'lrr'"):
         sf.optim.SGD([{"params": [w], "lrr": 1}])
     for name in ("lr", "momentum", "weight_decay"):

@@ -158,7 +158,8 @@ class ParamGroup(Mapping[str, Any]):
 def check_value(name: str, value: Any) -> None:
     """Raise `ArgumentError` for what is no number, and for one that no rule has a meaning for."""
     if name != "betas":
-        _check_number(name, value)
+        if _check_number(name, value) > 1 and name == "rho":
+            raise ArgumentError(f"rho cannot be above 1, as {value} is, at {format_locs(here())}")
         return
     if not (isinstance(value, tuple | list) and len(value) == 2):
         raise ArgumentError(

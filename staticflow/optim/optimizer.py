@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, ClassVar
 
 from staticflow import pytree
@@ -62,7 +62,7 @@ class Optimizer:
                 f"{name} takes a list of parameters or of groups, not a single "
                 f"{type(params).__name__}: {name}({which}, ...), at {format_locs(here())}"
             )
-        given = list(params)
+        given = _listed(params, type(self).__name__)
         if not given:
             raise ArgumentError(
                 f"{type(self).__name__} got no parameters; a module has those that are attributes "
@@ -268,8 +268,9 @@ class Optimizer:
         """Take more parameters, with hyperparameters of their own where ``param_group`` has
         them."""
         params = param_group["params"]
-        params = [params] if hasattr(params, "grad") else list(params)
-        params = [p[1] if isinstance(p, tuple) else p for p in params]  # of named_parameters()
+        params = [params] if hasattr(params, "grad") else _listed(params, type(self).__name__)
+        # named_parameters() gives pairs
+        params = [p[1] if isinstance(p, tuple) and len(p) == 2 else p for p in params]
         known = {id(p) for g in self.param_groups for p in g.params}
         for i, param in enumerate(params):
             if not hasattr(param, "grad_fn"):
@@ -413,3 +414,13 @@ class Optimizer:
             lines += [f"Parameter Group {i}"]
             lines += [f"    {n}: {group[n]}" for n in sorted(group) if n != "params"]
         return "\n".join([f"{type(self).__name__} (", *lines, ")"])
+
+
+def _listed(params: Iterable[Any], optimiser: str) -> list[Any]:
+    """The parameters or groups, in their order; raises `DTypeError` for a set, which has none."""
+    if isinstance(params, Set):
+        raise DTypeError(
+            f"{optimiser}: the parameters are a set, whose order changes from run to run, and with "
+            f"it whose state is whose; give a list, at {format_locs(here())}"
+        )
+    return list(params)
