@@ -164,3 +164,36 @@ def test_a_reshape_from_outside_of_a_loop_is_not_changed_inside():
 
     with pytest.raises(sf.SymbolicError, match="outside of the function"):
         sf.jit(program)(array(2, 3)())
+
+
+def test_what_a_function_closes_over_and_gives_back_is_that_tensor():
+    w, c = sf.nn.Parameter(sf.ones(3)), sf.ones(2, 2)
+    holder = sf.nn.ParameterList([w])
+
+    def f(x):
+        return x * 2, w, w[0], c, c.t(), c[1], holder[0][1:], sf.ones(2), sf.tensor([1.0, 2.0])
+
+    run = sf.jit(f)
+    for call in (f, run):
+        out = call(sf.ones(3))
+        assert out[1] is w and out[3] is c
+        out[4].mul_(2)
+        out[5].add_(1)
+        assert c.tolist() == [[2, 2], [3, 3]]
+        out[7].zero_()
+        out[8].zero_()
+        again = call(sf.ones(3))
+        assert (again[7].tolist(), again[8].tolist()) == ([1, 1], [1, 2])
+        w.grad = None
+        (out[0].sum() + out[1].sum() + out[2] * 2 + out[6].sum()).backward()
+        assert w.grad.tolist() == [3, 2, 2]
+        c.fill_(1)
+    assert run.compile_count == 1
+
+
+def test_what_is_detached_of_a_tensor_follows_its_data():
+    w = sf.nn.Parameter(sf.ones(100))
+    runs = [sf.jit(lambda x: x * w.detach()), sf.jit(lambda x: x * sf.tensor(w.detach().numpy()))]
+    for value in (1.0, 5.0):
+        w.data = sf.full((100,), value)
+        assert [run(sf.ones(100))[7].item() for run in runs] == [value, value]

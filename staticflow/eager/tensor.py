@@ -31,6 +31,7 @@ from staticflow.ops.methods import Methods
 from staticflow.ops.sizes import as_shape
 from staticflow.ops.switch import as_bool
 from staticflow.ops.thread import thread
+from staticflow.ops.tracing import depends_on
 
 __all__ = ["EAGER", "Tensor", "as_tensor"]
 
@@ -167,7 +168,7 @@ class Tensor(Methods):
         """What tells that what Python has read of the elements is so no more."""
         data = self._data
         few = data.size <= _FEW and type(data) is _array
-        return (data.shape, data.tobytes()) if few else self._version
+        return (data.shape, data.tobytes()) if few else (self._own_memory(), self._version)
 
     def numel(self) -> int:
         """The number of elements."""
@@ -330,6 +331,8 @@ class Tensor(Methods):
         """The same memory without history."""
         out = Tensor._wrap(self._data)
         out._memory = self._own_memory()
+        if thread.state.guards is not None:  # a trace has this memory, x.data = y gives another
+            depends_on(self, "_memory")
         return out
 
     def detach_(self) -> Tensor:

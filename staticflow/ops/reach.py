@@ -26,7 +26,7 @@ from staticflow.ops.region import traced_at_once
 from staticflow.ops.symbol import SYMBOLIC, Symbol, symbolic, tracing_state
 
 __all__ = [
-    "functions_reached", "in_graph", "modules_asked", "names_symbol", "refuse_late",
+    "can_reach", "functions_reached", "in_graph", "modules_asked", "names_symbol", "refuse_late",
     "run_or_write", "written_first",
 ]  # fmt: skip
 
@@ -127,6 +127,13 @@ def modules_asked(fn: Any) -> list[Any]:
     return [part for part in found if hasattr(type(part), "named_parameters")]
 
 
+def can_reach(fn: Any, tensors: Iterable[Any]) -> list[Any]:
+    """Those of ``tensors`` that ``fn`` can reach by what it names, and so were there before."""
+    wanted = {id(t): t for t in tensors}
+    found = {id(part) for part in _reached(fn) if id(part) in wanted} if wanted else ()
+    return [wanted[place] for place in found]
+
+
 def functions_reached(fns: Iterable[FunctionType]) -> list[FunctionType]:
     """``fns``, the functions of the user's that they name, and those that these name."""
     found: dict[FunctionType, None] = {}
@@ -141,7 +148,7 @@ def functions_reached(fns: Iterable[FunctionType]) -> list[FunctionType]:
 
 
 def _reached(fn: Any) -> Iterator[Any]:
-    """Whatever ``fn`` can reach by what it names, and itself; nothing that lies in a tensor."""
+    """Whatever ``fn`` can reach by what it names, and itself; nothing behind a tensor."""
     stack: list[tuple[Any, frozenset[str]]] = [((fn,), _NO_NAMES)]
     seen: set[int] = set()
     while stack and len(seen) < _MOST:
@@ -149,10 +156,11 @@ def _reached(fn: Any) -> Iterator[Any]:
         parts, names = _PARTS.get(type(value), _parts_of_any)(value, names)
         for part in parts:
             kind = type(part)
-            if kind in _LEAVES or hasattr(kind, "__sf_mode__") or id(part) in seen:
+            if kind in _LEAVES or id(part) in seen:
                 continue
             seen.add(id(part))
-            stack.append((part, names))
+            if not hasattr(kind, "__sf_mode__"):
+                stack.append((part, names))
             yield part
 
 

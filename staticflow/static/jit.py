@@ -281,7 +281,7 @@ class Jitted:
             result = self._fn(*args, **kwargs)
             out_leaves, out_structure = pytree.flatten(result)
             nodes = [to_node(v) for v in out_leaves]
-            plan = plan_results(out_leaves, handles)
+            plan = plan_results(self._fn, out_leaves, handles)
             outputs = [Symbol(n) for n, shared in zip(nodes, plan, strict=True) if shared is None]
         positional, named = structure.children
         paths = [*pytree.paths(positional, "args"), *pytree.paths(named, "kwargs")]
@@ -309,9 +309,9 @@ def jit(fn: F | None = None, *, numerics: str = "strict") -> Any:
 
     ``fn`` is traced once for each kind of arguments (see `Jitted`): its operations become one
     graph. Python code that needs a value (``if x > 0``, ``int(x)``) is an error that says what to
-    write instead. What it gives back of its arguments, themselves or views of them, is on their
-    memory. Called on tensors that require gradients, the result is one node of the tape,
-    whose backward is compiled too.
+    write instead. What it gives back of its arguments and of tensors that it closes over,
+    themselves or views of them, is on their memory. Called on tensors that require gradients, the
+    result is one node of the tape, whose backward is compiled too.
 
     >>> import staticflow as sf
     >>> f = sf.jit(lambda x: (x * x).sum())

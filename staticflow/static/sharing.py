@@ -1,8 +1,10 @@
-"""Results of a jitted function that share memory: with an argument, or with another result.
+"""Results of a jitted function that share memory: with an argument, with a tensor that it closes
+over, or with another result.
 
 What the function gives back of its arguments (one of them, or views of it) is no result of the
 program: it is taken of the caller's tensor when the program has run, as the function itself takes
-it. A change in place of the one shows in the other, as it does eagerly, and nothing is copied.
+it; so is what it gives back of a tensor that it closes over. A change in place of the one shows in
+the other, as it does eagerly, and nothing is copied.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from staticflow.graph.binding import Sizes
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Dim
 from staticflow.ops.aliasing import Alias, Detached, Perhaps
+from staticflow.ops.reach import can_reach
 from staticflow.ops.symbol import Symbol
 from staticflow.ops.thread import recording, thread
 
@@ -52,11 +55,12 @@ def _with_numbers(value: Any, sizes: Sizes) -> Any:
 @dataclass(frozen=True, slots=True)
 class Shared:
     """A result that is what ``steps`` take of the argument at ``place``; or of the result there,
-    where ``of_result``."""
+    where ``of_result``; or of ``tensor``, if that is one."""
 
     place: int
     of_result: bool
     steps: tuple[_Step, ...]
+    tensor: Any = None
 
 
 def _detach(x: Any) -> Any:
@@ -81,8 +85,11 @@ def _steps_to_root(x: Any) -> tuple[Any, list[_Step]]:
     return x, steps[::-1]
 
 
-def plan_results(leaves: Sequence[Any], arguments: Sequence[Symbol]) -> tuple[Shared | None, ...]:
-    """For each of the ``leaves`` of a result how it shares memory; None where it is computed.
+def plan_results(
+    fn: Any, leaves: Sequence[Any], arguments: Sequence[Symbol]
+) -> tuple[Shared | None, ...]:
+    """For each of the ``leaves`` of what ``fn`` gives how it shares memory; None where it is
+    computed.
 
     A view of which the sizes do not follow from those of the ``arguments`` is computed.
     """
@@ -92,10 +99,14 @@ def plan_results(leaves: Sequence[Any], arguments: Sequence[Symbol]) -> tuple[Sh
     for i, v in enumerate(leaves):
         results.setdefault(id(v), i)
     found: list[Shared | None] = []
-    for i, v in enumerate(leaves):
-        root, steps = _steps_to_root(v) if isinstance(v, Symbol) else (v, [])
+    roots = [_steps_to_root(v) if isinstance(v, Symbol) else (v, []) for v in leaves]
+    tensors = [root for root, _ in roots if hasattr(root, "_vertex")]
+    held = {id(t): t for t in can_reach(fn, tensors)}
+    for i, (v, (root, steps)) in enumerate(zip(leaves, roots, strict=True)):
         shared = None
-        if id(root) in places:
+        if id(root) in held:
+            shared = Shared(0, False, tuple(steps), root)
+        elif id(root) in places:
             shared = Shared(places[id(root)], False, tuple(steps))
         elif isinstance(v, Symbol) and results[id(v)] < i:
             shared = Shared(results[id(v)], True, ())
@@ -122,7 +133,8 @@ def put_together(
     for of_result in (False, True):
         for i, shared in enumerate(plan):
             if shared is not None and shared.of_result is of_result:
-                x = results[shared.place] if of_result else given[shared.place]
+                x = results[shared.place] if of_result else shared.tensor
+                x = given[shared.place] if x is None else x
                 for step in shared.steps:
                     x = step(x, sizes)
                 results[i] = x
