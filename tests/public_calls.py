@@ -12,6 +12,7 @@ from typing import Any
 from public_layers import Arguments, Public, layers, modules, optimisers, requiring, values
 
 import staticflow as sf
+from staticflow import pytree
 from staticflow.tools.cli import main
 
 __all__ = ["PUBLIC", "Public"]
@@ -325,6 +326,14 @@ def _others() -> Iterator[Public]:
     yield Public("cuda.is_available", lambda: (sf.cuda.is_available, [], {}))
 
 
+def _trees() -> Iterator[Public]:
+    flat = pytree.flatten((1, 2))[1]
+    yield Public("pytree.flatten", lambda: (pytree.flatten, [{"a": 1}], {}))
+    yield Public("pytree.map_tree", lambda: (pytree.map_tree, [lambda a: a, {"a": 1}], {}))
+    yield Public("pytree.paths", lambda: (pytree.paths, [flat], {}))
+    yield Public("pytree.unflatten", lambda: (pytree.unflatten, [flat, [3, 4]], {}))
+
+
 def _commands() -> Iterator[Public]:
     """Command lines, which are words whatever is given for a word."""
 
@@ -355,6 +364,7 @@ PUBLIC: dict[str, Public] = {
         _tensors,
         _programs,
         _others,
+        _trees,
         _commands,
     )
     for p in group()

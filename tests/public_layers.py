@@ -11,7 +11,9 @@ import numpy as np
 
 import staticflow as sf
 
-__all__ = ["Public", "layers", "modules", "optimisers", "requiring", "values"]
+__all__ = [
+    "Public", "layer_arguments", "layers", "modules", "optimisers", "requiring", "sgd", "values",
+]  # fmt: skip
 
 Arguments = tuple[Callable[..., Any], list[Any], dict[str, Any]]
 
@@ -48,7 +50,7 @@ def requiring() -> Any:
     return sf.ones(3, requires_grad=True)
 
 
-def _sgd(**options: Any) -> Any:
+def sgd(**options: Any) -> Any:
     parameter = requiring()
     (parameter * 2).sum().backward()
     return sf.optim.SGD([parameter], **{"lr": 0.1, **options})
@@ -89,7 +91,7 @@ _LAYERS: dict[str, tuple[list[Any], tuple[tuple[int, ...], ...]]] = {
 _IMAGES = {1: (1, 4, 8), 2: (1, 4, 8, 8), 3: (1, 4, 8, 8, 8)}
 
 
-def _of_name(name: str) -> tuple[list[Any], tuple[tuple[int, ...], ...]] | None:
+def layer_arguments(name: str) -> tuple[list[Any], tuple[tuple[int, ...], ...]] | None:
     if name in _LAYERS:
         return _LAYERS[name]
     d = int(name[-2]) if name.endswith("d") and name[-2].isdigit() else 0
@@ -111,7 +113,7 @@ def layers() -> Iterator[Public]:
         layer = getattr(sf.nn, name)
         if name.startswith("_") or not isinstance(layer, type) or name == "Module":
             continue
-        args, shapes = _of_name(name)
+        args, shapes = layer_arguments(name)
         yield Public(f"nn.{name}", lambda layer=layer, args=args: (layer, list(args), {}))
         if shapes:
             yield Public(
@@ -135,7 +137,7 @@ def optimisers() -> Iterator[Public]:
         "updates": [{}], "register_step_post_hook": [lambda *a: None],
         "register_step_pre_hook": [lambda *a: None],
     }.items():  # fmt: skip
-        yield Public(f"SGD.{name}", lambda n=name, a=args: (getattr(_sgd(), n), list(a), {}))
+        yield Public(f"SGD.{name}", lambda n=name, a=args: (getattr(sgd(), n), list(a), {}))
     own = {
         "LambdaLR": [lambda e: 0.5], "MultiplicativeLR": [lambda e: 0.5], "StepLR": [2],
         "MultiStepLR": [[2, 3]], "ConstantLR": [], "LinearLR": [], "ExponentialLR": [0.5],
@@ -144,29 +146,27 @@ def optimisers() -> Iterator[Public]:
     }  # fmt: skip
     for name, args in own.items():
         cls = getattr(sf.optim.lr_scheduler, name)
-        yield Public(
-            f"lr_scheduler.{name}", lambda c=cls, a=args: (c, [_sgd(momentum=0.9), *a], {})
-        )
+        yield Public(f"lr_scheduler.{name}", lambda c=cls, a=args: (c, [sgd(momentum=0.9), *a], {}))
         yield Public(
             f"{name}.step",
             lambda c=cls, a=args: (
-                c(_sgd(momentum=0.9), *a).step,
+                c(sgd(momentum=0.9), *a).step,
                 [0.5] if c.__name__ == "ReduceLROnPlateau" else [],
                 {},
             ),
         )
         yield Public(
             f"{name}.load_state_dict",
-            lambda c=cls, a=args: (c(_sgd(momentum=0.9), *a).load_state_dict, [{}], {}),
+            lambda c=cls, a=args: (c(sgd(momentum=0.9), *a).load_state_dict, [{}], {}),
         )
     L = sf.optim.lr_scheduler
-    yield Public("lr_scheduler.CyclicLR", lambda: (L.CyclicLR, [_sgd(momentum=0.9), 0.1, 0.2], {}))
+    yield Public("lr_scheduler.CyclicLR", lambda: (L.CyclicLR, [sgd(momentum=0.9), 0.1, 0.2], {}))
     yield Public(
-        "lr_scheduler.ChainedScheduler", lambda: (L.ChainedScheduler, [[L.StepLR(_sgd(), 2)]], {})
+        "lr_scheduler.ChainedScheduler", lambda: (L.ChainedScheduler, [[L.StepLR(sgd(), 2)]], {})
     )
     yield Public("lr_scheduler.SequentialLR", lambda: _sequential())
     S = sf.optim.swa_utils
-    yield Public("swa_utils.SWALR", lambda: (S.SWALR, [_sgd(), 0.1], {}))
+    yield Public("swa_utils.SWALR", lambda: (S.SWALR, [sgd(), 0.1], {}))
     yield Public("swa_utils.AveragedModel", lambda: (S.AveragedModel, [sf.nn.Linear(3, 3)], {}))
     yield Public("swa_utils.get_ema_avg_fn", lambda: (S.get_ema_avg_fn, [0.9], {}))
     yield Public(
@@ -175,7 +175,7 @@ def optimisers() -> Iterator[Public]:
 
 
 def _sequential() -> Arguments:
-    L, opt = sf.optim.lr_scheduler, _sgd()
+    L, opt = sf.optim.lr_scheduler, sgd()
     return L.SequentialLR, [opt, [L.StepLR(opt, 2), L.StepLR(opt, 3)], [2]], {}
 
 

@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 from public_calls import PUBLIC
+from public_objects import objects
 from unusual_values import UNUSUAL
 from wrong_arguments import CALLS, Call
 
@@ -36,7 +37,9 @@ from staticflow.ops.thread import thread
 
 __all__ = ["MODES", "Fault", "cases", "fault_of", "run_case", "run_isolated"]
 
-MODES = ("eager", "known", "open", "loop", "jit", "public")
+MODES = ("eager", "known", "open", "loop", "jit", "public", "objects")
+_TABLES = {"public": PUBLIC, "objects": {p.name: p for p in objects()}}
+
 SECONDS = 20
 """What a call may take; few take more than a hundredth of a second."""
 
@@ -79,10 +82,10 @@ def _names(mode: str) -> Iterator[str]:
 def cases(mode: str) -> list[str]:
     """The names of all cases of a mode: ``mode:call:argument:value``."""
     found = []
-    if mode == "public":
-        for name, public in PUBLIC.items():
+    if mode in _TABLES:
+        for name, public in _TABLES[mode].items():
             found += [f"{mode}:{name}:{slot}:{v}" for slot in public.slots() for v in UNUSUAL]
-            if "__" not in name:  # what Python itself calls
+            if "__" not in name and " =" not in name:  # what Python itself calls
                 found += [f"{mode}:{name}:call:{how}" for how in _BAD_CALLS]
         return found
     for name in _names(mode):
@@ -100,7 +103,8 @@ def run_case(case: str) -> Fault | None:
     mode, _, rest = case.partition(":")
     name, argument, value = rest.rsplit(":", 2)
     try:
-        call, arguments = (_public if mode == "public" else _of_ops)(mode, name, argument, value)
+        make = _public if mode in _TABLES else _of_ops
+        call, arguments = make(mode, name, argument, value)
     except sf.StaticflowError:
         return None  # the valid call has no such form
     before = _snapshot(arguments)
@@ -117,14 +121,17 @@ def run_case(case: str) -> Fault | None:
     except BaseException as error:
         signal.setitimer(signal.ITIMER_REAL, 0)
         fault = fault_of(case, error)
-        if fault is None and "generator" not in value and _snapshot(arguments) != before:
+        lives = "generator" not in value and not re.search(r" =:| used:|^public:tools", case)
+        if fault is None and lives and _snapshot(arguments) != before:
             where = _origin(error)
             return Fault(case, "changed", where, f"{type(error).__name__}: {error}"[:300])
         return fault
+    else:
+        odd = [s for s in _BOOLS if type(getattr(thread.state, s)) is not bool]
+        return Fault(case, "state", "", f"not bool: {', '.join(odd)}") if odd else None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         _restore()
-    return None
 
 
 def _alarm(*_: Any) -> None:
@@ -138,10 +145,12 @@ def _restore() -> None:
     sf.set_printoptions(profile="default")
     sf.autograd.set_detect_anomaly(False)
     sf.set_num_threads(1)
+    thread.state.inference = False
+    thread.state.settle()
 
 
 def _public(mode: str, name: str, argument: str, value: str) -> tuple[Callable[[], Any], Any]:
-    fn, args, kwargs = PUBLIC[name].make()
+    fn, args, kwargs = _TABLES[mode][name].make()
     if argument == "call":
         _misuse(value, args, kwargs)
     elif argument.isdigit():
@@ -212,6 +221,7 @@ def _positional(call: Call, arguments: dict[str, Any]) -> tuple[list[Any], dict[
 # -- what a failed call must leave as it was -----------------------------------------------------
 
 
+_BOOLS = ("anomaly", "inference", "quiet", "recording", "tracing")
 _SWITCHES = ("anomaly", "inference", "quiet", "recording", "regions", "roots", "tracing",
              "types_only", "within", "plain", "noted", "saved_hooks", "guards")  # fmt: skip
 
@@ -256,7 +266,10 @@ _ARITY = re.compile(
     r"missing \d+ required|unexpected keyword|takes (from )?\d+.* argument|takes no|multiple values"
     r"|got some positional-only|takes at most|: it takes |unbound method .* needs an argument"
 )
-_ATTRIBUTE = re.compile(r"has no setter|has no attribute|object attribute .* is read-only|has no '")
+_ATTRIBUTE = re.compile(
+    r"has no setter|has no attribute|object attribute .* is read-only|has no '|can't set attribute"
+    r"|cannot assign to field|is immutable"
+)
 _OPERATOR = re.compile(r"unsupported operand type|not supported between instances|bad operand type")
 
 
@@ -275,9 +288,9 @@ def fault_of(case: str, error: BaseException) -> Fault | None:
         return None  # what it is for
     if isinstance(error, SystemExit) and "tools." in case:
         return None  # a command line that is wrong, and said to be so
-    if isinstance(error, KeyError | AttributeError | BufferError) and re.search(
-        r", at \S+\.py:\d+", message
-    ):
+    if isinstance(
+        error, KeyError | AttributeError | BufferError | NotImplementedError
+    ) and re.search(r", at \S+\.py:\d+", message):
         return None  # what Python's protocols ask for, in words
     if isinstance(error, TypeError) and "_setter.<locals>" in message:
         return None  # assignment takes one value

@@ -278,7 +278,7 @@ class _Named(_Holder):
         return iter(self._entries())
 
     def __contains__(self, key: object) -> bool:
-        return key in self._entries()
+        return isinstance(key, str) and key in self._entries()
 
     def keys(self) -> Iterable[str]:
         """The names."""

@@ -51,7 +51,9 @@ class Module(Tree):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes; each subclass says."""
-        raise NotImplementedError(f"{type(self).__name__} does not define forward")
+        raise NotImplementedError(
+            f"{type(self).__name__} does not define forward, at {format_locs(here())}"
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run ``forward``: now on tensors, as part of a graph if any argument is a symbol. In that

@@ -37,7 +37,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 FOREIGN = (
     AttributeError, TypeError, ValueError, LookupError, OverflowError, ZeroDivisionError,
-    AssertionError, UnboundLocalError, SystemError, MemoryError,
+    AssertionError, UnboundLocalError, SystemError, MemoryError, np.ma.MAError,
 )  # fmt: skip
 """What a value of a wrong kind may lead to."""
 

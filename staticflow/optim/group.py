@@ -60,6 +60,8 @@ class ParamGroup(Mapping[str, Any]):
     # -- as a mapping ---------------------------------------------------------------------------
 
     def __getitem__(self, name: str) -> Any:
+        if not isinstance(name, str):
+            self._refuse_name(name, "is not there")
         if name == "params":
             return self.params
         if name in self._notes:
@@ -75,10 +77,10 @@ class ParamGroup(Mapping[str, Any]):
         return 1 + len(self._values) + len(self._notes)
 
     def __setitem__(self, name: str, value: Any) -> None:
+        self.check(name, value)
         if name in _NOTES:
             self._notes[name] = value
             return
-        self.check(name, value)
         held = self._values[name]
         if isinstance(held, bool):
             self._values[name] = bool(value)
@@ -107,9 +109,9 @@ class ParamGroup(Mapping[str, Any]):
 
     def check(self, name: str, value: Any) -> None:
         """Raise `KeyError` or `ValueError` if ``name`` cannot be set to ``value``."""
-        if name in _NOTES:
+        if isinstance(name, str) and name in _NOTES:
             return
-        if name not in self._values:
+        if not isinstance(name, str) or name not in self._values:
             self._refuse_name(name, "cannot be set")
         check_value(name, value)
         built = self._built.get(name)
