@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import staticflow as sf
+from staticflow import nn
 from staticflow.errors import AutogradError, DeviceError, DTypeError, SymbolicError
 
 DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"]
@@ -245,3 +246,19 @@ def test_a_pickle_names_nothing_but_what_puts_it_together() -> None:
 
     Careful(io.BytesIO(pickle.dumps(sf.ones(2, requires_grad=True)))).load()
     assert found <= {"staticflow", "numpy"}
+
+
+@pytest.mark.parametrize("fn", [sf.tanh, sf.add, nn.functional.relu, sf.softmax, sf.linalg.det])
+def test_functions_are_themselves_in_copies_and_pickles(fn: Any) -> None:
+    """Of a module that holds one: another op of the same name would be unknown to every rule."""
+    module = nn.ReLU()
+    module.fn = fn
+    assert copy.deepcopy(module).fn is fn and copy.copy(fn) is fn
+    assert pickle.loads(pickle.dumps(module)).fn is fn
+
+
+def test_a_program_is_not_copied() -> None:
+    x = sf.placeholder((2,), name="x")
+    for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(sf.DTypeError, match=r"cannot be copied or pickled.*test_interop\.py"):
+            copied(sf.compile([x], x * 2))

@@ -141,6 +141,19 @@ def test_the_cause_is_kept_where_no_argument_is_to_blame() -> None:
     assert isinstance(error.value.__cause__, TypeError)
 
 
+class _Counting(nn.Module):
+    """It assigns a buffer as it runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", sf.zeros(1))
+
+    def forward(self, x: Any) -> Any:
+        """``x`` times the sum of all that came."""
+        self.count = self.count + x.sum()
+        return x * self.count
+
+
 BLAMED = {
     "None beside another None": (lambda: sf.randint(3, (2,), dtype=None), "'dtype' must be one of"),
     "0 beside another 0": (lambda: sf.randint(0, 3, (2,), dtype=0), "'dtype' must be one of"),
@@ -197,6 +210,10 @@ BLAMED = {
     "a layer in a trace": (
         lambda: sf.jit(lambda x: nn.Linear(2, 2)(x))(sf.ones(3, 2)),
         "make the layer or the parameter outside",
+    ),
+    "a buffer in a trace": (
+        lambda: sf.jit(_Counting())(sf.ones(2)),
+        "_Counting.count is a tensor.*assign it after",
     ),
     "a switch": (
         lambda: sf.optim.SGD([sf.ones(2, requires_grad=True)]).zero_grad(np.ones(2)),

@@ -7,18 +7,18 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
-from staticflow.errors import DTypeError
+from staticflow.errors import DTypeError, SymbolicError
 from staticflow.graph.device import target
 from staticflow.graph.dtypes import bfloat16, float16, float32, float64
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.hooks import Hook, Hooks
 from staticflow.nn.mode import names_training
-from staticflow.nn.parameter import Parameter
+from staticflow.nn.parameter import Parameter, is_eager, refuse_symbol
 from staticflow.nn.state import LoadResult, load_state, state_of
 from staticflow.nn.tree import Tree
 from staticflow.ops.calls import note_calls
 from staticflow.ops.dependents import note_change, note_module, note_replaced
-from staticflow.ops.foreign import FOREIGN, refuse_foreign
+from staticflow.ops.foreign import FOREIGN, kind_of, refuse_foreign
 from staticflow.ops.handle import Handle
 from staticflow.ops.switch import as_bool
 from staticflow.ops.symbol import Symbol
@@ -105,6 +105,13 @@ class Module(Tree):
                 f"{kind}.{name} is a buffer; a {type(value).__name__} cannot take its place: "
                 f"assign a tensor or None, at {format_locs(here())}"
             )
+        if isinstance(value, Symbol) and is_eager(before):
+            raise SymbolicError(
+                f"{kind}.{name} is a tensor; a symbol in its place, {kind_of(value)}, would be "
+                "there before any call of the program, and no call would change it: give it back "
+                f"and assign it after the call, or name {name} in updates= of sf.compile, "
+                f"at {format_locs(here())}"
+            )
         object.__setattr__(self, name, value)
         if name == "training":
             note_change(self)
@@ -134,6 +141,7 @@ class Module(Tree):
         """Hold ``tensor`` (or None) as a buffer: state that is saved, unless not ``persistent``,
         and cast with the module, but not trained."""
         self._check_new(name, name in self._persistent)
+        refuse_symbol("buffer", tensor)
         if tensor is not None and not hasattr(tensor, "__sf_mode__"):
             raise DTypeError(
                 f"register_buffer: {name!r} is a {type(tensor).__name__}; wrap it in sf.tensor"

@@ -15,7 +15,22 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.ops.foreign import kind_of
 from staticflow.ops.symbol import Symbol
 
-__all__ = ["Parameter", "empty", "new_parameter", "tensor"]
+__all__ = ["Parameter", "empty", "is_eager", "new_parameter", "refuse_symbol", "tensor"]
+
+
+def refuse_symbol(what: str, value: Any) -> None:
+    """Raise `SymbolicError` if ``value`` is a symbol, which holds no values of its own."""
+    if isinstance(value, Symbol):
+        raise SymbolicError(
+            f"a {what} holds values of its own, and {kind_of(value)} is a symbol, as all is that "
+            "is made inside a trace (under jit, in a forward on symbols, in the body of a loop); "
+            f"make the layer or the {what} outside, and use it inside, at {format_locs(here())}"
+        )
+
+
+def is_eager(value: Any) -> bool:
+    """Whether ``value`` is a tensor that holds values."""
+    return isinstance(value, Tensor)
 
 
 class Parameter(Tensor):
@@ -35,13 +50,7 @@ class Parameter(Tensor):
     """
 
     def __init__(self, data: Any = (), requires_grad: bool = True) -> None:
-        if isinstance(data, Symbol):
-            raise SymbolicError(
-                f"a parameter holds values of its own, and {kind_of(data)} is a symbol, as all is "
-                "that is made inside a trace (under jit, in a forward on symbols, in the body of a "
-                "loop); make the layer or the parameter outside, and use it inside, "
-                f"at {format_locs(here())}"
-            )
+        refuse_symbol("parameter", data)
         shared = tensor(data) if isinstance(data, list | tuple) else as_tensor(data)
         self._start(shared._data)
         self._memory = shared._own_memory()

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import copyreg
+from collections.abc import Callable
+from dataclasses import fields
 from types import ModuleType
+from typing import Any
 
 from staticflow.graph.node import constant, item, param
 from staticflow.graph.op import Op
@@ -83,4 +87,19 @@ OPS: dict[str, Op] = {
 }
 """Every op by name: what the parser of the text form and the tests go through."""
 
+_ALL = OPS | {op.name: op for op in (param, constant, item)}
+
+
+def op_named(name: str) -> Op:
+    """The op of that name: what a copy of it is, and what a pickled one is read as."""
+    return _ALL[name]
+
+
+def _reduced(op: Op) -> tuple[Callable[..., Op], tuple[Any, ...]]:
+    if _ALL.get(op.name) is op:
+        return op_named, (op.name,)
+    return Op, tuple(getattr(op, f.name) for f in fields(Op))  # which a user has made
+
+
+copyreg.pickle(Op, _reduced)
 Real.number, Real.ufunc = real_sizes.number_of_size, real_sizes.ufunc_of_sizes

@@ -301,10 +301,12 @@ def _is_plain(fn: Any) -> bool:
 
 def refuses_foreign_in(names: dict[str, Any], around: Callable[[Any], Any] = lambda fn: fn) -> None:
     """Give the public functions of ops among the ``names`` of a package that error, and what
-    ``around`` puts around them."""
+    ``around`` puts around them. Pickle finds them there by their own names."""
     for name in names.get("__all__", list(names)):
         if _is_plain(names[name]):
-            names[name] = refuses_foreign(around(names[name]))
+            names[name] = worded = refuses_foreign(around(names[name]))
+            if worded.__name__ == name:
+                worded.__module__ = names["__name__"]
 
 
 def refuses_foreign_of(methods: type, but: Collection[str] = ()) -> None:

@@ -6,13 +6,13 @@ import reprlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from staticflow import pytree
 from staticflow.eager.tensor import Tensor
-from staticflow.errors import ArgumentError, ShapeError, SymbolicError
+from staticflow.errors import ArgumentError, DTypeError, ShapeError, SymbolicError
 from staticflow.graph.equalities import Equality
 from staticflow.graph.graph import close
 from staticflow.graph.locs import Locs, format_locs, here, merge_locs
@@ -131,6 +131,13 @@ class Program:
         self.compile_seconds = time.perf_counter() - began
         self.compile_count = 1
         """How often this program was compiled: once, whatever the sizes."""
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise DTypeError(
+            "a program cannot be copied or pickled: it is machine code of this process, for the "
+            "tensors that it captured; compile a graph of the copy, or save the tensors, "
+            f"at {format_locs(here())}"
+        )
 
     # -- what it was written by ----------------------------------------------------------------
 
