@@ -78,8 +78,9 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     in the other, unless ``copy`` is True or ``device`` is another one. Memory that the other side
     calls read-only stays so.
 
+    >>> import numpy as np, staticflow as sf
     >>> a = np.arange(3.0)
-    >>> t = from_dlpack(a)
+    >>> t = sf.from_dlpack(a)
     >>> a[0] = 7
     >>> t
     tensor([7., 1., 2.], dtype=staticflow.float64)

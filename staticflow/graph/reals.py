@@ -74,7 +74,7 @@ class Real:
         _refuse(self, "int")
 
     def __format__(self, spec: str) -> str:
-        if not spec:
+        if isinstance(spec, str) and not spec:
             return str(self)
         raise SymbolicError(
             f"the size {self} is known only when the program runs, so it has no digits to format "
