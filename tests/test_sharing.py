@@ -56,6 +56,14 @@ RESULTS = {
     "whole and a part": lambda a: whole_and_part(a * 2),
     "a part and the whole": lambda a: whole_and_part(a * 2)[::-1],
     "with its detached": lambda a: (lambda b: (b.detach(), b))(a * 2),
+    "windows": lambda a: (lambda b: (b[:, :-1], b[:, 1:]))(a * 2),
+    "windows and more": lambda a: (lambda b: (b[0], b[:, 1:], {"x": b.t()}))(a * 2),
+    "rows": lambda a: (lambda b: (b[0], b[1]))(a * 2),
+    "halves": lambda a: (a * 2).chunk(2),
+    "one row twice": lambda a: (lambda b: (b[0], b[0], a + 1, a))(a * 2),
+    "many rows": lambda a: (lambda b: [b[i % 2] for i in range(40)])(a[:2] * 2),
+    "columns": lambda a: (lambda b: (b[:, 0], b[:, 1]))(a * 2),
+    "windows of the changed": lambda a: (lambda b: (b[:1], b[:2]))(a.add_(1) * 2),
     "a list of both": lambda a: {"arg": a, "new": [a + 1, a]},
 }
 
@@ -79,6 +87,13 @@ def test_results_of_jit_share_memory_as_eagerly(name, make):
     eagerly, jitted = result_of(RESULTS[name], change_all)
     have, want = outcome(jitted, make), outcome(eagerly, make)
     assert have == want or isinstance(want, sf.ShapeError)  # a view of columns, which jit may take
+
+
+def test_what_overlaps_is_one_result_of_the_program_and_what_does_not_is_its_own():
+    for parts, count in ((lambda b: (b[:-1], b[1:]), 1), (lambda b: (b[0], b[1]), 2)):
+        run = sf.jit(lambda a, parts=parts: parts(a * 2))
+        run(sf.ones(4))
+        assert len(run.programs[0]._executable.signature.outputs) == count
 
 
 def test_gradients_go_through_what_is_handed_back():

@@ -281,8 +281,9 @@ class Jitted:
             result = self._fn(*args, **kwargs)
             out_leaves, out_structure = pytree.flatten(result)
             nodes = [to_node(v) for v in out_leaves]
-            plan = plan_results(self._fn, out_leaves, handles)
+            plan, wholes = plan_results(self._fn, out_leaves, handles)
             outputs = [Symbol(n) for n, shared in zip(nodes, plan, strict=True) if shared is None]
+            outputs += wholes
         positional, named = structure.children
         paths = [*pytree.paths(positional, "args"), *pytree.paths(named, "kwargs")]
         names = [path for path, s in zip(paths, symbols, strict=True) if s is not None]

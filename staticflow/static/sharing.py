@@ -4,20 +4,23 @@ over, or with another result.
 What the function gives back of its arguments (one of them, or views of it) is no result of the
 program: it is taken of the caller's tensor when the program has run, as the function itself takes
 it; so is what it gives back of a tensor that it closes over. A change in place of the one shows in
-the other, as it does eagerly, and nothing is copied.
+the other, as it does eagerly, and nothing is copied. Parts of one value that may overlap are taken
+of that value, which is then a result of the program that nobody else sees.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations, pairwise
 from typing import Any
 
 from staticflow.graph.binding import Sizes
 from staticflow.graph.dim_queries import symbols_of
-from staticflow.graph.dims import Dim
+from staticflow.graph.dims import Dim, Size, Sym, is_provably_ge
 from staticflow.ops.aliasing import Alias, Detached, Perhaps
 from staticflow.ops.reach import can_reach
+from staticflow.ops.slicing import select_op, slice_op
 from staticflow.ops.symbol import Symbol
 from staticflow.ops.thread import recording, thread
 
@@ -55,7 +58,8 @@ def _with_numbers(value: Any, sizes: Sizes) -> Any:
 @dataclass(frozen=True, slots=True)
 class Shared:
     """A result that is what ``steps`` take of the argument at ``place``; or of the result there,
-    where ``of_result``; or of ``tensor``, if that is one."""
+    where ``of_result``, which is behind the last one if nobody else sees it; or of ``tensor``, if
+    that is one."""
 
     place: int
     of_result: bool
@@ -87,9 +91,9 @@ def _steps_to_root(x: Any) -> tuple[Any, list[_Step]]:
 
 def plan_results(
     fn: Any, leaves: Sequence[Any], arguments: Sequence[Symbol]
-) -> tuple[Shared | None, ...]:
-    """For each of the ``leaves`` of what ``fn`` gives how it shares memory; None where it is
-    computed.
+) -> tuple[tuple[Shared | None, ...], list[Symbol]]:
+    """For each of the ``leaves`` of what ``fn`` gives how it shares memory, None where it is
+    computed; and what is computed beside for those that overlap.
 
     A view of which the sizes do not follow from those of the ``arguments`` is computed.
     """
@@ -112,10 +116,74 @@ def plan_results(
             shared = Shared(results[id(v)], True, ())
         elif results.get(id(root), i) != i:
             shared = Shared(results[id(root)], True, tuple(steps))
-        if shared and any(symbols_of(n) - known for step in shared.steps for n in step.sizes):
+        if shared and not _is_known(shared.steps, known):
             shared = None
         found.append(shared)
-    return tuple(found)
+    wholes = _share_wholes(found, roots, known)
+    return tuple(found), wholes
+
+
+def _is_known(steps: Sequence[_Step], known: frozenset[Sym]) -> bool:
+    return all(symbols_of(n) <= known for step in steps for n in step.sizes)
+
+
+def _share_wholes(
+    found: list[Shared | None], roots: Sequence[tuple[Any, list[_Step]]], known: frozenset[Sym]
+) -> list[Symbol]:
+    """Let what is computed and may overlap be taken of the whole, which is given."""
+    parts: dict[int, list[int]] = {}
+    for i, (root, steps) in enumerate(roots):
+        if found[i] is None and steps and isinstance(root, Symbol) and _is_known(steps, known):
+            parts.setdefault(id(root), []).append(i)
+    wholes: list[Symbol] = []
+    for places in parts.values():
+        if _may_overlap([_ranges(roots[i][1][0]) for i in places]):
+            for i in places:
+                found[i] = Shared(len(found) + len(wholes), True, tuple(roots[i][1]))
+            wholes.append(roots[places[0]][0])
+    return wholes
+
+
+_Ranges = dict[int, tuple[Size, Size]]
+
+_FEW = 32
+"""Views of one value that are compared in pairs."""
+
+
+def _may_overlap(views: Sequence[_Ranges]) -> bool:
+    """Whether two of the ``views`` of one value may have an element in common."""
+    if any(_follow_each_other(views, d) for d in views[0]):
+        return False
+    if len(views) > _FEW:
+        return True
+    return not all(_are_apart(a, b) for a, b in combinations(views, 2))
+
+
+def _follow_each_other(views: Sequence[_Ranges], dim: int) -> bool:
+    """Whether each of the ``views`` ends along ``dim``, at a known place, before another begins."""
+    ranges = [v[dim] for v in views if dim in v]
+    if len(ranges) < len(views) or any(isinstance(n, Dim) for r in ranges for n in r):
+        return False
+    ranges.sort()
+    return all(a[1] <= b[0] for a, b in pairwise(ranges))
+
+
+def _are_apart(a: _Ranges, b: _Ranges) -> bool:
+    return any(
+        is_provably_ge(b[d][0], a[d][1]) or is_provably_ge(a[d][0], b[d][1])
+        for d in a.keys() & b.keys()
+    )
+
+
+def _ranges(step: _Step) -> _Ranges:
+    """In which dims a view begins and ends where."""
+    at = step.attrs
+    if step.fn is select_op:
+        return {at["dim"]: (at["index"], at["index"] + 1)}
+    if step.fn is slice_op:
+        each = zip(at["start"], at["size"], at["step"], strict=True)
+        return {d: (start, start + n * by) for d, (start, n, by) in enumerate(each)}
+    return {}
 
 
 def put_together(
@@ -130,6 +198,8 @@ def put_together(
     for symbol, x in zip(arguments, given, strict=True):
         sizes.bind(symbol.node.tensor_type, x, "an argument")
     results = [next(computed) if shared is None else None for shared in plan]
+    last = max((shared.place for shared in plan if shared and shared.of_result), default=0)
+    results += [next(computed) for _ in range(len(plan), last + 1)]
     for of_result in (False, True):
         for i, shared in enumerate(plan):
             if shared is not None and shared.of_result is of_result:
@@ -138,4 +208,4 @@ def put_together(
                 for step in shared.steps:
                     x = step(x, sizes)
                 results[i] = x
-    return results
+    return results[: len(plan)]
