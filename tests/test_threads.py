@@ -400,6 +400,8 @@ def test_workers_leave_signals_alone() -> None:
             status = (task / "status").read_text()
             masks.add(int(status.split("SigBlk:")[1].split()[0], 16))
     assert any(mask & 1 << signal.SIGINT - 1 for mask in masks)
+    faults = signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL  # which end it unheard
+    assert not any(mask & 1 << number - 1 for mask in masks for number in faults)
 
 
 # -- how many --------------------------------------------------------------------------------------

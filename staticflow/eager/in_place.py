@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from staticflow.eager.gpu import is_writeable
-from staticflow.eager.memory import Memory, Step, View
+from staticflow.eager.memory import Memory, Step, View, exchanged
 from staticflow.eager.numbers import number_beside
 from staticflow.eager.overwrite import overwritten, put
 from staticflow.eager.programs import LARGE, SPREAD
@@ -75,6 +75,7 @@ def take_shape(x: Tensor, fn: Callable[..., Any], args: Any, kwargs: Any) -> Ten
     leaf = x._vertex is LEAF
     if x._view is x._vertex is None:  # nothing that it is a view of, and no history to go on with
         x._data = out._data
+        exchanged()
         x._bump()
         return x
     if x._view is None:
@@ -82,6 +83,7 @@ def take_shape(x: Tensor, fn: Callable[..., Any], args: Any, kwargs: Any) -> Ten
         old._memory, old._vertex = x._own_memory(), None if leaf else x._vertex
         out = fn(old, *args, **kwargs)
     x._data, x._view, x._vertex = out._data, out._view, LEAF if leaf else out._vertex
+    exchanged()
     x._bump()
     return x
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import count
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,11 @@ from staticflow.graph.op import Op
 if TYPE_CHECKING:
     from staticflow.eager.tensor import Tensor
 
-__all__ = ["Memory", "Step", "View", "versions"]
+__all__ = ["Memory", "Step", "View", "exchanged", "versions"]
+
+exchanged = count().__next__
+"""Called when a tensor was given another array, and by who looks whether one was: then the number
+that it gives is not the next."""
 
 
 class Memory:

@@ -105,7 +105,7 @@ class EagerMode:
         if state.inference:
             unrecordable(out)
         if state.noted is not None:
-            state.noted.append((op, operands, attrs, out))
+            state.noted.append((op, operands, arrays, attrs, out))
         return out
 
     def finish(self, op: Op, operands: Sequence[Any], attrs: Mapping[str, Any], data: Any) -> Any:

@@ -68,7 +68,7 @@ class Generator:
         state = self._drawn()
         noted = thread.state.noted
         if noted is not None:
-            noted.append((None, (), self.state, state))  # which native code draws from
+            noted.append((None, (), (), self.state, state))  # which native code draws from
         return state
 
     def _drawn(self) -> Tensor:

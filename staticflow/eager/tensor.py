@@ -14,7 +14,7 @@ from staticflow.eager.bind import bind
 from staticflow.eager.data import array_from
 from staticflow.eager.gpu import as_array
 from staticflow.eager.inference import is_inference
-from staticflow.eager.memory import Memory, View
+from staticflow.eager.memory import Memory, View, exchanged
 from staticflow.eager.mode import EAGER
 from staticflow.eager.vertex import LEAF, Output, users
 from staticflow.errors import AutogradError, DTypeError, ShapeError
@@ -326,6 +326,7 @@ class Tensor(Methods):
         self._data = value._data
         self._memory = value._own_memory()
         self._view = None
+        exchanged()
 
     def detach(self) -> Tensor:
         """The same memory without history."""

@@ -15,7 +15,7 @@ only then waits until nobody is active. So nobody touches a job that is over.
 
 The number of threads is read from ``wanted``, an i64 outside. ``stop`` ends the workers and keeps
 the pool taken until ``resume``; new ones are made when they are needed. Workers leave all signals
-to the threads of the caller.
+to the threads of the caller but those of their own faults, so that `faulthandler` says what it can.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ _MOST = 1024  # threads that a job can have shares for
 _PIECES = 8  # of a share: what the threads may end apart by, and what atomic operations cost
 _SPINS = 4000  # looks of a worker before it sleeps: about as long as waking it up takes
 
+_FAULTS = 4, 7, 8, 11  # SIGILL, SIGBUS, SIGFPE and SIGSEGV, of Linux
+_MASK = -1 - sum(1 << number - 1 for number in _FAULTS)
+
 _FUTEX = {"x86_64": 202, "aarch64": 98}  # the numbers of the system call
 _PAUSE = {"x86_64": "@llvm.x86.sse2.pause()", "aarch64": "@llvm.aarch64.hint(i32 1)"}
 
@@ -38,7 +41,7 @@ def pool_text(system: str, machine: str) -> str:
     """The text for a machine, as `platform` names it; where no pool is known, callers run alone."""
     if system != "Linux" or machine not in _FUTEX:
         return _ALONE
-    numbers = {"spins": _SPINS, "most": _MOST, "pieces": _PIECES, "enough": ENOUGH}
+    numbers = {"spins": _SPINS, "most": _MOST, "pieces": _PIECES, "enough": ENOUGH, "mask": _MASK}
     return _TEXT.format(futex=_FUTEX[machine], pause=_PAUSE[machine], **numbers)
 
 
@@ -200,6 +203,7 @@ entry:
   %all = alloca [128 x i8], align 8
   %old = alloca [128 x i8], align 8
   call void @llvm.memset.p0.i64(ptr %all, i8 -1, i64 128, i1 false)
+  store i64 {mask}, ptr %all
   %masked = call i32 @pthread_sigmask(i32 2, ptr %all, ptr %old)
   %first = load i64, ptr @made
   br label %one

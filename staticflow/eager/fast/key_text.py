@@ -315,4 +315,50 @@ done:
   %result = or i64 %sum, 1
   ret i64 %result
 }
+
+; A key and the arrays of the tensors that it describes, as a tuple; null with an error set if that
+; cannot be had. The arrays take the places of the tensors, before anything else runs.
+define internal ptr @kind_of(ptr %words, i64 %bytes, ptr %tensors, i64 %count) {
+entry:
+  br label %more
+more:
+  %i = phi i64 [ 0, %entry ], [ %next, %one ]
+  %left = icmp slt i64 %i, %count
+  br i1 %left, label %one, label %hold
+one:
+  %at = getelementptr ptr, ptr %tensors, i64 %i
+  %tensor = load ptr, ptr %at
+  %array = call ptr @field(ptr %tensor, i64 $tensor_data)
+  store ptr %array, ptr %at
+  %next = add i64 %i, 1
+  br label %more
+hold:
+  call void @hold_all(ptr %tensors, i64 %count)
+  %arrays = call ptr @PyTuple_New(i64 %count)
+  %no.arrays = icmp eq ptr %arrays, null
+  br i1 %no.arrays, label %drop, label %fill
+drop:
+  call void @drop_all(ptr %tensors, i64 %count)
+  ret ptr null
+fill:
+  %j = phi i64 [ 0, %hold ], [ %j.next, %put ]
+  %j.left = icmp slt i64 %j, %count
+  br i1 %j.left, label %put, label %write
+put:
+  %from = getelementptr ptr, ptr %tensors, i64 %j
+  %item = load ptr, ptr %from
+  call i32 @PyTuple_SetItem(ptr %arrays, i64 %j, ptr %item)
+  %j.next = add i64 %j, 1
+  br label %fill
+write:
+  %key = call ptr @PyBytes_FromStringAndSize(ptr %words, i64 %bytes)
+  %no.key = icmp eq ptr %key, null
+  br i1 %no.key, label %lose, label %both
+lose:
+  call void @Py_DecRef(ptr %arrays)
+  ret ptr null
+both:
+  %kind = call ptr @pair(ptr %key, ptr %arrays)
+  ret ptr %kind
+}
 """

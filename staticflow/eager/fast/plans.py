@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from staticflow.eager.choose import SMALL, bound, by_numpy, kernel_of, pays_often
 from staticflow.eager.fast.recall_text import SLOTS
@@ -26,6 +27,7 @@ from staticflow.eager.fast.records import (
     StepRecord,
     StridedRecord,
 )
+from staticflow.eager.memory import exchanged
 from staticflow.eager.vertex import LEAF
 from staticflow.graph.dtypes import BY_PYTHON
 from staticflow.graph.op import Op
@@ -46,7 +48,12 @@ MOST_VALUES = 1024
 
 _Array = np.ndarray[Any, Any]
 
-Noted = Sequence[tuple[Op | None, Sequence[Any], Any, Any]]
+_Kind = tuple[bytes, Sequence[_Array]]
+"""The key of a call with its hash, and the arrays of the tensors that it was written by."""
+
+Noted = Sequence[tuple[Op | None, Sequence[Any], Sequence[Any], Any, Any]]
+"""Each op with its operands, the arrays that it ran on, its attributes and what it gave; for a draw
+None, with the state of the generator in the place of attributes."""
 
 
 class Plan:
@@ -109,14 +116,16 @@ class Plans:
             self._held += (plain, learner)
             row.plain, row.learner, row.tensors = id(plain), id(learner), tensors
 
-    def _learn(self, fn: Callable[..., Any], kind: bytes, /, *args: Any, **kwargs: Any) -> Any:
-        """Call the function, and remember what it came to for calls of a ``kind``: the key and its
-        hash."""
-        key, code = kind[:-_WORD], int.from_bytes(kind[-_WORD:], "little")
+    def _learn(self, fn: Callable[..., Any], kind: _Kind, /, *args: Any, **kwargs: Any) -> Any:
+        """Call the function, and remember what it came to for calls of a ``kind``. What came of
+        other arrays, where a tensor was given one meanwhile, is not remembered."""
+        words, arrays = kind
+        key, code = words[:-_WORD], int.from_bytes(words[-_WORD:], "little")
         objects = [*_objects(args), *_objects(kwargs.values())]
         tensors = [*{id(a): a for a in objects if hasattr(a, "_vertex")}.values()]
         others = [a for a in objects if not hasattr(a, "_vertex")]
-        state = thread.state
+        state, looked = thread.state, exchanged()
+        as_described = _are_on(arrays, tensors)
         noted: list[Any] = []
         plain = state.plain
         state.noted, state.plain = noted, False
@@ -124,6 +133,8 @@ class Plans:
             out = fn(*args, **kwargs)
         finally:
             state.noted, state.plain = None, plain
+        if not (as_described and _are_on(arrays, tensors) and exchanged() == looked + 1):
+            return out
         plan = Plan(key, others, list(kwargs))
         if None not in noted and len(noted) <= MOST_STEPS:
             draws = any(op is None for op, *_ in noted)
@@ -137,11 +148,11 @@ class Plans:
 
     def _write(self, plan: Plan, tensors: Sequence[Any], noted: Noted, out: Any) -> None:
         """Write the ops that lead from ``tensors`` to ``out``, if all that they take is known."""
-        numbers = [a for _, operands, _, _ in noted for a in operands if type(a) in BY_PYTHON]
+        numbers = [a for _, operands, *_ in noted for a in operands if type(a) in BY_PYTHON]
         places = {id(v): i for i, v in enumerate([*tensors, *numbers])}
         count = len(tensors) + len(numbers)
         steps = (StepRecord * len(noted))()
-        for step, (op, operands, attrs, result) in zip(steps, noted, strict=True):
+        for step, (op, operands, arrays, attrs, result) in zip(steps, noted, strict=True):
             if op is not None and op not in self._records:
                 return
             if not places.keys() >= set(map(id, operands)):
@@ -156,7 +167,7 @@ class Plans:
             step.op, step.attrs = self._records[op], id(attrs) if attrs else None
             step.count, step.places = len(operands), plan.words([places[id(a)] for a in operands])
             step.results = len(result) if type(result) is tuple else 0
-            _foresee(plan, step, op, operands, attrs, result)
+            _foresee(plan, step, op, operands, arrays, attrs, result)
             for r in results:
                 places[id(r)] = count
                 count += 1
@@ -199,6 +210,11 @@ def _objects(arguments: Any) -> Iterator[Any]:
             yield a
 
 
+def _are_on(arrays: Sequence[Any], tensors: Sequence[Any]) -> bool:
+    """Whether the tensors are on these arrays."""
+    return list(map(id, arrays)) == [id(t._data) for t in tensors]
+
+
 def _is_small_and_new(out: Any) -> bool:
     """Whether this is a tensor that nobody else has, and that is as soon copied as made."""
     return (
@@ -214,22 +230,24 @@ def _foresee(
     step: StepRecord,
     op: Op,
     operands: Sequence[Any],
+    on: Sequence[Any],
     attrs: Mapping[str, Any],
     result: Any,
 ) -> None:
     """Write what is known of a step beside its op: a view as where it begins and its strides, a
     kernel, or what fills an array."""
-    arrays = [a._data if hasattr(a, "_vertex") else a for a in operands]
+    arrays = [a if hasattr(o, "_vertex") else o for o, a in zip(operands, on, strict=True)]
     if type(result) is not tuple and result._view is not None:
         array, part = arrays[0], result._data
         _see(plan, step, array, _address(part) - _address(array), part)
         return
     if op.eager == "flat":
         arrays[1] = np.empty(arrays[1].size, np.bool_)  # whose values do not matter
+        row = np.empty(arrays[1].size, result._data.dtype)
+        if not _see(plan, step, row, 0, result._data):
+            return
         plan.held.append(arrays[1])
         step.vector = id(arrays[1])
-        row = np.empty(arrays[1].size, result._data.dtype)
-        _see(plan, step, row, 0, result._data)
     compute = bound(op, arrays, attrs)
     if compute is not None:
         plan.compute(step, compute)
@@ -247,11 +265,17 @@ def _foresee(
         plan.waiting.append(bind)
 
 
-def _see(plan: Plan, step: StepRecord, array: _Array, offset: int, part: _Array) -> None:
-    """Write where in arrays like this one a view begins, and what it is like."""
+def _see(plan: Plan, step: StepRecord, array: _Array, offset: int, part: _Array) -> bool:
+    """Write where in arrays like this one a view begins, and what it is like; False where it does
+    not lie between the first and the last element of such an array, all whose memory is there."""
+    low, high = (end - _address(array) for end in byte_bounds(array))
+    first, last = (end - _address(part) + offset for end in byte_bounds(part))
+    if part.size > 0 and not low <= first <= last <= high:
+        return False
     lies = [(a.ndim, plan.words(a.shape), plan.words(a.strides)) for a in (part, array)]
     view = StridedRecord(offset, *lies[0], *lies[1])
     step.view = plan.hold(view)
+    return True
 
 
 def _address(array: np.ndarray[Any, Any]) -> int:

@@ -380,7 +380,8 @@ learn:
   store i64 %hash, ptr %hash.at
   %longer = add i64 %length, 1
   %bytes = mul i64 %longer, 8
-  %kind = call ptr @PyBytes_FromStringAndSize(ptr %words, i64 %bytes)
+  %described.count = call i64 @key.tensor_count(ptr %key)
+  %kind = call ptr @kind_of(ptr %words, i64 %bytes, ptr %tensors, i64 %described.count)
   %no.kind = icmp eq ptr %kind, null
   br i1 %no.kind, label %nothing, label %remember
 remember:
