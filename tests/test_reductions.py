@@ -162,3 +162,14 @@ def test_a_pass_over_rows_is_vectorised_along_them_however_much_each_row_gives()
     program = sf.compile([x, weight, bias], (out, mean, size, mean * 2, size * 3))
     assert program.kernel_count == 1
     assert "*lane" not in program.source("kernels")
+
+
+def test_differences_of_differences_without_end() -> None:
+    x = sf.tensor([[1.0, 4.0, 9.0]], requires_grad=True)
+    out = x.diff(2**62)
+    assert out.shape == (1, 0) and sf.tensor([True, False]).diff(2**62).shape == (0,)
+    out.sum().backward()
+    assert x.grad.tolist() == [[0.0] * 3]
+    assert sf.placeholder((2, 3), name="x").diff(2**62).shape == (2, 0)
+    with pytest.raises(ShapeError, match="give the size of dim 0"):
+        sf.placeholder((None,), name="x").diff(2**62)

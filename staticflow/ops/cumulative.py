@@ -295,6 +295,10 @@ def cummin(input: Any, dim: int) -> Chosen:
 # -- differences -----------------------------------------------------------------------------------
 
 
+_MOST_DIFFERENCES = 16
+"""Along a dim of unknown size, whose terms are in each other as deep."""
+
+
 @by_shape
 @numpy_names
 def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
@@ -313,6 +317,15 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     at = normalize_dim(dim, input.ndim, "diff")
     parts = [v for v in (prepend, input, append) if v is not None] if n else [input]
     input = cat(parts, at) if len(parts) > 1 else input
+    size = input.shape[at]
+    if isinstance(size, int):  # after so many there are none, and that is that
+        n = min(n, size)
+    elif n > _MOST_DIFFERENCES:
+        raise ShapeError(
+            f"diff: n is {n}, and of a dim of unknown size no more than {_MOST_DIFFERENCES} "
+            f"differences are taken; give the size of dim {at} in the placeholder's shape, "
+            f"at {format_locs(here())}"
+        )
     return _differences(input, n, at)
 
 
