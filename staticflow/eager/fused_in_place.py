@@ -31,6 +31,7 @@ __all__ = ["in_place_form"]
 
 _MET = 1024
 """So many shapes find their program at once; then it begins anew."""
+_UNMET: Any = object()
 _getframe = sys._getframe
 _array = np.ndarray
 
@@ -55,11 +56,12 @@ def in_place_form(fn: Callable[..., Any], count: int, by_element: bool) -> Calla
         if by_element and shape:
             arrays = [a.reshape(-1) if a.shape == shape else a for a in arrays]
         place = tuple(key)
-        if place not in met:
+        program = met.get(place, _UNMET)  # which another thread may clear meanwhile
+        if program is _UNMET:
+            program = find(arrays)
             if len(met) >= _MET:
                 met.clear()
-            met[place] = find(arrays)
-        program = met[place]
+            met[place] = program
         if program is None or program.fast(*arrays) != ():
             return False
         code, frame = users(_getframe(1))
