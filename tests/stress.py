@@ -43,7 +43,7 @@ _LEFT_OUT = frozenset((
     "apply_", "map_", "cuda", "to", "pin_memory", "backward", "__init__", "__new__",
     "__init_subclass__", "__subclasshook__", "__del__", "__setattr__", "__delattr__", "__dir__",
     "__getattribute__", "__class_getitem__", "register_hook", "__reduce__", "__reduce_ex__",
-    "__sizeof__", "register_post_accumulate_grad_hook", "det", "slogdet",
+    "__sizeof__", "register_post_accumulate_grad_hook", "det", "slogdet", "tensor_split",
 ))  # fmt: skip
 """Methods that are tried elsewhere, or are slow."""
 

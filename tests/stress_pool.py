@@ -3,6 +3,7 @@ into their slots."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import random
 from collections.abc import Callable
@@ -103,7 +104,8 @@ class Pool:
     def add(self, x: Any) -> None:
         """Take a tensor in, for one that goes if there are many."""
         if len(self.tensors) >= 12:
-            self.tensors.pop(self.chance.randrange(len(self.tensors)))
+            with contextlib.suppress(IndexError):  # another thread forgets them meanwhile
+                self.tensors.pop(self.chance.randrange(12))
         self.tensors.append(x)
 
     def pick(self) -> Any:
