@@ -313,7 +313,8 @@ class _Writer:
         text = self.text
         before, then, join = text.block, text.new_block("then"), text.new_block("join")
         orelse = text.new_block("else") if stmt.orelse else join
-        rare = stmt.cond in self.folds
+        # a branch of loops takes so long that it may lie apart, and the others fall through
+        rare = stmt.cond in self.folds or any(isinstance(s, Loop) for s in stmt.then)
         self.has_rare |= rare
         text.branch(self.operand(stmt.cond).name, then, orelse, rare)
         entry = self._assigned(stmt.then + stmt.orelse)

@@ -46,7 +46,11 @@ def schedule_cpu(lowered: Lowered, target: Target) -> Kernel:
 
 def _sums_columns(body: Block) -> bool:
     """Whether the lanes of a loop would be columns, each of which has one sum at a time."""
-    loops = [stmt for stmt in body if isinstance(stmt, Loop)]
+    loops = [s for s in walk(body) if isinstance(s, Loop) and not _has_loops(s)]
     return bool(loops) and all(
         sum(isinstance(stmt, Accumulate) for stmt in walk(loop.body)) == 1 for loop in loops
     )
+
+
+def _has_loops(loop: Loop) -> bool:
+    return any(isinstance(stmt, Loop) for stmt in walk(loop.body))

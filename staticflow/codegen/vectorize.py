@@ -64,10 +64,9 @@ def vectorize(kernel: Kernel, var: Sym, width: int) -> Kernel:
     accumulators. Combinations of floats are reordered.
 
     Raises `VerifyError` where the loop cannot be vectorised, and says why: there is no such loop,
-    its step is not 1 or its kind ``grid``; there is a `Check` in it, an `If` of anything but a
-    `Fold`, a vector, an inner loop or bound symbol that depends on ``var``, a `Set` of a register
-    from outside, an accumulator that is read or combined in two ways; or its iterations may touch
-    the same element.
+    its step is not 1 or its kind ``grid``; there is a `Check` in it, a vector, a `Set` of a
+    register from outside, an `If`, inner loop or bound symbol that depends on ``var``, an
+    accumulator that is read or combined in two ways; or its iterations may touch the same element.
     """
     loop = find_loop(kernel, var)
     fault = _obstacle(loop)
@@ -116,7 +115,11 @@ def _obstacle(loop: Loop) -> str | None:
     vectors = _vector_registers(loop.body, loop.var)
     folds = {s.reg for s in walk(loop.body) if isinstance(s, Let) and isinstance(s.expr, Fold)}
     for stmt in walk(loop.body):
-        if isinstance(stmt, If) and stmt.cond in folds and not _leaves_traces(stmt, own):
+        if (
+            isinstance(stmt, If)
+            and not _is_vector(stmt.cond, vectors)
+            and not (stmt.cond in folds and _leaves_traces(stmt, own))
+        ):  # all lanes take the same branch
             continue
         fault = _statement_obstacle(stmt, loop.var, own, vectors)
         if fault is not None:
