@@ -325,8 +325,9 @@ class _Writer:
         loops: Shape,
     ) -> tuple[list[Reg], Index]:
         """`_run`, but that where there are many addends the sums are those of parts, in float64."""
-        k = self.k
-        count = floor_div(loops[0], self.part) if any(map(_rounds, due)) else 0
+        if not loops or not any(map(_rounds, due)):
+            return self._run(phase, outer, rows, due, stored, start, loops)
+        k, count = self.k, floor_div(loops[0], self.part)
         rest = loops[0] - count * self.part
         sums, full = self._run(phase, outer, rows, due, stored, start, (rest, *loops[1:]))
         if count == 0:
