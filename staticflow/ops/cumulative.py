@@ -50,10 +50,10 @@ cumsum_op: Op = Op(
     doc="The sum of the elements up to each along ``dim``, with ``reverse`` from each on.",
     infer=same_type,
     reference=lambda xp, x, *, dim, reverse: walk(
-        xp, lambda x: xp.cumsum(x, axis=0, dtype=x.dtype), dim, reverse, x
+        xp, lambda x: xp.cumsum(x, axis=0), dim, reverse, x, exact=True
     ),
     vjp=per_arg(lambda ct, out, x, *, dim, reverse: cumsum_op(ct, dim=dim, reverse=not reverse)),
-    lowering=running(0.0, lambda k, total, x: k.add(total, x)),
+    lowering=running(0.0, lambda k, total, x: k.add(total, x), exact=True),
     kinds="iuf",
     eager="native",
     grad_name="CumsumBackward0",
@@ -73,10 +73,10 @@ cumprod_op: Op = Op(
     doc="The product of the elements up to each along ``dim``, with ``reverse`` from each on.",
     infer=same_type,
     reference=lambda xp, x, *, dim, reverse: walk(
-        xp, lambda x: xp.cumprod(x, axis=0, dtype=x.dtype), dim, reverse, x
+        xp, lambda x: xp.cumprod(x, axis=0), dim, reverse, x, exact=True
     ),
     vjp=per_arg(_cumprod_vjp),
-    lowering=running(1.0, lambda k, total, x: k.mul(total, x)),
+    lowering=running(1.0, lambda k, total, x: k.mul(total, x), exact=True),
     saves=(0, OUT),
     kinds="iuf",
     eager="native",

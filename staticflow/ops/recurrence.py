@@ -11,7 +11,7 @@ from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.declare import per_arg
 from staticflow.ops.lowering import LoopNest
-from staticflow.ops.reduce import wide
+from staticflow.ops.reduce import longest, wide
 
 __all__ = ["recurrence_op", "running", "same_type", "shift_op", "walk"]
 
@@ -21,14 +21,17 @@ def same_type(facts: Facts, x: TensorType, *others: TensorType, **attrs: Any) ->
     return x
 
 
-def running(start: float, step: Callable[..., Any], before: bool = False) -> LoopNest:
+def running(
+    start: float, step: Callable[..., Any], before: bool = False, *, exact: bool = False
+) -> LoopNest:
     """The loop nest of ``state = step(k, state, *elements)`` along ``dim``, where each state is
-    stored, or with ``before`` the one that the step began with."""
+    stored, or with ``before`` the one that the step began with. An ``exact`` state is of 64 bits:
+    of a million equal numbers the running sum in float32 is wrong by a hundredth."""
 
     def emit(nest: Any) -> None:
         k, dim = nest.k, nest.attrs["dim"]
         n: Size = nest.out_shape(0)[dim]
-        dtype = wide(nest.out_type(0).dtype)
+        dtype = (longest if exact else wide)(nest.out_type(0).dtype)
         first = nest.attrs.get("fill", start)
         with nest.rows(nest.out_shape(0), dim) as at:
             state = k.var(k.const(first if dtype.is_floating else int(first), dtype))
@@ -44,14 +47,16 @@ def running(start: float, step: Callable[..., Any], before: bool = False) -> Loo
     return LoopNest(emit)
 
 
-def walk(xp: Any, fn: Callable[..., Any], dim: int, reverse: bool, *xs: Any) -> Any:
-    """``fn`` of arrays in the dtype that accumulates, with ``dim`` in front and in the order of the
-    walk; its result as the first of ``xs`` is."""
+def walk(
+    xp: Any, fn: Callable[..., Any], dim: int, reverse: bool, *xs: Any, exact: bool = False
+) -> Any:
+    """``fn`` of arrays in the dtype that accumulates, ``exact`` or not, with ``dim`` in front and
+    in the order of the walk; its result as the first of ``xs`` is."""
 
     def turned(x: Any) -> Any:
         return xp.flip(x, 0) if reverse else x
 
-    dtype = wide(dtype_of(xs[0].dtype)).numpy
+    dtype = (longest if exact else wide)(dtype_of(xs[0].dtype)).numpy
     out = fn(*(turned(xp.moveaxis(x, dim, 0)).astype(dtype) for x in xs))
     return xp.ascontiguousarray(xp.moveaxis(turned(out), 0, dim).astype(xs[0].dtype))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from staticflow.errors import DTypeError
 from staticflow.graph.dims import Size, prod
-from staticflow.graph.dtypes import DType, bool_, dtype_of, float32, int64, uint8
+from staticflow.graph.dtypes import DType, bool_, dtype_of, float32, float64, int64, uint8
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
@@ -64,6 +64,11 @@ def along(op: Op, x: Any, dim: int, **attrs: Any) -> Any:
 def wide(dtype: DType) -> DType:
     """The dtype in which values of ``dtype`` are accumulated."""
     return float32 if dtype.is_floating and dtype.bits == 16 else dtype
+
+
+def longest(dtype: DType) -> DType:
+    """The dtype in which values of ``dtype`` are accumulated where each total is wanted."""
+    return float64 if dtype.is_floating else dtype
 
 
 def widened(x: Any) -> Any:

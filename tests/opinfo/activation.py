@@ -88,7 +88,7 @@ def _threshold_samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
 _THRESHOLD = OpInfo(
     OPS["threshold"], activation.threshold, pointwise(lambda x, t, v: v if x <= t else x),
     _threshold_samples, NUMBERS, grad=True, exact=True,
-    sized=lambda dtype, n: Sample((*sized_unary(dtype, n).args, 1, 7)),
+    sized=lambda dtype, n: Sample((*sized_unary(dtype, n).args, 1, 5)),
     failures=(Failure(Sample((np.array([True]), 1, 7)), DTypeError, "not defined for bool"),),
 )  # fmt: skip
 

@@ -152,7 +152,8 @@ def values(
     if dtype.is_floating:
         return np.asarray(rng.uniform(low, high, shape)).astype(dtype.numpy)
     low = max(low, 0) if dtype.kind == "u" else low
-    return rng.integers(int(np.ceil(low)), int(high) + 1, shape).astype(dtype.numpy)
+    first = int(np.ceil(low))
+    return rng.integers(first, max(int(high), first) + 1, shape).astype(dtype.numpy)
 
 
 _FLOAT_SPECIALS = (
