@@ -30,8 +30,10 @@ times; a sum of n elements may by a share of the root of n more, and of n equal 
 since what is lost is then the same each time."""
 
 ROUNDING = {
-    # a sum of all that lies before, one after another
-    "cumsum": 64, "cumprod": 64, "logcumsumexp": 64, "recurrence": 64,
+    # a step for all that lies before, one after another
+    "recurrence": 64, "logcumsumexp": 512,
+    # sums of whole rows, of which nearly all cancels, and of all windows, one after another
+    "log_softmax": 4096, "convolution_kernel": 1024,
 }  # fmt: skip
 """Of ops that round more often, or magnify it."""
 

@@ -10,7 +10,7 @@ from typing import Any
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dims import dim_max, dim_min
 from staticflow.graph.dims import prod as prod_of
-from staticflow.graph.dtypes import bool_, dtype_of, int64
+from staticflow.graph.dtypes import bool_, dtype_of, float64, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
@@ -29,10 +29,12 @@ from staticflow.ops.reduce import (
     along,
     as_truth,
     is_bool,
+    narrowed,
     reduced_type,
     restored,
     summable,
     wide,
+    widened,
 )
 from staticflow.ops.splitting import narrow
 from staticflow.ops.view import reshape
@@ -139,11 +141,26 @@ def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: An
     return prod_op(summable(input, dtype), dims=dims, keepdim=keepdim)
 
 
-def _log_add(k: Any, total: Any, x: Any) -> Any:
-    """``log(exp(total) + exp(x))``; where the larger is infinite or NaN it is that one."""
-    larger = k.maximum(total, x)
-    small = k.log1p(k.exp(k.neg(k.abs(k.sub(total, x)))))
-    return k.select(k.isfinite(larger), k.add(larger, small), larger)
+def _logcumsumexp_emit(nest: Any) -> None:
+    """The largest element so far and the sum of ``exp(x - largest)``, scaled where another becomes
+    the largest (Milakov, Gimelshein, "Online normalizer calculation for softmax", 2018).
+    Where the largest is infinite or NaN it is the result."""
+    k, dim, shape = nest.k, nest.attrs["dim"], nest.in_shape(0)
+    dtype = wide(nest.out_type(0).dtype)
+
+    def share(x: Any, largest: Any) -> Any:
+        power = k.exp(k.sub(x, largest))
+        return k.cast(k.select(k.compare("eq", x, largest), 1.0, power), float64)
+
+    with nest.rows(shape, dim) as at:
+        largest, total = k.var(k.const(-inf, dtype)), k.var(k.const(0.0, float64))
+        with k.loop("j", shape[dim]) as j:
+            x = k.cast(nest.load(0, at(j)), dtype)
+            new = k.maximum(largest, x)
+            k.set(total, k.add(k.mul(total, share(largest, new)), share(x, new)))
+            k.set(largest, new)
+            found = k.add(new, k.log(k.cast(total, dtype)))
+            nest.store(0, at(j), k.select(k.isfinite(new), found, new))
 
 
 def _logcumsumexp_infer(facts: Facts, x: TensorType, *, dim: int) -> TensorType:
@@ -153,15 +170,18 @@ def _logcumsumexp_infer(facts: Facts, x: TensorType, *, dim: int) -> TensorType:
 
 
 def _logcumsumexp_reference(xp: Any, x: Any, *, dim: int) -> Any:
-    return walk(xp, lambda x: xp.logaddexp.accumulate(x, axis=0), dim, False, x)
+    return walk(xp, lambda x: xp.logaddexp.accumulate(x, axis=0), dim, False, x, exact=True)
 
 
 def _logcumsumexp_vjp(ct: Any, out: Any, x: Any, *, dim: int) -> Any:
     # sum over i >= j of ct[i] exp(x[j] - out[i]) = exp(x[j] - out[j]) h[j] with
-    # h[j] = ct[j] + exp(out[j] - out[j + 1]) h[j + 1], whose exponents are not positive
-    beyond = shift_op(out, dim=dim, fill=inf, reverse=True)
-    h = recurrence_op(ct, _exp_of_difference(out, beyond), dim=dim, reverse=True)
-    return _exp_of_difference(x, out) * h
+    # h[j] = ct[j] + exp(out[j] - out[j + 1]) h[j + 1], whose exponents are not positive; h grows
+    # with the length, beyond what 16 bits hold
+    wide_x, wide_out = widened(x), widened(out)
+    beyond = shift_op(wide_out, dim=dim, fill=inf, reverse=True)
+    ratio = _exp_of_difference(wide_out, beyond)
+    h = recurrence_op(widened(ct), ratio, dim=dim, reverse=True)
+    return narrowed(_exp_of_difference(wide_x, wide_out) * h, x)
 
 
 def _exp_of_difference(a: Any, b: Any) -> Any:
@@ -175,7 +195,7 @@ logcumsumexp_op = Op(
     infer=_logcumsumexp_infer,
     reference=strict(_logcumsumexp_infer, _logcumsumexp_reference),
     vjp=per_arg(_logcumsumexp_vjp),
-    lowering=running(-inf, _log_add),
+    lowering=LoopNest(_logcumsumexp_emit),
     saves=(0, OUT),
     grad_name="LogcumsumexpBackward0",
     eager="native",

@@ -86,7 +86,7 @@ def _recurrence_reference(xp: Any, b: Any, a: Any, *, dim: int, reverse: bool) -
             out[j] += a[j] * out[j - 1]
         return out
 
-    return walk(xp, run, dim, reverse, b, a)
+    return walk(xp, run, dim, reverse, b, a, exact=True)
 
 
 def _recurrence_vjp(
@@ -103,7 +103,7 @@ recurrence_op: Op = Op(
     infer=same_type,
     reference=_recurrence_reference,
     vjp=_recurrence_vjp,
-    lowering=running(0.0, lambda k, h, b, a: k.add(b, k.mul(a, h))),
+    lowering=running(0.0, lambda k, h, b, a: k.add(b, k.mul(a, h)), exact=True),
     saves=(1, OUT),
     kinds="f",
     promote="common",

@@ -1,0 +1,55 @@
+"""Sums of very many floats are as near as a few roundings, whichever way they run: along rows or
+columns, whole or running, in a kernel of one op or of several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import staticflow as sf
+
+MANY = 1 << 17
+FORMS: dict[str, Callable[[Any], Any]] = {
+    "sum": lambda x: x.sum(1),
+    "mean of two": lambda x: (x + x).mean(1),
+    "norm": lambda x: x.square().sum(1).sqrt(),
+    "cumsum": lambda x: x.cumsum(1)[:, -1],
+    "logcumsumexp": lambda x: x.logcumsumexp(1)[:, -1],
+}
+LAYOUTS: dict[str, Callable[[Any], Any]] = {
+    "rows": np.ascontiguousarray, "columns": np.asfortranarray,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("rows", [1, 3])
+def test_many_equal_numbers(form: str, layout: str, rows: int) -> None:
+    """What rounds each addend the same way is lost as often as there are addends."""
+    x = LAYOUTS[layout](np.full((rows, MANY), 1.1, np.float32))
+    wanted = FORMS[form](sf.from_numpy(x.astype(np.float64))).numpy()
+    for run in (FORMS[form], sf.jit(FORMS[form])):
+        np.testing.assert_allclose(run(sf.from_numpy(x)).numpy(), wanted, 3e-6)
+
+
+def test_all_of_them() -> None:
+    for n in (MANY, 1_000_003):
+        np.testing.assert_allclose(
+            sf.full((n,), 1.1).sum().item(), n * float(np.float32(1.1)), 3e-6
+        )
+
+
+def test_a_running_product_may_leave_the_range_of_its_dtype() -> None:
+    x = sf.tensor([1e30, 1e30, 1e-30, 1e-30])
+    for run in (lambda x: x.cumprod(0), sf.jit(lambda x: x.cumprod(0))):
+        np.testing.assert_allclose(run(x).numpy(), [1e30, np.inf, 1e30, 1], 1e-6)
+
+
+def test_gradients_of_running_sums_in_16_bits() -> None:
+    x = sf.ones(100_000, dtype=sf.float16, requires_grad=True)
+    x.logcumsumexp(0).sum().backward()
+    assert x.grad is not None
+    np.testing.assert_allclose(x.grad[0].item(), np.sum(1 / np.arange(1, 100_001)), 2e-3)
