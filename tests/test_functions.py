@@ -205,3 +205,12 @@ def test_no_factor_of_a_matrix_is_the_one_that_changes_nothing(batch: tuple[int,
         power = sf.matrix_power(sf.ones(*batch, 3, 3, dtype=dtype), 0)
         assert power.dtype is getattr(sf, dtype)
         assert np.array_equal(power.numpy(), np.broadcast_to(np.eye(3), (*batch, 3, 3)))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_places_of_quantiles_are_no_16_bit_floats(dtype: str) -> None:
+    """The place among 70,000 elements is beyond float16, and beyond the digits of bfloat16."""
+    x = sf.arange(70_000).remainder(2000).div(8).to(getattr(sf, dtype))
+    for q in (0.3, 0.5):
+        for fn in (sf.quantile, sf.nanquantile):
+            assert fn(x, q).item() == fn(x.double(), q).to(x.dtype).item()

@@ -178,16 +178,17 @@ def full(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Any:
-    """A tensor of shape ``size`` filled with ``fill_value``, in the dtype of that unless given.
+    """A tensor of shape ``size`` filled with ``fill_value``, in the dtype of that unless given. A
+    tensor of no dims counts as the number that it holds.
 
     Where one of the sizes is symbolic it is a symbol, as in all functions that take sizes.
     """
-    if isinstance(fill_value, np.generic):  # a number like others, as in PyTorch
-        fill_value = fill_value.item()
+    if hasattr(fill_value, "__sf_mode__") or isinstance(fill_value, np.generic):
+        fill_value = one_number(fill_value, "fill_value")
     if isinstance(fill_value, Dim):
         fill_value = STATIC.apply(size_value, (), {"size": fill_value, "dtype": int64})
     if isinstance(fill_value, Symbol):
-        own = get_default_dtype() if fill_value.weak else fill_value.dtype
+        own = dtype_of_number((False, 0, 0.0)[fill_value.dtype.category])
         return spread(fill_value, as_shape(size), own if dtype is None else dtype_of(dtype))
     wanted = dtype_of_number(fill_value) if dtype is None else dtype_of(dtype)
     shape = as_sizes(size)

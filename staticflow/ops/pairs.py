@@ -191,6 +191,7 @@ logit_op = composed(
 def logit(input: Any, eps: float | None = None) -> Any:
     """``log(x / (1 - x))``, with ``x`` held between ``eps`` and ``1 - eps`` if that is given, where
     the derivative is 0 outside."""
+    eps = None if eps is None else one_number(eps, "eps")
     return logit_op(input, low=eps, high=None if eps is None else 1 - eps)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.errors import DTypeError
+from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import BY_PYTHON, DTYPES, DType, get_default_dtype, promote
 from staticflow.graph.locs import format_locs, here
@@ -55,7 +55,13 @@ def one_number(given: Any, argument: str) -> Any:
     if type(given) in BY_PYTHON:
         return given
     mode = getattr(given, "__sf_mode__", None)
-    if isinstance(given, np.generic) or (mode is not None and mode.rank == 0):
+    has_values = mode is not None and mode.rank == 0
+    if mode is not None and given.ndim and not (has_values and given.numel() == 1):
+        raise ShapeError(
+            f"{argument!r} must be one number, not of shape {list(given.shape)}, "
+            f"at {format_locs(here())}"
+        )
+    if has_values or isinstance(given, np.generic):
         return given.item()
     if mode is not None or isinstance(given, Dim):
         return given

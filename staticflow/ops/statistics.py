@@ -22,6 +22,7 @@ from staticflow.ops.maths import ceil, floor, round, sqrt
 from staticflow.ops.numpy_names import numpy_names
 from staticflow.ops.order import sort
 from staticflow.ops.pairs import lerp
+from staticflow.ops.reduce import narrowed, wide, widened
 from staticflow.ops.triangle import diagonal
 from staticflow.ops.view import atleast_1d, ravel, reshape, squeeze, unsqueeze
 
@@ -122,7 +123,7 @@ def _quantile(
     ordered = sort(rows, -1).values  # NaN are last
     count = (ordered == ordered).sum(-1, keepdim=True)
     last = clamp(count - 1, min=0) if skip else rows.shape[-1] - 1
-    rank = (zeros_like(count, dtype=x.dtype) + q) * last
+    rank = (zeros_like(count, dtype=wide(x.dtype)) + q) * last  # 16 bits count to 2048 or 256
     if not skip:
         rank = where(count < rows.shape[-1], last, rank)  # to a NaN, which is what it gives
     rank = {"lower": floor, "higher": ceil, "nearest": round}.get(interpolation, _same)(rank)
@@ -130,7 +131,7 @@ def _quantile(
     weight = rank - floor(rank)
     if interpolation == "midpoint":
         weight = where(weight > 0, 0.5, weight)
-    out = movedim(lerp(below, above, weight), -1, 0)
+    out = movedim(narrowed(lerp(widened(below), widened(above), weight), x), -1, 0)
     if keepdim and dim is None:
         out = reshape(out, (-1, *(1,) * x.ndim))
     elif keepdim and x.ndim and dim is not None:

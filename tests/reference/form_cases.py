@@ -138,6 +138,9 @@ CASES: dict[str, Case] = {
     "cov of weighted observations": Case(
         lambda t, x, f, w: t.cov(x, fweights=f, aweights=w, correction=0),
         (X, np.array([1, 2, 1]), np.array([0.5, 0.25, 1.0], np.float32))),
+    "full of numbers in tensors": Case(
+        lambda t, a, b, c, d: tuple(t.full((2,), v) for v in (a, b, c, d)),
+        (np.array(3, np.uint8), np.array(0.25), np.array(0.5, np.float16), np.array(True))),
     "roll": Case(lambda t, x, k: t.roll(x, -1, 0), (GRID, np.array(-1))),
     "uint8 images are rounded": Case(
         lambda t, x: t.nn.functional.interpolate(x, size=(3, 5), mode="bilinear"),
@@ -297,6 +300,14 @@ REFUSED: dict[str, tuple[Case, str]] = {
     "channels that do not make squares": (
         Case(lambda t, x: t.nn.functional.pixel_shuffle(x, 2), (np.ones((4, 5, 1, 1), np.float32),)),
         "5 channels; their number must be a multiple of 4"),
+    "a logit held at several numbers": (
+        Case(lambda t, x: t.logit(x, x), (X,)), "'eps' must be one number, not of shape"),
+    "bounds that are several": (
+        Case(lambda t, x: t.nn.functional.hardtanh(x, x), (X,)), "'min_val' must be one number"),
+    "a norm kept from 0 by several numbers": (
+        Case(lambda t, x: t.nn.functional.layer_norm(x, (3,), eps=x), (X,)), "'eps' must be one number"),
+    "a full of several numbers": (
+        Case(lambda t, x: t.full((2, 3), x), (X,)), "'fill_value' must be one number"),
     "a cov of too few weights": (
         Case(lambda t, x, w: t.cov(x, aweights=w[:1]), (X, LINE)), "one for each of 3 observations"),
     "a cov of weights for no vector": (

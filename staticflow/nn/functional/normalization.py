@@ -30,6 +30,7 @@ from staticflow.ops.normalization import (
     instance_statistics,
     layer_norm_op,
 )  # fmt: skip
+from staticflow.ops.promote import one_number
 from staticflow.ops.real_sizes import number_of_size
 from staticflow.ops.reduce import mean_op, narrowed, widened
 from staticflow.ops.splitting import narrow
@@ -106,6 +107,7 @@ def layer_norm(
             [ 0.0000,  0.0000]])
     """
     sizes = _sizes(normalized_shape)
+    eps = eps if type(eps) is float else one_number(eps, "eps")
     return _layer_norm(_ending_in(sizes, input, "layer_norm"), sizes, weight, bias, eps)
 
 
@@ -121,6 +123,7 @@ def group_norm(
     ``num_groups`` groups of channels, and a weight and bias (C,) (Wu and He 2018,
     arXiv:1803.08494)."""
     _check_channels("group_norm", input, weight=weight, bias=bias)
+    eps = eps if type(eps) is float else one_number(eps, "eps")
     return _group_norm(input, num_groups, weight, bias, eps)
 
 
@@ -214,6 +217,7 @@ def batch_norm(
         weight=weight,
         bias=bias,
     )
+    eps = eps if type(eps) is float else one_number(eps, "eps")
     if not training:
         return _by_running(input, (running_mean, running_var), weight, bias, eps, "batch_norm")
     dims = (0, *range(2, input.ndim))
@@ -253,6 +257,7 @@ def instance_norm(
         weight=weight,
         bias=bias,
     )
+    eps = eps if type(eps) is float else one_number(eps, "eps")
     if not use_input_stats:
         return _by_running(input, (running_mean, running_var), weight, bias, eps, "instance_norm")
     count = prod(input.shape[2:])
@@ -281,6 +286,7 @@ def rms_norm(
     ``normalized_shape`` as the weight is; ``eps`` of None is the distance from 1 to the next number
     (Zhang and Sennrich 2019, arXiv:1910.07467)."""
     sizes = _sizes(normalized_shape)
+    eps = eps if eps is None or type(eps) is float else one_number(eps, "eps")
     return _rms_norm(_ending_in(sizes, input, "rms_norm"), sizes, weight, eps)
 
 
