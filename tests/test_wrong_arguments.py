@@ -175,6 +175,12 @@ BLAMED = {
         lambda: nn.ModuleList([nn.ReLU()]).__setitem__(slice(0, 1), nn.ReLU()),
         "one entry is assigned at a time, by an integer",
     ),
+    "an element that is deleted": (lambda: operator.delitem(sf.ones(2), 0), "choose those that"),
+    "None in a tensor": (lambda: None in sf.placeholder((2,)), "is a number or a tensor"),
+    "dims without end": (
+        lambda: operator.setitem(sf.ones(3), (None,) * 70, 1.0),
+        "an array has at most 64 dims",
+    ),
     "a pretrained matrix": (
         lambda: nn.Embedding.from_pretrained(sf.ones(3, 2), padding_idx="x"),
         "Embedding.from_pretrained: 'padding_idx' must be int",

@@ -391,15 +391,6 @@ class Tensor(Methods):
         thread.state.sizes += 1
         return int(self.item())
 
-    def __contains__(self, element: Any) -> bool:
-        found = self == element
-        if isinstance(found, bool):  # Python's own answer for what no operation takes
-            raise DTypeError(
-                f"what is looked for in a tensor is a number or a tensor, not "
-                f"{type(element).__name__}, at {format_locs(here())}"
-            )
-        return bool(found.any())
-
     def __reversed__(self) -> Any:
         return self.flip(tuple(range(self.ndim)))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, NoReturn
 
 from staticflow.errors import DimRangeError, DTypeError, SymbolicError
 from staticflow.graph.dims import Size, prod
@@ -211,6 +211,21 @@ class Methods(ElementwiseMethods):
     __rshift__ = bits.bitwise_right_shift
     __rrshift__ = reflected(bits.bitwise_right_shift)
     __getitem__, __setitem__ = subscript.get, subscript.put_in_place
+
+    def __delitem__(self, key: Any) -> NoReturn:
+        raise DTypeError(
+            "del x[...]: a tensor has all its elements; choose those that stay, as in x[1:] or "
+            f"x[mask], at {format_locs(here())}"
+        )
+
+    def __contains__(self, element: Any) -> bool:
+        found = self == element
+        if isinstance(found, bool):  # Python's own answer for what no operation takes
+            raise DTypeError(
+                f"what is looked for in a tensor is a number or a tensor, not "
+                f"{type(element).__name__}, at {format_locs(here())}"
+            )
+        return bool(found.any())
 
     def where(self, condition: Any, other: Any) -> Any:
         """The own elements where ``condition`` is true, those of ``other`` elsewhere."""

@@ -142,10 +142,6 @@ class SymbolAttributes:
         size: Size = mine.numel() * self.element_size()
         return size
 
-    def __contains__(self, element: Any) -> bool:
-        mine: Any = self
-        return bool((mine == element).any())
-
     def __reversed__(self) -> Any:
         mine: Any = self
         return mine.flip(tuple(range(mine.ndim)))
