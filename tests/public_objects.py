@@ -96,7 +96,7 @@ _OPERATORS = (
 )  # fmt: skip
 _AMONG_OURS = {
     "init_state", "update", "applied", "on_symbols", "forward", "restore", "numbers", "check",
-    "of", "pull", "kept_name", "saved_values", "ufunc", "serial",
+    "of", "pull", "kept_name", "saved_values", "ufunc", "serial", "edges", "counters",
 }  # fmt: skip
 """What the library calls, without a frame that words errors."""
 

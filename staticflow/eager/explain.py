@@ -39,7 +39,7 @@ def explain(op: Op, args: Sequence[Any], attrs: Mapping[str, Any], error: Except
         raise IndexRangeError(f"{error}, {at}") from None
     what = called(op, args)
     try:
-        op.type_of(Facts(), _types(op, args), attrs)
+        op.infer(Facts(), *_types(op, args), **attrs)
     except (ShapeError, DTypeError) as rule:
         raise type(rule)(f"{what}: {rule}, {at}") from None
     if isinstance(error, StaticflowError):

@@ -81,13 +81,13 @@ class inference_mode:
         return cls()(mode) if callable(mode) else super().__new__(cls)
 
     def __init__(self, mode: bool = True) -> None:
-        self.mode = as_bool("inference_mode: 'mode'", mode)
+        self._mode = as_bool("inference_mode: 'mode'", mode)
         self._before: tuple[Any, ...] = ()
 
     def __enter__(self) -> None:
         state = thread.state
         self._before = state.inference, state.recording, state.plain, self._before
-        state.inference, state.recording = self.mode, not self.mode
+        state.inference, state.recording = self._mode, not self._mode
         state.settle()
 
     def __exit__(self, *_: object) -> None:
@@ -96,4 +96,4 @@ class inference_mode:
 
     def __call__(self, fn: F) -> F:
         """The function in inference mode."""
-        return decorated(fn, lambda: type(self)(self.mode))
+        return decorated(fn, lambda: type(self)(self._mode))

@@ -19,7 +19,7 @@ from staticflow.graph.dims import Dim, Size, same
 from staticflow.graph.dtypes import bool_, dtype_of
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.masked import refuse_masked
-from staticflow.graph.types import Shape
+from staticflow.graph.types import MOST_DIMS, Shape
 from staticflow.ops.advanced import index_op, index_put_op
 from staticflow.ops.aliasing import Alias
 from staticflow.ops.arithmetic import cast, where
@@ -214,7 +214,13 @@ def _basic(x: Any, found: _Reading) -> Any:
         x = slice_op(x, start=start, size=size, step=step)
     for axis, at in reversed(found.taken):
         x = select_op(x, dim=axis, index=at)
-    x = unsqueeze_op(x, dims=tuple(found.ones)) if found.ones else x
+    if found.ones:
+        if x.ndim + len(found.ones) > MOST_DIMS:
+            raise ShapeError(
+                f"indexing: an array has at most {MOST_DIMS} dims, not {x.ndim + len(found.ones)}"
+                f", at {format_locs(here())}"
+            )
+        x = unsqueeze_op(x, dims=tuple(found.ones))
     for dim, k in found.tensors:
         for i in range(k.ndim if _is_mask(k) else 0):
             x = of_size(x, dim + i, k.shape[i])
