@@ -19,6 +19,7 @@ from staticflow import nn, pytree
 from staticflow.ops.symbol import Symbol
 
 KNOWN = {
+    "as_strided": "as_strided of a symbolic value",  # of what may lie otherwise
     "broadcast_shapes": "the truth of a symbolic value",  # takes shapes
     **dict.fromkeys(
         (

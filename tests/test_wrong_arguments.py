@@ -250,7 +250,12 @@ def test_what_fails_changes_nothing() -> None:
         sf.float_power(x, layer)
     assert layer.weight.dtype is sf.float32
     before = sf.get_rng_state().tolist()
-    for draw in (sf.Tensor.uniform_, sf.Tensor.normal_, sf.Tensor.exponential_):
+    for draw in (
+        sf.Tensor.uniform_,
+        sf.Tensor.normal_,
+        sf.Tensor.exponential_,
+        sf.Tensor.bernoulli_,
+    ):
         with pytest.raises(sf.StaticflowError):
             draw(sf.ones(2), x)
     assert sf.get_rng_state().tolist() == before

@@ -8,7 +8,7 @@ from functools import partial, wraps
 from typing import Any, Protocol, TypeVar
 from typing import cast as cast_type
 
-from staticflow.errors import ArgumentError, DTypeError, ShapeError
+from staticflow.errors import ArgumentError, DTypeError, ShapeError, SymbolicError
 from staticflow.graph.dims import Size
 from staticflow.graph.dtypes import DType, bool_, dtype_of, get_default_dtype, int64
 from staticflow.graph.locs import format_locs, here
@@ -386,6 +386,11 @@ def normal_like(
 def bernoulli_like(input: Any, p: Any = 0.5, *, generator: Source | None = None) -> Any:
     """Ones, with the probability ``p`` (a number or a tensor), and zeros, in the shape and dtype of
     ``input``."""
+    if is_symbolic(p) and not is_symbolic(input):  # refused before anything is drawn
+        raise SymbolicError(
+            "bernoulli_: p is a symbol, and what is drawn by it cannot be stored in a tensor while "
+            f"a graph is written; take sf.bernoulli(p), at {format_locs(here())}"
+        )
     return bernoulli(input, p, generator=generator)
 
 
