@@ -104,7 +104,11 @@ def threads(trial: Trial) -> Iterator[None]:
 def signals(trial: Trial) -> Iterator[None]:
     """Signals come, whose handler strikes, or raises what ends the call."""
 
+    over = False
+
     def handle(number: int, frame: Any) -> None:
+        if over:
+            return
         signal.setitimer(signal.ITIMER_REAL, trial.chance.uniform(1e-4, 2e-3))
         _strike_in(trial, frame)
 
@@ -113,6 +117,7 @@ def signals(trial: Trial) -> Iterator[None]:
     try:
         yield
     finally:
+        over = True  # first, since what a handler raises would go to the lines below
         signal.signal(signal.SIGALRM, signal.SIG_IGN)
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
