@@ -39,6 +39,8 @@ SIZES: Mapping[str, str] = {
     "eager.rows.SHORT": "length",
     "codegen.blocks._LEAST": "elements",
     "codegen.lower_contract._LARGE": "elements",
+    "codegen.lower_loops._LANES_PART": "length",
+    "codegen.lower_loops._PART": "length",
     "graph.places._LARGE": "elements",
     "graph.rowmajor._LARGE": "elements",
     "ops.indexing._SMALL": "elements",
@@ -79,7 +81,7 @@ NO_SIZES: Mapping[str, str] = {
             "passes.fold.MOST_ELEMENTS", "passes.fuse.MOST_MEMBERS", "passes.rewrite._MOST_ROUNDS",
             "passes.scalar_loops.MOST_STATE", "ops.branch_kinds._MOST", "ops.branch_kinds._DEEPEST",
             "ops.convolution._MOST_PHASES", "ops.einsum._MOST_COMPARED", "ops.einsum._MOST_PAIRED", "graph.types.MOST_DIMS", "ops.einsum._UNKNOWN",
-            "ops.reach._MOST", "eager.fast.plans.MOST_STEPS", "eager.fast.plans.MOST_VALUES",
+            "ops.reach._MOST", "ops.inner_sizes._MOST", "ops.cumulative._MOST_DIFFERENCES", "eager.fast.plans.MOST_STEPS", "eager.fast.plans.MOST_VALUES",
             "eager.fast.records.MOST", "eager.fast.core_text.WORDS", "ops.order._PASSES",
             "ops.search._HALVINGS",
         ),
@@ -110,6 +112,9 @@ NO_SIZES: Mapping[str, str] = {
             "runtime.aligned._DEFAULT_HANDLER", "runtime.aligned._TRACED", "runtime.plan.ALIGNMENT", "runtime.object_layout",
             "eager.fast.plans._WORD", "eager.rows.NEAR",
         ),
+        "elements up to which what was read is compared by value, which tests/test_traced_values.py tells": (
+            "eager.tensor._FEW",
+        ),
         "more than any test has: what is beyond is refused, or taken by the general path": (
             "codegen.kernel.ENDLESS", "ops.gamma._MOST_DIMS", "ops.late.MOST", "runtime.block_cache.MOST_KEPT",
             "runtime.executable._LARGEST", "runtime.fastcall_sizes._BITS",
@@ -123,7 +128,7 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.math_bits.ROUNDS", "codegen.math_erf.SPARE", "codegen.math_far._AHEAD",
             "codegen.math_far._LOW", "codegen.math_normal.SPARE", "codegen.target.PORTABLE",
             "eager.fast.core_text.FLAGS", "eager.fast.core_text.NO_DTYPE",
-            "eager.fast.core_text._NUMBERS", "runtime.pool._FUTEX",
+            "eager.fast.core_text._NUMBERS", "runtime.pool._FUTEX", "runtime.pool._FAULTS",
             "graph.printer._MAX_LINE", "ops.random._PARITY", "ops.random._WORD",
         ),
         "of GPUs": (
