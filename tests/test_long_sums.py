@@ -35,6 +35,15 @@ def test_many_equal_numbers(form: str, layout: str, rows: int) -> None:
         np.testing.assert_allclose(run(sf.from_numpy(x)).numpy(), wanted, 3e-6)
 
 
+@pytest.mark.parametrize("shape", [(64, 3, 112, 112), (4096, 3, 8, 8), (100_000, 3, 2, 1)])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_over_several_dims(shape: tuple[int, ...], layout: str) -> None:
+    """As the statistics of a batch are."""
+    x = sf.from_numpy(LAYOUTS[layout](np.full(shape, 1.1, np.float32)))
+    for run in (lambda x: x.mean((0, 2, 3)), sf.jit(lambda x: x.mean((0, 2, 3)))):
+        np.testing.assert_allclose(run(x).numpy(), np.float32(1.1), 2e-5)
+
+
 def test_all_of_them() -> None:
     for n in (MANY, 1_000_003):
         np.testing.assert_allclose(

@@ -69,7 +69,7 @@ NO_SIZES: Mapping[str, str] = {
         ),
         "a width of vectors or of a tile, to whose multiples no other size is even": (
             "codegen.blocks._EVEN", "codegen.gemm_tile._CHAINS", "codegen.llvm_root._LANES",
-            "codegen.lower_correlate._UNROLLED", "codegen.schedule_cpu._ALONG_COLUMNS",
+            "codegen.lower_correlate._UNROLLED", "codegen.lower_loops._ROWS_PART", "codegen.schedule_cpu._ALONG_COLUMNS",
             "codegen.schedule_cpu._STRIP", "graph.rowmajor._SOME", "graph.rowmajor._WIDTH",
             "eager.ranges._PIECE", "runtime.fastcall_checks.LANES",
         ),

@@ -190,6 +190,9 @@ floating point summation", 1993)."""
 _LANES_PART = 32 * _PART
 """The same, where as many registers' lanes as vectors have take turns."""
 
+_ROWS_PART = 8
+"""Trips of the first of several loops, within which there are more additions."""
+
 
 def _rounds(reduction: Node) -> bool:
     """Whether a reduction is a sum of floats."""
@@ -327,16 +330,17 @@ class _Writer:
         """`_run`, but that where there are many addends the sums are those of parts, in float64."""
         if not loops or not any(map(_rounds, due)):
             return self._run(phase, outer, rows, due, stored, start, loops)
-        k, count = self.k, floor_div(loops[0], self.part)
-        rest = loops[0] - count * self.part
+        size = self.part if len(loops) == 1 else _ROWS_PART
+        k, count = self.k, floor_div(loops[0], size)
+        rest = loops[0] - count * size
         sums, full = self._run(phase, outer, rows, due, stored, start, (rest, *loops[1:]))
         if count == 0:
             return sums, full
         with k.when(k.compare("gt", k.index_value(count), 0)):
             totals = [self._accumulator(r, float64 if _rounds(r) else None) for r in due]
             with k.loop("part", count) as number:
-                part = (self.part, *loops[1:])
-                at = start + rest + number * self.part
+                part = (size, *loops[1:])
+                at = start + rest + number * size
                 found, _ = self._run(phase, outer, rows, due, stored, at, part)
                 for r, total, more in zip(due, totals, found, strict=True):
                     k.accumulate(total, r.op.lowering.combine, k.cast(k.freeze(more), total.dtype))
