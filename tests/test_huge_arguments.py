@@ -121,6 +121,10 @@ def test_gamma_functions_of_too_many_dims() -> None:
         sf.ArgumentError, match=r"p must be from 1 to 1024, not \d+, at .*arguments.py"
     ):
         sf.mvlgamma(sf.ones(3), 2**62)
+    for order in (171, 2**62):
+        with pytest.raises(sf.ArgumentError, match=r"polygamma: n is \d+; .* at .*arguments.py"):
+            sf.polygamma(order, sf.ones(3))
+    assert sf.polygamma(170, sf.ones(1, dtype=sf.float64)).isfinite()
 
 
 def test_many_entries_of_a_container(monkeypatch: pytest.MonkeyPatch) -> None:

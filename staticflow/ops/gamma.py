@@ -100,9 +100,10 @@ polygamma_op: Op = elementwise(
 
 
 def polygamma(n: int, input: Any) -> Any:
-    """The ``n``-th derivative of `digamma` (``n >= 0``).
+    """The ``n``-th derivative of `digamma` (``0 <= n <= 170``: of more the factorial is beyond
+    float64).
 
-    Raises `ArgumentError` for a negative ``n``.
+    Raises `ArgumentError` for another ``n``.
 
     >>> import staticflow as sf
     >>> sf.polygamma(1, sf.tensor([1.0, 2.0]))
@@ -110,6 +111,11 @@ def polygamma(n: int, input: Any) -> Any:
     """
     if n < 0:
         raise ArgumentError(f"polygamma: n must not be negative, not {n}, at {format_locs(here())}")
+    if n > _MOST_DERIVATIVES:
+        raise ArgumentError(
+            f"polygamma: n is {n}; its factorial, by which the result grows, is beyond float64 for "
+            f"n above {_MOST_DERIVATIVES}, at {format_locs(here())}"
+        )
     return polygamma_op(input, n=int(n)) if n else digamma(input)
 
 
@@ -118,6 +124,7 @@ def polygamma_method(input: Any, n: int) -> Any:
     return polygamma(n, input)
 
 
+_MOST_DERIVATIVES = 170
 _MOST_DIMS = 1 << 10  # of `mvlgamma`
 
 
