@@ -9,9 +9,10 @@ loops, a phase is cut into blocks (`blocks`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 from staticflow.codegen.blocks import cut_blocks
 from staticflow.codegen.keep import Kept, find_kept
@@ -188,7 +189,8 @@ a million equal ones in float32 the naive sum is wrong by a hundredth (Higham, "
 floating point summation", 1993)."""
 
 _LANES_PART = 32 * _PART
-"""The same, where as many registers' lanes as vectors have take turns."""
+"""Elements of a contiguous row that make one part, where some 32 lanes of vectors take turns: each
+sums up about `_PART` of them."""
 
 _ROWS_PART = 8
 """Trips of the first of several loops, within which there are more additions."""
@@ -296,52 +298,49 @@ class _Writer:
             for name, o in zip(self.outs, self.body.outputs, strict=True)
             if self._is_element(o) and self.phase[o] == phase
         ]
+        run = partial(self._run, phase, outer, rows, due, stored)
         whole = prod(self.nest.outer.loops) == 1 and bool(self.nest.inner.loops)
         blocks = cut_blocks(k, self.nest.inner.loops) if whole else None
         if blocks is None:
-            sums, full = self._in_parts(phase, outer, rows, due, stored, 0, self.nest.inner.loops)
+            sums, full = self._in_parts(run, due, 0, self.nest.inner.loops)
         else:
-            partial = [blocks.partial(k, self._total_dtype(r)) for r in due]
+            blocked = [blocks.partial(k, self._total_dtype(r)) for r in due]
             with blocks.each(k) as (number, start, length):
                 loops = (length, *self.nest.inner.loops[1:])
-                sums, full = self._in_parts(phase, outer, rows, due, stored, start, loops)
-                for scratch, total in zip(partial, sums, strict=True):
+                sums, full = self._in_parts(run, due, start, loops)
+                for scratch, total in zip(blocked, sums, strict=True):
                     k.store(scratch.name, number, k.cast(k.freeze(total), scratch.dtype))
             sums = [self._accumulator(r) for r in due]
             if due:
                 with k.loop("block", blocks.count) as number:
-                    for r, scratch, total in zip(due, partial, sums, strict=True):
+                    for r, scratch, total in zip(due, blocked, sums, strict=True):
                         k.accumulate(total, r.op.lowering.combine, k.load(scratch.name, number))
-            self.scratch += partial
+            self.scratch += blocked
         for r, total in zip(due, sums, strict=True):
             place = member_index(r, full, self.nest.domain, self.dims)
             rows[r] = (place, k.cast(k.freeze(total), r.tensor_type.dtype))
 
     def _in_parts(
         self,
-        phase: int,
-        outer: Sequence[Size],
-        rows: dict[Node, tuple[Index, Operand]],
+        run: Callable[[Size, Shape], tuple[list[Reg], Index]],
         due: list[Node],
-        stored: list[tuple[str, Node]],
         start: Size,
         loops: Shape,
     ) -> tuple[list[Reg], Index]:
-        """`_run`, but that where there are many addends the sums are those of parts, in float64."""
+        """The sums ``due`` as ``run(start, loops)`` makes them, the first of ``loops`` going on
+        from ``start``; where there may be many addends they are added up from parts in float64."""
         if not loops or not any(map(_rounds, due)):
-            return self._run(phase, outer, rows, due, stored, start, loops)
+            return run(start, loops)
         size = self.part if len(loops) == 1 else _ROWS_PART
         k, count = self.k, floor_div(loops[0], size)
         rest = loops[0] - count * size
-        sums, full = self._run(phase, outer, rows, due, stored, start, (rest, *loops[1:]))
+        sums, full = run(start, (rest, *loops[1:]))
         if count == 0:
             return sums, full
         with k.when(k.compare("gt", k.index_value(count), 0)):
             totals = [self._accumulator(r, float64 if _rounds(r) else None) for r in due]
             with k.loop("part", count) as number:
-                part = (size, *loops[1:])
-                at = start + rest + number * size
-                found, _ = self._run(phase, outer, rows, due, stored, at, part)
+                found, _ = run(start + rest + number * size, (size, *loops[1:]))
                 for r, total, more in zip(due, totals, found, strict=True):
                     k.accumulate(total, r.op.lowering.combine, k.cast(k.freeze(more), total.dtype))
             for r, total, last in zip(due, totals, sums, strict=True):
