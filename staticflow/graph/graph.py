@@ -198,8 +198,9 @@ def _assumed(order: Iterable[Node]) -> Iterator[Equality]:
             continue
         facts = Facts()
         node.op.infer(facts, *(a.type for a in node.args), **node.attrs)
+        by = "" if "what" in node.attrs else f"{node.op.name}: "  # else the reason says by what
         for fact in facts.assumptions:
-            yield Equality(fact.a, fact.b, f"{node.op.name}: {fact.reason}", node.locs)
+            yield Equality(fact.a, fact.b, f"{by}{fact.reason}", node.locs)
 
 
 def _with_sizes(

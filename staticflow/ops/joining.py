@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from staticflow.errors import DTypeError, IndexRangeError, ShapeError
-from staticflow.graph.dims import Size, dim_max, floor_div, prod, same_shape
+from staticflow.graph.dims import Size, dim_max, floor_div, prod, same, same_shape
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
@@ -19,6 +19,7 @@ from staticflow.ops.declare import normalize_dim, per_arg, strict
 from staticflow.ops.expand import expand
 from staticflow.ops.lowering import LoopNest
 from staticflow.ops.numpy_names import numpy_names
+from staticflow.ops.required import require_equal
 from staticflow.ops.sizes import as_size, as_sizes, is_symbolic, several_of, sizes_of
 from staticflow.ops.slicing import select_op
 from staticflow.ops.splitting import part_of
@@ -399,5 +400,8 @@ def repeat_interleave(
         return flatten(expand(unsqueeze(input, at + 1), many), at, at + 1)
     if repeats.ndim == 0 or same_shape(repeats.shape, (1,)):
         repeats = expand(repeats, (input.shape[at],))
+    if not same(repeats.shape[0], input.shape[at]):
+        what = f"repeat_interleave: the repeats and dim {at} of shape {list(input.shape)}"
+        repeats = require_equal(repeats, repeats.shape[0], input.shape[at], what)
     size = as_size(repeats.sum() if output_size is None else output_size)
     return index_select(input, at, repeated_index_op(repeats, size=size))

@@ -20,6 +20,7 @@ from staticflow.ops.einsum import Labelled, contract_all
 from staticflow.ops.fused import fused
 from staticflow.ops.joining import roll
 from staticflow.ops.promote import one_number
+from staticflow.ops.required import require_equal
 from staticflow.ops.view import reshape, unsqueeze
 
 __all__ = [
@@ -217,13 +218,28 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
     tensor([0., 0., 1.])
     """
     if dim is None:
-        threes = [d for d, n in enumerate(input.shape) if same(n, 3)]
-        dim = threes[0] - input.ndim if threes else -1
-    for v in (input, other):
-        size = v.shape[normalize_dim(dim, v.ndim, "cross")] if v.ndim else 0
-        if isinstance(size, int) and size != 3:
-            raise _refuse(f"cross: dim {dim} of shape {list(v.shape)} has size {size}, not 3")
-    return _cross(input, other, dim)
+        dim = _first_of_three(input)
+    return _cross(_of_three(input, dim), _of_three(other, dim), dim)
+
+
+def _of_three(x: Any, dim: int) -> Any:
+    size = x.shape[normalize_dim(dim, x.ndim, "cross")] if x.ndim else 0
+    if same(size, 3):
+        return x
+    return require_equal(x, size, 3, f"cross: the size of dim {dim} of shape {list(x.shape)}")
+
+
+def _first_of_three(x: Any) -> int:
+    """The first dim of size 3, counted from behind; the last if there is none."""
+    for d, n in enumerate(x.shape):
+        if same(n, 3):
+            return d - len(x.shape)
+        if not isinstance(n, int):
+            raise _refuse(
+                f"cross: goes along the first dim of size 3, and which one that is of shape "
+                f"{list(x.shape)} only a call can tell; give dim="
+            )
+    return -1
 
 
 @fused("LinalgCrossBackward0")

@@ -20,10 +20,17 @@ __all__ = ["resample_op", "unresample_op"]
 
 
 def _fit(
-    facts: Facts, x: TensorType, index: TensorType, weights: Sequence[TensorType], count: int
+    facts: Facts,
+    x: TensorType,
+    index: TensorType,
+    weights: Sequence[TensorType],
+    count: int,
+    size: Size,
 ) -> None:
     if x.ndim != 4 or index.ndim != 3 or index.dtype is not int64 or x.dtype.kind == "b":
         raise ShapeError(f"takes numbers of 4 dims and int64 of 3, not {x} and {index}")
+    if not same(index.shape[2], 0):  # then there is no place
+        facts.at_least(size, 1, "the size of the dim in which the places are")
     if index.shape[0] != 1:
         facts.equal(x.shape[0], index.shape[0], f"the batches of {x} and of {index}")
     facts.equal(
@@ -72,7 +79,7 @@ def _weight_ct(y: Any, x: Any, index: Any, count: int) -> Any:
 def _infer(
     facts: Facts, x: TensorType, index: TensorType, *weights: TensorType, count: int
 ) -> TensorType:
-    _fit(facts, x, index, weights, count)
+    _fit(facts, x, index, weights, count, x.shape[2])
     return TensorType(x.dtype, (*x.shape[:2], index.shape[2], x.shape[3]))
 
 
@@ -130,7 +137,7 @@ resample_op: Op = Op(
 def _back_infer(
     facts: Facts, y: TensorType, index: TensorType, *weights: TensorType, count: int, size: Size
 ) -> TensorType:
-    _fit(facts, y, index, weights, count)
+    _fit(facts, y, index, weights, count, size)
     facts.equal(y.shape[2], index.shape[2], f"the elements of {y} and the places {index}")
     return TensorType(y.dtype, (*y.shape[:2], size, y.shape[3]))
 

@@ -16,6 +16,7 @@ from staticflow.ops.creation import zeros_like
 from staticflow.ops.declare import normalize_dim, per_arg, strict
 from staticflow.ops.late import size_of
 from staticflow.ops.lowering import Index, LoopNest, View
+from staticflow.ops.required import require_shape
 from staticflow.ops.sizes import is_symbolic
 from staticflow.ops.view import unsqueeze, unsqueeze_op, with_ones
 
@@ -270,21 +271,11 @@ def slice_scatter(
     at = normalize_dim(dim, input.ndim, "slice_scatter")
     part = bounds(slice(start, end, step), input.shape[at])
     wanted = (*input.shape[:at], part.size, *input.shape[at + 1 :])
-    _same_shape(src.shape, wanted, "slice_scatter")
+    src = require_shape(src, wanted, "slice_scatter: the source")
     begin = tuple(part.start if axis == at else 0 for axis in range(input.ndim))
     by = tuple(part.step if axis == at else 1 for axis in range(input.ndim))
     source = src if src.dtype is input.dtype else cast(src, dtype=input.dtype)
     return slice_scatter_op(input, source, start=begin, step=by)
-
-
-def _same_shape(given: Shape, wanted: Shape, what: str) -> None:
-    """Where sizes cannot be compared yet, the type rule assumes."""
-    pairs = zip(given, wanted, strict=False)
-    if len(given) != len(wanted) or any(isinstance(a - b, int) and a != b for a, b in pairs):
-        raise ShapeError(
-            f"{what}: the source has the shape {list(given)} and the slice {list(wanted)}, "
-            f"at {format_locs(here())}"
-        )
 
 
 def select_scatter(input: Any, src: Any, dim: int, index: Size) -> Any:

@@ -23,6 +23,7 @@ from staticflow.ops.numpy_names import numpy_names
 from staticflow.ops.order import sort
 from staticflow.ops.pairs import lerp
 from staticflow.ops.reduce import narrowed, wide, widened
+from staticflow.ops.required import require_at_least
 from staticflow.ops.triangle import diagonal
 from staticflow.ops.view import atleast_1d, ravel, reshape, squeeze, unsqueeze
 
@@ -114,11 +115,11 @@ def _quantile(
             f"{name}: interpolation is one of {', '.join(_BETWEEN)}, not {interpolation!r}, "
             f"at {format_locs(here())}"
         )
-    if not x.dtype.is_floating or any(same(n, 0) for n in x.shape):
-        raise ArgumentError(
-            f"{name}: takes a floating tensor that is not empty, not {x.dtype.name} of shape "
-            f"{list(x.shape)}, at {format_locs(here())}"
+    if not x.dtype.is_floating:
+        raise DTypeError(
+            f"{name}: takes a floating tensor, not {x.dtype.name}, at {format_locs(here())}"
         )
+    x = require_at_least(x, prod(x.shape), 1, f"{name}: the number of elements")
     rows = ravel(x) if dim is None else movedim(atleast_1d(x), dim, -1)
     ordered = sort(rows, -1).values  # NaN are last
     count = (ordered == ordered).sum(-1, keepdim=True)

@@ -7,12 +7,13 @@ from typing import Any
 
 from staticflow.errors import ArgumentError, ShapeError
 from staticflow.graph.locs import format_locs, here
-from staticflow.nn.functional.losses import check_reduction, need_shape, reduced
+from staticflow.nn.functional.losses import check_reduction, reduced
 from staticflow.ops.arithmetic import where
 from staticflow.ops.class_losses import cross_entropy_op, nll_op
 from staticflow.ops.declare import same_size
 from staticflow.ops.fused import fused
 from staticflow.ops.indexing import gather
+from staticflow.ops.required import require_shape
 from staticflow.ops.softmax import log_softmax
 
 __all__ = [
@@ -34,7 +35,7 @@ def nll_loss(
     targets. Targets equal to ``ignore_index`` take no part; the mean of none is NaN. Raises
     `IndexRangeError` for any other class outside [0, C).
     """
-    _check_weight(weight, input)
+    weight = _checked_weight(weight, input)
     return _nll_loss(input, target, weight, ignore_index, reduction)
 
 
@@ -98,7 +99,7 @@ def cross_entropy(
             f"label_smoothing lies in [0, 1], and {label_smoothing} does not"
             f", at {format_locs(here())}"
         )
-    _check_weight(weight, input)
+    weight = _checked_weight(weight, input)
     return _cross_entropy_loss(input, target, weight, ignore_index, reduction, label_smoothing)
 
 
@@ -150,9 +151,10 @@ def _of_probabilities(
     return reduced(-each.sum(dim), reduction)
 
 
-def _check_weight(weight: Any, input: Any) -> None:
-    if weight is not None and input.ndim:
-        need_shape("the weight of each class", weight, input.shape[:2][-1:])
+def _checked_weight(weight: Any, input: Any) -> Any:
+    if weight is None or not input.ndim:
+        return weight
+    return require_shape(weight, input.shape[:2][-1:], "the weight of each class")
 
 
 def _along(weight: Any, x: Any, dim: int) -> Any:

@@ -92,11 +92,11 @@ def embedding_bag(
         return where(most == -inf, 0.0, most)
     scale = per_sample_weights
     if left_out is not None:
-        scale = where(left_out, 0.0, ones_like(rows[..., 0]) if scale is None else scale)
+        scale = where(left_out, 0.0, ones_like(input, dtype=rows.dtype) if scale is None else scale)
     total = bags.total(rows if scale is None else rows * unsqueeze(scale, -1))
     if mode == "sum":
         return total
-    ones = ones_like(rows[..., 0]) if scale is None else scale
+    ones = ones_like(input, dtype=rows.dtype) if scale is None else scale
     return total / unsqueeze(clamp(bags.total(ones), min=1.0), 1)
 
 

@@ -19,6 +19,7 @@ from staticflow.ops.fused import fused
 from staticflow.ops.joining import stack
 from staticflow.ops.maths import abs, floor, round
 from staticflow.ops.pairs import fmod
+from staticflow.ops.required import require_at_least
 from staticflow.ops.resample import resample_op
 from staticflow.ops.sizes import as_sizes
 from staticflow.ops.view import of_size, reshape
@@ -140,6 +141,9 @@ def grid_sample(
     if wrong:
         raise ArgumentError(f"grid_sample: {wrong}, at {format_locs(here())}")
     grid = of_size(grid, grid.ndim - 1, rank)
+    for n in input.shape[2:]:
+        sizes = f"grid_sample: the sizes of space {list(input.shape[2:])}, and one of them"
+        input = require_at_least(input, n, 1, sizes)
     return _sampled(input, grid, mode, padding_mode, bool(align_corners))
 
 

@@ -54,15 +54,6 @@ def _one_shape(a: Shape, b: Shape) -> bool:
     return len(a) == len(b) and all(map(same_size, a, b))
 
 
-def need_shape(what: str, given: Any, wanted: Shape) -> None:
-    """Refuse a tensor of another shape."""
-    if not _one_shape(given.shape, wanted):
-        raise ShapeError(
-            f"{what} has shape {list(given.shape)}, and {list(wanted)} is needed"
-            f", at {format_locs(here())}"
-        )
-
-
 def _differ(input: Any, target: Any) -> str | None:
     """What to say of an input and a target that would be broadcast, as (N, 1) and (N,) would."""
     have, want = (getattr(x, "shape", ()) for x in (input, target))

@@ -8,7 +8,7 @@ from typing import Any
 from staticflow.errors import ArgumentError, ShapeError
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
-from staticflow.nn.functional.losses import binary_cross_entropy_with_logits, need_shape, reduced
+from staticflow.nn.functional.losses import binary_cross_entropy_with_logits, reduced
 from staticflow.ops.activation import logsigmoid
 from staticflow.ops.arithmetic import cast, clamp, minimum, where
 from staticflow.ops.creation import iota
@@ -17,6 +17,7 @@ from staticflow.ops.distances import pairwise_distance
 from staticflow.ops.fused import fused
 from staticflow.ops.indexing import gather
 from staticflow.ops.maths import abs, relu, sqrt
+from staticflow.ops.required import require_shape
 from staticflow.ops.view import reshape, unsqueeze
 
 __all__ = [
@@ -92,7 +93,7 @@ def multilabel_margin_loss(input: Any, target: Any, reduction: str = "mean") -> 
         input = reshape(input, (1,))
     if target.ndim == 0:
         target = reshape(target, (1,))
-    need_shape("multilabel_margin_loss: the target", target, input.shape)
+    target = require_shape(target, input.shape, "multilabel_margin_loss: the target")
     return _multilabel_margin(input, target, reduction)
 
 
@@ -126,9 +127,9 @@ def multi_margin_loss(
     scores ``input`` (N, C), (C,) or (), classes ``target`` (N,), or () or (1,); ``weight`` (C,)."""
     scores = input if input.ndim else reshape(input, (1,))
     if scores.ndim != 1 or target.ndim != 1 or target.shape[0] != 1:
-        need_shape("multi_margin_loss: the target", target, scores.shape[:-1])
+        target = require_shape(target, scores.shape[:-1], "multi_margin_loss: the target")
     if weight is not None:
-        need_shape("multi_margin_loss: the weight", weight, scores.shape[-1:])
+        weight = require_shape(weight, scores.shape[-1:], "multi_margin_loss: the weight")
     return _multi_margin(scores, target, p, margin, weight, reduction)
 
 

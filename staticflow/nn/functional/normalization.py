@@ -33,6 +33,7 @@ from staticflow.ops.normalization import (
 from staticflow.ops.promote import one_number
 from staticflow.ops.real_sizes import number_of_size
 from staticflow.ops.reduce import mean_op, narrowed, widened
+from staticflow.ops.required import require_at_least
 from staticflow.ops.splitting import narrow
 from staticflow.ops.symbol import symbolic
 from staticflow.ops.view import reshape
@@ -68,6 +69,15 @@ def _check_channels(name: str, x: Any, **given: Any) -> None:
                 f"{name}: {what}, of shape {list(values.shape)}, must be (C,) for an input "
                 f"(N, C, ...) of shape {list(x.shape)}, at {format_locs(here())}"
             )
+
+
+def _with_variance(x: Any, sizes: Shape, name: str) -> Any:
+    """``x``, a channel of which, of ``sizes``, has several elements or none; as far as only a call
+    can tell, several."""
+    if any(isinstance(n, int) and n != 1 for n in sizes):
+        return x
+    alone = f"one element in each channel, shape {list(x.shape)}, has no variance"
+    return require_at_least(x, prod(sizes), 2, f"{name}: {alone} to train on; their number")
 
 
 def _sizes(normalized_shape: int | Sequence[int]) -> Shape:
@@ -220,13 +230,8 @@ def batch_norm(
     eps = eps if type(eps) is float else one_number(eps, "eps")
     if not training:
         return _by_running(input, (running_mean, running_var), weight, bias, eps, "batch_norm")
-    dims = (0, *range(2, input.ndim))
-    count = prod(input.shape[d] for d in dims)
-    if same(count, 1):
-        raise ShapeError(
-            f"batch_norm: one element in each channel, shape {list(input.shape)}, has no variance "
-            f"to train on, at {format_locs(here())}"
-        )
+    sizes = (input.shape[0], *input.shape[2:])
+    input, count = _with_variance(input, sizes, "batch_norm"), prod(sizes)
     out, *own = _by_batch(input, weight, bias, eps)
     return _moving(out, input, own, (running_mean, running_var), momentum, count)
 
@@ -260,14 +265,9 @@ def instance_norm(
     eps = eps if type(eps) is float else one_number(eps, "eps")
     if not use_input_stats:
         return _by_running(input, (running_mean, running_var), weight, bias, eps, "instance_norm")
-    count = prod(input.shape[2:])
-    if same(count, 1):
-        raise ShapeError(
-            f"instance_norm: one element in each channel, shape {list(input.shape)}, has no "
-            f"variance, at {format_locs(here())}"
-        )
+    input = _with_variance(input, input.shape[2:], "instance_norm")
     out, *own = _by_instance(input, weight, bias, eps)
-    count = count * input.shape[0]
+    count = input.shape[0] * prod(input.shape[2:])
     return _moving(out, input, own, (running_mean, running_var), momentum, count)
 
 

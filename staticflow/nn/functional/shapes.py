@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,6 +25,7 @@ from staticflow.ops.fused import fused
 from staticflow.ops.joining import stack
 from staticflow.ops.maths import abs, floor
 from staticflow.ops.patches import patches_op, unpatches_op
+from staticflow.ops.required import require_at_least
 from staticflow.ops.resample import resample_op
 from staticflow.ops.spatial import batched, per_dim, unbatched
 from staticflow.ops.splitting import narrow
@@ -264,6 +266,9 @@ def interpolate(
         factors = tuple(scale_factor) if several else (scale_factor,) * rank
         wanted = tuple(_times(n, f) for n, f in zip(old, factors, strict=True))
         scales = scales if recompute_scale_factor else factors
+    for n in (*old, *wanted):
+        sizes = f"interpolate: the sizes of space {list(old)} and {list(wanted)}, and one of them"
+        input = require_at_least(input, n, 1, sizes)
     if mode == "area":
         return _AREA[rank - 1](input, wanted)
     return _interpolated(input, wanted, tuple(scales), mode, bool(align_corners), bool(antialias))
@@ -298,6 +303,11 @@ def _interpolated(
 
 
 def _times(size: Any, factor: float) -> Any:
+    if not 0 < factor < math.inf:
+        raise ArgumentError(
+            f"interpolate: scale_factor is {factor}; it must be a number above 0, "
+            f"at {format_locs(here())}"
+        )
     if isinstance(size, int):
         return int(size * factor)
     if factor != int(factor):

@@ -1,0 +1,86 @@
+"""Sizes that a function needs to be equal, or large enough: refused at once where they are known to
+be otherwise, and where only a call can tell, by the program that is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from staticflow.errors import ShapeError
+from staticflow.graph.dims import Size, plain, same_shape
+from staticflow.graph.locs import format_locs, here
+from staticflow.graph.op import Op
+from staticflow.graph.types import Facts, Shape, TensorType
+from staticflow.ops.declare import per_arg
+from staticflow.ops.lowering import View
+
+__all__ = ["require_at_least", "require_equal", "require_shape", "required_op"]
+
+
+def _infer(
+    facts: Facts, x: TensorType, *, pairs: tuple[tuple[Size, Size], ...], what: str
+) -> TensorType:
+    for a, b in pairs:
+        facts.equal(a, b, what)
+    return x
+
+
+required_op: Op = Op(
+    name="required",
+    doc="``x``, where the two sizes in each of ``pairs`` are equal; an error calls them ``what``.",
+    infer=_infer,
+    reference=lambda xp, x, **_: x,
+    vjp=per_arg(lambda ct, out, x, **_: ct),
+    lowering=View(lambda index, src, dst, **_: index),
+    grad_name="AliasBackward0",
+)
+
+
+def require_equal(x: Any, a: Size, b: Size, what: str) -> Any:
+    """``x``, of a function that takes it where the sizes ``a`` and ``b``, of ``what``, are equal.
+
+    >>> import staticflow as sf
+    >>> rows = sf.placeholder((None, 2), name="rows")
+    >>> pair = require_equal(rows, rows.shape[0], 2, "the rows of a pair")
+    >>> sf.compile([rows], pair)(sf.ones(2, 2)).shape
+    (2, 2)
+
+    Raises `ShapeError` if they differ; where only a call can tell, the program does.
+    """
+    return _required(x, what, lambda facts: facts.equal(plain(a), plain(b), what))
+
+
+def require_shape(x: Any, wanted: Shape, what: str) -> Any:
+    """``x``, of a function that takes it where its shape is ``wanted``; it is called ``what``.
+
+    Raises `ShapeError` if it is another; where only a call can tell, the program does.
+    """
+    if same_shape(x.shape, wanted):
+        return x
+    sizes = f"{what} has shape {list(x.shape)}, and {list(wanted)} is needed"
+    pairs = list(zip(x.shape, wanted, strict=False))
+    if len(x.shape) != len(wanted) or any(isinstance(a - b, int) and a != b for a, b in pairs):
+        raise ShapeError(f"{sizes}, at {format_locs(here())}")
+    for a, b in pairs:
+        x = require_equal(x, a, b, sizes)
+    return x
+
+
+def require_at_least(x: Any, size: Size, least: Size, what: str) -> Any:
+    """``x``, of a function that takes it where the ``size``, of ``what``, is ``least`` or more.
+
+    Raises `ShapeError` if it is less; where only a call can tell, the program does.
+    """
+    return _required(x, what, lambda facts: facts.at_least(plain(size), plain(least), what))
+
+
+def _required(x: Any, what: str, state: Callable[[Facts], object]) -> Any:
+    """``x``, behind what the function ``state`` tells facts."""
+    facts = Facts()
+    try:
+        state(facts)
+    except ShapeError as error:
+        raise ShapeError(f"{error}, at {format_locs(here())}") from None
+    if not facts.assumptions:
+        return x
+    return required_op(x, pairs=tuple((fact.a, fact.b) for fact in facts.assumptions), what=what)
