@@ -112,3 +112,61 @@ def test_the_order_is_that_of_the_program_in_a_loop_too():
         assert earlier.tolist() == [began, 4 * began, 16 * began]
         assert later.tolist() == [2 * began, 8 * began, 32 * began]
         assert state.item() == 64 * began
+
+
+class Head(sf.nn.Module):
+    """Draws and counts what its result does not need, between draws that it does."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = sf.nn.BatchNorm1d(3)
+
+    def forward(self, x):
+        sf.rand(5)
+        y = x + sf.rand(3)
+        self.norm(x * 2)
+        sf.nn.functional.dropout(x, 0.5)
+        return y
+
+
+def with_symbols(head, x):
+    p = sf.placeholder((None, 3), name="x")
+    return sf.compile([p], head(p))(x)
+
+
+WAYS = {
+    "jit": lambda head, x: sf.jit(head)(x),
+    "module": with_symbols,
+    "jit on symbols": lambda head, x: with_symbols(sf.jit(head.forward), x),
+    "scan": lambda head, x: sf.jit(
+        lambda x: sf.scan(lambda c, row: (c, head(row)), (), x.unsqueeze(0))[1][0]
+    )(x),
+    "unused loop": lambda head, x: sf.jit(
+        lambda x: (sf.scan(lambda c, row: (c, head(row)), (), x.unsqueeze(0)), head(x))[1]
+    )(x),
+    "while_loop": lambda head, x: sf.jit(
+        lambda x: sf.while_loop(lambda i, x: i < 1, lambda i, x: (i + 1, head(x)), (0, x))[1]
+    )(x),
+    "cond": lambda head, x: sf.jit(lambda x: sf.cond(x.sum() > 0, head, lambda x: x, x))(x),
+    "checkpoint": lambda head, x: sf.jit(
+        lambda x: sf.utils.checkpoint.checkpoint(head, x, use_reentrant=False)
+    )(x),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_a_traced_function_does_happens_whoever_needs_it(way):
+    x = sf.arange(12.0).reshape(4, 3).requires_grad_()
+    seen = []
+    for is_eager in (True, False):
+        sf.manual_seed(5)
+        head = Head()
+        for _ in range(2):
+            if is_eager and way == "unused loop":
+                head(x)
+            y = head(x) if is_eager else WAYS[way](head, x)
+            if y.requires_grad:
+                y.sum().backward()  # has no effect again
+        state = [head.norm.running_mean.tolist(), head.norm.num_batches_tracked.item()]
+        seen.append([y.tolist(), *state, sf.rand(2).tolist()])
+    assert seen[0] == seen[1]

@@ -20,9 +20,10 @@ from staticflow.ops.calls import note_calls
 from staticflow.ops.dependents import note_change, note_module, note_replaced
 from staticflow.ops.foreign import FOREIGN, kind_of, refuse_foreign
 from staticflow.ops.handle import Handle
+from staticflow.ops.region import traced_at_once
 from staticflow.ops.switch import as_bool
 from staticflow.ops.symbol import Symbol
-from staticflow.ops.tracing import depends_on, tracing, tracing_state
+from staticflow.ops.tracing import depends_on, tracing_state
 
 __all__ = ["Module", "bracketed", "indented"]
 
@@ -67,8 +68,7 @@ class Module(Tree):
                 return note_calls(partial(run, *args, **kwargs), self)
             elif _any_symbol((*args, *kwargs.values())):
                 note_module(self)
-                with tracing():
-                    return note_calls(partial(run, *args, **kwargs), self)
+                return traced_at_once(partial(run, *args, **kwargs), self)
             return run(*args, **kwargs)
         except FOREIGN as error:
             refuse_foreign(self.forward, type(self).__name__, error, args, kwargs)

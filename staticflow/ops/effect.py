@@ -81,8 +81,10 @@ def effect(y: Any, variable: Any, new: Any) -> Any:
     """``y``, and the tensor ``variable`` has the value ``new`` from here on.
 
     ``new`` has the shape and dtype of ``variable``. In a graph the change happens in every program
-    that computes this ``y``, also one whose passes find that nobody needs it; a symbol, such as an
-    argument of a jitted function, names the new value from here on.
+    that computes this ``y``, also one whose passes find that nobody needs it, and inside a trace
+    (a jitted function, a body of a loop, a forward on symbols) wherever that is computed, whoever
+    needs ``y``; a symbol, such as an argument of a jitted function, names the new value from here
+    on.
 
     >>> import staticflow as sf
     >>> calls, x = sf.zeros(()), sf.placeholder((2,), name="x")
@@ -95,9 +97,18 @@ def effect(y: Any, variable: Any, new: Any) -> Any:
         variable._assign(new.detach())
         return y
     if tracing_state.active or symbolic(y, new):
-        return effect_mark(y, variable, new)
+        return _effect_in_graph(y, variable, new)
     variable.copy_(new.detach())
     return y
+
+
+def _effect_in_graph(y: Any, variable: Any, new: Any) -> Any:
+    """`effect` in a graph. What a traced function does happens whoever needs ``y``, as eagerly."""
+    if not thread.state.regions:
+        return effect_mark(y, variable, new)
+    mark = effect_mark(new, variable, new)
+    leave(mark)
+    return mark if y is new else effect_mark(y, variable, mark)
 
 
 def read_mark(variable: Any) -> Any:

@@ -16,7 +16,7 @@ from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
-from staticflow.ops.effect import effect, leave, read
+from staticflow.ops.effect import effect, read
 from staticflow.ops.leaves import eager
 from staticflow.ops.lowering import Host
 from staticflow.ops.reach import in_graph
@@ -114,7 +114,7 @@ def print(template: str, /, *values: Any, **named: Any) -> None:
         count = read(console.count, *symbols)
         new = print_op(count, *symbols, template=template, names=tuple(named))
         if state.regions:
-            leave(effect(new, console.count, new))
+            effect(new, console.count, new)
             return
         for v in given:
             if isinstance(v, Symbol):

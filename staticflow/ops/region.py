@@ -11,7 +11,7 @@ from staticflow import pytree
 from staticflow.graph.dtypes import bool_
 from staticflow.graph.graph import Graph, close, new_param, substitute_nodes
 from staticflow.graph.locs import here
-from staticflow.graph.node import Node, constant, item, param
+from staticflow.graph.node import Node, constant, item, param, toposort
 from staticflow.graph.types import TensorType
 from staticflow.ops.calls import note_calls
 from staticflow.ops.effect import effect_mark, leave, left_since, read_mark, settle, states
@@ -55,10 +55,10 @@ def types_of_result(fn: Callable[[list[Symbol]], Any], types: Sequence[TensorTyp
     return result
 
 
-def traced_at_once(fn: Callable[[], T]) -> T:
-    """What ``fn`` gives, a tree, as a part of the graph that is being written; its effects count
-    where that is computed."""
-    return note_calls(lambda: _traced(fn))
+def traced_at_once(fn: Callable[[], T], module: Any = None) -> T:
+    """What ``fn``, which is a call of ``module``, gives, a tree, as a part of the graph that is
+    being written; its effects count where that is computed."""
+    return note_calls(lambda: _traced(fn), module)
 
 
 def _traced(fn: Callable[[], T]) -> T:
@@ -72,9 +72,17 @@ def _traced(fn: Callable[[], T]) -> T:
         if not marks:
             return found
         leaves, tree = pytree.flatten(found)
+        marks = _needing(leaves, marks)
         leaves = [_behind(leaf, marks) if hasattr(leaf, "__sf_mode__") else leaf for leaf in leaves]
     result: T = pytree.unflatten(tree, leaves)
     return result
+
+
+def _needing(leaves: Iterable[Any], marks: Sequence[Node]) -> list[Node]:
+    """The marks of those variables of which the ``leaves`` would not take along every change."""
+    known = set(toposort([leaf.node for leaf in leaves if isinstance(leaf, Symbol)]))
+    lost = {mark.args[1] for mark in marks if mark not in known}
+    return [mark for mark in marks if mark.args[1] in lost]
 
 
 def _behind(value: Any, marks: Sequence[Node]) -> Symbol:

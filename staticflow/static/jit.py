@@ -26,6 +26,7 @@ from staticflow.ops.effect import left_since, settle, states
 from staticflow.ops.flow import reached_from
 from staticflow.ops.gradient import pullback
 from staticflow.ops.reach import modules_asked
+from staticflow.ops.region import traced_at_once
 from staticflow.ops.symbol import Symbol, captured, to_node
 from staticflow.ops.thread import recording, thread
 from staticflow.ops.tracing import Guard, depends_on, guarded, tracing_state
@@ -227,7 +228,8 @@ class Jitted:
         """Trace and compile if this is a new kind of arguments, and run."""
         leaves, structure = pytree.flatten((args, kwargs))
         if tracing_state.active or any(isinstance(v, Symbol) for v in leaves):
-            return self._fn(*args, **kwargs)  # part of the graph that is being written
+            # part of the graph that is being written
+            return traced_at_once(functools.partial(self._fn, *args, **kwargs))
         tensors = [as_tensor(v) if _is_array(v) else None for v in leaves]
         state = thread.state
         kind = (
