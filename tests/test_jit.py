@@ -101,7 +101,7 @@ def test_numpy_scalars_and_tensors_are_arrays() -> None:
     f = sf.jit(lambda x, k: x * k)
     for k in (np.float32(2), np.float32(3), sf.tensor(4.0)):
         assert f(array(3), k).shape == (3,)
-    assert f.compile_count == 1
+    assert f.compile_count == 2  # a scalar is a number beside tensors
 
 
 def test_jitted_functions_nest() -> None:
@@ -273,3 +273,34 @@ def test_other_refusals() -> None:
         sf.jit(lambda x, s: x)(array(3), {1, 2})
     with pytest.raises(SymbolicError, match="'a' cannot stand in a symbolic expression"):
         sf.jit(lambda x: (x, "a"))(array(3))
+
+
+SCALARS = (np.float64(2.5), np.float16(2.5), np.int32(2), np.uint8(3), np.bool_(True))
+
+
+@pytest.mark.parametrize("dtype", ["int64", "bool", "float16", "float64"])
+def test_a_scalar_of_numpy_counts_as_a_number_as_eagerly(dtype):
+    x = sf.tensor([0, 1]).to(dtype)
+
+    def all_of_them(x, k):
+        made = sf.as_tensor(k), x * sf.as_tensor(k)
+        return [x * k, k + x, sf.where(x > 0, x, k), sf.full((2,), k), x * (k + 1), *made]
+
+    jitted = sf.jit(all_of_them)
+    for k in SCALARS:
+        for a, b in zip(all_of_them(x, k), jitted(x, k), strict=True):
+            assert a.dtype is b.dtype
+            assert np.allclose(a.numpy(), b.numpy(), rtol=1e-3)
+    assert jitted.compile_count == len(SCALARS)
+    assert jitted(x, np.float64(3))[0].tolist() == (x * 3).tolist()
+    assert jitted.compile_count == len(SCALARS)
+
+
+def test_what_makes_tensors_of_data_takes_a_symbol():
+    x = sf.ones(3)
+    assert sf.jit(lambda x: sf.as_tensor(x) + 1)(x).tolist() == [2, 2, 2]
+    assert sf.jit(lambda x: sf.asarray(x, dtype="float64"))(x).dtype is sf.float64
+    with pytest.raises(sf.SymbolicError, match=r"take the symbol itself"):
+        sf.jit(sf.tensor)(x)
+    with pytest.raises(sf.SymbolicError, match=r"take sf\.stack"):
+        sf.jit(lambda x: sf.tensor([x[0], 1.0]))(x)

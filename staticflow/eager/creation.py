@@ -61,12 +61,14 @@ def from_numpy(ndarray: np.ndarray[Any, Any]) -> Tensor:
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """``data`` as a tensor, on its own memory where that is possible: a tensor of that dtype and
-    device is given back as it is, history included, and an array is shared."""
+    """``data`` as a tensor, on its own memory where that is possible: a tensor or symbol of that
+    dtype and device is given back as it is, history included, and an array is shared."""
     wanted = None if dtype is None else dtype_of(dtype)
     if isinstance(data, np.ndarray | np.generic):
         refuse_masked(data)
         data = from_numpy(np.asarray(data))
+    elif isinstance(data, Symbol):  # of a scalar, which is a number beside tensors, a tensor
+        data = Symbol(data.node) if data.weak else data
     elif not isinstance(data, Tensor):
         data = Tensor._copied(data, wanted)
     out: Tensor = data if wanted is None else data.to(wanted)
@@ -124,7 +126,7 @@ def asarray(
     it. ``copy=True`` copies always; ``copy=False`` raises `DTypeError` where it would be needed.
     """
     given = obj
-    if not isinstance(obj, Tensor | np.ndarray):
+    if not isinstance(obj, Tensor | Symbol | np.ndarray):
         if hasattr(obj, "__dlpack__"):
             obj = from_dlpack(obj)
         elif hasattr(obj, "__array__"):
@@ -138,7 +140,7 @@ def asarray(
         )
     if copy and shared:
         out = out.clone()
-    return out._require() if requires_grad else out
+    return out.requires_grad_() if requires_grad else out
 
 
 @by_shape

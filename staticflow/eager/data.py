@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager.mode import EAGER
-from staticflow.errors import DTypeError, ShapeError
+from staticflow.errors import DTypeError, ShapeError, SymbolicError
 from staticflow.graph.dtypes import BY_PYTHON, DType, dtype_of, get_default_dtype, promote
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.masked import refuse_masked
+from staticflow.ops.symbol import Symbol
 from staticflow.ops.thread import thread
 
 __all__ = ["array_from"]
@@ -24,6 +25,7 @@ def array_from(data: Any, dtype: Any) -> np.ndarray[Any, Any]:
     Raises `DTypeError` for what is no number, `ShapeError` for rows of several lengths.
     """
     refuse_masked(data)
+    _refuse_symbols(data)
     convert = thread.state.run  # numbers too large for a dtype are infinite in it
     wanted = None if dtype is None else dtype_of(dtype).numpy
     if isinstance(data, EAGER.tensor):
@@ -49,6 +51,17 @@ def array_from(data: Any, dtype: Any) -> np.ndarray[Any, Any]:
         array = convert(np.asarray, array, _floating_of(data).numpy)
     dtype_of(array.dtype)
     return array
+
+
+def _refuse_symbols(data: Any) -> None:
+    """Raise `SymbolicError` for a symbol, or one in a list, whose values only the run can tell."""
+    among = isinstance(data, list | tuple)
+    if any(isinstance(d, Symbol) for d in (data if among else (data,))):
+        how = "sf.stack of them all" if among else "the symbol itself, or a clone of it"
+        raise SymbolicError(
+            "tensor: takes values, and those of a symbol are known only when the program runs; "
+            f"take {how}, at {format_locs(here())}"
+        )
 
 
 def _dtypes_in(data: Any) -> set[DType]:

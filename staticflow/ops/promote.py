@@ -31,13 +31,17 @@ __all__ = [
 ]
 
 
+_PYTHON_KINDS = {"b": bool, "i": int, "u": int, "f": float}
+
+
 def is_number(x: Any) -> bool:
     """Whether ``x`` is a Python number or a size, which have no dtype of their own."""
     return type(x) in BY_PYTHON or isinstance(x, Dim)
 
 
 def is_weak(x: Any) -> bool:
-    """Whether ``x`` is a symbol that follows from sizes, and so counts as a Python float."""
+    """Whether ``x`` is a symbol that counts as a Python number beside tensors: it follows from
+    sizes, or is a scalar of NumPy that a jitted function was given."""
     return getattr(x, "weak", False) is True
 
 
@@ -88,7 +92,7 @@ def result_type(operands: Sequence[Any]) -> DType:
         number = BY_PYTHON.get(int if isinstance(x, Dim) else type(x))
         rank = 2 if number is not None else 0 if x.ndim else 1
         if rank == 1 and is_weak(x):
-            rank, number = 2, BY_PYTHON[float]
+            rank, number = 2, BY_PYTHON[_PYTHON_KINDS[x.dtype.kind]]
         dtype = number or x.dtype
         before = ranks[rank]
         ranks[rank] = dtype if before is None else promote((before, dtype))

@@ -170,9 +170,11 @@ class StaticMode:
         return Symbol(node, alias(op, args[0], attrs) if args else None)
 
     def _of_numbers(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-        """The result of ``op`` on numbers that follow from sizes: such a number again."""
-        out = self.apply(op, [Symbol(to_node(a, float64)) for a in args], attrs)
-        if isinstance(out, Symbol) and out.dtype is float64:
+        """The result of ``op`` on numbers that count as Python's: such a number again."""
+        whole = all(isinstance(a, int | Dim) or (is_weak(a) and a.dtype.kind != "f") for a in args)
+        wanted = None if whole else float64
+        out = self.apply(op, [Symbol(to_node(a, wanted)) for a in args], attrs)
+        if isinstance(out, Symbol):
             out.weak = True
         return out
 
@@ -232,7 +234,8 @@ STATIC = StaticMode()
 
 class Symbol(SymbolAttributes, Methods):
     """A value of a graph that is not computed yet. Make one with ``sf.placeholder``. One that is
-    ``weak`` follows from sizes alone, and counts as a Python float beside tensors."""
+    ``weak`` counts as a Python number beside tensors: what follows from sizes alone, as a float,
+    and the scalars of NumPy that a jitted function is given."""
 
     __slots__ = ("_alias", "_node", "_within", "weak")
     __sf_mode__ = STATIC

@@ -51,20 +51,24 @@ _MOST = 16
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """What a tensor argument looks like to the trace: sizes of 1 broadcast, others are unknown."""
+    """What an argument looks like to the trace: sizes of 1 broadcast, others are unknown; a scalar
+    of NumPy counts as a number beside tensors."""
 
     dtype: DType
     ones: tuple[bool, ...]
+    is_number: bool
 
     @staticmethod
-    def of(t: Tensor) -> _Leaf:
-        return _Leaf(t.dtype, tuple(n == 1 for n in t.shape))
+    def of(given: Any, t: Tensor) -> _Leaf:
+        return _Leaf(t.dtype, tuple(n == 1 for n in t.shape), isinstance(given, np.generic))
 
     def symbol(self, name: str) -> Symbol:
         sizes: list[Size] = [
             1 if one else fresh_sym(f"{name}_{axis}") for axis, one in enumerate(self.ones)
         ]
-        return Symbol(new_param(TensorType(self.dtype, tuple(sizes)), name, None, here()))
+        symbol = Symbol(new_param(TensorType(self.dtype, tuple(sizes)), name, None, here()))
+        symbol.weak = self.is_number
+        return symbol
 
 
 @dataclass(slots=True)
@@ -238,7 +242,7 @@ class Jitted:
             state.inference,
             get_default_dtype(),
             tuple(
-                _static(v) if t is None else _Leaf.of(t)
+                _static(v) if t is None else _Leaf.of(v, t)
                 for v, t in zip(leaves, tensors, strict=True)
             ),
         )
@@ -268,7 +272,8 @@ class Jitted:
         refuse_crowd(sum(t is not None for t in tensors), f"jit of {name}")
         with guarded() as guards:
             symbols = [
-                None if t is None else _Leaf.of(t).symbol(f"arg{i}") for i, t in enumerate(tensors)
+                None if t is None else _Leaf.of(v, t).symbol(f"arg{i}")
+                for i, (v, t) in enumerate(zip(leaves, tensors, strict=True))
             ]
             handles = [s for s in symbols if s is not None]
             inputs = [Symbol(s.node) for s in handles]
