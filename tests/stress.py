@@ -26,6 +26,8 @@ from weather import WEATHER
 
 import staticflow as sf
 from staticflow.ops.thread import State, thread
+from staticflow.runtime.once import compiling
+from staticflow.runtime.turn import updating
 
 MOST_BYTES = 8 << 30
 """Of address space, so that what asks for too much is refused."""
@@ -248,6 +250,12 @@ def switches() -> list[Any]:
     return [getattr(thread.state, s) for s in State.__slots__ if s in names]
 
 
+def held() -> list[Any]:
+    """The locks that the thread holds."""
+    turn: Any = updating._acquire
+    return [compiling._is_owned(), turn.__self__._is_owned(), updating._held.value]
+
+
 def is_well() -> bool:
     """Whether operations still give what they should."""
     x = sf.ones(3, 3, requires_grad=True)
@@ -274,6 +282,7 @@ def main(seed: int, trials: int, only: str = "") -> int:
         for what, holds in (
             ("the bystander changed", trial.pool.is_well),
             ("the switches of the thread stayed on", lambda: switches() == normal),
+            ("a lock stayed held", lambda: not any(held())),
             ("operations give something else", is_well),
         ):
             if not holds():

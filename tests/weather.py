@@ -4,6 +4,8 @@ allocation, functions that trace, memory that cannot be had."""
 from __future__ import annotations
 
 import contextlib
+import dis
+import functools
 import gc
 import importlib
 import signal
@@ -12,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from hostile import Mischief, sets_context
@@ -28,21 +31,36 @@ __all__ = ["WEATHER"]
 _OURS = str(Path(sf.__file__).parent)
 
 
-def _strike_in(trial: Trial, frame: Any) -> None:
+def _strike_in(trial: Trial, frame: Any, called: Any = None) -> None:
     """Strike; what that raises goes to the code of staticflow alone."""
     try:
         trial.mischief.strike()
     except ZeroDivisionError:
         inside = frame is not None and frame.f_code.co_filename.startswith(_OURS)
-        if inside and not _is_about_to_leave(frame):
+        if inside and not _is_about_to_leave(frame, called):
             raise
 
 
-def _is_about_to_leave(frame: Any) -> bool:
-    """Whether this is an ``__exit__`` that has not begun. What is raised there leaves a ``with``
+def _is_about_to_leave(frame: Any, called: Any) -> bool:
+    """Whether an ``__exit__`` comes next, or has not begun. What is raised there leaves a ``with``
     block without it, and no code in Python can prevent that (CPython's issue 29988)."""
     code = frame.f_code
-    return bool(code.co_name == "__exit__" and frame.f_lineno == code.co_firstlineno)
+    if code.co_name == "__exit__" and frame.f_lineno == code.co_firstlineno:
+        return True
+    return getattr(called, "__name__", "") == "__exit__" or frame.f_lasti in _exits_in(code)
+
+
+@functools.cache
+def _exits_in(code: CodeType) -> frozenset[int]:
+    """The places in ``code`` from which an ``__exit__`` is called, with None three times."""
+    steps = list(dis.get_instructions(code))
+    found: set[int] = set()
+    for i, step in enumerate(steps[3:], 3):
+        given = steps[i - 3 : i]
+        nones = all(s.opname == "LOAD_CONST" and s.argval is None for s in given)
+        if nones and step.opname in ("PRECALL", "CALL"):
+            found.update(s.offset for s in steps[i - 3 : i + 2])
+    return frozenset(found)
 
 
 @contextmanager
@@ -132,7 +150,7 @@ def tracing(trial: Trial) -> Iterator[None]:
 
     def look(frame: Any, event: str, arg: Any) -> Any:
         if trial.chance.random() < 0.001:
-            _strike_in(trial, frame)
+            _strike_in(trial, frame, arg if event == "c_call" else None)
         return look
 
     before = sys.gettrace(), sys.getprofile()
