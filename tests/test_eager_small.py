@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Callable
 from typing import Any
@@ -153,3 +154,22 @@ def test_powers_that_are_roots_and_cubes_are_kernels() -> None:
         found = choose.compute_of(pow, False)(np, np.array(numbers), exponent)
         wanted = [math.pow(v, exponent) for v in numbers]
         assert list(map(str, found.tolist())) == list(map(str, wanted))  # 0.0 is not -0.0
+
+
+def test_frames_of_the_garbage_collector_are_not_counted() -> None:
+    def note(phase: str, info: dict[str, int]) -> None:
+        pass
+
+    def call() -> None:
+        made: list[Any] = []
+        for _ in range(50):
+            made += [[]]
+
+    threshold = gc.get_threshold()
+    gc.callbacks.append(note)
+    gc.set_threshold(1)
+    try:
+        assert frames(call) == frames(lambda: None)
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(note)
