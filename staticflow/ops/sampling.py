@@ -401,6 +401,11 @@ def exponential_like(input: Any, lambd: float = 1.0, *, generator: Source | None
     of ``input``."""
     if is_symbolic(lambd) and not is_symbolic(input):
         lambd = float(lambd)  # which is refused before anything is drawn
+    if not input.dtype.is_floating:
+        raise DTypeError(
+            f"exponential_: of {input.dtype.name}, which holds no fractions; cast it to a floating "
+            f"dtype, at {format_locs(here())}"
+        )
     _require(lambd > 0, f"exponential_: the rate must be above 0, not {lambd}")
     return _exponential(input, generator) * (1 / lambd)
 
