@@ -231,3 +231,13 @@ def test_the_old_constructor_takes_data_or_sizes() -> None:
 def test_data_that_are_no_numbers_are_named(data: object) -> None:
     with pytest.raises(DTypeError, match="is not made of numbers; give numbers, nested lists"):
         sf.tensor(data)
+
+
+def test_a_tensor_that_was_never_initialised_is_empty() -> None:
+    class Own(sf.Tensor):
+        def __init__(self, note: str, other: int) -> None:
+            pass
+
+    for x in (sf.Tensor.__new__(sf.Tensor), sf.Tensor.__new__(sf.nn.Parameter), Own("a", other=2)):
+        assert (x.shape, x.dtype, (x + 1).tolist()) == ((0,), sf.float32, [])
+        assert not x.requires_grad and x.grad is None and repr(x)

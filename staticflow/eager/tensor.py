@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -78,6 +78,12 @@ class Tensor(Methods):
     _vertex: Any  # None, `LEAF`, or what made it; of a view it may be out of date, see `_edge`
     _view: View | None
     name: str | None
+
+    def __new__(cls, *data: Any, **named: Any) -> Self:
+        """An empty vector, for who does not go on to `__init__`."""
+        out = object.__new__(cls)
+        out._start(np.empty(0, get_default_dtype().numpy))
+        return out
 
     @own_method
     def __init__(self, *data: Any, device: Any = None) -> None:
