@@ -137,3 +137,42 @@ def test_many_entries_of_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
     sf.nn.ModuleList(parts)
     sf.nn.ModuleDict({str(i): part for i, part in enumerate(parts)})
     assert len(looks) <= 3 * 300
+
+
+MANY = {
+    "tensor_split": lambda x: x.tensor_split(2**62), "by a tensor": lambda x: x.tensor_split(sf.tensor(2**62)),
+    "vsplit": lambda x: sf.vsplit(sf.zeros(1, 1).expand(2**40, 1), 2**40),
+    "split": lambda x: sf.zeros(1).expand(2**40).split(1), "chunk": lambda x: sf.zeros(0).chunk(10**9),
+    "unbind": lambda x: sf.zeros(1).expand(2**40).unbind(), "vander": lambda x: sf.vander(x[:, 0], 2**62),
+    "combinations": lambda x: sf.combinations(sf.arange(60), 30),
+    "combinations of one": lambda x: sf.combinations(sf.arange(1), 2**62, with_replacement=True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MANY)
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_more_results_than_can_be_made(name: str, symbolic: bool) -> None:
+    x = sf.placeholder((None, 4)) if symbolic else sf.ones(5, 4)
+    with pytest.raises(sf.ArgumentError, match=r"at most|elements in all.* at .*huge_arg"):
+        MANY[name](x)
+
+
+def test_parts_of_an_open_size_and_channels_around() -> None:
+    open_size = sf.placeholder((None, 4))
+    with pytest.raises(sf.ArgumentError, match="chunk: 1000000000 parts are too many"):
+        open_size.chunk(10**9)
+    x = sf.rand(1, 5, 4)
+    wanted = x.double() / (1 + 1e-4 * (x.double() ** 2).sum(1, keepdim=True)) ** 0.75
+    for size in (10, 11, 2**62):
+        around = sf.nn.functional.local_response_norm(x, size, alpha=size * 1e-4)
+        np.testing.assert_allclose(around, wanted, rtol=1e-5)
+    with pytest.raises(sf.ShapeError, match="local_response_norm: the size is 0"):
+        sf.nn.functional.local_response_norm(x, 0)
+
+
+def test_offsets_and_steps_beyond_all_sizes() -> None:
+    x = sf.rand(5, 4)
+    for far in (2**31, 2**62, -(2**62)):
+        assert x.diagonal(far).shape == sf.jit(lambda x, far=far: x.diagonal(far))(x).shape == (0,)
+    assert x.unfold(0, 2, 2**62).tolist() == x.T[None, :, :2].tolist()
+    assert x.unfold(1, 4, 2**40).tolist() == x[:, None].tolist()

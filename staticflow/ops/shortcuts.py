@@ -24,7 +24,7 @@ from staticflow.ops.maths import exp2
 from staticflow.ops.moments import vector_norm
 from staticflow.ops.order import sort
 from staticflow.ops.promote import is_number
-from staticflow.ops.sizes import sizes_of
+from staticflow.ops.sizes import as_size, refuse_many, sizes_of
 from staticflow.ops.slicing import bounds
 from staticflow.ops.splitting import narrow, part_of
 from staticflow.ops.triangle import diag
@@ -245,6 +245,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
             f"vander: the number of powers, {count}, is known only when the program runs; give N, "
             f"at {format_locs(here())}"
         )
+    refuse_many("vander", count, "powers")
     x = x if x.dtype.is_floating else cast(x, dtype=int64)
     powers = range(count) if increasing else range(count - 1, -1, -1)
     return stack([x**i for i in powers], 1) if count else x.new_zeros((x.shape[0], 0))
@@ -265,6 +266,10 @@ def cartesian_prod(*tensors: Any) -> Any:
     return stack([ravel(x) for x in meshgrid(*tensors)], 1)
 
 
+_MOST_CHOSEN = 1 << 28
+"""So many elements `combinations` gives at most: it lists them one by one, 20 million a second."""
+
+
 def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
     """Every choice of ``r`` elements of a vector, in their order, as rows. The number of elements
     must be known.
@@ -279,6 +284,27 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
             f"combinations: the number of elements, {size}, is known only when the program runs, "
             f"at {format_locs(here())}"
         )
+    r = as_size(r)
+    if r < 0:
+        raise ArgumentError(
+            f"combinations: r is {r}; it must not be negative, at {format_locs(here())}"
+        )
+    _refuse_many_rows(size, r, with_replacement)
     choose = combinations_with_replacement if with_replacement else places_of
     rows = list(choose(range(size), r))
     return input[np.array(rows, np.int64).reshape(len(rows), r)]
+
+
+def _refuse_many_rows(size: int, r: int, with_replacement: bool) -> None:
+    """Raise `ArgumentError` for more choices than can be listed."""
+    of = max(size + r - 1, 0) if with_replacement else size
+    rows = 1 if r <= of else 0
+    for i in range(min(r, of - r)):  # of which the i-th gives 2**i at least
+        rows = rows * (of - i) // (i + 1)
+        if rows * r > _MOST_CHOSEN:
+            break
+    if max(rows, 1) * r > _MOST_CHOSEN:
+        raise ArgumentError(
+            f"combinations: the choices of {r} among {size} elements have more than "
+            f"{_MOST_CHOSEN} elements in all, at {format_locs(here())}"
+        )

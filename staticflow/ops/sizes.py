@@ -7,13 +7,19 @@ import operator
 import reprlib
 from typing import Any
 
-from staticflow.errors import DTypeError, ShapeError
+from staticflow.errors import ArgumentError, DTypeError, ShapeError
 from staticflow.graph.dims import Dim
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.open_size import OpenSize
 from staticflow.ops.late import size_of
 
-__all__ = ["as_shape", "as_size", "as_sizes", "is_symbolic", "several_of", "sizes_of"]
+__all__ = [
+    "MOST_TENSORS", "as_shape", "as_size", "as_sizes", "is_symbolic", "refuse_many", "several_of",
+    "sizes_of",
+]  # fmt: skip
+
+MOST_TENSORS = 1 << 24
+"""So many tensors one call makes at most: each takes some microseconds and hundreds of bytes."""
 
 _SIZES = frozenset((int, Dim))
 
@@ -49,6 +55,15 @@ def is_symbolic(given: Any) -> bool:
     """Whether only the run can tell what an integer is."""
     mode = getattr(given, "__sf_mode__", None)
     return mode is not None and mode.rank > 0
+
+
+def refuse_many(what: str, count: int, kind: str) -> None:
+    """Raise `ArgumentError` if a call would make more than `MOST_TENSORS` tensors."""
+    if count > MOST_TENSORS:
+        raise ArgumentError(
+            f"{what}: {count} {kind} are too many; each is a tensor of its own, of which a call "
+            f"makes {MOST_TENSORS} at most, at {format_locs(here())}"
+        )
 
 
 def as_sizes(given: Any) -> tuple[Any, ...]:

@@ -23,7 +23,7 @@ from staticflow.ops.arithmetic import where
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.declare import normalize_dim
 from staticflow.ops.late import size_of
-from staticflow.ops.sizes import as_size, as_sizes, is_symbolic
+from staticflow.ops.sizes import as_size, as_sizes, is_symbolic, refuse_many
 from staticflow.ops.slicing import bounds, position, select_op, slice_op
 from staticflow.ops.view import of_size
 
@@ -81,6 +81,7 @@ def split(
         if is_provably_ge(-1, split_size) or (same(split_size, 0) and not same(size, 0)):
             raise ShapeError(f"split: parts of {split_size}, at {format_locs(here())}")
         count = 1 if same(split_size, 0) else _count(x, at, size, split_size)
+        refuse_many("split", count, "parts")
         if isinstance(split_size, Dim) and count > 1:  # of parts of 0 there would be one
             split_size = dim_max(split_size, 1)
             x = of_size(x, at, count * split_size)
@@ -138,7 +139,9 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     size = input.shape[at]
     each, is_empty = ceil_div(size, chunks), same(size, 0)
     if isinstance(0 if is_empty else ceil_div(size, each), int):
+        refuse_many("chunk", chunks if is_empty else 0, "parts")
         return (input,) * chunks if is_empty else split(input, each, at)
+    refuse_many("chunk", chunks, "parts")
     # of a size that does not suffice there are fewer parts: the program asks as it runs
     before = (chunks - 1) * each
     enough = of_size(input, at, dim_max(size, before + 1))
@@ -167,6 +170,7 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[An
         count = operator.index(indices_or_sections)
         if count < 1:
             raise ShapeError(f"tensor_split: {count} parts, at {format_locs(here())}")
+        refuse_many("tensor_split", count, "parts")
         n = input.shape[at]
         # the first n % count parts have one more
         ends = [i * floor_div(n, count) + dim_min(i, n % count) for i in range(count + 1)]
@@ -234,4 +238,5 @@ def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
             "the program runs; give the dim a number, as in x.reshape(3, -1), or loop with "
             f"sf.scan, at {format_locs(here())}"
         )
+    refuse_many("unbind", size, "slices")
     return tuple(select_op(input, dim=at, index=i) for i in range(size))

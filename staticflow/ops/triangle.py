@@ -57,6 +57,7 @@ def _diagonal_infer(
 
 
 def _diagonal_reference(xp: Any, x: Any, *, offset: int, dim1: int, dim2: int) -> Any:
+    offset = max(min(offset, x.shape[dim2]), -x.shape[dim1])  # which NumPy takes in 32 bits
     found = xp.diagonal(x, offset, dim1, dim2)
     if xp is np and x.flags.writeable:
         found.flags.writeable = True  # NumPy gives a view that only reads
@@ -278,6 +279,7 @@ def _unfold_infer(facts: Facts, x: TensorType, *, dim: int, size: int, step: int
 
 def _unfold_reference(xp: Any, x: Any, *, dim: int, size: int, step: int) -> Any:
     shape = _windows(x.shape, dim, size, step)
+    step = min(step, x.shape[dim])  # a longer one leads to no second window
     by = (*x.strides[:dim], x.strides[dim] * step, *x.strides[dim + 1 :], x.strides[dim])
     return xp.lib.stride_tricks.as_strided(x, shape, by)
 

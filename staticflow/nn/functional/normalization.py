@@ -34,6 +34,7 @@ from staticflow.ops.promote import one_number
 from staticflow.ops.real_sizes import number_of_size
 from staticflow.ops.reduce import mean_op, narrowed, widened
 from staticflow.ops.required import require_at_least
+from staticflow.ops.sizes import as_size, refuse_many
 from staticflow.ops.splitting import narrow
 from staticflow.ops.symbol import symbolic
 from staticflow.ops.view import reshape
@@ -333,14 +334,25 @@ def local_response_norm(
             f"local_response_norm: takes (N, C, ...), not {list(input.shape)}, "
             f"at {format_locs(here())}"
         )
-    return _local_response_norm(input, size, alpha, beta, k)
+    size, channels = as_size(size), input.shape[1]
+    if size < 1:
+        raise ShapeError(
+            f"local_response_norm: the size is {size}; it must be 1 at least, "
+            f"at {format_locs(here())}"
+        )
+    before, after = size // 2, (size - 1) // 2
+    if isinstance(channels, int):  # further away there are none
+        before, after = min(before, channels), min(after, channels)
+    refuse_many("local_response_norm", before + after + 1, "channels around")
+    return _local_response_norm(input, before, after, alpha / size, beta, k)
 
 
 @fused("DivBackward0")
-def _local_response_norm(input: Any, size: int, alpha: float, beta: float, k: float) -> Any:
-    edges = (0, 0) * (input.ndim - 2) + (size // 2, (size - 1) // 2)
-    squares = pad(input * input, edges)
+def _local_response_norm(
+    input: Any, before: int, after: int, weight: float, beta: float, k: float
+) -> Any:
+    squares = pad(input * input, (0, 0) * (input.ndim - 2) + (before, after))
     total: Any = 0
-    for i in range(size):
+    for i in range(before + after + 1):
         total = total + narrow(squares, 1, i, input.shape[1])
-    return input / pow(total * (alpha / size) + k, beta)
+    return input / pow(total * weight + k, beta)
