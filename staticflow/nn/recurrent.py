@@ -17,6 +17,7 @@ from staticflow.ops.creation import full
 from staticflow.ops.declare import same_size
 from staticflow.ops.fused import fused
 from staticflow.ops.joining import cat, stack
+from staticflow.ops.required import require_shape
 from staticflow.ops.scan import scan
 
 __all__ = ["GRU", "LSTM", "RNN"]
@@ -214,16 +215,13 @@ class _Recurrent(Module):
                 f"{type(self).__name__}: the first state is {self.states} tensors, (h, c), of "
                 f"shape ({count}, N, {self.hidden_size}) each, at {format_locs(here())}"
             )
-        for state, width in zip(given, widths, strict=True):
-            wanted = (count, batch, width) if batched else (count, width)
-            known = zip(state.shape, wanted, strict=False)
-            unequal = any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in known)
-            if state.ndim != len(wanted) or unequal:
-                raise ShapeError(
-                    f"{type(self).__name__}: the first state has shape {list(state.shape)}, and "
-                    f"{list(wanted)} is needed, at {format_locs(here())}"
-                )
-        return tuple(given) if batched else tuple(s.unsqueeze(1) for s in given)
+        first = f"{type(self).__name__}: the first state"
+        leading = (count, batch) if batched else (count,)
+        states = [
+            require_shape(state, (*leading, width), first)
+            for state, width in zip(given, widths, strict=True)
+        ]
+        return tuple(states) if batched else tuple(s.unsqueeze(1) for s in states)
 
     def extra_repr(self) -> str:
         """The sizes, and what is not the default."""
