@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
-from staticflow.ops.reach import functions_reached
+from staticflow.ops.reached import functions_reached
 
 __all__ = ["names_training"]
 

@@ -100,7 +100,9 @@ def _in_graph(pred: Node, branches: Sequence[partial[Any]]) -> Any:
     given: list[list[Any]] = []
     results: list[Result] = []
     for branch in branches:
-        _, result, began = trace(partial(_called, branch), [])
+        _, result, began = trace(
+            partial(_called, branch), [], what="cond: a branch", users=(branch,)
+        )
         leaves, tree = pytree.flatten(result)
         results.append(Result.of(tree, leaves))
         given.append(leaves)

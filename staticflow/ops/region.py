@@ -15,6 +15,7 @@ from staticflow.graph.node import Node, constant, item, param, toposort
 from staticflow.graph.types import TensorType
 from staticflow.ops.calls import note_calls
 from staticflow.ops.effect import effect_mark, leave, left_since, read_mark, settle, states
+from staticflow.ops.kept import traced_alike
 from staticflow.ops.symbol import Symbol, to_node
 from staticflow.ops.thread import thread
 from staticflow.ops.tracing import tracing, tracing_region
@@ -29,12 +30,32 @@ T = TypeVar("T")
 
 
 def trace(
-    fn: Callable[[list[Symbol]], Any], types: Sequence[TensorType], name: str = "x"
+    fn: Callable[[list[Symbol]], Any],
+    types: Sequence[TensorType],
+    name: str = "x",
+    what: str = "",
+    users: Sequence[Any] = (),
 ) -> tuple[list[Node], Any, int]:
     """Call ``fn`` on fresh symbols of ``types``.
 
     Gives their params, what ``fn`` returned, and the serial number that tells what was made before.
+    ``users`` are functions of the user's that it calls, for ``what``: they may keep nothing in
+    Python that a later call of theirs uses.
     """
+
+    def write() -> tuple[list[Node], Any, int]:
+        return _trace(fn, types, name)
+
+    return traced_alike(write, _nodes_of, what, users) if users else write()
+
+
+def _nodes_of(found: tuple[list[Node], Any, int]) -> list[Node]:
+    return [x.node for x in pytree.flatten(found[1])[0] if isinstance(x, Symbol)]
+
+
+def _trace(
+    fn: Callable[[list[Symbol]], Any], types: Sequence[TensorType], name: str
+) -> tuple[list[Node], Any, int]:
     began = new_param(TensorType(bool_, ()), "").serial
     own = [new_param(t, name, locs=here()) for t in types]
     with tracing_region():

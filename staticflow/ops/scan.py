@@ -331,6 +331,8 @@ class _Scan:
                 *(c.tensor_type for c in carries),
                 *(TensorType(r.tensor_type.dtype, r.tensor_type.shape[1:]) for r in rows),
             ],
+            what="scan: fn",
+            users=(self.fn, self.until),
         )
         y_leaves, y_tree = pytree.flatten(y)
         flags = [to_node(go_on)] if flag else []

@@ -153,7 +153,12 @@ def _in_graph(
         carry = body(pytree.unflatten(tree, values[1:]))
         return condition(carry), carry
 
-    own, (again, carry), began = trace(trip, [going.tensor_type, *(n.tensor_type for n in nodes)])
+    own, (again, carry), began = trace(
+        trip,
+        [going.tensor_type, *(n.tensor_type for n in nodes)],
+        what="while_loop: body",
+        users=(condition, body),
+    )
     after = [to_node(v) for v in pytree.flatten(carry)[0]]
     last, _ = loop_over(
         [going, *nodes],

@@ -25,7 +25,8 @@ from staticflow.graph.types import TensorType
 from staticflow.ops.effect import left_since, settle, states
 from staticflow.ops.flow import reached_from
 from staticflow.ops.gradient import pullback
-from staticflow.ops.reach import modules_asked
+from staticflow.ops.kept import traced_alike
+from staticflow.ops.reached import modules_asked
 from staticflow.ops.region import traced_at_once
 from staticflow.ops.symbol import Symbol, captured, to_node
 from staticflow.ops.thread import recording, thread
@@ -271,21 +272,13 @@ class Jitted:
         name = getattr(self._fn, "__name__", "fn")
         refuse_crowd(sum(t is not None for t in tensors), f"jit of {name}")
         with guarded() as guards:
-            symbols = [
-                None if t is None else _Leaf.of(v, t).symbol(f"arg{i}")
-                for i, (v, t) in enumerate(zip(leaves, tensors, strict=True))
-            ]
-            handles = [s for s in symbols if s is not None]
-            inputs = [Symbol(s.node) for s in handles]
-            args, kwargs = pytree.unflatten(
-                structure, [v if s is None else s for v, s in zip(leaves, symbols, strict=True)]
+
+            def write() -> tuple[list[Symbol], list[Symbol], Any]:
+                return self._written(leaves, tensors, structure)
+
+            inputs, handles, result = traced_alike(
+                write, _nodes_of, f"jit: {name}", (self._fn, leaves)
             )
-            for v in leaves:
-                if hasattr(v, "training"):
-                    depends_on(v, "training")
-            for module in modules_asked(self._fn):
-                depends_on(module, "training")
-            result = self._fn(*args, **kwargs)
             out_leaves, out_structure = pytree.flatten(result)
             nodes = [to_node(v) for v in out_leaves]
             plan, wholes = plan_results(self._fn, out_leaves, handles)
@@ -293,7 +286,7 @@ class Jitted:
             outputs += wholes
         positional, named = structure.children
         paths = [*pytree.paths(positional, "args"), *pytree.paths(named, "kwargs")]
-        names = [path for path, s in zip(paths, symbols, strict=True) if s is not None]
+        names = [path for path, t in zip(paths, tensors, strict=True) if t is not None]
         found = list(find_changes(inputs, handles, names))
         if not out_leaves and not found:
             raise ShapeError(f"jit: {name} returned no tensor, at {format_locs(here())}")
@@ -307,6 +300,34 @@ class Jitted:
             for result, (place, name, new) in enumerate(found, first)
         ]
         return _Kind(traced, out_structure, plan, tuple(guards.values()), tuple(changes))
+
+    def _written(
+        self, leaves: Sequence[Any], tensors: Sequence[Tensor | None], structure: pytree.TreeDef
+    ) -> tuple[list[Symbol], list[Symbol], Any]:
+        """The inputs of a trace, their handles, which may name other values by now, and what the
+        function gives."""
+        symbols = [
+            None if t is None else _Leaf.of(v, t).symbol(f"arg{i}")
+            for i, (v, t) in enumerate(zip(leaves, tensors, strict=True))
+        ]
+        handles = [s for s in symbols if s is not None]
+        inputs = [Symbol(s.node) for s in handles]
+        given = [v if s is None else s for v, s in zip(leaves, symbols, strict=True)]
+        args, kwargs = pytree.unflatten(structure, given)
+        for v in leaves:
+            if hasattr(v, "training"):
+                depends_on(v, "training")
+        for module in modules_asked(self._fn):
+            depends_on(module, "training")
+        result = self._fn(*args, **kwargs)
+        after, changed = pytree.flatten((args, kwargs))
+        if changed != structure or any(a is not b for a, b in zip(after, given, strict=True)):
+            raise SymbolicError(
+                f"jit: {getattr(self._fn, '__name__', 'fn')} puts something else into a list or "
+                "dict that it was given, of which the caller would not know; return it instead, "
+                f"at {format_locs(here())}"
+            )
+        return inputs, handles, result
 
     def __repr__(self) -> str:
         return f"<jit of {getattr(self._fn, '__name__', self._fn)}, {self.compile_count} compiled>"
@@ -333,6 +354,13 @@ def jit(fn: F | None = None, *, numerics: str = "strict") -> Any:
     if not callable(fn):
         raise SymbolicError(f"jit: takes a function, not {fn!r}, at {format_locs(here())}")
     return Jitted(fn, numerics)
+
+
+def _nodes_of(written: tuple[list[Symbol], list[Symbol], Any]) -> list[Node]:
+    """What a trace computes: its results, and what it makes of its arguments in place."""
+    _, handles, result = written
+    found = (*handles, *pytree.flatten(result)[0])
+    return [x.node for x in found if isinstance(x, Symbol)]
 
 
 def _is_array(v: Any) -> bool:

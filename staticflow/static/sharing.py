@@ -19,7 +19,7 @@ from staticflow.graph.binding import Sizes
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, is_provably_ge
 from staticflow.ops.aliasing import Alias, Detached, Perhaps
-from staticflow.ops.reach import can_reach
+from staticflow.ops.reached import can_reach
 from staticflow.ops.slicing import select_op, slice_op
 from staticflow.ops.symbol import Symbol
 from staticflow.ops.thread import recording, thread
