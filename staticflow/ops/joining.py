@@ -348,6 +348,8 @@ def _counts_infer(facts: Facts, repeats: TensorType, *, size: Size) -> TensorTyp
 
 
 def _counts_reference(xp: Any, repeats: Any, *, size: int) -> Any:
+    if (repeats < 0).any():
+        raise IndexRangeError("the repeats must not be negative")
     found = xp.repeat(xp.arange(len(repeats)), repeats)
     if len(found) != size:
         raise IndexRangeError(f"the repeats are {len(found)} in all, not {size}")
@@ -360,6 +362,7 @@ def _counts_emit(nest: Any) -> None:
     written = k.var(k.const(0, int64))
     with nest.loops((n,), "serial") as (i,):
         count = k.cast(nest.load(0, (i,)), int64)
+        nest.check_index(count, size + 1)
         with k.loop("r", k.bind(count, "count"), kind="serial"):
             nest.check_index(written, size)
             nest.store(0, (k.bind(written, "at", size),), k.index_value(i))

@@ -76,7 +76,8 @@ class _Elimination:
         best, place = k.var(k.abs(self.at(c, c))), k.var(k.index_value(c))
         with k.loop("r", self.n, lo=c + 1) as r:
             size = k.abs(self.at(r, c))
-            larger = k.compare("gt", size, best)
+            unknown = k.compare("ne", size, size)  # a NaN, lest it is lost
+            larger = k.apply("or", k.compare("gt", size, best), unknown)
             k.set(place, k.select(larger, k.index_value(r), place))
             k.set(best, k.select(larger, size, best))
         p = k.bind(place, "p", self.n)
@@ -269,6 +270,11 @@ def _slogdet_infer(facts: Facts, a: TensorType) -> Any:
     return one, one
 
 
+def _slogdet_reference(xp: Any, a: Any) -> Any:
+    sign, logarithm = xp.linalg.slogdet(a)
+    return xp.where(xp.isnan(logarithm), logarithm, sign), logarithm
+
+
 def _slogdet_emit(nest: Any) -> None:
     k, dtype = nest.k, nest.in_type(0).dtype
     with _each_matrix(nest) as (b, work):
@@ -278,13 +284,14 @@ def _slogdet_emit(nest: Any) -> None:
             stays = k.compare("eq", place, k.index_value(c))
             k.set(sign, k.select(stays, sign, k.neg(sign)))
             value = work.at(c, c)
-            k.set(sign, k.mul(sign, k.sign(value)))
+            k.set(sign, k.mul(sign, k.select(k.compare("eq", value, value), k.sign(value), 1.0)))
             k.set(total, k.add(total, k.log(k.abs(value))))
             with work.below(c):
                 pass
         zero = k.compare("eq", sign, 0.0)
-        nest.store(0, b, sign)
-        nest.store(1, b, k.select(zero, float("-inf"), total))
+        logarithm = k.select(zero, float("-inf"), total)
+        nest.store(0, b, k.select(k.compare("eq", logarithm, logarithm), sign, logarithm))
+        nest.store(1, b, logarithm)
 
 
 def _slogdet_vjp(needs: Any, cts: Any, out: Any, a: Any) -> list[Any]:
@@ -297,7 +304,7 @@ slogdet_op = Op(
     name="slogdet",
     doc="The sign and the logarithm of the absolute value of determinants.",
     infer=_slogdet_infer,
-    reference=strict(_slogdet_infer, lambda xp, a: tuple(xp.linalg.slogdet(a))),
+    reference=strict(_slogdet_infer, _slogdet_reference),
     vjp=_slogdet_vjp,
     lowering=LoopNest(_slogdet_emit),
     saves=(0,),

@@ -1,0 +1,104 @@
+"""A program gives what the eager call gives of values at the edge of what a function is for, and
+refuses what that refuses: every layer and public function, compiled once, is called with one element,
+or all, of each input NaN, infinite, 0, negative or far outside of all dims.
+"""
+
+import warnings
+
+import numpy as np
+import pytest
+from public_calls import CALLABLES, NO_INPUTS, SLOW, calls_of, symbols_for, tensors_in
+from slices import daily
+from test_wrong_sizes import by_program, eagerly
+
+import staticflow as sf
+from staticflow import pytree
+
+NAMES = sorted({*CALLABLES} - NO_INPUTS)
+QUICK = sorted({*NAMES} - SLOW)
+
+VALUES = {
+    "f": (np.nan, np.inf, -np.inf, -1.0, 0.0, -0.0, 2.0),
+    "i": (-1, -100, 0, 3, 4, 100, 2**40, -(2**63)),
+    "b": (False, True),
+}
+
+UNSEEN = {
+    "F.binary_cross_entropy", "F.gaussian_nll_loss", "bernoulli", "cholesky", "cholesky_solve",
+    "inverse", "linalg.cholesky", "linalg.inv", "linalg.solve", "linalg.solve_triangular",
+    "multinomial", "nn.BCELoss", "nn.GaussianNLLLoss",
+}  # fmt: skip
+"""What an eager call refuses by values, of which a program makes NaN, infinities or draws that mean
+nothing, as the page on differences says."""
+
+FINITE = {"cholesky", "linalg.cholesky", "linalg.qr", "linalg.slogdet", "qr", "slogdet"}
+"""Factors of infinite numbers, which are NaN in other places, and signs of what is NaN."""
+
+
+def filled(given):
+    """The inputs with another value in one element of one of them, or in all."""
+    leaves, form = pytree.flatten(given)
+    for i, x in enumerate(leaves):
+        if isinstance(x, np.ndarray) and x.size:
+            for value in VALUES[x.dtype.kind]:
+                for part in (slice(None), slice(-1, None)):
+                    new = x.copy()
+                    new.reshape(-1)[part] = value
+                    yield pytree.unflatten(form, [*leaves[:i], new, *leaves[i + 1 :]])
+
+
+def compare(name, found, wanted, given):
+    """Hold what a program gives against what the eager call gives."""
+    assert wanted is not None or name in UNSEEN, "the eager call is refused"
+    if wanted is None or (name in FINITE and has_infinite(given)):
+        return
+    for a, b in zip(found, wanted, strict=True):
+        assert (a.dtype, a.shape) == (b.dtype, b.shape)
+        a, b = a.double().numpy(), b.double().numpy()
+        np.testing.assert_allclose(a, b, 2e-3, 2e-4, equal_nan=True)
+
+
+def has_infinite(given):
+    arrays = [x for x in pytree.flatten(given)[0] if isinstance(x, np.ndarray)]
+    return any(np.isinf(a).any() for a in arrays)
+
+
+def check(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for fn, given in calls_of(name):
+            try:
+                args, inputs = symbols_for(given, False)
+                program = sf.compile(inputs, tensors_in(fn(*args)))
+            except sf.StaticflowError:
+                continue  # as the table of what is refused says
+            for other in filled(given):
+                found = by_program(program, other)
+                if found is not None:
+                    compare(name, found, eagerly(fn, other), other)
+
+
+@pytest.mark.parametrize("name", daily(QUICK, 12, "wrong values"))
+def test_programs_give_what_is_given_eagerly_of_unusual_values(name):
+    check(name)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("name", NAMES)
+def test_every_program_gives_what_is_given_eagerly_of_unusual_values(name):
+    check(name)
+
+
+@pytest.mark.parametrize("name", ["linalg.slogdet", "logdet", "repeat_interleave"])
+def test_what_once_was_silent(name):
+    check(name)
+
+
+def test_determinants_of_nan_are_nan():
+    x = sf.placeholder((3, 3), name="x")
+    program = sf.compile([x], [sf.linalg.det(x), *sf.linalg.slogdet(x)])
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        a = rng.normal(size=(3, 3)).astype(np.float32)
+        a.reshape(-1)[rng.integers(0, 9, 3)] = [0, 0, np.nan]
+        assert all(v.isnan() for v in program(a))
