@@ -103,7 +103,13 @@ IN_THERE = f"{PROGRAM}\n{PRINT}"
 
 WAYS = {
     "-OO": Way(("-OO",)),
-    "-X dev": Way(("-X", "dev", "-W", "error")),  # with the allocators of PYTHONMALLOC=debug
+    "-X dev": Way(  # with the allocators of PYTHONMALLOC=debug
+        ("-X", "dev", "-W", "error"),
+        before="import numpy as np, staticflow as sf\n"
+        "large, longer = sf.rand(300, 300), (sf.rand(300, 300) * 2).numpy()\n"
+        "longer = longer if longer.base is None else longer.base\n"
+        "longer.resize(longer.size + 1000, refcheck=False)",
+    ),
     "PYTHONMALLOC=malloc": Way(environment={"PYTHONMALLOC": "malloc", "MALLOC_PERTURB_": "165"}),
     "settrace": Way(
         before="import sys\ndef trace(frame, event, arg):\n    frame.f_trace_opcodes = True\n"

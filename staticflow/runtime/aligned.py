@@ -101,12 +101,14 @@ def _module() -> NativeModule:
     handler = _Handler.from_address(own)
     handler.name = b"lines of the cache"
     if hasattr(libc, "memalign"):
-        own_functions = handler.malloc, handler.free
-        handler.malloc, handler.free = kept_functions()
+        handler.context = None
+        handler.malloc, handler.calloc, handler.realloc, handler.free = kept_functions()
+        nothing = ctypes.cast(libc.labs, ctypes.c_void_p).value  # of the context: null
 
         def leave() -> None:
-            """Arrays that the interpreter frees as it ends outlive the native code."""
-            handler.malloc, handler.free = own_functions
+            """Arrays that the interpreter frees as it ends outlive the native code. Their memory
+            ends with the process: NumPy's own functions may be Python's, of other memory."""
+            handler.malloc = handler.free = nothing
 
         atexit.register(leave)
     symbols = {"handler": own, "capsule": capsule(own, _NAME, None), **c_symbols(_TEXT)}

@@ -22,6 +22,7 @@ KEPT_FROM = 1 << 20
 MOST_KEPT = 1 << 28
 """Bytes that are kept at most."""
 
+_FUNCTIONS = ("kept_malloc", "kept_calloc", "kept_realloc", "kept_free")
 _BLOCKS = 16
 _LINE = 64
 HUGE_FROM = 1 << 22
@@ -29,10 +30,11 @@ HUGE_FROM = 1 << 22
 _PAGE, _HUGE_PAGES = 4096, 14  # of Linux; the advice MADV_HUGEPAGE
 
 
-def kept_functions() -> tuple[int, int]:
-    """The addresses of ``malloc`` and ``free`` as the handler of NumPy's memory has them."""
-    module = _module()
-    return module.address("kept_malloc"), module.address("kept_free")
+def kept_functions() -> tuple[int, int, int, int]:
+    """The addresses of ``malloc``, ``calloc``, ``realloc`` and ``free`` as the handler of NumPy's
+    memory has them: all four are of one kind of memory, the C library's."""
+    malloc, calloc, realloc, free = map(_module().address, _FUNCTIONS)
+    return malloc, calloc, realloc, free
 
 
 def kept_bytes() -> int:
@@ -43,9 +45,9 @@ def kept_bytes() -> int:
 @once
 def _module() -> NativeModule:
     libc = ctypes.CDLL(None)
-    names = ("memalign", "free", "madvise")
+    names = ("memalign", "calloc", "realloc", "free", "madvise")
     symbols = {name: ctypes.cast(getattr(libc, name), ctypes.c_void_p).value for name in names}
-    exports = ("kept_malloc", "kept_free", "kept_bytes")
+    exports = (*_FUNCTIONS, "kept_bytes")
     return compile_native(_TEXT, exports, {n: a for n, a in symbols.items() if a}, quick=True)
 
 
@@ -56,6 +58,8 @@ _TEXT = f"""
 @blocks = internal global [{_BLOCKS} x ptr] zeroinitializer
 @sizes = internal global [{_BLOCKS} x i64] zeroinitializer
 declare ptr @memalign(i64, i64)
+declare ptr @calloc(i64, i64)
+declare ptr @realloc(ptr, i64)
 declare void @free(ptr)
 declare i32 @madvise(ptr, i64, i32)
 
@@ -135,6 +139,16 @@ advise:
   br label %finish
 finish:
   ret ptr %fresh
+}}
+
+define ptr @kept_calloc(ptr %context, i64 %count, i64 %size) {{
+  %block = call ptr @calloc(i64 %count, i64 %size)
+  ret ptr %block
+}}
+
+define ptr @kept_realloc(ptr %context, ptr %block, i64 %size) {{
+  %moved = call ptr @realloc(ptr %block, i64 %size)
+  ret ptr %moved
 }}
 
 define void @kept_free(ptr %context, ptr %block, i64 %size) {{
