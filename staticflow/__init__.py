@@ -206,7 +206,6 @@ from staticflow.ops.distances import cdist, cosine_similarity, dist, pairwise_di
 from staticflow.ops.einsum import einsum
 from staticflow.ops.expand import broadcast_tensors, broadcast_to, expand
 from staticflow.ops.extremes import amax, amin, aminmax, argmax, argmin, max, min
-from staticflow.ops.factors import cholesky_solve, pinverse
 from staticflow.ops.factors import qr_by_some as qr
 from staticflow.ops.factors import svd_by_columns as svd
 from staticflow.ops.floats import frexp, nextafter
@@ -227,6 +226,7 @@ from staticflow.ops.joining import (
     tile,
     vstack,
 )
+from staticflow.ops.least_squares import pinverse
 from staticflow.ops.masked import masked_fill, masked_scatter
 from staticflow.ops.masked_put import index_put
 from staticflow.ops.maths import (
@@ -371,6 +371,7 @@ from staticflow.ops.triangle import (
     tril,
     triu,
 )
+from staticflow.ops.triangular import cholesky_solve
 from staticflow.ops.trig import (
     acos,
     acosh,

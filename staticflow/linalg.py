@@ -12,20 +12,10 @@ from staticflow.ops.axes import movedim
 from staticflow.ops.contract import matmul
 from staticflow.ops.declare import normalize_dim
 from staticflow.ops.extremes import amax, amin
-from staticflow.ops.factors import cond as cond_of
-from staticflow.ops.factors import (
-    eigh,
-    eigvalsh,
-    lstsq,
-    matrix_rank,
-    pinv,
-    qr,
-    solve_triangular,
-    spectral_norm,
-    svd,
-    svdvals,
-)
+from staticflow.ops.factors import eigh, eigvalsh, qr, svd, svdvals
 from staticflow.ops.foreign import refuses_foreign_in
+from staticflow.ops.least_squares import cond as cond_of
+from staticflow.ops.least_squares import lstsq, matrix_rank, pinv, spectral_norm
 from staticflow.ops.maths import abs
 from staticflow.ops.moments import vector_norm
 from staticflow.ops.products import cross as cross_of
@@ -34,6 +24,7 @@ from staticflow.ops.reduce import Dims, sum
 from staticflow.ops.sizes import as_sizes
 from staticflow.ops.solving import cholesky, det, inv, matrix_power, slogdet, solve
 from staticflow.ops.triangle import diagonal as diagonal_of
+from staticflow.ops.triangular import solve_triangular
 
 __all__ = [
     "LinAlgError", "cholesky", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv",

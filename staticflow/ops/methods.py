@@ -25,6 +25,7 @@ from staticflow.ops import (
     factors,
     indexing,
     joining,
+    least_squares,
     masked,
     masked_put,
     maths,
@@ -44,6 +45,7 @@ from staticflow.ops import (
     strided,
     subscript,
     triangle,
+    triangular,
 )
 from staticflow.ops import contract as con
 from staticflow.ops import expand as expanding
@@ -244,8 +246,8 @@ class Methods(ElementwiseMethods):
     addmv, addr = products.addmv, products.addr
     inverse, det, logdet = solving.inv, solving.det, solving.logdet
     slogdet, cholesky, matrix_power = solving.slogdet, solving.cholesky, solving.matrix_power
-    qr, svd, pinverse = factors.qr_by_some, factors.svd_by_columns, factors.pinverse
-    cholesky_solve = factors.cholesky_solve
+    qr, svd = factors.qr_by_some, factors.svd_by_columns
+    pinverse, cholesky_solve = least_squares.pinverse, triangular.cholesky_solve
     renorm, dist = shortcuts.renorm, distances.dist
     # shape
     view, view_as, reshape, reshape_as = views.view, views.view_as, views.reshape, views.reshape_as

@@ -337,7 +337,7 @@ def norm(
 
 def _nuclear(x: Any, dim: Dims, keepdim: bool) -> Any:
     """The sum of the singular values of matrices over two dims."""
-    from staticflow.ops.factors import spectral_norm  # which is made of what is here
+    from staticflow.ops.least_squares import spectral_norm  # which is made of what is here
 
     dims = dims_of(dim, x.ndim, "norm")
     if len(dims) != 2:
