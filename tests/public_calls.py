@@ -165,6 +165,8 @@ def _callables():
 
 CALLABLES = _callables()
 
+METHODS = [n for n, c in sorted(CALLS.items()) if c.room == "m" and hasattr(Symbol, c.name)]
+
 
 def with_leaves(given, make):
     """The inputs with something else in the places of arrays."""
@@ -207,7 +209,9 @@ def _of_table(name):
     def run(*tensors):
         rest = iter(tensors)
         every = [next(rest) if isinstance(v, sf.Tensor) else v for v in leaves]
-        return call.run(pytree.unflatten(form, every))
+        of_symbols = any(isinstance(t, Symbol) for t in tensors)
+        wanted = call.of_symbols() if of_symbols and call.room == "m" else call
+        return wanted.run(pytree.unflatten(form, every))
 
     yield run, tuple(v.detach().numpy() for v in leaves if isinstance(v, sf.Tensor))
 

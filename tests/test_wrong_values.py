@@ -1,5 +1,5 @@
 """A program gives what the eager call gives of values at the edge of what a function is for, and
-refuses what that refuses: every layer and public function, compiled once, is called with one element,
+refuses what that refuses: every layer, public function and method, compiled once, is called with one element,
 or all, of each input NaN, infinite, 0, negative or far outside of all dims.
 """
 
@@ -7,15 +7,15 @@ import warnings
 
 import numpy as np
 import pytest
-from public_calls import CALLABLES, NO_INPUTS, SLOW, calls_of, symbols_for, tensors_in
+from public_calls import CALLABLES, METHODS, NO_INPUTS, SLOW, calls_of, symbols_for, tensors_in
 from slices import daily
 from test_wrong_sizes import by_program, eagerly
 
 import staticflow as sf
 from staticflow import pytree
 
-NAMES = sorted({*CALLABLES} - NO_INPUTS)
-QUICK = sorted({*NAMES} - SLOW)
+NAMES = [*sorted({*CALLABLES} - NO_INPUTS), *METHODS]
+QUICK = [name for name in NAMES if name not in SLOW]
 
 VALUES = {
     "f": (np.nan, np.inf, -np.inf, -1.0, 0.0, -0.0, 2.0),
@@ -49,6 +49,7 @@ def filled(given):
 
 def compare(name, found, wanted, given):
     """Hold what a program gives against what the eager call gives."""
+    name = name.removeprefix("m.")
     assert wanted is not None or name in UNSEEN, "the eager call is refused"
     if wanted is None or (name in FINITE and has_infinite(given)):
         return

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.errors import ArgumentError, ShapeError, SymbolicError
-from staticflow.graph.dims import Dim, Size
+from staticflow.graph.dims import Dim, Size, same
 from staticflow.graph.dtypes import bool_, float32, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.arithmetic import cast, clamp, clone, floor_divide, where
@@ -24,6 +24,7 @@ from staticflow.ops.maths import exp2
 from staticflow.ops.moments import vector_norm
 from staticflow.ops.order import sort
 from staticflow.ops.promote import is_number
+from staticflow.ops.required import require_equal
 from staticflow.ops.sizes import as_size, refuse_many, sizes_of
 from staticflow.ops.slicing import bounds
 from staticflow.ops.splitting import narrow, part_of
@@ -118,6 +119,10 @@ def sum_to_size(input: Any, *size: Any) -> Any:
             f"sum_to_size: a tensor of shape {list(shape)} does not broadcast to "
             f"{list(input.shape)}, at {format_locs(here())}"
         )
+    for a, b in zip(have, shape, strict=True):
+        if not same(b, 1):
+            what = f"sum_to_size: the sizes of {list(input.shape)} and of {list(shape)}"
+            input = require_equal(input, a, b, what)
     return sum_to(input, shape)
 
 
