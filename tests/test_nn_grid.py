@@ -120,3 +120,31 @@ def test_local_response_norm() -> None:
     )
     with pytest.raises(ShapeError, match="local_response_norm: takes"):
         F.local_response_norm(sf.zeros(2, 3), 2)
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_the_gradient_by_places_of_nearest_elements_is_zero_in_both_modes(padding: str) -> None:
+    x = sf.tensor(X)
+
+    def loss(grid: Any) -> Any:
+        return F.grid_sample(x, grid, "nearest", padding, align_corners=False).square().sum()
+
+    places = GRID.copy()
+    places[0, 0, 0, 0], places[0, 0, 1, 1] = np.inf, np.nan
+    grid = sf.tensor(places, requires_grad=True)
+    loss(grid).backward()
+    symbol = sf.placeholder((None, 3, 2, 2), sf.float64)
+    wanted = np.zeros_like(places)
+    for found in (
+        grid.grad,
+        sf.compile([symbol], sf.grad(loss(symbol), [symbol])[0])(places),
+        sf.autograd.grad(sf.jit(loss)(grid), [grid])[0],
+    ):
+        np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_allclose(sf.jit(loss)(grid).item(), loss(grid).item(), rtol=1e-12)
+
+
+def test_relu6_of_unsigned_integers() -> None:
+    for call in (F.relu6, sf.jit(F.relu6)):
+        out = call(sf.tensor([0, 3, 200], dtype=sf.uint8))
+        assert (out.dtype, out.tolist()) == (sf.uint8, [0, 3, 6])

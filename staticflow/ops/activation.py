@@ -9,7 +9,7 @@ from typing import Any
 from staticflow.errors import ArgumentError
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
-from staticflow.ops.arithmetic import logical_and, logical_or, where
+from staticflow.ops.arithmetic import clamp, logical_and, logical_or, where
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.declare import composed, elementwise
 from staticflow.ops.maths import abs, exp, sigmoid
@@ -253,6 +253,8 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
 @by_shape
 def relu6(input: Any) -> Any:
     """``x`` held between 0 and 6."""
+    if input.dtype.kind == "u":
+        return clamp(input, max=6)
     return hardtanh(input, 0.0, 6.0)
 
 

@@ -12,6 +12,7 @@ from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.arithmetic import cast, clamp, where
 from staticflow.ops.axes import mT
+from staticflow.ops.compare import nan_to_num
 from staticflow.ops.contract import matmul
 from staticflow.ops.creation import iota, ones_like
 from staticflow.ops.declare import same_size
@@ -98,7 +99,8 @@ def _cubic(t: Any) -> list[Any]:
 def _taps(x: Any, mode: str) -> list[tuple[Any, Any]]:
     """The elements that are read for a place along a dim, each with its weight."""
     if mode == "nearest":
-        return [(round(x), ones_like(x))]
+        # 1, with a way back to the places along which the derivative is 0
+        return [(round(x), floor(nan_to_num(x) * 0.0) + 1.0)]
     first = floor(x)
     t = x - first
     if mode == "bilinear":
