@@ -325,3 +325,25 @@ def test_a_state_that_does_not_fit_leaves_lbfgs_as_it_was() -> None:
     with pytest.raises(sf.DTypeError):
         optimizer.step(3)
     assert repr(optimizer.state_dict()) == before
+
+
+ARRAY = np.ones((2, 3), np.float32)
+WORDED: dict[str, tuple[Callable[[], Any], str]] = {
+    "an array": (lambda: sf.sum(ARRAY), r"sum: 'input' must be a tensor, not ndarray; wrap data with sf\.tensor"),
+    "an array, a dim": (lambda: sf.cumsum(ARRAY, 0), "cumsum: 'input' must be a tensor, not ndarray"),
+    "a masked array": (lambda: sf.mean(np.ma.masked_array(ARRAY, True)), "mean: 'input' must be a tensor, not MaskedArray"),
+    "a dtype": (lambda: sf.zeros(2**40, 2**40, dtype=sf.float16), r"full\(size=\(1099511627776, 1099511627776\), fill_value=0, dtype=f16\): an"),
+    "dot": (lambda: sf.dot(sf.ones(3), sf.ones(4)), r"dot: shapes \[3\] and \[4\]: 3 and 4 differ; the last dim"),
+    "a vector": (lambda: sf.ones(3, 2) @ sf.ones(3), r"matmul: shapes \[3, 2\] and \[3\]: 2 and 3 differ"),
+    "a row": (lambda: sf.ones(3) @ sf.ones(5, 4, 2), r"matmul: shapes \[3\] and .*: 3 and 4 differ; .* the last but one of"),
+    "softmin": (lambda: sf.nn.functional.softmin(sf.ones(2), 4), "softmin: dim 4 is out of range"),
+    "Softmax2d": (lambda: sf.nn.Softmax2d()(sf.ones(2, 2)), r"Softmax2d: takes \(N, C, H, W\) or \(C, H, W\), not shape \[2, 2\]"),
+    "a leaf": (lambda: sf.jit(lambda x: x + sf.zeros(2, requires_grad=True))(sf.ones(2)), "requires_grad_ of a symbolic value"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WORDED)
+def test_what_a_newcomer_reads(name: str) -> None:
+    call, message = WORDED[name]
+    with pytest.raises(sf.StaticflowError, match=rf"{message}.* at .*test_wrong_arguments\.py:\d+"):
+        call()

@@ -158,7 +158,9 @@ def made(out: Tensor, device: Any, requires_grad: bool) -> Tensor:
         out = out.to(device=device)
     if thread.state.inference:
         unrecordable(out)
-    return out._require() if requires_grad else out
+    if requires_grad:
+        return out._require() if isinstance(out, Tensor) else out.requires_grad_()
+    return out
 
 
 def generated(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from staticflow.errors import ShapeError
+from staticflow.graph.locs import format_locs, here
 from staticflow.nn import functional as F
 from staticflow.nn.init import constant_
 from staticflow.nn.module import Module
@@ -340,4 +342,9 @@ class Softmax2d(Module):
 
     def forward(self, input: Any) -> Any:
         """In the shape of ``input``."""
+        if input.ndim not in (3, 4):
+            raise ShapeError(
+                f"Softmax2d: takes (N, C, H, W) or (C, H, W), not shape {list(input.shape)}, "
+                f"at {format_locs(here())}"
+            )
         return F.softmax(input, -3)

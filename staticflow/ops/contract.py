@@ -69,6 +69,18 @@ def _wrapped(array: Any, beside: Any, name: str) -> Any:
     return cast.beside(beside, array, dtype=dtype_of(array.dtype))
 
 
+def _refuse_unequal(name: str, x: Any, y: Any) -> None:
+    """Raise `ShapeError` where a vector does not fit what it is multiplied by, as it was given: to
+    the op it is a row or a column."""
+    columns, rows = x.shape[-1], y.shape[max(y.ndim - 2, 0)]
+    if isinstance(columns, int) and isinstance(rows, int) and columns != rows:
+        raise ShapeError(
+            f"{name}: shapes {list(x.shape)} and {list(y.shape)}: {columns} and {rows} differ; the "
+            f"last dim of the first and the {'first' if y.ndim < 3 else 'last but one'} of the "
+            f"second must be equal, at {format_locs(here())}"
+        )
+
+
 @by_shape
 def matmul(input: Any, other: Any) -> Any:
     """The matrix product as ``x @ y`` means it: vectors are rows on the left and columns on the
@@ -89,6 +101,8 @@ def matmul(input: Any, other: Any) -> Any:
         rows = reshape(x, (prod(x.shape[:-1]), x.shape[-1]))
         return reshape(matmul_op(rows, y), (*x.shape[:-1], y.shape[-1]))
     left, right = x.ndim == 1, y.ndim == 1
+    if left or right:
+        _refuse_unequal("matmul", x, y)
     out = matmul_op(unsqueeze(x, 0) if left else x, unsqueeze(y, 1) if right else y)
     if not (left or right):
         return out
@@ -112,6 +126,8 @@ def _of_ndim(name: str, ndim: int, x: Any, y: Any) -> Any:
             "a tensor",
         ) from None
     if fits:
+        if ndim == 1:
+            _refuse_unequal(name, x, y)
         return matmul(x, y)
     wrong = x if x.ndim != ndim else y
     raise ShapeError(

@@ -25,6 +25,7 @@ from staticflow.errors import (
     StaticflowError,
 )
 from staticflow.graph.dims import Dim
+from staticflow.graph.dtypes import DType
 from staticflow.graph.locs import format_locs, here, is_inside
 from staticflow.graph.out import into
 
@@ -104,8 +105,9 @@ def refuse_foreign(
             return
         raise TypeError(f"{_QUALIFIED.sub(f'{name}()', str(error))}, {at}") from None
     parameters, given = call.signature.parameters, call.arguments
+    said = {k: v for k, v in given.items() if v is not parameters[k].default}
+    what = ", ".join(f"{k}={_described(v)}" for k, v in said.items())
     if re.search(_NO_ARRAY, str(error)):
-        what = ", ".join(f"{k}={_described(v)}" for k, v in given.items())
         raise ShapeError(
             f"{name}({what}): an array has at most 64 dims and {sys.maxsize} bytes ({error}), {at}"
         ) from None
@@ -135,9 +137,8 @@ def refuse_foreign(
             _refuse(name, argument, value, "a tensor", at)
         if not isinstance(error, AttributeError):
             break  # only the first must be a tensor for sure
-    said = {k: v for k, v in given.items() if v is not parameters[k].default}
-    what = ", ".join(f"{k}={_described(v)}" for k, v in said.items())
-    raise _class_of(error)(f"{name}({what}): {error}, {at}") from error
+    reason = str(error) or type(error).__name__  # Python's MemoryError says nothing
+    raise _class_of(error)(f"{name}({what}): {reason}, {at}") from error
 
 
 def _refuse(name: str, argument: str, value: Any, wanted: str, at: str) -> NoReturn:
@@ -199,8 +200,9 @@ def _lacks(value: Any, error: Exception) -> bool:
     if not isinstance(error, AttributeError):
         return isinstance(value, _NO_OPERANDS)
     alike = isinstance(value, np.ndarray) and type(error.obj) is type(value)
-    of_library = is_of_library(value) and getattr(value, "dtype", None) is error.obj
-    return value is error.obj or alike or of_library
+    is_own = hasattr(value, "__sf_mode__")
+    by_dtype = not is_own and getattr(value, "dtype", error) is error.obj
+    return value is error.obj or alike or by_dtype
 
 
 def _within(given: Mapping[str, Any], levels: int = 8) -> Iterator[tuple[str, Any]]:
@@ -239,7 +241,7 @@ def _described(value: Any) -> str:
         inside = ", ".join(map(_described, value))
         return f"[{inside}]" if isinstance(value, list) else f"({inside})"
     plain = value is None or isinstance(value, bool | int | float)
-    return repr(value) if plain else kind_of(value)
+    return repr(value) if plain else str(value) if isinstance(value, DType) else kind_of(value)
 
 
 def _class_of(error: Exception) -> type[Exception]:

@@ -109,7 +109,7 @@ def selu(input: Any, inplace: bool = False) -> Any:
 
 def softmin(input: Any, dim: int | None = None, dtype: Any = None, *, _stacklevel: int = 3) -> Any:
     """`softmax` of minus ``input``."""
-    at = chosen_dim("softmin", input) if dim is None else dim
+    at = chosen_dim("softmin", input) if dim is None else normalize_dim(dim, input.ndim, "softmin")
     return softmax(-input, at, dtype)
 
 
