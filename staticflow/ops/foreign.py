@@ -106,10 +106,10 @@ def refuse_foreign(
         raise TypeError(f"{_QUALIFIED.sub(f'{name}()', str(error))}, {at}") from None
     parameters, given = call.signature.parameters, call.arguments
     said = {k: v for k, v in given.items() if v is not parameters[k].default}
-    what = ", ".join(f"{k}={_described(v)}" for k, v in said.items())
     if re.search(_NO_ARRAY, str(error)):
         raise ShapeError(
-            f"{name}({what}): an array has at most 64 dims and {sys.maxsize} bytes ({error}), {at}"
+            f"{name}({_in_short(said)}): an array has at most 64 dims and {sys.maxsize} bytes "
+            f"({error}), {at}"
         ) from None
     for argument, value in given.items():
         kind = _other_kind(parameters[argument], value)
@@ -137,8 +137,10 @@ def refuse_foreign(
             _refuse(name, argument, value, "a tensor", at)
         if not isinstance(error, AttributeError):
             break  # only the first must be a tensor for sure
+    if "input" in of_any and not any(hasattr(v, "__sf_mode__") for _, v in _within(given)):
+        _refuse(name, "input", given["input"], "a tensor", at)
     reason = str(error) or type(error).__name__  # Python's MemoryError says nothing
-    raise _class_of(error)(f"{name}({what}): {reason}, {at}") from error
+    raise _class_of(error)(f"{name}({_in_short(said)}): {reason}, {at}") from error
 
 
 def _refuse(name: str, argument: str, value: Any, wanted: str, at: str) -> NoReturn:
@@ -234,6 +236,10 @@ def kind_of(value: Any) -> str:
     if is_of_library(value):
         return f"{type(value).__module__.partition('.')[0]}.{type(value).__name__}"
     return repr(value) if isinstance(value, str) else type(value).__name__
+
+
+def _in_short(arguments: Mapping[str, Any]) -> str:
+    return ", ".join(f"{k}={_described(v)}" for k, v in arguments.items())
 
 
 def _described(value: Any) -> str:
