@@ -1,5 +1,7 @@
 """Arguments that a jitted function changes in place: the caller sees what an eager call leaves."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -195,3 +197,74 @@ def test_a_placeholder_that_was_changed_is_no_input():
     x += 1
     with pytest.raises(sf.SymbolicError, match="change a clone"):
         sf.compile([x], x * 2)
+
+
+class Scaled(sf.nn.Module):
+    """Reads numbers of its own, one of them in a function that it makes, and counts its calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale, self.power, self.kind, self.epoch, self.calls = 2.0, 1, "sum", 0, 0
+        self.weight = sf.nn.Parameter(sf.ones(2))
+        self.raised = lambda x: x**self.power
+
+    def forward(self, x: Any) -> Any:
+        self.calls += 1
+        y = self.raised(x * self.weight * self.scale)
+        return y.sum() if self.kind == "sum" else y.mean()
+
+
+def test_jit_follows_the_numbers_of_modules_that_their_code_asks_for() -> None:
+    model, x = Scaled(), sf.tensor([1.0, 3.0])
+    f = sf.jit(lambda x: model(x) + 0)
+    p = sf.placeholder((None,))
+    fixed = sf.compile([p], model(p))  # keeps the numbers that it was written with
+    changes = {"scale": 0.5, "power": 2, "kind": "mean"}
+    for name, value in changes.items():
+        for _ in range(2):
+            assert f(x).item() == model(x).item()
+        setattr(model, name, value)
+    assert f(x).item() == model(x).item()
+    assert fixed(x).item() == 8
+    count = f.compile_count
+    assert count == 1 + len(changes)
+    model.epoch = 5  # of which no code asks
+    assert f(x).item() == model(x).item() and f.compile_count == count
+
+
+def test_jit_follows_the_number_of_a_layer_of_the_library() -> None:
+    layer, x = sf.nn.Dropout(0.5), sf.ones(100)
+    f = sf.jit(layer)
+    assert f(x).min() == 0
+    layer.p = 0.0
+    assert f(x).tolist() == x.tolist()
+
+
+def test_jit_follows_the_dtype_of_a_module() -> None:
+    model, x = sf.nn.Linear(3, 2), sf.ones(4, 3)
+    f = sf.jit(model)
+    assert f(x).dtype is sf.float32
+    model.double()
+    assert f(x.double()).dtype is sf.float64
+    model.float()
+    assert f(x).tolist() == model(x).tolist()
+
+
+def test_what_detach_gives_in_a_forward_follows_its_tensor() -> None:
+    class Frozen(sf.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = sf.nn.Parameter(sf.ones(2))
+            self.register_buffer("b", sf.ones(2))
+
+        def forward(self, x: Any) -> Any:
+            return x * self.w.detach() + self.b.data * self.w + (self.w * 2).detach()
+
+    model, x = Frozen(), sf.ones(3, 2)
+    p = sf.placeholder((None, 2))
+    y = model(p)
+    f, slope = sf.compile([p], y), sf.compile([p], sf.grad(y.sum(), model.w))
+    for value in (1.0, 4.0):
+        model.w.data, model.b.data = sf.full((2,), value), sf.full((2,), value)
+        assert f(x).tolist() == model(x).tolist() == sf.jit(model)(x).tolist()
+        assert slope(x).tolist() == [3 * value] * 2

@@ -25,11 +25,12 @@ from staticflow.graph.masked import refuse_masked
 from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
 from staticflow.ops.arithmetic import clone
-from staticflow.ops.dependents import note_change
+from staticflow.ops.dependents import note_change, note_retyped
 from staticflow.ops.foreign import how_to_wrap, kind_of, own_method, refuses_foreign_of
 from staticflow.ops.methods import Methods
 from staticflow.ops.sizes import as_shape
 from staticflow.ops.switch import as_bool
+from staticflow.ops.symbol import follow
 from staticflow.ops.thread import thread
 from staticflow.ops.tracing import depends_on
 
@@ -329,17 +330,21 @@ class Tensor(Methods):
                 f".data is set to {kind_of(value)}; it must be a tensor; {how_to_wrap(value)}, "
                 f"at {format_locs(here())}"
             )
+        is_other = value._data.dtype != self._data.dtype
         self._data = value._data
         self._memory = value._own_memory()
         self._view = None
         exchanged()
+        if is_other:
+            note_retyped(self)
 
     def detach(self) -> Tensor:
         """The same memory without history."""
         out = Tensor._wrap(self._data)
         out._memory = self._own_memory()
-        if thread.state.guards is not None:  # a trace has this memory, x.data = y gives another
+        if thread.state.tracing:  # the graph has this memory, x.data = y gives another
             depends_on(self, "_memory")
+            follow(out, self)
         return out
 
     def detach_(self) -> Tensor:

@@ -12,12 +12,18 @@ from staticflow.graph.device import target
 from staticflow.graph.dtypes import bfloat16, float16, float32, float64
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.hooks import Hook, Hooks
-from staticflow.nn.mode import names_training
+from staticflow.nn.mode import asks, assigns
 from staticflow.nn.parameter import Parameter, is_eager, refuse_symbol
 from staticflow.nn.state import LoadResult, load_state, state_of
 from staticflow.nn.tree import Tree
 from staticflow.ops.calls import note_calls
-from staticflow.ops.dependents import note_change, note_module, note_replaced
+from staticflow.ops.dependents import (
+    note_change,
+    note_module,
+    note_number,
+    note_replaced,
+    was_written,
+)
 from staticflow.ops.foreign import FOREIGN, kind_of, refuse_foreign
 from staticflow.ops.handle import Handle
 from staticflow.ops.region import traced_at_once
@@ -26,6 +32,10 @@ from staticflow.ops.symbol import Symbol
 from staticflow.ops.tracing import depends_on, tracing_state
 
 __all__ = ["Module", "bracketed", "indented"]
+
+
+_NUMBERS = (bool, int, float, str)
+"""What a forward reads of its module as it is traced, and no program reads again."""
 
 
 class Module(Tree):
@@ -129,6 +139,12 @@ class Module(Tree):
             note_replaced(self, [name], before, before.modules())
         elif hasattr(before, "_vertex"):
             note_replaced(self, [name], before, (before,))
+        elif type(before) in _NUMBERS and was_written(self) and not tracing_state.active:
+            self._note_number(name, before)
+
+    def _note_number(self, name: str, before: Any) -> None:
+        if self._asks(name) and not assigns(type(self), name):
+            note_number(self, name, before)
 
     def __delattr__(self, name: str) -> None:
         before = vars(self).get(name)
@@ -281,7 +297,11 @@ class Module(Tree):
 
     def _asks_training(self) -> bool:
         """Whether its own forward computes otherwise in training than in evaluation."""
-        return names_training(type(self), Module)
+        return self._asks("training")
+
+    def _asks(self, name: str) -> bool:
+        """Whether code of its class, beside what makes it, names ``name``."""
+        return asks(type(self), Module, name)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters; or fill them with zeros, in place."""

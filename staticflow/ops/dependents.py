@@ -12,7 +12,10 @@ import weakref
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["depend", "note_change", "note_module", "note_replaced"]
+__all__ = [
+    "depend", "note_change", "note_module", "note_number", "note_replaced", "note_retyped",
+    "was_written",
+]  # fmt: skip
 
 _dependents: dict[int, weakref.WeakSet[Any]] = {}  # by the id of a thing, while that lives
 _written: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -20,8 +23,8 @@ _written: weakref.WeakSet[Any] = weakref.WeakSet()
 
 def depend(dependent: Any, thing: Any) -> None:
     """Let ``dependent``, made of a graph that has ``thing``, a tensor or a module, hear of its
-    changes: `note_change` calls its ``look_again()``, and `note_replaced` its
-    ``note_replaced(module, name, thing)``."""
+    changes: `note_change` calls its ``look_again()``, and `note_replaced`, `note_number` and
+    `note_retyped` what it has by their names."""
     place = id(thing)
     if place not in _dependents:
         _dependents[place] = weakref.WeakSet()
@@ -36,9 +39,26 @@ def note_change(thing: Any) -> None:
         dependent.look_again()
 
 
+def note_retyped(tensor: Any) -> None:
+    """Note that ``tensor`` has elements of another dtype from now on."""
+    for dependent in list(_dependents.get(id(tensor), ())):
+        dependent.note_retyped()
+
+
+def note_number(module: Any, name: str, before: Any) -> None:
+    """Note that the number ``before``, which ``module`` had as ``name``, is another one."""
+    for dependent in list(_dependents.get(id(module), ())):
+        dependent.note_number(module, name, before)
+
+
 def note_module(module: Any) -> None:
     """Note that ``module`` was called as a graph was written."""
     _written.add(module)
+
+
+def was_written(module: Any) -> bool:
+    """Whether ``module`` was called as a graph was written."""
+    return module in _written
 
 
 def note_replaced(

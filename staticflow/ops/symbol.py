@@ -45,8 +45,8 @@ from staticflow.ops.view import contiguous, of_size, reshape_op, stretchable
 from staticflow.ops.watching import register_hook
 
 __all__ = [
-    "STATIC", "SYMBOLIC", "StaticMode", "Symbol", "captured", "constant_node", "results_of",
-    "symbolic", "to_node", "tracing", "tracing_state",
+    "STATIC", "SYMBOLIC", "StaticMode", "Symbol", "captured", "constant_node", "follow",
+    "results_of", "symbolic", "to_node", "tracing", "tracing_state",
 ]  # fmt: skip
 
 _captured: weakref.WeakValueDictionary[int, Node] = weakref.WeakValueDictionary()
@@ -73,16 +73,34 @@ def captured(tensor: Any) -> Node:
     return node
 
 
+_followed: dict[int, tuple[Any, Any]] = {}
+"""By the id of a tensor, a weak reference to it, which takes the entry away, and its source."""
+
+
+def follow(detached: Any, source: Any) -> None:
+    """Let a graph that is being traced have ``source`` itself, without a gradient, for what
+    `detach` gives of it: the next run of this line would give its memory of then."""
+    place = id(detached)
+    _followed[place] = weakref.ref(detached, lambda _: _followed.pop(place, None)), source
+
+
 def _node_of_tensor(tensor: Any) -> Node:
     """An eager tensor in a graph: a param that stands for it; of one with a history the operations
     that the tape has of it, unless the graph is itself an operation of the tape, as a jitted call
     is, through which gradients reach the tensor and go on."""
-    if getattr(tensor, "grad_fn", None) is None:
-        return captured(tensor)
     state = tracing_state.state
+    if getattr(tensor, "grad_fn", None) is None:
+        source = _followed.get(id(tensor)) if state.tracing and state.guards is None else None
+        return captured(tensor) if source is None else _without_gradient(source[1])
     if state.types_only or state.guards is not None:
         return captured(tensor)
     node: Node = tensor.__sf_mode__.expression(tensor).node
+    return node
+
+
+def _without_gradient(source: Any) -> Node:
+    with recording(True):
+        node: Node = stop_gradient(Symbol(_node_of_tensor(source))).node
     return node
 
 

@@ -152,10 +152,20 @@ class Program:
         self.is_suspect = True
         self.look_again()
 
+    def note_number(self, module: Any, name: str, before: Any) -> None:
+        """Note that ``module`` no longer has the number ``before`` as ``name``: this program keeps
+        it, and `jit` traces anew."""
+        self._facts.note_number(module, name, before)
+        self.is_suspect = True
+
+    def note_retyped(self) -> None:
+        """Note that one of its tensors has another dtype now, which no call takes."""
+        self.is_suspect = True
+
     def has_replaced(self) -> bool:
         """Whether a module that was called holds something else now in the place of what the
-        program has of it."""
-        return self._facts.replaced() is not None
+        program has of it, or a tensor elements of another dtype."""
+        return self._facts.replaced() is not None or self._facts.is_renumbered()
 
     def _looking(self, *args: Any, **kwargs: Any) -> Any:
         self._facts.check(self._made)

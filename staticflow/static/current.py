@@ -25,7 +25,7 @@ class Facts:
 
     def __init__(
         self,
-        tensors: Iterable[Tensor],
+        tensors: Sequence[Tensor],
         updated: Iterable[Tensor],
         calls: Sequence[ModuleCall] = (),
     ) -> None:
@@ -34,6 +34,8 @@ class Facts:
         self._calls = calls
         self._modes = _modes(calls)
         self._replaced: list[tuple[weakref.ref[Any], str, Any, Locs]] = []
+        self._numbers: list[tuple[weakref.ref[Any], str, Any]] = []
+        self._dtypes = [(t, t.dtype) for t in tensors]
 
     @property
     def must_look(self) -> bool:
@@ -43,6 +45,18 @@ class Facts:
     def note_replaced(self, module: Any, name: str, before: Any) -> None:
         """Look from now on whether ``module`` has ``before``, or None, as ``name`` again."""
         self._replaced.append((weakref.ref(module), name, before, here()))
+
+    def note_number(self, module: Any, name: str, before: Any) -> None:
+        """Look from now on whether ``module`` has the number ``before`` as ``name`` again."""
+        self._numbers.append((weakref.ref(module), name, before))
+
+    def is_renumbered(self) -> bool:
+        """Whether a module that was called has another number, or a tensor another dtype."""
+        found = ((ref(), name, before) for ref, name, before in self._numbers)
+        return any(
+            module is not None and vars(module).get(name) != before
+            for module, name, before in found
+        ) or any(t.dtype is not dtype for t, dtype in self._dtypes)
 
     def replaced(self) -> tuple[str, Locs] | None:
         """A sentence about the tensor or module that was replaced since the program was written,

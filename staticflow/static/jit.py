@@ -203,11 +203,13 @@ class Jitted:
     """A function that is traced and compiled when it is first called with arguments of a kind.
 
     The kind is the structure of the arguments, and of each array its dtype, its rank and which of
-    its sizes are 1; anything that is no array is static and part of the kind by value. Other sizes
+    its sizes are 1; anything that is no array is static and part of the kind by value. A scalar of
+    NumPy is an array that counts as a number beside tensors. Other sizes
     never trace anew; values that Python reads of a tensor that is no argument do where they
     change. Part of the kind is, too, whether the modules that ``fn`` calls are training,
     whether operations are recorded (``no_grad``, ``inference_mode``), and the default dtype. Where
-    a module that it calls holds another tensor in the place of one, it is traced anew.
+    a module that it calls holds another tensor in the place of one, a tensor of another dtype, or
+    another number (``dropout.p = 0.1``) of which its code asks, it is traced anew.
     """
 
     def __init__(self, fn: Callable[..., Any], numerics: str) -> None:
