@@ -232,6 +232,29 @@ def test_jit_follows_the_numbers_of_modules_that_their_code_asks_for() -> None:
     assert f(x).item() == model(x).item() and f.compile_count == count
 
 
+def test_jit_follows_what_else_a_module_has() -> None:
+    class Layer(sf.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.act: Any = sf.relu
+            self.mask: Any = None
+            self.sizes = (1, 2)
+
+        def forward(self, x: Any) -> Any:
+            y = self.act(x) * self.sizes[0]
+            return y if self.mask is None else y * self.mask
+
+    layer, x = Layer(), sf.tensor([-1.0, 2.0])
+    f = sf.jit(layer)
+    changes = {
+        "act": sf.tanh, "mask": sf.tensor([0.0, 1.0]), "sizes": (3, 1), "forward": lambda x: x + 1,
+    }  # fmt: skip
+    for name, value in changes.items():
+        assert f(x).tolist() == layer(x).tolist()
+        setattr(layer, name, value)
+    assert f(x).tolist() == layer(x).tolist() == [0, 3]
+
+
 def test_jit_follows_the_number_of_a_layer_of_the_library() -> None:
     layer, x = sf.nn.Dropout(0.5), sf.ones(100)
     f = sf.jit(layer)

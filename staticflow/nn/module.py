@@ -20,7 +20,7 @@ from staticflow.ops.calls import note_calls
 from staticflow.ops.dependents import (
     note_change,
     note_module,
-    note_number,
+    note_other,
     note_replaced,
     was_written,
 )
@@ -32,10 +32,6 @@ from staticflow.ops.symbol import Symbol
 from staticflow.ops.tracing import depends_on, tracing_state
 
 __all__ = ["Module", "bracketed", "indented"]
-
-
-_NUMBERS = (bool, int, float, str)
-"""What a forward reads of its module as it is traced, and no program reads again."""
 
 
 class Module(Tree):
@@ -125,7 +121,7 @@ class Module(Tree):
         object.__setattr__(self, name, value)
         if name == "training":
             note_change(self)
-        elif before is not None and before is not value:
+        elif before is not value:
             self._note_replaced(name, before)
         if isinstance(value, Parameter):
             value.name = value.name or name
@@ -139,12 +135,16 @@ class Module(Tree):
             note_replaced(self, [name], before, before.modules())
         elif hasattr(before, "_vertex"):
             note_replaced(self, [name], before, (before,))
-        elif type(before) in _NUMBERS and was_written(self) and not tracing_state.active:
-            self._note_number(name, before)
+        else:
+            self._note_other(name, before)
 
-    def _note_number(self, name: str, before: Any) -> None:
-        if self._asks(name) and not assigns(type(self), name):
-            note_number(self, name, before)
+    def _note_other(self, name: str, before: Any) -> None:
+        """Note that ``name``, which was no tensor and no module, is another thing now, if graphs
+        may have been written by that."""
+        if not was_written(self) or tracing_state.active:
+            return
+        if name == "forward" or (self._asks(name) and not assigns(type(self), name)):
+            note_other(self, name, before)
 
     def __delattr__(self, name: str) -> None:
         before = vars(self).get(name)

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 __all__ = [
-    "depend", "note_change", "note_module", "note_number", "note_replaced", "note_retyped",
+    "depend", "note_change", "note_module", "note_other", "note_replaced", "note_retyped",
     "was_written",
 ]  # fmt: skip
 
@@ -23,7 +23,7 @@ _written: weakref.WeakSet[Any] = weakref.WeakSet()
 
 def depend(dependent: Any, thing: Any) -> None:
     """Let ``dependent``, made of a graph that has ``thing``, a tensor or a module, hear of its
-    changes: `note_change` calls its ``look_again()``, and `note_replaced`, `note_number` and
+    changes: `note_change` calls its ``look_again()``, and `note_replaced`, `note_other` and
     `note_retyped` what it has by their names."""
     place = id(thing)
     if place not in _dependents:
@@ -45,10 +45,11 @@ def note_retyped(tensor: Any) -> None:
         dependent.note_retyped()
 
 
-def note_number(module: Any, name: str, before: Any) -> None:
-    """Note that the number ``before``, which ``module`` had as ``name``, is another one."""
+def note_other(module: Any, name: str, before: Any) -> None:
+    """Note that ``before``, a number or what else is neither a tensor nor a module, is not what
+    ``module`` has as ``name`` any more."""
     for dependent in list(_dependents.get(id(module), ())):
-        dependent.note_number(module, name, before)
+        dependent.note_other(module, name, before)
 
 
 def note_module(module: Any) -> None:

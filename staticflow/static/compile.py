@@ -152,10 +152,10 @@ class Program:
         self.is_suspect = True
         self.look_again()
 
-    def note_number(self, module: Any, name: str, before: Any) -> None:
-        """Note that ``module`` no longer has the number ``before`` as ``name``: this program keeps
-        it, and `jit` traces anew."""
-        self._facts.note_number(module, name, before)
+    def note_other(self, module: Any, name: str, before: Any) -> None:
+        """Note that ``module`` no longer has ``before``, a number for one, as ``name``: this
+        program keeps it, and `jit` traces anew."""
+        self._facts.note_other(module, name, before)
         self.is_suspect = True
 
     def note_retyped(self) -> None:
@@ -165,7 +165,7 @@ class Program:
     def has_replaced(self) -> bool:
         """Whether a module that was called holds something else now in the place of what the
         program has of it, or a tensor elements of another dtype."""
-        return self._facts.replaced() is not None or self._facts.is_renumbered()
+        return self._facts.replaced() is not None or self._facts.has_others()
 
     def _looking(self, *args: Any, **kwargs: Any) -> Any:
         self._facts.check(self._made)

@@ -34,7 +34,7 @@ class Facts:
         self._calls = calls
         self._modes = _modes(calls)
         self._replaced: list[tuple[weakref.ref[Any], str, Any, Locs]] = []
-        self._numbers: list[tuple[weakref.ref[Any], str, Any]] = []
+        self._others: list[tuple[weakref.ref[Any], str, Any]] = []
         self._dtypes = [(t, t.dtype) for t in tensors]
 
     @property
@@ -46,15 +46,16 @@ class Facts:
         """Look from now on whether ``module`` has ``before``, or None, as ``name`` again."""
         self._replaced.append((weakref.ref(module), name, before, here()))
 
-    def note_number(self, module: Any, name: str, before: Any) -> None:
-        """Look from now on whether ``module`` has the number ``before`` as ``name`` again."""
-        self._numbers.append((weakref.ref(module), name, before))
+    def note_other(self, module: Any, name: str, before: Any) -> None:
+        """Look from now on whether ``module`` has ``before`` as ``name`` again."""
+        self._others.append((weakref.ref(module), name, before))
 
-    def is_renumbered(self) -> bool:
-        """Whether a module that was called has another number, or a tensor another dtype."""
-        found = ((ref(), name, before) for ref, name, before in self._numbers)
+    def has_others(self) -> bool:
+        """Whether a module that was called has another number or function, or a tensor another
+        dtype."""
+        found = ((ref(), name, before) for ref, name, before in self._others)
         return any(
-            module is not None and vars(module).get(name) != before
+            module is not None and not _is_same(vars(module).get(name), before)
             for module, name, before in found
         ) or any(t.dtype is not dtype for t, dtype in self._dtypes)
 
@@ -154,6 +155,11 @@ def _modes(calls: Sequence[ModuleCall]) -> list[ModuleCall]:
     for call in asking:
         found.setdefault(id(call.module()), set()).add(call.training)
     return [call for call in asking if len(found[id(call.module())]) == 1]
+
+
+def _is_same(now: Any, before: Any) -> bool:
+    is_number = isinstance(before, bool | int | float | str) and type(now) is type(before)
+    return now is before or (is_number and bool(now == before))
 
 
 def _marks(t: Tensor) -> tuple[Any, ...]:

@@ -209,7 +209,7 @@ class Jitted:
     change. Part of the kind is, too, whether the modules that ``fn`` calls are training,
     whether operations are recorded (``no_grad``, ``inference_mode``), and the default dtype. Where
     a module that it calls holds another tensor in the place of one, a tensor of another dtype, or
-    another number (``dropout.p = 0.1``) of which its code asks, it is traced anew.
+    another number or function (``dropout.p = 0.1``) of which its code asks, it is traced anew.
     """
 
     def __init__(self, fn: Callable[..., Any], numerics: str) -> None:
