@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -304,3 +305,18 @@ def test_what_makes_tensors_of_data_takes_a_symbol():
         sf.jit(sf.tensor)(x)
     with pytest.raises(sf.SymbolicError, match=r"take sf\.stack"):
         sf.jit(lambda x: sf.tensor([x[0], 1.0]))(x)
+
+
+def test_a_jitted_module_has_what_the_module_has() -> None:
+    model = sf.nn.Sequential(sf.nn.Linear(3, 2), sf.nn.Dropout(0.5))
+    f = sf.jit(model)
+    assert list(f.parameters()) == list(model.parameters())
+    f.eval()
+    f.scale = 3
+    assert not model.training and model.scale == 3
+    assert f(sf.ones(2, 3)).tolist() == model(sf.ones(2, 3)).tolist()
+    with pytest.raises(AttributeError, match="has no attribute 'absent'"):
+        _ = f.absent
+    with pytest.raises(AttributeError, match="has no attribute 'parameters'"):
+        _ = sf.jit(lambda x: x).parameters
+    assert copy.deepcopy(f)(sf.ones(2, 3)).tolist() == model(sf.ones(2, 3)).tolist()

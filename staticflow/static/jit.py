@@ -221,6 +221,22 @@ class Jitted:
         """A jitted function that stands in a class is a method of it, as a function is."""
         return self if instance is None else MethodType(self, instance)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy has: it traces by itself."""
+        return {**vars(self), "_traces": {}}
+
+    def __getattr__(self, name: str) -> Any:
+        """What a module that was jitted has: ``parameters()``, ``eval()``, its layers."""
+        module = _module_in(self)
+        if module is None or name.startswith("_"):
+            raise AttributeError(f"a jitted function has no attribute {name!r}")
+        return getattr(module, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        module = _module_in(self)
+        owner = self if module is None or name.startswith("_") else module
+        object.__setattr__(self, name, value) if owner is self else setattr(owner, name, value)
+
     @property
     def compile_count(self) -> int:
         """How many kinds of arguments were compiled."""
@@ -340,9 +356,10 @@ def jit(fn: F | None = None, *, numerics: str = "strict") -> Any:
 
     ``fn`` is traced once for each kind of arguments (see `Jitted`): its operations become one
     graph. Python code that needs a value (``if x > 0``, ``int(x)``) is an error that says what to
-    write instead. What it gives back of its arguments and of tensors that it closes over,
-    themselves or views of them, is on their memory. Called on tensors that require gradients, the
-    result is one node of the tape, whose backward is compiled too.
+    write instead. A jitted module has what the module has. What it gives back of its arguments and
+    of tensors that it closes over, themselves or views of them, is on their memory. Called on
+    tensors that require gradients, the result is one node of the tape, whose backward is compiled
+    too.
 
     >>> import staticflow as sf
     >>> f = sf.jit(lambda x: (x * x).sum())
@@ -356,6 +373,12 @@ def jit(fn: F | None = None, *, numerics: str = "strict") -> Any:
     if not callable(fn):
         raise SymbolicError(f"jit: takes a function, not {fn!r}, at {format_locs(here())}")
     return Jitted(fn, numerics)
+
+
+def _module_in(jitted: Jitted) -> Any:
+    """The module that was jitted; None if it is a function."""
+    fn = vars(jitted).get("_fn")
+    return fn if hasattr(type(fn), "named_parameters") else None
 
 
 def _nodes_of(written: tuple[list[Symbol], list[Symbol], Any]) -> list[Node]:
