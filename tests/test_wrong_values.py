@@ -103,3 +103,11 @@ def test_determinants_of_nan_are_nan():
         a = rng.normal(size=(3, 3)).astype(np.float32)
         a.reshape(-1)[rng.integers(0, 9, 3)] = [0, 0, np.nan]
         assert all(v.isnan() for v in program(a))
+
+
+@pytest.mark.parametrize("dtype", [sf.int64, sf.bool], ids=str)
+def test_maps_of_places_are_of_floats(dtype):
+    affine_grid = sf.nn.functional.affine_grid
+    for theta in (sf.ones(1, 2, 3, dtype=dtype), sf.placeholder((1, 2, 3), dtype)):
+        with pytest.raises(sf.DTypeError, match="affine_grid: takes maps of floats"):
+            affine_grid(theta, (1, 1, 2, 2))

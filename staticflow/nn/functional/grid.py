@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from staticflow.errors import ArgumentError, ShapeError
+from staticflow.errors import ArgumentError, DTypeError, ShapeError
 from staticflow.graph.dims import Size, prod, same
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
@@ -40,6 +40,11 @@ def affine_grid(theta: Any, size: Sequence[Size], align_corners: bool | None = N
     tensor([[[[-0.5000,  0.0000],
               [ 0.5000,  0.0000]]]])
     """
+    if not theta.dtype.is_floating:
+        raise DTypeError(
+            f"affine_grid: takes maps of floats, not of {theta.dtype.name}; cast them, as in "
+            f"theta.float(), at {format_locs(here())}"
+        )
     sizes = as_sizes(size)
     rank = len(sizes) - 2
     own = zip(theta.shape[1:], (rank, rank + 1), strict=False)
