@@ -1,232 +1,371 @@
-"""Calls of every layer and public function, with inputs that it takes eagerly.
+"""Valid calls of everything public beside the functions and methods of ops, which
+`wrong_arguments.CALLS` has: derivatives, loops, compiling, state files; and of `public_layers`."""
 
-The inputs are looked for among a few of every kind, so a new function is called for nothing.
-"""
+from __future__ import annotations
 
 import inspect
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
-import numpy as np
-from wrong_arguments import CALLS
+from public_layers import Arguments, Public, layers, modules, optimisers, requiring, values
 
 import staticflow as sf
-from staticflow import nn, pytree
-from staticflow.ops.symbol import Symbol
+from staticflow import pytree
+from staticflow.tools.cli import main
 
-TRIED = 3
-"""Inputs that each function is tried on."""
-
-
-def _numbers(*shape):
-    return np.random.default_rng(0).uniform(0.1, 0.9, shape).astype(np.float32)
+__all__ = ["PUBLIC", "Public"]
 
 
-def _integers(*shape):
-    return np.random.default_rng(0).integers(0, 3, shape)
+def _program() -> Any:
+    p = sf.placeholder((None, 3), name="x")
+    return sf.compile([p], p * 2)
 
 
-_X, _N = _numbers(3, 4), _integers(3, 4)
-_MATRIX = _numbers(3, 3)
+def _utilities() -> Iterator[Public]:
+    init = {
+        "calculate_gain": ["relu"], "constant_": [values(3, 3), 0.5], "dirac_": [values(2, 2, 3)], "eye_": [values(3, 3)],
+        "kaiming_normal_": [values(3, 3)], "kaiming_uniform_": [values(3, 3)], "normal_": [values(3, 3)], "ones_": [values(3)],
+        "orthogonal_": [values(3, 3)], "sparse_": [values(3, 3), 0.5], "trunc_normal_": [values(3, 3)], "uniform_": [values(3)],
+        "xavier_normal_": [values(3, 3)], "xavier_uniform_": [values(3, 3)], "zeros_": [values(3)],
+    }  # fmt: skip
+    for name, args in init.items():
+        yield Public(
+            f"init.{name}",
+            lambda n=name, a=args: (
+                getattr(sf.nn.init, n),
+                [v.clone() if isinstance(v, sf.Tensor) else v for v in a],
+                {},
+            ),
+        )
+    U, R = sf.nn.utils, sf.nn.utils.rnn
+    for name in ("clip_grad_norm", "clip_grad_norm_", "clip_grad_value", "clip_grad_value_"):
 
-INPUTS = [
-    (_X,), (_MATRIX,), (_numbers(2, 4, 6),), (_numbers(2, 4, 6, 6),), (_numbers(2, 4, 6, 6, 6),),
-    (_numbers(4),), (_N,), (_integers(4),), (_X > 0.5,), (_X, _X), (_MATRIX, _MATRIX),
-    (_numbers(4), _numbers(4)), (_numbers(2, 3, 4), _numbers(2, 4, 3)), (_X, _integers(3)),
-    (_X, _N), (_X, _numbers(4)), (_numbers(2, 4, 6), _numbers(4, 4, 3)),
-    (_numbers(2, 4, 6, 6), _numbers(4, 4, 3, 3)), (_N, _N), (_N, _X), (_X, _X, _X),
-    (_X, _X, np.array([1, -1, 1])), (_MATRIX, _MATRIX, _MATRIX), (_X > 0.5, _X, _X), (_X, _N, _X),
-    (_numbers(2, 3, 4), _numbers(2, 3, 4), _numbers(2, 3, 4)), (_X, 2), (_X, 1), (_X, 0),
-    (_X, 0, 1), (_X, 0, _integers(2)), (_X, 0, _integers(2), _numbers(2, 4)), (_X, 0, _N),
-    (_X, 0, _N, _X), (_X, (4, 3)), (_X, 0.5), (_X, 0.1, 0.5), (_numbers(2, 4, 6), 2),
-    (_numbers(2, 4, 6, 6), 2), (_X, (1, 1)), ([_X, _X],),
-    (_numbers(2, 4, 6, 6), _numbers(2, 5, 5, 2)), (_X, 1, 1), (_numbers(2, 4, 6), (4,)),
-    (_X, (3, 4)), (_X, 0, 1.0), (_X, _X, 0.5),
-]  # fmt: skip
-"""Inputs, of which each function takes some."""
+        def make(name: str = name) -> Arguments:
+            p = requiring()
+            p.grad = values(3)
+            return getattr(U, name), [[values(3)] if not name.endswith("_") else [p], 1.0], {}
 
-OPTIONS = [
-    (), (4,), (4, 4), (2,), (4, 4, 3), ((4,),), (2, 4), (3, 4), (4, 2), (8, 4, 3), ((4, 6),),
-    (1, (2, 2)), (4, 2, 8), (4, 4, 2), (0.1, 0.5), ((1, 1),), (2, 2),
-]  # fmt: skip
-"""Arguments of layers."""
-
-
-def _layer(name, *options):
-    return lambda: getattr(nn, name)(*options)
-
-
-_SEQUENCE = _numbers(3, 1, 4)
-
-LAYERS = {
-    "nn.Fold": (_layer("Fold", (4, 4), 2), (_numbers(2, 4, 9),)),
-    "nn.MaxUnpool2d": (_layer("MaxUnpool2d", 2), (_numbers(1, 1, 1, 2), np.array([[[[0, 6]]]]))),
-    "nn.MaxUnpool3d": (
-        _layer("MaxUnpool3d", 2), (_numbers(1, 1, 1, 1, 2), np.array([[[[[0, 6]]]]])),
-    ),
-    "nn.CTCLoss": (
-        _layer("CTCLoss"),
-        (np.log(_numbers(5, 2, 4)), np.array([[1, 2], [3, 1]]), np.array([5, 4]), np.array([2, 1])),
-    ),
-    "nn.TransformerEncoder": (
-        lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8, 0.0), 2), (_SEQUENCE,),
-    ),
-    "nn.TransformerDecoder": (
-        lambda: nn.TransformerDecoder(nn.TransformerDecoderLayer(4, 2, 8, 0.0), 2),
-        (_SEQUENCE, _SEQUENCE),
-    ),
-}  # fmt: skip
-"""Layers that take none of the inputs, with some that they take."""
-
-NO_INPUTS = set(
-    [
-        "F.check_reduction",
-        "F.refuses_foreign_in",
-        "allclose",
-        "arange",
-        "associative_scan",
-        "bartlett_window",
-        "blackman_window",
-        "can_cast",
-        "empty",
-        "enable_grad",
-        "equal",
-        "eye",
-        "finfo",
-        "fork_rng",
-        "full",
-        "get_default_dtype",
-        "get_num_threads",
-        "get_printoptions",
-        "get_rng_state",
-        "hamming_window",
-        "hann_window",
-        "iinfo",
-        "initial_seed",
-        "is_complex",
-        "is_floating_point",
-        "is_grad_enabled",
-        "is_inference",
-        "is_inference_mode_enabled",
-        "is_nonzero",
-        "is_same_size",
-        "is_signed",
-        "linspace",
-        "logspace",
-        "nn.ModuleDict",
-        "nn.ModuleList",
-        "nn.ParameterDict",
-        "nn.ParameterList",
-        "no_grad",
-        "numel",
-        "ones",
-        "printoptions",
-        "promote",
-        "promote_types",
-        "rand",
-        "randint",
-        "randn",
-        "randperm",
-        "result_type",
-        "scalar_tensor",
-        "tril_indices",
-        "triu_indices",
-        "zeros",
-    ]
-)
-"""Functions of no tensor, of functions, or that give no tensor."""
-
-SLOW = {f"nn.{n}" for n in dir(nn) if n.startswith(("Transformer", "LSTM", "GRU", "RNN"))}
-"""Layers whose programs take seconds to compile."""
-
-NOT_CALLED = {
-    "asarray", "as_tensor", "compile", "cond", "constant", "fori_loop", "from_dlpack",
-    "from_numpy", "grad", "is_tensor", "jit", "load", "manual_seed", "map", "placeholder", "print",
-    "save", "scan", "seed", "set_default_dtype", "set_grad_enabled", "set_num_threads",
-    "set_printoptions", "set_rng_state", "symbol", "tensor", "variable", "while_loop",
-}  # fmt: skip
-"""Functions that make a program, or change a setting, or take no symbols on purpose."""
+        yield Public(f"utils.{name}", make)
+    yield Public("utils.get_total_norm", lambda: (U.get_total_norm, [[values(3)]], {}))
+    yield Public(
+        "utils.parameters_to_vector", lambda: (U.parameters_to_vector, [[requiring()]], {})
+    )
+    yield Public(
+        "utils.vector_to_parameters",
+        lambda: (U.vector_to_parameters, [values(3), [requiring()]], {}),
+    )
+    packed = lambda: R.pack_sequence([values(3, 2), values(2, 2)])  # noqa: E731
+    yield Public(
+        "rnn.pack_padded_sequence", lambda: (R.pack_padded_sequence, [values(3, 2, 2), [3, 2]], {})
+    )
+    yield Public("rnn.pack_sequence", lambda: (R.pack_sequence, [[values(3, 2), values(2, 2)]], {}))
+    yield Public("rnn.pad_packed_sequence", lambda: (R.pad_packed_sequence, [packed()], {}))
+    yield Public("rnn.pad_sequence", lambda: (R.pad_sequence, [[values(3, 2), values(2, 2)]], {}))
+    yield Public("rnn.unpack_sequence", lambda: (R.unpack_sequence, [packed()], {}))
+    yield Public(
+        "rnn.unpad_sequence", lambda: (R.unpad_sequence, [values(3, 2, 2), sf.tensor([3, 2])], {})
+    )
+    yield Public(
+        "nn.functional_call",
+        lambda: (sf.func.functional_call, [sf.nn.Linear(3, 3), {}, (values(3, 3),)], {}),
+    )
+    yield Public(
+        "testing.assert_close", lambda: (sf.testing.assert_close, [values(3), values(3)], {})
+    )
+    yield Public(
+        "utils.checkpoint",
+        lambda: (
+            sf.utils.checkpoint.checkpoint,
+            [lambda a: a * 2, requiring()],
+            {"use_reentrant": False},
+        ),
+    )
+    yield Public(
+        "utils.checkpoint_sequential",
+        lambda: (
+            sf.utils.checkpoint.checkpoint_sequential,
+            [[sf.nn.ReLU(), sf.nn.ReLU()], 2, requiring()],
+            {"use_reentrant": False},
+        ),
+    )
 
 
-def _callables():
-    found = {
-        f"nn.{name}": layer
-        for name, layer in vars(nn).items()
-        if isinstance(layer, type) and issubclass(layer, nn.Module) and layer is not nn.Module
-    }
-    rooms = {"": sf, "F.": nn.functional, "linalg.": sf.linalg, "special.": sf.special}
-    for prefix, room in rooms.items():
-        for name in getattr(room, "__all__", dir(room)):
-            fn = getattr(room, name)
-            if name in NOT_CALLED or name.startswith("_") or inspect.ismodule(fn):
-                continue
-            if callable(fn) and not isinstance(fn, type):
-                found[prefix + name] = fn
-    return found
+def _derivatives() -> Iterator[Public]:
+    square = lambda a: (a * a).sum()  # noqa: E731
+    for name in ("grad", "grad_and_value", "hessian", "jacfwd", "jacrev"):
+        yield Public(f"func.{name}", lambda n=name: (getattr(sf.func, n), [square], {}))
+        yield Public(
+            f"func.{name}()", lambda n=name: (getattr(sf.func, n)(square), [values(3)], {})
+        )
+    yield Public("func.jvp", lambda: (sf.func.jvp, [square, (values(3),), (values(3),)], {}))
+    yield Public("func.vjp", lambda: (sf.func.vjp, [square, values(3)], {}))
+    yield Public("func.vjp()", lambda: (sf.func.vjp(square, values(3))[1], [sf.tensor(1.0)], {}))
+    A = sf.autograd
+    for name in ("hessian", "jacobian"):
+        yield Public(
+            f"functional.{name}", lambda n=name: (getattr(A.functional, n), [square, values(3)], {})
+        )
+    for name in ("hvp", "vhp", "jvp"):
+        yield Public(
+            f"functional.{name}",
+            lambda n=name: (getattr(A.functional, n), [square, values(3), values(3)], {}),
+        )
+    yield Public("functional.vjp", lambda: (A.functional.vjp, [square, values(3)], {}))
+    yield Public("autograd.backward", lambda: (A.backward, [(requiring() * 2).sum()], {}))
+
+    def grad() -> Arguments:
+        p = requiring()
+        return A.grad, [(p * 2).sum(), [p]], {}
+
+    def symbolic() -> Arguments:
+        p = sf.placeholder((3,))
+        return sf.grad, [(p * p).sum(), [p]], {}
+
+    yield Public("autograd.grad", grad)
+    yield Public("sf.grad", symbolic)
+    double = lambda: sf.ones(2, dtype=sf.float64, requires_grad=True)  # noqa: E731
+    yield Public("autograd.gradcheck", lambda: (A.gradcheck, [square, (double(),)], {}))
+    yield Public("autograd.gradgradcheck", lambda: (A.gradgradcheck, [square, (double(),)], {}))
+    for name, args in {"no_grad": [], "enable_grad": [], "inference_mode": [], "set_grad_enabled": [True],
+                       "detect_anomaly": [], "set_detect_anomaly": [False]}.items():  # fmt: skip
+        yield Public(
+            f"autograd.{name}", lambda n=name, a=args: (_entered(getattr(A, n)), list(a), {})
+        )
+
+    class Double(A.Function):  # type: ignore[name-defined,misc]
+        @staticmethod
+        def forward(ctx: Any, a: Any, factor: Any = 2) -> Any:
+            ctx.save_for_backward(a)
+            return a * factor
+
+        @staticmethod
+        def backward(ctx: Any, ct: Any) -> Any:
+            return ct * 2, None
+
+    Double.forward.__qualname__ = "Double.forward"  # as at the top of a user's file
+    yield Public("Function.apply", lambda: (Double.apply, [requiring()], {}))
 
 
-CALLABLES = _callables()
+def _entered(context: Any) -> Any:
+    def called(*args: Any, **kwargs: Any) -> None:
+        made = context(*args, **kwargs)
+        if hasattr(made, "__enter__"):  # and no function that it decorates
+            with made:
+                pass
 
-METHODS = [n for n, c in sorted(CALLS.items()) if c.room == "m" and hasattr(Symbol, c.name)]
-
-
-def with_leaves(given, make):
-    """The inputs with something else in the places of arrays."""
-    leaves, form = pytree.flatten(given)
-    return pytree.unflatten(form, [make(x) if isinstance(x, np.ndarray) else x for x in leaves])
-
-
-def _runs_eagerly(fn, given):
-    try:
-        leaves, _ = pytree.flatten(fn(*with_leaves(given, sf.tensor)))
-    except Exception:
-        return False
-    return any(isinstance(x, sf.Tensor) for x in leaves)
+    called.__signature__ = inspect.signature(context)  # type: ignore[attr-defined]
+    return called
 
 
-def calls_of(name):
-    """Up to `TRIED` functions with inputs that they take eagerly."""
-    calls = []
-    for options in OPTIONS if name.startswith("nn.") else [None]:
-        try:
-            fn = CALLABLES[name] if options is None else CALLABLES[name](*options)
-        except Exception:
-            continue
-        for given in INPUTS:
-            if len(calls) < TRIED and _runs_eagerly(fn, given):
-                calls.append((fn, given))
-    if name in LAYERS:
-        make, given = LAYERS[name]
-        return [(make(), given)]
-    return calls or [call for call in _of_table(name) if call[1] and _runs_eagerly(*call)]
+def _tensors() -> Iterator[Public]:
+    for name, value in {
+        "data": values(3, 3),
+        "grad": values(3, 3),
+        "requires_grad": True,
+        "_version": 3,
+        "shape": (9,),
+        "dtype": sf.float64,
+        "names": None,
+    }.items():
+        yield Public(
+            f"Tensor.{name} =", lambda n=name, v=value: (_setter(values(3, 3), n), [v], {})
+        )
+        yield Public(
+            f"Symbol.{name} =",
+            lambda n=name, v=value: (_setter(sf.placeholder((3, 3)), n), [v], {}),
+        )
+    for name, args in {
+        "__getitem__": [0], "__setitem__": [0, 0.5], "__contains__": [0.5],
+        "backward": [], "register_hook": [lambda g: g], "retain_grad": [], "__eq__": [1], "__pow__": [2], "__rpow__": [2], "__add__": [1], "__radd__": [1], "__iadd__": [1],
+        "__lshift__": [1], "__and__": [True], "__matmul__": [values(3, 3)], "__rmatmul__": [values(3, 3)], "__imatmul__": [values(3, 3)], "__floordiv__": [2], "__mod__": [2],
+        "__divmod__": [2], "__len__": [], "__reversed__": [], "cuda": [], "item": [], "map_": [values(3, 3), lambda a, b: a],
+        "apply_": [lambda a: a], "numpy": [], "tolist": [], "__round__": [], "__array__": [], "__dlpack__": [], "__dlpack_device__": [],
+    }.items():  # fmt: skip
+        if hasattr(sf.Tensor, name):
+            yield Public(
+                f"Tensor.{name}", lambda n=name, a=args: (getattr(values(3, 3), n), list(a), {})
+            )
+        if hasattr(type(sf.placeholder((3,))), name):
+            yield Public(
+                f"Symbol.{name}",
+                lambda n=name, a=args: (getattr(sf.placeholder((3, 3)), n), list(a), {}),
+            )
+    for name in ("get_state", "initial_seed", "manual_seed", "seed", "set_state", "draw"):
+        args = {"manual_seed": [3], "set_state": [sf.Generator().get_state()]}.get(name, [])
+        yield Public(
+            f"Generator.{name}", lambda n=name, a=args: (getattr(sf.Generator(), n), list(a), {})
+        )
+    yield Public("sf.Generator", lambda: (sf.Generator, [], {}))
+    yield Public("sf.Tensor", lambda: (sf.Tensor, [2, 3], {}))
+    yield Public("sf.LongTensor", lambda: (sf.LongTensor, [2, 3], {}))
+    yield Public("sf.device", lambda: (sf.device, ["cpu"], {}))
+
+    d = sf.placeholder((None,)).shape[0]
+    for name in (
+        "__add__",
+        "__mul__",
+        "__floordiv__",
+        "__mod__",
+        "__sub__",
+        "__rsub__",
+        "__rfloordiv__",
+        "__eq__",
+        "__lt__",
+        "__ge__",
+        "__pow__",
+        "__truediv__",
+        "__index__",
+        "__int__",
+        "__float__",
+        "__bool__",
+        "__format__",
+        "__neg__",
+    ):
+        if hasattr(d, name):
+            yield Public(
+                f"Dim.{name}",
+                lambda n=name: (
+                    getattr(sf.placeholder((None,)).shape[0], n),
+                    []
+                    if n in ("__index__", "__int__", "__float__", "__bool__", "__neg__")
+                    else [2],
+                    {},
+                ),
+            )
 
 
-def _of_table(name):
-    """The valid call of a function that the check of wrong arguments has, as one of its tensors."""
-    call = CALLS.get(name if "." in name else f"sf.{name}")
-    if call is None:
-        return
-    leaves, form = pytree.flatten(call.arguments())
+def _setter(target: Any, name: str) -> Any:
+    def assign(value: Any) -> None:
+        setattr(target, name, value)
 
-    def run(*tensors):
-        rest = iter(tensors)
-        every = [next(rest) if isinstance(v, sf.Tensor) else v for v in leaves]
-        of_symbols = any(isinstance(t, Symbol) for t in tensors)
-        wanted = call.of_symbols() if of_symbols and call.room == "m" else call
-        return wanted.run(pytree.unflatten(form, every))
-
-    yield run, tuple(v.detach().numpy() for v in leaves if isinstance(v, sf.Tensor))
+    return assign
 
 
-def symbols_for(given, is_open):
-    """The inputs as symbols, and the symbols."""
-    found = []
+def _programs() -> Iterator[Public]:
+    def compiled(**options: Any) -> Arguments:
+        p = sf.placeholder((None, 3), name="x")
+        return sf.compile, [[p], p * 2], options
 
-    def symbol(x):
-        sizes = [None] * x.ndim if is_open else x.shape
-        found.append(sf.placeholder(sizes, sf.tensor(x).dtype, name=f"x{len(found)}"))
-        return Symbol(found[-1].node)  # which may be changed in place
+    def update() -> Arguments:
+        p, v = sf.placeholder((3,), name="x"), sf.variable([1.0, 2.0, 3.0])
+        return sf.compile, [[p], (p * v).sum()], {"updates": {v: v + p}}
 
-    return with_leaves(given, symbol), found
+    yield Public("sf.compile", compiled)
+    yield Public("sf.compile updates", update)
+    yield Public("Program()", lambda: (_program(), [values(2, 3)], {}))
+    yield Public("Program() by name", lambda: (_program(), [], {"x": values(2, 3)}))
+    for name in ("check_nan", "explain", "source", "plan"):
+        attribute = getattr(_program(), name)
+        if callable(attribute):
+            args = [values(2, 3)] if name == "check_nan" else []
+            yield Public(
+                f"Program.{name}", lambda n=name, a=args: (getattr(_program(), n), list(a), {})
+            )
+    for name in (
+        "graph",
+        "plan",
+        "source",
+        "optimized",
+        "profile",
+        "compile_count",
+        "numerics",
+        "nothing",
+    ):
+        yield Public(f"Program.{name} =", lambda n=name: (_setter(_program(), n), [3], {}))
+    yield Public("sf.jit", lambda: (sf.jit, [lambda a: a * 2], {}))
+    yield Public("jit()", lambda: (sf.jit(lambda a, b=2: a * 2), [values(2, 3)], {}))
+    yield Public(
+        "jit() of a dict", lambda: (sf.jit(lambda a: a["x"] * 2), [{"x": values(2, 3)}], {})
+    )
+    yield Public("sf.placeholder", lambda: (sf.placeholder, [(2, 3)], {}))
+    yield Public("sf.symbol", lambda: (sf.symbol, [values(2)] if False else [(2, 3)], {}))
+    yield Public("sf.constant", lambda: (sf.constant, [1.0], {}))
+    yield Public("sf.variable", lambda: (sf.variable, [[1.0, 2.0]], {}))
+    yield Public("sf.print", lambda: (sf.print, [values(2)], {"end": ""}))
+    for symbolic in (False, True):
+
+        def a(*shape: int, symbolic: bool = symbolic) -> Any:
+            return sf.placeholder(shape) if symbolic else values(*shape)
+
+        mark = " of symbols" if symbolic else ""
+        step = lambda c, v: (c + v, c * v)  # noqa: E731
+        yield Public(f"sf.scan{mark}", lambda a=a, step=step: (sf.scan, [step, a(3), a(4, 3)], {}))
+        yield Public(f"sf.map{mark}", lambda a=a: (sf.map, [lambda v: v * 2, a(4, 3)], {}))
+        yield Public(
+            f"sf.fori_loop{mark}", lambda a=a: (sf.fori_loop, [0, 3, lambda i, c: c * 2, a(3)], {})
+        )
+        yield Public(
+            f"sf.while_loop{mark}",
+            lambda a=a: (sf.while_loop, [lambda c: c.sum() < 9, lambda c: c + 1, a(3)], {}),
+        )
+        yield Public(
+            f"sf.cond{mark}",
+            lambda a=a: (sf.cond, [a(3).sum() > 0, lambda v: v, lambda v: -v, a(3)], {}),
+        )
+        yield Public(
+            f"sf.associative_scan{mark}",
+            lambda a=a: (sf.associative_scan, [lambda left, right: left + right, a(4, 3)], {}),
+        )
 
 
-def tensors_in(result):
-    return [x for x in pytree.flatten(result)[0] if hasattr(x, "__sf_mode__")]
+def _others() -> Iterator[Public]:
+    folder = Path(tempfile.gettempdir())
+    file = folder / "staticflow_public_calls.safetensors"
+    sf.save({"x": values(2)}, file)
+    yield Public("sf.save", lambda: (sf.save, [{"x": values(2)}, str(file)], {}))
+    yield Public("sf.load", lambda: (sf.load, [str(file)], {}))
+    for name, args in {
+        "manual_seed": [3], "seed": [], "set_rng_state": [sf.get_rng_state()], "set_default_dtype": [sf.float32],
+        "set_grad_enabled": [True], "set_num_threads": [1], "set_printoptions": [], "fork_rng": [], "printoptions": [],
+    }.items():  # fmt: skip
+        fn = getattr(sf, name)
+        fn = _entered(fn) if name in ("fork_rng", "printoptions", "set_grad_enabled") else fn
+        yield Public(f"sf.{name}", lambda fn=fn, a=args: (fn, list(a), {}))
+    yield Public("cuda.is_available", lambda: (sf.cuda.is_available, [], {}))
+
+
+def _trees() -> Iterator[Public]:
+    flat = pytree.flatten((1, 2))[1]
+    yield Public("pytree.flatten", lambda: (pytree.flatten, [{"a": 1}], {}))
+    yield Public("pytree.map_tree", lambda: (pytree.map_tree, [lambda a: a, {"a": 1}], {}))
+    yield Public("pytree.paths", lambda: (pytree.paths, [flat], {}))
+    yield Public("pytree.unflatten", lambda: (pytree.unflatten, [flat, [3, 4]], {}))
+
+
+def _commands() -> Iterator[Public]:
+    """Command lines, which are words whatever is given for a word."""
+
+    def called(*words: Any) -> None:
+        status = main([str(word) for word in words])
+        assert status in (0, 1, 2)
+
+    called.__qualname__ = "main"
+    small = ["compare", "--steps", "1", "--hidden", "2", "--batch", "2"]
+    yield Public("tools.main", lambda: (called, ["info"], {}))
+    report = str(Path(tempfile.gettempdir()) / "staticflow_compare.json")
+    valid = {"steps": "1", "hidden": "1", "batch": "1", "seed": "1", "lr": "0.1", "momentum": "0.5"}
+    for option, word in {**valid, "dtype": "float32", "json": report}.items():
+        line = [*small, f"--{option}"]
+        yield Public(
+            f"tools.compare --{option}", lambda c=line, w=word: (lambda v: called(*c, v), [w], {})
+        )
+
+
+PUBLIC: dict[str, Public] = {
+    p.name: p
+    for group in (
+        layers,
+        optimisers,
+        modules,
+        _utilities,
+        _derivatives,
+        _tensors,
+        _programs,
+        _others,
+        _trees,
+        _commands,
+    )
+    for p in group()
+}

@@ -10,7 +10,7 @@ import warnings
 
 import numpy as np
 import pytest
-from public_calls import (
+from calls_of_all import (
     CALLABLES,
     METHODS,
     NO_INPUTS,

@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
-from public_calls import CALLABLES, METHODS, NO_INPUTS, SLOW, calls_of, symbols_for, tensors_in
+from calls_of_all import CALLABLES, METHODS, NO_INPUTS, SLOW, calls_of, symbols_for, tensors_in
 from slices import daily
 from test_wrong_sizes import by_program, eagerly
 
