@@ -41,8 +41,13 @@ class TensorKind:
     dtype: DType
     device: device
 
-    def __call__(self, *args: Any) -> Tensor:
+    def __call__(self, *args: Any, **named: Any) -> Tensor:
         """A tensor with the data of a list, array or tensor; or one of the given sizes."""
+        if named:
+            raise TypeError(
+                f"{self}: takes data or sizes, and no argument {', '.join(map(repr, named))}; "
+                f"sf.tensor and sf.empty take more, at {format_locs(here())}"
+            )
         if len(args) == 1 and isinstance(args[0], list | tuple | np.ndarray | Tensor):
             made: Tensor = Tensor._copied(args[0], self.dtype).to(self.device)
         else:

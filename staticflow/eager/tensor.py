@@ -392,10 +392,10 @@ class Tensor(Methods):
         return float(self.item())
 
     def __index__(self) -> int:
-        if self.dtype.kind not in "iu":
+        if self.dtype.kind not in "iu" or self._data.size != 1:
             raise DTypeError(
-                f"only an integer tensor is an index, not one of {self.dtype.name}, "
-                f"at {format_locs(here())}",
+                f"only an integer tensor of one element is an index, not one of {self.dtype.name} "
+                f"and of shape {list(self.shape)}, at {format_locs(here())}",
                 self,
                 "an integer",
             )

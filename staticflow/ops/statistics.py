@@ -119,6 +119,13 @@ def _quantile(
         raise DTypeError(
             f"{name}: takes a floating tensor, not {x.dtype.name}, at {format_locs(here())}"
         )
+    if getattr(q, "ndim", 0) > 1:
+        raise ShapeError(
+            f"{name}: q has shape {list(q.shape)}; it must be a number or a vector, "
+            f"at {format_locs(here())}"
+        )
+    if dim is not None:
+        normalize_dim(dim, x.ndim, name)
     x = require_at_least(x, prod(x.shape), 1, f"{name}: the number of elements")
     rows = ravel(x) if dim is None else movedim(atleast_1d(x), dim, -1)
     ordered = sort(rows, -1).values  # NaN are last
