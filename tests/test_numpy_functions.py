@@ -69,7 +69,7 @@ CALLS: dict[Any, Calls] = {
     **{f: (lambda x, y, f=f: f(x), lambda x, y, f=f: f(x, axis=0))
        for f in (np.mean, np.prod, np.std, np.sum, np.var, np.argmax, np.argmin)},
     **{f: (lambda x, y, f=f: f(x > 1), lambda x, y, f=f: f(x > 1, axis=1)) for f in (np.all, np.any)},
-    **{f: (lambda x, y, f=f: f(x, axis=0),) for f in (np.cumprod, np.cumsum)},
+    **{f: (lambda x, y, f=f: f(x, axis=0), lambda x, y, f=f: f(x)) for f in (np.cumprod, np.cumsum)},
     **{f: (lambda x, y, f=f: f(x),) for f in (
         np.around, np.round, np.isneginf, np.isposinf, np.ndim, np.shape, np.unstack, np.linalg.diagonal)},
     **{f: (lambda x, y, f=f: f(x, 3),) for f in (np.array_split, np.split, np.hsplit, np.vsplit)},

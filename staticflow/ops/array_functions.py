@@ -18,7 +18,7 @@ from staticflow.ops import creation, expand, joining, order, selection, view
 from staticflow.ops.arithmetic import cast
 from staticflow.ops.axes import fliplr, flipud, movedim, permute
 from staticflow.ops.contract import dot, matmul
-from staticflow.ops.cumulative import diff
+from staticflow.ops.cumulative import cumprod, cumsum, diff
 from staticflow.ops.einsum import einsum
 from staticflow.ops.extremes import amax, amin
 from staticflow.ops.indexing import take_along_dim
@@ -146,6 +146,12 @@ def _sort(a: Any, axis: int | None = -1) -> Any:
     return order.sort(view.ravel(a), 0)[0] if axis is None else order.sort(a, axis)[0]
 
 
+def _running(accumulate: Function) -> Function:
+    return lambda a, axis=None: (
+        accumulate(view.ravel(a), 0) if axis is None else accumulate(a, axis)
+    )
+
+
 def _argsort(a: Any, axis: int | None = -1) -> Any:
     return order.argsort(view.ravel(a), 0) if axis is None else order.argsort(a, axis)
 
@@ -218,6 +224,8 @@ _COUNTERPARTS: dict[Any, Function] = {
     np.ptp: _ptp,
     np.sort: _sort,
     np.argsort: _argsort,
+    np.cumsum: _running(cumsum),
+    np.cumprod: _running(cumprod),
     np.diff: lambda a, n=1, axis=-1: diff(a, n, axis),
     # of the same kind
     np.zeros_like: lambda a: creation.zeros_like(a),
