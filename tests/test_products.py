@@ -160,7 +160,10 @@ REFUSED: tuple[tuple[Callable[[], Any], str], ...] = (
         lambda: sf.mv(sf.ones(2), sf.ones(2)),
         "mv: an operand has the shape [2]; it must have 2 dims",
     ),
-    (lambda: sf.cross(sf.ones(2), sf.ones(2)), "cross: the size of dim -1 of shape [2]: 2 and 3 differ"),
+    (
+        lambda: sf.cross(sf.ones(2), sf.ones(2)),
+        "cross: the size of dim -1 of shape [2]: 2 and 3 differ",
+    ),
     (lambda: sf.tensordot(sf.ones(2), sf.ones(3), 2), "tensordot: 2 dims of tensors"),
     (lambda: sf.tensordot(sf.ones(2), sf.ones(3), 1), "have the sizes 2 and 3"),
     (lambda: sf.tensordot(sf.ones(2, 2), sf.ones(2), ([0, 1], [0])), "do not pair up"),
