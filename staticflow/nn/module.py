@@ -121,6 +121,8 @@ class Module(Tree):
         object.__setattr__(self, name, value)
         if name == "training":
             note_change(self)
+        elif before is None:
+            self._note_other(name, before)
         elif before is not value:
             self._note_replaced(name, before)
         if isinstance(value, Parameter):
