@@ -152,6 +152,11 @@ def test_vector_products_along_unknown_sizes_ask_for_a_dim():
     x = sf.placeholder((None, None), name="x")
     with pytest.raises(sf.ShapeError, match="give dim="):
         sf.cross(x, x)
+    y = sf.placeholder((None, 3), name="y")
+    program = sf.compile([y], sf.cross(y, y * 2))
+    assert program(sf.ones(2, 3)).shape == (2, 3)
+    with pytest.raises(sf.ShapeError, match=r"first dim of size 3; give dim=.* is 3"):
+        program(sf.ones(3, 3))
     program = sf.compile([x], sf.cross(x, x * 2, dim=0))
     assert program(sf.ones(3, 4)).shape == (3, 4)
     with pytest.raises(sf.ShapeError, match=r"cross: the size of dim 0 .* is 4"):

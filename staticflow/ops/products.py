@@ -20,7 +20,7 @@ from staticflow.ops.einsum import Labelled, contract_all
 from staticflow.ops.fused import fused
 from staticflow.ops.joining import roll
 from staticflow.ops.promote import one_number
-from staticflow.ops.required import require_equal
+from staticflow.ops.required import require_equal, require_other
 from staticflow.ops.view import reshape, unsqueeze
 
 __all__ = [
@@ -218,7 +218,7 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
     tensor([0., 0., 1.])
     """
     if dim is None:
-        dim = _first_of_three(input)
+        input, dim = _first_of_three(input)
     return _cross(_of_three(input, dim), _of_three(other, dim), dim)
 
 
@@ -229,17 +229,19 @@ def _of_three(x: Any, dim: int) -> Any:
     return require_equal(x, size, 3, f"cross: the size of dim {dim} of shape {list(x.shape)}")
 
 
-def _first_of_three(x: Any) -> int:
-    """The first dim of size 3, counted from behind; the last if there is none."""
-    for d, n in enumerate(x.shape):
-        if same(n, 3):
-            return d - len(x.shape)
-        if not isinstance(n, int):
-            raise _refuse(
-                f"cross: goes along the first dim of size 3, and which one that is of shape "
-                f"{list(x.shape)} only a call can tell; give dim="
-            )
-    return -1
+def _first_of_three(x: Any) -> tuple[Any, int]:
+    """``x`` and its first dim of size 3, counted from behind, where no unknown one before is; the
+    last dim if there is none."""
+    first = next((d for d, n in enumerate(x.shape) if same(n, 3)), None)
+    for d, n in enumerate(x.shape[:first]):
+        if isinstance(n, int):
+            continue
+        goes = f"cross: goes along the first dim of size 3; give dim=, as dim {d} of shape"
+        goes = f"{goes} {list(x.shape)}"
+        if first is None:
+            raise _refuse(f"{goes} may be that")
+        x = require_other(x, n, 3, goes)
+    return x, -1 if first is None else first - x.ndim
 
 
 @fused("LinalgCrossBackward0")

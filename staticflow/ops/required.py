@@ -14,7 +14,7 @@ from staticflow.graph.types import Facts, Shape, TensorType
 from staticflow.ops.declare import per_arg
 from staticflow.ops.lowering import View
 
-__all__ = ["require_at_least", "require_equal", "require_shape", "required_op"]
+__all__ = ["require_at_least", "require_equal", "require_other", "require_shape", "required_op"]
 
 
 def _infer(
@@ -72,6 +72,17 @@ def require_at_least(x: Any, size: Size, least: Size, what: str) -> Any:
     Raises `ShapeError` if it is less; where only a call can tell, the program does.
     """
     return _required(x, what, lambda facts: facts.at_least(plain(size), plain(least), what))
+
+
+def require_other(x: Any, size: Size, number: int, what: str) -> Any:
+    """``x``, of a function that takes it where the ``size``, of ``what``, is not ``number``.
+
+    Raises `ShapeError` if it is; where only a call can tell, the program does.
+    """
+    off, is_so = plain(size) - number, f"{what} is {number}"
+    if isinstance(off, int) and off == 0:
+        raise ShapeError(f"{is_so}, at {format_locs(here())}")
+    return _required(x, is_so, lambda facts: facts.at_least(off * off, 1, is_so))
 
 
 def _required(x: Any, what: str, state: Callable[[Facts], object]) -> Any:

@@ -33,7 +33,7 @@ from staticflow.ops.normalization import (
 from staticflow.ops.promote import one_number
 from staticflow.ops.real_sizes import number_of_size
 from staticflow.ops.reduce import mean_op, narrowed, widened
-from staticflow.ops.required import require_at_least
+from staticflow.ops.required import require_other
 from staticflow.ops.sizes import as_size, refuse_many
 from staticflow.ops.splitting import narrow
 from staticflow.ops.symbol import symbolic
@@ -73,12 +73,11 @@ def _check_channels(name: str, x: Any, **given: Any) -> None:
 
 
 def _with_variance(x: Any, sizes: Shape, name: str) -> Any:
-    """``x``, a channel of which, of ``sizes``, has several elements or none; as far as only a call
-    can tell, several."""
+    """``x``, a channel of which, of ``sizes``, has several elements or none."""
     if any(isinstance(n, int) and n != 1 for n in sizes):
         return x
-    alone = f"one element in each channel, shape {list(x.shape)}, has no variance"
-    return require_at_least(x, prod(sizes), 2, f"{name}: {alone} to train on; their number")
+    alone = f"one element in each channel, shape {list(x.shape)}, has no variance to train on"
+    return require_other(x, prod(sizes), 1, f"{name}: {alone}; their number")
 
 
 def _sizes(normalized_shape: int | Sequence[int]) -> Shape:
