@@ -68,20 +68,29 @@ def _softmax_decompose(x: Any, *, dim: int) -> Any:
     return narrowed(e * reciprocal(sum_op(e, dims=(dim,), keepdim=True)), x)
 
 
+def _softmax_vjp(ct: Any, out: Any, x: Any, *, dim: int) -> Any:
+    g, y = widened(ct), widened(out)
+    return narrowed(y * (g - sum_op(g * y, dims=(dim,), keepdim=True)), ct)
+
+
 softmax_op = Op(
     name="softmax",
     doc="``exp(x) / sum(exp(x))`` along ``dim``.",
     infer=_along,
     reference=_in_32_bits(_softmax_reference),
-    vjp=per_arg(
-        lambda ct, out, x, *, dim: out * (ct - sum_op(ct * out, dims=(dim,), keepdim=True))
-    ),
+    vjp=per_arg(_softmax_vjp),
     decompose=_softmax_decompose,
     eager="native",
     saves=(OUT,),
     promote="float",
     grad_name="SoftmaxBackward0",
 )
+
+
+def _log_softmax_vjp(ct: Any, out: Any, x: Any, *, dim: int) -> Any:
+    g = widened(ct)  # whose sum 16 bits need not hold
+    total = sum_op(g, dims=(dim,), keepdim=True)
+    return narrowed(g - exp(widened(out)) * total, ct)
 
 
 def _log_softmax_reference(xp: Any, x: Any, *, dim: int) -> Any:
@@ -100,7 +109,7 @@ log_softmax_op = Op(
     doc="``x - log(sum(exp(x)))`` along ``dim``.",
     infer=_along,
     reference=_in_32_bits(_log_softmax_reference),
-    vjp=per_arg(lambda ct, out, x, *, dim: ct - exp(out) * sum_op(ct, dims=(dim,), keepdim=True)),
+    vjp=per_arg(_log_softmax_vjp),
     decompose=_log_softmax_decompose,
     eager="native",
     saves=(OUT,),
