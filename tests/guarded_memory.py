@@ -49,7 +49,7 @@ def _address(loaded: ctypes.CDLL, name: str) -> int:
 def _guard_arrays(loaded: ctypes.CDLL) -> None:
     """What NumPy makes arrays of, in every context, and what large arrays of ours are made of."""
     functions = {n: _address(loaded, f"numpy_{n}") for n in ("malloc", "calloc", "realloc", "free")}
-    aligned.kept_functions = lambda: (functions["malloc"], functions["free"])
+    aligned.kept_functions = lambda: tuple(functions.values())
     handler = aligned._Handler(b"guarded", 1, None, *functions.values())
     python = ctypes.pythonapi
     make = ctypes.PYFUNCTYPE(

@@ -84,8 +84,7 @@ def test_slots_of_views_that_were_deleted(slot: str) -> None:
 def test_a_tensor_that_was_never_made() -> None:
     x = sf.Tensor.__new__(sf.Tensor)
     try_all(x, sf.ones(3, 3))
-    with pytest.raises(AttributeError, match="_data"):
-        x * 2.0
+    assert (sf.Tensor.__new__(sf.Tensor) * 2.0).shape == (0,)
 
 
 class Derived(sf.Tensor):

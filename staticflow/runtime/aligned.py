@@ -11,7 +11,6 @@ too, it goes on in memory that is free.
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import math
 from collections.abc import Sequence
@@ -103,14 +102,6 @@ def _module() -> NativeModule:
     if hasattr(libc, "memalign"):
         handler.context = None
         handler.malloc, handler.calloc, handler.realloc, handler.free = kept_functions()
-        nothing = ctypes.cast(libc.labs, ctypes.c_void_p).value  # of the context: null
-
-        def leave() -> None:
-            """Arrays that the interpreter frees as it ends outlive the native code. Their memory
-            ends with the process: NumPy's own functions may be Python's, of other memory."""
-            handler.malloc = handler.free = nothing
-
-        atexit.register(leave)
     symbols = {"handler": own, "capsule": capsule(own, _NAME, None), **c_symbols(_TEXT)}
     return compile_native(_TEXT, ["aligned_array"], symbols)
 

@@ -32,7 +32,9 @@ _PAGE, _HUGE_PAGES = 4096, 14  # of Linux; the advice MADV_HUGEPAGE
 
 def kept_functions() -> tuple[int, int, int, int]:
     """The addresses of ``malloc``, ``calloc``, ``realloc`` and ``free`` as the handler of NumPy's
-    memory has them: all four are of one kind of memory, the C library's."""
+    memory has them: all four are of one kind of memory, the C library's. They stay, since arrays
+    are freed until the interpreter has ended."""
+    _module().stay()
     malloc, calloc, realloc, free = map(_module().address, _FUNCTIONS)
     return malloc, calloc, realloc, free
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import itertools
 import re
@@ -91,6 +92,11 @@ class NativeModule(Sealed):
     def address(self, name: str) -> int:
         """The address of an exported function; KeyError if it was not exported."""
         return int(self._tracker[name])
+
+    def stay(self) -> None:
+        """Stay loaded until the process ends, for calls that come as the interpreter ends."""
+        for owner in (_engine().linker, self._tracker):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(owner))
 
     @lazy
     def _assembly(self) -> str:
