@@ -81,7 +81,7 @@ NO_SIZES: Mapping[str, str] = {
             "passes.fold.MOST_ELEMENTS", "passes.fuse.MOST_MEMBERS", "passes.rewrite._MOST_ROUNDS",
             "passes.scalar_loops.MOST_STATE", "ops.branch_kinds._MOST", "ops.branch_kinds._DEEPEST",
             "ops.convolution._MOST_PHASES", "ops.einsum._MOST_COMPARED", "ops.einsum._MOST_PAIRED", "graph.types.MOST_DIMS", "ops.einsum._UNKNOWN",
-            "ops.reach._MOST", "ops.inner_sizes._MOST", "ops.cumulative._MOST_DIFFERENCES", "eager.fast.plans.MOST_STEPS", "eager.fast.plans.MOST_VALUES",
+            "ops.reached._MOST", "ops.inner_sizes._MOST", "ops.cumulative._MOST_DIFFERENCES", "eager.fast.plans.MOST_STEPS", "eager.fast.plans.MOST_VALUES",
             "eager.fast.records.MOST", "eager.fast.core_text.WORDS", "ops.order._PASSES",
             "ops.search._HALVINGS",
         ),
@@ -117,6 +117,7 @@ NO_SIZES: Mapping[str, str] = {
         ),
         "more than any test has: what is beyond is refused, or taken by the general path": (
             "codegen.kernel.ENDLESS", "ops.gamma._MOST_DERIVATIVES", "ops.gamma._MOST_DIMS", "ops.late.MOST", "runtime.block_cache.MOST_KEPT",
+            "ops.shortcuts._MOST_CHOSEN", "ops.sizes.MOST_TENSORS",
             "runtime.executable._LARGEST", "runtime.fastcall_sizes._BITS",
             "runtime.fastcall_text.MOST_ARRAYS", "runtime.fastcall_text._LONG",
             "runtime.fastcall_text._MOST_APART", "runtime.host._PATIENCE",
