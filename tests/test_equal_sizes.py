@@ -93,7 +93,7 @@ def check_gradients(name: str, most: int | None = None) -> None:
             check_second_derivative(info, sample, f"{name}({sample})")
 
 
-@pytest.mark.parametrize("name", daily(FIT, 25, "equal sizes"))
+@pytest.mark.parametrize("name", daily(FIT, 15, "equal sizes"))
 def test_values_today(name: str) -> None:
     check_values(name)
 

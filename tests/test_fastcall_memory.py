@@ -30,7 +30,7 @@ def counts(objects: list[Any]) -> list[int]:
     return [sys.getrefcount(o) for o in objects]
 
 
-def steady(call: Callable[[], Any], objects: list[Any], calls: int = 10_000) -> None:
+def steady(call: Callable[[], Any], objects: list[Any], calls: int = 4_000) -> None:
     """After many calls every object is referred to about as often as before."""
     call()
     gc.collect()

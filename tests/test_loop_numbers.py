@@ -122,7 +122,7 @@ def check(number: str, place: str, dtype: str) -> None:
         assert found == wanted, f"{mode}: {found}, eagerly {wanted}"
 
 
-@pytest.mark.parametrize(("number", "place", "dtype"), daily(CASES, 60, "numbers in loops"))
+@pytest.mark.parametrize(("number", "place", "dtype"), daily(CASES, 40, "numbers in loops"))
 def test_numbers(number: str, place: str, dtype: str) -> None:
     check(number, place, dtype)
 

@@ -105,7 +105,7 @@ def _check(name):
                 assert refusals and all(r.startswith(wanted) for r in refusals)
 
 
-@pytest.mark.parametrize("name", daily(sorted(CALLABLES), 60, "refused"))
+@pytest.mark.parametrize("name", daily(sorted(CALLABLES), 40, "refused"))
 def test_what_runs_eagerly_is_traced_or_refused_for_a_reason(name):
     _check(name)
 

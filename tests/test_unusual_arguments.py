@@ -13,13 +13,13 @@ from unusual_arguments import MODES, cases, fault_of, run_case, run_isolated
 import staticflow as sf
 
 SHARE = {
-    "eager": 250,
+    "eager": 200,
     "known": 120,
     "open": 80,
     "loop": 120,
     "jit": 20,
-    "public": 200,
-    "objects": 150,
+    "public": 150,
+    "objects": 100,
 }
 """How many cases of a mode the suite runs each day; few take more than some milliseconds."""
 

@@ -113,7 +113,7 @@ def check(name):
                     compare(name, found, eagerly(fn, other))
 
 
-@pytest.mark.parametrize("name", daily(QUICK, 12, "wrong sizes"))
+@pytest.mark.parametrize("name", daily(QUICK, 6, "wrong sizes"))
 def test_programs_refuse_the_sizes_that_are_refused_eagerly(name):
     check(name)
 
@@ -127,8 +127,8 @@ def test_every_program_refuses_the_sizes_that_are_refused_eagerly(name):
 @pytest.mark.parametrize(
     "name",
     [
-        "F.embedding_bag", "F.grid_sample", "F.instance_norm", "F.interpolate",
-        "F.multilabel_margin_loss", "linalg.cross", "nn.BatchNorm1d", "nn.RNN", "quantile",
+        "F.embedding_bag", "F.grid_sample", "F.interpolate",
+        "F.multilabel_margin_loss", "linalg.cross", "nn.BatchNorm1d", "quantile",
         "m.sum_to_size", "repeat_interleave", "select_scatter", "slice_scatter",
     ],
 )  # fmt: skip

@@ -79,7 +79,7 @@ def check(name):
                     compare(name, found, eagerly(fn, other), other)
 
 
-@pytest.mark.parametrize("name", daily(QUICK, 12, "wrong values"))
+@pytest.mark.parametrize("name", daily(QUICK, 6, "wrong values"))
 def test_programs_give_what_is_given_eagerly_of_unusual_values(name):
     check(name)
 
