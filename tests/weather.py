@@ -59,7 +59,8 @@ def _exits_in(code: CodeType) -> frozenset[int]:
         given = steps[i - 3 : i]
         nones = all(s.opname == "LOAD_CONST" and s.argval is None for s in given)
         if nones and step.opname in ("PRECALL", "CALL"):
-            found.update(s.offset for s in steps[i - 3 : i + 2])
+            first = i - 4 if steps[i - 4].opname == "SWAP" else i - 3  # below what is returned
+            found.update(s.offset for s in steps[first : i + 2])
     return frozenset(found)
 
 
