@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
-from calls_of_all import CALLABLES, METHODS, NO_INPUTS, SLOW, calls_of, symbols_for, tensors_in
+from calls_of_all import CALLABLES, METHODS, NO_INPUTS, SLOW, programs_of
 from slices import daily
 from test_wrong_sizes import by_program, eagerly
 
@@ -67,12 +67,7 @@ def has_infinite(given):
 def check(name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for fn, given in calls_of(name):
-            try:
-                args, inputs = symbols_for(given, False)
-                program = sf.compile(inputs, tensors_in(fn(*args)))
-            except sf.StaticflowError:
-                continue  # as the table of what is refused says
+        for fn, given, program in programs_of(name, False):
             for other in filled(given):
                 found = by_program(program, other)
                 if found is not None:
