@@ -27,7 +27,11 @@ _LEAVES = frozenset((str, bytes, int, float, bool, complex, type(None), DType, C
 
 def names_symbol(*fns: Any) -> Symbol | Dim | None:
     """A symbol or unknown size that one of ``fns`` can reach by what it names; None if there is
-    none."""
+    none.
+
+    It walks by itself, and not by `_reached`: each eager ``cond`` asks, and a generator would cost
+    it a seventh of its time.
+    """
     stack: list[tuple[Any, frozenset[str]]] = [(fn, _NO_NAMES) for fn in fns]
     seen: set[int] = set()
     while stack and len(seen) < _MOST:
@@ -38,7 +42,8 @@ def names_symbol(*fns: Any) -> Symbol | Dim | None:
             if kind in _LEAVES:
                 continue
             if kind in SYMBOLIC:
-                return part  # type: ignore[no-any-return]
+                found: Symbol | Dim = part
+                return found
             if (kind in _PARTS or not hasattr(kind, "__sf_mode__")) and id(part) not in seen:
                 seen.add(id(part))
                 stack.append((part, names))
@@ -76,8 +81,9 @@ def functions_reached(fns: Iterable[FunctionType]) -> list[FunctionType]:
 
 
 def kept_since(began: int, *things: Any) -> set[Node]:
-    """What was made since the serial number ``began`` and ``things`` hold on to by what they name,
-    but for what follows from sizes alone."""
+    """The nodes of symbols that ``things``, functions and objects of the user's, can reach by what
+    they name: those with the serial number ``began`` or a later one, so made since a trace began,
+    that depend on an input. What follows from sizes alone is the same at every trace."""
     symbols = [part for part in _reached(things) if type(part) is Symbol]
     nodes = {s._node for s in symbols if s._node.serial >= began}
     return {n for n in nodes if any(a.op is param for a in toposort([n]))}
