@@ -55,6 +55,7 @@ from staticflow.ops import (
     real_sizes,
     recurrence,
     reduce,
+    required,
     resample,
     scatter,
     search,
@@ -76,7 +77,7 @@ _ROOMS: tuple[ModuleType, ...] = (
     view, expand, axes, strided, slicing, joining, contract, products, indexing, advanced,
     masked, scatter, triangle, softmax, losses, class_losses, solving, factors, loop, late,
     cond_op, budget, custom, correlate, convolution, pooling, average_pool, border, patches,
-    resample, normalization, printing,
+    required, resample, normalization, printing,
 )  # fmt: skip
 
 OPS: dict[str, Op] = {

@@ -199,6 +199,14 @@ ROWS = (
         )
     ),
     OpInfo(
+        OPS["required"],
+        lambda x: OPS["required"](x, pairs=tuple((n, n) for n in x.shape), what="the sizes"),
+        lambda x: x,
+        lambda dtype, smooth: (Sample((values(s, dtype),)) for s in ((), (2, 3), (0,))),
+        DTYPES, grad=True, exact=True,
+        sized=lambda dtype, n: Sample((values((n, 3), dtype),)),
+    ),
+    OpInfo(
         OPS["print"],
         lambda count, x: OPS["print"](count, x, x, template="{} {x}", names=("x",)),
         lambda count, x: count + 1,
