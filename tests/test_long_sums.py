@@ -4,12 +4,14 @@ columns, whole or running, in a kernel of one op or of several."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 import staticflow as sf
+import staticflow.nn.functional as F
 
 MANY = 1 << 17
 FORMS: dict[str, Callable[[Any], Any]] = {
@@ -42,6 +44,34 @@ def test_over_several_dims(shape: tuple[int, ...], layout: str) -> None:
     x = sf.from_numpy(LAYOUTS[layout](np.full(shape, 1.1, np.float32)))
     for run in (lambda x: x.mean((0, 2, 3)), sf.jit(lambda x: x.mean((0, 2, 3)))):
         np.testing.assert_allclose(run(x).numpy(), np.float32(1.1), 2e-5)
+
+
+PRODUCTS: dict[str, Callable[[Any], Any]] = {
+    "dot": lambda x: x[0] @ x[0],
+    "matmul": lambda x: x @ x.T,
+    "conv1d, long": lambda x: F.conv1d(x[None], x[None]),
+    "conv1d, deep": lambda x: F.conv1d(x.T[None], x.T[None]),
+    "kernel, long": lambda x: kernel_gradient(F.conv1d, x[:, None], (2, 1, 3)),
+    "kernel, of many": lambda x: kernel_gradient(F.conv1d, x.T[:, None], (2, 1, 2)),
+    "kernel, of groups": lambda x: kernel_gradient(
+        partial(F.conv1d, groups=3), x.reshape(-1, 3, 1), (3, 1, 1)
+    ),
+    "kernel, transposed": lambda x: kernel_gradient(F.conv_transpose1d, x[:, None], (1, 2, 3)),
+}
+
+
+def kernel_gradient(conv: Callable[..., Any], x: Any, shape: tuple[int, ...]) -> Any:
+    return sf.func.grad(lambda w: conv(x, w).sum())(sf.ones(*shape, dtype=x.dtype))
+
+
+@pytest.mark.parametrize("form", PRODUCTS)
+def test_products(form: str) -> None:
+    """As many of them as there are windows, images or channels."""
+    x = np.full((3, MANY), 1.1, np.float32)
+    run = PRODUCTS[form]
+    wanted = run(sf.from_numpy(x.astype(np.float64))).numpy()
+    for f in (run, sf.jit(run)):
+        np.testing.assert_allclose(f(sf.from_numpy(x)).numpy(), wanted, 1e-4)
 
 
 def test_all_of_them() -> None:

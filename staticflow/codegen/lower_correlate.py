@@ -28,9 +28,10 @@ from staticflow.codegen.kernel import LANE, LANE_SYM, Operand, Reg
 from staticflow.codegen.math import Scalars
 from staticflow.codegen.target import Target
 from staticflow.graph.dim_queries import symbols_of
-from staticflow.graph.dims import Size
-from staticflow.graph.dtypes import DType
+from staticflow.graph.dims import Size, ceil_div, prod
+from staticflow.graph.dtypes import DType, int64
 from staticflow.graph.node import Node
+from staticflow.graph.proofs import is_provably_ge
 from staticflow.graph.types import Shape
 from staticflow.ops.lowering import Index
 from staticflow.passes.access import source_of
@@ -44,6 +45,8 @@ past ``bound`` are off."""
 _UNROLLED = 8  # offsets of the last dim of a window that are written out
 _MOST_ROWS = 4  # rows of positions in a tile
 _OFFSETS = 5  # offsets in a tile of the kernel
+_PART = 128  # products that a lane adds up, before the sum goes into the total
+_DEEP = 1024  # products that make a result without parts, as a product of matrices does
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,11 +201,22 @@ def _emit_tile(
             for total, vector in zip(sums[r], vectors, strict=True):
                 work.add_product(total, weight, vector)
 
-    with work.loops("c", (depth,)) as (c,), work.loops("k", tuple(kernel[:-1])) as head:
-        for span, unroll in _unrolled(kernel[-1], _UNROLLED):
-            for first in each(k, "k", span):
-                for i in range(unroll):
-                    step(c, (*head, first + i))
+    window = prod(kernel)
+    parts = None if is_provably_ge(_DEEP, depth * window) else _Parts(work, sums)
+    small = is_provably_ge(_PART, window)
+    with work.loops("c", (depth,)) as (c,):
+        with work.loops("k", tuple(kernel[:-1])) as head:
+            for span, unroll in _unrolled(kernel[-1], _UNROLLED):
+                for first in each(k, "k", span):
+                    for i in range(unroll):
+                        step(c, (*head, first + i))
+                    if parts is not None and not small:
+                        parts.add(unroll)
+        if parts is not None and small:
+            parts.add(window)
+    if parts is not None:
+        parts.end()
+        sums = parts.totals
     for r, row in enumerate(sums):
         for (at, lanes, bound), total in zip(positions, row, strict=True):
             finish(total, (tile.n, tile.o + r, *at), lanes, bound)
@@ -287,11 +301,47 @@ def _emit_kernel_tile(work: _Work, x: _Array, y: _Array, tile: _KernelTile, fini
                 work.add_product(total, left, vector)
 
     whole = last // lanes * lanes
+    block = _PART * lanes
+    full = last // block * block
+    parts = _Parts(work, sums)
     with work.loops("n", (batch,)) as (n,), work.loops("y", tuple(outer)) as lead:
-        for at in each(k, "x", Span(0, whole, lanes)):
+        for start in each(k, "part", Span(0, full, block)):
+            for at in each(k, "x", Span(start, start + block, lanes)):
+                step(n, (*lead, at + LANE), None)
+            parts.end()
+        for at in each(k, "x", Span(full, whole, lanes)):
             step(n, (*lead, at + LANE), None)
         for at in each(k, "x", Span(whole, last, lanes)):
             step(n, (*lead, at + LANE), last - at)
+        parts.add(ceil_div(last - full, lanes))
+    parts.end()
     for r in range(tile.count):
-        for (c, offset), total in zip(tile.window, sums[r], strict=True):
+        for (c, offset), total in zip(tile.window, parts.totals[r], strict=True):
             finish(k.fold("add", total), (tile.o + r, c, *offset), 1, None)
+
+
+class _Parts:
+    """Totals of sums that are added up in parts of about `_PART` products a lane, since one sum of
+    many floats loses digits with each of them."""
+
+    def __init__(self, work: _Work, sums: list[list[Reg]]) -> None:
+        k = self.k = work.k
+        self.sums = sums
+        self.totals = [[work.zero(part.lanes) for part in row] for row in sums]
+        self.added = k.var(k.const(0, int64))
+
+    def add(self, steps: Size) -> None:
+        """Counts ``steps`` more products a lane; if they make a part, it ends."""
+        k = self.k
+        k.set(self.added, k.add(self.added, k.index_value(steps)))
+        with k.when(k.compare("ge", self.added, _PART)):
+            self.end()
+            k.set(self.added, k.const(0, int64))
+
+    def end(self) -> None:
+        """Ends a part: adds the sums to the totals and sets them to 0."""
+        k = self.k
+        for row, totals in zip(self.sums, self.totals, strict=True):
+            for part, total in zip(row, totals, strict=True):
+                k.set(total, k.add(total, part))
+                k.set(part, k.const(0.0, part.dtype, part.lanes))
