@@ -23,16 +23,11 @@ VALUES = {
     "b": (False, True),
 }
 
-UNSEEN = {
-    "F.binary_cross_entropy", "F.gaussian_nll_loss", "bernoulli", "cholesky", "cholesky_solve",
-    "inverse", "linalg.cholesky", "linalg.inv", "linalg.solve", "linalg.solve_triangular",
-    "multinomial", "nn.BCELoss", "nn.GaussianNLLLoss",
-}  # fmt: skip
-"""What an eager call refuses by values, of which a program makes NaN, infinities or draws that mean
-nothing, as the page on differences says."""
-
 FINITE = {"cholesky", "linalg.cholesky", "linalg.qr", "linalg.slogdet", "qr", "slogdet"}
 """Factors of infinite numbers, which are NaN in other places, and signs of what is NaN."""
+
+SIZED = {"bincount", "one_hot", "repeat_interleave", "tensor_split"}
+"""Values are sizes of the result, which a program may know less of."""
 
 
 def filled(given):
@@ -50,13 +45,21 @@ def filled(given):
 def compare(name, found, wanted, given):
     """Hold what a program gives against what the eager call gives."""
     name = name.removeprefix("m.")
-    assert wanted is not None or name in UNSEEN, "the eager call is refused"
-    if wanted is None or (name in FINITE and has_infinite(given)):
+    if name in FINITE and has_infinite(given):
         return
+    if "cholesky" in name and wanted is None and not is_indefinite(given[0]):
+        return
+    assert wanted is not None, "the eager call is refused"
     for a, b in zip(found, wanted, strict=True):
         assert (a.dtype, a.shape) == (b.dtype, b.shape)
         a, b = a.double().numpy(), b.double().numpy()
         np.testing.assert_allclose(a, b, 2e-3, 2e-4, equal_nan=True)
+
+
+def is_indefinite(a):
+    """Whether a matrix is so by more than rounding, which is done in another order."""
+    values = np.linalg.eigvalsh(a.astype(np.float64))
+    return bool(np.any(values[..., 0] < -1e-6 * abs(values).max()))
 
 
 def has_infinite(given):
@@ -72,6 +75,8 @@ def check(name):
                 found = by_program(program, other)
                 if found is not None:
                     compare(name, found, eagerly(fn, other), other)
+                elif name.split(".")[-1] not in SIZED:
+                    assert eagerly(fn, other) is None, "the program is refused"
 
 
 @pytest.mark.parametrize("name", daily(QUICK, 6, "wrong values"))

@@ -275,7 +275,7 @@ class _Assembler:
         made = maker_of(body.outputs[0])
         operands = ", ".join(str(a.type) for a in made.args)
         asks = made.attrs.get("of", made.op.name)
-        return self._fails(f"{asks}({operands})", node.locs)
+        return self._fails(made.attrs.get("what", f"{asks}({operands})"), node.locs)
 
     def _repeat(
         self,

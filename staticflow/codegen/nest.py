@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from staticflow.codegen.kernel import Buffer, Operand, Reg
 from staticflow.codegen.math import Scalars
 from staticflow.codegen.values import Values
+from staticflow.errors import ArgumentError, IndexRangeError, LinAlgError, StaticflowError
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, prod
 from staticflow.graph.dtypes import DType, bool_
@@ -17,10 +18,18 @@ from staticflow.graph.node import Node
 from staticflow.graph.types import Shape, TensorType, types_of
 from staticflow.ops.lowering import Index, LoopNest, delinear
 
-__all__ = ["INDEX_OUT_OF_RANGE", "Nest", "Scratch"]
+__all__ = ["REFUSALS", "Nest", "Scratch"]
 
-INDEX_OUT_OF_RANGE = 1
-"""The code with which a kernel stops at an index outside its dim."""
+REFUSALS: Mapping[str, tuple[type[StaticflowError], str]] = {
+    "index": (IndexRangeError, ": an index lies outside the dim that it selects from"),
+    "singular": (LinAlgError, ": a matrix is singular"),
+    "definite": (LinAlgError, ": a matrix is not positive definite"),
+    "values": (ArgumentError, ""),
+}
+"""Why a kernel stops: the error, and what it says behind the op; a function that refuses values
+has words of its own. The code of the first is 1, and so on."""
+
+_CODES = {reason: code for code, reason in enumerate(REFUSALS, 1)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +77,7 @@ class Nest:
         if self._over:
             self._inside = self.k.var(self.k.const(True, bool_))
             lowering.emit(self)
-            self.k.check(self.k.freeze(self._inside), INDEX_OUT_OF_RANGE)
+            self.k.check(self.k.freeze(self._inside), _CODES["index"])
             self._inside, self._checked = None, True
         lowering.emit(self)
 
@@ -151,9 +160,13 @@ class Nest:
             k.compare("lt", index, k.index_value(size)),
         )
         if self._inside is None:
-            k.check(inside, INDEX_OUT_OF_RANGE)
+            k.check(inside, _CODES["index"])
         else:
             k.accumulate(self._inside, "and", inside)
+
+    def require(self, cond: Operand, reason: str) -> None:
+        """Stop for a reason of `REFUSALS` unless the scalar ``cond`` is true."""
+        self.k.check(cond, _CODES[reason])
 
     @contextmanager
     def rows(self, shape: Shape, dim: int) -> Iterator[Callable[[Size], Index]]:

@@ -1,20 +1,24 @@
-"""Sizes that a function needs to be equal, or large enough: refused at once where they are known to
-be otherwise, and where only a call can tell, by the program that is called."""
+"""What a function needs of sizes and of values: it is refused at once where this is known not to
+hold, and where only a call can tell, by the program that is called."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from staticflow.errors import ShapeError
+from staticflow.errors import ArgumentError, DTypeError, ShapeError
 from staticflow.graph.dims import Size, plain, same_shape
+from staticflow.graph.dtypes import bool_
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
-from staticflow.ops.declare import per_arg
-from staticflow.ops.lowering import View
+from staticflow.ops.declare import per_arg, strict
+from staticflow.ops.lowering import LoopNest, View
 
-__all__ = ["require_at_least", "require_equal", "require_other", "require_shape", "required_op"]
+__all__ = [
+    "asserted_op", "require_at_least", "require_equal", "require_other", "require_shape",
+    "require_true", "required_op",
+]  # fmt: skip
 
 
 def _infer(
@@ -34,6 +38,55 @@ required_op: Op = Op(
     lowering=View(lambda index, src, dst, **_: index),
     grad_name="AliasBackward0",
 )
+
+
+def _assert_infer(facts: Facts, x: TensorType, ok: TensorType, *, what: str) -> TensorType:
+    if ok.dtype is not bool_ or ok.ndim:
+        raise DTypeError(f"{ok} is no bool")
+    return x
+
+
+def _assert_reference(xp: Any, x: Any, ok: Any, *, what: str) -> Any:
+    if not ok:
+        raise ArgumentError(what)
+    return x
+
+
+def _assert_emit(nest: Any) -> None:
+    nest.require(nest.load(1, ()), "values")
+    with nest.loops(nest.out_shape(0), "parallel", merged=True) as index:
+        nest.store(0, index, nest.load(0, index))
+
+
+asserted_op: Op = Op(
+    name="asserted",
+    doc="``x``, where the bool ``ok`` is true; else an error says ``what``.",
+    infer=_assert_infer,
+    reference=strict(_assert_infer, _assert_reference),
+    vjp=per_arg(lambda ct, out, x, ok, *, what: asserted_op(ct, ok, what=what), None),
+    lowering=LoopNest(_assert_emit),
+    saves=(1,),
+    grad_name="AliasBackward0",
+)
+
+
+def require_true(x: Any, ok: Any, what: str) -> Any:
+    """``x``, of a function that takes values for which the bool ``ok``, a tensor, is true.
+
+    >>> import staticflow as sf
+    >>> x = sf.placeholder((3,), name="x")
+    >>> root = require_true(x.sqrt(), (x >= 0).all(), "root: of a negative number")
+    >>> sf.compile([x], root)(sf.tensor([0.0, 1.0, 4.0]))
+    tensor([0., 1., 2.])
+
+    Raises `ArgumentError` if it is false; in a graph the program that is called does, whether it
+    computes ``x`` or gradients that come by it.
+    """
+    if ok.__sf_mode__.rank > 0:
+        return asserted_op(x, ok, what=what)
+    if not ok:
+        raise ArgumentError(f"{what}, at {format_locs(here())}")
+    return x
 
 
 def require_equal(x: Any, a: Size, b: Size, what: str) -> Any:

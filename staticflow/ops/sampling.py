@@ -14,7 +14,7 @@ from staticflow.graph.dtypes import DType, bool_, dtype_of, get_default_dtype, i
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Shape
-from staticflow.ops.arithmetic import cast, logical_and, logical_not, lt
+from staticflow.ops.arithmetic import cast, logical_and, lt
 from staticflow.ops.bits import bitwise_and
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import full
@@ -31,6 +31,7 @@ from staticflow.ops.random import (
     real_dtype,
     uniform_op,
 )
+from staticflow.ops.required import require_true
 from staticflow.ops.sizes import as_shape, as_size, as_sizes, is_symbolic, sizes_of
 
 __all__ = [
@@ -277,25 +278,21 @@ def bernoulli(input: Any, p: Any = None, *, generator: Source | None = None) -> 
     """1 with the probability that ``input`` (floating) or else ``p``, a number or a tensor, says; 0
     otherwise; in the shape and dtype of ``input``. No gradient flows through it.
 
-    Raises `ArgumentError` for a number outside [0, 1], of tensors in a graph for none.
+    Raises `ArgumentError` for a number outside [0, 1].
     """
     if isinstance(p, int | float):
         check_probability("bernoulli", p)
     else:
-        of = are_probabilities(input if p is None else p)
-        _require(of, "bernoulli: the probabilities hold numbers outside of [0, 1]")
+        what = "bernoulli: the probabilities hold numbers outside of [0, 1]"
+        of = input if p is None else p
+        of = require_true(of, are_probabilities(of), what)
+        input, p = (of, None) if p is None else (input, of)
     return _bernoulli(input, p, generator=generator)
 
 
-def are_probabilities(x: Any) -> bool:
-    """Whether all elements are from 0 to 1; in a graph, which has no values, that is taken for
-    granted."""
-    fair = _within_one(x)
-    return fair.__sf_mode__.rank > 0 or bool(fair)
-
-
 @fused("")
-def _within_one(x: Any) -> Any:
+def are_probabilities(x: Any) -> Any:
+    """Whether all elements are from 0 to 1, as a bool of 0 dims."""
     return ((x >= 0) & (x <= 1)).all()
 
 
@@ -326,7 +323,7 @@ def multinomial(
     ``replacement``.
 
     Raises `ArgumentError` for more samples than weights where none may come twice, and for weights
-    of no distribution; the latter only of tensors, a graph has no values to look at.
+    of no distribution.
     """
     if input.ndim not in (1, 2) or not input.dtype.is_floating:
         raise ShapeError(
@@ -337,7 +334,8 @@ def multinomial(
     if not replacement and isinstance(classes, int):
         what = f"multinomial: {num_samples} samples without replacement of {classes} weights"
         _require(num_samples <= classes, what)
-    _check_weights(input)
+    what = "multinomial: the weights of a row must not be negative, infinite, NaN or all 0"
+    input = require_true(input, _are_weights(input), what)
     if not replacement:
         # the first of independent exponential waiting times, whose rates are the weights
         waiting = _exponential(input, generator)
@@ -348,12 +346,9 @@ def multinomial(
     return (below.unsqueeze(-2) <= chosen.unsqueeze(-1)).sum(-1)
 
 
-def _check_weights(input: Any) -> None:
+def _are_weights(input: Any) -> Any:
     fair = logical_and(input >= 0, isfinite(input)).all(-1)
-    bad = logical_not(logical_and(fair, input.sum(-1) > 0)).any()
-    if bad.__sf_mode__.rank == 0:
-        what = "multinomial: the weights of a row must not be negative, infinite, NaN or all 0"
-        _require(not bool(bad), what)
+    return logical_and(fair, input.sum(-1) > 0).all()
 
 
 # -- what in-place forms take ---------------------------------------------------------------------

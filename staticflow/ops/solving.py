@@ -139,6 +139,7 @@ def _solve_emit(nest: Any) -> None:
             nest.store(0, (*b, i, j), nest.load(1, (*b, i, j)))
         with k.loop("c", n) as c:
             p, _ = work.pivot(c)
+            nest.require(k.compare("ne", work.at(c, c), 0.0), "singular")
             with k.loop("j", columns) as j:
                 work.swap(
                     lambda row: out(row, j), lambda row, v: nest.store(0, (*b, row, j), v), c, p
@@ -176,7 +177,8 @@ def solve(A: Any, B: Any) -> Any:
     ``B`` (..., n, k), batches broadcast; or one vector (n,), or one for each matrix, of the shape
     of ``A`` without its last dim.
 
-    Raises `LinAlgError` for a singular matrix; in a graph the result is not finite then.
+    Raises `LinAlgError` for a singular matrix, also when a program runs; one that rounding alone
+    keeps from being singular gives what has no meaning.
 
     >>> import staticflow as sf
     >>> sf.linalg.solve(sf.tensor([[2.0, 0.0], [0.0, 4.0]]), sf.tensor([2.0, 2.0]))
@@ -365,7 +367,10 @@ def _cholesky_emit(nest: Any) -> None:
             return total
 
         with k.loop("c", n) as c:
-            diagonal = k.sqrt(rest(c, c))
+            left = rest(c, c)
+            unknown = k.compare("ne", left, left)
+            nest.require(k.apply("or", k.compare("gt", left, 0.0), unknown), "definite")
+            diagonal = k.sqrt(left)
             nest.store(0, (*b, c, c), diagonal)
             with k.loop("r", n, lo=c + 1) as r:
                 nest.store(0, (*b, r, c), k.div(rest(r, c), diagonal))
@@ -396,7 +401,7 @@ def cholesky(A: Any, *, upper: bool = False) -> Any:
     """The lower triangular L with ``L @ L.mT = A`` for positive definite matrices (..., n, n) in
     float32 or float64, or with ``upper`` its transpose.
 
-    Raises `LinAlgError` for another matrix; in a graph the result is NaN then.
+    Raises `LinAlgError` for another matrix, also when a program runs.
 
     >>> import staticflow as sf
     >>> sf.linalg.cholesky(sf.tensor([[4.0, 2.0], [2.0, 5.0]]))

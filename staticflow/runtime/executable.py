@@ -16,10 +16,10 @@ from staticflow.codegen.kernel import NO_ROOM
 from staticflow.codegen.llvm_arena import capacities_at
 from staticflow.codegen.llvm_parallel import DECLARATIONS
 from staticflow.codegen.llvm_routine import NO_MEMORY, SIZES_DIFFER, render_routine
-from staticflow.codegen.nest import INDEX_OUT_OF_RANGE
+from staticflow.codegen.nest import REFUSALS
 from staticflow.codegen.routine import Ask, Failure, Routine, walk_steps
 from staticflow.config import config
-from staticflow.errors import CompileError, IndexRangeError, LinAlgError, ShapeError
+from staticflow.errors import LinAlgError, ShapeError
 from staticflow.graph.binding import Sizes, bind_arguments, check_equalities
 from staticflow.graph.dim_queries import as_symbol, evaluate_dim, symbols_of
 from staticflow.graph.dims import Size, Sym
@@ -268,12 +268,8 @@ class Executable(Sealed):
             raise MemoryError(f"no memory for a {failure.what}, at {where}; nothing was updated")
         if code == SIZES_DIFFER:
             raise ShapeError(f"{failure.what}, at {where}; nothing was updated")
-        if code == INDEX_OUT_OF_RANGE:
-            raise IndexRangeError(
-                f"{failure.what}: an index lies outside the dim that it selects from, at {where}; "
-                "nothing was updated"
-            )
-        raise CompileError(f"{failure.what} failed with code {code}")
+        error, why = [*REFUSALS.values()][code - 1]
+        raise error(f"{failure.what}{why}, at {where}; nothing was updated")
 
 
 def _is_known(equality: Equality, signature: Signature) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 import staticflow as sf
 from opinfo.core import Array, Failure, OpInfo, Sample, values
-from staticflow.errors import DTypeError, ShapeError
+from staticflow.errors import ArgumentError, DTypeError, ShapeError
 from staticflow.graph.dims import fresh_sym
 from staticflow.graph.dtypes import DTYPES, DType, float32, float64, int64
 from staticflow.ops import OPS
@@ -205,6 +205,18 @@ ROWS = (
         lambda dtype, smooth: (Sample((values(s, dtype),)) for s in ((), (2, 3), (0,))),
         DTYPES, grad=True, exact=True,
         sized=lambda dtype, n: Sample((values((n, 3), dtype),)),
+    ),
+    OpInfo(
+        OPS["asserted"],
+        lambda x, ok: OPS["asserted"](x, ok, what="no: it is not so"),
+        lambda x, ok: x,
+        lambda dtype, smooth: (Sample((values(s, dtype), np.asarray(True))) for s in ((), (2, 3), (0,))),
+        DTYPES, grad=True, exact=True,
+        sized=lambda dtype, n: Sample((values((n, 3), dtype), np.asarray(True))),
+        failures=(
+            Failure(Sample((np.ones(3, "f4"), np.asarray(False))), ArgumentError, "no: it is not so",
+                    eager=True),
+        ),
     ),
     OpInfo(
         OPS["print"],

@@ -13,14 +13,14 @@ from staticflow.errors import ArgumentError, ShapeError
 from staticflow.graph.locs import format_locs, here, warn
 from staticflow.graph.types import Shape
 from staticflow.ops.activation import logsigmoid
-from staticflow.ops.arithmetic import where
+from staticflow.ops.arithmetic import logical_not, where
 from staticflow.ops.creation import ones_like
 from staticflow.ops.declare import same_size
 from staticflow.ops.fused import fused
 from staticflow.ops.losses import bce_op, mse_loss_op
 from staticflow.ops.maths import abs, exp, log
+from staticflow.ops.required import require_true
 from staticflow.ops.sampling import are_probabilities
-from staticflow.ops.symbol import symbolic, tracing_state
 
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "check_reduction",
@@ -153,16 +153,17 @@ def binary_cross_entropy(
     """``-(target * log(input) + (1 - target) * log(1 - input))`` of probabilities ``input``, times
     ``weight``. Logarithms are at least -100, so that no loss is infinite.
 
-    Raises `ArgumentError` for tensors of what is no probability; in a graph the loss is NaN then.
+    Raises `ArgumentError` for what is no probability.
     """
     _need_one_shape("binary_cross_entropy", input, target)
+    loss = _bce(input, target, weight, reduction)
     for name, given in (("input", input), ("target", target)):
-        if not are_probabilities(given):
-            raise ArgumentError(
-                f"binary_cross_entropy: the {name} holds numbers outside of [0, 1]; of scores "
-                f"take binary_cross_entropy_with_logits, at {format_locs(here())}"
-            )
-    return _bce(input, target, weight, reduction)
+        what = (
+            f"binary_cross_entropy: the {name} holds numbers outside of [0, 1]; of scores take "
+            "binary_cross_entropy_with_logits"
+        )
+        loss = require_true(loss, are_probabilities(given), what)
+    return loss
 
 
 @fused("BinaryCrossEntropyBackward0")
@@ -255,16 +256,13 @@ def gaussian_nll_loss(
     ``eps``, which its gradient does not see."""
     if isinstance(var, float | int):
         var = ones_like(input) * var
-    if not (symbolic(var) or tracing_state.active) and _has_negative(var):
-        raise ArgumentError(
-            f"gaussian_nll_loss: var has negative entries, at {format_locs(here())}"
-        )
-    return _gaussian_nll(input, target, var, full, eps, reduction)
+    loss = _gaussian_nll(input, target, var, full, eps, reduction)
+    return require_true(loss, _has_none_below(var), "gaussian_nll_loss: var has negative entries")
 
 
 @fused("")
-def _has_negative(x: Any) -> Any:
-    return (x < 0).any()
+def _has_none_below(x: Any) -> Any:
+    return logical_not(x < 0).all()
 
 
 @fused("MeanBackward0")
