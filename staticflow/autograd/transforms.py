@@ -21,7 +21,7 @@ from staticflow.autograd.functional import (
     rows_of,
 )
 from staticflow.eager.grad_mode import enable_grad
-from staticflow.errors import ArgumentError, DTypeError, ShapeError
+from staticflow.errors import ArgumentError, DTypeError, ShapeError, SymbolicError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.creation import ones_like
 from staticflow.ops.reach import run_or_write
@@ -272,5 +272,11 @@ def _like(what: str, given: Any, wanted: Sequence[Any]) -> list[Any]:
         raise ShapeError(
             f"{what}: tensors of shapes {shapes} are given, and {needed} are needed"
             f", at {format_locs(here())}"
+        )
+    at_hand = max((y.__sf_mode__.rank for y in wanted), default=0)
+    if any(x.__sf_mode__.rank > at_hand for x in leaves):
+        raise SymbolicError(
+            f"{what}: a symbol is given, and the function ran on tensors; call {what} where its "
+            f"arguments are symbols too, as in a function for sf.jit, at {format_locs(here())}"
         )
     return leaves

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from sys import getrefcount
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,8 @@ from staticflow.eager.memory import exchanged
 from staticflow.errors import AutogradError, ShapeError
 from staticflow.graph.dtypes import DType
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.sizes import sizes_of
+from staticflow.ops.foreign import refuses_foreign
+from staticflow.ops.sizes import as_shape, sizes_of
 from staticflow.ops.strided import bitcast_op
 from staticflow.ops.thread import thread
 
@@ -123,12 +125,13 @@ _ALONE = _holders([SimpleNamespace(_data=np.empty(1))])[0]
 """What this Python counts for a tensor in one list."""
 
 
+@refuses_foreign
 def resize_(x: Any, *sizes: Any) -> Any:
     """Give ``x`` another shape: its elements in row-major order, fewer of them, or further ones of
     0, for which the memory moves."""
     _without_history(x, "resize_")
-    shape = sizes_of(sizes)
-    count = int(np.prod(shape, dtype=np.int64))
+    shape = as_shape(sizes_of(sizes))
+    count = prod(shape)
     flat = x._data.reshape(-1)
     if count > flat.size:
         grown = np.zeros(count, flat.dtype)

@@ -120,6 +120,9 @@ def _copied(self: Any, other: Any) -> Any:
     return ar.mul(other, ones_like(self)).to(self.dtype)
 
 
+_copied.__name__ = _copied.__qualname__ = "copy_"
+
+
 class Methods(ElementwiseMethods):
     """What `Tensor` and `Symbol` share: everything that is an op of their class's mode."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from staticflow.errors import ArgumentError, CheckpointError, SymbolicError
+from staticflow.errors import ArgumentError, CheckpointError, DTypeError, SymbolicError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.joining import cat
@@ -122,7 +122,16 @@ class LBFGS(Optimizer):
         return cat([reshape(zeros_like(p) if g is None else g, (-1,)) for p, g in grads])
 
     def _evaluate(self, closure: Closure) -> Point:
-        return Point(float(self._loss_of(closure)), self._gradient())
+        return self._point(self._loss_of(closure))
+
+    def _point(self, loss: Any) -> Point:
+        """Where the parameters are, with the ``loss`` that a closure gave."""
+        if not hasattr(loss, "__float__"):
+            raise DTypeError(
+                "step: the closure gives the loss, a number or a tensor of one element, not "
+                f"{type(loss).__name__}; end it with return loss, at {format_locs(here())}"
+            )
+        return Point(float(loss), self._gradient())
 
     def _move(self, direction: Any, length: float, start: list[Any] | None = None) -> None:
         """Go along ``direction``, from ``start`` or from here."""
@@ -140,8 +149,8 @@ class LBFGS(Optimizer):
                 f"the loss, at {format_locs(here())}"
             )
         loss = self._loss_of(closure)
+        here_now = self._point(loss)
         group, memory = self.param_groups[0], self._memory
-        here_now = Point(float(loss), self._gradient())
         memory["func_evals"] += 1
         evaluations, small = 1, group["tolerance_change"]
         for iteration in range(1, int(group["max_iter"]) + 1):

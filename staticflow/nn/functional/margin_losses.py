@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from staticflow.errors import ArgumentError, ShapeError
+from staticflow.errors import ArgumentError, DTypeError, ShapeError
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.functional.losses import binary_cross_entropy_with_logits, reduced
@@ -233,6 +233,12 @@ def triplet_margin_with_distance_loss(
     reduction: str = "mean",
 ) -> Any:
     """`triplet_margin_loss` with a distance of one's own, by default `pairwise_distance`."""
+    if isinstance(distance_function, type):
+        raise DTypeError(
+            "triplet_margin_with_distance_loss: 'distance_function' must be a function of two "
+            f"tensors, not the class {distance_function.__name__}; give an instance, at "
+            f"{format_locs(here())}"
+        )
     _need_as_many_dims("triplet_margin_loss", anchor, positive, negative)
     distance = pairwise_distance if distance_function is None else distance_function
     near, far = distance(anchor, positive), distance(anchor, negative)

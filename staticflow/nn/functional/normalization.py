@@ -160,9 +160,9 @@ def _moving(
         if _mover(len(pairs))(*(v for v, _ in pairs), *(o for _, o in pairs), step):
             return y
     is_empty = None if is_provably_ge(count, 1) else number_of_size(count) < 1
-    for variable, value in pairs:
-        old = read(variable, x)
-        new = _nearer(old, value.detach(), momentum)
+    olds = [read(variable, x) for variable, _ in pairs]
+    for (variable, value), old in zip(pairs, olds, strict=True):
+        new = _nearer(old, value.detach(), momentum).to(old.dtype)
         y = effect(y, variable, new if is_empty is None else where(is_empty, old, new))
     return y
 

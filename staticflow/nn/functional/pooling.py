@@ -20,7 +20,7 @@ from staticflow.ops.pooling import (
 )
 from staticflow.ops.reduce import mean
 from staticflow.ops.scatter import scatter
-from staticflow.ops.sizes import as_size
+from staticflow.ops.sizes import as_shape, as_size
 from staticflow.ops.spatial import Steps, batched, per_dim, unbatched
 from staticflow.ops.view import reshape, unsqueeze
 
@@ -287,7 +287,7 @@ def _max_unpool(
         (n - 1) * s - 2 * p + k for n, s, p, k in zip(x.shape[2:], step, edge, kernel, strict=True)
     )
     if output_size is not None:
-        space = tuple(as_size(n) for n in output_size[-rank:])
+        space = as_shape(output_size)[-rank:]
     lead, count = x.shape[:2], prod(x.shape[2:])
     flat = x.new_zeros((*lead, prod(space)))
     rows = (reshape(v, (*lead, count)) for v in (places, x))

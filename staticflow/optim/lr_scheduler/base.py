@@ -50,12 +50,7 @@ class LRScheduler:
     """What every state has, and of which type."""
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
-        if not isinstance(optimizer, Optimizer):
-            raise DTypeError(
-                f"{type(self).__name__} takes an optimiser, not {type(optimizer).__name__}"
-                f", at {format_locs(here())}"
-            )
-        self.optimizer = optimizer
+        self.optimizer = self._checked(optimizer)
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
                 group.setdefault("initial_lr", group["lr"])
@@ -69,6 +64,15 @@ class LRScheduler:
         self.last_epoch = last_epoch
         self._last_lr: list[float] = []
         self.step()
+
+    def _checked(self, optimizer: Any) -> Optimizer:
+        """``optimizer``, if it is one."""
+        if not isinstance(optimizer, Optimizer):
+            raise DTypeError(
+                f"{type(self).__name__} takes an optimiser, not {type(optimizer).__name__}"
+                f", at {format_locs(here())}"
+            )
+        return optimizer
 
     @property
     def _groups(self) -> list[ParamGroup]:

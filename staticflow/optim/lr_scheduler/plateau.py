@@ -49,7 +49,7 @@ class ReduceLROnPlateau(LRScheduler):
                 f'ReduceLROnPlateau: threshold_mode is "rel" or "abs", not {threshold_mode!r}'
                 f", at {format_locs(here())}"
             )
-        self.optimizer = optimizer
+        self.optimizer = self._checked(optimizer)
         self.mode, self.factor, self.patience = mode, factor, patience
         self.threshold, self.threshold_mode, self.cooldown = threshold, threshold_mode, cooldown
         self.min_lrs = for_groups(optimizer, min_lr, "min_lr")
@@ -57,6 +57,10 @@ class ReduceLROnPlateau(LRScheduler):
         self.best = math.inf if mode == "min" else -math.inf
         self.num_bad_epochs = self.cooldown_counter = 0
         self._last_lr = self._rates
+
+    def get_lr(self) -> list[float]:
+        """The rates of the groups: values decide when they fall, not the epoch."""
+        return self._rates
 
     def step(self, metrics: Any) -> None:  # type: ignore[override]
         """Take the value of an epoch, a number or a tensor of one element."""
