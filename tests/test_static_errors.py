@@ -141,6 +141,24 @@ def test_a_size_that_no_input_tells() -> None:
             "add a placeholder that has")  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "of",
+    [
+        lambda x, n: x * n,
+        lambda x, n: sf.cat([x, x]).reshape(2 * n),
+        lambda x, n: x.expand(n, 3),
+        lambda x, n: x[:n],
+        lambda x, n: sf.scan(lambda c, _: (c * n, c), x, None, length=3)[0],
+        lambda x, n: sf.scan(lambda c, _: (c + 1, c), x, None, length=n)[0],
+    ],
+)
+def test_a_size_of_a_placeholder_that_is_no_input(of: Callable[..., sf.Symbol]) -> None:
+    n = sf.placeholder(("n",), name="other").shape[0]
+    x = sf.placeholder((3,), name="x")
+    for make in (lambda: sf.compile([x], of(x, n)), lambda: sf.jit(lambda x: of(x, n))(sf.ones(3))):
+        refused(ShapeError, make, "takes the size n, which is of none of the inputs")
+
+
 def test_sizes_that_contradict_each_other() -> None:
     """The second op fits the first unless the sizes are known to differ by then."""
     x, y = sf.placeholder((None,), name="x"), sf.placeholder((None,), name="y")

@@ -30,7 +30,7 @@ from staticflow.runtime.plan import Plan
 from staticflow.static.budget import held_to_budget
 from staticflow.static.caller import Caller
 from staticflow.static.current import Facts
-from staticflow.static.inputs import refuse_crowd
+from staticflow.static.inputs import refuse_crowd, refuse_strange_sizes
 
 __all__ = ["Program", "compile"]
 
@@ -101,6 +101,7 @@ class Program:
         updated = tuple(t for t, _ in pairs)
         self.graph = close([*in_nodes, *variables], [*out_nodes, *new_nodes], equalities)
         """The graph as it was written, before any pass."""
+        refuse_strange_sizes(self.graph)
         self.optimized, self.passes = optimize(self.graph, numerics)
         self._executable = build(
             self.optimized, self._names, updated, n_out, box_type(Tensor, "_data")

@@ -10,15 +10,16 @@ import numpy as np
 
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import ArgumentError, ShapeError
+from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, fresh_sym, plain
 from staticflow.graph.dtypes import dtype_of
-from staticflow.graph.graph import new_param
+from staticflow.graph.graph import Graph, free_symbols, named_symbols, new_param, regions_of
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import TensorType
 from staticflow.ops.frozen import note_draws
 from staticflow.ops.symbol import Symbol, constant_node, to_node
 
-__all__ = ["constant", "placeholder", "refuse_crowd", "symbol", "variable"]
+__all__ = ["constant", "placeholder", "refuse_crowd", "refuse_strange_sizes", "symbol", "variable"]
 
 MOST_INPUTS = 10_000
 """So many arrays a program takes at most; to compile one takes time with the square of them."""
@@ -33,6 +34,28 @@ def refuse_crowd(count: int, what: str) -> None:
             f"{what}: a program takes {MOST_INPUTS} arrays at most, not {count}; stack those of "
             f"one shape (sf.stack) and give that, at {format_locs(here())}"
         )
+
+
+def refuse_strange_sizes(graph: Graph) -> None:
+    """Raises `ShapeError` if a node names a size that is of no input and that no node tells."""
+    known = free_symbols(graph).union(*(symbols_of(d) for t in graph.declared for d in t.sizes))
+    if not graph.symbols <= known:
+        _refuse_strange(graph, known)
+
+
+def _refuse_strange(graph: Graph, known: frozenset[Sym]) -> None:
+    known |= free_symbols(graph) | graph.bound
+    for node in graph.nodes:
+        if not named_symbols(node) <= known:
+            for region in regions_of(node):
+                _refuse_strange(region, known)
+            inside = frozenset[Sym]().union(*(region.symbols for region in regions_of(node)))
+            for size in named_symbols(node) - known - inside:
+                raise ShapeError(
+                    f"{node.op.name} at {format_locs(node.locs)} takes the size {size}, which is "
+                    "of none of the inputs; give the placeholder that has it as an input, too, at "
+                    f"{format_locs(here())}"
+                )
 
 
 def placeholder(
