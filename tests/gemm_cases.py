@@ -13,7 +13,7 @@ from guard_pages import guarded_bytes
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.gemm import Epilogue, Gemm, Workspace, emit_gemm, scratch_size
 from staticflow.codegen.kernel import Buffer, Kernel, Operand
-from staticflow.codegen.llvm import render_module
+from staticflow.codegen.llvm.render import render_module
 from staticflow.codegen.target import Target
 from staticflow.codegen.verify import verify_kernel
 from staticflow.graph.dim_queries import evaluate_dim

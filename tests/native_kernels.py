@@ -14,7 +14,7 @@ import pytest
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.interpret import interpret_kernel
 from staticflow.codegen.kernel import LANE, Buffer, Kernel
-from staticflow.codegen.llvm import render_module
+from staticflow.codegen.llvm.render import render_module
 from staticflow.codegen.target import Target
 from staticflow.codegen.verify import verify_kernel
 from staticflow.graph.dims import Dim, Sym

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.codegen.interpret import interpret_kernel
-from staticflow.codegen.llvm_routine import SIZES_DIFFER
+from staticflow.codegen.llvm.routine import SIZES_DIFFER
 from staticflow.codegen.routine import (
     Ahead,
     Arena,

@@ -39,7 +39,7 @@ from staticflow.codegen.kernel import (
     Zip,
     operands_of,
 )
-from staticflow.codegen.llvm import render_module
+from staticflow.codegen.llvm.render import render_module
 from staticflow.codegen.text import parse_kernel, print_kernel
 from staticflow.codegen.verify import verify_kernel
 from staticflow.errors import IndexRangeError, VerifyError

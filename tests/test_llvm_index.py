@@ -11,7 +11,7 @@ from native_kernels import M, N, run_both
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import LANE, LANE_SYM, Buffer, Kernel
-from staticflow.codegen.llvm import render_kernel
+from staticflow.codegen.llvm.render import render_kernel
 from staticflow.graph.dim_queries import evaluate_dim, substitute_dim
 from staticflow.graph.dims import Dim, Size, Sym, dim_max, dim_min
 from staticflow.graph.dtypes import float32, int64

@@ -16,7 +16,7 @@ from native_kernels import N, entry_text, run
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import LANE, Buffer, Kernel
-from staticflow.codegen.llvm import render_kernel, render_module
+from staticflow.codegen.llvm.render import render_kernel, render_module
 from staticflow.errors import CompileError
 from staticflow.graph.dims import Sym
 from staticflow.graph.dtypes import float32

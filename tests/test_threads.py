@@ -19,7 +19,7 @@ import pytest
 import staticflow as sf
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import Buffer
-from staticflow.codegen.llvm import render_module
+from staticflow.codegen.llvm.render import render_module
 from staticflow.codegen.verify import verify_kernel
 from staticflow.graph.dims import Dim, Sym
 from staticflow.graph.dtypes import int64

@@ -68,7 +68,7 @@ NO_SIZES: Mapping[str, str] = {
             "runtime.pool._SPINS",
         ),
         "a width of vectors or of a tile, to whose multiples no other size is even": (
-            "codegen.blocks._EVEN", "codegen.gemm_tile._CHAINS", "codegen.llvm_root._LANES",
+            "codegen.blocks._EVEN", "codegen.gemm_tile._CHAINS", "codegen.llvm.root._LANES",
             "codegen.lower_correlate._UNROLLED", "codegen.lower_loops._ROWS_PART", "codegen.schedule_cpu._ALONG_COLUMNS",
             "codegen.schedule_cpu._STRIP", "graph.rowmajor._SOME", "graph.rowmajor._WIDTH",
             "eager.ranges._PIECE", "runtime.fastcall_checks.LANES",
@@ -87,8 +87,8 @@ NO_SIZES: Mapping[str, str] = {
         ),
         "the trips of a loop, which tests/test_loop_memory.py and tests/test_long.py vary": (
             "codegen.lower_state._STRETCH.0", "codegen.lower_state._STRETCH.1",
-            "codegen.lower_state._STRETCH.2", "codegen.lower_state._ROOM", "codegen.llvm_arena._LITTLE",
-            "codegen.llvm_routine._BETWEEN_LOOKS", "codegen.llvm_routine._MOST_TRIPS",
+            "codegen.lower_state._STRETCH.2", "codegen.lower_state._ROOM", "codegen.llvm.arena._LITTLE",
+            "codegen.llvm.routine._BETWEEN_LOOKS", "codegen.llvm.routine._MOST_TRIPS",
             "passes.lift._LARGE",
         ),
         "so many calls or kinds of calls are remembered, which tests/test_eager_recall.py varies": (
@@ -108,7 +108,7 @@ NO_SIZES: Mapping[str, str] = {
             "runtime.block_cache.HUGE_FROM",
         ),
         "a size in memory, or a distance in it, at which nothing else computes": (
-            "codegen.llvm_arena._ALIGNMENT", "codegen.llvm_arena.CELL", "runtime.block_cache._LINE",
+            "codegen.llvm.arena._ALIGNMENT", "codegen.llvm.arena.CELL", "runtime.block_cache._LINE",
             "runtime.aligned._DEFAULT_HANDLER", "runtime.aligned._TRACED", "runtime.plan.ALIGNMENT", "runtime.object_layout",
             "eager.fast.plans._WORD", "eager.rows.NEAR",
         ),
@@ -124,8 +124,8 @@ NO_SIZES: Mapping[str, str] = {
         ),
         "a code, a mask, a constant of an algorithm": (
             "codegen.kernel.INTERRUPTED", "codegen.kernel.NO_ROOM",
-            "codegen.llvm_parts._BALANCED", "codegen.llvm_root._ZEROS_AND_INFINITY",
-            "codegen.llvm_routine.SIZES_DIFFER", "codegen.math_bits.PARITY",
+            "codegen.llvm.parts._BALANCED", "codegen.llvm.root._ZEROS_AND_INFINITY",
+            "codegen.llvm.routine.SIZES_DIFFER", "codegen.math_bits.PARITY",
             "codegen.math_bits.ROUNDS", "codegen.math_erf.SPARE", "codegen.math_far._AHEAD",
             "codegen.math_far._LOW", "codegen.math_normal.SPARE", "codegen.target.PORTABLE",
             "eager.fast.core_text.FLAGS", "eager.fast.core_text.NO_DTYPE",
@@ -133,7 +133,7 @@ NO_SIZES: Mapping[str, str] = {
             "graph.printer._MAX_LINE", "ops.random._PARITY", "ops.random._WORD",
         ),
         "of GPUs": (
-            "codegen.cuda._BLOCK_THREADS", "codegen.cuda._FILLING_BLOCKS", "codegen.cuda._MAX_BLOCKS",
+            "codegen.cuda.render._BLOCK_THREADS", "codegen.cuda.render._FILLING_BLOCKS", "codegen.cuda.render._MAX_BLOCKS",
         ),
     }.items()
     for name in names
@@ -159,7 +159,7 @@ def _prefixes(name: str) -> list[str]:
     return [".".join(parts[:n]) for n in range(2, len(parts) + 1)]
 
 
-PACKAGES = ("codegen", "eager", "eager.fast", "graph", "ops", "passes", "runtime")
+PACKAGES = ("codegen", "eager", "graph", "ops", "passes", "runtime")
 LEAST = 8
 """Of sizes below this one the samples of the op table have all."""
 
@@ -170,9 +170,9 @@ def constants() -> Mapping[str, int]:
     a table or a record those that it holds. What a table repeats of other constants is not one."""
     found: dict[str, int] = {}
     for package in PACKAGES:
-        for info in pkgutil.iter_modules(importlib.import_module(f"staticflow.{package}").__path__):
-            if not info.ispkg:
-                found |= _constants_of(f"{package}.{info.name}")
+        path = importlib.import_module(f"staticflow.{package}").__path__
+        for info in pkgutil.walk_packages(path, f"staticflow.{package}."):
+            found |= _constants_of(info.name.removeprefix("staticflow."))
     return found
 
 

@@ -20,8 +20,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from staticflow.codegen.llvm_index import IndexWriter
-from staticflow.codegen.llvm_text import I64, BasicBlock, FunctionText, Type, phi
+from staticflow.codegen.llvm.index import IndexWriter
+from staticflow.codegen.llvm.text import I64, BasicBlock, FunctionText, Type, phi
 from staticflow.codegen.routine import Routine
 from staticflow.codegen.traffic import moved_bytes
 from staticflow.graph.dim_queries import as_symbol, symbols_of

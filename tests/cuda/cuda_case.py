@@ -10,7 +10,7 @@ import numpy as np
 from emulator import DeviceArray, Dim3, Module
 
 from staticflow.codegen.builder import Builder
-from staticflow.codegen.cuda import entry_name, launch_geometry
+from staticflow.codegen.cuda.render import entry_name, launch_geometry
 from staticflow.codegen.interpret import interpret_kernel
 from staticflow.codegen.kernel import Buffer, Kernel
 from staticflow.graph.dims import Sym

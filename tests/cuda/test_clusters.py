@@ -14,7 +14,7 @@ from cuda_case import Case, assert_same, emulated, interpreted
 from emulator import ORDERS, Module
 
 import staticflow as sf
-from staticflow.codegen.cuda import render_cuda_module
+from staticflow.codegen.cuda.render import render_cuda_module
 from staticflow.codegen.lower import Lowered, lower_cluster
 from staticflow.codegen.schedule import bind_grid
 from staticflow.codegen.target import Target

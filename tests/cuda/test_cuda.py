@@ -14,13 +14,13 @@ from cuda_kernels import affine, gather, row_sum
 from emulator import ORDERS, DeviceArray, EmulatorError, Module
 
 from staticflow.codegen.builder import Builder
-from staticflow.codegen.cuda import (
+from staticflow.codegen.cuda.render import (
     entry_name,
     launch_geometry,
     render_cuda,
     render_cuda_module,
 )
-from staticflow.codegen.cuda_values import HELPERS, apply, cast
+from staticflow.codegen.cuda.values import HELPERS, apply, cast
 from staticflow.codegen.kernel import Buffer, Kernel
 from staticflow.codegen.primitives import PRIMITIVES
 from staticflow.codegen.schedule import bind_grid, vectorize

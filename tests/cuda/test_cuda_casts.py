@@ -9,7 +9,7 @@ from cuda_case import Array, Case, N, emulated
 from emulator import Module
 
 from staticflow.codegen.builder import Builder
-from staticflow.codegen.cuda import render_cuda_module
+from staticflow.codegen.cuda.render import render_cuda_module
 from staticflow.codegen.kernel import Buffer, Kernel
 from staticflow.codegen.verify import verify_kernel
 from staticflow.graph.dims import Dim

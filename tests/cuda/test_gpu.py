@@ -12,7 +12,7 @@ import pytest
 from cuda_case import Array, Case, assert_same, interpreted, poisoned
 from cuda_cases import CASES, KERNELS
 
-from staticflow.codegen.cuda import NVRTC_OPTIONS, entry_name, render_cuda_module
+from staticflow.codegen.cuda.render import NVRTC_OPTIONS, entry_name, render_cuda_module
 
 pytestmark = pytest.mark.gpu
 

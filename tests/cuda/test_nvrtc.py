@@ -15,7 +15,12 @@ import pytest
 from cuda_cases import KERNELS
 from cuda_kernels import affine
 
-from staticflow.codegen.cuda import NVRTC_OPTIONS, entry_name, render_cuda, render_cuda_module
+from staticflow.codegen.cuda.render import (
+    NVRTC_OPTIONS,
+    entry_name,
+    render_cuda,
+    render_cuda_module,
+)
 from staticflow.graph.dtypes import float32
 
 

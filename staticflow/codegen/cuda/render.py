@@ -22,7 +22,7 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from staticflow.codegen.cuda_values import (
+from staticflow.codegen.cuda.values import (
     HELPERS,
     apply,
     bitcast,

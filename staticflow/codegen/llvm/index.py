@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from staticflow.codegen.kernel import LANE, LANE_SYM
-from staticflow.codegen.llvm_text import (
+from staticflow.codegen.llvm.text import (
     I32,
     I64,
     BasicBlock,

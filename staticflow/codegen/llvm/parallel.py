@@ -26,7 +26,7 @@ from staticflow.codegen.kernel import (
     sizes_of,
     walk,
 )
-from staticflow.codegen.llvm_text import FunctionText
+from staticflow.codegen.llvm.text import FunctionText
 from staticflow.codegen.work import ENOUGH, work_of
 from staticflow.graph.dim_queries import evaluate_dim, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, is_provably_ge

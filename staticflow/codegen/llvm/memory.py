@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from staticflow.codegen.kernel import LANE, LANE_SYM, Buffer
-from staticflow.codegen.llvm_index import IndexWriter, at_lane
-from staticflow.codegen.llvm_text import FunctionText, Type, memory_type
-from staticflow.codegen.llvm_values import Value
+from staticflow.codegen.llvm.index import IndexWriter, at_lane
+from staticflow.codegen.llvm.text import FunctionText, Type, memory_type
+from staticflow.codegen.llvm.values import Value
 from staticflow.graph.dim_queries import coefficient
 from staticflow.graph.dims import Size, is_provably_ge
 from staticflow.graph.dtypes import DType, bool_

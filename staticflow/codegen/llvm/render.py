@@ -2,11 +2,11 @@
 
 ``define internal i32 @NAME(ptr %b.x, ..., i64 %s.n, ...)`` takes the buffers, then the sizes, and
 returns 0 or the code of the failed check. A buffer that grows is given by its cell (see
-`llvm_arena`). A kernel that `looks` whether the user wants to stop takes ``ptr %call`` behind them,
+`arena`). A kernel that `looks` whether the user wants to stop takes ``ptr %call`` behind them,
 for ``i1 @look(ptr)``. The text is what should run: vectors are explicit,
 registers that are set are phis, index arithmetic is where it is loop-invariant, so that no pass of
 LLVM over the IR is needed. The outermost loops of kind ``parallel`` that may be much work are
-functions of their own, which threads may share (`llvm_parallel`), and so are those inside of them
+functions of their own, which threads may share (`parallel`), and so are those inside of them
 that have loops in turn; the others are rendered in order, and so are those of kind ``grid``.
 """
 
@@ -49,10 +49,10 @@ from staticflow.codegen.kernel import (
     Zip,
     walk,
 )
-from staticflow.codegen.llvm_arena import make_room
-from staticflow.codegen.llvm_index import IndexWriter
-from staticflow.codegen.llvm_memory import load, store
-from staticflow.codegen.llvm_parallel import (
+from staticflow.codegen.llvm.arena import make_room
+from staticflow.codegen.llvm.index import IndexWriter
+from staticflow.codegen.llvm.memory import load, store
+from staticflow.codegen.llvm.parallel import (
     DECLARATIONS,
     WANTED,
     Field,
@@ -61,10 +61,10 @@ from staticflow.codegen.llvm_parallel import (
     work_to_share,
     write_record,
 )
-from staticflow.codegen.llvm_parts import PARTS, float_part
-from staticflow.codegen.llvm_root import has_fast_root, square_root
-from staticflow.codegen.llvm_text import I64, BasicBlock, FunctionText, local, phi
-from staticflow.codegen.llvm_values import (
+from staticflow.codegen.llvm.parts import PARTS, float_part
+from staticflow.codegen.llvm.root import has_fast_root, square_root
+from staticflow.codegen.llvm.text import I64, BasicBlock, FunctionText, local, phi
+from staticflow.codegen.llvm.values import (
     Value,
     apply,
     bitcast,
@@ -214,7 +214,7 @@ class _Writer:
             self.spread_loop(stmt, work)
 
     def spread_loop(self, stmt: Loop, work: Size) -> None:
-        """A call of a part, which is written to ``parts``; see `llvm_parallel`."""
+        """A call of a part, which is written to ``parts``; see `parallel`."""
         text, value = self.text, self.indices.value
         uses = uses_of(stmt)
         buffers = [Field("ptr", name := local(f"b.{b}"), name) for b in uses.buffers]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from staticflow.codegen.kernel import Const
-from staticflow.codegen.llvm_text import FunctionText, Type, literal, register_type
+from staticflow.codegen.llvm.text import FunctionText, Type, literal, register_type
 from staticflow.graph.dtypes import DType, bfloat16, bool_, float16, float32, float64, int32
 
 __all__ = ["Value", "apply", "bitcast", "cast", "constant", "fold", "splat", "zip_lanes"]

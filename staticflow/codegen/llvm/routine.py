@@ -12,7 +12,7 @@ it costs them nothing, and programs that take long between their kernels, up to 
 overwrites a variable.
 
 Buffers that grow stay from call to call, so that a loop that makes as many trips as before
-allocates nothing; see `llvm_arena`.
+allocates nothing; see `arena`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from staticflow.codegen.kernel import INTERRUPTED, NO_ROOM
-from staticflow.codegen.llvm import LOOK, looks, render_module
-from staticflow.codegen.llvm_arena import CELL, arena_text, header_bytes, make_room
-from staticflow.codegen.llvm_index import IndexWriter
-from staticflow.codegen.llvm_places import Places, Reached
-from staticflow.codegen.llvm_text import I64, BasicBlock, FunctionText, Type, phi
+from staticflow.codegen.llvm.arena import CELL, arena_text, header_bytes, make_room
+from staticflow.codegen.llvm.index import IndexWriter
+from staticflow.codegen.llvm.places import Places, Reached
+from staticflow.codegen.llvm.render import LOOK, looks, render_module
+from staticflow.codegen.llvm.text import I64, BasicBlock, FunctionText, Type, phi
 from staticflow.codegen.routine import (
     Ask,
     Choose,

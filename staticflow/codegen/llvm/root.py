@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from staticflow.codegen.llvm_parts import in_pieces
-from staticflow.codegen.llvm_text import FunctionText
-from staticflow.codegen.llvm_values import Value, apply, constant
+from staticflow.codegen.llvm.parts import in_pieces
+from staticflow.codegen.llvm.text import FunctionText
+from staticflow.codegen.llvm.values import Value, apply, constant
 from staticflow.graph.dtypes import bool_, float64
 
 __all__ = ["has_fast_root", "square_root"]

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from staticflow.codegen.llvm_index import IndexWriter
-from staticflow.codegen.llvm_text import FunctionText
+from staticflow.codegen.llvm.index import IndexWriter
+from staticflow.codegen.llvm.text import FunctionText
 from staticflow.codegen.routine import Ahead, Arena, Carry, Part, Place, Row, Table, Turn
 
 __all__ = ["Places", "Reached"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from staticflow.codegen.llvm_text import FunctionText, Type, phi
+from staticflow.codegen.llvm.text import FunctionText, Type, phi
 
 __all__ = ["CELL", "arena_text", "capacities_at", "header_bytes", "make_room"]
 

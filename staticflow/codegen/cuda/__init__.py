@@ -1,0 +1,1 @@
+"""The CUDA renderer: kernels as CUDA C."""
