@@ -15,6 +15,7 @@ from staticflow.eager import choose, indexed, kernels, overwrite, programs, pull
 from staticflow.eager.choose import compute_of
 from staticflow.eager.programs import LARGE
 from staticflow.graph.dtypes import DTYPES
+from staticflow.graph.node import item
 from staticflow.graph.rowmajor import row_major
 from staticflow.ops import OPS
 from staticflow.ops.order import FEW
@@ -26,13 +27,13 @@ LARGE_OPS = sorted((op for op in OPS.values() if op.eager == "large"), key=lambd
 @pytest.fixture
 def compilations(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     made: list[Any] = []
-    compiled = kernels._compiled
 
-    def counted(op: Any, arrays: Any, attrs: Any) -> Any:
-        made.append(op.name)
-        return compiled(op, arrays, attrs)
+    def counted(graph: Any) -> Any:
+        (node, *_) = graph.outputs
+        made.append(node.args[0].op.name if node.op is item else node.op.name)
+        return programs.compiled(graph)
 
-    monkeypatch.setattr(kernels, "_compiled", counted)
+    monkeypatch.setattr(kernels, "compiled", counted)
     anew = functools.cache(kernels._Kernels)
     for module in (kernels, choose):
         monkeypatch.setattr(module, "kernels_of", anew)
@@ -69,7 +70,7 @@ def test_attributes_are_part_of_the_kind(compilations: list[Any]) -> None:
 def test_attributes_that_change_are_not_kept_for_good(
     compilations: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernels, "MOST_KINDS", 2)
+    monkeypatch.setattr(programs, "MOST_KINDS", 2)
     x = np.linspace(-5, 5, LARGE, dtype=np.float32)
     clamp = native("clamp")
     for bound in (1, 2, 3, 3):
@@ -109,8 +110,7 @@ def test_one_kernel_for_all_numbers(name: str, dtype: Any, compilations: list[An
 def test_one_derivative_for_all_numbers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
     monkeypatch.setattr(pullback, "compiled", lambda g: made.append(g) or programs.compiled(g))
-    monkeypatch.setattr(pullback, "_programs", {})
-    monkeypatch.setattr(pullback, "_met", {})
+    monkeypatch.setattr(pullback, "_programs", programs.Programs())
     fn = WITH_NUMBERS[name]
     drawn = np.random.default_rng(0).standard_normal(LARGE)
     for v in (0.3, 0.47, 0.1):
@@ -282,8 +282,7 @@ def test_derivatives_of_one_computation_are_kernels(
 
 def test_filling_has_one_program_for_all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
-    for programs_of in ("_programs", "_met"):
-        monkeypatch.setattr(overwrite, programs_of, {})
+    monkeypatch.setattr(overwrite, "_programs", programs.Programs())
     monkeypatch.setattr(overwrite, "get_num_threads", lambda: 2)
     monkeypatch.setattr(
         overwrite, "compiled", lambda *args: made.append(args) or programs.compiled(*args)

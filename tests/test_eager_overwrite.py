@@ -28,8 +28,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
         return program
 
     monkeypatch.setattr(overwrite, "compiled", counted)
-    monkeypatch.setattr(overwrite, "_programs", {})
-    monkeypatch.setattr(overwrite, "_met", {})
+    monkeypatch.setattr(overwrite, "_programs", programs.Programs())
     monkeypatch.setattr(overwrite, "SPREAD", 1)
     for module in (in_place, overwrite):
         monkeypatch.setattr(module, "LARGE", 1)

@@ -13,7 +13,7 @@ from opinfo.modes import arrays_of, call, weights
 
 import staticflow as sf
 from staticflow.eager import pullback, vertex
-from staticflow.eager.programs import compiled
+from staticflow.eager.programs import Programs, compiled
 from staticflow.graph.dtypes import float64
 from staticflow.ops import OPS
 from staticflow.ops.class_losses import cross_entropy_op
@@ -34,8 +34,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     monkeypatch.setattr(pullback, "compiled", counted)
     for module in (pullback, vertex):
         monkeypatch.setattr(module, "LARGE", 1)
-    for programs in ("_programs", "_met"):
-        monkeypatch.setattr(pullback, programs, {})
+    monkeypatch.setattr(pullback, "_programs", Programs())
     yield found
 
 
@@ -163,7 +162,7 @@ def test_an_index_that_does_not_fit_is_refused_in_the_users_words(made: list[str
 
 def test_memory_of_intermediate_values_is_not_kept(made: list[str]) -> None:
     back(lambda x: x.softmax(0), drawn(16, 16))
-    programs = [p for p in pullback._programs.values() if isinstance(p, pullback._Program)]
+    programs = [p for p in pullback._programs.by_kind.values() if p and p.executable]
     assert programs
     for p in programs:
         assert p.executable._state.cell.value is None

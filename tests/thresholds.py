@@ -95,8 +95,7 @@ NO_SIZES: Mapping[str, str] = {
             "passes.lift._LARGE",
         ),
         "so many calls or kinds of calls are remembered, which tests/test_eager_recall.py varies": (
-            "eager.fused._MET", "eager.fused_in_place._MET", "eager.kernels._MET",
-            "eager.overwrite._MET", "eager.pullback._MET", "eager.programs.MOST_KINDS",
+            "eager.programs.MOST_CALLS", "eager.programs.MOST_KINDS",
             "eager.fast.core_text.MEMO", "eager.fast.core_text.CODES", "eager.fast.recall_text.OFTEN",
             "eager.fast.recall_text.SLOTS", "runtime.free_lists.MOST", "runtime.block_cache._BLOCKS",
         ),

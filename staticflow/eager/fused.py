@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -20,19 +21,18 @@ from staticflow.eager import kernels, tape
 from staticflow.eager.inference import unrecordable
 from staticflow.eager.memory import Memory
 from staticflow.eager.mode import EAGER
-from staticflow.eager.programs import LARGE, MOST_KINDS, compiled
+from staticflow.eager.programs import LARGE, UNMET, ArrayKind, Programs, compiled, kind_of
 from staticflow.eager.residuals import Derivative, derivative
 from staticflow.eager.saved import check, keep
 from staticflow.eager.saved_hooks import Packed
 from staticflow.eager.vertex import TapeEntry, Vertex, attach, entered
 from staticflow.errors import CompileError, StaticflowError
-from staticflow.graph.dims import Dim, fresh_sym
-from staticflow.graph.dtypes import BY_NUMPY, get_default_dtype
-from staticflow.graph.graph import close, new_param, substitute_nodes
+from staticflow.graph.dims import Dim
+from staticflow.graph.dtypes import get_default_dtype
+from staticflow.graph.graph import close, substitute_nodes
 from staticflow.graph.node import toposort
 from staticflow.graph.op import Op
 from staticflow.graph.open_size import OpenSize
-from staticflow.graph.types import TensorType
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.symbol import Symbol, to_node
 from staticflow.ops.thread import recording, thread
@@ -45,13 +45,10 @@ __all__ = ["fused_form"]
 
 _array = np.ndarray
 _getframe = sys._getframe
-_MET = 1024
-"""So many shapes find the programs of a function at once; then it begins anew."""
 _OF_GRAPHS = frozenset((Symbol, Dim, OpenSize))
 _FIXED = Memory()
 """That of what is kept from one program for another: nobody else has it."""
 _TENSOR: Any = object()
-_UNMET: Any = object()
 
 
 class _Recorded:
@@ -89,10 +86,10 @@ class _Kind:
     arguments, with marks in the places of tensors."""
 
     def __init__(
-        self, fn: Callable[..., Any], args: Sequence[Any], types: Sequence[TensorType]
+        self, fn: Callable[..., Any], args: Sequence[Any], kinds: Sequence[ArrayKind]
     ) -> None:
         self.fn, self.args = fn, args
-        self.params = [new_param(t, f"x{i}") for i, t in enumerate(types)]
+        self.params = [kind.param(f"x{i}") for i, kind in enumerate(kinds)]
         with tracing(), recording(True):
             result = self.of(list(map(Symbol, self.params)))
         self.several = type(result) is tuple
@@ -188,8 +185,7 @@ def _vjp(needs: Sequence[bool], cts: Any, out: Any, *args: Any, kind: Any, recor
 
 def fused_form(fn: Callable[..., Any], grad_name: str, only_large: bool) -> Callable[..., Any]:
     """What a fused function is called as."""
-    kinds: dict[Hashable, _Kind | None] = {}
-    met: dict[Hashable, _Kind | None] = {}
+    kinds: Programs[_Kind] = Programs()
     op = Op(fn.__name__, fn.__doc__ or "", _unused, _unused, _vjp, grad_name=grad_name)
 
     def call(*args: Any) -> Any:
@@ -214,14 +210,12 @@ def fused_form(fn: Callable[..., Any], grad_name: str, only_large: bool) -> Call
             return fn(*args)
         place = tuple(key)
         try:
-            kind = met.get(place, _UNMET)
+            kind = kinds.by_call.get(place, UNMET)
         except TypeError:  # no hashable argument
             return fn(*args)
-        if kind is _UNMET:
-            kind = _found(fn, kinds, args, arrays)
-            if len(met) >= _MET:
-                met.clear()
-            met[place] = kind
+        if kind is UNMET:
+            kind = _find(fn, kinds, args, arrays)
+            kinds.remember(place, kind)
         if kind is None:
             return fn(*args)
         edges = [a._edge() for a in tensors] if state.recording else []
@@ -250,44 +244,30 @@ def fused_form(fn: Callable[..., Any], grad_name: str, only_large: bool) -> Call
     return call
 
 
-def _found(
+def _find(
     fn: Callable[..., Any],
-    kinds: dict[Hashable, _Kind | None],
+    kinds: Programs[_Kind],
     args: Sequence[Any],
     arrays: Sequence[Any],
 ) -> _Kind | None:
     """The kind of a call; None if it is to run op by op."""
     marked = tuple([_TENSOR if hasattr(a, "_data") else a for a in args])
     rest = tuple([(type(a), str(a) if type(a) is float else a) for a in marked])
-    dtypes = [BY_NUMPY[a.dtype] for a in arrays]
-    for shapes in (
-        [tuple([int(n == 1) for n in a.shape]) for a in arrays],
-        [a.shape for a in arrays],
-    ):
-        key = get_default_dtype(), rest, *zip(dtypes, shapes, strict=True)
-        with compiling:
-            if key not in kinds:
-                if len(kinds) >= MOST_KINDS:
-                    kinds.clear()
-                kinds[key] = _made(fn, marked, dtypes, shapes)
-            if kinds[key] is not None:
-                return kinds[key]
-    return None
+    own = get_default_dtype(), rest
+    whole = [replace(kind_of(a), steps=None) for a in arrays]  # what lies otherwise is copied
+    sized = [replace(kind, sizes=a.shape) for kind, a in zip(whole, arrays, strict=True)]
+    return kinds.find(
+        ((own, *whole), lambda: _traced(fn, marked, whole)),
+        ((own, *sized), lambda: _traced(fn, marked, sized)),
+    )
 
 
-def _made(
-    fn: Callable[..., Any],
-    args: Sequence[Any],
-    dtypes: Sequence[Any],
-    shapes: Sequence[tuple[int, ...]],
+def _traced(
+    fn: Callable[..., Any], args: Sequence[Any], kinds: Sequence[ArrayKind]
 ) -> _Kind | None:
-    """A kind, sizes of 0 being unknown; None if the function cannot be traced so."""
-    types = [
-        TensorType(d, tuple([n or fresh_sym(f"x{i}_{axis}") for axis, n in enumerate(shape)]))
-        for i, (d, shape) in enumerate(zip(dtypes, shapes, strict=True))
-    ]
+    """The kind of calls with operands of these kinds; None if the function cannot be traced so."""
     try:
-        return _Kind(fn, args, types)
+        return _Kind(fn, args, kinds)
     except (StaticflowError, TypeError, AttributeError):
         return None
 

@@ -8,38 +8,31 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from staticflow.eager.in_place import is_open
-from staticflow.eager.programs import MOST_KINDS, compiled
+from staticflow.eager.programs import UNMET, ArrayKind, Programs, compiled, kind_of
 from staticflow.eager.vertex import users
 from staticflow.errors import StaticflowError
-from staticflow.graph.dims import fresh_sym
-from staticflow.graph.dtypes import BY_NUMPY
 from staticflow.graph.equalities import Equality
-from staticflow.graph.graph import close, new_param
-from staticflow.graph.types import TensorType
+from staticflow.graph.graph import close
 from staticflow.ops.symbol import Symbol, to_node
 from staticflow.ops.thread import recording, thread
 from staticflow.ops.tracing import tracing
 from staticflow.runtime.executable import Executable
-from staticflow.runtime.once import compiling
 
 __all__ = ["in_place_form"]
 
-_MET = 1024
-"""So many shapes find their program at once; then it begins anew."""
-_UNMET: Any = object()
 _getframe = sys._getframe
 _array = np.ndarray
 
 
 def in_place_form(fn: Callable[..., Any], count: int, by_element: bool) -> Callable[..., bool]:
     """See `staticflow.ops.fused.in_place`."""
-    programs: dict[Hashable, Executable | None] = {}
-    met: dict[Hashable, Executable | None] = {}  # by shapes
+    programs: Programs[Executable] = Programs()
 
     def store(*tensors: Any) -> bool:
         if not thread.state.plain:
@@ -56,12 +49,11 @@ def in_place_form(fn: Callable[..., Any], count: int, by_element: bool) -> Calla
         if by_element and shape:
             arrays = [a.reshape(-1) if a.shape == shape else a for a in arrays]
         place = tuple(key)
-        program = met.get(place, _UNMET)  # which another thread may clear meanwhile
-        if program is _UNMET:
-            program = find(arrays)
-            if len(met) >= _MET:
-                met.clear()
-            met[place] = program
+        program = programs.by_call.get(place, UNMET)
+        if program is UNMET:
+            kinds = tuple(map(kind_of, arrays))
+            program = programs.find((kinds, partial(_compiled, fn, count, kinds)))
+            programs.remember(place, program)
         if program is None or program.fast(*arrays) != ():
             return False
         code, frame = users(_getframe(1))
@@ -71,31 +63,14 @@ def in_place_form(fn: Callable[..., Any], count: int, by_element: bool) -> Calla
             memory.changed = code, frame.f_lasti
         return True
 
-    def find(arrays: Sequence[Any]) -> Executable | None:
-        kind = tuple([(a.dtype, *[n == 1 for n in a.shape]) for a in arrays])
-        with compiling:
-            if kind not in programs:
-                if len(programs) >= MOST_KINDS:
-                    programs.clear()
-                programs[kind] = _made(fn, count, arrays)
-            return programs[kind]
-
     return store
 
 
-def _made(fn: Callable[..., Any], count: int, arrays: Sequence[Any]) -> Executable | None:
-    """The program for operands of a kind; None if there is none."""
+def _compiled(fn: Callable[..., Any], count: int, kinds: Sequence[ArrayKind]) -> Executable | None:
+    """The program for operands of these kinds; None if there is none."""
     sources = [object() for _ in range(count)]
     params = [
-        new_param(
-            TensorType(
-                BY_NUMPY[a.dtype],
-                tuple([1 if n == 1 else fresh_sym(f"x{i}_{d}") for d, n in enumerate(a.shape)]),
-            ),
-            f"x{i}",
-            sources[i] if i < count else None,
-        )
-        for i, a in enumerate(arrays)
+        kind.param(f"x{i}", sources[i] if i < count else None) for i, kind in enumerate(kinds)
     ]
     try:
         with tracing(), recording(True):

@@ -8,29 +8,27 @@ unknown, so that the next batch does not compile anew.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from staticflow.eager.numbers import as_array, numbers_among, with_operands
-from staticflow.eager.programs import MOST_KINDS, compiled
-from staticflow.eager.rows import in_lines, in_order, in_rows, order_of, steps_of, taken_as
+from staticflow.eager.programs import ArrayKind, Programs, compiled
+from staticflow.eager.rows import in_lines, in_order, in_rows, order_of, steps_of
 from staticflow.errors import DTypeError, IndexRangeError, ShapeError
-from staticflow.graph.graph import attrs_key, close, new_param
+from staticflow.graph.graph import attrs_key, close
 from staticflow.graph.node import item, make_node
 from staticflow.graph.op import Op
 from staticflow.graph.rowmajor import row_major
 from staticflow.ops.lowering import Elementwise
 from staticflow.runtime.executable import Executable
-from staticflow.runtime.once import compiling, once
+from staticflow.runtime.once import once
 
 __all__ = ["arrays_of", "kernels_of", "pattern", "run"]
 
 Array = np.ndarray[Any, Any]
-
-_MET = 1024
-"""So many shapes find the kernel of an op at once; then it begins anew."""
 
 
 class _Turned:
@@ -61,8 +59,7 @@ class _Kernels:
 
     def __init__(self, op: Op) -> None:
         self._op = op
-        self._kernels: dict[Hashable, Executable] = {}
-        self._met: dict[Hashable, Executable | _Turned] = {}  # by shapes and strides
+        self._kernels: Programs[Any] = Programs()  # found by shapes and strides
         self.latest = ctypes.py_object()  # the native entry of the last that needed no attributes
 
     def __call__(self, xp: Any, *operands: Any, **attrs: Any) -> Any:
@@ -80,7 +77,7 @@ class _Kernels:
             operands = arrays_of(operands, 1 if op.promote == "tail" else 0)
         given = [(a.dtype, a.shape, a.strides) for a in operands]
         key = (*given, attrs_key(attrs)) if attrs else tuple(given)
-        kernel = self._met.get(key)
+        kernel = self._kernels.by_call.get(key)
         results = None if kernel is None else kernel.fast(*operands)
         if results is None or type(results) is int:
             return self._of_any(operands, attrs, key)
@@ -92,13 +89,13 @@ class _Kernels:
         order = self._order(operands, attrs)
         if order is not None:
             turned = self._turned(operands, attrs, order)
-            self._meet(key, turned)
+            self._kernels.remember(key, turned)
             results = turned.fast(*operands)
             if results is None or type(results) is int:
                 results = turned.run(operands)
         elif all(map(in_lines if type(op.lowering) is Elementwise else in_rows, operands)):
             kernel = self.kernel(operands, attrs)
-            self._meet(key, kernel)
+            self._kernels.remember(key, kernel)
             self._note(kernel, attrs)
             results = run(kernel, operands)
         else:
@@ -108,11 +105,6 @@ class _Kernels:
             # a run that failed says at which line of the first call; the reference says it of this
             return op.reference(np, *operands, **attrs)
         return results
-
-    def _meet(self, key: Any, kernel: Executable | _Turned) -> None:
-        if len(self._met) >= _MET:
-            self._met.clear()
-        self._met[key] = kernel
 
     def _note(self, kernel: Executable | _Turned | None, attrs: Mapping[str, Any]) -> None:
         if type(kernel) is Executable and not attrs:
@@ -139,20 +131,18 @@ class _Kernels:
 
     def kernel(self, arrays: Sequence[Array], attrs: Mapping[str, Any]) -> Executable:
         """The kernel for arrays of these kinds, compiled if there is none yet."""
-        op, kernels = self._op, self._kernels
-        given = ((a.dtype, pattern(op, i, a.shape), steps_of(a)) for i, a in enumerate(arrays))
-        kind = (*given, attrs_key(attrs))
-        kernel = _find(kernels, kind, arrays)
-        if kernel is None:
-            with compiling:
-                kernel = _find(kernels, kind, arrays)
-                if kernel is None:
-                    known, kernel = _compiled(op, arrays, attrs)
-                    if len(kernels) >= MOST_KINDS:
-                        kernels.clear()
-                        self._met.clear()
-                    kernels[_exact(kind, arrays) if known else kind] = kernel
-        return kernel
+        op = self._op
+        known = attrs_key(attrs)
+        open_kinds = tuple(
+            [ArrayKind(a.dtype, pattern(op, i, a.shape), steps_of(a)) for i, a in enumerate(arrays)]
+        )
+        kinds = tuple([replace(k, sizes=a.shape) for k, a in zip(open_kinds, arrays, strict=True)])
+        found: Executable | None = self._kernels.find(
+            ((open_kinds, known), lambda: _compiled_open(op, open_kinds, attrs)),
+            ((kinds, known, "sized"), lambda: _compiled(op, kinds, attrs)),
+        )
+        assert found is not None  # the second way raises what is wrong
+        return found
 
 
 kernels_of = once(_Kernels)
@@ -178,16 +168,6 @@ def run(program: Executable, arrays: Sequence[Array]) -> Any:
     return None if type(result) is int else result
 
 
-def _exact(kind: Hashable, arrays: Sequence[Array]) -> Hashable:
-    return (kind, *(a.shape for a in arrays))
-
-
-def _find(
-    kernels: Mapping[Hashable, Executable], kind: Hashable, arrays: Sequence[Array]
-) -> Executable | None:
-    return kernels.get(kind) or kernels.get(_exact(kind, arrays))
-
-
 def pattern(op: Op, i: int, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The sizes of argument ``i`` that the kernel knows: those of 1, which broadcast, and of a
     batched op all but the batch. 0 stands for the others."""
@@ -206,23 +186,16 @@ def arrays_of(operands: Sequence[Any], first: int) -> tuple[Array, ...]:
     )
 
 
-def _compiled(op: Op, arrays: Sequence[Array], attrs: Any) -> tuple[bool, Executable]:
-    """The kernel, with sizes unknown unless the type rule of the op wants to know them."""
+def _compiled_open(op: Op, kinds: Sequence[ArrayKind], attrs: Any) -> Executable | None:
+    """The kernel of unknown sizes; None if the type rule of the op wants to know them."""
     try:
-        return False, _with_sizes(
-            op, arrays, [pattern(op, i, a.shape) for i, a in enumerate(arrays)], attrs
-        )
+        return _compiled(op, kinds, attrs)
     except (ShapeError, DTypeError):
-        return True, _with_sizes(op, arrays, [a.shape for a in arrays], attrs)
+        return None
 
 
-def _with_sizes(
-    op: Op, arrays: Sequence[Array], shapes: Sequence[Sequence[int]], attrs: Any
-) -> Executable:
-    params = tuple(
-        new_param(taken_as(a.dtype, shape, steps_of(a), f"x{i}"), f"x{i}")
-        for i, (a, shape) in enumerate(zip(arrays, shapes, strict=True))
-    )
+def _compiled(op: Op, kinds: Sequence[ArrayKind], attrs: Any) -> Executable:
+    params = tuple([kind.param(f"x{i}") for i, kind in enumerate(kinds)])
     node = make_node(op, params, attrs, ())
     outputs = [node]
     if isinstance(node.type, tuple):

@@ -12,19 +12,27 @@ import ctypes
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from staticflow.eager.numbers import as_array, taken
-from staticflow.eager.programs import BEYOND, LARGE, MOST_KINDS, SPREAD, compiled
-from staticflow.eager.rows import Steps, in_lines, in_order, in_rows, lies_apart, steps_of, taken_as
+from staticflow.eager.programs import (
+    BEYOND,
+    LARGE,
+    SPREAD,
+    UNMET,
+    ArrayKind,
+    Programs,
+    compiled,
+    kind_of,
+)
+from staticflow.eager.rows import in_lines, in_order, in_rows, lies_apart
 from staticflow.errors import StaticflowError
 from staticflow.graph.dims import same
 from staticflow.graph.dtypes import BY_NUMPY, bfloat16
 from staticflow.graph.equalities import Equality
-from staticflow.graph.graph import attrs_key, close, new_param
+from staticflow.graph.graph import attrs_key, close
 from staticflow.graph.node import Node, constant, param, toposort
 from staticflow.ops import variants
 from staticflow.ops.arithmetic import cast, clone, maximum, minimum, mul
@@ -35,7 +43,7 @@ from staticflow.ops.thread import recording
 from staticflow.passes.decompose import decompose
 from staticflow.runtime.aligned import aligned_empty
 from staticflow.runtime.executable import Executable
-from staticflow.runtime.once import compiling, once
+from staticflow.runtime.once import once
 from staticflow.runtime.threads import get_num_threads
 
 __all__ = ["copied", "latest_program", "overwritten", "put"]
@@ -55,26 +63,10 @@ _BFLOAT16 = bfloat16.numpy
 _TARGET = object()
 """The source of the param that a program updates."""
 
-_programs: dict[Hashable, Executable | None] = {}
-_met: dict[Hashable, Executable | None] = {}
-"""The same by shapes and strides."""
-_MET = 1024
+_ITSELF: Any = object()
+"""In the place of an operand that is the array that is overwritten."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Taken:
-    """What a program knows of an array: 1 stands for a size of 1, 0 for any other. ``itself`` is
-    the one that is overwritten."""
-
-    dtype: Any
-    sizes: tuple[int, ...]
-    steps: Steps
-    itself: bool = False
-
-    def param(self, name: str) -> Node:
-        """A param for it."""
-        type = taken_as(self.dtype, self.sizes, self.steps, name)
-        return new_param(type, name, _TARGET if self.itself else None)
+_programs: Programs[Executable] = Programs()
 
 
 def overwritten(
@@ -106,12 +98,14 @@ def overwritten(
             arrays += a
         else:
             key.append((name, type(a), repr(a) if type(a) is float else a))
+    call = tuple(key)
     try:
-        program = _met[tuple(key)]
-    except KeyError:
-        program = _found(fn, x, given, tuple(key))
+        program = _programs.by_call.get(call, UNMET)
     except TypeError:  # an operand that has no hash
         return False
+    if program is UNMET:
+        program = _find(fn, x, given)
+        _programs.remember(call, program)
     if program is None or program.fast(*arrays) != ():
         return False
     if len(arrays) == 1 + len(given) and (not kwargs or [*kwargs] == ["alpha"]):
@@ -166,10 +160,6 @@ def _cast(value: Any, x: Any) -> Any:
     return value if value.dtype is x.dtype else cast(value, dtype=x.dtype)
 
 
-def _taken(a: Array, itself: bool) -> _Taken:
-    return _Taken(a.dtype, tuple([int(n == 1) for n in a.shape]), steps_of(a), itself)
-
-
 def _is_operand(a: Any, even: bool) -> bool:
     """Whether ``a`` is a number that reaches the program as an array: none that may be treated
     apart, or any for a function that is ``even``."""
@@ -178,9 +168,7 @@ def _is_operand(a: Any, even: bool) -> bool:
     return even and type(a) is int
 
 
-def _found(
-    fn: Function, x: Array, given: Mapping[str | int, Any], key: Hashable
-) -> Executable | None:
+def _find(fn: Function, x: Array, given: Mapping[str | int, Any]) -> Executable | None:
     """The program for such operands, made if there is none yet; None if there can be none."""
     values = (v for a in given.values() for v in (a if type(a) is tuple else (a,)))
     arrays = [a for a in values if isinstance(a, _ARRAYS)]
@@ -190,35 +178,28 @@ def _found(
     def known(a: Any) -> Any:
         if type(a) is tuple:
             return tuple(map(known, a))
-        return _taken(a, a is x) if isinstance(a, np.ndarray) else a
+        if a is x:
+            return _ITSELF
+        return kind_of(a) if isinstance(a, np.ndarray) else a
 
     operands = {str(name): known(a) for name, a in given.items()}
-    itself = _taken(x, itself=True)
-    kind = fn, itself, attrs_key(operands)
-    with compiling:
-        if kind not in _programs:
-            if len(_programs) >= MOST_KINDS:
-                _programs.clear()
-                _met.clear()
-            _programs[kind] = _made(fn, itself, operands)
-        if len(_met) >= _MET:
-            _met.clear()
-        _met[key] = _programs[kind]
-    return _programs[kind]
+    target = kind_of(x)
+    kind = fn, target, attrs_key(operands)
+    return _programs.find((kind, lambda: _compiled(fn, target, operands)))
 
 
 @recording(True)
-def _made(fn: Function, x: _Taken, operands: Mapping[str, Any]) -> Executable | None:
-    target = x.param("x")
+def _compiled(fn: Function, x: ArrayKind, operands: Mapping[str, Any]) -> Executable | None:
+    target = x.param("x", _TARGET)
     params = [target]
 
     def argument(name: str, value: Any) -> Any:
         if type(value) is tuple:
             return tuple(argument(f"{name}_{i}", v) for i, v in enumerate(value))
-        if type(value) is not _Taken:
-            return value
-        if value.itself:
+        if value is _ITSELF:
             return Symbol(target)
+        if type(value) is not ArrayKind:
+            return value
         params.append(value.param(f"y{name}"))
         return Symbol(params[-1])
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.codegen.gemm_block import LEAST_ROWS
-from staticflow.eager.programs import compiled
+from staticflow.eager.programs import Programs, compiled
 from staticflow.graph.dims import Size, fresh_sym
 from staticflow.graph.dtypes import BY_NUMPY, float32, float64
 from staticflow.graph.graph import close, new_param
@@ -24,7 +24,6 @@ from staticflow.graph.types import TensorType
 from staticflow.ops.axes import permute_op
 from staticflow.ops.contract import linear_op, matmul_op
 from staticflow.runtime.executable import Executable
-from staticflow.runtime.once import compiling
 
 __all__ = ["WORTH", "large_linear", "large_matmul"]
 
@@ -36,7 +35,7 @@ takes 0.2 seconds to compile, and saves a tenth of the time or more."""
 
 _TILED = frozenset((float32.numpy, float64.numpy))
 
-_kernels: dict[tuple[Any, ...], Executable] = {}
+_kernels: Programs[Executable] = Programs()
 
 
 def large_matmul(x: Array, y: Array) -> Array | None:
@@ -74,12 +73,8 @@ def _is_turned(a: Array) -> bool | None:
 
 def _run(op: Op, operands: Sequence[Array], turned: Sequence[bool | None]) -> Array | None:
     key = (op, operands[0].dtype, operands[0].ndim, *turned)
-    kernel = _kernels.get(key)
-    if kernel is None:
-        with compiling:
-            kernel = _kernels.get(key)
-            if kernel is None:
-                kernel = _kernels[key] = _compiled(op, operands, turned)
+    kernel = _kernels.find((key, lambda: _compiled(op, operands, turned)))
+    assert kernel is not None
     arrays = (a.swapaxes(-1, -2) if t else a for a, t in zip(operands, turned, strict=True))
     result: Array | int | None = kernel.fast(*arrays)
     return None if isinstance(result, int) else result

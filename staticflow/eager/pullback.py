@@ -12,16 +12,16 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
+from functools import partial
 from typing import Any, TypeGuard
 
 import numpy as np
 
 from staticflow.eager.kernels import pattern, run
 from staticflow.eager.numbers import as_array, number_dtype, numbers_among, taken
-from staticflow.eager.programs import LARGE, MOST_KINDS, compiled
+from staticflow.eager.programs import LARGE, MOST_CALLS, UNMET, Programs, compiled
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dims import fresh_sym
 from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, float32
@@ -36,7 +36,6 @@ from staticflow.ops.lowering import Elementwise, Generate, LoopNest, Reduce, Vie
 from staticflow.ops.symbol import Symbol
 from staticflow.ops.thread import recording
 from staticflow.runtime.executable import Executable
-from staticflow.runtime.once import compiling
 
 __all__ = ["may_compile", "pull"]
 
@@ -67,22 +66,16 @@ class _Value:
 class _Program:
     """What gives the cotangents of the arguments ``native``; the vjp gives ``rest`` op by op."""
 
-    executable: Executable
+    executable: Executable | None
     native: tuple[int, ...]
     rest: tuple[bool, ...] | None
 
 
-class _Without(Enum):
-    """Why there is no program."""
+_PLAIN = _Program(None, (), None)
+"""In the place of a program where there is nothing to compile."""
 
-    PLAIN = "nothing to compile"
-    UNSIZED = "the op wants to know the sizes"
-
-
-_programs: dict[Hashable, _Program | _Without] = {}
-_met: dict[Hashable, _Program | _Without] = {}
-"""The same by shapes, for operands that lie in order."""
-_MET = 1024
+_programs: Programs[_Program] = Programs()
+"""Found by shapes, if the operands lie in order."""
 
 
 def pull(
@@ -108,8 +101,8 @@ def pull(
     known = {name: None if name in names else value for name, value in attrs.items()}
     if kind is not None:
         kind = op, len(cts), *needs, attrs_key(known), names, *kind
-    program: _Program | _Without | None = _met.get(kind)
-    if program is None:
+    program = UNMET if kind is None else _programs.by_call.get(kind, UNMET)
+    if program is UNMET:
         arrays.clear()
         values = [None if a is None else _taken(a, arrays) for a in given]
         values += [_argument(a, a is ct, first.dtype, arrays) for a in args]
@@ -117,10 +110,8 @@ def pull(
             return None
         program = _program_of(op, len(cts), tuple(needs), values, known, names)
         if kind is not None:
-            if len(_met) >= _MET:
-                _met.clear()
-            _met[kind] = program
-    if type(program) is not _Program:
+            _programs.remember(kind, program)
+    if program is None or program.executable is None:
         return None
     arrays += [as_array(attrs[name], first.dtype) for name in names]
     results = run(program.executable, arrays)
@@ -168,7 +159,7 @@ def _is_in_order(a: Any) -> TypeGuard[Array]:
     return type(a) is np.ndarray and a.flags.c_contiguous
 
 
-@functools.lru_cache(_MET)
+@functools.lru_cache(MOST_CALLS)
 def _shape_of(shape: tuple[int, ...], dtype: Any) -> Array:
     """An array of no elements that tells a program the shape of one that was not kept."""
     return np.empty((*shape, 0), dtype)
@@ -233,22 +224,17 @@ def _program_of(
     values: Sequence[_Value | None],
     attrs: Mapping[str, Any],
     numbers: Sequence[str] = (),
-) -> _Program | _Without:
+) -> _Program | None:
     """The program for such operands, made if there is none yet."""
     first = 2 * results  # of the arguments
     unsized = tuple(_unsized(op, i - first, v) for i, v in enumerate(values))
-    for given in (unsized, tuple(values)):
-        kind = op, results, needs, attrs_key(attrs), numbers, given
-        program = _programs.get(kind)
-        if program is None:
-            with compiling:
-                program = _programs.get(kind) or _made(op, results, needs, given, attrs, numbers)
-                if len(_programs) >= MOST_KINDS:
-                    _programs.clear()
-                _programs[kind] = program
-        if program is not _Without.UNSIZED:
-            return program
-    return _Without.UNSIZED
+    known = op, results, needs, attrs_key(attrs), numbers
+    return _programs.find(
+        *(
+            ((*known, given), partial(_compiled, op, results, needs, given, attrs, numbers))
+            for given in (unsized, tuple(values))
+        )
+    )
 
 
 def _unsized(op: Op, i: int, v: _Value | None) -> _Value | None:
@@ -259,23 +245,24 @@ def _unsized(op: Op, i: int, v: _Value | None) -> _Value | None:
     return replace(v, sizes=tuple(n or _UNKNOWN for n in known))
 
 
-def _made(
+def _compiled(
     op: Op,
     results: int,
     needs: tuple[bool, ...],
     values: Sequence[_Value | None],
     attrs: Mapping[str, Any],
     numbers: Sequence[str] = (),
-) -> _Program | _Without:
+) -> _Program | None:
+    """The program; None if the op wants to know the sizes."""
     try:
         params, pulled, equalities = _traced(op, results, needs, values, attrs, numbers)
         fused = [i for i, y in enumerate(pulled) if y is not None and _is_worth_it(y.node)]
         if not fused:
-            return _Without.PLAIN
+            return _PLAIN
         graph = close(params, taken([pulled[i].node for i in fused]), equalities)
         executable = compiled(graph)
     except (ShapeError, DTypeError):
-        return _Without.UNSIZED
+        return None
     rest = tuple(need and i not in fused for i, need in enumerate(needs))
     return _Program(executable, tuple(fused), rest if any(rest) else None)
 

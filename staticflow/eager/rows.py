@@ -7,10 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.graph.dims import Size, fresh_sym
-from staticflow.graph.dtypes import BY_NUMPY
-from staticflow.graph.types import TensorType
-
 __all__ = [
     "NEAR",
     "SHORT",
@@ -21,7 +17,6 @@ __all__ = [
     "lies_apart",
     "order_of",
     "steps_of",
-    "taken_as",
 ]
 
 Array = np.ndarray[Any, Any]
@@ -99,14 +94,3 @@ def steps_of(a: Array) -> Steps:
         0 if n == 1 else step // a.itemsize if _is_line(a, dim) else None
         for dim, (n, step) in enumerate(zip(a.shape, a.strides, strict=True))
     )
-
-
-def taken_as(dtype: Any, sizes: Sequence[int], steps: Steps, name: str) -> TensorType:
-    """The type of a param for an array of these sizes and `steps_of`, where each 0 among the sizes
-    stands for one that is not known."""
-    shape: tuple[Size, ...] = tuple(n or fresh_sym(f"{name}_{d}") for d, n in enumerate(sizes))
-    strides: tuple[Size, ...] | None = None
-    if steps is not None:
-        named = (fresh_sym(f"{name}_s{d}") if s is None else s for d, s in enumerate(steps))
-        strides = tuple(named)
-    return TensorType(BY_NUMPY[dtype], shape, strides)
