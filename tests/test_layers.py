@@ -21,6 +21,7 @@ LAYERS = (
     ("special", "linalg"),
     ("passes",),
     ("codegen",),
+    ("native",),
     ("runtime",),
     ("eager",),
     ("serialization",),

@@ -1,0 +1,130 @@
+"""Calls of functions, and of pointers to functions."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from staticflow.native.language import role_of
+from staticflow.native.ownership import Value
+from staticflow.native.scope import Rules, Scope
+from staticflow.native.types import (
+    INT,
+    VOID,
+    Code,
+    IntType,
+    PointerType,
+    Signature,
+    Type,
+    signature_of,
+)
+from staticflow.native.words import WORDS
+
+__all__ = ["CALLS"]
+
+
+def _call(scope: Scope, node: ast.Call) -> Value:
+    """A word of the language, a function of native code or of C, or what a pointer points to."""
+    if node.keywords:
+        raise scope.error(node, "arguments are given by position")
+    if isinstance(node.func, ast.Name) and node.func.id not in scope.state.names:
+        return _named_call(scope, node, node.func.id)
+    value, type_ = scope.pointer(node.func)
+    if not isinstance(type_.target, Code):
+        raise scope.error(node, f"{ast.unparse(node.func)} is {type_}, which is not called")
+    shown = ast.unparse(node.func)
+    return _emit(scope, node, shown, value.text, type_.target.signature, True)
+
+
+def _named_call(scope: Scope, node: ast.Call, name: str) -> Value:
+    fn: Any = scope.globals.get(name, _BUILTINS.get(name))
+    word = WORDS.get(fn) if callable(fn) else None
+    if word is not None:
+        return word(scope, node)
+    if role_of(fn) is None:
+        raise scope.error(node, f"{name} is no function of native code: decorate it")
+    function: Callable[..., Any] = fn
+    try:
+        signature = signature_of(function)
+    except TypeError as error:
+        raise scope.error(node, f"{name}: {error}") from error
+    runs = scope.program.runs(function)
+    return _emit(scope, node, name, f"@{scope.program.name(function)}", signature, runs)
+
+
+_BUILTINS = {"int": int, "min": min, "max": max}
+
+
+def _emit(
+    scope: Scope, node: ast.Call, name: str, callee: str, signature: Signature, runs: bool
+) -> Value:
+    values = _arguments(scope, node, name, signature, runs)
+    result = _result(signature, values)
+    written = ", ".join(
+        f"{place.type.llvm} {scope.narrowed(place.type, value.text)}"
+        for value, (_, place) in zip(values, signature.params, strict=True)
+    )
+    if runs:
+        scope.note_run(node, name)
+    if result is VOID:
+        scope.text.do(f"call void {callee}({written})")
+        return Value("", VOID)
+    text = scope.text.op(f"call {result.llvm} {callee}({written})", name.rpartition(".")[2])
+    if isinstance(result, IntType):
+        return Value(scope.widened(result, text), INT)
+    shown = ast.unparse(node)
+    value = Value(text, result, name=shown, line=node.lineno)
+    if signature.result.owned:
+        return scope.own(node, value, shown)
+    if signature.result.within:
+        return replace(value, inside=values[0].depends, run=values[0].run)
+    if isinstance(result, PointerType):
+        return replace(value, run=scope.state.run)
+    return value
+
+
+def _result(signature: Signature, values: Sequence[Value]) -> Type:
+    """The type of what a call gives, which may follow that of the first argument."""
+    result = signature.result.type
+    if signature.follows and isinstance(result, PointerType):
+        first = values[0].type
+        return replace(result, target=first.target) if isinstance(first, PointerType) else result
+    return result
+
+
+def _arguments(
+    scope: Scope, node: ast.Call, name: str, signature: Signature, runs: bool
+) -> Sequence[Value]:
+    """The arguments of a call. What the function takes is handed on; what it is lent
+    has to be there all the time that it runs."""
+    params = signature.params
+    if len(node.args) != len(params):
+        raise scope.error(node, f"{name} takes {len(params)} arguments, not {len(node.args)}")
+    values = [scope.value(argument) for argument in node.args]
+    for argument, value, (_, place) in zip(node.args, values, params, strict=True):
+        scope.check(argument, value)
+        scope.fit(argument, value, place.type)
+        shown = ast.unparse(argument)
+        if not place.owned and value.run is not None and runs:
+            raise scope.error(
+                argument, f"{shown} is read from where Python may change it, and {name}, which "
+                f"may run Python, needs it all the time: hold it before, and drop it behind"
+            )  # fmt: skip
+        if not place.owned and value.own is not None and not _has_name(scope, value):
+            raise scope.error(
+                argument, f"{shown} is owned and only lent to {name}, and lost behind: keep it in "
+                "a variable, and drop it"
+            )  # fmt: skip
+    for argument, value, (param, place) in zip(node.args, values, params, strict=True):
+        if place.owned:
+            scope.consume(argument, value, f"given to {name} as {param}")
+    return values
+
+
+def _has_name(scope: Scope, value: Value) -> bool:
+    return any(v.own == value.own for v in scope.state.names.values())
+
+
+CALLS: Rules = {ast.Call: _call}

@@ -1,0 +1,176 @@
+"""What native functions use of CPython and NumPy: objects, and functions of C by their own names.
+
+A function that may end in Python code, or collect garbage, runs Python. What a function gives that
+is not owned is good until Python runs.
+"""
+
+from __future__ import annotations
+
+from staticflow.native.language import (
+    Byte,
+    Int32,
+    Object,
+    Owned,
+    Row,
+    Type,
+    constant,
+    external,
+)
+
+__all__ = [
+    "NONE", "TRUE", "Array", "Code", "Frame", "PyArray_NewCopy", "PyArray_NewFromDescr",
+    "PyArray_SetBaseObject", "PyErr_Occurred", "PyEval_GetFrame", "PyFrame_GetBack",
+    "PyFrame_GetCode", "PyFrame_GetLasti", "PyIter_Next", "PyLong_FromLongLong",
+    "PyObject_GC_Track", "PyObject_GetAttr", "PyObject_Vectorcall", "PyObject_VectorcallMethod",
+    "PyTuple_SetItem", "PyTuple_Size", "Tuple", "array_type",
+]  # fmt: skip
+
+
+class Array(Object):
+    """An array of NumPy."""
+
+    data: Row[Byte]
+    ndim: Int32
+    dims: Row[int]
+    strides: Row[int]
+    base: Object | None
+    descr: Object
+    flags: Int32
+
+
+class Tuple(Object):
+    """A tuple."""
+
+
+class Code(Object):
+    """The code of a function of Python."""
+
+
+class Frame(Object):
+    """A function of Python that is running."""
+
+
+NONE = constant(Object, "_Py_NoneStruct")
+TRUE = constant(Object, "_Py_TrueStruct")
+array_type = constant(Type, "PyArray_Type")
+
+
+# -- objects -------------------------------------------------------------------------------------
+
+
+@external()
+def PyObject_GetAttr(thing: Object, name: Object) -> Owned[Object | None]:
+    """An attribute; null with an error set."""
+    raise NotImplementedError
+
+
+@external()
+def PyObject_Vectorcall(
+    function: Object, args: Row[Object], count: int, names: Tuple | None
+) -> Owned[Object | None]:
+    """What a function of Python gives; null with an error set."""
+    raise NotImplementedError
+
+
+@external()
+def PyObject_VectorcallMethod(
+    name: Object, args: Row[Object], count: int, names: Tuple | None
+) -> Owned[Object | None]:
+    """What a method gives, of the first of ``args``; null with an error set."""
+    raise NotImplementedError
+
+
+@external()
+def PyIter_Next(iterator: Object) -> Owned[Object | None]:
+    """The next element; null at the end, or with an error set."""
+    raise NotImplementedError
+
+
+@external(runs=False)
+def PyObject_GC_Track(thing: Object) -> None:
+    """Let the collector of garbage know of an object."""
+    raise NotImplementedError
+
+
+@external(runs=False)
+def PyErr_Occurred() -> Object | None:
+    """The class of the error that is set; null if none is."""
+    raise NotImplementedError
+
+
+# -- ints and tuples -----------------------------------------------------------------------------
+
+
+@external(runs=False)
+def PyLong_FromLongLong(number: int) -> Owned[Object | None]:
+    """An int; null with an error set."""
+    raise NotImplementedError
+
+
+@external(runs=False)
+def PyTuple_Size(row: Tuple) -> int:
+    """How many elements a tuple has."""
+    raise NotImplementedError
+
+
+@external(runs=False)
+def PyTuple_SetItem(row: Tuple, place: int, item: Owned[Object]) -> Int32:
+    """Fill in an empty place of a new tuple."""
+    raise NotImplementedError
+
+
+# -- frames --------------------------------------------------------------------------------------
+
+
+@external()
+def PyEval_GetFrame() -> Frame | None:
+    """The innermost function of Python that is running; null if there is none."""
+    raise NotImplementedError
+
+
+@external(runs=False)
+def PyFrame_GetCode(frame: Frame) -> Owned[Code]:
+    """The code that a frame runs."""
+    raise NotImplementedError
+
+
+@external()
+def PyFrame_GetBack(frame: Frame) -> Owned[Frame | None]:
+    """The function that called one; null if there is none."""
+    raise NotImplementedError
+
+
+@external(runs=False)
+def PyFrame_GetLasti(frame: Frame) -> Int32:
+    """The instruction that a frame is at."""
+    raise NotImplementedError
+
+
+# -- arrays --------------------------------------------------------------------------------------
+
+
+@external()
+def PyArray_NewCopy(array: Array, order: Int32) -> Owned[Array | None]:
+    """A copy in C order, 0; null with an error set."""
+    raise NotImplementedError
+
+
+@external()
+def PyArray_NewFromDescr(
+    cls: Type,
+    descr: Owned[Object],
+    ndim: Int32,
+    dims: Row[int],
+    strides: Row[int],
+    data: Row[Byte],
+    flags: Int32,
+    like: Object | None,
+) -> Owned[Array | None]:
+    """An array on memory of somebody else; null with an error set."""
+    raise NotImplementedError
+
+
+@external(runs=False)
+def PyArray_SetBaseObject(array: Array, base: Owned[Object]) -> Int32:
+    """Let a new array hold what its memory belongs to; below 0 with an error set."""
+    raise NotImplementedError

@@ -1,0 +1,301 @@
+"""Names, numbers, fields, elements, arithmetic and comparisons."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import replace
+
+from staticflow.native.language import symbol_of
+from staticflow.native.ownership import Value
+from staticflow.native.scope import Rules, Scope
+from staticflow.native.types import (
+    BOOL,
+    FLOAT,
+    INT,
+    NULL,
+    Declared,
+    ObjectOf,
+    PointerType,
+    RecordOf,
+    RowOf,
+    Type,
+    declared,
+    fields_of,
+    slots_of,
+    stride_of,
+)
+
+__all__ = ["EXPRESSIONS", "assign_element", "assign_field", "field_of"]
+
+
+def _name(scope: Scope, node: ast.Name) -> Value:
+    """A variable, or a number or constant of the module."""
+    if node.id in scope.state.names:
+        return scope.state.names[node.id]
+    if node.id not in scope.globals:
+        known = "is not known on every way here" if node.id in scope.kinds else "is not known"
+        raise scope.error(node, f"{node.id} {known}: give it a value before")
+    thing = scope.globals[node.id]
+    if isinstance(thing, bool | int):
+        return _number(scope, node, thing)
+    symbol = symbol_of(thing)
+    if symbol is None:
+        what = type(thing).__name__
+        raise scope.error(node, f"{node.id} is a {what} of Python: native code has only numbers, "
+                          "and what `constant` makes")  # fmt: skip
+    name, kind = symbol
+    return Value(scope.program.symbol(name), declared(kind).type, name=node.id)
+
+
+def _constant(scope: Scope, node: ast.Constant) -> Value:
+    if node.value is None:
+        return Value("null", NULL)
+    if isinstance(node.value, bool | int):
+        return _number(scope, node, node.value)
+    raise scope.error(node, f"native code has no {type(node.value).__name__} of its own")
+
+
+def _number(scope: Scope, node: ast.expr, number: int) -> Value:
+    if isinstance(number, bool):
+        return Value(str(number).lower(), BOOL)
+    if not -(1 << 63) <= number < 1 << 64:
+        raise scope.error(node, f"{number} has more than 64 bits")
+    return Value(str(number - (1 << 64) if number >= 1 << 63 else number), INT)
+
+
+def _named(scope: Scope, node: ast.NamedExpr) -> Value:
+    """``name := value``."""
+    scope.rules[ast.Assign](scope, ast.copy_location(
+        ast.Assign(targets=[node.target], value=node.value), node
+    ))  # fmt: skip
+    return scope.state.names[node.target.id]
+
+
+# -- fields --------------------------------------------------------------------------------------
+
+
+def field_of(scope: Scope, node: ast.Attribute) -> tuple[Value, Declared, str]:
+    """What a field is of, what is declared of it, and where it lies."""
+    base, type_ = scope.pointer(node.value)
+    match type_.target:
+        case RecordOf(cls):
+            fields = fields_of(cls)
+            if node.attr in fields:
+                offset, place = fields[node.attr]
+                return base, place, scope.at(base.text, offset)
+        case ObjectOf(cls):
+            slots = slots_of(cls)
+            if node.attr in slots:
+                where = scope.program.layout.offset(cls, node.attr)
+                if where is None:
+                    raise scope.error(
+                        node, f"where {cls.__name__}.{node.attr} lies is not in the layout"
+                    )
+                return base, slots[node.attr], scope.at(base.text, where)
+    raise scope.error(node, f"{type_} has no field {node.attr}")
+
+
+def _attribute(scope: Scope, node: ast.Attribute) -> Value:
+    """What a field holds."""
+    base, place, address = field_of(scope, node)
+    shown = ast.unparse(node)
+    if place.length is not None:
+        return replace(base.lent(), text=address, type=place.type, name=shown)
+    text = scope.load(place, address, node.attr)
+    if not isinstance(place.type, PointerType):
+        return Value(text, _register(place.type))
+    return _read(scope, base, place.type, text, shown, node.lineno)
+
+
+def _read(scope: Scope, base: Value, type_: PointerType, text: str, name: str, line: int) -> Value:
+    """A pointer that was read out of what ``base`` points to: it is fleeting if that is an object
+    of Python or shared, and lives as long as a record of the call."""
+    assert isinstance(base.type, PointerType)
+    run = base.run
+    match base.type.target:
+        case ObjectOf():
+            run = scope.state.run
+        case RecordOf() as record if record.shared:
+            run = scope.state.run
+    return Value(text, type_, inside=base.depends, run=run, name=name, line=line)
+
+
+def _register(type_: Type) -> Type:
+    return type_ if type_ in (BOOL, FLOAT) else INT
+
+
+def assign_field(scope: Scope, node: ast.Attribute, value: Value, source: ast.expr) -> None:
+    """Write a field. A slot of an object of Python takes a reference and drops what it had; an
+    owned field of a record takes one; others hold what somebody else owns."""
+    base, place, address = field_of(scope, node)
+    scope.check(source, value)
+    scope.fit(source, value, place.type)
+    if place.length is not None:
+        raise scope.error(node, "a row that lies in a record is written by its elements")
+    of_object = isinstance(base.type, PointerType) and isinstance(base.type.target, ObjectOf)
+    counted = isinstance(place.type, PointerType) and isinstance(place.type.target, ObjectOf)
+    if of_object and counted:
+        scope.consume(source, value, f"put into {ast.unparse(node)}")
+        before = scope.text.op(f"load ptr, ptr {address}")
+        scope.store(place, address, value.text)
+        scope.text.do(f"call void {scope.program.symbol('Py_DecRef')}(ptr {before})")
+        scope.note_run(node, f"the end of what {ast.unparse(node)} held")
+        return
+    if place.owned:
+        scope.consume(source, value, f"put into {ast.unparse(node)}")
+        _rebind(scope, source, base)
+    elif isinstance(place.type, PointerType):
+        _lend(scope, source, value, base)
+    scope.store(place, address, value.text)
+
+
+def _rebind(scope: Scope, source: ast.expr, base: Value) -> None:
+    """A variable whose reference a record took is from then on what the record holds."""
+    if isinstance(source, ast.Name):
+        before = scope.state.names[source.id]
+        run = scope.state.run if _is_shared(base) else base.run
+        scope.state.names[source.id] = replace(before, own=None, inside=base.depends, run=run)
+
+
+def _lend(scope: Scope, source: ast.expr, value: Value, base: Value) -> None:
+    """A record may hold what it does not own only if that lives as long."""
+    if value.run is not None and not _is_shared(base):
+        raise scope.error(
+            source, f"{value.name} is read from where Python may change it, and the record would "
+            "hold it longer: hold it, and write the variable into the record"
+        )  # fmt: skip
+
+
+def _is_shared(base: Value) -> bool:
+    assert isinstance(base.type, PointerType)
+    target = base.type.target
+    return isinstance(target, RecordOf) and target.shared
+
+
+# -- elements ------------------------------------------------------------------------------------
+
+
+def _element(scope: Scope, node: ast.Subscript) -> tuple[Value, Declared, str]:
+    """The row, what its elements are, and the address of the one that is meant."""
+    base, type_ = scope.pointer(node.value)
+    if not isinstance(type_.target, RowOf):
+        raise scope.error(node, f"{ast.unparse(node.value)} is {type_}, which has no elements")
+    element = type_.target.element
+    place = node.slice
+    if isinstance(place, ast.Slice):
+        if place.upper is not None or place.step is not None or place.lower is None:
+            raise scope.error(node, "of a row there is only row[i] and row[i:]")
+        place = place.lower
+    where = scope.integer(place)
+    if where == "0":
+        return base, element, base.text
+    step = stride_of(element)
+    unit = _UNITS.get(step, f"[{step} x i8]")
+    return base, element, scope.text.op(f"getelementptr {unit}, ptr {base.text}, i64 {where}")
+
+
+_UNITS: Mapping[int, str] = {8: "i64", 4: "i32", 1: "i8"}
+
+
+def _subscript(scope: Scope, node: ast.Subscript) -> Value:
+    """``row[i]`` and ``row[i:]``."""
+    base, element, address = _element(scope, node)
+    shown = ast.unparse(node)
+    if isinstance(node.slice, ast.Slice):
+        return replace(base.lent(), text=address, name=shown)
+    if _lies_inside(element):
+        return replace(base.lent(), text=address, type=element.type, name=shown)
+    text = scope.load(element, address, "element")
+    if not isinstance(element.type, PointerType):
+        return Value(text, _register(element.type))
+    return _read(scope, base, element.type, text, shown, node.lineno)
+
+
+def _lies_inside(element: Declared) -> bool:
+    """Whether elements are records, which lie in the row themselves."""
+    return isinstance(element.type, PointerType) and isinstance(element.type.target, RecordOf)
+
+
+def assign_element(scope: Scope, node: ast.Subscript, value: Value, source: ast.expr) -> None:
+    """Write an element."""
+    base, element, address = _element(scope, node)
+    if isinstance(node.slice, ast.Slice) or _lies_inside(element):
+        raise scope.error(node, "only numbers and pointers are written: write the fields")
+    scope.check(source, value)
+    scope.fit(source, value, element.type)
+    if element.owned:
+        scope.consume(source, value, f"put into {ast.unparse(node)}")
+        _rebind(scope, source, base)
+    elif isinstance(element.type, PointerType):
+        _lend(scope, source, value, base)
+    scope.store(element, address, value.text)
+
+
+# -- arithmetic ----------------------------------------------------------------------------------
+
+_ARITHMETIC: Mapping[type[ast.operator], str] = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.BitAnd: "and", ast.BitOr: "or",
+    ast.BitXor: "xor", ast.LShift: "shl", ast.RShift: "ashr",
+}  # fmt: skip
+_LOGIC = (ast.BitAnd, ast.BitOr, ast.BitXor)
+_SIGNED: Mapping[type[ast.cmpop], str] = {
+    ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "slt", ast.LtE: "sle", ast.Gt: "sgt", ast.GtE: "sge",
+}  # fmt: skip
+_SAME: Mapping[type[ast.cmpop], str] = {ast.Is: "eq", ast.IsNot: "ne"}
+
+
+def _arithmetic(scope: Scope, node: ast.BinOp) -> Value:
+    """Of ints, and ``&``, ``|``, ``^`` of bools; what is larger than 64 bits wraps."""
+    a, b = scope.value(node.left), scope.value(node.right)
+    scope.check(node.left, a)
+    if a.type is BOOL and b.type is BOOL and isinstance(node.op, _LOGIC):
+        return Value(scope.text.op(f"{_ARITHMETIC[type(node.op)]} i1 {a.text}, {b.text}"), BOOL)
+    scope.fit(node.left, a, INT)
+    scope.fit(node.right, b, INT)
+    if isinstance(node.op, ast.FloorDiv | ast.Mod):
+        return _division(scope, node.op, a.text, b.text)
+    if type(node.op) not in _ARITHMETIC:
+        raise scope.error(node, "native code knows + - * // % & | ^ << >> of ints")
+    return Value(scope.text.op(f"{_ARITHMETIC[type(node.op)]} i64 {a.text}, {b.text}"), INT)
+
+
+def _division(scope: Scope, op: ast.operator, a: str, b: str) -> Value:
+    """As Python rounds: the remainder has the sign of the divisor."""
+    text = scope.text
+    rest = text.op(f"srem i64 {a}, {b}")
+    signs = text.op(f"xor i64 {rest}, {b}")
+    apart, uneven = text.op(f"icmp slt i64 {signs}, 0"), text.op(f"icmp ne i64 {rest}, 0")
+    off = text.op(f"and i1 {apart}, {uneven}")
+    if isinstance(op, ast.Mod):
+        moved = text.op(f"add i64 {rest}, {b}")
+        return Value(text.op(f"select i1 {off}, i64 {moved}, i64 {rest}"), INT)
+    quotient, down = text.op(f"sdiv i64 {a}, {b}"), text.op(f"sext i1 {off} to i64")
+    return Value(text.op(f"add i64 {quotient}, {down}"), INT)
+
+
+def _compare(scope: Scope, node: ast.Compare) -> Value:
+    """Of ints and bools by ``==`` and ``<``, of pointers by ``is``."""
+    if len(node.ops) != 1:
+        raise scope.error(node, "native code knows no chain of comparisons: write `and`")
+    op, (other,) = type(node.ops[0]), node.comparators
+    a = scope.value(node.left)
+    b = scope.value(other)
+    scope.check(node.left, a)
+    pointers = [isinstance(v.type, PointerType) or v.type is NULL for v in (a, b)]
+    if all(pointers):
+        if op not in _SAME:
+            raise scope.error(node, "objects are compared by `is` and `is not`")
+        return Value(scope.text.op(f"icmp {_SAME[op]} ptr {a.text}, {b.text}"), BOOL)
+    if a.type != b.type or op not in _SIGNED or a.type is FLOAT:
+        raise scope.error(node, f"{a.type} and {b.type} are not compared so")
+    if a.type is BOOL and op not in (ast.Eq, ast.NotEq):
+        raise scope.error(node, "bools are compared by == and !=")
+    llvm = "i1" if a.type is BOOL else "i64"
+    return Value(scope.text.op(f"icmp {_SIGNED[op]} {llvm} {a.text}, {b.text}"), BOOL)
+
+
+EXPRESSIONS: Rules = {
+    ast.Name: _name, ast.Constant: _constant, ast.NamedExpr: _named, ast.Attribute: _attribute,
+    ast.Subscript: _subscript, ast.BinOp: _arithmetic, ast.Compare: _compare,
+}  # fmt: skip

@@ -1,0 +1,300 @@
+"""What native functions are written with: kinds of values, decorators, words of the language.
+
+All of it is ordinary Python, so that a native function also runs as it stands, on records and
+objects made by their classes, ``Operand(size=3)``, with its external functions replaced.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Generic, Literal, TypeVar, get_type_hints, overload
+
+__all__ = [
+    "Bits", "Byte", "Fixed", "Inside", "Int32", "Object", "Owned", "Owner", "Record", "Role",
+    "Row", "Type", "Within", "address", "bits_of", "constant", "copy", "drop", "drop_row", "export",
+    "external", "hold", "inline", "logical_shift", "native", "offset_of", "role_of", "size_of",
+    "space", "symbol_of", "take", "trusted", "unsigned_less", "wrapping_mul", "zeroed",
+    "zeroed_row",
+]  # fmt: skip
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+# -- kinds of values -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The mark of what owns a reference."""
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """The mark of a result that lives as long as the first argument."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bits:
+    """The mark of an int that takes fewer than 64 bits in memory and in calls."""
+
+    bits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """The mark of a `Row` of so many elements that lies in a record itself:
+    ``uses: Annotated[Row[int], Fixed(33)]``."""
+
+    length: int
+
+
+Owned = Annotated[T, Owner()]
+"""A reference that has to be dropped or handed on exactly once: of a parameter, the function takes
+it; of a result, the function gives it; of a field, the record has it."""
+
+Inside = Annotated[T, Within()]
+"""A result that is read out of the record which is the first argument, and lives as long."""
+
+Int32 = Annotated[int, Bits(32)]
+"""An ``int`` of C."""
+
+Byte = Annotated[int, Bits(8)]
+"""A byte; ``Row[Byte]`` is memory that is counted in bytes."""
+
+
+class _Fields:
+    """Anything with fields; as Python, its instances have those that they are made with."""
+
+    def __init__(self, **fields: Any) -> None:
+        for name, value in fields.items():
+            setattr(self, name, value)
+
+
+class Object(_Fields):
+    """An object of Python. Derived classes are annotated with the slots that native code reads;
+    where these lie is said when the code is made (`staticflow.native.types.Layout`)."""
+
+    type: Type
+
+
+class Type(Object):
+    """A class of Python."""
+
+
+class Record(_Fields):
+    """A struct in memory, of annotated fields in order as C lays them out. What a field points to
+    lives as long as the record, unless the record is ``shared``: then other code writes in it
+    while Python runs. Python fills records in by `staticflow.native.types.structure`."""
+
+    shared = False
+
+    def __init_subclass__(cls, shared: bool = False) -> None:
+        cls.shared = shared
+
+
+class Row(Generic[T]):
+    """Values side by side in memory: ``row[i]`` is one, ``row[i:]`` the row from there on. The
+    elements of a row of records are the records themselves. As Python, a window on a list."""
+
+    def __init__(self, items: list[T], first: int = 0) -> None:
+        self.items, self.first = items, first
+
+    @overload
+    def __getitem__(self, place: int) -> T: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Row[T]: ...
+
+    def __getitem__(self, place: int | slice) -> T | Row[T]:
+        if isinstance(place, slice):
+            return Row(self.items, self.first + (place.start or 0))
+        return self.items[self.first + place]
+
+    def __setitem__(self, place: int, value: T) -> None:
+        self.items[self.first + place] = value
+
+
+# -- functions and constants ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What a function is to native code; whether an external one may run Python or let the
+    interpreter's lock go."""
+
+    kind: Literal["internal", "inline", "export", "external"]
+    runs: bool = True
+    symbol: str = ""  # by which an external one goes, where that is not its name
+
+
+def native(fn: F) -> F:
+    """Decorate a function that native code may call."""
+    fn.__dict__["__native__"] = Role("internal")
+    return fn
+
+
+def inline(fn: F) -> F:
+    """Decorate a native function that is copied to where it is called."""
+    fn.__dict__["__native__"] = Role("inline")
+    return fn
+
+
+def export(fn: F) -> F:
+    """Decorate a native function whose address Python asks for."""
+    fn.__dict__["__native__"] = Role("export")
+    return fn
+
+
+def external(*, runs: bool = True, symbol: str = "") -> Callable[[F], F]:
+    """Decorate a function of C, or of LLVM text beside, that native functions call by its name or
+    by a ``symbol``. ``runs`` says whether it may run Python or let the interpreter's lock go."""
+
+    def decorate(fn: F) -> F:
+        fn.__dict__["__native__"] = Role("external", runs, symbol)
+        return fn
+
+    return decorate
+
+
+def role_of(thing: object) -> Role | None:
+    """What a function is to native code; None if it is not for it."""
+    role = getattr(thing, "__dict__", {}).get("__native__")
+    return role if isinstance(role, Role) else None
+
+
+def constant(kind: type[T], symbol: str) -> T:
+    """An object, a record or a ``Row`` whose address the code is given by a symbol."""
+    thing: Any = object.__new__(getattr(kind, "__origin__", kind))
+    thing.__dict__["__symbol__"] = symbol, kind
+    made: T = thing
+    return made
+
+
+def symbol_of(thing: object) -> tuple[str, Any] | None:
+    """The symbol and the kind of a `constant`; None of anything else."""
+    found: tuple[str, Any] | None = getattr(thing, "__dict__", {}).get("__symbol__")
+    return found
+
+
+# -- ownership -----------------------------------------------------------------------------------
+
+
+def hold(value: T) -> T:
+    """A reference of one's own to an object, which may be null."""
+    if value is not None and hasattr(value, "references"):
+        value.references += 1
+    return value
+
+
+def drop(value: object) -> None:
+    """Give up one's reference to an object, which may be null, or a record of the call with all
+    references that it owns; whatever they were the last of is freed, so that Python may run."""
+    if isinstance(value, Record):
+        for name in _owned(type(value)):
+            drop(getattr(value, name))
+    elif value is not None and hasattr(value, "references"):
+        value.references -= 1
+
+
+def drop_row(row: Row[T], count: int) -> None:
+    """Give up the first ``count`` records, or owned references, of a row of the call."""
+    for i in range(count):
+        drop(row[i])
+
+
+def take(field: T) -> T:
+    """The reference that a field of a record owns, which is null from then on."""
+    return field
+
+
+def trusted(value: object, kind: type[T], reason: str) -> T:
+    """The one escape from what is checked: the value is of a kind, is not null, and lives for the
+    rest of the call, for a reason that has to be given."""
+    assert reason
+    known: Any = value
+    result: T = known
+    return result
+
+
+# -- memory --------------------------------------------------------------------------------------
+
+
+def zeroed(kind: type[T]) -> T:
+    """A record of this call, of zeros and nulls. If it has owned fields it is owned."""
+    hints = get_type_hints(kind)
+    return kind(**{name: _ZEROS.get(hint) for name, hint in hints.items()})
+
+
+def zeroed_row(kind: type[T], count: int, most: int = 0) -> Row[T]:
+    """Records of this call, of zeros and nulls: a constant number, or ``count`` of at ``most``."""
+    return Row([zeroed(kind) for _ in range(count)])
+
+
+def space(kind: type[T], count: int, most: int = 0) -> Row[T]:
+    """A row of this call that holds anything at first: a constant number of elements, or ``count``
+    of at ``most``."""
+    items: list[Any] = [None] * count
+    return Row(items)
+
+
+def copy(target: Row[T], source: Row[T], count: int) -> None:
+    """Copy the first ``count`` elements; the rows do not overlap, and no reference is counted."""
+    for i in range(count):
+        target[i] = source[i]
+
+
+def address(thing: object) -> int:
+    """Where an object, a record or a row lies."""
+    return id(thing)
+
+
+def size_of(kind: type) -> int:
+    """The bytes of a record, or of an instance of a class of Python."""
+    raise NotImplementedError
+
+
+def offset_of(kind: type, slot: str) -> int:
+    """Where a slot lies in the instances of a class of Python, in bytes."""
+    raise NotImplementedError
+
+
+# -- integers ------------------------------------------------------------------------------------
+
+_WORD = 1 << 64
+
+
+def unsigned_less(a: int, b: int) -> bool:
+    """Whether ``a`` is less than ``b`` where a negative number stands for itself and 2**64."""
+    return a % _WORD < b % _WORD
+
+
+def logical_shift(a: int, by: int) -> int:
+    """``a`` shifted to the right, with zeros from the left."""
+    return _signed((a % _WORD) >> by)
+
+
+def wrapping_mul(a: int, b: int) -> int:
+    """The low 64 bits of a product."""
+    return _signed(a * b)
+
+
+def bits_of(number: float) -> int:
+    """The bits of a double."""
+    bits: int = struct.unpack("<q", struct.pack("<d", number))[0]
+    return bits
+
+
+def _signed(number: int) -> int:
+    return (number + _WORD // 2) % _WORD - _WORD // 2
+
+
+def _owned(kind: type) -> list[str]:
+    """The names of the owned fields of a record."""
+    hints = get_type_hints(kind, include_extras=True)
+    return [name for name, hint in hints.items() if Owner() in getattr(hint, "__metadata__", ())]
+
+
+_ZEROS: Mapping[Any, Any] = {int: 0, bool: False, float: 0.0}

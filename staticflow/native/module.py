@@ -1,0 +1,102 @@
+"""Native functions together as one LLVM module, alone or beside text that is written by hand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from staticflow.native.language import role_of
+from staticflow.native.source import NativeError
+from staticflow.native.translate import Translation, translate
+from staticflow.native.types import Layout, signature_of
+
+__all__ = ["render_native"]
+
+Function = Callable[..., Any]
+
+
+def render_native(functions: Iterable[Function], layout: Layout, around: str = "") -> str:
+    """The LLVM text of ``functions``, of all that they call, and the declarations of what is
+    outside. What the text ``around`` defines or declares is left out. Raises `NativeError`.
+
+    Of ``functions`` those are taken that are exported, or that ``around`` calls.
+    """
+    roots = [f for f in functions if _is_exported(f) or f"@{f.__name__}(" in around]
+    quiet: dict[Function, bool] = {}
+    while True:
+        program = _Program(layout, dict(quiet))
+        for root in roots:
+            program.runs(root)
+        found = {fn: t.runs for fn, t in program.done.items()}
+        if not program.assumed.items() - found.items():
+            return program.text(around)
+        quiet = found
+
+
+def _is_exported(fn: Function) -> bool:
+    role = role_of(fn)
+    return role is not None and role.kind == "export"
+
+
+@dataclass
+class _Program:
+    """The functions that are translated so far. Whether those that call themselves may run Python
+    was ``assumed`` before it was known."""
+
+    layout: Layout
+    known: dict[Function, bool]
+    done: dict[Function, Translation] = field(default_factory=dict)
+    assumed: dict[Function, bool] = field(default_factory=dict)
+    begun: list[Function] = field(default_factory=list)
+    outside: dict[str, Function] = field(default_factory=dict)
+    symbols: set[str] = field(default_factory=set)
+
+    def runs(self, fn: Function) -> bool:
+        """Whether a function may run Python; it is translated if need be."""
+        role = role_of(fn)
+        assert role is not None
+        if role.kind == "external":
+            self.outside[self.name(fn)] = fn
+            return role.runs
+        if fn in self.done:
+            return self.done[fn].runs
+        if fn in self.begun:
+            return self.assumed.setdefault(fn, self.known.get(fn, False))
+        self.begun.append(fn)
+        self.done[fn] = translate(fn, self)
+        return self.done[fn].runs
+
+    def name(self, fn: Function) -> str:
+        """By which symbol a function goes."""
+        role = role_of(fn)
+        return (role and role.symbol) or fn.__name__
+
+    def symbol(self, name: str) -> str:
+        """The text of a symbol."""
+        self.symbols.add(name)
+        return f"@{name}"
+
+    def text(self, around: str) -> str:
+        """All of it."""
+        there = set(_DEFINED.findall(around))
+        names = [fn.__name__ for fn in self.done]
+        for name in names:
+            if name in there or names.count(name) > 1:
+                raise NativeError(f"two native functions are called {name}: rename one")
+        lines = [_declare(n, fn) for n, fn in sorted(self.outside.items()) if n not in there]
+        for name in sorted(self.symbols - there - self.outside.keys()):
+            counts = name in ("Py_IncRef", "Py_DecRef")
+            line = f"declare void @{name}(ptr)" if counts else f"@{name} = external global i8"
+            lines.append(f"{line}\n")
+        return "".join((*lines, *(f"\n{t.text}" for t in self.done.values())))
+
+
+_DEFINED = re.compile(r"^(?:(?:define|declare)[^@\n]*)?@([\w.$]+)", re.MULTILINE)
+
+
+def _declare(name: str, fn: Function) -> str:
+    signature = signature_of(fn)
+    params = ", ".join(place.type.llvm for _, place in signature.params)
+    return f"declare {signature.result.type.llvm} @{name}({params})\n"

@@ -1,0 +1,214 @@
+"""Values of native code with how long they live, and what is known where control flow meets.
+
+A value is *owned* (a reference that has to be consumed exactly once), *lives in* something owned
+(it dies with that), is *fleeting* (read from where Python may change it: it is good until Python
+runs), or lives for the whole call: parameters, constants, numbers, and what records of the call
+hold.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+from staticflow.codegen.llvm.text import BasicBlock, FunctionText, phi
+from staticflow.codegen.llvm.text import Type as LLVMType
+from staticflow.native.types import NULL, Type, join_types
+
+__all__ = ["Debt", "Edge", "State", "Target", "Value", "join_values"]
+
+_serials = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value: its LLVM text and its type.
+
+    ``own`` is the number of the reference that it is itself, if it is owned; ``inside`` are those
+    that it lives in; ``run`` is, of a fleeting value, the number of the last call before it that
+    may have run Python. ``name`` and ``line`` say where it came from, ``local`` that it is memory
+    of the call.
+    """
+
+    text: str
+    type: Type
+    own: int | None = None
+    inside: frozenset[int] = frozenset()
+    run: int | None = None
+    name: str = ""
+    line: int = 0
+    local: bool = False
+
+    @property
+    def depends(self) -> frozenset[int]:
+        """All references that have to be there for the value to be."""
+        return self.inside if self.own is None else self.inside | {self.own}
+
+    def lent(self) -> Value:
+        """The value under another name, which does not own it."""
+        return replace(self, own=None, inside=self.depends)
+
+
+@dataclass(frozen=True, slots=True)
+class Debt:
+    """An owned reference that is not consumed yet: what it is, and where it came from."""
+
+    name: str
+    line: int
+
+
+@dataclass(slots=True)
+class State:
+    """What is known at a place of a function: the variables, the owned references and what became
+    of earlier ones, and the call that may have run Python last, by number, line and name."""
+
+    names: dict[str, Value] = field(default_factory=dict)
+    owned: dict[int, Debt] = field(default_factory=dict)
+    gone: dict[int, str] = field(default_factory=dict)
+    run: int = 0
+    ran: tuple[int, str] = (0, "")
+
+    def fork(self) -> State:
+        """Another state that starts as this one."""
+        return State(dict(self.names), dict(self.owned), dict(self.gone), self.run, self.ran)
+
+    def note_run(self, line: int, name: str) -> None:
+        """Python may have run, by the call of ``name``."""
+        self.run, self.ran = next(_serials), (line, name)
+
+    def own(self, value: Value, name: str, line: int) -> Value:
+        """The value as an owned reference."""
+        number = next(_serials)
+        self.owned[number] = Debt(name, line)
+        return replace(value, own=number, inside=frozenset(), run=None, name=name, line=line)
+
+    def end(self, number: int, how: str) -> None:
+        """A reference was consumed."""
+        del self.owned[number]
+        self.gone[number] = how
+
+    def fault(self, value: Value) -> str | None:
+        """Why a value must not be used here, if it must not."""
+        for number in sorted(value.depends - self.owned.keys()):
+            how = self.gone.get(number, "given up on one of the ways here")
+            lost = value.name if value.own == number else f"what {value.name} lives in"
+            return f"{lost} was {how}: use it before that"
+        if value.run is not None and value.run != self.run:
+            line, name = self.ran
+            return (
+                f"{value.name}, read in line {value.line}, may be gone: {name} in line {line} may "
+                f"run Python; write hold({value.name}) where it is read, and drop it, or read it "
+                "again"
+            )
+        return None
+
+    def owns(self, value: Value) -> bool:
+        """Whether a value is an owned reference that is still there."""
+        return value.own is not None and value.own in self.owned
+
+
+Edge = tuple[BasicBlock, State]
+"""A way to a place: the block it comes from, and what is known there."""
+
+
+@dataclass(slots=True)
+class Target:
+    """A place that several ways may lead to."""
+
+    block: BasicBlock
+    edges: list[Edge] = field(default_factory=list)
+
+    def enter(self, text: FunctionText, refuse: Callable[[str], Exception]) -> State:
+        """Go on here; gives what is known, with a phi for what the ways hold differently.
+        ``refuse`` makes the error if what is owned on one way is not on another."""
+        text.start(self.block)
+        if len(self.edges) == 1:
+            return self.edges[0][1]
+        states = [state for _, state in self.edges]
+        last = max(states, key=lambda s: s.run)
+        gone = {number: how for s in states for number, how in s.gone.items()}
+        joined = State({}, {}, gone, last.run, last.ran)
+        taken: list[set[int]] = [set() for _ in states]
+        for name in states[0].names:
+            if all(name in s.names for s in states):
+                values = [s.names[name] for s in states]
+                value = join_values(self, text, values, joined, name, taken, refuse)
+                if value is not None:
+                    joined.names[name] = value
+        rests = [s.owned.keys() - t for s, t in zip(states, taken, strict=True)]
+        every = set.intersection(*map(set, rests))
+        for state, rest in zip(states, rests, strict=True):
+            for number in sorted(rest - every):
+                debt = state.owned[number]
+                raise refuse(
+                    f"{debt.name}, owned since line {debt.line}, is still owned on one way here "
+                    "and not on another: drop it, or hand it on, on every way"
+                )
+        joined.owned |= {number: states[0].owned[number] for number in every}
+        return joined
+
+
+def join_values(
+    target: Target,
+    text: FunctionText,
+    values: list[Value],
+    joined: State,
+    name: str,
+    taken: list[set[int]],
+    refuse: Callable[[str], Exception],
+) -> Value | None:
+    """What a value is where the ways to ``target`` meet, on which it is ``values``; None if that
+    has no type. ``taken`` are the owned references of each way that go into the joined ones."""
+    states = [state for _, state in target.edges]
+    type_ = _join_all(v.type for v in values)
+    if type_ is None:
+        return None
+    owning = [v.own if s.owns(v) else None for v, s in zip(values, states, strict=True)]
+    null = [v.type is NULL for v in values]
+    merged = _merge(target, text, values, type_, name)
+    fresh = all(s.fault(v) is None for v, s in zip(values, states, strict=True))
+    if any(number is not None for number in owning):
+        if not all(n is not None or z for n, z in zip(owning, null, strict=True)):
+            if all(v.own == values[0].own for v in values):
+                return replace(merged, own=values[0].own)  # consumed on one way: not to be used
+            raise refuse(
+                f"{name} is owned on one way here and borrowed on another: hold it on that one"
+            )
+        for number, places in zip(owning, taken, strict=True):
+            if number is not None:
+                places.add(number)
+        first = next(s.owned[n] for s, n in zip(states, owning, strict=True) if n is not None)
+        numbers = {n for n in owning if n is not None}
+        number = numbers.pop() if len(numbers) == 1 else next(_serials)
+        joined.owned[number] = first
+        return replace(merged, own=number, run=None, inside=frozenset())
+    if not fresh:
+        faulty = next(v for v, s in zip(values, states, strict=True) if s.fault(v) is not None)
+        return replace(merged, own=faulty.own, inside=faulty.inside, run=faulty.run)
+    fleeting = any(v.run is not None for v in values)
+    inside = frozenset[int]().union(*(v.inside for v in values))
+    return replace(merged, own=None, inside=inside, run=joined.run if fleeting else None)
+
+
+def _merge(
+    target: Target, text: FunctionText, values: list[Value], type_: Type, name: str
+) -> Value:
+    first = values[0]
+    if all(v.text == first.text for v in values):
+        return replace(first, type=type_)
+    result = text.fresh(name)
+    blocks = [block for block, _ in target.edges]
+    incoming = [(v.text, block) for v, block in zip(values, blocks, strict=True)]
+    target.block.phis.append(phi(result, LLVMType(type_.llvm), incoming))
+    line = max(v.line for v in values)
+    local = any(v.local for v in values)
+    return Value(result, type_, name=name, line=line, local=local)
+
+
+def _join_all(types: Iterable[Type]) -> Type | None:
+    first, *rest = types
+    result: Type | None = first
+    for other in rest:
+        result = None if result is None else join_types(result, other)
+    return result

@@ -1,0 +1,48 @@
+"""The source of native functions, and the error that points into it."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import linecache
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from staticflow.errors import StaticflowError
+
+__all__ = ["NativeError", "Source", "source_of"]
+
+
+class NativeError(StaticflowError):
+    """A native function that cannot be translated: the file and the line, what is wrong, and what
+    to write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A native function as it is written."""
+
+    file: str
+    tree: ast.FunctionDef
+
+    def error(self, node: ast.AST | int, message: str) -> NativeError:
+        """The error at a node, or at a line, with that line."""
+        line = node if isinstance(node, int) else getattr(node, "lineno", self.tree.lineno)
+        text = linecache.getline(self.file, line).strip()
+        return NativeError(f"{self.file}:{line}: {message}\n    {text}")
+
+
+def source_of(fn: Callable[..., Any]) -> Source:
+    """The source of a function, which is defined at the top of a module."""
+    code = fn.__code__
+    tree = _functions(code.co_filename).get(fn.__name__)
+    if tree is None:
+        raise NativeError(f"{code.co_filename}: the source of {fn.__name__} is not there")
+    return Source(code.co_filename, tree)
+
+
+@functools.lru_cache
+def _functions(file: str) -> dict[str, ast.FunctionDef]:
+    tree = ast.parse("".join(linecache.getlines(file)), file)
+    return {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}

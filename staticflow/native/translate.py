@@ -1,0 +1,85 @@
+"""One native function as LLVM text."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from staticflow.native.calls import CALLS
+from staticflow.native.conditions import CONDITIONS
+from staticflow.native.expressions import EXPRESSIONS
+from staticflow.native.language import role_of
+from staticflow.native.ownership import Value
+from staticflow.native.scope import Again, Program, Rules, Scope
+from staticflow.native.source import source_of
+from staticflow.native.statements import STATEMENTS, block, leave
+from staticflow.native.types import BOOL, VOID, IntType, signature_of
+
+__all__ = ["Translation", "translate"]
+
+_RULES: Rules = {**EXPRESSIONS, **CONDITIONS, **CALLS, **STATEMENTS}
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """A function as LLVM text; whether it may run Python."""
+
+    text: str
+    runs: bool
+
+
+def translate(fn: Callable[..., Any], program: Program) -> Translation:
+    """The LLVM text of a native function. Raises `NativeError` at the line that is at fault."""
+    running: set[int] = set()
+    while True:
+        try:
+            return _translate(fn, program, running)
+        except Again:
+            continue
+
+
+def _translate(fn: Callable[..., Any], program: Program, running: set[int]) -> Translation:
+    source = source_of(fn)
+    try:
+        signature = signature_of(fn)
+    except TypeError as error:
+        raise source.error(source.tree, str(error)) from error
+    scope = Scope(program, source, fn.__globals__, signature, _RULES, running)
+    _begin(scope)
+    if block(scope, source.tree.body):
+        end = ast.Pass(lineno=source.tree.end_lineno or source.tree.lineno)
+        if signature.result.type is not VOID:
+            raise scope.error(end, f"{signature.result} is to be returned on every way")
+        leave(scope, end)
+    params = ", ".join(f"{place.type.llvm} {_register(n)}" for n, place in signature.params)
+    return Translation(f"{_head(fn, scope, params)} {{\n{scope.text}}}\n", scope.ran)
+
+
+def _head(fn: Callable[..., Any], scope: Scope, params: str) -> str:
+    role = role_of(fn)
+    assert role is not None
+    result = scope.signature.result.type
+    outside = role.kind == "export"
+    kind = f"{'zeroext ' if outside and result is BOOL else ''}{result.llvm}"
+    behind = " alwaysinline" if role.kind == "inline" else ""
+    return f"define {'' if outside else 'internal '}{kind} @{fn.__name__}({params}){behind}"
+
+
+def _register(param: str) -> str:
+    """The register of a parameter; ``entry`` is the first block."""
+    return "%entry.given" if param == "entry" else f"%{param}"
+
+
+def _begin(scope: Scope) -> None:
+    """The parameters: lent ones live for the whole call, those that are taken are owned."""
+    line = scope.source.tree.lineno
+    for name, place in scope.signature.params:
+        text = _register(name)
+        type_ = IntType() if isinstance(place.type, IntType) else place.type
+        if isinstance(place.type, IntType):
+            text = scope.widened(place.type, text)
+        value = Value(text, type_, name=name, line=line)
+        scope.kinds[name] = type_
+        scope.state.names[name] = scope.state.own(value, name, line) if place.owned else value

@@ -1,0 +1,363 @@
+"""The types of native code: read from annotations, laid out in memory."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from staticflow.native.language import Bits, Fixed, Object, Owner, Record, Row, Within, role_of
+
+__all__ = [
+    "BOOL", "FLOAT", "INT", "NULL", "VOID", "Anything", "Code", "Declared", "IntType", "Layout",
+    "ObjectOf", "PlainType", "PointerType", "RecordOf", "RowOf", "Signature", "Type",
+    "declared", "fields_of", "join_types", "signature_of", "slots_of", "stride_of", "structure",
+    "suits",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class PlainType:
+    """A type with one name: bool, float, nothing, or null alone."""
+
+    name: str
+    llvm: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class IntType:
+    """An int, of so many bits in memory and in calls, of 64 in between."""
+
+    bits: int = 64
+
+    @property
+    def llvm(self) -> str:
+        """Its type in memory and in calls."""
+        return f"i{self.bits}"
+
+    def __str__(self) -> str:
+        return "int"
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectOf:
+    """An object of Python of a class."""
+
+    cls: type
+
+    def __str__(self) -> str:
+        return self.cls.__name__
+
+
+@dataclass(frozen=True, slots=True)
+class RecordOf:
+    """A record."""
+
+    cls: type
+
+    def __str__(self) -> str:
+        return self.cls.__name__
+
+    @property
+    def shared(self) -> bool:
+        """Whether other code writes in such records while Python runs."""
+        shared: bool = self.cls.__dict__["shared"]
+        return shared
+
+
+@dataclass(frozen=True, slots=True)
+class RowOf:
+    """Elements side by side."""
+
+    element: Declared
+
+    def __str__(self) -> str:
+        return f"Row[{self.element}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A function."""
+
+    signature: Signature
+
+    def __str__(self) -> str:
+        return "Callable"
+
+
+@dataclass(frozen=True, slots=True)
+class Anything:
+    """Whatever a pointer may point to."""
+
+    def __str__(self) -> str:
+        return "object"
+
+
+@dataclass(frozen=True, slots=True)
+class PointerType:
+    """A pointer, which may be null or not."""
+
+    target: ObjectOf | RecordOf | RowOf | Code | Anything
+    nullable: bool = False
+
+    @property
+    def llvm(self) -> str:
+        """Its type in memory and in calls."""
+        return "ptr"
+
+    def __str__(self) -> str:
+        return f"{self.target} | None" if self.nullable else str(self.target)
+
+
+Type = PlainType | IntType | PointerType
+
+BOOL, FLOAT = PlainType("bool", "i1"), PlainType("float", "double")
+VOID, NULL = PlainType("nothing", "void"), PlainType("None", "ptr")
+INT = IntType()
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What an annotation says: a type, whether a reference is owned, of a row that lies in a record
+    itself its length, and of a result whether it lives as long as the first argument."""
+
+    type: Type
+    owned: bool = False
+    length: int | None = None
+    within: bool = False
+
+    def __str__(self) -> str:
+        return f"Owned[{self.type}]" if self.owned else str(self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a function takes and gives; whether it may run Python, where that is declared; the type
+    of its first argument where it returns true, if it is a guard; and whether its result is of the
+    class of the first argument, as its annotation says by a type variable."""
+
+    params: tuple[tuple[str, Declared], ...]
+    result: Declared
+    runs: bool = True
+    guards: PointerType | None = None
+    follows: bool = False
+
+
+# -- annotations ---------------------------------------------------------------------------------
+
+_PLAIN: Mapping[Any, Type] = {
+    int: INT, bool: BOOL, float: FLOAT, None: VOID, types.NoneType: VOID,
+    object: PointerType(Anything(), nullable=True),
+}  # fmt: skip
+
+
+@functools.cache
+def declared(hint: Any) -> Declared:
+    """What an annotation means; TypeError for what native code does not know."""
+    if hint in _PLAIN:
+        return Declared(_PLAIN[hint])
+    if isinstance(hint, typing.TypeVar):
+        return declared(hint.__bound__)
+    origin = typing.get_origin(hint)
+    if origin in _GENERIC:
+        return _GENERIC[origin](hint)
+    for base, target in ((Object, ObjectOf), (Record, RecordOf)):
+        if isinstance(hint, type) and issubclass(hint, base):
+            return Declared(PointerType(target(hint)))
+    raise TypeError(f"native code knows no type {hint}")
+
+
+def _marked(hint: Any) -> Declared:
+    inner, *marks = typing.get_args(hint)
+    result = declared(inner)
+    for mark in marks:
+        match mark:
+            case Owner():
+                result = replace(result, owned=True)
+            case Within():
+                result = replace(result, within=True)
+            case Bits(bits):
+                result = replace(result, type=IntType(bits))
+            case Fixed(length):
+                result = replace(result, length=length)
+    return result
+
+
+def _perhaps(hint: Any) -> Declared:
+    arms = [a for a in typing.get_args(hint) if a is not types.NoneType]
+    if len(arms) != 1 or len(typing.get_args(hint)) != 2:
+        raise TypeError(f"native code knows of unions only `T | None`, not {hint}")
+    inner = declared(arms[0])
+    if not isinstance(inner.type, PointerType):
+        raise TypeError(f"{inner.type} cannot be null")
+    return replace(inner, type=replace(inner.type, nullable=True))
+
+
+def _row(hint: Any) -> Declared:
+    (element,) = typing.get_args(hint)
+    inner = declared(element)
+    return Declared(PointerType(RowOf(inner)), owned=_has_owned(inner))
+
+
+def _code(hint: Any) -> Declared:
+    params, result = typing.get_args(hint)
+    takes = tuple((f"argument {i}", declared(p)) for i, p in enumerate(params, 1))
+    return Declared(PointerType(Code(Signature(takes, declared(result)))))
+
+
+_GENERIC: Mapping[Any, Callable[[Any], Declared]] = {
+    typing.Annotated: _marked, typing.Union: _perhaps, types.UnionType: _perhaps, Row: _row,
+    Callable: _code, typing.TypeGuard: lambda _: Declared(BOOL),
+}  # fmt: skip
+
+
+def _has_owned(element: Declared) -> bool:
+    return element.owned
+
+
+@functools.cache
+def signature_of(fn: Callable[..., Any]) -> Signature:
+    """The signature of a function; TypeError for what native code does not know."""
+    hints = typing.get_type_hints(fn, include_extras=True)
+    names = [*inspect.signature(fn).parameters]
+    missing = [name for name in (*names, "return") if name not in hints]
+    if missing:
+        raise TypeError(f"{fn.__name__} has no annotation of {', '.join(missing)}")
+    params = tuple((name, _as_lent(declared(hints[name]), hints[name])) for name in names)
+    result, guards = hints["return"], None
+    if typing.get_origin(result) is typing.TypeGuard:
+        kind = declared(typing.get_args(result)[0]).type
+        assert isinstance(kind, PointerType)
+        guards = kind
+    role = role_of(fn)
+    follows = bool(_variables(result)) and _variables(result) == _variables(hints[names[0]])
+    return Signature(params, declared(result), role is None or role.runs, guards, follows)
+
+
+def _variables(hint: Any) -> tuple[Any, ...]:
+    return (hint,) if isinstance(hint, typing.TypeVar) else getattr(hint, "__parameters__", ())
+
+
+def _as_lent(param: Declared, hint: Any) -> Declared:
+    """A parameter that is a row of owned references is taken only if it says so itself."""
+    if param.owned and typing.get_origin(hint) is not typing.Annotated:
+        return replace(param, owned=False)
+    return param
+
+
+# -- memory --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the slots of Python's objects lie, by class, in bytes, and how large instances are."""
+
+    offsets: Mapping[type, Mapping[str, int]] = field(default_factory=dict)
+    sizes: Mapping[type, int] = field(default_factory=dict)
+
+    def offset(self, cls: type, slot: str) -> int | None:
+        """Where a slot lies that a class has, or one that it is derived from."""
+        for base in cls.__mro__:
+            if slot in self.offsets.get(base, {}):
+                return self.offsets[base][slot]
+        return None
+
+
+@functools.cache
+def slots_of(cls: type) -> dict[str, Declared]:
+    """The slots of a class of Python by their names."""
+    return {n: declared(h) for n, h in typing.get_type_hints(cls, include_extras=True).items()}
+
+
+@functools.cache
+def fields_of(cls: type) -> dict[str, tuple[int, Declared]]:
+    """The fields of a record by their names, with where they lie."""
+    hints = typing.get_type_hints(cls, include_extras=True)
+    hints.pop("shared", None)
+    memory = structure(cls)
+    return {name: (getattr(memory, name).offset, declared(hint)) for name, hint in hints.items()}
+
+
+@functools.cache
+def structure(cls: type) -> Any:
+    """A record as Python fills it in: a class derived from `ctypes.Structure`, in whose fields the
+    addresses are of what they point to."""
+    hints = typing.get_type_hints(cls, include_extras=True)
+    hints.pop("shared", None)
+    fields = [(name, _in_memory(declared(hint))) for name, hint in hints.items()]
+    return type(f"{cls.__name__}Record", (ctypes.Structure,), {"_fields_": fields})
+
+
+_C: Mapping[str, Any] = {
+    "i64": ctypes.c_int64, "i32": ctypes.c_int32, "i8": ctypes.c_int8, "i1": ctypes.c_bool,
+    "double": ctypes.c_double, "ptr": ctypes.c_void_p,
+}  # fmt: skip
+
+
+def _in_memory(place: Declared) -> Any:
+    if place.length is None:
+        return _C[place.type.llvm]
+    assert isinstance(place.type, PointerType)
+    assert isinstance(place.type.target, RowOf)
+    return _in_memory(place.type.target.element) * place.length
+
+
+def stride_of(element: Declared) -> int:
+    """The bytes from one element of a row to the next."""
+    kind = element.type
+    if isinstance(kind, PointerType) and isinstance(kind.target, RecordOf):
+        return ctypes.sizeof(structure(kind.target.cls))
+    return ctypes.sizeof(_C[kind.llvm])
+
+
+# -- which is which ------------------------------------------------------------------------------
+
+
+def suits(value: Type, wanted: Type) -> bool:
+    """Whether a value of one type may stand where another is wanted."""
+    if value == wanted or (isinstance(value, IntType) and isinstance(wanted, IntType)):
+        return True
+    if not isinstance(wanted, PointerType):
+        return False
+    if value is NULL:
+        return wanted.nullable
+    if not isinstance(value, PointerType) or (value.nullable and not wanted.nullable):
+        return False
+    return _target_suits(value.target, wanted.target)
+
+
+def _target_suits(value: Any, wanted: Any) -> bool:
+    if value == wanted or isinstance(wanted, Anything):
+        return True
+    if isinstance(value, ObjectOf) and isinstance(wanted, ObjectOf):
+        return issubclass(value.cls, wanted.cls)
+    return False
+
+
+def join_types(a: Type, b: Type) -> Type | None:
+    """The type of what is of one type or of another; None if there is none."""
+    if suits(a, b):
+        return b
+    if suits(b, a):
+        return a
+    if a is NULL or b is NULL:
+        pointer = b if a is NULL else a
+        return replace(pointer, nullable=True) if isinstance(pointer, PointerType) else None
+    if not (isinstance(a, PointerType) and isinstance(b, PointerType)):
+        return None
+    nullable = a.nullable or b.nullable
+    if a.target == b.target:
+        return PointerType(a.target, nullable)
+    if isinstance(a.target, ObjectOf) and isinstance(b.target, ObjectOf):
+        other = b.target.cls
+        base = next(c for c in a.target.cls.__mro__ if issubclass(other, c))
+        return PointerType(ObjectOf(base), nullable)
+    return None

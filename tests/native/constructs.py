@@ -1,0 +1,343 @@
+"""Native functions, one for each construct of the language; their LLVM text is `constructs.ll`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, TypeGuard
+
+from staticflow.native.cpython import NONE, Tuple
+from staticflow.native.language import (
+    Byte,
+    Fixed,
+    Inside,
+    Int32,
+    Object,
+    Owned,
+    Record,
+    Row,
+    Type,
+    address,
+    bits_of,
+    constant,
+    copy,
+    drop,
+    drop_row,
+    export,
+    external,
+    hold,
+    inline,
+    logical_shift,
+    native,
+    offset_of,
+    size_of,
+    space,
+    take,
+    trusted,
+    unsigned_less,
+    wrapping_mul,
+    zeroed,
+    zeroed_row,
+)
+
+LIMIT = 10
+
+
+class Pair(Record):
+    first: int
+    small: Int32
+    flag: bool
+    byte: Byte
+    items: Annotated[Row[int], Fixed(3)]
+    next: Pair | None
+
+
+class Holder(Record):
+    thing: Owned[Object | None]
+
+
+class Cell(Record, shared=True):
+    thing: Owned[Object | None]
+
+
+class Box(Object):
+    item: Object | None
+
+
+cell = constant(Cell, "cell")
+box_type = constant(Type, "box_type")
+
+
+@external()
+def PyObject_Str(thing: Object) -> Owned[Object | None]:
+    """Runs Python."""
+    raise NotImplementedError
+
+
+@external(runs=False)
+def PyTuple_GetItem(row: Tuple, place: int) -> Object | None:
+    """Lends."""
+    raise NotImplementedError
+
+
+# -- numbers and bools
+
+
+@export
+def arithmetic(a: int, b: int) -> int:
+    return (a + b) * (a - b) ^ (a & 12 | b) + (a << 2) - (b >> 1) + ~a - -b
+
+
+@export
+def divided(a: int, b: int) -> int:
+    return a // b * 1000 + a % b
+
+
+@export
+def unsigned(a: int, b: int) -> int:
+    if unsigned_less(a, b):
+        return logical_shift(a, 4)
+    return wrapping_mul(a, b)
+
+
+@export
+def least(a: int, b: int) -> int:
+    return min(a, b) * 3 + max(a, LIMIT)
+
+
+@export
+def compared(a: int, b: int) -> int:
+    flags = a < b
+    flags = flags ^ (a == b) | (a >= LIMIT) & (b != 3)
+    return int(flags) + int(not flags) * 2 + int(flags == (a > b)) * 4
+
+
+@export
+def short_circuit(a: int, b: int, c: int) -> bool:
+    return a < b and (b < c or not (a > c)) and c // max(a, 1) > 1
+
+
+@export
+def truth(a: int, b: int) -> int:
+    if a & 3 and not b:
+        return 1
+    return 2 if a else 3
+
+
+@export
+def named(a: int) -> int:
+    if (twice := a * 2) > LIMIT:
+        return twice
+    return a
+
+
+@export
+def real(number: float) -> int:
+    return bits_of(number)
+
+
+# -- ways
+
+
+@export
+def branches(a: int) -> int:
+    result = 0
+    if a < 0:
+        result = 1
+    elif a == 0:
+        return 7
+    else:
+        result += a
+    return result
+
+
+@export
+def euclid(a: int, b: int) -> int:
+    while b != 0:
+        rest = a % b
+        a = b
+        b = rest
+    return a
+
+
+@export
+def loops(n: int, skip: int) -> int:
+    total = 0
+    for i in range(n):
+        if i == skip:
+            continue
+        for j in range(i, 0, -2):
+            if j * i > 50:
+                break
+            total += j
+        if total > 400:
+            break
+    return total
+
+
+@export
+def endless(n: int) -> int:
+    count = 0
+    while True:
+        if n == 1 or count == 99:
+            return count
+        n = n // 2 if n % 2 == 0 else 3 * n + 1
+        count += 1
+
+
+# -- memory
+
+
+@inline
+def rest_of(pair: Pair) -> int:
+    return pair.first + pair.small
+
+
+@export
+def fields(pair: Pair, n: int) -> int:
+    pair.first += n
+    pair.small = n * 2
+    pair.byte = n & 63
+    pair.flag = not pair.flag
+    pair.items[1] = pair.items[2] + 5
+    return rest_of(pair) + pair.byte + (pair.items[1] if pair.flag else 0)
+
+
+@export
+def chained(pair: Pair) -> int:
+    total = 0
+    one = trusted(pair, Pair, "a parameter")
+    while one.next is not None:
+        total += one.first
+        one = trusted(one.next, Pair, "it was tested in the condition")
+    return total
+
+
+@export
+def second(words: Row[int], n: int) -> int:
+    rest = words[1:]
+    rest[0] = rest[0] + n
+    return words[1]
+
+
+@export
+def scratch(n: int) -> int:
+    words = space(int, LIMIT)
+    for i in range(LIMIT):
+        words[i] = i * n
+    pair = zeroed(Pair)
+    pair.first = words[3]
+    return pair.first + pair.small
+
+
+@export
+def bounded(words: Row[int], n: int) -> int:
+    room = space(int, n, 64)
+    copy(room, words, n)
+    total = 0
+    for i in range(n):
+        total += room[i]
+    return total
+
+
+@export
+def cleared(n: int) -> int:
+    pairs = zeroed_row(Pair, n, 8)
+    last = pairs[n - 1]
+    last.first = n
+    return pairs[n - 1].first + size_of(Pair)
+
+
+@native
+def apply(fn: Callable[[int, int], int], a: int) -> int:
+    return fn(a, 2)
+
+
+@export
+def indirect(fn: Callable[[int, int], int], a: int) -> int:
+    return apply(fn, a) + apply(fn, a + 1)
+
+
+# -- objects
+
+
+@native
+def is_box(thing: Object) -> TypeGuard[Box]:
+    return thing.type is box_type
+
+
+@export
+def exchange(box: Object, thing: Object) -> Owned[Object | None]:
+    if not is_box(box):
+        return None
+    before = box.item
+    if before is None:
+        return hold(NONE)
+    kept = hold(before)
+    box.item = hold(thing)
+    return kept
+
+
+@export
+def texts(things: Row[Object], n: int, out: Row[int]) -> bool:
+    for i in range(n):
+        text = PyObject_Str(things[i])
+        if text is None:
+            return True
+        out[i] = address(text.type)
+        drop(text)
+    return False
+
+
+@export
+def remember(thing: Object) -> int:
+    before = take(cell.thing)
+    cell.thing = hold(thing)
+    drop(before)
+    return offset_of(Box, "item")
+
+
+@native
+def held_by(holder: Holder) -> Inside[Object]:
+    return trusted(holder.thing, Object, "it is filled in before")
+
+
+@export
+def briefly(thing: Object, other: Object) -> int:
+    holder = zeroed(Holder)
+    holder.thing = hold(thing)
+    where = address(held_by(holder))
+    drop(holder)
+    rows = zeroed_row(Holder, 2)
+    last = rows[1]
+    last.thing = hold(other)
+    drop_row(rows, 2)
+    return where
+
+
+@export
+def either(thing: Object, other: Object, which: int) -> Owned[Object | None]:
+    chosen = thing if which == 0 else other
+    result: Owned[Object | None] = None
+    while which < 4:
+        drop(result)
+        result = PyObject_Str(chosen)
+        which += 2
+    return result
+
+
+@export
+def last_of(row: Tuple, n: int) -> Owned[Object | None]:
+    item = PyTuple_GetItem(row, n - 1)
+    return hold(item) if item is not None else None
+
+
+@export
+def describe(thing: Object, depth: int) -> int:
+    if depth == 0:
+        return 0
+    return 1 + deeper(thing, depth - 1)
+
+
+@native
+def deeper(thing: Object, depth: int) -> int:
+    return describe(thing, depth) + 1

@@ -1,0 +1,356 @@
+"""Native functions with one fault each, on the line that ends with ``#!`` and what is said of it;
+``line -2`` is two lines above."""
+# ruff: noqa
+# fmt: off
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+from staticflow.native.cpython import NONE, Tuple
+from staticflow.native.language import *
+from tests.native.constructs import (
+    Box,
+    Holder,
+    Pair,
+    PyObject_Str,
+    PyTuple_GetItem,
+    cell,
+)
+
+TEXT = "text"
+
+
+class Memory(Object):
+    version: Object | None
+
+
+class Tensor(Object):
+    memory: Memory | None
+
+
+@external()
+def into_numpy(thing: Object) -> bool:
+    raise NotImplementedError
+
+
+@external(runs=False)
+def count_change(memory: Memory) -> bool:
+    raise NotImplementedError
+
+
+@export
+def borrowed_across_a_call(tensor: Tensor, array: Object) -> bool:
+    memory = tensor.memory
+    if memory is None:
+        return False
+    if into_numpy(array):
+        return True
+    return count_change(memory)  #! memory, read in line -5, may be gone: into_numpy in line -2 may run Python; write hold(memory) where it is read, and drop it, or read it again
+
+
+@export
+def lent_to_what_runs(tensor: Tensor) -> bool:
+    memory = tensor.memory
+    if memory is None:
+        return False
+    return into_numpy(memory)  #! memory is read from where Python may change it, and into_numpy, which may run Python, needs it all the time: hold it before, and drop it behind
+
+
+@export
+def at_the_head(tensor: Tensor, n: int) -> bool:
+    memory = tensor.memory
+    for i in range(n):
+        if memory is not None and count_change(memory):  #! memory, read in line -2, may be gone: the loop in line -1 may run Python; write hold(memory) where it is read, and drop it, or read it again
+            return True
+        if into_numpy(tensor):
+            return True
+    return False
+
+
+@export
+def assigned_around(tensor: Tensor, n: int) -> bool:
+    known: Memory | None = None
+    for i in range(n):
+        if into_numpy(tensor):
+            return True
+        known = tensor.memory  #! known is read from where Python may change it, and carried around the loop: hold it where it is read
+    return known is None
+
+
+@export
+def on_one_way(tensor: Tensor, flag: bool) -> bool:
+    memory = tensor.memory
+    if flag:
+        into_numpy(tensor)
+    return memory is not None and count_change(memory)  #! memory, read in line -3, may be gone: into_numpy in line -1 may run Python; write hold(memory) where it is read, and drop it, or read it again
+
+
+@export
+def through_an_argument(tensor: Tensor, n: int) -> int:
+    return add(address_of(tensor.memory), lengthen(tensor)) + use(tensor.memory, lengthen(tensor))  #! tensor.memory, read in line -0, may be gone: lengthen in line -0 may run Python; write hold(tensor.memory) where it is read, and drop it, or read it again
+
+
+@native
+def lengthen(tensor: Tensor) -> int:
+    return int(into_numpy(tensor))
+
+
+@native
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+@native
+def address_of(memory: Memory | None) -> int:
+    return 0 if memory is None else address(memory)
+
+
+@native
+def use(memory: Memory | None, n: int) -> int:
+    return n
+
+
+@export
+def from_a_shared_record() -> bool:
+    thing = cell.thing
+    return thing is not None and into_numpy(thing)  #! thing is read from where Python may change it, and into_numpy, which may run Python, needs it all the time: hold it before, and drop it behind
+
+
+@export
+def not_dropped(thing: Object) -> bool:
+    text = PyObject_Str(thing)
+    if text is None:
+        return True
+    return False  #! text, owned since line -3, is not dropped on this way out
+
+
+@export
+def dropped_twice(thing: Object) -> None:
+    text = PyObject_Str(thing)
+    drop(text)
+    drop(text)  #! text was dropped in line -1: use it before that
+
+
+@export
+def used_behind(thing: Object) -> int:
+    text = hold(thing)
+    drop(text)
+    return address(text)  #! text was dropped in line -1: use it before that
+
+
+@export
+def dropped_on_one_way(thing: Object, flag: bool) -> None:
+    text = PyObject_Str(thing)
+    if flag:
+        drop(text)  #! text, owned since line -2, is still owned on one way here and not on another: drop it, or hand it on, on every way
+
+
+@export
+def owned_on_one_way(thing: Object, flag: bool) -> Owned[Object]:
+    text = thing
+    if flag:
+        text = hold(thing)  #! text is owned on one way here and borrowed on another: hold it on that one
+
+
+@export
+def lost_in_a_statement(thing: Object) -> None:
+    PyObject_Str(thing)  #! PyObject_Str(thing), owned since line -0, is lost here: drop it before, or keep it in a variable
+
+
+@export
+def lost_as_an_argument(thing: Object) -> bool:
+    return into_numpy(hold(thing))  #! hold(thing) is owned and only lent to into_numpy, and lost behind: keep it in a variable, and drop it
+
+
+@export
+def overwritten(thing: Object) -> Owned[Object | None]:
+    text = PyObject_Str(thing)
+    text = PyObject_Str(thing)  #! text, owned since line -1, is lost here: drop it before, or hand it on
+    return text
+
+
+@export
+def lost_in_a_loop(thing: Object, n: int) -> None:
+    for i in range(n):
+        text = PyObject_Str(thing)  #! text, owned since line -0, is lost when the loop begins again: drop it before
+
+
+@export
+def given_in_a_loop(thing: Object, n: int) -> None:
+    text = PyObject_Str(thing)
+    for i in range(n):
+        drop(text)  #! text was dropped in line -0, and is not there when the loop begins again
+
+
+@export
+def returned_borrowed(thing: Object) -> Owned[Object]:
+    return thing  #! thing is borrowed and would be returned: write hold(thing)
+
+
+@export
+def put_borrowed(box: Box, thing: Object) -> None:
+    box.item = thing  #! thing is borrowed and would be put into box.item: write hold(thing)
+
+
+@export
+def record_not_dropped(thing: Object) -> int:
+    holder = zeroed(Holder)
+    holder.thing = hold(thing)
+    return 0  #! holder, owned since line -2, is not dropped on this way out
+
+
+@export
+def out_of_a_record(thing: Object) -> int:
+    holder = zeroed(Holder)
+    holder.thing = hold(thing)
+    inside = holder.thing
+    drop(holder)
+    return 0 if inside is None else address(inside)  #! what inside lives in was dropped in line -1: use it before that
+
+
+@export
+def kept_too_long(row: Row[Object], tensor: Tensor) -> None:
+    memory = tensor.memory
+    if memory is not None:
+        row[0] = memory  #! memory is read from where Python may change it, and the record would hold it longer: hold it, and write the variable into the record
+
+
+@export
+def leaves_the_call() -> Pair:
+    return zeroed(Pair)  #! zeroed(Pair) is memory of the call, which ends here
+
+
+@export
+def no_reason(thing: Object) -> None:
+    trusted(thing, Box, "")  #! the reason is to be written out
+
+
+@export
+def null_not_tested(box: Box) -> int:
+    return address(box.item)  #! box.item may be null: test `box.item is not None` before
+
+
+@export
+def null_given(box: Box) -> bool:
+    return into_numpy(box.item)  #! box.item is Object | None, and Object is wanted: test `is None` before
+
+
+@export
+def no_such_field(box: Box) -> int:
+    return box.lid  #! Box has no field lid
+
+
+@export
+def not_in_the_layout(tensor: Tensor) -> bool:
+    return tensor.elsewhere is None  #! Tensor has no field elsewhere
+
+
+@export
+def wrong_class(thing: Object) -> bool:
+    return count_change(thing)  #! thing is Object, and Memory is wanted
+
+
+@export
+def wrong_comparison(thing: Object) -> bool:
+    return thing == NONE  #! objects are compared by `is` and `is not`
+
+
+@export
+def pointer_as_truth(thing: Object | None) -> int:
+    if thing:  #! thing is Object | None, no bool: write `thing is not None`
+        return 1
+    return 0
+
+
+@export
+def two_types(n: int, flag: bool) -> int:
+    n = flag  #! n is int, and bool is assigned
+    return n
+
+
+@export
+def not_on_every_way(flag: bool) -> int:
+    if flag:
+        n = 3
+    return n  #! n is not known on every way here: give it a value before
+
+
+@export
+def unknown_name() -> int:
+    return nothing  #! nothing is not known: give it a value before
+
+
+@export
+def text_of_python() -> int:
+    return TEXT  #! TEXT is a str of Python: native code has only numbers, and what `constant` makes
+
+
+@export
+def no_native_function(n: int) -> int:
+    return abs(n)  #! abs is no function of native code: decorate it
+
+
+@export
+def too_few(n: int) -> int:
+    return add(n)  #! add takes 2 arguments, not 1
+
+
+@export
+def a_chain(n: int) -> bool:
+    return 0 < n < 3  #! native code knows no chain of comparisons: write `and`
+
+
+@export
+def a_list(n: int) -> int:
+    return [n][0]  #! native code knows no List: write it in simpler expressions
+
+
+@export
+def a_try(n: int) -> int:
+    try:  #! native code knows no Try: write it with assignments, if, while, for over range, and return
+        return n
+    finally:
+        pass
+
+
+@export
+def a_for(row: Row[int]) -> int:
+    for x in row:  #! of for there is `for name in range(...)` alone, without else
+        return x
+    return 0
+
+
+@export
+def no_end(n: int) -> int:
+    if n > 0:
+        return n  #! int is to be returned on every way
+
+
+@export
+def never_reached(n: int) -> int:
+    return n
+    n += 1  #! this is never reached: leave it out
+
+
+@export
+def grows_in_a_loop(n: int) -> int:
+    for i in range(n):
+        space(int, n, 8)  #! memory of the call would grow with a loop: make it before
+    return n
+
+
+@export
+def without_bound(n: int) -> int:
+    space(int, n)  #! n is no constant: give a bound, too, which is one
+    return n
+
+
+@export
+def wide_number() -> int:
+    return 1 << 3 | 0x1FFFFFFFFFFFFFFFF  #! 36893488147419103231 has more than 64 bits
+
+
+@export
+def none_without_type() -> bool:
+    thing = None  #! annotate thing: `thing: T | None = None`
+    return thing is None
