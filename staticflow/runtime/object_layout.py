@@ -11,22 +11,34 @@ import functools
 import importlib
 import sys
 import sysconfig
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from staticflow.native.cpython import Array
+from staticflow.native.language import Object
 from staticflow.runtime.host import python_symbols
 
 __all__ = [
-    "ALIGNED", "ALLOC", "BASE", "CONTIGUOUS", "DATA", "DEALLOC", "DESCR", "DIMS", "FLAGS", "FREE",
-    "HEAD", "MEM_HANDLER", "METH_FASTCALL", "METH_KEYWORDS", "NDIM", "OWNDATA", "STRIDES", "TYPE",
-    "WRITEABLE", "BoxType", "MethodDef", "box_type", "c_symbols", "has_known_layout",
-    "numpy_symbols", "numpy_table", "python_types",
+    "ALIGNED", "ALLOC", "ARRAYS", "BASE", "CONTIGUOUS", "DATA", "DEALLOC", "DESCR", "DIMS",
+    "FLAGS", "FREE", "HEAD", "MEM_HANDLER", "METH_FASTCALL", "METH_KEYWORDS", "NDIM", "OWNDATA",
+    "STRIDES", "TYPE", "WRITEABLE", "BoxType", "MethodDef", "box_type", "c_symbols",
+    "has_known_layout", "numpy_symbols", "numpy_table", "python_types",
 ]  # fmt: skip
 
 TYPE = 8  # PyObject.ob_type
 DATA, NDIM, DIMS, STRIDES, BASE, DESCR, FLAGS = 16, 24, 32, 40, 48, 56, 64  # PyArrayObject_fields
+ARRAYS: Mapping[type, Mapping[str, int]] = {
+    Object: {"type": TYPE},
+    Array: {
+        "data": DATA, "ndim": NDIM, "dims": DIMS, "strides": STRIDES, "base": BASE, "descr": DESCR,
+        "flags": FLAGS,
+    },
+}  # fmt: skip
+"""The same as native functions read it."""
+
 MEM_HANDLER = 88  # the last of these
 CONTIGUOUS, OWNDATA = 0x1, 0x4  # NPY_ARRAY_*; contiguous in C order
 ALIGNED, WRITEABLE = 0x100, 0x400

@@ -8,37 +8,31 @@ from string import Template
 
 from staticflow.eager.fast.apply_text import APPLY
 from staticflow.eager.fast.change_text import CHANGE
+from staticflow.eager.fast.classes import layout_of
 from staticflow.eager.fast.compute_text import COMPUTE
 from staticflow.eager.fast.in_place_text import IN_PLACE
 from staticflow.eager.fast.key_text import KEYS
-from staticflow.eager.fast.line_text import LINES
+from staticflow.eager.fast.line import LINE
 from staticflow.eager.fast.objects_text import DECLARATIONS, OBJECTS
 from staticflow.eager.fast.operands_text import OPERANDS
 from staticflow.eager.fast.recall_text import OFTEN, PLACES, RECALL, SLOTS
-from staticflow.eager.fast.record_text import RECORD
-from staticflow.eager.fast.records import MOST, OperandRecord, render_records
+from staticflow.eager.fast.record import RECORD
+from staticflow.eager.fast.records import CODES, FLAGS, MOST, OperandRecord, render_records
 from staticflow.eager.fast.renew_text import RENEW
 from staticflow.eager.fast.view_text import VIEWS
 from staticflow.eager.programs import BEYOND, SPREAD
 from staticflow.eager.rows import NEAR, SHORT
 from staticflow.graph.dtypes import DTYPES, int64
+from staticflow.native.module import render_native
+from staticflow.native.types import Layout
 from staticflow.runtime import object_layout as layout
 from staticflow.runtime.fastcall_helpers import EACH, LIKE
+from staticflow.runtime.object_layout import ARRAYS
 
-__all__ = ["CODES", "FLAGS", "MEMO", "NO_DTYPE", "render_core"]
-
-FLAGS = {name: 1 << i for i, name in enumerate(
-    ("RECORDABLE", "EVEN", "NUMBERS", "BY_NUMBER", "ANY_DTYPES", "TAIL", "VIEW")
-)}  # fmt: skip
-"""What an op's flags say: it has a vjp; its vjp is one of `EvenEntry`; numbers may stand beside its
-tensors, and reach what computes it as they are and not as arrays; its tensors are of any dtypes, or
-the first is; it gives a view."""
+__all__ = ["MEMO", "NO_DTYPE", "render_core"]
 
 MEMO = 256
 """So many numbers are remembered as arrays, by identity."""
-
-CODES = 256
-"""Of so many code objects it is remembered whether they are the user's."""
 
 WORDS = 96
 """So long is the key of a call that is remembered at most."""
@@ -74,8 +68,15 @@ def render_core(numbers: Mapping[str, int]) -> str:
     """The module of ``function``, ``called``, ``called_on``, ``direct``, ``recall``,
     ``recalled`` and ``change``; ``numbers`` are those that stand for slots."""
     parts = (
-        DECLARATIONS, LIKE, OBJECTS, OPERANDS, COMPUTE, VIEWS, LINES, RECORD, APPLY, KEYS,
+        DECLARATIONS, LIKE, OBJECTS, OPERANDS, COMPUTE, VIEWS, APPLY, KEYS,
         RECALL, _EACH, CHANGE, IN_PLACE, RENEW,
     )  # fmt: skip
     text = Template("".join(parts)).substitute(numbers, **_NUMBERS)
-    return render_records(text) + text
+    native = render_native((*LINE, *RECORD), _layout(numbers), text)
+    return render_records(text) + text + native
+
+
+def _layout(numbers: Mapping[str, int]) -> Layout:
+    """Where the slots lie that native functions read."""
+    classes = layout_of(numbers)
+    return Layout({**classes.offsets, **ARRAYS}, classes.sizes)

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager.choose import compute_of, latest_kernel
-from staticflow.eager.fast.core_text import CODES, FLAGS, MEMO, NO_DTYPE, render_core
+from staticflow.eager.fast.core_text import MEMO, NO_DTYPE, render_core
 from staticflow.eager.fast.in_place_forms import InPlace, in_place_table
 from staticflow.eager.fast.methods_text import render_methods
 from staticflow.eager.fast.plans import Plans, parameters_of
-from staticflow.eager.fast.records import MOST, KnownRecord, MemoRecord, OpRecord
+from staticflow.eager.fast.records import CODES, FLAGS, MOST, KnownRecord, MemoRecord, OpRecord
 from staticflow.eager.memory import Memory, View
 from staticflow.eager.numbers import number_beside
 from staticflow.eager.programs import LARGE
@@ -157,7 +157,7 @@ _FORMS = frozenset((
 ))  # fmt: skip
 
 
-def _fill(record: OpRecord, op: Op) -> Any:
+def _fill(record: Any, op: Op) -> Any:
     """Fill in what the native code is to know of an op; gives the objects whose addresses are in
     it."""
     generates = type(op.lowering) is lowering.Generate  # of sizes alone, at which it looks itself

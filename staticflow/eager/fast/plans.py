@@ -79,7 +79,7 @@ class Plan:
         for bind in waiting:
             bind()
 
-    def compute(self, step: StepRecord, compute: Callable[..., Any]) -> None:
+    def compute(self, step: Any, compute: Callable[..., Any]) -> None:
         """Let a step be computed so, of arrays alone."""
         self.held.append(compute)
         step.compute = id(compute)
@@ -227,7 +227,7 @@ def _is_small_and_new(out: Any) -> bool:
 
 def _foresee(
     plan: Plan,
-    step: StepRecord,
+    step: Any,
     op: Op,
     operands: Sequence[Any],
     on: Sequence[Any],
@@ -265,7 +265,7 @@ def _foresee(
         plan.waiting.append(bind)
 
 
-def _see(plan: Plan, step: StepRecord, array: _Array, offset: int, part: _Array) -> bool:
+def _see(plan: Plan, step: Any, array: _Array, offset: int, part: _Array) -> bool:
     """Write where in arrays like this one a view begins, and what it is like; False where it does
     not lie between the first and the last element of such an array, all whose memory is there."""
     low, high = (end - _address(array) for end in byte_bounds(array))

@@ -1,184 +1,197 @@
-"""The records of native code, some of which Python fills in: what lies where in them.
+"""The records of native code, some of which Python fills in.
 
-A text reads the field ``array`` of an operand by ``call ptr @operand.array(ptr %operand)`` and
-writes it by ``call void @operand.set.array(ptr %operand, ptr %array)``; `render_records` makes
-these functions, and the type ``%operand``. What may be null is so where there is none.
+A record is declared once, as native functions read it; `structure` makes of it what Python fills
+in. What may be null is so where there is none.
+
+A text that is not said in Python yet reads the field ``array`` of an operand by ``call ptr
+@operand.array(ptr %operand)`` and writes it by ``call void @operand.set.array(ptr %operand, ptr
+%array)``; `render_records` makes these functions, and the type ``%operand``.
 """
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator, Mapping
-from ctypes import c_bool, c_int8, c_int32, c_int64, c_uint64, c_void_p
+from ctypes import c_bool, c_int8, c_int32, c_int64, c_void_p
 from string import Template
-from typing import Any
+from typing import Annotated, Any
+
+from staticflow.eager.fast.classes import Entry, State
+from staticflow.native.language import Byte, Fixed, Int32, Object, Owned, Record, Row
+from staticflow.native.types import structure
 
 __all__ = [
-    "MOST", "RECORDS", "FunctionRecord", "InPlaceRecord", "OpRecord", "OperandRecord",
-    "PlanRecord", "SlotRecord", "StepRecord", "StridedRecord", "render_records",
+    "CODES", "FLAGS", "MOST", "RECORDS", "Call", "Cell", "Function", "FunctionRecord",
+    "InPlace", "InPlaceRecord", "Key", "Known", "KnownRecord", "Memo", "MemoRecord", "Op",
+    "OpRecord", "Operand", "OperandRecord", "Plan", "PlanRecord", "Slot", "SlotRecord", "Step",
+    "StepRecord", "Strided", "StridedRecord", "render_records",
 ]  # fmt: skip
 
 MOST = 32
 """Arguments of one call; the general path takes more."""
 
 
-class OpRecord(ctypes.Structure):
+FLAGS = {name: 1 << i for i, name in enumerate(
+    ("RECORDABLE", "EVEN", "NUMBERS", "BY_NUMBER", "ANY_DTYPES", "TAIL", "VIEW")
+)}  # fmt: skip
+"""What an op's flags say: it has a vjp; its vjp is one of `EvenEntry`; numbers may stand beside its
+tensors, and reach what computes it as they are and not as arrays; its tensors are of any dtypes, or
+the first is; it gives a view."""
+
+CODES = 256
+"""Of so many code objects it is remembered whether they are the user's."""
+
+
+class Cell(Record, shared=True):
+    """Where an object is that may be exchanged, or null."""
+
+    object: Owned[Object | None]
+
+
+class Op(Record):
     """An op."""
 
-    _fields_ = (
-        ("object", c_void_p),
-        ("compute", c_void_p * 2),  # what computes it, on small and on large arrays
-        ("entry", c_void_p * 2),  # an `EvenEntry` and a `TapeEntry` with what all of the op have
-        ("dtypes", c_uint64),  # a bit for each
-        ("flags", c_uint64),
-        ("uses", c_uint64 * (MOST + 1)),  # the cotangents that need the result, and each argument
-        ("arity", c_int64),
-        ("kernel", c_void_p),  # where that is which computed it of large arrays last, or null
-    )
+    object: Object
+    compute: Annotated[Row[Object], Fixed(2)]  # what computes it, on small and on large arrays
+    entry: Annotated[Row[Entry], Fixed(2)]  # an `EvenEntry`, a `TapeEntry`, as all of the op are
+    dtypes: int  # a bit for each
+    flags: int
+    uses: Annotated[Row[int], Fixed(MOST + 1)]  # cotangents that need the result, each argument
+    arity: int
+    kernel: Cell | None  # which computed it of large arrays last
 
 
-class OperandRecord(ctypes.Structure):
+class Operand(Record):
     """An argument of a call."""
 
-    _fields_ = (
-        ("object", c_void_p),  # first, so that an operand is a row of arguments, too
-        ("array", c_void_p),  # its array, or what stands for that
-        ("edge", c_void_p),  # where its gradient goes, or null
-        ("is_number", c_bool),
-        ("size", c_int64),  # of its array
-    )
+    object: Object | None  # first, so that an operand is a row of arguments, too
+    array: Owned[Object | None]  # its array, or what stands for that
+    edge: Owned[Object | None]  # where its gradient goes
+    is_number: bool
+    size: int  # of its array
 
 
-class CallRecord(ctypes.Structure):
-    """A call of an op."""
-
-    _fields_ = (
-        ("op", c_void_p),
-        ("count", c_int64),
-        ("operands", c_void_p),
-        ("attrs", c_void_p),  # or null
-        ("state", c_void_p),  # of the thread
-        ("step", c_void_p),  # that it is, or null
-    )
-
-
-class FunctionRecord(ctypes.Structure):
-    """A function whose calls are remembered."""
-
-    _fields_ = (
-        ("plain", c_void_p),  # itself
-        ("learner", c_void_p),  # which takes the key and its hash as bytes before the arguments
-        ("tensors", c_int64),  # that it may take
-    )
-
-
-class KeyRecord(ctypes.Structure):
-    """The key of a call, as it is written."""
-
-    _fields_ = (
-        ("words", c_void_p),
-        ("count", c_int64),
-        ("tensors", c_void_p),
-        ("tensor_count", c_int64),
-    )
-
-
-class SlotRecord(ctypes.Structure):
-    """A place for a plan."""
-
-    _fields_ = (
-        ("hash", c_uint64),  # of its key, 0 if there is no plan
-        ("plan", c_void_p),
-        ("owner", c_void_p),  # the object that the plan lives as long as, and that the slot holds
-        ("missed", c_uint64),  # the hash of the key that was looked for here last in vain
-    )
-
-
-class PlanRecord(ctypes.Structure):
-    """What a kind of call comes to. Its *values* are the tensors, numbers, and what steps give."""
-
-    _fields_ = (
-        ("key", c_void_p),
-        ("words", c_int64),  # of the key
-        ("numbers", c_void_p),  # among the operands of steps
-        ("number_count", c_int64),
-        ("steps", c_void_p),  # null if calls of the kind are not remembered
-        ("step_count", c_int64),
-        ("values", c_int64),
-        ("widest", c_int64),  # so many operands a step takes at most
-        ("result_count", c_int64),  # given in a tuple, or -1 for one value alone
-        ("results", c_void_p),  # which of the values
-        ("made", c_void_p),  # the class that is made of the tuple, or null
-        ("runs", c_int64),
-    )
-
-
-class StepRecord(ctypes.Structure):
-    """A step of a plan: an op, or a draw from a generator, which stands as what computes it."""
-
-    _fields_ = (
-        ("op", c_void_p),  # or null for a draw
-        ("attrs", c_void_p),  # or null
-        ("count", c_int64),  # of operands
-        ("places", c_void_p),  # of these among the values
-        ("results", c_int64),  # 0 for one that is no tuple
-        ("compute", c_void_p),  # what computes it of arrays alone, or null
-        ("view", c_void_p),  # that it gives, or null
-        ("vector", c_void_p),  # that `compute` takes for the second operand, or null
-        ("by_numpy", c_void_p),  # the function that computes it else, of arrays alone, or null
-    )
-
-
-class StridedRecord(ctypes.Structure):
+class Strided(Record):
     """A view of an array of known sizes and strides."""
 
-    _fields_ = (
-        ("offset", c_int64),  # in bytes
-        ("ndim", c_int32),
-        ("sizes", c_void_p),
-        ("strides", c_void_p),
-        ("from_ndim", c_int32),
-        ("from_sizes", c_void_p),
-        ("from_strides", c_void_p),
-    )
+    offset: int  # in bytes
+    ndim: Int32
+    sizes: Row[int]
+    strides: Row[int]
+    from_ndim: Int32
+    from_sizes: Row[int]
+    from_strides: Row[int]
 
 
-class InPlaceRecord(ctypes.Structure):
+class Step(Record):
+    """A step of a plan: an op, or a draw from a generator, which stands as what computes it."""
+
+    op: Op | None  # null for a draw
+    attrs: Object | None
+    count: int  # of operands
+    places: Row[int]  # of these among the values
+    results: int  # 0 for one that is no tuple
+    compute: Object | None  # what computes it of arrays alone
+    view: Strided | None  # that it gives
+    vector: Object | None  # that `compute` takes for the second operand
+    by_numpy: Object | None  # the function that computes it else, of arrays alone
+
+
+class Call(Record):
+    """A call of an op."""
+
+    op: Op
+    count: int
+    operands: Row[Operand]
+    attrs: Object | None
+    state: Owned[State | None]  # of the thread
+    step: Step | None  # that it is
+
+
+class Function(Record):
+    """A function whose calls are remembered."""
+
+    plain: Object  # itself
+    learner: Object  # which takes the key and its hash as bytes before the arguments
+    tensors: int  # that it may take
+
+
+class Key(Record):
+    """The key of a call, as it is written."""
+
+    words: Row[int]
+    count: int
+    tensors: Row[Object]
+    tensor_count: int
+
+
+class Plan(Record):
+    """What a kind of call comes to. Its *values* are the tensors, numbers, and what steps give."""
+
+    key: Row[int]
+    words: int  # of the key
+    numbers: Row[Object]  # among the operands of steps
+    number_count: int
+    steps: Row[Step] | None  # null if calls of the kind are not remembered
+    step_count: int
+    values: int
+    widest: int  # so many operands a step takes at most
+    result_count: int  # given in a tuple, or -1 for one value alone
+    results: Row[int]  # which of the values
+    made: Object | None  # the class that is made of the tuple
+    runs: int
+
+
+class Slot(Record, shared=True):
+    """A place for a plan."""
+
+    hash: int  # of its key, 0 if there is no plan
+    plan: Plan | None
+    owner: Owned[Object | None]  # the object that the plan lives as long as
+    missed: int  # the hash of the key that was looked for here last in vain
+
+
+class InPlace(Record):
     """An in-place method."""
 
-    _fields_ = (
-        ("general", c_void_p),  # what does what is not usual
-        ("ufunc", c_void_p),  # or null
-        ("count", c_int64),  # of operands beside the tensor itself, 0 or 1
-        ("constant", c_void_p),  # that a copy takes if it has no operand, or null
-        ("dtypes", c_uint64),  # a bit for each
-        ("scaled", c_int8),  # whether its operand may be
-        ("number", c_int8),  # whether its operand is
-        ("program", c_void_p),  # where that is which overwrote a large array last; null for a copy
-        ("value", c_void_p),  # the function whose value is copied to a small array, or null
-    )
+    general: Object  # what does what is not usual
+    ufunc: Object | None
+    count: int  # of operands beside the tensor itself, 0 or 1
+    constant: Object | None  # that a copy takes if it has no operand
+    dtypes: int  # a bit for each
+    scaled: Byte  # whether its operand may be
+    number: Byte  # whether its operand is
+    program: Cell | None  # which overwrote a large array last; null for a copy
+    value: Object | None  # the function whose value is copied to a small array
 
 
-class MemoRecord(ctypes.Structure):
+class Memo(Record, shared=True):
     """A number that was taken up as an array."""
 
-    _fields_ = (("number", c_void_p), ("descr", c_void_p), ("array", c_void_p))
+    number: Owned[Object | None]
+    descr: Owned[Object | None]
+    array: Owned[Object | None]
 
 
-class KnownRecord(ctypes.Structure):
+class Known(Record, shared=True):
     """A code object, and whether it is the user's."""
 
-    _fields_ = (("code", c_void_p), ("users", c_int64))
+    code: Owned[Object | None]
+    users: int
 
 
-RECORDS: Mapping[str, type[ctypes.Structure]] = {
-    "op": OpRecord, "operand": OperandRecord, "call": CallRecord, "function": FunctionRecord,
-    "key": KeyRecord, "slot": SlotRecord, "plan": PlanRecord, "step": StepRecord,
+OpRecord, OperandRecord, FunctionRecord = structure(Op), structure(Operand), structure(Function)
+SlotRecord, PlanRecord, StepRecord = structure(Slot), structure(Plan), structure(Step)
+StridedRecord, InPlaceRecord = structure(Strided), structure(InPlace)
+MemoRecord, KnownRecord = structure(Memo), structure(Known)
+
+RECORDS: Mapping[str, Any] = {
+    "op": OpRecord, "operand": OperandRecord, "call": structure(Call), "function": FunctionRecord,
+    "key": structure(Key), "slot": SlotRecord, "plan": PlanRecord, "step": StepRecord,
     "strided": StridedRecord, "in_place": InPlaceRecord, "memo": MemoRecord, "known": KnownRecord,
 }  # fmt: skip
 
 _LLVM: Mapping[Any, str] = {
-    c_void_p: "ptr", c_int64: "i64", c_uint64: "i64", c_int32: "i32", c_int8: "i8", c_bool: "i1",
+    c_void_p: "ptr", c_int64: "i64", c_int32: "i32", c_int8: "i8", c_bool: "i1",
 }  # fmt: skip
 
 _GET = Template("""

@@ -1,0 +1,272 @@
+"""Native code that leaves on the tape what an operation was: `staticflow.eager.vertex`'s entries.
+
+Function by function the same as `TapeEntry.__init__`, of operands that are opened.
+"""
+
+from __future__ import annotations
+
+from staticflow.eager.fast.beside import (
+    dtype_of,
+    has,
+    is_memory,
+    is_there,
+    is_view,
+    like,
+    operand_array,
+    operand_tensor,
+    own_memory,
+    row,
+    same_shape,
+    triple,
+)
+from staticflow.eager.fast.classes import (
+    Entry,
+    Memory,
+    Shadow,
+    Tensor,
+    leaf,
+    memory_example,
+    name_edge,
+    name_shape,
+    name_version,
+    serials,
+    shadow_example,
+    zero,
+)
+from staticflow.eager.fast.line import mark
+from staticflow.eager.fast.records import FLAGS, Call, Operand
+from staticflow.native.cpython import (
+    NONE,
+    Array,
+    PyArray_NewCopy,
+    PyIter_Next,
+    PyObject_GC_Track,
+    PyObject_GetAttr,
+    PyObject_VectorcallMethod,
+    PyTuple_SetItem,
+    Tuple,
+)
+from staticflow.native.language import (
+    Object,
+    Owned,
+    Row,
+    constant,
+    drop,
+    hold,
+    inline,
+    native,
+    offset_of,
+    size_of,
+    trusted,
+)
+
+__all__ = ["RECORD", "alike", "find_edges", "has_no_edge", "record"]
+
+EVEN = FLAGS["EVEN"]
+
+dtypes = constant(Row[Object], "dtypes")
+
+
+# -- edges ---------------------------------------------------------------------------------------
+
+
+@native
+def find_edge(operand: Operand) -> bool:
+    """Note at an operand where the gradient of its tensor goes; true if an error was raised."""
+    if operand.is_number:
+        return False
+    tensor = operand_tensor(operand)
+    view = tensor.view
+    if is_there(view) and not is_as_seen(view, tensor.memory):
+        return ask_edge(operand)
+    vertex = tensor.vertex
+    if is_there(vertex):
+        operand.edge = hold(tensor if vertex is leaf else vertex)
+    return False
+
+
+@inline
+def is_as_seen(view: Object, memory: Object | None) -> bool:
+    """Whether nobody changed the memory of a view since its history was worked out."""
+    return is_there(memory) and is_view(view) and is_memory(memory) and memory.version is view.seen
+
+
+@native
+def ask_edge(operand: Operand) -> bool:
+    """`find_edge` by Python, which works out the history of a view anew."""
+    arguments = trusted(operand, Row[Object], "the first field is the tensor")
+    edge = PyObject_VectorcallMethod(name_edge, arguments, 1, None)
+    if edge is None:
+        return True
+    if edge is NONE:
+        drop(edge)
+    else:
+        operand.edge = edge
+    return False
+
+
+@native
+def has_no_edge(operand: Operand) -> bool:
+    """Whether the gradient of a tensor goes nowhere. An error may be set if not."""
+    return not find_edge(operand) and operand.edge is None
+
+
+@native
+def find_edges(call: Call) -> int:
+    """Find the edges of all operands: a bit for each that has one; -1 if an error was raised."""
+    wanted = 0
+    for i in range(call.count):
+        operand = call.operands[i]
+        if find_edge(operand):
+            return -1
+        if operand.edge is not None:
+            wanted |= 1 << i
+    return wanted
+
+
+# -- what an entry keeps -------------------------------------------------------------------------
+
+
+@native
+def keep_value(tensor: Tensor, array: Array) -> Owned[Tuple | None]:
+    """A value as an entry keeps it: the array, its memory, and the version of that. Of a tensor
+    that is on another array meanwhile nobody knows the memory of this one, and a copy is kept."""
+    memory = own_memory(tensor)
+    if memory is None:
+        return None
+    if tensor.data is array:
+        version = PyObject_GetAttr(memory, name_version)  # which may refuse
+        return triple(hold(array), memory, version)
+    drop(memory)
+    copy = PyArray_NewCopy(array, 0)
+    new = like(memory_example, size_of(Memory), 0)
+    return triple(copy, new, hold(zero))
+
+
+@native
+def make_shadow(array: Array) -> Owned[Shadow | None]:
+    """What stands for a tensor whose value is not kept; null with an error set."""
+    shadow = like(shadow_example, size_of(Shadow), 0)
+    if shadow is None:
+        return None
+    shadow.dtype = hold(dtypes[dtype_of(array)])
+    shape = PyObject_GetAttr(array, name_shape)
+    if shape is None:
+        drop(shadow)
+        return None
+    shadow.shape = shape
+    return shadow
+
+
+@native
+def alike(a: Array, b: Array) -> bool:
+    """Whether an array is of the shape and dtype of another."""
+    return a.descr is b.descr and same_shape(a, b)
+
+
+@native
+def is_even(call: Call, data: Array) -> bool:
+    """Whether the operands are numbers, or like the result."""
+    if not has(call.op, EVEN):
+        return False
+    for i in range(call.count):
+        operand = call.operands[i]
+        if not operand.is_number and not alike(operand_array(operand), data):
+            return False
+    return True
+
+
+@native
+def keep_argument(operand: Operand, uses: int, wanted: int, data: Array) -> Owned[Object | None]:
+    """An argument as an entry keeps it that is needed for the cotangents of ``uses``, of which
+    ``wanted`` are wanted: a number, `keep_value`, None for what is like the result, or a shadow;
+    null with an error set."""
+    if operand.is_number:
+        return hold(trusted(operand.object, Object, "an operand that was taken up has one"))
+    array = operand_array(operand)
+    if uses & wanted:
+        return keep_value(operand_tensor(operand), array)
+    if alike(array, data):
+        return hold(NONE)
+    return make_shadow(array)
+
+
+@native
+def collect_edges(call: Call) -> Owned[Tuple | None]:
+    """The edges of an entry as a row; null with an error set."""
+    edges = row(call.count)
+    if edges is None:
+        return None
+    for i in range(call.count):
+        edge = call.operands[i].edge
+        PyTuple_SetItem(edges, i, hold(edge if edge is not None else NONE))
+    PyObject_GC_Track(edges)
+    return edges
+
+
+@native
+def collect_args(call: Call, wanted: int, data: Array) -> Owned[Tuple | None]:
+    """What an entry keeps of the arguments as a row; null with an error set. The garbage collector
+    need not look at arrays, numbers and shadows."""
+    args = row(call.count)
+    if args is None:
+        return None
+    for i in range(call.count):
+        arg = keep_argument(call.operands[i], call.op.uses[i + 1], wanted, data)
+        if arg is None:
+            drop(args)
+            return None
+        PyTuple_SetItem(args, i, arg)
+    return args
+
+
+# -- the entry -----------------------------------------------------------------------------------
+
+
+@native
+def record(call: Call, out: Tensor, data: Array) -> bool:
+    """Let the tape know what ``out`` came from, if a gradient is wanted; true if an error was
+    raised."""
+    wanted = find_edges(call)
+    if wanted <= 0:
+        return wanted != 0
+    example = call.op.entry[int(not is_even(call, data))]
+    entry = like(example, size_of(Entry), offset_of(Entry, "weakref"))
+    if entry is None:
+        return True
+    if fill(entry, call, out, data, wanted):
+        drop(entry)
+        return True
+    out.vertex = entry
+    return False
+
+
+@inline
+def fill(entry: Entry, call: Call, out: Tensor, data: Array, wanted: int) -> bool:
+    """Write into an entry what it is to know; true if an error was raised."""
+    edges = collect_edges(call)
+    if edges is None:
+        return True
+    entry.edges = edges
+    args = collect_args(call, wanted, data)
+    if args is None:
+        return True
+    entry.args = args
+    attrs = call.attrs
+    if attrs is not None:
+        entry.attrs = hold(attrs)
+    if call.op.uses[0] & wanted:
+        result = keep_value(out, data)
+        if result is None:
+            return True
+        entry.result = result
+    else:
+        entry.result = hold(NONE)
+    serial = PyIter_Next(serials)
+    if serial is None:
+        return True
+    entry.serial = serial
+    return mark(entry)
+
+
+RECORD = (find_edges, has_no_edge, alike, record)
