@@ -155,7 +155,7 @@ def PyArray_NewCopy(array: Array, order: Int32) -> Owned[Array | None]:
     raise NotImplementedError
 
 
-@external()
+@external(runs=False)
 def PyArray_NewFromDescr(
     cls: Type,
     descr: Owned[Object],
@@ -166,7 +166,8 @@ def PyArray_NewFromDescr(
     flags: Int32,
     like: Object | None,
 ) -> Owned[Array | None]:
-    """An array on memory of somebody else; null with an error set."""
+    """An array on memory of somebody else, of `numpy.ndarray` itself, of which nothing runs; null
+    with an error set."""
     raise NotImplementedError
 
 

@@ -73,7 +73,7 @@ single:
   %is.view = call i1 @has(ptr %op, i64 $VIEW)
   br i1 %is.view, label %view, label %values
 view:
-  %seen = call ptr @viewed(ptr %call, ptr %state, ptr %data)
+  %seen = call ptr @wrap_view(ptr %call, ptr %state, ptr %data)
   %unseen = icmp eq ptr %seen, null
   br i1 %unseen, label %blind, label %hold
 blind:

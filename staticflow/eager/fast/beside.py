@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TypeGuard, TypeVar
 
-from staticflow.eager.fast.classes import Memory, Tensor, View, memory_example, view_example
-from staticflow.eager.fast.records import Op, Operand
+from staticflow.eager.fast.classes import Memory, State, Tensor, View, memory_example, view_example
+from staticflow.eager.fast.records import InPlace, Op, Operand
 from staticflow.native.cpython import Array, Tuple
-from staticflow.native.language import Inside, Object, Owned, external, inline, trusted
+from staticflow.native.language import Inside, Object, Owned, Row, external, inline, trusted
 
 __all__ = [
-    "dtype_of", "has", "is_memory", "is_there", "is_view", "like", "operand_array",
-    "operand_tensor", "own_memory", "pair", "row", "same_shape", "triple",
+    "bump", "changeable", "copy_into", "dtype_of", "forward", "given_count", "has",
+    "has_vertex", "is_free", "is_memory", "is_none", "is_recording", "is_tensor", "is_there",
+    "is_view", "like", "open_operand", "operand_array", "operand_tensor", "pair", "row",
+    "same_shape", "tensor_of", "triple",
 ]  # fmt: skip
 
 K = TypeVar("K", bound=Object)
@@ -45,8 +47,76 @@ def pair(x: Owned[Object], y: Owned[Object]) -> Owned[Tuple | None]:
 
 
 @external()
-def own_memory(tensor: Tensor) -> Owned[Object | None]:
-    """The memory of a tensor, made if need be; null with an error set."""
+def tensor_of(array: Array) -> Owned[Tensor | None]:
+    """A new tensor that holds an array; null with an error set."""
+    raise NotImplementedError
+
+
+@external()
+def forward(
+    function: Object,
+    first: Object | None,
+    second: Object | None,
+    args: Row[Object],
+    count: int,
+    names: Tuple | None,
+) -> Owned[Object | None]:
+    """What a function gives of one or two objects before the arguments; null with an error set."""
+    raise NotImplementedError
+
+
+@external()
+def changeable(method: InPlace, operand: Operand, recording: bool) -> Owned[Memory | None]:
+    """The memory of the tensor that a method is called on, if its elements may be changed and
+    nothing of that is recorded; null if not. The operand is opened."""
+    raise NotImplementedError
+
+
+@external()
+def is_free(tensor: Tensor) -> bool:
+    """Whether a tensor, and what it is a view of, has no history that a change is a part of."""
+    raise NotImplementedError
+
+
+@external(symbol="copy")
+def copy_into(array: Array, source: Array) -> bool:
+    """Copy an array of the same shape, or of no dims; true if that failed, or it is neither."""
+    raise NotImplementedError
+
+
+@external()
+def bump(memory: Memory) -> bool:
+    """Note a change of a memory; true if an error was raised."""
+    raise NotImplementedError
+
+
+@external(runs=False, symbol="open")
+def open_operand(operand: Operand) -> bool:
+    """Whether an operand is a tensor on an array of the host; takes note of that."""
+    raise NotImplementedError
+
+
+@external(runs=False)
+def is_tensor(thing: Object | None) -> TypeGuard[Tensor]:
+    """Whether an object is a tensor; false for null."""
+    raise NotImplementedError
+
+
+@external(runs=False)
+def has_vertex(tensor: Tensor) -> bool:
+    """Whether a tensor has a history, or is a leaf."""
+    raise NotImplementedError
+
+
+@external(runs=False)
+def is_recording(state: State) -> bool:
+    """Whether a thread records its operations."""
+    raise NotImplementedError
+
+
+@external(runs=False)
+def given_count(count: int, names: Tuple | None) -> int:
+    """How many arguments a call gives: by position, and by names."""
     raise NotImplementedError
 
 

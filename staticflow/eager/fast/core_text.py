@@ -18,8 +18,8 @@ from staticflow.eager.fast.operands_text import OPERANDS
 from staticflow.eager.fast.recall_text import OFTEN, PLACES, RECALL, SLOTS
 from staticflow.eager.fast.record import RECORD
 from staticflow.eager.fast.records import CODES, FLAGS, MOST, OperandRecord, render_records
-from staticflow.eager.fast.renew_text import RENEW
-from staticflow.eager.fast.view_text import VIEWS
+from staticflow.eager.fast.renew import RENEW
+from staticflow.eager.fast.view import VIEW
 from staticflow.eager.programs import BEYOND, SPREAD
 from staticflow.eager.rows import NEAR, SHORT
 from staticflow.graph.dtypes import DTYPES, int64
@@ -68,11 +68,11 @@ def render_core(numbers: Mapping[str, int]) -> str:
     """The module of ``function``, ``called``, ``called_on``, ``direct``, ``recall``,
     ``recalled`` and ``change``; ``numbers`` are those that stand for slots."""
     parts = (
-        DECLARATIONS, LIKE, OBJECTS, OPERANDS, COMPUTE, VIEWS, APPLY, KEYS,
-        RECALL, _EACH, CHANGE, IN_PLACE, RENEW,
+        DECLARATIONS, LIKE, OBJECTS, OPERANDS, COMPUTE, APPLY, KEYS,
+        RECALL, _EACH, CHANGE, IN_PLACE,
     )  # fmt: skip
     text = Template("".join(parts)).substitute(numbers, **_NUMBERS)
-    native = render_native((*LINE, *RECORD), _layout(numbers), text)
+    native = render_native((*LINE, *RECORD, *VIEW, *RENEW), _layout(numbers), text)
     return render_records(text) + text + native
 
 

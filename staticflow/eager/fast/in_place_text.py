@@ -2,7 +2,7 @@
 
 If nothing of it is recorded, NumPy puts the result where it belongs, or, of large arrays, the
 program that did so last (`staticflow.eager.overwrite`); or what a function gives is copied
-(`staticflow.eager.fast.renew_text`). All else goes to `staticflow.eager.in_place`.
+(`staticflow.eager.fast.renew`). All else goes to `staticflow.eager.in_place`.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ ask:
   %by.value = and i1 %plain, %by.function
   br i1 %by.value, label %renew, label %count.them
 renew:
-  %renewed = call i1 @renewed(ptr %method, ptr %self, ptr %args, i64 %count, ptr %names, ptr %state)
+  %renewed = call i1 @renew(ptr %method, ptr %self, ptr %args, i64 %count, ptr %names, ptr %state)
   %wrong = call ptr @PyErr_Occurred()
   %right.so.far = icmp eq ptr %wrong, null
   %missed = xor i1 %renewed, true

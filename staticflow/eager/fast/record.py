@@ -14,7 +14,6 @@ from staticflow.eager.fast.beside import (
     like,
     operand_array,
     operand_tensor,
-    own_memory,
     row,
     same_shape,
     triple,
@@ -35,6 +34,7 @@ from staticflow.eager.fast.classes import (
 )
 from staticflow.eager.fast.line import mark
 from staticflow.eager.fast.records import FLAGS, Call, Operand
+from staticflow.eager.fast.view import own_memory
 from staticflow.native.cpython import (
     NONE,
     Array,
