@@ -90,7 +90,8 @@ class State:
 
     def fault(self, value: Value) -> str | None:
         """Why a value must not be used here, if it must not."""
-        for number in sorted(value.depends - self.owned.keys()):
+        missing = value.depends - self.owned.keys() if value.inside or value.own else ()
+        for number in sorted(missing):
             how = self.gone.get(number, "given up on one of the ways here")
             lost = value.name if value.own == number else f"what {value.name} lives in"
             return f"{lost} was {how}: use it before that"
