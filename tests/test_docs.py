@@ -92,6 +92,12 @@ def test_the_ops_on_adding_one_work() -> None:
     )
 
 
+def test_autograd_from_scratch_agrees_with_ours() -> None:
+    names: dict[str, object] = {}
+    exec("".join(_programs_of("autograd-from-scratch.md")), names)
+    assert "message" in names  # the page compares the numbers itself
+
+
 def test_the_rule_on_adding_a_pass_fires() -> None:
     names = {"rule": rule, "sub": arithmetic.sub}
     (added,) = eval(_programs_of("add-a-pass.md")[0], names)
