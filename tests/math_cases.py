@@ -12,7 +12,7 @@ import numpy as np
 from native_kernels import run
 
 from staticflow.codegen.kernel import Buffer, Kernel
-from staticflow.codegen.math import Scalars
+from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.vectorize import vectorize
 from staticflow.codegen.verify import verify_kernel
 from staticflow.graph.dim_queries import symbols_of

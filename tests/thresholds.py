@@ -77,7 +77,7 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.lower_correlate._DEEP", "codegen.lower_correlate._PART",
         ),
         "counts statements, terms or nodes of a program": (
-            "codegen.keep._COSTLY", "codegen.schedule_cpu._SHORT", "codegen.math_division._MOST_SHIFTS",
+            "codegen.keep._COSTLY", "codegen.schedule_cpu._SHORT", "codegen.maths.division._MOST_SHIFTS",
             "codegen.traffic._GUESS", "codegen.traffic._A_CALL", "codegen.work._MEMORY",
             "codegen.work._SLOW.quotient", "codegen.work._SLOW.remainder", "codegen.work._VECTOR",
             "passes.access.MOST_REPEATED", "passes.contraction.MOST_SEARCHED",
@@ -127,9 +127,9 @@ NO_SIZES: Mapping[str, str] = {
         "a code, a mask, a constant of an algorithm": (
             "codegen.kernel.INTERRUPTED", "codegen.kernel.NO_ROOM",
             "codegen.llvm.parts._BALANCED", "codegen.llvm.root._ZEROS_AND_INFINITY",
-            "codegen.llvm.routine.SIZES_DIFFER", "codegen.math_bits.PARITY",
-            "codegen.math_bits.ROUNDS", "codegen.math_erf.SPARE", "codegen.math_far._AHEAD",
-            "codegen.math_far._LOW", "codegen.math_normal.SPARE", "codegen.target.PORTABLE",
+            "codegen.llvm.routine.SIZES_DIFFER", "codegen.maths.bits.PARITY",
+            "codegen.maths.bits.ROUNDS", "codegen.maths.erf.SPARE", "codegen.maths.far._AHEAD",
+            "codegen.maths.far._LOW", "codegen.maths.normal.SPARE", "codegen.target.PORTABLE",
             "eager.fast.core_text.FLAGS", "eager.fast.core_text.NO_DTYPE",
             "eager.fast.core_text._NUMBERS", "runtime.pool._FUTEX", "runtime.pool._FAULTS",
             "graph.printer._MAX_LINE", "ops.random._PARITY", "ops.random._WORD",

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from staticflow.codegen.kernel import Reg
-from staticflow.codegen.math import Scalars
+from staticflow.codegen.maths.scalars import Scalars
 from staticflow.graph.node import Node
 from staticflow.graph.types import Shape
 from staticflow.ops.lowering import Elementwise, Reduce

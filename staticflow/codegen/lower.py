@@ -15,7 +15,7 @@ from staticflow.codegen.kernel import Buffer, Kernel
 from staticflow.codegen.lower_contract import lower_contract
 from staticflow.codegen.lower_loops import lower_loops
 from staticflow.codegen.lower_state import lower_state
-from staticflow.codegen.math import Scalars
+from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.nest import Nest, Scratch
 from staticflow.codegen.target import Target
 from staticflow.codegen.unused import innermost_loops, without_unused

@@ -11,7 +11,7 @@ from staticflow.codegen.gemm_plan import Span
 from staticflow.codegen.gemm_tile import each
 from staticflow.codegen.kernel import Buffer, Kernel, Operand
 from staticflow.codegen.lower_correlate import Finish, emit_correlate, emit_correlate_kernel
-from staticflow.codegen.math import Scalars
+from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.target import Target
 from staticflow.codegen.values import Values
 from staticflow.errors import CompileError

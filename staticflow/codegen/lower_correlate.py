@@ -25,7 +25,7 @@ from staticflow.codegen.gemm_plan import (
 )
 from staticflow.codegen.gemm_tile import each, multiply_add
 from staticflow.codegen.kernel import LANE, LANE_SYM, Operand, Reg
-from staticflow.codegen.math import Scalars
+from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.target import Target
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Size, ceil_div, prod

@@ -17,7 +17,7 @@ from functools import partial
 from staticflow.codegen.blocks import cut_blocks
 from staticflow.codegen.keep import Kept, find_kept
 from staticflow.codegen.kernel import Kernel, Operand, Reg
-from staticflow.codegen.math import Scalars
+from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.nest import Scratch
 from staticflow.codegen.values import Values
 from staticflow.codegen.vectorize import identity

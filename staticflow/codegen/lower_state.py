@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from staticflow.codegen.kernel import ENDLESS, Buffer, Cast, Kernel, Operand, Reg
-from staticflow.codegen.math import Scalars
+from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.nest import Scratch
 from staticflow.codegen.values import Values
 from staticflow.graph.dim_queries import symbols_of

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from staticflow.codegen.kernel import Buffer, Operand, Reg
-from staticflow.codegen.math import Scalars
+from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.values import Values
 from staticflow.errors import ArgumentError, IndexRangeError, LinAlgError, StaticflowError
 from staticflow.graph.dim_queries import symbols_of

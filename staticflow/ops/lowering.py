@@ -1,7 +1,8 @@
 """The forms in which an op says how kernels compute it.
 
-The forms hold functions over ``k``, the builder of a kernel (`staticflow.codegen.math.Scalars`),
-which is passed in; operands are registers or constants of it, of one lane or many.
+The forms hold functions over ``k``, the builder of a kernel that is passed in (a
+`staticflow.codegen.maths.scalars.Scalars`); operands are registers or constants of it, of one lane
+or many.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from cuda_case import Array, Case, M, N, builder_of, limits_of, sample, specials
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import Buffer, Kernel, Operand
-from staticflow.codegen.math import Scalars
+from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.primitives import COMBINES, PRIMITIVES
 from staticflow.codegen.verify import verify_kernel
 from staticflow.graph.dims import Dim

@@ -6,10 +6,10 @@ from math import sqrt
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import Operand
-from staticflow.codegen.math_erf import ERFC_HIGHEST, erfc_of_positive, erfcx
-from staticflow.codegen.math_exp import EXP, LOG2_E
-from staticflow.codegen.math_log import log, log1p
-from staticflow.codegen.math_parts import (
+from staticflow.codegen.maths.erf import ERFC_HIGHEST, erfc_of_positive, erfcx
+from staticflow.codegen.maths.exp import EXP, LOG2_E
+from staticflow.codegen.maths.log import log, log1p
+from staticflow.codegen.maths.parts import (
     FORMATS,
     at_least,
     at_most,

@@ -12,22 +12,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
-from staticflow.codegen import (
-    math_arc,
-    math_bessel,
-    math_bits,
-    math_division,
-    math_erf,
-    math_exp,
-    math_float,
-    math_gamma,
-    math_log,
-    math_normal,
-    math_pow,
-    math_trig,
-)
 from staticflow.codegen.builder import Builder, Number
 from staticflow.codegen.kernel import Const, Operand, Reg
+from staticflow.codegen.maths import (
+    arc,
+    bessel,
+    bits,
+    division,
+    erf,
+    exp,
+    floats,
+    gamma,
+    log,
+    normal,
+    powers,
+    trig,
+)
 from staticflow.graph.dtypes import DType, bfloat16, float16, float32
 
 __all__ = ["Scalars"]
@@ -45,7 +45,7 @@ class Scalars(Builder):
     an operand takes its dtype. Unless it says otherwise a function is for floating dtypes and gives
     the dtype of its operand. In float32 and float64 the error is at most 2 ulp, of the tangent
     and erfc 2.1, of erfinv 2.2, of the families of gamma and Bessel more; the docstrings in the
-    modules ``math_*`` tell what each function reaches.
+    modules of this folder tell what each function reaches.
 
     >>> from staticflow.codegen.kernel import Buffer
     >>> from staticflow.graph.dims import Sym
@@ -71,145 +71,145 @@ class Scalars(Builder):
 
     def exp(self, x: Operand) -> Operand:
         """e**x."""
-        return self.real(math_exp.exp, x)
+        return self.real(exp.exp, x)
 
     def exp2(self, x: Operand) -> Operand:
         """2**x."""
-        return self.real(math_exp.exp2, x)
+        return self.real(exp.exp2, x)
 
     def expm1(self, x: Operand) -> Operand:
         """e**x - 1, with all digits near 0."""
-        return self.real(math_exp.expm1, x)
+        return self.real(exp.expm1, x)
 
     def log(self, x: Operand) -> Operand:
         """The natural logarithm; -inf at 0, NaN below."""
-        return self.real(math_log.log, x)
+        return self.real(log.log, x)
 
     def log2(self, x: Operand) -> Operand:
         """The logarithm to base 2."""
-        return self.real(math_log.log2, x)
+        return self.real(log.log2, x)
 
     def log10(self, x: Operand) -> Operand:
         """The logarithm to base 10."""
-        return self.real(math_log.log10, x)
+        return self.real(log.log10, x)
 
     def log1p(self, x: Operand) -> Operand:
         """log(1 + x), with all digits near 0."""
-        return self.real(math_log.log1p, x)
+        return self.real(log.log1p, x)
 
     def sigmoid(self, x: Operand) -> Operand:
         """1 / (1 + e**-x)."""
-        return self.real(math_exp.sigmoid, x)
+        return self.real(exp.sigmoid, x)
 
     def erf(self, x: Operand) -> Operand:
         """The error function."""
-        return self.real(math_erf.erf, x)
+        return self.real(erf.erf, x)
 
     def erfc(self, x: Operand) -> Operand:
         """1 - erf(x), with all digits where erf(x) is next to 1."""
-        return self.real(math_erf.erfc, x)
+        return self.real(erf.erfc, x)
 
     def erfcx(self, x: Operand) -> Operand:
         """``e**(x x) erfc(x)``."""
-        return self.real(math_erf.erfcx, x)
+        return self.real(erf.erfcx, x)
 
     def ndtr(self, x: Operand) -> Operand:
         """The probability that a standard normal number is below x."""
-        return self.real(math_normal.ndtr, x)
+        return self.real(normal.ndtr, x)
 
     def log_ndtr(self, x: Operand) -> Operand:
         """Its logarithm, also where it is 0 itself."""
-        return self.real(math_normal.log_ndtr, x)
+        return self.real(normal.log_ndtr, x)
 
     def gelu(self, x: Operand) -> Operand:
         """``x * ndtr(x)``."""
-        return self.real(math_normal.gelu, x)
+        return self.real(normal.gelu, x)
 
     def erfinv(self, x: Operand) -> Operand:
         """The y with erf(y) = x; NaN outside [-1, 1]."""
-        return self.real(math_erf.erfinv, x)
+        return self.real(erf.erfinv, x)
 
     def lgamma(self, x: Operand) -> Operand:
-        """The logarithm of |gamma(x)|; see `math_gamma` for negative x."""
-        return self.real(math_gamma.lgamma, x)
+        """The logarithm of |gamma(x)|; the module `gamma` tells how exact it is for negative x."""
+        return self.real(gamma.lgamma, x)
 
     def digamma(self, x: Operand) -> Operand:
         """The derivative of `lgamma`."""
-        return self.real(math_gamma.digamma, x)
+        return self.real(gamma.digamma, x)
 
     def polygamma(self, x: Operand, n: int) -> Operand:
         """The n-th derivative of `digamma`, n >= 1."""
-        return self.real(lambda k, a: math_gamma.polygamma(k, a, n), x)
+        return self.real(lambda k, a: gamma.polygamma(k, a, n), x)
 
     def i0(self, x: Operand) -> Operand:
         """The modified Bessel function of the first kind of order 0."""
-        return self.real(lambda k, a: math_bessel.bessel_i(k, a, 0), x)
+        return self.real(lambda k, a: bessel.bessel_i(k, a, 0), x)
 
     def i1(self, x: Operand) -> Operand:
         """The modified Bessel function of the first kind of order 1."""
-        return self.real(lambda k, a: math_bessel.bessel_i(k, a, 1), x)
+        return self.real(lambda k, a: bessel.bessel_i(k, a, 1), x)
 
     def i0e(self, x: Operand) -> Operand:
         """``exp(-|x|) i0(x)``."""
-        return self.real(lambda k, a: math_bessel.bessel_ie(k, a, 0), x)
+        return self.real(lambda k, a: bessel.bessel_ie(k, a, 0), x)
 
     def i1e(self, x: Operand) -> Operand:
         """``exp(-|x|) i1(x)``."""
-        return self.real(lambda k, a: math_bessel.bessel_ie(k, a, 1), x)
+        return self.real(lambda k, a: bessel.bessel_ie(k, a, 1), x)
 
     # -- trigonometric and hyperbolic functions ------------------------------------------------
 
     def sin(self, x: Operand) -> Operand:
         """The sine; NaN of infinities."""
-        return self.real(math_trig.sin, x)
+        return self.real(trig.sin, x)
 
     def cos(self, x: Operand) -> Operand:
         """The cosine; NaN of infinities."""
-        return self.real(math_trig.cos, x)
+        return self.real(trig.cos, x)
 
     def tan(self, x: Operand) -> Operand:
         """The tangent; NaN of infinities."""
-        return self.real(math_trig.tan, x)
+        return self.real(trig.tan, x)
 
     def asin(self, x: Operand) -> Operand:
         """The arc sine; NaN outside [-1, 1]."""
-        return self.real(math_arc.asin, x)
+        return self.real(arc.asin, x)
 
     def acos(self, x: Operand) -> Operand:
         """The arc cosine; NaN outside [-1, 1]."""
-        return self.real(math_arc.acos, x)
+        return self.real(arc.acos, x)
 
     def atan(self, x: Operand) -> Operand:
         """The arc tangent."""
-        return self.real(math_arc.atan, x)
+        return self.real(arc.atan, x)
 
     def atan2(self, y: Operand | Number, x: Operand | Number) -> Operand:
         """The angle of the point (x, y), from -pi to pi."""
-        return self.real(math_arc.atan2, y, x)
+        return self.real(arc.atan2, y, x)
 
     def sinh(self, x: Operand) -> Operand:
         """The hyperbolic sine."""
-        return self.real(math_exp.sinh, x)
+        return self.real(exp.sinh, x)
 
     def cosh(self, x: Operand) -> Operand:
         """The hyperbolic cosine."""
-        return self.real(math_exp.cosh, x)
+        return self.real(exp.cosh, x)
 
     def tanh(self, x: Operand) -> Operand:
         """The hyperbolic tangent."""
-        return self.real(math_exp.tanh, x)
+        return self.real(exp.tanh, x)
 
     def asinh(self, x: Operand) -> Operand:
         """The inverse hyperbolic sine."""
-        return self.real(math_log.asinh, x)
+        return self.real(log.asinh, x)
 
     def acosh(self, x: Operand) -> Operand:
         """The inverse hyperbolic cosine; NaN below 1."""
-        return self.real(math_log.acosh, x)
+        return self.real(log.acosh, x)
 
     def atanh(self, x: Operand) -> Operand:
         """The inverse hyperbolic tangent; NaN outside [-1, 1]."""
-        return self.real(math_log.atanh, x)
+        return self.real(log.atanh, x)
 
     # -- powers and roots ----------------------------------------------------------------------
 
@@ -221,12 +221,12 @@ class Scalars(Builder):
             if n >= 0 or base.dtype.is_floating:
                 return self.pow_int(base, n)
         if not base.dtype.is_floating:
-            return math_pow.integer_pow(self, base, exponent)
-        return self.real(math_pow.pow, base, exponent)
+            return powers.integer_pow(self, base, exponent)
+        return self.real(powers.pow, base, exponent)
 
     def pow_int(self, x: Operand, n: int) -> Operand:
         """x**n by repeated multiplication, for integers too if n >= 0 (else `ValueError`)."""
-        return self.real(lambda k, a: math_pow.pow_int(k, a, n), x)
+        return self.real(lambda k, a: powers.pow_int(k, a, n), x)
 
     def sqrt(self, x: Operand) -> Operand:
         """The square root; NaN below 0."""
@@ -242,7 +242,7 @@ class Scalars(Builder):
 
     def hypot(self, x: Operand | Number, y: Operand | Number) -> Operand:
         """sqrt(x x + y y), which does not overflow on the way."""
-        return self.real(math_pow.hypot, x, y)
+        return self.real(powers.hypot, x, y)
 
     # -- rounding and division -----------------------------------------------------------------
 
@@ -266,58 +266,58 @@ class Scalars(Builder):
         """The largest integer not above x / y, for integers too; of integers 0 for y = 0."""
         a, b = self._operands(x, y)
         if a.dtype.is_floating:
-            return self.real(math_division.floor_divide, a, b)
-        return math_division.integer_floor_divide(self, a, b)
+            return self.real(division.floor_divide, a, b)
+        return division.integer_floor_divide(self, a, b)
 
     def fmod(self, x: Operand | Number, y: Operand | Number) -> Operand:
         """``x - trunc(x / y) * y``, for integers too; of integers 0 for y = 0."""
         a, b = self._operands(x, y)
         if a.dtype.is_floating:
-            return self.real(math_division.fmod, a, b)
-        return math_division.integer_fmod(self, a, b)
+            return self.real(division.fmod, a, b)
+        return division.integer_fmod(self, a, b)
 
     def remainder(self, x: Operand | Number, y: Operand | Number) -> Operand:
         """``x - floor_divide(x, y) * y``, for integers too; of integers 0 for y = 0."""
         a, b = self._operands(x, y)
         if a.dtype.is_floating:
-            return self.real(math_division.remainder, a, b)
-        return math_division.integer_remainder(self, a, b)
+            return self.real(division.remainder, a, b)
+        return division.integer_remainder(self, a, b)
 
     def gcd(self, x: Operand | Number, y: Operand | Number) -> Operand:
         """The greatest common divisor of integers; 0 of zeros."""
-        return math_division.gcd(self, *self._operands(x, y))
+        return division.gcd(self, *self._operands(x, y))
 
     def lcm(self, x: Operand | Number, y: Operand | Number) -> Operand:
         """The least common multiple of integers, which wraps; 0 where either is 0."""
-        return math_division.lcm(self, *self._operands(x, y))
+        return division.lcm(self, *self._operands(x, y))
 
     # -- how floats are written ----------------------------------------------------------------
 
     def mantissa(self, x: Operand) -> Operand:
         """The m of ``x = m * 2**e`` with ``0.5 <= |m| < 1``; x where it is 0, infinite or NaN."""
-        return self.real(math_float.mantissa, x)
+        return self.real(floats.mantissa, x)
 
     def exponent(self, x: Operand) -> Operand:
         """The e that belongs to `mantissa`, as a float; 0 where x is 0, infinite or NaN."""
-        return self.real(math_float.exponent, x)
+        return self.real(floats.exponent, x)
 
     def nextafter(self, x: Operand | Number, y: Operand | Number) -> Operand:
         """The float next to x on the way to y."""
-        return math_float.nextafter(self, *self._operands(x, y))
+        return floats.nextafter(self, *self._operands(x, y))
 
     # -- bits of integers ----------------------------------------------------------------------
 
     def left_shift(self, x: Operand | Number, n: Operand | Number) -> Operand:
         """x * 2**n, wrapping; 0 for an n outside [0, bits)."""
-        return math_bits.left_shift(self, *self._operands(x, n))
+        return bits.left_shift(self, *self._operands(x, n))
 
     def right_shift(self, x: Operand | Number, n: Operand | Number) -> Operand:
         """x / 2**n rounded down; 0 or -1, the sign, for an n outside [0, bits)."""
-        return math_bits.right_shift(self, *self._operands(x, n))
+        return bits.right_shift(self, *self._operands(x, n))
 
     def threefry(self, key: Operand, counter: Operand) -> Operand:
         """64 random bits, as an int64, of a key and a counter in int64."""
-        return math_bits.threefry(self, key, counter)
+        return bits.threefry(self, key, counter)
 
     # -- signs, extremes and tests, of integers too --------------------------------------------
 

@@ -2,7 +2,7 @@
 
 The argument is reduced by multiples of pi / 2, subtracted in three parts by fma (Cody and Waite,
 "Software Manual for the Elementary Functions", 1980), which keeps the relative precision of the
-remainder r up to ``LIMIT``, and past that in integers (`math_far`); on ``|r| <= pi / 4`` follow
+remainder r up to ``LIMIT``, and past that in integers (`far`); on ``|r| <= pi / 4`` follow
 minimax polynomials, fitted by Remez's exchange. Infinity gives NaN. Errors are the largest seen, in
 units in the last place.
 """
@@ -13,8 +13,8 @@ from math import inf, pi
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import Operand
-from staticflow.codegen.math_far import Angle, reduce_far
-from staticflow.codegen.math_parts import FORMATS, nearest_integer, polynomial
+from staticflow.codegen.maths.far import Angle, reduce_far
+from staticflow.codegen.maths.parts import FORMATS, nearest_integer, polynomial
 from staticflow.graph.dtypes import DType, float32, float64
 
 __all__ = ["LIMIT", "cos", "sin", "tan"]

@@ -12,9 +12,9 @@ from math import log as log_of
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import Operand
-from staticflow.codegen.math_log import log
-from staticflow.codegen.math_parts import at_most, polynomial
-from staticflow.codegen.math_trig import sin, tan
+from staticflow.codegen.maths.log import log
+from staticflow.codegen.maths.parts import at_most, polynomial
+from staticflow.codegen.maths.trig import sin, tan
 from staticflow.graph.dtypes import DType, float32, float64
 
 __all__ = ["digamma", "lgamma", "polygamma"]

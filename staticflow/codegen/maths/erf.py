@@ -11,9 +11,9 @@ from math import inf, pi, prod, sqrt
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import Operand
-from staticflow.codegen.math_exp import EXP, exp, exp2_fraction, reduced
-from staticflow.codegen.math_log import log
-from staticflow.codegen.math_parts import (
+from staticflow.codegen.maths.exp import EXP, exp, exp2_fraction, reduced
+from staticflow.codegen.maths.log import log
+from staticflow.codegen.maths.parts import (
     FORMATS,
     at_least,
     at_most,

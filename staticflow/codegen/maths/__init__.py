@@ -1,0 +1,1 @@
+"""Mathematical functions, written in primitives of Kernel IR; `scalars` has them all as methods."""
