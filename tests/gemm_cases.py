@@ -11,7 +11,7 @@ import numpy as np
 from guard_pages import guarded_bytes
 
 from staticflow.codegen.builder import Builder
-from staticflow.codegen.gemm import Epilogue, Gemm, Workspace, emit_gemm, scratch_size
+from staticflow.codegen.gemm.dispatch import Epilogue, Gemm, Workspace, emit_gemm, scratch_size
 from staticflow.codegen.kernel import Buffer, Kernel, Operand
 from staticflow.codegen.llvm.render import render_module
 from staticflow.codegen.target import Target

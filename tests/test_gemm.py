@@ -19,11 +19,10 @@ from gemm_cases import (
     run,
 )
 
-from staticflow.codegen import gemm as gemm_module
-from staticflow.codegen import gemm_block
 from staticflow.codegen.builder import Builder
-from staticflow.codegen.gemm import Gemm, _product, emit_gemm, scratch_size
-from staticflow.codegen.gemm_plan import column_panels, main_rows, row_blocks
+from staticflow.codegen.gemm import block, dispatch
+from staticflow.codegen.gemm.dispatch import Gemm, _product, emit_gemm, scratch_size
+from staticflow.codegen.gemm.plan import column_panels, main_rows, row_blocks
 from staticflow.codegen.interpret import interpret_kernel
 from staticflow.codegen.kernel import Bind, Buffer, Let, Load, Loop, Operand, Set, Stmt, walk
 from staticflow.codegen.target import Target
@@ -161,9 +160,9 @@ def test_threads_have_tasks_to_share(layout: str) -> None:
         product = _product(gemm, host_target(), "a", "b", 0, 0)[0]
         groups = [
             evaluate_dim(
-                gemm_block._cut(product, enough).groups, {Sym("M"): m, Sym("N"): n, Sym("K"): k}
+                block._cut(product, enough).groups, {Sym("M"): m, Sym("N"): n, Sym("K"): k}
             )
-            for enough in range(1, gemm_block._GROUPS + 1)
+            for enough in range(1, block._GROUPS + 1)
         ]
         assert groups[3] >= 2, (m, n, k)
         assert max(groups) == groups[-1], "workspaces are made for the most groups"
@@ -172,7 +171,7 @@ def test_threads_have_tasks_to_share(layout: str) -> None:
 def test_one_thread_copies_each_matrix_once() -> None:
     """Alone, a product by columns is one task."""
     gemm = gemm_of(1024, 1024, 1024, "tn", float32)
-    cut = gemm_block._cut(_product(gemm, host_target(), "a", "b", 0, 0)[0], 1)
+    cut = block._cut(_product(gemm, host_target(), "a", "b", 0, 0)[0], 1)
     assert (cut.down, cut.across) == (1, 1)
 
 
@@ -182,7 +181,7 @@ def test_known_columns_are_cut_for_threads(n: int) -> None:
     gemm = gemm_of(40, n, 300, "tn", float32)
     product = _product(gemm, host_target(), "a", "b", 0, 0)[0]
     enough = Sym("enough")
-    cut = gemm_block._cut(product, Dim.of(enough))
+    cut = block._cut(product, Dim.of(enough))
     chunks = [evaluate_dim(cut.chunk, {enough: count}) for count in range(1, 17)]
     assert max(chunks) <= cut.width
     check(gemm, host_target(), "tn", [(40, n, 300)])
@@ -209,12 +208,12 @@ def test_rows_of_unknown_length_stay_in_registers() -> None:
 def test_panels(target: Target, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every matrix large, tasks and blocks small: partial sums, remainders of tasks, blocks, rows
     and panels; each size known or not."""
-    monkeypatch.setattr(gemm_module, "_CACHE", 0)
-    monkeypatch.setattr(gemm_block, "_STRIPE", 12)
-    monkeypatch.setattr(gemm_block, "_ROWS", 27)
-    monkeypatch.setattr(gemm_block, "_BY_ROWS", gemm_block._Way(panels=1, column=64, tasks=8))
-    monkeypatch.setattr(gemm_block, "_BY_COLUMNS", gemm_block._Way(panels=2, column=64, tasks=2))
-    monkeypatch.setattr(gemm_block, "_PANELS_PER_COPY", 1)
+    monkeypatch.setattr(dispatch, "_CACHE", 0)
+    monkeypatch.setattr(block, "_STRIPE", 12)
+    monkeypatch.setattr(block, "_ROWS", 27)
+    monkeypatch.setattr(block, "_BY_ROWS", block._Way(panels=1, column=64, tasks=8))
+    monkeypatch.setattr(block, "_BY_COLUMNS", block._Way(panels=2, column=64, tasks=2))
+    monkeypatch.setattr(block, "_PANELS_PER_COPY", 1)
     many = [(m, 159, 37) for m in (0, 1, 15, 16, 17, 23, 24, 25, 43, 64)]
     check(gemm_of(M, 159, 37, layout, float32), target, layout, many)
     sizes = [(m, n, k) for m, n in ((16, 1), (50, 65), (31, 200)) for k in (0, 1, 16, 37, 100)]

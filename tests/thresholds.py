@@ -49,11 +49,11 @@ SIZES: Mapping[str, str] = {
 """Constants from which on something else computes an operation, and what they count."""
 
 BY_MATRICES = (
-    "codegen.gemm._CACHE", "codegen.gemm._FEW_PAGES", "codegen.gemm._PAGES", "codegen.gemm._LITTLE",
-    "codegen.gemm._SMALL", "codegen.gemm._DEPTH_PER_ROW", "codegen.gemm._BRIEF",
-    "codegen.gemm_block.LEAST_ROWS", "codegen.gemm_block._ROWS", "codegen.gemm_block._STRIPE",
-    "codegen.gemm_block._ROWS_PER_COPY", "codegen.gemm_block._BY_ROWS.column",
-    "codegen.gemm_block._BY_COLUMNS.column", "codegen.gemm_block._BY_COLUMNS.panels",
+    "codegen.gemm.dispatch._CACHE", "codegen.gemm.dispatch._FEW_PAGES", "codegen.gemm.dispatch._PAGES", "codegen.gemm.dispatch._LITTLE",
+    "codegen.gemm.dispatch._SMALL", "codegen.gemm.dispatch._DEPTH_PER_ROW", "codegen.gemm.dispatch._BRIEF",
+    "codegen.gemm.block.LEAST_ROWS", "codegen.gemm.block._ROWS", "codegen.gemm.block._STRIPE",
+    "codegen.gemm.block._ROWS_PER_COPY", "codegen.gemm.block._BY_ROWS.column",
+    "codegen.gemm.block._BY_COLUMNS.column", "codegen.gemm.block._BY_COLUMNS.panels",
     "eager.products.WORTH",
 )  # fmt: skip
 """Constants that the rows, the columns, the inner dim, the elements of the second matrix or the
@@ -63,12 +63,12 @@ NO_SIZES: Mapping[str, str] = {
     name: reason
     for reason, names in {
         "counts blocks, tasks or threads, which follow from sizes": (
-            "codegen.blocks._MOST", "codegen.gemm_block._BY_ROWS.tasks", "codegen.gemm_block._GROUPS",
+            "codegen.blocks._MOST", "codegen.gemm.block._BY_ROWS.tasks", "codegen.gemm.block._GROUPS",
             "codegen.lower_contract._GROUPS", "runtime.pool._MOST", "runtime.pool._PIECES",
             "runtime.pool._SPINS",
         ),
         "a width of vectors or of a tile, to whose multiples no other size is even": (
-            "codegen.blocks._EVEN", "codegen.gemm_tile._CHAINS", "codegen.llvm.root._LANES",
+            "codegen.blocks._EVEN", "codegen.gemm.tile._CHAINS", "codegen.llvm.root._LANES",
             "codegen.lower_correlate._UNROLLED", "codegen.lower_loops._ROWS_PART", "codegen.schedule_cpu._ALONG_COLUMNS",
             "codegen.schedule_cpu._STRIP", "graph.rowmajor._SOME", "graph.rowmajor._WIDTH",
             "eager.ranges._PIECE", "runtime.fastcall_checks.LANES",

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
 from staticflow.codegen.builder import Builder
-from staticflow.codegen.gemm import Gemm, Workspace, emit_gemm, scratch_size
-from staticflow.codegen.gemm_plan import Span
-from staticflow.codegen.gemm_tile import each
+from staticflow.codegen.gemm.dispatch import Gemm, Workspace, emit_gemm, scratch_size
+from staticflow.codegen.gemm.plan import Span
+from staticflow.codegen.gemm.tile import each
 from staticflow.codegen.kernel import Buffer, Kernel, Operand
 from staticflow.codegen.lower_correlate import Finish, emit_correlate, emit_correlate_kernel
 from staticflow.codegen.maths.scalars import Scalars

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from staticflow.codegen.builder import Builder
-from staticflow.codegen.gemm_plan import (
+from staticflow.codegen.gemm.plan import (
     Column,
     Span,
     column_panels,
@@ -23,7 +23,7 @@ from staticflow.codegen.gemm_plan import (
     register_count,
     row_blocks,
 )
-from staticflow.codegen.gemm_tile import each, multiply_add
+from staticflow.codegen.gemm.tile import each, multiply_add
 from staticflow.codegen.kernel import LANE, LANE_SYM, Operand, Reg
 from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.target import Target
@@ -148,7 +148,7 @@ def emit_correlate(
     usual = min(per_group, main_rows(target)) if isinstance(per_group, int) else main_rows(target)
     panels = column_panels(last, work.lanes, target, usual)
     widest = max((len(p.lanes) for _, p in panels), default=1)
-    fit = (work.registers - 1) // ((usual + 1) * widest)  # the rule of `gemm_plan`
+    fit = (work.registers - 1) // ((usual + 1) * widest)  # the rule of `gemm.plan`
     with (
         work.loops("n", (batch,), "parallel") as (n,),
         work.loops("g", (groups,), "parallel") as (g,),

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.codegen.gemm_block import LEAST_ROWS
+from staticflow.codegen.gemm.block import LEAST_ROWS
 from staticflow.eager.programs import Programs, compiled
 from staticflow.graph.dims import Size, fresh_sym
 from staticflow.graph.dtypes import BY_NUMPY, float32, float64

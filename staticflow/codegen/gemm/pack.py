@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from staticflow.codegen.builder import Builder
-from staticflow.codegen.gemm_copy import copy_columns
-from staticflow.codegen.gemm_dot import emit_dots
-from staticflow.codegen.gemm_tile import Epilogue, Matrix, Product, Workspace, emit_tiles
+from staticflow.codegen.gemm.copy import copy_columns
+from staticflow.codegen.gemm.dot import emit_dots
+from staticflow.codegen.gemm.tile import Epilogue, Matrix, Product, Workspace, emit_tiles
 from staticflow.graph.dims import Size, ceil_div
 
 __all__ = ["by_columns_scratch", "by_rows_scratch", "emit_by_columns", "emit_by_rows"]

@@ -1,8 +1,8 @@
 """Matrix products as Kernel IR: which way a product is computed, by its sizes and strides.
 
-The ways: tiles that read both matrices where they are (`gemm_tile`), tiles over a copy of B
-(`gemm_pack`) or of blocks of it (`gemm_block`), dot products along the inner dimension
-(`gemm_dot`), and plain loops (`gemm_plain`). Any size may be unknown; where the choice depends on
+The ways: tiles that read both matrices where they are (`tile`), tiles over a copy of B
+(`pack`) or of blocks of it (`block`), dot products along the inner dimension
+(`dot`), and plain loops (`plain`). Any size may be unknown; where the choice depends on
 it, the kernel holds both ways and chooses as it runs.
 """
 
@@ -13,17 +13,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from staticflow.codegen.builder import Builder
-from staticflow.codegen.gemm_block import LEAST_ROWS, blocked_scratch, emit_blocked
-from staticflow.codegen.gemm_dot import emit_dots
-from staticflow.codegen.gemm_pack import (
+from staticflow.codegen.gemm.block import LEAST_ROWS, blocked_scratch, emit_blocked
+from staticflow.codegen.gemm.dot import emit_dots
+from staticflow.codegen.gemm.pack import (
     by_columns_scratch,
     by_rows_scratch,
     emit_by_columns,
     emit_by_rows,
 )
-from staticflow.codegen.gemm_plain import emit_plain
-from staticflow.codegen.gemm_plan import main_rows
-from staticflow.codegen.gemm_tile import Epilogue, Matrix, Product, Workspace, emit_tiles
+from staticflow.codegen.gemm.plain import emit_plain
+from staticflow.codegen.gemm.plan import main_rows
+from staticflow.codegen.gemm.tile import Epilogue, Matrix, Product, Workspace, emit_tiles
 from staticflow.codegen.kernel import Operand
 from staticflow.codegen.target import Target
 from staticflow.graph.dims import Size, ceil_div, dim_max, dim_min, is_provably_ge

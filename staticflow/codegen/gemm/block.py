@@ -15,9 +15,9 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from staticflow.codegen.builder import Builder
-from staticflow.codegen.gemm_copy import copy_columns
-from staticflow.codegen.gemm_plan import Panel, Span, chunk_panels, main_rows, main_width
-from staticflow.codegen.gemm_tile import (
+from staticflow.codegen.gemm.copy import copy_columns
+from staticflow.codegen.gemm.plan import Panel, Span, chunk_panels, main_rows, main_width
+from staticflow.codegen.gemm.tile import (
     Epilogue,
     Matrix,
     Piece,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from staticflow.codegen.builder import Builder
-from staticflow.codegen.gemm_plan import Span
-from staticflow.codegen.gemm_tile import Matrix, each
+from staticflow.codegen.gemm.plan import Span
+from staticflow.codegen.gemm.tile import Matrix, each
 from staticflow.codegen.kernel import HALVES, LANE, Operand
 from staticflow.graph.dims import Size
 

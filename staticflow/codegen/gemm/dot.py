@@ -8,8 +8,8 @@ lanes of each accumulator at the end.
 from __future__ import annotations
 
 from staticflow.codegen.builder import Builder
-from staticflow.codegen.gemm_plan import Span, dot_tile
-from staticflow.codegen.gemm_tile import Epilogue, Product, each, multiply_add
+from staticflow.codegen.gemm.plan import Span, dot_tile
+from staticflow.codegen.gemm.tile import Epilogue, Product, each, multiply_add
 from staticflow.codegen.kernel import LANE
 from staticflow.graph.dims import Size, is_provably_ge
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from staticflow.codegen.builder import Builder
-from staticflow.codegen.gemm_tile import Epilogue, Product
+from staticflow.codegen.gemm.tile import Epilogue, Product
 from staticflow.codegen.kernel import Operand
 from staticflow.graph.dims import Size
 from staticflow.graph.dtypes import bfloat16, bool_, float16, float32

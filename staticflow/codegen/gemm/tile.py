@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from staticflow.codegen.builder import Builder
-from staticflow.codegen.gemm_plan import Panel, Span, column_panels, divisor, main_rows, row_blocks
+from staticflow.codegen.gemm.plan import Panel, Span, column_panels, divisor, main_rows, row_blocks
 from staticflow.codegen.kernel import Operand
 from staticflow.codegen.target import Target
 from staticflow.graph.dims import Size, is_provably_ge

@@ -1,0 +1,1 @@
+"""Matrix products as Kernel IR: `dispatch` chooses the way, which the other modules write."""
