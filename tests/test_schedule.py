@@ -11,7 +11,7 @@ from random_kernels import LENGTH, kernels, random_buffers
 
 from staticflow.codegen.interpret import interpret_kernel
 from staticflow.codegen.kernel import If, Kernel, Loop, walk
-from staticflow.codegen.primitives import COMBINES, PRIMITIVES
+from staticflow.codegen.primitives import COMBINES, PRIMITIVES, identity
 from staticflow.codegen.rewrite import copy_block
 from staticflow.codegen.schedule import (
     bind_grid,
@@ -22,7 +22,6 @@ from staticflow.codegen.schedule import (
     vectorize,
 )
 from staticflow.codegen.text import parse_kernel, print_kernel
-from staticflow.codegen.vectorize import identity
 from staticflow.codegen.verify import verify_kernel
 from staticflow.errors import VerifyError
 from staticflow.graph.dims import Sym

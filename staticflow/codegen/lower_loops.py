@@ -19,8 +19,8 @@ from staticflow.codegen.keep import Kept, find_kept
 from staticflow.codegen.kernel import Kernel, Operand, Reg
 from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.nest import Scratch
+from staticflow.codegen.primitives import identity
 from staticflow.codegen.values import Values
-from staticflow.codegen.vectorize import identity
 from staticflow.graph.dim_queries import coefficient, symbols_of
 from staticflow.graph.dims import Size, Sym, floor_div, fresh_sym, prod
 from staticflow.graph.dtypes import DType, float32, float64

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["COMBINES", "PRIMITIVES", "Primitive"]
+import numpy as np
+
+from staticflow.graph.dtypes import DType, bool_
+
+__all__ = ["COMBINES", "PRIMITIVES", "Primitive", "identity"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +63,20 @@ PRIMITIVES: dict[str, Primitive] = {
 
 COMBINES = ("add", "mul", "max", "min", "and", "or")
 """The primitives that `Accumulate` and `Fold` take: associative, with an identity."""
+
+
+def identity(op: str, dtype: DType) -> bool | int | float:
+    """The value that changes nothing when it is combined with ``op``.
+
+    >>> from staticflow.graph.dtypes import float32, int8
+    >>> identity("max", float32), identity("max", int8), identity("add", float32)
+    (-inf, -128, -0.0)
+    """
+    if dtype is bool_:
+        return op in ("min", "and")
+    if dtype.is_floating:
+        return {"add": -0.0, "mul": 1.0, "max": -np.inf, "min": np.inf}[op]
+    limits = np.iinfo(dtype.numpy)
+    ones = -1 if dtype.kind == "i" else int(limits.max)
+    lowest, highest = int(limits.min), int(limits.max)
+    return {"add": 0, "mul": 1, "max": lowest, "min": highest, "and": ones, "or": 0}[op]

@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from staticflow.codegen.independent import memory_conflict
 from staticflow.codegen.kernel import (
     LANE,
@@ -45,6 +43,7 @@ from staticflow.codegen.kernel import (
     operands_of,
     walk,
 )
+from staticflow.codegen.primitives import identity
 from staticflow.codegen.rewrite import Names, copy_block, find_loop, replace_loop
 from staticflow.codegen.text import format_statement
 from staticflow.errors import VerifyError
@@ -52,7 +51,7 @@ from staticflow.graph.dim_queries import substitute_dim, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, dim_max, floor_div
 from staticflow.graph.dtypes import DType, bool_, int64
 
-__all__ = ["identity", "is_vectorizable", "vectorize"]
+__all__ = ["is_vectorizable", "vectorize"]
 
 
 def vectorize(kernel: Kernel, var: Sym, width: int) -> Kernel:
@@ -82,23 +81,6 @@ def vectorize(kernel: Kernel, var: Sym, width: int) -> Kernel:
 def is_vectorizable(kernel: Kernel, var: Sym) -> bool:
     """Whether `vectorize` takes the loop over ``var``."""
     return _obstacle(find_loop(kernel, var)) is None
-
-
-def identity(op: str, dtype: DType) -> bool | int | float:
-    """The value that changes nothing when it is combined with ``op``.
-
-    >>> from staticflow.graph.dtypes import float32, int8
-    >>> identity("max", float32), identity("max", int8), identity("add", float32)
-    (-inf, -128, -0.0)
-    """
-    if dtype is bool_:
-        return op in ("min", "and")
-    if dtype.is_floating:
-        return {"add": -0.0, "mul": 1.0, "max": -np.inf, "min": np.inf}[op]
-    limits = np.iinfo(dtype.numpy)
-    ones = -1 if dtype.kind == "i" else int(limits.max)
-    lowest, highest = int(limits.min), int(limits.max)
-    return {"add": 0, "mul": 1, "max": lowest, "min": highest, "and": ones, "or": 0}[op]
 
 
 # -- what stands in the way ------------------------------------------------------------------------
