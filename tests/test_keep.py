@@ -10,7 +10,7 @@ import pytest
 
 import staticflow as sf
 from staticflow.codegen.kernel import Kernel, Let, Load, walk
-from staticflow.codegen.lower import lower_cluster
+from staticflow.codegen.lower.cluster import lower_cluster
 from staticflow.codegen.target import Target
 from staticflow.graph.graph import close
 from staticflow.passes.cluster import cluster

@@ -37,10 +37,10 @@ SIZES: Mapping[str, str] = {
     "eager.programs.LARGE": "elements",
     "eager.programs.SPREAD": "elements",
     "eager.rows.SHORT": "length",
-    "codegen.blocks._LEAST": "elements",
-    "codegen.lower_contract._LARGE": "elements",
-    "codegen.lower_loops._LANES_PART": "length",
-    "codegen.lower_loops._PART": "length",
+    "codegen.lower.blocks._LEAST": "elements",
+    "codegen.lower.contract._LARGE": "elements",
+    "codegen.lower.loops._LANES_PART": "length",
+    "codegen.lower.loops._PART": "length",
     "graph.places._LARGE": "elements",
     "graph.rowmajor._LARGE": "elements",
     "ops.indexing._SMALL": "elements",
@@ -63,13 +63,13 @@ NO_SIZES: Mapping[str, str] = {
     name: reason
     for reason, names in {
         "counts blocks, tasks or threads, which follow from sizes": (
-            "codegen.blocks._MOST", "codegen.gemm.block._BY_ROWS.tasks", "codegen.gemm.block._GROUPS",
-            "codegen.lower_contract._GROUPS", "runtime.pool._MOST", "runtime.pool._PIECES",
+            "codegen.lower.blocks._MOST", "codegen.gemm.block._BY_ROWS.tasks", "codegen.gemm.block._GROUPS",
+            "codegen.lower.contract._GROUPS", "runtime.pool._MOST", "runtime.pool._PIECES",
             "runtime.pool._SPINS",
         ),
         "a width of vectors or of a tile, to whose multiples no other size is even": (
-            "codegen.blocks._EVEN", "codegen.gemm.tile._CHAINS", "codegen.llvm.root._LANES",
-            "codegen.lower_correlate._UNROLLED", "codegen.lower_loops._ROWS_PART", "codegen.schedule_cpu._ALONG_COLUMNS",
+            "codegen.lower.blocks._EVEN", "codegen.gemm.tile._CHAINS", "codegen.llvm.root._LANES",
+            "codegen.lower.correlate._UNROLLED", "codegen.lower.loops._ROWS_PART", "codegen.schedule_cpu._ALONG_COLUMNS",
             "codegen.schedule_cpu._STRIP", "graph.rowmajor._SOME", "graph.rowmajor._WIDTH",
             "eager.ranges._PIECE", "runtime.fastcall_checks.LANES",
         ),
@@ -77,7 +77,7 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.lower_correlate._DEEP", "codegen.lower_correlate._PART",
         ),
         "counts statements, terms or nodes of a program": (
-            "codegen.keep._COSTLY", "codegen.schedule_cpu._SHORT", "codegen.maths.division._MOST_SHIFTS",
+            "codegen.lower.keep._COSTLY", "codegen.schedule_cpu._SHORT", "codegen.maths.division._MOST_SHIFTS",
             "codegen.traffic._GUESS", "codegen.traffic._A_CALL", "codegen.work._MEMORY",
             "codegen.work._SLOW.quotient", "codegen.work._SLOW.remainder", "codegen.work._VECTOR",
             "passes.access.MOST_REPEATED", "passes.contraction.MOST_SEARCHED",
@@ -89,8 +89,8 @@ NO_SIZES: Mapping[str, str] = {
             "ops.search._HALVINGS",
         ),
         "the trips of a loop, which tests/test_loop_memory.py and tests/test_long.py vary": (
-            "codegen.lower_state._STRETCH.0", "codegen.lower_state._STRETCH.1",
-            "codegen.lower_state._STRETCH.2", "codegen.lower_state._ROOM", "codegen.llvm.arena._LITTLE",
+            "codegen.lower.state._STRETCH.0", "codegen.lower.state._STRETCH.1",
+            "codegen.lower.state._STRETCH.2", "codegen.lower.state._ROOM", "codegen.llvm.arena._LITTLE",
             "codegen.llvm.routine._BETWEEN_LOOKS", "codegen.llvm.routine._MOST_TRIPS",
             "passes.lift._LARGE",
         ),

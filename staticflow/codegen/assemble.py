@@ -14,8 +14,8 @@ from staticflow.codegen.buffers import Buffers, nbytes
 from staticflow.codegen.carries import lay_out
 from staticflow.codegen.direct import direct_and_copied, does_nothing
 from staticflow.codegen.kernel import Check, Kernel, walk
-from staticflow.codegen.lower import lower_cluster
-from staticflow.codegen.nest import Scratch
+from staticflow.codegen.lower.cluster import lower_cluster
+from staticflow.codegen.lower.nest import Scratch
 from staticflow.codegen.routine import (
     Arena,
     Ask,

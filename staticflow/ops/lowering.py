@@ -83,7 +83,7 @@ class CorrelateKernel(Contract):
 
 @dataclass(frozen=True, slots=True)
 class LoopNest:
-    """``emit(nest)`` writes the whole loop nest; see `staticflow.codegen.nest.Nest`. One that
+    """``emit(nest)`` writes the whole loop nest; see `staticflow.codegen.lower.nest.Nest`. One that
     ``updates`` begins with a copy of argument 0, reads no more of that, and stores to some places:
     where the result lies over the argument it is written twice, first for its checks alone."""
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from staticflow.codegen.kernel import Buffer, Kernel
-from staticflow.codegen.lower_contract import lower_contract
-from staticflow.codegen.lower_loops import lower_loops
-from staticflow.codegen.lower_state import lower_state
+from staticflow.codegen.lower.contract import lower_contract
+from staticflow.codegen.lower.loops import lower_loops
+from staticflow.codegen.lower.nest import Nest, Scratch
+from staticflow.codegen.lower.state import lower_state
 from staticflow.codegen.maths.scalars import Scalars
-from staticflow.codegen.nest import Nest, Scratch
 from staticflow.codegen.target import Target
 from staticflow.codegen.unused import innermost_loops, without_unused
 from staticflow.errors import CompileError

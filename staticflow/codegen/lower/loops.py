@@ -14,13 +14,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
-from staticflow.codegen.blocks import cut_blocks
-from staticflow.codegen.keep import Kept, find_kept
 from staticflow.codegen.kernel import Kernel, Operand, Reg
+from staticflow.codegen.lower.blocks import cut_blocks
+from staticflow.codegen.lower.keep import Kept, find_kept
+from staticflow.codegen.lower.nest import Scratch
+from staticflow.codegen.lower.values import Values
 from staticflow.codegen.maths.scalars import Scalars
-from staticflow.codegen.nest import Scratch
 from staticflow.codegen.primitives import identity
-from staticflow.codegen.values import Values
 from staticflow.graph.dim_queries import coefficient, symbols_of
 from staticflow.graph.dims import Size, Sym, floor_div, fresh_sym, prod
 from staticflow.graph.dtypes import DType, float32, float64

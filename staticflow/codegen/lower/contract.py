@@ -10,10 +10,10 @@ from staticflow.codegen.gemm.dispatch import Gemm, Workspace, emit_gemm, scratch
 from staticflow.codegen.gemm.plan import Span
 from staticflow.codegen.gemm.tile import each
 from staticflow.codegen.kernel import Buffer, Kernel, Operand
-from staticflow.codegen.lower_correlate import Finish, emit_correlate, emit_correlate_kernel
+from staticflow.codegen.lower.correlate import Finish, emit_correlate, emit_correlate_kernel
+from staticflow.codegen.lower.values import Values
 from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.target import Target
-from staticflow.codegen.values import Values
 from staticflow.errors import CompileError
 from staticflow.graph.dim_queries import coefficient, substitute_dim
 from staticflow.graph.dims import Size, Sym, ceil_div, dim_max, dim_min, is_provably_ge, prod

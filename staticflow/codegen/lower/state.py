@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from staticflow.codegen.kernel import ENDLESS, Buffer, Cast, Kernel, Operand, Reg
+from staticflow.codegen.lower.nest import Scratch
+from staticflow.codegen.lower.values import Values
 from staticflow.codegen.maths.scalars import Scalars
-from staticflow.codegen.nest import Scratch
-from staticflow.codegen.values import Values
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Dim, Size, dim_min, is_provably_ge
 from staticflow.graph.graph import Graph, regions_of

@@ -8,8 +8,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from staticflow.codegen.kernel import Buffer, Operand, Reg
+from staticflow.codegen.lower.values import Values
 from staticflow.codegen.maths.scalars import Scalars
-from staticflow.codegen.values import Values
 from staticflow.errors import ArgumentError, IndexRangeError, LinAlgError, StaticflowError
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, prod

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from staticflow.codegen.kernel import Buffer
+from staticflow.codegen.lower.nest import Scratch
 from staticflow.codegen.maths.scalars import Scalars
-from staticflow.codegen.nest import Scratch
 from staticflow.graph.dims import Dim, Size, ceil_div, dim_max, dim_min, is_provably_ge, prod
 from staticflow.graph.dtypes import DType
 from staticflow.graph.types import Shape
