@@ -26,7 +26,7 @@ import pytest
 from graph_ops import OPS
 
 from staticflow.codegen.kernel import Kernel
-from staticflow.codegen.schedule import bind_grid, parallel, unroll, vectorize
+from staticflow.codegen.schedule.loops import bind_grid, parallel, unroll, vectorize
 from staticflow.codegen.text import parse_kernel, print_kernel
 from staticflow.codegen.verify import verify_kernel
 from staticflow.errors import StaticflowError

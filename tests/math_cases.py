@@ -13,7 +13,7 @@ from native_kernels import run
 
 from staticflow.codegen.kernel import Buffer, Kernel
 from staticflow.codegen.maths.scalars import Scalars
-from staticflow.codegen.vectorize import vectorize
+from staticflow.codegen.schedule.vectorize import vectorize
 from staticflow.codegen.verify import verify_kernel
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Dim, Sym

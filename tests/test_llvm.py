@@ -26,7 +26,7 @@ from staticflow.codegen.kernel import (
     Store,
     walk,
 )
-from staticflow.codegen.schedule import unroll, vectorize
+from staticflow.codegen.schedule.loops import unroll, vectorize
 from staticflow.graph.dims import Dim, Sym
 from staticflow.graph.dtypes import (
     DTYPES,

@@ -13,7 +13,7 @@ from staticflow.codegen.interpret import interpret_kernel
 from staticflow.codegen.kernel import If, Kernel, Loop, walk
 from staticflow.codegen.primitives import COMBINES, PRIMITIVES, identity
 from staticflow.codegen.rewrite import copy_block
-from staticflow.codegen.schedule import (
+from staticflow.codegen.schedule.loops import (
     bind_grid,
     is_vectorizable,
     parallel,

@@ -69,15 +69,15 @@ NO_SIZES: Mapping[str, str] = {
         ),
         "a width of vectors or of a tile, to whose multiples no other size is even": (
             "codegen.lower.blocks._EVEN", "codegen.gemm.tile._CHAINS", "codegen.llvm.root._LANES",
-            "codegen.lower.correlate._UNROLLED", "codegen.lower.loops._ROWS_PART", "codegen.schedule_cpu._ALONG_COLUMNS",
-            "codegen.schedule_cpu._STRIP", "graph.rowmajor._SOME", "graph.rowmajor._WIDTH",
+            "codegen.lower.correlate._UNROLLED", "codegen.lower.loops._ROWS_PART", "codegen.schedule.cpu._ALONG_COLUMNS",
+            "codegen.schedule.cpu._STRIP", "graph.rowmajor._SOME", "graph.rowmajor._WIDTH",
             "eager.ranges._PIECE", "runtime.fastcall_checks.LANES",
         ),
         "products that make an element of a convolution, of which tests/test_long_sums.py has many": (
             "codegen.lower_correlate._DEEP", "codegen.lower_correlate._PART",
         ),
         "counts statements, terms or nodes of a program": (
-            "codegen.lower.keep._COSTLY", "codegen.schedule_cpu._SHORT", "codegen.maths.division._MOST_SHIFTS",
+            "codegen.lower.keep._COSTLY", "codegen.schedule.cpu._SHORT", "codegen.maths.division._MOST_SHIFTS",
             "codegen.traffic._GUESS", "codegen.traffic._A_CALL", "codegen.work._MEMORY",
             "codegen.work._SLOW.quotient", "codegen.work._SLOW.remainder", "codegen.work._VECTOR",
             "passes.access.MOST_REPEATED", "passes.contraction.MOST_SEARCHED",

@@ -34,7 +34,7 @@ from staticflow.codegen.routine import (
     Step,
     Table,
 )
-from staticflow.codegen.schedule_cpu import schedule_cpu
+from staticflow.codegen.schedule.cpu import schedule_cpu
 from staticflow.codegen.sharing import order_updates, root_of
 from staticflow.codegen.target import Target
 from staticflow.errors import CompileError

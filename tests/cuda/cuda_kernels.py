@@ -7,7 +7,7 @@ from cuda_case import M, N, builder_of
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import Buffer, Kernel, Operand
-from staticflow.codegen.schedule import bind_grid
+from staticflow.codegen.schedule.loops import bind_grid
 from staticflow.graph.dims import Dim, Sym, dim_max, dim_min
 from staticflow.graph.dtypes import DType, bool_, float16, float32, float64, int16, int32, int64
 

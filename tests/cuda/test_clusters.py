@@ -16,7 +16,7 @@ from emulator import ORDERS, Module
 import staticflow as sf
 from staticflow.codegen.cuda.render import render_cuda_module
 from staticflow.codegen.lower.cluster import Lowered, lower_cluster
-from staticflow.codegen.schedule import bind_grid
+from staticflow.codegen.schedule.loops import bind_grid
 from staticflow.codegen.target import Target
 from staticflow.graph.dim_queries import evaluate_dim
 from staticflow.graph.dims import Sym

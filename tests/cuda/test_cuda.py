@@ -23,7 +23,7 @@ from staticflow.codegen.cuda.render import (
 from staticflow.codegen.cuda.values import HELPERS, apply, cast
 from staticflow.codegen.kernel import Buffer, Kernel
 from staticflow.codegen.primitives import PRIMITIVES
-from staticflow.codegen.schedule import bind_grid, vectorize
+from staticflow.codegen.schedule.loops import bind_grid, vectorize
 from staticflow.codegen.verify import verify_kernel
 from staticflow.errors import CompileError
 from staticflow.graph.dims import Dim, Size, Sym

@@ -64,7 +64,7 @@ from staticflow.codegen.kernel import (
     operands_of,
     walk,
 )
-from staticflow.codegen.schedule import trip_count
+from staticflow.codegen.schedule.loops import trip_count
 from staticflow.codegen.text import format_statement
 from staticflow.errors import CompileError
 from staticflow.graph.dim_queries import evaluate_dim, symbols_of

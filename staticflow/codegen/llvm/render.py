@@ -74,7 +74,7 @@ from staticflow.codegen.llvm.values import (
     splat,
     zip_lanes,
 )
-from staticflow.codegen.schedule import trip_count
+from staticflow.codegen.schedule.loops import trip_count
 from staticflow.codegen.target import PORTABLE, Target
 from staticflow.graph.dims import Dim, Size, Sym, is_provably_ge
 from staticflow.graph.dtypes import bool_, int64

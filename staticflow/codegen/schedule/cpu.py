@@ -5,8 +5,8 @@ from __future__ import annotations
 from staticflow.codegen.kernel import Accumulate, Block, Kernel, Let, Loop, walk
 from staticflow.codegen.lower.cluster import Lowered
 from staticflow.codegen.rewrite import find_loop
-from staticflow.codegen.schedule import is_vectorizable, split, vectorize
-from staticflow.codegen.strips import strips
+from staticflow.codegen.schedule.loops import is_vectorizable, split, vectorize
+from staticflow.codegen.schedule.strips import strips
 from staticflow.codegen.target import Target
 
 __all__ = ["schedule_cpu"]

@@ -20,8 +20,8 @@ from staticflow.codegen.kernel import (
     walk,
 )
 from staticflow.codegen.rewrite import Names, copy_block, find_loop, replace_loop
+from staticflow.codegen.schedule.vectorize import is_vectorizable, vectorize
 from staticflow.codegen.text import format_statement
-from staticflow.codegen.vectorize import is_vectorizable, vectorize
 from staticflow.errors import VerifyError
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, ceil_div, dim_max, floor_div, prod

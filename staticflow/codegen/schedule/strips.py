@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from staticflow.codegen.kernel import Block, Kernel, Let, Load, Loop, Stmt, Store, walk
 from staticflow.codegen.rewrite import Names, copy_block, replace_loop, rewrite
-from staticflow.codegen.schedule import trip_count
+from staticflow.codegen.schedule.loops import trip_count
 from staticflow.graph.dim_queries import coefficient, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, floor_div
 

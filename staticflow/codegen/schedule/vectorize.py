@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from staticflow.codegen.independent import memory_conflict
 from staticflow.codegen.kernel import (
     LANE,
     LANE_SYM,
@@ -45,6 +44,7 @@ from staticflow.codegen.kernel import (
 )
 from staticflow.codegen.primitives import identity
 from staticflow.codegen.rewrite import Names, copy_block, find_loop, replace_loop
+from staticflow.codegen.schedule.independent import memory_conflict
 from staticflow.codegen.text import format_statement
 from staticflow.errors import VerifyError
 from staticflow.graph.dim_queries import substitute_dim, symbols_of

@@ -1,0 +1,1 @@
+"""Schedules: a kernel becomes one that computes the same, faster; `cpu` chooses them for a CPU."""
