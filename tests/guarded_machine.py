@@ -12,7 +12,7 @@ from native_kernels import run
 from routine_machine import Array, Machine, run_slowly
 
 from staticflow.codegen.kernel import Buffer
-from staticflow.codegen.routine import Launch
+from staticflow.codegen.program.routine import Launch
 
 __all__ = ["run_guarded"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from staticflow.codegen.routine import Carry, Copy, Repeat, places_of, walk_steps
+from staticflow.codegen.program.routine import Carry, Copy, Repeat, places_of, walk_steps
 
 __all__ = ["carries_of", "copies_in", "loops_of"]
 

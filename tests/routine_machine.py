@@ -13,7 +13,7 @@ import numpy as np
 
 from staticflow.codegen.interpret import interpret_kernel
 from staticflow.codegen.llvm.routine import SIZES_DIFFER
-from staticflow.codegen.routine import (
+from staticflow.codegen.program.routine import (
     Ahead,
     Arena,
     Ask,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import staticflow as sf
-from staticflow.codegen.traffic import moved_bytes
+from staticflow.codegen.program.traffic import moved_bytes
 from staticflow.graph.dim_queries import evaluate_dim
 from staticflow.graph.dims import Dim, Size, Sym, ceil_div, dim_max, dim_min
 from staticflow.runtime.fastcall_sizes import size_limit

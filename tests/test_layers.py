@@ -1,4 +1,4 @@
-"""A layer imports only from layers before it."""
+"""A layer imports only from layers before it, and in a layer a room only from rooms before it."""
 
 from __future__ import annotations
 
@@ -34,6 +34,22 @@ LAYERS = (
     ("__init__", "__main__"),
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+
+# The rooms of a layer: "" is the files at its root. What stands in one row keeps apart.
+ROOMS = {
+    "codegen": (
+        ("",),
+        ("maths", "gemm"),
+        ("lower",),
+        ("schedule",),
+        ("program",),
+        ("llvm", "cuda"),
+    ),
+}
+ROOM_RANK = {
+    layer: {name: rank for rank, names in enumerate(rows) for name in names}
+    for layer, rows in ROOMS.items()
+}
 
 # nn and optim are written in ops, so that both modes share them; they see of the rest only this.
 MODELS = {"nn", "optim"}
@@ -87,11 +103,20 @@ def layer_of(module: str) -> str:
     return module.split(".")[0]
 
 
+def room_of(module: str) -> str:
+    """``codegen.llvm.text`` is in ``llvm``, ``codegen.kernel`` in ````, the root of its layer."""
+    layer, _, rest = module.partition(".")
+    name = rest.split(".")[0]
+    return name if name in ROOM_RANK[layer] or "." in rest else ""
+
+
 def complaint(module: str, target: str) -> str | None:
     """What is wrong with ``module`` importing ``target``, if anything is."""
     own, other = layer_of(module), layer_of(target)
-    if own == other or (module, other) in EXCEPTIONS:
+    if (module, other) in EXCEPTIONS:
         return None
+    if own == other:
+        return complaint_of_rooms(own, module, target) if own in ROOMS else None
     if RANK[other] >= RANK[own]:
         return f"{own} comes before {other}"
     if own in MODELS and other not in MODELS_SEE:
@@ -99,8 +124,22 @@ def complaint(module: str, target: str) -> str | None:
     return None
 
 
+def complaint_of_rooms(layer: str, module: str, target: str) -> str | None:
+    """What is wrong with ``module`` importing ``target`` of the same layer, which has rooms."""
+    own, other = room_of(module), room_of(target)
+    if own == other or ROOM_RANK[layer][other] < ROOM_RANK[layer][own]:
+        return None
+    return f"{layer}.{own or '*'} comes before {layer}.{other or '*'}, or stands beside it"
+
+
 def test_every_module_belongs_to_a_layer() -> None:
     assert {layer_of(module_of(p)) for p in FILES} <= RANK.keys()
+
+
+@pytest.mark.parametrize("layer", ROOMS)
+def test_every_module_belongs_to_a_room(layer: str) -> None:
+    modules = {module_of(p) for p in FILES if layer_of(module_of(p)) == layer} - {layer}
+    assert {room_of(m) for m in modules} == ROOM_RANK[layer].keys()
 
 
 @pytest.mark.parametrize("path", FILES, ids=module_of)
@@ -132,6 +171,14 @@ def test_every_exception_is_needed() -> None:
         ("optim.sgd", "nn.init", False),
         ("optim.sgd", "ops.arithmetic", True),
         ("errors", "graph.locs", False),
+        ("codegen.kernel", "codegen.primitives", True),
+        ("codegen.kernel", "codegen.maths.exp", False),
+        ("codegen.maths.exp", "codegen.kernel", True),
+        ("codegen.maths.exp", "codegen.maths.log", True),
+        ("codegen.maths.exp", "codegen.gemm.tile", False),
+        ("codegen.lower.cluster", "codegen.schedule.cpu", False),
+        ("codegen.schedule.cpu", "codegen.lower.cluster", True),
+        ("codegen.cuda.render", "codegen.llvm.text", False),
     ],
 )
 def test_the_rule_itself(module: str, target: str, allowed: bool) -> None:

@@ -12,7 +12,7 @@ from loop_steps import carries_of, copies_in, loops_of
 from routine_machine import run_slowly
 
 import staticflow as sf
-from staticflow.codegen.routine import Turn
+from staticflow.codegen.program.routine import Turn
 from staticflow.graph.dims import same_shape
 from staticflow.graph.interpret import interpret_graph
 

@@ -9,7 +9,7 @@ import pytest
 from loop_steps import carries_of, loops_of
 
 import staticflow as sf
-from staticflow.codegen.routine import Arena, Choose, Copy, Launch, Repeat, Row, walk_steps
+from staticflow.codegen.program.routine import Arena, Choose, Copy, Launch, Repeat, Row, walk_steps
 from staticflow.errors import ShapeError
 
 rng = np.random.default_rng(3)

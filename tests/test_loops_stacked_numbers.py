@@ -12,7 +12,7 @@ import pytest
 from routine_machine import run_slowly
 
 import staticflow as sf
-from staticflow.codegen.routine import Choose, Launch, Measure, Repeat, walk_steps
+from staticflow.codegen.program.routine import Choose, Launch, Measure, Repeat, walk_steps
 from staticflow.codegen.verify import verify_kernel
 from staticflow.graph.interpret import interpret_graph
 

@@ -16,7 +16,7 @@ from test_static import PROGRAMS
 from test_static_grad import LOOPS, weighted
 
 import staticflow as sf
-from staticflow.codegen.routine import Launch, Repeat, walk_steps
+from staticflow.codegen.program.routine import Launch, Repeat, walk_steps
 from staticflow.config import config
 from staticflow.errors import IndexRangeError, ShapeError
 from staticflow.graph.dim_queries import evaluate_dim

@@ -12,7 +12,7 @@ from opinfo.core import special, values
 
 import staticflow as sf
 from staticflow import pytree
-from staticflow.codegen.routine import Copy, walk_steps
+from staticflow.codegen.program.routine import Copy, walk_steps
 from staticflow.config import config
 from staticflow.errors import IndexRangeError
 from staticflow.graph.dtypes import DTYPES, DType, bfloat16, dtype_of, float16, float32, float64

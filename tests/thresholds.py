@@ -74,11 +74,11 @@ NO_SIZES: Mapping[str, str] = {
             "eager.ranges._PIECE", "runtime.fastcall_checks.LANES",
         ),
         "products that make an element of a convolution, of which tests/test_long_sums.py has many": (
-            "codegen.lower_correlate._DEEP", "codegen.lower_correlate._PART",
+            "codegen.lower.correlate._DEEP", "codegen.lower.correlate._PART",
         ),
         "counts statements, terms or nodes of a program": (
             "codegen.lower.keep._COSTLY", "codegen.schedule.cpu._SHORT", "codegen.maths.division._MOST_SHIFTS",
-            "codegen.traffic._GUESS", "codegen.traffic._A_CALL", "codegen.work._MEMORY",
+            "codegen.program.traffic._GUESS", "codegen.program.traffic._A_CALL", "codegen.work._MEMORY",
             "codegen.work._SLOW.quotient", "codegen.work._SLOW.remainder", "codegen.work._VECTOR",
             "passes.access.MOST_REPEATED", "passes.contraction.MOST_SEARCHED",
             "passes.fold.MOST_ELEMENTS", "passes.fuse.MOST_MEMBERS", "passes.rewrite._MOST_ROUNDS",

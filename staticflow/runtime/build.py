@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from staticflow.codegen.assemble import Wanted, assemble
+from staticflow.codegen.program.assemble import Wanted, assemble
 from staticflow.codegen.verify import verify_kernel
 from staticflow.config import config
 from staticflow.errors import ShapeError

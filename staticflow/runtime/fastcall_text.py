@@ -22,8 +22,8 @@ from dataclasses import dataclass
 
 from staticflow.codegen.llvm.index import IndexWriter
 from staticflow.codegen.llvm.text import I64, BasicBlock, FunctionText, Type, phi
-from staticflow.codegen.routine import Routine
-from staticflow.codegen.traffic import moved_bytes
+from staticflow.codegen.program.routine import Routine
+from staticflow.codegen.program.traffic import moved_bytes
 from staticflow.graph.dim_queries import as_symbol, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, is_provably_ge, prod
 from staticflow.graph.dtypes import DType

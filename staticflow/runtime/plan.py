@@ -15,7 +15,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from staticflow.codegen.routine import (
+from staticflow.codegen.program.routine import (
     Ahead,
     Arena,
     Carry,

@@ -8,7 +8,7 @@ from typing import Any
 
 from staticflow.codegen.llvm.index import IndexWriter
 from staticflow.codegen.llvm.text import FunctionText
-from staticflow.codegen.routine import Ahead, Arena, Carry, Part, Place, Row, Table, Turn
+from staticflow.codegen.program.routine import Ahead, Arena, Carry, Part, Place, Row, Table, Turn
 
 __all__ = ["Places", "Reached"]
 

@@ -26,7 +26,7 @@ from staticflow.codegen.llvm.index import IndexWriter
 from staticflow.codegen.llvm.places import Places, Reached
 from staticflow.codegen.llvm.render import LOOK, looks, render_module
 from staticflow.codegen.llvm.text import I64, BasicBlock, FunctionText, Type, phi
-from staticflow.codegen.routine import (
+from staticflow.codegen.program.routine import (
     Ask,
     Choose,
     Copy,
@@ -43,8 +43,8 @@ from staticflow.codegen.routine import (
     trip_count,
     walk_steps,
 )
+from staticflow.codegen.program.traffic import moved_bytes
 from staticflow.codegen.target import PORTABLE, Target
-from staticflow.codegen.traffic import moved_bytes
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Call, Dim, Size, is_provably_ge, terms_of
 

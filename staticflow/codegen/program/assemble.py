@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from staticflow.codegen.buffers import Buffers, nbytes
-from staticflow.codegen.carries import lay_out
-from staticflow.codegen.direct import direct_and_copied, does_nothing
 from staticflow.codegen.kernel import Check, Kernel, walk
 from staticflow.codegen.lower.cluster import lower_cluster
 from staticflow.codegen.lower.nest import Scratch
-from staticflow.codegen.routine import (
+from staticflow.codegen.program.buffers import Buffers, nbytes
+from staticflow.codegen.program.carries import lay_out
+from staticflow.codegen.program.direct import direct_and_copied, does_nothing
+from staticflow.codegen.program.routine import (
     Arena,
     Ask,
     Choose,
@@ -34,8 +34,8 @@ from staticflow.codegen.routine import (
     Step,
     Table,
 )
+from staticflow.codegen.program.sharing import order_updates, root_of
 from staticflow.codegen.schedule.cpu import schedule_cpu
-from staticflow.codegen.sharing import order_updates, root_of
 from staticflow.codegen.target import Target
 from staticflow.errors import CompileError
 from staticflow.graph.dim_queries import substitute_dim, symbols_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from staticflow.codegen.routine import (
+from staticflow.codegen.program.routine import (
     Ahead,
     Arena,
     Ask,

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from staticflow.codegen.buffers import nbytes
-from staticflow.codegen.routine import (
+from staticflow.codegen.program.buffers import nbytes
+from staticflow.codegen.program.routine import (
     Ahead,
     Arena,
     Carry,
@@ -31,7 +31,7 @@ from staticflow.codegen.routine import (
     Turn,
     trip_count,
 )
-from staticflow.codegen.sharing import root_of
+from staticflow.codegen.program.sharing import root_of
 from staticflow.graph.dims import Size, dim_max, dim_min
 from staticflow.graph.node import Node
 from staticflow.graph.types import TensorType

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from staticflow.codegen.routine import Arena, ArenaBuffer, Ensure, Place, Step
+from staticflow.codegen.program.routine import Arena, ArenaBuffer, Ensure, Place, Step
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Size, Sym, prod
 from staticflow.graph.locs import Locs
