@@ -21,7 +21,8 @@ A native function stands at the top of a module and is decorated by `native`, `i
 The words are in `language`: `hold`, `drop`, `drop_row`, `take` and `trusted` of references;
 `zeroed`, `zeroed_row`, `space`, `copy`, `address`, `size_of` and `offset_of` of memory;
 `unsigned_less`, `logical_shift`, `wrapping_mul` and `bits_of` of numbers. A name that is no
-variable is a number of the module, or what `constant` makes.
+variable is a number of the module, or what `constant`, `variable` and `variables` make; `variant`
+makes of a function another, for other numbers.
 
 Arithmetic is Python's as long as results have 64 bits; dividing by 0 and shifting by more than 63
 are not defined.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from staticflow.native.language import symbol_of
@@ -44,8 +45,8 @@ def _name(scope: Scope, node: ast.Name) -> Value:
         what = type(thing).__name__
         raise scope.error(node, f"{node.id} is a {what} of Python: native code has only numbers, "
                           "and what `constant` makes")  # fmt: skip
-    name, kind = symbol
-    return Value(scope.program.symbol(name), declared(kind).type, name=node.id)
+    text = scope.program.symbol(symbol.name, symbol)
+    return Value(text, declared(symbol.kind).type, name=node.id)
 
 
 def _constant(scope: Scope, node: ast.Constant) -> Value:
@@ -160,6 +161,11 @@ def _rebind(scope: Scope, source: ast.expr, base: Value) -> None:
 
 def _lend(scope: Scope, source: ast.expr, value: Value, base: Value) -> None:
     """A record may hold what it does not own only if that lives as long."""
+    if not value.depends <= base.depends:
+        raise scope.error(
+            source, f"{value.name} is owned here, or lives in what is, and the record could hold "
+            "it longer: let the field own it, or trust it and say why"
+        )  # fmt: skip
     if value.run is not None and not _is_shared(base):
         raise scope.error(
             source, f"{value.name} is read from where Python may change it, and the record would "
@@ -234,10 +240,14 @@ def assign_element(scope: Scope, node: ast.Subscript, value: Value, source: ast.
 
 # -- arithmetic ----------------------------------------------------------------------------------
 
-_ARITHMETIC: Mapping[type[ast.operator], str] = {
-    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.BitAnd: "and", ast.BitOr: "or",
-    ast.BitXor: "xor", ast.LShift: "shl", ast.RShift: "ashr",
+_ARITHMETIC: Mapping[type[ast.operator], tuple[str, Callable[[int, int], int]]] = {
+    ast.Add: ("add", operator.add), ast.Sub: ("sub", operator.sub), ast.Mult: ("mul", operator.mul),
+    ast.BitAnd: ("and", operator.and_), ast.BitOr: ("or", operator.or_),
+    ast.BitXor: ("xor", operator.xor), ast.LShift: ("shl", operator.lshift),
+    ast.RShift: ("ashr", operator.rshift),
 }  # fmt: skip
+"""The instruction, and what it does to constants."""
+
 _LOGIC = (ast.BitAnd, ast.BitOr, ast.BitXor)
 _SIGNED: Mapping[type[ast.cmpop], str] = {
     ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "slt", ast.LtE: "sle", ast.Gt: "sgt", ast.GtE: "sge",
@@ -249,25 +259,33 @@ def _arithmetic(scope: Scope, node: ast.BinOp) -> Value:
     """Of ints, and ``&``, ``|``, ``^`` of bools; what is larger than 64 bits wraps."""
     a, b = scope.value(node.left), scope.value(node.right)
     scope.check(node.left, a)
-    if a.type is BOOL and b.type is BOOL and isinstance(node.op, _LOGIC):
-        return Value(scope.text.op(f"{_ARITHMETIC[type(node.op)]} i1 {a.text}, {b.text}"), BOOL)
-    scope.fit(node.left, a, INT)
-    scope.fit(node.right, b, INT)
     if isinstance(node.op, ast.FloorDiv | ast.Mod):
-        return _division(scope, node.op, a.text, b.text)
+        return _division(scope, node, a, b)
     if type(node.op) not in _ARITHMETIC:
         raise scope.error(node, "native code knows + - * // % & | ^ << >> of ints")
-    return Value(scope.text.op(f"{_ARITHMETIC[type(node.op)]} i64 {a.text}, {b.text}"), INT)
+    instruction, compute = _ARITHMETIC[type(node.op)]
+    if a.type is BOOL and b.type is BOOL and isinstance(node.op, _LOGIC):
+        return Value(scope.text.op(f"{instruction} i1 {a.text}, {b.text}"), BOOL)
+    scope.fit(node.left, a, INT)
+    scope.fit(node.right, b, INT)
+    if _is_number(a) and _is_number(b):
+        return _number(scope, node, compute(int(a.text), int(b.text)))
+    return Value(scope.text.op(f"{instruction} i64 {a.text}, {b.text}"), INT)
 
 
-def _division(scope: Scope, op: ast.operator, a: str, b: str) -> Value:
+def _is_number(value: Value) -> bool:
+    return value.text.lstrip("-").isdigit()
+
+
+def _division(scope: Scope, node: ast.BinOp, dividend: Value, divisor: Value) -> Value:
     """As Python rounds: the remainder has the sign of the divisor."""
+    a, b = scope.fit(node.left, dividend, INT).text, scope.fit(node.right, divisor, INT).text
     text = scope.text
     rest = text.op(f"srem i64 {a}, {b}")
     signs = text.op(f"xor i64 {rest}, {b}")
     apart, uneven = text.op(f"icmp slt i64 {signs}, 0"), text.op(f"icmp ne i64 {rest}, 0")
     off = text.op(f"and i1 {apart}, {uneven}")
-    if isinstance(op, ast.Mod):
+    if isinstance(node.op, ast.Mod):
         moved = text.op(f"add i64 {rest}, {b}")
         return Value(text.op(f"select i1 {off}, i64 {moved}, i64 {rest}"), INT)
     quotient, down = text.op(f"sdiv i64 {a}, {b}"), text.op(f"sext i1 {off} to i64")

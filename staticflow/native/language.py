@@ -7,16 +7,17 @@ objects made by their classes, ``Operand(size=3)``, with its external functions 
 from __future__ import annotations
 
 import struct
+import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic, Literal, TypeVar, get_type_hints, overload
 
 __all__ = [
     "Bits", "Byte", "Fixed", "Inside", "Int32", "Object", "Owned", "Owner", "Record", "Role",
-    "Row", "Type", "Within", "address", "bits_of", "constant", "copy", "drop", "drop_row", "export",
-    "external", "hold", "inline", "logical_shift", "native", "offset_of", "role_of", "size_of",
-    "space", "symbol_of", "take", "trusted", "unsigned_less", "wrapping_mul", "zeroed",
-    "zeroed_row",
+    "Row", "Symbol", "Type", "Within", "address", "bits_of", "constant", "copy", "drop",
+    "drop_row", "export", "external", "hold", "inline", "logical_shift", "native", "offset_of",
+    "role_of", "size_of", "space", "symbol_of", "take", "trusted", "unsigned_less", "variable",
+    "variables", "variant", "wrapping_mul", "zeroed", "zeroed_row",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -165,17 +166,51 @@ def role_of(thing: object) -> Role | None:
     return role if isinstance(role, Role) else None
 
 
+def variant(fn: Callable[..., Any], name: str, **numbers: int) -> Callable[..., Any]:
+    """A function like ``fn`` by another name, for which numbers of its module are others."""
+    copy = types.FunctionType(fn.__code__, {**fn.__globals__, **numbers}, name)
+    copy.__annotations__ = fn.__annotations__
+    copy.__dict__.update(fn.__dict__)
+    return copy
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """What an object of a module is to native code: the symbol of its address, its kind, and, of
+    memory that the code has itself, how many of it there are and the fields that begin at other
+    than 0."""
+
+    name: str
+    kind: Any
+    count: int = 0
+    values: Mapping[str, int] | None = None
+
+
 def constant(kind: type[T], symbol: str) -> T:
     """An object, a record or a ``Row`` whose address the code is given by a symbol."""
     thing: Any = object.__new__(getattr(kind, "__origin__", kind))
-    thing.__dict__["__symbol__"] = symbol, kind
+    thing.__dict__["__symbol__"] = Symbol(symbol, kind)
     made: T = thing
     return made
 
 
-def symbol_of(thing: object) -> tuple[str, Any] | None:
-    """The symbol and the kind of a `constant`; None of anything else."""
-    found: tuple[str, Any] | None = getattr(thing, "__dict__", {}).get("__symbol__")
+def variable(kind: type[T], symbol: str, **values: int) -> T:
+    """A record that lives as long as the code, of zeros, nulls, and the ``values`` of fields."""
+    thing = zeroed(kind)
+    thing.__dict__.update(values, __symbol__=Symbol(symbol, kind, 1, values))
+    return thing
+
+
+def variables(kind: type[T], symbol: str, count: int) -> Row[T]:
+    """Records that live as long as the code, of zeros and nulls."""
+    row = zeroed_row(kind, count)
+    row.__dict__["__symbol__"] = Symbol(symbol, types.GenericAlias(Row, (kind,)), count)
+    return row
+
+
+def symbol_of(thing: object) -> Symbol | None:
+    """What a `constant` or a `variable` is; None of anything else."""
+    found: Symbol | None = getattr(thing, "__dict__", {}).get("__symbol__")
     return found
 
 
@@ -210,13 +245,19 @@ def take(field: T) -> T:
     return field
 
 
-def trusted(value: object, kind: type[T], reason: str) -> T:
+@overload
+def trusted(value: object, kind: type[T], reason: str) -> T: ...
+
+
+@overload
+def trusted(value: object, kind: object, reason: str) -> Any: ...
+
+
+def trusted(value: object, kind: Any, reason: str) -> Any:
     """The one escape from what is checked: the value is of a kind, is not null, and lives for the
     rest of the call, for a reason that has to be given."""
     assert reason
-    known: Any = value
-    result: T = known
-    return result
+    return value
 
 
 # -- memory --------------------------------------------------------------------------------------
@@ -224,8 +265,8 @@ def trusted(value: object, kind: type[T], reason: str) -> T:
 
 def zeroed(kind: type[T]) -> T:
     """A record of this call, of zeros and nulls. If it has owned fields it is owned."""
-    hints = get_type_hints(kind)
-    return kind(**{name: _ZEROS.get(hint) for name, hint in hints.items()})
+    hints = get_type_hints(kind, include_extras=True)
+    return kind(**{name: _zero(hint) for name, hint in hints.items()})
 
 
 def zeroed_row(kind: type[T], count: int, most: int = 0) -> Row[T]:
@@ -233,7 +274,15 @@ def zeroed_row(kind: type[T], count: int, most: int = 0) -> Row[T]:
     return Row([zeroed(kind) for _ in range(count)])
 
 
-def space(kind: type[T], count: int, most: int = 0) -> Row[T]:
+@overload
+def space(kind: type[T], count: int, most: int = 0) -> Row[T]: ...
+
+
+@overload
+def space(kind: object, count: int, most: int = 0) -> Row[Any]: ...
+
+
+def space(kind: Any, count: int, most: int = 0) -> Row[Any]:
     """A row of this call that holds anything at first: a constant number of elements, or ``count``
     of at ``most``."""
     items: list[Any] = [None] * count
@@ -297,4 +346,13 @@ def _owned(kind: type) -> list[str]:
     return [name for name, hint in hints.items() if Owner() in getattr(hint, "__metadata__", ())]
 
 
-_ZEROS: Mapping[Any, Any] = {int: 0, bool: False, float: 0.0}
+_ZEROS: Mapping[Any, Any] = {int: 0, bool: False, float: 0.0, Int32: 0, Byte: 0}
+
+
+def _zero(hint: Any) -> Any:
+    """What a field of a kind holds at first, as Python."""
+    for mark in getattr(hint, "__metadata__", ()):
+        if isinstance(mark, Fixed):
+            (element,) = hint.__origin__.__args__
+            return Row([_zero(element) for _ in range(mark.length)])
+    return _ZEROS.get(hint)

@@ -7,10 +7,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from staticflow.native.language import role_of
+from staticflow.native.language import Symbol, role_of
 from staticflow.native.source import NativeError
 from staticflow.native.translate import Translation, translate
-from staticflow.native.types import Layout, signature_of
+from staticflow.native.types import (
+    Layout,
+    PointerType,
+    RowOf,
+    declared,
+    signature_of,
+    stride_of,
+    structure,
+)
 
 __all__ = ["render_native"]
 
@@ -51,7 +59,7 @@ class _Program:
     assumed: dict[Function, bool] = field(default_factory=dict)
     begun: list[Function] = field(default_factory=list)
     outside: dict[str, Function] = field(default_factory=dict)
-    symbols: set[str] = field(default_factory=set)
+    symbols: dict[str, Symbol | None] = field(default_factory=dict)
 
     def runs(self, fn: Function) -> bool:
         """Whether a function may run Python; it is translated if need be."""
@@ -73,9 +81,9 @@ class _Program:
         role = role_of(fn)
         return (role and role.symbol) or fn.__name__
 
-    def symbol(self, name: str) -> str:
+    def symbol(self, name: str, thing: Symbol | None = None) -> str:
         """The text of a symbol."""
-        self.symbols.add(name)
+        self.symbols[name] = thing
         return f"@{name}"
 
     def text(self, around: str) -> str:
@@ -86,11 +94,23 @@ class _Program:
             if name in there or names.count(name) > 1:
                 raise NativeError(f"two native functions are called {name}: rename one")
         lines = [_declare(n, fn) for n, fn in sorted(self.outside.items()) if n not in there]
-        for name in sorted(self.symbols - there - self.outside.keys()):
-            counts = name in ("Py_IncRef", "Py_DecRef")
-            line = f"declare void @{name}(ptr)" if counts else f"@{name} = external global i8"
-            lines.append(f"{line}\n")
+        rest = sorted(self.symbols.keys() - there - self.outside.keys())
+        lines += [_symbol(name, self.symbols[name]) for name in rest]
         return "".join((*lines, *(f"\n{t.text}" for t in self.done.values())))
+
+
+def _symbol(name: str, thing: Symbol | None) -> str:
+    if thing is None:
+        return f"declare void @{name}(ptr)\n"
+    if thing.count == 0:
+        return f"@{name} = external global i8\n"
+    kind = declared(thing.kind)
+    if isinstance(kind.type, PointerType) and isinstance(kind.type.target, RowOf):
+        size = thing.count * stride_of(kind.type.target.element)
+        return f"@{name} = internal global [{size} x i8] zeroinitializer, align 8\n"
+    memory = bytes(structure(thing.kind)(**(thing.values or {})))
+    text = "".join(f"\\{byte:02X}" for byte in memory)
+    return f'@{name} = internal global [{len(memory)} x i8] c"{text}", align 8\n'
 
 
 _DEFINED = re.compile(r"^(?:(?:define|declare)[^@\n]*)?@([\w.$]+)", re.MULTILINE)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from staticflow.codegen.llvm.text import BasicBlock, FunctionText
+from staticflow.native.language import Symbol
 from staticflow.native.ownership import State, Target, Value
 from staticflow.native.source import NativeError, Source
 from staticflow.native.types import (
@@ -37,8 +38,8 @@ class Program(Protocol):
     def name(self, fn: Callable[..., Any]) -> str:
         """By which symbol a function goes."""
 
-    def symbol(self, name: str) -> str:
-        """The text of a symbol that is declared outside."""
+    def symbol(self, name: str, thing: Symbol | None = None) -> str:
+        """The text of a symbol, of what is outside or of memory that the code has."""
 
 
 class Again(Exception):

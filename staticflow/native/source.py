@@ -36,7 +36,7 @@ class Source:
 def source_of(fn: Callable[..., Any]) -> Source:
     """The source of a function, which is defined at the top of a module."""
     code = fn.__code__
-    tree = _functions(code.co_filename).get(fn.__name__)
+    tree = _functions(code.co_filename).get(code.co_name)
     if tree is None:
         raise NativeError(f"{code.co_filename}: the source of {fn.__name__} is not there")
     return Source(code.co_filename, tree)

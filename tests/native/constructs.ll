@@ -5,6 +5,8 @@ declare void @Py_IncRef(ptr)
 @_Py_NoneStruct = external global i8
 @box_type = external global i8
 @cell = external global i8
+@counter = internal global [24 x i8] c"\00\00\00\00\00\00\00\00\FD\FF\FF\FF\00\00\00\00\00\00\00\00\00\00\00\00", align 8
+@table = internal global [192 x i8] zeroinitializer, align 8
 
 define i64 @arithmetic(i64 %a, i64 %b) {
 entry:
@@ -289,6 +291,70 @@ chosen.13:
   %if.32 = phi i64 [ %t.29, %then.11 ], [ %t.31, %else.12 ]
   %t.33 = add i64 %count.3, 1
   br label %more.0
+}
+
+define i64 @counted(i64 %n) {
+entry:
+  %count.0 = load i64, ptr @counter
+  %t.1 = add i64 %count.0, %n
+  store i64 %t.1, ptr @counter
+  %count.2 = load i64, ptr @counter
+  %t.3 = mul i64 %count.2, 10
+  %t.4 = getelementptr i8, ptr @counter, i64 8
+  %limit.5 = load i32, ptr %t.4
+  %t.6 = sext i32 %limit.5 to i64
+  %t.7 = add i64 %t.3, %t.6
+  ret i64 %t.7
+}
+
+define i64 @at_one(i64 %n) {
+entry:
+  %t.0 = getelementptr [48 x i8], ptr @table, i64 1
+  %first.1 = load i64, ptr %t.0
+  %t.2 = add i64 %first.1, %n
+  store i64 %t.2, ptr %t.0
+  %t.3 = getelementptr [48 x i8], ptr @table, i64 1
+  %first.4 = load i64, ptr %t.3
+  %t.5 = add i64 %first.4, 4
+  ret i64 %t.5
+}
+
+define i64 @at_three(i64 %n) {
+entry:
+  %t.0 = getelementptr [48 x i8], ptr @table, i64 3
+  %first.1 = load i64, ptr %t.0
+  %t.2 = add i64 %first.1, %n
+  store i64 %t.2, ptr %t.0
+  %t.3 = getelementptr [48 x i8], ptr @table, i64 3
+  %first.4 = load i64, ptr %t.3
+  %t.5 = add i64 %first.4, 16
+  ret i64 %t.5
+}
+
+define i64 @words_of(ptr %things, i64 %n) {
+entry:
+  %t.0 = alloca [12 x [8 x i8]], align 8
+  %t.1 = mul i64 %n, 8
+  call void @llvm.memcpy.p0.p0.i64(ptr %t.0, ptr %things, i64 %t.1, i1 false)
+  store ptr null, ptr %t.0
+  br label %more.2
+more.2:
+  %i.7 = phi i64 [ 0, %entry ], [ %i.next.8, %next.4 ]
+  %missing.6 = phi i64 [ 0, %entry ], [ %t.14, %next.4 ]
+  %t.9 = icmp slt i64 %i.7, %n
+  br i1 %t.9, label %body.3, label %done.5
+body.3:
+  %t.10 = getelementptr i64, ptr %t.0, i64 %i.7
+  %element.11 = load ptr, ptr %t.10
+  %t.12 = icmp eq ptr %element.11, null
+  %t.13 = zext i1 %t.12 to i64
+  %t.14 = add i64 %missing.6, %t.13
+  br label %next.4
+next.4:
+  %i.next.8 = add i64 %i.7, 1
+  br label %more.2
+done.5:
+  ret i64 %missing.6
 }
 
 define internal i64 @rest_of(ptr %pair) alwaysinline {

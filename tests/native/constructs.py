@@ -34,6 +34,9 @@ from staticflow.native.language import (
     take,
     trusted,
     unsigned_less,
+    variable,
+    variables,
+    variant,
     wrapping_mul,
     zeroed,
     zeroed_row,
@@ -185,6 +188,45 @@ def endless(n: int) -> int:
 
 
 # -- memory
+
+
+class Counter(Record, shared=True):
+    count: int
+    limit: Int32
+    last: Owned[Object | None]
+
+
+counter = variable(Counter, "counter", limit=-3)
+table = variables(Pair, "table", 4)
+PLACE = 0
+
+
+@export
+def counted(n: int) -> int:
+    counter.count += n
+    return counter.count * 10 + counter.limit
+
+
+@native
+def at_place(n: int) -> int:
+    pair = table[PLACE]
+    pair.first += n
+    return table[PLACE - 1 + 1].first + (2 << PLACE)
+
+
+at_one = export(variant(at_place, "at_one", PLACE=1))
+at_three = export(variant(at_place, "at_three", PLACE=3))
+
+
+@export
+def words_of(things: Row[Object | None], n: int) -> int:
+    room = space(Object | None, LIMIT + 2)
+    copy(room, things, n)
+    room[0] = None
+    missing = 0
+    for i in range(n):
+        missing += int(room[i] is None)
+    return missing
 
 
 @inline

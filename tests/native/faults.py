@@ -216,6 +216,13 @@ def kept_too_long(row: Row[Object], tensor: Tensor) -> None:
 
 
 @export
+def lent_to_a_record(row: Row[Object], thing: Object) -> None:
+    text = hold(thing)
+    row[0] = text  #! text is owned here, or lives in what is, and the record could hold it longer: let the field own it, or trust it and say why
+    drop(text)
+
+
+@export
 def leaves_the_call() -> Pair:
     return zeroed(Pair)  #! zeroed(Pair) is memory of the call, which ends here
 

@@ -191,6 +191,17 @@ def test_rows_are_the_same(code: Any) -> None:
     assert code(constructs.cleared, ctypes.c_int64)(3) == 3 + size
 
 
+def test_memory_of_the_code_stays(code: Any) -> None:
+    counted = code(constructs.counted, ctypes.c_int64)
+    assert [counted(4), counted(5)] == [constructs.counted(4), constructs.counted(5)] == [37, 87]
+    for fn, numbers in ((constructs.at_one, [9, 10, 14]), (constructs.at_three, [21, 22, 26])):
+        native = code(fn, ctypes.c_int64)
+        assert [native(n) for n in (5, 1, 4)] == [fn(n) for n in (5, 1, 4)] == numbers
+    things = (ctypes.c_void_p * 4)(id(code), id(code), None, id(code))
+    words = code(constructs.words_of, ctypes.c_void_p, ctypes.c_int64)
+    assert words(things, 4) == constructs.words_of(Row([code, code, None, code]), 4) == 2
+
+
 def test_records_in_a_chain(code: Any) -> None:
     last = structure(Pair)(first=1)
     first = structure(Pair)(first=20, next=ctypes.addressof(last))
