@@ -82,7 +82,7 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.work._SLOW.quotient", "codegen.work._SLOW.remainder", "codegen.work._VECTOR",
             "passes.access.MOST_REPEATED", "passes.contraction.MOST_SEARCHED",
             "passes.fold.MOST_ELEMENTS", "passes.fuse.MOST_MEMBERS", "passes.rewrite._MOST_ROUNDS",
-            "passes.scalar_loops.MOST_STATE", "ops.branch_kinds._MOST", "ops.branch_kinds._DEEPEST",
+            "passes.loops.scalar.MOST_STATE", "ops.branch_kinds._MOST", "ops.branch_kinds._DEEPEST",
             "ops.convolution._MOST_PHASES", "ops.einsum._MOST_COMPARED", "ops.einsum._MOST_PAIRED", "graph.types.MOST_DIMS", "ops.einsum._UNKNOWN",
             "ops.reached._MOST", "ops.inner_sizes._MOST", "ops.cumulative._MOST_DIFFERENCES", "eager.fast.plans.MOST_STEPS", "eager.fast.plans.MOST_VALUES",
             "eager.fast.records.MOST", "eager.fast.core_text.WORDS", "ops.order._PASSES",
@@ -92,7 +92,7 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.lower.state._STRETCH.0", "codegen.lower.state._STRETCH.1",
             "codegen.lower.state._STRETCH.2", "codegen.lower.state._ROOM", "codegen.llvm.arena._LITTLE",
             "codegen.llvm.routine._BETWEEN_LOOKS", "codegen.llvm.routine._MOST_TRIPS",
-            "passes.lift._LARGE",
+            "passes.loops.lift._LARGE",
         ),
         "so many calls or kinds of calls are remembered, which tests/test_eager_recall.py varies": (
             "eager.programs.MOST_CALLS", "eager.programs.MOST_KINDS",

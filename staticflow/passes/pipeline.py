@@ -15,20 +15,20 @@ from staticflow.ops.thread import recording
 from staticflow.passes.copy_strided import copy_strided
 from staticflow.passes.cut_views import cut_views
 from staticflow.passes.decompose import decompose
-from staticflow.passes.first_rows import first_rows
 from staticflow.passes.fold import fold_constants
 from staticflow.passes.fuse import fuse
-from staticflow.passes.hoist import hoist
 from staticflow.passes.join import join
-from staticflow.passes.last_rows import last_rows
-from staticflow.passes.lift import lift
-from staticflow.passes.merge import merge
+from staticflow.passes.loops.first_rows import first_rows
+from staticflow.passes.loops.hoist import hoist
+from staticflow.passes.loops.last_rows import last_rows
+from staticflow.passes.loops.lift import lift
+from staticflow.passes.loops.merge import merge
+from staticflow.passes.loops.prune import prune_loops
+from staticflow.passes.loops.scalar import scalar_loops
+from staticflow.passes.loops.share_trips import share_trips
 from staticflow.passes.order_products import order_products
-from staticflow.passes.prune_loops import prune_loops
 from staticflow.passes.rewrite import Counts, Pass, each_region, rewrite
 from staticflow.passes.rules import CANONICAL, FAST, STABILIZE
-from staticflow.passes.scalar_loops import scalar_loops
-from staticflow.passes.share_trips import share_trips
 from staticflow.passes.transpose import transpose_products
 
 __all__ = ["INTO_KERNELS", "PASSES", "SIMPLIFY", "PassRecord", "optimize"]

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections import Counter
 
 from staticflow.graph.graph import Graph
-from staticflow.passes.merge_conds import merge_conds
-from staticflow.passes.merge_scans import merge_scans
+from staticflow.passes.loops.merge_conds import merge_conds
+from staticflow.passes.loops.merge_scans import merge_scans
 from staticflow.passes.rewrite import Counts
 
 __all__ = ["merge"]

@@ -1,0 +1,1 @@
+"""Passes over loops and branches, each in a module of its name."""
