@@ -18,11 +18,12 @@ from staticflow.native.language import (
 )
 
 __all__ = [
-    "NONE", "TRUE", "Array", "Code", "Frame", "PyArray_NewCopy", "PyArray_NewFromDescr",
-    "PyArray_SetBaseObject", "PyErr_Occurred", "PyEval_GetFrame", "PyFrame_GetBack",
-    "PyFrame_GetCode", "PyFrame_GetLasti", "PyIter_Next", "PyLong_FromLongLong",
-    "PyObject_GC_Track", "PyObject_GetAttr", "PyObject_Vectorcall", "PyObject_VectorcallMethod",
-    "PyTuple_SetItem", "PyTuple_Size", "Tuple", "array_type",
+    "NONE", "TRUE", "Array", "Code", "Frame", "PyArray_CopyInto", "PyArray_NewCopy",
+    "PyArray_NewFromDescr", "PyArray_SetBaseObject", "PyErr_Occurred", "PyEval_GetFrame",
+    "PyFrame_GetBack", "PyFrame_GetCode", "PyFrame_GetLasti", "PyIter_Next",
+    "PyLong_FromLongLong", "PyNumber_Add", "PyObject_GC_Track", "PyObject_GetAttr",
+    "PyObject_Vectorcall", "PyObject_VectorcallMethod", "PyTuple_GetItem", "PyTuple_SetItem",
+    "PyTuple_Size", "Tuple", "array_type",
 ]  # fmt: skip
 
 
@@ -81,6 +82,12 @@ def PyObject_VectorcallMethod(
 
 
 @external()
+def PyNumber_Add(a: Object, b: Object) -> Owned[Object | None]:
+    """A sum; null with an error set."""
+    raise NotImplementedError
+
+
+@external()
 def PyIter_Next(iterator: Object) -> Owned[Object | None]:
     """The next element; null at the end, or with an error set."""
     raise NotImplementedError
@@ -110,6 +117,12 @@ def PyLong_FromLongLong(number: int) -> Owned[Object | None]:
 @external(runs=False)
 def PyTuple_Size(row: Tuple) -> int:
     """How many elements a tuple has."""
+    raise NotImplementedError
+
+
+@external(runs=False)
+def PyTuple_GetItem(row: Tuple, place: int) -> Object | None:
+    """An element; null with an error set."""
     raise NotImplementedError
 
 
@@ -147,6 +160,12 @@ def PyFrame_GetLasti(frame: Frame) -> Int32:
 
 
 # -- arrays --------------------------------------------------------------------------------------
+
+
+@external()
+def PyArray_CopyInto(array: Array, source: Array) -> Int32:
+    """Copy the elements of an array that is broadcast; below 0 with an error set."""
+    raise NotImplementedError
 
 
 @external()

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TypeGuard, TypeVar
 
 from staticflow.eager.fast.classes import Memory, State, Tensor, View, memory_example, view_example
-from staticflow.eager.fast.records import InPlace, Op, Operand
+from staticflow.eager.fast.records import Cell, Op, Operand
 from staticflow.native.cpython import Array, Tuple
 from staticflow.native.language import Inside, Object, Owned, Row, external, inline, trusted
 
 __all__ = [
-    "bump", "changeable", "copy_into", "dtype_of", "forward", "given_count", "has",
-    "has_vertex", "is_free", "is_memory", "is_none", "is_recording", "is_tensor", "is_there",
-    "is_view", "like", "open_operand", "operand_array", "operand_tensor", "pair", "row",
-    "same_shape", "tensor_of", "triple",
+    "bit_of", "current", "dtype_of", "forgiven", "forward", "given_count", "has", "in_context",
+    "is_memory", "is_none", "is_plain", "is_recording", "is_tensor", "is_there", "is_view",
+    "kernel_at", "like", "open_operand", "operand_array", "operand_tensor", "pair", "row",
+    "same_shape", "take_number", "tensor_of", "tried", "triple",
 ]  # fmt: skip
 
 K = TypeVar("K", bound=Object)
@@ -66,27 +66,54 @@ def forward(
 
 
 @external()
-def changeable(method: InPlace, operand: Operand, recording: bool) -> Owned[Memory | None]:
-    """The memory of the tensor that a method is called on, if its elements may be changed and
-    nothing of that is recorded; null if not. The operand is opened."""
+def current() -> Owned[State | None]:
+    """The state of the thread; null with an error set."""
     raise NotImplementedError
 
 
 @external()
-def is_free(tensor: Tensor) -> bool:
-    """Whether a tensor, and what it is a view of, has no history that a change is a part of."""
-    raise NotImplementedError
-
-
-@external(symbol="copy")
-def copy_into(array: Array, source: Array) -> bool:
-    """Copy an array of the same shape, or of no dims; true if that failed, or it is neither."""
+def forgiven() -> bool:
+    """Whether another way may be tried: nothing was raised, or an error that it will word, which is
+    cleared."""
     raise NotImplementedError
 
 
 @external()
-def bump(memory: Memory) -> bool:
-    """Note a change of a memory; true if an error was raised."""
+def in_context(
+    function: Object, arrays: Row[Object], count: int, attrs: Object | None, state: State
+) -> Owned[Object | None]:
+    """What a function of NumPy gives where it does not warn; null with an error set."""
+    raise NotImplementedError
+
+
+@external()
+def tried(kernel: Object, arrays: Row[Object], count: int) -> Owned[Object | None]:
+    """What a kernel gives of arrays; null if it declines, or with an error set."""
+    raise NotImplementedError
+
+
+@external(runs=False)
+def kernel_at(cell: Cell | None) -> Object | None:
+    """The kernel that is in a cell; null if none is, or if there is no cell."""
+    raise NotImplementedError
+
+
+@external(symbol="number")
+def take_number(op: Op, operand: Operand, tensor: Operand) -> bool:
+    """Whether an operand is a number that does not change the dtype of the tensor beside it. An
+    error is set if the user interrupted that."""
+    raise NotImplementedError
+
+
+@external(runs=False)
+def is_plain(state: State) -> bool:
+    """Whether none of the rarer switches of a thread is on."""
+    raise NotImplementedError
+
+
+@external(runs=False)
+def bit_of(array: Array) -> int:
+    """What stands for an array's dtype among those of all dtypes, as a bit; 0 if it is none."""
     raise NotImplementedError
 
 
@@ -99,12 +126,6 @@ def open_operand(operand: Operand) -> bool:
 @external(runs=False)
 def is_tensor(thing: Object | None) -> TypeGuard[Tensor]:
     """Whether an object is a tensor; false for null."""
-    raise NotImplementedError
-
-
-@external(runs=False)
-def has_vertex(tensor: Tensor) -> bool:
-    """Whether a tensor has a history, or is a leaf."""
     raise NotImplementedError
 
 

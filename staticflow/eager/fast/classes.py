@@ -12,9 +12,10 @@ from staticflow.native.language import Object, constant
 from staticflow.native.types import Layout, slots_of
 
 __all__ = [
-    "CLASSES", "Entry", "Memory", "Shadow", "State", "Tensor", "View", "layout_of", "leaf",
-    "memory_example", "name_edge", "name_shape", "name_version", "no_attrs", "serials",
-    "shadow_example", "users", "view_example", "zero",
+    "CLASSES", "Entry", "Memory", "Shadow", "State", "Tensor", "View", "bfloat16", "layout_of",
+    "leaf", "memory_example", "multiply", "name_alpha", "name_edge", "name_shape",
+    "name_version", "no_attrs", "one", "serials", "shadow_example", "users", "view_example",
+    "zero",
 ]  # fmt: skip
 
 
@@ -94,6 +95,10 @@ no_attrs = constant(Object, "no_attrs")
 serials = constant(Object, "serials")
 users = constant(Object, "users")
 zero = constant(Object, "zero")
+one = constant(Object, "one")
+bfloat16 = constant(Object, "bfloat16")
+multiply = constant(Object, "multiply")
+name_alpha = constant(Object, "name_alpha")
 name_edge = constant(Object, "name_edge")
 name_shape = constant(Object, "name_shape")
 name_version = constant(Object, "name_version")

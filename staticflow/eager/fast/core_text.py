@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from string import Template
 
 from staticflow.eager.fast.apply_text import APPLY
-from staticflow.eager.fast.change_text import CHANGE
+from staticflow.eager.fast.change import CHANGE
 from staticflow.eager.fast.classes import layout_of
 from staticflow.eager.fast.compute_text import COMPUTE
-from staticflow.eager.fast.in_place_text import IN_PLACE
+from staticflow.eager.fast.in_place import IN_PLACE
 from staticflow.eager.fast.key_text import KEYS
 from staticflow.eager.fast.line import LINE
 from staticflow.eager.fast.objects_text import DECLARATIONS, OBJECTS
@@ -18,10 +18,7 @@ from staticflow.eager.fast.operands_text import OPERANDS
 from staticflow.eager.fast.recall_text import OFTEN, PLACES, RECALL, SLOTS
 from staticflow.eager.fast.record import RECORD
 from staticflow.eager.fast.records import CODES, FLAGS, MOST, OperandRecord, render_records
-from staticflow.eager.fast.renew import RENEW
 from staticflow.eager.fast.view import VIEW
-from staticflow.eager.programs import BEYOND, SPREAD
-from staticflow.eager.rows import NEAR, SHORT
 from staticflow.graph.dtypes import DTYPES, int64
 from staticflow.native.module import render_native
 from staticflow.native.types import Layout
@@ -53,8 +50,7 @@ _NUMBERS = {
     **{name: i for i, name in enumerate(_MARKS, 1)},
     "MEMO_MASK": MEMO - 1, "CODES_MASK": CODES - 1, "SLOTS_MASK": SLOTS - PLACES,
     "MOST": MOST, "OPERAND": ctypes.sizeof(OperandRecord), "NO_DTYPE": NO_DTYPE, "WORDS": WORDS,
-    "ROOM": WORDS + 1, "SPREAD": SPREAD, "BEYOND": BEYOND, "SHORT": SHORT,
-    "NEAR": NEAR, "OFTEN": OFTEN,
+    "ROOM": WORDS + 1, "OFTEN": OFTEN,
     "PLACES": PLACES, "ITEMS": tuple.__basicsize__, "INT64": DTYPES.index(int64),
 }  # fmt: skip
 
@@ -69,10 +65,10 @@ def render_core(numbers: Mapping[str, int]) -> str:
     ``recalled`` and ``change``; ``numbers`` are those that stand for slots."""
     parts = (
         DECLARATIONS, LIKE, OBJECTS, OPERANDS, COMPUTE, APPLY, KEYS,
-        RECALL, _EACH, CHANGE, IN_PLACE,
+        RECALL, _EACH,
     )  # fmt: skip
     text = Template("".join(parts)).substitute(numbers, **_NUMBERS)
-    native = render_native((*LINE, *RECORD, *VIEW, *RENEW), _layout(numbers), text)
+    native = render_native((*LINE, *RECORD, *VIEW, *CHANGE, *IN_PLACE), _layout(numbers), text)
     return render_records(text) + text + native
 
 

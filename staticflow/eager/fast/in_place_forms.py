@@ -1,4 +1,4 @@
-"""In-place methods of tensors that are native code (`staticflow.eager.fast.in_place_text`).
+"""In-place methods of tensors that are native code (`staticflow.eager.fast.in_place`).
 
 Those that store what a function gives, and copies. What does them otherwise is
 `staticflow.eager.in_place`.

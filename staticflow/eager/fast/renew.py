@@ -6,18 +6,14 @@ The function is the native form of what the method is the in-place form of, as `
 from __future__ import annotations
 
 from staticflow.eager.fast.beside import (
-    bump,
-    changeable,
-    copy_into,
     forward,
     given_count,
-    has_vertex,
-    is_free,
     is_recording,
     open_operand,
     operand_array,
     operand_tensor,
 )
+from staticflow.eager.fast.change import bump, changeable, copy_array, has_vertex, is_free
 from staticflow.eager.fast.classes import Memory, State, Tensor
 from staticflow.eager.fast.record import alike, has_no_edge
 from staticflow.eager.fast.records import InPlace, Operand
@@ -34,7 +30,7 @@ from staticflow.native.language import (
     zeroed_row,
 )
 
-__all__ = ["RENEW", "renew"]
+__all__ = ["renew"]
 
 
 @native
@@ -98,7 +94,7 @@ def store(value: Object, target: Operand, memory: Memory, recording: bool) -> bo
         and is_still(target, memory, recording)
         and alike(operand_array(target), operand_array(source))
         and not has_vertex(operand_tensor(source))
-        and not copy_into(operand_array(target), operand_array(source))
+        and not copy_array(operand_array(target), operand_array(source))
     )
     if done:
         bump(memory)
@@ -113,6 +109,3 @@ def is_still(target: Operand, memory: Memory, recording: bool) -> bool:
     tensor = operand_tensor(target)
     same = tensor.data is target.array and tensor.memory is memory
     return same and (not recording or is_free(tensor))
-
-
-RENEW = (renew,)

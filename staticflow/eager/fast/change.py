@@ -1,0 +1,236 @@
+"""Native code of what in-place methods ask and do, step by step.
+
+Whether elements may be changed, whether it is done by a ufunc of NumPy, by a copy or by the program
+that did so last, and how a change is counted and its line noted.
+"""
+
+from __future__ import annotations
+
+from staticflow.eager.fast.beside import (
+    bit_of,
+    in_context,
+    kernel_at,
+    open_operand,
+    operand_array,
+    operand_tensor,
+    same_shape,
+    take_number,
+    tried,
+)
+from staticflow.eager.fast.classes import Memory, State, Tensor, bfloat16, multiply, one
+from staticflow.eager.fast.line import user_line
+from staticflow.eager.fast.record import has_no_edge
+from staticflow.eager.fast.records import InPlace, Op, Operand
+from staticflow.eager.fast.view import base_of, memory_of
+from staticflow.eager.programs import BEYOND, LARGE, SPREAD
+from staticflow.eager.rows import NEAR, SHORT
+from staticflow.native.cpython import NONE, Array, PyArray_CopyInto, PyNumber_Add
+from staticflow.native.language import (
+    Object,
+    Owned,
+    Record,
+    Row,
+    constant,
+    drop,
+    hold,
+    native,
+    space,
+    take,
+    unsigned_less,
+    variable,
+)
+from staticflow.runtime.object_layout import CONTIGUOUS, WRITEABLE
+
+__all__ = [
+    "bump", "changeable", "copy_array", "has_vertex", "is_free", "is_in_rows", "is_known", "no_op",
+    "overwrite", "put_by", "scale", "suits",
+]  # fmt: skip
+
+
+class Threads(Record, shared=True):
+    """How many threads are wanted."""
+
+    wanted: int
+
+
+threads = constant(Threads, "wanted")
+no_op = variable(Op, "no_op")
+
+
+# -- whether -------------------------------------------------------------------------------------
+
+
+@native
+def changeable(method: InPlace, operand: Operand, recording: bool) -> Owned[Memory | None]:
+    """The memory of the tensor that a method is called on, if its elements may be changed and
+    nothing of that is recorded; null if not. Its operand is opened."""
+    if not open_operand(operand):
+        return None
+    array = operand_array(operand)
+    if bit_of(array) & method.dtypes == 0 or not is_open(array):
+        return None
+    memory = memory_of(operand_tensor(operand), array)
+    if memory is None:
+        return None
+    if recording and not is_free(operand_tensor(operand)):
+        drop(memory)
+        return None
+    return memory
+
+
+@native
+def is_open(array: Array) -> bool:
+    """Whether the elements of an array may be written, each of which has a place of its own."""
+    if array.flags & WRITEABLE == 0:
+        return False
+    strides = array.strides
+    for i in range(array.ndim):
+        if strides[i] == 0:
+            return False
+    return True
+
+
+@native
+def is_free(tensor: Tensor) -> bool:
+    """Whether a tensor, and what it is a view of, has no history that a change would be a part
+    of."""
+    if has_vertex(tensor):
+        return False
+    base = base_of(tensor)
+    if base is None:
+        return False
+    free = not has_vertex(base)
+    drop(base)
+    return free
+
+
+@native
+def has_vertex(tensor: Tensor) -> bool:
+    """Whether a tensor has a history, or is a leaf."""
+    return tensor.vertex is not NONE
+
+
+@native
+def suits(method: InPlace, operand: Operand, target: Operand, recording: bool) -> bool:
+    """Whether an operand is an array of the target's dtype that nothing is recorded of, or becomes
+    one. An error may be set if it is not."""
+    if method.number != 0 or not open_operand(operand):
+        return take_number(no_op, operand, target)
+    if operand_array(operand).descr is not operand_array(target).descr:
+        return False
+    return not recording or has_no_edge(operand)
+
+
+@native
+def is_known(method: InPlace, array: Array, size: int, scaled: bool) -> bool:
+    """Whether a method can be done here.
+
+    NumPy does a ufunc, or a copy, of a small array, and a ufunc of a large one that does not lie in
+    rows, of which there is no program. What a program did of a large array it does again, as soon
+    as an array is large where the operand is scaled too. NumPy copies a large array on one thread;
+    but not of bfloat16, whose elements it copies one by one, nor fills a very large one.
+    """
+    by_numpy = method.ufunc is not None
+    copies = method.program is None
+    needs_program = scaled or not (by_numpy or copies)  # which NumPy does not do at once
+    if size < (LARGE if needs_program else SPREAD):
+        return by_numpy or copies
+    if not is_in_rows(array):
+        if by_numpy:
+            return True
+    elif kernel_at(method.program) is not None:
+        return True
+    if not copies or threads.wanted != 1 or array.descr is bfloat16:
+        return False
+    fills = method.constant is not None or method.number != 0
+    return not fills or size < BEYOND  # beyond the caches
+
+
+@native
+def is_in_rows(array: Array) -> bool:
+    """Whether an array is row-major, or in rows as `staticflow.eager.rows` has them."""
+    if array.flags & CONTIGUOUS:
+        return True
+    last = array.ndim - 1  # a scalar is row-major
+    return array.dims[last] >= SHORT and not unsigned_less(NEAR, array.strides[last])
+
+
+# -- how -----------------------------------------------------------------------------------------
+
+
+@native
+def put_by(ufunc: Object, arrays: Row[Object], count: int, state: State) -> bool:
+    """Let a ufunc write into the last of some arrays; true if it failed."""
+    out = in_context(ufunc, arrays, count, None, state)
+    failed = out is None
+    drop(out)
+    return failed
+
+
+@native
+def copy_array(array: Array, source: Array) -> bool:
+    """Copy an array of the same shape, or of no dims; true if that failed, or it is neither."""
+    if source.ndim != 0 and not same_shape(array, source):
+        return True
+    return PyArray_CopyInto(array, source) != 0
+
+
+@native
+def scale(operand: Operand, factor: Operand, state: State) -> bool:
+    """Put an operand times a factor in its place; true if that failed."""
+    both = space(Object, 2)
+    both[0] = operand_array(operand)
+    both[1] = operand_array(factor)
+    out = in_context(multiply, both, 2, None, state)
+    if out is None:
+        return True
+    before = take(operand.array)
+    operand.array = out
+    drop(before)
+    return False
+
+
+@native
+def overwrite(method: InPlace, arrays: Row[Object], count: int) -> bool:
+    """Whether the program that overwrote a large array last overwrites this one. An error may be
+    set if not."""
+    program = hold(kernel_at(method.program))
+    if program is None:
+        return False
+    nothing = tried(program, arrays, count)
+    done = nothing is not None
+    drop(nothing)
+    drop(program)
+    return done
+
+
+# -- afterwards ----------------------------------------------------------------------------------
+
+
+@native
+def bump(memory: Memory) -> bool:
+    """Note a change of a memory; true if an error was raised."""
+    if count_change(memory):
+        return True
+    line = user_line()
+    if line is None:
+        return True
+    memory.changed = line
+    return False
+
+
+@native
+def count_change(memory: Memory) -> bool:
+    """Count a change of a memory; true if an error was raised, as of a version that is no
+    number."""
+    version = memory.version
+    before = hold(version if version is not None else NONE)
+    after = PyNumber_Add(before, one)
+    drop(before)
+    if after is None:
+        return True
+    memory.version = after
+    return False
+
+
+CHANGE = (count_change,)

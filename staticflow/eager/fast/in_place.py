@@ -1,0 +1,167 @@
+"""Native in-place methods of tensors that are a ufunc, or a copy.
+
+If nothing of it is recorded, NumPy puts the result where it belongs, or, of large arrays, the
+program that did so last (`staticflow.eager.overwrite`); or what a function gives is copied
+(`renew`). All else goes to `staticflow.eager.in_place`.
+"""
+
+from __future__ import annotations
+
+from staticflow.eager.fast.beside import (
+    current,
+    forgiven,
+    forward,
+    is_plain,
+    is_recording,
+    operand_array,
+    take_number,
+)
+from staticflow.eager.fast.change import (
+    bump,
+    changeable,
+    copy_array,
+    is_in_rows,
+    is_known,
+    no_op,
+    overwrite,
+    put_by,
+    scale,
+    suits,
+)
+from staticflow.eager.fast.classes import State, Tensor, name_alpha
+from staticflow.eager.fast.records import InPlace, Operand
+from staticflow.eager.fast.renew import renew
+from staticflow.eager.programs import LARGE, SPREAD
+from staticflow.native.cpython import PyErr_Occurred, PyTuple_GetItem, PyTuple_Size, Tuple
+from staticflow.native.language import (
+    Inside,
+    Object,
+    Owned,
+    Row,
+    drop,
+    drop_row,
+    export,
+    hold,
+    inline,
+    native,
+    space,
+    zeroed_row,
+)
+
+__all__ = ["IN_PLACE", "change"]
+
+
+@export
+def change(
+    method: InPlace, tensor: Tensor, args: Row[Object], count: int, names: Tuple | None
+) -> Owned[Object | None]:
+    """What a call of an in-place method gives: the tensor; null with an error set."""
+    state = current()
+    if state is None:
+        return None
+    operands = zeroed_row(Operand, 3)  # the tensor, the operand, and what that is scaled by
+    operands[0].object = tensor
+    done = is_plain(state) and try_change(method, operands, tensor, args, count, names, state)
+    left = not done and forgiven()
+    good = done and PyErr_Occurred() is None
+    drop_row(operands, 3)
+    drop(state)
+    if left:
+        return forward(method.general, tensor, None, args, count, names)
+    return hold(tensor) if good else None
+
+
+@inline
+def try_change(
+    method: InPlace,
+    operands: Row[Operand],
+    tensor: Tensor,
+    args: Row[Object],
+    count: int,
+    names: Tuple | None,
+    state: State,
+) -> bool:
+    """Do it in the usual case; false with nothing done, and perhaps an error set, in any other. An
+    error may be set after it was done, too."""
+    if method.value is not None:
+        if renew(method, tensor, args, count, names, state):
+            return True
+        if PyErr_Occurred() is not None or method.program is None:
+            return False
+    factor = factor_of(args, count, names, method)
+    if count != method.count or (names is not None and factor is None):
+        return False
+    operands[1].object = args[0] if count != 0 else method.constant
+    operands[2].object = factor
+    recording = is_recording(state)
+    memory = changeable(method, operands[0], recording)
+    if memory is None:
+        return False
+    done = compute(method, operands, recording, state)
+    if done:
+        bump(memory)
+    drop(memory)
+    return done
+
+
+@native
+def factor_of(
+    args: Row[Object], count: int, names: Tuple | None, method: InPlace
+) -> Inside[Object | None]:
+    """What a call scales its operand by, ``alpha``; null if it does not."""
+    if names is None or method.scaled == 0 or PyTuple_Size(names) != 1:
+        return None
+    return args[count] if PyTuple_GetItem(names, 0) is name_alpha else None
+
+
+@native
+def compute(method: InPlace, operands: Row[Operand], recording: bool, state: State) -> bool:
+    """Compute new elements where they belong; false with nothing done, and perhaps an error set,
+    where this is not the usual case."""
+    target = operands[0]
+    other = operands[1]
+    factor = operands[2]
+    array = operand_array(target)
+    scaled = factor.object is not None
+    if not is_known(method, array, target.size, scaled):
+        return False
+    few = target.size < (LARGE if scaled else SPREAD)  # a program saves a pass over memory
+    by_numpy = method.ufunc is not None and (few or not is_in_rows(array))
+    if other.object is not None:
+        if not suits(method, other, target, recording):
+            return False
+        if scaled and not take_number(no_op, factor, target):
+            return False
+        if scaled and by_numpy and scale(other, factor, state):
+            return False
+    if method.program is None:  # NumPy is slow at copies of transposed arrays
+        source = operand_array(other)
+        return (few or is_in_rows(source)) and not copy_array(array, source)
+    ufunc = method.ufunc
+    if by_numpy and ufunc is not None:
+        return write_by(ufunc, array, other, state)
+    arrays = space(Object, 3)
+    arrays[0] = array
+    if other.object is None:
+        return overwrite(method, arrays, 1)
+    arrays[1] = operand_array(other)
+    if not scaled:
+        return overwrite(method, arrays, 2)
+    arrays[2] = operand_array(factor)
+    return overwrite(method, arrays, 3)
+
+
+@inline
+def write_by(ufunc: Object, array: Object, other: Operand, state: State) -> bool:
+    """Let a ufunc of an array, and of an operand if there is one, write into the array."""
+    arrays = space(Object, 3)
+    arrays[0] = array
+    if other.object is None:
+        arrays[1] = array
+        return not put_by(ufunc, arrays, 2, state)
+    arrays[1] = operand_array(other)
+    arrays[2] = array
+    return not put_by(ufunc, arrays, 3, state)
+
+
+IN_PLACE = (change,)
