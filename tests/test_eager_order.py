@@ -39,6 +39,17 @@ def test_a_leaf_of_many_uses() -> None:
         assert x.grad.item() == added(SCALES[::-1])
 
 
+@pytest.mark.parametrize("between", [False, True])
+def test_a_symbol_of_many_uses(between: bool) -> None:
+    """A graph adds in the order of the tape: the last use first."""
+    for order in (range(60), reversed(range(60)), NUMBERS.permutation(60)):
+        x = sf.placeholder((1,), name="x")
+        y = x.abs() if between else x
+        uses = [y * float(c) for c in SCALES]
+        gradient = sf.grad(sum(uses[i].sum() for i in order), x)
+        assert sf.compile([x], gradient)(np.ones(1, np.float32)).item() == added(SCALES[::-1])
+
+
 def test_a_recorded_tensor_of_many_uses() -> None:
     x = sf.ones(1, requires_grad=True)
     y = x * 1.0

@@ -16,7 +16,6 @@ LAYERS = (
     ("config", "errors"),
     ("graph",),
     ("pytree",),
-    ("autodiff",),
     ("ops",),
     ("special", "linalg"),
     ("passes",),

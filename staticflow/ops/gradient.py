@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any
 
-from staticflow.autodiff.reverse import reverse
 from staticflow.errors import AutogradError
 from staticflow.graph.graph import new_param, substitute_nodes
 from staticflow.graph.locs import format_locs, using
 from staticflow.graph.node import Node, constant, item, toposort
-from staticflow.graph.types import types_of
 from staticflow.ops.arithmetic import add, stop_gradient
 from staticflow.ops.calls import hand_on
 from staticflow.ops.creation import zeros_like
@@ -33,40 +32,46 @@ def pullback(
     order = toposort(o.node for o in outputs)
     leading = flow(order, dict.fromkeys(wanted, 1))
     reaching = {node for node, bits in leading.items() if any(bits)}
+    waiting: dict[Node, dict[int, Any]] = {}  # the cotangents of the results of each node
     found: dict[Node, Any] = {}
-
-    def parents(node: Node) -> Sequence[tuple[Node, int] | None]:
-        if node.op is item:
-            return [(node.args[0], node.attrs["index"])] if node in reaching else [None]
-        led = _led(node, range(len(types_of(node.type))))
-        return [
-            (a, 0) if i in led and a in reaching and is_real(a) else None
-            for i, a in enumerate(operands(node))
-        ]
-
-    def pull(node: Node, cts: dict[int, Any]) -> Sequence[Any]:
-        if 0 in cts:
-            cts[0] = hooked(node, cts[0])
-        if node in wanted:
-            found[node] = cts[0]
-        edges = parents(node)
-        if node.op is item:
-            return [cts[0]]
-        led = _led(node, cts)
-        needs = [e is not None and i in led for i, e in enumerate(edges)]
-        if not any(needs):
-            return [None] * len(edges)
-        return _pull(node, needs, cts)
-
-    roots = [
-        (o.node, 0, ct)
-        for o, ct in zip(outputs, cotangents, strict=True)
-        if ct is not None and o.node in reaching
-    ]
     with behind([o.node for o in outputs]), recording(True):
-        reverse(roots, parents, pull, add)
+        for o, ct in zip(outputs, cotangents, strict=True):
+            if ct is not None and o.node in reaching:
+                _deposit(waiting, o.node, 0, ct)
+        for node in sorted(reaching, key=attrgetter("serial"), reverse=True):  # users come first
+            if (cts := waiting.pop(node, None)) is None:
+                continue
+            if 0 in cts:
+                cts[0] = hooked(node, cts[0])
+            if node in wanted:
+                found[node] = cts[0]
+            for argument, index, ct in _handed_on(node, cts, reaching):
+                _deposit(waiting, argument, index, ct)
     hand_on([ct.node for ct in found.values()], order)
     return [_settled(found.get(w.node)) for w in wrt]
+
+
+def _deposit(waiting: dict[Node, dict[int, Any]], node: Node, index: int, ct: Any) -> None:
+    """Add ``ct`` to what waits for the result ``index`` of ``node``."""
+    cts = waiting.setdefault(node, {})
+    cts[index] = add(cts[index], ct) if index in cts else ct
+
+
+def _handed_on(
+    node: Node, cts: dict[int, Any], reaching: Collection[Node]
+) -> Iterator[tuple[Node, int, Any]]:
+    """What the cotangents of a node give to those of its arguments that are in ``reaching``: the
+    argument, which of its results, the cotangent."""
+    if node.op is item:
+        yield node.args[0], node.attrs["index"], cts[0]
+        return
+    args = operands(node)
+    led = _led(node, cts)
+    needs = [i in led and a in reaching and is_real(a) for i, a in enumerate(args)]
+    if any(needs):
+        for a, needed, ct in zip(args, needs, _pull(node, needs, cts), strict=True):
+            if needed and ct is not None:
+                yield a, 0, ct
 
 
 def pushforward(

@@ -1,1 +1,0 @@
-"""The reverse walk that both modes share."""
