@@ -3,6 +3,7 @@ allocation, functions that trace, memory that cannot be had."""
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import dis
 import functools
@@ -42,12 +43,23 @@ def _strike_in(trial: Trial, frame: Any, called: Any = None) -> None:
 
 
 def _is_about_to_leave(frame: Any, called: Any) -> bool:
-    """Whether an ``__exit__`` comes next, or has not begun. What is raised there leaves a ``with``
-    block without it, and no code in Python can prevent that (CPython's issue 29988)."""
+    """Whether an ``__exit__`` comes next, or has not begun, or what ``finally`` is to do. What is
+    raised there leaves the block without it, and no code in Python can prevent that (CPython's
+    issue 29988)."""
     code = frame.f_code
+    if frame.f_lineno in _lines_of_finally(code.co_filename):
+        return True
     if code.co_name == "__exit__" and frame.f_lineno == code.co_firstlineno:
         return True
     return getattr(called, "__name__", "") == "__exit__" or frame.f_lasti in _exits_in(code)
+
+
+@functools.cache
+def _lines_of_finally(file: str) -> frozenset[int]:
+    """The lines of a file that stand behind a ``finally``."""
+    blocks = [n for n in ast.walk(ast.parse(Path(file).read_text())) if isinstance(n, ast.Try)]
+    ends = [statement for block in blocks for statement in block.finalbody]
+    return frozenset(at for s in ends for at in range(s.lineno, (s.end_lineno or s.lineno) + 1))
 
 
 @functools.cache
