@@ -1,4 +1,6 @@
-"""A layer imports only from layers before it, and in a layer a room only from rooms before it."""
+"""A layer imports only from layers before it, and in a layer a room only from rooms before it; and
+what a module puts into objects of another, as they are imported or later, is listed.
+"""
 
 from __future__ import annotations
 
@@ -59,6 +61,46 @@ EXCEPTIONS = {
     ("nn.parameter", "eager"): "parameters are eager tensors",
     ("optim.swa_utils", "nn"): "an averaged model is a module",
 }
+
+# What modules write into objects that they import of others, so that those can ask for what comes
+# after them. Each is a way around the layers: better none than one more. (Not listed is the state
+# of a thread, `ops.thread.thread`, which is there to be written.)
+WIRED = {
+    # what the class of tensors and the eager mode give to what is written without them
+    ("eager.bind", "eager.mode.EAGER.expression"),
+    ("eager.bind", "eager.mode.EAGER.prepare"),
+    ("eager.bind", "eager.mode.EAGER.tensor"),
+    ("eager.bind", "eager.saved.Shadow.__sf_mode__"),
+    ("eager.bind", "eager.vertex.TapeEntry.tensor"),
+    ("eager.bind", "ops.fused.forms.fused"),
+    ("eager.bind", "ops.fused.forms.in_place"),
+    ("eager.bind", "ops.leaves.eager.copy"),
+    ("eager.bind", "ops.leaves.eager.own"),
+    ("eager.bind", "ops.leaves.eager.protect"),
+    ("eager.bind", "ops.leaves.eager.versions"),
+    ("eager.bind", "ops.leaves.eager.wrap"),
+    ("eager.bind", "ops.printing.console.count"),
+    ("eager.random", "ops.frozen.generators.add()"),
+    ("eager.random", "ops.sampling.default_source.append()"),
+    # errors for arguments of a wrong kind, around methods of classes
+    ("nn", "nn.module.Module.refuses_foreign_to_make()"),
+    ("nn", "nn.tree.Tree.refuses_foreign_in_classes()"),
+    ("ops.methods", "ops.elementwise_methods.ElementwiseMethods.refuses_foreign_of()"),
+    ("optim", "optim.lr_scheduler.LRScheduler.refuses_foreign_in_classes()"),
+    ("optim", "optim.lr_scheduler.LRScheduler.refuses_foreign_to_make()"),
+    ("optim", "optim.optimizer.Optimizer.refuses_foreign_in_classes()"),
+    ("optim", "optim.optimizer.Optimizer.refuses_foreign_to_make()"),
+    ("optim", "optim.swa_utils.AveragedModel.__mro__[].refuses_foreign_to_make()"),
+    ("optim", "optim.swa_utils.AveragedModel.refuses_foreign_in_classes()"),
+    # sizes as real numbers, which are made by ops; copies and pickles of ops, by name
+    ("ops", "graph.op.Op.pickle()"),
+    ("ops", "graph.reals.Real.number"),
+    ("ops", "graph.reals.Real.ufunc"),
+}
+OPEN_TO_ALL = {"ops.thread.thread"}
+GROWING = {"add", "append", "appendleft", "extend", "insert", "register", "setdefault", "update"}
+WRITING = {"setattr", "__setattr__", "pickle"}  # functions that write into what they are given
+WRITING |= {f"refuses_foreign_{what}" for what in ("of", "in_classes", "to_make")}
 
 FILES = sorted(PACKAGE.rglob("*.py"))
 
@@ -198,3 +240,96 @@ def test_imports_inside_functions_are_seen(tmp_path: Path) -> None:
         "if TYPE_CHECKING:\n    from staticflow.tools import main\n"
     )
     assert list(imports_of(source)) == [("errors", 1), ("ops", 2), ("static.compile", 4)]
+
+
+# -- what is wired -----------------------------------------------------------------------------------
+
+
+def names_of(tree: ast.AST) -> dict[str, str]:
+    """What names of a file stand for in other modules of staticflow: ``ops.thread.thread``."""
+    return {
+        alias.asname or alias.name: f"{node.module}.{alias.name}".removeprefix("staticflow.")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("staticflow")
+        for alias in node.names
+    }
+
+
+def is_module(name: str) -> bool:
+    """Whether ``graph.types`` or the like is a module, and no object of one."""
+    path = PACKAGE.joinpath(*name.split("."))
+    return path.is_dir() or path.with_suffix(".py").exists()
+
+
+def written_by(node: ast.AST) -> Iterator[ast.expr | tuple[ast.expr, str]]:
+    """What a statement or a call writes: attributes and entries, or an object and the function
+    that writes into it."""
+    match node:
+        case ast.Assign(targets=targets) | ast.Delete(targets=targets):
+            for target in targets:
+                yield from target.elts if isinstance(target, ast.Tuple) else (target,)
+        case ast.AugAssign(target=target) | ast.AnnAssign(target=target):
+            yield target
+        case ast.Call(func=ast.Attribute(value=held, attr=name)) if name in GROWING:
+            yield held, name
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[held, *_]) if (
+            name in WRITING
+        ):
+            yield held, name
+
+
+def wirings_of(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """The objects of other modules that a file writes into, with the place in them, and the lines."""
+    names = names_of(tree)
+    for node in ast.walk(tree):
+        for written in written_by(node):
+            place, way = (
+                (written[0], f".{written[1]}()") if isinstance(written, tuple) else (written, "")
+            )
+            if not way and isinstance(place, ast.Name):
+                continue  # the name of this file stands for something else
+            path: list[str] = []
+            while isinstance(place, ast.Attribute | ast.Subscript):
+                path.append(f".{place.attr}" if isinstance(place, ast.Attribute) else "[]")
+                place = place.value
+            name = names.get(place.id) if isinstance(place, ast.Name) else None
+            if name is None or name in OPEN_TO_ALL or (way and is_module(name) and not path):
+                continue
+            yield name + "".join(reversed(path)) + way, node.lineno
+
+
+def test_what_is_wired_is_listed() -> None:
+    found = {
+        (module_of(path), name): f"{path}:{line}"
+        for path in FILES
+        for name, line in wirings_of(ast.parse(path.read_text()))
+    }
+    new = {f"{found[key]}: {key[1]}" for key in found.keys() - WIRED}
+    assert not new, "a module writes into another:\n" + "\n".join(sorted(new))
+    assert found.keys() >= WIRED, f"gone, take it out: {WIRED - found.keys()}"
+
+
+@pytest.mark.parametrize(
+    ("statement", "name"),
+    [
+        ("forms.fused = None", "ops.fused.forms.fused"),
+        ("forms.fused, x.y = 1, 2", "ops.fused.forms.fused"),
+        ("def late():\n    forms.table['a'] += 1", "ops.fused.forms.table[]"),
+        ("del forms.fused", "ops.fused.forms.fused"),
+        ("setattr(forms, 'fused', 1)", "ops.fused.forms.setattr()"),
+        ("forms.table.update(a=1)", "ops.fused.forms.table.update()"),
+        ("view.reshape = None", "ops.view.reshape"),
+        ("view.add(1)", None),
+        ("thread.state.recording = True", None),
+        ("forms = None", None),
+        ("other.fused = forms.fused", None),
+    ],
+)
+def test_writing_is_seen(statement: str, name: str | None) -> None:
+    imports = (
+        "from staticflow.ops import view\n"
+        "from staticflow.ops.fused import forms\n"
+        "from staticflow.ops.thread import thread\n"
+    )
+    found = [name for name, _ in wirings_of(ast.parse(imports + statement))]
+    assert found == ([] if name is None else [name])
