@@ -14,7 +14,8 @@ import pytest
 
 import staticflow as sf
 from staticflow.eager.fast import plans
-from staticflow.eager.fast.recall_text import OFTEN, SLOTS
+from staticflow.eager.fast.recall import OFTEN
+from staticflow.eager.fast.slots import SLOTS
 from staticflow.errors import IndexRangeError, StaticflowError
 
 F = sf.nn.functional

@@ -13,7 +13,7 @@ from calling import frames
 
 import staticflow as sf
 from staticflow.eager import choose
-from staticflow.eager.fast.recall_text import OFTEN
+from staticflow.eager.fast.recall import OFTEN
 from staticflow.errors import ArgumentError, IndexRangeError, ShapeError
 from staticflow.ops.maths import pow
 

@@ -125,6 +125,36 @@ def test_the_state_of_a_generator_that_is_none(state: Any) -> None:
     assert drawn == [] or state.tolist() == [0, 1]
 
 
+class Thief(int):
+    """A version of a memory that, when it is counted on, takes the array of the draw that is being
+    made, whose place a stranger takes."""
+
+    mine, sevens = np.array([1, 2]), np.array([7, 7])
+    stranger = sevens
+
+    def __add__(self, other: Any) -> int:
+        tensors = [t for t in gc.get_objects() if type(t) is sf.Tensor and hasattr(t, "_data")]
+        for tensor in tensors:
+            if is_state(tensor._data) and tensor is not default_generator.state:
+                tensor._data = self.mine
+                Thief.stranger = self.sevens.copy()
+        return int(self) + int(other)
+
+
+def is_state(data: Any) -> bool:
+    return isinstance(data, np.ndarray) and data.dtype == np.int64 and data.shape == (2,)
+
+
+def test_a_draw_whose_array_is_taken_while_it_is_counted() -> None:
+    for _ in range(4):
+        sf.rand(3)
+    memory = default_generator.state._own_memory()
+    memory.version = Thief(memory.version)
+    sf.rand(3)
+    memory.version = int(memory.version)
+    assert Thief.stranger is not Thief.sevens and Thief.stranger.tolist() == [7, 7]
+
+
 def test_an_example_that_somebody_watches() -> None:
     """Tensors are made like another one, whose weak references are its own."""
     import weakref

@@ -13,7 +13,7 @@ import pytest
 from reference.random_forms import differs, outcome
 
 import staticflow as sf
-from staticflow.eager.fast.recall_text import OFTEN
+from staticflow.eager.fast.recall import OFTEN
 
 FORMS = json.loads((Path(__file__).parent / "reference" / "random_forms.json").read_text())
 PART = 100

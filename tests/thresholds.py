@@ -84,8 +84,8 @@ NO_SIZES: Mapping[str, str] = {
             "passes.fold.MOST_ELEMENTS", "passes.fuse.MOST_MEMBERS", "passes.rewrite._MOST_ROUNDS",
             "passes.loops.scalar.MOST_STATE", "ops.branch_kinds._MOST", "ops.branch_kinds._DEEPEST",
             "ops.convolution._MOST_PHASES", "ops.einsum._MOST_COMPARED", "ops.einsum._MOST_PAIRED", "graph.types.MOST_DIMS", "ops.einsum._UNKNOWN",
-            "ops.reached._MOST", "ops.inner_sizes._MOST", "ops.cumulative._MOST_DIFFERENCES", "eager.fast.plans.MOST_STEPS", "eager.fast.plans.MOST_VALUES",
-            "eager.fast.records.MOST", "eager.fast.core_text.WORDS", "ops.order._PASSES",
+            "ops.reached._MOST", "ops.inner_sizes._MOST", "ops.cumulative._MOST_DIFFERENCES", "eager.fast.plans.MOST_STEPS", "eager.fast.recall.MOST_VALUES",
+            "eager.fast.records.MOST", "eager.fast.key.WORDS", "ops.order._PASSES",
             "ops.search._HALVINGS",
         ),
         "the trips of a loop, which tests/test_loop_memory.py and tests/test_long.py vary": (
@@ -96,8 +96,8 @@ NO_SIZES: Mapping[str, str] = {
         ),
         "so many calls or kinds of calls are remembered, which tests/test_eager_recall.py varies": (
             "eager.programs.MOST_CALLS", "eager.programs.MOST_KINDS",
-            "eager.fast.core_text.MEMO", "eager.fast.records.CODES", "eager.fast.recall_text.OFTEN",
-            "eager.fast.recall_text.SLOTS", "runtime.free_lists.MOST", "runtime.block_cache._BLOCKS",
+            "eager.fast.core_text.MEMO", "eager.fast.records.CODES", "eager.fast.recall.OFTEN",
+            "eager.fast.slots.SLOTS", "runtime.free_lists.MOST", "runtime.block_cache._BLOCKS",
         ),
         "a row of `topk` or of `isin`, whose samples have fewer and more": (
             "ops.order.FEW", "ops.sets._FEW",
@@ -130,7 +130,8 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.llvm.routine.SIZES_DIFFER", "codegen.maths.bits.PARITY",
             "codegen.maths.bits.ROUNDS", "codegen.maths.erf.SPARE", "codegen.maths.far._AHEAD",
             "codegen.maths.far._LOW", "codegen.maths.normal.SPARE", "codegen.target.PORTABLE",
-            "eager.fast.records.FLAGS", "eager.fast.core_text.NO_DTYPE",
+            "eager.fast.records.FLAGS", "eager.fast.records.NO_DTYPE",
+            "eager.fast.key._GOLDEN", "eager.fast.recall._OPEN",
             "eager.fast.core_text._NUMBERS", "runtime.pool._FUTEX", "runtime.pool._FAULTS",
             "graph.printer._MAX_LINE", "ops.random._PARITY", "ops.random._WORD",
         ),

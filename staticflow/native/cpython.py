@@ -18,12 +18,16 @@ from staticflow.native.language import (
 )
 
 __all__ = [
-    "NONE", "TRUE", "Array", "Code", "Frame", "PyArray_CopyInto", "PyArray_NewCopy",
-    "PyArray_NewFromDescr", "PyArray_SetBaseObject", "PyErr_Occurred", "PyEval_GetFrame",
-    "PyFrame_GetBack", "PyFrame_GetCode", "PyFrame_GetLasti", "PyIter_Next",
-    "PyLong_FromLongLong", "PyNumber_Add", "PyObject_GC_Track", "PyObject_GetAttr",
-    "PyObject_Vectorcall", "PyObject_VectorcallMethod", "PyTuple_GetItem", "PyTuple_SetItem",
-    "PyTuple_Size", "Tuple", "array_type",
+    "ELLIPSIS", "NONE", "TRUE", "Array", "Code", "Frame", "List", "PyArray_CopyInto",
+    "PyArray_NewCopy", "PyArray_NewFromDescr", "PyArray_SetBaseObject",
+    "PyBytes_FromStringAndSize", "PyDict_GetItem", "PyErr_Occurred", "PyEval_GetFrame",
+    "PyFloat_AsDouble", "PyFrame_GetBack", "PyFrame_GetCode", "PyFrame_GetLasti",
+    "PyIter_Next", "PyList_GetItem", "PyList_Size", "PyLong_AsLongLongAndOverflow",
+    "PyLong_AsVoidPtr", "PyLong_FromLongLong", "PyNumber_Add", "PyObject_CallObject",
+    "PyObject_GC_Track", "PyObject_GetAttr", "PyObject_Vectorcall",
+    "PyObject_VectorcallMethod", "PyTuple_GetItem", "PyTuple_New", "PyTuple_SetItem",
+    "PyTuple_Size", "Slice", "Tuple", "array_type", "bool_type", "float_type", "int_type",
+    "list_type", "memcmp", "slice_type", "str_type", "tuple_type",
 ]  # fmt: skip
 
 
@@ -43,6 +47,18 @@ class Tuple(Object):
     """A tuple."""
 
 
+class List(Object):
+    """A list."""
+
+
+class Slice(Object):
+    """A slice."""
+
+    start: Object
+    stop: Object
+    step: Object
+
+
 class Code(Object):
     """The code of a function of Python."""
 
@@ -53,7 +69,15 @@ class Frame(Object):
 
 NONE = constant(Object, "_Py_NoneStruct")
 TRUE = constant(Object, "_Py_TrueStruct")
+ELLIPSIS = constant(Object, "_Py_EllipsisObject")
 array_type = constant(Type, "PyArray_Type")
+bool_type = constant(Type, "PyBool_Type")
+float_type = constant(Type, "PyFloat_Type")
+int_type = constant(Type, "PyLong_Type")
+list_type = constant(Type, "PyList_Type")
+slice_type = constant(Type, "PySlice_Type")
+str_type = constant(Type, "PyUnicode_Type")
+tuple_type = constant(Type, "PyTuple_Type")
 
 
 # -- objects -------------------------------------------------------------------------------------
@@ -70,6 +94,12 @@ def PyObject_Vectorcall(
     function: Object, args: Row[Object], count: int, names: Tuple | None
 ) -> Owned[Object | None]:
     """What a function of Python gives; null with an error set."""
+    raise NotImplementedError
+
+
+@external()
+def PyObject_CallObject(function: Object, args: Tuple) -> Owned[Object | None]:
+    """What a function of Python gives of the elements of a tuple; null with an error set."""
     raise NotImplementedError
 
 
@@ -105,12 +135,51 @@ def PyErr_Occurred() -> Object | None:
     raise NotImplementedError
 
 
-# -- ints and tuples -----------------------------------------------------------------------------
+# -- numbers and bytes ---------------------------------------------------------------------------
 
 
 @external(runs=False)
 def PyLong_FromLongLong(number: int) -> Owned[Object | None]:
     """An int; null with an error set."""
+    raise NotImplementedError
+
+
+@external(runs=False)
+def PyLong_AsLongLongAndOverflow(number: Object, overflow: Row[Int32]) -> int:
+    """The value of an int; -1, and ``overflow`` is not 0, if it has more than 64 bits."""
+    raise NotImplementedError
+
+
+@external(runs=False)
+def PyLong_AsVoidPtr(number: Object) -> object:
+    """The address that an int is."""
+    raise NotImplementedError
+
+
+@external(runs=False)
+def PyFloat_AsDouble(number: Object) -> float:
+    """The value of a float."""
+    raise NotImplementedError
+
+
+@external(runs=False)
+def PyBytes_FromStringAndSize(words: Row[int], size: int) -> Owned[Object | None]:
+    """So many bytes; null with an error set."""
+    raise NotImplementedError
+
+
+@external(runs=False)
+def memcmp(a: Row[int], b: Row[int], size: int) -> Int32:
+    """Compare so many bytes: 0 if they are the same."""
+    raise NotImplementedError
+
+
+# -- tuples, lists, dicts ------------------------------------------------------------------------
+
+
+@external()
+def PyTuple_New(length: int) -> Owned[Tuple | None]:
+    """A tuple of nothing yet; null with an error set."""
     raise NotImplementedError
 
 
@@ -121,14 +190,32 @@ def PyTuple_Size(row: Tuple) -> int:
 
 
 @external(runs=False)
-def PyTuple_GetItem(row: Tuple, place: int) -> Object | None:
-    """An element; null with an error set."""
+def PyTuple_GetItem(row: Tuple, place: int) -> Object:
+    """An element, which is there."""
     raise NotImplementedError
 
 
 @external(runs=False)
 def PyTuple_SetItem(row: Tuple, place: int, item: Owned[Object]) -> Int32:
     """Fill in an empty place of a new tuple."""
+    raise NotImplementedError
+
+
+@external(runs=False)
+def PyList_Size(row: List) -> int:
+    """How many elements a list has."""
+    raise NotImplementedError
+
+
+@external(runs=False)
+def PyList_GetItem(row: List, place: int) -> Object:
+    """An element, which is there."""
+    raise NotImplementedError
+
+
+@external(runs=False)
+def PyDict_GetItem(table: Object, cls: Type) -> Object | None:
+    """What a dict of classes, which are compared by identity, has of one; null if it has none."""
     raise NotImplementedError
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.native.cpython import Array
+from staticflow.native.cpython import Array, Slice
 from staticflow.native.language import Object
 from staticflow.runtime.host import python_symbols
 
@@ -29,6 +29,7 @@ __all__ = [
 ]  # fmt: skip
 
 TYPE = 8  # PyObject.ob_type
+HEAD = 16  # sizeof(PyObject); there a slice has start, stop and step
 DATA, NDIM, DIMS, STRIDES, BASE, DESCR, FLAGS = 16, 24, 32, 40, 48, 56, 64  # PyArrayObject_fields
 ARRAYS: Mapping[type, Mapping[str, int]] = {
     Object: {"type": TYPE},
@@ -36,6 +37,7 @@ ARRAYS: Mapping[type, Mapping[str, int]] = {
         "data": DATA, "ndim": NDIM, "dims": DIMS, "strides": STRIDES, "base": BASE, "descr": DESCR,
         "flags": FLAGS,
     },
+    Slice: {"start": HEAD, "stop": HEAD + 8, "step": HEAD + 16},
 }  # fmt: skip
 """The same as native functions read it."""
 
@@ -44,7 +46,6 @@ CONTIGUOUS, OWNDATA = 0x1, 0x4  # NPY_ARRAY_*; contiguous in C order
 ALIGNED, WRITEABLE = 0x100, 0x400
 METH_FASTCALL, METH_KEYWORDS = 0x80, 0x2
 
-HEAD = 16  # sizeof(PyObject); there a slice has start, stop and step
 DEALLOC, ALLOC, FREE = 48, 304, 320  # PyTypeObject.tp_dealloc, tp_alloc, tp_free
 _NUMPY = {
     "PyArray_CopyInto": 50, "PyArray_NewCopy": 85, "PyArray_NewFromDescr": 94,

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TypeGuard, TypeVar
 
 from staticflow.eager.fast.classes import Memory, State, Tensor, View, memory_example, view_example
-from staticflow.eager.fast.records import Cell, Op, Operand
+from staticflow.eager.fast.records import Cell, Op, Operand, Step
 from staticflow.native.cpython import Array, Tuple
 from staticflow.native.language import Inside, Object, Owned, Row, external, inline, trusted
 
 __all__ = [
-    "bit_of", "current", "dtype_of", "forgiven", "forward", "given_count", "has", "in_context",
-    "is_memory", "is_none", "is_plain", "is_recording", "is_tensor", "is_there", "is_view",
-    "kernel_at", "like", "open_operand", "operand_array", "operand_tensor", "pair", "row",
-    "same_shape", "take_number", "tensor_of", "tried", "triple",
+    "apply", "bit_of", "count_elements", "current", "dtype_of", "forgiven", "forward",
+    "given_count", "has", "in_context", "is_memory", "is_none", "is_plain", "is_recording",
+    "is_tensor", "is_there", "is_view", "kernel_at", "like", "open_operand", "operand_array",
+    "operand_tensor", "pair", "row", "same_shape", "take_number", "tensor_of", "tried",
+    "triple",
 ]  # fmt: skip
 
 K = TypeVar("K", bound=Object)
@@ -62,6 +63,14 @@ def forward(
     names: Tuple | None,
 ) -> Owned[Object | None]:
     """What a function gives of one or two objects before the arguments; null with an error set."""
+    raise NotImplementedError
+
+
+@external()
+def apply(
+    op: Op, objects: Row[Object], count: int, attrs: Object | None, step: Step | None
+) -> Owned[Object | None]:
+    """What an op gives of objects, by the fast path if it can; null with an error set."""
     raise NotImplementedError
 
 
@@ -150,6 +159,12 @@ def has(op: Op, flag: int) -> bool:
 @external(runs=False)
 def dtype_of(array: Array) -> int:
     """The place of an array's dtype among all dtypes."""
+    raise NotImplementedError
+
+
+@external(runs=False, symbol="size_of")
+def count_elements(array: Array) -> int:
+    """How many elements an array has."""
     raise NotImplementedError
 
 

@@ -42,8 +42,8 @@ from staticflow.native.language import (
 from staticflow.runtime.object_layout import CONTIGUOUS, WRITEABLE
 
 __all__ = [
-    "bump", "changeable", "copy_array", "has_vertex", "is_free", "is_in_rows", "is_known", "no_op",
-    "overwrite", "put_by", "scale", "suits",
+    "bump", "changeable", "copy_array", "count_change", "has_vertex", "is_free", "is_in_rows",
+    "is_known", "no_op", "overwrite", "put_by", "scale", "suits",
 ]  # fmt: skip
 
 
@@ -231,6 +231,3 @@ def count_change(memory: Memory) -> bool:
         return True
     memory.version = after
     return False
-
-
-CHANGE = (count_change,)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from staticflow.native.language import Object, constant
+from staticflow.native.language import Object, Type, constant
 from staticflow.native.types import Layout, slots_of
 
 __all__ = [
-    "CLASSES", "Entry", "Memory", "Shadow", "State", "Tensor", "View", "bfloat16", "layout_of",
-    "leaf", "memory_example", "multiply", "name_alpha", "name_edge", "name_shape",
-    "name_version", "no_attrs", "one", "serials", "shadow_example", "users", "view_example",
-    "zero",
+    "CLASSES", "Entry", "Memory", "Shadow", "State", "Tensor", "View", "bfloat16",
+    "default_dtypes", "dtype_type", "layout_of", "leaf", "memory_example", "multiply",
+    "name_alpha", "name_edge", "name_hasten", "name_shape", "name_version", "no_attrs", "one",
+    "serials", "shadow_example", "tensor_type", "users", "view_example", "zero",
 ]  # fmt: skip
 
 
@@ -90,6 +90,9 @@ def layout_of(numbers: Mapping[str, int]) -> Layout:
 memory_example = constant(Memory, "memory_example")
 shadow_example = constant(Shadow, "shadow_example")
 view_example = constant(View, "view_example")
+tensor_type = constant(Type, "tensor_type")
+dtype_type = constant(Type, "dtype_type")
+default_dtypes = constant(Object, "default_dtypes")
 leaf = constant(Object, "leaf")
 no_attrs = constant(Object, "no_attrs")
 serials = constant(Object, "serials")
@@ -99,6 +102,7 @@ one = constant(Object, "one")
 bfloat16 = constant(Object, "bfloat16")
 multiply = constant(Object, "multiply")
 name_alpha = constant(Object, "name_alpha")
+name_hasten = constant(Object, "name_hasten")
 name_edge = constant(Object, "name_edge")
 name_shape = constant(Object, "name_shape")
 name_version = constant(Object, "name_version")

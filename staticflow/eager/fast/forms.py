@@ -12,11 +12,19 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager.choose import compute_of, latest_kernel
-from staticflow.eager.fast.core_text import MEMO, NO_DTYPE, render_core
+from staticflow.eager.fast.core_text import MEMO, render_core
 from staticflow.eager.fast.in_place_forms import InPlace, in_place_table
 from staticflow.eager.fast.methods_text import render_methods
 from staticflow.eager.fast.plans import Plans, parameters_of
-from staticflow.eager.fast.records import CODES, FLAGS, MOST, KnownRecord, MemoRecord, OpRecord
+from staticflow.eager.fast.records import (
+    CODES,
+    FLAGS,
+    MOST,
+    NO_DTYPE,
+    KnownRecord,
+    MemoRecord,
+    OpRecord,
+)
 from staticflow.eager.memory import Memory, View
 from staticflow.eager.numbers import number_beside
 from staticflow.eager.programs import LARGE

@@ -2,7 +2,7 @@
 
 What `staticflow.ops.by_shape` marks, and the basic part of subscripts, is asked once for each kind
 of call which ops it comes to, on which of its tensors and of what earlier ops gave: its *plan*.
-From then on native code (`staticflow.eager.fast.recall_text`) runs these ops at once. A call whose
+From then on native code (`staticflow.eager.fast.recall`) runs these ops at once. A call whose
 kind was not seen shortly before runs the function as it is, so that what is always another kind
 costs nothing.
 """
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from staticflow.eager.choose import SMALL, bound, by_numpy, kernel_of, pays_often
-from staticflow.eager.fast.recall_text import SLOTS
+from staticflow.eager.fast.recall import MOST_VALUES
 from staticflow.eager.fast.records import (
     FunctionRecord,
     PlanRecord,
@@ -27,6 +27,7 @@ from staticflow.eager.fast.records import (
     StepRecord,
     StridedRecord,
 )
+from staticflow.eager.fast.slots import SLOTS
 from staticflow.eager.memory import exchanged
 from staticflow.eager.vertex import LEAF
 from staticflow.graph.dtypes import BY_PYTHON
@@ -42,9 +43,6 @@ MOST_STEPS = 64
 as where one stands for a size."""
 
 _WORD = 8
-
-MOST_VALUES = 1024
-"""Calls with more values on the way than that, which are on the stack, are not remembered."""
 
 _Array = np.ndarray[Any, Any]
 

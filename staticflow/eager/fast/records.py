@@ -15,12 +15,12 @@ from ctypes import c_bool, c_int8, c_int32, c_int64, c_void_p
 from string import Template
 from typing import Annotated, Any
 
-from staticflow.eager.fast.classes import Entry, State
+from staticflow.eager.fast.classes import Entry, State, Tensor
 from staticflow.native.language import Byte, Fixed, Int32, Object, Owned, Record, Row
 from staticflow.native.types import structure
 
 __all__ = [
-    "CODES", "FLAGS", "MOST", "RECORDS", "Call", "Cell", "Function", "FunctionRecord",
+    "CODES", "FLAGS", "MOST", "NO_DTYPE", "RECORDS", "Call", "Cell", "Function", "FunctionRecord",
     "InPlace", "InPlaceRecord", "Key", "Known", "KnownRecord", "Memo", "MemoRecord", "Op",
     "OpRecord", "Operand", "OperandRecord", "Plan", "PlanRecord", "Slot", "SlotRecord", "Step",
     "StepRecord", "Strided", "StridedRecord", "render_records",
@@ -36,6 +36,9 @@ FLAGS = {name: 1 << i for i, name in enumerate(
 """What an op's flags say: it has a vjp; its vjp is one of `EvenEntry`; numbers may stand beside its
 tensors, and reach what computes it as they are and not as arrays; its tensors are of any dtypes, or
 the first is; it gives a view."""
+
+NO_DTYPE = 63
+"""The place of a dtype that is none of ours; in the table of dtypes None is there."""
 
 CODES = 256
 """Of so many code objects it is remembered whether they are the user's."""
@@ -115,12 +118,13 @@ class Function(Record):
     tensors: int  # that it may take
 
 
-class Key(Record):
-    """The key of a call, as it is written."""
+class Key(Record, shared=True):
+    """The key of a call, as it is written. It does not hold the tensors that it tells of, nor do
+    the lists that they may be in, as soon as Python runs."""
 
     words: Row[int]
     count: int
-    tensors: Row[Object]
+    tensors: Row[Tensor]
     tensor_count: int
 
 

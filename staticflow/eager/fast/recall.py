@@ -1,0 +1,305 @@
+"""Native code by which a call of a kind that was met before runs the ops that it came to.
+
+What follows from the key of a call (`staticflow.eager.fast.key`) is a *plan*, which
+`staticflow.eager.fast.plans` makes, and `slots` finds.
+"""
+
+from __future__ import annotations
+
+from staticflow.eager.fast.beside import (
+    apply,
+    count_elements,
+    current,
+    dtype_of,
+    forgiven,
+    forward,
+    is_plain,
+    open_operand,
+    operand_array,
+    operand_tensor,
+    tensor_of,
+)
+from staticflow.eager.fast.change import count_change
+from staticflow.eager.fast.classes import Memory, Tensor, name_hasten
+from staticflow.eager.fast.key import WORDS, describe_call, hash_of, is_tuple, kind_of
+from staticflow.eager.fast.records import MOST, Function, Key, Operand, Plan, Slot, Step
+from staticflow.eager.fast.slots import find, install, is_second, slots
+from staticflow.eager.fast.view import memory_of
+from staticflow.graph.dtypes import DTYPES, int64
+from staticflow.native.cpython import (
+    Array,
+    PyArray_NewCopy,
+    PyLong_AsVoidPtr,
+    PyObject_CallObject,
+    PyObject_VectorcallMethod,
+    PyTuple_GetItem,
+    PyTuple_New,
+    PyTuple_SetItem,
+    PyTuple_Size,
+    Tuple,
+)
+from staticflow.native.language import (
+    Object,
+    Owned,
+    Row,
+    drop,
+    drop_row,
+    export,
+    hold,
+    inline,
+    native,
+    space,
+    trusted,
+    zeroed,
+)
+from staticflow.runtime.object_layout import CONTIGUOUS, WRITEABLE
+
+__all__ = ["MOST_VALUES", "OFTEN", "RECALL", "recall", "recalled"]
+
+OFTEN = 100
+"""So many calls of a kind are worth the 30 ms that a kernel takes to compile."""
+
+MOST_VALUES = 1024
+"""Calls with more values on the way than that, which are on the stack, are not remembered."""
+
+_INT64 = DTYPES.index(int64)
+_OPEN = CONTIGUOUS | WRITEABLE
+
+
+# -- a call --------------------------------------------------------------------------------------
+
+
+@export
+def recall(
+    function: Function, first: Object | None, args: Row[Object], count: int, names: Tuple | None
+) -> Owned[Object | None]:
+    """What a call of a function gives, of its kind if that is known; null with an error set."""
+    state = current()
+    if state is None:
+        return None
+    plain = is_plain(state)
+    drop(state)
+    key = zeroed(Key)
+    key.words = space(int, WORDS + 1)  # a hash stands behind the last
+    key.tensors = space(Tensor, MOST)
+    if plain and describe_call(key, function, first, args, count, names):
+        hash = hash_of(key)
+        place = find(key, hash)
+        if place < 0:
+            if is_second(hash):
+                return learn(key, hash, function, first, args, count, names)
+        elif is_remembered(slots[place]):
+            result = run(slots[place], key)
+            if result is not None or not forgiven():
+                return result
+    return forward(function.plain, first, None, args, count, names)
+
+
+@export
+def recalled(
+    address: Object, args: Row[Object], count: int, names: Tuple | None
+) -> Owned[Object | None]:
+    """What a call gives of the function whose record lies at an address."""
+    function = trusted(PyLong_AsVoidPtr(address), Function, "it was made with this address")
+    return recall(function, None, args, count, names)
+
+
+@inline
+def learn(
+    key: Key,
+    hash: int,
+    function: Function,
+    first: Object | None,
+    args: Row[Object],
+    count: int,
+    names: Tuple | None,
+) -> Owned[Object | None]:
+    """What a call gives, of which Python is to make a plan; null with an error set."""
+    kind = kind_of(key, hash)
+    if kind is None:
+        return None
+    result = forward(function.learner, kind, first, args, count, names)
+    drop(kind)
+    return result
+
+
+# -- a plan --------------------------------------------------------------------------------------
+
+
+@inline
+def is_remembered(slot: Slot) -> bool:
+    """Whether calls of the kind whose plan is in a slot are remembered."""
+    plan = slot.plan
+    return plan is not None and plan.steps is not None
+
+
+@native
+def run(slot: Slot, key: Key) -> Owned[Object | None]:
+    """What the plan in a slot gives of the tensors of a key; null if something failed."""
+    owner = hold(trusted(slot.owner, Object, "what a plan lies in belongs to somebody"))
+    plan = trusted(slot.plan, Plan, "its owner is held: another may take its place meanwhile")
+    result = follow(plan, key)
+    if result is not None:
+        plan.runs += 1
+        if plan.runs == OFTEN and hasten(owner):
+            drop(result)
+            drop(owner)
+            return None
+    drop(owner)
+    return result
+
+
+@inline
+def hasten(owner: Object) -> bool:
+    """Tell the owner of a plan that it was run often; true if an error was raised."""
+    arguments = space(Object, 1)
+    arguments[0] = owner
+    said = PyObject_VectorcallMethod(name_hasten, arguments, 1, None)
+    failed = said is None
+    drop(said)
+    return failed
+
+
+@native
+def follow(plan: Plan, key: Key) -> Owned[Object | None]:
+    """What the steps of a plan give of the tensors of a key; null if something failed."""
+    steps = plan.steps
+    if steps is None:
+        return None
+    values = space(Owned[Object], plan.values, MOST_VALUES)
+    operands = space(Object, plan.widest, MOST_VALUES)
+    known = enter(values, plan, key)
+    for i in range(plan.step_count):
+        step = steps[i]
+        out = run_step(step, values, operands)
+        after = keep(out, step.results, values, known)
+        if after < 0:
+            drop_row(values, known)
+            return None
+        known = after
+    result = give(values, plan)
+    drop_row(values, known)
+    return result
+
+
+@inline
+def enter(values: Row[Owned[Object]], plan: Plan, key: Key) -> int:
+    """Begin the values with the tensors of a key and the numbers of a plan; how many these are."""
+    count = key.tensor_count
+    tensors = key.tensors
+    for i in range(count):
+        values[i] = hold(tensors[i])
+    numbers = plan.numbers
+    rest = values[count:]
+    for i in range(plan.number_count):
+        rest[i] = hold(numbers[i])
+    return count + plan.number_count
+
+
+@native
+def run_step(step: Step, values: Row[Owned[Object]], operands: Row[Object]) -> Owned[Object | None]:
+    """What a step gives of the values so far, written as a row into ``operands``; null if it
+    failed. Without an op it is a draw from a generator, whose state stands in the place of what
+    computes an op."""
+    op = step.op
+    if op is None:
+        return draw(step.compute)
+    count = step.count
+    places = step.places
+    for i in range(count):
+        operands[i] = values[places[i]]
+    return apply(op, operands, count, step.attrs, step)
+
+
+@native
+def keep(out: Owned[Object | None], results: int, values: Row[Owned[Object]], known: int) -> int:
+    """Take what a step gave to the values that are known so far; how many there are then, -1 if
+    it failed or did not give ``results`` in a tuple, or one alone if that is 0."""
+    if out is None:
+        return -1
+    if results == 0:
+        values[known] = out
+        return known + 1
+    if not is_tuple(out) or PyTuple_Size(out) != results:
+        drop(out)
+        return -1
+    new = values[known:]
+    for i in range(results):
+        new[i] = hold(PyTuple_GetItem(out, i))
+    drop(out)
+    return known + results
+
+
+@native
+def give(values: Row[Owned[Object]], plan: Plan) -> Owned[Object | None]:
+    """What a call gives, of the values; null with an error set."""
+    places = plan.results
+    count = plan.result_count
+    if count < 0:
+        return hold(values[places[0]])
+    row = PyTuple_New(count)
+    if row is None:
+        return None
+    for i in range(count):
+        PyTuple_SetItem(row, i, hold(values[places[i]]))
+    cls = plan.made
+    if cls is None:
+        return row
+    named = PyObject_CallObject(cls, row)
+    drop(row)
+    return named
+
+
+# -- a draw from a generator ---------------------------------------------------------------------
+
+
+@native
+def draw(source: Object | None) -> Owned[Tensor | None]:
+    """The state of a generator, which is counted on, as a new tensor; null if it is not as it
+    should be, or with an error set."""
+    operand = zeroed(Operand)
+    operand.object = source
+    drawn = draw_from(operand) if open_operand(operand) else None
+    drop(operand)
+    return drawn
+
+
+@inline
+def draw_from(operand: Operand) -> Owned[Tensor | None]:
+    """What `draw` gives of a tensor that is opened."""
+    array = operand_array(operand)
+    memory = memory_of(operand_tensor(operand), array)
+    if memory is None:
+        return None
+    state = PyArray_NewCopy(array, 0)
+    drawn = tensor_of(state) if state is not None else None
+    if state is not None and drawn is not None and not count_on(memory, array, state):
+        drop(drawn)
+        drawn = None
+    drop(state)
+    drop(memory)
+    return drawn
+
+
+@native
+def count_on(memory: Memory, array: Array, drawn: Array) -> bool:
+    """Count on the state of a generator, and copy it to an array; false if either is none, or with
+    an error set, with nothing done but that a change is counted."""
+    if count_change(memory) or not is_source(array) or not is_source(drawn):
+        return False
+    numbers = trusted(array.data, Row[int], "a seed and a count")
+    copied = trusted(drawn.data, Row[int], "a seed and a count")
+    after = numbers[1] + 1
+    numbers[1] = after
+    copied[0] = numbers[0]
+    copied[1] = after
+    return True
+
+
+@native
+def is_source(array: Array) -> bool:
+    """Whether an array is the state of a generator, a seed and a count that may be written."""
+    return array.flags & _OPEN == _OPEN and dtype_of(array) == _INT64 and count_elements(array) == 2
+
+
+RECALL = (install, recall, recalled)
