@@ -70,7 +70,7 @@ WIRED = {
     ("eager.bind", "eager.mode.EAGER.expression"),
     ("eager.bind", "eager.mode.EAGER.prepare"),
     ("eager.bind", "eager.mode.EAGER.tensor"),
-    ("eager.bind", "eager.saved.Shadow.__sf_mode__"),
+    ("eager.bind", "eager.saved.Unkept.__sf_mode__"),
     ("eager.bind", "eager.vertex.TapeEntry.tensor"),
     ("eager.bind", "ops.fused.forms.fused"),
     ("eager.bind", "ops.fused.forms.in_place"),

@@ -17,7 +17,6 @@ from staticflow.graph.dtypes import DTYPES, DType, dtype_of, float64
 from staticflow.graph.graph import Graph, close
 from staticflow.graph.interpret import interpret_graph
 from staticflow.graph.node import Node, item
-from staticflow.graph.op import OUT
 from staticflow.graph.types import TensorType
 from staticflow.ops import OPS
 from staticflow.ops.symbol import Symbol
@@ -38,7 +37,7 @@ def test_declaration_is_complete(name: str) -> None:
     assert callable(op.infer) and callable(op.reference)
     assert (op.lowering is None) != (op.decompose is None), "one of lowering and decompose"
     assert info.grad == (op.vjp is not None)
-    assert op.vjp is not None or not op.saves, "without a vjp nothing is saved"
+    assert op.vjp is not None or op.saves is None, "without a vjp nothing is saved"
     assert op.vjp is None or op.grad_name.endswith(("Backward", "Backward0", "Backward1")), (
         "grad_fn has a name"
     )
@@ -55,13 +54,6 @@ def test_row_leads_to_its_op(name: str) -> None:
     dtype = info.dtypes[0]
     graphs = [graph_of(info, s) for s in info.samples(dtype, False)]
     assert any(n.op is OPS[name] for g in graphs for n in g.nodes)
-
-
-def test_saves_name_arguments() -> None:
-    """Positions that exist, and only of ops with a vjp. That nothing else is used shows in every
-    backward: the other arguments are kept as shapes without values."""
-    for op in OPS.values():
-        assert all(i == OUT or i >= 0 for i in op.saves), op
 
 
 def test_every_dtype_is_sampled() -> None:

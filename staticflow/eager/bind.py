@@ -18,7 +18,7 @@ from staticflow.eager.fused import fused_form
 from staticflow.eager.fused_in_place import in_place_form
 from staticflow.eager.memory import versions
 from staticflow.eager.mode import EAGER
-from staticflow.eager.saved import Shadow
+from staticflow.eager.saved import Unkept
 from staticflow.eager.vertex import TapeEntry
 from staticflow.graph.op import Op
 from staticflow.ops import OPS
@@ -40,7 +40,7 @@ def bind(tensor: Any) -> None:
     console.count = tensor._wrap(np.zeros((), np.int64))
     eager.wrap, eager.versions = tensor._wrap, versions
     eager.protect, eager.own, eager.copy = layout.protect, layout.own, copy_of
-    Shadow.__sf_mode__ = EAGER
+    Unkept.__sf_mode__ = EAGER
     EAGER.expression = expression_of
     forms.fused, forms.in_place = fused_form, in_place_form
 

@@ -22,7 +22,7 @@ import numpy as np
 from staticflow.eager.kernels import pattern, run
 from staticflow.eager.numbers import as_array, number_dtype, numbers_among, taken
 from staticflow.eager.programs import LARGE, MOST_CALLS, UNMET, Programs, compiled
-from staticflow.errors import DTypeError, ShapeError
+from staticflow.errors import DTypeError, ShapeError, VerifyError
 from staticflow.graph.dims import fresh_sym
 from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, float32
 from staticflow.graph.equalities import Equality, unify
@@ -82,7 +82,7 @@ def pull(
     op: Op, needs: Sequence[bool], ct: Any, out: Any, args: Sequence[Any], attrs: Mapping[str, Any]
 ) -> Sequence[Any] | None:
     """What ``op.vjp`` gives of these: arrays where it was compiled, else tensors. None if nothing
-    is large or to be compiled. An argument or result that is ``ct`` stands for its shape."""
+    is large or to be compiled. An argument or result may be a shadow, whose type alone is known."""
     if type(op.lowering) is View or type(op.lowering) not in _FUSED:
         return None
     if op.lowering is None and (op.decompose is None or any(map(callable, attrs.values()))):
@@ -92,9 +92,9 @@ def pull(
     # (what chooses elements beside their indices moves cotangents, to the same bits)
     if not (several or op.eager == "native" or _any_large(cts) or _any_large(args)):
         return None
-    outs = [None if o is ct else getattr(o, "_data", None) for o in (out if several else (out,))]
+    outs = [getattr(o, "_data", None) for o in (out if several else (out,))]
     given = [*(None if c is None else c._data for c in cts), *outs]
-    kind, arrays = _in_order(given, args, ct)
+    kind, arrays = _in_order(given, args)
     first = next(c._data for c in cts if c is not None)
     # beside operands of no dims a 0-d operand would raise their dtype, as a number does not
     names = numbers_among(op, attrs, first.dtype) if first.ndim else ()
@@ -105,7 +105,7 @@ def pull(
     if program is UNMET:
         arrays.clear()
         values = [None if a is None else _taken(a, arrays) for a in given]
-        values += [_argument(a, a is ct, first.dtype, arrays) for a in args]
+        values += [_argument(a, first.dtype, arrays) for a in args]
         if not all(type(a) is np.ndarray for a in arrays):
             return None
         program = _program_of(op, len(cts), tuple(needs), values, known, names)
@@ -127,9 +127,7 @@ def pull(
     return pulled
 
 
-def _in_order(
-    given: Sequence[Array | None], args: Sequence[Any], ct: Any
-) -> tuple[Any, list[Array]]:
+def _in_order(given: Sequence[Array | None], args: Sequence[Any]) -> tuple[Any, list[Array]]:
     """What operands are that all lie in order, and what is handed over of them; else None."""
     kind: list[Any] = []
     arrays: list[Array] = []
@@ -142,7 +140,7 @@ def _in_order(
         else:
             return None, arrays
     for a in args:
-        data = None if a is ct else getattr(a, "_data", None)
+        data = getattr(a, "_data", None)
         if _is_in_order(data):
             kind.append((data.dtype, data.shape))
             arrays.append(data)
@@ -205,13 +203,13 @@ def _taken(array: Array, arrays: list[Array]) -> _Value:
     return value
 
 
-def _argument(a: Any, is_like_ct: bool, dtype: Any, arrays: list[Array]) -> _Value:
+def _argument(a: Any, dtype: Any, arrays: list[Array]) -> _Value:
     """Hand an argument over: an array; what tells the shape of one that was not kept; a number."""
     if type(a) in BY_PYTHON:
         if a in _NUMBERS and math.copysign(1, a) > 0:  # not -0.0
             return _Value(dtype, number=a)
         return _taken(np.asarray(a, dtype), arrays)
-    if not is_like_ct and hasattr(a, "_data"):
+    if hasattr(a, "_data"):
         return _taken(a._data, arrays)
     arrays.append(_shape_of(a.shape, a.dtype.numpy))
     return _Value(a.dtype.numpy, a.shape, is_shape=True)
@@ -261,6 +259,8 @@ def _compiled(
             return _PLAIN
         graph = close(params, taken([pulled[i].node for i in fused]), equalities)
         executable = compiled(graph)
+    except VerifyError:  # the vjp uses a value that was not kept, which the operations refuse
+        return None
     except (ShapeError, DTypeError):
         return None
     rest = tuple(need and i not in fused for i, need in enumerate(needs))

@@ -18,17 +18,23 @@ if TYPE_CHECKING:
     from staticflow.eager.tensor import Tensor
     from staticflow.eager.vertex import TapeEntry, Vertex
 
-__all__ = ["Kept", "Shadow", "apart", "check", "keep", "unpack"]
+__all__ = ["Kept", "Like", "Shadow", "Unkept", "apart", "check", "keep", "refuse_unkept", "unpack"]
 
 Kept = tuple[Any, Memory, int]
 """The array of a saved tensor, its memory, and the version that it had."""
 
 
-class Shadow(Methods):
-    """The shape and dtype of a tensor whose value the vjp does not need, and so is not kept."""
+class Unkept(Methods):
+    """What stands for a tensor whose value the vjp does not need: its shape and dtype."""
+
+    __slots__ = ()
+    __sf_mode__: Any  # set where the mode of tensors is
+
+
+class Shadow(Unkept):
+    """The shape and dtype of a tensor, kept for backward."""
 
     __slots__ = ("_dtype", "_shape", "place")
-    __sf_mode__: Any  # set where the mode of tensors is
 
     def __init__(self, tensor: Tensor) -> None:
         data = tensor._data
@@ -47,6 +53,44 @@ class Shadow(Methods):
     def dtype(self) -> DType:
         """The element type."""
         return self._dtype
+
+
+class Like(Unkept):
+    """The shape and dtype of the cotangent ``ct``."""
+
+    __slots__ = ("ct",)
+    ct: Tensor
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the dims."""
+        shape: tuple[int, ...] = self.ct._data.shape
+        return shape
+
+    __sf_shape__ = shape
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return BY_NUMPY[self.ct._data.dtype]
+
+    @property
+    def place(self) -> Any:
+        """The device, None for the CPU."""
+        return self.ct.place
+
+
+def refuse_unkept(error: Exception, entry: TapeEntry) -> None:
+    """Raise `AutogradError` if ``error`` tells that the vjp of ``entry`` asked for the value of
+    what is not kept."""
+    asked = getattr(error, "value", getattr(error, "obj", None))
+    if isinstance(asked, Unkept):
+        raise AutogradError(
+            f"{entry.op.name}: the vjp uses the value of an argument or result, "
+            f"{asked.dtype.name}{list(asked.shape)}, which was not kept, since it did not when "
+            "the op was first recorded; let the op state all arguments whose values it may use, "
+            f"Op(..., saves=...); recorded at {format_locs(entry.locs)}"
+        ) from error
 
 
 def keep(tensor: Tensor) -> Kept:

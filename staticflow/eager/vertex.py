@@ -21,12 +21,13 @@ from staticflow.eager.gpu import as_array
 from staticflow.eager.memory import Memory
 from staticflow.eager.programs import LARGE, SPREAD
 from staticflow.eager.pullback import may_compile, pull
-from staticflow.eager.saved import Shadow, apart, check, keep, unpack
+from staticflow.eager.saved import Like, Shadow, apart, check, keep, refuse_unkept, unpack
 from staticflow.eager.straight import straight_op
 from staticflow.errors import AutogradError
 from staticflow.graph.dtypes import BY_PYTHON, bfloat16
 from staticflow.graph.locs import Loc, Locs, format_locs, is_inside
 from staticflow.graph.op import OUT, Op
+from staticflow.ops.saves import Saves, saves_of
 from staticflow.ops.thread import thread
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class TapeEntry:
     ) -> None:
         self.op, self.attrs, self.edges, self.hooks = op, attrs, edges, None
         self.serial = next_serial()
-        kept = saves or (op.saves if op.saves_for is None else _needed(op.saves_for, edges))
+        kept = saves or _wanted(saves_of(op, args, attrs), edges)
         several = type(result) is tuple
         like = None if several else result._data
         self.args = held = []
@@ -143,13 +144,15 @@ class TapeEntry:
         entry keeps unless ``keep``."""
         if self.args is None:
             self._refuse()
+        like = _new(Like)
+        like.ct = ct
         args = [
-            ct if a is None
+            like if a is None
             else unpack(a, self.edges[i], self, i) if isinstance(a, tuple)
             else a
             for i, a in enumerate(self.args)
         ]  # fmt: skip
-        result, cts = self._results(ct)
+        result, cts = self._results(ct, like)
         if not keep:
             self._free()
         needs = [e is not None for e in edges]
@@ -159,7 +162,11 @@ class TapeEntry:
                 wrap = self.tensor._wrap
                 return [wrap(p) if type(p) is _array else p for p in pulled]
         assert self.op.vjp is not None
-        pulled = self.op.vjp(needs, cts, result, *args, **self.attrs)
+        try:
+            pulled = self.op.vjp(needs, cts, result, *args, **self.attrs)
+        except Exception as error:
+            refuse_unkept(error, self)
+            raise
         if self.op.piecewise_linear and thread.state.recording and needs[0]:
             return [self._straight(pulled[0]), *pulled[1:]]
         return pulled
@@ -170,11 +177,11 @@ class TapeEntry:
         entry = entered(TapeEntry, straight_op, {}, edges, (None, None), None, _getframe(1))
         return self.tensor._on_tape(ct._data, ct._own_memory(), entry)
 
-    def _results(self, ct: Any) -> tuple[Any, Any]:
+    def _results(self, ct: Any, like: Like) -> tuple[Any, Any]:
         """The result or results, or what stands for them, and their cotangents."""
         kept = self.result
         if kept is None:
-            return ct, ct
+            return like, ct
         if isinstance(kept, tuple):
             return unpack(kept, self, self, OUT), ct
         results = tuple(
@@ -219,10 +226,10 @@ class EvenEntry(TapeEntry):
         if kept is None:
             self._refuse()
         freed = not keep and result is not None
-        operands = [data, data if result is None else check(result, self, OUT)]
+        operands = [data, None if result is None else check(result, self, OUT)]
         for a in kept:
             if a is None:
-                operands.append(data)
+                operands.append(None)
             elif isinstance(a, tuple):
                 operands.append(check(a, self, len(operands) - 2))
                 freed = not keep
@@ -272,9 +279,11 @@ def entered(
     return entry
 
 
-def _needed(saves_for: Sequence[Sequence[int]], edges: Sequence[Vertex | None]) -> Collection[int]:
+def _wanted(saves: Saves, edges: Sequence[Vertex | None]) -> Collection[int]:
     """The arguments, and `OUT`, whose values the wanted cotangents use."""
-    return {i for e, used in zip(edges, saves_for, strict=True) if e is not None for i in used}
+    if len(edges) == 1:
+        return saves[0]
+    return {i for e, used in zip(edges, saves, strict=True) if e is not None for i in used}
 
 
 class _Recent:
@@ -353,7 +362,7 @@ def record(
 ) -> None:
     """Record that ``op`` gave ``result``, a tensor or a tuple, if an argument requires a gradient.
 
-    ``saves`` are the arguments to keep, `Op.saves` unless given.
+    ``saves`` are the arguments to keep, those that the vjp uses unless given.
     """
     edges = tuple([None if type(a) in BY_PYTHON else a._edge() for a in args])
     for e in edges:

@@ -59,10 +59,9 @@ class Op:
       and how it runs eagerly unless ``eager`` says otherwise.
     - ``vjp(needs, ct, out, *args, **attrs)`` gives a cotangent for each argument (None where
       ``needs`` is False or there is none), written in ops. None: not differentiable.
-    - ``saves`` are the arguments (by position, `OUT` for the output) whose *values* the vjp uses;
-      of the others it may only use shape and dtype.
-    - ``saves_for`` may say of each argument which of ``saves`` its cotangent uses, so that what
-      only others' cotangents use is not kept where they are not wanted.
+    - ``saves`` are the arguments (by position, `OUT` for the output) whose *values* the vjp uses,
+      of an op where that depends on attributes, sizes or dtypes: all that any call needs. None: a
+      trace of the vjp tells it (`staticflow.ops.saves`).
     - ``jvp(tangents, out, *args, **attrs)`` gives the tangent of the result (a list of them where
       there are several) from those of the arguments (None: no change), written in ops. None: what
       follows from the vjp, which is linear in its cotangent, by transposing that.
@@ -93,8 +92,7 @@ class Op:
     flows: Callable[..., Sequence[Collection[int]]] | None = None
     lowering: Any = None
     decompose: Callable[..., Any] | None = None
-    saves: tuple[int, ...] = ()
-    saves_for: tuple[tuple[int, ...], ...] | None = None
+    saves: Sequence[int] | None = None
     promote: Promotion = "none"
     kinds: str = "biuf"
     numbers: Numbers = "fit"

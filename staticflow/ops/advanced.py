@@ -27,10 +27,6 @@ __all__ = [
     "index_select_op", "take_op",
 ]  # fmt: skip
 
-_SAVED = tuple(range(1, 64))
-"""The index tensors, which stand behind the first argument."""
-
-
 # -- how dims meet --------------------------------------------------------------------------------
 
 
@@ -163,7 +159,6 @@ def _pick(name: str, doc: str, grad_name: str, wrap: bool, vjp: Any = _pick_vjp)
         reference=reference,
         vjp=vjp,
         lowering=LoopNest(emit),
-        saves=_SAVED,
         eager="spread",
         grad_name=grad_name,
     )
@@ -309,7 +304,7 @@ def _put_emit(wrap: bool) -> Callable[[Any], None]:
     return emit
 
 
-def _put(name: str, doc: str, grad_name: str, wrap: bool) -> Op:
+def _put(name: str, doc: str, grad_name: str, wrap: bool, saves: Sequence[int] | None = None) -> Op:
     """An op ``(x, values, *indices, dims, accumulate)`` that puts values in, places that repeat in
     order; ``wrap`` if an index may count from the end."""
     return Op(
@@ -319,7 +314,7 @@ def _put(name: str, doc: str, grad_name: str, wrap: bool) -> Op:
         reference=_put_reference(name, wrap),
         vjp=_put_vjp,
         lowering=LoopNest(_put_emit(wrap), updates=True),
-        saves=_SAVED[1:],
+        saves=saves,
         eager="native",
         grad_name=grad_name,
     )
@@ -331,6 +326,7 @@ index_put_op = _put(
     "``dims``, name slices together.",
     "IndexPutBackward0",
     wrap=True,
+    saves=range(2, 64),  # the indices, which the cotangent of x does without if values are added
 )
 index_add_op = _put(
     "index_add",

@@ -10,7 +10,7 @@ from staticflow.errors import ArgumentError, DTypeError
 from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import DType, bool_
 from staticflow.graph.locs import format_locs, here
-from staticflow.graph.op import OUT, Op
+from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import zeros_like
@@ -56,7 +56,6 @@ mul = elementwise(
     "multiply",
     _or_on_bool("mul", "and"),
     (lambda ct, out, x, y: ct * y, lambda ct, out, x, y: ct * x),
-    saves=(0, 1), saves_for=((1,), (0,)),
     numbers="wrap",
 )  # fmt: skip
 
@@ -65,7 +64,7 @@ div = elementwise(
     "divide",
     lambda k, x, y: k.div(x, y),
     (lambda ct, out, x, y: ct / y, lambda ct, out, x, y: -ct * out / y),
-    saves=(1, OUT), saves_for=((1,), (1, OUT)), kinds="f", promote="float",
+    kinds="f", promote="float",
 )  # fmt: skip
 
 floor_divide = elementwise(
@@ -84,7 +83,7 @@ remainder = elementwise(
     "remainder",
     lambda k, x, y: k.remainder(x, y),
     (lambda ct, out, x, y: ct, lambda ct, out, x, y: -ct * floor_divide(x, y)),
-    saves=(0, 1), kinds="iuf",
+    kinds="iuf",
     numbers="wrap", eager="exact",
 )  # fmt: skip
 
@@ -109,7 +108,6 @@ maximum = elementwise(
     lambda k, x, y: k.apply("max", x, y),
     (lambda ct, out, x, y: _share(ct, x, y, x < y),
      lambda ct, out, x, y: _share(ct, x, y, y < x)),
-    saves=(0, 1),
 )  # fmt: skip
 
 minimum = elementwise(
@@ -118,7 +116,6 @@ minimum = elementwise(
     lambda k, x, y: k.apply("min", x, y),
     (lambda ct, out, x, y: _share(ct, x, y, x > y),
      lambda ct, out, x, y: _share(ct, x, y, y > x)),
-    saves=(0, 1),
 )  # fmt: skip
 
 
@@ -163,7 +160,7 @@ clamp_op = elementwise(
     _clamp_reference,
     _clamp_emit,
     (_clamp_vjp,),
-    saves=(0,), kinds="iuf", infer=_clamp_infer, eager="exact",
+    kinds="iuf", infer=_clamp_infer, eager="exact",
 )  # fmt: skip
 
 
@@ -263,7 +260,7 @@ where: Op = elementwise(
     (None,
      lambda ct, out, c, x, y: where(c, ct, 0.0),
      lambda ct, out, c, x, y: where(c, 0.0, ct)),
-    saves=(0,), promote="tail", infer=_where_infer, eager="exact",
+    promote="tail", infer=_where_infer, eager="exact",
 )  # fmt: skip
 
 

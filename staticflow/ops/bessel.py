@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from staticflow.graph.op import OUT, Op
+from staticflow.graph.op import Op
 from staticflow.ops.arithmetic import eq, where
 from staticflow.ops.declare import real_function
 from staticflow.ops.maths import sign
@@ -46,13 +46,12 @@ def _bessel(
     doc: str,
     function: Callable[[float, int], float],
     partial: Callable[..., Any],
-    saves: tuple[int, ...] = (0, OUT),
 ) -> Op:
     order = int(name[1])
     return real_function(
         name, doc,
         by_python(name, lambda x: function(x, order)),
-        partial, saves, eager="native",
+        partial, eager="native",
     )  # fmt: skip
 
 
@@ -64,7 +63,7 @@ def _ratio(out: Any, x: Any) -> Any:
 
 i0: Op = _bessel(
     "i0", "The modified Bessel function of the first kind of order 0.",
-    _plain, lambda ct, out, x: ct * i1(x), (0,),
+    _plain, lambda ct, out, x: ct * i1(x),
 )  # fmt: skip
 i1: Op = _bessel(
     "i1", "The modified Bessel function of the first kind of order 1.",

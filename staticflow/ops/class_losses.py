@@ -7,7 +7,7 @@ from typing import Any
 
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dtypes import DType, int32, int64
-from staticflow.graph.op import OUT, Op
+from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
 from staticflow.ops.arithmetic import cast, logical_and, ne, where
 from staticflow.ops.creation import iota
@@ -119,7 +119,6 @@ nll_op = Op(
     reference=strict(_nll_infer, _nll_reference),
     vjp=per_arg(_nll_vjp, None),
     decompose=_nll_decompose,
-    saves=(1,),
     grad_name="NllLossBackward0",
 )
 
@@ -207,7 +206,6 @@ cross_entropy_op = Op(
     reference=strict(_ce_infer, _ce_reference),
     vjp=_ce_vjp,
     decompose=_ce_decompose,
-    saves=(0, 1, OUT),
     grad_name="NllLossBackward0",
     eager="native",
 )

@@ -106,7 +106,7 @@ def _replaced_vjp(ct: Any, out: Any, x: Any, **_: Any) -> Any:
 
 nan_to_num_op = elementwise(
     "nan_to_num", "``x`` with numbers in place of NaN and of the infinities.",
-    _replaced, _replaced_emit, (_replaced_vjp,), saves=(0,), kinds="f",
+    _replaced, _replaced_emit, (_replaced_vjp,), kinds="f",
     eager="exact",
 )  # fmt: skip
 

@@ -12,7 +12,7 @@ from staticflow.graph.dims import dim_max, dim_min
 from staticflow.graph.dims import prod as prod_of
 from staticflow.graph.dtypes import bool_, dtype_of, float64, int64
 from staticflow.graph.locs import format_locs, here
-from staticflow.graph.op import OUT, Op
+from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.arithmetic import where
 from staticflow.ops.by_shape import by_shape
@@ -79,7 +79,6 @@ cumprod_op: Op = Op(
     ),
     vjp=per_arg(_cumprod_vjp),
     lowering=running(1.0, lambda k, total, x: k.mul(total, x), exact=True),
-    saves=(0, OUT),
     kinds="iuf",
     eager="native",
     grad_name="CumprodBackward0",
@@ -113,7 +112,6 @@ prod_op = Op(
     reference=_prod_reference,
     vjp=per_arg(_prod_vjp),
     lowering=Reduce("mul"),
-    saves=(0,),
     kinds="iuf",
     eager="native",
     grad_name="ProdBackward0",
@@ -196,7 +194,6 @@ logcumsumexp_op = Op(
     reference=strict(_logcumsumexp_infer, _logcumsumexp_reference),
     vjp=per_arg(_logcumsumexp_vjp),
     lowering=LoopNest(_logcumsumexp_emit),
-    saves=(0, OUT),
     grad_name="LogcumsumexpBackward0",
     eager="native",
 )
@@ -282,7 +279,6 @@ def _extreme_op(name: str, which: str, wins: str, compare: Callable[[Any, Any], 
         reference=_extreme_reference(compare),
         vjp=scattered_vjp,
         lowering=LoopNest(_extreme_emit(wins)),
-        saves=(OUT,),
         grad_name=f"{name.title()}Backward0",
         eager="native",
     )

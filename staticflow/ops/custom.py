@@ -7,7 +7,7 @@ from typing import Any
 
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.graph import Graph, substitute_nodes
-from staticflow.graph.op import OUT, Op
+from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.creation import zeros_like
 from staticflow.ops.loop import assume_inside, same_type
@@ -68,7 +68,6 @@ custom_op = Op(
         range(results, results + len(backward.outputs)) for _ in range(results)
     ],
     decompose=lambda *args, results, own, backward: tuple(args[:results]),
-    saves=(OUT,),
     grad_name="CustomBackward",
 )
 

@@ -122,8 +122,6 @@ def elementwise(
     emit: Callable[..., Any],
     vjp: Sequence[Partial] | None = None,
     *,
-    saves: tuple[int, ...] = (),
-    saves_for: tuple[tuple[int, ...], ...] | None = None,
     kinds: str = "biuf",
     result: DType | None = None,
     promote: Promotion = "common",
@@ -150,8 +148,6 @@ def elementwise(
         ufunc=reference if isinstance(reference, str) else None,
         vjp=None if vjp is None else PerElement(tuple(vjp)),
         lowering=Elementwise(emit),
-        saves=saves,
-        saves_for=saves_for,
         promote=promote,
         kinds="biuf" if promote == "float" else kinds,
         eager=eager or ("spread" if reference in _EXACT else "large"),
@@ -168,7 +164,6 @@ def real_function(
     doc: str,
     reference: Callable[..., Any] | str,
     partial: Callable[..., Any],
-    saves: tuple[int, ...] = (0,),
     eager: Runner | None = None,
 ) -> Op:
     """A function of one real number, lowered to the builder's method of its name. Integers become
@@ -177,7 +172,7 @@ def real_function(
         name, doc, reference,
         lambda k, x: getattr(k, name)(x),
         (partial,),
-        saves=saves, kinds="f", promote="float", eager=eager,
+        kinds="f", promote="float", eager=eager,
     )  # fmt: skip
 
 

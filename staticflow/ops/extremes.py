@@ -11,7 +11,7 @@ import numpy as np
 from staticflow.errors import DimRangeError
 from staticflow.graph.dims import Size, prod
 from staticflow.graph.dtypes import int64
-from staticflow.graph.op import OUT, Op
+from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.arithmetic import cast, maximum, minimum, where
 from staticflow.ops.by_shape import by_shape
@@ -70,7 +70,6 @@ def _extreme_op(name: str, which: str, numpy_name: str, combine: str) -> Op:
         reference=reference,
         vjp=shared_vjp,
         lowering=Reduce(combine),
-        saves=(0, OUT),
         eager="exact",
         grad_name=f"{name.title()}Backward0",
     )
@@ -217,7 +216,6 @@ def _dim_op(name: str, which: str, arg: Op, wins: str) -> Op:
         reference=chosen_reference(arg.reference),
         vjp=chosen_vjp,
         lowering=LoopNest(_emit(wins, lambda best, place: (best, place))),
-        saves=(OUT,),
         eager="strided",
         grad_name=f"{name.title()}Backward0",
     )

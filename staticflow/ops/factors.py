@@ -11,7 +11,7 @@ from staticflow.errors import ArgumentError, AutogradError, DTypeError, ShapeErr
 from staticflow.graph.dims import Size, dim_min, plain, same
 from staticflow.graph.dtypes import float32, float64
 from staticflow.graph.locs import format_locs, here
-from staticflow.graph.op import OUT, Op
+from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.arithmetic import where
 from staticflow.ops.axes import mT
@@ -80,7 +80,6 @@ qr_op = Op(
     ),
     vjp=_qr_vjp,
     lowering=Host(),
-    saves=(OUT,),
     grad_name="LinalgQrBackward0",
 )
 
@@ -150,7 +149,6 @@ eigh_op = Op(
     reference=strict(_eigh_infer, checked(lambda xp, a: tuple(xp.linalg.eigh(a)))),
     vjp=_eigh_vjp,
     lowering=Host(),
-    saves=(OUT,),
     grad_name="LinalgEighBackward0",
 )
 
@@ -246,7 +244,6 @@ svd_op = Op(
     ),
     vjp=_svd_vjp,
     lowering=Host(),
-    saves=(OUT,),
     grad_name="LinalgSvdBackward0",
 )
 

@@ -34,7 +34,6 @@ mantissa_op = composed(
     lambda xp, x: xp.frexp(x)[0],
     lambda k, x: k.mantissa(x),
     (_mantissa_vjp,),
-    saves=(0,),
 )  # fmt: skip
 
 

@@ -95,7 +95,7 @@ polygamma_op: Op = elementwise(
     _polygamma_reference,
     lambda k, x, *, n: k.polygamma(x, n),
     (lambda ct, out, x, *, n: ct * polygamma_op(x, n=n + 1),),
-    saves=(0,), kinds="f", promote="float", eager="native",
+    kinds="f", promote="float", eager="native",
 )  # fmt: skip
 
 

@@ -133,7 +133,6 @@ gather_op = Op(
         None,
     ),
     lowering=LoopNest(_gather_emit),
-    saves=(1,),
     eager="native",
     grad_name="GatherBackward0",
 )
@@ -256,7 +255,6 @@ scatter_add_op: Op = Op(
         lambda ct, out, x, index, src, *, dim: widened(gather_op(ct, index, dim=dim), src),
     ),
     lowering=LoopNest(_scatter_emit, updates=True),
-    saves=(1,),
     eager="native",
     grad_name="ScatterAddBackward0",
 )

@@ -71,7 +71,6 @@ prefix_op: Op = Op(
         None,
     ),
     lowering=Prefix(),
-    saves=(1,),
     grad_name="SliceBackward0",
 )
 
@@ -103,7 +102,6 @@ unprefix_op: Op = Op(
     reference=_unprefix_reference,
     vjp=per_arg(lambda ct, out, x, rows, *, size: prefix_op(ct, rows), None),
     lowering=LoopNest(_unprefix_emit),
-    saves=(1,),
     grad_name="SliceBackward0",
 )
 

@@ -55,7 +55,6 @@ bce_op = Op(
     reference=_bce_reference,
     vjp=per_arg(_bce_input, _bce_target),
     decompose=_bce_decompose,
-    saves=(0, 1),
     promote="float",
     grad_name="BinaryCrossEntropyBackward0",
 )
@@ -94,7 +93,6 @@ mse_loss_op = Op(
     reference=_mse_reference,
     vjp=per_arg(_mse_partial(1), _mse_partial(-1)),
     decompose=_mse_decompose,
-    saves=(0, 1),
     promote="float",
     grad_name="MseLossBackward0",
     eager="large",

@@ -47,7 +47,6 @@ masked_fill_op: Op = elementwise(
         lambda ct, out, mask, value, x: where(mask, ct, 0),
         lambda ct, out, mask, value, x: masked_fill(ct, mask, 0),
     ),
-    saves=(0,),
     eager="exact",
     promote="none",
     infer=_fill_infer,
@@ -120,7 +119,6 @@ masked_scatter_op: Op = Op(
         lambda ct, out, x, mask, src: masked_take_op(ct, mask, size=src.shape[0]),
     ),
     lowering=LoopNest(_scatter_emit),
-    saves=(1,),
     grad_name="MaskedScatterBackward0",
 )
 
@@ -157,7 +155,6 @@ masked_take_op: Op = Op(
     reference=strict(_take_infer, _take_reference),
     vjp=per_arg(_take_vjp, None),
     lowering=LoopNest(_take_emit),
-    saves=(1,),
     grad_name="MaskedScatterBackward0",
 )
 

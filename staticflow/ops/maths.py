@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from staticflow.graph.dtypes import bool_
-from staticflow.graph.op import OUT, Op
+from staticflow.graph.op import Op
 from staticflow.ops.arithmetic import where
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import ones_like, zeros_like
@@ -44,15 +44,15 @@ LN2, LN10 = math.log(2), math.log(10)
 
 exp = real_function(
     "exp", "``e ** x``.",
-    "exp", lambda ct, out, x: ct * out, (OUT,),
+    "exp", lambda ct, out, x: ct * out,
 )  # fmt: skip
 expm1 = real_function(
     "expm1", "``e ** x - 1``, exact near 0.",
-    "expm1", lambda ct, out, x: ct * (out + 1), (OUT,),
+    "expm1", lambda ct, out, x: ct * (out + 1),
 )  # fmt: skip
 exp2 = real_function(
     "exp2", "``2 ** x``.",
-    "exp2", lambda ct, out, x: ct * (out * LN2), (OUT,),
+    "exp2", lambda ct, out, x: ct * (out * LN2),
 )  # fmt: skip
 log = real_function(
     "log", "The natural logarithm; -inf at 0, NaN below.",
@@ -72,16 +72,16 @@ log10 = real_function(
 )  # fmt: skip
 sqrt = real_function(
     "sqrt", "The square root; NaN below 0.",
-    "sqrt", lambda ct, out, x: ct * 0.5 / out, (OUT,),
+    "sqrt", lambda ct, out, x: ct * 0.5 / out,
 )  # fmt: skip
 rsqrt = real_function(
     "rsqrt", "``1 / sqrt(x)``.",
     lambda xp, x: xp.reciprocal(xp.sqrt(x)),
-    lambda ct, out, x: ct * -0.5 * (out * out * out), (OUT,),
+    lambda ct, out, x: ct * -0.5 * (out * out * out),
 )  # fmt: skip
 reciprocal = real_function(
     "reciprocal", "``1 / x``.",
-    "reciprocal", lambda ct, out, x: -ct * (out * out), (OUT,),
+    "reciprocal", lambda ct, out, x: -ct * (out * out),
 )  # fmt: skip
 
 
@@ -93,7 +93,7 @@ def _sigmoid_reference(xp: Any, x: Any) -> Any:
 
 sigmoid = real_function(
     "sigmoid", "``1 / (1 + exp(-x))``.",
-    _sigmoid_reference, lambda ct, out, x: ct * (out * (1 - out)), (OUT,),
+    _sigmoid_reference, lambda ct, out, x: ct * (out * (1 - out)),
     eager="native",
 )  # fmt: skip
 
@@ -109,7 +109,7 @@ relu = elementwise(
     _relu_reference,
     lambda k, x: k.relu(x),
     (lambda ct, out, x: where(out <= 0, 0.0, ct),),
-    saves=(OUT,), kinds="iuf", eager="exact", piecewise_linear=True,
+    kinds="iuf", eager="exact", piecewise_linear=True,
 )  # fmt: skip
 
 abs = elementwise(
@@ -117,7 +117,7 @@ abs = elementwise(
     "absolute",
     lambda k, x: x if x.dtype.kind == "u" else k.apply("abs", x),
     (lambda ct, out, x: ct * sign(x),),
-    saves=(0,), kinds="iuf",
+    kinds="iuf",
 )  # fmt: skip
 
 
@@ -208,7 +208,7 @@ pow: Op = elementwise(
     _pow_reference,
     lambda k, x, y: k.pow(x, y),
     (_pow_base, _pow_exponent),
-    saves=(0, 1, OUT), kinds="iuf", names=("input", "exponent"), numbers="power",
+    kinds="iuf", names=("input", "exponent"), numbers="power",
     eager="spread",
 )  # fmt: skip
 

@@ -98,7 +98,6 @@ def _spread(name: str, doc: str, root: bool) -> Op:
         reference=strict(_floating, reference),
         vjp=per_arg(vjp),
         decompose=decompose,
-        saves=(0, OUT) if root else (0,),
         grad_name=f"{name.title()}Backward0",
         eager="native",
     )
@@ -274,7 +273,7 @@ vector_norm_op = Op(
     reference=strict(_norm_infer, _norm_reference),
     vjp=per_arg(_norm_vjp),
     decompose=_norm_decompose,
-    saves=(0, OUT),
+    saves=(0, OUT),  # neither where ord is 0
     grad_name="LinalgVectorNormBackward0",
     eager="native",
 )

@@ -143,7 +143,6 @@ def _norm_op(name: str, doc: str, layout_of: LayoutOf) -> Op:
         reference=strict(infer, _reference(layout_of)),
         vjp=_vjp(layout_of),
         decompose=_decompose(layout_of),
-        saves=(0, 1),
         eager="large",
         grad_name=f"Native{name.title().replace('_', '')}Backward0",
     )

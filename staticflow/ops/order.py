@@ -7,7 +7,7 @@ from typing import Any
 
 from staticflow.graph.dims import Size
 from staticflow.graph.dtypes import bfloat16, dtype_of, int64
-from staticflow.graph.op import OUT, Op
+from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.declare import strict
@@ -126,7 +126,6 @@ sort_op = Op(
     reference=_sort_reference,
     vjp=scattered_vjp,
     lowering=LoopNest(_sort_emit),
-    saves=(OUT,),
     eager="few",
     grad_name="SortBackward0",
 )
@@ -233,7 +232,6 @@ few_op = Op(
     reference=strict(_topk_infer, _topk_reference),
     vjp=scattered_vjp,
     lowering=LoopNest(_few_emit),
-    saves=(OUT,),
     grad_name="TopkBackward0",
 )
 
@@ -253,7 +251,6 @@ topk_op = Op(
     reference=strict(_topk_infer, _topk_reference),
     vjp=scattered_vjp,
     decompose=_topk_decompose,
-    saves=(OUT,),
     eager="spread",
     grad_name="TopkBackward0",
 )

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from staticflow.graph.dtypes import float64
-from staticflow.graph.op import OUT, Op
+from staticflow.graph.op import Op
 from staticflow.ops.arithmetic import eq, logical_and, logical_or, where
 from staticflow.ops.by_shape import by_shape
 from staticflow.ops.creation import ones_like, zeros_like
@@ -26,7 +26,7 @@ fmod = elementwise(
     "fmod",
     lambda k, x, y: k.fmod(x, y),
     (lambda ct, out, x, y: ct, lambda ct, out, x, y: -ct * trunc(x / y)),
-    saves=(0, 1), saves_for=((), (0, 1)), kinds="iuf", numbers="wrap", eager="exact",
+    kinds="iuf", numbers="wrap", eager="exact",
 )  # fmt: skip
 
 gcd = elementwise(
@@ -48,7 +48,7 @@ hypot = elementwise(
     lambda xp, x, y: xp.hypot(x, y),
     lambda k, x, y: k.hypot(x, y),
     (lambda ct, out, x, y: ct * (x / out), lambda ct, out, x, y: ct * (y / out)),
-    saves=(0, 1, OUT), saves_for=((0, OUT), (1, OUT)), kinds="f", eager="native",
+    kinds="f", eager="native",
 )  # fmt: skip
 
 copysign = elementwise(
@@ -56,7 +56,7 @@ copysign = elementwise(
     "copysign",
     lambda k, x, y: k.apply("copysign", x, y),
     (lambda ct, out, x, y: ct * (sign(x) * sign(out)), lambda ct, out, x, y: zeros_like(ct)),
-    saves=(0, OUT), saves_for=((0, OUT), ()), kinds="f", promote="float",
+    kinds="f", promote="float",
 )  # fmt: skip
 
 # -- the larger and the smaller, beside NaN -------------------------------------------------------
@@ -77,7 +77,6 @@ def _beside_nan(name: str, doc: str, order: str) -> Op:
         lambda k, x, y: _prefer(k, order, x, y),
         (lambda ct, out, x, y: where(_prefers(order, x, y), ct, 0.0),
          lambda ct, out, x, y: where(_prefers(order, x, y), 0.0, ct)),
-        saves=(0, 1),
     )  # fmt: skip
 
 
@@ -121,7 +120,7 @@ logaddexp = composed(
     lambda xp, x, y: xp.logaddexp(x, y),
     _logaddexp_emit,
     (lambda ct, out, x, y: ct * sigmoid(x - y), lambda ct, out, x, y: ct * sigmoid(y - x)),
-    saves=(0, 1), eager="native",
+    eager="native",
 )  # fmt: skip
 
 
@@ -137,7 +136,7 @@ logaddexp2 = composed(
     _logaddexp2_emit,
     (lambda ct, out, x, y: ct * sigmoid((x - y) * _LN2),
      lambda ct, out, x, y: ct * sigmoid((y - x) * _LN2)),
-    saves=(0, 1), eager="native",
+    eager="native",
 )  # fmt: skip
 
 
@@ -159,7 +158,7 @@ xlogy = composed(
     "xlogy", "``x * log(y)``, which is 0 where ``x`` is, unless ``y`` is NaN.",
     _xlogy_reference, _xlogy_emit,
     (_xlogy_first, lambda ct, out, x, y: ct * (x / y)),
-    saves=(0, 1), promote="float",
+    promote="float",
 )  # fmt: skip
 
 
@@ -183,7 +182,7 @@ def _logit_vjp(ct: Any, out: Any, x: Any, *, low: float | None, high: float | No
 
 logit_op = composed(
     "logit", "``log(x / (1 - x))``, with ``x`` held between ``low`` and ``high`` unless None.",
-    _logit_reference, _logit_emit, (_logit_vjp,), saves=(0,), promote="float",
+    _logit_reference, _logit_emit, (_logit_vjp,), promote="float",
 )  # fmt: skip
 
 
@@ -222,7 +221,7 @@ lerp = composed(
     _lerp_reference, _lerp_emit,
     (lambda ct, out, x, y, w: ct * (1 - w), lambda ct, out, x, y, w: ct * w,
      lambda ct, out, x, y, w: ct * (y - x)),
-    saves=(0, 1, 2), saves_for=((2,), (2,), (0, 1)), promote="common",
+    promote="common",
     names=("input", "end", "weight"), eager="exact",
 )  # fmt: skip
 
@@ -233,7 +232,7 @@ addcmul_op = composed(
     (lambda ct, out, x, a, b, *, value: ct,
      lambda ct, out, x, a, b, *, value: ct * (b * value),
      lambda ct, out, x, a, b, *, value: ct * (a * value)),
-    saves=(1, 2), saves_for=((), (2,), (1,)), kinds="iuf", eager="exact",
+    kinds="iuf", eager="exact",
 )  # fmt: skip
 
 
@@ -252,7 +251,7 @@ addcdiv_op = composed(
     (lambda ct, out, x, a, b, *, value: ct,
      lambda ct, out, x, a, b, *, value: ct * (value / b),
      lambda ct, out, x, a, b, *, value: -ct * (a * value / (b * b))),
-    saves=(1, 2), saves_for=((), (2,), (1, 2)), eager="exact",
+    eager="exact",
 )  # fmt: skip
 
 

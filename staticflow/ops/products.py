@@ -91,7 +91,6 @@ def _add_op(name: str) -> Op:
         reference=strict(_add_infer, _add_reference),
         vjp=_add_vjp,
         decompose=_add_decompose,
-        saves=(1, 2),
         promote="common",
         kinds="iuf",
         grad_name=f"{name.title()}Backward0",

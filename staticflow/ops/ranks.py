@@ -7,7 +7,7 @@ from typing import Any
 from staticflow.errors import DimRangeError
 from staticflow.graph.dims import Size, prod, same
 from staticflow.graph.locs import format_locs, here
-from staticflow.graph.op import OUT, Op
+from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.arithmetic import clamp, where
 from staticflow.ops.by_shape import by_shape
@@ -69,7 +69,6 @@ kthvalue_op = Op(
     reference=strict(_kth_infer, chosen_reference(_kth_places)),
     vjp=chosen_vjp,
     decompose=_kth_decompose,
-    saves=(OUT,),
     eager="few",
     grad_name="KthvalueBackward0",
 )
@@ -111,7 +110,6 @@ median_dim_op = Op(
     reference=strict(chosen_infer, chosen_reference(_median_places)),
     vjp=chosen_vjp,
     decompose=_median_decompose,
-    saves=(OUT,),
     eager="few",
     grad_name="MedianBackward1",
 )
@@ -137,7 +135,6 @@ median_op = Op(
     reference=strict(_median_infer, _median_reference),
     vjp=shared_vjp,
     decompose=_whole_median,
-    saves=(0, OUT),
     eager="few",
     grad_name="MedianBackward0",
 )

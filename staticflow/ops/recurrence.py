@@ -7,7 +7,7 @@ from typing import Any
 
 from staticflow.graph.dims import Size
 from staticflow.graph.dtypes import dtype_of
-from staticflow.graph.op import OUT, Op
+from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.declare import per_arg
 from staticflow.ops.lowering import LoopNest
@@ -104,7 +104,6 @@ recurrence_op: Op = Op(
     reference=_recurrence_reference,
     vjp=_recurrence_vjp,
     lowering=running(0.0, lambda k, h, b, a: k.add(b, k.mul(a, h)), exact=True),
-    saves=(1, OUT),
     kinds="f",
     promote="common",
     grad_name="RecurrenceBackward0",

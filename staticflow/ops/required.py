@@ -65,7 +65,6 @@ asserted_op: Op = Op(
     reference=strict(_assert_infer, _assert_reference),
     vjp=per_arg(lambda ct, out, x, ok, *, what: asserted_op(ct, ok, what=what), None),
     lowering=LoopNest(_assert_emit),
-    saves=(1,),
     grad_name="AliasBackward0",
 )
 

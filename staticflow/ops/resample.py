@@ -125,7 +125,6 @@ resample_op: Op = Op(
     reference=strict(_infer, _reference),
     vjp=_vjp,
     lowering=LoopNest(_emit),
-    saves=(0, 1, 2),
     eager="native",
     grad_name="UpsampleBilinear2DBackward0",
 )
@@ -187,7 +186,6 @@ unresample_op: Op = Op(
     reference=strict(_back_infer, _back_reference),
     vjp=_back_vjp,
     lowering=LoopNest(_back_emit),
-    saves=(0, 1, 2),
     eager="native",
     grad_name="UpsampleBilinear2DBackwardBackward0",
 )

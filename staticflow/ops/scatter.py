@@ -10,7 +10,7 @@ from staticflow.errors import DTypeError, IndexRangeError, ShapeError
 from staticflow.graph.dims import same, same_shape
 from staticflow.graph.dtypes import DType, bool_, int64
 from staticflow.graph.locs import format_locs, here
-from staticflow.graph.op import OUT, Op
+from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.arithmetic import floor_divide, where
 from staticflow.ops.by_index import filling, index_put
@@ -78,7 +78,6 @@ scatter_op: Op = Op(
         _put_source_vjp,
     ),
     lowering=LoopNest(_put_emit, updates=True),
-    saves=(1,),
     eager="native",
     grad_name="ScatterBackward0",
 )
@@ -217,7 +216,6 @@ scatter_reduce_op: Op = Op(
     reference=strict(_reduce_infer, _reduce_reference),
     vjp=_reduce_vjp,
     lowering=LoopNest(_reduce_emit, updates=True),
-    saves=(OUT, 0, 1, 2),
     eager="native",
     grad_name="ScatterReduceBackward0",
 )

@@ -53,7 +53,6 @@ masked_select_op = Op(
         lambda ct, out, x, mask: masked_scatter_op(zeros_like(x), mask, ct),
         None,
     ),
-    saves=(1,),
     grad_name="MaskedSelectBackward0",
 )
 

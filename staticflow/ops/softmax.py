@@ -8,7 +8,7 @@ from typing import Any
 from staticflow.errors import DTypeError
 from staticflow.graph.dtypes import dtype_of
 from staticflow.graph.locs import format_locs, here, warn
-from staticflow.graph.op import OUT, Op
+from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.arithmetic import where
 from staticflow.ops.by_shape import by_shape
@@ -81,7 +81,6 @@ softmax_op = Op(
     vjp=per_arg(_softmax_vjp),
     decompose=_softmax_decompose,
     eager="native",
-    saves=(OUT,),
     promote="float",
     grad_name="SoftmaxBackward0",
 )
@@ -112,7 +111,6 @@ log_softmax_op = Op(
     vjp=per_arg(_log_softmax_vjp),
     decompose=_log_softmax_decompose,
     eager="native",
-    saves=(OUT,),
     promote="float",
     grad_name="LogSoftmaxBackward0",
 )
@@ -161,7 +159,6 @@ logsumexp_op = Op(
     vjp=per_arg(_lse_vjp),
     decompose=_lse_decompose,
     eager="native",
-    saves=(0, OUT),
     promote="float",
     grad_name="LogsumexpBackward0",
 )

@@ -11,7 +11,7 @@ from staticflow.errors import DTypeError, LinAlgError, ShapeError, SymbolicError
 from staticflow.graph.dims import Size, same
 from staticflow.graph.dtypes import float32, float64
 from staticflow.graph.locs import format_locs, here
-from staticflow.graph.op import OUT, Op
+from staticflow.graph.op import Op
 from staticflow.graph.open_size import equals
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.axes import mT
@@ -161,7 +161,6 @@ solve_op: Op = Op(
     reference=strict(_solve_infer, checked(lambda xp, a, b: xp.linalg.solve(a, b))),
     vjp=lambda needs, ct, out, a, b: _solve_vjp(needs, ct, out, a),
     lowering=LoopNest(_solve_emit),
-    saves=(0, OUT),
     grad_name="LinalgSolveExBackward0",
 )
 
@@ -309,7 +308,6 @@ slogdet_op = Op(
     reference=strict(_slogdet_infer, _slogdet_reference),
     vjp=_slogdet_vjp,
     lowering=LoopNest(_slogdet_emit),
-    saves=(0,),
     grad_name="LinalgSlogdetBackward0",
 )
 
@@ -392,7 +390,6 @@ cholesky_op = Op(
     reference=strict(_cholesky_infer, checked(lambda xp, a: xp.linalg.cholesky(a))),
     vjp=per_arg(_cholesky_vjp),
     lowering=LoopNest(_cholesky_emit),
-    saves=(OUT,),
     grad_name="LinalgCholeskyExBackward0",
 )
 

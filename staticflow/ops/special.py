@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.graph.op import OUT
 from staticflow.ops.arithmetic import eq, where
 from staticflow.ops.declare import composed, real_function
 from staticflow.ops.maths import exp
@@ -90,7 +89,7 @@ erfc = real_function(
 erfcx = real_function(
     "erfcx", "``exp(x x) * erfc(x)``, which a large ``x`` leaves a number.",
     by_python("erfcx", _erfcx),
-    lambda ct, out, x: ct * (x * out * 2 - _PER_ROOT_PI), (0, OUT),
+    lambda ct, out, x: ct * (x * out * 2 - _PER_ROOT_PI),
     eager="native",
 )  # fmt: skip
 ndtr = real_function(
@@ -108,7 +107,7 @@ log_ndtr = real_function(
 erfinv = real_function(
     "erfinv", "The inverse of `erf`: infinite at -1 and 1, NaN outside.",
     by_python("erfinv", _erfinv),
-    lambda ct, out, x: ct * (exp(out * out) * (1 / _PER_ROOT_PI)), (OUT,),
+    lambda ct, out, x: ct * (exp(out * out) * (1 / _PER_ROOT_PI)),
     eager="native",
 )  # fmt: skip
 
@@ -127,5 +126,5 @@ def _sinc_vjp(ct: Any, out: Any, x: Any) -> Any:
 sinc = composed(
     "sinc", "``sin(pi x) / (pi x)``, 1 at 0.",
     lambda xp, x: xp.sinc(x),
-    _sinc_emit, (_sinc_vjp,), saves=(0, OUT), promote="float",
+    _sinc_emit, (_sinc_vjp,), promote="float",
 )  # fmt: skip

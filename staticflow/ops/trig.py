@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import pi
 
-from staticflow.graph.op import OUT, Op
+from staticflow.graph.op import Op
 from staticflow.ops.declare import elementwise, real_function
 from staticflow.ops.maths import rsqrt
 
@@ -23,11 +23,11 @@ cos: Op = real_function(
 )  # fmt: skip
 tan = real_function(
     "tan", "The tangent of ``x`` in radians.",
-    "tan", lambda ct, out, x: ct * (out * out + 1), (OUT,),
+    "tan", lambda ct, out, x: ct * (out * out + 1),
 )  # fmt: skip
 tanh = real_function(
     "tanh", "The hyperbolic tangent.",
-    "tanh", lambda ct, out, x: ct * (1 - out * out), (OUT,),
+    "tanh", lambda ct, out, x: ct * (1 - out * out),
 )  # fmt: skip
 asin = real_function(
     "asin", "The arc sine; NaN outside [-1, 1].",
@@ -69,7 +69,7 @@ atan2 = elementwise(
     # 0 at the origin, where there is no angle, as in PyTorch
     (lambda ct, out, y, x: ct * (x / (x * x + y * y + (x * x + y * y == 0))),
      lambda ct, out, y, x: -ct * (y / (x * x + y * y + (x * x + y * y == 0)))),
-    saves=(0, 1), kinds="f", promote="float",
+    kinds="f", promote="float",
 )  # fmt: skip
 
 

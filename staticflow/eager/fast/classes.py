@@ -15,7 +15,7 @@ __all__ = [
     "CLASSES", "Entry", "Memory", "Shadow", "State", "Tensor", "View", "bfloat16",
     "default_dtypes", "dtype_type", "layout_of", "leaf", "memory_example", "multiply",
     "name_alpha", "name_edge", "name_hasten", "name_shape", "name_version", "no_attrs", "one",
-    "serials", "shadow_example", "tensor_type", "users", "view_example", "zero",
+    "serials", "shadow_example", "tensor_type", "trace", "users", "view_example", "zero",
 ]  # fmt: skip
 
 
@@ -95,6 +95,7 @@ dtype_type = constant(Type, "dtype_type")
 default_dtypes = constant(Object, "default_dtypes")
 leaf = constant(Object, "leaf")
 no_attrs = constant(Object, "no_attrs")
+trace = constant(Object, "trace")
 serials = constant(Object, "serials")
 users = constant(Object, "users")
 zero = constant(Object, "zero")

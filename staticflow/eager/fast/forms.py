@@ -32,16 +32,18 @@ from staticflow.eager.saved import Shadow
 from staticflow.eager.vertex import LEAF, EvenEntry, Output, TapeEntry, serials
 from staticflow.graph.dtypes import BY_PYTHON, DTYPES, DType, bfloat16
 from staticflow.graph.locs import is_inside
-from staticflow.graph.op import OUT, Op, takes
+from staticflow.graph.op import Op, takes
 from staticflow.ops import lowering
 from staticflow.ops.by_shape import BY_SHAPE
 from staticflow.ops.declare import PerElement
 from staticflow.ops.promote import usual_dtypes
+from staticflow.ops.saves import saves_of
 from staticflow.ops.thread import State, thread
 from staticflow.runtime.fastcall import builtin_function, method_descriptor
 from staticflow.runtime.free_lists import recycle
 from staticflow.runtime.native import compile_native
 from staticflow.runtime.object_layout import box_type, c_symbols, has_known_layout
+from staticflow.runtime.once import compiling
 from staticflow.runtime.threads import wanted_address
 
 __all__ = ["FastForms", "fast_forms", "has_fast_form"]
@@ -89,7 +91,8 @@ def fast_forms(
     of_ops = {op: ctypes.addressof(record) for op, record in zip(ops, records, strict=True)}
     plans = Plans(table, of_ops)
     core_text = render_core(_numbers(tensor))
-    objects, symbols = _symbols(tensor, general, finish)
+    trace = partial(_trace, dict(zip(ops, records, strict=True)))
+    objects, symbols = _symbols(tensor, general, finish, trace)
     symbols |= c_symbols(core_text)
     symbols |= recycle((TapeEntry, EvenEntry, Output, View), hidden=(Memory, Shadow))
     symbols["slots"] = ctypes.addressof(plans.slots)
@@ -180,7 +183,6 @@ def _fill(record: Any, op: Op) -> Any:
     record.arity, *_ = takes(op)
     kernel = latest_kernel(op)
     record.kernel = None if kernel is None else ctypes.addressof(kernel)
-    record.uses[:] = [_uses(op, value) for value in (OUT, *range(MOST))]
     return compute, entries, kernel
 
 
@@ -215,12 +217,17 @@ def _entry(kind: type[TapeEntry], op: Op) -> TapeEntry:
     return entry
 
 
-def _uses(op: Op, value: int) -> int:
-    """For which arguments the cotangent needs the value of an argument or of the result: a bit for
-    each."""
-    if op.saves_for is None:
-        return (1 << MOST) - 1 if value in op.saves else 0
-    return sum(1 << i for i, used in enumerate(op.saves_for) if value in used)
+def _trace(
+    records: Mapping[Op, OpRecord], op: Op, args: Sequence[Any], attrs: Mapping[str, Any]
+) -> None:
+    """Fill in which values the cotangents of an op use that is recorded with so many arguments for
+    the first time."""
+    saves, record = saves_of(op, args, attrs), records[op]
+    with compiling:
+        for i, used in enumerate(saves):
+            for value in used:
+                record.uses[value + 1] |= 1 << i  # first that of `OUT`
+        record.traced |= 1 << len(args)
 
 
 def _numbers(tensor: type) -> Mapping[str, int]:
@@ -240,7 +247,9 @@ def _numbers(tensor: type) -> Mapping[str, int]:
     return {**numbers, "DTYPES": len(DTYPES), "FLOATS": floats, "LARGE": LARGE}
 
 
-def _symbols(tensor: Any, general: Function, finish: Function) -> tuple[Any, dict[str, int]]:
+def _symbols(
+    tensor: Any, general: Function, finish: Function, trace: Function
+) -> tuple[Any, dict[str, int]]:
     """The objects that the native code names, which are to live as long as it does, and their
     addresses."""
     shadow = object.__new__(Shadow)
@@ -256,7 +265,8 @@ def _symbols(tensor: Any, general: Function, finish: Function) -> tuple[Any, dic
         "multiply": np.multiply,
         "name_edge": "_edge", "name_shape": "shape", "name_version": "version",
         "asarray": np.asarray, "number_beside": number_beside, "general": general,
-        "users": _is_users, "finish": finish, "no_attrs": {}, "default_dtypes": BY_PYTHON,
+        "users": _is_users, "finish": finish, "trace": trace,
+        "no_attrs": {}, "default_dtypes": BY_PYTHON,
         "dtype_type": DType, "op_call": Op.call, "state_type": State, "zero": 0, "one": 1,
         "no_state": "thread.state is to be a State",
     }  # fmt: skip

@@ -59,6 +59,7 @@ class Op(Record):
     dtypes: int  # a bit for each
     flags: int
     uses: Annotated[Row[int], Fixed(MOST + 1)]  # cotangents that need the result, each argument
+    traced: int  # for which numbers of arguments that is known, a bit for each
     arity: int
     kernel: Cell | None  # which computed it of large arrays last
 

@@ -1,0 +1,223 @@
+"""What the tape keeps for a vjp: the values that it uses, seen by calling it on symbols."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from opinfo import ROWS
+from opinfo.modes import graph_of
+from slices import daily
+
+import staticflow as sf
+from staticflow.errors import AutogradError
+from staticflow.graph.dtypes import DType
+from staticflow.graph.op import OUT, Op
+from staticflow.graph.types import types_of
+from staticflow.ops import OPS
+from staticflow.ops.declare import PerElement, composed, per_arg
+from staticflow.ops.lowering import View
+from staticflow.ops.saves import saves_of, used_values
+
+CASES = [
+    (name, dtype)
+    for name, op in OPS.items()
+    if op.vjp
+    for dtype in ROWS[name].dtypes
+    if dtype.is_floating
+]
+
+# -- the ops --------------------------------------------------------------------------------------
+
+
+def uses_in_samples(name: str, dtype: DType) -> Iterator[tuple[int, int, frozenset[int]]]:
+    """Of each call in the samples of an op, and each argument that has a cotangent: the number of
+    arguments, which one it is, and what its cotangent uses."""
+    info = ROWS[name]
+    for smooth in (True, False):
+        for sample in info.samples(dtype, smooth):
+            for node in graph_of(info, sample).nodes:
+                if node.op is info.op and any(t.dtype.is_floating for t in types_of(node.type)):
+                    types = [a.tensor_type for a in node.args]
+                    for i, used in enumerate(used_values(info.op, types, node.attrs)):
+                        if types[i].dtype.is_floating:
+                            yield len(types), i, used
+
+
+def check_op(name: str, dtype: DType) -> None:
+    """A cotangent uses the same values in every call, of the arguments that there are; or the op
+    states what it may use, and has to."""
+    op = OPS[name]
+    uses = defaultdict(set)
+    for count, i, used in uses_in_samples(name, dtype):
+        uses[i].add((count, used))
+    everything = {i: {j for _, used in seen for j in used} for i, seen in uses.items()}
+    others = {
+        i: seen
+        for i, seen in uses.items()
+        if any(used != {j for j in everything[i] if j < count} for count, used in seen)
+    }
+    if op.saves is None:
+        assert not others, f"{name} is to state what it saves; by argument it uses {others}"
+    else:
+        assert set(op.saves) >= set().union(*everything.values()), everything
+        assert others, f"{name} need not state what it saves"
+
+
+@pytest.mark.parametrize(("name", "dtype"), daily(CASES, 120, "saves"), ids=str)
+def test_every_call_uses_the_same_values(name: str, dtype: DType) -> None:
+    check_op(name, dtype)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize(("name", "dtype"), CASES, ids=str)
+def test_every_call_of_all_uses_the_same_values(name: str, dtype: DType) -> None:
+    check_op(name, dtype)
+
+
+def test_the_entries_of_views_keep_no_value() -> None:
+    """`staticflow.eager.views` makes them without a look at the vjp."""
+    for name, op in OPS.items():
+        if op.vjp and type(op.lowering) is View and op.eager == "reference":
+            dtype = next(d for d in ROWS[name].dtypes if d.is_floating)
+            assert not any(used for *_, used in uses_in_samples(name, dtype)), name
+
+
+# -- an op of the user ----------------------------------------------------------------------------
+
+
+def op_with(vjp: Any, attributes: Any = None) -> Op:
+    """``a + b``, which has no native form, with a derivative of its own."""
+    return Op(
+        name="sum_of_two",
+        doc="",
+        infer=lambda facts, a, b, **attrs: a,
+        reference=attributes or (lambda xp, a, b: a + b),
+        vjp=vjp,
+        decompose=lambda a, b, **attrs: a + b,
+    )
+
+
+def two() -> tuple[sf.Tensor, sf.Tensor]:
+    return (
+        sf.tensor([1.0, 2.0], requires_grad=True),
+        sf.tensor([3.0, 4.0], requires_grad=True),
+    )
+
+
+def test_what_each_wanted_argument_uses() -> None:
+    op = op_with(per_arg(lambda ct, out, a, b: ct * b, lambda ct, out, a, b: ct * out))
+    assert saves_of(op, two(), {}) == ({1}, {OUT})
+    a, b = two()
+    op(a, b.detach()).sum().backward()
+    assert a.grad.tolist() == [3, 4]
+    entry = op(a.detach(), b)._vertex
+    assert entry.args == [None, None] and isinstance(entry.result, tuple), "the result alone"
+
+
+def test_shapes_and_dtypes_are_no_values() -> None:
+    op = op_with(per_arg(lambda ct, out, a, b: ct.sum().expand(a.shape).to(b.dtype), None))
+    assert saves_of(op, two(), {})[0] == set()
+
+
+def test_what_is_computed_in_vain_is_used() -> None:
+    """A vjp that computes with an argument needs it, whatever becomes of that."""
+
+    def vjp(needs: Any, ct: Any, out: Any, a: Any, b: Any) -> list[Any]:
+        both = a * b
+        return [ct if needs[0] else None, ct * both if needs[1] else None]
+
+    op = op_with(vjp)
+    assert saves_of(op, two(), {}) == ({0, 1}, {0, 1})
+    a, b = two()
+    op(a, b.detach()).sum().backward()
+    assert a.grad.tolist() == [1, 1]
+
+
+def test_an_argument_that_is_the_cotangent_is_used() -> None:
+    op = op_with(per_arg(lambda ct, out, a, b: b, None))
+    assert saves_of(op, two(), {})[0] == {1}
+
+
+def test_a_vjp_that_looks_at_values_keeps_all() -> None:
+    def vjp(ct: Any, out: Any, a: Any, b: Any) -> Any:
+        return ct * b if a.sum().item() > 0 else ct
+
+    op = op_with(per_arg(vjp, None))
+    assert saves_of(op, two(), {})[0] == {0, 1, OUT}
+    a, b = two()
+    op(a, b).sum().backward()
+    assert a.grad.tolist() == [3, 4]
+
+
+def by_attribute(saves: Any = None) -> Op:
+    vjp = per_arg(lambda ct, out, a, b, *, scaled: ct * b if scaled else ct, None)
+    op = op_with(vjp, lambda xp, a, b, *, scaled: a + b)
+    values = {f: getattr(op, f) for f in ("name", "doc", "infer", "reference", "vjp", "decompose")}
+    return Op(**values, saves=saves)
+
+
+def test_a_value_that_was_not_kept_is_never_replaced() -> None:
+    op = by_attribute()
+    a, b = two()
+    op(a, b, scaled=False).sum().backward()
+    assert a.grad.tolist() == [1, 1]
+    loss = op(a, b, scaled=True).sum()
+    with pytest.raises(AutogradError, match=r"sum_of_two: .*float32\[2\], .*not kept.*test_s"):
+        loss.backward()
+    assert a.grad.tolist() == [1, 1]
+
+
+def test_a_value_that_was_not_kept_is_not_in_a_program_either() -> None:
+    """The vjp of large arrays is compiled."""
+    vjp = per_arg(lambda ct, out, a, b, *, scaled: (ct + 1) * (b + 2) if scaled else ct, None)
+    op = op_with(vjp, lambda xp, a, b, *, scaled: a + b)
+    a, b = sf.ones(1 << 17, requires_grad=True), sf.ones(1 << 17)
+    op(a, b, scaled=False)
+    op(a, b, scaled=False).sum().backward()
+    with pytest.raises(AutogradError, match="not kept"):
+        op(a, b, scaled=True).sum().backward()
+
+
+def test_an_op_states_what_depends_on_its_attributes() -> None:
+    op = by_attribute(saves=(1,))
+    a, b = two()
+    op(a, b, scaled=False).sum().backward()
+    op(a, b, scaled=True).sum().backward()
+    assert a.grad.tolist() == [4, 5]
+
+
+def test_a_partial_of_arrays_is_given_no_value_that_is_not_kept() -> None:
+    """Partials that are made of Python's operators run on the arrays as they are."""
+    a, b = two()
+    product = a * b
+    entry = product._vertex
+    assert isinstance(entry.op.vjp, PerElement) and entry.op.vjp.plain
+    entry.args = (None, None)  # as if the vjp used neither
+    with pytest.raises(TypeError, match="NoneType"):
+        product.sum().backward()
+
+
+def test_many_threads_that_record_first() -> None:
+    """The first recording of an op by several threads at a time."""
+    op = composed(
+        "twice_and_more", "", lambda xp, x: x * x, lambda k, x: k.mul(x, x),
+        (lambda ct, out, x: ct * x * 2,), grad_name="TwiceBackward0",
+    )  # fmt: skip
+    ready, found = threading.Barrier(8), []
+
+    def record() -> None:
+        x = sf.tensor([1.0, 2.0], requires_grad=True)
+        ready.wait()
+        op(x).sum().backward()
+        found.append(x.grad.tolist())
+
+    threads = [threading.Thread(target=record) for _ in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert found == [[2, 4]] * 8
