@@ -25,8 +25,8 @@ from opinfo.modes import arrays_of, call
 
 import staticflow as sf
 from staticflow import pytree
-from staticflow.eager.fast.core_text import MEMO
 from staticflow.eager.fast.forms import fast_forms, has_fast_form
+from staticflow.eager.fast.records import MEMO
 from staticflow.eager.mode import EAGER
 from staticflow.eager.numbers import number_beside
 from staticflow.eager.saved import Shadow

@@ -112,6 +112,27 @@ def test_a_value_that_is_kept_is_the_one_that_was_computed_with() -> None:
         assert w.grad is not None and w.grad.tolist() == computed
 
 
+def test_a_result_is_there_until_the_tape_has_kept_it() -> None:
+    """Its tensor, which the garbage collector knows, may be put on another array meanwhile."""
+    x = sf.ones(1000).requires_grad_()
+    strangers: list[Any] = []
+
+    def exchange() -> None:
+        for o in gc.get_objects():
+            if type(o) is sf.Tensor and o._vertex is None:
+                o._data = np.zeros(1000, np.float32)
+                strangers.extend(np.full(1000, 7.0, np.float32) for _ in range(3))
+
+    gc.freeze()  # all that is there before
+    results = struck(exchange, lambda: [x.exp() for _ in range(30)])
+    gc.unfreeze()
+    assert strangers
+    for y in results:
+        x.grad = None
+        y.backward(sf.ones(1000))
+        assert x.grad is not None and np.allclose(x.grad, np.e)
+
+
 @pytest.mark.parametrize("state", [np.zeros(1, np.int64), np.zeros(0), np.zeros(2, ">i8"), 5, None])
 def test_the_state_of_a_generator_that_is_none(state: Any) -> None:
     """A draw that is remembered counts on where there is a count, and nowhere else."""

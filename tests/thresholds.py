@@ -96,7 +96,7 @@ NO_SIZES: Mapping[str, str] = {
         ),
         "so many calls or kinds of calls are remembered, which tests/test_eager_recall.py varies": (
             "eager.programs.MOST_CALLS", "eager.programs.MOST_KINDS",
-            "eager.fast.core_text.MEMO", "eager.fast.records.CODES", "eager.fast.recall.OFTEN",
+            "eager.fast.records.MEMO", "eager.fast.records.CODES", "eager.fast.recall.OFTEN",
             "eager.fast.slots.SLOTS", "runtime.free_lists.MOST", "runtime.block_cache._BLOCKS",
         ),
         "a row of `topk` or of `isin`, whose samples have fewer and more": (
@@ -130,7 +130,7 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.llvm.routine.SIZES_DIFFER", "codegen.maths.bits.PARITY",
             "codegen.maths.bits.ROUNDS", "codegen.maths.erf.SPARE", "codegen.maths.far._AHEAD",
             "codegen.maths.far._LOW", "codegen.maths.normal.SPARE", "codegen.target.PORTABLE",
-            "eager.fast.records.FLAGS", "eager.fast.records.NO_DTYPE",
+            "eager.fast.records.FLAGS", "eager.fast.records.NO_DTYPE", "eager.fast.apply.FLOATS",
             "eager.fast.key._GOLDEN", "eager.fast.recall._OPEN",
             "eager.fast.core_text._NUMBERS", "runtime.pool._FUTEX", "runtime.pool._FAULTS",
             "graph.printer._MAX_LINE", "ops.random._PARITY", "ops.random._WORD",

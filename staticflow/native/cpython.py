@@ -6,28 +6,36 @@ is not owned is good until Python runs.
 
 from __future__ import annotations
 
+from typing import Annotated, TypeGuard
+
 from staticflow.native.language import (
     Byte,
+    Fixed,
     Int32,
     Object,
     Owned,
+    Record,
     Row,
     Type,
     constant,
     external,
+    inline,
 )
 
 __all__ = [
-    "ELLIPSIS", "NONE", "TRUE", "Array", "Code", "Frame", "List", "PyArray_CopyInto",
+    "ELLIPSIS", "NONE", "TRUE", "Array", "Code", "Dict", "Frame", "List", "PyArray_CopyInto",
     "PyArray_NewCopy", "PyArray_NewFromDescr", "PyArray_SetBaseObject",
-    "PyBytes_FromStringAndSize", "PyDict_GetItem", "PyErr_Occurred", "PyEval_GetFrame",
-    "PyFloat_AsDouble", "PyFrame_GetBack", "PyFrame_GetCode", "PyFrame_GetLasti",
-    "PyIter_Next", "PyList_GetItem", "PyList_Size", "PyLong_AsLongLongAndOverflow",
-    "PyLong_AsVoidPtr", "PyLong_FromLongLong", "PyNumber_Add", "PyObject_CallObject",
-    "PyObject_GC_Track", "PyObject_GetAttr", "PyObject_Vectorcall",
-    "PyObject_VectorcallMethod", "PyTuple_GetItem", "PyTuple_New", "PyTuple_SetItem",
-    "PyTuple_Size", "Slice", "Tuple", "array_type", "bool_type", "float_type", "int_type",
-    "list_type", "memcmp", "slice_type", "str_type", "tuple_type",
+    "PyBytes_FromStringAndSize", "PyContext_Enter", "PyContext_Exit", "PyDict_GetItem",
+    "PyDict_Size", "PyErr_NoMemory", "PyErr_Occurred", "PyErr_SetObject", "PyEval_GetFrame",
+    "PyFloat_AsDouble", "PyFrame_GetBack", "PyFrame_GetCode", "PyFrame_GetLasti", "PyIter_Next",
+    "PyList_GetItem", "PyList_Size", "PyLong_AsLongLongAndOverflow", "PyLong_AsVoidPtr",
+    "PyLong_FromLongLong", "PyMem_Free", "PyMem_Malloc", "PyNumber_Add", "PyObject_CallObject",
+    "PyObject_GC_Track", "PyObject_GC_UnTrack", "PyObject_GetAttr", "PyObject_Vectorcall",
+    "PyObject_VectorcallDict", "PyObject_VectorcallMethod", "PyThreadState_Get",
+    "PyThreadState_GetID", "PyTuple_GetItem", "PyTuple_New", "PyTuple_SetItem", "PyTuple_Size",
+    "Slice", "Thread", "Tuple", "TypeError_", "array_type", "bool_type", "dict_type",
+    "float_type", "int_type", "is_array", "is_dict", "is_list", "is_tuple", "list_type",
+    "memcmp", "slice_type", "str_type", "tuple_type",
 ]  # fmt: skip
 
 
@@ -44,7 +52,17 @@ class Array(Object):
 
 
 class Tuple(Object):
-    """A tuple."""
+    """A tuple, which its items lie in."""
+
+    items: Annotated[Row[Object], Fixed(0)]
+
+
+class Dict(Object):
+    """A dict."""
+
+
+class Thread(Record):
+    """A thread, as the interpreter knows it."""
 
 
 class List(Object):
@@ -70,6 +88,7 @@ class Frame(Object):
 NONE = constant(Object, "_Py_NoneStruct")
 TRUE = constant(Object, "_Py_TrueStruct")
 ELLIPSIS = constant(Object, "_Py_EllipsisObject")
+TypeError_ = constant(Object, "TypeError")
 array_type = constant(Type, "PyArray_Type")
 bool_type = constant(Type, "PyBool_Type")
 float_type = constant(Type, "PyFloat_Type")
@@ -77,7 +96,32 @@ int_type = constant(Type, "PyLong_Type")
 list_type = constant(Type, "PyList_Type")
 slice_type = constant(Type, "PySlice_Type")
 str_type = constant(Type, "PyUnicode_Type")
+dict_type = constant(Type, "PyDict_Type")
 tuple_type = constant(Type, "PyTuple_Type")
+
+
+@inline
+def is_array(thing: Object) -> TypeGuard[Array]:
+    """Whether an object is an array of `numpy.ndarray` itself."""
+    return thing.type is array_type
+
+
+@inline
+def is_list(thing: Object) -> TypeGuard[List]:
+    """Whether an object is a list, of the very class."""
+    return thing.type is list_type
+
+
+@inline
+def is_tuple(thing: Object) -> TypeGuard[Tuple]:
+    """Whether an object is a tuple, of the very class."""
+    return thing.type is tuple_type
+
+
+@inline
+def is_dict(thing: Object) -> TypeGuard[Dict]:
+    """Whether an object is a dict, of the very class."""
+    return thing.type is dict_type
 
 
 # -- objects -------------------------------------------------------------------------------------
@@ -94,6 +138,14 @@ def PyObject_Vectorcall(
     function: Object, args: Row[Object], count: int, names: Tuple | None
 ) -> Owned[Object | None]:
     """What a function of Python gives; null with an error set."""
+    raise NotImplementedError
+
+
+@external()
+def PyObject_VectorcallDict(
+    function: Object, args: Row[Object], count: int, names: Object | None
+) -> Owned[Object | None]:
+    """What a function of Python gives of arguments and a dict of more; null with an error set."""
     raise NotImplementedError
 
 
@@ -130,8 +182,53 @@ def PyObject_GC_Track(thing: Object) -> None:
 
 
 @external(runs=False)
+def PyObject_GC_UnTrack(thing: Object) -> None:
+    """Hide an object from the collector of garbage."""
+    raise NotImplementedError
+
+
+@external()
+def PyContext_Enter(context: Object) -> Int32:
+    """Let a context be that of the thread; below 0 with an error set."""
+    raise NotImplementedError
+
+
+@external()
+def PyContext_Exit(context: Object) -> Int32:
+    """Leave a context; below 0 with an error set."""
+    raise NotImplementedError
+
+
+# -- memory and errors ---------------------------------------------------------------------------
+
+
+@external(runs=False)
+def PyMem_Malloc(size: int) -> Owned[Row[Object] | None]:
+    """Memory for objects, of so many bytes; null, with no error set, if there is not so much."""
+    raise NotImplementedError
+
+
+@external(runs=False)
+def PyMem_Free(memory: Owned[Row[Object]]) -> None:
+    """Give up memory."""
+    raise NotImplementedError
+
+
+@external()
+def PyErr_NoMemory() -> Owned[Object | None]:
+    """Null, with a `MemoryError` set."""
+    raise NotImplementedError
+
+
+@external(runs=False)
 def PyErr_Occurred() -> Object | None:
     """The class of the error that is set; null if none is."""
+    raise NotImplementedError
+
+
+@external(runs=False)
+def PyErr_SetObject(kind: Object, value: Object) -> None:
+    """Set an error of a class."""
     raise NotImplementedError
 
 
@@ -214,8 +311,29 @@ def PyList_GetItem(row: List, place: int) -> Object:
 
 
 @external(runs=False)
+def PyDict_Size(words: Dict) -> int:
+    """How many keys a dict has."""
+    raise NotImplementedError
+
+
+@external(runs=False)
 def PyDict_GetItem(table: Object, cls: Type) -> Object | None:
     """What a dict of classes, which are compared by identity, has of one; null if it has none."""
+    raise NotImplementedError
+
+
+# -- threads -------------------------------------------------------------------------------------
+
+
+@external(runs=False)
+def PyThreadState_Get() -> Thread:
+    """The thread that runs."""
+    raise NotImplementedError
+
+
+@external(runs=False)
+def PyThreadState_GetID(thread: Thread) -> int:
+    """The number of a thread, which no other ever has."""
     raise NotImplementedError
 
 

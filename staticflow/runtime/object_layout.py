@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.native.cpython import Array, Slice
+from staticflow.native.cpython import Array, Slice, Tuple
 from staticflow.native.language import Object
 from staticflow.runtime.host import python_symbols
 
@@ -38,6 +38,7 @@ ARRAYS: Mapping[type, Mapping[str, int]] = {
         "flags": FLAGS,
     },
     Slice: {"start": HEAD, "stop": HEAD + 8, "step": HEAD + 16},
+    Tuple: {"items": tuple.__basicsize__},
 }  # fmt: skip
 """The same as native functions read it."""
 

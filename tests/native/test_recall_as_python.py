@@ -73,7 +73,7 @@ def replaced(monkeypatch: pytest.MonkeyPatch) -> Any:
             "PyList_Size": lambda things: len(things.value), "PyTuple_SetItem": set_item,
             "PyTuple_New": world.row, "pair": lambda x, y: world.triple(x, y),
             "PyBytes_FromStringAndSize": world.get, "PyObject_CallObject": world.get,
-            "PyObject_VectorcallMethod": world.get, "forward": world.get, "current": world.get,
+            "PyObject_VectorcallMethod": world.get, "forward": world.get, "current_state": world.get,
             "is_plain": lambda state: True, "forgiven": lambda: True, "memcmp": compare,
             "apply": lambda op, *of: op.object(world),
         }  # fmt: skip

@@ -8,10 +8,10 @@ in the thread. Everything else, errors included, goes to the general path,
 objects of this Python.
 
 All of it is one module, which `core_text` puts together and which is compiled once in a process.
-Native functions in Python (`staticflow.native`) are `record`, what an operation leaves on the tape,
-`line`, `view` and `renew`; `records` declares what an op, a call or a plan is there, and `classes`
-the classes of Python that are read. The files ``*_text`` hold LLVM text that is not said in Python
-yet; `apply_text` is where to begin, and `beside` is what native functions call of it.
+Most of it is native functions in Python (`staticflow.native`); the files ``*_text`` hold LLVM text
+that is not said in Python yet, and `beside` is what native functions call of it. `records` declares
+what an op, a call or a plan is there, and `classes` the classes of Python that are read.
+`apply` is where to begin.
 
 In these texts references are counted as in C: what a function gives is the caller's to drop, what
 it is given is not, unless it says that it *takes* it. Names with a ``$`` stand for numbers: where

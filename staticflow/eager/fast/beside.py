@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import TypeGuard, TypeVar
 
-from staticflow.eager.fast.classes import Memory, State, Tensor, View, memory_example, view_example
-from staticflow.eager.fast.records import Cell, Op, Operand, Step
+from staticflow.eager.fast.classes import Memory, Tensor, View, memory_example, view_example
+from staticflow.eager.fast.records import Op, Operand
 from staticflow.native.cpython import Array, Tuple
-from staticflow.native.language import Inside, Object, Owned, Row, external, inline, trusted
+from staticflow.native.language import Inside, Object, Owned, external, inline, trusted
 
 __all__ = [
-    "apply", "bit_of", "count_elements", "current", "dtype_of", "forgiven", "forward",
-    "given_count", "has", "in_context", "is_memory", "is_none", "is_plain", "is_recording",
-    "is_tensor", "is_there", "is_view", "kernel_at", "like", "open_operand", "operand_array",
-    "operand_tensor", "pair", "row", "same_shape", "take_number", "tensor_of", "tried",
+    "bit_of", "count_elements", "dtype_of", "forgiven", "given_count", "has",
+     "is_memory", "is_none", "is_tensor", "is_there", "is_view", "joint_size",
+    "like", "operand_array", "operand_tensor", "pair", "row", "same_shape", "tensor_of",
     "triple",
 ]  # fmt: skip
 
@@ -54,69 +53,21 @@ def tensor_of(array: Array) -> Owned[Tensor | None]:
 
 
 @external()
-def forward(
-    function: Object,
-    first: Object | None,
-    second: Object | None,
-    args: Row[Object],
-    count: int,
-    names: Tuple | None,
-) -> Owned[Object | None]:
-    """What a function gives of one or two objects before the arguments; null with an error set."""
-    raise NotImplementedError
-
-
-@external()
-def apply(
-    op: Op, objects: Row[Object], count: int, attrs: Object | None, step: Step | None
-) -> Owned[Object | None]:
-    """What an op gives of objects, by the fast path if it can; null with an error set."""
-    raise NotImplementedError
-
-
-@external()
-def current() -> Owned[State | None]:
-    """The state of the thread; null with an error set."""
-    raise NotImplementedError
-
-
-@external()
 def forgiven() -> bool:
     """Whether another way may be tried: nothing was raised, or an error that it will word, which is
     cleared."""
     raise NotImplementedError
 
 
-@external()
-def in_context(
-    function: Object, arrays: Row[Object], count: int, attrs: Object | None, state: State
-) -> Owned[Object | None]:
-    """What a function of NumPy gives where it does not warn; null with an error set."""
-    raise NotImplementedError
-
-
-@external()
-def tried(kernel: Object, arrays: Row[Object], count: int) -> Owned[Object | None]:
-    """What a kernel gives of arrays; null if it declines, or with an error set."""
+@external(runs=False, symbol="size_of")
+def count_elements(array: Array) -> int:
+    """How many elements an array has."""
     raise NotImplementedError
 
 
 @external(runs=False)
-def kernel_at(cell: Cell | None) -> Object | None:
-    """The kernel that is in a cell; null if none is, or if there is no cell."""
-    raise NotImplementedError
-
-
-@external(symbol="number")
-def take_number(op: Op, operand: Operand, tensor: Operand) -> bool:
-    """Whether an operand is a number that does not change the dtype of the tensor beside it. An
-    error is set if the user interrupted that."""
-    raise NotImplementedError
-
-
-@external(runs=False)
-def is_plain(state: State) -> bool:
-    """Whether none of the rarer switches of a thread is on."""
+def joint_size(a: Array, b: Array) -> int:
+    """How many elements two arrays have that are broadcast together."""
     raise NotImplementedError
 
 
@@ -126,21 +77,9 @@ def bit_of(array: Array) -> int:
     raise NotImplementedError
 
 
-@external(runs=False, symbol="open")
-def open_operand(operand: Operand) -> bool:
-    """Whether an operand is a tensor on an array of the host; takes note of that."""
-    raise NotImplementedError
-
-
 @external(runs=False)
 def is_tensor(thing: Object | None) -> TypeGuard[Tensor]:
     """Whether an object is a tensor; false for null."""
-    raise NotImplementedError
-
-
-@external(runs=False)
-def is_recording(state: State) -> bool:
-    """Whether a thread records its operations."""
     raise NotImplementedError
 
 
@@ -159,12 +98,6 @@ def has(op: Op, flag: int) -> bool:
 @external(runs=False)
 def dtype_of(array: Array) -> int:
     """The place of an array's dtype among all dtypes."""
-    raise NotImplementedError
-
-
-@external(runs=False, symbol="size_of")
-def count_elements(array: Array) -> int:
-    """How many elements an array has."""
     raise NotImplementedError
 
 

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from staticflow.eager.fast.beside import (
     bit_of,
-    in_context,
-    kernel_at,
-    open_operand,
     operand_array,
     operand_tensor,
     same_shape,
-    take_number,
-    tried,
 )
 from staticflow.eager.fast.classes import Memory, State, Tensor, bfloat16, multiply, one
+from staticflow.eager.fast.compute import call_in_context, kernel_at, try_kernel
 from staticflow.eager.fast.line import user_line
+from staticflow.eager.fast.operands import open_number, open_operand
 from staticflow.eager.fast.record import has_no_edge
 from staticflow.eager.fast.records import InPlace, Op, Operand
 from staticflow.eager.fast.view import base_of, memory_of
@@ -115,7 +112,7 @@ def suits(method: InPlace, operand: Operand, target: Operand, recording: bool) -
     """Whether an operand is an array of the target's dtype that nothing is recorded of, or becomes
     one. An error may be set if it is not."""
     if method.number != 0 or not open_operand(operand):
-        return take_number(no_op, operand, target)
+        return open_number(no_op, operand, target)
     if operand_array(operand).descr is not operand_array(target).descr:
         return False
     return not recording or has_no_edge(operand)
@@ -161,7 +158,7 @@ def is_in_rows(array: Array) -> bool:
 @native
 def put_by(ufunc: Object, arrays: Row[Object], count: int, state: State) -> bool:
     """Let a ufunc write into the last of some arrays; true if it failed."""
-    out = in_context(ufunc, arrays, count, None, state)
+    out = call_in_context(ufunc, arrays, count, None, state)
     failed = out is None
     drop(out)
     return failed
@@ -181,7 +178,7 @@ def scale(operand: Operand, factor: Operand, state: State) -> bool:
     both = space(Object, 2)
     both[0] = operand_array(operand)
     both[1] = operand_array(factor)
-    out = in_context(multiply, both, 2, None, state)
+    out = call_in_context(multiply, both, 2, None, state)
     if out is None:
         return True
     before = take(operand.array)
@@ -197,7 +194,7 @@ def overwrite(method: InPlace, arrays: Row[Object], count: int) -> bool:
     program = hold(kernel_at(method.program))
     if program is None:
         return False
-    nothing = tried(program, arrays, count)
+    nothing = try_kernel(program, arrays, count)
     done = nothing is not None
     drop(nothing)
     drop(program)

@@ -12,10 +12,12 @@ from staticflow.native.language import Object, Type, constant
 from staticflow.native.types import Layout, slots_of
 
 __all__ = [
-    "CLASSES", "Entry", "Memory", "Shadow", "State", "Tensor", "View", "bfloat16",
-    "default_dtypes", "dtype_type", "layout_of", "leaf", "memory_example", "multiply",
-    "name_alpha", "name_edge", "name_hasten", "name_shape", "name_version", "no_attrs", "one",
-    "serials", "shadow_example", "tensor_type", "trace", "users", "view_example", "zero",
+    "CLASSES", "Entry", "Memory", "Shadow", "State", "Tensor", "View", "asarray", "bfloat16",
+    "default_dtypes", "dtype_type", "finish", "general", "layout_of", "leaf", "memory_example",
+    "multiply", "name_alpha", "name_edge", "name_hasten", "name_shape", "name_state",
+    "name_version", "no_attrs", "no_state", "number_beside", "one", "op_call", "serials",
+    "shadow_example", "state_type", "tensor_type", "thread", "trace", "users", "view_example",
+    "zero",
 ]  # fmt: skip
 
 
@@ -67,6 +69,8 @@ class Entry(Object):
 class State(Object):
     """`staticflow.ops.thread.State`."""
 
+    context: Object | None
+    plain: Object | None
     recording: Object | None
 
 
@@ -93,10 +97,18 @@ view_example = constant(View, "view_example")
 tensor_type = constant(Type, "tensor_type")
 dtype_type = constant(Type, "dtype_type")
 default_dtypes = constant(Object, "default_dtypes")
+asarray = constant(Object, "asarray")
+finish = constant(Object, "finish")
+general = constant(Object, "general")
 leaf = constant(Object, "leaf")
 no_attrs = constant(Object, "no_attrs")
 trace = constant(Object, "trace")
+no_state = constant(Object, "no_state")
+number_beside = constant(Object, "number_beside")
+op_call = constant(Object, "op_call")
 serials = constant(Object, "serials")
+state_type = constant(Type, "state_type")
+thread = constant(Object, "thread")
 users = constant(Object, "users")
 zero = constant(Object, "zero")
 one = constant(Object, "one")
@@ -106,4 +118,5 @@ name_alpha = constant(Object, "name_alpha")
 name_hasten = constant(Object, "name_hasten")
 name_edge = constant(Object, "name_edge")
 name_shape = constant(Object, "name_shape")
+name_state = constant(Object, "name_state")
 name_version = constant(Object, "name_version")

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager.choose import compute_of, latest_kernel
-from staticflow.eager.fast.core_text import MEMO, render_core
+from staticflow.eager.fast.core_text import render_core
 from staticflow.eager.fast.in_place_forms import InPlace, in_place_table
 from staticflow.eager.fast.methods_text import render_methods
 from staticflow.eager.fast.plans import Plans, parameters_of
 from staticflow.eager.fast.records import (
     CODES,
     FLAGS,
+    MEMO,
     MOST,
     NO_DTYPE,
     KnownRecord,
@@ -143,7 +144,7 @@ def fast_forms(
 
 
 _CALLS = (
-    "function", "called", "called_on", "direct", "recall", "recalled", "change", "install",
+    "function", "call_op", "call_op_on", "direct", "recall", "recalled", "change", "install",
 )  # fmt: skip
 
 

@@ -8,13 +8,8 @@ program that did so last (`staticflow.eager.overwrite`); or what a function give
 from __future__ import annotations
 
 from staticflow.eager.fast.beside import (
-    current,
     forgiven,
-    forward,
-    is_plain,
-    is_recording,
     operand_array,
-    take_number,
 )
 from staticflow.eager.fast.change import (
     bump,
@@ -29,6 +24,8 @@ from staticflow.eager.fast.change import (
     suits,
 )
 from staticflow.eager.fast.classes import State, Tensor, name_alpha
+from staticflow.eager.fast.entries import forward
+from staticflow.eager.fast.operands import current_state, is_plain, is_recording, open_number
 from staticflow.eager.fast.records import InPlace, Operand
 from staticflow.eager.fast.renew import renew
 from staticflow.eager.programs import LARGE, SPREAD
@@ -56,7 +53,7 @@ def change(
     method: InPlace, tensor: Tensor, args: Row[Object], count: int, names: Tuple | None
 ) -> Owned[Object | None]:
     """What a call of an in-place method gives: the tensor; null with an error set."""
-    state = current()
+    state = current_state()
     if state is None:
         return None
     operands = zeroed_row(Operand, 3)  # the tensor, the operand, and what that is scaled by
@@ -130,7 +127,7 @@ def compute(method: InPlace, operands: Row[Operand], recording: bool, state: Sta
     if other.object is not None:
         if not suits(method, other, target, recording):
             return False
-        if scaled and not take_number(no_op, factor, target):
+        if scaled and not open_number(no_op, factor, target):
             return False
         if scaled and by_numpy and scale(other, factor, state):
             return False

@@ -30,14 +30,14 @@ from staticflow.native.cpython import (
     PyTuple_Size,
     Slice,
     Tuple,
-    array_type,
     bool_type,
     float_type,
     int_type,
-    list_type,
+    is_array,
+    is_list,
+    is_tuple,
     slice_type,
     str_type,
-    tuple_type,
 )
 from staticflow.native.language import (
     Int32,
@@ -211,18 +211,6 @@ def describe_slice(key: Key, bounds: Slice) -> bool:
 
 
 @inline
-def is_tuple(thing: Object) -> TypeGuard[Tuple]:
-    """Whether an object is a tuple, of no derived class."""
-    return thing.type is tuple_type
-
-
-@inline
-def is_list(thing: Object) -> TypeGuard[List]:
-    """Whether an object is a list, of no derived class."""
-    return thing.type is list_type
-
-
-@inline
 def is_slice(thing: Object) -> TypeGuard[Slice]:
     """Whether an object is a slice."""
     return thing.type is slice_type
@@ -271,12 +259,6 @@ def describe_array(key: Key, array: Array, dtype: int) -> bool:
 def is_tensor_itself(thing: Object) -> TypeGuard[Tensor]:
     """Whether an object is a tensor, of no derived class."""
     return thing.type is tensor_type
-
-
-@inline
-def is_array(thing: Object) -> TypeGuard[Array]:
-    """Whether an object is an array of NumPy, of no derived class."""
-    return thing.type is array_type
 
 
 # -- what is learnt of ---------------------------------------------------------------------------

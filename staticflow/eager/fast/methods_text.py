@@ -14,8 +14,8 @@ __all__ = ["render_methods"]
 
 _ENTRIES = """
 @ops = external global %op
-declare ptr @called(ptr, ptr, i64, ptr)
-declare ptr @called_on(ptr, ptr, ptr, i64, ptr)
+declare ptr @call_op(ptr, ptr, i64, ptr)
+declare ptr @call_op_on(ptr, ptr, ptr, i64, ptr)
 @functions = external global %function
 declare ptr @recall(ptr, ptr, ptr, i64, ptr)
 @in_place = external global %in_place
@@ -24,7 +24,7 @@ declare ptr @change(ptr, ptr, ptr, i64, ptr)
 
 _METHOD = """
 define ptr @method_$op(ptr %self, ptr %args, i64 %count, ptr %names) nounwind {
-  %result = tail call ptr @called_on(ptr getelementptr (%op, ptr @ops, i64 $op),
+  %result = tail call ptr @call_op_on(ptr getelementptr (%op, ptr @ops, i64 $op),
                                      ptr %self, ptr %args, i64 %count, ptr %names)
   ret ptr %result
 }
@@ -46,7 +46,7 @@ swap:
 call:
   %first = phi ptr [ %last, %0 ], [ %objects, %swap ]
   %given = phi i64 [ 1, %0 ], [ 2, %swap ]
-  %result = call ptr @called(ptr %op, ptr %first, i64 %given, ptr null)
+  %result = call ptr @call_op(ptr %op, ptr %first, i64 %given, ptr null)
   ret ptr %result
 }
 """

@@ -43,8 +43,6 @@ DECLARATIONS = """
 @dtypes = external global ptr
 @memo = external global %memo
 @codes = external global %known
-@last_thread = internal global i64 -1
-@last_state = internal global ptr null
 
 declare void @Py_DecRef(ptr)
 declare i32 @PyType_IsSubtype(ptr, ptr)

@@ -6,22 +6,20 @@ What follows from the key of a call (`staticflow.eager.fast.key`) is a *plan*, w
 
 from __future__ import annotations
 
+from staticflow.eager.fast.apply import apply
 from staticflow.eager.fast.beside import (
-    apply,
     count_elements,
-    current,
     dtype_of,
     forgiven,
-    forward,
-    is_plain,
-    open_operand,
     operand_array,
     operand_tensor,
     tensor_of,
 )
 from staticflow.eager.fast.change import count_change
 from staticflow.eager.fast.classes import Memory, Tensor, name_hasten
-from staticflow.eager.fast.key import WORDS, describe_call, hash_of, is_tuple, kind_of
+from staticflow.eager.fast.entries import forward
+from staticflow.eager.fast.key import WORDS, describe_call, hash_of, kind_of
+from staticflow.eager.fast.operands import current_state, is_plain, open_operand
 from staticflow.eager.fast.records import MOST, Function, Key, Operand, Plan, Slot, Step
 from staticflow.eager.fast.slots import find, install, is_second, slots
 from staticflow.eager.fast.view import memory_of
@@ -37,6 +35,7 @@ from staticflow.native.cpython import (
     PyTuple_SetItem,
     PyTuple_Size,
     Tuple,
+    is_tuple,
 )
 from staticflow.native.language import (
     Object,
@@ -74,7 +73,7 @@ def recall(
     function: Function, first: Object | None, args: Row[Object], count: int, names: Tuple | None
 ) -> Owned[Object | None]:
     """What a call of a function gives, of its kind if that is known; null with an error set."""
-    state = current()
+    state = current_state()
     if state is None:
         return None
     plain = is_plain(state)

@@ -15,15 +15,15 @@ from ctypes import c_bool, c_int8, c_int32, c_int64, c_void_p
 from string import Template
 from typing import Annotated, Any
 
-from staticflow.eager.fast.classes import Entry, State, Tensor
+from staticflow.eager.fast.classes import Entry, Tensor
 from staticflow.native.language import Byte, Fixed, Int32, Object, Owned, Record, Row
 from staticflow.native.types import structure
 
 __all__ = [
-    "CODES", "FLAGS", "MOST", "NO_DTYPE", "RECORDS", "Call", "Cell", "Function", "FunctionRecord",
-    "InPlace", "InPlaceRecord", "Key", "Known", "KnownRecord", "Memo", "MemoRecord", "Op",
-    "OpRecord", "Operand", "OperandRecord", "Plan", "PlanRecord", "Slot", "SlotRecord", "Step",
-    "StepRecord", "Strided", "StridedRecord", "render_records",
+    "CODES", "FLAGS", "MEMO", "MOST", "NO_DTYPE", "RECORDS", "Call", "Cell", "Function",
+    "FunctionRecord", "InPlace", "InPlaceRecord", "Key", "Known", "KnownRecord", "Memo",
+    "MemoRecord", "Op", "OpRecord", "Operand", "OperandRecord", "Plan", "PlanRecord", "Slot",
+    "SlotRecord", "Step", "StepRecord", "Strided", "StridedRecord", "render_records",
 ]  # fmt: skip
 
 MOST = 32
@@ -37,11 +37,15 @@ FLAGS = {name: 1 << i for i, name in enumerate(
 tensors, and reach what computes it as they are and not as arrays; its tensors are of any dtypes, or
 the first is; it gives a view."""
 
-NO_DTYPE = 63
-"""The place of a dtype that is none of ours; in the table of dtypes None is there."""
-
 CODES = 256
 """Of so many code objects it is remembered whether they are the user's."""
+
+
+MEMO = 256
+"""So many numbers are remembered as arrays, by identity."""
+
+NO_DTYPE = 63
+"""The place of a dtype that is none of ours; in the table of dtypes None is there."""
 
 
 class Cell(Record, shared=True):
@@ -107,7 +111,6 @@ class Call(Record):
     count: int
     operands: Row[Operand]
     attrs: Object | None
-    state: Owned[State | None]  # of the thread
     step: Step | None  # that it is
 
 

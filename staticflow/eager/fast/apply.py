@@ -1,0 +1,216 @@
+"""Native code of an op from its operands to tensors: begin here.
+
+What is not the usual case goes to the general path, which gives the same.
+"""
+
+from __future__ import annotations
+
+from staticflow.eager.fast.beside import bit_of, forgiven, has, tensor_of
+from staticflow.eager.fast.classes import State, finish, general, no_attrs
+from staticflow.eager.fast.compute import compute_call, is_unrecorded
+from staticflow.eager.fast.operands import current_state, is_recording, open_operands
+from staticflow.eager.fast.record import record
+from staticflow.eager.fast.records import FLAGS, MOST, Call, Op, Operand, Step
+from staticflow.eager.fast.view import wrap_view
+from staticflow.graph.dtypes import DTYPES
+from staticflow.native.cpython import (
+    Array,
+    PyErr_Occurred,
+    PyObject_GC_Track,
+    PyObject_GC_UnTrack,
+    PyObject_Vectorcall,
+    PyTuple_New,
+    PyTuple_SetItem,
+    PyTuple_Size,
+    Tuple,
+    is_array,
+    is_tuple,
+)
+from staticflow.native.language import (
+    Object,
+    Owned,
+    Row,
+    drop,
+    drop_row,
+    hold,
+    inline,
+    native,
+    space,
+    zeroed,
+    zeroed_row,
+)
+
+__all__ = ["APPLY", "apply"]
+
+RECORDABLE, VIEW = FLAGS["RECORDABLE"], FLAGS["VIEW"]
+FLOATS = sum(1 << i for i, dtype in enumerate(DTYPES) if dtype.is_floating)
+
+
+# -- the op --------------------------------------------------------------------------------------
+
+
+@native
+def apply(
+    op: Op, objects: Row[Object], count: int, attrs: Object | None, step: Step | None
+) -> Owned[Object | None]:
+    """What an op gives of objects and attributes, a dict or null, as ``general(op, objects,
+    attrs)`` does; null with an error set. ``step`` is that of a plan that this is, or null."""
+    if count <= MOST:
+        out = apply_here(op, objects, count, attrs, step)
+        if out is not None or PyErr_Occurred() is not None:
+            return out
+    return call_python(general, op, objects, count, attrs, None)
+
+
+@inline
+def apply_here(
+    op: Op, objects: Row[Object], count: int, attrs: Object | None, step: Step | None
+) -> Owned[Object | None]:
+    """What an op gives in the usual case; null with an error set, or, with none, in any other."""
+    state = current_state()
+    if state is None:
+        return None
+    operands = zeroed_row(Operand, count, MOST)
+    out = apply_to(operands, op, objects, count, attrs, step, state)
+    drop_row(operands, count)
+    drop(state)
+    return out
+
+
+@inline
+def apply_to(
+    operands: Row[Operand],
+    op: Op,
+    objects: Row[Object],
+    count: int,
+    attrs: Object | None,
+    step: Step | None,
+    state: State,
+) -> Owned[Object | None]:
+    """`apply_here`, with ``operands`` to be opened."""
+    call = zeroed(Call)
+    call.op = op
+    call.count = count
+    call.operands = operands
+    call.attrs = attrs
+    call.step = step
+    if not open_operands(call, state, objects):
+        return None
+    data = compute_call(call, state)
+    if data is None:
+        forgiven()  # the general path raises it again
+        return None
+    if is_tuple(data):
+        out = wrap_several(call, objects, state, data)
+    else:
+        out = wrap_one(call, objects, state, data)
+    drop(data)
+    return out
+
+
+# -- tensors -------------------------------------------------------------------------------------
+
+
+@inline
+def wrap_one(call: Call, objects: Row[Object], state: State, data: Object) -> Owned[Object | None]:
+    """The tensor on an array that was computed, of which the tape knows; null with an error set."""
+    if not is_array(data):
+        return None
+    if has(call.op, VIEW):
+        out = wrap_view(call, state, data)
+        if out is None and PyErr_Occurred() is None:
+            return finish_by_python(call, objects, data)
+    else:
+        out = tensor_of(data)
+    if out is not None and may_record(call, state, data) and record(call, out, data):
+        drop(out)
+        return None
+    return out
+
+
+@inline
+def may_record(call: Call, state: State, data: Array) -> bool:
+    """Whether the tape is to know of what was computed, if a gradient is wanted."""
+    return is_recording(state) and has(call.op, RECORDABLE) and bit_of(data) & FLOATS != 0
+
+
+@inline
+def wrap_several(
+    call: Call, objects: Row[Object], state: State, data: Tuple
+) -> Owned[Object | None]:
+    """The tensors on several arrays that were computed; null with an error set."""
+    if is_unrecorded(call, state):
+        tensors = tensors_of(data)
+        if tensors is not None:
+            return tensors
+    if not forgiven():  # an error is met again, but for an interrupt
+        return None
+    return finish_by_python(call, objects, data)
+
+
+@native
+def tensors_of(data: Tuple) -> Owned[Tuple | None]:
+    """The arrays of a tuple as tensors; null if they are not all arrays, or with an error set. The
+    garbage collector knows the new tuple only when it is full; the empty one is everybody's."""
+    count = PyTuple_Size(data)
+    tensors = PyTuple_New(count)
+    if tensors is None or count == 0:
+        return tensors
+    PyObject_GC_UnTrack(tensors)
+    for i in range(count):
+        array = data.items[i]
+        tensor = tensor_of(array) if is_array(array) else None
+        if tensor is None:
+            drop(tensors)
+            return None
+        PyTuple_SetItem(tensors, i, tensor)
+    PyObject_GC_Track(tensors)
+    return tensors
+
+
+# -- Python --------------------------------------------------------------------------------------
+
+
+@native
+def finish_by_python(call: Call, objects: Row[Object], data: Object) -> Owned[Object | None]:
+    """What was computed as tensors, which are several, or perhaps a view."""
+    return call_python(finish, call.op, objects, call.count, call.attrs, data)
+
+
+@native
+def call_python(
+    function: Object,
+    op: Op,
+    objects: Row[Object],
+    count: int,
+    attrs: Object | None,
+    data: Object | None,
+) -> Owned[Object | None]:
+    """What a function of Python gives of the op, the objects as a tuple, the attributes, and what
+    was computed, if anything was."""
+    args = PyTuple_New(count)
+    if args is None:
+        return None
+    for i in range(count):
+        PyTuple_SetItem(args, i, hold(objects[i]))
+    result = call_on_tuple(function, op, args, attrs, data)
+    drop(args)
+    return result
+
+
+@inline
+def call_on_tuple(
+    function: Object, op: Op, args: Tuple, attrs: Object | None, data: Object | None
+) -> Owned[Object | None]:
+    """`call_python`, of objects in a tuple."""
+    given = space(Object, 4)
+    given[0] = op.object
+    given[1] = args
+    given[2] = attrs if attrs is not None else no_attrs
+    if data is None:
+        return PyObject_Vectorcall(function, given, 3, None)
+    given[3] = data
+    return PyObject_Vectorcall(function, given, 4, None)
+
+
+APPLY = (apply,)

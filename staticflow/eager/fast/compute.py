@@ -1,0 +1,198 @@
+"""Native code that calls what computes an op on arrays."""
+
+from __future__ import annotations
+
+from staticflow.eager.fast.beside import has, joint_size, operand_array
+from staticflow.eager.fast.classes import State, asarray
+from staticflow.eager.fast.operands import is_recording
+from staticflow.eager.fast.record import find_edges
+from staticflow.eager.fast.records import FLAGS, MOST, Call, Cell, Op, Step
+from staticflow.eager.fast.view import part_of
+from staticflow.eager.programs import LARGE
+from staticflow.native.cpython import (
+    PyContext_Enter,
+    PyContext_Exit,
+    PyErr_Occurred,
+    PyObject_Vectorcall,
+    PyObject_VectorcallDict,
+    is_array,
+    is_tuple,
+)
+from staticflow.native.language import (
+    Object,
+    Owned,
+    Row,
+    drop,
+    hold,
+    inline,
+    native,
+    space,
+    trusted,
+)
+
+__all__ = ["COMPUTE", "call_in_context", "compute_call", "is_unrecorded", "kernel_at", "try_kernel"]
+
+RECORDABLE = FLAGS["RECORDABLE"]
+
+
+# -- kernels -------------------------------------------------------------------------------------
+
+
+@inline
+def is_whole(data: Object) -> bool:
+    """Whether this is an array, or a tuple of what an op gives, and no scalar."""
+    return is_array(data) or is_tuple(data)
+
+
+@native
+def try_kernel(kernel: Object, arrays: Row[Object], count: int) -> Owned[Object | None]:
+    """What a kernel gives of arrays; null if it declines, since they are not as it takes them or by
+    the number of an error, or with an error set if it fails."""
+    data = PyObject_Vectorcall(kernel, arrays, count, None)
+    if data is not None and not is_whole(data):
+        drop(data)
+        return None
+    return data
+
+
+@inline
+def kernel_at(cell: Cell | None) -> Object | None:
+    """The kernel that lies in a cell, which may take another; null if there is none, or no cell."""
+    return cell.object if cell is not None else None
+
+
+# -- ways that are known -------------------------------------------------------------------------
+
+
+@native
+def compute_step(step: Step, arrays: Row[Object], count: int) -> Owned[Object | None]:
+    """What a step gives of arrays by what is known of its kind; null if nothing is, if that
+    declines, or with an error set."""
+    view = step.view
+    kernel = step.compute
+    if kernel is None:
+        first = arrays[0]
+        return part_of(view, first) if view is not None and is_array(first) else None
+    vector = step.vector
+    if vector is None or view is None:
+        return try_kernel(kernel, arrays, count)
+    second = arrays[1]  # for which the vector stands, and in whose shape the result is seen
+    arrays[1] = vector
+    row = try_kernel(kernel, arrays, count)
+    arrays[1] = second
+    if row is None:
+        return None
+    shaped = part_of(view, row) if is_array(row) else None
+    drop(row)
+    return shaped
+
+
+@inline
+def compute_as_known(
+    op: Op, step: Step | None, arrays: Row[Object], count: int, by_kernel: bool
+) -> Owned[Object | None]:
+    """What the step of a call gives of arrays, or else, ``by_kernel``, what computed the op of
+    large arrays last; null if these decline, or with an error set."""
+    if step is not None:
+        data = compute_step(step, arrays, count)
+        if data is not None or PyErr_Occurred() is not None:
+            return data
+    if not by_kernel:
+        return None
+    kernel = hold(kernel_at(op.kernel))
+    if kernel is None:
+        return None
+    again = try_kernel(kernel, arrays, count)
+    drop(kernel)
+    return again
+
+
+# -- any way -------------------------------------------------------------------------------------
+
+
+@native
+def compute_call(call: Call, state: State) -> Owned[Object | None]:
+    """What comes of the operands of a call, an array or a tuple; null if there is nothing, with an
+    error set or not."""
+    count = call.count
+    arrays = space(Object, count, MOST)
+    any_large = False
+    for i in range(count):
+        operand = call.operands[i]
+        arrays[i] = trusted(operand.array, Object, "what is open holds an array or a number")
+        any_large |= operand.size >= LARGE
+    large = any_large or is_wide(call)
+    step = call.step
+    attrs = call.attrs
+    by_kernel = large and attrs is None
+    if step is not None or by_kernel:
+        known = compute_as_known(call.op, step, arrays, count, by_kernel)
+        if known is not None or PyErr_Occurred() is not None:
+            return known
+    function = call.op.compute[int(large)]
+    if step is not None and not large:
+        by_numpy = step.by_numpy  # of small arrays alone
+        if by_numpy is not None:
+            function = by_numpy
+            attrs = None
+    data = call_in_context(function, arrays, count, attrs, state)
+    if data is None or is_whole(data):
+        return data
+    array = array_of(data)
+    drop(data)
+    return array
+
+
+@native
+def is_wide(call: Call) -> bool:
+    """Whether two arrays of a call make a large one together."""
+    if call.count != 2:
+        return False
+    x = call.operands[0]
+    y = call.operands[1]
+    if x.size * y.size < LARGE:  # 0 of a number
+        return False
+    return joint_size(operand_array(x), operand_array(y)) >= LARGE
+
+
+@inline
+def call_in_context(
+    function: Object, arrays: Row[Object], count: int, attrs: Object | None, state: State
+) -> Owned[Object | None]:
+    """What a function of NumPy gives of arrays and attributes, a dict or null, where it does not
+    warn; null if it fails, or if somebody deleted the context in which it does not."""
+    context = hold(state.context)  # what runs inside may give the state another
+    if context is None:
+        return None
+    if PyContext_Enter(context) != 0:
+        drop(context)
+        return None
+    data = PyObject_VectorcallDict(function, arrays, count, attrs)
+    if PyContext_Exit(context) != 0:
+        drop(data)
+        drop(context)
+        return None
+    drop(context)
+    return data
+
+
+@inline
+def array_of(scalar: Object) -> Owned[Object | None]:
+    """A scalar as an array; null with an error set."""
+    given = space(Object, 1)
+    given[0] = scalar
+    return PyObject_Vectorcall(asarray, given, 1, None)
+
+
+# -- whether it is recorded ----------------------------------------------------------------------
+
+
+@native
+def is_unrecorded(call: Call, state: State) -> bool:
+    """Whether nothing is recorded of an op. An error may be set if it is not."""
+    if not (has(call.op, RECORDABLE) and is_recording(state)):
+        return True
+    return find_edges(call) == 0
+
+
+COMPUTE = (compute_call, is_unrecorded)
