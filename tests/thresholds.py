@@ -132,7 +132,7 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.maths.far._LOW", "codegen.maths.normal.SPARE", "codegen.target.PORTABLE",
             "eager.fast.records.FLAGS", "eager.fast.records.NO_DTYPE", "eager.fast.apply.FLOATS",
             "eager.fast.key._GOLDEN", "eager.fast.recall._OPEN",
-            "eager.fast.core_text._NUMBERS", "runtime.pool._FUTEX", "runtime.pool._FAULTS",
+            "eager.fast.objects.COUNT", "runtime.pool._FUTEX", "runtime.pool._FAULTS",
             "graph.printer._MAX_LINE", "ops.random._PARITY", "ops.random._WORD",
         ),
         "of GPUs": (

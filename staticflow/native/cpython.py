@@ -23,19 +23,20 @@ from staticflow.native.language import (
 )
 
 __all__ = [
-    "ELLIPSIS", "NONE", "TRUE", "Array", "Code", "Dict", "Frame", "List", "PyArray_CopyInto",
-    "PyArray_NewCopy", "PyArray_NewFromDescr", "PyArray_SetBaseObject",
+    "ELLIPSIS", "NONE", "TRUE", "Array", "Code", "Dict", "Exception_", "Frame", "List",
+    "PyArray_CopyInto", "PyArray_NewCopy", "PyArray_NewFromDescr", "PyArray_SetBaseObject",
     "PyBytes_FromStringAndSize", "PyContext_Enter", "PyContext_Exit", "PyDict_GetItem",
-    "PyDict_Size", "PyErr_NoMemory", "PyErr_Occurred", "PyErr_SetObject", "PyEval_GetFrame",
-    "PyFloat_AsDouble", "PyFrame_GetBack", "PyFrame_GetCode", "PyFrame_GetLasti", "PyIter_Next",
-    "PyList_GetItem", "PyList_Size", "PyLong_AsLongLongAndOverflow", "PyLong_AsVoidPtr",
-    "PyLong_FromLongLong", "PyMem_Free", "PyMem_Malloc", "PyNumber_Add", "PyObject_CallObject",
-    "PyObject_GC_Track", "PyObject_GC_UnTrack", "PyObject_GetAttr", "PyObject_Vectorcall",
-    "PyObject_VectorcallDict", "PyObject_VectorcallMethod", "PyThreadState_Get",
-    "PyThreadState_GetID", "PyTuple_GetItem", "PyTuple_New", "PyTuple_SetItem", "PyTuple_Size",
-    "Slice", "Thread", "Tuple", "TypeError_", "array_type", "bool_type", "dict_type",
-    "float_type", "int_type", "is_array", "is_dict", "is_list", "is_tuple", "list_type",
-    "memcmp", "slice_type", "str_type", "tuple_type",
+    "PyDict_Size", "PyErr_Clear", "PyErr_ExceptionMatches", "PyErr_NoMemory", "PyErr_Occurred",
+    "PyErr_SetObject", "PyEval_GetFrame", "PyFloat_AsDouble", "PyFrame_GetBack",
+    "PyFrame_GetCode", "PyFrame_GetLasti", "PyIter_Next", "PyList_GetItem", "PyList_Size",
+    "PyLong_AsLongLongAndOverflow", "PyLong_AsVoidPtr", "PyLong_FromLongLong", "PyMem_Free",
+    "PyMem_Malloc", "PyNumber_Add", "PyObject_CallObject", "PyObject_GC_Track",
+    "PyObject_GC_UnTrack", "PyObject_GetAttr", "PyObject_Vectorcall", "PyObject_VectorcallDict",
+    "PyObject_VectorcallMethod", "PyThreadState_Get", "PyThreadState_GetID", "PyTuple_GetItem",
+    "PyTuple_New", "PyTuple_SetItem", "PyTuple_Size", "PyType_IsSubtype", "Slice", "Thread",
+    "Tuple", "TypeError_", "array_type", "bool_type", "dict_type", "float_type", "int_type",
+    "is_array", "is_dict", "is_list", "is_tuple", "list_type", "memcmp", "slice_type",
+    "str_type", "tuple_type",
 ]  # fmt: skip
 
 
@@ -88,6 +89,7 @@ class Frame(Object):
 NONE = constant(Object, "_Py_NoneStruct")
 TRUE = constant(Object, "_Py_TrueStruct")
 ELLIPSIS = constant(Object, "_Py_EllipsisObject")
+Exception_ = constant(Object, "Exception")
 TypeError_ = constant(Object, "TypeError")
 array_type = constant(Type, "PyArray_Type")
 bool_type = constant(Type, "PyBool_Type")
@@ -176,6 +178,12 @@ def PyIter_Next(iterator: Object) -> Owned[Object | None]:
 
 
 @external(runs=False)
+def PyType_IsSubtype(cls: Type, base: Type) -> Int32:
+    """Whether a class is another or is derived from it, 1 or 0."""
+    raise NotImplementedError
+
+
+@external(runs=False)
 def PyObject_GC_Track(thing: Object) -> None:
     """Let the collector of garbage know of an object."""
     raise NotImplementedError
@@ -223,6 +231,18 @@ def PyErr_NoMemory() -> Owned[Object | None]:
 @external(runs=False)
 def PyErr_Occurred() -> Object | None:
     """The class of the error that is set; null if none is."""
+    raise NotImplementedError
+
+
+@external(runs=False)
+def PyErr_ExceptionMatches(kind: Object) -> Int32:
+    """Whether the error that is set is of a class or of a derived one, 1 or 0."""
+    raise NotImplementedError
+
+
+@external()
+def PyErr_Clear() -> None:
+    """Let no error be set."""
     raise NotImplementedError
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from staticflow.eager.fast import beside, change, key, recall, slots
+from staticflow.eager.fast import change, key, objects, recall, slots
 from staticflow.eager.fast.classes import tensor_type
 from staticflow.eager.fast.records import Function, Key, Op, Plan, Slot, Step
 from staticflow.native.cpython import (
@@ -79,7 +79,7 @@ def replaced(monkeypatch: pytest.MonkeyPatch) -> Any:
         }  # fmt: skip
         for thing in CONSTANTS:
             monkeypatch.setitem(thing.__dict__, "type", None)
-        for module in (beside, change, key, recall, slots):
+        for module in (objects, change, key, recall, slots):
             for name, fn in outside.items():
                 if hasattr(module, name):
                     monkeypatch.setattr(module, name, fn)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from staticflow.eager.fast import beside, line, record, view
+from staticflow.eager.fast import line, objects, record, view
 from staticflow.eager.fast.classes import leaf, memory_example, view_example
 from staticflow.eager.fast.records import Call, Op, Operand
 from staticflow.native.cpython import NONE
@@ -30,10 +30,9 @@ def replaced(monkeypatch: pytest.MonkeyPatch) -> Any:
             "same_shape": lambda a, b: a.shape == b.shape, "dtype_of": lambda array: 0,
             "PyObject_Vectorcall": world.get,
             "size_of": lambda kind: 0, "offset_of": lambda kind, slot: 0,
-            "has": beside.has, "dtypes": Row([Counted()]),
-            "is_none": lambda thing: thing is None or thing is NONE,
+            "dtypes": Row([Counted()]),
         }  # fmt: skip
-        for module in (beside, line, record, view):
+        for module in (objects, line, record, view):
             for name, fn in outside.items():
                 if hasattr(module, name):
                     monkeypatch.setattr(module, name, fn)

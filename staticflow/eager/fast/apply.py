@@ -5,9 +5,9 @@ What is not the usual case goes to the general path, which gives the same.
 
 from __future__ import annotations
 
-from staticflow.eager.fast.beside import bit_of, forgiven, has, tensor_of
 from staticflow.eager.fast.classes import State, finish, general, no_attrs
 from staticflow.eager.fast.compute import compute_call, is_unrecorded
+from staticflow.eager.fast.objects import bit_of, forgiven, has, tensor_of
 from staticflow.eager.fast.operands import current_state, is_recording, open_operands
 from staticflow.eager.fast.record import record
 from staticflow.eager.fast.records import FLAGS, MOST, Call, Op, Operand, Step
@@ -40,7 +40,7 @@ from staticflow.native.language import (
     zeroed_row,
 )
 
-__all__ = ["APPLY", "apply"]
+__all__ = ["apply"]
 
 RECORDABLE, VIEW = FLAGS["RECORDABLE"], FLAGS["VIEW"]
 FLOATS = sum(1 << i for i, dtype in enumerate(DTYPES) if dtype.is_floating)
@@ -211,6 +211,3 @@ def call_on_tuple(
         return PyObject_Vectorcall(function, given, 3, None)
     given[3] = data
     return PyObject_Vectorcall(function, given, 4, None)
-
-
-APPLY = (apply,)

@@ -16,8 +16,8 @@ __all__ = [
     "default_dtypes", "dtype_type", "finish", "general", "layout_of", "leaf", "memory_example",
     "multiply", "name_alpha", "name_edge", "name_hasten", "name_shape", "name_state",
     "name_version", "no_attrs", "no_state", "number_beside", "one", "op_call", "serials",
-    "shadow_example", "state_type", "tensor_type", "thread", "trace", "users", "view_example",
-    "zero",
+    "shadow_example", "state_type", "tensor_example", "tensor_type", "thread", "trace", "users",
+    "view_example", "zero",
 ]  # fmt: skip
 
 
@@ -91,6 +91,7 @@ def layout_of(numbers: Mapping[str, int]) -> Layout:
     return Layout(offsets, {cls: numbers[f"{name}_size"] for name, cls in CLASSES.items()})
 
 
+tensor_example = constant(Tensor, "tensor_example")
 memory_example = constant(Memory, "memory_example")
 shadow_example = constant(Shadow, "shadow_example")
 view_example = constant(View, "view_example")

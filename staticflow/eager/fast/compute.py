@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from staticflow.eager.fast.beside import has, joint_size, operand_array
 from staticflow.eager.fast.classes import State, asarray
+from staticflow.eager.fast.objects import has, joint_size, operand_array
 from staticflow.eager.fast.operands import is_recording
 from staticflow.eager.fast.record import find_edges
 from staticflow.eager.fast.records import FLAGS, MOST, Call, Cell, Op, Step
@@ -30,7 +30,7 @@ from staticflow.native.language import (
     trusted,
 )
 
-__all__ = ["COMPUTE", "call_in_context", "compute_call", "is_unrecorded", "kernel_at", "try_kernel"]
+__all__ = ["call_in_context", "compute_call", "is_unrecorded", "kernel_at", "try_kernel"]
 
 RECORDABLE = FLAGS["RECORDABLE"]
 
@@ -193,6 +193,3 @@ def is_unrecorded(call: Call, state: State) -> bool:
     if not (has(call.op, RECORDABLE) and is_recording(state)):
         return True
     return find_edges(call) == 0
-
-
-COMPUTE = (compute_call, is_unrecorded)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from staticflow.eager.fast.apply import apply
-from staticflow.eager.fast.beside import given_count
 from staticflow.eager.fast.classes import general, op_call
+from staticflow.eager.fast.objects import given_count
 from staticflow.eager.fast.records import MOST, Op
 from staticflow.native.cpython import (
     PyDict_Size,
@@ -31,7 +31,7 @@ from staticflow.native.language import (
     trusted,
 )
 
-__all__ = ["ENTRIES", "call_op", "call_op_on", "forward"]
+__all__ = ["ENTRIES", "call_op", "call_op_on", "call_reflected", "forward"]
 
 
 @inline
@@ -86,6 +86,20 @@ def call_op_on(
     return forward(op_call, op.object, self, args, count, names)
 
 
+@export
+def call_reflected(
+    op: Op, self: Object, args: Row[Object], count: int, names: Tuple | None
+) -> Owned[Object | None]:
+    """`call_op` of the operand of an operator's method and then its object."""
+    objects = space(Object, 2)
+    if count != 1:
+        objects[0] = self
+        return call_op(op, objects, 1, None)
+    objects[0] = args[0]
+    objects[1] = self
+    return call_op(op, objects, 2, None)
+
+
 # -- calls that are handed on --------------------------------------------------------------------
 
 
@@ -136,4 +150,4 @@ def forward_in(
     return PyObject_Vectorcall(callable, objects, count + before, names)
 
 
-ENTRIES = (function, direct, call_op, call_op_on, forward)
+ENTRIES = (function, direct, call_op, call_op_on, call_reflected)

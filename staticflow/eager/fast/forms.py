@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager.choose import compute_of, latest_kernel
-from staticflow.eager.fast.core_text import render_core
+from staticflow.eager.fast.core import FUNCTIONS, render_core
 from staticflow.eager.fast.in_place_forms import InPlace, in_place_table
-from staticflow.eager.fast.methods_text import render_methods
+from staticflow.eager.fast.methods import render_methods
 from staticflow.eager.fast.plans import Plans, parameters_of
 from staticflow.eager.fast.records import (
     CODES,
@@ -28,7 +28,6 @@ from staticflow.eager.fast.records import (
 )
 from staticflow.eager.memory import Memory, View
 from staticflow.eager.numbers import number_beside
-from staticflow.eager.programs import LARGE
 from staticflow.eager.saved import Shadow
 from staticflow.eager.vertex import LEAF, EvenEntry, Output, TapeEntry, serials
 from staticflow.graph.dtypes import BY_PYTHON, DTYPES, DType, bfloat16
@@ -143,9 +142,7 @@ def fast_forms(
     )
 
 
-_CALLS = (
-    "function", "call_op", "call_op_on", "direct", "recall", "recalled", "change", "install",
-)  # fmt: skip
+_CALLS = [fn.__name__ for fn in FUNCTIONS]
 
 
 def _named(fn: Function) -> tuple[str, str]:
@@ -244,8 +241,7 @@ def _numbers(tensor: type) -> Mapping[str, int]:
             place = box_type(cls, slot)
             assert place is not None
             numbers[f"{name}_{slot.strip('_')}"] = place.slot_offset
-    floats = sum(1 << i for i, d in enumerate(DTYPES) if d.is_floating)
-    return {**numbers, "DTYPES": len(DTYPES), "FLOATS": floats, "LARGE": LARGE}
+    return numbers
 
 
 def _symbols(

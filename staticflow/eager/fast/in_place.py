@@ -7,10 +7,6 @@ program that did so last (`staticflow.eager.overwrite`); or what a function give
 
 from __future__ import annotations
 
-from staticflow.eager.fast.beside import (
-    forgiven,
-    operand_array,
-)
 from staticflow.eager.fast.change import (
     bump,
     changeable,
@@ -25,6 +21,10 @@ from staticflow.eager.fast.change import (
 )
 from staticflow.eager.fast.classes import State, Tensor, name_alpha
 from staticflow.eager.fast.entries import forward
+from staticflow.eager.fast.objects import (
+    forgiven,
+    operand_array,
+)
 from staticflow.eager.fast.operands import current_state, is_plain, is_recording, open_number
 from staticflow.eager.fast.records import InPlace, Operand
 from staticflow.eager.fast.renew import renew

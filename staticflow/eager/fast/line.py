@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from staticflow.eager.fast.beside import pair
 from staticflow.eager.fast.classes import Entry, users
+from staticflow.eager.fast.objects import pair
 from staticflow.eager.fast.records import CODES, Known
 from staticflow.native.cpython import (
     NONE,
@@ -32,7 +32,7 @@ from staticflow.native.language import (
     take,
 )
 
-__all__ = ["LINE", "find_line", "mark", "user_line"]
+__all__ = ["find_line", "mark", "user_line"]
 
 codes = constant(Row[Known], "codes")
 
@@ -113,6 +113,3 @@ def mark(entry: Entry) -> bool:
     entry.code = code
     entry.at = at
     return False
-
-
-LINE = (is_users, find_line, user_line, mark)

@@ -8,15 +8,6 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
-from staticflow.eager.fast.beside import (
-    bit_of,
-    count_elements,
-    dtype_of,
-    forgiven,
-    has,
-    is_tensor,
-    operand_array,
-)
 from staticflow.eager.fast.classes import (
     State,
     bfloat16,
@@ -25,6 +16,15 @@ from staticflow.eager.fast.classes import (
     number_beside,
     state_type,
     thread,
+)
+from staticflow.eager.fast.objects import (
+    bit_of,
+    count_elements,
+    dtype_of,
+    forgiven,
+    has,
+    is_tensor,
+    operand_array,
 )
 from staticflow.eager.fast.records import FLAGS, MEMO, NO_DTYPE, Call, Memo, Op, Operand
 from staticflow.native.cpython import (
@@ -59,7 +59,7 @@ from staticflow.native.language import (
 )
 
 __all__ = [
-    "OPERANDS", "current_state", "is_plain", "is_recording", "open_number", "open_operand",
+    "current_state", "is_plain", "is_recording", "open_number", "open_operand",
     "open_operands",
 ]  # fmt: skip
 
@@ -242,6 +242,3 @@ def agree(call: Call, tensor: Operand) -> bool:
         elif operand_array(operand).descr is not operand_array(tensor).descr:
             return False
     return True
-
-
-OPERANDS = (current_state, is_recording, is_plain, open_operand, open_number, open_operands)

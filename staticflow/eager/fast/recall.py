@@ -7,7 +7,11 @@ What follows from the key of a call (`staticflow.eager.fast.key`) is a *plan*, w
 from __future__ import annotations
 
 from staticflow.eager.fast.apply import apply
-from staticflow.eager.fast.beside import (
+from staticflow.eager.fast.change import count_change
+from staticflow.eager.fast.classes import Memory, Tensor, name_hasten
+from staticflow.eager.fast.entries import forward
+from staticflow.eager.fast.key import WORDS, describe_call, hash_of, kind_of
+from staticflow.eager.fast.objects import (
     count_elements,
     dtype_of,
     forgiven,
@@ -15,10 +19,6 @@ from staticflow.eager.fast.beside import (
     operand_tensor,
     tensor_of,
 )
-from staticflow.eager.fast.change import count_change
-from staticflow.eager.fast.classes import Memory, Tensor, name_hasten
-from staticflow.eager.fast.entries import forward
-from staticflow.eager.fast.key import WORDS, describe_call, hash_of, kind_of
 from staticflow.eager.fast.operands import current_state, is_plain, open_operand
 from staticflow.eager.fast.records import MOST, Function, Key, Operand, Plan, Slot, Step
 from staticflow.eager.fast.slots import find, install, is_second, slots

@@ -5,19 +5,6 @@ Function by function the same as `TapeEntry.__init__`, of operands that are open
 
 from __future__ import annotations
 
-from staticflow.eager.fast.beside import (
-    dtype_of,
-    has,
-    is_memory,
-    is_there,
-    is_view,
-    like,
-    operand_array,
-    operand_tensor,
-    row,
-    same_shape,
-    triple,
-)
 from staticflow.eager.fast.classes import (
     Entry,
     Memory,
@@ -35,6 +22,19 @@ from staticflow.eager.fast.classes import (
     zero,
 )
 from staticflow.eager.fast.line import mark
+from staticflow.eager.fast.objects import (
+    dtype_of,
+    has,
+    is_memory,
+    is_there,
+    is_view,
+    like,
+    operand_array,
+    operand_tensor,
+    row,
+    same_shape,
+    triple,
+)
 from staticflow.eager.fast.records import FLAGS, Call, Operand
 from staticflow.eager.fast.view import own_memory
 from staticflow.native.cpython import (
@@ -64,7 +64,7 @@ from staticflow.native.language import (
     trusted,
 )
 
-__all__ = ["RECORD", "alike", "find_edges", "has_no_edge", "record"]
+__all__ = ["alike", "find_edges", "has_no_edge", "record"]
 
 EVEN = FLAGS["EVEN"]
 
@@ -314,6 +314,3 @@ def fill(entry: Entry, call: Call, out: Tensor, data: Array, wanted: int) -> boo
         return True
     entry.serial = serial
     return mark(entry)
-
-
-RECORD = (find_edges, has_no_edge, alike, record)

@@ -2,28 +2,21 @@
 
 A record is declared once, as native functions read it; `structure` makes of it what Python fills
 in. What may be null is so where there is none.
-
-A text that is not said in Python yet reads the field ``array`` of an operand by ``call ptr
-@operand.array(ptr %operand)`` and writes it by ``call void @operand.set.array(ptr %operand, ptr
-%array)``; `render_records` makes these functions, and the type ``%operand``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from ctypes import c_bool, c_int8, c_int32, c_int64, c_void_p
-from string import Template
-from typing import Annotated, Any
+from typing import Annotated
 
 from staticflow.eager.fast.classes import Entry, Tensor
 from staticflow.native.language import Byte, Fixed, Int32, Object, Owned, Record, Row
 from staticflow.native.types import structure
 
 __all__ = [
-    "CODES", "FLAGS", "MEMO", "MOST", "NO_DTYPE", "RECORDS", "Call", "Cell", "Function",
+    "CODES", "FLAGS", "MEMO", "MOST", "NO_DTYPE", "Call", "Cell", "Function",
     "FunctionRecord", "InPlace", "InPlaceRecord", "Key", "Known", "KnownRecord", "Memo",
     "MemoRecord", "Op", "OpRecord", "Operand", "OperandRecord", "Plan", "PlanRecord", "Slot",
-    "SlotRecord", "Step", "StepRecord", "Strided", "StridedRecord", "render_records",
+    "SlotRecord", "Step", "StepRecord", "Strided", "StridedRecord",
 ]  # fmt: skip
 
 MOST = 32
@@ -191,55 +184,3 @@ OpRecord, OperandRecord, FunctionRecord = structure(Op), structure(Operand), str
 SlotRecord, PlanRecord, StepRecord = structure(Slot), structure(Plan), structure(Step)
 StridedRecord, InPlaceRecord = structure(Strided), structure(InPlace)
 MemoRecord, KnownRecord = structure(Memo), structure(Known)
-
-RECORDS: Mapping[str, Any] = {
-    "op": OpRecord, "operand": OperandRecord, "call": structure(Call), "function": FunctionRecord,
-    "key": structure(Key), "slot": SlotRecord, "plan": PlanRecord, "step": StepRecord,
-    "strided": StridedRecord, "in_place": InPlaceRecord, "memo": MemoRecord, "known": KnownRecord,
-}  # fmt: skip
-
-_LLVM: Mapping[Any, str] = {
-    c_void_p: "ptr", c_int64: "i64", c_int32: "i32", c_int8: "i8", c_bool: "i1",
-}  # fmt: skip
-
-_GET = Template("""
-define internal $type @$record.$field(ptr %it$which) alwaysinline {
-  %at = getelementptr %$record, ptr %it, i64 0, i32 $place$which
-  %value = load $type, ptr %at
-  ret $type %value
-}
-""")
-
-_SET = Template("""
-define internal void @$record.set.$field(ptr %it, $type %value) alwaysinline {
-  %at = getelementptr %$record, ptr %it, i64 0, i32 $place
-  store $type %value, ptr %at
-  ret void
-}
-""")
-
-
-def render_records(text: str) -> str:
-    """The types of the records, and those functions of them that ``text`` calls."""
-    return "".join(part for name, kind in RECORDS.items() for part in _rendered(name, kind, text))
-
-
-def _rendered(record: str, kind: Any, text: str) -> Iterator[str]:
-    types = [_type_of(field) for _, field in kind._fields_]
-    yield f"%{record} = type {{ {', '.join(types)} }}\n"
-    for place, (field, of) in enumerate(kind._fields_):
-        several = hasattr(of, "_length_")
-        words = {
-            "record": record, "field": field, "place": place,
-            "type": _type_of(of._type_ if several else of),
-            "which": ", i64 %i" if several else "",
-        }  # fmt: skip
-        if f"@{record}.{field}(" in text:
-            yield _GET.substitute(words)
-        if f"@{record}.set.{field}(" in text:
-            yield _SET.substitute(words)
-
-
-def _type_of(field: Any) -> str:
-    several = hasattr(field, "_length_")
-    return f"[{field._length_} x {_type_of(field._type_)}]" if several else _LLVM[field]

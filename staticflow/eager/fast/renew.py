@@ -5,14 +5,14 @@ The function is the native form of what the method is the in-place form of, as `
 
 from __future__ import annotations
 
-from staticflow.eager.fast.beside import (
+from staticflow.eager.fast.change import bump, changeable, copy_array, has_vertex, is_free
+from staticflow.eager.fast.classes import Memory, State, Tensor
+from staticflow.eager.fast.entries import forward
+from staticflow.eager.fast.objects import (
     given_count,
     operand_array,
     operand_tensor,
 )
-from staticflow.eager.fast.change import bump, changeable, copy_array, has_vertex, is_free
-from staticflow.eager.fast.classes import Memory, State, Tensor
-from staticflow.eager.fast.entries import forward
 from staticflow.eager.fast.operands import is_recording, open_operand
 from staticflow.eager.fast.record import alike, has_no_edge
 from staticflow.eager.fast.records import InPlace, Operand

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from staticflow.eager.fast.beside import (
+from staticflow.eager.fast.classes import (
+    Memory,
+    State,
+    Tensor,
+    View,
+    memory_example,
+    no_attrs,
+    view_example,
+)
+from staticflow.eager.fast.objects import (
     is_memory,
     is_tensor,
     is_there,
@@ -12,15 +21,6 @@ from staticflow.eager.fast.beside import (
     operand_tensor,
     pair,
     tensor_of,
-)
-from staticflow.eager.fast.classes import (
-    Memory,
-    State,
-    Tensor,
-    View,
-    memory_example,
-    no_attrs,
-    view_example,
 )
 from staticflow.eager.fast.records import Call, Strided
 from staticflow.native.cpython import (
@@ -32,7 +32,7 @@ from staticflow.native.cpython import (
 from staticflow.native.language import Object, Owned, drop, hold, inline, native, size_of
 from staticflow.runtime.object_layout import WRITEABLE
 
-__all__ = ["VIEW", "base_of", "memory_of", "own_memory", "part_of", "wrap_view"]
+__all__ = ["base_of", "memory_of", "own_memory", "part_of", "wrap_view"]
 
 
 # -- the array -----------------------------------------------------------------------------------
@@ -187,6 +187,3 @@ def fill_view(view: View, call: Call, state: State, memory: Memory) -> bool:
         return True
     view.step = step
     return False
-
-
-VIEW = (part_of, own_memory, memory_of, base_of, wrap_view)

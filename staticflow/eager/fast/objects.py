@@ -1,0 +1,245 @@
+"""What native code of the eager side knows of Python's objects and of arrays."""
+
+from __future__ import annotations
+
+from typing import TypeGuard, TypeVar
+
+from staticflow.eager.fast.classes import (
+    Memory,
+    Tensor,
+    View,
+    memory_example,
+    tensor_example,
+    tensor_type,
+    view_example,
+)
+from staticflow.eager.fast.records import NO_DTYPE, Op, Operand
+from staticflow.graph.dtypes import DTYPES
+from staticflow.native.cpython import (
+    NONE,
+    Array,
+    Exception_,
+    PyErr_Clear,
+    PyErr_ExceptionMatches,
+    PyErr_Occurred,
+    PyTuple_SetItem,
+    PyTuple_Size,
+    PyType_IsSubtype,
+    Tuple,
+)
+from staticflow.native.language import (
+    Inside,
+    Object,
+    Owned,
+    Row,
+    constant,
+    drop,
+    external,
+    hold,
+    inline,
+    native,
+    offset_of,
+    size_of,
+    trusted,
+)
+
+__all__ = [
+    "bit_of", "count_elements", "dtype_of", "forgiven", "given_count", "has", "is_memory",
+    "is_tensor", "is_there", "is_view", "joint_size", "like", "operand_array", "operand_tensor",
+    "pair", "row", "same_shape", "tensor_of", "triple",
+]  # fmt: skip
+
+K = TypeVar("K", bound=Object)
+
+COUNT = len(DTYPES)
+
+
+# -- what slots hold -----------------------------------------------------------------------------
+
+
+@inline
+def is_there(value: Object | None) -> TypeGuard[Object]:
+    """Whether a slot holds something: neither None nor null, which it is when it was deleted."""
+    return (value is not None) & (value is not NONE)
+
+
+@inline
+def is_tensor(thing: Object | None) -> TypeGuard[Tensor]:
+    """Whether an object is a tensor; false for null."""
+    if thing is None:
+        return False
+    return thing.type is tensor_type or PyType_IsSubtype(thing.type, tensor_type) != 0
+
+
+@inline
+def is_memory(thing: Object) -> TypeGuard[Memory]:
+    """Whether an object is a `Memory`."""
+    return thing.type is memory_example.type
+
+
+@inline
+def is_view(thing: Object) -> TypeGuard[View]:
+    """Whether an object is a `View`."""
+    return thing.type is view_example.type
+
+
+# -- new objects ---------------------------------------------------------------------------------
+
+
+@external()
+def like(example: K, size: int, without: int) -> Owned[K | None]:
+    """A new object of the class of another, with what its slots hold but one; null with an error
+    set."""
+    raise NotImplementedError
+
+
+@external()
+def row(length: int) -> Owned[Tuple | None]:
+    """A tuple of nothing yet that the garbage collector does not know; null with an error set."""
+    raise NotImplementedError
+
+
+@native
+def pair(x: Owned[Object], y: Owned[Object]) -> Owned[Tuple | None]:
+    """A row of two objects; null with an error set. Nothing in it leads to a tensor, so that the
+    garbage collector need not know of it."""
+    things = row(2)
+    if things is None:
+        drop(x)
+        drop(y)
+        return None
+    PyTuple_SetItem(things, 0, x)
+    PyTuple_SetItem(things, 1, y)
+    return things
+
+
+@native
+def triple(
+    x: Owned[Object | None], y: Owned[Object | None], z: Owned[Object | None]
+) -> Owned[Tuple | None]:
+    """A row of three objects, as `pair` makes it of two; null if one of them is null, or with an
+    error set."""
+    if x is not None and y is not None and z is not None:
+        things = row(3)
+        if things is not None:
+            PyTuple_SetItem(things, 0, x)
+            PyTuple_SetItem(things, 1, y)
+            PyTuple_SetItem(things, 2, z)
+            return things
+    drop(x)
+    drop(y)
+    drop(z)
+    return None
+
+
+@inline
+def tensor_of(array: Array) -> Owned[Tensor | None]:
+    """A new tensor that holds an array; null with an error set."""
+    new = like(tensor_example, size_of(Tensor), offset_of(Tensor, "weakref"))
+    if new is not None:
+        new.data = hold(array)
+    return new
+
+
+# -- calls and errors ----------------------------------------------------------------------------
+
+
+@inline
+def given_count(count: int, names: Tuple | None) -> int:
+    """How many arguments a call gives: by position, and by names."""
+    return count if names is None else count + PyTuple_Size(names)
+
+
+@native
+def forgiven() -> bool:
+    """Whether another way may be tried: nothing was raised, or an error that it will word, which is
+    cleared; what is no `Exception`, as an interrupt, stays."""
+    if PyErr_Occurred() is None:
+        return True
+    if PyErr_ExceptionMatches(Exception_) == 0:
+        return False
+    PyErr_Clear()
+    return True
+
+
+# -- operands ------------------------------------------------------------------------------------
+
+
+@inline
+def has(op: Op, flag: int) -> bool:
+    """Whether a flag of an op is set."""
+    return op.flags & flag != 0
+
+
+@inline
+def operand_tensor(operand: Operand) -> Inside[Tensor]:
+    """The tensor of an operand that was opened."""
+    return trusted(operand.object, Tensor, "only what is a tensor is opened")
+
+
+@inline
+def operand_array(operand: Operand) -> Inside[Array]:
+    """The array of an operand that was opened."""
+    return trusted(operand.array, Array, "what is opened holds the array of its tensor")
+
+
+# -- arrays --------------------------------------------------------------------------------------
+
+descrs = constant(Row[Object], "descrs")
+
+
+@inline
+def dtype_of(array: Array) -> int:
+    """The place of an array's dtype among all dtypes, `NO_DTYPE` if it is none of ours."""
+    descr = array.descr
+    for i in range(COUNT):
+        if descrs[i] is descr:
+            return i
+    return NO_DTYPE
+
+
+@inline
+def bit_of(array: Array) -> int:
+    """The place of an array's dtype as a bit; 0 if it is none of ours."""
+    place = dtype_of(array)
+    return 1 << place if place != NO_DTYPE else 0
+
+
+@native
+def count_elements(array: Array) -> int:
+    """How many elements an array has."""
+    sizes = array.dims
+    count = 1
+    for i in range(array.ndim):
+        count *= sizes[i]
+    return count
+
+
+@native
+def joint_size(a: Array, b: Array) -> int:
+    """How many elements two arrays have that are broadcast together."""
+    count = 1
+    for k in range(max(a.ndim, b.ndim)):
+        size = size_from_last(a, k)
+        count *= size if size != 1 else size_from_last(b, k)
+    return count
+
+
+@native
+def size_from_last(array: Array, k: int) -> int:
+    """The size of a dim counted from the last; 1 where there is none."""
+    return array.dims[array.ndim - 1 - k] if k < array.ndim else 1
+
+
+@native
+def same_shape(a: Array, b: Array) -> bool:
+    """Whether two arrays have the same sizes."""
+    ndim = a.ndim
+    if ndim != b.ndim:
+        return False
+    sizes = a.dims
+    others = b.dims
+    for i in range(ndim):
+        if sizes[i] != others[i]:
+            return False
+    return True
