@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
+from staticflow.native.expressions import lend
 from staticflow.native.language import role_of
 from staticflow.native.ownership import Value
-from staticflow.native.scope import Rules, Scope
+from staticflow.native.scope import Keeping, Rules, Scope
 from staticflow.native.types import (
     INT,
     VOID,
@@ -51,16 +52,24 @@ def _named_call(scope: Scope, node: ast.Call, name: str) -> Value:
     except TypeError as error:
         raise scope.error(node, f"{name}: {error}") from error
     runs = scope.program.runs(function)
-    return _emit(scope, node, name, f"@{scope.program.name(function)}", signature, runs)
+    callee, keeps = f"@{scope.program.name(function)}", scope.program.keeps(function)
+    return _emit(scope, node, name, callee, signature, runs, keeps)
 
 
 _BUILTINS = {"int": int, "min": min, "max": max}
 
 
 def _emit(
-    scope: Scope, node: ast.Call, name: str, callee: str, signature: Signature, runs: bool
+    scope: Scope,
+    node: ast.Call,
+    name: str,
+    callee: str,
+    signature: Signature,
+    runs: bool,
+    keeps: Collection[Keeping] = (),
 ) -> Value:
     values = _arguments(scope, node, name, signature, runs)
+    _keep(scope, node, name, signature, values, keeps)
     result = _result(signature, values)
     written = ", ".join(
         f"{place.type.llvm} {scope.narrowed(place.type, value.text)}"
@@ -79,7 +88,8 @@ def _emit(
     if signature.result.owned:
         return scope.own(node, value, shown)
     if signature.result.within:
-        return replace(value, inside=values[0].depends, run=values[0].run)
+        first = values[0]
+        return replace(value, inside=first.depends, run=first.run, origin=first.origin)
     if isinstance(result, PointerType):
         return replace(value, run=scope.state.run)
     return value
@@ -121,6 +131,21 @@ def _arguments(
         if place.owned:
             scope.consume(argument, value, f"given to {name} as {param}")
     return values
+
+
+def _keep(
+    scope: Scope,
+    node: ast.Call,
+    name: str,
+    signature: Signature,
+    values: Sequence[Value],
+    keeps: Collection[Keeping],
+) -> None:
+    """What a function leaves of one argument in another has to live as long as that."""
+    places = {param: i for i, (param, _) in enumerate(signature.params)}
+    for kept, keeper in sorted(keeps):
+        i = places[kept]
+        lend(scope, node.args[i], values[i], values[places[keeper]], name)
 
 
 def _has_name(scope: Scope, value: Value) -> bool:

@@ -190,7 +190,7 @@ def _select(scope: Scope, node: ast.IfExp, test: str) -> Value:
     run = scope.state.run if a.run is not None or b.run is not None else None
     shown, local = ast.unparse(node), a.local or b.local
     inside = a.depends | b.depends
-    return Value(text, type_, None, inside, run, shown, node.lineno, local)
+    return Value(text, type_, None, inside, run, shown, node.lineno, local, a.origin | b.origin)
 
 
 def _is_simple(node: ast.expr) -> bool:

@@ -27,7 +27,7 @@ from staticflow.native.types import (
     stride_of,
 )
 
-__all__ = ["EXPRESSIONS", "assign_element", "assign_field", "field_of"]
+__all__ = ["EXPRESSIONS", "assign_element", "assign_field", "field_of", "lend"]
 
 
 def _name(scope: Scope, node: ast.Name) -> Value:
@@ -119,7 +119,8 @@ def _read(scope: Scope, base: Value, type_: PointerType, text: str, name: str, l
             run = scope.state.run
         case RecordOf() as record if record.shared:
             run = scope.state.run
-    return Value(text, type_, inside=base.depends, run=run, name=name, line=line)
+    origin = scope.parameters if base.local else base.origin  # whatever was written there
+    return Value(text, type_, inside=base.depends, run=run, name=name, line=line, origin=origin)
 
 
 def _register(type_: Type) -> Type:
@@ -147,7 +148,7 @@ def assign_field(scope: Scope, node: ast.Attribute, value: Value, source: ast.ex
         scope.consume(source, value, f"put into {ast.unparse(node)}")
         _rebind(scope, source, base)
     elif isinstance(place.type, PointerType):
-        _lend(scope, source, value, base)
+        lend(scope, source, value, base)
     scope.store(place, address, value.text)
 
 
@@ -156,21 +157,30 @@ def _rebind(scope: Scope, source: ast.expr, base: Value) -> None:
     if isinstance(source, ast.Name):
         before = scope.state.names[source.id]
         run = scope.state.run if _is_shared(base) else base.run
-        scope.state.names[source.id] = replace(before, own=None, inside=base.depends, run=run)
+        scope.state.names[source.id] = replace(
+            before, own=None, inside=base.depends, run=run, origin=base.origin
+        )
 
 
-def _lend(scope: Scope, source: ast.expr, value: Value, base: Value) -> None:
-    """A record may hold what it does not own only if that lives as long."""
+def lend(scope: Scope, source: ast.expr, value: Value, base: Value, by: str = "") -> None:
+    """A record may hold what it does not own only if that lives as long. If it is a function that
+    writes it there, it is named."""
+    by = by and f", into which {by} writes it,"
     if not value.depends <= base.depends:
         raise scope.error(
-            source, f"{value.name} is owned here, or lives in what is, and the record could hold "
-            "it longer: let the field own it, or trust it and say why"
+            source, f"{value.name} is owned here, or lives in what is, and the record{by} could "
+            "hold it longer: let the field own it, or trust it and say why"
         )  # fmt: skip
     if value.run is not None and not _is_shared(base):
         raise scope.error(
-            source, f"{value.name} is read from where Python may change it, and the record would "
-            "hold it longer: hold it, and write the variable into the record"
+            source, f"{value.name} is read from where Python may change it, and the record{by} "
+            "would hold it longer: hold it, and write the variable into the record"
         )  # fmt: skip
+    if value.local and not base.local:
+        raise scope.error(
+            source, f"{value.name} is memory of the call, and the record{by} may be there longer"
+        )
+    scope.keeps |= {(a, b) for a in value.origin for b in base.origin if a != b}
 
 
 def _is_shared(base: Value) -> bool:
@@ -234,7 +244,7 @@ def assign_element(scope: Scope, node: ast.Subscript, value: Value, source: ast.
         scope.consume(source, value, f"put into {ast.unparse(node)}")
         _rebind(scope, source, base)
     elif isinstance(element.type, PointerType):
-        _lend(scope, source, value, base)
+        lend(scope, source, value, base)
     scope.store(element, address, value.text)
 
 

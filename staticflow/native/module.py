@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from staticflow.native.language import Symbol, role_of
+from staticflow.native.scope import Keeping
 from staticflow.native.source import NativeError
 from staticflow.native.translate import Translation, translate
 from staticflow.native.types import (
     Layout,
     PointerType,
+    RecordOf,
     RowOf,
     declared,
     signature_of,
@@ -76,6 +78,17 @@ class _Program:
         self.done[fn] = translate(fn, self)
         return self.done[fn].runs
 
+    def keeps(self, fn: Function) -> Collection[Keeping]:
+        """What a function, which is known, leaves of its arguments in others: of one that calls
+        itself it is not known yet, and may be anything."""
+        if fn in self.done:
+            return self.done[fn].keeps
+        role = role_of(fn)
+        if role is not None and role.kind == "external":
+            return ()
+        kinds = {n: p.type for n, p in signature_of(fn).params if isinstance(p.type, PointerType)}
+        return [(a, b) for a in kinds for b in kinds if a != b and _is_written(kinds[b])]
+
     def name(self, fn: Function) -> str:
         """By which symbol a function goes."""
         role = role_of(fn)
@@ -97,6 +110,11 @@ class _Program:
         rest = sorted(self.symbols.keys() - there - self.outside.keys())
         lines += [_symbol(name, self.symbols[name]) for name in rest]
         return "".join((*lines, *(f"\n{t.text}" for t in self.done.values())))
+
+
+def _is_written(kind: PointerType) -> bool:
+    """Whether pointers are written into what is of a kind."""
+    return isinstance(kind.target, RecordOf | RowOf)
 
 
 def _symbol(name: str, thing: Symbol | None) -> str:

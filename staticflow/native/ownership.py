@@ -28,7 +28,7 @@ class Value:
     ``own`` is the number of the reference that it is itself, if it is owned; ``inside`` are those
     that it lives in; ``run`` is, of a fleeting value, the number of the last call before it that
     may have run Python. ``name`` and ``line`` say where it came from, ``local`` that it is memory
-    of the call.
+    of the call; ``origin`` are the parameters through which it may have been reached.
     """
 
     text: str
@@ -39,6 +39,7 @@ class Value:
     name: str = ""
     line: int = 0
     local: bool = False
+    origin: frozenset[str] = frozenset()
 
     @property
     def depends(self) -> frozenset[int]:
@@ -167,7 +168,8 @@ def join_values(
         return None
     owning = [v.own if s.owns(v) else None for v, s in zip(values, states, strict=True)]
     null = [v.type is NULL for v in values]
-    merged = _merge(target, text, values, type_, name)
+    origin = frozenset[str]().union(*(v.origin for v in values))
+    merged = replace(_merge(target, text, values, type_, name), origin=origin)
     fresh = all(s.fault(v) is None for v, s in zip(values, states, strict=True))
     if any(number is not None for number in owning):
         if not all(n is not None or z for n, z in zip(owning, null, strict=True)):

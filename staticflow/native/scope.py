@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -24,7 +24,7 @@ from staticflow.native.types import (
     suits,
 )
 
-__all__ = ["Again", "Loop", "Program", "Rules", "Scope"]
+__all__ = ["Again", "Keeping", "Loop", "Program", "Rules", "Scope"]
 
 
 class Program(Protocol):
@@ -35,6 +35,9 @@ class Program(Protocol):
     def runs(self, fn: Callable[..., Any]) -> bool:
         """Whether a native or external function may run Python; notes that it is called."""
 
+    def keeps(self, fn: Callable[..., Any]) -> Collection[Keeping]:
+        """What a function leaves of its arguments in others."""
+
     def name(self, fn: Callable[..., Any]) -> str:
         """By which symbol a function goes."""
 
@@ -44,6 +47,10 @@ class Program(Protocol):
 
 class Again(Exception):
     """The function has to be translated once more, with what was learnt."""
+
+
+Keeping = tuple[str, str]
+"""A parameter of which something is written, as it is, into a record that another one leads to."""
 
 
 @dataclass(slots=True)
@@ -75,6 +82,7 @@ class Scope:
     """What each variable may hold, as its annotation or its first value says."""
     loops: list[Loop] = field(default_factory=list)
     ran: bool = False
+    keeps: set[Keeping] = field(default_factory=set)
 
     # -- errors ------------------------------------------------------------------------------
 
@@ -138,6 +146,12 @@ class Scope:
         return value, value.type
 
     # -- ownership ---------------------------------------------------------------------------
+
+    @property
+    def parameters(self) -> frozenset[str]:
+        """The parameters that are pointers."""
+        params = self.signature.params
+        return frozenset(n for n, place in params if isinstance(place.type, PointerType))
 
     def own(self, node: ast.AST, value: Value, name: str) -> Value:
         """The value as an owned reference."""

@@ -240,7 +240,8 @@ def _carry(scope: Scope, state: State, name: str) -> Value:
     if before.own is not None and before.own in state.owned:
         debt = state.owned.pop(before.own)
         return state.own(value, debt.name, debt.line)
-    return replace(value, run=before.run if fleeting else None)
+    origin = scope.parameters if isinstance(value.type, PointerType) else frozenset[str]()
+    return replace(value, run=before.run if fleeting else None, origin=origin)
 
 
 def _close(scope: Scope, node: ast.stmt, head: Target, carried: dict[str, Value]) -> None:
@@ -351,6 +352,10 @@ def _return(scope: Scope, node: ast.Return) -> bool:
     elif result.within and value.run is not None:
         raise scope.error(
             node, f"{ast.unparse(node.value)} is read from where Python may change it"
+        )
+    elif result.within and not value.origin <= {scope.signature.params[0][0]}:
+        raise scope.error(
+            node, f"{ast.unparse(node.value)} may be there for less long than the first argument"
         )
     elif value.local:
         raise scope.error(node, f"{ast.unparse(node.value)} is memory of the call, which ends here")

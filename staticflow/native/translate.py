@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from staticflow.native.conditions import CONDITIONS
 from staticflow.native.expressions import EXPRESSIONS
 from staticflow.native.language import role_of
 from staticflow.native.ownership import Value
-from staticflow.native.scope import Again, Program, Rules, Scope
+from staticflow.native.scope import Again, Keeping, Program, Rules, Scope
 from staticflow.native.source import source_of
 from staticflow.native.statements import STATEMENTS, block, leave
 from staticflow.native.types import BOOL, VOID, IntType, signature_of
@@ -24,10 +24,12 @@ _RULES: Rules = {**EXPRESSIONS, **CONDITIONS, **CALLS, **STATEMENTS}
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """A function as LLVM text; whether it may run Python."""
+    """A function as LLVM text; whether it may run Python, and what it leaves of its arguments in
+    others."""
 
     text: str
     runs: bool
+    keeps: Collection[Keeping]
 
 
 def translate(fn: Callable[..., Any], program: Program) -> Translation:
@@ -54,7 +56,7 @@ def _translate(fn: Callable[..., Any], program: Program, running: set[int]) -> T
             raise scope.error(end, f"{signature.result} is to be returned on every way")
         leave(scope, end)
     params = ", ".join(f"{place.type.llvm} {_register(n)}" for n, place in signature.params)
-    return Translation(f"{_head(fn, scope, params)} {{\n{scope.text}}}\n", scope.ran)
+    return Translation(f"{_head(fn, scope, params)} {{\n{scope.text}}}\n", scope.ran, scope.keeps)
 
 
 def _head(fn: Callable[..., Any], scope: Scope, params: str) -> str:
@@ -80,6 +82,7 @@ def _begin(scope: Scope) -> None:
         type_ = IntType() if isinstance(place.type, IntType) else place.type
         if isinstance(place.type, IntType):
             text = scope.widened(place.type, text)
-        value = Value(text, type_, name=name, line=line)
+        origin = scope.parameters & {name}
+        value = Value(text, type_, name=name, line=line, origin=origin)
         scope.kinds[name] = type_
         scope.state.names[name] = scope.state.own(value, name, line) if place.owned else value

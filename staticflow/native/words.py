@@ -137,7 +137,8 @@ def _trusted(scope: Scope, node: ast.Call) -> Value:
         raise scope.error(node, f"{ast.unparse(argument)} is owned: trust its name")
     if not isinstance(value.type, PointerType):
         raise scope.error(node, f"{ast.unparse(argument)} is {value.type}, no pointer")
-    return Value(value.text, _kind(scope, kind).type, name=ast.unparse(argument), line=node.lineno)
+    shown, type_ = ast.unparse(argument), _kind(scope, kind).type
+    return Value(value.text, type_, name=shown, line=node.lineno, origin=value.origin)
 
 
 def _kind(scope: Scope, node: ast.expr) -> Declared:

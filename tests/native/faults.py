@@ -219,6 +219,61 @@ def kept_too_long(row: Row[Object], tensor: Tensor) -> None:
 def lent_to_a_record(row: Row[Object], thing: Object) -> None:
     text = hold(thing)
     row[0] = text  #! text is owned here, or lives in what is, and the record could hold it longer: let the field own it, or trust it and say why
+
+
+@native
+def note(row: Row[Object], thing: Object) -> None:
+    row[0] = thing
+
+
+@native
+def note_in(box: Holder, row: Row[Object], thing: Object) -> None:
+    held = box.thing
+    note(row, thing if held is None else held)
+
+
+class Rows(Record):
+    things: Row[Object]
+    numbers: Row[int]
+
+
+@export
+def kept_by_a_function(row: Row[Object], tensor: Tensor) -> None:
+    memory = tensor.memory
+    if memory is not None:
+        note(row, memory)  #! memory is read from where Python may change it, and the record, into which note writes it, would hold it longer: hold it, and write the variable into the record
+
+
+@export
+def kept_by_a_function_of_a_function(row: Row[Object], box: Holder, thing: Object) -> None:
+    text = hold(thing)
+    note_in(box, row, text)  #! text is owned here, or lives in what is, and the record, into which note_in writes it, could hold it longer: let the field own it, or trust it and say why
+    drop(text)
+
+
+@export
+def kept_by_way_of_a_record(row: Row[Object], thing: Object) -> None:
+    text = hold(thing)
+    pass_on(row, text)  #! text is owned here, or lives in what is, and the record, into which pass_on writes it, could hold it longer: let the field own it, or trust it and say why
+    drop(text)
+
+
+@native
+def pass_on(row: Row[Object], thing: Object) -> None:
+    rows = zeroed(Rows)
+    rows.things = space(Object, 1)
+    rows.things[0] = thing
+    row[0] = rows.things[0]
+
+
+@export
+def memory_in_a_record(rows: Rows) -> None:
+    rows.numbers = space(int, 2)  #! space(int, 2) is memory of the call, and the record may be there longer
+
+
+@export
+def inside_of_another(rows: Rows, thing: Object) -> Inside[Object]:
+    return thing  #! thing may be there for less long than the first argument
     drop(text)
 
 

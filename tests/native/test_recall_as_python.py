@@ -198,7 +198,7 @@ def a_plan(words: Row[int], count: int) -> Plan:
     ]
     return Plan(
         key=words, words=count, numbers=Row([Counted()]), number_count=1, steps=Row(steps),
-        step_count=2, values=6, widest=2, results=Row([4, 5]), result_count=2, made=Object(),
+        step_count=2, values=6, results=Row([4, 5]), result_count=2, made=Object(),
         runs=recall.OFTEN - 1,
     )  # fmt: skip
 

@@ -179,7 +179,7 @@ class Plans:
             return
         record = plan.record
         record.numbers, record.number_count = plan.objects(numbers), len(numbers)
-        record.values, record.widest = count, widest
+        record.values = count
         record.results = plan.words([places[id(a)] for a in given])
         record.result_count = len(given) if isinstance(out, tuple) else -1
         if type(out) is not tuple and isinstance(out, tuple):

@@ -166,11 +166,10 @@ def follow(plan: Plan, key: Key) -> Owned[Object | None]:
     if steps is None:
         return None
     values = space(Owned[Object], plan.values, MOST_VALUES)
-    operands = space(Object, plan.widest, MOST_VALUES)
     known = enter(values, plan, key)
     for i in range(plan.step_count):
         step = steps[i]
-        out = run_step(step, values, operands)
+        out = run_step(step, values)
         after = keep(out, step.results, values, known)
         if after < 0:
             drop_row(values, known)
@@ -196,15 +195,15 @@ def enter(values: Row[Owned[Object]], plan: Plan, key: Key) -> int:
 
 
 @native
-def run_step(step: Step, values: Row[Owned[Object]], operands: Row[Object]) -> Owned[Object | None]:
-    """What a step gives of the values so far, written as a row into ``operands``; null if it
-    failed. Without an op it is a draw from a generator, whose state stands in the place of what
-    computes an op."""
+def run_step(step: Step, values: Row[Owned[Object]]) -> Owned[Object | None]:
+    """What a step gives of the values so far; null if it failed. Without an op it is a draw from a
+    generator, whose state stands in the place of what computes an op."""
     op = step.op
     if op is None:
         return draw(step.compute)
     count = step.count
     places = step.places
+    operands = space(Object, count, MOST_VALUES)
     for i in range(count):
         operands[i] = values[places[i]]
     return apply(op, operands, count, step.attrs, step)

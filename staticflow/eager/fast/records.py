@@ -135,7 +135,6 @@ class Plan(Record):
     steps: Row[Step] | None  # null if calls of the kind are not remembered
     step_count: int
     values: int
-    widest: int  # so many operands a step takes at most
     result_count: int  # given in a tuple, or -1 for one value alone
     results: Row[int]  # which of the values
     made: Object | None  # the class that is made of the tuple
