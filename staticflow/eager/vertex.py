@@ -97,7 +97,7 @@ class TapeEntry:
     ) -> None:
         self.op, self.attrs, self.edges, self.hooks = op, attrs, edges, None
         self.serial = next_serial()
-        kept = saves or _wanted(saves_of(op, args, attrs), edges)
+        kept = saves or _wanted(saves_of(op, args, attrs, result), edges)
         several = type(result) is tuple
         like = None if several else result._data
         self.args = held = []

@@ -17,7 +17,7 @@ from staticflow.graph.dtypes import BY_PYTHON, DType
 from staticflow.graph.graph import new_param
 from staticflow.graph.node import Node
 from staticflow.graph.op import OUT, Op
-from staticflow.graph.types import Facts, Shape, TensorType, types_of
+from staticflow.graph.types import Facts, Shape, TensorType, Type, types_of
 from staticflow.ops.symbol import Symbol, to_node
 from staticflow.ops.thread import recording
 from staticflow.ops.tracing import tracing
@@ -31,21 +31,22 @@ cotangent uses."""
 _saves: dict[tuple[Op, int], Saves] = {}
 
 
-def saves_of(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Saves:
+def saves_of(op: Op, args: Sequence[Any], attrs: Mapping[str, Any], out: Any = None) -> Saves:
     """What the cotangents of the arguments of a call use. ``args`` are tensors and Python numbers,
-    of the dtypes that the op computes in."""
+    of the dtypes that the op computes in, ``out`` is what it gave, a tensor or several; None: what
+    the type rule says."""
     key = op, len(args)
     saves = _saves.get(key)
     if saves is None:  # threads that are here at a time come to the same
-        saves = _saves.setdefault(key, _find_saves(op, args, attrs))
+        saves = _saves.setdefault(key, _find_saves(op, args, attrs, out))
     return saves
 
 
-def _find_saves(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Saves:
+def _find_saves(op: Op, args: Sequence[Any], attrs: Mapping[str, Any], out: Any) -> Saves:
     if op.saves is not None:
         return (frozenset(i for i in op.saves if i < len(args)),) * len(args)
     try:
-        return used_values(op, [_type_of(a, args) for a in args], attrs)
+        return used_values(op, [_type_of(a, args) for a in args], attrs, _types_of(out))
     except Exception:  # the vjp looks at values, so it may use any
         return (frozenset((OUT, *range(len(args)))),) * len(args)
 
@@ -58,10 +59,22 @@ def _type_of(a: Any, args: Sequence[Any]) -> TensorType:
     return TensorType(dtypes[0] if dtypes else BY_PYTHON[type(a)], ())
 
 
-def used_values(op: Op, types: Sequence[TensorType], attrs: Mapping[str, Any]) -> Saves:
-    """What the cotangent of each argument uses in a call on arguments of these types; nothing where
-    there is none. Raises what the vjp raises of symbols."""
-    result = op.type_of(Facts(), types, attrs)
+def _types_of(out: Any) -> Type | None:
+    if isinstance(out, tuple):
+        return tuple(TensorType(y.dtype, y.shape) for y in out)
+    return None if out is None else TensorType(out.dtype, out.shape)
+
+
+def used_values(
+    op: Op,
+    types: Sequence[TensorType],
+    attrs: Mapping[str, Any],
+    result: Type | None = None,
+) -> Saves:
+    """What the cotangent of each argument uses in a call on arguments of these types, and with this
+    ``result`` if the type rule is not to be asked; nothing where there is none. Raises what the vjp
+    raises of symbols."""
+    result = result or op.type_of(Facts(), types, attrs)
     return tuple(
         _used_by(op, i, types, result, attrs) if t.dtype.is_floating else frozenset()
         for i, t in enumerate(types)
@@ -69,7 +82,7 @@ def used_values(op: Op, types: Sequence[TensorType], attrs: Mapping[str, Any]) -
 
 
 def _used_by(
-    op: Op, wanted: int, types: Sequence[TensorType], result: Any, attrs: Mapping[str, Any]
+    op: Op, wanted: int, types: Sequence[TensorType], result: Type, attrs: Mapping[str, Any]
 ) -> frozenset[int]:
     """The values that the vjp uses where it is asked for the cotangent of argument ``wanted``
     alone."""
