@@ -17,7 +17,7 @@ from staticflow.errors import AutogradError
 from staticflow.graph.dtypes import DType
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import types_of
-from staticflow.ops import OPS
+from staticflow.ops import OPS, by_name
 from staticflow.ops.declare import PerElement, composed, per_arg
 from staticflow.ops.lowering import View
 from staticflow.ops.saves import saves_of, used_values
@@ -76,6 +76,22 @@ def test_every_call_uses_the_same_values(name: str, dtype: DType) -> None:
 @pytest.mark.parametrize(("name", "dtype"), CASES, ids=str)
 def test_every_call_of_all_uses_the_same_values(name: str, dtype: DType) -> None:
     check_op(name, dtype)
+
+
+def test_an_op_whose_result_has_no_type_before_it_ran() -> None:
+    x, mask = sf.tensor([1.0, 2.0, 3.0], requires_grad=True), sf.tensor([True, False, True])
+    selected = sf.masked_select(x, mask)
+    shape, kept = selected._vertex.args
+    assert not isinstance(shape, tuple) and isinstance(kept, tuple)
+    assert selected._vertex.result is None
+    selected.sum().backward()
+    assert x.grad.tolist() == [1, 0, 1]
+
+
+def test_two_ops_of_one_name_are_refused() -> None:
+    other = op_with(None)
+    with pytest.raises(ValueError, match="two ops are named 'sum_of_two'"):
+        by_name([other, other, op_with(None)])
 
 
 def test_the_entries_of_views_keep_no_value() -> None:

@@ -3,92 +3,48 @@
 from __future__ import annotations
 
 import copyreg
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
-from types import ModuleType
+from importlib import import_module
+from pkgutil import walk_packages
 from typing import Any
 
 from staticflow.graph.node import constant, item, param
 from staticflow.graph.op import Op
 from staticflow.graph.reals import Real
-from staticflow.ops import (
-    activation,
-    advanced,
-    arithmetic,
-    average_pool,
-    axes,
-    bessel,
-    bits,
-    border,
-    budget,
-    class_losses,
-    compare,
-    cond_op,
-    contract,
-    convolution,
-    correlate,
-    creation,
-    cumulative,
-    custom,
-    expand,
-    extremes,
-    factors,
-    floats,
-    gamma,
-    indexing,
-    joining,
-    late,
-    loop,
-    losses,
-    masked,
-    maths,
-    moments,
-    normalization,
-    order,
-    pairs,
-    patches,
-    pooling,
-    printing,
-    products,
-    random,
-    ranks,
-    real_sizes,
-    recurrence,
-    reduce,
-    required,
-    resample,
-    scatter,
-    search,
-    slicing,
-    softmax,
-    solving,
-    special,
-    strided,
-    triangle,
-    trig,
-    view,
-)
+from staticflow.ops import real_sizes
 
 __all__ = ["OPS"]
 
-_ROOMS: tuple[ModuleType, ...] = (
-    arithmetic, maths, trig, special, gamma, bessel, bits, floats, pairs, compare, activation,
-    random, creation, reduce, extremes, recurrence, cumulative, moments, order, ranks, search,
-    view, expand, axes, strided, slicing, joining, contract, products, indexing, advanced,
-    masked, scatter, triangle, softmax, losses, class_losses, solving, factors, loop, late,
-    cond_op, budget, custom, correlate, convolution, pooling, average_pool, border, patches,
-    required, resample, normalization, printing,
-)  # fmt: skip
 
-OPS: dict[str, Op] = {
-    op.name: op
-    for room in _ROOMS
-    for op in vars(room).values()
-    if isinstance(op, Op) and op not in (param, constant, item)
-}
-"""Every op by name: what the parser of the text form and the tests go through."""
+def _declared() -> Iterator[Op]:
+    """The ops that the modules of this package have, some of them several times."""
+    for module in walk_packages(__path__, f"{__name__}."):
+        for value in vars(import_module(module.name)).values():
+            if isinstance(value, Op):
+                yield value
 
-_ALL = OPS | {op.name: op for op in (param, constant, item)}
+
+def by_name(ops: Iterable[Op]) -> dict[str, Op]:
+    """The ops by their names. Raises `ValueError` where two have one name."""
+    found: dict[str, Op] = {}
+    for op in ops:
+        if found.setdefault(op.name, op) is not op:
+            raise ValueError(f"two ops are named {op.name!r}; a name stands for one in texts")
+    return found
+
+
+_APART = frozenset((
+    "param", "constant", "item",  # which the text form writes in a way of their own
+    "read", "effect", "watch",  # marks in a trace, which no closed graph has
+    "nonzero", "masked_select",  # whose results have no type before they run
+))  # fmt: skip
+
+_ALL = by_name((param, constant, item, *_declared()))
+
+OPS = {name: op for name, op in _ALL.items() if name not in _APART}
+"""Every op that stands in programs, by name: what the parser of the text form and the tests go
+through."""
 
 
 def op_named(name: str) -> Op:
