@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -111,12 +112,18 @@ def module_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """What a file says, parsed once for all tests."""
+    return ast.parse(path.read_text())
+
+
 def imports_of(path: Path) -> Iterator[tuple[str, int]]:
     """The modules of staticflow that a file imports, anywhere in it, and the lines.
 
     What stands under ``if TYPE_CHECKING`` never runs and does not count.
     """
-    tree = ast.parse(path.read_text())
+    tree = tree_of(path)
     typing_only = {
         id(inner)
         for node in ast.walk(tree)
@@ -302,7 +309,7 @@ def test_what_is_wired_is_listed() -> None:
     found = {
         (module_of(path), name): f"{path}:{line}"
         for path in FILES
-        for name, line in wirings_of(ast.parse(path.read_text()))
+        for name, line in wirings_of(tree_of(path))
     }
     new = {f"{found[key]}: {key[1]}" for key in found.keys() - WIRED}
     assert not new, "a module writes into another:\n" + "\n".join(sorted(new))
