@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from staticflow.eager.programs import LARGE, SPREAD
+from staticflow.eager.costs import LARGE, SPREAD
 from staticflow.graph.dtypes import DType
 
 __all__ = ["THREADS", "Case", "design"]

@@ -12,8 +12,7 @@ from opinfo.modes import arrays_of, graph_of, with_arrays
 from thresholds import MEASURES, SIZES, constants
 
 from staticflow import pytree
-from staticflow.eager.programs import LARGE, SPREAD
-from staticflow.eager.rows import SHORT
+from staticflow.eager.costs import LARGE, SHORT, SPREAD
 from staticflow.errors import StaticflowError
 from staticflow.graph.dtypes import DType
 from staticflow.graph.types import types_of

@@ -16,7 +16,7 @@ from opinfo.modes import arrays_of, call, graph_of, with_arrays
 from slices import daily
 
 import staticflow as sf
-from staticflow.eager.programs import LARGE
+from staticflow.eager.costs import LARGE
 from staticflow.graph.dtypes import DType, float32, float64
 from staticflow.ops.lowering import Elementwise, Generate, View
 from staticflow.passes.decompose import decompose

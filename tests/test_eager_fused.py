@@ -9,7 +9,7 @@ import pytest
 
 import staticflow as sf
 from staticflow.eager import fused as calls
-from staticflow.eager.programs import LARGE
+from staticflow.eager.costs import LARGE
 from staticflow.errors import AutogradError
 from staticflow.ops.fused import fused
 from staticflow.testing import assert_close

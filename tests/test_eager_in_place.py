@@ -13,8 +13,8 @@ import pytest
 import staticflow as sf
 from staticflow.eager import in_place
 from staticflow.eager.bind import inherited
+from staticflow.eager.costs import SPREAD
 from staticflow.eager.fast.in_place_forms import InPlace, in_place_methods
-from staticflow.eager.programs import SPREAD
 from staticflow.errors import AutogradError, DTypeError, ShapeError, StaticflowError
 from staticflow.graph.dtypes import DTYPES
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import staticflow as sf
-from staticflow.eager import choose, indexed, kernels, overwrite, programs, pullback
+from staticflow.eager import choose, costs, indexed, kernels, overwrite, programs, pullback
 from staticflow.eager.choose import compute_of
-from staticflow.eager.programs import LARGE
+from staticflow.eager.costs import LARGE
 from staticflow.graph.dtypes import DTYPES
 from staticflow.graph.node import item
 from staticflow.graph.rowmajor import row_major
@@ -21,7 +21,9 @@ from staticflow.ops import OPS
 from staticflow.ops.order import FEW
 
 F = sf.nn.functional
-LARGE_OPS = sorted((op for op in OPS.values() if op.eager == "large"), key=lambda op: op.name)
+LARGE_OPS = sorted(
+    (op for op in OPS.values() if op.numpy == "small" and not op.exact), key=lambda op: op.name
+)
 
 
 @pytest.fixture
@@ -210,7 +212,7 @@ def test_powers_of_large_arrays(dtype: Any) -> None:
         np.testing.assert_allclose((2.0 ** sf.from_numpy(x)).numpy(), np.exp2(x), near)
 
 
-SPREAD_OPS = [op for op in OPS.values() if op.ufunc and op.eager == "spread"]
+SPREAD_OPS = [op for op in OPS.values() if op.ufunc and op.numpy == "alone"]
 
 
 @pytest.mark.parametrize("op", SPREAD_OPS, ids=lambda op: op.name)
@@ -252,7 +254,7 @@ MOVES: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", MOVES)
 def test_moves_are_kernels(name: str, compilations: list[Any]) -> None:
-    rows = programs.SPREAD // 8
+    rows = costs.SPREAD // 8
     counts = []
     for n in (rows // 2, rows + 9, rows + 31):
         x = sf.from_numpy(np.random.default_rng(0).random((n, 8)))
@@ -272,7 +274,7 @@ def test_derivatives_of_one_computation_are_kernels(
         2,
         1,
         3,
-        programs.SPREAD // 5,
+        costs.SPREAD // 5,
     )  # a kind of array that no other test remembers a kernel of
     x, y = (sf.from_numpy(np.full(shape, v)).requires_grad_() for v in (2.0, 3.0))
     (x * y).backward(sf.ones(shape, dtype=sf.float64))
@@ -287,7 +289,7 @@ def test_filling_has_one_program_for_all_sizes(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(
         overwrite, "compiled", lambda *args: made.append(args) or programs.compiled(*args)
     )
-    n = programs.SPREAD
+    n = costs.SPREAD
     for shape, value in (((n,), 1.0), ((n // 8, 8), 0.25), ((2, n, 1), -0.0)):
         t = sf.full(shape, value)
         assert t.shape == shape and np.array_equal(t.numpy(), np.full(shape, value, np.float32))
@@ -365,7 +367,7 @@ def test_extremes_along_columns_are_found_by_a_kernel(name: str, compilations: l
 
 
 def test_a_few_of_large_rows_are_found_by_a_kernel(compilations: list[Any]) -> None:
-    x = np.random.default_rng(0).integers(-999, 999, (programs.SPREAD // 512, 512))
+    x = np.random.default_rng(0).integers(-999, 999, (costs.SPREAD // 512, 512))
     for k, made in ((5, ["topk"]), (FEW + 1, ["topk"])):
         found = sf.from_numpy(x).topk(k, largest=False)
         assert compilations == made

@@ -10,7 +10,7 @@ import pytest
 from calling import frames
 
 import staticflow as sf
-from staticflow.eager.programs import LARGE, SPREAD
+from staticflow.eager.costs import LARGE, SPREAD
 from staticflow.runtime.threads import pool_jobs
 
 ROWS, COLUMNS = 8, SPREAD // 8

@@ -11,7 +11,8 @@ from graph_ops import node, parsed
 
 import staticflow as sf
 from staticflow.eager import kernels, overwrite
-from staticflow.eager.programs import SPREAD, ArrayKind
+from staticflow.eager.costs import SPREAD
+from staticflow.eager.programs import ArrayKind
 from staticflow.eager.rows import in_rows, lies_apart, steps_of
 from staticflow.graph.graph import close
 from staticflow.graph.printer import print_graph

@@ -22,7 +22,7 @@ from slices import daily
 
 import staticflow as sf
 from staticflow.eager.choose import SMALL
-from staticflow.eager.programs import LARGE, SPREAD
+from staticflow.eager.costs import LARGE, SPREAD
 from staticflow.graph.dtypes import DType
 from staticflow.ops.lowering import Host
 

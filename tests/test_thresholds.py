@@ -16,8 +16,7 @@ from thresholds import BY_MATRICES, SIZES, constants, stale_names, unknown_const
 
 import staticflow as sf
 from staticflow.eager.choose import SMALL
-from staticflow.eager.products import WORTH
-from staticflow.eager.programs import LARGE, SPREAD
+from staticflow.eager.costs import LARGE, PRODUCT, SPREAD
 from staticflow.graph.dtypes import DType, float32, float64
 
 
@@ -72,7 +71,7 @@ def sizes_around(least: int) -> list[Sizes]:
     found = []
     for n in (least - 1, least, least + 1):
         if n <= 1 << 12:
-            wide = max(40, -(-WORTH // (160 * n)) + 1)
+            wide = max(40, -(-PRODUCT // (160 * n)) + 1)
             found += [
                 (n, 160, wide),
                 (160, n, wide),
@@ -84,7 +83,7 @@ def sizes_around(least: int) -> list[Sizes]:
         if n >= 1 << 10:
             columns = max(24, n // 2048)
             found += [(m, -(-n // columns), columns) for m in (3, 20, 200)]
-        if n >= WORTH - 1:
+        if n >= PRODUCT - 1:
             found.append((160, n // 160 // 128 + 1, 128))
     return list(dict.fromkeys(found))
 

@@ -29,14 +29,14 @@ MEASURES: Mapping[str, Callable[[Shapes], int]] = {
 """What a threshold counts, of the shapes of the operands and results of an operation."""
 
 SIZES: Mapping[str, str] = {
-    "eager.choose._PAYS.few": "elements",
-    "eager.choose._PAYS.strided": "elements",
-    "eager.choose.SMALL": "elements",
+    "eager.costs._OFTEN_BELOW.faster": "elements",
+    "eager.costs._OFTEN_BELOW.rows": "elements",
+    "eager.costs.SMALL": "elements",
     "eager.indexed.MANY": "elements",
-    "eager.programs.BEYOND": "elements",
-    "eager.programs.LARGE": "elements",
-    "eager.programs.SPREAD": "elements",
-    "eager.rows.SHORT": "length",
+    "eager.costs.BEYOND": "elements",
+    "eager.costs.LARGE": "elements",
+    "eager.costs.SPREAD": "elements",
+    "eager.costs.SHORT": "length",
     "codegen.lower.blocks._LEAST": "elements",
     "codegen.lower.contract._LARGE": "elements",
     "codegen.lower.loops._LANES_PART": "length",
@@ -54,7 +54,7 @@ BY_MATRICES = (
     "codegen.gemm.block.LEAST_ROWS", "codegen.gemm.block._ROWS", "codegen.gemm.block._STRIPE",
     "codegen.gemm.block._ROWS_PER_COPY", "codegen.gemm.block._BY_ROWS.column",
     "codegen.gemm.block._BY_COLUMNS.column", "codegen.gemm.block._BY_COLUMNS.panels",
-    "eager.products.WORTH",
+    "eager.costs.PRODUCT",
 )  # fmt: skip
 """Constants that the rows, the columns, the inner dim, the elements of the second matrix or the
 multiplications of a product of matrices are compared with."""
@@ -112,7 +112,7 @@ NO_SIZES: Mapping[str, str] = {
         "a size in memory, or a distance in it, at which nothing else computes": (
             "codegen.llvm.arena._ALIGNMENT", "codegen.llvm.arena.CELL", "runtime.block_cache._LINE",
             "runtime.aligned._DEFAULT_HANDLER", "runtime.aligned._TRACED", "runtime.plan.ALIGNMENT", "runtime.object_layout",
-            "eager.fast.plans._WORD", "eager.rows.NEAR",
+            "eager.fast.plans._WORD", "eager.costs.NEAR",
         ),
         "elements up to which what was read is compared by value, which tests/test_traced_values.py tells": (
             "eager.tensor._FEW",

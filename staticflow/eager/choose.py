@@ -1,7 +1,7 @@
 """Which way an op is computed eagerly: as the very kernel that the compiler makes of it, by NumPy,
 or by another op.
 
-Which ops run as kernels, and on which arrays, is said by `Op.eager`.
+Which ops run as kernels, and on which arrays, `staticflow.eager.costs` says.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from staticflow.eager.costs import LARGE, SMALL, SPREAD, kernel_from, often_below
 from staticflow.eager.kernels import arrays_of, kernels_of
 from staticflow.eager.numbers import as_array, numbers_among, with_operands
 from staticflow.eager.overwrite import copied, put
 from staticflow.eager.products import large_linear, large_matmul
-from staticflow.eager.programs import LARGE, SPREAD
 from staticflow.eager.rows import in_lines, in_order, order_of
 from staticflow.graph.dtypes import BY_PYTHON, bfloat16, float16, float32, float64
-from staticflow.graph.op import Op
+from staticflow.graph.op import NumPy, Op
 from staticflow.ops.arithmetic import cast, clone, mul
 from staticflow.ops.contract import linear_op, matmul_op
 from staticflow.ops.creation import full
@@ -37,7 +37,6 @@ from staticflow.runtime.aligned import aligned_empty
 from staticflow.runtime.threads import get_num_threads
 
 __all__ = [
-    "SMALL",
     "bound",
     "by_numpy",
     "compute_of",
@@ -48,9 +47,6 @@ __all__ = [
 
 Array = np.ndarray[Any, Any]
 
-SMALL = 1 << 12
-"""Elements up to which an array is as soon copied as made."""
-
 
 @functools.cache
 def compute_of(op: Op, is_large: bool) -> Callable[..., Any]:
@@ -58,11 +54,11 @@ def compute_of(op: Op, is_large: bool) -> Callable[..., Any]:
     alone = (_ALONE if is_large else _ALONE_SMALL).get(op)
     if alone is not None:
         return alone
-    if op.eager == "native" or (op.eager in ("large", "exact") and is_large):
-        return kernels_of(op)
-    if op.eager == "flat":
+    if op.shapeless:
         return _flat(op)
-    make = _ON_LARGE.get(op.eager) if is_large else None
+    if kernel_from(op) <= (LARGE if is_large else 0):
+        return kernels_of(op)
+    make = _ON_LARGE.get(op.numpy) if is_large else None
     return op.reference if make is None else make(op)
 
 
@@ -113,7 +109,9 @@ def _strided(op: Op) -> Callable[..., Any]:
     return compute
 
 
-_ON_LARGE = {"spread": _spread, "strided": _strided}
+_ON_LARGE: Mapping[NumPy, Callable[[Op], Callable[..., Any]]] = {
+    "alone": _spread, "rows": _strided,
+}  # fmt: skip
 
 
 def _power(n: int) -> Op:
@@ -237,7 +235,7 @@ def bound(op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Callable[.
         fill = functools.partial(compute_of(op, True), np, **attrs)
         made = fill()
         return made.copy if made.size < SMALL else fill
-    as_kernel = op.eager == "flat" or _runs_as_kernel(op, arrays)
+    as_kernel = op.shapeless or _runs_as_kernel(op, arrays)
     if as_kernel and all(map(in_order, arrays)):
         return kernel_of(op, arrays, attrs)
     return None
@@ -255,28 +253,18 @@ def by_numpy(op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Callabl
     return None
 
 
-_KERNEL_FROM = {"native": 0, "large": LARGE, "exact": LARGE, "spread": SPREAD}
-"""Elements from which on an op runs as its kernel, by what its `Op.eager` says."""
-
-
 def _runs_as_kernel(op: Op, arrays: Sequence[Any]) -> bool:
     size = max(a.size for a in arrays if isinstance(a, np.ndarray))
-    least = _KERNEL_FROM.get(op.eager)
-    return least is not None and size >= least and (size < LARGE or op not in _ALONE)
+    return size >= kernel_from(op) and (size < LARGE or op not in _ALONE)
 
 
 def pays_often(op: Op, arrays: Sequence[Any]) -> bool:
     """Whether `kernel_of` computes ``op`` of small arrays faster than NumPy and to the same bits,
     so that it may where calls come often."""
-    if not arrays or op in _ALONE_SMALL or (op.eager == "spread" and op.ufunc is not None):
-        return False  # what fills an array is copied, and a call of a ufunc costs nothing
-    most = _PAYS.get(op.eager, 0)
+    if not arrays or op in _ALONE_SMALL:
+        return False  # what fills an array is copied
+    most = often_below(op)
     return all(in_order(a) and a.size < most for a in arrays if type(a) not in BY_PYTHON)
-
-
-_PAYS = {"exact": LARGE, "spread": LARGE, "strided": 1 << 9, "few": 1 << 8}
-"""Elements up to which kernels that NumPy gives the bits of pay; of those along a dim NumPy takes
-some at a time."""
 
 
 def kernel_of(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any]) -> Callable[..., Any]:
@@ -298,4 +286,5 @@ def kernel_of(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any]) -> Call
 def latest_kernel(op: Op) -> Any:
     """What holds the native entry of the kernel that computed ``op`` last; None if not its kernel
     alone computes it of large arrays."""
-    return None if op in _ALONE or op.eager not in _KERNEL_FROM else kernels_of(op).latest
+    only_kernel = op not in _ALONE and not op.shapeless and kernel_from(op) < inf
+    return kernels_of(op).latest if only_kernel else None

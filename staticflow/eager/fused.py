@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager import kernels, tape
+from staticflow.eager.costs import LARGE
 from staticflow.eager.inference import unrecordable
 from staticflow.eager.memory import Memory
 from staticflow.eager.mode import EAGER
-from staticflow.eager.programs import LARGE, UNMET, ArrayKind, Programs, compiled, kind_of
+from staticflow.eager.programs import UNMET, ArrayKind, Programs, compiled, kind_of
 from staticflow.eager.residuals import Derivative, derivative
 from staticflow.eager.saved import check, keep
 from staticflow.eager.saved_hooks import Packed

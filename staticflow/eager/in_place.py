@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from staticflow.eager.costs import LARGE, SPREAD
 from staticflow.eager.gpu import is_writeable
 from staticflow.eager.memory import Memory, Step, View, exchanged
 from staticflow.eager.numbers import number_beside
 from staticflow.eager.overwrite import overwritten, put
-from staticflow.eager.programs import LARGE, SPREAD
 from staticflow.eager.vertex import LEAF, TapeEntry, Vertex, next_serial
 from staticflow.errors import AutogradError, DTypeError, ShapeError, SymbolicError
 from staticflow.graph.dtypes import BY_NUMPY

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from staticflow.eager.costs import SPREAD
 from staticflow.eager.in_place import stored_at
 from staticflow.eager.memory import Memory
-from staticflow.eager.programs import SPREAD
 from staticflow.eager.saved import Shadow
 from staticflow.eager.vertex import TapeEntry, entered
 from staticflow.eager.views import viewed

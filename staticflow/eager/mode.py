@@ -10,9 +10,9 @@ import numpy as np
 
 from staticflow.eager import gpu
 from staticflow.eager.choose import compute_of
+from staticflow.eager.costs import LARGE
 from staticflow.eager.explain import called, explain
 from staticflow.eager.inference import unrecordable
-from staticflow.eager.programs import LARGE
 from staticflow.eager.vertex import record
 from staticflow.eager.views import is_view, viewed
 from staticflow.errors import DTypeError, StaticflowError, SymbolicError
@@ -88,7 +88,7 @@ class EagerMode:
                 arrays = [np.asarray(a, dtype.numpy) if type(a) in _WEAK else a for a in arrays]
         try:
             if _HOST.issuperset(map(type, arrays)):
-                compute = op.reference if op.eager == "reference" else _compute(op, arrays)
+                compute = op.reference if op.numpy == "faster" else _compute(op, arrays)
                 try:
                     data = state.run(compute, np, *arrays, **attrs)
                 except RuntimeError:  # perhaps one inside the other

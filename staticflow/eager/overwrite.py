@@ -16,17 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from staticflow.eager.costs import BEYOND, LARGE, SPREAD
 from staticflow.eager.numbers import as_array, taken
-from staticflow.eager.programs import (
-    BEYOND,
-    LARGE,
-    SPREAD,
-    UNMET,
-    ArrayKind,
-    Programs,
-    compiled,
-    kind_of,
-)
+from staticflow.eager.programs import UNMET, ArrayKind, Programs, compiled, kind_of
 from staticflow.eager.rows import in_lines, in_order, in_rows, lies_apart
 from staticflow.errors import StaticflowError
 from staticflow.graph.dims import same

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from staticflow.eager.costs import LARGE
 from staticflow.eager.gpu import is_writeable
 from staticflow.eager.overwrite import copied
-from staticflow.eager.programs import LARGE
 from staticflow.graph.rowmajor import row_major
 
 __all__ = ["Owned", "owned_copy"]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.codegen.gemm.block import LEAST_ROWS
+from staticflow.eager.costs import PRODUCT
 from staticflow.eager.programs import Programs, compiled
 from staticflow.graph.dims import Size, fresh_sym
 from staticflow.graph.dtypes import BY_NUMPY, float32, float64
@@ -25,13 +26,9 @@ from staticflow.ops.axes import permute_op
 from staticflow.ops.contract import linear_op, matmul_op
 from staticflow.runtime.executable import Executable
 
-__all__ = ["WORTH", "large_linear", "large_matmul"]
+__all__ = ["large_linear", "large_matmul"]
 
 Array = np.ndarray[Any, Any]
-
-WORTH = 1 << 22
-"""Multiplications from which on a product is computed so: some 50 microseconds of them. A kernel
-takes 0.2 seconds to compile, and saves a tenth of the time or more."""
 
 _TILED = frozenset((float32.numpy, float64.numpy))
 
@@ -60,7 +57,7 @@ def large_linear(x: Array, weight: Array, bias: Array) -> Array | None:
 
 def _pays(x: Array, shape: Sequence[int], columns: int) -> bool:
     few = min(shape[-2], columns) < LEAST_ROWS
-    return x.dtype in _TILED and not few and prod(shape) * columns >= WORTH
+    return x.dtype in _TILED and not few and prod(shape) * columns >= PRODUCT
 
 
 def _is_turned(a: Array) -> bool | None:

@@ -27,31 +27,9 @@ from staticflow.runtime.executable import Executable
 from staticflow.runtime.object_layout import BoxType, box_type
 from staticflow.runtime.once import compiling
 
-__all__ = [
-    "BEYOND",
-    "LARGE",
-    "MOST_CALLS",
-    "SPREAD",
-    "UNMET",
-    "ArrayKind",
-    "Programs",
-    "compiled",
-    "kind_of",
-]
+__all__ = ["MOST_CALLS", "UNMET", "ArrayKind", "Programs", "compiled", "kind_of"]
 
 P = TypeVar("P")
-
-LARGE = 1 << 16
-"""Elements from which on an array is large: a pass over it takes so long that native code, which
-takes some 20 ms to make, is worth it."""
-
-SPREAD = 1 << 19
-"""Elements from which on several threads take less time for what NumPy does on one, and a program
-that writes in place less than an array more."""
-
-BEYOND = 1 << 22
-"""Elements from which on an array is more than the caches hold, and whole vectors fill it sooner
-than NumPy does."""
 
 MOST_KINDS = 256
 """So many programs are kept; then it begins anew. A number that is an attribute and changes at

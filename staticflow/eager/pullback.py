@@ -19,9 +19,10 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from staticflow.eager.costs import LARGE
 from staticflow.eager.kernels import pattern, run
 from staticflow.eager.numbers import as_array, number_dtype, numbers_among, taken
-from staticflow.eager.programs import LARGE, MOST_CALLS, UNMET, Programs, compiled
+from staticflow.eager.programs import MOST_CALLS, UNMET, Programs, compiled
 from staticflow.errors import DTypeError, ShapeError, VerifyError
 from staticflow.graph.dims import fresh_sym
 from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, float32
@@ -90,7 +91,8 @@ def pull(
     several = type(out) is tuple
     cts = ct if several else (ct,)
     # (what chooses elements beside their indices moves cotangents, to the same bits)
-    if not (several or op.eager == "native" or _any_large(cts) or _any_large(args)):
+    is_native = op.numpy == "slower" and not op.shapeless
+    if not (several or is_native or _any_large(cts) or _any_large(args)):
         return None
     outs = [getattr(o, "_data", None) for o in (out if several else (out,))]
     given = [*(None if c is None else c._data for c in cts), *outs]

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from staticflow.eager.costs import NEAR, SHORT, STEPS
+
 __all__ = [
-    "NEAR",
-    "SHORT",
     "Steps",
     "in_lines",
     "in_order",
@@ -21,14 +21,6 @@ __all__ = [
 
 Array = np.ndarray[Any, Any]
 Steps = tuple[int | None, ...] | None
-
-SHORT = 32
-"""Elements of a row; rows of fewer are sooner copied than taken one at a time."""
-
-NEAR = 16
-"""Bytes up to which neighbours of a row lie apart, and `_STEPS` elements."""
-
-_STEPS = 4
 
 
 def in_order(a: Any) -> bool:
@@ -59,7 +51,7 @@ def _is_forward(a: Array) -> bool:
 
 
 def _is_line(a: Array, dim: int) -> bool:
-    return a.shape[dim] >= SHORT and a.strides[dim] <= min(NEAR, _STEPS * a.itemsize)
+    return a.shape[dim] >= SHORT and a.strides[dim] <= min(NEAR, STEPS * a.itemsize)
 
 
 def lies_apart(a: Array) -> bool:

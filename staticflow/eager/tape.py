@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager.anomaly import check_nan
+from staticflow.eager.costs import SPREAD
 from staticflow.eager.gpu import is_writeable
 from staticflow.eager.overwrite import overwritten
 from staticflow.eager.ownership import Owned, owned_copy
-from staticflow.eager.programs import SPREAD
 from staticflow.eager.vertex import Vertex
 from staticflow.errors import AutogradError, DTypeError, ShapeError, StaticflowError
 from staticflow.graph.dtypes import dtype_of

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from staticflow.eager.costs import LARGE, SPREAD
 from staticflow.eager.functions import functions_of
 from staticflow.eager.gpu import as_array
 from staticflow.eager.memory import Memory
-from staticflow.eager.programs import LARGE, SPREAD
 from staticflow.eager.pullback import may_compile, pull
 from staticflow.eager.saved import Like, Shadow, apart, check, keep, refuse_unkept, unpack
 from staticflow.eager.straight import straight_op

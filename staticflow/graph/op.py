@@ -18,7 +18,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.out import into
 from staticflow.graph.types import Facts, TensorType, Type
 
-__all__ = ["OUT", "Numbers", "Op", "Promotion", "Runner", "Vjp", "takes"]
+__all__ = ["OUT", "NumPy", "Numbers", "Op", "Promotion", "Vjp", "takes"]
 
 OUT = -1
 """In `Op.saves`: the op's own output."""
@@ -34,20 +34,10 @@ Numbers = Literal["fit", "wrap", "power"]
 modulo 2**bits (``wrap``), or of a power the base so, while the exponent must fit and not be
 negative."""
 
-Runner = Literal["reference", "native", "large", "exact", "spread", "strided", "few", "flat"]
-"""What runs an op eagerly, where *the kernel* is the one that the compiler makes of its lowering:
-
-- ``reference``: always that;
-- ``native``: always the kernel, of what is slow in NumPy;
-- ``large``: the kernel of large arrays, the reference of small ones;
-- ``exact``: likewise, and both give the same bits;
-- ``spread``: likewise, and NumPy is fast at it: the kernel as soon as threads pay;
-- ``strided``: likewise, and the kernel where the ``dim`` is not the last;
-- ``few``: the reference, but where elements are few the same bits come of the kernel sooner;
-- ``flat``: always the kernel, to which the shape of the second argument does not matter.
-
-Where calls of a kind come often, those of the same bits are kernels on small arrays, too.
-"""
+NumPy = Literal["faster", "slower", "small", "alone", "rows"]
+"""Where NumPy is as fast at an op as the compiler's kernel of it: everywhere (``faster``); nowhere
+(``slower``); on ``small`` arrays; on one thread (``alone``); along the last dim (``rows``). What
+runs the op eagerly follows from it (`staticflow.eager.costs`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +46,7 @@ class Op:
 
     - ``infer(facts, *types, **attrs)`` gives the result's type or raises `ShapeError`/`DTypeError`.
     - ``reference(xp, *arrays, **attrs)`` computes it with NumPy (or cupy): the oracle of the tests,
-      and how it runs eagerly unless ``eager`` says otherwise.
+      and how it runs eagerly where ``numpy`` is as fast as the kernel.
     - ``vjp(needs, ct, out, *args, **attrs)`` gives a cotangent for each argument (None where
       ``needs`` is False or there is none), written in ops. None: not differentiable.
     - ``saves`` are the arguments (by position, `OUT` for the output) whose *values* the vjp uses,
@@ -75,7 +65,10 @@ class Op:
     - ``piecewise_linear``: of the first argument its vjp knows only on which of straight pieces it
       lies. Differentiated again on the tape that gives zeros, as in PyTorch, and not None.
     - ``ufunc`` names the NumPy ufunc that the op is on operands of one dtype, if it is one.
-    - ``eager`` says what runs the op eagerly, see `Runner`.
+    - ``numpy`` says where NumPy is as fast at it as the kernel of it, see `NumPy`; ``exact`` that
+      both give the same bits, so that either may compute it.
+    - ``shapeless``: of the second argument the kernel reads no values, and takes it as a vector, so
+      that one serves all shapes.
     - ``batched`` are the arguments (by position) that begin with a batch. The kernels that run
       eagerly, and the compiled vjps of large arrays, know no size but those of 1; of an op that is
       batched, all sizes but the batch's.
@@ -98,7 +91,9 @@ class Op:
     numbers: Numbers = "fit"
     piecewise_linear: bool = False
     ufunc: str | None = None
-    eager: Runner = "reference"
+    numpy: NumPy = "faster"
+    exact: bool = False
+    shapeless: bool = False
     batched: tuple[int, ...] = ()
     grad_name: str = ""
     names: tuple[str, ...] = ("input", "other")

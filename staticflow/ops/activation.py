@@ -30,7 +30,7 @@ silu = composed(
     lambda xp, x: x * sigmoid.reference(xp, x),
     lambda k, x: k.mul(x, k.sigmoid(x)),
     (lambda ct, out, x: ct * (sigmoid(x) * (1 + x * sigmoid(-x))),),
-    eager="native",
+    numpy="slower",
 )  # fmt: skip
 
 gelu_op = composed(
@@ -38,7 +38,7 @@ gelu_op = composed(
     lambda xp, x: xp.maximum(x, x.dtype.type(-1e4)) * ndtr.reference(xp, x),
     lambda k, x: k.gelu(x),
     (lambda ct, out, x: ct * (ndtr(x) + x * (exp(x * x * -0.5) * DENSITY)),),
-    eager="native",
+    numpy="slower",
 )  # fmt: skip
 
 _INNER = 2 * math.sqrt(2 / math.pi)
@@ -65,7 +65,7 @@ gelu_tanh_op = composed(
         x, k.sigmoid(k.mul(x, k.fma(k.mul(x, x), _INNER * _CUBIC, _INNER)))
     ),
     (_gelu_tanh_vjp,),
-    grad_name="GeluBackward0", eager="native",
+    grad_name="GeluBackward0", numpy="slower",
 )  # fmt: skip
 
 
@@ -103,7 +103,7 @@ def _softplus_vjp(ct: Any, out: Any, x: Any, *, beta: float, threshold: float) -
 
 softplus_op = composed(
     "softplus", "``log(1 + exp(beta x)) / beta``; ``x`` where ``beta x`` is above the threshold.",
-    _softplus_reference, _softplus_emit, (_softplus_vjp,), eager="native",
+    _softplus_reference, _softplus_emit, (_softplus_vjp,), numpy="slower",
 )  # fmt: skip
 
 
@@ -120,7 +120,7 @@ logsigmoid = composed(
         k.select(k.compare("gt", x, 0.0), 0.0, x), k.log1p(k.exp(k.neg(k.abs(x))))
     ),
     (lambda ct, out, x: ct * sigmoid(-x),),
-    grad_name="LogSigmoidBackward0", eager="native",
+    grad_name="LogSigmoidBackward0", numpy="slower",
 )  # fmt: skip
 
 
@@ -142,7 +142,7 @@ def _mish_vjp(ct: Any, out: Any, x: Any) -> Any:
 
 mish = composed(
     "mish", "``x * tanh(log(1 + exp(x)))`` (Misra 2019, arXiv:1908.08681).",
-    _mish_reference, _mish_emit, (_mish_vjp,), eager="native",
+    _mish_reference, _mish_emit, (_mish_vjp,), numpy="slower",
 )  # fmt: skip
 
 
@@ -180,7 +180,7 @@ def _elu_vjp(ct: Any, out: Any, x: Any, *, low: float, scale: float, input_scale
 elu_op = composed(
     "elu",
     "``scale * x`` above 0, ``low * (exp(input_scale * x) - 1)`` elsewhere.",
-    _elu_reference, _elu_emit, (_elu_vjp,), eager="native",
+    _elu_reference, _elu_emit, (_elu_vjp,), numpy="slower",
 )  # fmt: skip
 
 
@@ -212,7 +212,7 @@ leaky_relu_op = composed(
         k.compare("gt", x, 0.0), x, k.mul(x, negative_slope)
     ),
     (lambda ct, out, x, *, negative_slope: where(x > 0, ct, ct * negative_slope),),
-    eager="exact", piecewise_linear=True,
+    numpy="small", exact=True, piecewise_linear=True,
 )  # fmt: skip
 
 
@@ -236,7 +236,7 @@ hardtanh_op = elementwise(
     (lambda ct, out, x, *, min_val, max_val: where(
         logical_or(x <= min_val, x >= max_val), 0.0, ct
     ),),
-    kinds="if", eager="exact", piecewise_linear=True,
+    kinds="if", numpy="small", exact=True, piecewise_linear=True,
 )  # fmt: skip
 
 
@@ -263,7 +263,7 @@ hardsigmoid = composed(
     lambda xp, x: _between(xp, x + 3, 0, 6) / 6,
     lambda k, x: k.div(_clamped(k, k.add(x, 3.0), 0.0, 6.0), 6.0),
     (lambda ct, out, x: where(logical_and(x > -3, x < 3), ct * (1 / 6), 0.0),),
-    eager="exact", piecewise_linear=True,
+    numpy="small", exact=True, piecewise_linear=True,
 )  # fmt: skip
 
 
@@ -282,7 +282,7 @@ hardswish = composed(
     lambda xp, x: x * (_between(xp, x + 3, 0, 6) / 6),
     lambda k, x: k.mul(x, k.div(_clamped(k, k.add(x, 3.0), 0.0, 6.0), 6.0)),
     (_hardswish_vjp,),
-    eager="exact",
+    numpy="small", exact=True,
 )  # fmt: skip
 
 threshold_op: Op = elementwise(
@@ -292,7 +292,7 @@ threshold_op: Op = elementwise(
     ),
     lambda k, x, *, threshold, value: k.select(k.compare("le", x, threshold), value, x),
     (lambda ct, out, x, *, threshold, value: where(x <= threshold, 0.0, ct),),
-    kinds="iuf", eager="exact", piecewise_linear=True,
+    kinds="iuf", numpy="small", exact=True, piecewise_linear=True,
 )  # fmt: skip
 
 
@@ -308,7 +308,7 @@ hardshrink_op = elementwise(
     lambda xp, x, *, lambd: xp.where(xp.abs(x) <= x.dtype.type(lambd), x.dtype.type(0), x),
     lambda k, x, *, lambd: k.select(k.compare("le", k.abs(x), lambd), 0.0, x),
     (lambda ct, out, x, *, lambd: where(abs(x) <= lambd, 0.0, ct),),
-    kinds="f", eager="exact", piecewise_linear=True,
+    kinds="f", numpy="small", exact=True, piecewise_linear=True,
 )  # fmt: skip
 
 
@@ -330,7 +330,7 @@ softshrink_op = composed(
     lambda xp, x, *, lambd: x - _between(xp, x, -lambd, lambd),
     _softshrink_emit,
     (lambda ct, out, x, *, lambd: where(abs(x) <= lambd, 0.0, ct),),
-    eager="exact", piecewise_linear=True,
+    numpy="small", exact=True, piecewise_linear=True,
 )  # fmt: skip
 
 

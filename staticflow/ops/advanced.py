@@ -159,7 +159,8 @@ def _pick(name: str, doc: str, grad_name: str, wrap: bool, vjp: Any = _pick_vjp)
         reference=reference,
         vjp=vjp,
         lowering=LoopNest(emit),
-        eager="spread",
+        numpy="alone",
+        exact=True,
         grad_name=grad_name,
     )
 
@@ -315,7 +316,7 @@ def _put(name: str, doc: str, grad_name: str, wrap: bool, saves: Sequence[int] |
         vjp=_put_vjp,
         lowering=LoopNest(_put_emit(wrap), updates=True),
         saves=saves,
-        eager="native",
+        numpy="slower",
         grad_name=grad_name,
     )
 

@@ -74,7 +74,7 @@ floor_divide = elementwise(
     (lambda ct, out, x, y: zeros_like(ct), lambda ct, out, x, y: zeros_like(ct)),
     kinds="iuf",
     numbers="wrap",
-    eager="exact",
+    numpy="small", exact=True,
 )  # fmt: skip
 
 remainder = elementwise(
@@ -84,7 +84,7 @@ remainder = elementwise(
     lambda k, x, y: k.remainder(x, y),
     (lambda ct, out, x, y: ct, lambda ct, out, x, y: -ct * floor_divide(x, y)),
     kinds="iuf",
-    numbers="wrap", eager="exact",
+    numbers="wrap", numpy="small", exact=True,
 )  # fmt: skip
 
 neg = elementwise(
@@ -160,7 +160,7 @@ clamp_op = elementwise(
     _clamp_reference,
     _clamp_emit,
     (_clamp_vjp,),
-    kinds="iuf", infer=_clamp_infer, eager="exact",
+    kinds="iuf", infer=_clamp_infer, numpy="small", exact=True,
 )  # fmt: skip
 
 
@@ -260,7 +260,7 @@ where: Op = elementwise(
     (None,
      lambda ct, out, c, x, y: where(c, ct, 0.0),
      lambda ct, out, c, x, y: where(c, 0.0, ct)),
-    promote="tail", infer=_where_infer, eager="exact",
+    promote="tail", infer=_where_infer, numpy="small", exact=True,
 )  # fmt: skip
 
 
@@ -273,7 +273,7 @@ cast: Op = elementwise(
     _cast_reference,
     lambda k, x, *, dtype: k.cast(x, dtype),
     (lambda ct, out, x, *, dtype: cast(ct, dtype=x.dtype) if x.dtype.is_floating else None,),
-    promote="none", grad_name="ToCopyBackward0", eager="exact",
+    promote="none", grad_name="ToCopyBackward0", numpy="small", exact=True,
     infer=lambda facts, x, *, dtype: TensorType(dtype, x.shape),
 )  # fmt: skip
 
@@ -282,7 +282,7 @@ clone = elementwise(
     lambda xp, x: xp.array(x, copy=True),
     lambda k, x: x,
     (lambda ct, out, x: ct,),
-    promote="none", eager="spread",
+    promote="none", numpy="alone", exact=True,
 )  # fmt: skip
 
 stop_gradient = elementwise(
@@ -290,7 +290,7 @@ stop_gradient = elementwise(
     lambda xp, x: xp.asarray(x),
     lambda k, x: x,
     (None,),
-    promote="none", eager="reference", flows=lambda: ((),),
+    promote="none", numpy="faster", flows=lambda: ((),),
 )  # fmt: skip
 
 keep_history = elementwise(
@@ -299,5 +299,5 @@ keep_history = elementwise(
     lambda xp, x, value: xp.asarray(value),
     lambda k, x, value: value,
     (lambda ct, out, x, value: ct, None),
-    promote="none", eager="reference", names=("x", "value"), flows=lambda: ((0,),),
+    promote="none", numpy="faster", names=("x", "value"), flows=lambda: ((0,),),
 )  # fmt: skip

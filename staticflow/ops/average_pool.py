@@ -137,7 +137,7 @@ avg_pool_op = Op(
     reference=strict(_infer, _reference),
     vjp=per_arg(_vjp),
     decompose=_decompose,
-    eager="native",
+    numpy="slower",
     grad_name="AvgPool2DBackward0",
 )
 
@@ -225,7 +225,7 @@ adaptive_avg_pool_op: Op = Op(
     reference=strict(_adaptive_infer, _adaptive_reference),
     vjp=per_arg(lambda ct, out, x, *, size: adaptive_spread_op(ct, size=x.shape[2:])),
     lowering=LoopNest(_adaptive_emit),
-    eager="native",
+    numpy="slower",
     grad_name="AdaptiveAvgPool2DBackward0",
 )
 
@@ -236,6 +236,6 @@ adaptive_spread_op: Op = Op(
     reference=strict(_adaptive_infer, _spread_reference),
     vjp=per_arg(lambda ct, out, y, *, size: adaptive_avg_pool_op(ct, size=y.shape[2:])),
     lowering=LoopNest(_spread_emit),
-    eager="native",
+    numpy="slower",
     grad_name="AdaptiveAvgPool2DBackwardBackward0",
 )

@@ -171,7 +171,8 @@ flip_op: Op = Op(
             d - 1 - p if axis in dims else p for axis, (p, d) in enumerate(zip(i, src, strict=True))
         )
     ),
-    eager="spread",
+    numpy="alone",
+    exact=True,
     grad_name="FlipBackward0",
 )
 

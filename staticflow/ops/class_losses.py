@@ -207,5 +207,5 @@ cross_entropy_op = Op(
     vjp=_ce_vjp,
     decompose=_ce_decompose,
     grad_name="NllLossBackward0",
-    eager="native",
+    numpy="slower",
 )

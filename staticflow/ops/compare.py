@@ -29,7 +29,7 @@ signbit = elementwise(
     lambda xp, x: xp.signbit(x) if x.dtype.kind not in "iub" else x < 0,
     _signbit_emit,
     result=bool_,
-    eager="exact",
+    numpy="small", exact=True,
 )  # fmt: skip
 
 
@@ -107,7 +107,7 @@ def _replaced_vjp(ct: Any, out: Any, x: Any, **_: Any) -> Any:
 nan_to_num_op = elementwise(
     "nan_to_num", "``x`` with numbers in place of NaN and of the infinities.",
     _replaced, _replaced_emit, (_replaced_vjp,), kinds="f",
-    eager="exact",
+    numpy="small", exact=True,
 )  # fmt: skip
 
 

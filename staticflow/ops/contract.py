@@ -52,7 +52,7 @@ matmul_op: Op = Op(
     lowering=Contract(),
     promote="common",
     kinds="iuf",
-    eager="large",
+    numpy="small",
     grad_name="MmBackward0",
 )
 
@@ -194,7 +194,7 @@ linear_op = Op(
     decompose=_linear_decompose,
     promote="common",
     kinds="iuf",
-    eager="large",
+    numpy="small",
     grad_name="AddmmBackward0",
 )
 

@@ -190,7 +190,7 @@ convolution_op: Op = Op(
     reference=strict(_infer, _computed_wide(_reference)),
     vjp=_with_bias_vjp(_partials),
     decompose=_decompose,
-    eager="native",
+    numpy="slower",
     batched=(0,),
     grad_name="ConvolutionBackward0",
 )
@@ -306,7 +306,7 @@ convolution_transpose_op: Op = Op(
     reference=strict(_transpose_infer, _computed_wide(_transpose_reference)),
     vjp=_with_bias_vjp(_transpose_partials),
     decompose=_transpose_decompose,
-    eager="native",
+    numpy="slower",
     batched=(0,),
     grad_name="ConvolutionBackward0",
 )
@@ -372,7 +372,7 @@ convolution_kernel_op: Op = Op(
     reference=strict(_kernel_infer, _computed_wide(_kernel_reference)),
     vjp=_kernel_vjp,
     decompose=_kernel_decompose,
-    eager="native",
+    numpy="slower",
     batched=(0, 1),
     grad_name="ConvolutionBackwardBackward0",
 )

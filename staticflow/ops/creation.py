@@ -39,7 +39,8 @@ full = Op(
     reference=_full_reference,
     vjp=None,
     lowering=Generate(lambda k, index, lanes, *, shape, value, dtype: k.const(value, dtype, lanes)),
-    eager="spread",
+    numpy="alone",
+    exact=True,
 )
 
 

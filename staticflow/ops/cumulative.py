@@ -57,7 +57,7 @@ cumsum_op: Op = Op(
     vjp=per_arg(lambda ct, out, x, *, dim, reverse: cumsum_op(ct, dim=dim, reverse=not reverse)),
     lowering=running(0.0, lambda k, total, x: k.add(total, x), exact=True),
     kinds="iuf",
-    eager="native",
+    numpy="slower",
     grad_name="CumsumBackward0",
 )
 
@@ -80,7 +80,7 @@ cumprod_op: Op = Op(
     vjp=per_arg(_cumprod_vjp),
     lowering=running(1.0, lambda k, total, x: k.mul(total, x), exact=True),
     kinds="iuf",
-    eager="native",
+    numpy="slower",
     grad_name="CumprodBackward0",
 )
 
@@ -113,7 +113,7 @@ prod_op = Op(
     vjp=per_arg(_prod_vjp),
     lowering=Reduce("mul"),
     kinds="iuf",
-    eager="native",
+    numpy="slower",
     grad_name="ProdBackward0",
 )
 
@@ -195,7 +195,7 @@ logcumsumexp_op = Op(
     vjp=per_arg(_logcumsumexp_vjp),
     lowering=LoopNest(_logcumsumexp_emit),
     grad_name="LogcumsumexpBackward0",
-    eager="native",
+    numpy="slower",
 )
 
 
@@ -280,7 +280,7 @@ def _extreme_op(name: str, which: str, wins: str, compare: Callable[[Any, Any], 
         vjp=scattered_vjp,
         lowering=LoopNest(_extreme_emit(wins)),
         grad_name=f"{name.title()}Backward0",
-        eager="native",
+        numpy="slower",
     )
 
 

@@ -14,7 +14,7 @@ from staticflow.errors import DimRangeError, DTypeError, ShapeError
 from staticflow.graph.dims import Dim, Size, same
 from staticflow.graph.dtypes import DType, dtype_of
 from staticflow.graph.locs import format_locs, here
-from staticflow.graph.op import Numbers, Op, Promotion, Runner
+from staticflow.graph.op import Numbers, NumPy, Op, Promotion
 from staticflow.graph.types import Facts, Shape, TensorType
 from staticflow.ops.lowering import Elementwise
 
@@ -127,7 +127,8 @@ def elementwise(
     promote: Promotion = "common",
     grad_name: str = "",
     infer: Callable[..., TensorType] | None = None,
-    eager: Runner | None = None,
+    numpy: NumPy | None = None,
+    exact: bool = False,
     names: tuple[str, ...] = ("input", "other"),
     numbers: Numbers = "fit",
     piecewise_linear: bool = False,
@@ -150,7 +151,8 @@ def elementwise(
         lowering=Elementwise(emit),
         promote=promote,
         kinds="biuf" if promote == "float" else kinds,
-        eager=eager or ("spread" if reference in _EXACT else "large"),
+        numpy=numpy or ("alone" if reference in _EXACT else "small"),
+        exact=exact or (numpy is None and reference in _EXACT),
         grad_name=grad_name or f"{name.title().replace('_', '')}Backward0",
         names=names,
         numbers=numbers,
@@ -164,7 +166,8 @@ def real_function(
     doc: str,
     reference: Callable[..., Any] | str,
     partial: Callable[..., Any],
-    eager: Runner | None = None,
+    numpy: NumPy | None = None,
+    exact: bool = False,
 ) -> Op:
     """A function of one real number, lowered to the builder's method of its name. Integers become
     the default float."""
@@ -172,7 +175,7 @@ def real_function(
         name, doc, reference,
         lambda k, x: getattr(k, name)(x),
         (partial,),
-        kinds="f", promote="float", eager=eager,
+        kinds="f", promote="float", numpy=numpy, exact=exact,
     )  # fmt: skip
 
 

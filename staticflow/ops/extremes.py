@@ -70,7 +70,8 @@ def _extreme_op(name: str, which: str, numpy_name: str, combine: str) -> Op:
         reference=reference,
         vjp=shared_vjp,
         lowering=Reduce(combine),
-        eager="exact",
+        numpy="small",
+        exact=True,
         grad_name=f"{name.title()}Backward0",
     )
 
@@ -159,7 +160,8 @@ def _arg_op(name: str, wins: str, which: str) -> Op:
         reference=_arg_reference(name),
         vjp=None,
         lowering=LoopNest(_emit(wins, lambda best, place: (place,))),
-        eager="strided",
+        numpy="rows",
+        exact=True,
     )
 
 
@@ -216,7 +218,8 @@ def _dim_op(name: str, which: str, arg: Op, wins: str) -> Op:
         reference=chosen_reference(arg.reference),
         vjp=chosen_vjp,
         lowering=LoopNest(_emit(wins, lambda best, place: (best, place))),
-        eager="strided",
+        numpy="rows",
+        exact=True,
         grad_name=f"{name.title()}Backward0",
     )
 

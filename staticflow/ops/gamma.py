@@ -43,13 +43,13 @@ lgamma = real_function(
     "lgamma", "The logarithm of ``|gamma(x)|``: infinite at 0, -1, -2, ....",
     by_python("gammaln", _lgamma),
     lambda ct, out, x: ct * digamma(x),
-    eager="native",
+    numpy="slower",
 )  # fmt: skip
 digamma: Op = real_function(
     "digamma", "The derivative of `lgamma`: ``-inf`` at 0, NaN at -1, -2, ....",
     by_python("digamma", _digamma),
     lambda ct, out, x: ct * polygamma(1, x),
-    eager="native",
+    numpy="slower",
 )  # fmt: skip
 
 
@@ -95,7 +95,7 @@ polygamma_op: Op = elementwise(
     _polygamma_reference,
     lambda k, x, *, n: k.polygamma(x, n),
     (lambda ct, out, x, *, n: ct * polygamma_op(x, n=n + 1),),
-    kinds="f", promote="float", eager="native",
+    kinds="f", promote="float", numpy="slower",
 )  # fmt: skip
 
 

@@ -133,7 +133,7 @@ gather_op = Op(
         None,
     ),
     lowering=LoopNest(_gather_emit),
-    eager="native",
+    numpy="slower",
     grad_name="GatherBackward0",
 )
 
@@ -255,7 +255,7 @@ scatter_add_op: Op = Op(
         lambda ct, out, x, index, src, *, dim: widened(gather_op(ct, index, dim=dim), src),
     ),
     lowering=LoopNest(_scatter_emit, updates=True),
-    eager="native",
+    numpy="slower",
     grad_name="ScatterAddBackward0",
 )
 

@@ -90,7 +90,8 @@ cat_op = Op(
     vjp=_cat_vjp,
     lowering=LoopNest(_cat_emit),
     promote="common",
-    eager="spread",
+    numpy="alone",
+    exact=True,
     grad_name="CatBackward0",
 )
 
@@ -153,7 +154,8 @@ stack_op = Op(
     vjp=_stack_vjp,
     decompose=lambda *xs, dim: cat_op(*(unsqueeze(x, dim) for x in xs), dim=dim),
     promote="common",
-    eager="spread",
+    numpy="alone",
+    exact=True,
     grad_name="StackBackward0",
 )
 
@@ -261,7 +263,8 @@ repeat_op = Op(
     reference=strict(_repeat_infer, lambda xp, x, *, sizes: xp.tile(x, sizes)),
     vjp=per_arg(_repeat_vjp),
     decompose=_repeated,
-    eager="spread",
+    numpy="alone",
+    exact=True,
     grad_name="RepeatBackward0",
 )
 
@@ -302,7 +305,8 @@ roll_op: Op = Op(
     reference=lambda xp, x, *, shift, dim: xp.roll(x, shift, dim),
     vjp=per_arg(lambda ct, out, x, *, shift, dim: roll_op(ct, shift=-shift, dim=dim)),
     decompose=_rolled,
-    eager="spread",
+    numpy="alone",
+    exact=True,
     grad_name="RollBackward0",
 )
 

@@ -95,5 +95,5 @@ mse_loss_op = Op(
     decompose=_mse_decompose,
     promote="float",
     grad_name="MseLossBackward0",
-    eager="large",
+    numpy="small",
 )

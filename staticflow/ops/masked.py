@@ -47,7 +47,8 @@ masked_fill_op: Op = elementwise(
         lambda ct, out, mask, value, x: where(mask, ct, 0),
         lambda ct, out, mask, value, x: masked_fill(ct, mask, 0),
     ),
-    eager="exact",
+    numpy="small",
+    exact=True,
     promote="none",
     infer=_fill_infer,
 )

@@ -94,7 +94,7 @@ def _sigmoid_reference(xp: Any, x: Any) -> Any:
 sigmoid = real_function(
     "sigmoid", "``1 / (1 + exp(-x))``.",
     _sigmoid_reference, lambda ct, out, x: ct * (out * (1 - out)),
-    eager="native",
+    numpy="slower",
 )  # fmt: skip
 
 
@@ -109,7 +109,7 @@ relu = elementwise(
     _relu_reference,
     lambda k, x: k.relu(x),
     (lambda ct, out, x: where(out <= 0, 0.0, ct),),
-    kinds="iuf", eager="exact", piecewise_linear=True,
+    kinds="iuf", numpy="small", exact=True, piecewise_linear=True,
 )  # fmt: skip
 
 abs = elementwise(
@@ -128,7 +128,7 @@ def _flat(name: str, doc: str, reference: Callable[..., Any]) -> Op:
         lambda xp, x: x.copy() if x.dtype.kind in "iu" else reference(xp, x),
         lambda k, x: getattr(k, name)(x) if x.dtype.is_floating else x,
         (lambda ct, out, x: zeros_like(ct),),
-        kinds="iuf", eager="exact",
+        kinds="iuf", numpy="small", exact=True,
     )  # fmt: skip
 
 
@@ -137,7 +137,7 @@ sign: Op = elementwise(
     lambda xp, x: x.copy() if x.dtype.kind == "b" else (x > 0) * x.dtype.type(1) - (x < 0),
     lambda k, x: x if x.dtype is bool_ else k.sign(x),
     (lambda ct, out, x: zeros_like(ct),),
-    eager="exact",
+    numpy="small", exact=True,
 )  # fmt: skip
 floor = _flat("floor", "The largest integer not above ``x``.", lambda xp, x: xp.floor(x))
 ceil = _flat("ceil", "The smallest integer not below ``x``.", lambda xp, x: xp.ceil(x))
@@ -147,7 +147,7 @@ frac = elementwise(
     lambda xp, x: x - xp.trunc(x),
     lambda k, x: k.sub(x, k.trunc(x)),
     (lambda ct, out, x: ct,),
-    kinds="f", eager="exact",
+    kinds="f", numpy="small", exact=True,
 )  # fmt: skip
 round = _flat("round", "The nearest integer; halves go to the even one.", lambda xp, x: xp.rint(x))
 
@@ -209,7 +209,7 @@ pow: Op = elementwise(
     lambda k, x, y: k.pow(x, y),
     (_pow_base, _pow_exponent),
     kinds="iuf", names=("input", "exponent"), numbers="power",
-    eager="spread",
+    numpy="alone", exact=True,
 )  # fmt: skip
 
 

@@ -99,7 +99,7 @@ def _spread(name: str, doc: str, root: bool) -> Op:
         vjp=per_arg(vjp),
         decompose=decompose,
         grad_name=f"{name.title()}Backward0",
-        eager="native",
+        numpy="slower",
     )
 
 
@@ -275,7 +275,7 @@ vector_norm_op = Op(
     decompose=_norm_decompose,
     saves=(0, OUT),  # neither where ord is 0
     grad_name="LinalgVectorNormBackward0",
-    eager="native",
+    numpy="slower",
 )
 
 

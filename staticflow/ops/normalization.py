@@ -143,7 +143,7 @@ def _norm_op(name: str, doc: str, layout_of: LayoutOf) -> Op:
         reference=strict(infer, _reference(layout_of)),
         vjp=_vjp(layout_of),
         decompose=_decompose(layout_of),
-        eager="large",
+        numpy="small",
         grad_name=f"Native{name.title().replace('_', '')}Backward0",
     )
 

@@ -126,7 +126,7 @@ sort_op = Op(
     reference=_sort_reference,
     vjp=scattered_vjp,
     lowering=LoopNest(_sort_emit),
-    eager="few",
+    exact=True,
     grad_name="SortBackward0",
 )
 
@@ -251,7 +251,8 @@ topk_op = Op(
     reference=strict(_topk_infer, _topk_reference),
     vjp=scattered_vjp,
     decompose=_topk_decompose,
-    eager="spread",
+    numpy="alone",
+    exact=True,
     grad_name="TopkBackward0",
 )
 

@@ -26,7 +26,7 @@ fmod = elementwise(
     "fmod",
     lambda k, x, y: k.fmod(x, y),
     (lambda ct, out, x, y: ct, lambda ct, out, x, y: -ct * trunc(x / y)),
-    kinds="iuf", numbers="wrap", eager="exact",
+    kinds="iuf", numbers="wrap", numpy="small", exact=True,
 )  # fmt: skip
 
 gcd = elementwise(
@@ -48,7 +48,7 @@ hypot = elementwise(
     lambda xp, x, y: xp.hypot(x, y),
     lambda k, x, y: k.hypot(x, y),
     (lambda ct, out, x, y: ct * (x / out), lambda ct, out, x, y: ct * (y / out)),
-    kinds="f", eager="native",
+    kinds="f", numpy="slower",
 )  # fmt: skip
 
 copysign = elementwise(
@@ -99,7 +99,7 @@ heaviside = elementwise(
     _heaviside_reference,
     _heaviside_emit,
     names=("input", "values"),
-    eager="exact",
+    numpy="small", exact=True,
 )  # fmt: skip
 
 # -- logarithms -----------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ logaddexp = composed(
     lambda xp, x, y: xp.logaddexp(x, y),
     _logaddexp_emit,
     (lambda ct, out, x, y: ct * sigmoid(x - y), lambda ct, out, x, y: ct * sigmoid(y - x)),
-    eager="native",
+    numpy="slower",
 )  # fmt: skip
 
 
@@ -136,7 +136,7 @@ logaddexp2 = composed(
     _logaddexp2_emit,
     (lambda ct, out, x, y: ct * sigmoid((x - y) * _LN2),
      lambda ct, out, x, y: ct * sigmoid((y - x) * _LN2)),
-    eager="native",
+    numpy="slower",
 )  # fmt: skip
 
 
@@ -222,7 +222,7 @@ lerp = composed(
     (lambda ct, out, x, y, w: ct * (1 - w), lambda ct, out, x, y, w: ct * w,
      lambda ct, out, x, y, w: ct * (y - x)),
     promote="common",
-    names=("input", "end", "weight"), eager="exact",
+    names=("input", "end", "weight"), numpy="small", exact=True,
 )  # fmt: skip
 
 addcmul_op = composed(
@@ -232,7 +232,7 @@ addcmul_op = composed(
     (lambda ct, out, x, a, b, *, value: ct,
      lambda ct, out, x, a, b, *, value: ct * (b * value),
      lambda ct, out, x, a, b, *, value: ct * (a * value)),
-    kinds="iuf", eager="exact",
+    kinds="iuf", numpy="small", exact=True,
 )  # fmt: skip
 
 
@@ -251,7 +251,7 @@ addcdiv_op = composed(
     (lambda ct, out, x, a, b, *, value: ct,
      lambda ct, out, x, a, b, *, value: ct * (value / b),
      lambda ct, out, x, a, b, *, value: -ct * (a * value / (b * b))),
-    eager="exact",
+    numpy="small", exact=True,
 )  # fmt: skip
 
 

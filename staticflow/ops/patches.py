@@ -109,6 +109,6 @@ unpatches_op: Op = Op(
         )
     ),
     lowering=LoopNest(_added_emit),
-    eager="native",
+    numpy="slower",
     grad_name="Col2ImBackward0",
 )

@@ -198,7 +198,7 @@ max_pool_op: Op = Op(
     vjp=per_arg(_max_vjp),
     lowering=LoopNest(_max_emit),
     piecewise_linear=True,
-    eager="native",
+    numpy="slower",
     grad_name="MaxPool2DWithIndicesBackward0",
 )
 
@@ -210,7 +210,7 @@ max_pool_index_op: Op = Op(
     reference=strict(_index_infer, _index_reference),
     vjp=None,
     lowering=LoopNest(_index_emit),
-    eager="native",
+    numpy="slower",
 )
 
 
@@ -262,7 +262,7 @@ adaptive_max_index_op: Op = Op(
     reference=strict(_adaptive_infer, _adaptive_reference),
     vjp=None,
     lowering=LoopNest(_adaptive_emit),
-    eager="native",
+    numpy="slower",
 )
 
 
@@ -311,7 +311,7 @@ place_gather_op: Op = Op(
     vjp=per_arg(lambda ct, out, x, index: place_scatter_op(ct, index, size=x.shape[2:]), None),
     lowering=LoopNest(_gather_emit),
     piecewise_linear=True,
-    eager="native",
+    numpy="slower",
     grad_name="MaxPool2DWithIndicesBackward0",
 )
 
@@ -351,6 +351,6 @@ place_scatter_op: Op = Op(
     vjp=per_arg(lambda ct, out, y, index, *, size: place_gather_op(ct, index), None),
     lowering=LoopNest(_scatter_emit),
     piecewise_linear=True,
-    eager="native",
+    numpy="slower",
     grad_name="MaxPool2DWithIndicesBackwardBackward0",
 )

@@ -74,7 +74,7 @@ threefry = elementwise(
     "threefry", "64 random bits, as an int64, of a key and a counter.",
     _threefry_reference,
     lambda k, key, counter: k.threefry(key, counter),
-    promote="none", kinds="i", infer=_threefry_infer, eager="native",
+    promote="none", kinds="i", infer=_threefry_infer, numpy="slower",
 )  # fmt: skip
 
 
@@ -107,7 +107,8 @@ random_bits = Op(
     reference=_bits_reference,
     vjp=None,
     decompose=_bits_decompose,
-    eager="flat",
+    numpy="slower",
+    shapeless=True,
 )
 
 # -- floats ---------------------------------------------------------------------------------------
@@ -152,7 +153,8 @@ uniform_op = Op(
     reference=_uniform_reference,
     vjp=None,
     decompose=_uniform_decompose,
-    eager="flat",
+    numpy="slower",
+    shapeless=True,
 )
 
 
@@ -182,7 +184,8 @@ normal_op = Op(
     reference=_normal_reference,
     vjp=None,
     decompose=_normal_decompose,
-    eager="flat",
+    numpy="slower",
+    shapeless=True,
 )
 
 # -- integers -------------------------------------------------------------------------------------
@@ -219,5 +222,6 @@ integers_op = Op(
     reference=_integers_reference,
     vjp=None,
     decompose=_integers_decompose,
-    eager="flat",
+    numpy="slower",
+    shapeless=True,
 )

@@ -69,7 +69,7 @@ kthvalue_op = Op(
     reference=strict(_kth_infer, chosen_reference(_kth_places)),
     vjp=chosen_vjp,
     decompose=_kth_decompose,
-    eager="few",
+    exact=True,
     grad_name="KthvalueBackward0",
 )
 
@@ -110,7 +110,7 @@ median_dim_op = Op(
     reference=strict(chosen_infer, chosen_reference(_median_places)),
     vjp=chosen_vjp,
     decompose=_median_decompose,
-    eager="few",
+    exact=True,
     grad_name="MedianBackward1",
 )
 
@@ -135,7 +135,7 @@ median_op = Op(
     reference=strict(_median_infer, _median_reference),
     vjp=shared_vjp,
     decompose=_whole_median,
-    eager="few",
+    exact=True,
     grad_name="MedianBackward0",
 )
 

@@ -74,7 +74,7 @@ shift_op: Op = Op(
         )
     ),
     lowering=running(0.0, lambda k, state, x: x, before=True),
-    eager="native",
+    numpy="slower",
     grad_name="ShiftBackward0",
 )
 
@@ -107,5 +107,5 @@ recurrence_op: Op = Op(
     kinds="f",
     promote="common",
     grad_name="RecurrenceBackward0",
-    eager="native",
+    numpy="slower",
 )

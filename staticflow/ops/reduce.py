@@ -133,7 +133,7 @@ sum_op = Op(
     reference=_sum_reference,
     vjp=per_arg(lambda ct, out, x, *, dims, keepdim: restored(ct, x.shape, dims, keepdim)),
     lowering=Reduce("add"),
-    eager="large",
+    numpy="small",
     grad_name="SumBackward0",
 )
 
@@ -168,7 +168,7 @@ mean_op = Op(
     reference=_mean_reference,
     vjp=per_arg(_mean_vjp),
     decompose=_mean_decompose,
-    eager="large",
+    numpy="small",
     grad_name="MeanBackward0",
 )
 
@@ -186,7 +186,8 @@ all_op = Op(
     reference=lambda xp, x, *, dims, keepdim: xp.all(x, axis=dims, keepdims=keepdim),
     vjp=None,
     lowering=Reduce("and"),
-    eager="spread",
+    numpy="alone",
+    exact=True,
 )
 
 any_op = Op(
@@ -196,7 +197,8 @@ any_op = Op(
     reference=lambda xp, x, *, dims, keepdim: xp.any(x, axis=dims, keepdims=keepdim),
     vjp=None,
     lowering=Reduce("or"),
-    eager="spread",
+    numpy="alone",
+    exact=True,
 )
 
 

@@ -125,7 +125,7 @@ resample_op: Op = Op(
     reference=strict(_infer, _reference),
     vjp=_vjp,
     lowering=LoopNest(_emit),
-    eager="native",
+    numpy="slower",
     grad_name="UpsampleBilinear2DBackward0",
 )
 
@@ -186,6 +186,6 @@ unresample_op: Op = Op(
     reference=strict(_back_infer, _back_reference),
     vjp=_back_vjp,
     lowering=LoopNest(_back_emit),
-    eager="native",
+    numpy="slower",
     grad_name="UpsampleBilinear2DBackwardBackward0",
 )

@@ -78,7 +78,7 @@ scatter_op: Op = Op(
         _put_source_vjp,
     ),
     lowering=LoopNest(_put_emit, updates=True),
-    eager="native",
+    numpy="slower",
     grad_name="ScatterBackward0",
 )
 
@@ -216,7 +216,7 @@ scatter_reduce_op: Op = Op(
     reference=strict(_reduce_infer, _reduce_reference),
     vjp=_reduce_vjp,
     lowering=LoopNest(_reduce_emit, updates=True),
-    eager="native",
+    numpy="slower",
     grad_name="ScatterReduceBackward0",
 )
 

@@ -104,7 +104,8 @@ embed_op: Op = Op(
         lambda ct, out, x, *, shape, start, step: slice_op(ct, start=start, size=x.shape, step=step)
     ),
     lowering=LoopNest(_embed_emit),
-    eager="exact",
+    numpy="small",
+    exact=True,
     grad_name="SliceBackward0",
 )
 

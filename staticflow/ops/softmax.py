@@ -80,7 +80,7 @@ softmax_op = Op(
     reference=_in_32_bits(_softmax_reference),
     vjp=per_arg(_softmax_vjp),
     decompose=_softmax_decompose,
-    eager="native",
+    numpy="slower",
     promote="float",
     grad_name="SoftmaxBackward0",
 )
@@ -110,7 +110,7 @@ log_softmax_op = Op(
     reference=_in_32_bits(_log_softmax_reference),
     vjp=per_arg(_log_softmax_vjp),
     decompose=_log_softmax_decompose,
-    eager="native",
+    numpy="slower",
     promote="float",
     grad_name="LogSoftmaxBackward0",
 )
@@ -158,7 +158,7 @@ logsumexp_op = Op(
     reference=_in_32_bits(_lse_reference),
     vjp=per_arg(_lse_vjp),
     decompose=_lse_decompose,
-    eager="native",
+    numpy="slower",
     promote="float",
     grad_name="LogsumexpBackward0",
 )

@@ -78,37 +78,37 @@ erf = real_function(
     "erf", "The error function, ``2 / sqrt(pi)`` times the integral of ``exp(-t t)`` from 0 to x.",
     by_python("erf", math.erf),
     lambda ct, out, x: ct * (exp(-(x * x)) * _PER_ROOT_PI),
-    eager="native",
+    numpy="slower",
 )  # fmt: skip
 erfc = real_function(
     "erfc", "``1 - erf(x)``, exact where ``erf(x)`` is next to 1.",
     by_python("erfc", math.erfc),
     lambda ct, out, x: ct * (exp(-(x * x)) * -_PER_ROOT_PI),
-    eager="native",
+    numpy="slower",
 )  # fmt: skip
 erfcx = real_function(
     "erfcx", "``exp(x x) * erfc(x)``, which a large ``x`` leaves a number.",
     by_python("erfcx", _erfcx),
     lambda ct, out, x: ct * (x * out * 2 - _PER_ROOT_PI),
-    eager="native",
+    numpy="slower",
 )  # fmt: skip
 ndtr = real_function(
     "ndtr", "The probability that a standard normal number is below ``x``.",
     by_python("ndtr", lambda x: 0.5 * math.erfc(-x * math.sqrt(0.5))),
     lambda ct, out, x: ct * (exp(x * x * -0.5) * DENSITY),
-    eager="native",
+    numpy="slower",
 )  # fmt: skip
 log_ndtr = real_function(
     "log_ndtr", "The logarithm of `ndtr`, also where that is 0.",
     by_python("log_ndtr", _log_ndtr),
     lambda ct, out, x: ct * (math.sqrt(2 / math.pi) / erfcx(x * -math.sqrt(0.5))),
-    eager="native",
+    numpy="slower",
 )  # fmt: skip
 erfinv = real_function(
     "erfinv", "The inverse of `erf`: infinite at -1 and 1, NaN outside.",
     by_python("erfinv", _erfinv),
     lambda ct, out, x: ct * (exp(out * out) * (1 / _PER_ROOT_PI)),
-    eager="native",
+    numpy="slower",
 )  # fmt: skip
 
 

@@ -148,5 +148,5 @@ bitcast_op = elementwise(
     lambda k, x, *, dtype: k.bitcast(x, dtype),
     promote="none",
     infer=_bitcast_infer,
-    eager="reference",
+    numpy="faster",
 )

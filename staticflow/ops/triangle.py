@@ -115,7 +115,8 @@ diag_embed_op: Op = Op(
         )
     ),
     lowering=LoopNest(_embed_emit),
-    eager="exact",
+    numpy="small",
+    exact=True,
     grad_name="DiagEmbedBackward0",
 )
 
@@ -231,7 +232,7 @@ def _triangle(name: str, side: str, outside: Any) -> Op:
         reference=strict(infer, lambda xp, x, *, diagonal: getattr(xp, name)(x, diagonal)),
         vjp=per_arg(lambda ct, out, x, *, diagonal: op(ct, diagonal=diagonal)),
         decompose=decompose,
-        eager="native",
+        numpy="slower",
         grad_name=f"{name.title()}Backward0",
     )
     return op
@@ -343,7 +344,7 @@ fold_op: Op = Op(
         lambda ct, out, x, *, shape, dim, size, step: unfold_op(ct, dim=dim, size=size, step=step)
     ),
     lowering=LoopNest(_fold_emit),
-    eager="native",
+    numpy="slower",
     grad_name="UnfoldBackward0",
 )
 

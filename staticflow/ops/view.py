@@ -41,7 +41,7 @@ contiguous_op = elementwise(
     lambda k, x: x,
     (lambda ct, out, x: ct,),
     grad_name="CloneBackward0",
-    eager="reference",
+    numpy="faster",
 )
 
 

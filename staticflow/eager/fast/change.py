@@ -6,6 +6,7 @@ that did so last, and how a change is counted and its line noted.
 
 from __future__ import annotations
 
+from staticflow.eager.costs import BEYOND, LARGE, NEAR, SHORT, SPREAD
 from staticflow.eager.fast.classes import Memory, State, Tensor, bfloat16, multiply, one
 from staticflow.eager.fast.compute import call_in_context, kernel_at, try_kernel
 from staticflow.eager.fast.line import user_line
@@ -19,8 +20,6 @@ from staticflow.eager.fast.operands import open_number, open_operand
 from staticflow.eager.fast.record import has_no_edge
 from staticflow.eager.fast.records import InPlace, Op, Operand
 from staticflow.eager.fast.view import base_of, memory_of
-from staticflow.eager.programs import BEYOND, LARGE, SPREAD
-from staticflow.eager.rows import NEAR, SHORT
 from staticflow.native.cpython import NONE, Array, PyArray_CopyInto, PyNumber_Add
 from staticflow.native.language import (
     Object,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from staticflow.eager.costs import LARGE
 from staticflow.eager.fast.classes import State, asarray
 from staticflow.eager.fast.objects import has, joint_size, operand_array
 from staticflow.eager.fast.operands import is_recording
 from staticflow.eager.fast.record import find_edges
 from staticflow.eager.fast.records import FLAGS, MOST, Call, Cell, Op, Step
 from staticflow.eager.fast.view import part_of
-from staticflow.eager.programs import LARGE
 from staticflow.native.cpython import (
     PyContext_Enter,
     PyContext_Exit,

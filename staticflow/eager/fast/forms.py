@@ -84,7 +84,7 @@ def fast_forms(
     if not has_known_layout() or not all(box_type(c, s) for c in classes for s in _slots(c)):
         return FastForms({}, {}, {}, {}, {}, {}, {})
     ops = [op for op in ops if has_fast_form(op)]
-    kernels = [op for op in ops if op.eager in ("native", "exact")]  # found by the kind of call
+    kernels = [op for op in ops if _is_kernel(op)]  # found by the kind of call
     table: dict[Any, int] = {**remembered, **dict.fromkeys(kernels, MOST)}
     records = (OpRecord * len(ops))()
     kept = [_fill(record, op) for record, op in zip(records, ops, strict=True)]
@@ -155,6 +155,11 @@ def _further(fn: Function) -> Sequence[str]:
     return fn.names[1 : takes(fn)[0]] if isinstance(fn, Op) else parameters_of(fn)
 
 
+def _is_kernel(op: Op) -> bool:
+    """Whether an op is a kernel at every size, or as well as NumPy."""
+    return not op.shapeless and (op.numpy == "slower" or (op.numpy == "small" and op.exact))
+
+
 def has_fast_form(op: Op) -> bool:
     """Whether the op has a fast path: all but loops and branches have."""
     return op.decompose is not None or type(op.lowering) in _FORMS
@@ -196,7 +201,7 @@ def _flags(op: Op) -> dict[str, bool]:
         "BY_NUMBER": op.ufunc is None,
         "ANY_DTYPES": not promoted,
         "TAIL": op.promote == "tail",
-        "VIEW": type(op.lowering) is lowering.View and op.eager == "reference",
+        "VIEW": type(op.lowering) is lowering.View and op.numpy == "faster",
     }
 
 

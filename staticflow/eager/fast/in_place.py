@@ -7,6 +7,7 @@ program that did so last (`staticflow.eager.overwrite`); or what a function give
 
 from __future__ import annotations
 
+from staticflow.eager.costs import LARGE, SPREAD
 from staticflow.eager.fast.change import (
     bump,
     changeable,
@@ -28,7 +29,6 @@ from staticflow.eager.fast.objects import (
 from staticflow.eager.fast.operands import current_state, is_plain, is_recording, open_number
 from staticflow.eager.fast.records import InPlace, Operand
 from staticflow.eager.fast.renew import renew
-from staticflow.eager.programs import LARGE, SPREAD
 from staticflow.native.cpython import PyErr_Occurred, PyTuple_GetItem, PyTuple_Size, Tuple
 from staticflow.native.language import (
     Inside,

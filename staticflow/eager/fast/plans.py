@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
-from staticflow.eager.choose import SMALL, bound, by_numpy, kernel_of, pays_often
+from staticflow.eager.choose import bound, by_numpy, kernel_of, pays_often
+from staticflow.eager.costs import SMALL
 from staticflow.eager.fast.recall import MOST_VALUES
 from staticflow.eager.fast.records import (
     FunctionRecord,
@@ -239,7 +240,7 @@ def _foresee(
         array, part = arrays[0], result._data
         _see(plan, step, array, _address(part) - _address(array), part)
         return
-    if op.eager == "flat":
+    if op.shapeless:
         arrays[1] = np.empty(arrays[1].size, np.bool_)  # whose values do not matter
         row = np.empty(arrays[1].size, result._data.dtype)
         if not _see(plan, step, row, 0, result._data):

@@ -5,6 +5,7 @@ The function is the native form of what the method is the in-place form of, as `
 
 from __future__ import annotations
 
+from staticflow.eager.costs import LARGE
 from staticflow.eager.fast.change import bump, changeable, copy_array, has_vertex, is_free
 from staticflow.eager.fast.classes import Memory, State, Tensor
 from staticflow.eager.fast.entries import forward
@@ -16,7 +17,6 @@ from staticflow.eager.fast.objects import (
 from staticflow.eager.fast.operands import is_recording, open_operand
 from staticflow.eager.fast.record import alike, has_no_edge
 from staticflow.eager.fast.records import InPlace, Operand
-from staticflow.eager.programs import LARGE
 from staticflow.native.cpython import Tuple
 from staticflow.native.language import (
     Object,

@@ -1,0 +1,76 @@
+"""When the compiler's kernel pays: the one place where NumPy and native code are weighed.
+
+An op states two facts: where NumPy is as fast at it as the kernel of it (`Op.numpy`), and whether
+both give the same bits (`Op.exact`). The tables say from how many elements on the kernel computes
+such an op, and the numbers beside them what else is done from when on. All were measured; a number
+here says what would be lost on either side of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+
+from staticflow.graph.op import NumPy, Op
+
+__all__ = [
+    "BEYOND", "LARGE", "NEAR", "PRODUCT", "SHORT", "SMALL", "SPREAD", "STEPS", "kernel_from",
+    "often_below",
+]  # fmt: skip
+
+# -- sizes ---------------------------------------------------------------------------------------
+
+SMALL = 1 << 12
+"""Elements up to which an array is as soon copied as made: some 2 microseconds."""
+
+LARGE = 1 << 16
+"""Elements from which on a pass over an array takes 10 microseconds or more, so that a kernel,
+which takes some 20 ms to make, is worth it."""
+
+SPREAD = 1 << 19
+"""Elements from which on several threads take less time for what NumPy does on one, and a program
+that writes in place less than an array more."""
+
+BEYOND = 1 << 22
+"""Elements from which on an array is more than the caches hold, and whole vectors fill it sooner
+than NumPy does."""
+
+PRODUCT = 1 << 22
+"""Multiplications from which on a product of matrices is a kernel's: some 50 microseconds of them.
+It takes 0.2 seconds to compile, and saves a tenth of the time or more."""
+
+# -- how arrays lie ------------------------------------------------------------------------------
+
+SHORT = 32
+"""Elements of a row; rows of fewer are sooner copied than taken one at a time."""
+
+NEAR = 16
+"""Bytes up to which neighbours of a row lie apart in what a kernel takes as it lies; and elements,
+in `STEPS`. Of wider ones each takes a line of the cache, whoever reads it."""
+
+STEPS = 4
+
+# -- an op ---------------------------------------------------------------------------------------
+
+_KERNEL_FROM: Mapping[NumPy, float] = {
+    "slower": 0, "small": LARGE, "alone": SPREAD, "rows": inf, "faster": inf,
+}  # fmt: skip
+
+_OFTEN_BELOW: Mapping[NumPy, int] = {
+    "small": LARGE, "alone": LARGE, "rows": 1 << 9, "faster": 1 << 8, "slower": 0,
+}  # fmt: skip
+
+
+def kernel_from(op: Op) -> float:
+    """Elements from which on the kernel computes ``op``, whatever else holds of its operands.
+    Along rows it depends on the dim, and broadcast operands are NumPy's weakness before."""
+    return _KERNEL_FROM[op.numpy]
+
+
+def often_below(op: Op) -> int:
+    """Elements below which the kernel computes ``op`` where calls of a kind come often: the call of
+    NumPy, some 0.5 microseconds, is most of the time there. Along a dim NumPy takes some elements
+    at a time, and what a ufunc does is called at once. 0 where the bits would differ."""
+    if not op.exact or (op.numpy == "alone" and op.ufunc is not None):
+        return 0
+    return _OFTEN_BELOW[op.numpy]
