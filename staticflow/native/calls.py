@@ -11,6 +11,7 @@ from staticflow.native.expressions import lend
 from staticflow.native.language import role_of
 from staticflow.native.ownership import Value
 from staticflow.native.scope import Keeping, Rules, Scope
+from staticflow.native.source import Shown
 from staticflow.native.types import (
     INT,
     VOID,
@@ -35,8 +36,7 @@ def _call(scope: Scope, node: ast.Call) -> Value:
     value, type_ = scope.pointer(node.func)
     if not isinstance(type_.target, Code):
         raise scope.error(node, f"{ast.unparse(node.func)} is {type_}, which is not called")
-    shown = ast.unparse(node.func)
-    return _emit(scope, node, shown, value.text, type_.target.signature, True)
+    return _emit(scope, node, ast.unparse(node.func), value.text, type_.target.signature, True)
 
 
 def _named_call(scope: Scope, node: ast.Call, name: str) -> Value:
@@ -83,7 +83,7 @@ def _emit(
     text = scope.text.op(f"call {result.llvm} {callee}({written})", name.rpartition(".")[2])
     if isinstance(result, IntType):
         return Value(scope.widened(result, text), INT)
-    shown = ast.unparse(node)
+    shown = Shown(node)
     value = Value(text, result, name=shown, line=node.lineno)
     if signature.result.owned:
         return scope.own(node, value, shown)
@@ -116,7 +116,7 @@ def _arguments(
     for argument, value, (_, place) in zip(node.args, values, params, strict=True):
         scope.check(argument, value)
         scope.fit(argument, value, place.type)
-        shown = ast.unparse(argument)
+        shown = Shown(argument)
         if not place.owned and value.run is not None and runs:
             raise scope.error(
                 argument, f"{shown} is read from where Python may change it, and {name}, which "

@@ -15,6 +15,7 @@ from staticflow.codegen.llvm.text import phi
 from staticflow.native.language import role_of
 from staticflow.native.ownership import State, Target, Value
 from staticflow.native.scope import Rules, Scope
+from staticflow.native.source import Shown
 from staticflow.native.types import BOOL, INT, NULL, PointerType, join_types, signature_of
 
 __all__ = ["CONDITIONS", "branch"]
@@ -64,7 +65,7 @@ def _narrow(scope: Scope, state: State, test: ast.expr, truth: bool) -> None:
             value = state.names[name]
             if isinstance(op, ast.Is) == truth:
                 if value.own in state.owned and value.own is not None:
-                    state.end(value.own, "null")
+                    state.end(value.own, "null", test.lineno)
                 state.names[name] = Value(value.text, NULL, name=name, line=value.line)
             elif isinstance(value.type, PointerType):
                 state.names[name] = replace(value, type=replace(value.type, nullable=False))
@@ -91,6 +92,8 @@ def _name_of(node: ast.expr) -> str | None:
 def _bool_of(scope: Scope, node: ast.BoolOp) -> Value:
     """``a and b``, ``a or b``: the last where those before do not decide."""
     is_and = isinstance(node.op, ast.And)
+    if all(map(_is_instant, node.values)):
+        return _bool_at_once(scope, node)
     out = scope.target("both" if is_and else "either")
     texts: list[str] = []
     *before, last = node.values
@@ -105,6 +108,26 @@ def _bool_of(scope: Scope, node: ast.BoolOp) -> Value:
         scope.jump(out)
     scope.enter(node, out)
     return Value(_pick(scope, out, texts, "i1"), BOOL)
+
+
+def _is_instant(node: ast.expr) -> bool:
+    """Whether a condition is a comparison of what is at hand, which may be made in vain."""
+    match node:
+        case ast.Compare(left, _, [right]):
+            return _is_simple(left) and _is_simple(right)
+        case ast.UnaryOp(ast.Not(), operand):
+            return _is_instant(operand)
+    return False
+
+
+def _bool_at_once(scope: Scope, node: ast.BoolOp) -> Value:
+    """A condition without branches, all of whose parts are looked at: where it is a value, as what
+    an inlined function returns, a branch would remain."""
+    first, *rest = (_truth(scope, part) for part in node.values)
+    for part in rest:
+        instruction = "and" if isinstance(node.op, ast.And) else "or"
+        first = scope.text.op(f"{instruction} i1 {first}, {part}")
+    return Value(first, BOOL)
 
 
 def _truth(scope: Scope, node: ast.expr) -> str:
@@ -188,7 +211,7 @@ def _select(scope: Scope, node: ast.IfExp, test: str) -> Value:
         raise scope.error(node, f"the sides are {a.type} and {b.type}")
     text = scope.text.op(f"select i1 {test}, {type_.llvm} {a.text}, {type_.llvm} {b.text}")
     run = scope.state.run if a.run is not None or b.run is not None else None
-    shown, local = ast.unparse(node), a.local or b.local
+    shown, local = Shown(node), a.local or b.local
     inside = a.depends | b.depends
     return Value(text, type_, None, inside, run, shown, node.lineno, local, a.origin | b.origin)
 

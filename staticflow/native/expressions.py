@@ -10,6 +10,7 @@ from dataclasses import replace
 from staticflow.native.language import symbol_of
 from staticflow.native.ownership import Value
 from staticflow.native.scope import Rules, Scope
+from staticflow.native.source import Shown
 from staticflow.native.types import (
     BOOL,
     FLOAT,
@@ -27,7 +28,7 @@ from staticflow.native.types import (
     stride_of,
 )
 
-__all__ = ["EXPRESSIONS", "assign_element", "assign_field", "field_of", "lend"]
+__all__ = ["EXPRESSIONS", "assign_element", "assign_field", "element_of", "field_of", "lend"]
 
 
 def _name(scope: Scope, node: ast.Name) -> Value:
@@ -100,16 +101,16 @@ def field_of(scope: Scope, node: ast.Attribute) -> tuple[Value, Declared, str]:
 def _attribute(scope: Scope, node: ast.Attribute) -> Value:
     """What a field holds."""
     base, place, address = field_of(scope, node)
-    shown = ast.unparse(node)
+    shown = Shown(node)
     if place.length is not None:
         return replace(base.lent(), text=address, type=place.type, name=shown)
     text = scope.load(place, address, node.attr)
     if not isinstance(place.type, PointerType):
         return Value(text, _register(place.type))
-    return _read(scope, base, place.type, text, shown, node.lineno)
+    return _read(scope, base, place.type, text, shown)
 
 
-def _read(scope: Scope, base: Value, type_: PointerType, text: str, name: str, line: int) -> Value:
+def _read(scope: Scope, base: Value, type_: PointerType, text: str, name: Shown) -> Value:
     """A pointer that was read out of what ``base`` points to: it is fleeting if that is an object
     of Python or shared, and lives as long as a record of the call."""
     assert isinstance(base.type, PointerType)
@@ -120,7 +121,9 @@ def _read(scope: Scope, base: Value, type_: PointerType, text: str, name: str, l
         case RecordOf() as record if record.shared:
             run = scope.state.run
     origin = scope.parameters if base.local else base.origin  # whatever was written there
-    return Value(text, type_, inside=base.depends, run=run, name=name, line=line, origin=origin)
+    return Value(
+        text, type_, inside=base.depends, run=run, name=name, line=name.line, origin=origin
+    )
 
 
 def _register(type_: Type) -> Type:
@@ -138,14 +141,14 @@ def assign_field(scope: Scope, node: ast.Attribute, value: Value, source: ast.ex
     of_object = isinstance(base.type, PointerType) and isinstance(base.type.target, ObjectOf)
     counted = isinstance(place.type, PointerType) and isinstance(place.type.target, ObjectOf)
     if of_object and counted:
-        scope.consume(source, value, f"put into {ast.unparse(node)}")
+        scope.consume(source, value, Shown(node, "put into {}"))
         before = scope.text.op(f"load ptr, ptr {address}")
         scope.store(place, address, value.text)
         scope.text.do(f"call void {scope.program.symbol('Py_DecRef')}(ptr {before})")
-        scope.note_run(node, f"the end of what {ast.unparse(node)} held")
+        scope.note_run(node, Shown(node, "the end of what {} held"))
         return
     if place.owned:
-        scope.consume(source, value, f"put into {ast.unparse(node)}")
+        scope.consume(source, value, Shown(node, "put into {}"))
         _rebind(scope, source, base)
     elif isinstance(place.type, PointerType):
         lend(scope, source, value, base)
@@ -192,7 +195,7 @@ def _is_shared(base: Value) -> bool:
 # -- elements ------------------------------------------------------------------------------------
 
 
-def _element(scope: Scope, node: ast.Subscript) -> tuple[Value, Declared, str]:
+def element_of(scope: Scope, node: ast.Subscript) -> tuple[Value, Declared, str]:
     """The row, what its elements are, and the address of the one that is meant."""
     base, type_ = scope.pointer(node.value)
     if not isinstance(type_.target, RowOf):
@@ -216,8 +219,8 @@ _UNITS: Mapping[int, str] = {8: "i64", 4: "i32", 1: "i8"}
 
 def _subscript(scope: Scope, node: ast.Subscript) -> Value:
     """``row[i]`` and ``row[i:]``."""
-    base, element, address = _element(scope, node)
-    shown = ast.unparse(node)
+    base, element, address = element_of(scope, node)
+    shown = Shown(node)
     if isinstance(node.slice, ast.Slice):
         return replace(base.lent(), text=address, name=shown)
     if _lies_inside(element):
@@ -225,7 +228,7 @@ def _subscript(scope: Scope, node: ast.Subscript) -> Value:
     text = scope.load(element, address, "element")
     if not isinstance(element.type, PointerType):
         return Value(text, _register(element.type))
-    return _read(scope, base, element.type, text, shown, node.lineno)
+    return _read(scope, base, element.type, text, shown)
 
 
 def _lies_inside(element: Declared) -> bool:
@@ -235,13 +238,13 @@ def _lies_inside(element: Declared) -> bool:
 
 def assign_element(scope: Scope, node: ast.Subscript, value: Value, source: ast.expr) -> None:
     """Write an element."""
-    base, element, address = _element(scope, node)
+    base, element, address = element_of(scope, node)
     if isinstance(node.slice, ast.Slice) or _lies_inside(element):
         raise scope.error(node, "only numbers and pointers are written: write the fields")
     scope.check(source, value)
     scope.fit(source, value, element.type)
     if element.owned:
-        scope.consume(source, value, f"put into {ast.unparse(node)}")
+        scope.consume(source, value, Shown(node, "put into {}"))
         _rebind(scope, source, base)
     elif isinstance(element.type, PointerType):
         lend(scope, source, value, base)

@@ -84,6 +84,8 @@ class Object(_Fields):
 class Type(Object):
     """A class of Python."""
 
+    alloc: Callable[[Type, int], Owned[Object | None]]
+
 
 class Record(_Fields):
     """A struct in memory, of annotated fields in order as C lays them out. What a field points to
@@ -241,7 +243,7 @@ def drop_row(row: Row[T], count: int) -> None:
 
 
 def take(field: T) -> T:
-    """The reference that a field of a record owns, which is null from then on."""
+    """The reference that a field of a record, or an element, owns, which is null from then on."""
     return field
 
 
@@ -255,7 +257,7 @@ def trusted(value: object, kind: object, reason: str) -> Any: ...
 
 def trusted(value: object, kind: Any, reason: str) -> Any:
     """The one escape from what is checked: the value is of a kind, is not null, and lives for the
-    rest of the call, for a reason that has to be given."""
+    rest of the call, for a reason that has to be given; of a kind ``Owned[T]`` it is owned here."""
     assert reason
     return value
 

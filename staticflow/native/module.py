@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,15 +36,28 @@ def render_native(functions: Iterable[Function], layout: Layout, around: str = "
     Of ``functions`` those are taken that are exported, or that ``around`` calls.
     """
     roots = [f for f in functions if _is_exported(f) or f"@{f.__name__}(" in around]
-    quiet: dict[Function, bool] = {}
-    while True:
-        program = _Program(layout, dict(quiet))
-        for root in roots:
-            program.runs(root)
-        found = {fn: t.runs for fn, t in program.done.items()}
-        if not program.assumed.items() - found.items():
-            return program.text(around)
-        quiet = found
+    known: dict[Function, bool] = {}
+    with _without_collection():
+        while True:
+            program = _Program(layout, known)
+            for root in roots:
+                program.runs(root)
+            known = {fn: t.runs for fn, t in program.done.items()}
+            if not program.assumed.items() - known.items():
+                return program.text(around)
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """The collector of garbage waits: syntax trees are many objects and none of them garbage, so
+    that it would go through everything that was imported, which takes as long again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _is_exported(fn: Function) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from staticflow.codegen.llvm.text import BasicBlock, FunctionText, phi
 from staticflow.codegen.llvm.text import Type as LLVMType
+from staticflow.native.source import Shown
 from staticflow.native.types import NULL, Type, join_types
 
 __all__ = ["Debt", "Edge", "State", "Target", "Value", "join_values"]
@@ -36,7 +37,7 @@ class Value:
     own: int | None = None
     inside: frozenset[int] = frozenset()
     run: int | None = None
-    name: str = ""
+    name: str | Shown = ""
     line: int = 0
     local: bool = False
     origin: frozenset[str] = frozenset()
@@ -55,7 +56,7 @@ class Value:
 class Debt:
     """An owned reference that is not consumed yet: what it is, and where it came from."""
 
-    name: str
+    name: str | Shown
     line: int
 
 
@@ -66,36 +67,42 @@ class State:
 
     names: dict[str, Value] = field(default_factory=dict)
     owned: dict[int, Debt] = field(default_factory=dict)
-    gone: dict[int, str] = field(default_factory=dict)
+    gone: dict[int, tuple[str | Shown, int]] = field(default_factory=dict)
     run: int = 0
-    ran: tuple[int, str] = (0, "")
+    ran: tuple[int, str | Shown] = (0, "")
 
     def fork(self) -> State:
         """Another state that starts as this one."""
         return State(dict(self.names), dict(self.owned), dict(self.gone), self.run, self.ran)
 
-    def note_run(self, line: int, name: str) -> None:
+    def note_run(self, line: int, name: str | Shown) -> None:
         """Python may have run, by the call of ``name``."""
         self.run, self.ran = next(_serials), (line, name)
 
-    def own(self, value: Value, name: str, line: int) -> Value:
+    def own(self, value: Value, name: str | Shown, line: int) -> Value:
         """The value as an owned reference."""
         number = next(_serials)
         self.owned[number] = Debt(name, line)
         return replace(value, own=number, inside=frozenset(), run=None, name=name, line=line)
 
-    def end(self, number: int, how: str) -> None:
+    def end(self, number: int, how: str | Shown, line: int) -> None:
         """A reference was consumed."""
         del self.owned[number]
-        self.gone[number] = how
+        self.gone[number] = how, line
+
+    def end_of(self, number: int) -> str:
+        """What became of a reference."""
+        if number not in self.gone:
+            return "given up on one of the ways here"
+        how, line = self.gone[number]
+        return f"{how} in line {line}"
 
     def fault(self, value: Value) -> str | None:
         """Why a value must not be used here, if it must not."""
         missing = value.depends - self.owned.keys() if value.inside or value.own else ()
         for number in sorted(missing):
-            how = self.gone.get(number, "given up on one of the ways here")
             lost = value.name if value.own == number else f"what {value.name} lives in"
-            return f"{lost} was {how}: use it before that"
+            return f"{lost} was {self.end_of(number)}: use it before that"
         if value.run is not None and value.run != self.run:
             line, name = self.ran
             return (

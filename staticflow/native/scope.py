@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from staticflow.codegen.llvm.text import BasicBlock, FunctionText
 from staticflow.native.language import Symbol
 from staticflow.native.ownership import State, Target, Value
-from staticflow.native.source import NativeError, Source
+from staticflow.native.source import NativeError, Shown, Source
 from staticflow.native.types import (
     BOOL,
     INT,
@@ -24,7 +24,7 @@ from staticflow.native.types import (
     suits,
 )
 
-__all__ = ["Again", "Keeping", "Loop", "Program", "Rules", "Scope"]
+__all__ = ["Again", "Keeping", "Learnt", "Loop", "Program", "Rules", "Scope"]
 
 
 class Program(Protocol):
@@ -61,6 +61,8 @@ class Loop:
     done: Target
 
 
+Learnt = int | tuple[int, str]
+
 Rules = Mapping[type[ast.AST], Callable[["Scope", Any], Any]]
 """How each kind of expression gives a `Value`, and whether control comes behind a statement."""
 
@@ -74,8 +76,9 @@ class Scope:
     globals: Mapping[str, Any]
     signature: Signature
     rules: Rules
-    running: set[int]
-    """The lines of loops in which Python may run, of which that was learnt on the way."""
+    running: set[Learnt]
+    """The lines of loops in which Python may run, and of loops with the name of a variable that is
+    fleeting at their heads, of which that was learnt on the way."""
     text: FunctionText = field(default_factory=FunctionText)
     state: State = field(default_factory=State)
     kinds: dict[str, Type] = field(default_factory=dict)
@@ -138,7 +141,7 @@ class Scope:
     def pointer(self, node: ast.expr) -> tuple[Value, PointerType]:
         """The value of an expression that must be a pointer and not null."""
         value = self.value(node)
-        shown = ast.unparse(node)
+        shown = Shown(node)
         if not isinstance(value.type, PointerType):
             raise self.error(node, f"{shown} is {value.type}, which has no fields and no elements")
         if value.type.nullable:
@@ -153,11 +156,11 @@ class Scope:
         params = self.signature.params
         return frozenset(n for n, place in params if isinstance(place.type, PointerType))
 
-    def own(self, node: ast.AST, value: Value, name: str) -> Value:
+    def own(self, node: ast.AST, value: Value, name: str | Shown) -> Value:
         """The value as an owned reference."""
         return self.state.own(value, name, getattr(node, "lineno", 0))
 
-    def consume(self, node: ast.AST, value: Value, how: str) -> None:
+    def consume(self, node: ast.AST, value: Value, how: str | Shown) -> None:
         """Give up, or hand on, an owned reference."""
         if value.type is NULL:
             return
@@ -165,10 +168,9 @@ class Scope:
         if value.own is None:
             shown = ast.unparse(node)
             raise self.error(node, f"{shown} is borrowed and would be {how}: write hold({shown})")
-        line = getattr(node, "lineno", 0)
-        self.state.end(value.own, f"{how} in line {line}")
+        self.state.end(value.own, how, getattr(node, "lineno", 0))
 
-    def note_run(self, node: ast.AST, name: str) -> None:
+    def note_run(self, node: ast.AST, name: str | Shown) -> None:
         """Python may have run here."""
         self.ran = True
         self.state.note_run(getattr(node, "lineno", 0), name)

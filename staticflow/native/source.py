@@ -11,12 +11,29 @@ from typing import Any
 
 from staticflow.errors import StaticflowError
 
-__all__ = ["NativeError", "Source", "source_of"]
+__all__ = ["NativeError", "Shown", "Source", "source_of"]
 
 
 class NativeError(StaticflowError):
     """A native function that cannot be translated: the file and the line, what is wrong, and what
     to write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """An expression as it is written, with words around: made when an error shows it, which hardly
+    ever happens."""
+
+    node: ast.AST
+    words: str = "{}"
+
+    @property
+    def line(self) -> int:
+        """The line that it stands in."""
+        return getattr(self.node, "lineno", 0)
+
+    def __str__(self) -> str:
+        return self.words.format(ast.unparse(self.node))
 
 
 @dataclass(frozen=True, slots=True)

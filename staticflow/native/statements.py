@@ -96,6 +96,9 @@ def _refuse_loss(scope: Scope, node: ast.AST, name: str) -> None:
     """A variable that owns a reference is not given another value before that is consumed."""
     before = scope.state.names.get(name)
     if before is not None and scope.state.owns(before) and before.own is not None:
+        if before.text == "null":
+            scope.state.end(before.own, "null", 0)
+            return
         line = scope.state.owned[before.own].line
         raise scope.error(
             node, f"{name}, owned since line {line}, is lost here: drop it before, or hand it on"
@@ -227,21 +230,21 @@ def _begin(scope: Scope, node: ast.While | ast.For, head: Target) -> dict[str, V
         scope.note_run(node, "the loop")
     carried = {}
     for name in sorted(_assigned(node) & state.names.keys()):
-        carried[name] = value = _carry(scope, state, name)
+        carried[name] = value = _carry(scope, state, name, (node.lineno, name) in scope.running)
         state.names[name] = value
     return carried
 
 
-def _carry(scope: Scope, state: State, name: str) -> Value:
-    """What a variable is at the head of a loop that assigns it."""
+def _carry(scope: Scope, state: State, name: str, fleeting: bool) -> Value:
+    """What a variable is at the head of a loop that assigns it: ``fleeting`` if the loop does."""
     before = state.names[name]
-    fleeting = before.run is not None
     value = replace(before, text=scope.text.fresh(name), type=scope.kinds[name])
     if before.own is not None and before.own in state.owned:
         debt = state.owned.pop(before.own)
         return state.own(value, debt.name, debt.line)
     origin = scope.parameters if isinstance(value.type, PointerType) else frozenset[str]()
-    return replace(value, run=before.run if fleeting else None, origin=origin)
+    run = state.run if fleeting and before.run is None else before.run
+    return replace(value, run=run, origin=origin)
 
 
 def _close(scope: Scope, node: ast.stmt, head: Target, carried: dict[str, Value]) -> None:
@@ -276,10 +279,10 @@ def _compare_debts(
                           "the loop begins again: drop it before")  # fmt: skip
     for number in kept - state.owned.keys():
         debt = first.owned[number]
-        how = state.gone.get(number, "given up")
         raise scope.error(
-            _behind(node), f"{debt.name} was {how}, and is not there when the loop begins again"
-        )  # fmt: skip
+            _behind(node),
+            f"{debt.name} was {state.end_of(number)}, and is not there when the loop begins again",
+        )
 
 
 def _compare(scope: Scope, node: ast.stmt, name: str, value: Value, state: State) -> None:
@@ -296,6 +299,11 @@ def _compare(scope: Scope, node: ast.stmt, name: str, value: Value, state: State
     if owned or not isinstance(now.type, PointerType):
         return
     fault = state.fault(now)
+    if fault is None and now.run is not None and value.run is None:
+        line = getattr(node, "lineno", 0)
+        if not _ran_at_head(scope, node):
+            scope.running.add((line, name))
+            raise Again
     if fault is not None or (now.run is not None and value.run is None):
         raise scope.error(
             behind,

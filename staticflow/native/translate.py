@@ -12,7 +12,7 @@ from staticflow.native.conditions import CONDITIONS
 from staticflow.native.expressions import EXPRESSIONS
 from staticflow.native.language import role_of
 from staticflow.native.ownership import Value
-from staticflow.native.scope import Again, Keeping, Program, Rules, Scope
+from staticflow.native.scope import Again, Keeping, Learnt, Program, Rules, Scope
 from staticflow.native.source import source_of
 from staticflow.native.statements import STATEMENTS, block, leave
 from staticflow.native.types import BOOL, VOID, IntType, signature_of
@@ -34,7 +34,7 @@ class Translation:
 
 def translate(fn: Callable[..., Any], program: Program) -> Translation:
     """The LLVM text of a native function. Raises `NativeError` at the line that is at fault."""
-    running: set[int] = set()
+    running: set[Learnt] = set()
     while True:
         try:
             return _translate(fn, program, running)
@@ -42,7 +42,9 @@ def translate(fn: Callable[..., Any], program: Program) -> Translation:
             continue
 
 
-def _translate(fn: Callable[..., Any], program: Program, running: set[int]) -> Translation:
+def _translate(
+    fn: Callable[..., Any], program: Program, running: set[int | tuple[int, str]]
+) -> Translation:
     source = source_of(fn)
     try:
         signature = signature_of(fn)

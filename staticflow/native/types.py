@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import inspect
+import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -226,7 +227,7 @@ def _has_owned(element: Declared) -> bool:
 @functools.cache
 def signature_of(fn: Callable[..., Any]) -> Signature:
     """The signature of a function; TypeError for what native code does not know."""
-    hints = typing.get_type_hints(fn, include_extras=True)
+    hints = _hints(fn.__annotations__, fn.__globals__)
     names = [*inspect.signature(fn).parameters]
     missing = [name for name in (*names, "return") if name not in hints]
     if missing:
@@ -240,6 +241,26 @@ def signature_of(fn: Callable[..., Any]) -> Signature:
     role = role_of(fn)
     follows = bool(_variables(result)) and _variables(result) == _variables(hints[names[0]])
     return Signature(params, declared(result), role is None or role.runs, guards, follows)
+
+
+def _hints(annotations: Mapping[str, Any], module: dict[str, Any]) -> dict[str, Any]:
+    """Annotations evaluated; a module keeps what each text came to, since the same few stand
+    everywhere."""
+    known = module.setdefault("__native_hints__", {})
+    for text in annotations.values():
+        if isinstance(text, str) and text not in known:
+            known[text] = eval(text, module)
+    return {n: known[a] if isinstance(a, str) else a for n, a in annotations.items()}
+
+
+def _hints_of_class(cls: type) -> dict[str, Any]:
+    hints: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        if base is not object:
+            hints |= _hints(
+                vars(base).get("__annotations__", {}), vars(sys.modules[base.__module__])
+            )
+    return hints
 
 
 def _variables(hint: Any) -> tuple[Any, ...]:
@@ -274,14 +295,13 @@ class Layout:
 @functools.cache
 def slots_of(cls: type) -> dict[str, Declared]:
     """The slots of a class of Python by their names."""
-    return {n: declared(h) for n, h in typing.get_type_hints(cls, include_extras=True).items()}
+    return {name: declared(hint) for name, hint in _hints_of_class(cls).items()}
 
 
 @functools.cache
 def fields_of(cls: type) -> dict[str, tuple[int, Declared]]:
     """The fields of a record by their names, with where they lie."""
-    hints = typing.get_type_hints(cls, include_extras=True)
-    hints.pop("shared", None)
+    hints = _hints_of_class(cls)
     memory = structure(cls)
     return {name: (getattr(memory, name).offset, declared(hint)) for name, hint in hints.items()}
 
@@ -290,8 +310,7 @@ def fields_of(cls: type) -> dict[str, tuple[int, Declared]]:
 def structure(cls: type) -> Any:
     """A record as Python fills it in: a class derived from `ctypes.Structure`, in whose fields the
     addresses are of what they point to."""
-    hints = typing.get_type_hints(cls, include_extras=True)
-    hints.pop("shared", None)
+    hints = _hints_of_class(cls)
     fields = [(name, _in_memory(declared(hint))) for name, hint in hints.items()]
     return type(f"{cls.__name__}Record", (ctypes.Structure,), {"_fields_": fields})
 
@@ -339,6 +358,8 @@ def _target_suits(value: Any, wanted: Any) -> bool:
         return True
     if isinstance(value, ObjectOf) and isinstance(wanted, ObjectOf):
         return issubclass(value.cls, wanted.cls)
+    if isinstance(value, RowOf) and isinstance(wanted, RowOf):  # who owns them does not matter
+        return value.element.type == wanted.element.type
     return False
 
 

@@ -9,9 +9,10 @@ from typing import Any
 from staticflow.codegen.llvm.text import Type as LLVMType
 from staticflow.codegen.llvm.text import phi
 from staticflow.native import language
-from staticflow.native.expressions import field_of
+from staticflow.native.expressions import element_of, field_of
 from staticflow.native.ownership import Value
 from staticflow.native.scope import Scope
+from staticflow.native.source import Shown
 from staticflow.native.types import (
     BOOL,
     FLOAT,
@@ -60,7 +61,7 @@ def _hold(scope: Scope, node: ast.Call) -> Value:
     if value.own is not None and not isinstance(argument, ast.Name):
         raise scope.error(node, f"{ast.unparse(argument)} is owned already")
     scope.text.do(f"call void {scope.program.symbol('Py_IncRef')}(ptr {value.text})")
-    return scope.own(node, value, value.name or ast.unparse(node))
+    return scope.own(node, value, value.name or Shown(node))
 
 
 def _drop(scope: Scope, node: ast.Call) -> Value:
@@ -73,7 +74,7 @@ def _drop(scope: Scope, node: ast.Call) -> Value:
         value = _object(scope, argument)
         scope.consume(argument, value, "dropped")
         scope.text.do(f"call void {scope.program.symbol('Py_DecRef')}(ptr {value.text})")
-    scope.note_run(node, ast.unparse(node))
+    scope.note_run(node, Shown(node))
     return Value("", VOID)
 
 
@@ -97,7 +98,7 @@ def _drop_row(scope: Scope, node: ast.Call) -> Value:
     head.phis.append(phi(i, LLVMType("i64"), [("0", before), (following, text.block)]))
     text.jump(head)
     text.start(done)
-    scope.note_run(node, ast.unparse(node))
+    scope.note_run(node, Shown(node))
     return Value("", VOID)
 
 
@@ -116,15 +117,18 @@ def _drop_element(scope: Scope, element: Declared, at: str) -> None:
 
 def _take(scope: Scope, node: ast.Call) -> Value:
     argument = _one(scope, node)
-    if not isinstance(argument, ast.Attribute):
-        raise scope.error(node, "only the field of a record is taken")
-    base, place, address = field_of(scope, argument)
+    if isinstance(argument, ast.Attribute):
+        base, place, address = field_of(scope, argument)
+    elif isinstance(argument, ast.Subscript):
+        base, place, address = element_of(scope, argument)
+    else:
+        raise scope.error(node, "only the field of a record, or an element, is taken")
     scope.check(argument, base)
     if not place.owned or not isinstance(place.type, PointerType):
-        raise scope.error(node, f"{ast.unparse(argument)} is not owned by its record")
-    text = scope.load(place, address, argument.attr)
+        raise scope.error(node, f"{ast.unparse(argument)} is not owned where it lies")
+    text = scope.load(place, address, "taken")
     scope.text.do(f"store ptr null, ptr {address}")
-    return scope.own(node, Value(text, place.type), ast.unparse(argument))
+    return scope.own(node, Value(text, place.type), Shown(argument))
 
 
 def _trusted(scope: Scope, node: ast.Call) -> Value:
@@ -133,12 +137,14 @@ def _trusted(scope: Scope, node: ast.Call) -> Value:
         raise scope.error(node, "the reason is to be written out")
     value = scope.rules[type(argument)](scope, argument)  # which may be gone, as far as is known
     assert isinstance(value, Value)
-    if value.own is not None:
-        raise scope.error(node, f"{ast.unparse(argument)} is owned: trust its name")
+    if value.own is not None and not isinstance(argument, ast.Name):
+        raise scope.error(node, f"{ast.unparse(argument)} is owned: trust a variable that it is")
     if not isinstance(value.type, PointerType):
         raise scope.error(node, f"{ast.unparse(argument)} is {value.type}, no pointer")
-    shown, type_ = ast.unparse(argument), _kind(scope, kind).type
-    return Value(value.text, type_, name=shown, line=node.lineno, origin=value.origin)
+    place = _kind(scope, kind)
+    shown, line, origin = Shown(argument), node.lineno, value.origin
+    known = Value(value.text, place.type, name=shown, line=line, origin=origin)
+    return scope.own(node, known, shown) if place.owned else known
 
 
 def _kind(scope: Scope, node: ast.expr) -> Declared:
@@ -159,7 +165,7 @@ def _zeroed(scope: Scope, node: ast.Call) -> Value:
         raise scope.error(node, f"{element} is no record")
     at = _alloca(scope, f"[{stride_of(element)} x i8]")
     _clear(scope, at, str(stride_of(element)))
-    value = Value(at, element.type, local=True, name=ast.unparse(node), line=node.lineno)
+    value = Value(at, element.type, local=True, name=Shown(node), line=node.lineno)
     return scope.own(node, value, value.name) if _owns(element) else value
 
 
@@ -199,7 +205,7 @@ def _row(scope: Scope, node: ast.Call) -> tuple[Value, Declared, str]:
         _require(scope, count, most)
         at = scope.text.op(f"alloca {unit}, i64 {count}, align 8")
     type_ = PointerType(RowOf(element))
-    shown = ast.unparse(node)
+    shown = Shown(node)
     return Value(at, type_, local=True, name=shown, line=node.lineno), element, count
 
 

@@ -606,11 +606,11 @@ done.3:
 
 define i64 @remember(ptr %thing) {
 entry:
-  %thing.0 = load ptr, ptr @cell
+  %taken.0 = load ptr, ptr @cell
   store ptr null, ptr @cell
   call void @Py_IncRef(ptr %thing)
   store ptr %thing, ptr @cell
-  call void @Py_DecRef(ptr %thing.0)
+  call void @Py_DecRef(ptr %taken.0)
   ret i64 16
 }
 
@@ -703,4 +703,93 @@ on.2:
   %deeper.5 = call i64 @deeper(ptr %thing, i64 %t.4)
   %t.6 = add i64 1, %deeper.5
   ret i64 %t.6
+}
+
+define void @emptied(ptr %things, i64 %n) {
+entry:
+  br label %more.0
+more.0:
+  %i.4 = phi i64 [ 0, %entry ], [ %i.next.5, %next.2 ]
+  %t.6 = icmp slt i64 %i.4, %n
+  br i1 %t.6, label %body.1, label %done.3
+body.1:
+  %t.7 = getelementptr i64, ptr %things, i64 %i.4
+  %taken.8 = load ptr, ptr %t.7
+  store ptr null, ptr %t.7
+  call void @Py_DecRef(ptr %taken.8)
+  br label %next.2
+next.2:
+  %i.next.5 = add i64 %i.4, 1
+  br label %more.0
+done.3:
+  ret void
+}
+
+define ptr @adopted(ptr %thing) {
+entry:
+  ret ptr %thing
+}
+
+define ptr @shifted(ptr %cells, i64 %n, ptr %newest) {
+entry:
+  br label %more.0
+more.0:
+  %i.5 = phi i64 [ 0, %entry ], [ %i.next.6, %next.2 ]
+  %newer.4 = phi ptr [ %newest, %entry ], [ %if.15, %next.2 ]
+  %t.7 = icmp slt i64 %i.5, %n
+  br i1 %t.7, label %body.1, label %done.3
+body.1:
+  %t.8 = getelementptr i64, ptr %cells, i64 %i.5
+  %t.12 = icmp eq i64 %i.5, 0
+  br i1 %t.12, label %then.9, label %else.10
+then.9:
+  %thing.13 = load ptr, ptr %t.8
+  br label %chosen.11
+else.10:
+  %thing.14 = load ptr, ptr %t.8
+  br label %chosen.11
+chosen.11:
+  %if.15 = phi ptr [ %thing.13, %then.9 ], [ %thing.14, %else.10 ]
+  store ptr %newer.4, ptr %t.8
+  br label %next.2
+next.2:
+  %i.next.6 = add i64 %i.5, 1
+  br label %more.0
+done.3:
+  call void @Py_IncRef(ptr %newer.4)
+  ret ptr %newer.4
+}
+
+define ptr @twice(ptr %thing, i1 %flag) {
+entry:
+  br i1 %flag, label %then.0, label %on.2
+then.0:
+  %PyObject_Str.3 = call ptr @PyObject_Str(ptr %thing)
+  br label %on.2
+on.2:
+  %text.4 = phi ptr [ null, %entry ], [ %PyObject_Str.3, %then.0 ]
+  ret ptr %text.4
+}
+
+define internal i1 @is_between(i64 %a, i64 %b, i64 %c) alwaysinline {
+entry:
+  %t.0 = icmp sle i64 %a, %b
+  %t.1 = icmp slt i64 %b, %c
+  %t.2 = and i1 %t.0, %t.1
+  ret i1 %t.2
+}
+
+define zeroext i1 @between(i64 %a, i64 %b, i64 %c) {
+entry:
+  %is_between.2 = call i1 @is_between(i64 %a, i64 %b, i64 %c)
+  br i1 %is_between.2, label %either.0, label %or.1
+or.1:
+  %t.3 = icmp eq i64 %a, %b
+  %t.4 = icmp eq i64 %b, %c
+  %t.5 = or i1 %t.3, %t.4
+  %t.6 = xor i1 %t.5, true
+  br label %either.0
+either.0:
+  %t.7 = phi i1 [ true, %entry ], [ %t.6, %or.1 ]
+  ret i1 %t.7
 }

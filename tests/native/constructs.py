@@ -383,3 +383,44 @@ def describe(thing: Object, depth: int) -> int:
 @native
 def deeper(thing: Object, depth: int) -> int:
     return describe(thing, depth) + 1
+
+
+@export
+def emptied(things: Row[Owned[Object | None]], n: int) -> None:
+    for i in range(n):
+        thing = take(things[i])
+        drop(thing)
+
+
+@export
+def adopted(thing: Object) -> Owned[Object]:
+    return trusted(thing, Owned[Object], "the caller does not drop it")
+
+
+@export
+def shifted(cells: Row[Cell], n: int, newest: Object | None) -> Owned[Object | None]:
+    newer: Object | None = newest
+    for i in range(n):
+        place = cells[i]
+        before = trusted(place.thing, Object, "it is filled in") if i == 0 else place.thing
+        place.thing = trusted(newer, Owned[Object], "it moves on")
+        newer = before
+    return hold(newer)
+
+
+@export
+def twice(thing: Object, flag: bool) -> Owned[Object | None]:
+    text: Owned[Object | None] = None
+    if flag:
+        text = PyObject_Str(thing)
+    return text
+
+
+@export
+def between(a: int, b: int, c: int) -> bool:
+    return is_between(a, b, c) or not (a == b or b == c)
+
+
+@inline
+def is_between(a: int, b: int, c: int) -> bool:
+    return a <= b and b < c

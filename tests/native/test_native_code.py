@@ -157,10 +157,11 @@ def test_division_rounds_as_pythons(code: Any, fn: Callable[..., Any]) -> None:
         assert native(a, b) == fn(a, b), (a, b)
 
 
-def test_short_circuit(code: Any) -> None:
-    native = code(constructs.short_circuit, *[ctypes.c_int64] * 3, result=ctypes.c_bool)
+@pytest.mark.parametrize("fn", [constructs.short_circuit, constructs.between])
+def test_short_circuit(code: Any, fn: Any) -> None:
+    native = code(fn, *[ctypes.c_int64] * 3, result=ctypes.c_bool)
     for args in itertools.product(NUMBERS[:7], repeat=3):
-        assert native(*args) == constructs.short_circuit(*args), args
+        assert native(*args) == fn(*args), args
 
 
 def test_other_numbers(code: Any) -> None:
@@ -268,6 +269,34 @@ def test_loops_and_ways_count_references(code: Any) -> None:
     before = sys.getrefcount(item)
     assert last((1, item), 2) is item
     assert sys.getrefcount(item) == before
+
+
+def test_elements_are_taken_and_adopted(code: Any) -> None:
+    things = [object(), object(), object()]
+    before = [sys.getrefcount(t) for t in things]
+    row = (ctypes.c_void_p * 3)(*map(id, things))
+    for at in row:
+        ctypes.pythonapi.Py_IncRef(ctypes.c_void_p(at))  # which the row owns
+    code(constructs.emptied, ctypes.c_void_p, ctypes.c_int64, result=None)(ctypes.addressof(row), 2)
+    assert [sys.getrefcount(t) for t in things] == [before[0], before[1], before[2] + 1]
+    adopted = code(constructs.adopted, ctypes.c_void_p, result=ctypes.py_object)
+    assert adopted(row[2]) is things[2]
+    assert sys.getrefcount(things[2]) == before[2]
+    text = code(constructs.twice, ctypes.py_object, ctypes.c_bool, result=ctypes.py_object)
+    assert text(1.5, True) == "1.5"
+
+
+def test_what_is_carried_may_be_read_anew(code: Any) -> None:
+    """A pointer that each turn of a loop reads where others may write."""
+    things = [object(), object(), object()]
+    cells = (ctypes.c_void_p * 2)(id(things[0]), id(things[1]))
+    shifted = code(constructs.shifted, ctypes.c_void_p, ctypes.c_int64, ctypes.py_object,
+                   result=ctypes.py_object)  # fmt: skip
+    assert shifted(ctypes.addressof(cells), 2, things[2]) is things[1]
+    assert [*cells] == [id(things[2]), id(things[0])]
+    rows = [constructs.Cell(thing=t) for t in things[:2]]
+    assert constructs.shifted(Row(rows), 2, things[2]) is things[1]
+    assert [c.thing for c in rows] == [things[2], things[0]]
 
 
 class Counted(Object):
