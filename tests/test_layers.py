@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import staticflow
+from staticflow.ops.eager_side import eager, install
 
 PACKAGE = Path(staticflow.__file__).parent
 
@@ -67,20 +68,7 @@ EXCEPTIONS = {
 # after them. Each is a way around the layers: better none than one more. (Not listed is the state
 # of a thread, `ops.thread.thread`, which is there to be written.)
 WIRED = {
-    # what the class of tensors and the eager mode give to what is written without them
-    ("eager.bind", "eager.mode.EAGER.expression"),
-    ("eager.bind", "eager.mode.EAGER.prepare"),
-    ("eager.bind", "eager.mode.EAGER.tensor"),
-    ("eager.bind", "eager.saved.Unkept.__sf_mode__"),
-    ("eager.bind", "eager.vertex.TapeEntry.tensor"),
-    ("eager.bind", "ops.fused.forms.fused"),
-    ("eager.bind", "ops.fused.forms.in_place"),
-    ("eager.bind", "ops.leaves.eager.copy"),
-    ("eager.bind", "ops.leaves.eager.own"),
-    ("eager.bind", "ops.leaves.eager.protect"),
-    ("eager.bind", "ops.leaves.eager.versions"),
-    ("eager.bind", "ops.leaves.eager.wrap"),
-    ("eager.bind", "ops.printing.console.count"),
+    # where draws are made, which are told of every generator
     ("eager.random", "ops.frozen.generators.add()"),
     ("eager.random", "ops.sampling.default_source.append()"),
     # errors for arguments of a wrong kind, around methods of classes
@@ -314,6 +302,14 @@ def test_what_is_wired_is_listed() -> None:
     new = {f"{found[key]}: {key[1]}" for key in found.keys() - WIRED}
     assert not new, "a module writes into another:\n" + "\n".join(sorted(new))
     assert found.keys() >= WIRED, f"gone, take it out: {WIRED - found.keys()}"
+
+
+def test_the_eager_mode_is_installed_once() -> None:
+    with pytest.raises(RuntimeError, match="installed already"):
+        install(eager)
+    assert eager.tensor is staticflow.Tensor
+    with pytest.raises(AttributeError):
+        eager.wrap = None  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,6 @@ class FunctionNode:
         "__weakref__", "_arguments", "_results", "_saved", "_single", "ctx", "edges", "function",
         "hooks", "locs", "serial",
     )  # fmt: skip
-    tensor = Tensor
 
     def __init__(
         self,

@@ -18,31 +18,33 @@ from staticflow.eager.fused import fused_form
 from staticflow.eager.fused_in_place import in_place_form
 from staticflow.eager.memory import versions
 from staticflow.eager.mode import EAGER
-from staticflow.eager.saved import Unkept
-from staticflow.eager.vertex import TapeEntry
 from staticflow.graph.op import Op
 from staticflow.ops import OPS
 from staticflow.ops.by_shape import BY_SHAPE
-from staticflow.ops.fused import forms
-from staticflow.ops.leaves import eager
+from staticflow.ops.eager_side import EagerSide, install
 from staticflow.ops.methods import REFLECTED, Methods
-from staticflow.ops.printing import console
 from staticflow.runtime.once import once
 
 __all__ = ["bind", "inherited"]
 
 
 def bind(tensor: Any) -> None:
-    """Give the eager mode the class, and the class the fast forms of what it would have from
-    `Methods`, as soon as the first operation runs."""
-    EAGER.tensor = TapeEntry.tensor = tensor
-    EAGER.prepare = partial(_prepared, tensor)
-    console.count = tensor._wrap(np.zeros((), np.int64))
-    eager.wrap, eager.versions = tensor._wrap, versions
-    eager.protect, eager.own, eager.copy = layout.protect, layout.own, copy_of
-    Unkept.__sf_mode__ = EAGER
-    EAGER.expression = expression_of
-    forms.fused, forms.in_place = fused_form, in_place_form
+    """Install the eager mode of this class, which is given the fast forms of what it would have
+    from `Methods` as soon as the first operation runs."""
+    install(EagerSide(
+        tensor=tensor,
+        mode=EAGER,
+        prepare=partial(_prepared, tensor),
+        wrap=tensor._wrap,
+        copy=copy_of,
+        protect=layout.protect,
+        own=layout.own,
+        versions=versions,
+        expression=expression_of,
+        fused=fused_form,
+        in_place=in_place_form,
+        prints=tensor._wrap(np.zeros((), np.int64)),
+    ))  # fmt: skip
 
 
 def inherited() -> dict[str, Any]:

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.eager.mode import EAGER
 from staticflow.errors import DTypeError, ShapeError, SymbolicError
 from staticflow.graph.dtypes import BY_PYTHON, DType, dtype_of, get_default_dtype, promote
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.masked import refuse_masked
+from staticflow.ops.eager_side import eager
 from staticflow.ops.symbol import Symbol
 from staticflow.ops.thread import thread
 
@@ -28,13 +28,13 @@ def array_from(data: Any, dtype: Any) -> np.ndarray[Any, Any]:
     _refuse_symbols(data)
     convert = thread.state.run  # numbers too large for a dtype are infinite in it
     wanted = None if dtype is None else dtype_of(dtype).numpy
-    if isinstance(data, EAGER.tensor):
+    if isinstance(data, eager.tensor):
         data = data._data
     if isinstance(data, np.ndarray | np.generic):
         given: np.ndarray[Any, Any] = convert(np.array, data, wanted or dtype_of(data.dtype).numpy)
         return given
     if isinstance(data, list | tuple):
-        data = [d._data if isinstance(d, EAGER.tensor) else d for d in data]
+        data = [d._data if isinstance(d, eager.tensor) else d for d in data]
     elif hasattr(data, "__dlpack__") and not hasattr(data, "__array__"):
         data = np.from_dlpack(data)
     try:

@@ -26,6 +26,7 @@ from staticflow.graph.interpret import interpret_graph
 from staticflow.graph.locs import format_locs, here, using
 from staticflow.graph.node import param, toposort
 from staticflow.graph.op import Op
+from staticflow.ops.eager_side import eager
 from staticflow.ops.questions import finfo
 from staticflow.ops.symbol import STATIC, Symbol, captured
 from staticflow.ops.thread import thread
@@ -137,7 +138,7 @@ def _operand(entry: TapeEntry, place: int, tensor: Any) -> Any:
             _refuse(tensor, f"{what} was computed at once, too, and is held by nobody else")
         array = check(held, entry, place)
         array = array.array() if type(array) is Packed else array
-        return Symbol(captured(entry.tensor._on_tape(array, held[1], None)))
+        return Symbol(captured(eager.tensor._on_tape(array, held[1], None)))
     if isinstance(held, bool | int | float):
         return held
     _refuse(

@@ -21,7 +21,6 @@ from staticflow.eager import kernels, tape
 from staticflow.eager.costs import LARGE
 from staticflow.eager.inference import unrecordable
 from staticflow.eager.memory import Memory
-from staticflow.eager.mode import EAGER
 from staticflow.eager.programs import UNMET, ArrayKind, Programs, compiled, kind_of
 from staticflow.eager.residuals import Derivative, derivative
 from staticflow.eager.saved import check, keep
@@ -35,6 +34,7 @@ from staticflow.graph.node import toposort
 from staticflow.graph.op import Op
 from staticflow.graph.open_size import OpenSize
 from staticflow.ops.creation import zeros_like
+from staticflow.ops.eager_side import eager
 from staticflow.ops.symbol import Symbol, to_node
 from staticflow.ops.thread import recording, thread
 from staticflow.ops.tracing import tracing
@@ -155,7 +155,7 @@ class FusedEntry(TapeEntry):
             return super().pull(ct, edges, keep)
         if not keep:
             self._free()
-        pulled = map(self.tensor._wrap, found if type(found) is tuple else (found,))
+        pulled = map(eager.wrap, found if type(found) is tuple else (found,))
         return [next(pulled) if e is not None else None for e in edges]
 
 
@@ -190,7 +190,7 @@ def fused_form(fn: Callable[..., Any], grad_name: str, only_large: bool) -> Call
     op = Op(fn.__name__, fn.__doc__ or "", _unused, _unused, _vjp, grad_name=grad_name)
 
     def call(*args: Any) -> Any:
-        state, tensor = thread.state, EAGER.tensor
+        state, tensor = thread.state, eager.tensor
         if state.tracing:
             return fn(*args)
         key: list[Any] = [get_default_dtype()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,13 +23,14 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.open_size import OpenSize
 from staticflow.ops.arithmetic import cast
+from staticflow.ops.eager_side import eager
 from staticflow.ops.lowering import View
 from staticflow.ops.promote import as_number, integer_beside, is_number, operand_dtype, usual_dtypes
 from staticflow.ops.symbol import STATIC, Symbol
 from staticflow.ops.thread import thread
 
 if TYPE_CHECKING:
-    from staticflow.eager.tensor import Tensor
+    pass
 
 __all__ = ["EAGER", "EagerMode"]
 
@@ -54,14 +55,11 @@ class EagerMode:
     """Runs an op now, and records it if an argument requires a gradient."""
 
     rank = 0
-    tensor: type[Tensor]  # set where that class is made
-    prepare: Callable[[], Mapping[Op, Any]]  # likewise
-    expression: Callable[[Tensor], Symbol]  # of a tensor with a history, likewise
 
     @lazy
     def fast(self) -> Mapping[Op, Any]:
         """The functions of `staticflow.eager.fast`, compiled when they are first asked for."""
-        return self.prepare()
+        return eager.prepare()
 
     def apply(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """The result of ``op`` as a tensor, or several; inside a trace as symbols."""
@@ -71,7 +69,7 @@ class EagerMode:
     def general(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any] = _NO_ATTRS) -> Any:
         """The same, not by the fast path."""
         state = thread.state
-        tensor = self.tensor
+        tensor = eager.tensor
         operands = args
         arrays = [a._data for a in args if isinstance(a, tensor)]
         if state.tracing or len(arrays) < len(args) or not _agree(op, arrays):
@@ -112,7 +110,7 @@ class EagerMode:
         """What ``op`` computed, an array or several, as tensors, recorded."""
         if type(op.lowering) is View and is_view(data, operands[0]._data):
             return viewed(operands[0], data, op, attrs)
-        wrap = self.tensor._wrap
+        wrap = eager.tensor._wrap
         out = tuple(map(wrap, data)) if type(data) is tuple else wrap(data)
         if op.vjp is not None and thread.state.recording:
             record(op, operands, attrs, out)
@@ -126,7 +124,7 @@ class EagerMode:
     def _operands(self, op: Op, args: Sequence[Any]) -> tuple[list[Any], DType | None]:
         """The arguments in one dtype, and that dtype; numbers stay numbers where NumPy treats them
         as we do."""
-        as_tensor = self.tensor._of
+        as_tensor = eager.tensor._of
         if op.promote == "none":
             return [as_tensor(a, None, op, i) for i, a in enumerate(args)], None
         args = [as_number(a) for a in args]
@@ -136,7 +134,7 @@ class EagerMode:
             common is not None
             and common.kind in op.kinds
             and (op.promote != "float" or common.is_floating)
-            and (not first or isinstance(args[0], self.tensor))
+            and (not first or isinstance(args[0], eager.tensor))
         ):
             return list(args), common
         operands = [a if is_number(a) else as_tensor(a, None, op, i) for i, a in enumerate(args)]
@@ -163,7 +161,7 @@ class EagerMode:
             number = BY_PYTHON.get(type(a))
             if number is not None:
                 needed = max(needed, number.category)
-            elif not isinstance(a, self.tensor) or (own is not None and a._data.dtype is not own):
+            elif not isinstance(a, eager.tensor) or (own is not None and a._data.dtype is not own):
                 return None
             else:
                 own = a._data.dtype

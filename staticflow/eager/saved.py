@@ -11,6 +11,7 @@ from staticflow.eager.saved_hooks import Packed
 from staticflow.errors import AutogradError
 from staticflow.graph.dtypes import BY_NUMPY, DType
 from staticflow.graph.locs import format_locs
+from staticflow.ops.eager_side import eager
 from staticflow.ops.methods import Methods
 from staticflow.ops.thread import thread
 
@@ -28,7 +29,11 @@ class Unkept(Methods):
     """What stands for a tensor whose value the vjp does not need: its shape and dtype."""
 
     __slots__ = ()
-    __sf_mode__: Any  # set where the mode of tensors is
+
+    @property
+    def __sf_mode__(self) -> Any:
+        """The mode of tensors."""
+        return eager.mode
 
 
 class Shadow(Unkept):
@@ -126,8 +131,7 @@ def unpack(kept: Kept, edge: Vertex, entry: Vertex, place: int) -> Tensor:
     if edge is not None and not edge.serial and edge._data is array:
         leaf: Tensor = edge
         return leaf
-    tensor: type[Tensor] = entry.tensor
-    out = tensor._wrap(array)
+    out: Tensor = eager.wrap(array)
     out._memory, out._vertex = kept[1], edge
     return out
 

@@ -27,11 +27,12 @@ from staticflow.errors import AutogradError
 from staticflow.graph.dtypes import BY_PYTHON, bfloat16
 from staticflow.graph.locs import Loc, Locs, format_locs, is_inside
 from staticflow.graph.op import OUT, Op
+from staticflow.ops.eager_side import eager
 from staticflow.ops.saves import Saves, saves_of
 from staticflow.ops.thread import thread
 
 if TYPE_CHECKING:
-    from staticflow.eager.tensor import Tensor
+    pass
 
 __all__ = [
     "LEAF", "WALKED_AGAIN", "EvenEntry", "Output", "TapeEntry", "Vertex", "attach", "entered",
@@ -74,7 +75,6 @@ class TapeEntry:
     __slots__ = (
         "__weakref__", "args", "at", "attrs", "code", "edges", "hooks", "op", "result", "serial",
     )  # fmt: skip
-    tensor: type[Tensor]  # set where that class is made
 
     op: Op
     attrs: Mapping[str, Any]
@@ -159,7 +159,7 @@ class TapeEntry:
         if not thread.state.recording:
             pulled = pull(self.op, needs, cts, result, args, self.attrs)
             if pulled is not None:
-                wrap = self.tensor._wrap
+                wrap = eager.tensor._wrap
                 return [wrap(p) if type(p) is _array else p for p in pulled]
         assert self.op.vjp is not None
         try:
@@ -175,7 +175,7 @@ class TapeEntry:
         """The cotangent of the first argument, which is on the tape as a function of that, too."""
         edges = ct._edge(), self.edges[0]
         entry = entered(TapeEntry, straight_op, {}, edges, (None, None), None, _getframe(1))
-        return self.tensor._on_tape(ct._data, ct._own_memory(), entry)
+        return eager.tensor._on_tape(ct._data, ct._own_memory(), entry)
 
     def _results(self, ct: Any, like: Like) -> tuple[Any, Any]:
         """The result or results, or what stands for them, and their cotangents."""
@@ -244,7 +244,7 @@ class EvenEntry(TapeEntry):
             if array is data:
                 pulled.append(ct)
                 continue
-            out = _new(self.tensor)
+            out = _new(eager.tensor)
             out._data = array if type(array) is _array else as_array(array)
             out._memory = out._view = out._vertex = out._grad = out.name = out._hooks = None
             pulled.append(out)

@@ -13,6 +13,7 @@ from staticflow.eager.memory import Memory, View
 from staticflow.eager.saved import Shadow
 from staticflow.eager.vertex import LEAF, TapeEntry, entered
 from staticflow.graph.op import Op
+from staticflow.ops.eager_side import eager
 from staticflow.ops.thread import thread
 
 __all__ = ["is_view", "viewed"]
@@ -27,7 +28,7 @@ def viewed(x: Any, data: Any, op: Op, attrs: Mapping[str, Any], args: Any = None
 
     ``args`` is what its entry keeps, if it is recorded and that is known."""
     memory = x._memory or x._own_memory()
-    out = _new(TapeEntry.tensor)
+    out = _new(eager.tensor)
     out._data = data
     out._memory = memory
     out._view = out._vertex = out._grad = out.name = out._hooks = None

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from staticflow.errors import SymbolicError
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.leaves import eager
+from staticflow.ops.eager_side import eager
 
 __all__ = ["Apart"]
 

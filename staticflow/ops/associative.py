@@ -13,8 +13,9 @@ from staticflow.ops.axes import flip
 from staticflow.ops.carry import call, held
 from staticflow.ops.cond import cond
 from staticflow.ops.creation import new_zeros
+from staticflow.ops.eager_side import eager
 from staticflow.ops.joining import cat, stack
-from staticflow.ops.leaves import eager, tensors_of
+from staticflow.ops.leaves import tensors_of
 from staticflow.ops.reach import in_graph, refuse_late, run_or_write
 from staticflow.ops.scan import scan
 from staticflow.ops.slicing import slice_op

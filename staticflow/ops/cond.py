@@ -18,8 +18,9 @@ from staticflow.ops.arithmetic import cast
 from staticflow.ops.branch_kinds import Result, result_of_other
 from staticflow.ops.carry import call, check_flag, settled
 from staticflow.ops.cond_op import cond_op
+from staticflow.ops.eager_side import eager
 from staticflow.ops.inner_sizes import refuse_inner_sizes
-from staticflow.ops.leaves import eager, tensor_of, tensors_of
+from staticflow.ops.leaves import tensor_of, tensors_of
 from staticflow.ops.loop import same_type
 from staticflow.ops.reach import in_graph, refuse_late, written_first
 from staticflow.ops.region import Region, affect, begun, close_over, trace, traced_at_once

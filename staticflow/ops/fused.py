@@ -12,21 +12,12 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar, cast
 
-__all__ = ["forms", "fused", "in_place"]
+from staticflow.ops.eager_side import eager
+
+__all__ = ["fused", "in_place"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 Form = Callable[..., Any]
-
-
-class _Forms:
-    """What the eager mode puts here: what it calls ``fused(fn, grad_name, only_large)`` as, and
-    what it makes of `in_place`."""
-
-    fused: Callable[[Form, str, bool], Form]
-    in_place: Callable[[Form, int, bool], Callable[..., bool]]
-
-
-forms = _Forms()
 
 
 def fused(grad_name: str, only_large: bool = False) -> Callable[[F], F]:
@@ -45,7 +36,7 @@ def fused(grad_name: str, only_large: bool = False) -> Callable[[F], F]:
         def called(*args: Any) -> Any:
             nonlocal form
             if form is None:
-                form = forms.fused(fn, grad_name, only_large)
+                form = eager.fused(fn, grad_name, only_large)
             return form(*args)
 
         return cast("F", called)
@@ -60,4 +51,4 @@ def in_place(fn: Form, count: int, by_element: bool) -> Callable[..., bool]:
     ``by_element``: what ``fn`` gives for an element depends on that of each tensor and on numbers,
     tensors of 0 dims, so that the dims do not matter.
     """
-    return forms.in_place(fn, count, by_element)
+    return eager.in_place(fn, count, by_element)

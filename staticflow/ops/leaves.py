@@ -7,7 +7,7 @@ the carry, one branch beside the other) in the dtype of that, unless it is of a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -19,29 +19,14 @@ from staticflow.graph.dtypes import BY_PYTHON, DType, dtype_of
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.masked import refuse_masked
 from staticflow.graph.numbers import fitting
+from staticflow.ops.eager_side import eager
 from staticflow.ops.symbol import Symbol, to_node, tracing_state
 from staticflow.ops.thread import thread
 
 __all__ = [
-    "dtype_beside", "eager", "is_like", "is_tensor", "refuse_leaf", "tensor_of", "tensors_of",
+    "dtype_beside", "is_like", "is_tensor", "refuse_leaf", "tensor_of", "tensors_of",
 ]  # fmt: skip
 
-
-class _Eager:
-    """What the eager mode puts here: ``wrap`` makes an array a tensor, ``protect`` gives a view
-    through which nothing can be changed, ``own`` takes a list that alone holds its tensors and
-    gives copies of those whose memory somebody else has, and the others as they are; ``copy`` gives
-    a clone for a loop to begin with; ``versions`` tells how often the memory of each of some
-    tensors was changed in place."""
-
-    wrap: Callable[[Any], Any]
-    protect: Callable[[Any], Any]
-    own: Callable[[list[Any]], list[Any]]
-    copy: Callable[[Any], Any]
-    versions: Callable[[Sequence[Any]], list[int]]
-
-
-eager = _Eager()
 
 _NUMBERS = (bool, int, float, np.ndarray, np.generic, Dim)
 

@@ -16,23 +16,14 @@ from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
+from staticflow.ops.eager_side import eager
 from staticflow.ops.effect import effect, read
-from staticflow.ops.leaves import eager
 from staticflow.ops.lowering import Host
 from staticflow.ops.reach import in_graph
 from staticflow.ops.symbol import Symbol, to_node
 from staticflow.ops.thread import thread
 
-__all__ = ["console", "print", "print_op", "quiet", "say"]
-
-
-class _Console:
-    """What the eager mode puts here: the ``count`` of prints, an int64 tensor of no dims."""
-
-    count: Any
-
-
-console = _Console()
+__all__ = ["print", "print_op", "quiet", "say"]
 
 
 def say(template: str, names: Sequence[str], arrays: Sequence[Any]) -> None:
@@ -111,14 +102,14 @@ def print(template: str, /, *values: Any, **named: Any) -> None:
         )
     elif not state.types_only:
         symbols = [Symbol(to_node(v)) for v in given]
-        count = read(console.count, *symbols)
+        count = read(eager.prints, *symbols)
         new = print_op(count, *symbols, template=template, names=tuple(named))
         if state.regions:
-            effect(new, console.count, new)
+            effect(new, eager.prints, new)
             return
         for v in given:
             if isinstance(v, Symbol):
-                v.node = effect(v, console.count, new).node
+                v.node = effect(v, eager.prints, new).node
 
 
 def _bare(value: Any) -> Any:

@@ -34,9 +34,10 @@ from staticflow.ops.checkpoint import (
     scan_until_in_segments,
     segment_trips,
 )
+from staticflow.ops.eager_side import eager
 from staticflow.ops.inner_sizes import refuse_inner_sizes
 from staticflow.ops.joining import stack
-from staticflow.ops.leaves import eager, tensor_of, tensors_of
+from staticflow.ops.leaves import tensor_of, tensors_of
 from staticflow.ops.ragged import Ragged, RaggedUntil
 from staticflow.ops.reach import in_graph, refuse_late, run_or_write, written_first
 from staticflow.ops.region import trace, traced_at_once, types_of_result

@@ -28,6 +28,7 @@ from staticflow.graph.types import Shape, TensorType, types_of
 from staticflow.ops.aliasing import Alias, Detached, Perhaps, alias, view_of
 from staticflow.ops.arithmetic import cast, keep_history, stop_gradient
 from staticflow.ops.creation import size_value
+from staticflow.ops.eager_side import eager
 from staticflow.ops.expand import expand
 from staticflow.ops.flow import is_real, operands
 from staticflow.ops.foreign import how_to_wrap, kind_of
@@ -94,7 +95,7 @@ def _node_of_tensor(tensor: Any) -> Node:
         return captured(tensor) if source is None else _without_gradient(source[1])
     if state.types_only or state.guards is not None:
         return captured(tensor)
-    node: Node = tensor.__sf_mode__.expression(tensor).node
+    node: Node = eager.expression(tensor).node
     return node
 
 

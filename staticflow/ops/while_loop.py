@@ -27,8 +27,9 @@ from staticflow.ops.carry import (
 )
 from staticflow.ops.checkpoint import Checkpoint, check_choice, while_in_segments
 from staticflow.ops.creation import full, iota
+from staticflow.ops.eager_side import eager
 from staticflow.ops.inner_sizes import refuse_inner_sizes
-from staticflow.ops.leaves import eager, tensor_of, tensors_of
+from staticflow.ops.leaves import tensor_of, tensors_of
 from staticflow.ops.reach import in_graph, refuse_late, run_or_write, written_first
 from staticflow.ops.region import trace, traced_at_once
 from staticflow.ops.scan import scan
