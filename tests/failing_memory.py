@@ -22,7 +22,7 @@ import pytest
 from test_eager_recall import calls
 
 import staticflow as sf
-from staticflow.runtime.free_lists import MOST
+from staticflow.runtime.free_objects import MOST
 
 AT_MOST = 12
 """So many allocations of a call fail, one after the other."""

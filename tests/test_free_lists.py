@@ -17,7 +17,8 @@ from staticflow.eager.memory import Memory
 from staticflow.eager.mode import EAGER
 from staticflow.eager.saved import Shadow
 from staticflow.eager.vertex import EvenEntry, Output, TapeEntry
-from staticflow.runtime.free_lists import MOST, Row
+from staticflow.runtime.free_lists import Row
+from staticflow.runtime.free_objects import MOST
 
 pytestmark = needs_entry
 

@@ -144,7 +144,8 @@ def _trusted(scope: Scope, node: ast.Call) -> Value:
     place = _kind(scope, kind)
     shown, line, origin = Shown(argument), node.lineno, value.origin
     known = Value(value.text, place.type, name=shown, line=line, origin=origin)
-    return scope.own(node, known, shown) if place.owned else known
+    is_row = isinstance(place.type, PointerType) and isinstance(place.type.target, RowOf)
+    return scope.own(node, known, shown) if place.owned and not is_row else known
 
 
 def _kind(scope: Scope, node: ast.expr) -> Declared:
