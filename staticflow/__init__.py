@@ -106,12 +106,102 @@ from staticflow.graph.dtypes import float64 as double
 from staticflow.graph.dtypes import int16 as short
 from staticflow.graph.dtypes import int32 as int
 from staticflow.graph.dtypes import int64 as long
-from staticflow.ops.activation import (
+from staticflow.ops.along.counts import bincount, histc
+from staticflow.ops.along.cumulative import (
+    cummax,
+    cummin,
+    cumprod,
+    cumsum,
+    diff,
+    logcumsumexp,
+    prod,
+)
+from staticflow.ops.along.differences import gradient
+from staticflow.ops.along.extremes import amax, amin, aminmax, argmax, argmin, max, min
+from staticflow.ops.along.order import argsort, sort, topk
+from staticflow.ops.along.ranks import kthvalue, median, nanmedian
+from staticflow.ops.along.search import bucketize, searchsorted
+from staticflow.ops.along.sets import isin, unique, unique_consecutive
+from staticflow.ops.along.softmax import log_softmax, logsumexp, softmax
+from staticflow.ops.basics.arithmetic import (
+    clamp,
+    clone,
+    eq,
+    floor_divide,
+    ge,
+    gt,
+    le,
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
+    lt,
+    maximum,
+    minimum,
+    mul,
+    ne,
+    neg,
+    remainder,
+)
+from staticflow.ops.basics.axes import (
+    adjoint,
+    flip,
+    fliplr,
+    flipud,
+    moveaxis,
+    movedim,
+    permute,
+    rot90,
+    swapaxes,
+    swapdims,
+    t,
+    transpose,
+)
+from staticflow.ops.basics.casting import cast, is_complex, is_floating_point, is_signed
+from staticflow.ops.basics.creation import empty_like, full_like, ones_like, zeros_like
+from staticflow.ops.basics.expand import broadcast_tensors, broadcast_to, expand
+from staticflow.ops.basics.joining import (
+    cat,
+    column_stack,
+    concat,
+    concatenate,
+    dstack,
+    hstack,
+    meshgrid,
+    stack,
+    tile,
+    vstack,
+)
+from staticflow.ops.basics.reduce import all, any, count_nonzero, mean, nanmean, nansum, sum
+from staticflow.ops.basics.slicing import select_scatter, slice_scatter
+from staticflow.ops.basics.splitting import (
+    chunk,
+    dsplit,
+    hsplit,
+    narrow,
+    split,
+    tensor_split,
+    unbind,
+    vsplit,
+)
+from staticflow.ops.basics.view import (
+    atleast_1d,
+    atleast_2d,
+    atleast_3d,
+    flatten,
+    ravel,
+    reshape,
+    squeeze,
+    unflatten,
+    unsqueeze,
+)
+from staticflow.ops.declaring.foreign import refuses_foreign_in
+from staticflow.ops.elementwise.activation import (
     celu,
     selu,
     threshold,
 )
-from staticflow.ops.aliases import (
+from staticflow.ops.elementwise.aliases import (
     absolute,
     arccos,
     arccosh,
@@ -134,43 +224,8 @@ from staticflow.ops.aliases import (
     subtract,
     true_divide,
 )
-from staticflow.ops.arithmetic import (
-    clamp,
-    clone,
-    eq,
-    floor_divide,
-    ge,
-    gt,
-    le,
-    logical_and,
-    logical_not,
-    logical_or,
-    logical_xor,
-    lt,
-    maximum,
-    minimum,
-    mul,
-    ne,
-    neg,
-    remainder,
-)
-from staticflow.ops.associative import associative_scan
-from staticflow.ops.axes import (
-    adjoint,
-    flip,
-    fliplr,
-    flipud,
-    moveaxis,
-    movedim,
-    permute,
-    rot90,
-    swapaxes,
-    swapdims,
-    t,
-    transpose,
-)
-from staticflow.ops.bessel import i0
-from staticflow.ops.bits import (
+from staticflow.ops.elementwise.bessel import i0
+from staticflow.ops.elementwise.bits import (
     bitwise_and,
     bitwise_left_shift,
     bitwise_not,
@@ -178,16 +233,7 @@ from staticflow.ops.bits import (
     bitwise_right_shift,
     bitwise_xor,
 )
-from staticflow.ops.by_index import (
-    embedding,
-    index_add,
-    index_copy,
-    index_fill,
-    index_select,
-    take,
-)
-from staticflow.ops.casting import cast, is_complex, is_floating_point, is_signed
-from staticflow.ops.compare import (
+from staticflow.ops.elementwise.compare import (
     allclose,
     equal,
     isclose,
@@ -196,40 +242,9 @@ from staticflow.ops.compare import (
     nan_to_num,
     signbit,
 )
-from staticflow.ops.cond import cond
-from staticflow.ops.contract import bmm, dot, matmul, mm
-from staticflow.ops.counts import bincount, histc
-from staticflow.ops.creation import empty_like, full_like, ones_like, zeros_like
-from staticflow.ops.cumulative import cummax, cummin, cumprod, cumsum, diff, logcumsumexp, prod
-from staticflow.ops.differences import gradient
-from staticflow.ops.distances import cdist, cosine_similarity, dist, pairwise_distance, pdist
-from staticflow.ops.einsum import einsum
-from staticflow.ops.expand import broadcast_tensors, broadcast_to, expand
-from staticflow.ops.extremes import amax, amin, aminmax, argmax, argmin, max, min
-from staticflow.ops.factors import qr_by_some as qr
-from staticflow.ops.factors import svd_by_columns as svd
-from staticflow.ops.floats import frexp, nextafter
-from staticflow.ops.foreign import refuses_foreign_in
-from staticflow.ops.gamma import digamma, lgamma, mvlgamma, polygamma
-from staticflow.ops.indexing import gather, scatter_add, take_along_dim
-from staticflow.ops.joining import (
-    cat,
-    column_stack,
-    concat,
-    concatenate,
-    dstack,
-    hstack,
-    meshgrid,
-    repeat_interleave,
-    roll,
-    stack,
-    tile,
-    vstack,
-)
-from staticflow.ops.least_squares import pinverse
-from staticflow.ops.masked import masked_fill, masked_scatter
-from staticflow.ops.masked_put import index_put
-from staticflow.ops.maths import (
+from staticflow.ops.elementwise.floats import frexp, nextafter
+from staticflow.ops.elementwise.gamma import digamma, lgamma, mvlgamma, polygamma
+from staticflow.ops.elementwise.maths import (
     abs,
     ceil,
     exp,
@@ -254,9 +269,7 @@ from staticflow.ops.maths import (
     square,
     trunc,
 )
-from staticflow.ops.moments import norm, std, std_mean, var, var_mean, vector_norm
-from staticflow.ops.order import argsort, sort, topk
-from staticflow.ops.pairs import (
+from staticflow.ops.elementwise.pairs import (
     addcdiv,
     addcmul,
     copysign,
@@ -274,8 +287,51 @@ from staticflow.ops.pairs import (
     logit,
     xlogy,
 )
-from staticflow.ops.printing import print
-from staticflow.ops.products import (
+from staticflow.ops.elementwise.special import erf, erfc, erfinv, sinc
+from staticflow.ops.elementwise.trig import (
+    acos,
+    acosh,
+    asin,
+    asinh,
+    atan,
+    atan2,
+    atanh,
+    cos,
+    cosh,
+    deg2rad,
+    rad2deg,
+    sin,
+    sinh,
+    tan,
+    tanh,
+)
+from staticflow.ops.elementwise.variants import add, div, round, rsub, sub
+from staticflow.ops.indexing.by_index import (
+    embedding,
+    index_add,
+    index_copy,
+    index_fill,
+    index_select,
+    take,
+)
+from staticflow.ops.indexing.elements import gather, scatter_add, take_along_dim
+from staticflow.ops.indexing.masked_put import index_put
+from staticflow.ops.indexing.masks import masked_fill, masked_scatter
+from staticflow.ops.indexing.moves import repeat_interleave, roll
+from staticflow.ops.indexing.scatter import index_reduce, one_hot, put, scatter, scatter_reduce
+from staticflow.ops.indexing.selection import argwhere, masked_select, nonzero, where
+from staticflow.ops.indexing.strided import as_strided
+from staticflow.ops.loops.associative import associative_scan
+from staticflow.ops.loops.cond import cond
+from staticflow.ops.loops.printing import print
+from staticflow.ops.loops.scan import map, scan
+from staticflow.ops.loops.while_loop import fori_loop, while_loop
+from staticflow.ops.matrices.contract import bmm, dot, matmul, mm
+from staticflow.ops.matrices.einsum import einsum
+from staticflow.ops.matrices.factors import qr_by_some as qr
+from staticflow.ops.matrices.factors import svd_by_columns as svd
+from staticflow.ops.matrices.least_squares import pinverse
+from staticflow.ops.matrices.products import (
     addbmm,
     addmm,
     addmv,
@@ -292,21 +348,19 @@ from staticflow.ops.products import (
     tensordot,
     vdot,
 )
-from staticflow.ops.questions import (
-    broadcast_shapes,
-    can_cast,
-    finfo,
-    iinfo,
-    is_nonzero,
-    is_same_size,
-    is_tensor,
-    numel,
-    promote_types,
-    result_type,
+from staticflow.ops.matrices.solving import cholesky, det, logdet, matrix_power, slogdet
+from staticflow.ops.matrices.solving import inv as inverse
+from staticflow.ops.matrices.triangle import (
+    diag,
+    diag_embed,
+    diagonal,
+    diagonal_scatter,
+    trace,
+    tril,
+    triu,
 )
-from staticflow.ops.ranks import kthvalue, median, nanmedian
-from staticflow.ops.reduce import all, any, count_nonzero, mean, nanmean, nansum, sum
-from staticflow.ops.sampling import (
+from staticflow.ops.matrices.triangular import cholesky_solve
+from staticflow.ops.random.sampling import (
     bernoulli,
     dropout,
     multinomial,
@@ -319,12 +373,28 @@ from staticflow.ops.sampling import (
     randn_like,
     randperm,
 )
-from staticflow.ops.scan import map, scan
-from staticflow.ops.scatter import index_reduce, one_hot, put, scatter, scatter_reduce
-from staticflow.ops.search import bucketize, searchsorted
-from staticflow.ops.selection import argwhere, masked_select, nonzero, where
-from staticflow.ops.sets import isin, unique, unique_consecutive
-from staticflow.ops.shortcuts import (
+from staticflow.ops.statistics.distances import (
+    cdist,
+    cosine_similarity,
+    dist,
+    pairwise_distance,
+    pdist,
+)
+from staticflow.ops.statistics.moments import norm, std, std_mean, var, var_mean, vector_norm
+from staticflow.ops.statistics.samples import corrcoef, cov, mode, nanquantile, quantile
+from staticflow.ops.tensors.questions import (
+    broadcast_shapes,
+    can_cast,
+    finfo,
+    iinfo,
+    is_nonzero,
+    is_same_size,
+    is_tensor,
+    numel,
+    promote_types,
+    result_type,
+)
+from staticflow.ops.tensors.shortcuts import (
     block_diag,
     cartesian_prod,
     clamp_max,
@@ -344,64 +414,7 @@ from staticflow.ops.shortcuts import (
     trapz,
     vander,
 )
-from staticflow.ops.slicing import select_scatter, slice_scatter
-from staticflow.ops.softmax import log_softmax, logsumexp, softmax
-from staticflow.ops.solving import cholesky, det, logdet, matrix_power, slogdet
-from staticflow.ops.solving import inv as inverse
-from staticflow.ops.special import erf, erfc, erfinv, sinc
-from staticflow.ops.splitting import (
-    chunk,
-    dsplit,
-    hsplit,
-    narrow,
-    split,
-    tensor_split,
-    unbind,
-    vsplit,
-)
-from staticflow.ops.statistics import corrcoef, cov, mode, nanquantile, quantile
-from staticflow.ops.strided import as_strided
-from staticflow.ops.subscript import select
-from staticflow.ops.triangle import (
-    diag,
-    diag_embed,
-    diagonal,
-    diagonal_scatter,
-    trace,
-    tril,
-    triu,
-)
-from staticflow.ops.triangular import cholesky_solve
-from staticflow.ops.trig import (
-    acos,
-    acosh,
-    asin,
-    asinh,
-    atan,
-    atan2,
-    atanh,
-    cos,
-    cosh,
-    deg2rad,
-    rad2deg,
-    sin,
-    sinh,
-    tan,
-    tanh,
-)
-from staticflow.ops.variants import add, div, round, rsub, sub
-from staticflow.ops.view import (
-    atleast_1d,
-    atleast_2d,
-    atleast_3d,
-    flatten,
-    ravel,
-    reshape,
-    squeeze,
-    unflatten,
-    unsqueeze,
-)
-from staticflow.ops.while_loop import fori_loop, while_loop
+from staticflow.ops.tensors.subscript import select
 from staticflow.runtime.threads import get_num_threads, set_num_threads
 from staticflow.serialization import load, save
 from staticflow.static.compile import compile

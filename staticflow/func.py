@@ -20,7 +20,7 @@ from staticflow.autograd.transforms import (
     vjp,
 )
 from staticflow.nn.functional_call import functional_call
-from staticflow.ops.foreign import refuses_foreign_in
+from staticflow.ops.declaring.foreign import refuses_foreign_in
 
 __all__ = [
     "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "vjp",

@@ -7,24 +7,24 @@ from typing import Any
 
 from staticflow.errors import LinAlgError, ShapeError
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.arithmetic import cast, mul
-from staticflow.ops.axes import movedim
-from staticflow.ops.contract import matmul
-from staticflow.ops.declare import normalize_dim
-from staticflow.ops.extremes import amax, amin
-from staticflow.ops.factors import eigh, eigvalsh, qr, svd, svdvals
-from staticflow.ops.foreign import refuses_foreign_in
-from staticflow.ops.least_squares import cond as cond_of
-from staticflow.ops.least_squares import lstsq, matrix_rank, pinv, spectral_norm
-from staticflow.ops.maths import abs
-from staticflow.ops.moments import vector_norm
-from staticflow.ops.products import cross as cross_of
-from staticflow.ops.products import multi_dot
-from staticflow.ops.reduce import Dims, sum
-from staticflow.ops.sizes import as_sizes
-from staticflow.ops.solving import cholesky, det, inv, matrix_power, slogdet, solve
-from staticflow.ops.triangle import diagonal as diagonal_of
-from staticflow.ops.triangular import solve_triangular
+from staticflow.ops.along.extremes import amax, amin
+from staticflow.ops.basics.arithmetic import cast, mul
+from staticflow.ops.basics.axes import movedim
+from staticflow.ops.basics.reduce import Dims, sum
+from staticflow.ops.declaring.declare import normalize_dim
+from staticflow.ops.declaring.foreign import refuses_foreign_in
+from staticflow.ops.declaring.sizes import as_sizes
+from staticflow.ops.elementwise.maths import abs
+from staticflow.ops.matrices.contract import matmul
+from staticflow.ops.matrices.factors import eigh, eigvalsh, qr, svd, svdvals
+from staticflow.ops.matrices.least_squares import cond as cond_of
+from staticflow.ops.matrices.least_squares import lstsq, matrix_rank, pinv, spectral_norm
+from staticflow.ops.matrices.products import cross as cross_of
+from staticflow.ops.matrices.products import multi_dot
+from staticflow.ops.matrices.solving import cholesky, det, inv, matrix_power, slogdet, solve
+from staticflow.ops.matrices.triangle import diagonal as diagonal_of
+from staticflow.ops.matrices.triangular import solve_triangular
+from staticflow.ops.statistics.moments import vector_norm
 
 __all__ = [
     "LinAlgError", "cholesky", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv",

@@ -21,7 +21,7 @@ from staticflow.eager.tensor import Tensor
 from staticflow.errors import ArgumentError, CheckpointError
 from staticflow.graph.dtypes import BY_NUMPY, DTYPES, bool_
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.foreign import refuses_foreign_in
+from staticflow.ops.declaring.foreign import refuses_foreign_in
 
 __all__ = ["load", "save"]
 

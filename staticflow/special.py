@@ -10,23 +10,23 @@ from __future__ import annotations
 from math import inf, sqrt
 from typing import Any
 
-from staticflow.ops.arithmetic import eq, logical_and, where
-from staticflow.ops.bessel import i0, i0e, i1, i1e
-from staticflow.ops.bessel import i0 as modified_bessel_i0
-from staticflow.ops.bessel import i1 as modified_bessel_i1
-from staticflow.ops.creation import new_full
-from staticflow.ops.foreign import refuses_foreign_in
-from staticflow.ops.gamma import digamma, polygamma
-from staticflow.ops.gamma import digamma as psi
-from staticflow.ops.gamma import lgamma as gammaln
-from staticflow.ops.gamma import mvlgamma as multigammaln
-from staticflow.ops.maths import exp2, expm1, log1p
-from staticflow.ops.maths import sigmoid as expit
-from staticflow.ops.pairs import logit, xlogy
-from staticflow.ops.promote import as_number, is_number, result_type
-from staticflow.ops.softmax import log_softmax, logsumexp, softmax
-from staticflow.ops.special import erf, erfc, erfcx, erfinv, log_ndtr, ndtr, sinc
-from staticflow.ops.variants import round
+from staticflow.ops.along.softmax import log_softmax, logsumexp, softmax
+from staticflow.ops.basics.arithmetic import eq, logical_and, where
+from staticflow.ops.basics.creation import new_full
+from staticflow.ops.declaring.foreign import refuses_foreign_in
+from staticflow.ops.declaring.promote import as_number, is_number, result_type
+from staticflow.ops.elementwise.bessel import i0, i0e, i1, i1e
+from staticflow.ops.elementwise.bessel import i0 as modified_bessel_i0
+from staticflow.ops.elementwise.bessel import i1 as modified_bessel_i1
+from staticflow.ops.elementwise.gamma import digamma, polygamma
+from staticflow.ops.elementwise.gamma import digamma as psi
+from staticflow.ops.elementwise.gamma import lgamma as gammaln
+from staticflow.ops.elementwise.gamma import mvlgamma as multigammaln
+from staticflow.ops.elementwise.maths import exp2, expm1, log1p
+from staticflow.ops.elementwise.maths import sigmoid as expit
+from staticflow.ops.elementwise.pairs import logit, xlogy
+from staticflow.ops.elementwise.special import erf, erfc, erfcx, erfinv, log_ndtr, ndtr, sinc
+from staticflow.ops.elementwise.variants import round
 
 __all__ = [
     "digamma", "entr", "erf", "erfc", "erfcx", "erfinv", "exp2", "expit", "expm1", "gammaln", "i0",

@@ -10,7 +10,7 @@ from wrong_arguments import CALLS
 
 import staticflow as sf
 from staticflow import nn, pytree
-from staticflow.ops.symbol import Symbol
+from staticflow.ops.symbols.symbol import Symbol
 
 TRIED = 3
 """Inputs that each function is tried on."""

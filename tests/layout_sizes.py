@@ -16,7 +16,7 @@ from staticflow.eager.costs import LARGE, SHORT, SPREAD
 from staticflow.errors import StaticflowError
 from staticflow.graph.dtypes import DType
 from staticflow.graph.types import types_of
-from staticflow.ops.lowering import Region
+from staticflow.ops.declaring.lowering import Region
 
 __all__ = ["elements_of", "enlarged_samples"]
 

@@ -19,7 +19,7 @@ from staticflow.graph.dim_queries import evaluate_dim
 from staticflow.graph.dims import Dim, Sym
 from staticflow.graph.dtypes import DType, bool_, float64, int64
 from staticflow.graph.node import Node
-from staticflow.ops.symbol import Symbol
+from staticflow.ops.symbols.symbol import Symbol
 
 __all__ = ["Drawn", "Step", "arrays_for", "programs", "sizes", "steps"]
 

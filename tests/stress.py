@@ -25,7 +25,7 @@ from stress_pool import Empty, Lively, Pool, Refusing, Slotted, new_programs, pr
 from weather import WEATHER
 
 import staticflow as sf
-from staticflow.ops.thread import State, thread
+from staticflow.ops.declaring.thread import State, thread
 from staticflow.runtime.once import compiling
 from staticflow.runtime.turn import updating
 

@@ -13,7 +13,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
-from test_layers import LAYERS
+from test_layers import LAYERS, ROOMS
 
 import staticflow
 import staticflow as sf
@@ -21,7 +21,9 @@ from staticflow import errors
 from staticflow.config import Config
 from staticflow.graph.graph import close
 from staticflow.graph.op import Op
-from staticflow.ops import arithmetic, declare, lowering, maths
+from staticflow.ops.basics import arithmetic
+from staticflow.ops.declaring import declare, lowering
+from staticflow.ops.elementwise import maths
 from staticflow.passes.pattern import rule
 from staticflow.passes.rewrite import rewrite
 
@@ -52,18 +54,27 @@ def test_every_path_that_the_docs_name_exists() -> None:
             assert (page.parent / target).exists(), f"{page.name} names {target}"
 
 
-def test_every_file_that_the_docs_name_exists() -> None:
+def test_every_file_and_folder_that_the_docs_name_exists() -> None:
     files = [f"/{p.relative_to(ROOT)}" for p in ROOT.glob("[!.]*/**/*.*")]
     for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
-        for name in re.findall(r"`([\w/*]+\.(?:py|sf|md))`", page.read_text()):
-            assert any(fnmatch(file, f"*/{name}") for file in files), f"{page.name} names {name}"
+        for name in re.findall(r"`([\w*][\w/*]*(?:\.(?:py|sf|md)|/))`", page.read_text()):
+            pattern = f"*/{name}" + "*" * name.endswith("/")
+            assert any(fnmatch(file, pattern) for file in files), f"{page.name} names {name}"
 
 
 def test_every_folder_is_in_the_house() -> None:
+    """In the order in which they may import, each with its rooms in rows of their own."""
     page = (ROOT / "docs" / "architecture.md").read_text()
     table = page[page.index("| folder |") : page.index("## One expression")]
-    named = re.findall(r"`(\w+)`", "".join(row.split(" | ")[0] for row in table.splitlines()))
-    assert named == [name for names in LAYERS[:-1] for name in names]
+    first = [row.split(" | ")[0] for row in table.splitlines()]
+    words = [
+        f"{'.' * row.startswith('| ·')}{w}" for row in first for w in re.findall(r"`(\w+)`", row)
+    ]
+    expected = []
+    for layer in (name for names in LAYERS[:-1] for name in names):
+        rooms = (name for names in ROOMS.get(layer, ()) for name in names if name)
+        expected += [layer, *(f".{room}" for room in rooms)]
+    assert words == expected
 
 
 def test_the_programs_on_debugging_run(capsys: pytest.CaptureFixture[str]) -> None:

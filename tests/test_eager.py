@@ -17,7 +17,7 @@ from staticflow.graph.dims import Dim, Sym
 from staticflow.graph.dtypes import DTYPES, DType
 from staticflow.graph.op import Op
 from staticflow.nn import functional as F
-from staticflow.ops.symbol import Symbol
+from staticflow.ops.symbols.symbol import Symbol
 
 inf, nan = float("inf"), float("nan")
 

@@ -18,7 +18,7 @@ from slices import daily
 import staticflow as sf
 from staticflow.eager.costs import LARGE
 from staticflow.graph.dtypes import DType, float32, float64
-from staticflow.ops.lowering import Elementwise, Generate, View
+from staticflow.ops.declaring.lowering import Elementwise, Generate, View
 from staticflow.passes.decompose import decompose
 
 _MANY = LARGE + 77

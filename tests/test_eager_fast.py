@@ -35,8 +35,8 @@ from staticflow.errors import AutogradError, DTypeError, ShapeError
 from staticflow.graph.dtypes import BY_PYTHON, DTYPES
 from staticflow.graph.op import Op
 from staticflow.ops import OPS
-from staticflow.ops.declare import elementwise
-from staticflow.ops.lowering import Elementwise
+from staticflow.ops.declaring.declare import elementwise
+from staticflow.ops.declaring.lowering import Elementwise
 
 
 def is_bare(op: Op) -> bool:
@@ -203,7 +203,7 @@ def test_floating_errors_are_not_told(recwarn: pytest.WarningsRecorder) -> None:
 
 def test_a_finalizer_may_compute_while_an_operation_runs() -> None:
     """The context in which floating errors are ignored cannot be entered twice."""
-    from staticflow.ops.thread import thread
+    from staticflow.ops.declaring.thread import thread
 
     x = sf.ones(2)
     assert thread.state.run(lambda: (x * 2).tolist()) == [2, 2]

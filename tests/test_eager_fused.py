@@ -11,7 +11,7 @@ import staticflow as sf
 from staticflow.eager import fused as calls
 from staticflow.eager.costs import LARGE
 from staticflow.errors import AutogradError
-from staticflow.ops.fused import fused
+from staticflow.ops.declaring.fused import fused
 from staticflow.testing import assert_close
 
 

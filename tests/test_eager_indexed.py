@@ -10,7 +10,7 @@ import pytest
 
 import staticflow as sf
 from staticflow.errors import AutogradError, DTypeError, IndexRangeError, ShapeError
-from staticflow.ops import subscript
+from staticflow.ops.tensors import subscript
 
 ROWS = sf.tensor([2, 0, -1, 2])
 KEYS: dict[str, Any] = {

@@ -18,7 +18,7 @@ from staticflow.graph.dtypes import DTYPES
 from staticflow.graph.node import item
 from staticflow.graph.rowmajor import row_major
 from staticflow.ops import OPS
-from staticflow.ops.order import FEW
+from staticflow.ops.along.order import FEW
 
 F = sf.nn.functional
 LARGE_OPS = sorted(

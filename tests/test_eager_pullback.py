@@ -16,8 +16,8 @@ from staticflow.eager import pullback, vertex
 from staticflow.eager.programs import Programs, compiled
 from staticflow.graph.dtypes import float64
 from staticflow.ops import OPS
-from staticflow.ops.class_losses import cross_entropy_op
-from staticflow.ops.normalization import layer_norm_op
+from staticflow.ops.along.class_losses import cross_entropy_op
+from staticflow.ops.along.normalization import layer_norm_op
 
 differentiable = pytest.mark.parametrize("name", [n for n, op in OPS.items() if op.vjp])
 

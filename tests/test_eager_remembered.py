@@ -15,8 +15,9 @@ from staticflow.eager.fast.forms import fast_forms
 from staticflow.eager.fast.records import MOST
 from staticflow.eager.mode import EAGER
 from staticflow.errors import IndexRangeError, ShapeError, StaticflowError
-from staticflow.ops import OPS, subscript
-from staticflow.ops.by_shape import BY_SHAPE
+from staticflow.ops import OPS
+from staticflow.ops.declaring.by_shape import BY_SHAPE
+from staticflow.ops.tensors import subscript
 
 CALLS: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "reshape": [((6,), {}), ((-1,), {}), (((2, 3),), {}), ((3, 2), {}), ((4,), {})],

@@ -18,7 +18,7 @@ from interruptions import Interrupt, interrupted_at
 import staticflow as sf
 from staticflow.eager import in_place
 from staticflow.errors import AutogradError
-from staticflow.ops.thread import State, thread
+from staticflow.ops.declaring.thread import State, thread
 
 OPS: dict[str, Callable[[Any, Any], Any]] = {
     "product": lambda x, y: x * y,

@@ -15,7 +15,7 @@ import staticflow as sf
 from staticflow.eager import choose
 from staticflow.eager.fast.recall import OFTEN
 from staticflow.errors import ArgumentError, IndexRangeError, ShapeError
-from staticflow.ops.maths import pow
+from staticflow.ops.elementwise.maths import pow
 
 
 def operands() -> dict[str, Any]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import staticflow as sf
-from staticflow.ops.effect import effect, read
+from staticflow.ops.symbols.effect import effect, read
 
 
 def counted(x, calls):

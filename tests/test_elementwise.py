@@ -17,9 +17,9 @@ import pytest
 import staticflow as sf
 from staticflow.errors import ArgumentError, DTypeError
 from staticflow.graph.dtypes import DTYPES, dtype_of, promote
-from staticflow.ops import aliases
-from staticflow.ops.elementwise_methods import ElementwiseMethods
-from staticflow.ops.promote import result_type
+from staticflow.ops.declaring.promote import result_type
+from staticflow.ops.elementwise import aliases
+from staticflow.ops.tensors.elementwise import ElementwiseMethods
 
 ROOT = Path(__file__).parent
 TORCH = json.loads((ROOT / "reference" / "elementwise.json").read_text())

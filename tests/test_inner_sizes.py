@@ -11,7 +11,7 @@ import pytest
 
 import staticflow as sf
 from staticflow.errors import ShapeError
-from staticflow.ops import inner_sizes
+from staticflow.ops.loops import inner_sizes
 
 ROW = np.array([1, -1, 2, -2])
 WEIGHT = sf.nn.Parameter(sf.ones(4))

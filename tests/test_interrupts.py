@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 
 import staticflow as sf
-from staticflow.ops.thread import thread
+from staticflow.ops.declaring.thread import thread
 from staticflow.runtime.turn import updating
 
 SOON = 0.1

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import staticflow
-from staticflow.ops.eager_side import eager, install
+from staticflow.ops.declaring.eager_side import eager, install
 
 PACKAGE = Path(staticflow.__file__).parent
 
@@ -41,6 +41,20 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 # The rooms of a layer: "" is the files at its root, but for those that are named. What stands in
 # one row keeps apart.
 ROOMS = {
+    "ops": (
+        ("declaring",),
+        ("basics",),
+        ("elementwise",),
+        ("indexing",),
+        ("along",),
+        ("matrices",),
+        ("statistics",),
+        ("windows", "random"),
+        ("tensors",),
+        ("symbols",),
+        ("loops",),
+        ("",),
+    ),
     "passes": (("",), ("loops",), ("pipeline",)),
     "codegen": (
         ("",),
@@ -66,15 +80,15 @@ EXCEPTIONS = {
 
 # What modules write into objects that they import of others, so that those can ask for what comes
 # after them. Each is a way around the layers: better none than one more. (Not listed is the state
-# of a thread, `ops.thread.thread`, which is there to be written.)
+# of a thread, `ops.declaring.thread.thread`, which is there to be written.)
 WIRED = {
     # where draws are made, which are told of every generator
-    ("eager.random", "ops.frozen.generators.add()"),
-    ("eager.random", "ops.sampling.default_source.append()"),
+    ("eager.random", "ops.random.frozen.generators.add()"),
+    ("eager.random", "ops.random.sampling.default_source.append()"),
     # errors for arguments of a wrong kind, around methods of classes
     ("nn", "nn.module.Module.refuses_foreign_to_make()"),
     ("nn", "nn.tree.Tree.refuses_foreign_in_classes()"),
-    ("ops.methods", "ops.elementwise_methods.ElementwiseMethods.refuses_foreign_of()"),
+    ("ops.tensors.methods", "ops.tensors.elementwise.ElementwiseMethods.refuses_foreign_of()"),
     ("optim", "optim.lr_scheduler.LRScheduler.refuses_foreign_in_classes()"),
     ("optim", "optim.lr_scheduler.LRScheduler.refuses_foreign_to_make()"),
     ("optim", "optim.optimizer.Optimizer.refuses_foreign_in_classes()"),
@@ -86,7 +100,7 @@ WIRED = {
     ("ops", "graph.reals.Real.number"),
     ("ops", "graph.reals.Real.ufunc"),
 }
-OPEN_TO_ALL = {"ops.thread.thread"}
+OPEN_TO_ALL = {"ops.declaring.thread.thread"}
 GROWING = {"add", "append", "appendleft", "extend", "insert", "register", "setdefault", "update"}
 WRITING = {"setattr", "__setattr__", "pickle"}  # functions that write into what they are given
 WRITING |= {f"refuses_foreign_{what}" for what in ("of", "in_classes", "to_make")}
@@ -200,14 +214,14 @@ def test_every_exception_is_needed() -> None:
     ("module", "target", "allowed"),
     [
         ("graph.types", "graph.dims", True),
-        ("ops.view", "graph.dims", True),
-        ("graph.types", "ops.view", False),
+        ("ops.basics.view", "graph.dims", True),
+        ("graph.types", "ops.basics.view", False),
         ("eager.tensor", "static.compile", False),
         ("static.compile", "eager.tensor", True),
         ("nn.linear", "eager.tensor", False),
         ("nn.parameter", "eager.tensor", True),
         ("optim.sgd", "nn.init", False),
-        ("optim.sgd", "ops.arithmetic", True),
+        ("optim.sgd", "ops.basics.arithmetic", True),
         ("errors", "graph.locs", False),
         ("passes.loops.hoist", "passes.rewrite", True),
         ("passes.rewrite", "passes.loops.hoist", False),
@@ -241,7 +255,7 @@ def test_imports_inside_functions_are_seen(tmp_path: Path) -> None:
 
 
 def names_of(tree: ast.AST) -> dict[str, str]:
-    """What names of a file stand for in other modules of staticflow: ``ops.thread.thread``."""
+    """What names of a file stand for in other modules of staticflow: ``ops.declaring.thread.thread``."""
     return {
         alias.asname or alias.name: f"{node.module}.{alias.name}".removeprefix("staticflow.")
         for node in ast.walk(tree)
@@ -315,12 +329,12 @@ def test_the_eager_mode_is_installed_once() -> None:
 @pytest.mark.parametrize(
     ("statement", "name"),
     [
-        ("forms.fused = None", "ops.fused.forms.fused"),
-        ("forms.fused, x.y = 1, 2", "ops.fused.forms.fused"),
-        ("def late():\n    forms.table['a'] += 1", "ops.fused.forms.table[]"),
-        ("del forms.fused", "ops.fused.forms.fused"),
-        ("setattr(forms, 'fused', 1)", "ops.fused.forms.setattr()"),
-        ("forms.table.update(a=1)", "ops.fused.forms.table.update()"),
+        ("forms.fused = None", "ops.declaring.fused.forms.fused"),
+        ("forms.fused, x.y = 1, 2", "ops.declaring.fused.forms.fused"),
+        ("def late():\n    forms.table['a'] += 1", "ops.declaring.fused.forms.table[]"),
+        ("del forms.fused", "ops.declaring.fused.forms.fused"),
+        ("setattr(forms, 'fused', 1)", "ops.declaring.fused.forms.setattr()"),
+        ("forms.table.update(a=1)", "ops.declaring.fused.forms.table.update()"),
         ("dims.same = None", "graph.dims.same"),
         ("dims.add(1)", None),
         ("thread.state.recording = True", None),
@@ -331,8 +345,8 @@ def test_the_eager_mode_is_installed_once() -> None:
 def test_writing_is_seen(statement: str, name: str | None) -> None:
     imports = (
         "from staticflow.graph import dims\n"
-        "from staticflow.ops.fused import forms\n"
-        "from staticflow.ops.thread import thread\n"
+        "from staticflow.ops.declaring.fused import forms\n"
+        "from staticflow.ops.declaring.thread import thread\n"
     )
     found = [name for name, _ in wirings_of(ast.parse(imports + statement))]
     assert found == ([] if name is None else [name])

@@ -24,7 +24,7 @@ import staticflow as sf
 from staticflow.eager.choose import SMALL
 from staticflow.eager.costs import LARGE, SPREAD
 from staticflow.graph.dtypes import DType
-from staticflow.ops.lowering import Host
+from staticflow.ops.declaring.lowering import Host
 
 AS_THEY_ARE = {
     "cholesky", "masked_scatter", "masked_take", "measure", "prefix", "searchsorted", "size",

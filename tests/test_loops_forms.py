@@ -317,7 +317,7 @@ def test_bounds_of_a_range_in_every_form() -> None:
 
 def test_state_inside_loops_and_branches() -> None:
     """A counter that the body changes is carried; a program updates it once, at the end."""
-    from staticflow.ops.effect import effect, read
+    from staticflow.ops.symbols.effect import effect, read
 
     calls = sf.variable(0.0)
     x, n = sf.placeholder((), name="x"), sf.placeholder((), "int64", name="n")

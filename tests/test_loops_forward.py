@@ -16,8 +16,8 @@ from test_loops import CASES, GRID, arguments, every_case, loss_of, second_of
 import staticflow as sf
 from staticflow.autograd.functional import hessian, hvp, jacobian, jvp
 from staticflow.graph.graph import regions_of
-from staticflow.ops.cond_op import cond_op
-from staticflow.ops.symbol import Symbol
+from staticflow.ops.loops.cond_op import cond_op
+from staticflow.ops.symbols.symbol import Symbol
 
 PARTS = ("loss", "forward", "forward twice", "reverse over forward", "forward over reverse")
 

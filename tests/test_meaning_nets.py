@@ -40,6 +40,6 @@ def test_a_difference_is_found_and_shrunk(monkeypatch):
 
 def _mode() -> int:
     """Another number in a trace."""
-    from staticflow.ops.thread import thread
+    from staticflow.ops.declaring.thread import thread
 
     return 2 if thread.state.tracing else 3

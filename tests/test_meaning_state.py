@@ -515,7 +515,7 @@ def test_the_default_dtype_is_that_of_the_trace():
 
 
 def test_nobody_is_remembered_who_is_gone():
-    from staticflow.ops.dependents import _dependents
+    from staticflow.ops.symbols.dependents import _dependents
 
     gc.collect()
     before = len(_dependents)

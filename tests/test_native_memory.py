@@ -14,7 +14,7 @@ from stress_pool import SLOT_VALUES, slots_of
 
 import staticflow as sf
 from staticflow.eager.random import default_generator
-from staticflow.ops.thread import thread
+from staticflow.ops.declaring.thread import thread
 
 # -- other memory, in the midst of a call ---------------------------------------------------------
 

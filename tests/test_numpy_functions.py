@@ -11,7 +11,7 @@ import pytest
 
 import staticflow as sf
 from staticflow.errors import AutogradError, DTypeError, StaticflowError, SymbolicError
-from staticflow.ops.array_functions import _BY_METHOD, _COUNTERPARTS, _WRITING, called
+from staticflow.ops.tensors.array_functions import _BY_METHOD, _COUNTERPARTS, _WRITING, called
 
 RNG = np.random.default_rng(0)
 A = RNG.uniform(0.5, 2.0, (3, 3))

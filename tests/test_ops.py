@@ -19,7 +19,7 @@ from staticflow.graph.interpret import interpret_graph
 from staticflow.graph.node import Node, item
 from staticflow.graph.types import TensorType
 from staticflow.ops import OPS
-from staticflow.ops.symbol import Symbol
+from staticflow.ops.symbols.symbol import Symbol
 
 every_op = pytest.mark.parametrize("name", list(OPS))
 decomposed = pytest.mark.parametrize("name", [n for n, op in OPS.items() if op.decompose])

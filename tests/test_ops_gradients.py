@@ -17,8 +17,8 @@ from staticflow.graph.dtypes import dtype_of, float64
 from staticflow.graph.graph import close
 from staticflow.graph.interpret import interpret_graph
 from staticflow.ops import OPS
-from staticflow.ops.gradient import pushforward
-from staticflow.ops.symbol import Symbol
+from staticflow.ops.symbols.gradient import pushforward
+from staticflow.ops.symbols.symbol import Symbol
 
 differentiable_names = [n for n, op in OPS.items() if op.vjp]
 differentiable = pytest.mark.parametrize("name", differentiable_names)

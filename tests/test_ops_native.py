@@ -15,7 +15,7 @@ import staticflow as sf
 from staticflow.graph.dtypes import dtype_of, float64
 from staticflow.graph.interpret import interpret_graph
 from staticflow.ops import OPS
-from staticflow.ops.symbol import Symbol
+from staticflow.ops.symbols.symbol import Symbol
 
 every_op = pytest.mark.parametrize("name", list(OPS))
 differentiable = pytest.mark.parametrize("name", [n for n, op in OPS.items() if op.vjp])

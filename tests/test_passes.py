@@ -24,11 +24,11 @@ from staticflow.graph.parser import parse_graph
 from staticflow.graph.types import TensorType
 from staticflow.graph.verify import verify_graph
 from staticflow.ops import OPS
-from staticflow.ops.arithmetic import add, cast, neg
-from staticflow.ops.creation import size_value
-from staticflow.ops.loop import while_op
-from staticflow.ops.symbol import Symbol
-from staticflow.ops.trig import sin
+from staticflow.ops.basics.arithmetic import add, cast, neg
+from staticflow.ops.basics.creation import size_value
+from staticflow.ops.elementwise.trig import sin
+from staticflow.ops.loops.loop import while_op
+from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes.access import is_inline
 from staticflow.passes.cluster import cluster
 from staticflow.passes.contraction import Contraction

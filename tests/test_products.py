@@ -10,7 +10,7 @@ import pytest
 
 import staticflow as sf
 from staticflow.errors import ShapeError
-from staticflow.ops.contract import matmul_op
+from staticflow.ops.matrices.contract import matmul_op
 
 EINSUMS = (
     ("ij,jk->ik", (2, 3), (3, 4)),

@@ -18,9 +18,9 @@ from staticflow.graph.dtypes import DType
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import types_of
 from staticflow.ops import OPS, by_name
-from staticflow.ops.declare import PerElement, composed, per_arg
-from staticflow.ops.lowering import View
-from staticflow.ops.saves import saves_of, used_values
+from staticflow.ops.declaring.declare import PerElement, composed, per_arg
+from staticflow.ops.declaring.lowering import View
+from staticflow.ops.symbols.saves import saves_of, used_values
 
 CASES = [
     (name, dtype)
@@ -167,21 +167,6 @@ def test_a_vjp_that_looks_at_values_keeps_all() -> None:
     a, b = two()
     op(a, b).sum().backward()
     assert a.grad.tolist() == [3, 4]
-
-
-def test_a_trace_for_which_there_is_no_memory_is_made_later() -> None:
-    memory = [False]
-
-    def partial(ct: Any, out: Any, a: Any, b: Any) -> Any:
-        if not memory[0]:
-            raise MemoryError
-        return ct * b
-
-    op, (a, b) = op_with(per_arg(partial, None)), two()
-    with pytest.raises(MemoryError):
-        op(a, b)
-    memory[0] = True
-    assert saves_of(op, (a, b), {})[0] == {1}
 
 
 def by_attribute(saves: Any = None) -> Op:

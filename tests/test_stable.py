@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from staticflow.graph.dtypes import DTYPES, bfloat16
-from staticflow.ops import OPS, stable
-from staticflow.ops.stable import stable_order
+from staticflow.ops import OPS
+from staticflow.ops.along import stable
+from staticflow.ops.along.stable import stable_order
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ import pathlib
 import pytest
 
 import staticflow as sf
-from staticflow.ops.symbol_attributes import REFUSED
+from staticflow.ops.symbols.attributes import REFUSED
 
 # what the tape asks of a leaf, and what is refused when it is asked
 APART = {"serial", "requires_grad"}

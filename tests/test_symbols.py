@@ -14,7 +14,7 @@ from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dtypes import DTYPES
 from staticflow.graph.graph import close
 from staticflow.graph.interpret import interpret_graph
-from staticflow.ops.symbol import Symbol
+from staticflow.ops.symbols.symbol import Symbol
 
 
 def value_of(out: Symbol, **inputs: Any) -> list[Any]:

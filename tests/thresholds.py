@@ -43,8 +43,8 @@ SIZES: Mapping[str, str] = {
     "codegen.lower.loops._PART": "length",
     "graph.places._LARGE": "elements",
     "graph.rowmajor._LARGE": "elements",
-    "ops.indexing._SMALL": "elements",
-    "ops.stable._FEW": "elements",
+    "ops.indexing.elements._SMALL": "elements",
+    "ops.along.stable._FEW": "elements",
 }
 """Constants from which on something else computes an operation, and what they count."""
 
@@ -82,11 +82,11 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.work._SLOW.quotient", "codegen.work._SLOW.remainder", "codegen.work._VECTOR",
             "passes.access.MOST_REPEATED", "passes.contraction.MOST_SEARCHED",
             "passes.fold.MOST_ELEMENTS", "passes.fuse.MOST_MEMBERS", "passes.rewrite._MOST_ROUNDS",
-            "passes.loops.scalar.MOST_STATE", "ops.branch_kinds._MOST", "ops.branch_kinds._DEEPEST",
-            "ops.convolution._MOST_PHASES", "ops.einsum._MOST_COMPARED", "ops.einsum._MOST_PAIRED", "graph.types.MOST_DIMS", "ops.einsum._UNKNOWN",
-            "ops.reached._MOST", "ops.inner_sizes._MOST", "ops.cumulative._MOST_DIFFERENCES", "eager.fast.plans.MOST_STEPS", "eager.fast.recall.MOST_VALUES",
-            "eager.fast.records.MOST", "eager.fast.key.WORDS", "ops.order._PASSES",
-            "ops.search._HALVINGS",
+            "passes.loops.scalar.MOST_STATE", "ops.loops.branch_kinds._MOST", "ops.loops.branch_kinds._DEEPEST",
+            "ops.windows.convolution._MOST_PHASES", "ops.matrices.einsum._MOST_COMPARED", "ops.matrices.einsum._MOST_PAIRED", "graph.types.MOST_DIMS", "ops.matrices.einsum._UNKNOWN",
+            "ops.loops.reached._MOST", "ops.loops.inner_sizes._MOST", "ops.along.cumulative._MOST_DIFFERENCES", "eager.fast.plans.MOST_STEPS", "eager.fast.recall.MOST_VALUES",
+            "eager.fast.records.MOST", "eager.fast.key.WORDS", "ops.along.order._PASSES",
+            "ops.along.search._HALVINGS",
         ),
         "the trips of a loop, which tests/test_loop_memory.py and tests/test_long.py vary": (
             "codegen.lower.state._STRETCH.0", "codegen.lower.state._STRETCH.1",
@@ -100,7 +100,7 @@ NO_SIZES: Mapping[str, str] = {
             "eager.fast.slots.SLOTS", "runtime.free_objects.MOST", "runtime.block_cache._BLOCKS",
         ),
         "a row of `topk` or of `isin`, whose samples have fewer and more": (
-            "ops.order.FEW", "ops.sets._FEW",
+            "ops.along.order.FEW", "ops.along.sets._FEW",
         ),
         "counts operations, of which an element takes from two to hundreds: above between LARGE and SPREAD": (
             "codegen.work.ENOUGH",
@@ -118,8 +118,8 @@ NO_SIZES: Mapping[str, str] = {
             "eager.tensor._FEW",
         ),
         "more than any test has: what is beyond is refused, or taken by the general path": (
-            "codegen.kernel.ENDLESS", "ops.gamma._MOST_DERIVATIVES", "ops.gamma._MOST_DIMS", "ops.late.MOST", "runtime.block_cache.MOST_KEPT",
-            "ops.shortcuts._MOST_CHOSEN", "ops.sizes.MOST_TENSORS",
+            "codegen.kernel.ENDLESS", "ops.elementwise.gamma._MOST_DERIVATIVES", "ops.elementwise.gamma._MOST_DIMS", "ops.declaring.late.MOST", "runtime.block_cache.MOST_KEPT",
+            "ops.tensors.shortcuts._MOST_CHOSEN", "ops.declaring.sizes.MOST_TENSORS",
             "runtime.executable._LARGEST", "runtime.fastcall_sizes._BITS",
             "runtime.fastcall_text.MOST_ARRAYS", "runtime.fastcall_text._LONG",
             "runtime.fastcall_text._MOST_APART", "runtime.host._PATIENCE",
@@ -133,7 +133,7 @@ NO_SIZES: Mapping[str, str] = {
             "eager.fast.records.FLAGS", "eager.fast.records.NO_DTYPE", "eager.fast.apply.FLOATS",
             "eager.fast.key._GOLDEN", "eager.fast.recall._OPEN",
             "eager.fast.objects.COUNT", "runtime.pool._FUTEX", "runtime.pool._FAULTS",
-            "graph.printer._MAX_LINE", "ops.random._PARITY", "ops.random._WORD",
+            "graph.printer._MAX_LINE", "ops.random.draws._PARITY", "ops.random.draws._WORD",
         ),
         "of GPUs": (
             "codegen.cuda.render._BLOCK_THREADS", "codegen.cuda.render._FILLING_BLOCKS", "codegen.cuda.render._MAX_BLOCKS",

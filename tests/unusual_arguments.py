@@ -32,8 +32,8 @@ from wrong_arguments import CALLS, Call
 
 import staticflow as sf
 from staticflow import pytree
-from staticflow.ops.symbol import Symbol
-from staticflow.ops.thread import thread
+from staticflow.ops.declaring.thread import thread
+from staticflow.ops.symbols.symbol import Symbol
 
 __all__ = ["MODES", "Fault", "cases", "fault_of", "run_case", "run_isolated"]
 

@@ -9,7 +9,7 @@ from staticflow.eager.anomaly import detect_anomaly, is_anomaly_enabled, set_det
 from staticflow.eager.grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from staticflow.eager.inference import inference_mode, is_inference_mode_enabled
 from staticflow.eager.legacy import Variable
-from staticflow.ops.foreign import refuses_foreign_in
+from staticflow.ops.declaring.foreign import refuses_foreign_in
 
 __all__ = [
     "Function", "FunctionCtx", "GradcheckError", "Variable", "backward", "detect_anomaly",

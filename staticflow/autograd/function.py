@@ -20,11 +20,11 @@ from staticflow.eager.tensor import Tensor
 from staticflow.eager.vertex import WALKED_AGAIN, Output, Vertex, next_serial
 from staticflow.errors import AutogradError, DTypeError, ShapeError
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.arithmetic import cast
-from staticflow.ops.creation import zeros_like
-from staticflow.ops.declare import sum_to
-from staticflow.ops.symbol import Symbol
-from staticflow.ops.thread import thread
+from staticflow.ops.basics.arithmetic import cast
+from staticflow.ops.basics.creation import zeros_like
+from staticflow.ops.declaring.declare import sum_to
+from staticflow.ops.declaring.thread import thread
+from staticflow.ops.symbols.symbol import Symbol
 
 __all__ = ["Function", "FunctionCtx", "once_differentiable"]
 

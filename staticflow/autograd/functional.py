@@ -20,17 +20,17 @@ from staticflow.errors import AutogradError, DTypeError, ShapeError
 from staticflow.graph.dims import same_shape
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import Shape
-from staticflow.ops.arithmetic import cast
-from staticflow.ops.creation import new_zeros, ones_like, zeros_like
-from staticflow.ops.declare import same_size
-from staticflow.ops.expand import expand
-from staticflow.ops.foreign import refuses_foreign
-from staticflow.ops.gradient import pullback, pushforward
-from staticflow.ops.joining import stack
-from staticflow.ops.reach import in_graph, run_or_write
-from staticflow.ops.scan import scan
-from staticflow.ops.symbol import Symbol, to_node
-from staticflow.ops.thread import recording
+from staticflow.ops.basics.arithmetic import cast
+from staticflow.ops.basics.creation import new_zeros, ones_like, zeros_like
+from staticflow.ops.basics.expand import expand
+from staticflow.ops.basics.joining import stack
+from staticflow.ops.declaring.declare import same_size
+from staticflow.ops.declaring.foreign import refuses_foreign
+from staticflow.ops.declaring.thread import recording
+from staticflow.ops.loops.reach import in_graph, run_or_write
+from staticflow.ops.loops.scan import scan
+from staticflow.ops.symbols.gradient import pullback, pushforward
+from staticflow.ops.symbols.symbol import Symbol, to_node
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 

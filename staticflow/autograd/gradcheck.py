@@ -14,7 +14,7 @@ from staticflow.eager.tensor import Tensor
 from staticflow.errors import AutogradError
 from staticflow.graph.dtypes import float64
 from staticflow.graph.locs import format_locs, here, warn
-from staticflow.ops.creation import zeros_like
+from staticflow.ops.basics.creation import zeros_like
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 

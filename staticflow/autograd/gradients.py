@@ -8,8 +8,8 @@ from typing import Any
 from staticflow.eager import tape
 from staticflow.errors import ArgumentError, AutogradError
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.creation import zeros_like
-from staticflow.ops.joining import stack
+from staticflow.ops.basics.creation import zeros_like
+from staticflow.ops.basics.joining import stack
 from staticflow.static.grad import grad as any_grad
 
 __all__ = ["backward", "grad"]

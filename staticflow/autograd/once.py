@@ -12,9 +12,9 @@ from staticflow.eager.tensor import Tensor
 from staticflow.eager.vertex import Vertex, next_serial
 from staticflow.errors import AutogradError
 from staticflow.graph.locs import format_locs
-from staticflow.ops.foreign import refuses_foreign
-from staticflow.ops.symbol import Symbol
-from staticflow.ops.thread import thread
+from staticflow.ops.declaring.foreign import refuses_foreign
+from staticflow.ops.declaring.thread import thread
+from staticflow.ops.symbols.symbol import Symbol
 
 if TYPE_CHECKING:
     from staticflow.autograd.function import FunctionNode

@@ -8,13 +8,13 @@ from typing import Any
 from staticflow.errors import AutogradError
 from staticflow.graph.graph import close
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.arithmetic import stop_gradient
-from staticflow.ops.creation import zeros_like
-from staticflow.ops.custom import custom_op, once_op
-from staticflow.ops.declare import sum_to
-from staticflow.ops.region import close_over, trace
-from staticflow.ops.symbol import Symbol, to_node, tracing
-from staticflow.ops.thread import recording
+from staticflow.ops.basics.arithmetic import stop_gradient
+from staticflow.ops.basics.creation import zeros_like
+from staticflow.ops.declaring.declare import sum_to
+from staticflow.ops.declaring.thread import recording
+from staticflow.ops.loops.custom import custom_op, once_op
+from staticflow.ops.loops.region import close_over, trace
+from staticflow.ops.symbols.symbol import Symbol, to_node, tracing
 
 __all__ = ["apply_traced", "once_traced"]
 

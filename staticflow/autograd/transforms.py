@@ -23,11 +23,11 @@ from staticflow.autograd.functional import (
 from staticflow.eager.grad_mode import enable_grad
 from staticflow.errors import ArgumentError, DTypeError, ShapeError, SymbolicError
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.creation import ones_like
-from staticflow.ops.reach import run_or_write
-from staticflow.ops.switch import as_bool
-from staticflow.ops.symbol import Symbol
-from staticflow.ops.thread import thread
+from staticflow.ops.basics.creation import ones_like
+from staticflow.ops.declaring.switch import as_bool
+from staticflow.ops.declaring.thread import thread
+from staticflow.ops.loops.reach import run_or_write
+from staticflow.ops.symbols.symbol import Symbol
 from staticflow.pytree import flatten, unflatten
 
 __all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "vjp"]

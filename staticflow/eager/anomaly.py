@@ -7,8 +7,8 @@ from typing import Any
 
 from staticflow.errors import AutogradError
 from staticflow.graph.locs import format_locs
-from staticflow.ops.switch import as_bool
-from staticflow.ops.thread import thread
+from staticflow.ops.declaring.switch import as_bool
+from staticflow.ops.declaring.thread import thread
 
 __all__ = ["check_nan", "detect_anomaly", "is_anomaly_enabled", "set_detect_anomaly"]
 

@@ -20,9 +20,9 @@ from staticflow.eager.memory import versions
 from staticflow.eager.mode import EAGER
 from staticflow.graph.op import Op
 from staticflow.ops import OPS
-from staticflow.ops.by_shape import BY_SHAPE
-from staticflow.ops.eager_side import EagerSide, install
-from staticflow.ops.methods import REFLECTED, Methods
+from staticflow.ops.declaring.by_shape import BY_SHAPE
+from staticflow.ops.declaring.eager_side import EagerSide, install
+from staticflow.ops.tensors.methods import REFLECTED, Methods
 from staticflow.runtime.once import once
 
 __all__ = ["bind", "inherited"]

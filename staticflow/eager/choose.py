@@ -23,16 +23,16 @@ from staticflow.eager.products import large_linear, large_matmul
 from staticflow.eager.rows import in_lines, in_order, order_of
 from staticflow.graph.dtypes import BY_PYTHON, bfloat16, float16, float32, float64
 from staticflow.graph.op import NumPy, Op
-from staticflow.ops.arithmetic import cast, clone, mul
-from staticflow.ops.contract import linear_op, matmul_op
-from staticflow.ops.creation import full
-from staticflow.ops.declare import elementwise
-from staticflow.ops.lowering import Elementwise
-from staticflow.ops.maths import pow, reciprocal
-from staticflow.ops.order import FEW, topk_op
-from staticflow.ops.reduce import sum_op
-from staticflow.ops.slicing import embed_op
-from staticflow.ops.view import contiguous_op
+from staticflow.ops.along.order import FEW, topk_op
+from staticflow.ops.basics.arithmetic import cast, clone, mul
+from staticflow.ops.basics.creation import full
+from staticflow.ops.basics.reduce import sum_op
+from staticflow.ops.basics.slicing import embed_op
+from staticflow.ops.basics.view import contiguous_op
+from staticflow.ops.declaring.declare import elementwise
+from staticflow.ops.declaring.lowering import Elementwise
+from staticflow.ops.elementwise.maths import pow, reciprocal
+from staticflow.ops.matrices.contract import linear_op, matmul_op
 from staticflow.runtime.aligned import aligned_empty
 from staticflow.runtime.threads import get_num_threads
 

@@ -18,13 +18,13 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.masked import refuse_masked
 from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
-from staticflow.ops.by_shape import by_shape
-from staticflow.ops.creation import full as full_op
-from staticflow.ops.creation import size_value, spread
-from staticflow.ops.promote import one_number
-from staticflow.ops.sizes import as_shape, as_sizes, sizes_of
-from staticflow.ops.symbol import STATIC, Symbol, tracing_state
-from staticflow.ops.thread import thread
+from staticflow.ops.basics.creation import full as full_op
+from staticflow.ops.basics.creation import size_value, spread
+from staticflow.ops.declaring.by_shape import by_shape
+from staticflow.ops.declaring.promote import one_number
+from staticflow.ops.declaring.sizes import as_shape, as_sizes, sizes_of
+from staticflow.ops.declaring.thread import thread
+from staticflow.ops.symbols.symbol import STATIC, Symbol, tracing_state
 
 __all__ = [
     "as_tensor", "asarray", "empty", "from_dlpack", "from_numpy", "full", "generated", "made",

@@ -11,9 +11,9 @@ from staticflow.errors import DTypeError, ShapeError, SymbolicError
 from staticflow.graph.dtypes import BY_PYTHON, DType, dtype_of, get_default_dtype, promote
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.masked import refuse_masked
-from staticflow.ops.eager_side import eager
-from staticflow.ops.symbol import Symbol
-from staticflow.ops.thread import thread
+from staticflow.ops.declaring.eager_side import eager
+from staticflow.ops.declaring.thread import thread
+from staticflow.ops.symbols.symbol import Symbol
 
 __all__ = ["array_from"]
 

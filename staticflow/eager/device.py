@@ -15,9 +15,9 @@ from staticflow.errors import DeviceError
 from staticflow.graph.device import device, device_of, target
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
-from staticflow.ops.arithmetic import cast
-from staticflow.ops.by_shape import by_shape
-from staticflow.ops.declare import per_arg
+from staticflow.ops.basics.arithmetic import cast
+from staticflow.ops.declaring.by_shape import by_shape
+from staticflow.ops.declaring.declare import per_arg
 
 __all__ = [
     "CPU",

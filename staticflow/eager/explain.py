@@ -10,7 +10,7 @@ from staticflow.graph.dtypes import dtype_of_number
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
-from staticflow.ops.promote import is_number, operand_dtype
+from staticflow.ops.declaring.promote import is_number, operand_dtype
 
 __all__ = ["called", "explain"]
 

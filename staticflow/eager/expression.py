@@ -26,10 +26,10 @@ from staticflow.graph.interpret import interpret_graph
 from staticflow.graph.locs import format_locs, here, using
 from staticflow.graph.node import param, toposort
 from staticflow.graph.op import Op
-from staticflow.ops.eager_side import eager
-from staticflow.ops.questions import finfo
-from staticflow.ops.symbol import STATIC, Symbol, captured
-from staticflow.ops.thread import thread
+from staticflow.ops.declaring.eager_side import eager
+from staticflow.ops.declaring.thread import thread
+from staticflow.ops.symbols.symbol import STATIC, Symbol, captured
+from staticflow.ops.tensors.questions import finfo
 
 __all__ = ["copy_of", "expression_of"]
 

@@ -1,4 +1,4 @@
-"""Calls of the functions that `staticflow.ops.fused` marks: a program, and one vertex of the tape.
+"""Calls of functions that `ops.declaring.fused` marks: a program, and one vertex of the tape.
 
 A program is compiled for a kind of call: dtypes, ranks, which sizes are 1, and the arguments that
 are no tensors; other sizes stay unknown unless the function asks for them. The derivative is made
@@ -33,11 +33,11 @@ from staticflow.graph.graph import close, substitute_nodes
 from staticflow.graph.node import toposort
 from staticflow.graph.op import Op
 from staticflow.graph.open_size import OpenSize
-from staticflow.ops.creation import zeros_like
-from staticflow.ops.eager_side import eager
-from staticflow.ops.symbol import Symbol, to_node
-from staticflow.ops.thread import recording, thread
-from staticflow.ops.tracing import tracing
+from staticflow.ops.basics.creation import zeros_like
+from staticflow.ops.declaring.eager_side import eager
+from staticflow.ops.declaring.thread import recording, thread
+from staticflow.ops.declaring.tracing import tracing
+from staticflow.ops.symbols.symbol import Symbol, to_node
 from staticflow.passes.pipeline import INTO_KERNELS
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.once import compiling

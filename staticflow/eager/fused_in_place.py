@@ -19,9 +19,9 @@ from staticflow.eager.vertex import users
 from staticflow.errors import StaticflowError
 from staticflow.graph.equalities import Equality
 from staticflow.graph.graph import close
-from staticflow.ops.symbol import Symbol, to_node
-from staticflow.ops.thread import recording, thread
-from staticflow.ops.tracing import tracing
+from staticflow.ops.declaring.thread import recording, thread
+from staticflow.ops.declaring.tracing import tracing
+from staticflow.ops.symbols.symbol import Symbol, to_node
 from staticflow.runtime.executable import Executable
 
 __all__ = ["in_place_form"]
@@ -31,7 +31,7 @@ _array = np.ndarray
 
 
 def in_place_form(fn: Callable[..., Any], count: int, by_element: bool) -> Callable[..., bool]:
-    """See `staticflow.ops.fused.in_place`."""
+    """See `staticflow.ops.declaring.fused.in_place`."""
     programs: Programs[Executable] = Programs()
 
     def store(*tensors: Any) -> bool:

@@ -9,8 +9,8 @@ from typing import Any, Self, TypeVar, cast, overload
 
 from staticflow.errors import DTypeError
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.switch import as_bool
-from staticflow.ops.thread import thread
+from staticflow.ops.declaring.switch import as_bool
+from staticflow.ops.declaring.thread import thread
 
 __all__ = ["decorated", "enable_grad", "is_grad_enabled", "no_grad", "set_grad_enabled"]
 

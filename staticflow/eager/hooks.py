@@ -14,8 +14,8 @@ from staticflow.eager.in_place import refuse_in_trace
 from staticflow.errors import AutogradError, DTypeError, ShapeError
 from staticflow.graph.locs import format_locs, here, warn
 from staticflow.graph.types import TensorType
-from staticflow.ops.dependents import note_change
-from staticflow.ops.thread import thread
+from staticflow.ops.declaring.thread import thread
+from staticflow.ops.symbols.dependents import note_change
 
 __all__ = [
     "Hooks", "RemovableHandle", "lent", "register_hook", "register_post_accumulate_grad_hook",

@@ -19,15 +19,15 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType
-from staticflow.ops.arithmetic import cast, where
-from staticflow.ops.by_index import fill
-from staticflow.ops.creation import zeros_like
-from staticflow.ops.declare import per_arg
-from staticflow.ops.expand import expand
-from staticflow.ops.foreign import refuses_foreign
-from staticflow.ops.promote import is_number
-from staticflow.ops.symbol import Symbol
-from staticflow.ops.thread import thread
+from staticflow.ops.basics.arithmetic import cast, where
+from staticflow.ops.basics.creation import zeros_like
+from staticflow.ops.basics.expand import expand
+from staticflow.ops.declaring.declare import per_arg
+from staticflow.ops.declaring.foreign import refuses_foreign
+from staticflow.ops.declaring.promote import is_number
+from staticflow.ops.declaring.thread import thread
+from staticflow.ops.indexing.by_index import fill
+from staticflow.ops.symbols.symbol import Symbol
 
 if TYPE_CHECKING:
     from staticflow.eager.tensor import Tensor

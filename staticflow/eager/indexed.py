@@ -18,10 +18,10 @@ from staticflow.eager.vertex import TapeEntry, entered
 from staticflow.eager.views import viewed
 from staticflow.graph.dtypes import BY_PYTHON
 from staticflow.graph.places import places_of
-from staticflow.ops import subscript
-from staticflow.ops.advanced import index_op
-from staticflow.ops.slicing import select_op, slice_op
-from staticflow.ops.thread import thread
+from staticflow.ops.basics.slicing import select_op, slice_op
+from staticflow.ops.declaring.thread import thread
+from staticflow.ops.indexing.whole_slices import index_op
+from staticflow.ops.tensors import subscript
 
 __all__ = ["get", "put"]
 
@@ -36,7 +36,7 @@ _ONE = frozenset((int, slice))
 
 
 def get(x: Any, key: Any) -> Any:
-    """`staticflow.ops.subscript.get`, which reads every key but the usual ones."""
+    """`staticflow.ops.tensors.subscript.get`, which reads every key but the usual ones."""
     kind = type(key)
     a = x._data
     if thread.state.plain and type(a) is _array and a.ndim:
@@ -92,7 +92,7 @@ def _selected(x: Any, a: Any, key: Any, places: tuple[Any, ...]) -> Any:
 
 
 def put(x: Any, key: Any, value: Any) -> None:
-    """``x[key] = value``; see `staticflow.ops.subscript.put_in_place`."""
+    """``x[key] = value``; see `staticflow.ops.tensors.subscript.put_in_place`."""
     plain = thread.state.plain
     if plain and type(value) in BY_PYTHON and _is_large_mask(key, x._data):
         x.masked_fill_(key, value)

@@ -9,8 +9,8 @@ from staticflow.eager.grad_mode import decorated
 from staticflow.eager.memory import Memory
 from staticflow.errors import AutogradError
 from staticflow.graph.locs import Locs, format_locs, here
-from staticflow.ops.switch import as_bool
-from staticflow.ops.thread import thread
+from staticflow.ops.declaring.switch import as_bool
+from staticflow.ops.declaring.thread import thread
 
 __all__ = [
     "InferenceMemory", "inference_mode", "is_inference", "is_inference_mode_enabled",

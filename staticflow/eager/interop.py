@@ -14,7 +14,7 @@ from staticflow.eager.device import move, place
 from staticflow.errors import ArgumentError, AutogradError, DeviceError, DTypeError
 from staticflow.graph.dtypes import bfloat16
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.thread import thread
+from staticflow.ops.declaring.thread import thread
 
 __all__ = [
     "array", "deep_copy", "dlpack", "dlpack_device", "numpy", "reduce", "shallow_copy",

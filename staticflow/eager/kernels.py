@@ -22,7 +22,7 @@ from staticflow.graph.graph import attrs_key, close
 from staticflow.graph.node import item, make_node
 from staticflow.graph.op import Op
 from staticflow.graph.rowmajor import row_major
-from staticflow.ops.lowering import Elementwise
+from staticflow.ops.declaring.lowering import Elementwise
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.once import once
 

@@ -15,10 +15,10 @@ from staticflow.eager.memory import exchanged
 from staticflow.errors import AutogradError, ShapeError
 from staticflow.graph.dtypes import DType
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.foreign import refuses_foreign
-from staticflow.ops.sizes import as_shape, sizes_of
-from staticflow.ops.strided import bitcast_op
-from staticflow.ops.thread import thread
+from staticflow.ops.declaring.foreign import refuses_foreign
+from staticflow.ops.declaring.sizes import as_shape, sizes_of
+from staticflow.ops.declaring.thread import thread
+from staticflow.ops.indexing.strided import bitcast_op
 
 __all__ = [
     "apply_", "bits_as", "data_ptr", "element_size", "is_contiguous", "map_", "nbytes", "own",

@@ -22,12 +22,18 @@ from staticflow.graph.lazy import lazy
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.open_size import OpenSize
-from staticflow.ops.arithmetic import cast
-from staticflow.ops.eager_side import eager
-from staticflow.ops.lowering import View
-from staticflow.ops.promote import as_number, integer_beside, is_number, operand_dtype, usual_dtypes
-from staticflow.ops.symbol import STATIC, Symbol
-from staticflow.ops.thread import thread
+from staticflow.ops.basics.arithmetic import cast
+from staticflow.ops.declaring.eager_side import eager
+from staticflow.ops.declaring.lowering import View
+from staticflow.ops.declaring.promote import (
+    as_number,
+    integer_beside,
+    is_number,
+    operand_dtype,
+    usual_dtypes,
+)
+from staticflow.ops.declaring.thread import thread
+from staticflow.ops.symbols.symbol import STATIC, Symbol
 
 if TYPE_CHECKING:
     pass

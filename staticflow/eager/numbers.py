@@ -18,9 +18,9 @@ from staticflow.codegen.builder import Loose
 from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DType, float32, float64
 from staticflow.graph.node import Node, make_node, toposort
 from staticflow.graph.op import Op
-from staticflow.ops.lowering import Elementwise
-from staticflow.ops.symbol import Symbol
-from staticflow.ops.thread import thread
+from staticflow.ops.declaring.lowering import Elementwise
+from staticflow.ops.declaring.thread import thread
+from staticflow.ops.symbols.symbol import Symbol
 
 __all__ = ["as_array", "number_beside", "number_dtype", "numbers_among", "taken", "with_operands"]
 

@@ -26,12 +26,12 @@ from staticflow.graph.dtypes import BY_NUMPY, bfloat16
 from staticflow.graph.equalities import Equality
 from staticflow.graph.graph import attrs_key, close
 from staticflow.graph.node import Node, constant, param, toposort
-from staticflow.ops import variants
-from staticflow.ops.arithmetic import cast, clone, maximum, minimum, mul
-from staticflow.ops.expand import expand
-from staticflow.ops.lowering import Elementwise, Generate, LoopNest, View
-from staticflow.ops.symbol import Symbol
-from staticflow.ops.thread import recording
+from staticflow.ops.basics.arithmetic import cast, clone, maximum, minimum, mul
+from staticflow.ops.basics.expand import expand
+from staticflow.ops.declaring.lowering import Elementwise, Generate, LoopNest, View
+from staticflow.ops.declaring.thread import recording
+from staticflow.ops.elementwise import variants
+from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes.decompose import decompose
 from staticflow.runtime.aligned import aligned_empty
 from staticflow.runtime.executable import Executable

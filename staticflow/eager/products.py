@@ -22,8 +22,8 @@ from staticflow.graph.graph import close, new_param
 from staticflow.graph.node import make_node
 from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType
-from staticflow.ops.axes import permute_op
-from staticflow.ops.contract import linear_op, matmul_op
+from staticflow.ops.basics.axes import permute_op
+from staticflow.ops.matrices.contract import linear_op, matmul_op
 from staticflow.runtime.executable import Executable
 
 __all__ = ["large_linear", "large_matmul"]

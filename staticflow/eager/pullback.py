@@ -31,11 +31,11 @@ from staticflow.graph.graph import attrs_key, close, new_param
 from staticflow.graph.node import Node, constant, item, param, toposort
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType, types_of
-from staticflow.ops.declare import PerElement
-from staticflow.ops.expand import expand
-from staticflow.ops.lowering import Elementwise, Generate, LoopNest, Reduce, View
-from staticflow.ops.symbol import Symbol
-from staticflow.ops.thread import recording
+from staticflow.ops.basics.expand import expand
+from staticflow.ops.declaring.declare import PerElement
+from staticflow.ops.declaring.lowering import Elementwise, Generate, LoopNest, Reduce, View
+from staticflow.ops.declaring.thread import recording
+from staticflow.ops.symbols.symbol import Symbol
 from staticflow.runtime.executable import Executable
 
 __all__ = ["may_compile", "pull"]

@@ -15,14 +15,14 @@ from staticflow.errors import DTypeError, SymbolicError
 from staticflow.graph.device import device as Device
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.effect import effect, read
-from staticflow.ops.foreign import refuses_foreign_in_classes
-from staticflow.ops.frozen import generators
-from staticflow.ops.sampling import default_source
-from staticflow.ops.switch import as_bool
-from staticflow.ops.symbol import symbolic
-from staticflow.ops.thread import thread
-from staticflow.ops.tracing import tracing_state
+from staticflow.ops.declaring.foreign import refuses_foreign_in_classes
+from staticflow.ops.declaring.switch import as_bool
+from staticflow.ops.declaring.thread import thread
+from staticflow.ops.declaring.tracing import tracing_state
+from staticflow.ops.random.frozen import generators
+from staticflow.ops.random.sampling import default_source
+from staticflow.ops.symbols.effect import effect, read
+from staticflow.ops.symbols.symbol import symbolic
 from staticflow.runtime.once import compiling
 
 __all__ = [

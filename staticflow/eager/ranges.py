@@ -15,13 +15,13 @@ from staticflow.errors import ShapeError
 from staticflow.graph.dims import Dim, Size, dim_max
 from staticflow.graph.dtypes import DType, dtype_of, float64, get_default_dtype, int64
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.arithmetic import where
-from staticflow.ops.by_shape import by_shape
-from staticflow.ops.creation import iota
-from staticflow.ops.late import size_of
-from staticflow.ops.sizes import as_size, as_sizes
-from staticflow.ops.symbol import Symbol, tracing_state
-from staticflow.ops.thread import thread
+from staticflow.ops.basics.arithmetic import where
+from staticflow.ops.basics.creation import iota
+from staticflow.ops.declaring.by_shape import by_shape
+from staticflow.ops.declaring.late import size_of
+from staticflow.ops.declaring.sizes import as_size, as_sizes
+from staticflow.ops.declaring.thread import thread
+from staticflow.ops.symbols.symbol import Symbol, tracing_state
 from staticflow.runtime.aligned import aligned_empty
 
 __all__ = ["arange", "eye", "linspace", "logspace", "tril_indices", "triu_indices"]

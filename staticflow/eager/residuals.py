@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from staticflow.graph.equalities import Equality
 from staticflow.graph.graph import close, new_param, substitute_nodes
 from staticflow.graph.node import Node, constant, param, toposort
-from staticflow.ops.creation import zeros_like
-from staticflow.ops.gradient import pullback
-from staticflow.ops.lowering import Elementwise, Generate, View
-from staticflow.ops.symbol import Symbol
-from staticflow.ops.thread import recording
+from staticflow.ops.basics.creation import zeros_like
+from staticflow.ops.declaring.lowering import Elementwise, Generate, View
+from staticflow.ops.declaring.thread import recording
+from staticflow.ops.symbols.gradient import pullback
+from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes.pipeline import SIMPLIFY, optimize
 
 __all__ = ["Derivative", "derivative"]

@@ -11,9 +11,9 @@ from staticflow.eager.saved_hooks import Packed
 from staticflow.errors import AutogradError
 from staticflow.graph.dtypes import BY_NUMPY, DType
 from staticflow.graph.locs import format_locs
-from staticflow.ops.eager_side import eager
-from staticflow.ops.methods import Methods
-from staticflow.ops.thread import thread
+from staticflow.ops.declaring.eager_side import eager
+from staticflow.ops.declaring.thread import thread
+from staticflow.ops.tensors.methods import Methods
 
 if TYPE_CHECKING:
     from staticflow.eager.tensor import Tensor

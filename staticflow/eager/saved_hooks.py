@@ -7,7 +7,7 @@ from typing import Any
 
 from staticflow.errors import AutogradError, DTypeError
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.thread import thread
+from staticflow.ops.declaring.thread import thread
 
 __all__ = ["Packed", "save_on_cpu", "saved_tensors_hooks"]
 

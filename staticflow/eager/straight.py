@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from staticflow.graph.op import Op
-from staticflow.ops.creation import zeros_like
-from staticflow.ops.declare import per_arg
+from staticflow.ops.basics.creation import zeros_like
+from staticflow.ops.declaring.declare import per_arg
 
 __all__ = ["straight_op"]
 

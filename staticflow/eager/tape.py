@@ -18,9 +18,9 @@ from staticflow.errors import AutogradError, DTypeError, ShapeError, StaticflowE
 from staticflow.graph.dtypes import dtype_of
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.masked import refuse_masked
-from staticflow.ops.arithmetic import add, cast
-from staticflow.ops.methods import Methods
-from staticflow.ops.thread import thread
+from staticflow.ops.basics.arithmetic import add, cast
+from staticflow.ops.declaring.thread import thread
+from staticflow.ops.tensors.methods import Methods
 
 __all__ = ["backward", "grad"]
 

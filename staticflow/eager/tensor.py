@@ -24,15 +24,15 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.masked import refuse_masked
 from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
-from staticflow.ops.arithmetic import clone
-from staticflow.ops.dependents import note_change, note_retyped
-from staticflow.ops.foreign import how_to_wrap, kind_of, own_method, refuses_foreign_of
-from staticflow.ops.methods import Methods
-from staticflow.ops.sizes import as_shape
-from staticflow.ops.switch import as_bool
-from staticflow.ops.symbol import follow
-from staticflow.ops.thread import thread
-from staticflow.ops.tracing import depends_on
+from staticflow.ops.basics.arithmetic import clone
+from staticflow.ops.declaring.foreign import how_to_wrap, kind_of, own_method, refuses_foreign_of
+from staticflow.ops.declaring.sizes import as_shape
+from staticflow.ops.declaring.switch import as_bool
+from staticflow.ops.declaring.thread import thread
+from staticflow.ops.declaring.tracing import depends_on
+from staticflow.ops.symbols.dependents import note_change, note_retyped
+from staticflow.ops.symbols.symbol import follow
+from staticflow.ops.tensors.methods import Methods
 
 __all__ = ["EAGER", "Tensor", "as_tensor"]
 

@@ -27,9 +27,9 @@ from staticflow.errors import AutogradError
 from staticflow.graph.dtypes import BY_PYTHON, bfloat16
 from staticflow.graph.locs import Loc, Locs, format_locs, is_inside
 from staticflow.graph.op import OUT, Op
-from staticflow.ops.eager_side import eager
-from staticflow.ops.saves import Saves, saves_of
-from staticflow.ops.thread import thread
+from staticflow.ops.declaring.eager_side import eager
+from staticflow.ops.declaring.thread import thread
+from staticflow.ops.symbols.saves import Saves, saves_of
 
 if TYPE_CHECKING:
     pass

@@ -13,8 +13,8 @@ from staticflow.eager.memory import Memory, View
 from staticflow.eager.saved import Shadow
 from staticflow.eager.vertex import LEAF, TapeEntry, entered
 from staticflow.graph.op import Op
-from staticflow.ops.eager_side import eager
-from staticflow.ops.thread import thread
+from staticflow.ops.declaring.eager_side import eager
+from staticflow.ops.declaring.thread import thread
 
 __all__ = ["is_view", "viewed"]
 

@@ -51,13 +51,13 @@ class Op:
       ``needs`` is False or there is none), written in ops. None: not differentiable.
     - ``saves`` are the arguments (by position, `OUT` for the output) whose *values* the vjp uses,
       of an op where that depends on attributes, sizes or dtypes: all that any call needs. None: a
-      trace of the vjp tells it (`staticflow.ops.saves`).
+      trace of the vjp tells it (`staticflow.ops.symbols.saves`).
     - ``jvp(tangents, out, *args, **attrs)`` gives the tangent of the result (a list of them where
       there are several) from those of the arguments (None: no change), written in ops. None: what
       follows from the vjp, which is linear in its cotangent, by transposing that.
     - ``flows(**attrs)`` says of each result which arguments (by position) its gradient may go to.
       None: all of them.
-    - ``lowering`` says how kernels compute it, one of the forms of `staticflow.ops.lowering`;
+    - ``lowering`` says how kernels compute it, a form of `staticflow.ops.declaring.lowering`;
       ``decompose(*args, **attrs)`` says it in other ops instead. Exactly one of them is given.
     - ``promote`` says what happens to operands of several dtypes, see `Promotion`.
     - ``kinds`` are the dtype kinds that promoted operands may have.

@@ -11,10 +11,10 @@ from staticflow.nn.init import constant_, xavier_normal_, xavier_uniform_
 from staticflow.nn.linear import Linear
 from staticflow.nn.module import Module
 from staticflow.nn.parameter import new_parameter
-from staticflow.ops.arithmetic import where
-from staticflow.ops.declare import same_size
-from staticflow.ops.joining import cat
-from staticflow.ops.splitting import chunk
+from staticflow.ops.basics.arithmetic import where
+from staticflow.ops.basics.joining import cat
+from staticflow.ops.basics.splitting import chunk
+from staticflow.ops.declaring.declare import same_size
 
 __all__ = ["MultiheadAttention"]
 

@@ -13,10 +13,10 @@ from staticflow.nn import functional as F
 from staticflow.nn.init import uniform_
 from staticflow.nn.module import Module
 from staticflow.nn.parameter import new_parameter
-from staticflow.ops.creation import full
-from staticflow.ops.declare import same_size
-from staticflow.ops.fused import fused
-from staticflow.ops.splitting import split
+from staticflow.ops.basics.creation import full
+from staticflow.ops.basics.splitting import split
+from staticflow.ops.declaring.declare import same_size
+from staticflow.ops.declaring.fused import fused
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCell"]
 

@@ -10,7 +10,7 @@ from staticflow.errors import DTypeError, IndexRangeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.module import Module, bracketed, indented
 from staticflow.nn.parameter import Parameter
-from staticflow.ops.dependents import note_replaced
+from staticflow.ops.symbols.dependents import note_replaced
 
 __all__ = [
     "Identity", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential",

@@ -12,7 +12,7 @@ from staticflow.nn import functional as F
 from staticflow.nn.init import uniform_
 from staticflow.nn.module import Module
 from staticflow.nn.parameter import new_parameter
-from staticflow.ops.spatial import per_dim
+from staticflow.ops.windows.spatial import per_dim
 
 __all__ = [
     "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d",

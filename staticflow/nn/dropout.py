@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from staticflow.nn import functional as F
 from staticflow.nn.module import Module
-from staticflow.ops.sampling import check_probability
+from staticflow.ops.random.sampling import check_probability
 
 __all__ = [
     "AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout",

@@ -11,8 +11,8 @@ from staticflow.nn import functional as F
 from staticflow.nn.init import normal_
 from staticflow.nn.module import Module
 from staticflow.nn.parameter import Parameter, new_parameter
-from staticflow.ops.foreign import own_method
-from staticflow.ops.sampling import gives_back
+from staticflow.ops.declaring.foreign import own_method
+from staticflow.ops.random.sampling import gives_back
 
 __all__ = ["Embedding", "EmbeddingBag"]
 

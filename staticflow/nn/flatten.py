@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from staticflow.nn.module import Module
-from staticflow.ops.view import flatten
+from staticflow.ops.basics.view import flatten
 
 __all__ = ["Flatten"]
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from staticflow.ops.handle import Handle
-from staticflow.ops.symbol import Symbol
-from staticflow.ops.watching import watch_op
+from staticflow.ops.symbols.handle import Handle
+from staticflow.ops.symbols.symbol import Symbol
+from staticflow.ops.symbols.watching import watch_op
 
 __all__ = ["Hook", "Hooks", "watch_gradients"]
 

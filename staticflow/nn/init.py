@@ -18,9 +18,9 @@ import numpy as np
 
 from staticflow.errors import ArgumentError, ShapeError
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.foreign import refuses_foreign_in
-from staticflow.ops.sampling import gives_back, rand, randn
-from staticflow.ops.special import erfinv
+from staticflow.ops.declaring.foreign import refuses_foreign_in
+from staticflow.ops.elementwise.special import erfinv
+from staticflow.ops.random.sampling import gives_back, rand, randn
 
 __all__ = [
     "calculate_gain", "constant_", "dirac_", "eye_", "kaiming_normal_", "kaiming_uniform_",

@@ -16,20 +16,20 @@ from staticflow.nn.mode import asks, assigns
 from staticflow.nn.parameter import Parameter, is_eager, refuse_symbol
 from staticflow.nn.state import LoadResult, load_state, state_of
 from staticflow.nn.tree import Tree
-from staticflow.ops.calls import note_calls
-from staticflow.ops.dependents import (
+from staticflow.ops.declaring.foreign import FOREIGN, kind_of, refuse_foreign
+from staticflow.ops.declaring.switch import as_bool
+from staticflow.ops.declaring.tracing import depends_on, tracing_state
+from staticflow.ops.loops.region import traced_at_once
+from staticflow.ops.symbols.calls import note_calls
+from staticflow.ops.symbols.dependents import (
     note_change,
     note_module,
     note_other,
     note_replaced,
     was_written,
 )
-from staticflow.ops.foreign import FOREIGN, kind_of, refuse_foreign
-from staticflow.ops.handle import Handle
-from staticflow.ops.region import traced_at_once
-from staticflow.ops.switch import as_bool
-from staticflow.ops.symbol import Symbol
-from staticflow.ops.tracing import depends_on, tracing_state
+from staticflow.ops.symbols.handle import Handle
+from staticflow.ops.symbols.symbol import Symbol
 
 __all__ = ["Module", "bracketed", "indented"]
 

@@ -12,9 +12,9 @@ from staticflow.nn import functional as F
 from staticflow.nn.init import ones_, zeros_
 from staticflow.nn.module import Module
 from staticflow.nn.parameter import empty, new_parameter, tensor
-from staticflow.ops.arithmetic import cast
-from staticflow.ops.effect import count, read
-from staticflow.ops.view import squeeze, unsqueeze
+from staticflow.ops.basics.arithmetic import cast
+from staticflow.ops.basics.view import squeeze, unsqueeze
+from staticflow.ops.symbols.effect import count, read
 
 __all__ = [
     "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d",

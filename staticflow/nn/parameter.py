@@ -12,8 +12,8 @@ from staticflow.eager.creation import empty, tensor
 from staticflow.eager.tensor import Tensor, as_tensor
 from staticflow.errors import SymbolicError
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.foreign import kind_of
-from staticflow.ops.symbol import Symbol
+from staticflow.ops.declaring.foreign import kind_of
+from staticflow.ops.symbols.symbol import Symbol
 
 __all__ = ["Parameter", "empty", "is_eager", "new_parameter", "refuse_symbol", "tensor"]
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from staticflow.nn import functional as F
 from staticflow.nn.module import Module
-from staticflow.ops.spatial import per_dim
+from staticflow.ops.windows.spatial import per_dim
 
 __all__ = [
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d",

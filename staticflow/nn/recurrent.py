@@ -13,12 +13,12 @@ from staticflow.nn.init import uniform_
 from staticflow.nn.module import Module
 from staticflow.nn.parameter import new_parameter
 from staticflow.nn.utils.rnn import PackedSequence, packed, pad_packed_sequence
-from staticflow.ops.creation import full
-from staticflow.ops.declare import same_size
-from staticflow.ops.fused import fused
-from staticflow.ops.joining import cat, stack
-from staticflow.ops.required import require_shape
-from staticflow.ops.scan import scan
+from staticflow.ops.basics.creation import full
+from staticflow.ops.basics.joining import cat, stack
+from staticflow.ops.declaring.declare import same_size
+from staticflow.ops.declaring.fused import fused
+from staticflow.ops.declaring.required import require_shape
+from staticflow.ops.loops.scan import scan
 
 __all__ = ["GRU", "LSTM", "RNN"]
 

@@ -11,7 +11,7 @@ from staticflow.errors import CheckpointError
 from staticflow.graph.dtypes import BY_NUMPY
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.parameter import Parameter
-from staticflow.ops.foreign import is_of_library
+from staticflow.ops.declaring.foreign import is_of_library
 
 __all__ = ["LoadResult", "load_state", "state_of"]
 

@@ -18,9 +18,9 @@ from staticflow.nn.linear import Linear
 from staticflow.nn.module import Module
 from staticflow.nn.normalization import LayerNorm
 from staticflow.nn.parameter import empty
-from staticflow.ops.creation import full_like
-from staticflow.ops.foreign import refuses_foreign
-from staticflow.ops.triangle import triu
+from staticflow.ops.basics.creation import full_like
+from staticflow.ops.declaring.foreign import refuses_foreign
+from staticflow.ops.matrices.triangle import triu
 
 __all__ = [
     "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",

@@ -12,7 +12,7 @@ from typing import Any
 from staticflow.graph.node import constant, item, param
 from staticflow.graph.op import Op
 from staticflow.graph.reals import Real
-from staticflow.ops import real_sizes
+from staticflow.ops.symbols import real_sizes
 
 __all__ = ["OPS"]
 

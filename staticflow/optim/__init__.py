@@ -17,7 +17,7 @@ tensor([0.5000, 1.0000])
 (1.5, [0.25, 0.75])
 """
 
-from staticflow.ops.foreign import refuses_foreign_in_classes, refuses_foreign_to_make
+from staticflow.ops.declaring.foreign import refuses_foreign_in_classes, refuses_foreign_to_make
 from staticflow.optim import lr_scheduler, swa_utils
 from staticflow.optim.adagrad import Adadelta, Adagrad
 from staticflow.optim.adam import Adam, Adamax, AdamW, NAdam, RAdam

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from staticflow.ops.arithmetic import maximum
-from staticflow.ops.maths import abs, sqrt
+from staticflow.ops.basics.arithmetic import maximum
+from staticflow.ops.elementwise.maths import abs, sqrt
 from staticflow.optim.optimizer import Optimizer
 from staticflow.optim.rule import choose, counter, decayed, lerp, zeros
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from staticflow import pytree
-from staticflow.ops.fused import in_place
+from staticflow.ops.declaring.fused import in_place
 
 __all__ = ["stepper"]
 

@@ -10,8 +10,8 @@ from typing import Any, NoReturn, SupportsFloat
 from staticflow.errors import ArgumentError
 from staticflow.graph.dtypes import float64
 from staticflow.graph.locs import Locs, format_locs, here
-from staticflow.ops.creation import full
-from staticflow.ops.symbol import Symbol, to_node
+from staticflow.ops.basics.creation import full
+from staticflow.ops.symbols.symbol import Symbol, to_node
 
 __all__ = ["ParamGroup", "as_symbol"]
 

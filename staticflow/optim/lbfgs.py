@@ -7,9 +7,9 @@ from typing import Any
 
 from staticflow.errors import ArgumentError, CheckpointError, DTypeError, SymbolicError
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.creation import zeros_like
-from staticflow.ops.joining import cat
-from staticflow.ops.view import reshape
+from staticflow.ops.basics.creation import zeros_like
+from staticflow.ops.basics.joining import cat
+from staticflow.ops.basics.view import reshape
 from staticflow.optim.line_search import Point, strong_wolfe
 from staticflow.optim.loading import groups_and_state
 from staticflow.optim.optimizer import Optimizer

@@ -9,13 +9,13 @@ from staticflow import pytree
 from staticflow.errors import ArgumentError, AutogradError, DTypeError, ShapeError
 from staticflow.graph.dtypes import float64
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.creation import ones_like
-from staticflow.ops.gradient import pullback
-from staticflow.ops.handle import Handle
-from staticflow.ops.switch import as_bool
-from staticflow.ops.symbol import Symbol
-from staticflow.ops.thread import recording, thread
-from staticflow.ops.watching import hooked_leaf
+from staticflow.ops.basics.creation import ones_like
+from staticflow.ops.declaring.switch import as_bool
+from staticflow.ops.declaring.thread import recording, thread
+from staticflow.ops.symbols.gradient import pullback
+from staticflow.ops.symbols.handle import Handle
+from staticflow.ops.symbols.symbol import Symbol
+from staticflow.ops.symbols.watching import hooked_leaf
 from staticflow.optim.at_once import stepper
 from staticflow.optim.group import ParamGroup, as_symbol, check_value
 from staticflow.optim.loading import groups_and_state

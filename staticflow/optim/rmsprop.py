@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from staticflow.ops.maths import sqrt
+from staticflow.ops.elementwise.maths import sqrt
 from staticflow.optim.optimizer import Optimizer
 from staticflow.optim.rule import counter, decayed, lerp, zeros
 

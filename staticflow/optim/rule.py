@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from staticflow.graph.dtypes import float32
-from staticflow.ops.arithmetic import where
-from staticflow.ops.creation import full, zeros_like
+from staticflow.ops.basics.arithmetic import where
+from staticflow.ops.basics.creation import full, zeros_like
 
 __all__ = ["choose", "counter", "decayed", "lerp", "zeros"]
 

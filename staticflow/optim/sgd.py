@@ -7,7 +7,7 @@ from typing import Any
 
 from staticflow.errors import ArgumentError
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.creation import zeros_like
+from staticflow.ops.basics.creation import zeros_like
 from staticflow.optim.optimizer import Optimizer
 from staticflow.optim.rule import choose, counter, decayed
 

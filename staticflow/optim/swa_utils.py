@@ -12,8 +12,8 @@ from staticflow.errors import ArgumentError
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.module import Module
 from staticflow.nn.normalization import BatchNorm1d, BatchNorm2d, BatchNorm3d
-from staticflow.ops.foreign import refuses_foreign_in
-from staticflow.ops.thread import recording
+from staticflow.ops.declaring.foreign import refuses_foreign_in
+from staticflow.ops.declaring.thread import recording
 from staticflow.optim.lr_scheduler.base import LRScheduler, for_groups
 from staticflow.optim.optimizer import Optimizer
 

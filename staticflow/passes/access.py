@@ -14,9 +14,9 @@ from staticflow.graph.dims import Call, Dim, Size, Sym, prod, terms_of
 from staticflow.graph.graph import Graph
 from staticflow.graph.node import Node, constant
 from staticflow.graph.types import Shape
-from staticflow.ops.lowering import Elementwise, Generate, Index, Reduce, View
-from staticflow.ops.slicing import slice_op
-from staticflow.ops.view import reshape_op
+from staticflow.ops.basics.slicing import slice_op
+from staticflow.ops.basics.view import reshape_op
+from staticflow.ops.declaring.lowering import Elementwise, Generate, Index, Reduce, View
 
 __all__ = [
     "broadcast_index", "canonical_index", "is_inline", "is_plain", "member_index", "reads",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from staticflow.graph.graph import Graph, rebuild
 from staticflow.graph.node import Node, make_node
-from staticflow.ops.lowering import Contract, Elementwise, LoopNest, Reduce, View
-from staticflow.ops.view import contiguous_op
+from staticflow.ops.basics.view import contiguous_op
+from staticflow.ops.declaring.lowering import Contract, Elementwise, LoopNest, Reduce, View
 from staticflow.passes.rewrite import Counts, with_args
 
 __all__ = ["copy_strided"]

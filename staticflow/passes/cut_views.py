@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from staticflow.graph.graph import Graph, rebuild
 from staticflow.graph.node import Node, make_node
-from staticflow.ops.lowering import View
-from staticflow.ops.view import contiguous_op, reshape_op
+from staticflow.ops.basics.view import contiguous_op, reshape_op
+from staticflow.ops.declaring.lowering import View
 from staticflow.passes.access import canonical_index, is_plain, source_of
 from staticflow.passes.fuse import AXES
 from staticflow.passes.rewrite import Counts, with_args

@@ -5,8 +5,8 @@ from __future__ import annotations
 from staticflow.graph.graph import Graph, rebuild
 from staticflow.graph.locs import using
 from staticflow.graph.node import Node, item
-from staticflow.ops.late import behind
-from staticflow.ops.symbol import Symbol
+from staticflow.ops.declaring.late import behind
+from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes.rewrite import Counts, with_args
 
 __all__ = ["decompose"]

@@ -8,7 +8,7 @@ from staticflow.errors import StaticflowError
 from staticflow.graph.graph import Graph, rebuild
 from staticflow.graph.node import Literal, Node, constant, item
 from staticflow.graph.types import TensorType
-from staticflow.ops.lowering import Host, Region
+from staticflow.ops.declaring.lowering import Host, Region
 from staticflow.passes.rewrite import Counts, with_args
 
 __all__ = ["fold_constants"]

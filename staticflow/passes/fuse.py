@@ -20,7 +20,8 @@ from staticflow.graph.graph import Graph, close, new_param, substitute_nodes
 from staticflow.graph.locs import Locs, merge_locs
 from staticflow.graph.node import Node, item, make_node
 from staticflow.graph.types import Shape, TensorType, types_of
-from staticflow.ops.lowering import (
+from staticflow.ops.basics.reduce import reduced_shape
+from staticflow.ops.declaring.lowering import (
     Contract,
     Elementwise,
     Index,
@@ -28,7 +29,6 @@ from staticflow.ops.lowering import (
     Reduce,
     View,
 )
-from staticflow.ops.reduce import reduced_shape
 from staticflow.passes.access import (
     canonical_index,
     is_inline,

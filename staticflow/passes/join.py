@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from staticflow.graph.graph import Graph, rebuild
 from staticflow.graph.locs import using
 from staticflow.graph.node import Node
-from staticflow.ops.arithmetic import add
-from staticflow.ops.joining import cat_op
-from staticflow.ops.slicing import embed_op
-from staticflow.ops.symbol import Symbol
+from staticflow.ops.basics.arithmetic import add
+from staticflow.ops.basics.joining import cat_op
+from staticflow.ops.basics.slicing import embed_op
+from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes.rewrite import Counts, with_args
 
 __all__ = ["join"]

@@ -14,8 +14,8 @@ from staticflow.graph.dims import Size, prod
 from staticflow.graph.graph import Graph, rebuild
 from staticflow.graph.locs import using
 from staticflow.graph.node import Node
-from staticflow.ops.contract import matmul_op
-from staticflow.ops.symbol import Symbol, to_node
+from staticflow.ops.matrices.contract import matmul_op
+from staticflow.ops.symbols.symbol import Symbol, to_node
 from staticflow.passes.rewrite import Counts, with_args
 
 __all__ = ["order_products"]

@@ -16,7 +16,7 @@ from typing import Any
 from staticflow.errors import SymbolicError
 from staticflow.graph.node import Node, constant
 from staticflow.graph.op import Op
-from staticflow.ops.arithmetic import (
+from staticflow.ops.basics.arithmetic import (
     add,
     eq,
     logical_and,
@@ -26,9 +26,9 @@ from staticflow.ops.arithmetic import (
     mul,
     ne,
 )
-from staticflow.ops.creation import full
-from staticflow.ops.methods import Methods
-from staticflow.ops.symbol import Symbol
+from staticflow.ops.basics.creation import full
+from staticflow.ops.symbols.symbol import Symbol
+from staticflow.ops.tensors.methods import Methods
 
 __all__ = ["Pattern", "Rule", "attr", "match", "number_of", "rule"]
 

@@ -11,7 +11,7 @@ from staticflow.errors import ArgumentError
 from staticflow.graph.graph import Graph
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.verify import verify_graph
-from staticflow.ops.thread import recording
+from staticflow.ops.declaring.thread import recording
 from staticflow.passes.copy_strided import copy_strided
 from staticflow.passes.cut_views import cut_views
 from staticflow.passes.decompose import decompose

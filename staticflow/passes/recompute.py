@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from staticflow.graph.node import Node
-from staticflow.ops.arithmetic import add, cast, mul, neg, sub
-from staticflow.ops.lowering import Elementwise, Reduce
+from staticflow.ops.basics.arithmetic import add, cast, mul, neg, sub
+from staticflow.ops.declaring.lowering import Elementwise, Reduce
 
 __all__ = ["recomputed"]
 

@@ -10,9 +10,9 @@ from staticflow.graph.graph import Graph, map_attrs, rebuild
 from staticflow.graph.locs import using
 from staticflow.graph.node import Node
 from staticflow.graph.op import Op
-from staticflow.ops.expand import expand
-from staticflow.ops.late import behind
-from staticflow.ops.symbol import Symbol
+from staticflow.ops.basics.expand import expand
+from staticflow.ops.declaring.late import behind
+from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes.pattern import Rule, apply_rule
 
 __all__ = ["Counts", "Pass", "each_region", "rewrite"]

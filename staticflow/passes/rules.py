@@ -10,18 +10,44 @@ from typing import Any
 import numpy as np
 
 from staticflow.graph.dims import prod
-from staticflow.ops.activation import logsigmoid
-from staticflow.ops.arithmetic import add, cast, keep_history, mul, neg, stop_gradient, sub, where
-from staticflow.ops.axes import permute, permute_op, reversed_dims, swapped, t_op, transpose_op
-from staticflow.ops.creation import full, zeros_like
-from staticflow.ops.expand import expand_op
-from staticflow.ops.extremes import supremum_op
-from staticflow.ops.maths import exp, expm1, isinf, log, log1p, pow, reciprocal, sigmoid, sqrt
-from staticflow.ops.reduce import sum_op
-from staticflow.ops.slicing import embed_op, select_op, slice_op
-from staticflow.ops.softmax import log_softmax_op, softmax_op
-from staticflow.ops.symbol import STATIC, Symbol, constant_node
-from staticflow.ops.view import reshape, reshape_op, squeeze_op, unsqueeze_op, with_ones
+from staticflow.ops.along.extremes import supremum_op
+from staticflow.ops.along.softmax import log_softmax_op, softmax_op
+from staticflow.ops.basics.arithmetic import (
+    add,
+    cast,
+    keep_history,
+    mul,
+    neg,
+    stop_gradient,
+    sub,
+    where,
+)
+from staticflow.ops.basics.axes import (
+    permute,
+    permute_op,
+    reversed_dims,
+    swapped,
+    t_op,
+    transpose_op,
+)
+from staticflow.ops.basics.creation import full, zeros_like
+from staticflow.ops.basics.expand import expand_op
+from staticflow.ops.basics.reduce import sum_op
+from staticflow.ops.basics.slicing import embed_op, select_op, slice_op
+from staticflow.ops.basics.view import reshape, reshape_op, squeeze_op, unsqueeze_op, with_ones
+from staticflow.ops.elementwise.activation import logsigmoid
+from staticflow.ops.elementwise.maths import (
+    exp,
+    expm1,
+    isinf,
+    log,
+    log1p,
+    pow,
+    reciprocal,
+    sigmoid,
+    sqrt,
+)
+from staticflow.ops.symbols.symbol import STATIC, Symbol, constant_node
 from staticflow.passes.pattern import Pattern, Rule, attr, rule
 
 __all__ = ["CANONICAL", "FAST", "STABILIZE"]

@@ -9,9 +9,9 @@ from __future__ import annotations
 from staticflow.graph.graph import Graph, rebuild
 from staticflow.graph.locs import using
 from staticflow.graph.node import Node
-from staticflow.ops.axes import mT, permute_op
-from staticflow.ops.contract import matmul_op
-from staticflow.ops.symbol import Symbol
+from staticflow.ops.basics.axes import mT, permute_op
+from staticflow.ops.matrices.contract import matmul_op
+from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes.rewrite import Counts, with_args
 
 __all__ = ["transpose_products"]

@@ -17,7 +17,7 @@ from staticflow.graph.dim_queries import evaluate_dim, symbols_of
 from staticflow.graph.dims import Size, Sym, prod
 from staticflow.graph.graph import Graph
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.budget import Budget, budgets_in
+from staticflow.ops.loops.budget import Budget, budgets_in
 from staticflow.runtime.executable import Executable
 
 __all__ = ["Held", "held_to_budget"]

@@ -14,10 +14,10 @@ from staticflow.eager.vertex import Output
 from staticflow.errors import ShapeError, SymbolicError
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.node import Node
-from staticflow.ops.arithmetic import keep_history
-from staticflow.ops.effect import without_effects
-from staticflow.ops.symbol import Symbol
-from staticflow.ops.thread import recording, thread
+from staticflow.ops.basics.arithmetic import keep_history
+from staticflow.ops.declaring.thread import recording, thread
+from staticflow.ops.symbols.effect import without_effects
+from staticflow.ops.symbols.symbol import Symbol
 
 __all__ = ["Change", "apply_changes", "find_changes", "is_recorded", "refuse_changes"]
 

@@ -18,11 +18,11 @@ from staticflow.graph.graph import close
 from staticflow.graph.locs import Locs, format_locs, here, merge_locs
 from staticflow.graph.node import Node, param, toposort
 from staticflow.graph.types import TensorType
-from staticflow.ops.calls import calls_of
-from staticflow.ops.dependents import depend
-from staticflow.ops.effect import settle, without_effects
-from staticflow.ops.foreign import refuses_foreign_in_classes
-from staticflow.ops.symbol import Symbol, captured, to_node
+from staticflow.ops.declaring.foreign import refuses_foreign_in_classes
+from staticflow.ops.symbols.calls import calls_of
+from staticflow.ops.symbols.dependents import depend
+from staticflow.ops.symbols.effect import settle, without_effects
+from staticflow.ops.symbols.symbol import Symbol, captured, to_node
 from staticflow.passes.pipeline import optimize
 from staticflow.runtime.build import build
 from staticflow.runtime.object_layout import box_type

@@ -9,7 +9,7 @@ from typing import Any
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import AutogradError, SymbolicError
 from staticflow.graph.locs import Locs, format_locs, here
-from staticflow.ops.calls import ModuleCall
+from staticflow.ops.symbols.calls import ModuleCall
 
 __all__ = ["Facts"]
 

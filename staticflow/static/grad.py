@@ -9,11 +9,11 @@ from staticflow.eager import tape
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import AutogradError, ShapeError
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.creation import ones_like
-from staticflow.ops.expand import expand
-from staticflow.ops.gradient import pullback
-from staticflow.ops.symbol import Symbol, to_node
-from staticflow.ops.watching import hooked_leaf
+from staticflow.ops.basics.creation import ones_like
+from staticflow.ops.basics.expand import expand
+from staticflow.ops.symbols.gradient import pullback
+from staticflow.ops.symbols.symbol import Symbol, to_node
+from staticflow.ops.symbols.watching import hooked_leaf
 
 __all__ = ["grad"]
 

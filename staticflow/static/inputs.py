@@ -16,8 +16,8 @@ from staticflow.graph.dtypes import dtype_of
 from staticflow.graph.graph import Graph, free_symbols, named_symbols, new_param, regions_of
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import TensorType
-from staticflow.ops.frozen import note_draws
-from staticflow.ops.symbol import Symbol, constant_node, to_node
+from staticflow.ops.random.frozen import note_draws
+from staticflow.ops.symbols.symbol import Symbol, constant_node, to_node
 
 __all__ = ["constant", "placeholder", "refuse_crowd", "refuse_strange_sizes", "symbol", "variable"]
 

@@ -22,15 +22,15 @@ from staticflow.graph.locs import format_locs, here, warn
 from staticflow.graph.node import Node, param, toposort
 from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType
-from staticflow.ops.effect import left_since, settle, states
-from staticflow.ops.flow import reached_from
-from staticflow.ops.gradient import pullback
-from staticflow.ops.kept import traced_alike
-from staticflow.ops.reached import modules_asked
-from staticflow.ops.region import traced_at_once
-from staticflow.ops.symbol import Symbol, captured, to_node
-from staticflow.ops.thread import recording, thread
-from staticflow.ops.tracing import Guard, depends_on, guarded, tracing_state
+from staticflow.ops.declaring.thread import recording, thread
+from staticflow.ops.declaring.tracing import Guard, depends_on, guarded, tracing_state
+from staticflow.ops.loops.kept import traced_alike
+from staticflow.ops.loops.reached import modules_asked
+from staticflow.ops.loops.region import traced_at_once
+from staticflow.ops.symbols.effect import left_since, settle, states
+from staticflow.ops.symbols.flow import reached_from
+from staticflow.ops.symbols.gradient import pullback
+from staticflow.ops.symbols.symbol import Symbol, captured, to_node
 from staticflow.static.changed import (
     Change,
     apply_changes,

@@ -13,7 +13,7 @@ from staticflow.graph.interpret import interpret_graph
 from staticflow.graph.locs import format_locs
 from staticflow.graph.node import Node
 from staticflow.graph.types import types_of
-from staticflow.ops.printing import quiet
+from staticflow.ops.loops.printing import quiet
 
 __all__ = ["find_nan"]
 

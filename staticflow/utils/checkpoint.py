@@ -14,9 +14,9 @@ from staticflow.eager.saved_hooks import saved_tensors_hooks
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import ArgumentError, AutogradError
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.foreign import refuses_foreign_in
-from staticflow.ops.reach import run_or_write
-from staticflow.ops.thread import thread
+from staticflow.ops.declaring.foreign import refuses_foreign_in
+from staticflow.ops.declaring.thread import thread
+from staticflow.ops.loops.reach import run_or_write
 from staticflow.pytree import flatten
 
 __all__ = ["checkpoint", "checkpoint_sequential"]

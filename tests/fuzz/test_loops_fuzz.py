@@ -17,7 +17,7 @@ import staticflow as sf
 from staticflow.autograd.functional import jvp
 from staticflow.graph.graph import close
 from staticflow.graph.interpret import interpret_graph
-from staticflow.ops.symbol import Symbol
+from staticflow.ops.symbols.symbol import Symbol
 
 CAMPAIGN = int(os.environ.get("STATICFLOW_FUZZ", "0"))
 FORMS = ("while", "fori", "scan", "until", "lengths", "map", "cond")

@@ -14,8 +14,8 @@ import pytest
 
 import staticflow as sf
 from staticflow.errors import StaticflowError
-from staticflow.ops.by_shape import BY_SHAPE
-from staticflow.ops.foreign import refuses_foreign
+from staticflow.ops.declaring.by_shape import BY_SHAPE
+from staticflow.ops.declaring.foreign import refuses_foreign
 
 FORMS = {m.plain.__name__: (fn, refuses_foreign(m.plain)) for fn, m in BY_SHAPE.items()}
 SHAPES = ((2, 3), (3, 2), (3,), (), (0, 3), (2, 3, 4), (1, 3, 1), (4, 4), (1,))

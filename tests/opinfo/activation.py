@@ -13,7 +13,8 @@ from opinfo.core import FLOATS, NUMBERS, Failure, OpInfo, Sample, pointwise, spe
 from opinfo.maths import NO_BOOL, saturating, sigmoid
 from staticflow.errors import DTypeError
 from staticflow.graph.dtypes import DType
-from staticflow.ops import OPS, activation
+from staticflow.ops import OPS
+from staticflow.ops.elementwise import activation
 
 __all__ = ["ROWS"]
 

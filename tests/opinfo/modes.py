@@ -15,8 +15,8 @@ from staticflow.graph.dtypes import dtype_of, float64
 from staticflow.graph.graph import Graph, close, new_param
 from staticflow.graph.node import Node
 from staticflow.graph.types import TensorType
-from staticflow.ops.gradient import pullback
-from staticflow.ops.symbol import Symbol
+from staticflow.ops.symbols.gradient import pullback
+from staticflow.ops.symbols.symbol import Symbol
 
 __all__ = [
     "STOPS", "arrays_of", "assert_agree", "call", "expected_of", "gradient_graph", "graph_of", "params_for",

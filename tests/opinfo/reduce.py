@@ -26,7 +26,7 @@ from opinfo.core import (
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dtypes import DTYPES, DType, bool_, int64
 from staticflow.ops import OPS
-from staticflow.ops.declare import normalize_dims
+from staticflow.ops.declaring.declare import normalize_dims
 
 __all__ = ["ROWS", "of_something", "reduced", "ways"]
 

@@ -13,7 +13,7 @@ from staticflow.errors import ArgumentError, DTypeError, ShapeError
 from staticflow.graph.dims import fresh_sym
 from staticflow.graph.dtypes import DTYPES, DType, float32, float64, int64
 from staticflow.ops import OPS
-from staticflow.ops.late import measure_op, prefix_op, tied_op, unprefix_op
+from staticflow.ops.declaring.late import measure_op, prefix_op, tied_op, unprefix_op
 
 __all__ = ["ROWS"]
 

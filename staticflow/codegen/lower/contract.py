@@ -21,7 +21,14 @@ from staticflow.graph.dtypes import DType
 from staticflow.graph.graph import Graph
 from staticflow.graph.node import Node
 from staticflow.graph.types import Shape
-from staticflow.ops.lowering import Contract, Correlate, CorrelateKernel, Index, delinear, linear
+from staticflow.ops.declaring.lowering import (
+    Contract,
+    Correlate,
+    CorrelateKernel,
+    Index,
+    delinear,
+    linear,
+)
 from staticflow.passes.access import broadcast_index, canonical_index, source_of
 
 __all__ = ["lower_contract"]

@@ -33,7 +33,7 @@ from staticflow.graph.dtypes import DType, int64
 from staticflow.graph.node import Node
 from staticflow.graph.proofs import is_provably_ge
 from staticflow.graph.types import Shape
-from staticflow.ops.lowering import Index
+from staticflow.ops.declaring.lowering import Index
 from staticflow.passes.access import source_of
 
 __all__ = ["emit_correlate", "emit_correlate_kernel"]

@@ -13,7 +13,7 @@ from staticflow.codegen.kernel import Reg
 from staticflow.codegen.maths.scalars import Scalars
 from staticflow.graph.node import Node
 from staticflow.graph.types import Shape
-from staticflow.ops.lowering import Elementwise, Reduce
+from staticflow.ops.declaring.lowering import Elementwise, Reduce
 
 __all__ = ["Kept", "find_kept"]
 

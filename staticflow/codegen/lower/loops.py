@@ -27,7 +27,7 @@ from staticflow.graph.dtypes import DType, float32, float64
 from staticflow.graph.graph import Graph
 from staticflow.graph.node import Node, param
 from staticflow.graph.types import Shape, TensorType
-from staticflow.ops.lowering import Generate, Index, Reduce, View, delinear
+from staticflow.ops.declaring.lowering import Generate, Index, Reduce, View, delinear
 from staticflow.passes.access import broadcast_index, is_plain, member_index
 
 __all__ = ["lower_loops"]

@@ -16,7 +16,7 @@ from staticflow.graph.dims import Dim, Size, Sym, prod
 from staticflow.graph.dtypes import DType, bool_
 from staticflow.graph.node import Node
 from staticflow.graph.types import Shape, TensorType, types_of
-from staticflow.ops.lowering import Index, LoopNest, delinear
+from staticflow.ops.declaring.lowering import Index, LoopNest, delinear
 
 __all__ = ["REFUSALS", "Nest", "Scratch"]
 

@@ -15,9 +15,9 @@ from staticflow.graph.dims import Dim, Size, dim_min, is_provably_ge
 from staticflow.graph.graph import Graph, regions_of
 from staticflow.graph.node import Node
 from staticflow.graph.types import types_of
-from staticflow.ops.cond_op import cond_op
-from staticflow.ops.loop import Loop, loop_ops
-from staticflow.ops.lowering import Index
+from staticflow.ops.declaring.lowering import Index
+from staticflow.ops.loops.cond_op import cond_op
+from staticflow.ops.loops.loop import Loop, loop_ops
 
 __all__ = ["lower_state"]
 

@@ -12,7 +12,7 @@ from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Size
 from staticflow.graph.locs import format_locs
 from staticflow.graph.node import Node, constant
-from staticflow.ops.lowering import Elementwise, Generate, Index, View
+from staticflow.ops.declaring.lowering import Elementwise, Generate, Index, View
 from staticflow.passes.access import broadcast_index, source_of
 
 __all__ = ["Values"]

@@ -46,10 +46,10 @@ from staticflow.graph.locs import Locs, format_locs
 from staticflow.graph.node import Node, constant, item, maker_of, param
 from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType, types_of
-from staticflow.ops.cond_op import cond_op
-from staticflow.ops.late import measure_op, prefix_op
-from staticflow.ops.loop import Loop, scan_op, while_op
-from staticflow.ops.lowering import Host
+from staticflow.ops.declaring.late import measure_op, prefix_op
+from staticflow.ops.declaring.lowering import Host
+from staticflow.ops.loops.cond_op import cond_op
+from staticflow.ops.loops.loop import Loop, scan_op, while_op
 from staticflow.passes.access import rows_start, shows_memory
 from staticflow.passes.cluster import cluster
 

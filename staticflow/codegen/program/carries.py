@@ -35,7 +35,7 @@ from staticflow.codegen.program.sharing import root_of
 from staticflow.graph.dims import Size, dim_max, dim_min
 from staticflow.graph.node import Node
 from staticflow.graph.types import TensorType
-from staticflow.ops.loop import Loop
+from staticflow.ops.loops.loop import Loop
 
 __all__ = ["Layout", "PlaceFor", "lay_out"]
 

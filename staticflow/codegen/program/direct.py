@@ -9,9 +9,9 @@ from staticflow.codegen.program.sharing import root_of
 from staticflow.graph.graph import bound_symbols
 from staticflow.graph.node import Node, maker_of
 from staticflow.graph.types import types_of
-from staticflow.ops.cond_op import cond_op
-from staticflow.ops.loop import loop_ops
-from staticflow.ops.lowering import Host
+from staticflow.ops.declaring.lowering import Host
+from staticflow.ops.loops.cond_op import cond_op
+from staticflow.ops.loops.loop import loop_ops
 from staticflow.passes.cluster import cluster
 
 __all__ = ["direct_and_copied", "does_nothing"]

@@ -10,9 +10,9 @@ import networkx as nx
 
 from staticflow.graph.graph import Graph, binders_of, regions_of
 from staticflow.graph.node import Node, item, maker_of
-from staticflow.ops.late import prefix_op
-from staticflow.ops.loop import loop_ops
-from staticflow.ops.lowering import Contract, Host, LoopNest
+from staticflow.ops.declaring.late import prefix_op
+from staticflow.ops.declaring.lowering import Contract, Host, LoopNest
+from staticflow.ops.loops.loop import loop_ops
 from staticflow.passes.access import (
     canonical_index,
     is_inline,

@@ -67,7 +67,7 @@ class Entry(Object):
 
 
 class State(Object):
-    """`staticflow.ops.thread.State`."""
+    """`staticflow.ops.declaring.thread.State`."""
 
     context: Object | None
     plain: Object | None

@@ -33,12 +33,12 @@ from staticflow.eager.vertex import LEAF, EvenEntry, Output, TapeEntry, serials
 from staticflow.graph.dtypes import BY_PYTHON, DTYPES, DType, bfloat16
 from staticflow.graph.locs import is_inside
 from staticflow.graph.op import Op, takes
-from staticflow.ops import lowering
-from staticflow.ops.by_shape import BY_SHAPE
-from staticflow.ops.declare import PerElement
-from staticflow.ops.promote import usual_dtypes
-from staticflow.ops.saves import saves_of
-from staticflow.ops.thread import State, thread
+from staticflow.ops.declaring import lowering
+from staticflow.ops.declaring.by_shape import BY_SHAPE
+from staticflow.ops.declaring.declare import PerElement
+from staticflow.ops.declaring.promote import usual_dtypes
+from staticflow.ops.declaring.thread import State, thread
+from staticflow.ops.symbols.saves import saves_of
 from staticflow.runtime.fastcall import builtin_function, method_descriptor
 from staticflow.runtime.free_lists import recycle
 from staticflow.runtime.native import compile_native

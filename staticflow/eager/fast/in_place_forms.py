@@ -18,10 +18,11 @@ from staticflow.eager.fast.records import InPlaceRecord
 from staticflow.eager.overwrite import latest_program
 from staticflow.graph.dtypes import DTYPES
 from staticflow.graph.op import Op, takes
-from staticflow.ops import arithmetic, variants
-from staticflow.ops.elementwise_methods import STORED_BY
-from staticflow.ops.lowering import Elementwise
-from staticflow.ops.promote import usual_dtypes
+from staticflow.ops.basics import arithmetic
+from staticflow.ops.declaring.lowering import Elementwise
+from staticflow.ops.declaring.promote import usual_dtypes
+from staticflow.ops.elementwise import variants
+from staticflow.ops.tensors.elementwise import STORED_BY
 
 __all__ = ["InPlace", "in_place_methods", "in_place_table"]
 

@@ -1,6 +1,6 @@
 """Functions whose way from arguments to ops is remembered.
 
-What `staticflow.ops.by_shape` marks, and the basic part of subscripts, is asked once for each kind
+What `ops.declaring.by_shape` marks, and the basic part of subscripts, is asked once for each kind
 of call which ops it comes to, on which of its tensors and of what earlier ops gave: its *plan*.
 From then on native code (`staticflow.eager.fast.recall`) runs these ops at once. A call whose
 kind was not seen shortly before runs the function as it is, so that what is always another kind
@@ -33,9 +33,9 @@ from staticflow.eager.memory import exchanged
 from staticflow.eager.vertex import LEAF
 from staticflow.graph.dtypes import BY_PYTHON
 from staticflow.graph.op import Op
-from staticflow.ops.creation import full
-from staticflow.ops.foreign import refuses_foreign
-from staticflow.ops.thread import thread
+from staticflow.ops.basics.creation import full
+from staticflow.ops.declaring.foreign import refuses_foreign
+from staticflow.ops.declaring.thread import thread
 
 __all__ = ["Plans", "parameters_of"]
 

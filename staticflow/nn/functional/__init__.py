@@ -14,12 +14,12 @@ from staticflow.nn.functional.normalization import *  # noqa: F403
 from staticflow.nn.functional.pad import *  # noqa: F403
 from staticflow.nn.functional.pooling import *  # noqa: F403
 from staticflow.nn.functional.shapes import *  # noqa: F403
-from staticflow.ops.contract import linear as linear
-from staticflow.ops.distances import cosine_similarity as cosine_similarity
-from staticflow.ops.distances import pairwise_distance as pairwise_distance
-from staticflow.ops.distances import pdist as pdist
-from staticflow.ops.foreign import refuses_foreign_in
-from staticflow.ops.products import bilinear as bilinear
-from staticflow.ops.scatter import one_hot as one_hot
+from staticflow.ops.declaring.foreign import refuses_foreign_in
+from staticflow.ops.indexing.scatter import one_hot as one_hot
+from staticflow.ops.matrices.contract import linear as linear
+from staticflow.ops.matrices.products import bilinear as bilinear
+from staticflow.ops.statistics.distances import cosine_similarity as cosine_similarity
+from staticflow.ops.statistics.distances import pairwise_distance as pairwise_distance
+from staticflow.ops.statistics.distances import pdist as pdist
 
 refuses_foreign_in(globals())

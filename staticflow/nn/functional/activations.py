@@ -6,8 +6,15 @@ from typing import Any
 
 from staticflow.errors import ShapeError
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops import activation, maths
-from staticflow.ops.activation import (
+from staticflow.ops.along.softmax import chosen_dim, log_softmax, softmax
+from staticflow.ops.basics.arithmetic import where
+from staticflow.ops.basics.creation import zeros_like
+from staticflow.ops.basics.splitting import narrow
+from staticflow.ops.basics.view import of_size
+from staticflow.ops.declaring.declare import normalize_dim
+from staticflow.ops.declaring.fused import fused
+from staticflow.ops.elementwise import activation, maths
+from staticflow.ops.elementwise.activation import (
     gelu,
     hardshrink,
     logsigmoid,
@@ -16,17 +23,10 @@ from staticflow.ops.activation import (
     softsign,
     tanhshrink,
 )
-from staticflow.ops.arithmetic import where
-from staticflow.ops.creation import zeros_like
-from staticflow.ops.declare import normalize_dim
-from staticflow.ops.fused import fused
-from staticflow.ops.maths import log, sigmoid
-from staticflow.ops.sampling import gives_back, rand_like
-from staticflow.ops.scatter import scatter
-from staticflow.ops.softmax import chosen_dim, log_softmax, softmax
-from staticflow.ops.splitting import narrow
-from staticflow.ops.trig import tanh
-from staticflow.ops.view import of_size
+from staticflow.ops.elementwise.maths import log, sigmoid
+from staticflow.ops.elementwise.trig import tanh
+from staticflow.ops.indexing.scatter import scatter
+from staticflow.ops.random.sampling import gives_back, rand_like
 
 __all__ = [
     "celu", "elu", "gelu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish",

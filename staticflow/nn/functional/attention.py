@@ -13,15 +13,15 @@ from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import Shape
 from staticflow.nn.functional.dropout import dropout
-from staticflow.ops.arithmetic import cast, where
-from staticflow.ops.contract import matmul
-from staticflow.ops.creation import iota
-from staticflow.ops.fused import fused
-from staticflow.ops.joining import repeat_interleave
-from staticflow.ops.promote import result_type
-from staticflow.ops.reduce import widened
-from staticflow.ops.softmax import softmax
-from staticflow.ops.view import of_size
+from staticflow.ops.along.softmax import softmax
+from staticflow.ops.basics.arithmetic import cast, where
+from staticflow.ops.basics.creation import iota
+from staticflow.ops.basics.reduce import widened
+from staticflow.ops.basics.view import of_size
+from staticflow.ops.declaring.fused import fused
+from staticflow.ops.declaring.promote import result_type
+from staticflow.ops.indexing.moves import repeat_interleave
+from staticflow.ops.matrices.contract import matmul
 
 __all__ = ["attention_weights", "causal_mask", "scaled_dot_product_attention"]
 

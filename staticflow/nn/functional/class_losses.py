@@ -8,13 +8,13 @@ from typing import Any
 from staticflow.errors import ArgumentError, ShapeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.functional.losses import check_reduction, reduced
-from staticflow.ops.arithmetic import where
-from staticflow.ops.class_losses import cross_entropy_op, nll_op
-from staticflow.ops.declare import same_size
-from staticflow.ops.fused import fused
-from staticflow.ops.indexing import gather
-from staticflow.ops.required import require_shape
-from staticflow.ops.softmax import log_softmax
+from staticflow.ops.along.class_losses import cross_entropy_op, nll_op
+from staticflow.ops.along.softmax import log_softmax
+from staticflow.ops.basics.arithmetic import where
+from staticflow.ops.declaring.declare import same_size
+from staticflow.ops.declaring.fused import fused
+from staticflow.ops.declaring.required import require_shape
+from staticflow.ops.indexing.elements import gather
 
 __all__ = [
     "cross_entropy", "nll_loss",

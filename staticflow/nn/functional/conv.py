@@ -8,11 +8,11 @@ from typing import Any
 from staticflow.errors import ShapeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.functional.pad import pad
-from staticflow.ops.by_shape import by_shape
-from staticflow.ops.convolution import convolution_op, convolution_transpose_op
-from staticflow.ops.correlate import span
-from staticflow.ops.sizes import as_size
-from staticflow.ops.spatial import Steps, batched, per_dim, spread, unbatched
+from staticflow.ops.declaring.by_shape import by_shape
+from staticflow.ops.declaring.sizes import as_size
+from staticflow.ops.windows.convolution import convolution_op, convolution_transpose_op
+from staticflow.ops.windows.correlate import span
+from staticflow.ops.windows.spatial import Steps, batched, per_dim, spread, unbatched
 
 __all__ = [
     "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",

@@ -8,16 +8,16 @@ from staticflow.errors import ArgumentError
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.functional.losses import check_reduction
-from staticflow.ops.arithmetic import cast, clamp, where
-from staticflow.ops.creation import full_like, iota
-from staticflow.ops.fused import fused
-from staticflow.ops.indexing import gather
-from staticflow.ops.joining import cat, stack
-from staticflow.ops.pairs import logaddexp
-from staticflow.ops.scan import scan
-from staticflow.ops.splitting import narrow
-from staticflow.ops.symbol import symbolic
-from staticflow.ops.view import reshape, squeeze, unsqueeze
+from staticflow.ops.basics.arithmetic import cast, clamp, where
+from staticflow.ops.basics.creation import full_like, iota
+from staticflow.ops.basics.joining import cat, stack
+from staticflow.ops.basics.splitting import narrow
+from staticflow.ops.basics.view import reshape, squeeze, unsqueeze
+from staticflow.ops.declaring.fused import fused
+from staticflow.ops.elementwise.pairs import logaddexp
+from staticflow.ops.indexing.elements import gather
+from staticflow.ops.loops.scan import scan
+from staticflow.ops.symbols.symbol import symbolic
 
 __all__ = ["ctc_loss"]
 

@@ -9,17 +9,17 @@ from typing import Any
 from staticflow.errors import ArgumentError
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops import by_index
-from staticflow.ops.arithmetic import clamp, where
-from staticflow.ops.by_index import index_add
-from staticflow.ops.creation import iota, ones_like
-from staticflow.ops.joining import cat
-from staticflow.ops.scatter import scatter_reduce
-from staticflow.ops.search import searchsorted
-from staticflow.ops.sets import unique
-from staticflow.ops.shortcuts import renorm
-from staticflow.ops.symbol import symbolic, tracing_state
-from staticflow.ops.view import unsqueeze
+from staticflow.ops.along.search import searchsorted
+from staticflow.ops.along.sets import unique
+from staticflow.ops.basics.arithmetic import clamp, where
+from staticflow.ops.basics.creation import iota, ones_like
+from staticflow.ops.basics.joining import cat
+from staticflow.ops.basics.view import unsqueeze
+from staticflow.ops.indexing import by_index
+from staticflow.ops.indexing.by_index import index_add
+from staticflow.ops.indexing.scatter import scatter_reduce
+from staticflow.ops.symbols.symbol import symbolic, tracing_state
+from staticflow.ops.tensors.shortcuts import renorm
 
 __all__ = ["embedding", "embedding_bag"]
 

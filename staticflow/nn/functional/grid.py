@@ -10,20 +10,20 @@ from staticflow.errors import ArgumentError, DTypeError, ShapeError
 from staticflow.graph.dims import Size, prod, same
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.arithmetic import cast, clamp, where
-from staticflow.ops.axes import mT
-from staticflow.ops.compare import nan_to_num
-from staticflow.ops.contract import matmul
-from staticflow.ops.creation import iota, ones_like
-from staticflow.ops.declare import same_size
-from staticflow.ops.fused import fused
-from staticflow.ops.joining import stack
-from staticflow.ops.maths import abs, floor, round
-from staticflow.ops.pairs import fmod
-from staticflow.ops.required import require_at_least
-from staticflow.ops.resample import resample_op
-from staticflow.ops.sizes import as_sizes
-from staticflow.ops.view import of_size, reshape
+from staticflow.ops.basics.arithmetic import cast, clamp, where
+from staticflow.ops.basics.axes import mT
+from staticflow.ops.basics.creation import iota, ones_like
+from staticflow.ops.basics.joining import stack
+from staticflow.ops.basics.view import of_size, reshape
+from staticflow.ops.declaring.declare import same_size
+from staticflow.ops.declaring.fused import fused
+from staticflow.ops.declaring.required import require_at_least
+from staticflow.ops.declaring.sizes import as_sizes
+from staticflow.ops.elementwise.compare import nan_to_num
+from staticflow.ops.elementwise.maths import abs, floor, round
+from staticflow.ops.elementwise.pairs import fmod
+from staticflow.ops.matrices.contract import matmul
+from staticflow.ops.windows.resample import resample_op
 
 __all__ = ["affine_grid", "grid_sample"]
 

@@ -12,15 +12,15 @@ from typing import Any
 from staticflow.errors import ArgumentError, ShapeError
 from staticflow.graph.locs import format_locs, here, warn
 from staticflow.graph.types import Shape
-from staticflow.ops.activation import logsigmoid
-from staticflow.ops.arithmetic import logical_not, where
-from staticflow.ops.creation import ones_like
-from staticflow.ops.declare import same_size
-from staticflow.ops.fused import fused
-from staticflow.ops.losses import bce_op, mse_loss_op
-from staticflow.ops.maths import abs, exp, log
-from staticflow.ops.required import require_true
-from staticflow.ops.sampling import are_probabilities
+from staticflow.ops.basics.arithmetic import logical_not, where
+from staticflow.ops.basics.creation import ones_like
+from staticflow.ops.declaring.declare import same_size
+from staticflow.ops.declaring.fused import fused
+from staticflow.ops.declaring.required import require_true
+from staticflow.ops.elementwise.activation import logsigmoid
+from staticflow.ops.elementwise.losses import bce_op, mse_loss_op
+from staticflow.ops.elementwise.maths import abs, exp, log
+from staticflow.ops.random.sampling import are_probabilities
 
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "check_reduction",

@@ -9,16 +9,16 @@ from staticflow.errors import ArgumentError, DTypeError, ShapeError
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.functional.losses import binary_cross_entropy_with_logits, reduced
-from staticflow.ops.activation import logsigmoid
-from staticflow.ops.arithmetic import cast, clamp, minimum, where
-from staticflow.ops.creation import iota
-from staticflow.ops.cumulative import cumprod
-from staticflow.ops.distances import pairwise_distance
-from staticflow.ops.fused import fused
-from staticflow.ops.indexing import gather
-from staticflow.ops.maths import abs, relu, sqrt
-from staticflow.ops.required import require_shape
-from staticflow.ops.view import reshape, unsqueeze
+from staticflow.ops.along.cumulative import cumprod
+from staticflow.ops.basics.arithmetic import cast, clamp, minimum, where
+from staticflow.ops.basics.creation import iota
+from staticflow.ops.basics.view import reshape, unsqueeze
+from staticflow.ops.declaring.fused import fused
+from staticflow.ops.declaring.required import require_shape
+from staticflow.ops.elementwise.activation import logsigmoid
+from staticflow.ops.elementwise.maths import abs, relu, sqrt
+from staticflow.ops.indexing.elements import gather
+from staticflow.ops.statistics.distances import pairwise_distance
 
 __all__ = [
     "cosine_embedding_loss", "hinge_embedding_loss", "margin_ranking_loss", "multi_margin_loss",

@@ -15,29 +15,29 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Shape
 from staticflow.nn.functional.pad import pad
-from staticflow.ops.arithmetic import clamp, where
-from staticflow.ops.creation import new_full
-from staticflow.ops.declare import same_size
-from staticflow.ops.effect import effect, read
-from staticflow.ops.expand import expand
-from staticflow.ops.fused import fused, in_place
-from staticflow.ops.maths import pow, rsqrt
-from staticflow.ops.moments import vector_norm
-from staticflow.ops.normalization import (
+from staticflow.ops.along.normalization import (
     batch_norm_op,
     batch_statistics,
     group_norm_op,
     instance_statistics,
     layer_norm_op,
 )  # fmt: skip
-from staticflow.ops.promote import one_number
-from staticflow.ops.real_sizes import number_of_size
-from staticflow.ops.reduce import mean_op, narrowed, widened
-from staticflow.ops.required import require_other
-from staticflow.ops.sizes import as_size, refuse_many
-from staticflow.ops.splitting import narrow
-from staticflow.ops.symbol import symbolic
-from staticflow.ops.view import reshape
+from staticflow.ops.basics.arithmetic import clamp, where
+from staticflow.ops.basics.creation import new_full
+from staticflow.ops.basics.expand import expand
+from staticflow.ops.basics.reduce import mean_op, narrowed, widened
+from staticflow.ops.basics.splitting import narrow
+from staticflow.ops.basics.view import reshape
+from staticflow.ops.declaring.declare import same_size
+from staticflow.ops.declaring.fused import fused, in_place
+from staticflow.ops.declaring.promote import one_number
+from staticflow.ops.declaring.required import require_other
+from staticflow.ops.declaring.sizes import as_size, refuse_many
+from staticflow.ops.elementwise.maths import pow, rsqrt
+from staticflow.ops.statistics.moments import vector_norm
+from staticflow.ops.symbols.effect import effect, read
+from staticflow.ops.symbols.real_sizes import number_of_size
+from staticflow.ops.symbols.symbol import symbolic
 
 __all__ = [
     "batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize",

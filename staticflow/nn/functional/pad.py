@@ -8,12 +8,12 @@ from typing import Any
 from staticflow.errors import ShapeError
 from staticflow.graph.dims import Dim, dim_max, is_provably_ge
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.border import border_op
-from staticflow.ops.by_shape import by_shape
-from staticflow.ops.creation import new_full
-from staticflow.ops.sizes import as_sizes, is_symbolic
-from staticflow.ops.slicing import embed_op, slice_scatter_op
-from staticflow.ops.splitting import narrow
+from staticflow.ops.basics.creation import new_full
+from staticflow.ops.basics.slicing import embed_op, slice_scatter_op
+from staticflow.ops.basics.splitting import narrow
+from staticflow.ops.declaring.by_shape import by_shape
+from staticflow.ops.declaring.sizes import as_sizes, is_symbolic
+from staticflow.ops.windows.border import border_op
 
 __all__ = ["pad"]
 

@@ -8,21 +8,21 @@ from staticflow.errors import ShapeError
 from staticflow.graph.dims import Dim, prod, same
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import Shape
-from staticflow.ops.average_pool import adaptive_avg_pool_op, avg_pool_op
-from staticflow.ops.by_shape import by_shape
-from staticflow.ops.extremes import max as max_of
-from staticflow.ops.maths import pow
-from staticflow.ops.pooling import (
+from staticflow.ops.along.extremes import max as max_of
+from staticflow.ops.basics.reduce import mean
+from staticflow.ops.basics.view import reshape, unsqueeze
+from staticflow.ops.declaring.by_shape import by_shape
+from staticflow.ops.declaring.sizes import as_shape, as_size
+from staticflow.ops.elementwise.maths import pow
+from staticflow.ops.indexing.scatter import scatter
+from staticflow.ops.windows.average_pool import adaptive_avg_pool_op, avg_pool_op
+from staticflow.ops.windows.pooling import (
     adaptive_max_index_op,
     max_pool_index_op,
     max_pool_op,
     place_gather_op,
 )
-from staticflow.ops.reduce import mean
-from staticflow.ops.scatter import scatter
-from staticflow.ops.sizes import as_shape, as_size
-from staticflow.ops.spatial import Steps, batched, per_dim, unbatched
-from staticflow.ops.view import reshape, unsqueeze
+from staticflow.ops.windows.spatial import Steps, batched, per_dim, unbatched
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",

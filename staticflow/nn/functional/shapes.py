@@ -16,20 +16,20 @@ from staticflow.nn.functional.pooling import (
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
 )
-from staticflow.ops.arithmetic import cast, clamp, minimum, where
-from staticflow.ops.axes import movedim, mT, permute
-from staticflow.ops.by_shape import by_shape
-from staticflow.ops.contract import matmul
-from staticflow.ops.creation import iota, size_value
-from staticflow.ops.fused import fused
-from staticflow.ops.joining import stack
-from staticflow.ops.maths import abs, floor
-from staticflow.ops.patches import patches_op, unpatches_op
-from staticflow.ops.required import require_at_least
-from staticflow.ops.resample import resample_op
-from staticflow.ops.spatial import batched, per_dim, unbatched
-from staticflow.ops.splitting import narrow
-from staticflow.ops.view import reshape, unsqueeze
+from staticflow.ops.basics.arithmetic import cast, clamp, minimum, where
+from staticflow.ops.basics.axes import movedim, mT, permute
+from staticflow.ops.basics.creation import iota, size_value
+from staticflow.ops.basics.joining import stack
+from staticflow.ops.basics.splitting import narrow
+from staticflow.ops.basics.view import reshape, unsqueeze
+from staticflow.ops.declaring.by_shape import by_shape
+from staticflow.ops.declaring.fused import fused
+from staticflow.ops.declaring.required import require_at_least
+from staticflow.ops.elementwise.maths import abs, floor
+from staticflow.ops.matrices.contract import matmul
+from staticflow.ops.windows.patches import patches_op, unpatches_op
+from staticflow.ops.windows.resample import resample_op
+from staticflow.ops.windows.spatial import batched, per_dim, unbatched
 
 __all__ = [
     "channel_shuffle", "fold", "interpolate", "pixel_shuffle", "pixel_unshuffle", "unfold",

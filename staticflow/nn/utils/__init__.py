@@ -25,12 +25,12 @@ from staticflow.graph.dims import prod, same
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.parameter import tensor
 from staticflow.nn.utils import rnn
-from staticflow.ops.arithmetic import maximum
-from staticflow.ops.extremes import amax
-from staticflow.ops.foreign import refuses_foreign_in
-from staticflow.ops.joining import cat
-from staticflow.ops.maths import abs, sqrt
-from staticflow.ops.view import ravel
+from staticflow.ops.along.extremes import amax
+from staticflow.ops.basics.arithmetic import maximum
+from staticflow.ops.basics.joining import cat
+from staticflow.ops.basics.view import ravel
+from staticflow.ops.declaring.foreign import refuses_foreign_in
+from staticflow.ops.elementwise.maths import abs, sqrt
 
 __all__ = [
     "clip_grad_norm", "clip_grad_norm_", "clip_grad_value", "clip_grad_value_", "get_total_norm",

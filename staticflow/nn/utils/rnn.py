@@ -17,9 +17,9 @@ from staticflow.errors import ArgumentError, ShapeError
 from staticflow.graph.dims import same_shape
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.parameter import tensor
-from staticflow.ops.creation import full
-from staticflow.ops.foreign import refuses_foreign_in
-from staticflow.ops.joining import cat, stack
+from staticflow.ops.basics.creation import full
+from staticflow.ops.basics.joining import cat, stack
+from staticflow.ops.declaring.foreign import refuses_foreign_in
 
 __all__ = [
     "PackedSequence", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence",

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from staticflow.graph.graph import Graph, new_param, rebuild
 from staticflow.graph.locs import using
 from staticflow.graph.node import Node, item, make_node
-from staticflow.ops.creation import zeros_like
-from staticflow.ops.loop import Loop, scan_op
-from staticflow.ops.slicing import embed_op
-from staticflow.ops.symbol import Symbol
-from staticflow.ops.view import reshape
+from staticflow.ops.basics.creation import zeros_like
+from staticflow.ops.basics.slicing import embed_op
+from staticflow.ops.basics.view import reshape
+from staticflow.ops.loops.loop import Loop, scan_op
+from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes.rewrite import Counts, with_args
 
 __all__ = ["first_rows"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from staticflow.graph.graph import Graph, new_param, rebuild, substitute_nodes
 from staticflow.graph.node import Node, constant
 from staticflow.graph.types import TensorType
-from staticflow.ops.loop import Loop, loop_ops
-from staticflow.ops.lowering import Contract, Elementwise, Reduce
+from staticflow.ops.declaring.lowering import Contract, Elementwise, Reduce
+from staticflow.ops.loops.loop import Loop, loop_ops
 from staticflow.passes.access import is_inline
 from staticflow.passes.rewrite import Counts, with_args
 

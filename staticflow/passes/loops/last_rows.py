@@ -8,10 +8,10 @@ from staticflow.graph.dims import Size
 from staticflow.graph.graph import Graph, close, new_param, substitute_nodes
 from staticflow.graph.locs import using
 from staticflow.graph.node import Node, item, make_node, toposort
-from staticflow.ops.creation import zeros_like
-from staticflow.ops.loop import Loop, loop_ops
-from staticflow.ops.slicing import select_op
-from staticflow.ops.symbol import Symbol
+from staticflow.ops.basics.creation import zeros_like
+from staticflow.ops.basics.slicing import select_op
+from staticflow.ops.loops.loop import Loop, loop_ops
+from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes.rewrite import Counts
 
 __all__ = ["last_rows"]

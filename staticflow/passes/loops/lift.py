@@ -17,13 +17,13 @@ from staticflow.graph.dims import Size
 from staticflow.graph.graph import Graph, new_param, rebuild, substitute_nodes
 from staticflow.graph.locs import using
 from staticflow.graph.node import Node, constant, item, make_node
-from staticflow.ops.arithmetic import add
-from staticflow.ops.axes import permute_op
-from staticflow.ops.contract import matmul_op
-from staticflow.ops.loop import Loop, loop_ops, scan_op
-from staticflow.ops.reduce import sum_op
-from staticflow.ops.symbol import Symbol
-from staticflow.ops.view import reshape, reshape_op
+from staticflow.ops.basics.arithmetic import add
+from staticflow.ops.basics.axes import permute_op
+from staticflow.ops.basics.reduce import sum_op
+from staticflow.ops.basics.view import reshape, reshape_op
+from staticflow.ops.loops.loop import Loop, loop_ops, scan_op
+from staticflow.ops.matrices.contract import matmul_op
+from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes.rewrite import Counts, with_args
 
 __all__ = ["lift"]

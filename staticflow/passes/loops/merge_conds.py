@@ -13,7 +13,7 @@ from dataclasses import replace
 from staticflow.graph.graph import Graph, close, substitute_nodes
 from staticflow.graph.locs import merge_locs
 from staticflow.graph.node import Node, item, make_node, toposort
-from staticflow.ops.cond_op import cond_op
+from staticflow.ops.loops.cond_op import cond_op
 from staticflow.passes.rewrite import Counts
 
 __all__ = ["merge_conds"]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from staticflow.graph.graph import Graph, close, substitute_nodes
 from staticflow.graph.locs import merge_locs
 from staticflow.graph.node import Node, item, make_node, toposort
-from staticflow.ops.loop import Loop, loop_ops
+from staticflow.ops.loops.loop import Loop, loop_ops
 from staticflow.passes.rewrite import Counts, with_args
 
 __all__ = ["merge_scans"]

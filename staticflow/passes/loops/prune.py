@@ -11,11 +11,11 @@ from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.graph import Graph, new_param, rebuild, substitute_nodes
 from staticflow.graph.locs import using
 from staticflow.graph.node import Node, item, make_node, toposort
-from staticflow.ops.creation import full
-from staticflow.ops.expand import expand, expand_op
-from staticflow.ops.loop import Loop, loop_ops
-from staticflow.ops.symbol import Symbol
-from staticflow.ops.view import reshape
+from staticflow.ops.basics.creation import full
+from staticflow.ops.basics.expand import expand, expand_op
+from staticflow.ops.basics.view import reshape
+from staticflow.ops.loops.loop import Loop, loop_ops
+from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes.rewrite import Counts, with_args
 
 __all__ = ["prune_loops"]

@@ -24,10 +24,10 @@ from staticflow.graph.graph import (
 from staticflow.graph.locs import Locs
 from staticflow.graph.node import Node, constant, item, make_node, maker_of, param
 from staticflow.graph.types import TensorType, types_of
-from staticflow.ops.cond_op import cond_op
-from staticflow.ops.loop import Loop, loop_ops
-from staticflow.ops.symbol import Symbol, constant_node
-from staticflow.ops.view import reshape_op
+from staticflow.ops.basics.view import reshape_op
+from staticflow.ops.loops.cond_op import cond_op
+from staticflow.ops.loops.loop import Loop, loop_ops
+from staticflow.ops.symbols.symbol import Symbol, constant_node
 from staticflow.passes.cluster import cluster
 from staticflow.passes.rewrite import Counts, with_args
 

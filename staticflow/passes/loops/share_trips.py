@@ -19,8 +19,8 @@ from staticflow.graph.graph import (
     substitute_nodes,
 )
 from staticflow.graph.node import Node, constant, item, make_node
-from staticflow.ops.loop import Loop, loop_ops, scan_op
-from staticflow.ops.lowering import Contract
+from staticflow.ops.declaring.lowering import Contract
+from staticflow.ops.loops.loop import Loop, loop_ops, scan_op
 from staticflow.passes.rewrite import Counts, with_args
 
 __all__ = ["share_trips"]

@@ -1,0 +1,1 @@
+"""What is computed along a dim: extremes, running values, order, softmax."""

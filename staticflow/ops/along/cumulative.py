@@ -1,0 +1,355 @@
+"""Products; running sums, products and extremes along a dim."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from math import inf
+from typing import Any
+
+from staticflow.errors import DTypeError, ShapeError
+from staticflow.graph.dims import dim_max, dim_min
+from staticflow.graph.dims import prod as prod_of
+from staticflow.graph.dtypes import bool_, dtype_of, float64, int64
+from staticflow.graph.locs import format_locs, here
+from staticflow.graph.op import Op
+from staticflow.graph.types import Facts, TensorType
+from staticflow.ops.along.extremes import Chosen, scattered_vjp
+from staticflow.ops.along.recurrence import recurrence_op, running, same_type, shift_op, walk
+from staticflow.ops.basics.arithmetic import where
+from staticflow.ops.basics.joining import cat
+from staticflow.ops.basics.reduce import (
+    all_op,
+    along,
+    as_truth,
+    is_bool,
+    narrowed,
+    reduced_type,
+    restored,
+    summable,
+    wide,
+    widened,
+)
+from staticflow.ops.basics.splitting import narrow
+from staticflow.ops.basics.view import reshape
+from staticflow.ops.declaring.by_shape import by_shape
+from staticflow.ops.declaring.declare import normalize_dim, normalize_dims, per_arg, strict
+from staticflow.ops.declaring.fused import fused
+from staticflow.ops.declaring.lowering import LoopNest, Reduce
+from staticflow.ops.declaring.numpy_names import numpy_names
+from staticflow.ops.elementwise.maths import exp
+
+__all__ = [
+    "cummax", "cummin", "cumprod", "cumsum", "diff", "logcumsumexp", "prod", "product_of_others",
+]  # fmt: skip
+
+
+# -- sums and products ----------------------------------------------------------------------------
+
+
+cumsum_op: Op = Op(
+    name="cumsum",
+    doc="The sum of the elements up to each along ``dim``, with ``reverse`` from each on.",
+    infer=same_type,
+    reference=lambda xp, x, *, dim, reverse: walk(
+        xp, lambda x: xp.cumsum(x, axis=0), dim, reverse, x, exact=True
+    ),
+    vjp=per_arg(lambda ct, out, x, *, dim, reverse: cumsum_op(ct, dim=dim, reverse=not reverse)),
+    lowering=running(0.0, lambda k, total, x: k.add(total, x), exact=True),
+    kinds="iuf",
+    numpy="slower",
+    grad_name="CumsumBackward0",
+)
+
+
+def _cumprod_vjp(ct: Any, out: Any, x: Any, *, dim: int, reverse: bool) -> Any:
+    # d/dx[j] = (the product before j) * sum over i >= j of ct[i] * (the product between j and i):
+    # no division, so that zeros are no exception
+    before = shift_op(out, dim=dim, fill=1.0, reverse=reverse)
+    next_x = shift_op(x, dim=dim, fill=0.0, reverse=not reverse)
+    return before * recurrence_op(ct, next_x, dim=dim, reverse=not reverse)
+
+
+cumprod_op: Op = Op(
+    name="cumprod",
+    doc="The product of the elements up to each along ``dim``, with ``reverse`` from each on.",
+    infer=same_type,
+    reference=lambda xp, x, *, dim, reverse: walk(
+        xp, lambda x: xp.cumprod(x, axis=0), dim, reverse, x, exact=True
+    ),
+    vjp=per_arg(_cumprod_vjp),
+    lowering=running(1.0, lambda k, total, x: k.mul(total, x), exact=True),
+    kinds="iuf",
+    numpy="slower",
+    grad_name="CumprodBackward0",
+)
+
+
+def product_of_others(x: Any, dim: int) -> Any:
+    """For each element the product of all others along ``dim``."""
+    before = shift_op(cumprod_op(x, dim=dim, reverse=False), dim=dim, fill=1.0, reverse=False)
+    behind = shift_op(cumprod_op(x, dim=dim, reverse=True), dim=dim, fill=1.0, reverse=True)
+    return before * behind
+
+
+def _prod_reference(xp: Any, x: Any, *, dims: tuple[int, ...], keepdim: bool) -> Any:
+    dtype = wide(dtype_of(x.dtype)).numpy
+    return xp.asarray(xp.prod(x, axis=dims, keepdims=keepdim, dtype=dtype)).astype(x.dtype)
+
+
+def _prod_vjp(ct: Any, out: Any, x: Any, *, dims: tuple[int, ...], keepdim: bool) -> Any:
+    ct = restored(ct, x.shape, dims, keepdim)
+    if len(dims) == 1:
+        return ct * product_of_others(x, dims[0])
+    others = product_of_others(reshape(x, (prod_of(x.shape),)), 0)  # of all elements
+    return ct * reshape(others, x.shape)
+
+
+prod_op = Op(
+    name="prod",
+    doc="The product over ``dims``, one or all of them; 1 of nothing.",
+    infer=reduced_type,
+    reference=_prod_reference,
+    vjp=per_arg(_prod_vjp),
+    lowering=Reduce("mul"),
+    kinds="iuf",
+    numpy="slower",
+    grad_name="ProdBackward0",
+)
+
+
+@by_shape
+@numpy_names
+def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """The product of the elements along ``dim``, or of all; 1 of nothing. Bools and integers are
+    multiplied in int64 unless ``dtype`` says otherwise; in bool it is `all`. The gradient is right
+    where elements are 0, too.
+
+    >>> import staticflow as sf
+    >>> sf.prod(sf.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
+    tensor([3., 8.])
+    """
+    if dim is not None and not isinstance(dim, int):
+        raise ShapeError(
+            f"prod: along {dim!r}; it takes one dim, or none for all, at {format_locs(here())}"
+        )
+    dims = normalize_dims(dim, input.ndim, "prod")
+    if is_bool(dtype):
+        return all_op(as_truth(input), dims=dims, keepdim=keepdim)
+    return prod_op(summable(input, dtype), dims=dims, keepdim=keepdim)
+
+
+def _logcumsumexp_emit(nest: Any) -> None:
+    """The largest element so far and the sum of ``exp(x - largest)``, scaled where another becomes
+    the largest (Milakov, Gimelshein, "Online normalizer calculation for softmax", 2018).
+    Where the largest is infinite or NaN it is the result."""
+    k, dim, shape = nest.k, nest.attrs["dim"], nest.in_shape(0)
+    dtype = wide(nest.out_type(0).dtype)
+
+    def share(x: Any, largest: Any) -> Any:
+        power = k.exp(k.sub(x, largest))
+        return k.cast(k.select(k.compare("eq", x, largest), 1.0, power), float64)
+
+    with nest.rows(shape, dim) as at:
+        largest, total = k.var(k.const(-inf, dtype)), k.var(k.const(0.0, float64))
+        with k.loop("j", shape[dim]) as j:
+            x = k.cast(nest.load(0, at(j)), dtype)
+            new = k.maximum(largest, x)
+            k.set(total, k.add(k.mul(total, share(largest, new)), share(x, new)))
+            k.set(largest, new)
+            found = k.add(new, k.log(k.cast(total, dtype)))
+            nest.store(0, at(j), k.select(k.isfinite(new), found, new))
+
+
+def _logcumsumexp_infer(facts: Facts, x: TensorType, *, dim: int) -> TensorType:
+    if not x.dtype.is_floating:
+        raise DTypeError(f"not defined for {x.dtype.name}; cast to a floating dtype")
+    return x
+
+
+def _logcumsumexp_reference(xp: Any, x: Any, *, dim: int) -> Any:
+    return walk(xp, lambda x: xp.logaddexp.accumulate(x, axis=0), dim, False, x, exact=True)
+
+
+def _logcumsumexp_vjp(ct: Any, out: Any, x: Any, *, dim: int) -> Any:
+    # sum over i >= j of ct[i] exp(x[j] - out[i]) = exp(x[j] - out[j]) h[j] with
+    # h[j] = ct[j] + exp(out[j] - out[j + 1]) h[j + 1], whose exponents are not positive; h grows
+    # with the length, beyond what 16 bits hold
+    wide_x, wide_out = widened(x), widened(out)
+    beyond = shift_op(wide_out, dim=dim, fill=inf, reverse=True)
+    ratio = _exp_of_difference(wide_out, beyond)
+    h = recurrence_op(widened(ct), ratio, dim=dim, reverse=True)
+    return narrowed(_exp_of_difference(wide_x, wide_out) * h, x)
+
+
+def _exp_of_difference(a: Any, b: Any) -> Any:
+    """``exp(a - b)``; 1 where they are equal, infinite ones too."""
+    return exp(where(a == b, 0.0, a - b))
+
+
+logcumsumexp_op = Op(
+    name="logcumsumexp",
+    doc="``log(sum(exp(x)))`` of the elements up to each along ``dim``.",
+    infer=_logcumsumexp_infer,
+    reference=strict(_logcumsumexp_infer, _logcumsumexp_reference),
+    vjp=per_arg(_logcumsumexp_vjp),
+    lowering=LoopNest(_logcumsumexp_emit),
+    grad_name="LogcumsumexpBackward0",
+    numpy="slower",
+)
+
+
+@by_shape
+@numpy_names
+def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:
+    """The running sums along ``dim``. Bools and integers are summed in int64 unless ``dtype`` says
+    otherwise; 16-bit floats in float32.
+
+    >>> import staticflow as sf
+    >>> sf.cumsum(sf.tensor([1.0, 2.0, 3.0]), dim=0)
+    tensor([1., 3., 6.])
+    """
+    return along(cumsum_op, summable(input, dtype), dim, reverse=False)
+
+
+@by_shape
+@numpy_names
+def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
+    """The running products along ``dim``, in the dtypes of `cumsum`. The gradient is right where
+    elements are 0, too.
+
+    >>> import staticflow as sf
+    >>> sf.cumprod(sf.tensor([1.0, 2.0, 3.0]), dim=0)
+    tensor([1., 2., 6.])
+    """
+    return along(cumprod_op, summable(input, dtype), dim, reverse=False)
+
+
+@by_shape
+@numpy_names
+def logcumsumexp(input: Any, dim: int) -> Any:
+    """``log(cumsum(exp(x), dim))`` of a floating tensor, without overflow."""
+    return along(logcumsumexp_op, input, dim)
+
+
+# -- extremes -------------------------------------------------------------------------------------
+
+
+def _extreme_emit(wins: str) -> Callable[[Any], None]:
+    """The last of equal extremes; a NaN beats every number."""
+
+    def emit(nest: Any) -> None:
+        k, dim = nest.k, nest.attrs["dim"]
+        shape, dtype = nest.in_shape(0), nest.out_type(0).dtype
+        zero = k.const(0, int64)
+        with nest.rows(shape, dim) as at:
+            best, place = k.var(k.cast(zero, dtype)), k.var(zero)
+            with k.loop("j", shape[dim]) as j:
+                here, value = k.index_value(j), nest.load(0, at(j))
+                better = k.apply("or", k.compare(wins, value, best), k.compare("eq", here, 0))
+                if dtype.is_floating:
+                    better = k.apply("or", better, k.isnan(value))
+                k.set(best, k.select(better, value, best))
+                k.set(place, k.select(better, here, place))
+                nest.store(0, at(j), best)
+                nest.store(1, at(j), place)
+
+    return emit
+
+
+def _extreme_reference(wins: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    def reference(xp: Any, x: Any, *, dim: int) -> tuple[Any, Any]:
+        rows = xp.moveaxis(x, dim, 0)
+        values, places = rows.copy(), xp.zeros(rows.shape, xp.int64)
+        for j in range(1, len(rows)):
+            better = wins(rows[j], values[j - 1]) | (rows[j] != rows[j])
+            values[j] = xp.where(better, rows[j], values[j - 1])
+            places[j] = xp.where(better, j, places[j - 1])
+        return xp.moveaxis(values, 0, dim), xp.moveaxis(places, 0, dim)
+
+    return reference
+
+
+def _extreme_op(name: str, which: str, wins: str, compare: Callable[[Any, Any], Any]) -> Op:
+    return Op(
+        name=name,
+        doc=f"The {which} of the elements up to each along ``dim``, and its index: the last of "
+        "equal ones; a NaN if there is one.",
+        infer=lambda facts, x, *, dim: (x, TensorType(int64, x.shape)),
+        reference=_extreme_reference(compare),
+        vjp=scattered_vjp,
+        lowering=LoopNest(_extreme_emit(wins)),
+        grad_name=f"{name.title()}Backward0",
+        numpy="slower",
+    )
+
+
+cummax_op = _extreme_op("cummax", "largest", "ge", operator.ge)
+cummin_op = _extreme_op("cummin", "smallest", "le", operator.le)
+
+
+@by_shape
+@numpy_names
+def cummax(input: Any, dim: int) -> Chosen:
+    """The running largest elements along ``dim`` and their indices (int64), as the named tuple
+    (values, indices). Of equal elements the last counts; from a NaN on there is NaN.
+
+    >>> import staticflow as sf
+    >>> sf.cummax(sf.tensor([1.0, 3.0, 2.0]), dim=0).values
+    tensor([1., 3., 3.])
+    """
+    return Chosen(*along(cummax_op, input, dim))
+
+
+@by_shape
+@numpy_names
+def cummin(input: Any, dim: int) -> Chosen:
+    """The running smallest elements along ``dim``, as `cummax`."""
+    return Chosen(*along(cummin_op, input, dim))
+
+
+# -- differences -----------------------------------------------------------------------------------
+
+
+_MOST_DIFFERENCES = 16
+"""Along a dim of unknown size, whose terms are in each other as deep."""
+
+
+@by_shape
+@numpy_names
+def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """The differences of neighbours along ``dim``, taken ``n`` times; ``prepend`` and ``append``
+    are joined to ``input`` before, unless ``n`` is 0, which gives ``input``. Of bools, whether
+    neighbours differ.
+
+    >>> import staticflow as sf
+    >>> sf.diff(sf.tensor([1.0, 4.0, 9.0]))
+    tensor([3., 5.])
+    """
+    if input.ndim == 0:
+        raise ShapeError(f"diff: takes a tensor of at least 1 dim, at {format_locs(here())}")
+    if n < 0:
+        raise ShapeError(f"diff: n must not be negative, not {n}, at {format_locs(here())}")
+    at = normalize_dim(dim, input.ndim, "diff")
+    parts = [v for v in (prepend, input, append) if v is not None] if n else [input]
+    input = cat(parts, at) if len(parts) > 1 else input
+    size = input.shape[at]
+    if isinstance(size, int):  # after so many there are none, and that is that
+        n = min(n, size)
+    elif n > _MOST_DIFFERENCES:
+        raise ShapeError(
+            f"diff: n is {n}, and of a dim of unknown size no more than {_MOST_DIFFERENCES} "
+            f"differences are taken; give the size of dim {at} in the placeholder's shape, "
+            f"at {format_locs(here())}"
+        )
+    return _differences(input, n, at)
+
+
+@fused("SubBackward0", only_large=True)
+def _differences(input: Any, n: int, at: int) -> Any:
+    for _ in range(n):
+        rest = dim_max(input.shape[at] - 1, 0)
+        first = dim_min(input.shape[at], 1)
+        later, earlier = narrow(input, at, first, rest), narrow(input, at, 0, rest)
+        input = later != earlier if input.dtype is bool_ else later - earlier
+    return input

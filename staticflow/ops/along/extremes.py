@@ -1,0 +1,338 @@
+"""The largest and smallest elements over dims, and where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from staticflow.errors import DimRangeError
+from staticflow.graph.dims import Size, prod
+from staticflow.graph.dtypes import int64
+from staticflow.graph.op import Op
+from staticflow.graph.types import Facts, TensorType
+from staticflow.ops.basics.arithmetic import cast, maximum, minimum, where
+from staticflow.ops.basics.creation import iota, zeros_like
+from staticflow.ops.basics.reduce import (
+    Dims,
+    along,
+    dims_of,
+    reduced_shape,
+    reduced_type,
+    restored,
+    sum_op,
+)
+from staticflow.ops.basics.view import reshape
+from staticflow.ops.declaring.by_shape import by_shape
+from staticflow.ops.declaring.declare import per_arg
+from staticflow.ops.declaring.fused import fused
+from staticflow.ops.declaring.lowering import LoopNest, Reduce
+from staticflow.ops.declaring.numpy_names import numpy_names
+from staticflow.ops.indexing.elements import scatter_add_op, taken
+
+__all__ = ["Chosen", "Extremes", "amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
+
+
+def something(facts: Facts, x: TensorType, dims: Sequence[int]) -> None:
+    """That there is an element; a size known only as the program runs is checked then."""
+    for d in dims:
+        n = x.shape[d]
+        if n == 0:
+            raise DimRangeError(f"the extreme of nothing: dim {d} of {x} has size 0")
+        facts.at_least(n, 1, f"the extreme of nothing, as dim {d} of {x}")
+
+
+def _infer(facts: Facts, x: TensorType, *, dims: tuple[int, ...], keepdim: bool) -> TensorType:
+    something(facts, x, dims)
+    return reduced_type(facts, x, dims=dims, keepdim=keepdim)
+
+
+def _shared(ct: Any, out: Any, x: Any, *, dims: tuple[int, ...], keepdim: bool) -> Any:
+    """Shared evenly among equals, as PyTorch's amax and amin do; where NaN won, among the NaNs."""
+    hit = (x == restored(out, x.shape, dims, keepdim)) | (x != x)
+    ties = sum_op(cast(hit, dtype=ct.dtype), dims=dims, keepdim=keepdim)
+    return where(hit, restored(ct / ties, x.shape, dims, keepdim), 0.0)
+
+
+shared_vjp = per_arg(_shared)
+
+
+def _extreme_op(name: str, which: str, numpy_name: str, combine: str) -> Op:
+    def reference(xp: Any, x: Any, *, dims: tuple[int, ...], keepdim: bool) -> Any:
+        return xp.asarray(getattr(x, numpy_name)(axis=dims, keepdims=keepdim))
+
+    return Op(
+        name=name,
+        doc=f"The {which} element over ``dims``; NaN if there is one.",
+        infer=_infer,
+        reference=reference,
+        vjp=shared_vjp,
+        lowering=Reduce(combine),
+        numpy="small",
+        exact=True,
+        grad_name=f"{name.title()}Backward0",
+    )
+
+
+amax_op = _extreme_op("amax", "largest", "max", "max")
+amin_op = _extreme_op("amin", "smallest", "min", "min")
+
+# the same of all elements, under the name that PyTorch gives their derivative
+max_op = replace(amax_op, name="max", grad_name="MaxBackward1")
+min_op = replace(amin_op, name="min", grad_name="MinBackward1")
+
+
+def _supremum_reference(xp: Any, x: Any, *, dims: tuple[int, ...], keepdim: bool) -> Any:
+    if 0 in (x.shape[d] for d in dims):
+        lowest = -np.inf if x.dtype.kind not in "biu" else xp.iinfo(x.dtype).min
+        return xp.full(reduced_shape(x.shape, dims, keepdim), lowest, dtype=x.dtype)
+    return amax_op.reference(xp, x, dims=dims, keepdim=keepdim)
+
+
+supremum_op = replace(
+    amax_op,
+    name="supremum",
+    doc="The largest element over ``dims``, as amax; of nothing the lowest value of the dtype.",
+    infer=reduced_type,
+    reference=_supremum_reference,
+    grad_name="SupremumBackward0",
+)
+
+
+# -- along one dim, and where ----------------------------------------------------------------------
+
+
+def _first_extreme(nest: Any, wins: str, at: Callable[[Size], Any], n: Size) -> tuple[Any, Any]:
+    """The first extreme of a row of the argument and its index; a NaN beats every number, as in
+    NumPy and PyTorch."""
+    k = nest.k
+    best, place = k.var(nest.load(0, at(0))), k.var(k.const(0, int64))
+    with k.loop("j", n, lo=1) as j:
+        value = nest.load(0, at(j))
+        better = k.compare(wins, value, best)
+        if value.dtype.is_floating:
+            first_nan = k.apply("and", k.isnan(value), k.compare("eq", best, best))
+            better = k.apply("or", better, first_nan)
+        k.set(place, k.select(better, k.index_value(j), place))
+        k.set(best, k.select(better, value, best))
+    return best, place
+
+
+def _emit(wins: str, results: Callable[[Any, Any], tuple[Any, ...]]) -> Callable[[Any], None]:
+    """The loop nest of what is wanted of the extreme and its index."""
+
+    def emit(nest: Any) -> None:
+        dim, shape = nest.attrs["dim"], nest.in_shape(0)
+        with nest.rows(shape, dim) as at:
+            place = reduced_index(at, dim, nest.attrs["keepdim"])
+            for i, value in enumerate(results(*_first_extreme(nest, wins, at, shape[dim]))):
+                nest.store(i, place, value)
+
+    return emit
+
+
+def reduced_index(at: Callable[[Size], Any], dim: int, keepdim: bool) -> tuple[Size, ...]:
+    """Where the result of the row ``at`` goes."""
+    index: tuple[Size, ...] = at(0)
+    return index if keepdim else (*index[:dim], *index[dim + 1 :])
+
+
+def _arg_infer(facts: Facts, x: TensorType, *, dim: int, keepdim: bool) -> TensorType:
+    something(facts, x, (dim,))
+    return TensorType(int64, reduced_shape(x.shape, (dim,), keepdim))
+
+
+def _arg_reference(name: str) -> Callable[..., Any]:
+    def reference(xp: Any, x: Any, *, dim: int, keepdim: bool) -> Any:
+        at = xp.asarray(getattr(x, name)(axis=dim, keepdims=keepdim))
+        return at.astype(xp.int64, copy=False)
+
+    return reference
+
+
+def _arg_op(name: str, wins: str, which: str) -> Op:
+    return Op(
+        name=name,
+        doc=f"The index of the first {which} element along ``dim``; of a NaN if there is one.",
+        infer=_arg_infer,
+        reference=_arg_reference(name),
+        vjp=None,
+        lowering=LoopNest(_emit(wins, lambda best, place: (place,))),
+        numpy="rows",
+        exact=True,
+    )
+
+
+argmax_op = _arg_op("argmax", "gt", "largest")
+argmin_op = _arg_op("argmin", "lt", "smallest")
+
+
+def chosen_infer(facts: Facts, x: TensorType, *, dim: int, keepdim: bool, **attrs: Any) -> Any:
+    """The type rule of ops that choose one element along ``dim``: it and its index."""
+    something(facts, x, (dim,))
+    shape = reduced_shape(x.shape, (dim,), keepdim)
+    return TensorType(x.dtype, shape), TensorType(int64, shape)
+
+
+def chosen_vjp(
+    needs: Sequence[bool],
+    cts: Sequence[Any],
+    out: Any,
+    x: Any,
+    *,
+    dim: int,
+    keepdim: bool,
+    **_: Any,
+) -> list[Any]:
+    """To the elements that were chosen along ``dim``; ``out`` holds their indices."""
+    at = iota.beside(x, shape=x.shape, dim=dim, dtype=int64)
+    chosen = at == restored(out[1], x.shape, (dim,), keepdim)
+    return [where(chosen, restored(cts[0], x.shape, (dim,), keepdim), 0.0)]
+
+
+def scattered_vjp(
+    needs: Sequence[bool], cts: Sequence[Any], out: Any, x: Any, *, dim: int, **_: Any
+) -> list[Any]:
+    """Likewise, where several of a row may be chosen, or one several times."""
+    return [scatter_add_op(zeros_like(x), out[1], cts[0], dim=dim)]
+
+
+def chosen_reference(arg: Callable[..., Any]) -> Callable[..., Any]:
+    """The reference of such an op, by the reference that gives the indices."""
+
+    def reference(xp: Any, x: Any, *, dim: int, keepdim: bool, **attrs: Any) -> tuple[Any, Any]:
+        at = arg(xp, x, dim=dim, keepdim=True, **attrs)
+        shape = reduced_shape(x.shape, (dim,), keepdim)
+        return taken(xp, x, at, dim).reshape(shape), at.reshape(shape)
+
+    return reference
+
+
+def _dim_op(name: str, which: str, arg: Op, wins: str) -> Op:
+    return Op(
+        name=f"{name}_dim",
+        doc=f"The first {which} element along ``dim`` and its index; a NaN if there is one.",
+        infer=chosen_infer,
+        reference=chosen_reference(arg.reference),
+        vjp=chosen_vjp,
+        lowering=LoopNest(_emit(wins, lambda best, place: (best, place))),
+        numpy="rows",
+        exact=True,
+        grad_name=f"{name.title()}Backward0",
+    )
+
+
+max_dim_op = _dim_op("max", "largest", argmax_op, "gt")
+min_dim_op = _dim_op("min", "smallest", argmin_op, "lt")
+
+
+class Chosen(NamedTuple):
+    """Elements chosen along a dim: what ``max(x, dim)``, `sort`, `topk` and others return."""
+
+    values: Any
+    indices: Any
+
+
+class Extremes(NamedTuple):
+    """What `aminmax` returns."""
+
+    min: Any
+    max: Any
+
+
+# -- functions -----------------------------------------------------------------------------------
+
+
+def _over(op: Op, x: Any, dim: Dims, keepdim: bool) -> Any:
+    return op(x, dims=dims_of(dim, x.ndim, op.name), keepdim=keepdim)
+
+
+@by_shape
+@numpy_names
+def amax(input: Any, dim: Dims = (), keepdim: bool = False) -> Any:
+    """The largest element over ``dim`` (an int, several, or () or None for all); NaN if there is
+    one. The gradient is shared among ties. Of nothing it is a `DimRangeError`.
+
+    >>> import staticflow as sf
+    >>> sf.amax(sf.tensor([[1.0, 4.0], [3.0, 2.0]]), dim=1)
+    tensor([4., 3.])
+    """
+    return _over(amax_op, input, dim, keepdim)
+
+
+@by_shape
+@numpy_names
+def amin(input: Any, dim: Dims = (), keepdim: bool = False) -> Any:
+    """The smallest element over ``dim``, as `amax`."""
+    return _over(amin_op, input, dim, keepdim)
+
+
+@by_shape
+@numpy_names
+def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Extremes:
+    """The smallest and the largest element along ``dim`` or of all, as the named tuple (min, max).
+
+    >>> import staticflow as sf
+    >>> sf.aminmax(sf.tensor([3.0, 1.0, 2.0]))
+    Extremes(min=tensor(1.), max=tensor(3.))
+    """
+    return Extremes(*_both(input, dim, keepdim))
+
+
+@fused("AminmaxBackward0", only_large=True)
+def _both(input: Any, dim: int | None, keepdim: bool) -> tuple[Any, Any]:
+    return _over(amin_op, input, dim, keepdim), _over(amax_op, input, dim, keepdim)
+
+
+def _extreme(x: Any, dim: Any, keepdim: bool, whole: Op, part: Op, pair: Any) -> Any:
+    if dim is None:
+        return _over(whole, x, None, keepdim)
+    if hasattr(dim, "__sf_mode__"):
+        return pair(x, dim)
+    return Chosen(*along(part, x, dim, keepdim=keepdim))
+
+
+@by_shape
+@numpy_names
+def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
+    """The largest element; with ``dim`` the named tuple (values, indices) of the first largest
+    along it; of ``input`` and ``other``, a tensor, the larger elements (`maximum`).
+
+    NaN if there is one. The gradient of ``max(x)`` is shared among ties, that of ``max(x, dim)``
+    goes to the index. Of nothing it is a `DimRangeError`.
+
+    >>> import staticflow as sf
+    >>> sf.max(sf.tensor([[1.0, 4.0], [3.0, 2.0]]), dim=1).indices
+    tensor([1, 0])
+    """
+    return _extreme(input, dim if other is None else other, keepdim, max_op, max_dim_op, maximum)
+
+
+@by_shape
+@numpy_names
+def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
+    """The smallest element in the forms of `max`."""
+    return _extreme(input, dim if other is None else other, keepdim, min_op, min_dim_op, minimum)
+
+
+def _arg(x: Any, dim: int | None, keepdim: bool, op: Op) -> Any:
+    if dim is not None:
+        return along(op, x, dim, keepdim=keepdim)
+    at = op(reshape(x, (prod(x.shape),)), dim=0, keepdim=False)
+    return reshape(at, (1,) * x.ndim) if keepdim else at
+
+
+@by_shape
+@numpy_names
+def argmax(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The index (int64) of the first largest element along ``dim``, or in the flattened tensor."""
+    return _arg(input, dim, keepdim, argmax_op)
+
+
+@by_shape
+@numpy_names
+def argmin(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The index (int64) of the first smallest element along ``dim``, or in the flattened tensor."""
+    return _arg(input, dim, keepdim, argmin_op)

@@ -1,0 +1,270 @@
+"""Sorting, whole rows and the first of them. NaN is the largest of all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from staticflow.graph.dims import Size
+from staticflow.graph.dtypes import bfloat16, dtype_of, int64
+from staticflow.graph.op import Op
+from staticflow.graph.types import Facts, TensorType
+from staticflow.ops.along.extremes import Chosen, scattered_vjp
+from staticflow.ops.along.stable import stable_order
+from staticflow.ops.basics.reduce import along
+from staticflow.ops.basics.splitting import narrow
+from staticflow.ops.declaring.by_shape import by_shape
+from staticflow.ops.declaring.declare import strict
+from staticflow.ops.declaring.lowering import LoopNest, linear
+from staticflow.ops.declaring.numpy_names import numpy_names
+from staticflow.ops.declaring.sizes import as_size
+
+__all__ = ["FEW", "argsort", "before", "reaches", "sort", "sort_op", "sortable", "topk", "topk_op"]
+
+
+# -- sort -----------------------------------------------------------------------------------------
+
+
+def _sort_infer(facts: Facts, x: TensorType, *, dim: int, descending: bool) -> Any:
+    return x, TensorType(int64, x.shape)
+
+
+def sortable(xp: Any, x: Any) -> Any:
+    """``x``; in float32 if it is bfloat16, whose NaN NumPy would put first."""
+    return x.astype(xp.float32) if dtype_of(x.dtype) is bfloat16 else x
+
+
+def _argsort(xp: Any, x: Any, dim: int, descending: bool) -> Any:
+    """The stable order along ``dim``, with NaN as the largest."""
+    return stable_order(xp, sortable(xp, x), dim, descending)
+
+
+def _sort_reference(xp: Any, x: Any, *, dim: int, descending: bool) -> tuple[Any, Any]:
+    order = _argsort(xp, x, dim, descending)
+    return xp.take_along_axis(x, order, axis=dim), order
+
+
+def before(k: Any, a: Any, b: Any, descending: bool) -> Any:
+    """Whether ``a`` stands strictly before ``b``."""
+    comes = k.compare("gt" if descending else "lt", a, b)
+    if not a.dtype.is_floating:
+        return comes
+    number, nan = (b, a) if descending else (a, b)
+    return k.apply("or", comes, k.apply("and", k.compare("eq", number, number), k.isnan(nan)))
+
+
+class _Rows:
+    """A buffer of keys and one of their places, both of the shape of ``x``."""
+
+    def __init__(self, k: Any, keys: str, places: str, index: Callable[[Size], Size]) -> None:
+        self.k, self.keys, self.places, self.index = k, keys, places, index
+
+    def store(self, at: Size, key: Any, place: Any) -> None:
+        self.k.store(self.keys, self.index(at), key)
+        self.k.store(self.places, self.index(at), place)
+
+    def key(self, at: Size) -> Any:
+        return self.k.load(self.keys, self.index(at))
+
+    def place(self, at: Size) -> Any:
+        return self.k.load(self.places, self.index(at))
+
+
+def _merge(k: Any, source: _Rows, into: _Rows, width: Any, n: Size, descending: bool) -> None:
+    """Pairs of neighbouring sorted runs of ``width`` elements, each merged into one."""
+    end = k.index_value(n)
+    double = k.add(width, width)
+    pairs = k.apply("quotient", k.add(end, k.sub(double, 1)), double)
+    with k.loop("pair", k.bind(pairs, "pairs")) as pair:
+        first = k.mul(k.index_value(pair), double)
+        middle = k.minimum(k.add(first, width), end)
+        last = k.minimum(k.add(first, double), end)
+        left, right = k.var(first), k.var(middle)
+        begin = k.bind(first, "first")
+        with k.loop("t", k.bind(k.sub(last, first), "length")) as t:
+            # both are read within the row, where one of the runs is used up, too
+            a = k.bind(k.minimum(left, k.sub(end, 1)), "a", n)
+            b = k.bind(k.minimum(right, k.sub(end, 1)), "b", n)
+            wins = before(k, source.key(b), source.key(a), descending)
+            wins = k.apply("or", wins, k.compare("ge", left, middle))
+            wins = k.apply("and", wins, k.compare("lt", right, last))
+            key = k.select(wins, source.key(b), source.key(a))
+            into.store(begin + t, key, k.select(wins, source.place(b), source.place(a)))
+            step = k.cast(wins, int64)
+            k.set(right, k.add(right, step))
+            k.set(left, k.add(left, k.sub(1, step)))
+
+
+_PASSES = 32
+"""Rounds of two merges each: enough for any size, and those that are not needed do nothing."""
+
+
+def _sort_emit(nest: Any) -> None:
+    """A merge sort from the bottom up, in rounds of two merges: into scratch memory and back."""
+    k, dim, descending = nest.k, nest.attrs["dim"], nest.attrs["descending"]
+    x = nest.out_type(0)
+    n: Size = x.shape[dim]
+    spare = nest.scratch(x.dtype, x.size), nest.scratch(int64, x.size)
+    with nest.rows(x.shape, dim) as at:
+        result = _Rows(k, nest.out_name(0), nest.out_name(1), lambda j: linear(at(j), x.shape))
+        other = _Rows(k, *spare, result.index)
+        with k.loop("j", n) as j:
+            result.store(j, nest.load(0, at(j)), k.index_value(j))
+        width = k.var(k.const(1, int64))
+        with k.loop("round", _PASSES), k.when(k.compare("lt", width, k.index_value(n))):
+            _merge(k, result, other, width, n, descending)
+            k.set(width, k.add(width, width))
+            _merge(k, other, result, width, n, descending)
+            k.set(width, k.add(width, width))
+
+
+sort_op = Op(
+    name="sort",
+    doc="The elements along ``dim`` in order, and where each came from; equal ones stay in the "
+    "order that they were in.",
+    infer=_sort_infer,
+    reference=_sort_reference,
+    vjp=scattered_vjp,
+    lowering=LoopNest(_sort_emit),
+    exact=True,
+    grad_name="SortBackward0",
+)
+
+
+@by_shape
+@numpy_names
+def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Chosen:
+    """The elements along ``dim`` in order, and their indices (int64), as the named tuple
+    (values, indices). NaN is the largest. Equal elements keep their order, ``stable`` or not.
+
+    >>> import staticflow as sf
+    >>> sf.sort(sf.tensor([3.0, 1.0, 2.0]), descending=True).indices
+    tensor([0, 2, 1])
+    """
+    return Chosen(*along(sort_op, input, dim, descending=descending))
+
+
+@by_shape
+@numpy_names
+def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
+    """The indices (int64) that `sort` gives."""
+    return sort(input, dim, descending, stable).indices
+
+
+# -- some of the sorted ---------------------------------------------------------------------------
+
+
+def reaches(facts: Facts, x: TensorType, k: Size, dim: int) -> None:
+    """That a row has ``k`` elements."""
+    n = x.shape[dim]
+    facts.at_least(k, 0, "k")
+    facts.at_least(n, k, f"dim {dim} of {x}, where k is {k}")
+
+
+def _topk_infer(facts: Facts, x: TensorType, *, k: Size, dim: int, largest: bool) -> Any:
+    reaches(facts, x, k, dim)
+    shape = (*x.shape[:dim], k, *x.shape[dim + 1 :])
+    return TensorType(x.dtype, shape), TensorType(int64, shape)
+
+
+def _topk_reference(xp: Any, x: Any, *, k: int, dim: int, largest: bool) -> tuple[Any, Any]:
+    rows = xp.moveaxis(x, dim, -1)
+    few = _candidates(xp, rows, k, largest) if 0 < k < x.shape[dim] // 8 else None
+    if few is None:
+        order = xp.take(_argsort(xp, x, dim, largest), xp.arange(k), axis=dim)
+    else:
+        best = _argsort(xp, xp.take_along_axis(rows, few, axis=-1), -1, largest)
+        order = xp.moveaxis(xp.take_along_axis(few, best, axis=-1), -1, dim)
+    return xp.take_along_axis(x, order, axis=dim), order
+
+
+def _candidates(xp: Any, rows: Any, k: int, largest: bool) -> Any:
+    """The places of the ``k`` largest or smallest elements of each row, as they lie in it; None if
+    that leaves a choice, among equal ones or where there is a NaN."""
+    seen = sortable(xp, rows)
+    at = seen.shape[-1] - k if largest else k - 1
+    last = xp.partition(seen, at, axis=-1)[..., at : at + 1]
+    is_one = seen >= last if largest else seen <= last
+    if not xp.all(xp.count_nonzero(is_one, axis=-1) == k):
+        return None
+    return xp.nonzero(is_one)[-1].reshape(*rows.shape[:-1], k)
+
+
+FEW = 16
+"""So many of a row are kept in order while it is read."""
+
+
+def _few_emit(nest: Any) -> None:
+    """Each element that stands before the last of those kept goes in where it belongs, and those
+    behind it move on. All of these are compared with it, so that no comparison waits for another.
+    """
+    k, dim, largest = nest.k, nest.attrs["dim"], nest.attrs["largest"]
+    x, out = nest.in_shape(0), nest.out_type(0)
+    count: int = nest.attrs["k"]
+    with nest.rows(x, dim) as at:
+        kept = _Rows(k, nest.out_name(0), nest.out_name(1), lambda j: linear(at(j), out.shape))
+        worst = k.var(k.const(0, out.dtype))  # of those kept
+        with k.loop("j", x[dim]) as j:
+            key, place = nest.load(0, at(j)), k.index_value(j)
+
+            def seen(i: int) -> tuple[Any, Any, Any]:
+                """What is kept at ``i``, and whether the element comes before it."""
+                free = k.compare("le", place, i)  # nothing is kept there yet
+                here = kept.key(i)
+                return here, kept.place(i), k.apply("or", free, before(k, key, here, largest))
+
+            begins = k.compare("lt", place, count)
+            with k.when(k.apply("or", begins, before(k, key, worst, largest))):
+                here = seen(count - 1)
+                for i in reversed(range(count)):
+                    own = k.select(here[2], key, here[0]), k.select(here[2], place, here[1])
+                    if i:
+                        here = seen(i - 1)
+                        own = k.select(here[2], here[0], own[0]), k.select(here[2], here[1], own[1])
+                    kept.store(i, *own)
+                k.set(worst, kept.key(count - 1))
+
+
+few_op = Op(
+    name="top_few",
+    doc="`topk` of a few elements that are known as the program is written.",
+    infer=_topk_infer,
+    reference=strict(_topk_infer, _topk_reference),
+    vjp=scattered_vjp,
+    lowering=LoopNest(_few_emit),
+    grad_name="TopkBackward0",
+)
+
+
+def _topk_decompose(x: Any, *, k: Size, dim: int, largest: bool) -> tuple[Any, Any]:
+    if isinstance(k, int) and 0 < k <= FEW:
+        found: tuple[Any, Any] = few_op(x, k=k, dim=dim, largest=largest)
+        return found
+    values, places = sort_op(x, dim=dim, descending=largest)
+    return narrow(values, dim, 0, k), narrow(places, dim, 0, k)
+
+
+topk_op = Op(
+    name="topk",
+    doc="The ``k`` largest or smallest elements along ``dim`` in order, and their indices.",
+    infer=_topk_infer,
+    reference=strict(_topk_infer, _topk_reference),
+    vjp=scattered_vjp,
+    decompose=_topk_decompose,
+    numpy="alone",
+    exact=True,
+    grad_name="TopkBackward0",
+)
+
+
+@by_shape
+@numpy_names
+def topk(input: Any, k: Size, dim: int = -1, largest: bool = True, sorted: bool = True) -> Chosen:
+    """The ``k`` largest elements along ``dim`` (or smallest) and their indices (int64), as the
+    named tuple (values, indices); in order, ``sorted`` or not. NaN is the largest.
+
+    >>> import staticflow as sf
+    >>> sf.topk(sf.tensor([3.0, 1.0, 2.0]), 2).values
+    tensor([3., 2.])
+    """
+    return Chosen(*along(topk_op, input, dim, k=as_size(k), largest=largest))

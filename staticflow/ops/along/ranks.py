@@ -1,0 +1,180 @@
+"""Elements by their rank: the k-th smallest, and medians. NaN is the largest of all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from staticflow.errors import DimRangeError
+from staticflow.graph.dims import Size, prod, same
+from staticflow.graph.locs import format_locs, here
+from staticflow.graph.op import Op
+from staticflow.graph.types import Facts, TensorType
+from staticflow.ops.along.extremes import (
+    Chosen,
+    chosen_infer,
+    chosen_reference,
+    chosen_vjp,
+    max_dim_op,
+    shared_vjp,
+    something,
+)
+from staticflow.ops.along.order import reaches, sort, sort_op, sortable
+from staticflow.ops.basics.arithmetic import clamp, where
+from staticflow.ops.basics.reduce import along, sum
+from staticflow.ops.basics.splitting import narrow
+from staticflow.ops.basics.view import reshape, squeeze
+from staticflow.ops.declaring.by_shape import by_shape
+from staticflow.ops.declaring.declare import normalize_dim, strict
+from staticflow.ops.declaring.numpy_names import numpy_names
+from staticflow.ops.declaring.sizes import as_size
+from staticflow.ops.indexing.elements import gather_op
+
+__all__ = ["kthvalue", "median", "nanmedian"]
+
+
+def _kth_infer(facts: Facts, x: TensorType, *, k: Size, dim: int, keepdim: bool) -> Any:
+    chosen = chosen_infer(facts, x, dim=dim, keepdim=keepdim)
+    facts.at_least(k, 1, "k, which counts from the smallest element")
+    reaches(facts, x, k, dim)
+    return chosen
+
+
+def _one(rows: Any, at: Size, dim: int, keepdim: bool) -> Any:
+    """The element ``at`` of each row."""
+    out = narrow(rows, dim, at, 1)
+    return out if keepdim else reshape(out, (*out.shape[:dim], *out.shape[dim + 1 :]))
+
+
+def _kth_places(xp: Any, x: Any, *, k: int, dim: int, keepdim: bool) -> Any:
+    seen = sortable(xp, x)
+    value = xp.take(xp.partition(seen, k - 1, axis=dim), xp.asarray([k - 1]), axis=dim)
+    is_nan = value != value
+    below = xp.where(is_nan, seen == seen, seen < value)
+    equal = xp.where(is_nan, seen != seen, seen == value)
+    rank = k - 1 - xp.sum(below, axis=dim, keepdims=True)  # among equal ones
+    if rank.any():
+        equal = xp.cumsum(equal, axis=dim) > rank
+    return xp.argmax(equal, axis=dim, keepdims=True)
+
+
+def _kth_decompose(x: Any, *, k: Size, dim: int, keepdim: bool) -> tuple[Any, Any]:
+    values, places = sort_op(x, dim=dim, descending=False)
+    return _one(values, k - 1, dim, keepdim), _one(places, k - 1, dim, keepdim)
+
+
+kthvalue_op = Op(
+    name="kthvalue",
+    doc="The ``k``-th smallest element along ``dim``, from 1 on, and its index.",
+    infer=_kth_infer,
+    reference=strict(_kth_infer, chosen_reference(_kth_places)),
+    vjp=chosen_vjp,
+    decompose=_kth_decompose,
+    exact=True,
+    grad_name="KthvalueBackward0",
+)
+
+
+@by_shape
+@numpy_names
+def kthvalue(input: Any, k: Size, dim: int = -1, keepdim: bool = False) -> Chosen:
+    """The ``k``-th smallest element along ``dim`` (the smallest has ``k`` = 1) and its index, as
+    the named tuple (values, indices). NaN is the largest.
+
+    >>> import staticflow as sf
+    >>> sf.kthvalue(sf.tensor([3.0, 1.0, 2.0]), 2).values
+    tensor(2.)
+    """
+    return Chosen(*along(kthvalue_op, input, dim, k=as_size(k), keepdim=keepdim))
+
+
+def _median_places(xp: Any, x: Any, *, dim: int, keepdim: bool) -> Any:
+    """Where the median is; the first NaN if there is one, which argmax finds."""
+    middle = _kth_places(xp, x, k=(x.shape[dim] + 1) // 2, dim=dim, keepdim=True)
+    nan = xp.any(x != x, axis=dim, keepdims=True)
+    return xp.where(nan, xp.argmax(x, axis=dim, keepdims=True), middle)
+
+
+def _median_decompose(x: Any, *, dim: int, keepdim: bool) -> tuple[Any, Any]:
+    largest, first = max_dim_op(x, dim=dim, keepdim=keepdim)
+    found = _kth_decompose(x, k=(x.shape[dim] + 1) // 2, dim=dim, keepdim=keepdim)
+    if not x.dtype.is_floating:
+        return found
+    nan = largest != largest
+    return where(nan, largest, found[0]), where(nan, first, found[1])
+
+
+median_dim_op = Op(
+    name="median_dim",
+    doc="The median along ``dim``, of two the lower one, and its index; a NaN if there is one.",
+    infer=chosen_infer,
+    reference=strict(chosen_infer, chosen_reference(_median_places)),
+    vjp=chosen_vjp,
+    decompose=_median_decompose,
+    exact=True,
+    grad_name="MedianBackward1",
+)
+
+
+def _median_infer(facts: Facts, x: TensorType, *, dims: tuple[int, ...], keepdim: bool) -> Any:
+    something(facts, x, dims)
+    return TensorType(x.dtype, ())
+
+
+def _median_reference(xp: Any, x: Any, *, dims: Any, keepdim: bool) -> Any:
+    return median_dim_op.reference(xp, x.reshape(-1), dim=0, keepdim=False)[0]
+
+
+def _whole_median(x: Any, *, dims: Any, keepdim: bool) -> Any:
+    return median_dim_op(reshape(x, (prod(x.shape),)), dim=0, keepdim=False)[0]
+
+
+median_op = Op(
+    name="median",
+    doc="The median of all elements, of two the lower one; NaN if there is one.",
+    infer=_median_infer,
+    reference=strict(_median_infer, _median_reference),
+    vjp=shared_vjp,
+    decompose=_whole_median,
+    exact=True,
+    grad_name="MedianBackward0",
+)
+
+
+@by_shape
+@numpy_names
+def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The median of all elements, of two the lower one; with ``dim`` the named tuple (values,
+    indices) along it. NaN if there is one, and of no elements of a floating dtype; a `ShapeError`
+    of no integers, and along a dim of no elements.
+
+    >>> import staticflow as sf
+    >>> sf.median(sf.tensor([4.0, 1.0, 3.0, 2.0]))
+    tensor(2.)
+    """
+    if dim is None and same(prod(input.shape), 0) and input.dtype.is_floating:
+        return input.sum() * float("nan")
+    if dim is None:
+        return median_op(input, dims=tuple(range(input.ndim)), keepdim=False)
+    return Chosen(*along(median_dim_op, input, dim, keepdim=keepdim))
+
+
+@by_shape
+@numpy_names
+def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The `median` of what is not NaN; NaN where all is."""
+    if dim is None and same(prod(input.shape), 0):
+        return median(input)
+    if dim is None:
+        return nanmedian(reshape(input, (prod(input.shape),)), 0).values
+    if input.ndim and same(input.shape[normalize_dim(dim, input.ndim, "nanmedian")], 0):
+        raise DimRangeError(
+            f"nanmedian: of nothing, dim {dim} of shape {list(input.shape)}, "
+            f"at {format_locs(here())}"
+        )
+    values, places = sort(input, dim)
+    if input.ndim == 0:
+        return Chosen(values, places)
+    at = normalize_dim(dim, input.ndim, "nanmedian")
+    middle = clamp((sum(input == input, at, keepdim=True) + 1) // 2 - 1, 0)
+    found = (gather_op(v, middle, dim=at) for v in (values, places))
+    return Chosen(*(v if keepdim else squeeze(v, at) for v in found))

@@ -1,0 +1,129 @@
+"""Where values belong among sorted ones. NaN is the largest of all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from staticflow.errors import DTypeError, ShapeError
+from staticflow.graph.dtypes import int32, int64
+from staticflow.graph.locs import format_locs, here
+from staticflow.graph.op import Op
+from staticflow.graph.types import Facts, TensorType
+from staticflow.ops.along.order import before, sortable
+from staticflow.ops.basics.arithmetic import cast
+from staticflow.ops.declaring.declare import same_size, strict
+from staticflow.ops.declaring.lowering import LoopNest
+from staticflow.ops.declaring.promote import is_number, result_type
+from staticflow.ops.indexing.elements import gather
+
+__all__ = ["bucketize", "searchsorted"]
+
+
+def _search_infer(facts: Facts, edges: TensorType, x: TensorType, *, right: bool) -> TensorType:
+    if edges.dtype is not x.dtype:
+        raise DTypeError(f"the sorted {edges} and the values {x} are of different dtypes")
+    if edges.ndim == 0:
+        raise ShapeError("the sorted elements are 0-d; they need a dim to lie along")
+    if edges.ndim > 1:
+        if edges.ndim != x.ndim:
+            raise ShapeError(f"the sorted {edges} and the values {x} differ in their dims")
+        for a, b in zip(edges.shape[:-1], x.shape[:-1], strict=True):
+            facts.equal(a, b, f"the sizes of the sorted {edges} and of the values {x}")
+    return TensorType(int64, x.shape)
+
+
+def _search_reference(xp: Any, edges: Any, x: Any, *, right: bool) -> Any:
+    side = "right" if right else "left"
+    edges, x = sortable(xp, edges), sortable(xp, x)
+    if edges.ndim == 1:
+        return xp.asarray(xp.searchsorted(edges, x, side=side)).astype(xp.int64)
+    out = xp.empty(x.shape, xp.int64)
+    for at in np.ndindex(x.shape[:-1]):
+        out[at] = xp.searchsorted(edges[at], x[at], side=side)
+    return out
+
+
+_HALVINGS = 63
+"""Steps of a search in any number of elements; those that are not needed do nothing."""
+
+
+def _search_emit(nest: Any) -> None:
+    k, right = nest.k, nest.attrs["right"]
+    edges = nest.in_shape(0)
+    n = edges[-1]
+    with nest.loops(nest.in_shape(1), "parallel") as at:
+        value = nest.load(1, at)
+        low, high = k.var(k.const(0, int64)), k.var(k.index_value(n))
+        with k.loop("step", _HALVINGS), k.when(k.compare("lt", low, high)):
+            middle = k.apply("shr", k.add(low, high), 1)
+            row = at[:-1] if len(edges) > 1 else ()
+            edge = nest.load(0, (*row, k.bind(middle, "middle", n)))
+            goes_on = before(k, edge, value, False)
+            if right:
+                goes_on = k.apply("not", before(k, value, edge, False))
+            k.set(high, k.select(goes_on, high, middle))
+            k.set(low, k.select(goes_on, k.add(middle, 1), low))
+        nest.store(0, at, low)
+
+
+search_op = Op(
+    name="searchsorted",
+    doc="How many of the sorted elements are smaller than each value, with ``right`` not larger.",
+    infer=_search_infer,
+    reference=strict(_search_infer, _search_reference),
+    vjp=None,
+    lowering=LoopNest(_search_emit),
+    promote="common",
+)
+
+
+def searchsorted(
+    sorted_sequence: Any,
+    input: Any,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Any = None,
+) -> Any:
+    """Where in ``sorted_sequence`` (n,) or (..., n) each value of ``input`` (..., m) would be put
+    to keep the order: before its equals, or with ``right`` (or ``side="right"``) behind them.
+    Indices are int64, or int32 with ``out_int32``. NaN is the largest. A sequence that is not
+    sorted comes with the ``sorter`` that `argsort` gives, of its shape.
+
+    >>> import staticflow as sf
+    >>> sf.searchsorted(sf.tensor([1.0, 3.0, 5.0]), sf.tensor([3.0, 6.0]))
+    tensor([1, 3])
+    """
+    if side not in (None, "left", "right") or (side == "left" and right):
+        raise ShapeError(
+            f'searchsorted: the side is {side!r} and right {right}; give one of them, "left" or '
+            f'"right", at {format_locs(here())}'
+        )
+    if sorter is not None:
+        if sorter.ndim != sorted_sequence.ndim or not all(
+            map(same_size, sorter.shape, sorted_sequence.shape)
+        ):
+            raise ShapeError(
+                f"searchsorted: the sorter has the shape {list(sorter.shape)} and the sequence "
+                f"{list(sorted_sequence.shape)}; they must be equal, at {format_locs(here())}"
+            )
+        sorted_sequence = gather(sorted_sequence, -1, sorter)
+    if is_number(input):
+        dtype = result_type([sorted_sequence, input])
+        input = sorted_sequence.new_full((), input, dtype=dtype)
+    out = search_op(sorted_sequence, input, right=right or side == "right")
+    return cast(out, dtype=int32) if out_int32 else out
+
+
+def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
+    """The index of the bucket between ``boundaries`` (sorted, (n,)) that each element lies in, as
+    `searchsorted` finds it.
+
+    >>> import staticflow as sf
+    >>> sf.bucketize(sf.tensor([0.0, 3.0, 9.0]), sf.tensor([1.0, 3.0, 5.0]))
+    tensor([0, 1, 3])
+    """
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right)

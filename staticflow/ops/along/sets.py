@@ -1,0 +1,134 @@
+"""Which elements there are: unique ones, and membership."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from staticflow.errors import ArgumentError
+from staticflow.graph.dtypes import int64
+from staticflow.graph.locs import format_locs, here
+from staticflow.ops.along.cumulative import cumsum
+from staticflow.ops.along.order import argsort, sort
+from staticflow.ops.along.search import searchsorted
+from staticflow.ops.basics.arithmetic import cast, clamp, eq, logical_not, ne
+from staticflow.ops.basics.axes import movedim
+from staticflow.ops.basics.creation import iota
+from staticflow.ops.basics.joining import cat
+from staticflow.ops.basics.reduce import any
+from staticflow.ops.basics.view import atleast_1d, ravel, reshape, unsqueeze
+from staticflow.ops.declaring.declare import normalize_dim
+from staticflow.ops.declaring.promote import result_type
+from staticflow.ops.indexing.by_index import index_select
+from staticflow.ops.indexing.scatter import scatter
+from staticflow.ops.indexing.selection import nonzero
+
+__all__ = ["isin", "unique", "unique_consecutive"]
+
+
+def isin(
+    elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
+) -> Any:
+    """Whether each of ``elements`` is among ``test_elements``, or with ``invert`` is not; one of
+    both may be a number. ``assume_unique`` changes nothing.
+
+    >>> import staticflow as sf
+    >>> sf.isin(sf.tensor([1, 2, 3]), sf.tensor([3, 1]))
+    tensor([ True, False,  True])
+    """
+    if not hasattr(test_elements, "ndim"):
+        found = eq(elements, test_elements)
+    elif not hasattr(elements, "ndim"):
+        found = any(eq(elements, test_elements))
+    else:
+        found = _among(elements, ravel(test_elements))
+    return logical_not(found) if invert else found
+
+
+_FEW = 16
+"""So many elements are compared with each; among more of them it is searched."""
+
+
+def _among(elements: Any, tests: Any) -> Any:
+    """Whether each of ``elements`` is one of ``tests``, a vector."""
+    count = tests.shape[0]
+    if not isinstance(count, int) or count <= _FEW:
+        return any(eq(unsqueeze(elements, -1), tests), -1)
+    dtype = result_type([elements, tests])
+    values, ordered = (v if v.dtype is dtype else cast(v, dtype=dtype) for v in (elements, tests))
+    ordered = sort(ordered)[0]
+    places = clamp(searchsorted(ordered, values), max=count - 1)
+    return eq(reshape(index_select(ordered, 0, ravel(places)), values.shape), values)
+
+
+def unique(
+    input: Any,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:
+    """The elements of ``input``, each once, in ascending order (whatever ``sorted`` says); with
+    ``dim`` the slices along it. A tuple if more is asked for: with ``return_inverse`` where among
+    them each element is, with ``return_counts`` how often it is there.
+
+    >>> import staticflow as sf
+    >>> sf.unique(sf.tensor([3, 1, 3]), return_counts=True)
+    (tensor([1, 3]), tensor([1, 2]))
+    """
+    rows, shape, at = _rows(input, dim, "unique")
+    order = None
+    for column in reversed(range(rows.shape[1])):  # the first column decides last
+        keys = rows[:, column] if order is None else rows[:, column][order]
+        by = argsort(keys, stable=True)
+        order = by if order is None else order[by]
+    ordered = rows if order is None else index_select(rows, 0, order)
+    return _distinct(ordered, order, input, shape, at, return_inverse, return_counts)
+
+
+def unique_consecutive(
+    input: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """The elements of ``input`` without those that equal the one before them; with ``dim`` the
+    slices along it. What else is asked for is as in `unique`.
+
+    >>> import staticflow as sf
+    >>> sf.unique_consecutive(sf.tensor([1, 1, 2, 1]))
+    tensor([1, 2, 1])
+    """
+    rows, shape, at = _rows(input, dim, "unique_consecutive")
+    return _distinct(rows, None, input, shape, at, return_inverse, return_counts)
+
+
+def _rows(x: Any, dim: int | None, name: str) -> tuple[Any, tuple[Any, ...], int | None]:
+    """The elements, or the slices along ``dim``, as the rows of a matrix; the shape of a slice."""
+    if dim is None:
+        return reshape(x, (-1, 1)), (), None
+    at = normalize_dim(dim, x.ndim, name)
+    front = movedim(atleast_1d(x), at, 0)
+    rows = reshape(front, (front.shape[0], -1))
+    if not isinstance(rows.shape[1], int):
+        raise ArgumentError(
+            f"{name}: the size of the slices along dim {dim}, {rows.shape[1]}, is known only when "
+            f"the program runs, at {format_locs(here())}"
+        )
+    return rows, front.shape[1:], at
+
+
+def _distinct(
+    rows: Any, order: Any, x: Any, shape: Any, at: int | None, inverse: bool, counts: bool
+) -> Any:
+    """What is new among ordered rows, and what else is asked for."""
+    differs = any(ne(rows[1:], rows[:-1]), 1)
+    first = iota.beside(rows, shape=rows[:1].shape[:1], dim=0, dtype=int64)
+    new = cat([first == 0, differs])
+    places = reshape(nonzero(new), (-1,))
+    values = index_select(rows, 0, places)
+    values = reshape(values, (-1,)) if at is None else movedim(values.reshape(-1, *shape), 0, at)
+    found = [values]
+    if inverse:
+        group = cumsum(cast(new, dtype=int64), 0) - 1
+        group = group if order is None else scatter(group, 0, order, group)
+        found.append(reshape(group, x.shape) if at is None else group)
+    if counts:
+        found.append(cat([places[1:], first + rows.shape[0]]) - places)
+    return found[0] if len(found) == 1 else tuple(found)

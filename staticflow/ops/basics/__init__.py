@@ -1,0 +1,1 @@
+"""The ops that others are written in: arithmetic, creation, views, sums, joined tensors."""

@@ -1,0 +1,54 @@
+"""Functions, written in ops, that the eager mode runs as one operation.
+
+In a graph such a function is the ops that it comes to. On tensors it is one program, and one
+vertex of the tape whose backward is another, where each op would be a pass over the memory and a
+vertex of its own (`staticflow.eager.fused`); or a program that writes where it reads
+(`staticflow.eager.fused_in_place`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+from staticflow.ops.declaring.eager_side import eager
+
+__all__ = ["fused", "in_place"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+Form = Callable[..., Any]
+
+
+def fused(grad_name: str, only_large: bool = False) -> Callable[[F], F]:
+    """``fn(*args)`` of tensors, symbols and hashable values, that gives a tensor or a tuple of
+    them, and of the tensors asks shapes and dtypes only.
+
+    It is called by position, has no state, and closes over no tensor. Sizes other than 1 are
+    unknown to it as a rule, and what it checks of them it checks before anything is computed. If it
+    is fused ``only_large``, small tensors go through its ops, which other calls have compiled.
+    """
+
+    def mark(fn: F) -> F:
+        form: Form | None = None
+
+        @wraps(fn)
+        def called(*args: Any) -> Any:
+            nonlocal form
+            if form is None:
+                form = eager.fused(fn, grad_name, only_large)
+            return form(*args)
+
+        return cast("F", called)
+
+    return mark
+
+
+def in_place(fn: Form, count: int, by_element: bool) -> Callable[..., bool]:
+    """What puts ``fn(*tensors)``, new values of the first ``count`` of them, in their place, as one
+    program, outside the tape. It says False, with nothing done, where there is none.
+
+    ``by_element``: what ``fn`` gives for an element depends on that of each tensor and on numbers,
+    tensors of 0 dims, so that the dims do not matter.
+    """
+    return eager.in_place(fn, count, by_element)

@@ -1,0 +1,133 @@
+"""The forms in which an op says how kernels compute it.
+
+The forms hold functions over ``k``, the builder of a kernel that is passed in (a
+`staticflow.codegen.maths.scalars.Scalars`); operands are registers or constants of it, of one lane
+or many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from staticflow.graph.dims import Size
+from staticflow.graph.types import Shape
+
+__all__ = [
+    "Contract",
+    "Correlate",
+    "CorrelateKernel",
+    "Elementwise",
+    "Generate",
+    "Host",
+    "LoopNest",
+    "Measure",
+    "Prefix",
+    "Reduce",
+    "Region",
+    "View",
+]
+
+Index = tuple[Size, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Elementwise:
+    """``emit(k, *operands, **attrs)`` gives one element of the result from those at the same index
+    of the arguments (broadcast). In the arguments' dtype; the result is cast to the node's."""
+
+    emit: Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Generate:
+    """``emit(k, index, lanes, **attrs)`` gives the element at ``index`` from the index alone."""
+
+    emit: Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """``source(index, in_shape, out_shape, **attrs)`` is the index in the argument whose element
+    stands at ``index`` of the result; no arithmetic on elements."""
+
+    source: Callable[..., Index]
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """Elements along ``dims`` (an attribute, with ``keepdim``) combined by ``combine``, one of
+    ``add``, ``mul``, ``max``, ``min``, ``and``, ``or``."""
+
+    combine: str
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """A matrix product over the last two dims, the others batched:
+    ``out[b, m, n] = sum_k x[b, m, k] * y[b, k, n]``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Correlate(Contract):
+    """A matrix product for each window: ``out[n, o, p] = sum_{c, k} x[n, c, p*s + k*d] w[o, c, k]``
+    with the attributes of `staticflow.ops.windows.correlate.correlate_op`."""
+
+
+@dataclass(frozen=True, slots=True)
+class CorrelateKernel(Contract):
+    """Its counterpart for the kernel:
+    ``out[o, c, k] = sum_{n, p} y[n, o, p] x[n, c, p*s + k*d]``."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopNest:
+    """``emit(nest)`` writes the whole loop nest; see `staticflow.codegen.lower.nest.Nest`. One that
+    ``updates`` begins with a copy of argument 0, reads no more of that, and stores to some places:
+    where the result lies over the argument it is written twice, first for its checks alone."""
+
+    emit: Callable[..., None]
+    updates: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A loop over a nested graph, lowered to a loop of the program, not of a kernel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A number in memory becomes a size of the program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """The first rows of an array: the same memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """No kernel does it: the program asks Python, which runs the op's reference on the operands in
+    memory. The attributes name no sizes."""
+
+
+def linear(index: Sequence[Size], shape: Shape) -> Size:
+    """The position of ``index`` in a row-major array of ``shape``."""
+    at: Size = 0
+    for i, d in zip(index, shape, strict=True):
+        at = at * d + i
+    return at
+
+
+def delinear(at: Size, shape: Shape) -> Index:
+    """The index at position ``at`` of a row-major array of ``shape``; zeros where there is none."""
+    if 0 in shape:
+        return (0,) * len(shape)
+    index: list[Size] = []
+    for d in reversed(shape[1:]):
+        index.append(at % d)
+        at = at // d
+    if shape:
+        index.append(at)
+    return tuple(reversed(index))

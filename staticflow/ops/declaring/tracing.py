@@ -1,0 +1,90 @@
+"""Whether ops on eager tensors alone run now or make nodes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from staticflow.errors import SymbolicError
+from staticflow.graph.locs import format_locs, here
+from staticflow.ops.declaring.thread import thread
+
+__all__ = ["Guard", "depends_on", "guarded", "tracing", "tracing_region", "tracing_state"]
+
+Guard = tuple[Any, str, Any]
+"""An object, the name of an attribute, and the value that it had."""
+
+
+_numbers = itertools.count(1)
+
+tracing_state = thread
+"""``tracing_state.active``: whether this thread is inside `tracing`."""
+
+
+@contextmanager
+def tracing() -> Iterator[None]:
+    """A block in which every op makes a node, also one on eager tensors alone.
+
+    Without it ``w.t()`` of a parameter runs at once, and a graph that takes the result captures
+    what ``w`` was then, with no way back to ``w`` for a gradient.
+    """
+    state = thread.state
+    before = state.tracing, state.plain
+    try:
+        state.tracing, state.plain = True, False
+        yield
+    finally:
+        state.tracing, state.plain = before
+
+
+@contextmanager
+def tracing_region(inside: bool = True) -> Iterator[None]:
+    """`tracing` a function whose effects count also where its results do not depend on them; as a
+    part of what is around it where it is not ``inside`` a region of its own.
+
+    Raises `SymbolicError` where the function leaves the recording of operations switched: it would
+    be so from the first call on, and not from the second.
+    """
+    state = thread.state
+    if state.regions == 0:
+        state.left.clear()  # of a trace that failed
+    before = state.regions, state.within
+    mode = state.recording, state.inference
+    try:
+        state.regions += 1
+        if inside:
+            state.within = (*state.within, next(_numbers))
+        with tracing():
+            yield
+        if (state.recording, state.inference) != mode:
+            raise SymbolicError(
+                "a function that is traced leaves the recording of gradients switched (by "
+                "sf.set_grad_enabled, called and not undone), which only its first run would do; "
+                f"write with sf.set_grad_enabled(...): around what it is for, at "
+                f"{format_locs(here())}"
+            )
+    finally:
+        state.regions, state.within = before
+        state.recording, state.inference = mode
+        state.settle()
+
+
+@contextmanager
+def guarded() -> Iterator[dict[Any, Guard]]:
+    """A trace, and what it depends on beside its arguments as `depends_on` tells."""
+    state = thread.state
+    before, state.guards = state.guards, {}
+    try:
+        with tracing_region():
+            yield state.guards
+    finally:
+        state.guards = before
+
+
+def depends_on(obj: Any, name: str) -> None:
+    """Another value of the attribute ``name`` of ``obj`` would give another trace."""
+    guards = thread.state.guards
+    if guards is not None:
+        guards[id(obj), name] = (obj, name, getattr(obj, name))

@@ -1,0 +1,1 @@
+"""Elements by numbers or masks that tensors hold: taken, replaced, added to."""

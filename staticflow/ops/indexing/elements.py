@@ -1,0 +1,287 @@
+"""Selection by values that are known only when the program runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+from staticflow.errors import DTypeError, IndexRangeError, ShapeError
+from staticflow.graph.dims import Size, prod, same, same_shape
+from staticflow.graph.dtypes import bool_, int64
+from staticflow.graph.locs import format_locs, here
+from staticflow.graph.op import Op
+from staticflow.graph.types import Facts, TensorType
+from staticflow.ops.basics.arithmetic import cast, where
+from staticflow.ops.basics.creation import zeros_like
+from staticflow.ops.basics.expand import common_shape, expand
+from staticflow.ops.basics.reduce import added
+from staticflow.ops.basics.slicing import embed_op
+from staticflow.ops.basics.view import atleast_1d, ravel, reshape
+from staticflow.ops.declaring.by_shape import by_shape
+from staticflow.ops.declaring.declare import normalize_dim, per_arg, strict
+from staticflow.ops.declaring.lowering import Index, LoopNest
+
+__all__ = [
+    "added_by", "check_dtype", "check_range", "chosen", "gather", "gather_op", "in_order", "lifted",
+    "place_at", "places_of", "put_lifted", "read_part", "scatter_add", "scatter_add_op",
+    "scatter_infer", "take_along_dim", "taken", "widened",
+]  # fmt: skip
+
+
+def _fits(facts: Facts, x: TensorType, index: TensorType, dim: int) -> None:
+    """An index tensor may be smaller than the tensor in every dim but ``dim``."""
+    check_dtype(index)
+    if index.ndim != x.ndim:
+        raise ShapeError(f"the index {index} must have as many dims as {x}")
+    for axis, (n, m) in enumerate(zip(x.shape, index.shape, strict=True)):
+        if axis != dim:
+            facts.at_least(n, m, f"dim {axis} of {x}, beside the index {index}")
+
+
+def _gather_infer(facts: Facts, x: TensorType, index: TensorType, *, dim: int) -> TensorType:
+    _fits(facts, x, index, dim)
+    return TensorType(x.dtype, index.shape)
+
+
+def check_dtype(index: TensorType) -> None:
+    """Refuse what is no index tensor."""
+    if index.dtype.kind not in "iu":
+        raise DTypeError(f"the index is {index.dtype}; it must be of an integer dtype")
+
+
+def check_range(
+    xp: Any, index: Any, size: int, what: str, dim: int | None = None, wrap: bool = False
+) -> None:
+    """Raises `IndexRangeError` naming the first index outside ``[0, size)``; with ``wrap`` outside
+    ``[-size, size)``."""
+    least = -size if wrap else 0
+    bad = (index < least) | (index >= size)
+    if bad.any():
+        at = tuple(int(i) for i in xp.argwhere(bad)[0])
+        value = int(index[at])
+        raise IndexRangeError(
+            f"{what}: the index {value}, at {list(at)}, is outside dim"
+            f"{'' if dim is None else f' {dim}'} of size {size}; "
+            f"it must be from {least} to {size - 1}"
+        )
+
+
+def chosen(nest: Any, which: int, at: Index, size: Size, wrap: bool = False) -> Size:
+    """In a loop nest: the place in a dim of ``size`` that argument ``which``, broadcast, names at
+    ``at``, checked."""
+    k = nest.k
+    shape = nest.in_shape(which)
+    own = at[len(at) - len(shape) :]
+    value = k.cast(
+        nest.load(which, tuple(0 if d == 1 else i for i, d in zip(own, shape, strict=True))), int64
+    )
+    if wrap:
+        value = k.select(k.compare("lt", value, 0), k.add(value, k.index_value(size)), value)
+    nest.check_index(value, size)
+    place: Size = k.bind(value, "at", size)
+    return place
+
+
+def _places(xp: Any, shape: tuple[int, ...], dim: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """What the index of each element of an array of ``shape`` is before and behind ``dim``."""
+    places = [
+        xp.arange(n).reshape([n if axis == i else 1 for i in range(len(shape))])
+        for axis, n in enumerate(shape)
+    ]
+    return tuple(places[:dim]), tuple(places[dim + 1 :])
+
+
+_known_places = lru_cache(256)(_places)
+_SMALL = 1 << 12
+
+
+def taken(xp: Any, x: Any, index: Any, dim: int) -> Any:
+    """The elements of the array ``x`` at ``index`` along ``dim``; the other sizes are those of
+    ``index``."""
+    before, behind = (_known_places if index.size < _SMALL else _places)(xp, index.shape, dim)
+    return x[(*before, index, *behind)]
+
+
+def _gather_reference(xp: Any, x: Any, index: Any, *, dim: int) -> Any:
+    check_range(xp, index, x.shape[dim], "gather", dim)
+    return taken(xp, x, index.astype(xp.int64, copy=False), dim)
+
+
+def place_at(nest: Any, at: Index, size: Size) -> Index:
+    """The place that the index at ``at`` selects, checked."""
+    dim = nest.attrs["dim"]
+    return (*at[:dim], chosen(nest, 1, at, size), *at[dim + 1 :])
+
+
+def _gather_emit(nest: Any) -> None:
+    size = nest.in_shape(0)[nest.attrs["dim"]]
+    with nest.loops(nest.in_shape(1), "parallel") as at:
+        nest.store(0, at, nest.load(0, place_at(nest, at, size)))
+
+
+gather_op = Op(
+    name="gather",
+    doc="``out[i, j] = x[index[i, j], j]`` for dim 0, and so on.",
+    infer=_gather_infer,
+    reference=strict(_gather_infer, _gather_reference),
+    vjp=per_arg(
+        lambda ct, out, x, index, *, dim: added(
+            lambda zeros, ct: scatter_add_op(zeros, index, ct, dim=dim), zeros_like(x), ct
+        ),
+        None,
+    ),
+    lowering=LoopNest(_gather_emit),
+    numpy="slower",
+    grad_name="GatherBackward0",
+)
+
+
+@by_shape
+def gather(input: Any, dim: int, index: Any) -> Any:
+    """The elements of ``input`` that ``index`` names along ``dim``: ``out[i, j] = input[i, index[i,
+    j]]`` for ``dim=1``. ``index`` has the dims of ``input`` and an integer dtype.
+
+    Raises `IndexRangeError` for an index outside ``[0, input.shape[dim])``.
+    """
+    at = normalize_dim(dim, input.ndim, "gather")
+    if same(prod(index.shape), 0):  # of any shape, as in PyTorch
+        flat = gather_op(ravel(input), cast(ravel(index), dtype=int64), dim=0)
+        return reshape(flat, index.shape)
+    return lifted(gather_op, input, index, like=index, dim=at)
+
+
+@by_shape
+def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
+    """`gather` with the other dims of ``input`` and ``indices`` broadcast; without ``dim`` from all
+    of ``input`` in row-major order. What ``argsort(dim)`` gives is what it takes. Along a ``dim``
+    negative indices count from the end.
+
+    Raises `IndexRangeError` for an index outside ``[0, input.shape[dim])``.
+    """
+    if dim is None:
+        return gather(ravel(input), 0, ravel(indices))
+    at = normalize_dim(dim, input.ndim, "take_along_dim")
+    if input.ndim != indices.ndim:
+        raise ShapeError(
+            f"take_along_dim: the indices have the shape {list(indices.shape)} and the tensor "
+            f"{list(input.shape)}; they must have as many dims, at {format_locs(here())}"
+        )
+    apart = [tuple(1 if i == at else d for i, d in enumerate(t.shape)) for t in (input, indices)]
+    rest = common_shape(apart, "take_along_dim")
+
+    def stretched(t: Any) -> Any:
+        return expand(t, tuple(t.shape[i] if i == at else d for i, d in enumerate(rest)))
+
+    places = stretched(indices)
+    if places.dtype.kind == "i":  # from the end
+        places = where(places < 0, places + input.shape[at], places)
+    return gather(stretched(input), at, places)
+
+
+def scatter_infer(
+    facts: Facts, x: TensorType, index: TensorType, src: TensorType, *, dim: int
+) -> TensorType:
+    """The type rule of the ops that put or combine ``src`` in the places of ``index``."""
+    _fits(facts, x, index, dim)
+    if src.dtype is not x.dtype:
+        raise DTypeError(f"the source is {src.dtype} and the target {x.dtype}")
+    if src.ndim != index.ndim:
+        raise ShapeError(f"the source {src} must have as many dims as the index {index}")
+    for axis, (n, m) in enumerate(zip(src.shape, index.shape, strict=True)):
+        facts.at_least(n, m, f"dim {axis} of the source {src}, beside the index {index}")
+    return x
+
+
+def places_of(xp: Any, x: Any, index: Any, dim: int, op: str) -> tuple[Any, ...]:
+    """The key under which NumPy finds the places of a scatter; the index is checked."""
+    check_range(xp, index, x.shape[dim], op, dim)
+    place = list(xp.indices(index.shape, sparse=True))
+    place[dim] = index
+    return tuple(place)
+
+
+def read_part(src: Any, index: Any) -> Any:
+    """What of a source an index reads, whose sizes may be smaller."""
+    return src[tuple(slice(n) for n in index.shape)]
+
+
+def _scatter_reference(xp: Any, x: Any, index: Any, src: Any, *, dim: int) -> Any:
+    out = x.copy()
+    xp.add.at(out, places_of(xp, x, index, dim, "scatter_add"), read_part(src, index))
+    return out
+
+
+def added_by(value: Any) -> str:
+    """How elements are added: bools by or."""
+    return "or" if value.dtype is bool_ else "add"
+
+
+@contextmanager
+def in_order(nest: Any) -> Iterator[Index]:
+    """Loops over the index, in order along the dim in which places may repeat."""
+    shape, dim = nest.in_shape(1), nest.attrs["dim"]
+    with nest.loops(shape[:dim], "parallel") as rows, nest.loops(shape[dim:], "serial") as at:
+        yield (*rows, *at)
+
+
+def _scatter_emit(nest: Any) -> None:
+    k = nest.k
+    size = nest.in_shape(0)[nest.attrs["dim"]]
+    nest.copy(0)
+    with in_order(nest) as at:
+        place = place_at(nest, at, size)
+        value = nest.load(2, at)
+        nest.store(0, place, k.apply(added_by(value), nest.load_out(0, place), value))
+
+
+def widened(used: Any, src: Any) -> Any:
+    """The cotangent of a source from that of the part that was read, as large as the index."""
+    if same_shape(used.shape, src.shape):
+        return used
+    rank = len(src.shape)
+    return embed_op(used, shape=src.shape, start=(0,) * rank, step=(1,) * rank)
+
+
+scatter_add_op: Op = Op(
+    name="scatter_add",
+    doc="``x`` with ``src`` added where ``index`` says, places that repeat in order.",
+    infer=scatter_infer,
+    reference=strict(scatter_infer, _scatter_reference),
+    vjp=per_arg(
+        lambda ct, out, x, index, src, *, dim: ct,
+        None,
+        lambda ct, out, x, index, src, *, dim: widened(gather_op(ct, index, dim=dim), src),
+    ),
+    lowering=LoopNest(_scatter_emit, updates=True),
+    numpy="slower",
+    grad_name="ScatterAddBackward0",
+)
+
+
+@by_shape
+def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
+    """``input`` with ``src[i, j]`` added at ``[i, index[i, j]]`` for ``dim=1``; ``input`` is not
+    changed.
+
+    Raises `IndexRangeError` for an index outside ``[0, input.shape[dim])``.
+    """
+    at = normalize_dim(dim, input.ndim, "scatter_add")
+    return added(lambda x, src: put_lifted(scatter_add_op, x, index, src, dim=at), input, src)
+
+
+def lifted(op: Op, *args: Any, like: Any, **attrs: Any) -> Any:
+    """``op``, which wants a dim, also on 0-d tensors, among vectors, too: as vectors of one. The
+    result has the shape of ``like``."""
+    ranks = [a.ndim for a in args]
+    if 0 in ranks and max(ranks) <= 1:
+        return reshape(op(*map(atleast_1d, args), **attrs), like.shape)
+    return op(*args, **attrs)
+
+
+def put_lifted(op: Op, x: Any, index: Any, src: Any, **attrs: Any) -> Any:
+    """`lifted`, of an op that puts ``src`` in ``x``; an empty index of any shape puts nothing."""
+    if same(prod(index.shape), 0):
+        return x.clone()
+    return lifted(op, x, index, src, like=x, **attrs)

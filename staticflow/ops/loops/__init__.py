@@ -1,0 +1,1 @@
+"""Loops and branches, and the functions that they trace."""

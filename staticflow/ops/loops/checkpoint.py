@@ -1,0 +1,182 @@
+"""Loops that keep less for their derivative and compute more.
+
+A loop keeps the carries of all its trips. One that runs in *segments*, a loop of loops, keeps those
+with which a segment began, and on the way back the carries of one segment at a time, which it runs
+again. With segments of k trips out of T that is T / k + k carries instead of T; k near the square
+root of T is least (Chen et al. 2016, "Training deep nets with sublinear memory cost"). Where the
+number of trips shows only as the loop runs, each segment is a trip longer than the one before: S
+segments cover S * (S + 1) / 2 trips.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from staticflow import pytree
+from staticflow.errors import ArgumentError
+from staticflow.graph.dims import Dim, Size, ceil_div, dim_max, floor_div, plain, root, same
+from staticflow.graph.locs import format_locs, here
+from staticflow.ops.basics.axes import flip
+from staticflow.ops.basics.creation import new_zeros
+from staticflow.ops.basics.joining import cat
+from staticflow.ops.basics.slicing import position
+from staticflow.ops.basics.splitting import narrow
+from staticflow.ops.declaring.late import prefix_op, unprefix_op
+from staticflow.ops.loops.carry import call, check_flag, checked_pair, held
+from staticflow.ops.loops.ragged import measured
+
+__all__ = [
+    "Checkpoint", "check_choice", "scan_in_segments", "scan_until_in_segments", "segment_trips",
+    "while_in_segments",
+]  # fmt: skip
+
+Checkpoint = str | int | Callable[[Size], Size] | None
+
+
+def segment_trips(what: str, checkpoint: Checkpoint, length: Size) -> Size | None:
+    """The trips of a segment of a loop of ``length`` trips; None for a loop that keeps all."""
+    if callable(checkpoint):
+        return dim_max(_checked(what, checkpoint(length)), 1)
+    if checkpoint in (None, "all"):
+        return None
+    if checkpoint == "sqrt":
+        return dim_max(root(length), 1)
+    return _checked(what, checkpoint)
+
+
+def check_choice(what: str, checkpoint: Checkpoint, memory_budget: int | None) -> None:
+    """Refuse a ``checkpoint`` beside a ``memory_budget``, and what is no number of bytes."""
+    if memory_budget is None:
+        return
+    if checkpoint is not None:
+        raise ArgumentError(
+            f"{what}: give checkpoint or memory_budget, not both, at {format_locs(here())}"
+        )
+    if not isinstance(memory_budget, int) or memory_budget < 0:
+        raise ArgumentError(
+            f"{what}: memory_budget is a number of bytes, an int from 0 on, not {memory_budget!r}, "
+            f"at {format_locs(here())}"
+        )
+
+
+def _checked(what: str, checkpoint: Any) -> Size:
+    trips = position(checkpoint)
+    if isinstance(trips, Dim) or (trips is not None and trips >= 1):
+        return trips
+    raise ArgumentError(
+        f'{what}: checkpoint is "all", "sqrt", a number of trips from 1 on, or a function that '
+        f"gives one for the length, not {checkpoint!r}, at {format_locs(here())}"
+    )
+
+
+def scan_in_segments(
+    scan: Callable[..., tuple[Any, Any]],
+    fn: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any,
+    length: Size,
+    reverse: bool,
+    trips: Size,
+) -> tuple[Any, Any]:
+    """``scan(fn, init, xs, length, reverse)`` as a scan of scans of ``trips`` rows, and one over
+    the rows that are left at the end."""
+    segments = floor_div(length, trips)
+    head = segments * trips
+    tail = length - head
+
+    def whole(carry: Any) -> tuple[Any, Any]:
+        rows = pytree.map_tree(
+            lambda x: narrow(x, 0, 0, head).reshape(segments, trips, *x.shape[1:]), xs
+        )
+        carry, ys = scan(
+            lambda c, x: scan(fn, c, x, trips, reverse), carry, rows, segments, reverse
+        )
+        return carry, pytree.map_tree(lambda y: y.reshape(head, *y.shape[2:]), ys)
+
+    def rest(carry: Any) -> tuple[Any, Any]:
+        rows = pytree.map_tree(lambda x: narrow(x, 0, head, tail), xs)
+        return scan(fn, carry, rows, tail, reverse)
+
+    if same(tail, 0):
+        return whole(init)
+    if reverse:
+        carry, last = rest(init)
+        carry, first = whole(carry)
+    else:
+        carry, first = whole(init)
+        carry, last = rest(carry)
+    return carry, pytree.map_tree(lambda a, b: cat([a, b]), first, last)
+
+
+def scan_until_in_segments(
+    scan: Callable[..., tuple[Any, Any]],
+    fn: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any,
+    length: Size,
+    reverse: bool,
+    until: Callable[[Any, Any], Any],
+    trips: Size,
+) -> tuple[Any, Any]:
+    """``scan(fn, init, xs, length, reverse, until)`` as a scan of scans of ``trips`` rows.
+
+    Either ends where ``until`` says so or all rows are through: the last segment is filled up with
+    zeros, which no step gets to see, and so are the ys of the segment that ends early.
+    """
+    segments = ceil_div(length, trips)
+
+    def blocks(x: Any) -> Any:
+        x = flip(x, 0) if reverse else x
+        missing = plain(segments * trips - length)
+        padded = x if same(missing, 0) else cat([x, new_zeros(x, missing, *x.shape[1:])])
+        return padded.reshape(segments, trips, *x.shape[1:])
+
+    def step(state: Any, x: Any) -> tuple[Any, Any]:
+        carry, made, _ = state
+        after, y = checked_pair(call("scan", "fn", fn, carry, x))
+        after = held("scan", carry, after)
+        answer = call("scan", "until", until, after, y)
+        ends = check_flag("scan: what until(carry, y) gives", answer)
+        return (after, made + 1, (made + 1 >= length) | ends), y
+
+    def segment(state: Any, rows: Any) -> tuple[Any, Any]:
+        state, ys = scan(step, state, rows, trips, until=lambda state, y: state[2])
+        return state, pytree.map_tree(lambda y: unprefix_op(y, y, size=trips), ys)
+
+    (carry, made, _), ys = scan(
+        segment, (init, 0, False), pytree.map_tree(blocks, xs), segments,
+        until=lambda state, y: state[2],
+    )  # fmt: skip
+    rows = measured(made, length)
+
+    def flat(y: Any) -> Any:
+        y = prefix_op(y.reshape(y.shape[0] * trips, *y.shape[2:]), rows)
+        return flip(y, 0) if reverse else y
+
+    return carry, pytree.map_tree(flat, ys)
+
+
+def while_in_segments(
+    while_loop: Callable[..., Any],
+    condition: Callable[[Any], Any],
+    body: Callable[[Any], Any],
+    init: Any,
+    checkpoint: Checkpoint,
+) -> Any:
+    """``while_loop(condition, body, init)`` in segments of ``checkpoint`` trips, or, for "sqrt", of
+    one more each."""
+    if checkpoint != "sqrt":
+        _checked("while_loop", checkpoint)
+
+    def segment(number: Any, carry: Any) -> tuple[Any, Any]:
+        trips = number if checkpoint == "sqrt" else checkpoint
+        _, carry = while_loop(
+            lambda i, c: (i < trips) & condition(c),
+            lambda i, c: (i + 1, held("while_loop", c, body(c))),
+            (number * 0, carry),
+        )
+        return number + 1, carry
+
+    _, last = while_loop(lambda number, carry: condition(carry), segment, (1, init))
+    return last

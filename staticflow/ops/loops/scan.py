@@ -1,0 +1,396 @@
+"""Loops over the first dim, with a carried state."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, NoReturn
+
+import numpy as np
+
+from staticflow import pytree
+from staticflow.errors import DTypeError, ShapeError
+from staticflow.graph.dims import Size, fresh_sym
+from staticflow.graph.dtypes import bool_
+from staticflow.graph.locs import format_locs, here
+from staticflow.graph.types import TensorType
+from staticflow.ops.basics.arithmetic import logical_not
+from staticflow.ops.basics.joining import stack
+from staticflow.ops.declaring.eager_side import eager
+from staticflow.ops.declaring.sizes import as_size
+from staticflow.ops.declaring.thread import thread
+from staticflow.ops.loops.apart import Apart
+from staticflow.ops.loops.budget import bytes_of_trip, with_budget
+from staticflow.ops.loops.carry import (
+    call,
+    carried,
+    check_flag,
+    checked_pair,
+    loop_over,
+    note_trip,
+    settled,
+)
+from staticflow.ops.loops.checkpoint import (
+    Checkpoint,
+    check_choice,
+    scan_in_segments,
+    scan_until_in_segments,
+    segment_trips,
+)
+from staticflow.ops.loops.inner_sizes import refuse_inner_sizes
+from staticflow.ops.loops.leaves import tensor_of, tensors_of
+from staticflow.ops.loops.ragged import Ragged, RaggedUntil
+from staticflow.ops.loops.reach import in_graph, refuse_late, run_or_write, written_first
+from staticflow.ops.loops.region import trace, traced_at_once, types_of_result
+from staticflow.ops.loops.taps import Lagged
+from staticflow.ops.symbols.symbol import Symbol, constant_node, to_node
+
+__all__ = ["map", "scan"]
+
+
+def scan(
+    fn: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any = None,
+    length: Size | None = None,
+    reverse: bool = False,
+    until: Callable[[Any, Any], Any] | None = None,
+    lengths: Any = None,
+    taps: Mapping[str, Sequence[int]] | None = None,
+    ys_init: Any = None,
+    checkpoint: Checkpoint = None,
+    memory_budget: int | None = None,
+) -> tuple[Any, Any]:
+    """Call ``carry, y = fn(carry, x)`` for each x along the first dim of ``xs``, from ``init`` on.
+
+    ``init``, ``xs`` and the ys are trees (tuples, lists, dicts) of tensors; ``fn`` gives the carry
+    back in the structure, shapes and dtypes that it got. With ``xs`` None, ``length`` says how many
+    steps there are. Returns the last carry and the ys stacked along a new first dim, in the order
+    of ``xs`` also where ``reverse`` runs it from the end. On symbols this is one loop of the graph,
+    whatever the length; on tensors it runs now.
+
+    ``until(carry, y)``, a bool of no dims, is asked after each step: where it is true the loop
+    ends, and the ys are those of the steps that were made, that one included. How many they are is
+    known only as the program runs, and so is the size of their first dim; gradients need no bound.
+
+    ``taps={"xs": lags}`` gives ``fn`` a tuple in place of x, its rows that many steps back, and
+    leaves out the first steps, which have no such rows. ``taps={"ys": lags}`` calls
+    ``fn(carry, x, past)`` with a tuple of the ys that many steps back; the rows of ``ys_init`` are
+    those before the first step, the last one last. Steps are counted as the loop runs: with
+    ``reverse`` the row a step back is the next one of ``xs``.
+
+    ``lengths``, one integer for each row of a batch, is for xs with time as their first dim and the
+    batch as the second, and carries and ys with the batch as their first: past its length the carry
+    of a row stays as it is and its ys are zero. ``fn`` is called on the rows that go on, so the
+    cost follows the lengths. So is ``until``, which answers for each of these rows, or with one
+    bool for all: where it is true the row is over, as if that were its length, and the loop ends
+    with the last row. The lengths are those of ``xs``: a row of ``taps`` makes as many steps fewer
+    as the longest lag into the xs.
+
+    A graph that differentiates the loop keeps the carries of every trip, unless ``checkpoint`` says
+    how many trips are computed again instead: a number of them, ``"sqrt"`` for the square root of
+    the length, which keeps least, or a function of the length (which is that of ``xs``, wherever
+    the loop ends). The values and gradients are the same. A ``memory_budget`` is the bytes that a
+    program with this loop, or its derivative, may take: those of its arena and of its outputs. The
+    loop keeps all where that surely fits, and least otherwise; where that is too much, compiling
+    the program, or the call that tells the sizes, raises `ArgumentError` with what it takes. Eager
+    tensors that require gradients are kept as they always are.
+
+    >>> import staticflow as sf
+    >>> xs = sf.tensor([1.0, 2.0, 3.0])
+    >>> total, sums = sf.scan(lambda c, x: (c + x, c + x), sf.tensor(0.0), xs)
+    >>> total.item(), sums.tolist()
+    (6.0, [1.0, 3.0, 6.0])
+    >>> sf.scan(lambda c, x: (c + x, c + x), sf.tensor(0.0), xs, until=lambda c, y: y > 2)[1]
+    tensor([1., 3.])
+    >>> sf.scan(lambda c, x: (c, x[0] - x[1]), (), xs, taps={"xs": (0, 1)})[1]
+    tensor([1., 1.])
+    """
+    if taps is not None or ys_init is not None:
+
+        def run_lagged() -> tuple[Any, Any]:
+            lagged = Lagged(fn, taps or {}, ys_init, reverse)
+            stop = None if until is None else lambda carry, y: until(carry[0], y)
+            (last, _), ys = scan(
+                lagged.step, lagged.init(init), lagged.xs(xs), length, reverse, stop,
+                lagged.lengths(lengths, xs), checkpoint=checkpoint, memory_budget=memory_budget,
+            )  # fmt: skip
+            return last, ys
+
+        return run_or_write(run_lagged, (init, xs, ys_init, lengths, length), fn, until)
+    if lengths is not None:
+
+        def run_ragged() -> tuple[Any, Any]:
+            ragged = (
+                Ragged(fn, lengths, xs) if until is None
+                else RaggedUntil(fn, until, lengths, xs, reverse)
+            )  # fmt: skip
+            return ragged.finish(*scan(
+                ragged.step, ragged.init(init), ragged.xs(xs), length, reverse, ragged.until,
+                checkpoint=checkpoint, memory_budget=memory_budget,
+            ))  # fmt: skip
+
+        return run_or_write(run_ragged, (init, xs, lengths, length), fn, until)
+    init_leaves, carry_tree = pytree.flatten(init)
+    xs_leaves, xs_tree = pytree.flatten(xs)
+    init_leaves = tensors_of("scan", "init", carry_tree, init_leaves)
+    xs_leaves = tensors_of("scan", "xs", xs_tree, xs_leaves)
+    length = _common_length("scan", xs_leaves, pytree.paths(xs_tree, "xs"), length)
+    check_choice("scan", checkpoint, memory_budget)
+    trips = segment_trips("scan", checkpoint, length)
+    loop = _Scan(fn, init_leaves, carry_tree, xs_leaves, xs_tree, length, reverse, until)
+
+    def write() -> tuple[Any, Any]:
+        if memory_budget is not None:
+            return _within(memory_budget, loop)
+        if trips is None:
+            return loop.in_graph()
+        carry, rows = loop.init_as_given(), loop.xs_as_given()
+        if until is not None:
+            return scan_until_in_segments(scan, fn, carry, rows, length, reverse, until, trips)
+        return scan_in_segments(scan, fn, carry, rows, length, reverse, trips)
+
+    if in_graph(*init_leaves, *xs_leaves, length):
+        return traced_at_once(write)
+    written = written_first(write, fn, until)
+    return loop.now() if written is None else written[0]
+
+
+_SURE = 2
+"""Times the bytes that a trip computes: more than a loop and its derivative keep of it."""
+
+
+_FEW = 6
+"""Trips up to which a loop that keeps all takes less than one in segments, with its derivative:
+5,120 bytes against 6,144 for 4 trips of a small RNN, 9,216 against 7,168 for 8."""
+
+
+def _within(budget: int, loop: _Scan) -> tuple[Any, Any]:
+    """``loop``, in segments unless it has few trips, or all that it may keep is far less than the
+    ``budget``; either way the program that it becomes part of is held to that."""
+    marked = with_budget("scan", budget, [*loop.init, *loop.xs]) if loop.init or loop.xs else []
+    loop.init, loop.xs = marked[: len(loop.init)], marked[len(loop.init) :]
+    length = loop.length
+    kept = loop.bytes_of_trip() * length * _SURE
+    is_short = isinstance(length, int) and length <= _FEW
+    keeps_all = is_short or (isinstance(kept, int) and kept <= budget)
+    return scan(
+        loop.fn, loop.init_as_given(), loop.xs_as_given(), loop.length, loop.reverse, loop.until,
+        checkpoint=None if keeps_all else "sqrt",
+    )  # fmt: skip
+
+
+def map(fn: Callable[[Any], Any], xs: Any) -> Any:
+    """``fn`` of each row along the first dim of ``xs`` (a tree), the results stacked.
+
+    >>> import staticflow as sf
+    >>> sf.map(lambda x: x.sum(), sf.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([3., 7.])
+    """
+    leaves, tree = pytree.flatten(xs)
+    _common_length("map", leaves, pytree.paths(tree, "xs"), None)
+    return scan(lambda _, x: (None, call("map", "fn", fn, x)), None, xs)[1]
+
+
+class _Scan:
+    """The arguments of a scan, and its two ways."""
+
+    def __init__(
+        self,
+        fn: Callable[[Any, Any], tuple[Any, Any]],
+        init: Sequence[Any],
+        carry_tree: pytree.TreeDef,
+        xs: Sequence[Any],
+        xs_tree: pytree.TreeDef,
+        length: Size,
+        reverse: bool,
+        until: Callable[[Any, Any], Any] | None,
+    ) -> None:
+        self.fn, self.until = fn, until
+        self.init, self.carry_tree = init, carry_tree
+        self.xs, self.xs_tree = xs, xs_tree
+        self.length, self.reverse = length, reverse
+
+    def init_as_given(self) -> Any:
+        """The tree of the carry."""
+        return pytree.unflatten(self.carry_tree, self.init)
+
+    def xs_as_given(self) -> Any:
+        """The tree of the xs."""
+        return pytree.unflatten(self.xs_tree, self.xs)
+
+    def now(self) -> tuple[Any, Any]:
+        """Run on tensors."""
+        apart, y_tree, columns = self._run()
+        step = -1 if self.reverse else 1
+        stacked = [stack(column[::step]) for column in columns]
+        ys = pytree.unflatten(y_tree, stacked) if y_tree is not None else self._nothing()
+        del columns
+        return settled(pytree.unflatten(self.carry_tree, eager.own(apart.carry))), ys
+
+    def _run(self) -> tuple[Apart, pytree.TreeDef | None, list[tuple[Any, ...]]]:
+        """The carry after all steps, and the leaves of their ys, those of one place together. The
+        functions get a carry of their own, and rows that cannot be changed: a change in place would
+        reach the tensors that the loop was given."""
+        apart = Apart("scan", self.init)
+        xs = [eager.protect(leaf[:]) for leaf in self.xs]
+        rows: list[list[Any]] = []
+        y_tree: pytree.TreeDef | None = None
+        assert isinstance(self.length, int)
+        state = thread.state
+        sizes: int | None = state.sizes
+        for step in reversed(range(self.length)) if self.reverse else range(self.length):
+            x = pytree.unflatten(self.xs_tree, [leaf[step] for leaf in xs])
+            try:
+                after, y, tree = self._step(pytree.unflatten(self.carry_tree, apart.carry), x)
+                if Symbol in builtins.map(type, (*after, *y)):
+                    refuse_late("scan", "fn")
+                if sizes not in (None, state.sizes):
+                    sizes = None
+                    refuse_inner_sizes("scan", self._traced, self._types(), self.fn)
+                y_tree = y_tree or tree
+                if tree != y_tree:
+                    _refuse_another(y_tree, tree)
+                rows.append(apart.follow(after, y))
+                if self.until is not None and self._stops_now(apart, y_tree, rows):
+                    break
+            except Exception as error:
+                note_trip(error, len(rows), "scan")
+                raise
+        if self.until is not None:
+            state.sizes += 1  # the number of the trips
+        columns = list(zip(*rows, strict=True))
+        for name, column in zip(pytree.paths(y_tree or pytree.NONE, "y"), columns, strict=True):
+            apart.unchanged(column)
+            _check_column(name, column)
+        return apart, y_tree, columns
+
+    def _stops_now(self, apart: Apart, y_tree: pytree.TreeDef, rows: list[list[Any]]) -> bool:
+        """Whether the loop ends after the trip that gave the last of the ``rows``."""
+        y = pytree.unflatten(y_tree, rows[-1])
+        stops = self._stops(pytree.unflatten(self.carry_tree, apart.carry), y)
+        if type(stops) is Symbol:
+            refuse_late("scan", "until")
+        if len(rows) == 1:
+            apart.untouched("until")
+        return bool(stops)
+
+    def _nothing(self) -> Any:
+        """The ys of no step: a trace tells what they would be."""
+        _, y = types_of_result(self._traced, self._types())
+        beside = next(iter((*self.init, *self.xs)), None)
+        return pytree.map_tree(
+            lambda v: tensor_of(np.zeros((0, *v.shape), v.dtype.numpy), beside=beside), y
+        )
+
+    def bytes_of_trip(self) -> Size:
+        """The bytes of all that a trip computes."""
+        return bytes_of_trip(self._traced, self._types())
+
+    def _types(self) -> list[TensorType]:
+        types = [TensorType(leaf.dtype, leaf.__sf_shape__) for leaf in self.init]
+        return [*types, *(TensorType(x.dtype, x.__sf_shape__[1:]) for x in self.xs)]
+
+    def _step(self, carry: Any, x: Any) -> tuple[list[Any], list[Any], pytree.TreeDef]:
+        """What a step gives: the tensors of the carry, those of y, and the tree of y."""
+        result = checked_pair(call("scan", "fn", self.fn, carry, x))
+        after = carried("scan", self.carry_tree, self.init, result[0])
+        y_leaves, y_tree = pytree.flatten(result[1])
+        return after, tensors_of("scan", "y", y_tree, y_leaves), y_tree
+
+    def _traced(self, values: Sequence[Any]) -> tuple[Any, Any]:
+        split = len(self.init)
+        after, y, y_tree = self._step(
+            pytree.unflatten(self.carry_tree, values[:split]),
+            pytree.unflatten(self.xs_tree, values[split:]),
+        )
+        return pytree.unflatten(self.carry_tree, after), pytree.unflatten(y_tree, y)
+
+    def _stops(self, carry: Any, y: Any) -> Any:
+        return check_flag(
+            "scan: what until(carry, y) gives", call("scan", "until", self.until, carry, y)
+        )
+
+    def in_graph(self) -> tuple[Any, Any]:
+        """A loop of the graph."""
+        flag = [] if self.until is None else [constant_node(True, bool_)]
+        carries = [*flag, *(to_node(x) for x in self.init)]
+        turned = self.reverse and self.until is not None
+        rows = [to_node(x.flip(0) if turned else x) for x in self.xs]
+
+        def step(values: Sequence[Any]) -> tuple[Any, Any, Any]:
+            carry, y = self._traced(values[len(flag) :])
+            if self.until is None:
+                return None, carry, y
+            stop = self._stops(carry, y)
+            return not stop if isinstance(stop, bool) else logical_not(stop), carry, y
+
+        own, (go_on, carry, y), began = trace(
+            step,
+            [
+                *(c.tensor_type for c in carries),
+                *(TensorType(r.tensor_type.dtype, r.tensor_type.shape[1:]) for r in rows),
+            ],
+            what="scan: fn",
+            users=(self.fn, self.until),
+        )
+        y_leaves, y_tree = pytree.flatten(y)
+        flags = [to_node(go_on)] if flag else []
+        binds = (fresh_sym("trips", self.length + 1, late=True),) if flag else ()
+        outs = [to_node(v) for v in (*pytree.flatten(carry)[0], *y_leaves)]
+        last, ys = loop_over(
+            carries, rows, own, [*flags, *outs], began, self.length, self.reverse, binds
+        )
+        if turned:
+            ys = [y.flip(0) for y in ys]
+        return (
+            pytree.unflatten(self.carry_tree, last[len(flag) :]),
+            pytree.unflatten(y_tree, ys),
+        )
+
+
+_type_of = attrgetter("dtype", "__sf_shape__")
+
+
+def _check_column(name: str, column: Sequence[Any]) -> None:
+    """Hold the ``column`` of what the steps give for one leaf of y to the type of the first."""
+    types = [*builtins.map(_type_of, column)]
+    if types.count(types[0]) < len(types):
+        first, other = types[0], next(t for t in types if t != types[0])
+        error = DTypeError if first[0] is not other[0] else ShapeError
+        _refuse_another(f"{name} {TensorType(*first)}", f"{name} {TensorType(*other)}", error)
+
+
+def _refuse_another(
+    first: object, later: object, error: type[DTypeError | ShapeError] = ShapeError
+) -> NoReturn:
+    """Refuse the y of a ``later`` step that is not as that of the ``first``."""
+    raise error(
+        f"scan: y is {first} in the first step, and {later} in a later one; every step must give "
+        f"the same structure, shapes and dtypes, as they are stacked, at {format_locs(here())}"
+    )
+
+
+def _common_length(
+    what: str, leaves: Sequence[Any], names: Sequence[str], length: Size | None
+) -> Size:
+    for leaf, name in zip(leaves, names, strict=True):
+        if not leaf.shape:
+            raise ShapeError(
+                f"{what}: {name} is 0-d; it has no first dim to loop over, at {format_locs(here())}"
+            )
+        own = leaf.shape[0]
+        if length is None:
+            length = own
+        elif isinstance(length, int) and isinstance(own, int) and own != length:
+            raise ShapeError(
+                f"{what}: {name} has {own} rows where {length} are needed, at {format_locs(here())}"
+            )
+    if length is None:
+        wanted = "xs or length" if what == "scan" else "xs"
+        raise ShapeError(f"{what}: give {wanted}, at {format_locs(here())}")
+    length = as_size(length)
+    if isinstance(length, int) and length < 0:
+        raise ShapeError(f"scan: a loop of length {length}, at {format_locs(here())}")
+    return length

@@ -1,0 +1,282 @@
+"""Matrices as products of simpler ones: QR, eigenvalues of symmetric matrices, singular values.
+
+NumPy computes them, of which compiled programs ask Python; their signs are LAPACK's.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from staticflow.errors import ArgumentError, AutogradError, DTypeError, ShapeError
+from staticflow.graph.dims import Size, dim_min, plain, same
+from staticflow.graph.dtypes import float32, float64
+from staticflow.graph.locs import format_locs, here
+from staticflow.graph.op import Op
+from staticflow.graph.types import Facts, TensorType
+from staticflow.ops.basics.arithmetic import where
+from staticflow.ops.basics.axes import mT
+from staticflow.ops.basics.creation import new_full, zeros_like
+from staticflow.ops.basics.joining import cat
+from staticflow.ops.basics.view import unsqueeze
+from staticflow.ops.declaring.declare import strict
+from staticflow.ops.declaring.lowering import Host
+from staticflow.ops.matrices.contract import matmul
+from staticflow.ops.matrices.solving import (
+    checked,
+    identity,
+    solve_op,
+    square,
+)
+from staticflow.ops.matrices.triangle import diag_embed, tril, triu
+
+__all__ = [
+    "QR", "SVD", "Eigen", "eigh", "eigh_op", "eigvalsh", "is_some", "qr", "qr_by_some", "qr_op",
+    "svd", "svd_by_columns", "svd_op", "svdvals",
+]  # fmt: skip
+
+
+def _matrix(x: TensorType) -> tuple[tuple[Any, ...], Any, Any]:
+    """The batch, the rows and the columns of matrices."""
+    if x.dtype not in (float32, float64):
+        raise DTypeError(f"of {x.dtype.name}; matrices are factored in float32 or float64")
+    if x.ndim < 2:
+        raise ShapeError(f"{x} is no matrix")
+    return x.shape[:-2], x.shape[-2], x.shape[-1]
+
+
+# -- QR -------------------------------------------------------------------------------------------
+
+
+def _qr_infer(facts: Facts, a: TensorType, *, complete: bool) -> Any:
+    batch, m, n = _matrix(a)
+    k = m if complete else dim_min(m, n)
+    return TensorType(a.dtype, (*batch, m, k)), TensorType(a.dtype, (*batch, k, n))
+
+
+def _qr_vjp(needs: Any, cts: Any, out: Any, a: Any, *, complete: bool) -> list[Any]:
+    q, r = out
+    if not same(q.shape[-1], r.shape[-1]):
+        raise AutogradError(
+            f'qr: mode="complete" of shape {list(a.shape)} has no gradient, since its last columns '
+            'are any that are orthogonal to the first; take mode="reduced", at '
+            f"{format_locs(here())}"
+        )
+    # Walter and Lehmann 2018, "Algorithmic differentiation of linear algebra functions",
+    # arXiv:1009.6112
+    of_q, of_r = (zeros_like(x) if ct is None else ct for x, ct in zip(out, cts, strict=True))
+    inner = matmul(r, mT(of_r)) - matmul(mT(of_q), q)
+    lower = tril(inner, -1)
+    both = of_q + matmul(q, lower + mT(lower) + (inner - lower - triu(inner, 1)))
+    return [mT(solve_op(r, mT(both)))]
+
+
+qr_op = Op(
+    name="qr",
+    doc="Orthonormal columns q and an upper triangular r with ``q @ r = a``.",
+    infer=_qr_infer,
+    reference=strict(
+        _qr_infer,
+        lambda xp, a, *, complete: tuple(xp.linalg.qr(a, "complete" if complete else "reduced")),
+    ),
+    vjp=_qr_vjp,
+    lowering=Host(),
+    grad_name="LinalgQrBackward0",
+)
+
+
+class QR(NamedTuple):
+    """Orthonormal columns and an upper triangular matrix."""
+
+    Q: Any
+    R: Any
+
+
+def qr(A: Any, mode: str = "reduced") -> QR:
+    """Orthonormal columns Q and an upper triangular R with ``Q @ R = A`` (..., m, n): of shapes
+    (m, k) and (k, n), where k is the smaller of both, or with ``mode="complete"`` m. ``"r"`` gives
+    R alone, beside an empty Q.
+
+    >>> import staticflow as sf
+    >>> q, r = sf.linalg.qr(sf.tensor([[3.0, 1.0], [4.0, 2.0]]))
+    >>> sf.allclose(q @ r, sf.tensor([[3.0, 1.0], [4.0, 2.0]]))
+    True
+    """
+    if mode not in ("reduced", "complete", "r"):
+        raise ArgumentError(
+            f'qr: mode is "reduced", "complete" or "r", not {mode!r}, at {format_locs(here())}'
+        )
+    complete = mode == "complete"
+    first = dim_min(*map(plain, A.shape[-2:])) if A.ndim > 1 else 0
+    if A.ndim > 1 and not same(first, A.shape[-1]):  # of as many columns as there may be in Q, and
+        q, r = qr_op(A[..., :first], complete=complete)  # what the others are in these
+        r = cat([r, matmul(mT(q), A[..., first:])], -1)
+    else:
+        q, r = qr_op(A, complete=complete)
+    return QR(q.new_empty(0) if mode == "r" else q, r)
+
+
+def qr_by_some(input: Any, some: bool = True) -> QR:
+    """`qr` as ``torch.qr`` has it: complete unless ``some``."""
+    return qr(input, "reduced" if some else "complete")
+
+
+# -- symmetric matrices ---------------------------------------------------------------------------
+
+
+def _eigh_infer(facts: Facts, a: TensorType) -> Any:
+    square(facts, a)
+    return TensorType(a.dtype, a.shape[:-1]), a
+
+
+def _eigh_vjp(needs: Any, cts: Any, out: Any, a: Any) -> list[Any]:
+    # Giles 2008, "Collected matrix derivative results", 3.1
+    values, vectors = out
+    of_values, of_vectors = cts
+    inner = zeros_like(vectors) if of_values is None else diag_embed(of_values)
+    if of_vectors is not None:
+        gaps = unsqueeze(values, -2) - unsqueeze(values, -1)
+        alone = identity(vectors) == 1
+        turned = matmul(mT(vectors), of_vectors) / where(alone, 1.0, gaps)
+        inner = inner + where(alone, 0.0, turned)
+    whole = matmul(matmul(vectors, inner), mT(vectors))
+    return [(whole + mT(whole)) * 0.5]
+
+
+eigh_op = Op(
+    name="eigh",
+    doc="The eigenvalues, which ascend, and eigenvectors, the columns, of the lower part of a.",
+    infer=_eigh_infer,
+    reference=strict(_eigh_infer, checked(lambda xp, a: tuple(xp.linalg.eigh(a)))),
+    vjp=_eigh_vjp,
+    lowering=Host(),
+    grad_name="LinalgEighBackward0",
+)
+
+
+class Eigen(NamedTuple):
+    """Eigenvalues, and eigenvectors as columns."""
+
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+def eigh(A: Any, UPLO: str = "L") -> Eigen:
+    """The eigenvalues (..., n), which ascend, and eigenvectors (..., n, n), the columns, of
+    symmetric matrices, of which the lower part is read, or with ``UPLO="U"`` the upper one. Of
+    equal eigenvalues the vectors have no gradient.
+
+    >>> import staticflow as sf
+    >>> sf.linalg.eigh(sf.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
+    tensor([1., 2.])
+    """
+    if UPLO not in ("L", "U"):
+        raise ArgumentError(f'eigh: UPLO is "L" or "U", not {UPLO!r}, at {format_locs(here())}')
+    return Eigen(*eigh_op(mT(A) if UPLO == "U" else A))
+
+
+def eigvalsh(A: Any, UPLO: str = "L") -> Any:
+    """The eigenvalues of `eigh`."""
+    return eigh(A, UPLO).eigenvalues
+
+
+# -- singular values ------------------------------------------------------------------------------
+
+
+def _svd_infer(facts: Facts, a: TensorType, *, full: bool) -> Any:
+    batch, m, n = _matrix(a)
+    k = dim_min(m, n)
+    shapes = ((m, m if full else k), (k,), (n if full else k, n))
+    return tuple(TensorType(a.dtype, (*batch, *s)) for s in shapes)
+
+
+def _skew(x: Any) -> Any:
+    return x - mT(x)
+
+
+def _svd_vjp(needs: Any, cts: Any, out: Any, a: Any, *, full: bool) -> list[Any]:
+    # Townsend 2016, "Differentiating the singular value decomposition"
+    u, s, vh = out
+    k = s.shape[-1]
+    of_u, of_s, of_vh = cts
+    if full and not same(a.shape[-2], a.shape[-1]) and (of_u is not None or of_vh is not None):
+        raise AutogradError(
+            f"svd: the vectors of shape {list(a.shape)} with full_matrices=True have no gradient, "
+            "since the last ones are any that are orthogonal to the others; take "
+            f"full_matrices=False, at {format_locs(here())}"
+        )
+    u, vh = u[..., :k], vh[..., :k, :]
+    row, column = unsqueeze(s, -2), unsqueeze(s, -1)
+    inner = zeros_like(matmul(vh, mT(vh))) if of_s is None else diag_embed(of_s)
+    alone = identity(inner) == 1
+    apart = where(alone, 1.0, (row - column) * (row + column))
+    outside: Any = 0.0
+    if of_u is not None:
+        inner = inner + _skew(matmul(mT(u), of_u)) / apart * row
+        rest = of_u - matmul(u, matmul(mT(u), of_u))
+        outside = matmul(_quotient_if(a.shape[-2] - k, rest, row), vh)
+    if of_vh is not None:
+        inner = inner + column * (_skew(matmul(vh, mT(of_vh))) / apart)
+        rest = of_vh - matmul(matmul(of_vh, mT(vh)), vh)
+        outside = outside + matmul(u, _quotient_if(a.shape[-1] - k, rest, column))
+    return [matmul(matmul(u, inner), vh) + outside]
+
+
+def _quotient_if(size: Size, x: Any, y: Any) -> Any:
+    """``x / y`` if ``size``, how many rows or columns have no singular value, is more than 0; else
+    zeros, where elements of ``y`` may be 0."""
+    if isinstance(size, int):
+        return x / y if size else zeros_like(x)
+    some = is_some(size, x)
+    return where(some, x, 0.0) / where(some, y, 1.0)
+
+
+def is_some(size: Size, x: Any) -> Any:
+    """Whether an open size, a number of the graph of ``x``, is more than 0."""
+    return new_full(x, (), 0) + size > 0
+
+
+svd_op = Op(
+    name="svd",
+    doc="Orthonormal columns u, the singular values s, which descend, and orthonormal rows vh.",
+    infer=_svd_infer,
+    reference=strict(
+        _svd_infer, checked(lambda xp, a, *, full: tuple(xp.linalg.svd(a, full_matrices=full)))
+    ),
+    vjp=_svd_vjp,
+    lowering=Host(),
+    grad_name="LinalgSvdBackward0",
+)
+
+
+class SVD(NamedTuple):
+    """Left singular vectors as columns, singular values, right singular vectors as rows."""
+
+    U: Any
+    S: Any
+    Vh: Any
+
+
+def svd(A: Any, full_matrices: bool = True) -> SVD:
+    """Orthonormal U and Vh and the singular values S, which descend, with
+    ``U @ diag(S) @ Vh = A`` (..., m, n). U is (m, m) and Vh (n, n); unless ``full_matrices`` they
+    have only as many columns and rows as S has elements. Of equal singular values the vectors
+    have no gradient.
+
+    >>> import staticflow as sf
+    >>> sf.linalg.svd(sf.tensor([[0.0, 2.0], [1.0, 0.0]])).S
+    tensor([2., 1.])
+    """
+    return SVD(*svd_op(A, full=bool(full_matrices)))
+
+
+def svd_by_columns(input: Any, some: bool = True, compute_uv: bool = True) -> SVD:
+    """`svd` as ``torch.svd`` gives it: right singular vectors are columns, too, and there are only
+    as many as singular values unless ``some`` is False. ``compute_uv`` False gives zeros for both
+    kinds of vectors."""
+    u, s, vh = svd(input, not some)
+    return SVD(u, s, mT(vh)) if compute_uv else SVD(zeros_like(u), s, zeros_like(mT(vh)))
+
+
+def svdvals(A: Any) -> Any:
+    """The singular values of `svd`."""
+    return svd(A, False).S

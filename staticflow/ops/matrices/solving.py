@@ -1,0 +1,409 @@
+"""Systems of linear equations, inverses and powers, determinants, Cholesky's factor."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from staticflow.errors import DTypeError, LinAlgError, ShapeError, SymbolicError
+from staticflow.graph.dims import Size, same
+from staticflow.graph.dtypes import float32, float64
+from staticflow.graph.locs import format_locs, here
+from staticflow.graph.op import Op
+from staticflow.graph.open_size import equals
+from staticflow.graph.types import Facts, TensorType
+from staticflow.ops.basics.axes import mT
+from staticflow.ops.basics.creation import iota, zeros_like
+from staticflow.ops.basics.expand import common_shape, expand
+from staticflow.ops.basics.view import squeeze, unsqueeze
+from staticflow.ops.declaring.declare import per_arg, same_size, strict
+from staticflow.ops.declaring.lowering import LoopNest
+from staticflow.ops.elementwise.maths import exp, log
+from staticflow.ops.matrices.contract import matmul
+from staticflow.ops.matrices.triangle import tril, triu
+
+__all__ = [
+    "LogDeterminant", "checked", "cholesky", "cholesky_op", "det", "identity", "inv",
+    "is_of_vectors", "logdet", "matrix_power", "slogdet", "slogdet_op", "solve", "solve_matrices",
+    "solve_op", "square",
+]  # fmt: skip
+
+
+def square(facts: Facts, x: TensorType) -> None:
+    """Refuse what are no square matrices of float32 or float64."""
+    if x.dtype not in (float32, float64):
+        raise DTypeError(f"of {x.dtype.name}; matrices are solved in float32 or float64")
+    if x.ndim < 2:
+        raise ShapeError(f"{x} is no matrix")
+    facts.equal(x.shape[-2], x.shape[-1], f"the rows and the columns of the matrices of {x}")
+
+
+def checked(compute: Any) -> Any:
+    """A reference by NumPy's ``linalg``, whose refusals are ours."""
+
+    def reference(xp: Any, *arrays: Any, **attrs: Any) -> Any:
+        try:
+            return compute(xp, *arrays, **attrs)
+        except xp.linalg.LinAlgError as error:
+            raise LinAlgError(str(error)) from None
+
+    return reference
+
+
+# -- elimination in kernels -----------------------------------------------------------------------
+
+
+class _Elimination:
+    """Gaussian elimination with partial pivoting of the matrix (n, n) in ``name``, a buffer."""
+
+    def __init__(self, k: Any, name: str, n: Size) -> None:
+        self.k, self.name, self.n = k, name, n
+
+    def at(self, row: Size, column: Size) -> Any:
+        """An element."""
+        return self.k.load(self.name, row * self.n + column)
+
+    def put(self, row: Size, column: Size, value: Any) -> None:
+        """Store an element."""
+        self.k.store(self.name, row * self.n + column, value)
+
+    def pivot(self, c: Size) -> tuple[Any, Any]:
+        """The row from ``c`` on with the largest element in column ``c``: as a size, as a number.
+        Its part from that column on changes places with that of row ``c``."""
+        k = self.k
+        best, place = k.var(k.abs(self.at(c, c))), k.var(k.index_value(c))
+        with k.loop("r", self.n, lo=c + 1) as r:
+            size = k.abs(self.at(r, c))
+            unknown = k.compare("ne", size, size)  # a NaN, lest it is lost
+            larger = k.apply("or", k.compare("gt", size, best), unknown)
+            k.set(place, k.select(larger, k.index_value(r), place))
+            k.set(best, k.select(larger, size, best))
+        p = k.bind(place, "p", self.n)
+        with k.loop("j", self.n, lo=c) as j:
+            self.swap(lambda row: self.at(row, j), lambda row, v: self.put(row, j, v), c, p)
+        return p, place
+
+    def swap(self, load: Any, store: Any, a: Size, b: Size) -> None:
+        """Let two elements change places."""
+        first, second = load(a), load(b)
+        store(a, second)
+        store(b, first)
+
+    @contextmanager
+    def below(self, c: Size) -> Iterator[tuple[Size, Any]]:
+        """Each row below ``c`` and what of row ``c`` is taken from it, as is done in the matrix."""
+        k = self.k
+        diagonal = self.at(c, c)
+        with k.loop("r", self.n, lo=c + 1) as r:
+            factor = k.neg(k.div(self.at(r, c), diagonal))
+            with k.loop("j", self.n, lo=c + 1) as j:
+                self.put(r, j, k.fma(factor, self.at(c, j), self.at(r, j)))
+            yield r, factor
+
+
+@contextmanager
+def _each_matrix(nest: Any) -> Iterator[tuple[Any, _Elimination]]:
+    """Each matrix of the first argument in turn, copied for elimination; gives its batch index."""
+    k, shape = nest.k, nest.in_shape(0)
+    n = shape[-1]
+    work = _Elimination(k, nest.scratch(nest.in_type(0).dtype, n * n), n)
+    with nest.loops(shape[:-2], "serial") as b:
+        with k.loop("i", n) as i, k.loop("j", n) as j:
+            work.put(i, j, nest.load(0, (*b, i, j)))
+        yield b, work
+
+
+# -- solve ----------------------------------------------------------------------------------------
+
+
+def _solve_infer(facts: Facts, a: TensorType, b: TensorType) -> TensorType:
+    square(facts, a)
+    if b.dtype is not a.dtype:
+        raise DTypeError(f"{a} and {b} are of different dtypes")
+    for x, y in zip(a.shape[:-1], b.shape[:-1], strict=True):
+        facts.equal(x, y, f"the rows of {a} and of {b}")
+    return b
+
+
+def _solve_emit(nest: Any) -> None:
+    k, columns = nest.k, nest.in_shape(1)[-1]
+    with _each_matrix(nest) as (b, work):
+        n = work.n
+
+        def out(row: Size, j: Size) -> Any:
+            return nest.load_out(0, (*b, row, j))
+
+        with k.loop("i", n) as i, k.loop("j", columns) as j:
+            nest.store(0, (*b, i, j), nest.load(1, (*b, i, j)))
+        with k.loop("c", n) as c:
+            p, _ = work.pivot(c)
+            nest.require(k.compare("ne", work.at(c, c), 0.0), "singular")
+            with k.loop("j", columns) as j:
+                work.swap(
+                    lambda row: out(row, j), lambda row, v: nest.store(0, (*b, row, j), v), c, p
+                )
+            with work.below(c) as (r, factor), k.loop("j", columns) as j:
+                nest.store(0, (*b, r, j), k.fma(factor, out(c, j), out(r, j)))
+        with k.loop("s", n) as s, k.loop("j", columns) as j:
+            row = n - 1 - s
+            total = k.var(out(row, j))
+            with k.loop("q", n, lo=row + 1) as q:
+                k.set(total, k.fma(k.neg(work.at(row, q)), out(q, j), total))
+            nest.store(0, (*b, row, j), k.div(total, work.at(row, row)))
+
+
+solve_op: Op = Op(
+    name="solve",
+    doc="The x with ``a @ x = b``.",
+    infer=_solve_infer,
+    reference=strict(_solve_infer, checked(lambda xp, a, b: xp.linalg.solve(a, b))),
+    vjp=lambda needs, ct, out, a, b: _solve_vjp(needs, ct, out, a),
+    lowering=LoopNest(_solve_emit),
+    grad_name="LinalgSolveExBackward0",
+)
+
+
+def _solve_vjp(needs: Any, ct: Any, out: Any, a: Any) -> list[Any]:
+    # of a x = b: da x + a dx = db
+    of_b = solve_op(mT(a), ct)
+    return [-matmul(of_b, mT(out)) if needs[0] else None, of_b if needs[1] else None]
+
+
+def solve(A: Any, B: Any) -> Any:
+    """The x with ``A @ x = B`` for square matrices ``A`` (..., n, n), in float32 or float64, and
+    ``B`` (..., n, k), batches broadcast; or one vector (n,), or one for each matrix, of the shape
+    of ``A`` without its last dim.
+
+    Raises `LinAlgError` for a singular matrix, also when a program runs; one that rounding alone
+    keeps from being singular gives what has no meaning.
+
+    >>> import staticflow as sf
+    >>> sf.linalg.solve(sf.tensor([[2.0, 0.0], [0.0, 4.0]]), sf.tensor([2.0, 2.0]))
+    tensor([1.0000, 0.5000])
+    """
+    if is_of_vectors(A, B):
+        return squeeze(solve_matrices(A, unsqueeze(B, -1)), -1)
+    return solve_matrices(A, B)
+
+
+def is_of_vectors(A: Any, B: Any) -> bool:
+    """Whether the right sides ``B`` of systems ``A`` are vectors: one, or one for each matrix."""
+    if B.ndim == 1:
+        return True
+    if B.ndim != A.ndim - 1 or any(map(_differ, B.shape, A.shape[:-1])):
+        return False
+    try:
+        return all(map(equals, B.shape, A.shape[:-1]))
+    except SymbolicError:
+        raise SymbolicError(
+            f"whether the right sides {list(B.shape)} are a vector for each of the matrices "
+            f"{list(A.shape)}, or a matrix for all of them, depends on sizes known only when the "
+            "program runs; give vectors as B.unsqueeze(-1) and the matrix as B.unsqueeze(0), at "
+            f"{format_locs(here())}"
+        ) from None
+
+
+def _differ(a: Size, b: Size) -> bool:
+    return isinstance(a - b, int) and not same(a, b)
+
+
+def solve_matrices(A: Any, B: Any) -> Any:
+    """The x with ``A @ x = B`` where ``B`` (..., n, k) is of matrices, whatever its sizes: n
+    matrices (n, n) have the shape that one vector for each of n matrices has, too."""
+    batch = common_shape([A.shape[:-2], B.shape[:-2]], "solve")
+    return solve_op(expand(A, (*batch, *A.shape[-2:])), expand(B, (*batch, *B.shape[-2:])))
+
+
+def inv(A: Any) -> Any:
+    """The inverses of square matrices (..., n, n), as `solve`.
+
+    >>> import staticflow as sf
+    >>> sf.linalg.inv(sf.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.2500]])
+    """
+    return solve_matrices(A, identity(A))
+
+
+def identity(A: Any) -> Any:
+    """The matrix that changes nothing, of the size and dtype of one of ``A``."""
+    n = A.shape[-1]
+    row, column = (iota.beside(A, shape=(n, n), dim=d, dtype=A.dtype) for d in (0, 1))
+    return (row == column).to(A.dtype)
+
+
+def matrix_power(input: Any, n: int) -> Any:
+    """The product of ``n`` times the square matrices ``input`` (..., m, m); of a negative ``n``
+    that of their inverses.
+
+    >>> import staticflow as sf
+    >>> sf.matrix_power(sf.tensor([[1.0, 1.0], [0.0, 1.0]]), 3)
+    tensor([[1., 3.],
+            [0., 1.]])
+    """
+    if input.ndim < 2 or not same_size(*input.shape[-2:]):
+        raise ShapeError(
+            f"matrix_power: takes square matrices, not shape {list(input.shape)}, "
+            f"at {format_locs(here())}"
+        )
+    n = operator.index(n)
+    if n < 0:
+        return matrix_power(inv(input), -n)
+    if n == 0:
+        return zeros_like(input) + identity(input)
+    power, out = input, None
+    while n:
+        if n & 1:
+            out = power if out is None else matmul(out, power)
+        n >>= 1
+        power = matmul(power, power) if n else power
+    return out
+
+
+# -- determinants ---------------------------------------------------------------------------------
+
+
+def _slogdet_infer(facts: Facts, a: TensorType) -> Any:
+    square(facts, a)
+    one = TensorType(a.dtype, a.shape[:-2])
+    return one, one
+
+
+def _slogdet_reference(xp: Any, a: Any) -> Any:
+    sign, logarithm = xp.linalg.slogdet(a)
+    return xp.where(xp.isnan(logarithm), logarithm, sign), logarithm
+
+
+def _slogdet_emit(nest: Any) -> None:
+    k, dtype = nest.k, nest.in_type(0).dtype
+    with _each_matrix(nest) as (b, work):
+        sign, total = k.var(k.const(1.0, dtype)), k.var(k.const(0.0, dtype))
+        with k.loop("c", work.n) as c:
+            _, place = work.pivot(c)
+            stays = k.compare("eq", place, k.index_value(c))
+            k.set(sign, k.select(stays, sign, k.neg(sign)))
+            value = work.at(c, c)
+            k.set(sign, k.mul(sign, k.select(k.compare("eq", value, value), k.sign(value), 1.0)))
+            k.set(total, k.add(total, k.log(k.abs(value))))
+            with work.below(c):
+                pass
+        zero = k.compare("eq", sign, 0.0)
+        logarithm = k.select(zero, float("-inf"), total)
+        nest.store(0, b, k.select(k.compare("eq", logarithm, logarithm), sign, logarithm))
+        nest.store(1, b, logarithm)
+
+
+def _slogdet_vjp(needs: Any, cts: Any, out: Any, a: Any) -> list[Any]:
+    if cts[1] is None or not needs[0]:
+        return [None]
+    return [mT(inv(a)) * unsqueeze(unsqueeze(cts[1], -1), -1)]
+
+
+slogdet_op = Op(
+    name="slogdet",
+    doc="The sign and the logarithm of the absolute value of determinants.",
+    infer=_slogdet_infer,
+    reference=strict(_slogdet_infer, _slogdet_reference),
+    vjp=_slogdet_vjp,
+    lowering=LoopNest(_slogdet_emit),
+    grad_name="LinalgSlogdetBackward0",
+)
+
+
+class LogDeterminant(NamedTuple):
+    """Of determinants the sign and the logarithm of the absolute value."""
+
+    sign: Any
+    logabsdet: Any
+
+
+def slogdet(A: Any) -> LogDeterminant:
+    """The sign and the logarithm of the absolute value of the determinants of (..., n, n); 0 and
+    -inf of a singular matrix, which has no gradient."""
+    return LogDeterminant(*slogdet_op(A))
+
+
+def det(A: Any) -> Any:
+    """The determinants of square matrices (..., n, n); a singular one has no gradient.
+
+    >>> import staticflow as sf
+    >>> sf.linalg.det(sf.tensor([[1.0, 2.0], [3.0, 5.0]]))
+    tensor(-1.)
+    """
+    sign, size = slogdet_op(A)
+    return sign * exp(size)
+
+
+def logdet(input: Any) -> Any:
+    """The logarithm of the determinants of (..., n, n); NaN of negative ones."""
+    sign, size = slogdet_op(input)
+    return log(sign) + size
+
+
+# -- Cholesky -------------------------------------------------------------------------------------
+
+
+def _cholesky_infer(facts: Facts, a: TensorType) -> TensorType:
+    square(facts, a)
+    return a
+
+
+def _cholesky_emit(nest: Any) -> None:
+    k, shape = nest.k, nest.in_shape(0)
+    n = shape[-1]
+    nest.zero()
+    with nest.loops(shape[:-2], "serial") as b:
+
+        def rest(r: Size, c: Size) -> Any:
+            """What the columns before ``c`` leave of an element."""
+            total = k.var(nest.load(0, (*b, r, c)))
+            with k.loop("q", c) as q:
+                first, second = nest.load_out(0, (*b, r, q)), nest.load_out(0, (*b, c, q))
+                k.set(total, k.fma(k.neg(first), second, total))
+            return total
+
+        with k.loop("c", n) as c:
+            left = rest(c, c)
+            unknown = k.compare("ne", left, left)
+            nest.require(k.apply("or", k.compare("gt", left, 0.0), unknown), "definite")
+            diagonal = k.sqrt(left)
+            nest.store(0, (*b, c, c), diagonal)
+            with k.loop("r", n, lo=c + 1) as r:
+                nest.store(0, (*b, r, c), k.div(rest(r, c), diagonal))
+
+
+def _cholesky_vjp(ct: Any, out: Any, a: Any) -> Any:
+    # Murray 2016, "Differentiation of the Cholesky decomposition", arXiv:1602.07527
+    inner = tril(matmul(mT(out), ct))
+    inner = inner - tril(triu(inner)) * 0.5
+    half = solve_op(mT(out), inner)
+    whole = mT(solve_op(mT(out), mT(half)))
+    return (whole + mT(whole)) * 0.5
+
+
+cholesky_op = Op(
+    name="cholesky",
+    doc="The lower triangular L with ``L @ L.mT = a``, of the lower part of a.",
+    infer=_cholesky_infer,
+    reference=strict(_cholesky_infer, checked(lambda xp, a: xp.linalg.cholesky(a))),
+    vjp=per_arg(_cholesky_vjp),
+    lowering=LoopNest(_cholesky_emit),
+    grad_name="LinalgCholeskyExBackward0",
+)
+
+
+def cholesky(A: Any, *, upper: bool = False) -> Any:
+    """The lower triangular L with ``L @ L.mT = A`` for positive definite matrices (..., n, n) in
+    float32 or float64, or with ``upper`` its transpose.
+
+    Raises `LinAlgError` for another matrix, also when a program runs.
+
+    >>> import staticflow as sf
+    >>> sf.linalg.cholesky(sf.tensor([[4.0, 2.0], [2.0, 5.0]]))
+    tensor([[2., 0.],
+            [1., 2.]])
+    """
+    lower = cholesky_op(A)
+    return mT(lower) if upper else lower

@@ -1,0 +1,50 @@
+"""Systems of equations whose matrix is triangular, or a product of triangular ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from staticflow.ops.basics.arithmetic import where
+from staticflow.ops.basics.axes import mT
+from staticflow.ops.matrices.solving import (
+    identity,
+    solve_matrices,
+)
+from staticflow.ops.matrices.triangle import tril, triu
+
+__all__ = ["cholesky_solve", "solve_triangular"]
+
+
+def solve_triangular(
+    A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False
+) -> Any:
+    """The X with ``A @ X = B``, or ``X @ A = B`` unless ``left``, where only the ``upper`` part of
+    ``A`` (..., n, n), or the lower one, is read; with ``unitriangular`` its diagonal is taken for
+    ones.
+
+    >>> import staticflow as sf
+    >>> sf.linalg.solve_triangular(
+    ...     sf.tensor([[2.0, 9.0], [0.0, 4.0]]), sf.tensor([[2.0], [0.0]]), upper=True
+    ... )
+    tensor([[1.],
+            [0.]])
+    """
+    part = triu(A) if upper else tril(A)
+    if unitriangular:
+        part = where(identity(A) == 1, 1.0, part)
+    return solve_matrices(part, B) if left else mT(solve_matrices(mT(part), mT(B)))
+
+
+def cholesky_solve(B: Any, L: Any, upper: bool = False) -> Any:
+    """The X with ``A @ X = B`` for the A that `cholesky` has taken apart into ``L @ L.mT``, or
+    ``L.mT @ L`` where ``L`` is ``upper``.
+
+    >>> import staticflow as sf
+    >>> A = sf.tensor([[4.0, 2.0], [2.0, 5.0]])
+    >>> cholesky_solve(sf.tensor([[4.0], [2.0]]), sf.linalg.cholesky(A))
+    tensor([[1.],
+            [0.]])
+    """
+    lower = mT(L) if upper else L
+    half = solve_triangular(lower, B, upper=False)
+    return solve_triangular(mT(lower), half, upper=True)

@@ -1,0 +1,1 @@
+"""Variances, norms, quantiles, distances."""

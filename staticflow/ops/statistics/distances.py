@@ -1,0 +1,100 @@
+"""Distances and angles between vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from staticflow.errors import ShapeError, SymbolicError
+from staticflow.graph.locs import format_locs, here
+from staticflow.ops.basics.arithmetic import clamp
+from staticflow.ops.basics.expand import broadcast_tensors
+from staticflow.ops.basics.view import unsqueeze
+from staticflow.ops.declaring.by_shape import by_shape
+from staticflow.ops.declaring.fused import fused
+from staticflow.ops.statistics.moments import norm, vector_norm
+
+__all__ = ["cdist", "cosine_similarity", "dist", "pairwise_distance", "pdist"]
+
+
+@by_shape
+def dist(input: Any, other: Any, p: float = 2) -> Any:
+    """The ``p``-norm of ``input - other``.
+
+    >>> import staticflow as sf
+    >>> sf.dist(sf.tensor([1.0, 2.0]), sf.tensor([4.0, 6.0]))
+    tensor(5.)
+    """
+    return norm(input - other, p)
+
+
+def pairwise_distance(
+    x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+) -> Any:
+    """The ``p``-norm over the last dim of ``x1 - x2 + eps``, where ``eps`` keeps the derivative
+    finite: (..., d) and (..., d) to (...)."""
+    return _distance(x1, x2, p, eps, keepdim)
+
+
+@fused("LinalgVectorNormBackward0")
+def _distance(x1: Any, x2: Any, p: float, eps: float, keepdim: bool) -> Any:
+    return vector_norm(x1 - x2 + eps, p, dim=-1, keepdim=keepdim)
+
+
+def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
+    """The cosine of the angle between the vectors along ``dim``, whose lengths are ``eps`` at
+    least.
+
+    >>> import staticflow as sf
+    >>> sf.cosine_similarity(sf.tensor([[1.0, 0.0]]), sf.tensor([[1.0, 1.0]]))
+    tensor([0.7071])
+    """
+    return _cosine(x1, x2, dim, eps)
+
+
+@fused("SumBackward1")
+def _cosine(x1: Any, x2: Any, dim: int, eps: float) -> Any:
+    first, second = (
+        x / clamp(vector_norm(x, 2, dim=dim, keepdim=True), min=eps)
+        for x in broadcast_tensors(x1, x2)
+    )
+    return (first * second).sum(dim)
+
+
+@by_shape
+def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = None) -> Any:
+    """The ``p``-norms of the differences of all rows of ``x1`` (..., m, d) and of ``x2`` (...,
+    n, d): (..., m, n). The gradient is 0 where the distance is 0.
+
+    They are computed from the differences, whatever ``compute_mode`` says.
+
+    >>> import staticflow as sf
+    >>> sf.cdist(sf.tensor([[0.0], [1.0]]), sf.tensor([[3.0], [5.0]]))
+    tensor([[3., 5.],
+            [2., 4.]])
+    """
+    if x1.ndim < 2 or x2.ndim < 2:
+        raise ShapeError(
+            f"cdist: takes matrices or batches of them, not shapes {list(x1.shape)} and "
+            f"{list(x2.shape)}, at {format_locs(here())}"
+        )
+    return _distances(x1, x2, p)
+
+
+@fused("CdistBackward0")
+def _distances(x1: Any, x2: Any, p: float) -> Any:
+    return vector_norm(unsqueeze(x1, -2) - unsqueeze(x2, -3), p, dim=-1)
+
+
+def pdist(input: Any, p: float = 2.0) -> Any:
+    """The ``p``-norms of the differences of the rows i < j of ``input`` (n, d): (n (n - 1) / 2,).
+    The number of rows must be known."""
+    rows = input.shape[0]
+    if not isinstance(rows, int):
+        raise SymbolicError(
+            f"pdist: the number of rows, {rows}, is known only when the program runs; use "
+            f"sf.cdist(x, x), at {format_locs(here())}"
+        )
+    first, second = np.triu_indices(rows, 1)
+    return vector_norm(input[first] - input[second], p, dim=-1)

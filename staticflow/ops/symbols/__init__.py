@@ -1,0 +1,1 @@
+"""What a user holds of a graph, and the gradients of it."""

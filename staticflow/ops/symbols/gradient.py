@@ -1,0 +1,150 @@
+"""Gradients of symbols, giving more nodes: the reverse walk, and the forward one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from operator import attrgetter
+from typing import Any
+
+from staticflow.errors import AutogradError
+from staticflow.graph.graph import new_param, substitute_nodes
+from staticflow.graph.locs import format_locs, using
+from staticflow.graph.node import Node, constant, item, toposort
+from staticflow.ops.basics.arithmetic import add, stop_gradient
+from staticflow.ops.basics.creation import zeros_like
+from staticflow.ops.declaring.late import behind
+from staticflow.ops.declaring.thread import recording, thread
+from staticflow.ops.symbols.calls import hand_on
+from staticflow.ops.symbols.flow import flow, is_real, operands, ways_of
+from staticflow.ops.symbols.symbol import Symbol, results_of, to_node
+from staticflow.ops.symbols.watching import hooked
+
+__all__ = ["pullback", "pushforward"]
+
+
+def pullback(
+    outputs: Sequence[Symbol], cotangents: Sequence[Any], wrt: Sequence[Symbol]
+) -> list[Any]:
+    """The cotangents of ``wrt`` that those of ``outputs`` give rise to; None where an entry of
+    ``wrt`` is not reached. ``cotangents`` may have None for an output that takes no part.
+    """
+    wanted = {w.node for w in wrt}
+    order = toposort(o.node for o in outputs)
+    leading = flow(order, dict.fromkeys(wanted, 1))
+    reaching = {node for node, bits in leading.items() if any(bits)}
+    waiting: dict[Node, dict[int, Any]] = {}  # the cotangents of the results of each node
+    found: dict[Node, Any] = {}
+    with behind([o.node for o in outputs]), recording(True):
+        for o, ct in zip(outputs, cotangents, strict=True):
+            if ct is not None and o.node in reaching:
+                _deposit(waiting, o.node, 0, ct)
+        for node in sorted(reaching, key=attrgetter("serial"), reverse=True):  # users come first
+            if (cts := waiting.pop(node, None)) is None:
+                continue
+            if 0 in cts:
+                cts[0] = hooked(node, cts[0])
+            if node in wanted:
+                found[node] = cts[0]
+            for argument, index, ct in _handed_on(node, cts, reaching):
+                _deposit(waiting, argument, index, ct)
+    hand_on([ct.node for ct in found.values()], order)
+    return [_settled(found.get(w.node)) for w in wrt]
+
+
+def _deposit(waiting: dict[Node, dict[int, Any]], node: Node, index: int, ct: Any) -> None:
+    """Add ``ct`` to what waits for the result ``index`` of ``node``."""
+    cts = waiting.setdefault(node, {})
+    cts[index] = add(cts[index], ct) if index in cts else ct
+
+
+def _handed_on(
+    node: Node, cts: dict[int, Any], reaching: Collection[Node]
+) -> Iterator[tuple[Node, int, Any]]:
+    """What the cotangents of a node give to those of its arguments that are in ``reaching``: the
+    argument, which of its results, the cotangent."""
+    if node.op is item:
+        yield node.args[0], node.attrs["index"], cts[0]
+        return
+    args = operands(node)
+    led = _led(node, cts)
+    needs = [i in led and a in reaching and is_real(a) for i, a in enumerate(args)]
+    if any(needs):
+        for a, needed, ct in zip(args, needs, _pull(node, needs, cts), strict=True):
+            if needed and ct is not None:
+                yield a, 0, ct
+
+
+def pushforward(
+    outputs: Sequence[Symbol], wrt: Sequence[Symbol], tangents: Sequence[Any]
+) -> list[Any]:
+    """The tangents of ``outputs`` where ``wrt`` change by ``tangents`` (of their shapes); None for
+    an output that does not depend on them."""
+    found: dict[Node, Any] = {
+        w.node: Symbol(to_node(t)) for w, t in zip(wrt, tangents, strict=True)
+    }
+    with behind([o.node for o in outputs]), recording(True):
+        for node in toposort((o.node for o in outputs), known=set(found)):
+            moved = [found.get(a) if is_real(a) else None for a in operands(node)]
+            if all(t is None for t in moved):
+                continue
+            if node.op is item:
+                found[node] = found[node.args[0]][node.attrs["index"]]
+            elif is_real(node):
+                found[node] = _push(node, moved)
+    return [_settled(found.get(o.node)) for o in outputs]
+
+
+def _settled(x: Any) -> Any:
+    """A derivative, to be differentiated again only if operations are recorded."""
+    return x if x is None or thread.state.recording else stop_gradient(x)
+
+
+def _led(node: Node, results: Iterable[int]) -> set[int]:
+    """The positions of the arguments that a gradient of one of the ``results`` may go to."""
+    ways = ways_of(node)
+    return {position for i in results for position in ways[i]}
+
+
+def _push(node: Node, moved: Sequence[Any]) -> Any:
+    """The tangent of a node from those of its arguments."""
+    if node.op.jvp is not None:
+        with using(node.locs):
+            out = results_of(node) if isinstance(node.type, tuple) else Symbol(node)
+            return node.op.jvp(moved, out, *map(_as_argument, node.args), **node.attrs)
+    types = node.type if isinstance(node.type, tuple) else (node.type,)
+    seeds = [Symbol(new_param(t, "seed")) for t in types]
+    cts = {i: s for i, s in enumerate(seeds) if s.dtype.is_floating}
+    pulled = _pull(node, [t is not None for t in moved], cts)
+    ways = [(ct, t) for ct, t in zip(pulled, moved, strict=True) if ct is not None]
+    if not ways:
+        return None
+    with using(node.locs):
+        tangents = pullback([ct for ct, _ in ways], [t for _, t in ways], seeds)
+        # it does not depend on the seeds, which the vjp is linear in, but may still mention them
+        zeros = {s.node: zeros_like(s).node for s in seeds}
+    settled = [
+        None if t is None else Symbol(substitute_nodes([t.node], zeros)[0]) for t in tangents
+    ]
+    return settled if isinstance(node.type, tuple) else settled[0]
+
+
+def _pull(node: Node, needs: Sequence[bool], cts: dict[int, Any]) -> Sequence[Any]:
+    if node.op.vjp is None:
+        raise AutogradError(
+            f"{node.op.name} has no derivative, made at {format_locs(node.locs)}; keep it out of "
+            "what is differentiated, or pass its argument through .detach()"
+        )
+    with using(node.locs):
+        args = [_as_argument(a) for a in node.args]
+        if isinstance(node.type, tuple):
+            many = [cts.get(i) for i in range(len(node.type))]
+            return node.op.vjp(needs, many, results_of(node), *args, **node.attrs)
+        return node.op.vjp(needs, cts[0], Symbol(node), *args, **node.attrs)
+
+
+def _as_argument(node: Node) -> Any:
+    """A node as a vjp takes it: a number where it is a 0-d constant, so that a rule can tell
+    ``x ** 2`` from ``x ** y`` in both modes."""
+    if node.op is constant and not node.tensor_type.shape:
+        return node.attrs["value"].array.item()
+    return Symbol(node)

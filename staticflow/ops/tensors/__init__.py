@@ -1,0 +1,1 @@
+"""Operators, methods and subscripts that tensors and symbols have."""

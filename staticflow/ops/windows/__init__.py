@@ -1,0 +1,1 @@
+"""Sums and extremes over windows of images."""
