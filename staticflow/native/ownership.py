@@ -99,8 +99,9 @@ class State:
 
     def fault(self, value: Value) -> str | None:
         """Why a value must not be used here, if it must not."""
-        missing = value.depends - self.owned.keys() if value.inside or value.own else ()
-        for number in sorted(missing):
+        missing = value.depends - self.owned.keys() if value.inside or value.own else None
+        if missing:
+            number = min(missing)
             lost = value.name if value.own == number else f"what {value.name} lives in"
             return f"{lost} was {self.end_of(number)}: use it before that"
         if value.run is not None and value.run != self.run:
@@ -169,6 +170,9 @@ def join_values(
 ) -> Value | None:
     """What a value is where the ways to ``target`` meet, on which it is ``values``; None if that
     has no type. ``taken`` are the owned references of each way that go into the joined ones."""
+    first = values[0]
+    if not first.depends and first.run is None and all(v is first for v in values):
+        return first  # nothing can have become of it on one way
     states = [state for _, state in target.edges]
     type_ = _join_all(v.type for v in values)
     if type_ is None:
@@ -188,10 +192,10 @@ def join_values(
         for number, places in zip(owning, taken, strict=True):
             if number is not None:
                 places.add(number)
-        first = next(s.owned[n] for s, n in zip(states, owning, strict=True) if n is not None)
+        debt = next(s.owned[n] for s, n in zip(states, owning, strict=True) if n is not None)
         numbers = {n for n in owning if n is not None}
         number = numbers.pop() if len(numbers) == 1 else next(_serials)
-        joined.owned[number] = first
+        joined.owned[number] = debt
         return replace(merged, own=number, run=None, inside=frozenset())
     if not fresh:
         faulty = next(v for v, s in zip(values, states, strict=True) if s.fault(v) is not None)
