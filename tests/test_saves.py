@@ -169,6 +169,21 @@ def test_a_vjp_that_looks_at_values_keeps_all() -> None:
     assert a.grad.tolist() == [3, 4]
 
 
+def test_a_trace_for_which_there_is_no_memory_is_made_later() -> None:
+    memory = [False]
+
+    def partial(ct: Any, out: Any, a: Any, b: Any) -> Any:
+        if not memory[0]:
+            raise MemoryError
+        return ct * b
+
+    op, (a, b) = op_with(per_arg(partial, None)), two()
+    with pytest.raises(MemoryError):
+        op(a, b)
+    memory[0] = True
+    assert saves_of(op, (a, b), {})[0] == {1}
+
+
 def by_attribute(saves: Any = None) -> Op:
     vjp = per_arg(lambda ct, out, a, b, *, scaled: ct * b if scaled else ct, None)
     op = op_with(vjp, lambda xp, a, b, *, scaled: a + b)

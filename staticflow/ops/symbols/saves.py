@@ -47,6 +47,8 @@ def _find_saves(op: Op, args: Sequence[Any], attrs: Mapping[str, Any], out: Any)
         return (frozenset(i for i in op.saves if i < len(args)),) * len(args)
     try:
         return used_values(op, [_type_of(a, args) for a in args], attrs, _types_of(out))
+    except (MemoryError, RecursionError):  # which tell nothing of the vjp
+        raise
     except Exception:  # the vjp looks at values, so it may use any
         return (frozenset((OUT, *range(len(args)))),) * len(args)
 
