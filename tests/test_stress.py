@@ -21,20 +21,21 @@ from slices import today
 import staticflow
 
 SCRIPT = Path(__file__).parent / "stress.py"
+STRUCK = SCRIPT.with_name("struck.py")
 SECONDS = float(os.environ.get("STATICFLOW_STRESS_SECONDS", "300"))
 TRIALS = 60
 LIMIT = 600
 """Seconds that no worker takes."""
 
 
-def work(seed: int, trials: int, *weather: str) -> None:
+def work(seed: int, trials: int, *weather: str, script: Path = SCRIPT, **env: str) -> None:
     """Run a worker, and fail with what it said last."""
-    command = [sys.executable, str(SCRIPT), str(seed), str(trials), *weather]
+    command = [sys.executable, str(script), str(seed), str(trials), *weather]
     package = Path(staticflow.__file__).parents[1]
     paths = os.pathsep.join([str(package), str(SCRIPT.parent)])
     said = subprocess.run(
         command, capture_output=True, text=True, timeout=LIMIT, check=False,
-        env={**os.environ, "PYTHONPATH": paths},
+        env={**os.environ, "PYTHONPATH": paths, **env},
     )  # fmt: skip
     if said.returncode != 0:
         last = "\n".join([*said.stdout.splitlines()[-3:], *said.stderr.splitlines()[-40:]])
@@ -57,3 +58,15 @@ def test_stress() -> None:
     while time.monotonic() < until:
         work(seed, TRIALS)
         seed += 1
+
+
+def test_new_objects_may_be_changed_at_any_allocation() -> None:
+    work(seed_of_today(), 40, script=STRUCK, PYTHONMALLOC="debug")
+
+
+@pytest.mark.campaign
+def test_new_objects_may_be_changed_at_any_allocation_in_full() -> None:
+    until, seed = time.monotonic() + SECONDS / 5, seed_of_today()
+    while time.monotonic() < until:
+        work(seed, 200, script=STRUCK, PYTHONMALLOC="debug")
+        seed += 200
