@@ -3,6 +3,7 @@
 from typing import Any
 
 import staticflow as sf
+from staticflow.ops.declaring.tracing import tracing
 
 X, W = [0.5, -1.25, 2.0], [1.5, 0.75, -0.5]
 
@@ -40,7 +41,7 @@ def compiled(fn: Any) -> Answer:
 def of_a_parameter(fn: Any) -> Answer:
     """Compiled, where ``w`` is a tensor that the graph captures."""
     x, w = sf.placeholder((3,), name="x"), sf.tensor(W, requires_grad=True)
-    with sf.ops.tracing.tracing():
+    with tracing():
         y = fn(x, w)
         grads = sf.grad(weighed(y), [x, w], allow_unused=True)
     found = sf.compile([x], [y, *(g for g in grads if g is not None)])(X32)
