@@ -9,6 +9,7 @@ import inspect
 import itertools
 import pickle
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -410,6 +411,28 @@ def test_elsewhere_the_general_path_does_it_all(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("staticflow.eager.fast.forms.has_known_layout", lambda: False)
     fast = fast_forms(FAST, FAST, FAST, sf.Tensor, EAGER.general, EAGER.finish, {len: 1}, {})
     assert fast.functions == fast.methods == fast.reflected == {}
+
+
+_WITHOUT_SOURCES = """
+import importlib.machinery, warnings
+importlib.machinery.SourceFileLoader.get_source = lambda self, name: None
+import staticflow as sf
+with warnings.catch_warnings(record=True) as found:
+    warnings.simplefilter("always")
+    x = sf.tensor([1.0, 2.0], requires_grad=True)
+    (x * x).sum().backward()
+    x.data.add_(1.0)
+assert x.grad.tolist() == [2, 4] and x.tolist() == [2, 3]
+print(*(w.message for w in found if "sources" in str(w.message)))
+"""
+
+
+def test_without_its_sources_the_general_path_does_it_all_and_says_so() -> None:
+    """As in an application that is shipped as compiled files."""
+    command = [sys.executable, "-c", _WITHOUT_SOURCES]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("the sources of staticflow are not there") == 1
 
 
 def test_a_partial_that_names_only_its_arguments_runs_on_arrays() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from staticflow.errors import StaticflowError
 
-__all__ = ["NativeError", "Shown", "Source", "source_of"]
+__all__ = ["NativeError", "Shown", "Source", "has_source", "source_of"]
 
 
 class NativeError(StaticflowError):
@@ -52,14 +52,26 @@ class Source:
 
 def source_of(fn: Callable[..., Any]) -> Source:
     """The source of a function, which is defined at the top of a module."""
-    code = fn.__code__
-    tree = _functions(code.co_filename).get(code.co_name)
+    file, name = fn.__code__.co_filename, fn.__code__.co_name
+    tree = _functions(file, fn.__module__, fn.__globals__.get("__loader__")).get(name)
     if tree is None:
-        raise NativeError(f"{code.co_filename}: the source of {fn.__name__} is not there")
-    return Source(code.co_filename, tree)
+        raise NativeError(f"{file}: the source of {fn.__name__} is not there")
+    return Source(file, tree)
+
+
+def has_source(fn: Callable[..., Any]) -> bool:
+    """Whether the module of a function has a source: an application may be shipped without."""
+    loader = fn.__globals__.get("__loader__")
+    return bool(_functions(fn.__code__.co_filename, fn.__module__, loader))
 
 
 @functools.lru_cache
-def _functions(file: str) -> dict[str, ast.FunctionDef]:
-    tree = ast.parse("".join(linecache.getlines(file)), file)
+def _functions(file: str, module: str, loader: Any) -> dict[str, ast.FunctionDef]:
+    """The functions at the top of a module, whose loader knows the source: there may be another
+    file of that name."""
+    try:
+        text = loader.get_source(module) or ""
+    except (AttributeError, ImportError):  # of a module that Python's own loaders did not load
+        text = "".join(linecache.getlines(file))
+    tree = ast.parse(text, file)
     return {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}

@@ -31,8 +31,9 @@ from staticflow.eager.numbers import number_beside
 from staticflow.eager.saved import Shadow
 from staticflow.eager.vertex import LEAF, EvenEntry, Output, TapeEntry, serials
 from staticflow.graph.dtypes import BY_PYTHON, DTYPES, DType, bfloat16
-from staticflow.graph.locs import is_inside
+from staticflow.graph.locs import is_inside, warn
 from staticflow.graph.op import Op, takes
+from staticflow.native.source import has_source
 from staticflow.ops.declaring import lowering
 from staticflow.ops.declaring.by_shape import BY_SHAPE
 from staticflow.ops.declaring.declare import PerElement
@@ -78,10 +79,18 @@ def fast_forms(
 
     ``general(op, args, attrs)`` does what is not usual, ``finish(op, args, attrs, results)`` makes
     tensors of several results. The functions ``remembered`` come with the number of tensors that
-    they may take. There are no forms if this Python does not let native code read its objects.
+    they may take. There are no forms if this Python does not let native code read its objects, or,
+    with a warning, if the sources that they are made from are not there.
     """
     classes = (State, tensor, Memory, View, Shadow, TapeEntry)
     if not has_known_layout() or not all(box_type(c, s) for c in classes for s in _slots(c)):
+        return FastForms({}, {}, {}, {}, {}, {}, {})
+    if not has_source(render_core):
+        warn(
+            "the sources of staticflow are not there, as where an application ships compiled files "
+            "alone: eager operations take the general path, which is some times slower for small "
+            "tensors; ship the .py files of staticflow, too"
+        )
         return FastForms({}, {}, {}, {}, {}, {}, {})
     ops = [op for op in ops if has_fast_form(op)]
     kernels = [op for op in ops if _is_kernel(op)]  # found by the kind of call
