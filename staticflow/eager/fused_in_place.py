@@ -31,7 +31,8 @@ _array = np.ndarray
 
 
 def in_place_form(fn: Callable[..., Any], count: int, by_element: bool) -> Callable[..., bool]:
-    """See `staticflow.ops.declaring.fused.in_place`."""
+    """A function that puts what ``fn`` gives of its tensors into the first ``count`` of them by one
+    program, and says whether it did; ``by_element``: those of one shape may be taken as vectors."""
     programs: Programs[Executable] = Programs()
 
     def store(*tensors: Any) -> bool:

@@ -97,7 +97,7 @@ class TapeEntry:
     ) -> None:
         self.op, self.attrs, self.edges, self.hooks = op, attrs, edges, None
         self.serial = next_serial()
-        kept = saves or _wanted(saves_of(op, args, attrs, result), edges)
+        kept = saves or _values_to_keep(saves_of(op, args, attrs, result), edges)
         several = type(result) is tuple
         like = None if several else result._data
         self.args = held = []
@@ -279,8 +279,9 @@ def entered(
     return entry
 
 
-def _wanted(saves: Saves, edges: Sequence[Vertex | None]) -> Collection[int]:
-    """The arguments, and `OUT`, whose values the wanted cotangents use."""
+def _values_to_keep(saves: Saves, edges: Sequence[Vertex | None]) -> Collection[int]:
+    """The positions of the arguments, with `OUT` for the result, whose values are used by the
+    cotangents that have an edge to go to."""
     if len(edges) == 1:
         return saves[0]
     return {i for e, used in zip(edges, saves, strict=True) if e is not None for i in used}

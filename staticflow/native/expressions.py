@@ -291,7 +291,8 @@ def _is_number(value: Value) -> bool:
 
 
 def _division(scope: Scope, node: ast.BinOp, dividend: Value, divisor: Value) -> Value:
-    """As Python rounds: the remainder has the sign of the divisor."""
+    """Emit ``dividend // divisor`` or ``dividend % divisor`` as Python rounds: the remainder has
+    the sign of the divisor."""
     a, b = scope.fit(node.left, dividend, INT).text, scope.fit(node.right, divisor, INT).text
     text = scope.text
     rest = text.op(f"srem i64 {a}, {b}")
@@ -306,7 +307,7 @@ def _division(scope: Scope, node: ast.BinOp, dividend: Value, divisor: Value) ->
 
 
 def _compare(scope: Scope, node: ast.Compare) -> Value:
-    """Of ints and bools by ``==`` and ``<``, of pointers by ``is``."""
+    """Compare ints and bools by ``==``, ``<`` and kin, and pointers by ``is``."""
     if len(node.ops) != 1:
         raise scope.error(node, "native code knows no chain of comparisons: write `and`")
     op, (other,) = type(node.ops[0]), node.comparators

@@ -62,8 +62,8 @@ class Debt:
 
 @dataclass(slots=True)
 class State:
-    """What is known at a place of a function: the variables, the owned references and what became
-    of earlier ones, and the call that may have run Python last, by number, line and name."""
+    """State of a translation at one place of a function: its variables, the references it owns and
+    what became of earlier ones, and the last call that may have run Python (number, line, name)."""
 
     names: dict[str, Value] = field(default_factory=dict)
     owned: dict[int, Debt] = field(default_factory=dict)

@@ -40,7 +40,7 @@ ARRAYS: Mapping[type, Mapping[str, int]] = {
     Slice: {"start": HEAD, "stop": HEAD + 8, "step": HEAD + 16},
     Tuple: {"items": tuple.__basicsize__},
 }  # fmt: skip
-"""The same as native functions read it."""
+"""Where the fields of these classes lie, in bytes, for the functions of `staticflow.native`."""
 
 MEM_HANDLER = 88  # the last of these
 CONTIGUOUS, OWNDATA = 0x1, 0x4  # NPY_ARRAY_*; contiguous in C order

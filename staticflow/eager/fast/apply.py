@@ -173,7 +173,8 @@ def tensors_of(data: Tuple) -> Owned[Tuple | None]:
 
 @native
 def finish_by_python(call: Call, objects: Row[Object], data: Object) -> Owned[Object | None]:
-    """What was computed as tensors, which are several, or perhaps a view."""
+    """Tensors on ``data``, the arrays that the op gave, or perhaps a view, made by Python; null
+    with an error set."""
     return call_python(finish, call.op, objects, call.count, call.attrs, data)
 
 

@@ -1,1 +1,1 @@
-"""What is computed along a dim: extremes, running values, order, softmax."""
+"""Operations along a dim: extremes, running values, order, softmax and class losses."""
