@@ -416,4 +416,4 @@ def test_every_dtype_is_loaded_and_stored_as_it_is() -> None:
 
 def test_a_renamed_kernel_differs_in_its_name_alone() -> None:
     kernel = parse_kernel(COPY)
-    assert kernel.renamed("other") == replace(kernel, name="other")
+    assert kernel.with_name("other") == replace(kernel, name="other")

@@ -309,11 +309,11 @@ class Builder:
         lanes = max(a.lanes for a in regs)
         typed = regs[1:] if op == "select" and len(regs) > 1 else regs
         own = typed[0].dtype
-        operands = tuple(self.splat(self._typed(a, own), lanes) for a in args)
+        operands = tuple(self.splat(self._as_operand(a, own), lanes) for a in args)
         result = {"same": operands[0].dtype, "second": operands[-1].dtype, "bool": bool_}
         return self.let(Apply(op, operands), result[PRIMITIVES[op].result], lanes)
 
-    def _typed(self, a: Operand | Number, dtype: DType) -> Operand:
+    def _as_operand(self, a: Operand | Number, dtype: DType) -> Operand:
         """A number as an operand of ``dtype``; an operand as it is."""
         if isinstance(a, (Reg, Const)):
             return a

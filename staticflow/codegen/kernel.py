@@ -373,7 +373,7 @@ class Kernel:
         """The same kernel doing something else."""
         return replace(self, body=body)
 
-    def renamed(self, name: str) -> Kernel:
+    def with_name(self, name: str) -> Kernel:
         """The same kernel under another name."""
         return replace(self, name=name)
 

@@ -126,7 +126,7 @@ def _binding(reg: Reg) -> str:
     return f"%{reg.name}: {_type(reg)}"
 
 
-def _bound(bound: Size | None) -> str:
+def _bound_text(bound: Size | None) -> str:
     return "" if bound is None else f" if lane < {bound}"
 
 
@@ -148,14 +148,14 @@ _FORMAT: dict[type, Callable[[Any], str]] = {
     Var: lambda s: f"var {_binding(s.reg)} = {_operand(s.init)}",
     Set: lambda s: f"set %{s.reg.name} = {_operand(s.value)}",
     Accumulate: lambda s: f"accumulate %{s.reg.name} {s.op} {_operand(s.value)}",
-    Store: lambda s: f"store {s.buffer}[{s.index}] = {_operand(s.value)}{_bound(s.bound)}",
+    Store: lambda s: f"store {s.buffer}[{s.index}] = {_operand(s.value)}{_bound_text(s.bound)}",
     Loop: _format_loop,
     If: lambda s: f"if {_operand(s.cond)}",
     Bind: _format_bind,
     Check: lambda s: f"check {_operand(s.cond)} {s.code}",
     Reserve: lambda s: f"reserve {s.buffer} {s.count}",
     Apply: lambda e: f"{e.op}({', '.join(map(_operand, e.args))})",
-    Load: lambda e: f"load {e.buffer}[{e.index}]{_bound(e.bound)}",
+    Load: lambda e: f"load {e.buffer}[{e.index}]{_bound_text(e.bound)}",
     Cast: lambda e: f"cast {_operand(e.arg)}",
     Bitcast: lambda e: f"bitcast {_operand(e.arg)}",
     Splat: lambda e: f"splat {_operand(e.arg)}",
@@ -254,7 +254,7 @@ class _Parser:
         buffer, index = self.place()
         self.tokens.expect("=")
         value = self.operand()
-        return Store(buffer, index, value, self.bound())
+        return Store(buffer, index, value, self.read_bound())
 
     def loop(self) -> Loop:
         name = self.tokens.name("the loop's variable")
@@ -304,7 +304,7 @@ class _Parser:
 
     def load(self) -> Load:
         buffer, index = self.place()
-        return Load(buffer, index, self.bound())
+        return Load(buffer, index, self.read_bound())
 
     def fold(self) -> Fold:
         return Fold(self.one_of(COMBINES), self.operand())
@@ -331,7 +331,7 @@ class _Parser:
         self.tokens.expect("]")
         return buffer, index
 
-    def bound(self) -> Size | None:
+    def read_bound(self) -> Size | None:
         if not self.tokens.sees("if", "lane"):
             return None
         self.tokens.take()

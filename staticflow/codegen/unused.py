@@ -26,19 +26,21 @@ __all__ = ["innermost_loops", "without_unused"]
 def without_unused(block: Block) -> Block:
     """The block without registers and symbols that nothing in it reads, and without loops that are
     left empty."""
-    return _used(block, set())
+    return _drop_unread(block, set())
 
 
-def _used(block: Block, read: set[str | Sym]) -> Block:
+def _drop_unread(block: Block, read: set[str | Sym]) -> Block:
     """The same where ``read``, names of registers and symbols, are read behind it; those that the
     block reads join them."""
     kept: list[Stmt] = []
     for stmt in reversed(block):
         if isinstance(stmt, Loop):
-            stmt = replace(stmt, body=_used(stmt.body, read))
+            stmt = replace(stmt, body=_drop_unread(stmt.body, read))
             needed = bool(stmt.body)
         elif isinstance(stmt, If):
-            stmt = replace(stmt, then=_used(stmt.then, read), orelse=_used(stmt.orelse, read))
+            stmt = replace(
+                stmt, then=_drop_unread(stmt.then, read), orelse=_drop_unread(stmt.orelse, read)
+            )
             needed = bool(stmt.then or stmt.orelse)
         elif isinstance(stmt, Let):
             needed = stmt.reg.name in read

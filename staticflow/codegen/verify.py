@@ -175,7 +175,7 @@ class _Verifier:
         _require(lanes > 1 or not names_lane, "the index of one lane must not name lane")
         _require(lanes == 1 or names_lane, f"the index of {lanes} lanes must name lane")
 
-    def bound(self, bound: Size | None) -> None:
+    def check_bound(self, bound: Size | None) -> None:
         if bound is not None:
             self.size(bound, "the bound")
 
@@ -183,7 +183,7 @@ class _Verifier:
         _require(name in self.buffers, f"there is no buffer {name}")
         return self.buffers[name]
 
-    def accessed(self, name: str) -> Buffer:
+    def usable_buffer(self, name: str) -> Buffer:
         buffer = self.buffer(name)
         _require(
             buffer.access != "grows" or name in self.reserved, f"nothing is reserved of {name} here"
@@ -223,7 +223,7 @@ class _Verifier:
         self.bind_reg(stmt.reg)
         self.variables.add(stmt.reg.name)
 
-    def changed(self, reg: Reg, value: Operand) -> None:
+    def check_change(self, reg: Reg, value: Operand) -> None:
         self.operand(reg)
         _require(
             reg.name in self.variables,
@@ -234,14 +234,14 @@ class _Verifier:
         self.result(reg, value.dtype, value.lanes)
 
     def set(self, stmt: Set) -> None:
-        self.changed(stmt.reg, stmt.value)
+        self.check_change(stmt.reg, stmt.value)
 
     def accumulate(self, stmt: Accumulate) -> None:
         _check_combine(stmt.op, stmt.value)
-        self.changed(stmt.reg, stmt.value)
+        self.check_change(stmt.reg, stmt.value)
 
     def store(self, stmt: Store) -> None:
-        buffer = self.accessed(stmt.buffer)
+        buffer = self.usable_buffer(stmt.buffer)
         _require(buffer.access != "in", f"{buffer.name} is an input; it cannot be stored to")
         self.operand(stmt.value)
         _require(
@@ -249,7 +249,7 @@ class _Verifier:
             f"the value is {stmt.value.dtype}, the buffer {buffer.dtype}",
         )
         self.lane_index(stmt.index, stmt.value.lanes)
-        self.bound(stmt.bound)
+        self.check_bound(stmt.bound)
 
     def loop(self, stmt: Loop) -> None:
         self.size(stmt.lo, "the loop's start")
@@ -333,9 +333,9 @@ class _Verifier:
         self.result(reg, bool_ if primitive.result == "bool" else alike[0].dtype, reg.lanes)
 
     def load(self, reg: Reg, expr: Load) -> None:
-        buffer = self.accessed(expr.buffer)
+        buffer = self.usable_buffer(expr.buffer)
         self.lane_index(expr.index, reg.lanes)
-        self.bound(expr.bound)
+        self.check_bound(expr.bound)
         self.result(reg, buffer.dtype, reg.lanes)
 
     def cast(self, reg: Reg, expr: Cast) -> None:
@@ -376,7 +376,7 @@ class _Verifier:
         self.result(reg, int64, reg.lanes)
 
     def active(self, reg: Reg, expr: Active) -> None:
-        self.bound(expr.bound)
+        self.check_bound(expr.bound)
         self.result(reg, bool_, reg.lanes)
 
     def worker(self, reg: Reg, expr: Worker) -> None:

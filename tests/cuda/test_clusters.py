@@ -70,7 +70,7 @@ def clusters_of(name: str) -> list[tuple[Graph, str]]:
 
 def lowered_of(body: Graph, kind: str, name: str) -> Lowered:
     lowered = lower_cluster(body, kind, NO_TARGET)
-    return replace(lowered, kernel=bind_grid(lowered.kernel).renamed(name))
+    return replace(lowered, kernel=bind_grid(lowered.kernel).with_name(name))
 
 
 LOWERED = [

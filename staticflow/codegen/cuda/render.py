@@ -28,9 +28,9 @@ from staticflow.codegen.cuda.values import (
     bitcast,
     c_type,
     cast,
+    helpers_in,
     literal,
     memory_type,
-    used_helpers,
 )
 from staticflow.codegen.kernel import (
     Accumulate,
@@ -99,7 +99,7 @@ def render_cuda(kernel: Kernel) -> str:
 def render_cuda_module(kernels: Iterable[Kernel]) -> str:
     """The CUDA C text of several kernels, whose names differ, behind one prelude."""
     functions = [_function(kernel) for kernel in kernels]
-    return "\n\n".join([*used_helpers("\n".join(functions)), *functions]) + "\n"
+    return "\n\n".join([*helpers_in("\n".join(functions)), *functions]) + "\n"
 
 
 def entry_name(kernel: Kernel) -> str:

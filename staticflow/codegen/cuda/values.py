@@ -36,9 +36,9 @@ __all__ = [
     "bitcast",
     "c_type",
     "cast",
+    "helpers_in",
     "literal",
     "memory_type",
-    "used_helpers",
 ]
 
 _C_TYPES = {
@@ -384,7 +384,7 @@ HELPERS: dict[str, str] = {
 """The definition of each helper function, by name."""
 
 
-def used_helpers(text: str) -> list[str]:
+def helpers_in(text: str) -> list[str]:
     """The definitions of the helpers that ``text`` names; none of them names another."""
     names = set(_HELPER.findall(text))
     return [definition for name, definition in HELPERS.items() if name in names]

@@ -149,25 +149,25 @@ def emit_blocked(k: Builder, p: Product, scratch: Workspace, epilogue: Epilogue)
     alone = k.compare("le", workers, 1)
     many = k.apply("min", k.mul(workers, _way(p).tasks), _GROUPS)
     cut = _cut(p, k.bind(k.select(alone, 1, many), "enough", _GROUPS + 1))
-    most_depth = _named(k, "depth", cut.most_depth, cut.depth)
-    chunk, rows = _named(k, "chunk", cut.chunk, cut.width), _named(k, "rows", cut.rows, p.m)
-    down = _named(k, "down", ceil_div(p.m, rows), cut.down)
-    across = _named(k, "across", dim_max(ceil_div(p.n, chunk), 1), cut.across)
+    most_depth = _bind_size(k, "depth", cut.most_depth, cut.depth)
+    chunk, rows = _bind_size(k, "chunk", cut.chunk, cut.width), _bind_size(k, "rows", cut.rows, p.m)
+    down = _bind_size(k, "down", ceil_div(p.m, rows), cut.down)
+    across = _bind_size(k, "across", dim_max(ceil_div(p.n, chunk), 1), cut.across)
     cut = replace(cut, most_depth=most_depth, chunk=chunk, rows=rows, down=down, across=across)
     tasks = down * across
-    groups = _named(k, "groups", cut.groups, _GROUPS)
+    groups = _bind_size(k, "groups", cut.groups, _GROUPS)
     for group in each(k, "group", Span(0, groups, 1), "parallel"):
         worker = k.worker(groups) if groups != 1 else 0
         place = replace(scratch, base=scratch.base + worker * cut.workspace)
         span = Span(group * tasks // groups, (group + 1) * tasks // groups, 1)
         for task in each(k, "task", span):
-            row = _named(k, "row", task // across, down)
-            left = _named(k, "left", (task - row * across) * chunk, p.n) if across != 1 else 0
-            top = _named(k, "top", row * rows, p.m)
+            row = _bind_size(k, "row", task // across, down)
+            left = _bind_size(k, "left", (task - row * across) * chunk, p.n) if across != 1 else 0
+            top = _bind_size(k, "top", row * rows, p.m)
             _Task(k, p, cut, place, top, left).emit(epilogue)
 
 
-def _named(k: Builder, name: str, size: Size, most: Size) -> Size:
+def _bind_size(k: Builder, name: str, size: Size, most: Size) -> Size:
     """The size, which is ``most`` at most, as a symbol, unless it is known: long expressions of
     sizes take long to simplify."""
     return size if isinstance(size, int) else k.bind(k.index_value(size), name, most + 1)
@@ -180,9 +180,9 @@ class _Task:
         self, k: Builder, p: Product, cut: _Cut, place: Workspace, top: Size, left: Size
     ) -> None:
         self.k, self.p, self.cut, self.place, self.top, self.left = k, p, cut, place, top, left
-        self.rows = _named(k, "rows", dim_min(cut.rows, p.m - top), dim_min(cut.rows, p.m))
+        self.rows = _bind_size(k, "rows", dim_min(cut.rows, p.m - top), dim_min(cut.rows, p.m))
         most = dim_min(cut.width, p.n)
-        width = _named(k, "width", dim_min(cut.chunk, p.n - left), most)
+        width = _bind_size(k, "width", dim_min(cut.chunk, p.n - left), most)
         self.panels = chunk_panels(p.n, left, width, p.lanes, p.target)
 
     def emit(self, epilogue: Epilogue) -> None:
@@ -194,7 +194,7 @@ class _Task:
                 p,
                 a=replace(p.a, base=p.a.at(0, start)),
                 b=replace(p.b, base=p.b.at(start, 0)),
-                depth=_named(
+                depth=_bind_size(
                     k, "depth", dim_min(cut.depth, p.depth - start), dim_min(cut.depth, p.depth)
                 ),
             )
@@ -206,7 +206,7 @@ class _Task:
                 continue
             bottom = self.top + self.rows
             for stripe in each(k, "stripe", Span(self.top, bottom, cut.stripe)):
-                rows = _named(k, "rows", dim_min(cut.stripe, bottom - stripe), cut.stripe)
+                rows = _bind_size(k, "rows", dim_min(cut.stripe, bottom - stripe), cut.stripe)
                 self._copy_stripe(here, stripe, rows)
                 self._emit_rows(here, stripe, rows, block, epilogue)
 
@@ -227,7 +227,7 @@ class _Task:
             for j, lanes, bound in panel.columns(col, p.n):
                 k.store(to.buffer, to.at(kk, j), k.load(p.b.buffer, p.b.at(kk, j), lanes, bound))
 
-    def _copied(self, stripe: Size, first: Size) -> Matrix:
+    def _copy_at(self, stripe: Size, first: Size) -> Matrix:
         """The copy of the tile of A that begins with row ``first``, by columns."""
         base = self.place.base + self.cut.most_depth * (self.cut.width + first - stripe) - first
         return Matrix(self.place.buffer, base, 1, self.cut.tile)
@@ -237,7 +237,7 @@ class _Task:
         k, tile = self.k, Panel((self.cut.tile,), partial=True)
         for kk in each(k, "k", Span(0, p.depth, 1)):
             for first in each(k, "i", Span(stripe, stripe + rows, tile.width)):
-                to = self._copied(stripe, first)
+                to = self._copy_at(stripe, first)
                 for row, lanes, bound in tile.columns(first, p.m):
                     column = k.load(p.a.buffer, p.a.at(row, kk), lanes, bound)
                     k.store(to.buffer, to.at(row, kk), column)
@@ -263,11 +263,13 @@ class _Task:
         row, done, a = first, Span(0, cut.tile, 1), p.a
         whole = isinstance(p.m, int) and p.m % cut.tile == 0
         if cut.stripe is not None:
-            a = self._copied(stripe, first)
+            a = self._copy_at(stripe, first)
             if not whole:
-                done = replace(done, hi=_named(k, "hi", dim_min(cut.tile, p.m - first), cut.tile))
+                done = replace(
+                    done, hi=_bind_size(k, "hi", dim_min(cut.tile, p.m - first), cut.tile)
+                )
         elif not whole:
-            row = _named(k, "row", dim_min(first, p.m - cut.tile), p.m)
+            row = _bind_size(k, "row", dim_min(first, p.m - cut.tile), p.m)
             done = replace(done, lo=first - row)
         begin = k.bind(k.index_value(a.at(row, 0)), "begin")
         a = replace(a, base=begin - row * a.row)

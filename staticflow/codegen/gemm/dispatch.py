@@ -90,7 +90,7 @@ def emit_gemm(
     ``scratch`` has room for `scratch_size` elements; None will do where that is 0.
     """
     p, swapped = _product(gemm, target, a, b, a_base, b_base)
-    own = _swapped(epilogue) if swapped else epilogue
+    own = _swap_sides(epilogue) if swapped else epilogue
     copy = _copying(p)
     if p.dtype not in _TILED:
         emit_plain(k, p, own)
@@ -107,17 +107,17 @@ def _product(
     right = Matrix(b, b_base, gemm.b_row, 1 if gemm.n == 1 else gemm.b_col)  # a column alone
     p = Product(left, right, gemm.m, gemm.n, gemm.k, gemm.dtype, target)
     if gemm.n == 1 and gemm.m != 1 and left.col != 1 and left.row == 1:
-        return replace(p, a=right.transposed, b=left.transposed, m=gemm.n, n=gemm.m), True
+        return replace(p, a=right.transpose, b=left.transpose, m=gemm.n, n=gemm.m), True
     return p, False
 
 
-def _swapped(epilogue: Epilogue) -> Epilogue:
-    def swapped(
+def _swap_sides(epilogue: Epilogue) -> Epilogue:
+    def emit(
         k: Builder, acc: Operand, row: Size, col: Size, lanes: int, bound: Size | None
     ) -> None:
         epilogue(k, acc, col, row, lanes, bound)
 
-    return swapped
+    return emit
 
 
 @dataclass(frozen=True, slots=True)

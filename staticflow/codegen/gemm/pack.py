@@ -42,5 +42,5 @@ def by_columns_scratch(p: Product) -> Size:
 def emit_by_columns(k: Builder, p: Product, scratch: Workspace, epilogue: Epilogue) -> None:
     """The whole product, as dot products with a copy of B by columns; ``p.a.col`` is 1."""
     to = Matrix(scratch.buffer, scratch.base, 1, p.depth)
-    copy_columns(k, p.b.transposed, to.transposed, p.n, 0, p.depth, p.lanes)
+    copy_columns(k, p.b.transpose, to.transpose, p.n, 0, p.depth, p.lanes)
     emit_dots(k, replace(p, b=to), epilogue)

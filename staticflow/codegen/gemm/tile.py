@@ -53,7 +53,7 @@ class Matrix:
         return self.base + i * self.row + j * self.col
 
     @property
-    def transposed(self) -> Matrix:
+    def transpose(self) -> Matrix:
         """The same elements, rows and columns exchanged."""
         return replace(self, row=self.col, col=self.row)
 

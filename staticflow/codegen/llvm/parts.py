@@ -34,7 +34,7 @@ def in_pieces(
     pieces = [fn(text, _lanes(text, a, i, i + lanes)) for i in range(0, a.lanes, lanes)]
     while len(pieces) > 1:
         pairs = zip(pieces[::2], pieces[1::2], strict=True)
-        pieces = [_joined(text, low, high) for low, high in pairs]
+        pieces = [_join_lanes(text, low, high) for low, high in pairs]
     return pieces[0]
 
 
@@ -47,17 +47,17 @@ _CURRENT_ROUNDING = 4
 
 
 def _mantissa_at_once(text: FunctionText, a: Value) -> Value:
-    return _masked(text, "getmant", a, f"i32 {_BALANCED}, ")
+    return _call_masked(text, "getmant", a, f"i32 {_BALANCED}, ")
 
 
 def _exponent_at_once(text: FunctionText, a: Value) -> Value:
     """vgetexp gives the exponents of numbers from 1 to 2, of which those from 3/2 belong to the
     next one here: their mantissas have -1."""
-    found = _masked(text, "getexp", a, "")
-    return apply(text, "sub", found, _masked(text, "getexp", _mantissa_at_once(text, a), ""))
+    found = _call_masked(text, "getexp", a, "")
+    return apply(text, "sub", found, _call_masked(text, "getexp", _mantissa_at_once(text, a), ""))
 
 
-def _masked(text: FunctionText, name: str, a: Value, option: str) -> Value:
+def _call_masked(text: FunctionText, name: str, a: Value, option: str) -> Value:
     bits = a.lanes * a.dtype.bits
     kind = "ps" if a.dtype is float32 else "pd"
     mask = max(a.lanes, 8)
@@ -76,7 +76,7 @@ def _lanes(text: FunctionText, a: Value, first: int, end: int) -> Value:
     return Value(found, a.dtype, end - first)
 
 
-def _joined(text: FunctionText, low: Value, high: Value) -> Value:
+def _join_lanes(text: FunctionText, low: Value, high: Value) -> Value:
     lanes = 2 * low.lanes
     found = text.shuffle(low.type, low.name, high.name, list(range(lanes)))
     return Value(found, low.dtype, lanes)

@@ -101,7 +101,7 @@ def render_module(kernels: Iterable[Kernel], target: Target = PORTABLE) -> str:
 
 def render_kernel(kernel: Kernel, target: Target = PORTABLE) -> str:
     """The text of one kernel; intrinsics need no declaration, ``parallel`` needs `DECLARATIONS`."""
-    sizes = _named(kernel.sizes)
+    sizes = _name_sizes(kernel.sizes)
     parameters = [
         f"ptr noalias {'readonly ' if b.access == 'in' else ''}{local(f'b.{b.name}')}"
         for b in kernel.buffers
@@ -113,7 +113,7 @@ def render_kernel(kernel: Kernel, target: Target = PORTABLE) -> str:
     return "\n".join([*writer.parts, writer.function(kernel.name, parameters)])
 
 
-def _named(sizes: Sequence[Sym]) -> dict[Sym, str]:
+def _name_sizes(sizes: Sequence[Sym]) -> dict[Sym, str]:
     """A name for each size: two that only a run can tell may be called the same."""
     names = [f"s.{size}" for size in sizes]
     return {
@@ -268,13 +268,13 @@ class _Writer:
             text.jump(head)
         else:
             text.branch(self._again(stmt, lo, hi), head, done)
-        entry = self._assigned(stmt.body)
+        entry = self._values_to_set(stmt.body)
         text.start(head)
         variable = text.fresh(stmt.var.name)
         carried = {name: Value(text.fresh(name), v.dtype, v.lanes) for name, v in entry.items()}
         with self.indices.scope(before):
             self.indices.define(stmt.var, variable)
-            last = self._nested(stmt.body, carried)
+            last = self._write_nested(stmt.body, carried)
         latch = text.block
         following = text.op(f"add nuw nsw i64 {variable}, {stmt.step}", stmt.var.name)
         again = self._again(stmt, following, hi)
@@ -317,7 +317,7 @@ class _Writer:
         rare = stmt.cond in self.folds or any(isinstance(s, Loop) for s in stmt.then)
         self.has_rare |= rare
         text.branch(self.operand(stmt.cond).name, then, orelse, rare)
-        entry = self._assigned(stmt.then + stmt.orelse)
+        entry = self._values_to_set(stmt.then + stmt.orelse)
         ends = []
         for block, body in ((then, stmt.then), (orelse, stmt.orelse)):
             if block is join:
@@ -325,18 +325,18 @@ class _Writer:
                 continue
             text.start(block)
             with self.indices.scope(before, is_loop=False):
-                values = self._nested(body, entry)
+                values = self._write_nested(body, entry)
             text.jump(join)
             ends.append((values, text.block))
         text.start(join)
         self.registers.update(self._merge(join, *ends))
 
-    def _assigned(self, body: Block) -> dict[str, Value]:
+    def _values_to_set(self, body: Block) -> dict[str, Value]:
         """The registers of enclosing blocks that ``body`` sets, with their values before it."""
         names = (s.reg.name for s in walk(body) if isinstance(s, (Set, Accumulate)))
         return {name: self.registers[name] for name in names if name in self.registers}
 
-    def _nested(self, body: Block, entry: dict[str, Value]) -> dict[str, Value]:
+    def _write_nested(self, body: Block, entry: dict[str, Value]) -> dict[str, Value]:
         """Write a nested block; gives the values at its end of the registers in ``entry``."""
         self.registers.update(entry)
         self.block(body)

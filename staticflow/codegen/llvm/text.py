@@ -99,12 +99,12 @@ def _scalar_literal(const: Const) -> str:
     if dtype is bool_:
         return "true" if value else "false"
     if not dtype.is_floating:
-        return str(_wrapped(int(value), dtype.bits))
+        return str(_wrap(int(value), dtype.bits))
     number = float(value)
     if dtype in (float16, bfloat16):
         with np.errstate(over="ignore"):
             bits = int(np.asarray(number, dtype.numpy).view(np.uint16))
-        return f"0xH{bits:04X}" if dtype is float16 else str(_wrapped(bits, 16))
+        return f"0xH{bits:04X}" if dtype is float16 else str(_wrap(bits, 16))
     if math.isnan(number):
         return "0x7FF8000000000000"
     if dtype is float32:
@@ -113,7 +113,7 @@ def _scalar_literal(const: Const) -> str:
     return f"0x{struct.pack('>d', number).hex().upper()}"
 
 
-def _wrapped(value: int, bits: int) -> int:
+def _wrap(value: int, bits: int) -> int:
     half = 1 << (bits - 1)
     return (value + half) % (2 * half) - half
 

@@ -86,11 +86,11 @@ def lower_contract(
         end = dim_min(group * most + most, total)
         for at in each(k, "b", Span(group * most, end, 1)):
             batch = zip(delinear(at, shape[:-2]), shape[:-2], strict=True)
-            emit(tuple(_bound(k, i, d) for i, d in batch), Workspace("scratch", worker * size))
+            emit(tuple(_bind_index(k, i, d) for i, d in batch), Workspace("scratch", worker * size))
     return k.kernel("contract"), dtype, groups * size
 
 
-def _bound(k: Builder, index: Size, size: Size) -> Size:
+def _bind_index(k: Builder, index: Size, size: Size) -> Size:
     """An index of a dim as a symbol, so that what is computed of it does not grow long."""
     return index if isinstance(index, int) else k.bind(k.index_value(index), upper=size)
 

@@ -124,7 +124,7 @@ def _cut(size: Size, most: int) -> list[tuple[Span, int]]:
     return [(Span(0, full, most), most), (Span(full, size, 1), 1)]
 
 
-def _unrolled(size: Size, most: int) -> list[tuple[Span, int]]:
+def _unroll_spans(size: Size, most: int) -> list[tuple[Span, int]]:
     """A small known size as one step, a larger or unknown one in steps and a rest."""
     if isinstance(size, int) and 0 < size <= most:
         return [(Span(0, size, size), size)]
@@ -206,7 +206,7 @@ def _emit_tile(
     small = is_provably_ge(_PART, window)
     with work.loops("c", (depth,)) as (c,):
         with work.loops("k", tuple(kernel[:-1])) as head:
-            for span, unroll in _unrolled(kernel[-1], _UNROLLED):
+            for span, unroll in _unroll_spans(kernel[-1], _UNROLLED):
                 for first in each(k, "k", span):
                     for i in range(unroll):
                         step(c, (*head, first + i))
@@ -234,7 +234,7 @@ def emit_correlate_kernel(
     groups: int = node.attrs["groups"]
     channels, depth, *kernel = node.tensor_type.shape
     per_group = channels // groups
-    offsets = _unrolled(kernel[-1], _OFFSETS)
+    offsets = _unroll_spans(kernel[-1], _OFFSETS)
     wide = max(unroll for _, unroll in offsets)
     deep = _cut(depth, max(1, _OFFSETS // wide))
     most = max(count for _, count in deep) * wide

@@ -35,7 +35,7 @@ def find_kept(
 ) -> Kept | None:
     """What to keep, if anything. ``passes`` are the values that each pass needs, ``free`` the
     outputs with an element for each of ``domain`` whose memory nothing else is in."""
-    worked_out = [_worked_out(roots) for roots in passes]
+    worked_out = [_nodes_to_compute(roots) for roots in passes]
     for node in reversed(nodes):
         needing = [i for i, found in enumerate(worked_out) if node in found]
         if len(needing) < 2 or node.tensor_type.shape != domain or _cost(node) < _COSTLY:
@@ -48,7 +48,7 @@ def find_kept(
     return None
 
 
-def _worked_out(roots: Sequence[Node]) -> set[Node]:
+def _nodes_to_compute(roots: Sequence[Node]) -> set[Node]:
     """The nodes that are computed for ``roots``; reductions are known by then."""
     found: set[Node] = set()
     stack = list(roots)

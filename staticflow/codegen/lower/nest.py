@@ -131,7 +131,7 @@ class Nest:
         with self.loops(self.in_shape(i), "parallel", merged=self.in_memory(i)) as index:
             self.store(0, index, self.load(i, index))
 
-    def named(self, size: Size) -> Size:
+    def name_size(self, size: Size) -> Size:
         """A size under a name of its own, for one that would only grow longer."""
         return self.k.bind(self.k.index_value(size)) if isinstance(size, Dim) else size
 

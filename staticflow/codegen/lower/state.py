@@ -55,7 +55,7 @@ def _is_number(node: Node) -> bool:
     return not node.tensor_type.shape
 
 
-def _held(operands: Iterable[tuple[Node, Node]], around: Values) -> dict[Node, str]:
+def _buffers_of(operands: Iterable[tuple[Node, Node]], around: Values) -> dict[Node, str]:
     """The buffers of arrays, by the params that stand for them; ties have none."""
     return {p: around.buffers[a] for p, a in operands if a in around.buffers and not _is_number(p)}
 
@@ -80,7 +80,7 @@ class _Lowering:
         fixed: dict[Node, tuple[Index, Operand]] = {
             p: ((), around.at(a, ())) for p, a in captured if _is_number(p)
         }
-        buffers = _held(captured, around)
+        buffers = _buffers_of(captured, around)
         starts = [around.at(a, ()) for _, a in carries]
         if loop.length == 0:  # what it would read may be no array at all
             return starts
@@ -99,7 +99,7 @@ class _Lowering:
             for name, value in rows:
                 k.store(name, row, value)
             # a carry that is another one's value of before is set after that may have changed
-            news = [_kept(k, v) if v in state else v for v in news]
+            news = [_copy_value(k, v) if v in state else v for v in news]
             for var, new in zip(state, news, strict=True):
                 k.set(var, new)
         return [k.freeze(v) for v in state]
@@ -147,7 +147,9 @@ class _Lowering:
         def branch(body: Graph) -> None:
             given = zip(body.params, operands, strict=True)
             known = {p: ((), value) for p, value in given if value is not None}
-            values = Values(k, _held(zip(body.params, node.args[1:], strict=True), around), known)
+            values = Values(
+                k, _buffers_of(zip(body.params, node.args[1:], strict=True), around), known
+            )
             self.inside(body, values)
             made = [values.at(o, ()) for o in body.outputs]
             for var, value in zip(results, made, strict=True):
@@ -190,5 +192,5 @@ def _depth(body: Graph) -> int:
     return max((_depth(region) + is_loop for is_loop, region in inner), default=0)
 
 
-def _kept(k: Scalars, value: Operand) -> Operand:
+def _copy_value(k: Scalars, value: Operand) -> Operand:
     return k.let(Cast(value), value.dtype)

@@ -101,7 +101,7 @@ def _far(k: Builder, a: Operand, order: int) -> Operand:
     return k.div(value, k.apply("sqrt", a))
 
 
-def _signed(k: Builder, value: Operand, x: Operand, order: int) -> Operand:
+def _give_sign(k: Builder, value: Operand, x: Operand, order: int) -> Operand:
     return k.apply("copysign", value, x) if order else value
 
 
@@ -112,7 +112,7 @@ def bessel_i(k: Builder, x: Operand, order: int) -> Operand:
     far = k.mul(k.mul(_far(k, a, order), root), root)
     far = k.select(k.compare("eq", a, inf), inf, far)
     value = k.select(k.compare("gt", a, LIMIT[x.dtype]), far, _near(k, a, order))
-    return _signed(k, value, x, order)
+    return _give_sign(k, value, x, order)
 
 
 def bessel_ie(k: Builder, x: Operand, order: int) -> Operand:
@@ -120,4 +120,4 @@ def bessel_ie(k: Builder, x: Operand, order: int) -> Operand:
     a = k.apply("abs", x)
     near = k.mul(_near(k, a, order), exp(k, k.neg(a)))
     value = k.select(k.compare("gt", a, LIMIT[x.dtype]), _far(k, a, order), near)
-    return _signed(k, value, x, order)
+    return _give_sign(k, value, x, order)

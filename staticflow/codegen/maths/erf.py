@@ -11,7 +11,7 @@ from math import inf, pi, prod, sqrt
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import Operand
-from staticflow.codegen.maths.exp import EXP, exp, exp2_fraction, reduced
+from staticflow.codegen.maths.exp import EXP, exp, exp2_fraction, reduce_by_ln2
 from staticflow.codegen.maths.log import log
 from staticflow.codegen.maths.parts import (
     FORMATS,
@@ -153,15 +153,15 @@ def erfc_of_positive(k: Builder, a: Operand) -> Operand:
     dtype = a.dtype
     square = k.mul(a, a)
     form = FORMATS[dtype]
-    r, _, bits = reduced(k, k.neg(square), form.bias + SPARE)
+    r, _, bits = reduce_by_ln2(k, k.neg(square), form.bias + SPARE)
     r = k.sub(r, k.fma(a, a, k.neg(square)))
     power_less_1 = k.fma(k.mul(r, r), polynomial(k, r, EXP[dtype]), r)
-    ratio = _scaled(k, a)
+    ratio = _scaled_erfc(k, a)
     y = k.mul(k.fma(ratio, power_less_1, ratio), power_of_two(k, bits, form))
     return k.mul(y, 2.0**-SPARE)
 
 
-def _scaled(k: Builder, a: Operand) -> Operand:
+def _scaled_erfc(k: Builder, a: Operand) -> Operand:
     """``e**(a a) erfc(a)`` from 0 to `ERFC_HIGHEST`."""
     dtype = a.dtype
     centre, curve = ERFC_CENTRE[dtype], ERFC[dtype]
@@ -190,7 +190,7 @@ def erfcx(k: Builder, x: Operand) -> Operand:
     inverse = k.div(k.const(1.0, dtype), at_least(k, a, highest))
     far = k.mul(inverse, polynomial(k, k.mul(inverse, inverse), ERFCX_FAR[dtype]))
     near = at_most(k, a, highest)
-    y = k.select(k.compare("lt", a, highest), _scaled(k, near), far)
+    y = k.select(k.compare("lt", a, highest), _scaled_erfc(k, near), far)
     square = k.mul(near, near)
     power = exp(k, square)
     fine = k.fma(power, k.fma(near, near, k.neg(square)), power)

@@ -22,7 +22,17 @@ from staticflow.codegen.maths.parts import (
 )
 from staticflow.graph.dtypes import DType, float32, float64
 
-__all__ = ["cosh", "exp", "exp2", "exp2_fraction", "expm1", "reduced", "sigmoid", "sinh", "tanh"]
+__all__ = [
+    "cosh",
+    "exp",
+    "exp2",
+    "exp2_fraction",
+    "expm1",
+    "reduce_by_ln2",
+    "sigmoid",
+    "sinh",
+    "tanh",
+]
 
 LOG2_E = 1.4426950408889634
 
@@ -83,7 +93,7 @@ SINH_HIGHEST = {float32: 89.5, float64: 710.6}
 TINY = {float32: 2.0**-25, float64: 2.0**-54}
 
 
-def reduced(k: Builder, x: Operand, bias: int) -> tuple[Operand, Operand, Operand]:
+def reduce_by_ln2(k: Builder, x: Operand, bias: int) -> tuple[Operand, Operand, Operand]:
     """(r, n, bits of n + bias) with ``x = n * ln 2 + r``."""
     high, low = LN2[x.dtype]
     n, bits = nearest_integer(k, x, LOG2_E, bias)
@@ -91,7 +101,7 @@ def reduced(k: Builder, x: Operand, bias: int) -> tuple[Operand, Operand, Operan
 
 
 def _exp_in_range(k: Builder, x: Operand) -> Operand:
-    r, _, bits = reduced(k, x, 2 * FORMATS[x.dtype].bias)
+    r, _, bits = reduce_by_ln2(k, x, 2 * FORMATS[x.dtype].bias)
     return scale(k, polynomial(k, r, (1.0, 1.0, *EXP[x.dtype])), bits)
 
 
@@ -121,7 +131,7 @@ def expm1(k: Builder, x: Operand) -> Operand:
     """
     f = FORMATS[x.dtype]
     within = at_least(k, at_most(k, x, EXP_RANGE[x.dtype][1]), EXPM1_LOWEST[x.dtype])
-    r, _, bits = reduced(k, within, f.bias - 1)
+    r, _, bits = reduce_by_ln2(k, within, f.bias - 1)
     half = power_of_two(k, bits, f)
     curve = k.mul(k.mul(r, r), polynomial(k, r, EXP[x.dtype]))
     y = k.mul(k.fma(half, curve, k.fma(half, r, k.sub(half, 0.5))), 2.0)
@@ -137,7 +147,7 @@ def sigmoid(k: Builder, x: Operand) -> Operand:
     f = FORMATS[x.dtype]
     a = at_most(k, k.apply("abs", x), SIGMOID_HIGHEST[x.dtype])
     down = f.bias // 2
-    r, _, bits = reduced(k, a, f.bias - down)
+    r, _, bits = reduce_by_ln2(k, a, f.bias - down)
     power = power_of_two(k, bits, f)
     small = k.fma(k.mul(r, r), polynomial(k, r, EXP[x.dtype]), r)
     d = k.add(power, k.fma(power, small, 2.0**-down))
@@ -183,7 +193,7 @@ class _Angle:
 
 def _angle(k: Builder, a: Operand) -> _Angle:
     f = FORMATS[a.dtype]
-    r, n, bits = reduced(k, at_most(k, a, SINH_HIGHEST[a.dtype]), f.bias - 2)
+    r, n, bits = reduce_by_ln2(k, at_most(k, a, SINH_HIGHEST[a.dtype]), f.bias - 2)
     up = power_of_two(k, bits, f)
     # 2**-n counts for nothing long before n = 100, where its exponent is still in range.
     down = k.sub(f.magic + f.bias - 2, at_most(k, n, 100.0))

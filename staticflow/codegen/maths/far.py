@@ -79,7 +79,7 @@ def _window(k: Builder, first: Operand, window: _Window) -> list[Operand]:
     of where they begin, and shifted."""
     at = k.apply("shr", first, 6)
     count = window.words + (1 << window.choices) - 1
-    words: list[Operand] = [k.const(_signed(w), int64) for w in _WORDS[:count]]
+    words: list[Operand] = [k.const(_as_signed(w), int64) for w in _WORDS[:count]]
     for bit in reversed(range(window.choices)):
         step = 1 << bit
         is_set = k.compare("ne", k.apply("and", at, step), 0)
@@ -95,7 +95,7 @@ def _window(k: Builder, first: Operand, window: _Window) -> list[Operand]:
     return parts[: window.parts]
 
 
-def _signed(word: int) -> int:
+def _as_signed(word: int) -> int:
     return word - (1 << 64) if word >> 63 else word
 
 

@@ -58,17 +58,17 @@ def gelu(k: Builder, x: Operand) -> Operand:
     4.7 for float64 down to -37, from where on the probability is denormal."""
     above = at_least(k, x, -0.0)
     if x.dtype is float32:
-        return k.fma(_scaled_tail(k, x, times_a=True), -(0.5**SPARE), above)
+        return k.fma(_tail_scaled(k, x, times_a=True), -(0.5**SPARE), above)
     a = at_most(k, k.apply("abs", x), HIGHEST_DOUBLE)
     return k.fma(k.neg(a), _tail_by_erfc(k, a), above)
 
 
 def _tail(k: Builder, x: Operand) -> Operand:
     """The probability of less than ``-|x|``, for float32."""
-    return k.mul(_scaled_tail(k, x), 0.5**SPARE)
+    return k.mul(_tail_scaled(k, x), 0.5**SPARE)
 
 
-def _scaled_tail(k: Builder, x: Operand, times_a: bool = False) -> Operand:
+def _tail_scaled(k: Builder, x: Operand, times_a: bool = False) -> Operand:
     """The same times ``2**SPARE``, and times ``a = |x|`` if that is asked for. The quotient and the
     power do not wait for each other."""
     f = FORMATS[float32]

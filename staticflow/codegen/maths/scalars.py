@@ -65,7 +65,7 @@ class Scalars(Builder):
     def _operands(self, *args: Operand | Number) -> tuple[Operand, ...]:
         """Python numbers as constants of the dtype of the operand beside them."""
         (dtype,) = {a.dtype for a in args if isinstance(a, (Reg, Const))}
-        return tuple(self._typed(a, dtype) for a in args)
+        return tuple(self._as_operand(a, dtype) for a in args)
 
     # -- exponentials and logarithms -----------------------------------------------------------
 

@@ -15,7 +15,7 @@ from staticflow.codegen.lower.cluster import lower_cluster
 from staticflow.codegen.lower.nest import Scratch
 from staticflow.codegen.program.buffers import Buffers, nbytes
 from staticflow.codegen.program.carries import lay_out
-from staticflow.codegen.program.direct import direct_and_copied, does_nothing
+from staticflow.codegen.program.direct import does_nothing, split_direct
 from staticflow.codegen.program.routine import (
     Arena,
     Ask,
@@ -115,7 +115,7 @@ class _Assembler:
         given: list[Step] = []
         self._settle_sizes(graph)
         targets = {w.slot: self._target(w, given) for w in wanted}
-        direct, copied = direct_and_copied([(w.node, targets[w.slot]) for w in plain])
+        direct, copied = split_direct([(w.node, targets[w.slot]) for w in plain])
         copied += [(w.node, targets[w.slot]) for w in wanted if w not in plain]
         for node, place in copied:
             if place in self.strided:
@@ -131,7 +131,7 @@ class _Assembler:
             if old in updated and places[old] != place:
                 kept = self.buffers.new(node.tensor_type, node)
                 before.append(Copy(kept, places[old], nbytes(node.tensor_type)))
-                copied[i] = (_moved(node, kept, places), place)
+                copied[i] = (_stand_in(node, kept, places), place)
         middle = self._run(graph, order, places, direct)
         return [*before, *middle, *self._copies(copied, places), *given]
 
@@ -168,10 +168,10 @@ class _Assembler:
                 places[node] = Part(places[node.args[0]], start)
             elif (make := _maker(node.op)) is not None:
                 made = make(self, node, results, places, direct)
-                steps += [*self.buffers.made_room(), *(() if does_nothing(node) else made)]
+                steps += [*self.buffers.take_pending(), *(() if does_nothing(node) else made)]
                 fresh = bound_symbols(node) - bound
                 bound |= fresh
-                steps += self._required(graph, node, fresh, bound)
+                steps += self._check_sizes(graph, node, fresh, bound)
             elif node.op not in (item, param, constant):
                 raise CompileError(
                     f"{node.op.name} ({node.type}, at {format_locs(node.locs)}) has no lowering to "
@@ -191,7 +191,7 @@ class _Assembler:
             return None
         return rows_start(node.attrs["body"])
 
-    def _required(
+    def _check_sizes(
         self, graph: Graph, node: Node, fresh: frozenset[Sym], bound: set[Sym]
     ) -> Iterator[Require]:
         """Checks of what the graph assumes, as soon as all sizes are known."""
@@ -259,7 +259,7 @@ class _Assembler:
         if key not in self.lowered:
             lowered = lower_cluster(body, kind, self.target, shared, lies)
             kernel = schedule_cpu(lowered, self.target)
-            named = kernel.renamed(f"{kernel.name}{len(self.kernels)}")
+            named = kernel.with_name(f"{kernel.name}{len(self.kernels)}")
             self.lowered[key] = self.kernels.setdefault(kernel, named), lowered.scratch
         return self.lowered[key]
 
@@ -305,7 +305,7 @@ class _Assembler:
             lambda t, place, label, made: self.buffers.place_for(t, node, place, label, made),
         )  # fmt: skip
         inner |= {p: layout.carries[i] for i, p in enumerate(carries)}
-        before = [*self.buffers.made_room(), *saved, *layout.before]
+        before = [*self.buffers.take_pending(), *saved, *layout.before]
         self.open.append((number, node.op.name, node.locs))
         steps = (*layout.room, *self._region(body, inner, layout.ends))
         self.open.pop()
@@ -331,7 +331,7 @@ class _Assembler:
             i: self.buffers.place_for(r.tensor_type, node, direct.get(r))
             for i, r in results.items()
         }
-        room = self.buffers.made_room()
+        room = self.buffers.take_pending()
         both = []
         for branch in branches:
             inner: dict[Node, Place] = {n: self.tables[n] for n in branch.nodes if n.op is constant}
@@ -375,7 +375,7 @@ class _Assembler:
         self, body: Graph, places: dict[Node, Place], ends: Sequence[tuple[Node, Place]]
     ) -> list[Step]:
         """The steps of a region, with its results where ``ends`` says."""
-        direct, copied = direct_and_copied(ends)
+        direct, copied = split_direct(ends)
         return [*self._run(body, body.nodes, places, direct), *self._copies(copied, places)]
 
     def _copies(
@@ -403,7 +403,7 @@ def _structure(body: Graph) -> tuple[Any, ...]:
     return (params, *nodes, tuple(number[o] for o in body.outputs))
 
 
-def _moved(node: Node, kept: Place, places: dict[Node, Place]) -> Node:
+def _stand_in(node: Node, kept: Place, places: dict[Node, Place]) -> Node:
     """A stand-in for ``node`` whose value lies in ``kept``."""
     other = new_param(node.tensor_type, "kept", locs=node.locs)
     places[other] = kept

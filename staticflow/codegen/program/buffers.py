@@ -57,7 +57,7 @@ class Buffers:
             self.pending.append(self.ensure(number, nbytes(t)))
         return Arena(number)
 
-    def made_room(self) -> list[Step]:
+    def take_pending(self) -> list[Step]:
         """What has to be done before the step for which buffers were just made."""
         steps, self.pending = self.pending, []
         return steps

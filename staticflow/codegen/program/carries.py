@@ -73,7 +73,7 @@ def lay_out(
     begun = loop.body.params[: loop.carries]
     stacked = [c for c in chains if any(begun[i] in work.stacked for i in c)]
     for chain in stacked:
-        place = work.where_wanted(chain)
+        place = work.place_of_starts(chain)
         if place is None:
             work.in_a_stack(chain)
         else:
@@ -149,7 +149,7 @@ class _Builder:
         self.homes.setdefault(root_of(value), self.row(made, size))
         self.layout.ends.append((value, self.row(made, size)))
 
-    def where_wanted(self, chain: Sequence[int]) -> Place | None:
+    def place_of_starts(self, chain: Sequence[int]) -> Place | None:
         """Where the stack of a carry as trips begin is wanted, if it is wanted alone; that has no
         row for what the last trip makes."""
         (first, *others), loop = chain, self.loop

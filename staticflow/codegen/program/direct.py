@@ -14,7 +14,7 @@ from staticflow.ops.loops.cond_op import cond_op
 from staticflow.ops.loops.loop import loop_ops
 from staticflow.passes.cluster import cluster
 
-__all__ = ["direct_and_copied", "does_nothing"]
+__all__ = ["does_nothing", "split_direct"]
 
 
 def does_nothing(node: Node) -> bool:
@@ -27,7 +27,7 @@ def does_nothing(node: Node) -> bool:
     )
 
 
-def direct_and_copied(
+def split_direct(
     wanted: Sequence[tuple[Node, Place]],
 ) -> tuple[dict[Node, Place], list[tuple[Node, Place]]]:
     """Which wanted values are written in place by the kernel that makes them, and which are copied

@@ -52,10 +52,10 @@ def unroll(kernel: Kernel, var: Sym, factor: int) -> Kernel:
         raise VerifyError(f"kernel {kernel.name}: the loop over {var} asks before each iteration")
     if factor < 1:
         raise VerifyError(f"kernel {kernel.name}: {var} cannot be unrolled {factor} times")
-    return replace_loop(kernel, var, _unrolled(loop, factor, Names(kernel)))
+    return replace_loop(kernel, var, _unroll_loop(loop, factor, Names(kernel)))
 
 
-def _unrolled(loop: Loop, factor: int, names: Names) -> Block:
+def _unroll_loop(loop: Loop, factor: int, names: Names) -> Block:
     count = trip_count(loop)
     if isinstance(count, int) and count <= factor:
         return _copies(loop, loop.lo, count, names)

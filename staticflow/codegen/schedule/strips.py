@@ -34,7 +34,7 @@ def strips(kernel: Kernel, var: Sym, width: int) -> tuple[Kernel, list[Sym]]:
     first, *between, inner = nest[along:]
     lets = tuple(s for loop in nest[along:-1] for s in loop.body if isinstance(s, Let))
 
-    def turned(inner: Loop, *outside: Loop) -> Loop:
+    def exchange(inner: Loop, *outside: Loop) -> Loop:
         body: Block = (replace(first, body=(*lets, inner)),)
         for loop in reversed((*between, *outside)):
             body = (replace(loop, body=body),)
@@ -45,18 +45,18 @@ def strips(kernel: Kernel, var: Sym, width: int) -> tuple[Kernel, list[Sym]]:
     full = floor_div(trip_count(inner), width)
     rest = replace(inner, lo=inner.lo + full * width)
     if full == 0:
-        return replace_loop(kernel, first.var, (turned(rest),)), [var]
+        return replace_loop(kernel, first.var, (exchange(rest),)), [var]
     strip = Sym(f"{var.name}_strip", 0, full)
     within = Sym(f"{var.name}_in", 0, width)
     place = inner.lo + Dim.of(strip) * width + Dim.of(within)
     part = Loop(within, 0, width, rewrite(inner.body, {var: place}), 1, "parallel")
-    whole = turned(part, Loop(strip, 0, full, (), 1, "parallel"))
+    whole = exchange(part, Loop(strip, 0, full, (), 1, "parallel"))
     if trip_count(rest) == 0:
         return replace_loop(kernel, first.var, (whole,)), [within]
     (main,) = copy_block((whole,), {}, Names(kernel))
     loops = (s for s in walk((main,)) if isinstance(s, Loop) and s.kind == "parallel")
     *_, last = (loop.var for loop in loops if loop.hi == width)  # a body may have loops of its own
-    return replace_loop(kernel, first.var, (main, turned(rest))), [last, var]
+    return replace_loop(kernel, first.var, (main, exchange(rest))), [last, var]
 
 
 def _nest_of(block: Block, var: Sym) -> list[Loop]:

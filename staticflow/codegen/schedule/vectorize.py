@@ -75,7 +75,7 @@ def vectorize(kernel: Kernel, var: Sym, width: int) -> Kernel:
         raise VerifyError(
             f"kernel {kernel.name}: the loop over {var} cannot be vectorised: {fault}"
         )
-    return replace_loop(kernel, var, _vectorized(loop, width, Names(kernel)))
+    return replace_loop(kernel, var, _vectorize_loop(loop, width, Names(kernel)))
 
 
 def is_vectorizable(kernel: Kernel, var: Sym) -> bool:
@@ -181,7 +181,7 @@ def _vector_registers(body: Block, var: Sym) -> set[str]:
 # -- the vectorised loop ---------------------------------------------------------------------------
 
 
-def _vectorized(loop: Loop, width: int, names: Names) -> Block:
+def _vectorize_loop(loop: Loop, width: int, names: Names) -> Block:
     count = dim_max(loop.hi - loop.lo, 0)
     full = floor_div(count, width) * width
     own = {s.reg.name for s in walk(loop.body) if isinstance(s, (Let, Var))}
@@ -321,7 +321,7 @@ class _Lanes:
     def let(self, stmt: Let) -> None:
         if stmt.reg.name not in self.vectors:
             self.depths[stmt.reg.name] = len(self.blocks) - 1
-            self.emit(self.folded(stmt) if isinstance(stmt.expr, Fold) else stmt)
+            self.emit(self.fold_active(stmt) if isinstance(stmt.expr, Fold) else stmt)
             return
         expr = _EXPRESSIONS[type(stmt.expr)](self, stmt.expr)
         if isinstance(expr, (Load, Index)) and LANE_SYM not in symbols_of(expr.index):
@@ -331,7 +331,7 @@ class _Lanes:
             expr = Splat(scalar)
         self.emit(Let(self.wide(stmt.reg), expr))
 
-    def folded(self, stmt: Let) -> Let:
+    def fold_active(self, stmt: Let) -> Let:
         """The fold of the lanes that are on, where its operand differs between iterations."""
         fold = stmt.expr
         assert isinstance(fold, Fold)

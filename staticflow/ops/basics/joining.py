@@ -71,7 +71,7 @@ def _cat_emit(nest: Any) -> None:
             nest.loops(shape[dim:], "parallel", merged=nest.in_memory(i)) as (at, *rest),
         ):
             nest.store(0, (*outer, at + offset, *rest), nest.load(i, (*outer, at, *rest)))
-        offset = nest.named(offset + shape[dim])
+        offset = nest.name_size(offset + shape[dim])
 
 
 cat_op = Op(

@@ -68,7 +68,7 @@ def _rows(nest: Any, at: Index, sizes: Shape) -> Index:
     source, before = _SOURCES[nest.attrs["mode"]][0], nest.attrs["before"][:-1]
     lead = len(at) - len(before)
     each = zip(at[lead:], before, sizes[lead:-1], strict=True)
-    return (*at[:lead], *(nest.named(source(i - a, n)) for i, a, n in each))
+    return (*at[:lead], *(nest.name_size(source(i - a, n)) for i, a, n in each))
 
 
 def _ends(nest: Any, n: Size) -> list[tuple[Size, Size]]:
