@@ -62,7 +62,7 @@ def test_every_program(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: dict[Any, bool] = {}
     prove = proofs._prove
     monkeypatch.setattr(proofs, "_prove", lambda terms: asked.setdefault(terms, prove(terms)))
-    proofs._remembered.cache_clear()
+    proofs._prove_once.cache_clear()
     check(name)
     wrong = [t for t, found in asked.items() if plain_proofs.is_provably_ge(Dim(t), 0) is not found]
     assert not wrong

@@ -52,21 +52,21 @@ def unify(
     kept: dict[tuple[Size, Size], Equality] = {}
     for fact in found:
         kept.setdefault((fact.a, fact.b), fact)
-        a, b = _settled(fact, values)
+        a, b = _substitute(fact, values)
         if a == b:
             continue
         if any(s.late or s in bound for s in symbols_of(a) | symbols_of(b)):
             continue
-        sym, value = _solved(a, b) or _solved(b, a) or (None, 0)
+        sym, value = _solve(a, b) or _solve(b, a) or (None, 0)
         if sym is not None:
             values = {s: substitute_dim(v, {sym: value}) for s, v in values.items()}
             values[sym] = value
     for fact in kept.values():
-        _settled(fact, values)  # what was found later may contradict it
+        _substitute(fact, values)  # what was found later may contradict it
     return values, list(kept.values())
 
 
-def _settled(fact: Equality, values: Mapping[Sym, Size]) -> tuple[Size, Size]:
+def _substitute(fact: Equality, values: Mapping[Sym, Size]) -> tuple[Size, Size]:
     """The two sizes with ``values`` put in; a `ShapeError` if they never are equal then."""
     a, b = substitute_dim(fact.a, values), substitute_dim(fact.b, values)
     if a != b and isinstance(a - b, int):
@@ -76,7 +76,7 @@ def _settled(fact: Equality, values: Mapping[Sym, Size]) -> tuple[Size, Size]:
     return a, b
 
 
-def _solved(a: Size, b: Size) -> tuple[Sym, Size] | None:
+def _solve(a: Size, b: Size) -> tuple[Sym, Size] | None:
     """``a`` as a bare symbol that may be replaced by ``b``. What the user named (serial 0) stays,
     and among the others what was declared first."""
     sym, other = as_symbol(a), as_symbol(b)

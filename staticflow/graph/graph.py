@@ -72,7 +72,7 @@ class Graph:
         return frozenset[Sym]().union(*map(named_symbols, self.nodes))
 
     @lazy
-    def bound(self) -> frozenset[Sym]:
+    def bound_sizes(self) -> frozenset[Sym]:
         """The dim symbols that its own nodes bind: nothing around it can have a size of them."""
         return frozenset[Sym]().union(*map(bound_symbols, self.nodes))
 
@@ -108,17 +108,17 @@ def map_attrs(
 ) -> dict[str, Any]:
     """Attributes with every symbolic size and nested graph replaced, by whatever takes its place:
     the interpreter puts in numbers and functions."""
-    return {name: _mapped(value, size, graph) for name, value in attrs.items()}
+    return {name: _map_value(value, size, graph) for name, value in attrs.items()}
 
 
-def _mapped(value: Any, size: Callable[[Dim], Any], graph: Callable[[Graph], Any]) -> Any:
+def _map_value(value: Any, size: Callable[[Dim], Any], graph: Callable[[Graph], Any]) -> Any:
     if isinstance(value, Dim):
         return size(value)
     if isinstance(value, tuple):
-        return tuple(_mapped(v, size, graph) for v in value)
+        return tuple(_map_value(v, size, graph) for v in value)
     if isinstance(value, TensorType):
-        strides = None if value.strides is None else _mapped(value.strides, size, graph)
-        return TensorType(value.dtype, _mapped(value.shape, size, graph), strides)
+        strides = None if value.strides is None else _map_value(value.strides, size, graph)
+        return TensorType(value.dtype, _map_value(value.shape, size, graph), strides)
     if isinstance(value, Graph):
         return graph(value)
     return value
@@ -182,7 +182,7 @@ def close(
                 f"the graph needs the param {node.attrs['name']!r} ({node.type}, made at "
                 f"{format_locs(node.locs)}), which is not among its params"
             )
-    found = [*equalities, *_assumed(order)]
+    found = [*equalities, *_assumptions(order)]
     bound = frozenset[Sym]().union(*map(bound_symbols, order))
     values, kept = unify(found, bound)
     types = tuple(declared) or tuple(p.tensor_type for p in params)
@@ -192,7 +192,7 @@ def close(
     return Graph(tuple(params), tuple(merged), tuple(kept), types)
 
 
-def _assumed(order: Iterable[Node]) -> Iterator[Equality]:
+def _assumptions(order: Iterable[Node]) -> Iterator[Equality]:
     for node in order:
         if not node.args:
             continue

@@ -1,6 +1,6 @@
 """Python's numbers as elements of a dtype: PyTorch's two rules, for both modes.
 
-What meets a tensor in arithmetic wraps around (`wrapped`), as the arithmetic of integers does; what
+What meets a tensor in arithmetic wraps around (`wrap`), as the arithmetic of integers does; what
 is stored must fit (`fitting`). ``what`` is the operation, for the messages.
 """
 
@@ -14,7 +14,7 @@ from staticflow.errors import DTypeError
 from staticflow.graph.dtypes import DType
 from staticflow.graph.locs import format_locs, here
 
-__all__ = ["Number", "fitting", "wrapped"]
+__all__ = ["Number", "fitting", "wrap"]
 
 Number = bool | int | float
 
@@ -25,12 +25,12 @@ def _range(dtype: DType) -> tuple[int, int]:
     return int(limits.min), int(limits.max)
 
 
-def wrapped(value: int, dtype: DType, what: str) -> int:
+def wrap(value: int, dtype: DType, what: str) -> int:
     """``value`` modulo 2**bits of the integer ``dtype``. Raises `DTypeError` for what 64 bits
     cannot hold.
 
     >>> from staticflow.graph.dtypes import int8, uint8
-    >>> wrapped(300, uint8, "add"), wrapped(200, int8, "add")
+    >>> wrap(300, uint8, "add"), wrap(200, int8, "add")
     (44, -56)
     """
     if not -(2**63) <= value < 2**64:
@@ -58,7 +58,7 @@ def fitting(value: Number, dtype: DType, what: str) -> Number:
         low, high = _range(dtype)
         whole = int(value)
         if (low or -high) <= whole <= high:
-            return whole if whole >= low else wrapped(whole, dtype, what)
+            return whole if whole >= low else wrap(whole, dtype, what)
     except (OverflowError, ValueError):  # 10**400 as a float; infinity or NaN as an integer
         pass
     raise DTypeError(

@@ -81,7 +81,7 @@ def equals(a: Size, b: Size) -> bool:
     )
 
 
-def _opened(compute: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _open_operator(compute: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """An operator of `Dim` whose result is open."""
 
     def method(self: OpenSize, other: Any) -> Any:
@@ -96,7 +96,7 @@ def _opened(compute: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 for _name in ("add", "sub", "mul", "floordiv", "mod"):
     for _operator in (f"__{_name}__", f"__r{_name}__"):
-        setattr(OpenSize, _operator, _opened(getattr(Dim, _operator)))
+        setattr(OpenSize, _operator, _open_operator(getattr(Dim, _operator)))
 OpenSize.__neg__ = lambda self: OpenSize(-self.dim)  # type: ignore[method-assign, arg-type]
 
 

@@ -67,7 +67,7 @@ class _Parser:
         self.tokens.expect("graph")
         values: dict[str, Node] = {}
         declared: list[TensorType] = []
-        self.listed("(", lambda: self.param(values, declared), ")")
+        self.read_list("(", lambda: self.param(values, declared), ")")
         params = tuple(values.values())
         equalities: list[Equality] = []
         self.tokens.expect("{")
@@ -88,7 +88,7 @@ class _Parser:
         name = self.new_name(values)
         self.tokens.expect(":")
         type = self.tensor()
-        values[name] = new_param(type, _unquoted(name) if name.startswith('"') else name)
+        values[name] = new_param(type, _unquote(name) if name.startswith('"') else name)
         declared.append(self.tensor() if self.tokens.accept("declared") else type)
 
     def node(self, values: dict[str, Node]) -> None:
@@ -107,7 +107,7 @@ class _Parser:
                 raise self.tokens.error("arguments, since a constant of this type has no elements")
             attrs: dict[str, Any] = {"value": self.literal(type), "type": type}
         else:
-            args = self.listed("(", lambda: self.value(values), ")")
+            args = self.read_list("(", lambda: self.value(values), ")")
             attrs = self.attrs()
         if op is param:
             attrs |= {"type": type, "source": None}
@@ -142,13 +142,13 @@ class _Parser:
 
     def type(self) -> Type:
         """A node's type, of one tensor or several."""
-        return self.listed("(", self.tensor, ")") if self.tokens.sees("(") else self.tensor()
+        return self.read_list("(", self.tensor, ")") if self.tokens.sees("(") else self.tensor()
 
     def tensor(self) -> TensorType:
         """The type of one tensor."""
         dtype = self.dtype()
-        shape = self.listed("[", self.size, "]")
-        strides = self.listed("[", self.size, "]") if self.tokens.accept("strides") else None
+        shape = self.read_list("[", self.size, "]")
+        strides = self.read_list("[", self.size, "]") if self.tokens.accept("strides") else None
         return TensorType(dtype, shape, strides)
 
     def dtype(self) -> DType:
@@ -175,7 +175,7 @@ class _Parser:
             found[name] = self.datum()
 
         if self.tokens.sees("{"):
-            self.listed("{", attr, "}")
+            self.read_list("{", attr, "}")
         return found
 
     def datum(self) -> Any:
@@ -186,7 +186,7 @@ class _Parser:
         if tokens.next in _DTYPES:
             return self.of_dtype()
         if tokens.sees("["):
-            return self.listed("[", self.datum, "]")
+            return self.read_list("[", self.datum, "]")
         if tokens.sees("graph"):
             return self.graph()
         if tokens.sees_kind("string"):
@@ -253,7 +253,7 @@ class _Parser:
     def string(self, what: str) -> str:
         """A string; ``what`` says for the error what it is."""
         self.expect_string(what)
-        return _unquoted(self.tokens.take())
+        return _unquote(self.tokens.take())
 
     def expect_string(self, what: str) -> None:
         """The next token must be a string, with the escapes that JSON has."""
@@ -262,7 +262,7 @@ class _Parser:
         except ValueError:
             raise self.tokens.error(what) from None
 
-    def listed(self, opening: str, one: Callable[[], T], closing: str) -> tuple[T, ...]:
+    def read_list(self, opening: str, one: Callable[[], T], closing: str) -> tuple[T, ...]:
         """Things between brackets, with commas between them."""
         self.tokens.expect(opening)
         found: list[T] = []
@@ -284,7 +284,7 @@ class _Symbols(dict[str, Sym]):
         return symbol
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     return str(json.loads(text))
 
 

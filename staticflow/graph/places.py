@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["index_rows", "places_of", "selected"]
+__all__ = ["index_rows", "places_of", "select"]
 
 _LARGE = 1 << 12  # elements: what more calls of NumPy cost no longer counts
 
@@ -35,7 +35,7 @@ def index_rows(xp: Any, x: Any) -> Any:
     return np.stack(vectors, 1)
 
 
-def selected(x: Any, mask: Any) -> Any:
+def select(x: Any, mask: Any) -> Any:
     """``x[mask]``, of a mask of the shape of ``x``."""
     if not _is_large(mask):
         return x[mask]

@@ -150,7 +150,7 @@ class _Printer:
 
     def _equality(self, equality: Equality) -> None:
         a, b = self.size(equality.a), self.size(equality.b)
-        self.write(f"assume {a} == {b} because {_quoted(equality.reason)}")
+        self.write(f"assume {a} == {b} because {_quote(equality.reason)}")
         self._comment(equality.locs)
 
     def _comment(self, locs: Locs) -> None:
@@ -182,13 +182,13 @@ class _Printer:
             return str(size)
         text = self._texts.get(size)
         if text is None:
-            self._texts[size] = text = str(self._renamed(size))
+            self._texts[size] = text = str(self._with_unique_names(size))
         return text
 
-    def _renamed(self, size: Size) -> Size:
+    def _with_unique_names(self, size: Size) -> Size:
         for symbol in sorted(symbols_of(size), key=Sym.sort_key):
             if symbol not in self._symbols:
-                upper = None if symbol.upper is None else self._renamed(symbol.upper)
+                upper = None if symbol.upper is None else self._with_unique_names(symbol.upper)
                 name = re.sub(r"\W|^(?=\d|$)", "_", symbol.name)
                 self._symbols[symbol] = Dim.of(Sym(_unique(name, self._taken), 0, upper))
         return substitute_dim(size, self._symbols)
@@ -215,7 +215,7 @@ _DATA: dict[type, Callable[[_Printer, Any, str], None]] = {
     bool: lambda p, v, _: p.write(str(v).lower()),
     int: lambda p, v, _: p.write(str(v)),
     float: lambda p, v, _: p.write(repr(v)),
-    str: lambda p, v, _: p.write(_quoted(v)),
+    str: lambda p, v, _: p.write(_quote(v)),
     NoneType: lambda p, v, _: p.write("none"),
     Dim: lambda p, v, _: p.write(p.size(v)),
     DType: lambda p, v, _: p.write(str(v)),
@@ -244,7 +244,7 @@ def _value_names(graph: Graph) -> dict[Node, str]:
     names: dict[Node, str] = {}
     for p in graph.params:
         name = _unique(p.attrs.get("name", p.op.name), taken)
-        names[p] = f"%{name}" if re.fullmatch(r"[^\W\d]\w*", name) else f"%{_quoted(name)}"
+        names[p] = f"%{name}" if re.fullmatch(r"[^\W\d]\w*", name) else f"%{_quote(name)}"
     for number, node in enumerate(graph.nodes[len(graph.params) :]):
         names[node] = f"%{number}"
     return names
@@ -257,7 +257,7 @@ def _is_plain_constant(node: Node) -> bool:
     return plain and node.attrs.get("type") == node.type and len(node.attrs) == 2
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
@@ -265,12 +265,12 @@ def _elements(literal: Literal) -> str:
     array = literal.array
     text = _ELEMENTS[literal.type.dtype.kind]
 
-    def nested(part: Any, depth: int) -> str:
+    def nest(part: Any, depth: int) -> str:
         if depth == 0:
             return text(part)
-        return f"[{', '.join(nested(p, depth - 1) for p in part)}]"
+        return f"[{', '.join(nest(p, depth - 1) for p in part)}]"
 
-    return nested(array[()], array.ndim)
+    return nest(array[()], array.ndim)
 
 
 def _float_text(value: Any) -> str:

@@ -51,11 +51,11 @@ def _is_nonnegative(terms: Terms) -> bool:
     if len(terms) == 1 and not terms[0][0]:
         return False
     bounds = bounds_of(terms)  # a late symbol leads to a node, which is not to be remembered
-    return _prove(terms) if bounds is None else _remembered(terms, bounds)
+    return _prove(terms) if bounds is None else _prove_once(terms, bounds)
 
 
 @lru_cache(1 << 13)
-def _remembered(terms: Terms, bounds: Bounds) -> bool:
+def _prove_once(terms: Terms, bounds: Bounds) -> bool:
     return _prove(terms)
 
 

@@ -78,11 +78,11 @@ class TensorType:
     def substitute(self, values: dict[Sym, Size]) -> TensorType:
         """The type with dim symbols replaced."""
 
-        def replaced(sizes: Shape) -> Shape:
+        def put_in(sizes: Shape) -> Shape:
             return tuple(substitute_dim(d, values) for d in sizes)
 
-        strides = None if self.strides is None else replaced(self.strides)
-        return TensorType(self.dtype, replaced(self.shape), strides)
+        strides = None if self.strides is None else put_in(self.strides)
+        return TensorType(self.dtype, put_in(self.shape), strides)
 
     def __str__(self) -> str:
         shape = f"{self.dtype}[{', '.join(map(str, self.shape))}]"

@@ -50,7 +50,7 @@ class _Scope:
     equalities: tuple[Equality, ...]
     values: dict[Sym, Size]  # what the equalities replace symbols by
 
-    def settled(self, type: Type) -> Type:
+    def one_form(self, type: Type) -> Type:
         """The type in the one form that all equal ones share."""
         if not self.values:
             return type
@@ -116,7 +116,7 @@ def _params_are_as_declared(scope: _Scope) -> str | None:
     if declared and len(declared) != len(params):
         return f"{len(declared)} types are declared for {len(params)} params"
     for p, d in zip(params, declared, strict=False):
-        if scope.settled(p.type) != scope.settled(d):
+        if scope.one_form(p.type) != scope.one_form(d):
             return (
                 f"the param {p.attrs['name']!r} is {p.type}, which the equalities do not give "
                 f"for the declared {d}"
@@ -140,7 +140,7 @@ def _equalities_are_of_known_sizes(scope: _Scope) -> str | None:
 
 
 def _sizes_are_bound_before(scope: _Scope) -> str | None:
-    bound = scope.graph.bound
+    bound = scope.graph.bound_sizes
     behind: dict[Node, frozenset[Sym]] = {}
     for node in scope.graph.nodes if bound else ():
         known = bound_symbols(node).union(*(behind[a] for a in node.args))
@@ -200,7 +200,7 @@ def _type_is_what_the_op_gives(scope: _Scope, node: Node) -> str | None:
         inferred = node.op.type_of(facts, [a.type for a in node.args], node.attrs)
     except Exception as error:  # a rule may fail in any way on arguments that it does not expect
         return f"{node.op.name} refuses its arguments: {type(error).__name__}: {error}"
-    if scope.settled(inferred) != scope.settled(node.type):
+    if scope.one_form(inferred) != scope.one_form(node.type):
         return f"{node.op.name} gives {_type_text(inferred)}, not {_type_text(node.type)}"
     for fact in facts.assumptions:
         if not scope.equal(fact.a, fact.b):

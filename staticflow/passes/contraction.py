@@ -34,8 +34,8 @@ class Contraction(Generic[V]):
         """Put ``into`` in the place of ``a`` and ``b``, joined by an edge, and say that it is done;
         False, and nothing is changed, if another path leads from ``a`` to ``b``."""
         low, high = self._rank[a], self._rank[b]
-        below = self._reached(a, b, self._after, lambda rank: rank < high)
-        above = self._reached(b, a, self._before, lambda rank: rank > low)
+        below = self._between_ends(a, b, self._after, lambda rank: rank < high)
+        above = self._between_ends(b, a, self._before, lambda rank: rank > low)
         if below is None or above is None:
             return False
         places = sorted(self._rank[v] for v in (*above, a, *below, b))
@@ -52,7 +52,7 @@ class Contraction(Generic[V]):
     def _rank_of(self, v: V) -> int:
         return self._rank[v]
 
-    def _reached(
+    def _between_ends(
         self, start: V, end: V, edges: Mapping[V, set[V]], between: Callable[[int], bool]
     ) -> set[V] | None:
         """What lies between the two ends and can be reached from ``start``; None if ``end`` can be

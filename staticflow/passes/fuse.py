@@ -41,7 +41,7 @@ from staticflow.passes.access import (
 )
 from staticflow.passes.cluster import cluster
 from staticflow.passes.contraction import Contraction
-from staticflow.passes.recompute import recomputed
+from staticflow.passes.recompute import find_recomputed
 from staticflow.passes.rewrite import Counts
 
 __all__ = ["fuse", "operand_strides"]
@@ -66,7 +66,7 @@ class Group:
 def fuse(graph: Graph, counts: Counts) -> Graph:
     """The graph as clusters, plain reshapes of what is in memory, and loops (which hold fused
     graphs themselves)."""
-    kept = _kept_in_memory(graph)
+    kept = _arrays_of(graph)
     arrays = {n: _arrays(n, kept) for n in graph.nodes if n in kept or not is_inline(n)}
     groups = {n: g for n in arrays if (g := _own_group(n, kept)) is not None}
     readers = _readers(arrays)
@@ -157,7 +157,7 @@ def _siblings(
 # -- what stays in memory ------------------------------------------------------------------------
 
 
-def _kept_in_memory(graph: Graph) -> set[Node]:
+def _arrays_of(graph: Graph) -> set[Node]:
     """Inlined nodes that something needs as an array: outputs, operands of loops, operands of
     matrix products that are no strided view, and of loop nests if they are none."""
     kept: set[Node] = set()
@@ -296,8 +296,8 @@ def _emit(
     graph: Graph, groups: Mapping[Node, Group], arrays: Mapping[Node, Sequence[Node]]
 ) -> Graph:
     results = set(graph.outputs)
-    instead = recomputed(arrays, lambda n: groups.get(n, n), results)
-    arrays = {n: _expanded(n, sources, groups, instead) for n, sources in arrays.items()}
+    instead = find_recomputed(arrays, lambda n: groups.get(n, n), results)
+    arrays = {n: _expand(n, sources, groups, instead) for n, sources in arrays.items()}
     readers = _readers(arrays)
     new: dict[Node, Node] = {p: p for p in graph.params}
     for unit in _in_order(groups, arrays):
@@ -316,7 +316,7 @@ def _emit(
     return close(graph.params, [new[o] for o in graph.outputs], graph.equalities, graph.declared)
 
 
-def _expanded(
+def _expand(
     node: Node,
     sources: Sequence[Node],
     groups: Mapping[Node, Group],

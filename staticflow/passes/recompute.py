@@ -14,7 +14,7 @@ from staticflow.graph.node import Node
 from staticflow.ops.basics.arithmetic import add, cast, mul, neg, sub
 from staticflow.ops.declaring.lowering import Elementwise, Reduce
 
-__all__ = ["recomputed"]
+__all__ = ["find_recomputed"]
 
 _CHEAP = (add, sub, mul, neg, cast)
 """What costs less than to load the result."""
@@ -23,7 +23,7 @@ _MOST = 4
 """Operations that are done again for one value."""
 
 
-def recomputed(
+def find_recomputed(
     arrays: Mapping[Node, Sequence[Node]],
     unit_of: Callable[[Node], Any],
     results: set[Node],

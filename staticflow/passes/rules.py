@@ -70,15 +70,15 @@ def _whole(x: Any, start: Any, size: Any, step: Any) -> Any:
 _FILLED = Pattern(full, (), {"shape": attr("_"), "value": attr("value"), "dtype": attr("dtype")})
 
 
-def _filled(shape: Any, value: Any, dtype: Any, _: Any = None) -> Any:
+def _fill(shape: Any, value: Any, dtype: Any, _: Any = None) -> Any:
     return STATIC.apply(full, (), {"shape": shape, "value": value, "dtype": dtype})
 
 
-def _cast_filled(shape: Any, value: Any, before: Any, dtype: Any) -> Any:
+def _fill_cast(shape: Any, value: Any, before: Any, dtype: Any) -> Any:
     if not dtype.is_floating:
         return None
     with np.errstate(all="ignore"):  # through both dtypes, as the element that the cast reads
-        return _filled(shape, float(np.asarray(value, before.numpy).astype(dtype.numpy)), dtype)
+        return _fill(shape, float(np.asarray(value, before.numpy).astype(dtype.numpy)), dtype)
 
 
 CANONICAL: tuple[Rule, ...] = (
@@ -182,11 +182,11 @@ CANONICAL: tuple[Rule, ...] = (
     ),
     rule(
         "reshape_full", "the same number everywhere",
-        lambda: reshape_op(_FILLED, shape=attr("shape")), lambda **a: _filled(**a),
+        lambda: reshape_op(_FILLED, shape=attr("shape")), lambda **a: _fill(**a),
     ),
     rule(
         "expand_full", "the same number everywhere",
-        lambda: expand_op(_FILLED, shape=attr("shape")), lambda **a: _filled(**a),
+        lambda: expand_op(_FILLED, shape=attr("shape")), lambda **a: _fill(**a),
     ),
     rule(
         "cast_full", "the number in the other dtype",
@@ -196,7 +196,7 @@ CANONICAL: tuple[Rule, ...] = (
             ),
             dtype=attr("dtype"),
         ),
-        lambda **a: _cast_filled(**a),
+        lambda **a: _fill_cast(**a),
     ),
     rule(
         "sum_of_one", "a sum over dims of size 1 only drops them",
@@ -230,11 +230,11 @@ def _finite_peak(x: Any) -> Any:
     return _finite(_peak(x))
 
 
-def _summed(e: Any) -> Any:
+def _sum_rows(e: Any) -> Any:
     return sum_op(e, dims=attr("dims"), keepdim=True)
 
 
-def _divided(e: Any, dims: tuple[int, ...]) -> Any:
+def _over_sum(e: Any, dims: tuple[int, ...]) -> Any:
     return e * reciprocal(sum_op(e, dims=dims, keepdim=True))
 
 
@@ -253,13 +253,13 @@ STABILIZE: tuple[Rule, ...] = (
     # whose rounding the exponential magnifies
     rule(
         "exp_of_logsumexp", "exp(x - (log s + m)) = exp(x - m) / s, s = sum exp(x - m), m = max x",
-        lambda x: exp(x - (log(_summed(exp(x - _finite_peak(x)))) + _finite_peak(x))),
-        lambda x, dims: _divided(exp(x - _finite(_peak_of(x, dims))), dims),
+        lambda x: exp(x - (log(_sum_rows(exp(x - _finite_peak(x)))) + _finite_peak(x))),
+        lambda x, dims: _over_sum(exp(x - _finite(_peak_of(x, dims))), dims),
     ),
     rule(
         "exp_of_log_softmax", "exp(x - m - log s) = exp(x - m) / s, s = sum exp(x - m), m = max x",
-        lambda x: exp(x - _peak(x) - log(_summed(exp(x - _peak(x))))),
-        lambda x, dims: _divided(exp(x - _peak_of(x, dims)), dims),
+        lambda x: exp(x - _peak(x) - log(_sum_rows(exp(x - _peak(x))))),
+        lambda x, dims: _over_sum(exp(x - _peak_of(x, dims)), dims),
     ),
 )  # fmt: skip
 

@@ -44,7 +44,7 @@ def refuse_strange_sizes(graph: Graph) -> None:
 
 
 def _refuse_strange(graph: Graph, known: frozenset[Sym]) -> None:
-    known |= free_symbols(graph) | graph.bound
+    known |= free_symbols(graph) | graph.bound_sizes
     for node in graph.nodes:
         if not named_symbols(node) <= known:
             for region in regions_of(node):

@@ -64,7 +64,7 @@ def lower_cluster(
         Buffer(names[p], p.tensor_type.dtype, "inout" if i in over else "in")
         for i, p in enumerate(body.params)
     ]
-    outs, inner = [], body.bound
+    outs, inner = [], body.bound_sizes
     for i, o in enumerate(body.outputs):
         if i in shared:
             outs.append(f"p{shared[i]}")
@@ -87,7 +87,7 @@ def _sizes(body: Graph) -> frozenset[Sym]:
     for node in body.nodes:
         for t in (node.type, *node.attrs.values()):
             found |= _symbols(t)
-    return found - body.bound
+    return found - body.bound_sizes
 
 
 def _symbols(value: Any) -> frozenset[Sym]:

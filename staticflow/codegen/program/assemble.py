@@ -205,7 +205,7 @@ class _Assembler:
 
     def _settle_sizes(self, graph: Graph) -> None:
         """Learn which sizes a graph binds, and by which others it has replaced some."""
-        own = graph.bound
+        own = graph.bound_sizes
         self.buffers.late |= own
         self.sizes |= unify(graph.equalities, own)[0]
 

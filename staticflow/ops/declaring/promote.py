@@ -16,7 +16,7 @@ from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import BY_PYTHON, DTYPES, DType, get_default_dtype, promote
 from staticflow.graph.locs import format_locs, here
-from staticflow.graph.numbers import Number, fitting, wrapped
+from staticflow.graph.numbers import Number, fitting, wrap
 from staticflow.graph.op import Op
 
 __all__ = [
@@ -120,7 +120,7 @@ def integer_beside(op: Op, position: int, value: int, dtype: DType) -> Number:
             f"{op.name}: an integer to the negative power {value} is no integer; use a floating "
             f"tensor, or {float(value)} as the exponent, at {format_locs(here())}"
         )
-    rule = fitting if exponent or op.numbers == "fit" else wrapped
+    rule = fitting if exponent or op.numbers == "fit" else wrap
     return rule(value, dtype, op.name)
 
 

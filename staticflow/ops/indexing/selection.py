@@ -10,7 +10,7 @@ from staticflow.graph.dims import fresh_sym, prod
 from staticflow.graph.dtypes import bool_, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
-from staticflow.graph.places import index_rows, selected
+from staticflow.graph.places import index_rows, select
 from staticflow.ops.basics.arithmetic import where as where_op
 from staticflow.ops.basics.creation import iota, zeros_like
 from staticflow.ops.basics.expand import common_shape, expand
@@ -48,7 +48,7 @@ masked_select_op = Op(
     name="masked_select",
     doc="The elements where ``mask`` is true, in a vector.",
     infer=_refused,
-    reference=lambda xp, x, mask: selected(x, mask),
+    reference=lambda xp, x, mask: select(x, mask),
     vjp=per_arg(
         lambda ct, out, x, mask: masked_scatter_op(zeros_like(x), mask, ct),
         None,

@@ -159,7 +159,7 @@ def same_type(facts: Facts, given: TensorType, wanted: TensorType, what: str) ->
 def assume_inside(facts: Facts, body: Graph) -> None:
     """What a region assumes is assumed around it, unless it names sizes that only the region
     knows: those are checked inside."""
-    inner = body.bound
+    inner = body.bound_sizes
     for out in body.outputs:
         if any(not inner.isdisjoint(symbols_of(d)) for d in out.tensor_type.shape):
             raise ShapeError(

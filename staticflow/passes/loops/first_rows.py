@@ -30,7 +30,7 @@ def first_rows(graph: Graph, counts: Counts) -> Graph:
         made = with_args(node, args)
         if made.op is scan_op and (found := _first_rows(made)):
             counts["row of the first trip"] += len(found)
-            made = _started(made, found)
+            made = _start_from(made, found)
             more[made] = len(found)
             return made
         if made.op is item and (loop := made.args[0]) in more:
@@ -58,7 +58,7 @@ def _first_rows(node: Node) -> dict[Node, Node]:
     return found
 
 
-def _started(node: Node, rows: Mapping[Node, Node]) -> Node:
+def _start_from(node: Node, rows: Mapping[Node, Node]) -> Node:
     """The loop with these rows as what carries start with."""
     loop = Loop.of(node)
     carries, xs, captured = loop.pairs(node.args)

@@ -22,12 +22,12 @@ def hoist(graph: Graph, counts: Counts) -> Graph:
 
     def visit(node: Node, args: tuple[Node, ...]) -> Node:
         node = with_args(node, args)
-        return _hoisted(node, counts) if node.op in loop_ops() else node
+        return _hoist_loop(node, counts) if node.op in loop_ops() else node
 
     return rebuild(graph, visit)
 
 
-def _hoisted(node: Node, counts: Counts) -> Node:
+def _hoist_loop(node: Node, counts: Counts) -> Node:
     loop = Loop.of(node)
     params = loop.body.params
     outside = dict(zip(params, node.args, strict=True))

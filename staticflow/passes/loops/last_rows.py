@@ -62,7 +62,7 @@ def _last_row(
     if y in ends:
         return make_node(item, (node,), {"index": ends.index(y)}, y.locs), {}
     needs_carry = not set(loop.body.params[: loop.carries]).isdisjoint(toposort([y]))
-    if not needs_carry and not loop.binds and not loop.body.bound:
+    if not needs_carry and not loop.binds and not loop.body.bound_sizes:
         return _alone(node, loop, y), {}
     first = loop.carries
     carries, xs, captured = loop.pairs(node.args)

@@ -34,7 +34,7 @@ _LARGE = 128
 
 def lift(graph: Graph, counts: Counts) -> Graph:
     """Take products out of the scans of ``graph``."""
-    for one in (_rows_first, _products_last, _turned_first):
+    for one in (_rows_first, _products_last, _transpose_first):
         graph = _each_scan(graph, one, counts)
     return graph
 
@@ -64,7 +64,7 @@ def _each_scan(graph: Graph, one: Callable[[Node, Counts], Lifted | None], count
 def _may_lift(loop: Loop) -> bool:
     """Whether work of a loop may be done for all its trips at once: its rows are of one size. A
     loop of loops has work enough in a trip, and may be one so that less memory is taken."""
-    return not loop.body.bound and not any(n.op in loop_ops() for n in loop.body.nodes)
+    return not loop.body.bound_sizes and not any(n.op in loop_ops() for n in loop.body.nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +87,12 @@ class _Outside:
         x = given[xs.index(n)] if n in xs else None
         return None if x is None or x.tensor_type.shape[0] != loop.trips else Symbol(x)
 
-    def fixed(self, n: Node) -> Any:
+    def fixed_value(self, n: Node) -> Any:
         """The value that ``n`` has in every trip, as a symbol; None if trips differ."""
         if n.op is constant:
             return Symbol(n)
         if n.op in _VIEWS:
-            below = self.fixed(n.args[0])
+            below = self.fixed_value(n.args[0])
             return None if below is None else n.op(below, **n.attrs)
         _, _, captured = self.loop.operands(self.loop.body.params)
         _, _, given = self.loop.operands(self.node.args)
@@ -103,7 +103,7 @@ class _Outside:
         ``w`` that is the same in every trip; None if it is not, or too large to gain by it."""
         if not _is_matrix_product(n) or _is_large(n.tensor_type.shape[0]):
             return None
-        right = self.fixed(n.args[1])
+        right = self.fixed_value(n.args[1])
         if right is None or left is None:
             return None
         rows, (inner, columns) = n.tensor_type.shape[0], right.shape
@@ -148,10 +148,10 @@ def _rows_first(node: Node, counts: Counts) -> Lifted | None:
     if not found:
         return None
     counts["product of all rows"] += len(found)
-    return _given_from_outside(node, loop, found, {})
+    return _with_rows(node, loop, found, {})
 
 
-def _turned_first(node: Node, counts: Counts) -> Lifted | None:
+def _transpose_first(node: Node, counts: Counts) -> Lifted | None:
     """Matrices that are the same in every trip and multiplied from the right are transposed before
     the loop."""
     loop = Loop.of(node)
@@ -159,16 +159,16 @@ def _turned_first(node: Node, counts: Counts) -> Lifted | None:
     found: dict[Node, Node] = {}
     for n in loop.body.nodes:
         if _is_matrix_product(n) and n.args[1].op is permute_op:
-            turned = outside.fixed(n.args[1])
+            turned = outside.fixed_value(n.args[1])
             if turned is not None:
                 found[n.args[1]] = turned.node
     if not found:
         return None
     counts["matrix transposed before the loop"] += len(found)
-    return _given_from_outside(node, loop, {}, found)
+    return _with_rows(node, loop, {}, found)
 
 
-def _given_from_outside(
+def _with_rows(
     node: Node, loop: Loop, rows: Mapping[Node, Node], fixed: Mapping[Node, Node]
 ) -> Lifted:
     """The loop that is given some values of its body: ``rows`` from arrays that have one for each
@@ -200,13 +200,13 @@ def _products_last(node: Node, counts: Counts) -> Lifted | None:
     late: dict[int, Callable[[], Any]] = {}
     for i, o in enumerate(body.outputs):
         if o in single:
-            job = work.summed(i, o) if i < loop.carries else work.given_out(o)
+            job = work.sum_products(i, o) if i < loop.carries else work.multiply_rows(o)
             if job is not None:
                 late[i] = job
     if not late:
         return None
     for i, o in enumerate(body.outputs[: loop.carries]):
-        if i not in late and o in single and (job := work.summed_rows(i, o)) is not None:
+        if i not in late and o in single and (job := work.sum_rows(i, o)) is not None:
             late[i] = job
     counts["product after the loop"] += len(late)
     return work.finish(late)
@@ -240,7 +240,7 @@ class _Later:
             self.stacked.append(n)
         return lambda: Symbol(self.stacks[n])
 
-    def summed(self, i: int, o: Node) -> Callable[[], Any] | None:
+    def sum_products(self, i: int, o: Node) -> Callable[[], Any] | None:
         """The last value of a carry to which every trip adds a product: over the trips and the
         inner dim at once."""
         addend = self._addend(i, o)
@@ -252,7 +252,7 @@ class _Later:
             return None
         left, right = product.args
         rows, inner = left.tensor_type.shape
-        if _is_large(inner) or any(self.outside.fixed(a) is not None for a in product.args):
+        if _is_large(inner) or any(self.outside.fixed_value(a) is not None for a in product.args):
             return None
         columns = right.tensor_type.shape[1]
         flipped = _is_transpose(left)
@@ -268,7 +268,7 @@ class _Later:
 
         return total
 
-    def summed_rows(self, i: int, o: Node) -> Callable[[], Any] | None:
+    def sum_rows(self, i: int, o: Node) -> Callable[[], Any] | None:
         """The same where every trip adds a sum over what is stacked anyway."""
         part = self._addend(i, o)
         if part is None or part.op is not sum_op or part.args[0] not in self.stacked:
@@ -278,9 +278,9 @@ class _Later:
         start = Symbol(self.outside.node.args[i])
         return lambda: add(start, reshape(sum_op(stack(), dims=dims, keepdim=False), shape))
 
-    def given_out(self, o: Node) -> Callable[[], Any] | None:
+    def multiply_rows(self, o: Node) -> Callable[[], Any] | None:
         """A y that is a product with a matrix that stays the same."""
-        if not _is_matrix_product(o) or self.outside.fixed(o.args[1]) is None:
+        if not _is_matrix_product(o) or self.outside.fixed_value(o.args[1]) is None:
             return None
         if _is_large(o.tensor_type.shape[0]):
             return None

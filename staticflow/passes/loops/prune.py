@@ -74,7 +74,7 @@ def _prune(node: Node, used: set[int], counts: Counts) -> _Pruned:
     flags = 1 if loop.binds else 0
     fixed = {i for i in range(flags, loop.carries) if loop.body.outputs[i] is loop.body.params[i]}
     live = _live_carries(loop, used, fixed)
-    given = _given(loop, node, fixed, used)
+    given = _known_ys(loop, node, fixed, used)
     ys = [i for i in range(loop.carries, len(loop.body.outputs)) if i in used and i not in given]
     kept = [i for i in range(loop.carries) if i in live and i not in fixed]
     outputs = [loop.body.outputs[i] for i in (*kept, *ys)]
@@ -115,7 +115,7 @@ def _live_carries(loop: Loop, used: set[int], fixed: set[int]) -> set[int]:
     return {i for i in live if i < loop.carries}
 
 
-def _given(loop: Loop, node: Node, fixed: set[int], used: set[int]) -> dict[int, Node]:
+def _known_ys(loop: Loop, node: Node, fixed: set[int], used: set[int]) -> dict[int, Node]:
     """The ys that no trip makes, each with what it is: rows as they are read, or one value again
     and again. (A size that only the run can tell needs an operand that has it.)"""
     late = bool(loop.binds) or any(s.late for s in symbols_of(loop.trips))

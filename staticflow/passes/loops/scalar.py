@@ -118,7 +118,7 @@ def _as_cluster(node: Node, used: list[int], own: Sequence[bool]) -> Node:
             )
         return param_of[operand]
 
-    def computed(number: Node) -> Node:
+    def compute(number: Node) -> Node:
         maker = maker_of(number)
         body: Graph = maker.attrs["body"]
         values = {p: inside(a) for p, a in zip(body.params, maker.args, strict=True)}
@@ -126,11 +126,11 @@ def _as_cluster(node: Node, used: list[int], own: Sequence[bool]) -> Node:
         return substitute_nodes([result], values)[0]
 
     args = tuple(
-        computed(a) if is_own else inside(a) for a, is_own in zip(node.args, own, strict=True)
+        compute(a) if is_own else inside(a) for a, is_own in zip(node.args, own, strict=True)
     )
     binds: dict[str, Any] = {}
     if loop.binds and used[-1] >= loop.carries:
-        plain = _counted(loop, args, node.locs)
+        plain = _count_trips(loop, args, node.locs)
         used = [*(i + (i >= loop.carries) for i in used), loop.carries]
         binds["binds"] = loop.binds
     else:
@@ -141,7 +141,7 @@ def _as_cluster(node: Node, used: list[int], own: Sequence[bool]) -> Node:
     return make_node(cluster, tuple(param_of), attrs, node.locs)
 
 
-def _counted(loop: Loop, args: Sequence[Node], locs: Locs) -> Node:
+def _count_trips(loop: Loop, args: Sequence[Node], locs: Locs) -> Node:
     """A loop on ``args`` with one more carry, the number of trips until then."""
     count = new_param(TensorType(int64, ()), "count")
     ends, ys = loop.results(loop.body.outputs)

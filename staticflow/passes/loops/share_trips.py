@@ -37,7 +37,7 @@ def share_trips(graph: Graph, counts: Counts) -> Graph:
 
     def visit(node: Node, args: tuple[Node, ...]) -> Node:
         plan = plans.get(node)
-        made = with_args(node, args) if plan is None else _carried_out(node, args, plan, plans, new)
+        made = with_args(node, args) if plan is None else _carry_out(node, args, plan, plans, new)
         new[node] = made
         return made
 
@@ -78,7 +78,7 @@ def _plans(graph: Graph) -> dict[Node, _Plan]:
 def _may_stand(n: Node, loop: Node) -> bool:
     """Whether the values of a node of a body can be stacked: all are of one size."""
     named = frozenset[Sym]().union(*map(symbols_of, n.tensor_type.shape))
-    return named.isdisjoint(Loop.of(loop).body.bound)
+    return named.isdisjoint(Loop.of(loop).body.bound_sizes)
 
 
 def _equal_nodes(first: Node, second: Node) -> Mapping[Node, Node]:
@@ -131,7 +131,7 @@ def _of_carries(loop: Node) -> set[Node]:
     return found
 
 
-def _carried_out(
+def _carry_out(
     node: Node,
     args: tuple[Node, ...],
     plan: _Plan,
