@@ -18,7 +18,7 @@ from staticflow.graph.dtypes import DType
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import types_of
 from staticflow.ops import OPS, by_name
-from staticflow.ops.declaring.declare import PerElement, composed, per_arg
+from staticflow.ops.declaring.declare import PerElement, compose, per_arg
 from staticflow.ops.declaring.lowering import View
 from staticflow.ops.symbols.saves import saves_of, used_values
 
@@ -234,7 +234,7 @@ def test_a_partial_of_arrays_is_given_no_value_that_is_not_kept() -> None:
 
 def test_many_threads_that_record_first() -> None:
     """The first recording of an op by several threads at a time."""
-    op = composed(
+    op = compose(
         "twice_and_more", "", lambda xp, x: x * x, lambda k, x: k.mul(x, x),
         (lambda ct, out, x: ct * x * 2,), grad_name="TwiceBackward0",
     )  # fmt: skip

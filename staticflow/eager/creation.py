@@ -19,7 +19,7 @@ from staticflow.graph.masked import refuse_masked
 from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
 from staticflow.ops.basics.creation import full as full_op
-from staticflow.ops.basics.creation import size_value, spread
+from staticflow.ops.basics.creation import full_of_symbol, size_value
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.promote import one_number
 from staticflow.ops.declaring.sizes import as_shape, as_sizes, sizes_of
@@ -193,7 +193,7 @@ def full(
         fill_value = STATIC.apply(size_value, (), {"size": fill_value, "dtype": int64})
     if isinstance(fill_value, Symbol):
         own = dtype_of_number((False, 0, 0.0)[fill_value.dtype.category])
-        return spread(fill_value, as_shape(size), own if dtype is None else dtype_of(dtype))
+        return full_of_symbol(fill_value, as_shape(size), own if dtype is None else dtype_of(dtype))
     wanted = dtype_of_number(fill_value) if dtype is None else dtype_of(dtype)
     shape = as_sizes(size)
     attrs = {"shape": shape, "value": fitting(fill_value, wanted, "full"), "dtype": wanted}

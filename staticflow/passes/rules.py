@@ -25,8 +25,8 @@ from staticflow.ops.basics.arithmetic import (
 from staticflow.ops.basics.axes import (
     permute,
     permute_op,
-    reversed_dims,
-    swapped,
+    reverse_dims,
+    swap,
     t_op,
     transpose_op,
 )
@@ -127,9 +127,9 @@ CANONICAL: tuple[Rule, ...] = (
     rule(
         "transpose_permute", "an exchange of two dims is a permutation",
         lambda x: transpose_op(x, dim0=attr("a"), dim1=attr("b")),
-        lambda x, a, b: permute(x, swapped(range(x.ndim), a, b)),
+        lambda x, a, b: permute(x, swap(range(x.ndim), a, b)),
     ),
-    rule("t_permute", "x.T reverses the dims", lambda x: t_op(x), lambda x: reversed_dims(x)),
+    rule("t_permute", "x.T reverses the dims", lambda x: t_op(x), lambda x: reverse_dims(x)),
     # views of views
     rule(
         "reshape_reshape", "only the last shape counts",

@@ -23,7 +23,7 @@ from staticflow.graph.node import Node, param, toposort
 from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType
 from staticflow.ops.declaring.thread import recording, thread
-from staticflow.ops.declaring.tracing import Guard, depends_on, guarded, tracing_state
+from staticflow.ops.declaring.tracing import Guard, collect_guards, depends_on, tracing_state
 from staticflow.ops.loops.kept import traced_alike
 from staticflow.ops.loops.reached import modules_asked
 from staticflow.ops.loops.region import traced_at_once
@@ -289,7 +289,7 @@ class Jitted:
     ) -> _Kind:
         name = getattr(self._fn, "__name__", "fn")
         refuse_crowd(sum(t is not None for t in tensors), f"jit of {name}")
-        with guarded() as guards:
+        with collect_guards() as guards:
 
             def write() -> tuple[list[Symbol], list[Symbol], Any]:
                 return self._written(leaves, tensors, structure)

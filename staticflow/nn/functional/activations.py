@@ -6,7 +6,7 @@ from typing import Any
 
 from staticflow.errors import ShapeError
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.along.softmax import chosen_dim, log_softmax, softmax
+from staticflow.ops.along.softmax import default_dim, log_softmax, softmax
 from staticflow.ops.basics.arithmetic import where
 from staticflow.ops.basics.creation import zeros_like
 from staticflow.ops.basics.splitting import narrow
@@ -109,7 +109,7 @@ def selu(input: Any, inplace: bool = False) -> Any:
 
 def softmin(input: Any, dim: int | None = None, dtype: Any = None, *, _stacklevel: int = 3) -> Any:
     """`softmax` of minus ``input``."""
-    at = chosen_dim("softmin", input) if dim is None else normalize_dim(dim, input.ndim, "softmin")
+    at = default_dim("softmin", input) if dim is None else normalize_dim(dim, input.ndim, "softmin")
     return softmax(-input, at, dtype)
 
 

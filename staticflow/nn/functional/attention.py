@@ -16,7 +16,7 @@ from staticflow.nn.functional.dropout import dropout
 from staticflow.ops.along.softmax import softmax
 from staticflow.ops.basics.arithmetic import cast, where
 from staticflow.ops.basics.creation import iota
-from staticflow.ops.basics.reduce import widened
+from staticflow.ops.basics.reduce import widen
 from staticflow.ops.basics.view import of_size
 from staticflow.ops.declaring.fused import fused
 from staticflow.ops.declaring.promote import result_type
@@ -129,7 +129,7 @@ def scaled_dot_product_attention(
         key, value = (
             _for_each_head(query, x, name) for x, name in ((key, "key"), (value, "value"))
         )
-    weights = attention_weights(widened(query), widened(key), attn_mask, is_causal, scale)
+    weights = attention_weights(widen(query), widen(key), attn_mask, is_causal, scale)
     weights = dropout(weights, dropout_p) if dropout_p else weights
-    out, dtype = matmul(weights, widened(value)), result_type((query, key, value))
+    out, dtype = matmul(weights, widen(value)), result_type((query, key, value))
     return out if out.dtype is dtype else cast(out, dtype=dtype)

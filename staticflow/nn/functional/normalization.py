@@ -25,7 +25,7 @@ from staticflow.ops.along.normalization import (
 from staticflow.ops.basics.arithmetic import clamp, where
 from staticflow.ops.basics.creation import new_full
 from staticflow.ops.basics.expand import expand
-from staticflow.ops.basics.reduce import mean_op, narrowed, widened
+from staticflow.ops.basics.reduce import mean_op, narrow_as, widen
 from staticflow.ops.basics.splitting import narrow
 from staticflow.ops.basics.view import reshape
 from staticflow.ops.declaring.declare import same_size
@@ -168,7 +168,7 @@ def _moving(
 
 
 def _nearer(old: Any, value: Any, momentum: Any) -> Any:
-    return old * (1 - momentum) + narrowed(value, old) * momentum
+    return old * (1 - momentum) + narrow_as(value, old) * momentum
 
 
 @cache
@@ -198,13 +198,13 @@ def _by_running(
 
 @fused("NativeBatchNormBackward0")
 def _by_given(x: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: float) -> Any:
-    mean, var = widened(mean), widened(var)
+    mean, var = widen(mean), widen(var)
     layout = _per_channel(x, x.shape[1])
     scale = rsqrt(var + eps)
-    scale = scale if weight is None else scale * widened(weight)
-    out = (widened(x) - reshape(mean, layout)) * reshape(scale, layout)
-    out = out if bias is None else out + reshape(widened(bias), layout)
-    return narrowed(out, x)
+    scale = scale if weight is None else scale * widen(weight)
+    out = (widen(x) - reshape(mean, layout)) * reshape(scale, layout)
+    out = out if bias is None else out + reshape(widen(bias), layout)
+    return narrow_as(out, x)
 
 
 def batch_norm(
@@ -292,11 +292,11 @@ def rms_norm(
 
 @fused("RmsNormBackward0")
 def _rms_norm(input: Any, sizes: Shape, weight: Any, eps: float | None) -> Any:
-    x = widened(input)
+    x = widen(input)
     dims = tuple(range(x.ndim - len(sizes), x.ndim))
     size = mean_op(x * x, dims=dims, keepdim=True)
     out = x * rsqrt(size + (_precision(x) if eps is None else eps))
-    return narrowed(out if weight is None else out * widened(weight), input)
+    return narrow_as(out if weight is None else out * widen(weight), input)
 
 
 def _precision(x: Any) -> float:

@@ -13,12 +13,12 @@ from staticflow.ops.along.softmax import lse_parts, lse_reference_parts
 from staticflow.ops.basics.arithmetic import cast, logical_and, ne, where
 from staticflow.ops.basics.creation import iota
 from staticflow.ops.basics.expand import expand
-from staticflow.ops.basics.reduce import accumulator, narrowed, sum_op, wide, widened
+from staticflow.ops.basics.reduce import accumulator, narrow_as, sum_op, wide, widen
 from staticflow.ops.basics.view import reshape, squeeze, unsqueeze
 from staticflow.ops.declaring.declare import per_arg, strict
 from staticflow.ops.declaring.lowering import LoopNest
 from staticflow.ops.elementwise.maths import exp
-from staticflow.ops.indexing.elements import check_range, gather_op, taken
+from staticflow.ops.indexing.elements import check_range, gather_op, take_along
 
 __all__ = ["cross_entropy_op", "nll_op"]
 
@@ -72,7 +72,7 @@ class_op = Op(
 )
 
 
-def checked_classes(x: Any, target: Any, ignore_index: int, of: str) -> Any:
+def check_classes(x: Any, target: Any, ignore_index: int, of: str) -> Any:
     """``target`` where it is a class of ``x`` (N, C, ...), -1 where it is ``ignore_index``; any
     other stops ``of`` with an `IndexRangeError`."""
     size = x.shape[1]
@@ -94,7 +94,7 @@ def _nll_reference(xp: Any, x: Any, target: Any, *, ignore_index: int) -> Any:
     classes = xp.where(keep, target, xp.zeros_like(target))
     check_range(xp, classes, x.shape[1], "nll_loss", 1)
     index = xp.expand_dims(classes.astype(xp.int64), 1)
-    chosen = taken(xp, x, index, 1)[:, 0]
+    chosen = take_along(xp, x, index, 1)[:, 0]
     return xp.where(keep, -chosen, xp.zeros_like(chosen))
 
 
@@ -106,7 +106,7 @@ def _nll_vjp(ct: Any, out: Any, x: Any, target: Any, *, ignore_index: int) -> An
 
 
 def _nll_decompose(x: Any, target: Any, *, ignore_index: int) -> Any:
-    classes = checked_classes(x, target, ignore_index, "nll_loss")
+    classes = check_classes(x, target, ignore_index, "nll_loss")
     keep = classes >= 0
     chosen = gather_op(x, unsqueeze(where(keep, classes, 0), 1), dim=1)
     return where(keep, -squeeze(chosen, 1), 0.0)
@@ -142,7 +142,7 @@ def _ce_reference(
     classes = _class_reference(xp, target, **attrs, dtype=int64, of="cross_entropy")
     m, rest = lse_reference_parts(xp, w, (1,))
     at = xp.expand_dims(xp.where(classes < 0, 0, classes), 1)
-    chosen = taken(xp, w, at, 1) if at.size else m
+    chosen = take_along(xp, w, at, 1) if at.size else m
     loss = xp.where(classes < 0, w.dtype.type(0), (rest - (chosen - m))[:, 0])
     if mean:
         loss = loss.sum() / (classes >= 0).sum().astype(w.dtype)
@@ -151,26 +151,26 @@ def _ce_reference(
 
 def _classes(x: Any, target: Any, ignore_index: int) -> tuple[Any, Any]:
     """The checked classes, and where each element of ``x`` is that of its class."""
-    classes = checked_classes(x, target, ignore_index, "cross_entropy")
+    classes = check_classes(x, target, ignore_index, "cross_entropy")
     each = iota.beside(x, shape=x.shape, dim=1, dtype=classes.dtype)
     return classes, each == unsqueeze(classes, 1)
 
 
-def _kept(classes: Any, w: Any) -> Any:
+def _count_kept(classes: Any, w: Any) -> Any:
     """The number of classes that are not ignored, in the dtype of ``w``."""
     return sum_op(cast(classes >= 0, dtype=w.dtype), dims=tuple(range(classes.ndim)), keepdim=False)
 
 
 def _ce_decompose(x: Any, target: Any, *, ignore_index: int, mean: bool) -> tuple[Any, Any]:
-    w = widened(x)
+    w = widen(x)
     classes, hit = _classes(x, target, ignore_index)
     m, rest = lse_parts(w, (1,))
     chosen = sum_op(where(hit, w - m, 0.0), dims=(1,), keepdim=True)  # of one, in the same pass
     loss = where(unsqueeze(classes, 1) < 0, 0.0, rest - chosen)
     loss = reshape(loss, target.shape)
     if mean:
-        loss = sum_op(loss, dims=tuple(range(loss.ndim)), keepdim=False) / _kept(classes, w)
-    return narrowed(loss, x), rest + m
+        loss = sum_op(loss, dims=tuple(range(loss.ndim)), keepdim=False) / _count_kept(classes, w)
+    return narrow_as(loss, x), rest + m
 
 
 def _ce_vjp(
@@ -184,18 +184,18 @@ def _ce_vjp(
     mean: bool,
 ) -> list[Any]:
     # d loss[i] / d x[i, c] = softmax(x[i])[c] - (c == target[i])
-    w = widened(x)
+    w = widen(x)
     classes, hit = _classes(x, target, ignore_index)
     softmax = exp(w - out[1])
     total = 0.0
     if cts[0] is not None:
-        ct = widened(cts[0])
-        ct = expand(ct / _kept(classes, w), target.shape) if mean else ct
+        ct = widen(cts[0])
+        ct = expand(ct / _count_kept(classes, w), target.shape) if mean else ct
         ct = where(unsqueeze(classes, 1) < 0, 0.0, unsqueeze(ct, 1))
         total = softmax * ct - where(hit, ct, 0.0)
     if cts[1] is not None:
         total = total + softmax * cts[1]
-    return [narrowed(total, x), None]
+    return [narrow_as(total, x), None]
 
 
 cross_entropy_op = Op(

@@ -21,7 +21,7 @@ from staticflow.ops.indexing.elements import scatter_add_op
 __all__ = ["bincount", "histc"]
 
 
-def _counted(places: Any, weights: Any, size: Any) -> Any:
+def _sum_at(places: Any, weights: Any, size: Any) -> Any:
     """The sums of ``weights`` (n,) at each of ``size`` ``places`` (n,)."""
     value = 0.0 if weights.dtype.is_floating else 0
     zeros = full.beside(weights, shape=(size,), value=value, dtype=weights.dtype)
@@ -29,7 +29,7 @@ def _counted(places: Any, weights: Any, size: Any) -> Any:
 
 
 @fused("")
-def _needed(numbers: Any, minlength: int) -> Any:
+def _size_for(numbers: Any, minlength: int) -> Any:
     """The size that the counts of int64 ``numbers`` (n,) have, -1 where one is below 0."""
     least, most = (
         extreme(cat([numbers, new_full(numbers, (1,), none)]))
@@ -53,14 +53,14 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
             f"at {format_locs(here())}"
         )
     numbers = input if input.dtype is int64 else cast(input, dtype=int64)
-    size = as_size(_needed(numbers, minlength))
+    size = as_size(_size_for(numbers, minlength))
     if isinstance(size, int) and size < 0:
         raise ShapeError(f"bincount: a number below 0, at {format_locs(here())}")
     if weights is None:
         weights = ones_like(numbers)
     elif weights.dtype is not float32:
         weights = cast(weights, dtype=float64)
-    return _counted(input, weights, size)
+    return _sum_at(input, weights, size)
 
 
 def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
@@ -86,4 +86,4 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     place = clamp(floor((flat - low) * bins / (high - low)), 0, bins - 1)
     inside = (flat >= low) & (flat <= high)
     counts = where(inside, ones_like(flat), zeros_like(flat))
-    return _counted(cast(where(inside, place, 0.0), dtype=int64), counts, bins)
+    return _sum_at(cast(where(inside, place, 0.0), dtype=int64), counts, bins)

@@ -14,7 +14,7 @@ from staticflow.graph.dtypes import bool_, dtype_of, float64, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
-from staticflow.ops.along.extremes import Chosen, scattered_vjp
+from staticflow.ops.along.extremes import Chosen, scatter_vjp
 from staticflow.ops.along.recurrence import recurrence_op, running, same_type, shift_op, walk
 from staticflow.ops.basics.arithmetic import where
 from staticflow.ops.basics.joining import cat
@@ -22,13 +22,13 @@ from staticflow.ops.basics.reduce import (
     all_op,
     along,
     as_truth,
+    expand_back,
     is_bool,
-    narrowed,
+    narrow_as,
     reduced_type,
-    restored,
     summable,
     wide,
-    widened,
+    widen,
 )
 from staticflow.ops.basics.splitting import narrow
 from staticflow.ops.basics.view import reshape
@@ -98,7 +98,7 @@ def _prod_reference(xp: Any, x: Any, *, dims: tuple[int, ...], keepdim: bool) ->
 
 
 def _prod_vjp(ct: Any, out: Any, x: Any, *, dims: tuple[int, ...], keepdim: bool) -> Any:
-    ct = restored(ct, x.shape, dims, keepdim)
+    ct = expand_back(ct, x.shape, dims, keepdim)
     if len(dims) == 1:
         return ct * product_of_others(x, dims[0])
     others = product_of_others(reshape(x, (prod_of(x.shape),)), 0)  # of all elements
@@ -175,11 +175,11 @@ def _logcumsumexp_vjp(ct: Any, out: Any, x: Any, *, dim: int) -> Any:
     # sum over i >= j of ct[i] exp(x[j] - out[i]) = exp(x[j] - out[j]) h[j] with
     # h[j] = ct[j] + exp(out[j] - out[j + 1]) h[j + 1], whose exponents are not positive; h grows
     # with the length, beyond what 16 bits hold
-    wide_x, wide_out = widened(x), widened(out)
+    wide_x, wide_out = widen(x), widen(out)
     beyond = shift_op(wide_out, dim=dim, fill=inf, reverse=True)
     ratio = _exp_of_difference(wide_out, beyond)
-    h = recurrence_op(widened(ct), ratio, dim=dim, reverse=True)
-    return narrowed(_exp_of_difference(wide_x, wide_out) * h, x)
+    h = recurrence_op(widen(ct), ratio, dim=dim, reverse=True)
+    return narrow_as(_exp_of_difference(wide_x, wide_out) * h, x)
 
 
 def _exp_of_difference(a: Any, b: Any) -> Any:
@@ -277,7 +277,7 @@ def _extreme_op(name: str, which: str, wins: str, compare: Callable[[Any, Any], 
         "equal ones; a NaN if there is one.",
         infer=lambda facts, x, *, dim: (x, TensorType(int64, x.shape)),
         reference=_extreme_reference(compare),
-        vjp=scattered_vjp,
+        vjp=scatter_vjp,
         lowering=LoopNest(_extreme_emit(wins)),
         grad_name=f"{name.title()}Backward0",
         numpy="slower",

@@ -19,9 +19,9 @@ from staticflow.ops.basics.reduce import (
     Dims,
     along,
     dims_of,
+    expand_back,
     reduced_shape,
     reduced_type,
-    restored,
     sum_op,
 )
 from staticflow.ops.basics.view import reshape
@@ -30,7 +30,7 @@ from staticflow.ops.declaring.declare import per_arg
 from staticflow.ops.declaring.fused import fused
 from staticflow.ops.declaring.lowering import LoopNest, Reduce
 from staticflow.ops.declaring.numpy_names import numpy_names
-from staticflow.ops.indexing.elements import scatter_add_op, taken
+from staticflow.ops.indexing.elements import scatter_add_op, take_along
 
 __all__ = ["Chosen", "Extremes", "amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
 
@@ -49,14 +49,14 @@ def _infer(facts: Facts, x: TensorType, *, dims: tuple[int, ...], keepdim: bool)
     return reduced_type(facts, x, dims=dims, keepdim=keepdim)
 
 
-def _shared(ct: Any, out: Any, x: Any, *, dims: tuple[int, ...], keepdim: bool) -> Any:
+def _share_evenly(ct: Any, out: Any, x: Any, *, dims: tuple[int, ...], keepdim: bool) -> Any:
     """Shared evenly among equals, as PyTorch's amax and amin do; where NaN won, among the NaNs."""
-    hit = (x == restored(out, x.shape, dims, keepdim)) | (x != x)
+    hit = (x == expand_back(out, x.shape, dims, keepdim)) | (x != x)
     ties = sum_op(cast(hit, dtype=ct.dtype), dims=dims, keepdim=keepdim)
-    return where(hit, restored(ct / ties, x.shape, dims, keepdim), 0.0)
+    return where(hit, expand_back(ct / ties, x.shape, dims, keepdim), 0.0)
 
 
-shared_vjp = per_arg(_shared)
+shared_vjp = per_arg(_share_evenly)
 
 
 def _extreme_op(name: str, which: str, numpy_name: str, combine: str) -> Op:
@@ -169,14 +169,14 @@ argmax_op = _arg_op("argmax", "gt", "largest")
 argmin_op = _arg_op("argmin", "lt", "smallest")
 
 
-def chosen_infer(facts: Facts, x: TensorType, *, dim: int, keepdim: bool, **attrs: Any) -> Any:
+def choose_infer(facts: Facts, x: TensorType, *, dim: int, keepdim: bool, **attrs: Any) -> Any:
     """The type rule of ops that choose one element along ``dim``: it and its index."""
     something(facts, x, (dim,))
     shape = reduced_shape(x.shape, (dim,), keepdim)
     return TensorType(x.dtype, shape), TensorType(int64, shape)
 
 
-def chosen_vjp(
+def choose_vjp(
     needs: Sequence[bool],
     cts: Sequence[Any],
     out: Any,
@@ -188,24 +188,24 @@ def chosen_vjp(
 ) -> list[Any]:
     """To the elements that were chosen along ``dim``; ``out`` holds their indices."""
     at = iota.beside(x, shape=x.shape, dim=dim, dtype=int64)
-    chosen = at == restored(out[1], x.shape, (dim,), keepdim)
-    return [where(chosen, restored(cts[0], x.shape, (dim,), keepdim), 0.0)]
+    chosen = at == expand_back(out[1], x.shape, (dim,), keepdim)
+    return [where(chosen, expand_back(cts[0], x.shape, (dim,), keepdim), 0.0)]
 
 
-def scattered_vjp(
+def scatter_vjp(
     needs: Sequence[bool], cts: Sequence[Any], out: Any, x: Any, *, dim: int, **_: Any
 ) -> list[Any]:
     """Likewise, where several of a row may be chosen, or one several times."""
     return [scatter_add_op(zeros_like(x), out[1], cts[0], dim=dim)]
 
 
-def chosen_reference(arg: Callable[..., Any]) -> Callable[..., Any]:
+def choose_reference(arg: Callable[..., Any]) -> Callable[..., Any]:
     """The reference of such an op, by the reference that gives the indices."""
 
     def reference(xp: Any, x: Any, *, dim: int, keepdim: bool, **attrs: Any) -> tuple[Any, Any]:
         at = arg(xp, x, dim=dim, keepdim=True, **attrs)
         shape = reduced_shape(x.shape, (dim,), keepdim)
-        return taken(xp, x, at, dim).reshape(shape), at.reshape(shape)
+        return take_along(xp, x, at, dim).reshape(shape), at.reshape(shape)
 
     return reference
 
@@ -214,9 +214,9 @@ def _dim_op(name: str, which: str, arg: Op, wins: str) -> Op:
     return Op(
         name=f"{name}_dim",
         doc=f"The first {which} element along ``dim`` and its index; a NaN if there is one.",
-        infer=chosen_infer,
-        reference=chosen_reference(arg.reference),
-        vjp=chosen_vjp,
+        infer=choose_infer,
+        reference=choose_reference(arg.reference),
+        vjp=choose_vjp,
         lowering=LoopNest(_emit(wins, lambda best, place: (best, place))),
         numpy="rows",
         exact=True,

@@ -20,7 +20,7 @@ from staticflow.graph.dims import Size, prod
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
 from staticflow.ops.basics.arithmetic import stop_gradient
-from staticflow.ops.basics.reduce import mean_op, narrowed, sum_op, widened
+from staticflow.ops.basics.reduce import mean_op, narrow_as, sum_op, widen
 from staticflow.ops.basics.view import reshape
 from staticflow.ops.declaring.declare import strict
 from staticflow.ops.elementwise.maths import rsqrt
@@ -80,11 +80,11 @@ def _standard(seen: Any, layout: _Layout, eps: float) -> tuple[Any, Any]:
 def _decompose(layout_of: LayoutOf) -> Callable[..., Any]:
     def decompose(x: Any, *affine: Any, eps: float, **attrs: Any) -> Any:
         layout = layout_of(x.shape, **attrs)
-        out, _ = _standard(reshape(widened(x), layout.shape), layout, eps)
+        out, _ = _standard(reshape(widen(x), layout.shape), layout, eps)
         for i, a in enumerate(affine):
-            a = reshape(widened(a), layout.broadcast)
+            a = reshape(widen(a), layout.broadcast)
             out = out + a if i else out * a
-        return narrowed(reshape(out, x.shape), x)
+        return narrow_as(reshape(out, x.shape), x)
 
     return decompose
 
@@ -97,17 +97,17 @@ def _vjp(layout_of: LayoutOf) -> Callable[..., Sequence[Any]]:
         needs: Sequence[bool], ct: Any, out: Any, x: Any, *affine: Any, eps: float, **attrs: Any
     ) -> list[Any]:
         layout = layout_of(x.shape, **attrs)
-        z, scale = _standard(reshape(widened(x), layout.shape), layout, eps)
-        seen = reshape(widened(ct), layout.shape)
+        z, scale = _standard(reshape(widen(x), layout.shape), layout, eps)
+        seen = reshape(widen(ct), layout.shape)
         found: list[Any] = [None] * len(needs)
         if needs[0]:
-            dz = seen * reshape(widened(affine[0]), layout.broadcast) if affine else seen
+            dz = seen * reshape(widen(affine[0]), layout.broadcast) if affine else seen
             mean, tilt = (mean_op(v, dims=layout.dims, keepdim=True) for v in (dz, dz * z))
-            found[0] = narrowed(reshape((dz - mean - z * tilt) * scale, x.shape), x)
+            found[0] = narrow_as(reshape((dz - mean - z * tilt) * scale, x.shape), x)
         for i, a in enumerate(affine, start=1):
             if needs[i]:
                 part = sum_op(seen * z if i == 1 else seen, dims=layout.shared, keepdim=True)
-                found[i] = narrowed(reshape(part, a.shape), a)
+                found[i] = narrow_as(reshape(part, a.shape), a)
         return found
 
     return vjp
@@ -181,7 +181,7 @@ def _by_group(shape: Shape, *, groups: int) -> _Layout:
 def _statistics(x: Any, layout: _Layout) -> tuple[Any, Any]:
     """The mean and the unbiased variance of what is normalised together, in 32 bits at least and
     without a gradient."""
-    mean, _, variance = _moments(reshape(widened(x), layout.shape), layout)
+    mean, _, variance = _moments(reshape(widen(x), layout.shape), layout)
     count = prod(layout.shape[d] for d in layout.dims)
     kept = tuple(n for d, n in enumerate(layout.shape) if d not in layout.dims)
     unbiased = variance * count / (count - 1)

@@ -9,7 +9,7 @@ from staticflow.graph.dims import Size
 from staticflow.graph.dtypes import bfloat16, dtype_of, int64
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
-from staticflow.ops.along.extremes import Chosen, scattered_vjp
+from staticflow.ops.along.extremes import Chosen, scatter_vjp
 from staticflow.ops.along.stable import stable_order
 from staticflow.ops.basics.reduce import along
 from staticflow.ops.basics.splitting import narrow
@@ -124,7 +124,7 @@ sort_op = Op(
     "order that they were in.",
     infer=_sort_infer,
     reference=_sort_reference,
-    vjp=scattered_vjp,
+    vjp=scatter_vjp,
     lowering=LoopNest(_sort_emit),
     exact=True,
     grad_name="SortBackward0",
@@ -207,7 +207,7 @@ def _few_emit(nest: Any) -> None:
         with k.loop("j", x[dim]) as j:
             key, place = nest.load(0, at(j)), k.index_value(j)
 
-            def seen(i: int) -> tuple[Any, Any, Any]:
+            def compare_at(i: int) -> tuple[Any, Any, Any]:
                 """What is kept at ``i``, and whether the element comes before it."""
                 free = k.compare("le", place, i)  # nothing is kept there yet
                 here = kept.key(i)
@@ -215,11 +215,11 @@ def _few_emit(nest: Any) -> None:
 
             begins = k.compare("lt", place, count)
             with k.when(k.apply("or", begins, before(k, key, worst, largest))):
-                here = seen(count - 1)
+                here = compare_at(count - 1)
                 for i in reversed(range(count)):
                     own = k.select(here[2], key, here[0]), k.select(here[2], place, here[1])
                     if i:
-                        here = seen(i - 1)
+                        here = compare_at(i - 1)
                         own = k.select(here[2], here[0], own[0]), k.select(here[2], here[1], own[1])
                     kept.store(i, *own)
                 k.set(worst, kept.key(count - 1))
@@ -230,7 +230,7 @@ few_op = Op(
     doc="`topk` of a few elements that are known as the program is written.",
     infer=_topk_infer,
     reference=strict(_topk_infer, _topk_reference),
-    vjp=scattered_vjp,
+    vjp=scatter_vjp,
     lowering=LoopNest(_few_emit),
     grad_name="TopkBackward0",
 )
@@ -249,7 +249,7 @@ topk_op = Op(
     doc="The ``k`` largest or smallest elements along ``dim`` in order, and their indices.",
     infer=_topk_infer,
     reference=strict(_topk_infer, _topk_reference),
-    vjp=scattered_vjp,
+    vjp=scatter_vjp,
     decompose=_topk_decompose,
     numpy="alone",
     exact=True,

@@ -11,9 +11,9 @@ from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.along.extremes import (
     Chosen,
-    chosen_infer,
-    chosen_reference,
-    chosen_vjp,
+    choose_infer,
+    choose_reference,
+    choose_vjp,
     max_dim_op,
     shared_vjp,
     something,
@@ -33,7 +33,7 @@ __all__ = ["kthvalue", "median", "nanmedian"]
 
 
 def _kth_infer(facts: Facts, x: TensorType, *, k: Size, dim: int, keepdim: bool) -> Any:
-    chosen = chosen_infer(facts, x, dim=dim, keepdim=keepdim)
+    chosen = choose_infer(facts, x, dim=dim, keepdim=keepdim)
     facts.at_least(k, 1, "k, which counts from the smallest element")
     reaches(facts, x, k, dim)
     return chosen
@@ -66,8 +66,8 @@ kthvalue_op = Op(
     name="kthvalue",
     doc="The ``k``-th smallest element along ``dim``, from 1 on, and its index.",
     infer=_kth_infer,
-    reference=strict(_kth_infer, chosen_reference(_kth_places)),
-    vjp=chosen_vjp,
+    reference=strict(_kth_infer, choose_reference(_kth_places)),
+    vjp=choose_vjp,
     decompose=_kth_decompose,
     exact=True,
     grad_name="KthvalueBackward0",
@@ -106,9 +106,9 @@ def _median_decompose(x: Any, *, dim: int, keepdim: bool) -> tuple[Any, Any]:
 median_dim_op = Op(
     name="median_dim",
     doc="The median along ``dim``, of two the lower one, and its index; a NaN if there is one.",
-    infer=chosen_infer,
-    reference=strict(chosen_infer, chosen_reference(_median_places)),
-    vjp=chosen_vjp,
+    infer=choose_infer,
+    reference=strict(choose_infer, choose_reference(_median_places)),
+    vjp=choose_vjp,
     decompose=_median_decompose,
     exact=True,
     grad_name="MedianBackward1",

@@ -53,12 +53,12 @@ def walk(
     """``fn`` of arrays in the dtype that accumulates, ``exact`` or not, with ``dim`` in front and
     in the order of the walk; its result as the first of ``xs`` is."""
 
-    def turned(x: Any) -> Any:
+    def turn(x: Any) -> Any:
         return xp.flip(x, 0) if reverse else x
 
     dtype = (longest if exact else wide)(dtype_of(xs[0].dtype)).numpy
-    out = fn(*(turned(xp.moveaxis(x, dim, 0)).astype(dtype) for x in xs))
-    return xp.ascontiguousarray(xp.moveaxis(turned(out), 0, dim).astype(xs[0].dtype))
+    out = fn(*(turn(xp.moveaxis(x, dim, 0)).astype(dtype) for x in xs))
+    return xp.ascontiguousarray(xp.moveaxis(turn(out), 0, dim).astype(xs[0].dtype))
 
 
 shift_op: Op = Op(

@@ -16,11 +16,11 @@ from staticflow.ops.basics.reduce import (
     Dims,
     accumulator,
     along,
-    narrowed,
+    expand_back,
+    narrow_as,
     reduced_shape,
-    restored,
     sum_op,
-    widened,
+    widen,
 )
 from staticflow.ops.basics.view import reshape
 from staticflow.ops.declaring.by_shape import by_shape
@@ -29,7 +29,7 @@ from staticflow.ops.declaring.numpy_names import numpy_names
 from staticflow.ops.elementwise.maths import exp, isinf, log, reciprocal
 
 __all__ = [
-    "chosen_dim", "log_softmax", "log_softmax_op", "logsumexp", "lse_parts", "lse_reference_parts",
+    "default_dim", "log_softmax", "log_softmax_op", "logsumexp", "lse_parts", "lse_reference_parts",
     "softmax", "softmax_op",
 ]  # fmt: skip
 
@@ -50,27 +50,27 @@ def _along(facts: Facts, x: TensorType, *, dim: int) -> TensorType:
     return x
 
 
-def _shifted(xp: Any, x: Any, dim: int) -> Any:
+def _below_peak(xp: Any, x: Any, dim: int) -> Any:
     if x.shape[dim] == 0:
         return x
     return x - x.max(axis=dim, keepdims=True)
 
 
 def _softmax_reference(xp: Any, x: Any, *, dim: int) -> Any:
-    e = xp.exp(_shifted(xp, x, dim))
+    e = xp.exp(_below_peak(xp, x, dim))
     return e / e.sum(axis=dim, keepdims=True)
 
 
 def _softmax_decompose(x: Any, *, dim: int) -> Any:
     # softmax(x) = softmax(x - max x), which does not overflow
-    w = widened(x)
+    w = widen(x)
     e = exp(w - supremum_op(w, dims=(dim,), keepdim=True))
-    return narrowed(e * reciprocal(sum_op(e, dims=(dim,), keepdim=True)), x)
+    return narrow_as(e * reciprocal(sum_op(e, dims=(dim,), keepdim=True)), x)
 
 
 def _softmax_vjp(ct: Any, out: Any, x: Any, *, dim: int) -> Any:
-    g, y = widened(ct), widened(out)
-    return narrowed(y * (g - sum_op(g * y, dims=(dim,), keepdim=True)), ct)
+    g, y = widen(ct), widen(out)
+    return narrow_as(y * (g - sum_op(g * y, dims=(dim,), keepdim=True)), ct)
 
 
 softmax_op = Op(
@@ -87,20 +87,20 @@ softmax_op = Op(
 
 
 def _log_softmax_vjp(ct: Any, out: Any, x: Any, *, dim: int) -> Any:
-    g = widened(ct)  # whose sum 16 bits need not hold
+    g = widen(ct)  # whose sum 16 bits need not hold
     total = sum_op(g, dims=(dim,), keepdim=True)
-    return narrowed(g - exp(widened(out)) * total, ct)
+    return narrow_as(g - exp(widen(out)) * total, ct)
 
 
 def _log_softmax_reference(xp: Any, x: Any, *, dim: int) -> Any:
-    s = _shifted(xp, x, dim)
+    s = _below_peak(xp, x, dim)
     return s - xp.log(xp.exp(s).sum(axis=dim, keepdims=True))
 
 
 def _log_softmax_decompose(x: Any, *, dim: int) -> Any:
-    w = widened(x)
+    w = widen(x)
     s = w - supremum_op(w, dims=(dim,), keepdim=True)
-    return narrowed(s - log(sum_op(exp(s), dims=(dim,), keepdim=True)), x)
+    return narrow_as(s - log(sum_op(exp(s), dims=(dim,), keepdim=True)), x)
 
 
 log_softmax_op = Op(
@@ -142,13 +142,15 @@ def lse_parts(w: Any, dims: tuple[int, ...]) -> tuple[Any, Any]:
 
 
 def _lse_decompose(x: Any, *, dims: tuple[int, ...], keepdim: bool) -> Any:
-    m, rest = lse_parts(widened(x), dims)
-    total = narrowed(rest + m, x)
+    m, rest = lse_parts(widen(x), dims)
+    total = narrow_as(rest + m, x)
     return total if keepdim else reshape(total, reduced_shape(x.shape, dims, False))
 
 
 def _lse_vjp(ct: Any, out: Any, x: Any, *, dims: tuple[int, ...], keepdim: bool) -> Any:
-    return restored(ct, x.shape, dims, keepdim) * exp(x - restored(out, x.shape, dims, keepdim))
+    return expand_back(ct, x.shape, dims, keepdim) * exp(
+        x - expand_back(out, x.shape, dims, keepdim)
+    )
 
 
 logsumexp_op = Op(
@@ -186,7 +188,7 @@ def softmax(input: Any, dim: int | None = None, dtype: Any = None, *, _stackleve
     >>> sf.softmax(sf.zeros(2), dim=0)
     tensor([0.5000, 0.5000])
     """
-    at = chosen_dim("softmax", input) if dim is None else dim
+    at = default_dim("softmax", input) if dim is None else dim
     return along(softmax_op, _in(dtype, input, "softmax"), at)
 
 
@@ -196,11 +198,11 @@ def log_softmax(
     input: Any, dim: int | None = None, dtype: Any = None, *, _stacklevel: int = 3
 ) -> Any:
     """The logarithm of `softmax`, without its rounding to 0."""
-    at = chosen_dim("log_softmax", input) if dim is None else dim
+    at = default_dim("log_softmax", input) if dim is None else dim
     return along(log_softmax_op, _in(dtype, input, "log_softmax"), at)
 
 
-def chosen_dim(name: str, x: Any) -> int:
+def default_dim(name: str, x: Any) -> int:
     """The dim that PyTorch takes where none is given, with a warning."""
     dim = 0 if x.ndim in (0, 1, 3) else 1
     warn(

@@ -178,16 +178,16 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
             input = input if input.dtype is dtype else cast(input, dtype=dtype)
         return clamp_op(input, min=min, max=max)
     if isinstance(min, Dim) or isinstance(max, Dim):
-        return _held(input, min, max)
-    return _held_between(input, min, max)
+        return _clamp_to(input, min, max)
+    return _clamp_fused(input, min, max)
 
 
 @fused("ClampBackward1", only_large=True)
-def _held_between(input: Any, min: Any, max: Any) -> Any:
-    return _held(input, min, max)
+def _clamp_fused(input: Any, min: Any, max: Any) -> Any:
+    return _clamp_to(input, min, max)
 
 
-def _held(input: Any, min: Any, max: Any) -> Any:
+def _clamp_to(input: Any, min: Any, max: Any) -> Any:
     for bound, beyond, name in ((min, lt, "min"), (max, gt, "max")):
         if isinstance(bound, int | float):
             input = clamp(input, **{name: bound})

@@ -9,16 +9,33 @@ from staticflow.errors import ShapeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType
-from staticflow.ops.basics.view import unchanged
+from staticflow.ops.basics.view import same_view
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import normalize_dim, normalize_dims, per_arg
 from staticflow.ops.declaring.lowering import View
 from staticflow.ops.declaring.sizes import as_sizes, sizes_of
 
 __all__ = [
-    "H", "adjoint", "flip", "flip_op", "fliplr", "flipud", "mT", "moveaxis", "movedim", "permute",
-    "permute_op", "reversed_dims", "rot90", "swapaxes", "swapdims", "swapped", "t", "t_op",
-    "transpose", "transpose_op",
+    "H",
+    "adjoint",
+    "flip",
+    "flip_op",
+    "fliplr",
+    "flipud",
+    "mT",
+    "moveaxis",
+    "movedim",
+    "permute",
+    "permute_op",
+    "reverse_dims",
+    "rot90",
+    "swap",
+    "swapaxes",
+    "swapdims",
+    "t",
+    "t_op",
+    "transpose",
+    "transpose_op",
 ]  # fmt: skip
 
 
@@ -51,7 +68,7 @@ def permute(input: Any, *order: Any, dims: Sequence[int] | None = None) -> Any:
             f"at {format_locs(here())}"
         )
     if order == tuple(range(input.ndim)):
-        return unchanged(input, permute_op, dims=order)
+        return same_view(input, permute_op, dims=order)
     return permute_op(input, dims=order)
 
 
@@ -82,7 +99,7 @@ moveaxis = movedim
 # -- transpose ----------------------------------------------------------------------------------
 
 
-def swapped(items: Sequence[Any], dim0: int, dim1: int) -> tuple[Any, ...]:
+def swap(items: Sequence[Any], dim0: int, dim1: int) -> tuple[Any, ...]:
     """``items`` with two exchanged."""
     order = list(items)
     order[dim0], order[dim1] = order[dim1], order[dim0]
@@ -92,10 +109,10 @@ def swapped(items: Sequence[Any], dim0: int, dim1: int) -> tuple[Any, ...]:
 transpose_op: Op = Op(
     name="transpose",
     doc="``x`` with ``dim0`` and ``dim1`` exchanged.",
-    infer=lambda facts, x, *, dim0, dim1: TensorType(x.dtype, swapped(x.shape, dim0, dim1)),
+    infer=lambda facts, x, *, dim0, dim1: TensorType(x.dtype, swap(x.shape, dim0, dim1)),
     reference=lambda xp, x, *, dim0, dim1: x.swapaxes(dim0, dim1),
     vjp=per_arg(lambda ct, out, x, *, dim0, dim1: transpose_op(ct, dim0=dim0, dim1=dim1)),
-    lowering=View(lambda i, src, dst, *, dim0, dim1: swapped(i, dim0, dim1)),
+    lowering=View(lambda i, src, dst, *, dim0, dim1: swap(i, dim0, dim1)),
     grad_name="TransposeBackward0",
 )
 
@@ -115,7 +132,7 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
     """``input`` with two dims exchanged."""
     a, b = (normalize_dim(d, input.ndim, "transpose") for d in (dim0, dim1))
     if a == b and input.ndim:
-        return unchanged(input, transpose_op, dim0=a, dim1=b)
+        return same_view(input, transpose_op, dim0=a, dim1=b)
     return transpose_op(input, dim0=a, dim1=b) if input.ndim else input.view(())
 
 
@@ -134,7 +151,7 @@ def t(input: Any) -> Any:
 
 
 @by_shape
-def reversed_dims(x: Any) -> Any:
+def reverse_dims(x: Any) -> Any:
     """The dims in opposite order: what ``x.T`` is."""
     return permute(x, tuple(range(x.ndim))[::-1])
 

@@ -21,8 +21,18 @@ from staticflow.ops.declaring.lowering import Generate
 from staticflow.ops.declaring.sizes import as_shape, is_symbolic, sizes_of
 
 __all__ = [
-    "empty_like", "full", "full_like", "iota", "new_empty", "new_full", "new_ones", "new_zeros",
-    "ones_like", "size_value", "spread", "zeros_like",
+    "empty_like",
+    "full",
+    "full_like",
+    "full_of_symbol",
+    "iota",
+    "new_empty",
+    "new_full",
+    "new_ones",
+    "new_zeros",
+    "ones_like",
+    "size_value",
+    "zeros_like",
 ]  # fmt: skip
 
 
@@ -94,7 +104,7 @@ def new_full(
     if isinstance(fill_value, Dim):
         fill_value = size_value.beside(x, size=fill_value, dtype=wanted)
     if is_symbolic(fill_value):
-        out = spread(fill_value, shape, wanted)
+        out = full_of_symbol(fill_value, shape, wanted)
     else:
         value = fitting(fill_value, wanted, "full")
         out = full.beside(x, shape=shape, value=value, dtype=wanted)
@@ -103,7 +113,7 @@ def new_full(
     return out.requires_grad_() if requires_grad else out
 
 
-def spread(number: Any, shape: Shape, dtype: DType) -> Any:
+def full_of_symbol(number: Any, shape: Shape, dtype: DType) -> Any:
     """A symbol of no dims everywhere, without its history, as that of a Python number. Raises
     `ShapeError` for one that has dims."""
     if number.ndim:

@@ -12,7 +12,7 @@ from staticflow.graph.dims import Size, same_shape
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
-from staticflow.ops.basics.view import stretchable, unchanged
+from staticflow.ops.basics.view import same_view, stretchable
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import per_arg, sum_to
 from staticflow.ops.declaring.lowering import Index, View
@@ -39,7 +39,7 @@ def _expand_source(i: Index, src: Shape, dst: Shape, *, shape: Shape) -> Index:
     return tuple(0 if d == 1 else i[extra + axis] for axis, d in enumerate(src))
 
 
-def _expanded(xp: Any, x: Any, *, shape: Any) -> Any:
+def _expand_array(xp: Any, x: Any, *, shape: Any) -> Any:
     if shape == x.shape:
         return x[...]
     out = xp.broadcast_to(x, shape)
@@ -52,7 +52,7 @@ expand_op = Op(
     name="expand",
     doc="Dims of size 1 repeated to ``shape``, new dims in front.",
     infer=_expand_infer,
-    reference=_expanded,
+    reference=_expand_array,
     vjp=per_arg(lambda ct, out, x, *, shape: sum_to(ct, x.__sf_shape__)),
     lowering=View(_expand_source),
     grad_name="ExpandBackward0",
@@ -74,7 +74,7 @@ def expand(x: Any, *sizes: Any, size: Sequence[Size] | None = None) -> Any:
         for i, s in enumerate(sizes)
     )
     if same_shape(sizes, x.shape):
-        return unchanged(x, expand_op, shape=sizes)
+        return same_view(x, expand_op, shape=sizes)
     return expand_op(stretchable(x, sizes) if extra >= 0 else x, shape=sizes)
 
 

@@ -88,7 +88,7 @@ cat_op = Op(
 )
 
 
-def _given(tensors: Sequence[Any], what: str) -> Sequence[Any]:
+def _check_tensors(tensors: Sequence[Any], what: str) -> Sequence[Any]:
     if not isinstance(tensors, list | tuple):
         raise DTypeError(
             f"{what}: takes a list or tuple of tensors, not a {type(tensors).__name__}"
@@ -110,7 +110,7 @@ def _given(tensors: Sequence[Any], what: str) -> Sequence[Any]:
 def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
     """The ``tensors`` joined along ``dim``; their other sizes agree. A vector without elements is
     left out beside tensors of more dims."""
-    given = _given(tensors, "cat")
+    given = _check_tensors(tensors, "cat")
     ndim = max(x.ndim for x in given)
     kept = [x for x in given if x.ndim == ndim or not same_shape(x.shape, (0,))]
     return cat_op(*kept, dim=normalize_dim(dim, ndim, "cat"))
@@ -156,32 +156,32 @@ stack_op = Op(
 @numpy_names
 def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
     """The ``tensors``, of equal shapes, side by side along a new ``dim``."""
-    given = _given(tensors, "stack")
+    given = _check_tensors(tensors, "stack")
     return stack_op(*given, dim=normalize_dim(dim, given[0].ndim + 1, "stack"))
 
 
 @by_shape
 def hstack(tensors: Sequence[Any]) -> Any:
     """The tensors joined along their columns; vectors along their one dim."""
-    grown = [atleast_1d(x) for x in _given(tensors, "hstack")]
+    grown = [atleast_1d(x) for x in _check_tensors(tensors, "hstack")]
     return cat(grown, min(1, grown[0].ndim - 1))
 
 
 @by_shape
 def vstack(tensors: Sequence[Any]) -> Any:
     """The tensors joined along their rows; a vector is a row."""
-    return cat([atleast_2d(x) for x in _given(tensors, "vstack")], 0)
+    return cat([atleast_2d(x) for x in _check_tensors(tensors, "vstack")], 0)
 
 
 @by_shape
 def dstack(tensors: Sequence[Any]) -> Any:
     """The tensors joined along their third dim, as `atleast_3d` gives it."""
-    return cat([atleast_3d(x) for x in _given(tensors, "dstack")], 2)
+    return cat([atleast_3d(x) for x in _check_tensors(tensors, "dstack")], 2)
 
 
 def column_stack(tensors: Sequence[Any]) -> Any:
     """The tensors joined along their columns; a vector is a column."""
-    given = _given(tensors, "column_stack")
+    given = _check_tensors(tensors, "column_stack")
     return cat([reshape(x, (prod(x.shape), 1)) if x.ndim < 2 else x for x in given], 1)
 
 
@@ -220,17 +220,19 @@ def _repeat_infer(facts: Facts, x: TensorType, *, sizes: tuple[Size, ...]) -> Te
         raise ShapeError(f"{list(sizes)} are fewer than the dims of {x}")
     if any(isinstance(s, int) and s < 0 for s in sizes):
         raise ShapeError(f"{list(sizes)} holds a negative number of repeats")
-    return TensorType(x.dtype, tuple(s * d for s, d in zip(sizes, _padded(x, sizes), strict=True)))
+    return TensorType(
+        x.dtype, tuple(s * d for s, d in zip(sizes, _pad_shape(x, sizes), strict=True))
+    )
 
 
-def _padded(x: Any, sizes: Sequence[Size]) -> tuple[Any, ...]:
+def _pad_shape(x: Any, sizes: Sequence[Size]) -> tuple[Any, ...]:
     """The shape of ``x`` with ones in front, as long as ``sizes``."""
     return (*(1,) * (len(sizes) - x.ndim), *x.shape)
 
 
 def _pairs(x: Any, sizes: Sequence[Size]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """Shapes with two dims for each: the repeats of it, 1 or as many as wanted, and itself."""
-    own = _padded(x, sizes)
+    own = _pad_shape(x, sizes)
     return (
         tuple(d for n in own for d in (1, n)),
         tuple(d for s, n in zip(sizes, own, strict=True) for d in (s, n)),
@@ -242,9 +244,9 @@ def _repeat_vjp(ct: Any, out: Any, x: Any, *, sizes: tuple[Size, ...]) -> Any:
     return reshape(reshape(ct, many).sum(tuple(range(0, len(many), 2))), x.shape) if many else ct
 
 
-def _repeated(x: Any, *, sizes: tuple[Size, ...]) -> Any:
+def _decompose_repeat(x: Any, *, sizes: tuple[Size, ...]) -> Any:
     once, many = _pairs(x, sizes)
-    shape = tuple(s * d for s, d in zip(sizes, _padded(x, sizes), strict=True))
+    shape = tuple(s * d for s, d in zip(sizes, _pad_shape(x, sizes), strict=True))
     return reshape(expand(reshape(x, once), many), shape)
 
 
@@ -254,7 +256,7 @@ repeat_op = Op(
     infer=_repeat_infer,
     reference=strict(_repeat_infer, lambda xp, x, *, sizes: xp.tile(x, sizes)),
     vjp=per_arg(_repeat_vjp),
-    decompose=_repeated,
+    decompose=_decompose_repeat,
     numpy="alone",
     exact=True,
     grad_name="RepeatBackward0",

@@ -40,7 +40,7 @@ def reduced_type(
     return TensorType(x.dtype, reduced_shape(x.shape, dims, keepdim))
 
 
-def restored(y: Any, shape: Shape, dims: tuple[int, ...], keepdim: bool) -> Any:
+def expand_back(y: Any, shape: Shape, dims: tuple[int, ...], keepdim: bool) -> Any:
     """A reduction's result (or its cotangent) stretched over what it was reduced from."""
     if not keepdim:
         y = reshape(y, reduced_shape(shape, dims, True))
@@ -71,22 +71,22 @@ def longest(dtype: DType) -> DType:
     return float64 if dtype.is_floating else dtype
 
 
-def widened(x: Any) -> Any:
+def widen(x: Any) -> Any:
     """``x`` in the dtype in which its values are accumulated."""
     return x if wide(x.dtype) is x.dtype else cast(x, dtype=wide(x.dtype))
 
 
-def narrowed(y: Any, like: Any) -> Any:
-    """``y`` in the dtype of ``like``, from which it was computed `widened`."""
+def narrow_as(y: Any, like: Any) -> Any:
+    """``y`` in the dtype of ``like``, from which it was computed `widen`."""
     return y if y.dtype is like.dtype else cast(y, dtype=like.dtype)
 
 
-def added(put: Callable[[Any, Any], Any], x: Any, source: Any) -> Any:
+def add_wide(put: Callable[[Any, Any], Any], x: Any, source: Any) -> Any:
     """``put(x, source)``, which adds the source in places that may repeat, in the dtype in which
     values are accumulated; ``put`` itself refuses a source of another dtype than ``x``."""
     if x.dtype is not source.dtype:
         return put(x, source)
-    return narrowed(put(widened(x), widened(source)), x)
+    return narrow_as(put(widen(x), widen(source)), x)
 
 
 def summable(x: Any, dtype: Any) -> Any:
@@ -131,7 +131,7 @@ sum_op = Op(
     doc="The sum over ``dims``; 0 of nothing.",
     infer=reduced_type,
     reference=_sum_reference,
-    vjp=per_arg(lambda ct, out, x, *, dims, keepdim: restored(ct, x.shape, dims, keepdim)),
+    vjp=per_arg(lambda ct, out, x, *, dims, keepdim: expand_back(ct, x.shape, dims, keepdim)),
     lowering=Reduce("add"),
     numpy="small",
     grad_name="SumBackward0",
@@ -148,17 +148,17 @@ def _mean_reference(xp: Any, x: Any, *, dims: tuple[int, ...], keepdim: bool) ->
 
 def share(x: Any, count: Size) -> Any:
     """``x / count``, also where a 16-bit float cannot hold the count."""
-    return narrowed(widened(x) / count, x)
+    return narrow_as(widen(x) / count, x)
 
 
 def _mean_vjp(ct: Any, out: Any, x: Any, *, dims: tuple[int, ...], keepdim: bool) -> Any:
-    return restored(share(ct, prod(x.shape[d] for d in dims)), x.shape, dims, keepdim)
+    return expand_back(share(ct, prod(x.shape[d] for d in dims)), x.shape, dims, keepdim)
 
 
 def _mean_decompose(x: Any, *, dims: tuple[int, ...], keepdim: bool) -> Any:
     # the sum of 16-bit floats may be out of their range, their mean is not
-    total = sum_op(widened(x), dims=dims, keepdim=keepdim)
-    return narrowed(div(total, prod(x.shape[d] for d in dims)), x)
+    total = sum_op(widen(x), dims=dims, keepdim=keepdim)
+    return narrow_as(div(total, prod(x.shape[d] for d in dims)), x)
 
 
 mean_op = Op(
@@ -295,8 +295,8 @@ def _nansum(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
 def nanmean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The `mean` over ``dim`` of what is not NaN; NaN where all is."""
     input = _floating("nanmean", input, dtype)
-    total = nansum(widened(input), dim, keepdim)
-    return narrowed(total / sum(input == input, dim, keepdim), input)
+    total = nansum(widen(input), dim, keepdim)
+    return narrow_as(total / sum(input == input, dim, keepdim), input)
 
 
 def _floating(name: str, input: Any, dtype: Any) -> Any:

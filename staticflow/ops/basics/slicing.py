@@ -21,8 +21,17 @@ from staticflow.ops.declaring.required import require_shape
 from staticflow.ops.declaring.sizes import is_symbolic
 
 __all__ = [
-    "Bounds", "bound", "bounds", "embed_op", "from_front", "position", "select_op",
-    "select_scatter", "slice_op", "slice_scatter", "slice_scatter_op",
+    "Bounds",
+    "bounds",
+    "clamp_bound",
+    "embed_op",
+    "from_front",
+    "position",
+    "select_op",
+    "select_scatter",
+    "slice_op",
+    "slice_scatter",
+    "slice_scatter_op",
 ]  # fmt: skip
 
 # -- slice and its transpose --------------------------------------------------------------------
@@ -141,7 +150,7 @@ def _clip(i: Any, n: Size, default: Size) -> Size:
     """A slice's bound as Python reads it, held in [0, n]."""
     if i is None:
         return default
-    at = bound(i, n) if is_symbolic(i) else position(i)
+    at = clamp_bound(i, n) if is_symbolic(i) else position(i)
     if at is None or (isinstance(at, Dim) and is_provably_ge(0, at)):
         raise ShapeError(
             f"indexing: a slice's bound is {i!r}; it must be an int or a size that is not "
@@ -152,7 +161,7 @@ def _clip(i: Any, n: Size, default: Size) -> Size:
     return dim_min(at, n)
 
 
-def bound(i: Any, n: Size) -> Dim:
+def clamp_bound(i: Any, n: Size) -> Dim:
     """A symbolic bound or start, from the front and held in [0, n]."""
     return size_of(where(i < 0, i + n, i).clamp(0, n), most=n)
 

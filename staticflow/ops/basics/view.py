@@ -19,16 +19,33 @@ from staticflow.ops.declaring.numpy_names import numpy_names
 from staticflow.ops.declaring.sizes import as_sizes, several_of, sizes_of
 
 __all__ = [
-    "atleast_1d", "atleast_2d", "atleast_3d", "contiguous", "contiguous_op", "flatten",
-    "of_size", "ravel", "reshape", "reshape_as", "reshape_op", "squeeze", "squeeze_op",
-    "unchanged", "unflatten", "unsqueeze", "unsqueeze_op", "view", "view_as", "with_ones",
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "contiguous",
+    "contiguous_op",
+    "flatten",
+    "of_size",
+    "ravel",
+    "reshape",
+    "reshape_as",
+    "reshape_op",
+    "same_view",
+    "squeeze",
+    "squeeze_op",
+    "unflatten",
+    "unsqueeze",
+    "unsqueeze_op",
+    "view",
+    "view_as",
+    "with_ones",
 ]  # fmt: skip
 
 
 # -- memory -------------------------------------------------------------------------------------
 
 
-def unchanged(x: Any, op: Op, **attrs: Any) -> Any:
+def same_view(x: Any, op: Op, **attrs: Any) -> Any:
     """What the view ``op`` gives that changes nothing: another tensor on the memory of ``x``, as in
     PyTorch. A symbol, which has none, is given back."""
     return op(x, **attrs) if x.__sf_mode__.rank == 0 else x
@@ -61,7 +78,7 @@ def _reshape_infer(facts: Facts, x: TensorType, *, shape: Shape) -> TensorType:
     return TensorType(x.dtype, shape)
 
 
-def _regrouped(index: Index, src: Shape, dst: Shape) -> Index:
+def _regroup(index: Index, src: Shape, dst: Shape) -> Index:
     """Where the element of ``dst`` at ``index`` lies in ``src``. Dims that hold the same elements
     in both are taken by themselves, so that their places need no division by unknown sizes."""
     ends = {prod(dst[:b]): b for b in range(len(dst))}
@@ -75,7 +92,7 @@ def _regrouped(index: Index, src: Shape, dst: Shape) -> Index:
     return tuple(place)
 
 
-def _reshaped(xp: Any, x: Any, *, shape: tuple[int, ...]) -> Any:
+def _reshape_array(xp: Any, x: Any, *, shape: tuple[int, ...]) -> Any:
     if is_slow(x) and not _same_memory(x.shape, x.strides, shape):
         x = row_major(x)
     return x.reshape(shape)
@@ -85,14 +102,14 @@ reshape_op = Op(
     name="reshape",
     doc="The same elements, in row-major order, in another ``shape``.",
     infer=_reshape_infer,
-    reference=_reshaped,
+    reference=_reshape_array,
     vjp=per_arg(lambda ct, out, x, *, shape: reshape(ct, x.shape)),
-    lowering=View(lambda i, src, dst, *, shape: _regrouped(i, src, dst)),
+    lowering=View(lambda i, src, dst, *, shape: _regroup(i, src, dst)),
     grad_name="ViewBackward0",
 )
 
 
-def _completed(shape: Shape, sizes: tuple[Any, ...], what: str) -> tuple[Any, ...]:
+def _complete(shape: Shape, sizes: tuple[Any, ...], what: str) -> tuple[Any, ...]:
     """``sizes`` with a size of -1 worked out from ``shape``."""
     missing = [i for i, s in enumerate(sizes) if isinstance(s, int) and s < 0]
     if not missing:
@@ -121,9 +138,9 @@ def reshape(input: Any, *sizes: Any, shape: Sequence[Any] | None = None) -> Any:
     >>> sf.reshape(sf.arange(6), 2, -1).shape
     (2, 3)
     """
-    wanted = _completed(input.shape, sizes_of(sizes, shape), "reshape")
+    wanted = _complete(input.shape, sizes_of(sizes, shape), "reshape")
     if same_shape(wanted, input.shape):
-        return unchanged(input, reshape_op, shape=wanted)
+        return same_view(input, reshape_op, shape=wanted)
     return reshape_op(input, shape=wanted)
 
 
@@ -131,7 +148,7 @@ def of_size(x: Any, dim: int, size: Size) -> Any:
     """``x``, of whose ``dim`` the size is ``size``: assumed where that is not known, and asked as
     the program runs."""
     shape = (*x.shape[:dim], size, *x.shape[dim + 1 :])
-    return x if same_shape(shape, x.shape) else _seen_as(x, shape)
+    return x if same_shape(shape, x.shape) else _view_as_shape(x, shape)
 
 
 def stretchable(x: Any, shape: Shape) -> Any:
@@ -159,7 +176,7 @@ def view(x: Any, *shape: Any, size: Sequence[Size] | None = None, dtype: Any = N
     if dtype is not None:
         wanted = dtype_of(dtype)
         return view(x, x.shape) if wanted is x.dtype else x._bits_as(wanted)
-    sizes = _completed(x.shape, sizes_of(shape, size), "view")
+    sizes = _complete(x.shape, sizes_of(shape, size), "view")
     eager = not x.__sf_mode__.rank
     if eager and not x.is_contiguous() and not _same_memory(x.shape, x.stride(), sizes):
         raise ShapeError(
@@ -168,11 +185,11 @@ def view(x: Any, *shape: Any, size: Sequence[Size] | None = None, dtype: Any = N
             f"that do not adjoin; use .reshape(...), which copies, at {format_locs(here())}"
         )
     if same_shape(sizes, x.shape):
-        return unchanged(x, reshape_op, shape=sizes)
-    return _seen_as(x, sizes)
+        return same_view(x, reshape_op, shape=sizes)
+    return _view_as_shape(x, sizes)
 
 
-def _seen_as(x: Any, shape: Shape) -> Any:
+def _view_as_shape(x: Any, shape: Shape) -> Any:
     """`reshape_op` where it is a view whatever the strides of ``x``."""
     return x._seen_as(shape) if x.__sf_mode__.rank else reshape_op(x, shape=shape)
 
@@ -246,20 +263,20 @@ def unflatten(input: Any, dim: int, sizes: Sequence[Size]) -> Any:
     if input.ndim == 0:
         raise ShapeError(f"unflatten: takes one dim at least, not 0, at {format_locs(here())}")
     size = input.shape[at]
-    parts = _completed((size,), as_sizes(sizes), "unflatten")
+    parts = _complete((size,), as_sizes(sizes), "unflatten")
     if isinstance(prod(parts) - size, int) and not same(prod(parts), size):
         raise ShapeError(
             f"unflatten: {list(sizes)} do not make up dim {at} of shape {list(input.shape)}, "
             f"at {format_locs(here())}"
         )
     shape = (*input.shape[:at], *parts, *input.shape[at + 1 :])
-    return reshape(input, shape) if same_shape(shape, input.shape) else _seen_as(input, shape)
+    return reshape(input, shape) if same_shape(shape, input.shape) else _view_as_shape(input, shape)
 
 
 # -- dims of size 1 -----------------------------------------------------------------------------
 
 
-def _squeezed(shape: Sequence[Any], dims: tuple[int, ...]) -> tuple[Any, ...]:
+def _drop_dims(shape: Sequence[Any], dims: tuple[int, ...]) -> tuple[Any, ...]:
     return tuple(d for i, d in enumerate(shape) if i not in dims)
 
 
@@ -274,14 +291,14 @@ def with_ones(shape: Sequence[Any], dims: tuple[int, ...], one: Any) -> tuple[An
 def _squeeze_infer(facts: Facts, x: TensorType, *, dims: tuple[int, ...]) -> TensorType:
     for d in dims:
         facts.equal(x.shape[d], 1, f"the size of dim {d} of {x} and 1")
-    return TensorType(x.dtype, _squeezed(x.shape, dims))
+    return TensorType(x.dtype, _drop_dims(x.shape, dims))
 
 
 squeeze_op: Op = Op(
     name="squeeze",
     doc="Without ``dims``, each of which has the size 1.",
     infer=_squeeze_infer,
-    reference=lambda xp, x, *, dims: x.reshape(_squeezed(x.shape, dims)),
+    reference=lambda xp, x, *, dims: x.reshape(_drop_dims(x.shape, dims)),
     vjp=per_arg(lambda ct, out, x, *, dims: unsqueeze_op(ct, dims=dims)),
     lowering=View(lambda i, src, dst, *, dims: with_ones(i, dims, 0)),
     grad_name="SqueezeBackward0",
@@ -293,7 +310,7 @@ unsqueeze_op: Op = Op(
     infer=lambda facts, x, *, dims: TensorType(x.dtype, with_ones(x.shape, dims, 1)),
     reference=lambda xp, x, *, dims: x.reshape(with_ones(x.shape, dims, 1)),
     vjp=per_arg(lambda ct, out, x, *, dims: squeeze_op(ct, dims=dims)),
-    lowering=View(lambda i, src, dst, *, dims: _squeezed(i, dims)),
+    lowering=View(lambda i, src, dst, *, dims: _drop_dims(i, dims)),
     grad_name="UnsqueezeBackward0",
 )
 
@@ -305,7 +322,7 @@ def squeeze(input: Any, dim: int | Sequence[int] | None = None) -> Any:
     1. A size known only as the program runs is none of 1."""
     named = normalize_dims(dim, input.ndim, "squeeze")
     dims = tuple(d for d in named if input.ndim and same(input.shape[d], 1))
-    return squeeze_op(input, dims=dims) if dims else unchanged(input, squeeze_op, dims=())
+    return squeeze_op(input, dims=dims) if dims else same_view(input, squeeze_op, dims=())
 
 
 @by_shape
@@ -329,12 +346,12 @@ def atleast_3d(*tensors: Any) -> Any:
     """Each tensor with three dims at least; a matrix gets its new one behind, a vector one on
     either side. A tuple if several are given."""
 
-    def grown(x: Any) -> Any:
+    def grow(x: Any) -> Any:
         if x.ndim >= 3:
             return x
         return reshape(x, {0: (1, 1, 1), 1: (1, *x.shape, 1), 2: (*x.shape, 1)}[x.ndim])
 
-    return _each(tensors, grown)
+    return _each(tensors, grow)
 
 
 def _each(tensors: tuple[Any, ...], fn: Any) -> Any:

@@ -37,10 +37,10 @@ def by_shape(fn: F) -> F:
     marked = Marked(fn, refuses_foreign(fn))
 
     @wraps(fn)
-    def called(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
         if "out" in kwargs:
             return into(fn.__name__, fn, args, kwargs)
         return marked.form(*args, **kwargs)
 
-    BY_SHAPE[called] = marked
-    return cast("F", called)
+    BY_SHAPE[call] = marked
+    return cast("F", call)

@@ -19,7 +19,7 @@ from staticflow.graph.types import Facts, Shape, TensorType
 from staticflow.ops.declaring.lowering import Elementwise
 
 __all__ = [
-    "PerElement", "composed", "elementwise", "normalize_dim", "normalize_dims", "per_arg",
+    "PerElement", "compose", "elementwise", "normalize_dim", "normalize_dims", "per_arg",
     "real_function", "same_size", "strict", "sum_to",
 ]  # fmt: skip
 
@@ -89,11 +89,11 @@ def strict(infer: Callable[..., TensorType], reference: Callable[..., Any]) -> C
             Facts(), *(TensorType(dtype_of(dtype), shape) for dtype, shape in types), **dict(attrs)
         )
 
-    def checked(xp: Any, *arrays: Any, **attrs: Any) -> Any:
+    def check_and_run(xp: Any, *arrays: Any, **attrs: Any) -> Any:
         check(tuple([(a.dtype, a.shape) for a in arrays]), tuple(attrs.items()))
         return reference(xp, *arrays, **attrs)
 
-    return checked
+    return check_and_run
 
 
 def _dtypes(types: Sequence[TensorType]) -> DType:
@@ -179,7 +179,7 @@ def real_function(
     )  # fmt: skip
 
 
-def composed(
+def compose(
     name: str,
     doc: str,
     reference: Callable[..., Any],
@@ -198,10 +198,10 @@ def composed(
         widened = (xp.asarray(a, wide_dtype) for a in args)
         return reference(xp, *widened, **attrs).astype(dtype, copy=False)
 
-    def widened(k: Any, *args: Any, **attrs: Any) -> Any:
+    def emit_wide(k: Any, *args: Any, **attrs: Any) -> Any:
         return k.real(lambda k, *xs: emit(k, *xs, **attrs), *args)
 
-    return elementwise(name, doc, wide, widened, vjp, **{"kinds": "f", **options})
+    return elementwise(name, doc, wide, emit_wide, vjp, **{"kinds": "f", **options})
 
 
 def _ufunc_reference(name: str) -> Callable[..., Any]:

@@ -239,12 +239,12 @@ def kind_of(value: Any) -> str:
 
 
 def _in_short(arguments: Mapping[str, Any]) -> str:
-    return ", ".join(f"{k}={_described(v)}" for k, v in arguments.items())
+    return ", ".join(f"{k}={_describe(v)}" for k, v in arguments.items())
 
 
-def _described(value: Any) -> str:
+def _describe(value: Any) -> str:
     if isinstance(value, list | tuple) and len(value) <= _SHOWN:
-        inside = ", ".join(map(_described, value))
+        inside = ", ".join(map(_describe, value))
         return f"[{inside}]" if isinstance(value, list) else f"({inside})"
     plain = value is None or isinstance(value, bool | int | float)
     return repr(value) if plain else str(value) if isinstance(value, DType) else kind_of(value)
@@ -268,16 +268,16 @@ def refuses_foreign(fn: F) -> F:
     """``fn`` with that error."""
 
     @wraps(fn)
-    def called(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
         try:
             return fn(*args, **kwargs)
         except FOREIGN as error:
             if "out" in kwargs:
-                return into(fn.__name__, called, args, kwargs)
+                return into(fn.__name__, call, args, kwargs)
             refuse_foreign(fn, fn.__name__, error, args, kwargs)
             raise
 
-    return cast("F", called)
+    return cast("F", call)
 
 
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -355,7 +355,7 @@ def own_method(fn: F, suffix: str = "") -> F:
     ``suffix``."""
 
     @wraps(fn)
-    def called(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             return fn(self, *args, **kwargs)
         except FOREIGN as error:
@@ -363,4 +363,4 @@ def own_method(fn: F, suffix: str = "") -> F:
             refuse_foreign(fn.__get__(self), name, error, args, kwargs, takes_tensors=False)
             raise
 
-    return cast("F", called)
+    return cast("F", call)

@@ -33,13 +33,13 @@ def fused(grad_name: str, only_large: bool = False) -> Callable[[F], F]:
         form: Form | None = None
 
         @wraps(fn)
-        def called(*args: Any) -> Any:
+        def call(*args: Any) -> Any:
             nonlocal form
             if form is None:
                 form = eager.fused(fn, grad_name, only_large)
             return form(*args)
 
-        return cast("F", called)
+        return cast("F", call)
 
     return mark
 

@@ -26,8 +26,15 @@ from staticflow.ops.declaring.lowering import LoopNest, Measure, Prefix, View
 from staticflow.ops.declaring.thread import thread
 
 __all__ = [
-    "behind", "measure_op", "prefix_op", "size_of", "tied_op", "tied_operands",
-    "ties_among", "ties_of", "unprefix_op",
+    "add_ties",
+    "behind",
+    "measure_op",
+    "prefix_op",
+    "size_of",
+    "tied_op",
+    "ties_among",
+    "ties_of",
+    "unprefix_op",
 ]  # fmt: skip
 
 
@@ -163,11 +170,11 @@ class _Roots:
     def tie(self, sym: Sym) -> Node | None:
         """A node of that size: what binds it, or a param; None if there is none."""
         if sym not in self.known:
-            self.known[sym] = _found(self.nodes, sym)
+            self.known[sym] = _find_binder(self.nodes, sym)
         return self.known[sym]
 
 
-def _found(roots: Sequence[Node], sym: Sym) -> Node | None:
+def _find_binder(roots: Sequence[Node], sym: Sym) -> Node | None:
     seen: set[Node] = set()
     stack = list(reversed(roots))
     while stack:
@@ -210,7 +217,7 @@ def behind(nodes: Sequence[Node]) -> Iterator[None]:
         state.roots = before
 
 
-def tied_operands(operands: Sequence[Node], attrs: Mapping[str, Any]) -> Sequence[Node]:
+def add_ties(operands: Sequence[Node], attrs: Mapping[str, Any]) -> Sequence[Node]:
     """``operands`` for a node with ``attrs``, with the ties that it needs."""
     ties = ties_of(operands, attrs)
     if not ties or not operands:

@@ -23,12 +23,12 @@ def numpy_names(fn: F) -> F:
     """
 
     @wraps(fn)
-    def named(*args: Any, **given: Any) -> Any:
+    def call(*args: Any, **given: Any) -> Any:
         try:
             if not given:
                 return fn(*args)
             if "out" in given:
-                return into(fn.__name__, named, args, given)
+                return into(fn.__name__, call, args, given)
             return fn(
                 *args,
                 **{
@@ -42,4 +42,4 @@ def numpy_names(fn: F) -> F:
             refuse_foreign(fn, fn.__name__, error, args, renamed)
             raise
 
-    return cast("F", named)
+    return cast("F", call)

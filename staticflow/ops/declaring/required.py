@@ -99,7 +99,7 @@ def require_equal(x: Any, a: Size, b: Size, what: str) -> Any:
 
     Raises `ShapeError` if they differ; where only a call can tell, the program does.
     """
-    return _required(x, what, lambda facts: facts.equal(plain(a), plain(b), what))
+    return _behind(x, what, lambda facts: facts.equal(plain(a), plain(b), what))
 
 
 def require_shape(x: Any, wanted: Shape, what: str) -> Any:
@@ -123,7 +123,7 @@ def require_at_least(x: Any, size: Size, least: Size, what: str) -> Any:
 
     Raises `ShapeError` if it is less; where only a call can tell, the program does.
     """
-    return _required(x, what, lambda facts: facts.at_least(plain(size), plain(least), what))
+    return _behind(x, what, lambda facts: facts.at_least(plain(size), plain(least), what))
 
 
 def require_other(x: Any, size: Size, number: int, what: str) -> Any:
@@ -134,10 +134,10 @@ def require_other(x: Any, size: Size, number: int, what: str) -> Any:
     off, is_so = plain(size) - number, f"{what} is {number}"
     if isinstance(off, int) and off == 0:
         raise ShapeError(f"{is_so}, at {format_locs(here())}")
-    return _required(x, is_so, lambda facts: facts.at_least(off * off, 1, is_so))
+    return _behind(x, is_so, lambda facts: facts.at_least(off * off, 1, is_so))
 
 
-def _required(x: Any, what: str, state: Callable[[Facts], object]) -> Any:
+def _behind(x: Any, what: str, state: Callable[[Facts], object]) -> Any:
     """``x``, behind what the function ``state`` tells facts."""
     facts = Facts()
     try:

@@ -11,7 +11,7 @@ from staticflow.errors import SymbolicError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.declaring.thread import thread
 
-__all__ = ["Guard", "depends_on", "guarded", "tracing", "tracing_region", "tracing_state"]
+__all__ = ["Guard", "collect_guards", "depends_on", "tracing", "tracing_region", "tracing_state"]
 
 Guard = tuple[Any, str, Any]
 """An object, the name of an attribute, and the value that it had."""
@@ -72,7 +72,7 @@ def tracing_region(inside: bool = True) -> Iterator[None]:
 
 
 @contextmanager
-def guarded() -> Iterator[dict[Any, Guard]]:
+def collect_guards() -> Iterator[dict[Any, Guard]]:
     """A trace, and what it depends on beside its arguments as `depends_on` tells."""
     state = thread.state
     before, state.guards = state.guards, {}

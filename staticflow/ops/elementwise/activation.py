@@ -11,7 +11,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.ops.basics.arithmetic import clamp, logical_and, logical_or, where
 from staticflow.ops.declaring.by_shape import by_shape
-from staticflow.ops.declaring.declare import composed, elementwise
+from staticflow.ops.declaring.declare import compose, elementwise
 from staticflow.ops.declaring.promote import one_number
 from staticflow.ops.elementwise.maths import abs, exp, sigmoid
 from staticflow.ops.elementwise.special import DENSITY, ndtr
@@ -25,7 +25,7 @@ __all__ = [
 
 # -- smooth ---------------------------------------------------------------------------------------
 
-silu = composed(
+silu = compose(
     "silu", "``x * sigmoid(x)`` (Elfwing et al. 2017, arXiv:1702.03118).",
     lambda xp, x: x * sigmoid.reference(xp, x),
     lambda k, x: k.mul(x, k.sigmoid(x)),
@@ -33,7 +33,7 @@ silu = composed(
     numpy="slower",
 )  # fmt: skip
 
-gelu_op = composed(
+gelu_op = compose(
     "gelu", "``x`` times the normal distribution's probability of less than ``x``.",
     lambda xp, x: xp.maximum(x, x.dtype.type(-1e4)) * ndtr.reference(xp, x),
     lambda k, x: k.gelu(x),
@@ -57,7 +57,7 @@ def _gelu_tanh_inner(x: Any) -> Any:
     return x * (x * x * (_INNER * _CUBIC) + _INNER)
 
 
-gelu_tanh_op = composed(
+gelu_tanh_op = compose(
     "gelu_tanh", "``x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x**3)))``.",
     lambda xp, x: x * sigmoid.reference(xp, _gelu_tanh_inner(x)),
     # (1 + tanh(u)) / 2 = sigmoid(2 u)
@@ -101,7 +101,7 @@ def _softplus_vjp(ct: Any, out: Any, x: Any, *, beta: float, threshold: float) -
     return where(z > threshold, ct, ct * sigmoid(z))
 
 
-softplus_op = composed(
+softplus_op = compose(
     "softplus", "``log(1 + exp(beta x)) / beta``; ``x`` where ``beta x`` is above the threshold.",
     _softplus_reference, _softplus_emit, (_softplus_vjp,), numpy="slower",
 )  # fmt: skip
@@ -113,7 +113,7 @@ def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
     return softplus_op(input, beta=beta, threshold=threshold)
 
 
-logsigmoid = composed(
+logsigmoid = compose(
     "logsigmoid", "The logarithm of `sigmoid`, exact where that is next to 0 or 1.",
     lambda xp, x: xp.minimum(x, x.dtype.type(0)) - xp.log1p(xp.exp(-xp.abs(x))),
     lambda k, x: k.sub(
@@ -140,7 +140,7 @@ def _mish_vjp(ct: Any, out: Any, x: Any) -> Any:
     return ct * (t + x * ((1 - t * t) * sigmoid(x)))
 
 
-mish = composed(
+mish = compose(
     "mish", "``x * tanh(log(1 + exp(x)))`` (Misra 2019, arXiv:1908.08681).",
     _mish_reference, _mish_emit, (_mish_vjp,), numpy="slower",
 )  # fmt: skip
@@ -177,7 +177,7 @@ def _elu_vjp(ct: Any, out: Any, x: Any, *, low: float, scale: float, input_scale
     return where(x <= 0, below, ct * scale)
 
 
-elu_op = composed(
+elu_op = compose(
     "elu",
     "``scale * x`` above 0, ``low * (exp(input_scale * x) - 1)`` elsewhere.",
     _elu_reference, _elu_emit, (_elu_vjp,), numpy="slower",
@@ -205,7 +205,7 @@ def celu(input: Any, alpha: float = 1.0) -> Any:
 
 # -- of straight pieces ---------------------------------------------------------------------------
 
-leaky_relu_op = composed(
+leaky_relu_op = compose(
     "leaky_relu", "``x`` above 0, ``negative_slope * x`` elsewhere.",
     lambda xp, x, *, negative_slope: xp.where(x > 0, x, x * negative_slope),
     lambda k, x, *, negative_slope: k.select(
@@ -258,16 +258,16 @@ def relu6(input: Any) -> Any:
     return hardtanh(input, 0.0, 6.0)
 
 
-hardsigmoid = composed(
+hardsigmoid = compose(
     "hardsigmoid", "``(x + 3) / 6`` held between 0 and 1.",
     lambda xp, x: _between(xp, x + 3, 0, 6) / 6,
-    lambda k, x: k.div(_clamped(k, k.add(x, 3.0), 0.0, 6.0), 6.0),
+    lambda k, x: k.div(_clamp(k, k.add(x, 3.0), 0.0, 6.0), 6.0),
     (lambda ct, out, x: where(logical_and(x > -3, x < 3), ct * (1 / 6), 0.0),),
     numpy="small", exact=True, piecewise_linear=True,
 )  # fmt: skip
 
 
-def _clamped(k: Any, x: Any, low: float, high: float) -> Any:
+def _clamp(k: Any, x: Any, low: float, high: float) -> Any:
     x = k.select(k.compare("lt", x, low), low, x)
     return k.select(k.compare("gt", x, high), high, x)
 
@@ -277,10 +277,10 @@ def _hardswish_vjp(ct: Any, out: Any, x: Any) -> Any:
     return where(x <= -3, 0.0, where(x < 3, middle, ct))
 
 
-hardswish = composed(
+hardswish = compose(
     "hardswish", "``x * hardsigmoid(x)`` (Howard et al. 2019, arXiv:1905.02244).",
     lambda xp, x: x * (_between(xp, x + 3, 0, 6) / 6),
-    lambda k, x: k.mul(x, k.div(_clamped(k, k.add(x, 3.0), 0.0, 6.0), 6.0)),
+    lambda k, x: k.mul(x, k.div(_clamp(k, k.add(x, 3.0), 0.0, 6.0), 6.0)),
     (_hardswish_vjp,),
     numpy="small", exact=True,
 )  # fmt: skip
@@ -325,7 +325,7 @@ def _softshrink_emit(k: Any, x: Any, *, lambd: float) -> Any:
     return k.sub(x, k.apply("copysign", inside, x))
 
 
-softshrink_op = composed(
+softshrink_op = compose(
     "softshrink", "``x`` brought nearer to 0 by ``lambd``, at most to 0.",
     lambda xp, x, *, lambd: x - _between(xp, x, -lambd, lambd),
     _softshrink_emit,

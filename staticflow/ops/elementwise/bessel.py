@@ -15,7 +15,7 @@ from staticflow.ops.elementwise.special import by_python
 __all__ = ["i0", "i0e", "i1", "i1e"]
 
 
-def _scaled(x: float, order: int) -> float:
+def _scaled_bessel(x: float, order: int) -> float:
     """``exp(-|x|) I_n(x)`` by the power series, whose terms are of one sign, and of a large x by
     Hankel's expansion (Abramowitz and Stegun, 9.6.10 and 9.7.1)."""
     if math.isnan(x):
@@ -37,7 +37,7 @@ def _scaled(x: float, order: int) -> float:
 
 def _plain(x: float, order: int) -> float:
     root = math.exp(min(abs(x) / 2, 709.0))  # its square may overflow where the product does not
-    value = _scaled(x, order) * root * root
+    value = _scaled_bessel(x, order) * root * root
     return math.copysign(math.inf, value) if math.isinf(x) else value
 
 
@@ -71,9 +71,9 @@ i1: Op = _bessel(
 )  # fmt: skip
 i0e: Op = _bessel(
     "i0e", "``exp(-|x|) i0(x)``.",
-    _scaled, lambda ct, out, x: ct * (i1e(x) - sign(x) * out),
+    _scaled_bessel, lambda ct, out, x: ct * (i1e(x) - sign(x) * out),
 )  # fmt: skip
 i1e: Op = _bessel(
     "i1e", "``exp(-|x|) i1(x)``.",
-    _scaled, lambda ct, out, x: ct * (i0e(x) - sign(x) * out - _ratio(out, x)),
+    _scaled_bessel, lambda ct, out, x: ct * (i0e(x) - sign(x) * out - _ratio(out, x)),
 )  # fmt: skip

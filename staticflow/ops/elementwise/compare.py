@@ -87,26 +87,26 @@ def _limits(dtype: DType, posinf: Any, neginf: Any) -> tuple[float, float]:
     return high, float(limits.min) if neginf is None else neginf
 
 
-def _replaced(xp: Any, x: Any, *, nan: float, posinf: float, neginf: float) -> Any:
+def _replace(xp: Any, x: Any, *, nan: float, posinf: float, neginf: float) -> Any:
     number = x.dtype.type
     x = xp.where(xp.isnan(x), number(nan), x)
     x = xp.where(x == inf, number(posinf), x)
     return xp.where(x == -inf, number(neginf), x)
 
 
-def _replaced_emit(k: Any, x: Any, *, nan: float, posinf: float, neginf: float) -> Any:
+def _replace_emit(k: Any, x: Any, *, nan: float, posinf: float, neginf: float) -> Any:
     y = k.select(k.compare("eq", x, inf), posinf, x)
     y = k.select(k.compare("eq", x, -inf), neginf, y)
     return k.select(k.compare("ne", x, x), nan, y)
 
 
-def _replaced_vjp(ct: Any, out: Any, x: Any, **_: Any) -> Any:
+def _replace_vjp(ct: Any, out: Any, x: Any, **_: Any) -> Any:
     return ct * isfinite(x)
 
 
 nan_to_num_op = elementwise(
     "nan_to_num", "``x`` with numbers in place of NaN and of the infinities.",
-    _replaced, _replaced_emit, (_replaced_vjp,), kinds="f",
+    _replace, _replace_emit, (_replace_vjp,), kinds="f",
     numpy="small", exact=True,
 )  # fmt: skip
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from staticflow.graph.dtypes import int32
 from staticflow.ops.basics.arithmetic import cast
-from staticflow.ops.declaring.declare import composed, elementwise
+from staticflow.ops.declaring.declare import compose, elementwise
 from staticflow.ops.elementwise.maths import exp2
 
 __all__ = ["FloatParts", "frexp", "nextafter"]
@@ -29,7 +29,7 @@ def _mantissa_vjp(ct: Any, out: Any, x: Any) -> Any:
     return ct * 0.5 / exp2(cast(exponent_op(x), dtype=x.dtype) - 1)
 
 
-mantissa_op = composed(
+mantissa_op = compose(
     "frexp", "The m of ``x = m * 2**e`` with ``0.5 <= |m| < 1``; the e is `exponent_op`.",
     lambda xp, x: xp.frexp(x)[0],
     lambda k, x: k.mantissa(x),

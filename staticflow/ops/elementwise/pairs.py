@@ -10,7 +10,7 @@ from staticflow.graph.op import Op
 from staticflow.ops.basics.arithmetic import eq, logical_and, logical_or, where
 from staticflow.ops.basics.creation import ones_like, zeros_like
 from staticflow.ops.declaring.by_shape import by_shape
-from staticflow.ops.declaring.declare import composed, elementwise
+from staticflow.ops.declaring.declare import compose, elementwise
 from staticflow.ops.declaring.promote import one_number, result_type
 from staticflow.ops.elementwise.maths import log, pow, sigmoid, sign, trunc
 
@@ -115,7 +115,7 @@ def _logaddexp_emit(k: Any, x: Any, y: Any) -> Any:
     return k.select(k.compare("eq", x, y), k.add(x, _LN2), k.add(larger, rest))
 
 
-logaddexp = composed(
+logaddexp = compose(
     "logaddexp", "``log(exp(x) + exp(y))``, which does not overflow on the way.",
     lambda xp, x, y: xp.logaddexp(x, y),
     _logaddexp_emit,
@@ -130,7 +130,7 @@ def _logaddexp2_emit(k: Any, x: Any, y: Any) -> Any:
     return k.select(k.compare("eq", x, y), k.add(x, 1.0), k.add(larger, rest))
 
 
-logaddexp2 = composed(
+logaddexp2 = compose(
     "logaddexp2", "``log2(2**x + 2**y)``, which does not overflow on the way.",
     lambda xp, x, y: xp.logaddexp2(x, y),
     _logaddexp2_emit,
@@ -154,7 +154,7 @@ def _xlogy_first(ct: Any, out: Any, x: Any, y: Any) -> Any:
     return where(logical_and(eq(x, 0), y <= 0), 0.0, ct * log_y)
 
 
-xlogy = composed(
+xlogy = compose(
     "xlogy", "``x * log(y)``, which is 0 where ``x`` is, unless ``y`` is NaN.",
     _xlogy_reference, _xlogy_emit,
     (_xlogy_first, lambda ct, out, x, y: ct * (x / y)),
@@ -180,7 +180,7 @@ def _logit_vjp(ct: Any, out: Any, x: Any, *, low: float | None, high: float | No
     return where(logical_or(x < first, x > last), beyond, ct / (x * (1 - x)))
 
 
-logit_op = composed(
+logit_op = compose(
     "logit", "``log(x / (1 - x))``, with ``x`` held between ``low`` and ``high`` unless None.",
     _logit_reference, _logit_emit, (_logit_vjp,), promote="float",
 )  # fmt: skip
@@ -216,7 +216,7 @@ def _lerp_emit(k: Any, x: Any, y: Any, w: Any) -> Any:
     return k.select(k.compare("lt", k.abs(w), 0.5), near, far)
 
 
-lerp = composed(
+lerp = compose(
     "lerp", "``input + weight * (end - input)``.",
     _lerp_reference, _lerp_emit,
     (lambda ct, out, x, y, w: ct * (1 - w), lambda ct, out, x, y, w: ct * w,
@@ -225,7 +225,7 @@ lerp = composed(
     names=("input", "end", "weight"), numpy="small", exact=True,
 )  # fmt: skip
 
-addcmul_op = composed(
+addcmul_op = compose(
     "addcmul", "``input + value * tensor1 * tensor2``.",
     lambda xp, x, a, b, *, value: x + a * b * value,
     lambda k, x, a, b, *, value: k.add(x, k.mul(k.mul(a, b), value)),
@@ -244,7 +244,7 @@ def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Any:
     return addcmul_op(input, tensor1, tensor2, value=int(value) if whole else value)
 
 
-addcdiv_op = composed(
+addcdiv_op = compose(
     "addcdiv", "``input + value * tensor1 / tensor2``.",
     lambda xp, x, a, b, *, value: x + a * value / b,
     lambda k, x, a, b, *, value: k.add(x, k.div(k.mul(a, value), b)),

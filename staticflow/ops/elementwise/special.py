@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.ops.basics.arithmetic import eq, where
-from staticflow.ops.declaring.declare import composed, real_function
+from staticflow.ops.declaring.declare import compose, real_function
 from staticflow.ops.elementwise.maths import exp
 from staticflow.ops.elementwise.trig import cos
 
@@ -123,7 +123,7 @@ def _sinc_vjp(ct: Any, out: Any, x: Any) -> Any:
     return where(at_zero, 0.0, ct * slope)
 
 
-sinc = composed(
+sinc = compose(
     "sinc", "``sin(pi x) / (pi x)``, 1 at 0.",
     lambda xp, x: xp.sinc(x),
     _sinc_emit, (_sinc_vjp,), promote="float",

@@ -73,7 +73,7 @@ atan2 = elementwise(
 )  # fmt: skip
 
 
-def _scaled(name: str, doc: str, factor: float) -> Op:
+def _scale_op(name: str, doc: str, factor: float) -> Op:
     return elementwise(
         name, doc,
         lambda xp, x: x * x.dtype.type(factor),
@@ -83,5 +83,5 @@ def _scaled(name: str, doc: str, factor: float) -> Op:
     )  # fmt: skip
 
 
-deg2rad = _scaled("deg2rad", "Degrees as radians.", pi / 180)
-rad2deg = _scaled("rad2deg", "Radians as degrees.", 180 / pi)
+deg2rad = _scale_op("deg2rad", "Degrees as radians.", pi / 180)
+rad2deg = _scale_op("rad2deg", "Radians as degrees.", 180 / pi)

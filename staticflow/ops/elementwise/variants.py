@@ -18,7 +18,7 @@ from staticflow.ops.elementwise.pairs import fmod
 __all__ = ["add", "div", "round", "rsub", "sub"]
 
 
-def _scaled(name: str, input: Any, other: Any, alpha: Any) -> Any:
+def _scale(name: str, input: Any, other: Any, alpha: Any) -> Any:
     if isinstance(alpha, int | float) and alpha == 1:
         return other
     whole = all(not x.dtype.is_floating for x in (input, other) if hasattr(x, "dtype"))
@@ -42,17 +42,17 @@ def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     >>> sf.add(sf.tensor([1.0]), sf.tensor([2.0]), alpha=3)
     tensor([7.])
     """
-    return arithmetic.add(input, _scaled("add", input, other, alpha))
+    return arithmetic.add(input, _scale("add", input, other, alpha))
 
 
 def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """``input - alpha * other``."""
-    return arithmetic.sub(input, _scaled("sub", input, other, alpha))
+    return arithmetic.sub(input, _scale("sub", input, other, alpha))
 
 
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """``other - alpha * input``."""
-    return arithmetic.sub(other, _scaled("rsub", other, input, alpha))
+    return arithmetic.sub(other, _scale("rsub", other, input, alpha))
 
 
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
@@ -83,11 +83,11 @@ def round(input: Any, *, decimals: int = 0) -> Any:
     """The nearest number of so many ``decimals``; halves go to the even one."""
     if decimals == 0 or not input.dtype.is_floating:
         return maths.round(input)
-    return _rounded(input, decimals)
+    return _round_to(input, decimals)
 
 
 @fused("RoundBackward1", only_large=True)
-def _rounded(input: Any, decimals: int) -> Any:
+def _round_to(input: Any, decimals: int) -> Any:
     if decimals > 0:
         return maths.round(input * 10.0**decimals) / 10.0**decimals
     return maths.round(input / 10.0**-decimals) * 10.0**-decimals

@@ -11,7 +11,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.ops.basics.creation import new_full
 from staticflow.ops.basics.expand import common_shape, expand
-from staticflow.ops.basics.reduce import added
+from staticflow.ops.basics.reduce import add_wide
 from staticflow.ops.basics.slicing import from_front
 from staticflow.ops.basics.view import atleast_1d, ravel, reshape
 from staticflow.ops.declaring.by_shape import by_shape
@@ -27,8 +27,8 @@ from staticflow.ops.indexing.whole_slices import (
 )
 
 __all__ = [
-    "embedding", "fill", "filling", "fitted", "index_add", "index_copy", "index_fill", "index_put",
-    "index_select", "put_at", "take", "trimmed",
+    "embedding", "fill", "filling", "fit", "index_add", "index_copy", "index_fill", "index_put",
+    "index_select", "put_at", "take", "trim",
 ]  # fmt: skip
 
 
@@ -102,17 +102,17 @@ def put_at(
     def put(x: Any, values: Any) -> Any:
         return index_put_op(x, values, *indices, dims=dims, accumulate=accumulate)
 
-    given = fitted(values, shape)
-    return added(put, x, given) if accumulate else put(x, given)
+    given = fit(values, shape)
+    return add_wide(put, x, given) if accumulate else put(x, given)
 
 
-def fitted(value: Any, shape: Sequence[Size]) -> Any:
-    """``value``, `trimmed`, broadcast to ``shape``."""
-    value = trimmed(value, len(shape))
+def fit(value: Any, shape: Sequence[Size]) -> Any:
+    """``value``, `trim`, broadcast to ``shape``."""
+    value = trim(value, len(shape))
     return value if same_shape(value.shape, shape) else expand(value, shape)
 
 
-def trimmed(value: Any, ndim: int) -> Any:
+def trim(value: Any, ndim: int) -> Any:
     """``value`` without the leading dims of size 1 that are more than ``ndim``, as PyTorch does
     where values are stored."""
     while value.ndim > ndim and same(value.shape[0], 1):
@@ -128,7 +128,7 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: float = 1
     Raises `IndexRangeError` for an index outside ``[0, input.shape[dim])``.
     """
     scaled = source if alpha == 1 else source * alpha
-    return added(
+    return add_wide(
         lambda x, source: _into(index_add_op, x, dim, index, source, accumulate=True), input, scaled
     )
 

@@ -16,7 +16,7 @@ from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.basics.arithmetic import cast, where
 from staticflow.ops.basics.creation import zeros_like
 from staticflow.ops.basics.expand import common_shape, expand
-from staticflow.ops.basics.reduce import added
+from staticflow.ops.basics.reduce import add_wide
 from staticflow.ops.basics.slicing import embed_op
 from staticflow.ops.basics.view import atleast_1d, ravel, reshape
 from staticflow.ops.declaring.by_shape import by_shape
@@ -24,9 +24,24 @@ from staticflow.ops.declaring.declare import normalize_dim, per_arg, strict
 from staticflow.ops.declaring.lowering import Index, LoopNest
 
 __all__ = [
-    "added_by", "check_dtype", "check_range", "chosen", "gather", "gather_op", "in_order", "lifted",
-    "place_at", "places_of", "put_lifted", "read_part", "scatter_add", "scatter_add_op",
-    "scatter_infer", "take_along_dim", "taken", "widened",
+    "added_by",
+    "as_vectors",
+    "check_dtype",
+    "check_range",
+    "gather",
+    "gather_op",
+    "in_order",
+    "load_index",
+    "pad_cotangent",
+    "place_at",
+    "places_of",
+    "put_as_vectors",
+    "read_part",
+    "scatter_add",
+    "scatter_add_op",
+    "scatter_infer",
+    "take_along",
+    "take_along_dim",
 ]  # fmt: skip
 
 
@@ -68,7 +83,7 @@ def check_range(
         )
 
 
-def chosen(nest: Any, which: int, at: Index, size: Size, wrap: bool = False) -> Size:
+def load_index(nest: Any, which: int, at: Index, size: Size, wrap: bool = False) -> Size:
     """In a loop nest: the place in a dim of ``size`` that argument ``which``, broadcast, names at
     ``at``, checked."""
     k = nest.k
@@ -97,7 +112,7 @@ _known_places = lru_cache(256)(_places)
 _SMALL = 1 << 12
 
 
-def taken(xp: Any, x: Any, index: Any, dim: int) -> Any:
+def take_along(xp: Any, x: Any, index: Any, dim: int) -> Any:
     """The elements of the array ``x`` at ``index`` along ``dim``; the other sizes are those of
     ``index``."""
     before, behind = (_known_places if index.size < _SMALL else _places)(xp, index.shape, dim)
@@ -106,13 +121,13 @@ def taken(xp: Any, x: Any, index: Any, dim: int) -> Any:
 
 def _gather_reference(xp: Any, x: Any, index: Any, *, dim: int) -> Any:
     check_range(xp, index, x.shape[dim], "gather", dim)
-    return taken(xp, x, index.astype(xp.int64, copy=False), dim)
+    return take_along(xp, x, index.astype(xp.int64, copy=False), dim)
 
 
 def place_at(nest: Any, at: Index, size: Size) -> Index:
     """The place that the index at ``at`` selects, checked."""
     dim = nest.attrs["dim"]
-    return (*at[:dim], chosen(nest, 1, at, size), *at[dim + 1 :])
+    return (*at[:dim], load_index(nest, 1, at, size), *at[dim + 1 :])
 
 
 def _gather_emit(nest: Any) -> None:
@@ -127,7 +142,7 @@ gather_op = Op(
     infer=_gather_infer,
     reference=strict(_gather_infer, _gather_reference),
     vjp=per_arg(
-        lambda ct, out, x, index, *, dim: added(
+        lambda ct, out, x, index, *, dim: add_wide(
             lambda zeros, ct: scatter_add_op(zeros, index, ct, dim=dim), zeros_like(x), ct
         ),
         None,
@@ -149,7 +164,7 @@ def gather(input: Any, dim: int, index: Any) -> Any:
     if same(prod(index.shape), 0):  # of any shape, as in PyTorch
         flat = gather_op(ravel(input), cast(ravel(index), dtype=int64), dim=0)
         return reshape(flat, index.shape)
-    return lifted(gather_op, input, index, like=index, dim=at)
+    return as_vectors(gather_op, input, index, like=index, dim=at)
 
 
 @by_shape
@@ -171,13 +186,13 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     apart = [tuple(1 if i == at else d for i, d in enumerate(t.shape)) for t in (input, indices)]
     rest = common_shape(apart, "take_along_dim")
 
-    def stretched(t: Any) -> Any:
+    def stretch(t: Any) -> Any:
         return expand(t, tuple(t.shape[i] if i == at else d for i, d in enumerate(rest)))
 
-    places = stretched(indices)
+    places = stretch(indices)
     if places.dtype.kind == "i":  # from the end
         places = where(places < 0, places + input.shape[at], places)
-    return gather(stretched(input), at, places)
+    return gather(stretch(input), at, places)
 
 
 def scatter_infer(
@@ -236,7 +251,7 @@ def _scatter_emit(nest: Any) -> None:
         nest.store(0, place, k.apply(added_by(value), nest.load_out(0, place), value))
 
 
-def widened(used: Any, src: Any) -> Any:
+def pad_cotangent(used: Any, src: Any) -> Any:
     """The cotangent of a source from that of the part that was read, as large as the index."""
     if same_shape(used.shape, src.shape):
         return used
@@ -252,7 +267,7 @@ scatter_add_op: Op = Op(
     vjp=per_arg(
         lambda ct, out, x, index, src, *, dim: ct,
         None,
-        lambda ct, out, x, index, src, *, dim: widened(gather_op(ct, index, dim=dim), src),
+        lambda ct, out, x, index, src, *, dim: pad_cotangent(gather_op(ct, index, dim=dim), src),
     ),
     lowering=LoopNest(_scatter_emit, updates=True),
     numpy="slower",
@@ -268,10 +283,12 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     Raises `IndexRangeError` for an index outside ``[0, input.shape[dim])``.
     """
     at = normalize_dim(dim, input.ndim, "scatter_add")
-    return added(lambda x, src: put_lifted(scatter_add_op, x, index, src, dim=at), input, src)
+    return add_wide(
+        lambda x, src: put_as_vectors(scatter_add_op, x, index, src, dim=at), input, src
+    )
 
 
-def lifted(op: Op, *args: Any, like: Any, **attrs: Any) -> Any:
+def as_vectors(op: Op, *args: Any, like: Any, **attrs: Any) -> Any:
     """``op``, which wants a dim, also on 0-d tensors, among vectors, too: as vectors of one. The
     result has the shape of ``like``."""
     ranks = [a.ndim for a in args]
@@ -280,8 +297,9 @@ def lifted(op: Op, *args: Any, like: Any, **attrs: Any) -> Any:
     return op(*args, **attrs)
 
 
-def put_lifted(op: Op, x: Any, index: Any, src: Any, **attrs: Any) -> Any:
-    """`lifted`, of an op that puts ``src`` in ``x``; an empty index of any shape puts nothing."""
+def put_as_vectors(op: Op, x: Any, index: Any, src: Any, **attrs: Any) -> Any:
+    """``op``, which puts ``src`` in ``x``, also on 0-d tensors; an empty index of any shape puts
+    nothing."""
     if same(prod(index.shape), 0):
         return x.clone()
-    return lifted(op, x, index, src, like=x, **attrs)
+    return as_vectors(op, x, index, src, like=x, **attrs)

@@ -35,7 +35,7 @@ __all__ = ["repeat_interleave", "repeated_index_op", "roll", "roll_op"]
 # -- roll ---------------------------------------------------------------------------------------
 
 
-def _rolled(x: Any, *, shift: Size, dim: int) -> Any:
+def _decompose_roll(x: Any, *, shift: Size, dim: int) -> Any:
     size = x.shape[dim]
     some = dim_max(size, 1)
     by = shift - floor_div(shift, some) * some  # the remainder, and 0 of nothing
@@ -48,7 +48,7 @@ roll_op: Op = Op(
     infer=lambda facts, x, *, shift, dim: x,
     reference=lambda xp, x, *, shift, dim: xp.roll(x, shift, dim),
     vjp=per_arg(lambda ct, out, x, *, shift, dim: roll_op(ct, shift=-shift, dim=dim)),
-    decompose=_rolled,
+    decompose=_decompose_roll,
     numpy="alone",
     exact=True,
     grad_name="RollBackward0",
@@ -68,17 +68,17 @@ def roll(input: Any, shifts: Size | Sequence[Size], dims: int | Sequence[int] | 
     if dims is None:
         if len(by) != 1:
             raise ShapeError(f"roll: {len(by)} shifts want their dims, at {format_locs(here())}")
-        return reshape(_moved(ravel(input), by[0], 0), input.shape)
+        return reshape(_shift(ravel(input), by[0], 0), input.shape)
     along = as_sizes(dims)
     if len(along) != len(by):
         raise ShapeError(f"roll: {len(by)} shifts for {len(along)} dims, at {format_locs(here())}")
     for shift, dim in zip(by, along, strict=True):
         at = normalize_dim(dim, input.ndim, "roll")
-        input = _moved(input, shift, at) if input.ndim else input
+        input = _shift(input, shift, at) if input.ndim else input
     return input
 
 
-def _moved(x: Any, shift: Any, dim: int) -> Any:
+def _shift(x: Any, shift: Any, dim: int) -> Any:
     if not is_symbolic(shift):
         return roll_op(x, shift=as_size(shift), dim=dim)
     n = x.shape[dim]  # a shift that only the run can tell may be negative, which no size is

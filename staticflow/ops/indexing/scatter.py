@@ -25,14 +25,14 @@ from staticflow.ops.indexing.by_index import filling, index_put
 from staticflow.ops.indexing.elements import (
     gather_op,
     in_order,
+    pad_cotangent,
     place_at,
     places_of,
-    put_lifted,
+    put_as_vectors,
     read_part,
     scatter_add,
     scatter_add_op,
     scatter_infer,
-    widened,
 )
 
 __all__ = [
@@ -63,7 +63,7 @@ def _put_source_vjp(ct: Any, out: Any, x: Any, index: Any, src: Any, *, dim: int
     places = new_full(number, x.shape, 0)
     last = gather_op(scatter_op(places, index, number, dim=dim), index, dim=dim)
     used = where(last == number, gather_op(ct, index, dim=dim), 0)
-    return widened(used, src)
+    return pad_cotangent(used, src)
 
 
 scatter_op: Op = Op(
@@ -108,7 +108,7 @@ def scatter(
     if not hasattr(src, "shape"):
         src = expand(filling(src, input, "scatter"), index.shape)
     if reduce is None:
-        return put_lifted(scatter_op, input, index, src, dim=at)
+        return put_as_vectors(scatter_op, input, index, src, dim=at)
     named = {"add": "sum", "multiply": "prod"}
     if reduce not in named:
         raise ShapeError(
@@ -261,7 +261,7 @@ def scatter_reduce(
         reduce = "amin"
     start = input if include_self else scatter(input, at, index, _neutral(reduce, input.dtype))
     if reduce in _COMBINE:
-        return put_lifted(scatter_reduce_op, start, index, src, dim=at, reduce=reduce)
+        return put_as_vectors(scatter_reduce_op, start, index, src, dim=at, reduce=reduce)
     total = scatter_add(start, at, index, src)
     if reduce == "sum":
         return total

@@ -29,7 +29,7 @@ __all__ = ["argwhere", "masked_select", "nonzero", "where"]
 # -- eagerly, where the size is that of the result ------------------------------------------------
 
 
-def _refused(*_: Any, **__: Any) -> NoReturn:
+def _refuse(*_: Any, **__: Any) -> NoReturn:
     raise SymbolicError(
         "this op has no type before it has run; use sf.nonzero, sf.masked_select or x[mask], which "
         f"bind their size in a graph, at {format_locs(here())}"
@@ -39,7 +39,7 @@ def _refused(*_: Any, **__: Any) -> NoReturn:
 nonzero_op = Op(
     name="nonzero",
     doc="The index of every element that is not zero: a row for each.",
-    infer=_refused,
+    infer=_refuse,
     reference=index_rows,
     vjp=None,
 )
@@ -47,7 +47,7 @@ nonzero_op = Op(
 masked_select_op = Op(
     name="masked_select",
     doc="The elements where ``mask`` is true, in a vector.",
-    infer=_refused,
+    infer=_refuse,
     reference=lambda xp, x, mask: select(x, mask),
     vjp=per_arg(
         lambda ct, out, x, mask: masked_scatter_op(zeros_like(x), mask, ct),
@@ -64,7 +64,7 @@ def _in_graph(*values: Any) -> bool:
     return tracing_state.active or any(v.__sf_mode__.rank for v in values)
 
 
-def _compacted(values: Sequence[Any], mask: Any) -> tuple[Any, ...]:
+def _compact(values: Sequence[Any], mask: Any) -> tuple[Any, ...]:
     """In a graph: the elements of each of ``values`` where ``mask`` is true, in vectors of a size
     that is bound as the program runs."""
     most = prod(mask.shape)
@@ -91,7 +91,7 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     if not mask.ndim:
         return nonzero(reshape(mask, (1,)))[:, :0]
     axes = [iota.beside(mask, shape=mask.shape, dim=d, dtype=int64) for d in range(mask.ndim)]
-    places = _compacted(axes, mask)
+    places = _compact(axes, mask)
     return places if as_tuple else stack(places, 1)
 
 
@@ -122,6 +122,6 @@ def masked_select(input: Any, mask: Any) -> Any:
     shape = common_shape([input.shape, mask.shape], "masked_select")
     x, where_true = expand(input, shape), expand(mask, shape)
     if _in_graph(x, where_true):
-        return _compacted([x], where_true)[0]
+        return _compact([x], where_true)[0]
     thread.state.sizes += 1
     return masked_select_op(x, where_true)

@@ -16,11 +16,11 @@ from staticflow.graph.types import Facts, Shape, TensorType
 from staticflow.ops.basics.arithmetic import where
 from staticflow.ops.basics.creation import iota, new_full, zeros_like
 from staticflow.ops.basics.expand import common_shape
-from staticflow.ops.basics.reduce import added
+from staticflow.ops.basics.reduce import add_wide
 from staticflow.ops.basics.view import reshape, unsqueeze
 from staticflow.ops.declaring.declare import strict
 from staticflow.ops.declaring.lowering import Index, LoopNest
-from staticflow.ops.indexing.elements import added_by, check_dtype, check_range, chosen
+from staticflow.ops.indexing.elements import added_by, check_dtype, check_range, load_index
 
 __all__ = [
     "Frame", "embedding_op", "index_add_op", "index_copy_op", "index_op", "index_put_op",
@@ -106,7 +106,7 @@ def _chosen_rows(nest: Any, first: int, wrap: bool, kind: str) -> Iterator[Any]:
     with nest.loops((*frame.head, *frame.batch), kind) as at:
         head, place = at[: len(frame.head)], at[len(frame.head) :]
         named = [
-            chosen(nest, first + i, place, nest.in_shape(0)[d], wrap)
+            load_index(nest, first + i, place, nest.in_shape(0)[d], wrap)
             for i, d in enumerate(frame.dims)
         ]
         ends = frame.at == frame.dims[0]  # a slice is what lies at the end of argument 0
@@ -126,7 +126,7 @@ def _pick_infer(
 def _pick_vjp(
     needs: Sequence[bool], ct: Any, out: Any, x: Any, *indices: Any, dims: tuple[int, ...]
 ) -> list[Any]:
-    back = added(
+    back = add_wide(
         lambda zeros, ct: index_put_op(zeros, ct, *indices, dims=dims, accumulate=True),
         zeros_like(x),
         ct,

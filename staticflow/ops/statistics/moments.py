@@ -18,14 +18,14 @@ from staticflow.ops.basics.creation import new_full, zeros_like
 from staticflow.ops.basics.reduce import (
     Dims,
     dims_of,
+    expand_back,
     mean,
     mean_op,
-    narrowed,
+    narrow_as,
     reduced_type,
-    restored,
     sum_op,
     wide,
-    widened,
+    widen,
 )
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import per_arg, strict
@@ -68,7 +68,7 @@ def _var_decompose(x: Any, *, dims: Any, correction: float, keepdim: bool) -> An
 
 
 def _var_vjp(ct: Any, x: Any, *, dims: Any, correction: float, keepdim: bool) -> Any:
-    slope = restored(ct * 2.0 / _freedom(x, dims, correction), x.shape, dims, keepdim)
+    slope = expand_back(ct * 2.0 / _freedom(x, dims, correction), x.shape, dims, keepdim)
     return (x - mean_op(x, dims=dims, keepdim=True)) * slope
 
 
@@ -81,15 +81,15 @@ def _spread(name: str, doc: str, root: bool) -> Op:
         return xp.asarray(xp.sqrt(var) if root else var).astype(x.dtype)
 
     def decompose(x: Any, **attrs: Any) -> Any:
-        var = _var_decompose(widened(x), **attrs)
-        return narrowed(sqrt(var) if root else var, x)
+        var = _var_decompose(widen(x), **attrs)
+        return narrow_as(sqrt(var) if root else var, x)
 
     def vjp(ct: Any, out: Any, x: Any, **attrs: Any) -> Any:
-        ct, w = widened(ct), widened(x)
+        ct, w = widen(ct), widen(x)
         if root:  # where there is no deviation there is no slope, as in PyTorch
-            out = widened(out)
+            out = widen(out)
             ct = where(out == 0, 0.0, ct / (where(out == 0, 1.0, out) * 2.0))
-        return narrowed(_var_vjp(ct, w, **attrs), x)
+        return narrow_as(_var_vjp(ct, w, **attrs), x)
 
     return Op(
         name=name,
@@ -229,9 +229,9 @@ def _norm_reference(xp: Any, x: Any, *, ord: float, dims: Any, keepdim: bool) ->
 
 
 def _norm_decompose(x: Any, *, ord: float, dims: Any, keepdim: bool) -> Any:
-    w = widened(x)
+    w = widen(x)
     if ord == 2:
-        return narrowed(sqrt(sum_op(w * w, dims=dims, keepdim=keepdim)), x)
+        return narrow_as(sqrt(sum_op(w * w, dims=dims, keepdim=keepdim)), x)
     size = abs(w)
     if ord in (inf, -inf):
         out = (amax if ord > 0 else amin)(size, dims, keepdim) if dims else size
@@ -241,19 +241,19 @@ def _norm_decompose(x: Any, *, ord: float, dims: Any, keepdim: bool) -> Any:
         out = sum_op(size, dims=dims, keepdim=keepdim)
     else:
         out = pow(sum_op(pow(size, ord), dims=dims, keepdim=keepdim), 1 / ord)
-    return narrowed(out, x)
+    return narrow_as(out, x)
 
 
 def _norm_vjp(ct: Any, out: Any, x: Any, *, ord: float, dims: Any, keepdim: bool) -> Any:
     """Where the norm is 0 there is no slope, and a largest element shares it with its equals."""
     if ord == 0:
         return zeros_like(x)
-    w, norm, ct = (widened(v) for v in (x, restored(out, x.shape, dims, keepdim), ct))
+    w, norm, ct = (widen(v) for v in (x, expand_back(out, x.shape, dims, keepdim), ct))
     if ord in (inf, -inf):
         hit = cast(abs(w) == norm, dtype=w.dtype)
         share = ct / sum_op(hit, dims=dims, keepdim=keepdim)
-        return narrowed(sign(w) * hit * restored(share, x.shape, dims, keepdim), x)
-    ct = restored(ct, x.shape, dims, keepdim)
+        return narrow_as(sign(w) * hit * expand_back(share, x.shape, dims, keepdim), x)
+    ct = expand_back(ct, x.shape, dims, keepdim)
     safe = where(norm == 0, 1.0, norm)
     if ord == 1:
         slope = sign(w)
@@ -262,7 +262,7 @@ def _norm_vjp(ct: Any, out: Any, x: Any, *, ord: float, dims: Any, keepdim: bool
     else:  # d|x|_p / dx = sign(x) (|x| / |x|_p) ** (p - 1)
         flat = (w == 0) | (norm == 0)
         slope = where(flat, 0.0, sign(w) * pow(where(flat, 1.0, abs(w)) / safe, ord - 1))
-    return narrowed(ct * slope, x)
+    return narrow_as(ct * slope, x)
 
 
 vector_norm_op = Op(

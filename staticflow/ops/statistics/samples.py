@@ -14,7 +14,7 @@ from staticflow.ops.along.order import sort
 from staticflow.ops.basics.arithmetic import cast, clamp, where
 from staticflow.ops.basics.axes import movedim
 from staticflow.ops.basics.creation import iota, zeros_like
-from staticflow.ops.basics.reduce import narrowed, wide, widened
+from staticflow.ops.basics.reduce import narrow_as, wide, widen
 from staticflow.ops.basics.view import atleast_1d, ravel, reshape, squeeze, unsqueeze
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import normalize_dim
@@ -139,7 +139,7 @@ def _quantile(
     weight = rank - floor(rank)
     if interpolation == "midpoint":
         weight = where(weight > 0, 0.5, weight)
-    out = movedim(narrowed(lerp(widened(below), widened(above), weight), x), -1, 0)
+    out = movedim(narrow_as(lerp(widen(below), widen(above), weight), x), -1, 0)
     if keepdim and dim is None:
         out = reshape(out, (-1, *(1,) * x.ndim))
     elif keepdim and x.ndim and dim is not None:

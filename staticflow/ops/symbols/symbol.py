@@ -31,7 +31,7 @@ from staticflow.ops.basics.expand import expand
 from staticflow.ops.basics.view import contiguous, of_size, reshape_op, stretchable
 from staticflow.ops.declaring.eager_side import eager
 from staticflow.ops.declaring.foreign import how_to_wrap, kind_of
-from staticflow.ops.declaring.late import tied_operands
+from staticflow.ops.declaring.late import add_ties
 from staticflow.ops.declaring.lowering import Elementwise
 from staticflow.ops.declaring.promote import (
     as_number,
@@ -121,7 +121,7 @@ def to_node(x: Any, dtype: DType | None = None, op: Op | None = None) -> Node:
         return _node_of_tensor(x)
     if isinstance(x, Dim):
         attrs = {"size": plain(x), "dtype": dtype or dtype_of(int)}
-        return make_node(size_value, tuple(tied_operands((), attrs)), attrs, here())
+        return make_node(size_value, tuple(add_ties((), attrs)), attrs, here())
     if isinstance(x, np.ndarray | np.generic):  # first: np.float64 is a Python float, too
         refuse_masked(x)
         return constant_node(x, dtype_of(x.dtype))
@@ -182,7 +182,7 @@ class StaticMode:
                 node = make_node(cast, (node,), {"dtype": wanted}, here())
             nodes.append(node)
         try:
-            node = make_node(op, tuple(tied_operands(nodes, attrs)), attrs, here())
+            node = make_node(op, tuple(add_ties(nodes, attrs)), attrs, here())
         except (ShapeError, DTypeError) as error:
             raise type(error)(describe(op, [n.type for n in nodes], error)) from None
         if not is_rewriting():

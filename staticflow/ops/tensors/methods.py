@@ -274,7 +274,7 @@ class Methods(ElementwiseMethods):
     masked_scatter, masked_select = masks.masked_scatter, selection.masked_select
     nonzero, argwhere = selection.nonzero, selection.argwhere
 
-    T, mT, H, mH = map(property, (axes.reversed_dims, axes.mT, axes.H, axes.mT))
+    T, mT, H, mH = map(property, (axes.reverse_dims, axes.mT, axes.H, axes.mT))
 
     # -- dtypes -------------------------------------------------------------------------------
 

@@ -31,13 +31,13 @@ from staticflow.ops.basics.slicing import (
     select_op,
     slice_op,
 )
-from staticflow.ops.basics.view import of_size, reshape, reshape_op, unchanged, unsqueeze_op
+from staticflow.ops.basics.view import of_size, reshape, reshape_op, same_view, unsqueeze_op
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import normalize_dim
 from staticflow.ops.declaring.foreign import how_to_wrap, is_of_library, kind_of
 from staticflow.ops.declaring.sizes import as_size
 from staticflow.ops.declaring.tracing import tracing_state
-from staticflow.ops.indexing.by_index import fitted, put_at, trimmed
+from staticflow.ops.indexing.by_index import fit, put_at, trim
 from staticflow.ops.indexing.masks import masked_scatter
 from staticflow.ops.indexing.selection import nonzero
 from staticflow.ops.indexing.whole_slices import index_op, index_put_op
@@ -258,7 +258,7 @@ def get(x: Any, key: Any) -> Any:
     part = _basic(x, found)
     tensors = found.tensors
     if not tensors:
-        return part if part is not x else unchanged(x, reshape_op, shape=x.shape)
+        return part if part is not x else same_view(x, reshape_op, shape=x.shape)
     for dim, k in reversed(tensors):
         if k.ndim == 0:
             part = index_op(part, k, dims=(dim,))
@@ -325,7 +325,7 @@ def _stored(part: Any, tensors: Sequence[tuple[int, Any]], value: Any) -> Any:
             inner = _stored(index_op(part, k, dims=(dim,)), rest, value)
             return index_put_op(part, inner, k, dims=(dim,), accumulate=False)
     if not tensors:
-        return fitted(value, part.shape)
+        return fit(value, part.shape)
     if len(tensors) == 1 and _is_mask(tensors[0][1]):
         return _masked(part, *tensors[0], value)
     indices, dims = _indices(tensors)
@@ -356,7 +356,7 @@ def _masked(x: Any, dim: int, mask: Any, value: Any) -> Any:
     given, mask = mask, mask if _is_tensor(mask) else cast.beside(x, mask, dtype=bool_)
     behind = x.ndim - dim - mask.ndim
     shaped = mask.reshape((*mask.shape, *(1,) * behind))
-    value = trimmed(value, dim + 1 + behind)
+    value = trim(value, dim + 1 + behind)
     if value.ndim <= behind or same(value.shape[value.ndim - behind - 1], 1):
         # one value, or one slice, for every place
         lead = value.shape[: max(value.ndim - behind - 1, 0)]

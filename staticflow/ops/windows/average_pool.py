@@ -11,7 +11,7 @@ from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
 from staticflow.ops.basics.arithmetic import cast, maximum, minimum
 from staticflow.ops.basics.creation import full, iota
-from staticflow.ops.basics.reduce import narrowed, wide, widened
+from staticflow.ops.basics.reduce import narrow_as, wide, widen
 from staticflow.ops.basics.view import reshape
 from staticflow.ops.declaring.declare import per_arg, strict
 from staticflow.ops.declaring.lowering import LoopNest, linear
@@ -99,7 +99,7 @@ def _planes(x: Any) -> Any:
 
 
 def _decompose(x: Any, *, kernel: Steps, stride: Steps, padding: Steps, **more: Any) -> Any:
-    source = widened(x)
+    source = widen(x)
     attrs = {"kernel": kernel, "stride": stride, "padding": padding, **more}
     shape = _infer(Facts(), TensorType(float32, x.__sf_shape__), **attrs).shape
     one = (1,) * len(kernel)
@@ -110,13 +110,13 @@ def _decompose(x: Any, *, kernel: Steps, stride: Steps, padding: Steps, **more: 
     )  # fmt: skip
     rounding = None if x.dtype.is_floating else "trunc"
     divisors = _divisors(source, x.shape[2:], shape[2:], **attrs)
-    return narrowed(div(reshape(total, shape), divisors, rounding_mode=rounding), x)
+    return narrow_as(div(reshape(total, shape), divisors, rounding_mode=rounding), x)
 
 
 def _vjp(
     ct: Any, out: Any, x: Any, *, kernel: Steps, stride: Steps, padding: Steps, **more: Any
 ) -> Any:
-    source = widened(ct)
+    source = widen(ct)
     attrs = {"kernel": kernel, "stride": stride, "padding": padding, **more}
     shared = source / _divisors(source, x.shape[2:], ct.shape[2:], **attrs)
     one, around = (1,) * len(kernel), _reach(ct.shape[2:], kernel, stride)
@@ -126,7 +126,7 @@ def _vjp(
     )  # fmt: skip
     start = tuple(-p for p in padding)
     found = spread(reshape(sums, (*ct.shape[:2], *around)), x.shape[2:], start, one)
-    return narrowed(found, ct)
+    return narrow_as(found, ct)
 
 
 avg_pool_op = Op(

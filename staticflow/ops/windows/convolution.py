@@ -15,7 +15,7 @@ from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
 from staticflow.ops.basics.axes import flip_op, permute_op
 from staticflow.ops.basics.creation import full
-from staticflow.ops.basics.reduce import narrowed, widened
+from staticflow.ops.basics.reduce import narrow_as, widen
 from staticflow.ops.basics.slicing import slice_op
 from staticflow.ops.basics.view import reshape
 from staticflow.ops.declaring.declare import strict, sum_to
@@ -168,11 +168,11 @@ def _reference(
 def _decompose(
     x: Any, w: Any, *bias: Any, stride: Steps, padding: Steps, dilation: Steps, groups: int
 ) -> Any:
-    a, b = widened(x), widened(w)
+    a, b = widen(x), widen(w)
     out = _correlate(_padded(a, padding), b, stride, dilation, groups)
     for each in bias:
-        out = out + _per_channel(widened(each), out.ndim)
-    return narrowed(out, x)
+        out = out + _per_channel(widen(each), out.ndim)
+    return narrow_as(out, x)
 
 
 def _partials(needs: Sequence[bool], ct: Any, x: Any, w: Any, **attrs: Any) -> list[Any]:
@@ -279,15 +279,15 @@ def _transpose_decompose(
     y: Any, w: Any, *bias: Any, size: Shape, stride: Steps, padding: Steps, dilation: Steps,
     groups: int,
 ) -> Any:  # fmt: skip
-    a, b = widened(y), widened(w)
+    a, b = widen(y), widen(w)
     apart = all(d == 1 for d in dilation) and all(isinstance(k, int) for k in w.shape[2:])
     if apart and 1 < prod(stride) <= _MOST_PHASES:
         out = _by_phases(a, b, size, stride, padding, groups)
     else:
         out = _collected(a, b, size, stride, padding, dilation, groups)
     for each in bias:
-        out = out + _per_channel(widened(each), out.ndim)
-    return narrowed(out, y)
+        out = out + _per_channel(widen(each), out.ndim)
+    return narrow_as(out, y)
 
 
 def _transpose_partials(
@@ -344,15 +344,15 @@ def _kernel_reference(
 def _kernel_decompose(
     x: Any, y: Any, *, kernel: Shape, stride: Steps, padding: Steps, dilation: Steps, groups: int
 ) -> Any:
-    a, b = widened(x), widened(y)
+    a, b = widen(x), widen(y)
     a = _padded(a, padding)
     if len(kernel) > 1 and _is_pointwise(kernel, stride):
         flat = correlate_kernel_op(
             _merged(a), _merged(b), kernel=(1,), stride=(1,), dilation=(1,), groups=groups
         )
-        return narrowed(reshape(flat, (*flat.shape[:2], *kernel)), x)
+        return narrow_as(reshape(flat, (*flat.shape[:2], *kernel)), x)
     out = correlate_kernel_op(a, b, kernel=kernel, stride=stride, dilation=dilation, groups=groups)
-    return narrowed(out, x)
+    return narrow_as(out, x)
 
 
 def _kernel_vjp(
