@@ -29,7 +29,8 @@ def branch(scope: Scope, test: ast.expr, yes: Target, no: Target) -> None:
             for part in before:
                 on = scope.target("and" if isinstance(op, ast.And) else "or")
                 branch(scope, part, *((on, no) if isinstance(op, ast.And) else (yes, on)))
-                scope.enter(part, on)
+                if not scope.enter(part, on):  # a constant, which decides
+                    return
             branch(scope, last, yes, no)
         case ast.UnaryOp(ast.Not(), operand):
             branch(scope, operand, no, yes)
@@ -158,6 +159,8 @@ def _not(scope: Scope, node: ast.UnaryOp) -> Value:
                 raise scope.error(node, f"{ast.unparse(operand)} is {value.type}, no bool")
             return Value(scope.text.op(f"xor i1 {value.text}, true"), BOOL)
         case ast.UnaryOp(ast.USub(), ast.Constant(int(number))):
+            if number > 1 << 63:
+                raise scope.error(node, f"-{number} has more than 64 bits")
             return Value(str(-number), INT)
         case ast.UnaryOp(ast.USub(), operand):
             return Value(scope.text.op(f"sub i64 0, {scope.integer(operand)}"), INT)
