@@ -14,7 +14,7 @@ from staticflow.native.expressions import assign_element, assign_field
 from staticflow.native.language import drop, drop_row, role_of
 from staticflow.native.ownership import State, Target, Value
 from staticflow.native.scope import Again, Loop, Rules, Scope
-from staticflow.native.types import INT, NULL, VOID, PointerType, declared, suits
+from staticflow.native.types import INT, NULL, VOID, IntType, PointerType, declared, suits
 
 __all__ = ["STATEMENTS", "block"]
 
@@ -119,25 +119,46 @@ def _annotated(scope: Scope, node: ast.AnnAssign) -> bool:
         place = declared(hint)
     except (TypeError, NameError) as error:
         raise scope.error(node, f"{ast.unparse(node.annotation)}: {error}") from error
-    scope.kinds[node.target.id] = place.type
+    type_ = INT if isinstance(place.type, IntType) else place.type
+    scope.kinds[node.target.id] = type_
     value = scope.value(node.value)
     _bind(scope, node, node.target.id, value)
     _lend_old_name(scope, node.value, node.target.id)
     if place.owned and value.type is NULL:
         named = scope.state.names[node.target.id]
-        typed = replace(named, type=place.type)
+        typed = replace(named, type=type_)
         scope.state.names[node.target.id] = scope.state.own(typed, node.target.id, node.lineno)
     return True
 
 
 def _augmented(scope: Scope, node: ast.AugAssign) -> bool:
-    """``name += value``."""
-    read: Any = ast.parse(ast.unparse(node.target), mode="eval").body
-    for inner in ast.walk(read):
-        ast.copy_location(inner, node)
-    source = ast.copy_location(ast.BinOp(read, node.op, node.value), node)
-    _assign_to(scope, node, node.target, source)
+    """``name += value``. Which field or element is meant is worked out once, before the value."""
+    target, settled = node.target, list[str]()
+
+    def settle(part: ast.expr) -> ast.expr:
+        if isinstance(part, ast.Constant | ast.Slice) or _stays(part, node.value):
+            return part
+        name = f"({ast.unparse(part)})"
+        scope.state.names[name] = scope.value(part).lent()
+        settled.append(name)
+        return ast.copy_location(ast.Name(name), part)
+
+    match target:
+        case ast.Attribute(base, name):
+            target = ast.copy_location(ast.Attribute(settle(base), name), target)
+        case ast.Subscript(base, place):
+            target = ast.copy_location(ast.Subscript(settle(base), settle(place)), target)
+    source = ast.copy_location(ast.BinOp(target, node.op, node.value), node)
+    _assign_to(scope, node, target, source)
+    for name in settled:
+        scope.state.names.pop(name, None)
     return True
+
+
+def _stays(part: ast.expr, value: ast.expr) -> bool:
+    """Whether ``part`` is a variable that ``value`` gives no other value."""
+    inside = [n.target for n in ast.walk(value) if isinstance(n, ast.NamedExpr)]
+    return isinstance(part, ast.Name) and part.id not in {target.id for target in inside}
 
 
 # -- ways ----------------------------------------------------------------------------------------
