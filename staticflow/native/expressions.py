@@ -281,6 +281,9 @@ def _arithmetic(scope: Scope, node: ast.BinOp) -> Value:
         return Value(scope.text.op(f"{instruction} i1 {a.text}, {b.text}"), BOOL)
     scope.fit(node.left, a, INT)
     scope.fit(node.right, b, INT)
+    is_shift = isinstance(node.op, ast.LShift | ast.RShift)
+    if is_shift and _is_number(b) and not 0 <= int(b.text) < 64:
+        raise scope.error(node, f"an int of 64 bits is not shifted by {b.text}")
     if _is_number(a) and _is_number(b):
         return _number(scope, node, compute(int(a.text), int(b.text)))
     return Value(scope.text.op(f"{instruction} i64 {a.text}, {b.text}"), INT)

@@ -50,7 +50,9 @@ def _translate(
         signature = signature_of(fn)
     except TypeError as error:
         raise source.error(source.tree, str(error)) from error
-    scope = Scope(program, source, fn.__globals__, signature, _RULES, running)
+    own = {*fn.__code__.co_varnames}  # which are variables in all of the function
+    known = {name: thing for name, thing in fn.__globals__.items() if name not in own}
+    scope = Scope(program, source, known, signature, _RULES, running)
     _begin(scope)
     if block(scope, source.tree.body):
         end = ast.Pass(lineno=source.tree.end_lineno or source.tree.lineno)

@@ -229,6 +229,8 @@ def signature_of(fn: Callable[..., Any]) -> Signature:
     """The signature of a function; TypeError for what native code does not know."""
     hints = _hints(fn.__annotations__, fn.__globals__)
     names = [*inspect.signature(fn).parameters]
+    if len(names) > fn.__code__.co_argcount:
+        raise TypeError(f"{fn.__name__}: arguments are given by position, and one value each")
     missing = [name for name in (*names, "return") if name not in hints]
     if missing:
         raise TypeError(f"{fn.__name__} has no annotation of {', '.join(missing)}")

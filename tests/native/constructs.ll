@@ -793,3 +793,87 @@ either.0:
   %t.7 = phi i1 [ true, %entry ], [ %t.6, %or.1 ]
   ret i1 %t.7
 }
+
+define i64 @decided(i64 %a, i64 %b, i64 %c) {
+entry:
+  br label %on.2
+on.2:
+  br label %then.4
+then.4:
+  br label %on.6
+on.6:
+  br label %or.11
+or.11:
+  br label %or.13
+or.13:
+  %t.15 = icmp sgt i64 %c, 2
+  br i1 %t.15, label %then.8, label %on.10
+then.8:
+  br label %on.10
+on.10:
+  %found.16 = phi i64 [ 2, %or.13 ], [ 6, %then.8 ]
+  br label %more.17
+more.17:
+  %found.20 = phi i64 [ %found.16, %on.10 ]
+  br label %done.19
+done.19:
+  br label %else.23
+else.23:
+  br label %chosen.24
+chosen.24:
+  %t.26 = add i64 %found.20, 16
+  ret i64 %t.26
+}
+
+define internal i64 @step(ptr %pair) {
+entry:
+  %first.0 = load i64, ptr %pair
+  %t.1 = add i64 %first.0, 1
+  store i64 %t.1, ptr %pair
+  %first.2 = load i64, ptr %pair
+  ret i64 %first.2
+}
+
+define i64 @once(ptr %pair, i64 %n) {
+entry:
+  store i64 0, ptr %pair
+  %t.0 = getelementptr i8, ptr %pair, i64 16
+  %step.1 = call i64 @step(ptr %pair)
+  %t.2 = getelementptr i64, ptr %t.0, i64 %step.1
+  %element.3 = load i64, ptr %t.2
+  %t.4 = add i64 %element.3, 10
+  %t.5 = getelementptr i64, ptr %t.0, i64 %step.1
+  store i64 %t.4, ptr %t.5
+  %t.6 = getelementptr i8, ptr %pair, i64 16
+  %first.7 = load i64, ptr %pair
+  %t.8 = sub i64 %first.7, 1
+  %t.9 = getelementptr i64, ptr %t.6, i64 %t.8
+  %element.10 = load i64, ptr %t.9
+  %step.11 = call i64 @step(ptr %pair)
+  %t.12 = add i64 %element.10, %step.11
+  %t.13 = getelementptr i64, ptr %t.6, i64 %t.8
+  store i64 %t.12, ptr %t.13
+  %t.14 = getelementptr i8, ptr %pair, i64 16
+  %element.15 = load i64, ptr %t.14
+  %t.16 = add i64 %element.15, %n
+  store i64 %t.16, ptr %t.14
+  ret i64 %n
+}
+
+define i64 @narrow(i64 %n) {
+entry:
+  br label %more.0
+more.0:
+  %i.5 = phi i64 [ 0, %entry ], [ %i.next.6, %next.2 ]
+  %sum.4 = phi i64 [ 0, %entry ], [ %t.8, %next.2 ]
+  %t.7 = icmp slt i64 %i.5, %n
+  br i1 %t.7, label %body.1, label %done.3
+body.1:
+  %t.8 = add i64 %sum.4, %i.5
+  br label %next.2
+next.2:
+  %i.next.6 = add i64 %i.5, 1
+  br label %more.0
+done.3:
+  ret i64 %sum.4
+}

@@ -424,3 +424,44 @@ def between(a: int, b: int, c: int) -> bool:
 @inline
 def is_between(a: int, b: int, c: int) -> bool:
     return a <= b and b < c
+
+
+ALWAYS, NEVER = True, False
+
+
+@export
+def decided(a: int, b: int, c: int) -> int:
+    found = 0
+    if NEVER and a > 0:
+        found = 1
+    if ALWAYS or b > 0:
+        found += 2
+    if (NEVER and a > b) or not (ALWAYS or b > c) or c > 2:
+        found += 4
+    while NEVER and found < 9:
+        found += 1
+    return found + (8 if NEVER and c > 0 else 16)
+
+
+@native
+def step(pair: Pair) -> int:
+    pair.first += 1
+    return pair.first
+
+
+@export
+def once(pair: Pair, n: int) -> int:
+    pair.first = 0
+    pair.items[step(pair)] += 10
+    pair.items[pair.first - 1] += step(pair)
+    i = 0
+    pair.items[i] += (i := n)
+    return i
+
+
+@export
+def narrow(n: int) -> int:
+    sum: Int32 = 0
+    for i in range(n):
+        sum += i
+    return sum

@@ -416,3 +416,28 @@ def wide_number() -> int:
 def none_without_type() -> bool:
     thing = None  #! annotate thing: `thing: T | None = None`
     return thing is None
+
+
+LIMIT = 5
+
+
+@export
+def of_the_function_alone(n: int) -> int:
+    if n > 0:
+        LIMIT = n
+    return LIMIT  #! LIMIT is not known on every way here: give it a value before
+
+
+@export
+def shifted_out(n: int) -> int:
+    return n << 64  #! an int of 64 bits is not shifted by 64
+
+
+@export
+def wide_negative_number() -> int:
+    return -9223372036854775809  #! -9223372036854775809 has more than 64 bits
+
+
+@export
+def several(*n: int) -> int:  #! several: arguments are given by position, and one value each
+    return n

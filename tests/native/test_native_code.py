@@ -164,18 +164,27 @@ def test_short_circuit(code: Any, fn: Any) -> None:
         assert native(*args) == fn(*args), args
 
 
+def test_constants_that_decide(code: Any) -> None:
+    native = code(constructs.decided, *[ctypes.c_int64] * 3)
+    for args in itertools.product((-1, 1, 3), repeat=3):
+        assert native(*args) == constructs.decided(*args), args
+
+
 def test_other_numbers(code: Any) -> None:
+    narrow = code(constructs.narrow, ctypes.c_int64)
+    assert [narrow(n) for n in NUMBERS] == [constructs.narrow(n) for n in NUMBERS]
     assert code(constructs.real, ctypes.c_double)(-2.5) == constructs.real(-2.5)
     native = code(constructs.endless, ctypes.c_int64)
     assert [native(n) for n in range(1, 30)] == [constructs.endless(n) for n in range(1, 30)]
 
 
 def test_a_record_is_the_same_in_memory(code: Any) -> None:
-    native = code(constructs.fields, ctypes.c_void_p, ctypes.c_int64)
-    for n, flag in itertools.product((0, 5, -7), (False, True)):
+    fns = constructs.fields, constructs.once
+    for fn, n, flag in itertools.product(fns, (0, 5, -7), (False, True)):
+        native = code(fn, ctypes.c_void_p, ctypes.c_int64)
         memory = structure(Pair)(3, 4, flag, 1, (ctypes.c_int64 * 3)(7, 8, 9))
         record = Pair(first=3, small=4, flag=flag, byte=1, items=Row([7, 8, 9]), next=None)
-        assert native(ctypes.addressof(memory), n) == constructs.fields(record, n)
+        assert native(ctypes.addressof(memory), n) == fn(record, n)
         for name in ("first", "small", "flag", "byte"):
             assert getattr(memory, name) == getattr(record, name), name
         assert [*memory.items] == record.items.items

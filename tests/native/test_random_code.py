@@ -22,6 +22,8 @@ HEAD = """
 from __future__ import annotations
 from staticflow.native.language import *
 
+YES, NO = True, False
+
 class Pair(Record):
     first: int
     small: Int32
@@ -49,6 +51,7 @@ class Writer:
         self.random = random.Random(seed)
         self.lines: list[str] = []
         self.depth = self.loops = self.counters = 0
+        self.may_decide = True  # a constant, which leaves code that is never reached
         self.readable = [*NAMES]
 
     def pick(self, *choices: Callable[[], str]) -> str:
@@ -72,6 +75,7 @@ class Writer:
             lambda: f"({x()} if {self.truth(depth + 1)} else {y()})",
             lambda: f"{self.random.choice(('min', 'max', 'mixed'))}({x()}, {y()})",
             lambda: f"int({self.truth(depth + 1)})", lambda: f"-{x()}", lambda: f"~{x()}",
+            lambda: f"({self.random.choice(NAMES)} := {x()} % 97)",
         )  # fmt: skip
 
     def truth(self, depth: int = 0) -> str:
@@ -80,6 +84,10 @@ class Writer:
         if depth > 2:
             return f"({x()} {compare} {y()})"
         t, u = (lambda: self.truth(depth + 1)), (lambda: self.truth(depth + 1))
+        if self.may_decide and self.random.random() < 0.1:
+            return (
+                f"({self.random.choice(('YES', 'NO'))} {self.random.choice(('and', 'or'))} {t()})"
+            )
         return self.pick(
             lambda: f"({x()} {compare} {y()})", lambda: f"({t()} and {u()})",
             lambda: f"({t()} or {u()})", lambda: f"(not {t()})", lambda: "p.flag",
@@ -113,6 +121,8 @@ class Writer:
             lambda: f"p.first = {self.number()} % 1000", lambda: f"p.small = {self.number()} % 77",
             lambda: f"p.flag = {self.truth()}", lambda: f"{place} += {self.number()} & 63",
             lambda: f"p.words[{place} % {WORDS}] = {self.number()} % 999",
+            lambda: f"p.words[int(fewer(p, {place}))] += {self.number()} & 63",
+            lambda: f"p.words[p.first % {WORDS}] ^= {self.number()} & 63",
         ))  # fmt: skip
 
     def choose(self) -> None:
@@ -141,7 +151,9 @@ class Writer:
             self.write(f"    {counter} += 1")
         self.body()
         if self.random.random() < 0.5:
+            self.may_decide = False
             self.write(f"    if {self.truth(1)}:")
+            self.may_decide = True
             self.write(f"        {self.random.choice(('break', 'continue', 'return c'))}")
             self.write(f"    a = {self.number(1)} % 100003")
         self.readable = readable
