@@ -21,7 +21,8 @@ def pytest_configure(config: pytest.Config) -> None:
     Processes that tests start find staticflow from any folder, be it installed or not."""
     os.environ[DAY] = today()
     paths = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join((str(config.rootpath), *filter(None, [paths])))
+    own = (str(config.rootpath), str(config.rootpath / "tests" / "support"))
+    os.environ["PYTHONPATH"] = os.pathsep.join((*own, *filter(None, [paths])))
     if os.environ.get(GUARDED):
         from guarded_memory import guard_memory
 

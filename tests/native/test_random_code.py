@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from slices import today
 
 from staticflow.native.language import Row
 from staticflow.native.module import render_native
 from staticflow.native.types import Layout, structure
 from staticflow.runtime.native import compile_native
-from tests.slices import today
 
 HEAD = """
 from __future__ import annotations

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(HERE.parent / "eager"))
 
 from printing_cases import CASES  # noqa: E402
 

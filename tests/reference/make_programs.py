@@ -1,4 +1,4 @@
-"""Writes programs.json: what the programs of tests/programs give in PyTorch, for
+"""Writes programs.json: what the programs of tests/support/programs give in PyTorch, for
 test_pytorch_programs.py. Run it where PyTorch is."""
 
 import importlib
@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(TESTS))
+sys.path.insert(0, str(TESTS / "support"))
 ROOMS = "", ".nn", ".nn.functional", ".nn.utils.rnn", ".optim", ".utils.checkpoint"
 for room in ROOMS:  # the change of the imports
     sys.modules[f"staticflow{room}"] = importlib.import_module(f"torch{room}")

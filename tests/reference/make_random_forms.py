@@ -1,4 +1,4 @@
-"""Compares random forms with PyTorch, and stores what it gives for some on which both agree: ``PYTHONPATH=.:tests
+"""Compares random forms with PyTorch, and stores what it gives for some on which both agree: ``PYTHONPATH=.:tests/arguments
 python tests/reference/make_random_forms.py --seeds 5`` compares, ``--store`` writes
 `random_forms.json`."""
 

@@ -1,0 +1,153 @@
+"""The benchmarks compute what they say, and their statistics are right. Nothing is timed here."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import staticflow as sf
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
+
+
+@pytest.fixture
+def common() -> ModuleType:
+    return importlib.import_module("common")
+
+
+def plain(values: Sequence[Any]) -> list[np.ndarray]:
+    return [np.asarray(v.detach() if isinstance(v, sf.Tensor) else v) for v in values]
+
+
+WORKLOADS = {
+    "two_layer": [("numpy_by_hand", "staticflow_static"), ("numpy_by_hand", "staticflow_eager")],
+    "fused_chain": [
+        ("numpy_value", "staticflow_static_value"),
+        ("numpy_value", "staticflow_eager_value"),
+        ("numpy_gradient", "staticflow_static_gradient"),
+        ("numpy_gradient", "staticflow_eager_gradient"),
+    ],
+    "lenet": [("staticflow_eager", "staticflow_static")],
+    "rows": [
+        (f"numpy_{name}", f"staticflow_{mode}_{name}")
+        for name in ("cross_entropy", "layer_norm")
+        for mode in ("static", "eager")
+    ],
+    "call_overhead": [("staticflow_eager", "staticflow_static")],
+    "dynamic_loops": [
+        ("numpy_newton", "staticflow_newton"),
+        ("numpy_collatz", "staticflow_collatz"),
+        ("numpy_gradient", "staticflow_gradient"),
+        ("numpy_gradient", "staticflow_eager_gradient"),
+        ("numpy_rows", "staticflow_rows"),
+    ],
+    "weight_sharing": [
+        ("numpy_by_hand", "staticflow_static"),
+        ("numpy_by_hand", "staticflow_eager"),
+    ],
+    "rnn_shapes": [("numpy_by_hand", "staticflow_static"), ("numpy_by_hand", "staticflow_eager")],
+}
+
+
+def test_the_eager_chains_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    chain = importlib.import_module("eager_chain")
+    monkeypatch.setattr(chain, "OPERATIONS", 20)
+    for title, makers in chain.tables().items():
+        contestant = makers["staticflow eager"]()
+        contestant.run(2)
+        (found,) = contestant.result()
+        assert found.shape == (chain.SIZE,) and np.all(np.isfinite(found)), title
+
+
+def test_single_eager_operations_run() -> None:
+    ops = importlib.import_module("eager_ops")
+    for title, makers in ops.rows().items():
+        contestant = makers["staticflow eager"]()
+        contestant.run(2)
+        assert all(np.all(np.isfinite(found)) for found in contestant.result()), title
+
+
+def test_operations_on_large_arrays_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    large = importlib.import_module("large_arrays")
+    monkeypatch.setattr(large, "SIDES", {"1 M": 16})
+    monkeypatch.setattr(large, "PRODUCT_SIDES", (8,))
+    for title, makers in large.tables().items():
+        contestant = makers["staticflow eager"]()
+        contestant.run(2)
+        assert all(np.all(np.isfinite(r)) for r in contestant.result()), title
+
+
+@pytest.mark.parametrize(
+    ("name", "one", "other"), [(n, *pair) for n, pairs in WORKLOADS.items() for pair in pairs]
+)
+def test_contestants_agree(
+    name: str, one: str, other: str, common: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workload = importlib.import_module(name)
+    if name == "fused_chain":
+        monkeypatch.setattr(workload, "SIZE", 1000)
+    if name == "rows":
+        monkeypatch.setattr(workload, "ROWS", 12)
+    results = []
+    for maker in (one, other):
+        contestant = getattr(workload, maker)()
+        contestant.run(3)
+        results.append(plain(contestant.result()))
+    common._check(other, results[1], results[0], 1e-5)
+
+
+def test_a_wrong_result_ends_the_benchmark(common: ModuleType) -> None:
+    common._check("fine", [np.array([1.0, 2.0])], [np.array([1.0, 2.0])], 1e-6)
+    for wrong in ([1.0, 2.1], [1.0, np.nan]):
+        with pytest.raises(SystemExit, match="odd disagrees in result 0"):
+            common._check("odd", [np.array(wrong)], [np.array([1.0, 2.0])], 1e-6)
+
+
+def test_what_is_not_installed_is_left_out(
+    common: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs: list[int] = []
+
+    def missing() -> Any:
+        raise ImportError("No module named 'rare'")
+
+    def present() -> Any:
+        return common.Contestant(runs.append, lambda: [np.ones(1)])
+
+    entered, set_up = common._enter({"there": present, "absent": missing}, 4, 1e-6)
+    assert list(entered) == list(set_up) == ["there"] and runs == [1, 3]
+    assert "left out: absent (No module named 'rare')" in capsys.readouterr().out
+
+
+def test_every_contestant_has_its_turn_in_every_round(common: ModuleType) -> None:
+    turns: list[str] = []
+
+    def contestant(name: str) -> Any:
+        return common.Contestant(lambda n: turns.append(name), lambda: ())
+
+    measured = common._measure({"a": contestant("a"), "b": contestant("b")}, 6, 0.0)
+    assert len(measured["a"]) == len(measured["b"]) == 6
+    rounds = [set(turns[-12:][i : i + 2]) for i in range(0, 12, 2)]
+    assert rounds == [{"a", "b"}] * 6
+
+
+def test_ratios_are_to_the_best_peer(common: ModuleType) -> None:
+    measured = {"staticflow static": [1.0, 1.0, 4.0], "slow": [9.0] * 3, "fast": [2.0, 2.0, 2.0]}
+    rows = common._summary(measured, dict.fromkeys(measured, 0.5))
+    own = rows["staticflow static"]
+    assert own["best_peer"] == "fast" and own["ratio"] == 2.0
+    # among redrawn rounds the slow one is the median sometimes, so the interval reaches down to it
+    assert own["ratio_low"] == 0.5 and rows["fast"]["ratio_low"] == 1.0
+    table = common._table(rows)
+    assert "against fast" in table and "2.00 x, 95 % above 0.50" in table
+    alone = common._summary({"staticflow static": [1.0]}, {"staticflow static": 0.5})
+    assert alone["staticflow static"]["ratio"] == 1.0

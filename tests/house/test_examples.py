@@ -1,0 +1,86 @@
+"""Every example runs: what trains learns, what shows something prints it."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from statistics import mean
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "examples"
+SHOWS = {  # what an example that trains nothing prints
+    "beam_search": ["t: ['tha', 'theor'", "5 steps"],
+    "checkpointing": ["keep all: 5", "sqrt: 3", "live in steps"],
+    "dtypes": ["uint8 with int8: staticflow.int16", "in bfloat16: 1000.0", "wrap: [4]"],
+    "early_exit": [
+        "goal 1.5: 6 years to 1.501, slope 1.501",
+        "define-by-run: 6 years, slope 1.501",
+    ],
+    "explain": [
+        "log_of_softmax",
+        "from_the_right",
+        "kernel contract0",
+        "eagerly the loss is inf, compiled 1",
+    ],
+    "hidden_markov": ["loaded ......*********.....", "the same states: True", "compiled 1 time"],
+    "interop": [
+        "follows the tensor: [2. 2. 2.]",
+        "DLPack: [0.0, 0.0, 0.0]",
+        "refused: x is float64",
+    ],
+    "jacobian_hessian": ["the lowest point: [1.0, 1.0]", "Hessian there: [802.0, -400.0]"],
+    "jit": ["1000 rows: (1000, 4)", "27 takes 111 steps", "refused: the truth", "with cond: 1.0"],
+    "look_into_gradients": ["('0', 'back')", "True, True", "SqrtBackward0", "NaN at [1] of -2.0"],
+    "losses": [
+        "negative log-likelihood of log_softmax: True",
+        "of scores 0.2064, of probabilities 0.2064",
+        "the same gradient: True",
+        "refused: cross_entropy: the index 3, at [1]",
+    ],
+    "newton": ["root 1000 after 40 trips", "compiled 1 time", "define-by-run: slope 0.0833333"],
+    "operations": [
+        "points of each centre: [25, 25, 25, 25]",
+        "compiled, the same: True",
+        "and the same gradient: True",
+        "its diagonal [0, 11, 22]",
+    ],
+    "optimizers": ["SGD: loss 1.545", "Adadelta: loss 1.545"],
+    "pytorch_idioms": [
+        "gradient [[2.0, 2.0, 2.0], [2.0, 2.0, 0.0]]",
+        "2 clipped",
+        "changed 3 times through views: [0.0, 3.0, 3.0]",
+        "drawn again: True",
+        "is better: True",
+    ],
+    "random_numbers": ["elements dropped: True", "numbers kept: True", "of what is impossible"],
+    "tape": ["twice: [4.0, 8.0]", "3 tensors as float16", "gradient [5.4366, 22.1672]"],
+    "views": ["gives the same: True", "base [-1.0, 5.0, 5.0, -1.0]", "refused: mul: argument 0"],
+}
+SLOW = {"lstm_classifier": (400, 0.7)}  # it has only begun to learn after as many steps as others
+EXAMPLES = sorted(FOLDER.glob("*.py"))
+TRAINING = [path for path in EXAMPLES if path.stem not in SHOWS]
+
+
+@pytest.mark.parametrize("path", TRAINING, ids=lambda path: path.stem)
+def test_the_loss_falls(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    steps, part = SLOW.get(path.stem, (120, 0.1))
+    losses = runpy.run_path(str(path))["main"](steps)
+    assert len(losses) == steps
+    assert mean(losses[-10:]) < part * mean(losses[:10])
+    assert "step 100" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", SHOWS)
+def test_it_shows_what_it_says(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(FOLDER / f"{name}.py"))["main"]()
+    printed = capsys.readouterr().out
+    for text in SHOWS[name]:
+        assert text in printed
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_is_short_and_says_what_it_is(path: Path) -> None:
+    text = path.read_text()
+    assert text.startswith('"""') and text.count("\n") < 80
+    assert path.name in (FOLDER / "README.md").read_text()

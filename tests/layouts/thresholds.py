@@ -1,0 +1,212 @@
+"""The sizes at which other code takes over: every constant of the framework that is one, by name, and
+sizes on both sides of each.
+
+`SIZES` and `NO_SIZES` together name every integer constant of the packages that compute. A new one
+is in neither, and `test_thresholds` says so.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from functools import cache
+from math import prod
+from pathlib import Path
+from typing import Any
+
+__all__ = ["BY_MATRICES", "MEASURES", "SIZES", "constants", "stale_names", "unknown_constants"]
+
+Shapes = Sequence[tuple[int, ...]]
+
+
+MEASURES: Mapping[str, Callable[[Shapes], int]] = {
+    "elements": lambda shapes: max(map(prod, shapes)),
+    "length": lambda shapes: max(n for s in shapes for n in (*s, 1)),
+}
+"""What a threshold counts, of the shapes of the operands and results of an operation."""
+
+SIZES: Mapping[str, str] = {
+    "eager.costs._OFTEN_BELOW.faster": "elements",
+    "eager.costs._OFTEN_BELOW.rows": "elements",
+    "eager.costs.SMALL": "elements",
+    "eager.indexed.MANY": "elements",
+    "eager.costs.BEYOND": "elements",
+    "eager.costs.LARGE": "elements",
+    "eager.costs.SPREAD": "elements",
+    "eager.costs.SHORT": "length",
+    "codegen.lower.blocks._LEAST": "elements",
+    "codegen.lower.contract._LARGE": "elements",
+    "codegen.lower.loops._LANES_PART": "length",
+    "codegen.lower.loops._PART": "length",
+    "graph.places._LARGE": "elements",
+    "graph.rowmajor._LARGE": "elements",
+    "ops.indexing.elements._SMALL": "elements",
+    "ops.along.stable._FEW": "elements",
+}
+"""Constants from which on something else computes an operation, and what they count."""
+
+BY_MATRICES = (
+    "codegen.gemm.dispatch._CACHE", "codegen.gemm.dispatch._FEW_PAGES", "codegen.gemm.dispatch._PAGES", "codegen.gemm.dispatch._LITTLE",
+    "codegen.gemm.dispatch._SMALL", "codegen.gemm.dispatch._DEPTH_PER_ROW", "codegen.gemm.dispatch._BRIEF",
+    "codegen.gemm.block.LEAST_ROWS", "codegen.gemm.block._ROWS", "codegen.gemm.block._STRIPE",
+    "codegen.gemm.block._ROWS_PER_COPY", "codegen.gemm.block._BY_ROWS.column",
+    "codegen.gemm.block._BY_COLUMNS.column", "codegen.gemm.block._BY_COLUMNS.panels",
+    "eager.costs.PRODUCT",
+)  # fmt: skip
+"""Constants that the rows, the columns, the inner dim, the elements of the second matrix or the
+multiplications of a product of matrices are compared with."""
+
+NO_SIZES: Mapping[str, str] = {
+    name: reason
+    for reason, names in {
+        "counts blocks, tasks or threads, which follow from sizes": (
+            "codegen.lower.blocks._MOST", "codegen.gemm.block._BY_ROWS.tasks", "codegen.gemm.block._GROUPS",
+            "codegen.lower.contract._GROUPS", "runtime.pool._MOST", "runtime.pool._PIECES",
+            "runtime.pool._SPINS",
+        ),
+        "a width of vectors or of a tile, to whose multiples no other size is even": (
+            "codegen.lower.blocks._EVEN", "codegen.gemm.tile._CHAINS", "codegen.llvm.root._LANES",
+            "codegen.lower.correlate._UNROLLED", "codegen.lower.loops._ROWS_PART", "codegen.schedule.cpu._ALONG_COLUMNS",
+            "codegen.schedule.cpu._STRIP", "graph.rowmajor._SOME", "graph.rowmajor._WIDTH",
+            "eager.ranges._PIECE", "runtime.fastcall_checks.LANES",
+        ),
+        "products that make an element of a convolution, of which tests/codegen/test_long_sums.py has many": (
+            "codegen.lower.correlate._DEEP", "codegen.lower.correlate._PART",
+        ),
+        "counts statements, terms or nodes of a program": (
+            "codegen.lower.keep._COSTLY", "codegen.schedule.cpu._SHORT", "codegen.maths.division._MOST_SHIFTS",
+            "codegen.program.traffic._GUESS", "codegen.program.traffic._A_CALL", "codegen.work._MEMORY",
+            "codegen.work._SLOW.quotient", "codegen.work._SLOW.remainder", "codegen.work._VECTOR",
+            "passes.access.MOST_REPEATED", "passes.contraction.MOST_SEARCHED",
+            "passes.fold.MOST_ELEMENTS", "passes.fuse.MOST_MEMBERS", "passes.rewrite._MOST_ROUNDS",
+            "passes.loops.scalar.MOST_STATE", "ops.loops.branch_kinds._MOST", "ops.loops.branch_kinds._DEEPEST",
+            "ops.windows.convolution._MOST_PHASES", "ops.matrices.einsum._MOST_COMPARED", "ops.matrices.einsum._MOST_PAIRED", "graph.types.MOST_DIMS", "ops.matrices.einsum._UNKNOWN",
+            "ops.loops.reached._MOST", "ops.loops.inner_sizes._MOST", "ops.along.cumulative._MOST_DIFFERENCES", "eager.fast.plans.MOST_STEPS", "eager.fast.recall.MOST_VALUES",
+            "eager.fast.records.MOST", "eager.fast.key.WORDS", "ops.along.order._PASSES",
+            "ops.along.search._HALVINGS",
+        ),
+        "the trips of a loop, which tests/ops/loops/test_loop_memory.py and tests/arguments/test_long.py vary": (
+            "codegen.lower.state._STRETCH.0", "codegen.lower.state._STRETCH.1",
+            "codegen.lower.state._STRETCH.2", "codegen.lower.state._ROOM", "codegen.llvm.arena._LITTLE",
+            "codegen.llvm.routine._BETWEEN_LOOKS", "codegen.llvm.routine._MOST_TRIPS",
+            "passes.loops.lift._LARGE",
+        ),
+        "so many calls or kinds of calls are remembered, which tests/eager/test_eager_recall.py varies": (
+            "eager.programs.MOST_CALLS", "eager.programs.MOST_KINDS",
+            "eager.fast.records.MEMO", "eager.fast.records.CODES", "eager.fast.recall.OFTEN",
+            "eager.fast.slots.SLOTS", "runtime.free_objects.MOST", "runtime.block_cache._BLOCKS",
+        ),
+        "a row of `topk` or of `isin`, whose samples have fewer and more": (
+            "ops.along.order.FEW", "ops.along.sets._FEW",
+        ),
+        "counts operations, of which an element takes from two to hundreds: above between LARGE and SPREAD": (
+            "codegen.work.ENOUGH",
+        ),
+        "bytes from which memory comes from elsewhere: LARGE, SPREAD and BEYOND lie on both sides": (
+            "runtime.aligned.ALIGNED_FROM", "runtime.block_cache.KEPT_FROM",
+            "runtime.block_cache.HUGE_FROM",
+        ),
+        "a size in memory, or a distance in it, at which nothing else computes": (
+            "codegen.llvm.arena._ALIGNMENT", "codegen.llvm.arena.CELL", "runtime.block_cache._LINE",
+            "runtime.aligned._DEFAULT_HANDLER", "runtime.aligned._TRACED", "runtime.plan.ALIGNMENT", "runtime.object_layout",
+            "eager.fast.plans._WORD", "eager.costs.NEAR",
+        ),
+        "elements up to which what was read is compared by value, which tests/static/test_traced_values.py tells": (
+            "eager.tensor._FEW",
+        ),
+        "more than any test has: what is beyond is refused, or taken by the general path": (
+            "codegen.kernel.ENDLESS", "ops.elementwise.gamma._MOST_DERIVATIVES", "ops.elementwise.gamma._MOST_DIMS", "ops.declaring.late.MOST", "runtime.block_cache.MOST_KEPT",
+            "ops.tensors.shortcuts._MOST_CHOSEN", "ops.declaring.sizes.MOST_TENSORS",
+            "runtime.executable._LARGEST", "runtime.fastcall_sizes._BITS",
+            "runtime.fastcall_text.MOST_ARRAYS", "runtime.fastcall_text._LONG",
+            "runtime.fastcall_text._MOST_APART", "runtime.host._PATIENCE",
+        ),
+        "a code, a mask, a constant of an algorithm": (
+            "codegen.kernel.INTERRUPTED", "codegen.kernel.NO_ROOM",
+            "codegen.llvm.parts._BALANCED", "codegen.llvm.root._ZEROS_AND_INFINITY",
+            "codegen.llvm.routine.SIZES_DIFFER", "codegen.maths.bits.PARITY",
+            "codegen.maths.bits.ROUNDS", "codegen.maths.erf.SPARE", "codegen.maths.far._AHEAD",
+            "codegen.maths.far._LOW", "codegen.maths.normal.SPARE", "codegen.target.PORTABLE",
+            "eager.fast.records.FLAGS", "eager.fast.records.NO_DTYPE", "eager.fast.apply.FLOATS",
+            "eager.fast.key._GOLDEN", "eager.fast.recall._OPEN",
+            "eager.fast.objects.COUNT", "runtime.pool._FUTEX", "runtime.pool._FAULTS",
+            "graph.printer._MAX_LINE", "ops.random.draws._PARITY", "ops.random.draws._WORD",
+        ),
+        "of GPUs": (
+            "codegen.cuda.render._BLOCK_THREADS", "codegen.cuda.render._FILLING_BLOCKS", "codegen.cuda.render._MAX_BLOCKS",
+        ),
+    }.items()
+    for name in names
+}  # fmt: skip
+"""The other constants, or whole tables and modules of them, and why no size of an array is compared with
+them."""
+
+
+def unknown_constants() -> set[str]:
+    """The constants of which none of the tables says what they are."""
+    known = {*SIZES, *BY_MATRICES, *NO_SIZES}
+    return {n for n in constants() if known.isdisjoint(_prefixes(n))}
+
+
+def stale_names() -> set[str]:
+    """The names in the tables that are none of a constant."""
+    return {*SIZES, *BY_MATRICES, *NO_SIZES} - {p for n in constants() for p in _prefixes(n)}
+
+
+def _prefixes(name: str) -> list[str]:
+    """A constant, and the table and the module that it is in."""
+    parts = name.split(".")
+    return [".".join(parts[:n]) for n in range(2, len(parts) + 1)]
+
+
+PACKAGES = ("codegen", "eager", "graph", "ops", "passes", "runtime")
+LEAST = 8
+"""Of sizes below this one the samples of the op table have all."""
+
+
+@cache
+def constants() -> Mapping[str, int]:
+    """The integers, from `LEAST` on, that modules of the framework assign to constants, by name; of
+    a table or a record those that it holds. What a table repeats of other constants is not one."""
+    found: dict[str, int] = {}
+    for package in PACKAGES:
+        path = importlib.import_module(f"staticflow.{package}").__path__
+        for info in pkgutil.walk_packages(path, f"staticflow.{package}."):
+            found |= _constants_of(info.name.removeprefix("staticflow."))
+    return found
+
+
+def _constants_of(name: str) -> dict[str, int]:
+    module = importlib.import_module(f"staticflow.{name}")
+    assert module.__file__ is not None
+    assigned = {}
+    for statement in ast.parse(Path(module.__file__).read_text()).body:
+        match statement:
+            case (
+                ast.Assign(targets=[ast.Name(id=constant)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=constant), value=ast.expr() as value)
+            ) if constant.isupper():
+                own = {n.id for n in ast.walk(value) if isinstance(n, ast.Name)}
+                found = dict(_numbers(f"{name}.{constant}", getattr(module, constant)))
+                others = [getattr(module, o, None) for o in own if o.isupper()]
+                assigned |= {n: v for n, v in found.items() if v not in others}
+    return assigned
+
+
+def _numbers(name: str, value: object) -> Iterator[tuple[str, int]]:
+    parts: Mapping[Any, object] = {}
+    if isinstance(value, Mapping):
+        parts = value
+    elif isinstance(value, tuple) and len(value) < 8:
+        parts = dict(enumerate(value))
+    elif is_dataclass(value) and not isinstance(value, type):
+        parts = {f.name: getattr(value, f.name) for f in fields(value)}
+    if type(value) is int and value >= LEAST:
+        yield name, value
+    for key, part in parts.items():
+        named = isinstance(key, int) or (isinstance(key, str) and key[0] != "_")
+        if named and type(part) is int and part >= LEAST:
+            yield f"{name}.{key}", part
