@@ -28,7 +28,7 @@ from staticflow.graph.node import param, toposort
 from staticflow.graph.op import Op
 from staticflow.ops.declaring.eager_side import eager
 from staticflow.ops.declaring.thread import thread
-from staticflow.ops.symbols.symbol import STATIC, Symbol, captured
+from staticflow.ops.symbols.symbol import STATIC, Symbol, capture
 from staticflow.ops.tensors.questions import finfo
 
 __all__ = ["copy_of", "expression_of"]
@@ -129,16 +129,16 @@ def _operand(entry: TapeEntry, place: int, tensor: Any) -> Any:
     assert entry.args is not None
     edge, held = entry.edges[place], entry.args[place]
     if edge is not None:
-        return _known[edge] if edge.serial else Symbol(captured(edge))
+        return _known[edge] if edge.serial else Symbol(capture(edge))
     if isinstance(held, tuple):
         if (source := _source(held)) is not None:
-            return Symbol(captured(source))
+            return Symbol(capture(source))
         if not _is_held(held):
             what = f"argument {place + 1} of {entry.op.name}"
             _refuse(tensor, f"{what} was computed at once, too, and is held by nobody else")
         array = check(held, entry, place)
         array = array.array() if type(array) is Packed else array
-        return Symbol(captured(eager.tensor._on_tape(array, held[1], None)))
+        return Symbol(capture(eager.tensor._on_tape(array, held[1], None)))
     if isinstance(held, bool | int | float):
         return held
     _refuse(

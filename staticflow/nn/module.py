@@ -19,7 +19,7 @@ from staticflow.nn.tree import Tree
 from staticflow.ops.declaring.foreign import FOREIGN, kind_of, refuse_foreign
 from staticflow.ops.declaring.switch import as_bool
 from staticflow.ops.declaring.tracing import depends_on, tracing_state
-from staticflow.ops.loops.region import traced_at_once
+from staticflow.ops.loops.region import trace_at_once
 from staticflow.ops.symbols.calls import note_calls
 from staticflow.ops.symbols.dependents import (
     note_change,
@@ -74,7 +74,7 @@ class Module(Tree):
                 return note_calls(partial(run, *args, **kwargs), self)
             elif _any_symbol((*args, *kwargs.values())):
                 note_module(self)
-                return traced_at_once(partial(run, *args, **kwargs), self)
+                return trace_at_once(partial(run, *args, **kwargs), self)
             return run(*args, **kwargs)
         except FOREIGN as error:
             refuse_foreign(self.forward, type(self).__name__, error, args, kwargs)

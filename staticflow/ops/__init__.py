@@ -17,7 +17,7 @@ from staticflow.ops.symbols import real_sizes
 __all__ = ["OPS"]
 
 
-def _declared() -> Iterator[Op]:
+def _all_ops() -> Iterator[Op]:
     """The ops that the modules of this package have, some of them several times."""
     for module in walk_packages(__path__, f"{__name__}."):
         for value in vars(import_module(module.name)).values():
@@ -40,7 +40,7 @@ _APART = frozenset((
     "nonzero", "masked_select",  # whose results have no type before they run
 ))  # fmt: skip
 
-_ALL = by_name((param, constant, item, *_declared()))
+_ALL = by_name((param, constant, item, *_all_ops()))
 
 OPS = {name: op for name, op in _ALL.items() if name not in _APART}
 """Every op that stands in programs, by name: what the parser of the text form and the tests go
@@ -52,11 +52,11 @@ def op_named(name: str) -> Op:
     return _ALL[name]
 
 
-def _reduced(op: Op) -> tuple[Callable[..., Op], tuple[Any, ...]]:
+def _reduce(op: Op) -> tuple[Callable[..., Op], tuple[Any, ...]]:
     if _ALL.get(op.name) is op:
         return op_named, (op.name,)
     return Op, tuple(getattr(op, f.name) for f in fields(Op))  # which a user has made
 
 
-copyreg.pickle(Op, _reduced)
+copyreg.pickle(Op, _reduce)
 Real.number, Real.ufunc = real_sizes.number_of_size, real_sizes.ufunc_of_sizes

@@ -15,7 +15,7 @@ from staticflow.ops.declaring.thread import recording, thread
 from staticflow.ops.symbols.gradient import pullback
 from staticflow.ops.symbols.handle import Handle
 from staticflow.ops.symbols.symbol import Symbol
-from staticflow.ops.symbols.watching import hooked_leaf
+from staticflow.ops.symbols.watching import run_leaf_hooks
 from staticflow.optim.at_once import stepper
 from staticflow.optim.group import ParamGroup, as_symbol, check_value
 from staticflow.optim.loading import groups_and_state
@@ -222,7 +222,9 @@ class Optimizer:
             )
         params = [p for group in self.param_groups for p in group.params if p.requires_grad]
         found = pullback([loss], [ones_like(loss)], [as_symbol(p) for p in params])
-        grads = {p: hooked_leaf(p, g) for p, g in zip(params, found, strict=True) if g is not None}
+        grads = {
+            p: run_leaf_hooks(p, g) for p, g in zip(params, found, strict=True) if g is not None
+        }
         if not grads:
             raise AutogradError(
                 "minimize: the loss depends on no parameter of this optimiser that requires a "

@@ -22,7 +22,7 @@ from staticflow.ops.declaring.foreign import refuses_foreign_in_classes
 from staticflow.ops.symbols.calls import calls_of
 from staticflow.ops.symbols.dependents import depend
 from staticflow.ops.symbols.effect import settle, without_effects
-from staticflow.ops.symbols.symbol import Symbol, captured, to_node
+from staticflow.ops.symbols.symbol import Symbol, capture, to_node
 from staticflow.passes.pipeline import optimize
 from staticflow.runtime.build import build
 from staticflow.runtime.object_layout import box_type
@@ -353,7 +353,7 @@ def _captured(
             )
         found[node] = None
     for t in updated:
-        found[captured(t)] = None
+        found[capture(t)] = None
     return list(found)
 
 

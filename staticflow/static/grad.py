@@ -13,7 +13,7 @@ from staticflow.ops.basics.creation import ones_like
 from staticflow.ops.basics.expand import expand
 from staticflow.ops.symbols.gradient import pullback
 from staticflow.ops.symbols.symbol import Symbol, to_node
-from staticflow.ops.symbols.watching import hooked_leaf
+from staticflow.ops.symbols.watching import run_leaf_hooks
 
 __all__ = ["grad"]
 
@@ -47,7 +47,7 @@ def grad(
         handles = [Symbol(to_node(w)) for w in targets]
         seeds = [_seed(o, ct) for o, ct in zip(outs, cts, strict=True)]
         found = [
-            g if g is None or isinstance(w, Symbol) else hooked_leaf(w, g)
+            g if g is None or isinstance(w, Symbol) else run_leaf_hooks(w, g)
             for w, g in zip(
                 targets, pullback([Symbol(to_node(o)) for o in outs], seeds, handles), strict=True
             )

@@ -24,13 +24,13 @@ from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType
 from staticflow.ops.declaring.thread import recording, thread
 from staticflow.ops.declaring.tracing import Guard, collect_guards, depends_on, tracing_state
-from staticflow.ops.loops.kept import traced_alike
+from staticflow.ops.loops.kept import trace_alike
 from staticflow.ops.loops.reached import modules_asked
-from staticflow.ops.loops.region import traced_at_once
-from staticflow.ops.symbols.effect import left_since, settle, states
+from staticflow.ops.loops.region import trace_at_once
+from staticflow.ops.symbols.effect import marks_since, settle, states
 from staticflow.ops.symbols.flow import reached_from
 from staticflow.ops.symbols.gradient import pullback
-from staticflow.ops.symbols.symbol import Symbol, captured, to_node
+from staticflow.ops.symbols.symbol import Symbol, capture, to_node
 from staticflow.static.changed import (
     Change,
     apply_changes,
@@ -151,7 +151,7 @@ class _Traced:
             Symbol(new_param(o.node.tensor_type, f"ct{i}", None, here())) if is_given else None
             for i, (o, is_given) in enumerate(zip(self.outputs, given, strict=True), first)
         ]
-        handles = [*self.inputs, *(Symbol(captured(t)) for t in self.captured)]
+        handles = [*self.inputs, *(Symbol(capture(t)) for t in self.captured)]
         found = pullback(self.outputs, seeds, handles)
         has = [need and g is not None for need, g in zip(needs, found, strict=True)]
         wanted = [g.node for g, is_there in zip(found, has, strict=True) if is_there]
@@ -252,7 +252,7 @@ class Jitted:
         leaves, structure = pytree.flatten((args, kwargs))
         if tracing_state.active or any(isinstance(v, Symbol) for v in leaves):
             # part of the graph that is being written
-            return traced_at_once(functools.partial(self._fn, *args, **kwargs))
+            return trace_at_once(functools.partial(self._fn, *args, **kwargs))
         tensors = [as_tensor(v) if _is_array(v) else None for v in leaves]
         state = thread.state
         kind = (
@@ -294,7 +294,7 @@ class Jitted:
             def write() -> tuple[list[Symbol], list[Symbol], Any]:
                 return self._written(leaves, tensors, structure)
 
-            inputs, handles, result = traced_alike(
+            inputs, handles, result = trace_alike(
                 write, _nodes_of, f"jit: {name}", (self._fn, leaves)
             )
             out_leaves, out_structure = pytree.flatten(result)
@@ -311,7 +311,7 @@ class Jitted:
         first = len(outputs)
         outputs += [Symbol(new) for _, _, new in found]
         outputs = outputs or [Symbol(nodes[0])]  # a program has one at least
-        traced = _Traced.of(inputs, outputs, self._numerics, left_since(0))
+        traced = _Traced.of(inputs, outputs, self._numerics, marks_since(0))
         given = [i.node for i in inputs]
         changes = [
             Change(place, name, result, traced.reached[result], is_recorded(new, given))

@@ -11,7 +11,7 @@ import pytest
 
 import staticflow as sf
 from staticflow.errors import AutogradError, DTypeError, StaticflowError, SymbolicError
-from staticflow.ops.tensors.array_functions import _BY_METHOD, _COUNTERPARTS, _WRITING, called
+from staticflow.ops.tensors.array_functions import _BY_METHOD, _COUNTERPARTS, _WRITING, shown_name
 
 RNG = np.random.default_rng(0)
 A = RNG.uniform(0.5, 2.0, (3, 3))
@@ -84,7 +84,7 @@ EACH = [(f, i) for f, calls in CALLS.items() for i in range(len(calls))]
 
 
 def named(value: Any) -> str:
-    return str(value) if isinstance(value, int) else called(value)
+    return str(value) if isinstance(value, int) else shown_name(value)
 
 
 def flat(out: Any) -> list[Any]:
@@ -122,7 +122,7 @@ def test_it_gives_what_numpy_gives(function: Any, which: int) -> None:
     np.testing.assert_allclose(x.grad[1, 2].item(), (there - back) / 2e-6, 1e-5, 1e-6)
 
 
-@pytest.mark.parametrize("function", CALLS, ids=called)
+@pytest.mark.parametrize("function", CALLS, ids=shown_name)
 def test_it_is_traced(function: Any) -> None:
     x, y = (sf.placeholder((3, 3), "float64", name=n) for n in "xy")
     for call in CALLS[function]:
@@ -171,7 +171,7 @@ WRITES: dict[Any, Callable[[Any], Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("function", WRITES, ids=called)
+@pytest.mark.parametrize("function", WRITES, ids=shown_name)
 def test_none_writes_to_a_tensor(function: Any) -> None:
     assert set(WRITES) == _WRITING
     x = sf.tensor(A)

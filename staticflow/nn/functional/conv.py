@@ -12,7 +12,7 @@ from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.sizes import as_size
 from staticflow.ops.windows.convolution import convolution_op, convolution_transpose_op
 from staticflow.ops.windows.correlate import span
-from staticflow.ops.windows.spatial import Steps, batched, per_dim, spread, unbatched
+from staticflow.ops.windows.spatial import Steps, add_batch, per_dim, remove_batch, space_out
 
 __all__ = [
     "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
@@ -39,16 +39,16 @@ def _same_padding(x: Any, w: Any, stride: Steps, dilation: Steps, name: str) -> 
     nothing, once = (0,) * len(reach), (1,) * len(reach)
     if not all(isinstance(r, int) for r in reach):
         shape = tuple(n + r for n, r in zip(x.shape[2:], reach, strict=True))
-        return spread(x, shape, half, once), nothing
+        return space_out(x, shape, half, once), nothing
     shape = tuple(n + r % 2 for n, r in zip(x.shape[2:], reach, strict=True))
-    return spread(x, shape, nothing, once), half
+    return space_out(x, shape, nothing, once), half
 
 
 def _conv(
     rank: int, x: Any, w: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Any:
     name = f"conv{rank}d"
-    x, alone = batched(x, rank, name)
+    x, alone = add_batch(x, rank, name)
     stride = per_dim(stride, rank, 1, f"{name}: stride")
     dilation = per_dim(dilation, rank, 1, f"{name}: dilation")
     padding = as_size(padding) if hasattr(padding, "__sf_mode__") else padding
@@ -65,7 +65,7 @@ def _conv(
         *given, stride=stride, padding=padding, dilation=dilation,
         groups=_checked_groups(groups, name),
     )  # fmt: skip
-    return unbatched(out, alone)
+    return remove_batch(out, alone)
 
 
 @by_shape
@@ -110,7 +110,7 @@ def _conv_transpose(
     groups: int, dilation: Any,
 ) -> Any:  # fmt: skip
     name = f"conv_transpose{rank}d"
-    x, alone = batched(x, rank, name)
+    x, alone = add_batch(x, rank, name)
     stride = per_dim(stride, rank, 1, f"{name}: stride")
     padding = per_dim(padding, rank, 0, f"{name}: padding")
     more = per_dim(output_padding, rank, 0, f"{name}: output_padding")
@@ -135,7 +135,7 @@ def _conv_transpose(
         *given, size=size, stride=stride, padding=padding, dilation=dilation,
         groups=_checked_groups(groups, name),
     )  # fmt: skip
-    return unbatched(out, alone)
+    return remove_batch(out, alone)
 
 
 def _check_kernel(w: Any, rank: int, name: str) -> None:

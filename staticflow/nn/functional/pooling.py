@@ -22,7 +22,7 @@ from staticflow.ops.windows.pooling import (
     max_pool_op,
     place_gather_op,
 )
-from staticflow.ops.windows.spatial import Steps, batched, per_dim, unbatched
+from staticflow.ops.windows.spatial import Steps, add_batch, per_dim, remove_batch
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
@@ -43,7 +43,7 @@ def _max_pool(
     return_indices: bool,
 ) -> Any:  # fmt: skip
     name = f"max_pool{rank}d"
-    x, alone = batched(x, rank, name)
+    x, alone = add_batch(x, rank, name)
     kernel = per_dim(kernel_size, rank, 1, f"{name}: kernel_size")
     attrs = {
         "kernel": kernel,
@@ -53,7 +53,7 @@ def _max_pool(
         "ceil": bool(ceil_mode),
     }
     ops = (max_pool_op, max_pool_index_op) if return_indices else (max_pool_op,)
-    found = [unbatched(op(x, **attrs), alone) for op in ops]
+    found = [remove_batch(op(x, **attrs), alone) for op in ops]
     return tuple(found) if return_indices else found[0]
 
 
@@ -103,7 +103,7 @@ def _avg_pool(
     count_include_pad: bool, divisor: int | None,
 ) -> Any:  # fmt: skip
     name = f"avg_pool{rank}d"
-    x, alone = batched(x, rank, name)
+    x, alone = add_batch(x, rank, name)
     kernel = per_dim(kernel_size, rank, 1, f"{name}: kernel_size")
     if divisor == 0:
         raise ShapeError(f"{name}: divisor_override is 0, at {format_locs(here())}")
@@ -113,7 +113,7 @@ def _avg_pool(
         padding=per_dim(padding, rank, 0, f"{name}: padding"),
         ceil=bool(ceil_mode), include_pad=bool(count_include_pad), divisor=divisor,
     )  # fmt: skip
-    return unbatched(out, alone)
+    return remove_batch(out, alone)
 
 
 @by_shape
@@ -173,11 +173,11 @@ def _adaptive_size(x: Any, output_size: Any, rank: int, name: str) -> Shape:
 
 def _adaptive_avg_pool(rank: int, x: Any, output_size: Any) -> Any:
     name = f"adaptive_avg_pool{rank}d"
-    x, alone = batched(x, rank, name)
+    x, alone = add_batch(x, rank, name)
     size = _adaptive_size(x, output_size, rank, name)
     if all(same(m, 1) for m in size):  # as PyTorch does it
-        return unbatched(mean(x, tuple(range(2, x.ndim)), keepdim=True), alone)
-    return unbatched(adaptive_avg_pool_op(x, size=size), alone)
+        return remove_batch(mean(x, tuple(range(2, x.ndim)), keepdim=True), alone)
+    return remove_batch(adaptive_avg_pool_op(x, size=size), alone)
 
 
 @by_shape
@@ -207,17 +207,17 @@ def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
 
 def _adaptive_max_pool(rank: int, x: Any, output_size: Any, return_indices: bool) -> Any:
     name = f"adaptive_max_pool{rank}d"
-    x, alone = batched(x, rank, name)
+    x, alone = add_batch(x, rank, name)
     size = _adaptive_size(x, output_size, rank, name)
     if any(same(m, 0) for m in size):
-        out = unbatched(x.new_zeros((*x.shape[:2], *size)), alone)
+        out = remove_batch(x.new_zeros((*x.shape[:2], *size)), alone)
         return (out, out.long()) if return_indices else out
     if not return_indices and all(same(m, 1) for m in size):  # one window needs no bounds
         most = max_of(reshape(x, (*x.shape[:2], prod(x.shape[2:]))), -1)[0]
-        return unbatched(reshape(most, (*x.shape[:2], *size)), alone)
+        return remove_batch(reshape(most, (*x.shape[:2], *size)), alone)
     index = adaptive_max_index_op(x, size=size)
-    out = unbatched(place_gather_op(x, index), alone)
-    return (out, unbatched(index, alone)) if return_indices else out
+    out = remove_batch(place_gather_op(x, index), alone)
+    return (out, remove_batch(index, alone)) if return_indices else out
 
 
 def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
@@ -278,7 +278,7 @@ def _max_unpool(
     rank: int, x: Any, indices: Any, kernel_size: Any, stride: Any, padding: Any, output_size: Any
 ) -> Any:
     name = f"max_unpool{rank}d"
-    x, alone = batched(x, rank, name)
+    x, alone = add_batch(x, rank, name)
     places = unsqueeze(indices, 0) if alone else indices
     kernel = per_dim(kernel_size, rank, 1, f"{name}: kernel_size")
     step = _stride(stride, kernel, name)
@@ -291,7 +291,7 @@ def _max_unpool(
     lead, count = x.shape[:2], prod(x.shape[2:])
     flat = x.new_zeros((*lead, prod(space)))
     rows = (reshape(v, (*lead, count)) for v in (places, x))
-    return unbatched(reshape(scatter(flat, 2, *rows), (*lead, *space)), alone)
+    return remove_batch(reshape(scatter(flat, 2, *rows), (*lead, *space)), alone)
 
 
 def max_unpool1d(

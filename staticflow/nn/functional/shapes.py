@@ -29,7 +29,7 @@ from staticflow.ops.elementwise.maths import abs, floor
 from staticflow.ops.matrices.contract import matmul
 from staticflow.ops.windows.patches import patches_op, unpatches_op
 from staticflow.ops.windows.resample import resample_op
-from staticflow.ops.windows.spatial import batched, per_dim, unbatched
+from staticflow.ops.windows.spatial import add_batch, per_dim, remove_batch
 
 __all__ = [
     "channel_shuffle", "fold", "interpolate", "pixel_shuffle", "pixel_unshuffle", "unfold",
@@ -50,12 +50,12 @@ def unfold(
     >>> unfold(sf.arange(9.0).reshape(1, 1, 3, 3), 2).tolist()[0][0]
     [0.0, 1.0, 3.0, 4.0]
     """
-    x, alone = batched(input, 2, "unfold")
+    x, alone = add_batch(input, 2, "unfold")
     kernel, steps, more, apart = _geometry("unfold", kernel_size, stride, padding, dilation)
     x = pad(x, (more[1], more[1], more[0], more[0]))
     columns = patches_op(x, kernel=kernel, stride=steps, dilation=apart)
     n, c, _, _, rows, places = columns.shape
-    return unbatched(reshape(columns, (n, c * prod(kernel), rows * places)), alone)
+    return remove_batch(reshape(columns, (n, c * prod(kernel), rows * places)), alone)
 
 
 @by_shape
@@ -98,7 +98,7 @@ def fold(
     x = unpatches_op(x, size=padded, stride=steps, dilation=apart)
     for axis in range(2):
         x = narrow(x, 2 + axis, more[axis], size[axis])
-    return unbatched(x, alone)
+    return remove_batch(x, alone)
 
 
 def _geometry(name: str, kernel: Any, stride: Any, padding: Any, dilation: Any) -> Any:

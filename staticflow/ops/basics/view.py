@@ -191,7 +191,7 @@ def view(x: Any, *shape: Any, size: Sequence[Size] | None = None, dtype: Any = N
 
 def _view_as_shape(x: Any, shape: Shape) -> Any:
     """`reshape_op` where it is a view whatever the strides of ``x``."""
-    return x._seen_as(shape) if x.__sf_mode__.rank else reshape_op(x, shape=shape)
+    return x._view_as_shape(shape) if x.__sf_mode__.rank else reshape_op(x, shape=shape)
 
 
 def _same_memory(shape: Sequence[int], strides: Sequence[int], wanted: Sequence[int]) -> bool:

@@ -27,7 +27,7 @@ class Apart:
         self._versions = eager.versions(self.carry)
         self._changes: bool | None = None  # not seen yet
 
-    def untouched(self, name: str) -> None:
+    def refuse_changed_carry(self, name: str) -> None:
         """Refuse the function ``name``, which was asked whether to go on, if it changed the carry
         in place: in a graph the body would not see that."""
         if eager.versions(self.carry) != self._versions:
@@ -55,7 +55,7 @@ class Apart:
         self.carry, self._versions = after, versions[count : 2 * count]
         return [x.clone() for x in y] if any(versions[2 * count :]) else y
 
-    def unchanged(self, ys: Sequence[Any]) -> None:
+    def refuse_changed_ys(self, ys: Sequence[Any]) -> None:
         """Refuse a body of which a trip changed one of the ``ys`` that were given before."""
         if any(eager.versions(ys)):
             self._refuse_late("changes in place, in a later trip, what it gave as y before")

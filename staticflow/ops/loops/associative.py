@@ -16,7 +16,7 @@ from staticflow.ops.basics.slicing import slice_op
 from staticflow.ops.basics.splitting import narrow
 from staticflow.ops.basics.view import of_size, reshape, unsqueeze
 from staticflow.ops.declaring.eager_side import eager
-from staticflow.ops.loops.carry import call, held
+from staticflow.ops.loops.carry import call, check_tree
 from staticflow.ops.loops.cond import cond
 from staticflow.ops.loops.leaves import tensors_of
 from staticflow.ops.loops.reach import in_graph, refuse_late, run_or_write
@@ -46,21 +46,21 @@ def associative_scan(fn: Callable[[Any, Any], Any], xs: Any, reverse: bool = Fal
         )
     length = _common_length(leaves, pytree.paths(tree, "xs"))
 
-    def combined(a: Any, b: Any) -> Any:
+    def combine(a: Any, b: Any) -> Any:
         given = (pytree.map_tree(eager.protect, v) for v in (a, b))
-        found = held("associative_scan", a, call("associative_scan", "fn", fn, *given), "xs")
+        found = check_tree("associative_scan", a, call("associative_scan", "fn", fn, *given), "xs")
         if symbolic(*pytree.flatten(found)[0]) and not in_graph(*pytree.flatten(a)[0]):
             refuse_late("associative_scan", "fn")
         return found
 
     def run() -> Any:
-        rows = pytree.unflatten(tree, [_sized(x, length) for x in leaves])
+        rows = pytree.unflatten(tree, [_with_rows(x, length) for x in leaves])
         if reverse:
             rows = pytree.map_tree(lambda x: flip(x, 0), rows)
         if isinstance(length, int):
-            out = _in_pairs(combined, rows, length)
+            out = _in_pairs(combine, rows, length)
         else:
-            out = _one_by_one(combined, rows)
+            out = _one_by_one(combine, rows)
         return pytree.map_tree(lambda x: flip(x, 0), out) if reverse else out
 
     return run_or_write(run, leaves, fn)
@@ -81,7 +81,7 @@ def _common_length(leaves: Sequence[Any], names: Sequence[str]) -> Size:
     return length
 
 
-def _sized(x: Any, rows: Size) -> Any:
+def _with_rows(x: Any, rows: Size) -> Any:
     """``x`` with that number of rows, assumed where it is not known."""
     return x if same(x.shape[0], rows) else of_size(x, 0, rows)
 
@@ -109,10 +109,10 @@ def _in_pairs(fn: Callable[[Any, Any], Any], xs: Any, length: int) -> Any:
     if rest == 0:
         return pytree.map_tree(lambda a, b: cat([a, b]), first, odd)
     even = fn(_rows(odd, 0, rest), _rows(xs, 2, length, 2))
-    return pytree.map_tree(_interleaved, first, even, odd)
+    return pytree.map_tree(_interleave, first, even, odd)
 
 
-def _interleaved(first: Any, even: Any, odd: Any) -> Any:
+def _interleave(first: Any, even: Any, odd: Any) -> Any:
     """first, odd[0], even[0], odd[1] and so on."""
     n = even.shape[0]
     both = reshape(stack([narrow(odd, 0, 0, n), even], 1), (2 * n, *odd.shape[1:]))

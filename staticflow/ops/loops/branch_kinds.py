@@ -93,15 +93,15 @@ def result_of_other(branch: partial[Any], fresh: bool = False) -> Result | None:
     that no trace can tell. ``fresh``: not as it was remembered."""
     key = kind_of(branch.args[1:])
     if key is None:
-        return _traced(branch)
+        return _trace(branch)
     if fresh or key not in _known:
         if len(_known) >= _MOST:
             _known.clear()
-        _known[key] = _traced(branch)
+        _known[key] = _trace(branch)
     return _known[key]
 
 
-def _traced(branch: Callable[[], Any]) -> Result | None:
+def _trace(branch: Callable[[], Any]) -> Result | None:
     try:
         leaves, tree = pytree.flatten(types_of_result(lambda _: branch(), []))
     except (SymbolicError, RecursionError):  # a function that calls itself ends where values say so

@@ -18,12 +18,18 @@ from staticflow.ops.declaring.late import ties_of
 from staticflow.ops.declaring.thread import thread
 from staticflow.ops.loops.leaves import is_like, tensors_of
 from staticflow.ops.loops.loop import scan_op, while_op
-from staticflow.ops.loops.region import affect, begun, close_over
+from staticflow.ops.loops.region import affect, close_over, values_at_start
 from staticflow.ops.symbols.symbol import STATIC, Symbol
 
 __all__ = [
-    "call", "carried", "check_flag", "checked_pair", "held",
-    "loop_over", "note_trip", "settled",
+    "call",
+    "check_flag",
+    "check_leaves",
+    "check_pair",
+    "check_tree",
+    "detach_unrecorded",
+    "loop_over",
+    "note_trip",
 ]  # fmt: skip
 
 
@@ -54,7 +60,7 @@ def _check_arity(what: str, name: str, fn: Any, args: tuple[Any, ...]) -> None:
         of = _ARGUMENTS.get((what, name, len(args)), "")
         raise DTypeError(
             f"{what}: {name} takes {signature}, and is called with {many}{of}; it must take as "
-            f"many{_spread(args)}, at {format_locs(here())}"
+            f"many{_advice_on_list(args)}, at {format_locs(here())}"
         ) from None
 
 
@@ -70,14 +76,14 @@ _ARGUMENTS = {
 """What the functions of loops are called with."""
 
 
-def _spread(args: tuple[Any, ...]) -> str:
+def _advice_on_list(args: tuple[Any, ...]) -> str:
     """What to do where one argument is a list, of which users expect what tuples do."""
     if len(args) == 1 and type(args[0]) is list:
         return "; a carry that is a list is one argument, begin with a tuple for one per element"
     return ""
 
 
-def settled(tree: Any) -> Any:
+def detach_unrecorded(tree: Any) -> Any:
     """What a loop or a branch gives: values without history where operations are not recorded, also
     where it hands on what it was given."""
     if thread.state.recording:
@@ -94,14 +100,14 @@ def note_trip(error: Exception, trip: int, what: str) -> None:
     error.add_note(f"in trip {trip} of the {what} at {format_locs(here())}")
 
 
-def held(what: str, before: Any, after: Any, name: str = "carry") -> Any:
+def check_tree(what: str, before: Any, after: Any, name: str = "carry") -> Any:
     """``after`` as tensors, if it is as a trip got it: where a loop carries more than its user
     gives, this is what its user may get wrong."""
     leaves, tree = pytree.flatten(before)
-    return pytree.unflatten(tree, carried(what, tree, leaves, after, name))
+    return pytree.unflatten(tree, check_leaves(what, tree, leaves, after, name))
 
 
-def carried(
+def check_leaves(
     what: str, tree: pytree.TreeDef, before: Sequence[Any], after: Any, name: str = "carry"
 ) -> list[Any]:
     """The leaves of what a trip gives back as tensors, held to the leaves ``before`` it."""
@@ -179,7 +185,7 @@ def check_flag(what: str, flag: Any) -> Any:
     return flag
 
 
-def checked_pair(result: Any) -> tuple[Any, Any]:
+def check_pair(result: Any) -> tuple[Any, Any]:
     """What ``fn`` of a scan gives, if that is a tuple of a carry and a y."""
     if isinstance(result, tuple) and len(result) == 2:
         return result
@@ -208,7 +214,7 @@ def loop_over(
     """
     n = len(carries)
     region = close_over(own, outputs, began)
-    changed, kept = region.changed, region.kept
+    changed, kept = region.changed_states, region.read_states
     ties = ties_of([*carries, *rows, *region.captured], {"length": length})
     params = [
         *own[:n], *(s.start for s in changed.values()),
@@ -219,8 +225,8 @@ def loop_over(
         params, [*region.outputs[:n], *(s.end for s in changed.values()), *region.outputs[n:]]
     )
     operands = [
-        *map(Symbol, carries), *begun(changed),
-        *map(Symbol, (*rows, *region.captured)), *begun(kept), *map(Symbol, ties),
+        *map(Symbol, carries), *values_at_start(changed),
+        *map(Symbol, (*rows, *region.captured)), *values_at_start(kept), *map(Symbol, ties),
     ]  # fmt: skip
     attrs = {"body": body, "carries": n + len(changed), "xs": len(rows), "length": length}
     attrs |= {"binds": binds} if binds else {"reverse": reverse}

@@ -23,8 +23,8 @@ from staticflow.ops.basics.joining import cat
 from staticflow.ops.basics.slicing import position
 from staticflow.ops.basics.splitting import narrow
 from staticflow.ops.declaring.late import prefix_op, unprefix_op
-from staticflow.ops.loops.carry import call, check_flag, checked_pair, held
-from staticflow.ops.loops.ragged import measured
+from staticflow.ops.loops.carry import call, check_flag, check_pair, check_tree
+from staticflow.ops.loops.ragged import measure
 
 __all__ = [
     "Checkpoint", "check_choice", "scan_in_segments", "scan_until_in_segments", "segment_trips",
@@ -37,12 +37,12 @@ Checkpoint = str | int | Callable[[Size], Size] | None
 def segment_trips(what: str, checkpoint: Checkpoint, length: Size) -> Size | None:
     """The trips of a segment of a loop of ``length`` trips; None for a loop that keeps all."""
     if callable(checkpoint):
-        return dim_max(_checked(what, checkpoint(length)), 1)
+        return dim_max(_check(what, checkpoint(length)), 1)
     if checkpoint in (None, "all"):
         return None
     if checkpoint == "sqrt":
         return dim_max(root(length), 1)
-    return _checked(what, checkpoint)
+    return _check(what, checkpoint)
 
 
 def check_choice(what: str, checkpoint: Checkpoint, memory_budget: int | None) -> None:
@@ -60,7 +60,7 @@ def check_choice(what: str, checkpoint: Checkpoint, memory_budget: int | None) -
         )
 
 
-def _checked(what: str, checkpoint: Any) -> Size:
+def _check(what: str, checkpoint: Any) -> Size:
     trips = position(checkpoint)
     if isinstance(trips, Dim) or (trips is not None and trips >= 1):
         return trips
@@ -134,8 +134,8 @@ def scan_until_in_segments(
 
     def step(state: Any, x: Any) -> tuple[Any, Any]:
         carry, made, _ = state
-        after, y = checked_pair(call("scan", "fn", fn, carry, x))
-        after = held("scan", carry, after)
+        after, y = check_pair(call("scan", "fn", fn, carry, x))
+        after = check_tree("scan", carry, after)
         answer = call("scan", "until", until, after, y)
         ends = check_flag("scan: what until(carry, y) gives", answer)
         return (after, made + 1, (made + 1 >= length) | ends), y
@@ -148,7 +148,7 @@ def scan_until_in_segments(
         segment, (init, 0, False), pytree.map_tree(blocks, xs), segments,
         until=lambda state, y: state[2],
     )  # fmt: skip
-    rows = measured(made, length)
+    rows = measure(made, length)
 
     def flat(y: Any) -> Any:
         y = prefix_op(y.reshape(y.shape[0] * trips, *y.shape[2:]), rows)
@@ -167,13 +167,13 @@ def while_in_segments(
     """``while_loop(condition, body, init)`` in segments of ``checkpoint`` trips, or, for "sqrt", of
     one more each."""
     if checkpoint != "sqrt":
-        _checked("while_loop", checkpoint)
+        _check("while_loop", checkpoint)
 
     def segment(number: Any, carry: Any) -> tuple[Any, Any]:
         trips = number if checkpoint == "sqrt" else checkpoint
         _, carry = while_loop(
             lambda i, c: (i < trips) & condition(c),
-            lambda i, c: (i + 1, held("while_loop", c, body(c))),
+            lambda i, c: (i + 1, check_tree("while_loop", c, body(c))),
             (number * 0, carry),
         )
         return number + 1, carry

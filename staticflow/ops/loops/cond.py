@@ -18,13 +18,20 @@ from staticflow.ops.basics.arithmetic import cast
 from staticflow.ops.declaring.eager_side import eager
 from staticflow.ops.declaring.thread import thread
 from staticflow.ops.loops.branch_kinds import Result, result_of_other
-from staticflow.ops.loops.carry import call, check_flag, settled
+from staticflow.ops.loops.carry import call, check_flag, detach_unrecorded
 from staticflow.ops.loops.cond_op import cond_op
 from staticflow.ops.loops.inner_sizes import refuse_inner_sizes
 from staticflow.ops.loops.leaves import tensor_of, tensors_of
 from staticflow.ops.loops.loop import same_type
-from staticflow.ops.loops.reach import in_graph, refuse_late, written_first
-from staticflow.ops.loops.region import Region, affect, begun, close_over, trace, traced_at_once
+from staticflow.ops.loops.reach import in_graph, refuse_late, write_first
+from staticflow.ops.loops.region import (
+    Region,
+    affect,
+    close_over,
+    trace,
+    trace_at_once,
+    values_at_start,
+)
 from staticflow.ops.symbols.symbol import Symbol, symbolic, to_node
 
 __all__ = ["cond"]
@@ -61,14 +68,14 @@ def cond(
     ]
     if isinstance(pred, bool):
         leaves, tree = pytree.flatten(branches[0 if pred else 1]())
-        return settled(pytree.unflatten(tree, tensors_of("cond", "result", tree, leaves)))
+        return detach_unrecorded(pytree.unflatten(tree, tensors_of("cond", "result", tree, leaves)))
 
     def write() -> Any:
         return _in_graph(to_node(pred), branches)
 
     if in_graph(pred, *(pytree.flatten(operands)[0] if operands else ())):
-        return traced_at_once(write)
-    written = written_first(write, true_fn, false_fn)
+        return trace_at_once(write)
+    written = write_first(write, true_fn, false_fn)
     return _now(bool(pred), branches) if written is None else written[0]
 
 
@@ -84,16 +91,16 @@ def _now(pred: bool, branches: Sequence[partial[Any]]) -> Any:
         refuse_inner_sizes("cond", lambda _: mine(), (), mine.args)
     other = result_of_other(branches[1 - chosen])
     if other is not None and other.is_of(tree, leaves):
-        return settled(pytree.unflatten(tree, eager.own(leaves)))
+        return detach_unrecorded(pytree.unflatten(tree, eager.own(leaves)))
     own = Result.of(tree, leaves)
     if other is not None and (own.has_numbers or own.beside(other) != other.beside(own)):
         other = result_of_other(branches[1 - chosen], fresh=True)  # globals may be others now
     if other is None:
-        return settled(pytree.unflatten(tree, eager.own([tensor_of(v) for v in leaves])))
+        return detach_unrecorded(pytree.unflatten(tree, eager.own([tensor_of(v) for v in leaves])))
     pair = (own.beside(other), other.beside(own))
     _check(*(pair if pred else reversed(pair)))
     values = [tensor_of(v, t.dtype) for v, t in zip(leaves, pair[0].types, strict=True)]
-    return settled(pytree.unflatten(tree, eager.own(values)))
+    return detach_unrecorded(pytree.unflatten(tree, eager.own(values)))
 
 
 def _in_graph(pred: Node, branches: Sequence[partial[Any]]) -> Any:
@@ -101,9 +108,7 @@ def _in_graph(pred: Node, branches: Sequence[partial[Any]]) -> Any:
     given: list[list[Any]] = []
     results: list[Result] = []
     for branch in branches:
-        _, result, began = trace(
-            partial(_called, branch), [], what="cond: a branch", users=(branch,)
-        )
+        _, result, began = trace(partial(_call, branch), [], what="cond: a branch", users=(branch,))
         leaves, tree = pytree.flatten(result)
         results.append(Result.of(tree, leaves))
         given.append(leaves)
@@ -112,17 +117,19 @@ def _in_graph(pred: Node, branches: Sequence[partial[Any]]) -> Any:
     _check(*both)
     regions = [_with_numbers(*each) for each in zip(regions, given, both, strict=True)]
     outer = list(dict.fromkeys(n for r in regions for n in r.captured))
-    changed = list(dict.fromkeys(v for r in regions for v in r.changed))
+    changed = list(dict.fromkeys(v for r in regions for v in r.changed_states))
     states = list(dict.fromkeys((*changed, *(v for r in regions for v in r.states))))
     true, false = (_with_operands(r, outer, states, changed) for r in regions)
-    values = cond_op(Symbol(pred), *map(Symbol, outer), *begun(states), true=true, false=false)
+    values = cond_op(
+        Symbol(pred), *map(Symbol, outer), *values_at_start(states), true=true, false=false
+    )
     split = len(regions[0].outputs)
-    always = dict.fromkeys(v for r in regions for v, s in r.changed.items() if s.always)
+    always = dict.fromkeys(v for r in regions for v, s in r.changed_states.items() if s.always)
     merged = affect(values[:split], dict(zip(changed, values[split:], strict=True)), always)
     return pytree.unflatten(results[0].tree, merged)
 
 
-def _called(branch: partial[Any], _: Any) -> Any:
+def _call(branch: partial[Any], _: Any) -> Any:
     return branch()
 
 

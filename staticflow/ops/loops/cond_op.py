@@ -60,7 +60,7 @@ def _vjp(
     wanted = [
         i for i, p in enumerate(true.params) if needs[1 + i] and p.tensor_type.dtype.is_floating
     ]
-    branches = [_pulled(branch, given, wanted) for branch in (true, false)]
+    branches = [_pull(branch, given, wanted) for branch in (true, false)]
     values = cond_op(
         Symbol(to_node(pred)), *args, *(cts[i] for i in given), true=branches[0], false=branches[1]
     )
@@ -68,7 +68,7 @@ def _vjp(
     return [None, *(found.get(i) for i in range(len(args)))]
 
 
-def _pulled(branch: Graph, given: Sequence[int], wanted: Sequence[int]) -> Graph:
+def _pull(branch: Graph, given: Sequence[int], wanted: Sequence[int]) -> Graph:
     """From the operands of ``branch`` and the cotangents of the ``given`` outputs to those of the
     ``wanted`` operands."""
     params = [new_param(p.tensor_type, p.attrs["name"], locs=p.locs) for p in branch.params]
@@ -91,7 +91,7 @@ def _jvp(
         Symbol(to_node(a, p.tensor_type.dtype)) for a, p in zip(args, true.params, strict=True)
     )
     moving = [i for i, t in enumerate(tangents[1:]) if t is not None]
-    pushed = [_pushed(branch, moving) for branch in (true, false)]
+    pushed = [_push(branch, moving) for branch in (true, false)]
     changed = [i for i, both in enumerate(zip(*(p.tangents for p in pushed), strict=True))
                if any(t is not None for t in both)]  # fmt: skip
     if not changed:
@@ -130,7 +130,7 @@ class _Pushed:
         return close(params, [o.node for o in outs], self.branch.equalities)
 
 
-def _pushed(branch: Graph, moving: Sequence[int]) -> _Pushed:
+def _push(branch: Graph, moving: Sequence[int]) -> _Pushed:
     seeds = [new_param(branch.params[i].tensor_type, "tangent") for i in moving]
     tangents = pushforward(
         list(map(Symbol, branch.outputs)),

@@ -16,15 +16,15 @@ from staticflow.graph.graph import new_param
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.node import Node, toposort
 from staticflow.graph.types import TensorType
-from staticflow.ops.loops.reached import kept_since
-from staticflow.ops.symbols.effect import left_since
+from staticflow.ops.loops.reached import nodes_since
+from staticflow.ops.symbols.effect import marks_since
 
-__all__ = ["traced_alike"]
+__all__ = ["trace_alike"]
 
 T = TypeVar("T")
 
 
-def traced_alike(
+def trace_alike(
     write: Callable[[], T], nodes_of: Callable[[T], Iterable[Node]], what: str, things: Any
 ) -> T:
     """What ``write``, which traces functions of the user's among ``things``, gives, and its nodes
@@ -35,17 +35,17 @@ def traced_alike(
     """
     began = new_param(TensorType(bool_, ()), "").serial
     found = write()
-    kept = kept_since(began, *things)
+    kept = nodes_since(began, *things)
     if not kept:
         return found
     again = new_param(TensorType(bool_, ()), "").serial
     try:
-        made = [*nodes_of(write()), *kept_since(again, *things)]
+        made = [*nodes_of(write()), *nodes_since(again, *things)]
     except Exception as error:
         where = "; ".join(sorted(format_locs(n.locs) for n in kept))
         error.add_note(f"traced once more, as the first trace left what is made at {where}")
         raise
-    made += left_since(again)  # and the effects are those of the first trace
+    made += marks_since(again)  # and the effects are those of the first trace
     stale = next((n for n in toposort(made) if n in kept), None)
     if stale is not None:
         _refuse(what, stale)

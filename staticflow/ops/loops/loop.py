@@ -214,16 +214,16 @@ def _flows(**attrs: Any) -> list[set[int]]:
     runs = isinstance(loop.length, int) and loop.length > 0 and not loop.binds
     ways = [set(through[i]) if runs else {i, *through[i]} for i in range(loop.carries)]
 
-    def spread(own: set[int]) -> bool:
+    def grow(own: set[int]) -> bool:
         before = len(own)
         own.update(*(ways[i] for i in range(loop.carries) if i in own))
         return len(own) > before
 
-    while any([spread(own) for own in ways]):
+    while any([grow(own) for own in ways]):
         pass
     ys = [set(through[i]) for i in range(loop.carries, len(through))]
     for own in ys:
-        spread(own)
+        grow(own)
     return [*ways, *ys]
 
 
@@ -242,7 +242,7 @@ def _vjp(
     loop = Loop(**attrs)
     params = loop.body.params
     args = tuple(Symbol(to_node(a, p.tensor_type.dtype)) for a, p in zip(args, params, strict=True))
-    begun, tie = _begun(loop, args)
+    begun, tie = _stack_starts(loop, args)
     always = [Symbol(constant_node(True, bool_))] if loop.binds else []  # the flag, as trips begin
     _, xs, captured = loop.operands(args)
     real = [i for i, p in enumerate(params) if p.tensor_type.dtype.is_floating]
@@ -295,7 +295,7 @@ def _among_rows(ct: Any, x: Any) -> Any:
     return embed_op(ct, shape=x.shape, start=(0,) * ct.ndim, step=(1,) * ct.ndim)
 
 
-def _begun(loop: Loop, args: Sequence[Symbol]) -> tuple[list[Any], list[Any]]:
+def _stack_starts(loop: Loop, args: Sequence[Symbol]) -> tuple[list[Any], list[Any]]:
     """The carries that each trip began with, stacked, but for the flag of a guarded loop. That has
     a *tie* instead, a stack of nothing: it has the number of trips for a size, and no memory."""
     params = loop.body.params
@@ -360,8 +360,8 @@ def _jvp(tangents: Sequence[Any], out: Any, *args: Any, **attrs: Any) -> list[An
     ys = [i for i in range(loop.carries, len(moved)) if moved[i] is not None]
     ends = [zeros_like(Symbol(params[i])) if moved[i] is None else moved[i] for i in carries]
     body = close(
-        _spread(loop.operands(params), [[seeds[i] for i in kind] for kind in kinds]),
-        _spread(
+        _interleave(loop.operands(params), [[seeds[i] for i in kind] for kind in kinds]),
+        _interleave(
             loop.results(loop.body.outputs),
             [[t.node for t in ends], [moved[i].node for i in ys]],
         ),
@@ -370,14 +370,14 @@ def _jvp(tangents: Sequence[Any], out: Any, *args: Any, **attrs: Any) -> list[An
     given = [[zeros_like(args[i]) if tangents[i] is None else tangents[i] for i in kind]
              for kind in kinds]  # fmt: skip
     new = replace(loop, body=body, carries=loop.carries + len(carries), xs=loop.xs + len(xs))
-    values = new.op(*_spread(loop.operands(args), given), **new.attrs)
+    values = new.op(*_interleave(loop.operands(args), given), **new.attrs)
     last, stacked = new.results(values)
     found = dict(zip(carries, last[loop.carries :], strict=True))
     found |= dict(zip(ys, stacked[len(stacked) - len(ys) :], strict=True))
     return [found.get(i) for i in range(len(loop.body.outputs))]
 
 
-def _spread(values: Sequence[Sequence[T]], tangents: Sequence[Sequence[T]]) -> list[T]:
+def _interleave(values: Sequence[Sequence[T]], tangents: Sequence[Sequence[T]]) -> list[T]:
     """Of each kind first the values, then the tangents."""
     return [v for kind in zip(values, tangents, strict=True) for part in kind for v in part]
 

@@ -19,15 +19,15 @@ from staticflow.ops.basics.joining import cat
 from staticflow.ops.basics.view import reshape
 from staticflow.ops.declaring.late import measure_op, prefix_op, tied_op, unprefix_op
 from staticflow.ops.indexing.by_index import index_select
-from staticflow.ops.loops.carry import call, checked_pair, held
+from staticflow.ops.loops.carry import call, check_pair, check_tree
 from staticflow.ops.loops.leaves import tensors_of
 from staticflow.ops.loops.reach import in_graph
 from staticflow.ops.symbols.symbol import STATIC
 
-__all__ = ["Ragged", "RaggedUntil", "held_lengths", "measured"]
+__all__ = ["Ragged", "RaggedUntil", "check_lengths", "measure"]
 
 
-def measured(count: Any, most: Size) -> Any:
+def measure(count: Any, most: Size) -> Any:
     """``count`` rows, at ``most`` so many, as a tensor of no elements."""
     if in_graph(count, most):
         binds = (fresh_sym("active", most + 1, late=True),)
@@ -46,7 +46,7 @@ class Ragged:
 
     def __init__(self, fn: Callable[[Any, Any], Any], lengths: Any, xs: Any) -> None:
         self.fn = self.__wrapped__ = fn
-        self.lengths, self.steps, self.rows = held_lengths(lengths, xs)
+        self.lengths, self.steps, self.rows = check_lengths(lengths, xs)
         self.order = argsort(self.lengths, descending=True, stable=True)
         self.places = argsort(self.order)
 
@@ -65,7 +65,7 @@ class Ragged:
     def step(self, carry: Any, x: Any) -> Any:
         """One step of the rows that go on."""
         row, count, going = x
-        active = measured(count, self.rows)
+        active = measure(count, self.rows)
         return _step(
             self.fn, carry, row, going,
             lambda v: prefix_op(v, active),
@@ -97,7 +97,7 @@ class RaggedUntil:
     ) -> None:
         self.fn, self.ask, self.reverse = fn, ask, reverse
         self.__wrapped__ = fn, ask
-        self.lengths, self.steps, self.rows = held_lengths(lengths, xs)
+        self.lengths, self.steps, self.rows = check_lengths(lengths, xs)
 
     def xs(self, xs: Any) -> Any:
         """The rows as they are; for each step which lengths reach it, and which go no further."""
@@ -117,21 +117,26 @@ class RaggedUntil:
         order = argsort(cast(going, dtype=int64), descending=True, stable=True)
         places = argsort(order)
         count = cast(going, dtype=int64).sum()
-        active = measured(count, self.rows)
+        active = measure(count, self.rows)
 
         def put(v: Any) -> Any:
             return index_select(unprefix_op(v, active, size=self.rows), 0, places)
 
         answers = []
 
-        def asked(carry: Any, x: Any) -> Any:
-            after, y = checked_pair(call("scan", "fn", self.fn, carry, x))
-            after = held("scan", carry, after)
-            answers.append(_checked_answer(call("scan", "until", self.ask, after, y)))
+        def run_and_ask(carry: Any, x: Any) -> Any:
+            after, y = check_pair(call("scan", "fn", self.fn, carry, x))
+            after = check_tree("scan", carry, after)
+            answers.append(_check_answer(call("scan", "until", self.ask, after, y)))
             return after, y
 
         result = _step(
-            asked, carry, row, going, lambda v: prefix_op(index_select(v, 0, order), active), put
+            run_and_ask,
+            carry,
+            row,
+            going,
+            lambda v: prefix_op(index_select(v, 0, order), active),
+            put,
         )
         (ends,) = answers
         over = over | (put(ends) if ends.shape else ends & (count > 0))
@@ -147,7 +152,7 @@ class RaggedUntil:
         return state[0], ys
 
 
-def held_lengths(lengths: Any, xs: Any) -> tuple[Any, Size, Size]:
+def check_lengths(lengths: Any, xs: Any) -> tuple[Any, Size, Size]:
     """The lengths as i64, which are held to the number of steps; steps and rows.
 
     Raises `ShapeError` for a length that is negative or larger; in a graph, as it runs.
@@ -182,16 +187,16 @@ def _batch(tree: Any, dim: int, rows: Size, name: str) -> Any:
         if isinstance(shape[dim], int) and isinstance(rows, int) and shape[dim] != rows:
             _refuse(f"{path} has {shape[dim]} rows in dim {dim}, and there are {rows} lengths")
 
-    def fitted(x: Any) -> Any:
+    def fit(x: Any) -> Any:
         wanted = (*x.shape[:dim], rows, *x.shape[dim + 1 :])
         return (
             x if same_shape(x.shape, wanted) else STATIC.apply(expand_op, (x,), {"shape": wanted})
         )
 
-    return pytree.map_tree(fitted, tree)
+    return pytree.map_tree(fit, tree)
 
 
-def _checked_answer(answer: Any) -> Any:
+def _check_answer(answer: Any) -> Any:
     if not hasattr(answer, "dtype") or answer.dtype is not bool_ or answer.ndim > 1:
         _refuse(
             "with lengths, until(carry, y) gives a bool for each row that goes on, which ends that "
@@ -215,21 +220,21 @@ def _step(
     """``fn`` of what ``take`` leaves of carry and row, ``put`` back; a row that is not ``going``
     keeps its carry and has a y of zeros."""
     rows = pytree.map_tree(take, carry)
-    after, y = checked_pair(call("scan", "fn", fn, rows, pytree.map_tree(take, row)))
-    after = held("scan", rows, after)
+    after, y = check_pair(call("scan", "fn", fn, rows, pytree.map_tree(take, row)))
+    after = check_tree("scan", rows, after)
     leaves, tree = pytree.flatten(y)
     y = pytree.unflatten(tree, tensors_of("scan", "y", tree, leaves))
 
-    def joined(old: Any, new: Any) -> Any:
+    def join(old: Any, new: Any) -> Any:
         whole = put(new)
         return where(reshape(going, (going.shape[0], *(1,) * (whole.ndim - 1))), whole, old)
 
-    def padded(new: Any) -> Any:
+    def pad(new: Any) -> Any:
         if not new.shape:
             _refuse("with lengths a y has the batch as its first dim, and one is 0-d")
         return put(new)
 
-    return pytree.map_tree(joined, carry, after), pytree.map_tree(padded, y)
+    return pytree.map_tree(join, carry, after), pytree.map_tree(pad, y)
 
 
 def _refuse(why: str) -> NoReturn:

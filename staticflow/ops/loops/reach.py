@@ -19,15 +19,15 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.node import Node, param, toposort
 from staticflow.graph.types import types_of
 from staticflow.ops.loops.reached import names_symbol
-from staticflow.ops.loops.region import traced_at_once
+from staticflow.ops.loops.region import trace_at_once
 from staticflow.ops.symbols.symbol import Symbol, symbolic, tracing_state
 
-__all__ = ["in_graph", "refuse_late", "run_or_write", "written_first"]
+__all__ = ["in_graph", "refuse_late", "run_or_write", "write_first"]
 
 T = TypeVar("T")
 
 
-def written_first(write: Callable[[], T], *fns: Any) -> tuple[T] | None:
+def write_first(write: Callable[[], T], *fns: Any) -> tuple[T] | None:
     """What ``write`` gives, a tree, if one of the functions ``fns`` makes it part of a graph: a
     tuple of that; None, with nothing done, where they run on tensors alone.
 
@@ -37,7 +37,7 @@ def written_first(write: Callable[[], T], *fns: Any) -> tuple[T] | None:
     if named is None:
         return None
     try:
-        found = traced_at_once(write)
+        found = trace_at_once(write)
     except Exception as error:
         error.add_note(f"traced, as part of a graph, because it can reach {named!r}")
         raise
@@ -49,8 +49,8 @@ def run_or_write(run: Callable[[], T], args: Any, *fns: Any) -> T:
     does not run but becomes part of a graph, if a symbol is among the arguments or one of the
     functions meets one."""
     if in_graph(*pytree.flatten(args)[0]):
-        return traced_at_once(run)
-    written = written_first(run, *fns)
+        return trace_at_once(run)
+    written = write_first(run, *fns)
     return run() if written is None else written[0]
 
 

@@ -14,7 +14,7 @@ from staticflow.graph.dtypes import DType
 from staticflow.graph.node import Node, param, toposort
 from staticflow.ops.symbols.symbol import SYMBOLIC, Symbol
 
-__all__ = ["can_reach", "functions_reached", "kept_since", "modules_asked", "names_symbol"]
+__all__ = ["can_reach", "functions_reached", "modules_asked", "names_symbol", "nodes_since"]
 
 _MOST = 10_000
 """Objects that are looked at; what lies behind so many is found as the function runs."""
@@ -29,7 +29,7 @@ def names_symbol(*fns: Any) -> Symbol | Dim | None:
     """A symbol or unknown size that one of ``fns`` can reach by what it names; None if there is
     none.
 
-    It walks by itself, and not by `_reached`: each eager ``cond`` asks, and a generator would cost
+    It walks by itself, and not by `_reach`: each eager ``cond`` asks, and a generator would cost
     it a seventh of its time.
     """
     stack: list[tuple[Any, frozenset[str]]] = [(fn, _NO_NAMES) for fn in fns]
@@ -53,7 +53,7 @@ def names_symbol(*fns: Any) -> Symbol | Dim | None:
 def modules_asked(fn: Any) -> list[Any]:
     """The modules that ``fn`` can reach by what it names, if a function of the user's among all
     that names ``training``."""
-    found = list(_reached(fn))
+    found = list(_reach(fn))
     codes = [part.__code__ for part in found if type(part) is FunctionType]
     if not any("training" in _names_in(code) for code in codes):
         return []
@@ -63,7 +63,7 @@ def modules_asked(fn: Any) -> list[Any]:
 def can_reach(fn: Any, tensors: Iterable[Any]) -> list[Any]:
     """Those of ``tensors`` that ``fn`` can reach by what it names, and so were there before."""
     wanted = {id(t): t for t in tensors}
-    found = {id(part) for part in _reached(fn) if id(part) in wanted} if wanted else ()
+    found = {id(part) for part in _reach(fn) if id(part) in wanted} if wanted else ()
     return [wanted[place] for place in found]
 
 
@@ -80,16 +80,16 @@ def functions_reached(fns: Iterable[FunctionType]) -> list[FunctionType]:
     return list(found)
 
 
-def kept_since(began: int, *things: Any) -> set[Node]:
+def nodes_since(began: int, *things: Any) -> set[Node]:
     """The nodes of symbols that ``things``, functions and objects of the user's, can reach by what
     they name: those with the serial number ``began`` or a later one, so made since a trace began,
     that depend on an input. What follows from sizes alone is the same at every trace."""
-    symbols = [part for part in _reached(things) if type(part) is Symbol]
+    symbols = [part for part in _reach(things) if type(part) is Symbol]
     nodes = {s._node for s in symbols if s._node.serial >= began}
     return {n for n in nodes if any(a.op is param for a in toposort([n]))}
 
 
-def _reached(fn: Any) -> Iterator[Any]:
+def _reach(fn: Any) -> Iterator[Any]:
     """Whatever ``fn`` can reach by what it names, and itself; nothing behind a tensor."""
     stack: list[tuple[Any, frozenset[str]]] = [((fn,), _NO_NAMES)]
     seen: set[int] = set()

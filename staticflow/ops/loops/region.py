@@ -15,15 +15,21 @@ from staticflow.graph.node import Node, constant, item, param, toposort
 from staticflow.graph.types import TensorType
 from staticflow.ops.declaring.thread import thread
 from staticflow.ops.declaring.tracing import tracing, tracing_region
-from staticflow.ops.loops.kept import traced_alike
+from staticflow.ops.loops.kept import trace_alike
 from staticflow.ops.symbols.calls import note_calls
-from staticflow.ops.symbols.effect import effect_mark, leave, left_since, read_mark, settle, states
+from staticflow.ops.symbols.effect import effect_mark, leave, marks_since, read_mark, settle, states
 from staticflow.ops.symbols.symbol import Symbol, to_node
-from staticflow.ops.symbols.watching import watched
+from staticflow.ops.symbols.watching import watch_nodes
 
 __all__ = [
-    "Region", "State", "affect", "begun", "close_over", "trace", "traced_at_once",
+    "Region",
+    "State",
+    "affect",
+    "close_over",
+    "trace",
+    "trace_at_once",
     "types_of_result",
+    "values_at_start",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -46,7 +52,7 @@ def trace(
     def write() -> tuple[list[Node], Any, int]:
         return _trace(fn, types, name)
 
-    return traced_alike(write, _nodes_of, what, users) if users else write()
+    return trace_alike(write, _nodes_of, what, users) if users else write()
 
 
 def _nodes_of(found: tuple[list[Node], Any, int]) -> list[Node]:
@@ -70,26 +76,26 @@ def types_of_result(fn: Callable[[list[Symbol]], Any], types: Sequence[TensorTyp
     before, state.types_only = state.types_only, True
     try:
         _, result, began = trace(fn, types)
-        left_since(began)
+        marks_since(began)
     finally:
         state.types_only = before
     return result
 
 
-def traced_at_once(fn: Callable[[], T], module: Any = None) -> T:
+def trace_at_once(fn: Callable[[], T], module: Any = None) -> T:
     """What ``fn``, which is a call of ``module``, gives, a tree, as a part of the graph that is
     being written; its effects count where that is computed."""
-    return note_calls(lambda: _traced(fn), module)
+    return note_calls(lambda: _trace_apart(fn), module)
 
 
-def _traced(fn: Callable[[], T]) -> T:
+def _trace_apart(fn: Callable[[], T]) -> T:
     if thread.state.regions:
         with tracing():
             return fn()
     began = new_param(TensorType(bool_, ()), "").serial
     with tracing_region(inside=False):
         found = fn()
-        marks = left_since(began)
+        marks = marks_since(began)
         if not marks:
             return found
         leaves, tree = pytree.flatten(found)
@@ -145,12 +151,12 @@ class Region:
     states: Mapping[Node, State]
 
     @property
-    def changed(self) -> dict[Node, State]:
+    def changed_states(self) -> dict[Node, State]:
         """The states that it changes."""
         return {v: s for v, s in self.states.items() if s.last is not None}
 
     @property
-    def kept(self) -> dict[Node, State]:
+    def read_states(self) -> dict[Node, State]:
         """The states that it only reads."""
         return {v: s for v, s in self.states.items() if s.last is None}
 
@@ -165,22 +171,22 @@ def close_over(own: Sequence[Node], outputs: Sequence[Node], began: int) -> Regi
     Outer are the params that are not its own and whatever was made before the serial number
     ``began``; what the function made itself stays inside, even if it depends on none of its params.
     """
-    left = left_since(began)
+    left = marks_since(began)
     roots = [*outputs, *left]
     always = {mark.args[1] for mark in left}
-    captured = _captured(own, roots, began)
-    inside = substitute_nodes(roots, watched(roots, captured))
+    captured = _capture_outer(own, roots, began)
+    inside = substitute_nodes(roots, watch_nodes(roots, captured))
     variables = {captured[n]: n for n in captured}
     marked = states(inside)
     starts = {p: new_param(p.tensor_type, "state", locs=p.locs) for p in marked}
     settled, changed = settle(inside, starts)
     found = {variables[p]: State(starts[p], changed.get(p), variables[p] in always) for p in marked}
-    used = set(_captured(starts.values(), [*settled, *changed.values()], -1))
+    used = set(_capture_outer(starts.values(), [*settled, *changed.values()], -1))
     captured = {n: p for n, p in captured.items() if p not in starts or p in used}
     return Region(tuple(own), tuple(settled[: len(outputs)]), captured, found)
 
 
-def _captured(own: Any, outputs: Sequence[Node], began: int) -> dict[Node, Node]:
+def _capture_outer(own: Any, outputs: Sequence[Node], began: int) -> dict[Node, Node]:
     """The outer nodes that ``outputs`` reach first, each with a param for it. Of an outer node of
     several results those are outer that are used."""
     known = set(own)
@@ -201,7 +207,7 @@ def _captured(own: Any, outputs: Sequence[Node], began: int) -> dict[Node, Node]
     return captured
 
 
-def begun(variables: Iterable[Node]) -> list[Symbol]:
+def values_at_start(variables: Iterable[Node]) -> list[Symbol]:
     """The values of variables as a region begins."""
     return [read_mark(Symbol(v)) for v in variables]
 

@@ -24,12 +24,12 @@ from staticflow.ops.loops.apart import Apart
 from staticflow.ops.loops.budget import bytes_of_trip, with_budget
 from staticflow.ops.loops.carry import (
     call,
-    carried,
     check_flag,
-    checked_pair,
+    check_leaves,
+    check_pair,
+    detach_unrecorded,
     loop_over,
     note_trip,
-    settled,
 )
 from staticflow.ops.loops.checkpoint import (
     Checkpoint,
@@ -41,8 +41,8 @@ from staticflow.ops.loops.checkpoint import (
 from staticflow.ops.loops.inner_sizes import refuse_inner_sizes
 from staticflow.ops.loops.leaves import tensor_of, tensors_of
 from staticflow.ops.loops.ragged import Ragged, RaggedUntil
-from staticflow.ops.loops.reach import in_graph, refuse_late, run_or_write, written_first
-from staticflow.ops.loops.region import trace, traced_at_once, types_of_result
+from staticflow.ops.loops.reach import in_graph, refuse_late, run_or_write, write_first
+from staticflow.ops.loops.region import trace, trace_at_once, types_of_result
 from staticflow.ops.loops.taps import Lagged
 from staticflow.ops.symbols.symbol import Symbol, constant_node, to_node
 
@@ -152,8 +152,8 @@ def scan(
         return scan_in_segments(scan, fn, carry, rows, length, reverse, trips)
 
     if in_graph(*init_leaves, *xs_leaves, length):
-        return traced_at_once(write)
-    written = written_first(write, fn, until)
+        return trace_at_once(write)
+    written = write_first(write, fn, until)
     return loop.now() if written is None else written[0]
 
 
@@ -227,7 +227,7 @@ class _Scan:
         stacked = [stack(column[::step]) for column in columns]
         ys = pytree.unflatten(y_tree, stacked) if y_tree is not None else self._nothing()
         del columns
-        return settled(pytree.unflatten(self.carry_tree, eager.own(apart.carry))), ys
+        return detach_unrecorded(pytree.unflatten(self.carry_tree, eager.own(apart.carry))), ys
 
     def _run(self) -> tuple[Apart, pytree.TreeDef | None, list[tuple[Any, ...]]]:
         """The carry after all steps, and the leaves of their ys, those of one place together. The
@@ -248,7 +248,7 @@ class _Scan:
                     refuse_late("scan", "fn")
                 if sizes not in (None, state.sizes):
                     sizes = None
-                    refuse_inner_sizes("scan", self._traced, self._types(), self.fn)
+                    refuse_inner_sizes("scan", self._trace_step, self._types(), self.fn)
                 y_tree = y_tree or tree
                 if tree != y_tree:
                     _refuse_another(y_tree, tree)
@@ -262,7 +262,7 @@ class _Scan:
             state.sizes += 1  # the number of the trips
         columns = list(zip(*rows, strict=True))
         for name, column in zip(pytree.paths(y_tree or pytree.NONE, "y"), columns, strict=True):
-            apart.unchanged(column)
+            apart.refuse_changed_ys(column)
             _check_column(name, column)
         return apart, y_tree, columns
 
@@ -273,12 +273,12 @@ class _Scan:
         if type(stops) is Symbol:
             refuse_late("scan", "until")
         if len(rows) == 1:
-            apart.untouched("until")
+            apart.refuse_changed_carry("until")
         return bool(stops)
 
     def _nothing(self) -> Any:
         """The ys of no step: a trace tells what they would be."""
-        _, y = types_of_result(self._traced, self._types())
+        _, y = types_of_result(self._trace_step, self._types())
         beside = next(iter((*self.init, *self.xs)), None)
         return pytree.map_tree(
             lambda v: tensor_of(np.zeros((0, *v.shape), v.dtype.numpy), beside=beside), y
@@ -286,7 +286,7 @@ class _Scan:
 
     def bytes_of_trip(self) -> Size:
         """The bytes of all that a trip computes."""
-        return bytes_of_trip(self._traced, self._types())
+        return bytes_of_trip(self._trace_step, self._types())
 
     def _types(self) -> list[TensorType]:
         types = [TensorType(leaf.dtype, leaf.__sf_shape__) for leaf in self.init]
@@ -294,12 +294,12 @@ class _Scan:
 
     def _step(self, carry: Any, x: Any) -> tuple[list[Any], list[Any], pytree.TreeDef]:
         """What a step gives: the tensors of the carry, those of y, and the tree of y."""
-        result = checked_pair(call("scan", "fn", self.fn, carry, x))
-        after = carried("scan", self.carry_tree, self.init, result[0])
+        result = check_pair(call("scan", "fn", self.fn, carry, x))
+        after = check_leaves("scan", self.carry_tree, self.init, result[0])
         y_leaves, y_tree = pytree.flatten(result[1])
         return after, tensors_of("scan", "y", y_tree, y_leaves), y_tree
 
-    def _traced(self, values: Sequence[Any]) -> tuple[Any, Any]:
+    def _trace_step(self, values: Sequence[Any]) -> tuple[Any, Any]:
         split = len(self.init)
         after, y, y_tree = self._step(
             pytree.unflatten(self.carry_tree, values[:split]),
@@ -320,7 +320,7 @@ class _Scan:
         rows = [to_node(x.flip(0) if turned else x) for x in self.xs]
 
         def step(values: Sequence[Any]) -> tuple[Any, Any, Any]:
-            carry, y = self._traced(values[len(flag) :])
+            carry, y = self._trace_step(values[len(flag) :])
             if self.until is None:
                 return None, carry, y
             stop = self._stops(carry, y)

@@ -11,9 +11,9 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.ops.basics.slicing import position
 from staticflow.ops.basics.splitting import narrow
 from staticflow.ops.basics.view import of_size
-from staticflow.ops.loops.carry import call, checked_pair, held
+from staticflow.ops.loops.carry import call, check_pair, check_tree
 from staticflow.ops.loops.leaves import tensors_of
-from staticflow.ops.loops.ragged import held_lengths
+from staticflow.ops.loops.ragged import check_lengths
 
 __all__ = ["Lagged"]
 
@@ -60,7 +60,7 @@ class Lagged:
         """How many steps a row of a batch makes, given how many rows of the xs it has."""
         if lengths is None:
             return None
-        return (held_lengths(lengths, xs)[0] - self.longest).clamp(min=0)
+        return (check_lengths(lengths, xs)[0] - self.longest).clamp(min=0)
 
     def init(self, init: Any) -> Any:
         """The carry, and the ys before the first step, the last one first."""
@@ -83,10 +83,10 @@ class Lagged:
         """``fn(carry, x)``, or ``fn(carry, x, past)`` with the ys at the lags."""
         own, window = carry
         past = (tuple(window[lag - 1] for lag in self.on_ys),) if self.on_ys else ()
-        result = checked_pair(call("scan", "fn", self.fn, own, x, *past))
-        after, y = held("scan", own, result[0]), result[1]
+        result = check_pair(call("scan", "fn", self.fn, own, x, *past))
+        after, y = check_tree("scan", own, result[0]), result[1]
         if window:
-            y = held("scan", window[0], y, "y")
+            y = check_tree("scan", window[0], y, "y")
         return (after, (y, *window[:-1]) if window else ()), y
 
 

@@ -22,18 +22,18 @@ from staticflow.ops.loops.apart import Apart
 from staticflow.ops.loops.budget import with_budget
 from staticflow.ops.loops.carry import (
     call,
-    carried,
     check_flag,
-    held,
+    check_leaves,
+    check_tree,
+    detach_unrecorded,
     loop_over,
     note_trip,
-    settled,
 )
 from staticflow.ops.loops.checkpoint import Checkpoint, check_choice, while_in_segments
 from staticflow.ops.loops.inner_sizes import refuse_inner_sizes
 from staticflow.ops.loops.leaves import tensor_of, tensors_of
-from staticflow.ops.loops.reach import in_graph, refuse_late, run_or_write, written_first
-from staticflow.ops.loops.region import trace, traced_at_once
+from staticflow.ops.loops.reach import in_graph, refuse_late, run_or_write, write_first
+from staticflow.ops.loops.region import trace, trace_at_once
 from staticflow.ops.loops.scan import scan
 from staticflow.ops.symbols.symbol import STATIC, Symbol, to_node
 
@@ -79,7 +79,7 @@ def while_loop(
     def trip(carry: Any) -> list[Any]:
         args = carry if type(carry) is tuple else (carry,)
         result = call("while_loop", "body_fn", body_fn, *args)
-        return carried("while_loop", tree, leaves, result)
+        return check_leaves("while_loop", tree, leaves, result)
 
     def body(carry: Any) -> Any:
         return pytree.unflatten(tree, trip(carry))
@@ -95,8 +95,8 @@ def while_loop(
         return _in_graph(condition, body, leaves, tree)
 
     if in_graph(*leaves):
-        return traced_at_once(write)
-    written = written_first(write, cond_fn, body_fn)
+        return trace_at_once(write)
+    written = write_first(write, cond_fn, body_fn)
     return _now(condition, trip, leaves, tree, body_fn) if written is None else written[0]
 
 
@@ -117,10 +117,10 @@ def _now(
         if isinstance(going, Symbol):
             refuse_late("while_loop", "cond_fn")
         if not trip:
-            apart.untouched("cond_fn")
+            apart.refuse_changed_carry("cond_fn")
         if not going:
             del carry
-            return settled(pytree.unflatten(tree, eager.own(apart.carry)))
+            return detach_unrecorded(pytree.unflatten(tree, eager.own(apart.carry)))
         try:
             after = body(carry)
             if Symbol in map(type, after):
@@ -148,7 +148,7 @@ def _in_graph(
     tree: pytree.TreeDef,
 ) -> Any:
     nodes = [to_node(v) for v in leaves]
-    going = to_node(traced_at_once(lambda: condition(pytree.unflatten(tree, map(Symbol, nodes)))))
+    going = to_node(trace_at_once(lambda: condition(pytree.unflatten(tree, map(Symbol, nodes)))))
 
     def trip(values: list[Symbol]) -> tuple[Any, Any]:
         carry = body(pytree.unflatten(tree, values[1:]))
@@ -184,13 +184,13 @@ def fori_loop(lo: Any, hi: Any, body: Callable[[Any, Any], Any], init: Any) -> A
     >>> sf.fori_loop(0, 4, lambda i, x: x + i, sf.tensor(0.0))
     tensor(6.)
     """
-    lo, hi = map(_bound, (lo, hi))
+    lo, hi = map(_as_bound, (lo, hi))
     given, tree = pytree.flatten(init)
     leaves = tensors_of("fori_loop", "init", tree, given)
     init = pytree.unflatten(tree, leaves)
 
     def trip(i: Any, carry: Any) -> Any:
-        return held("fori_loop", carry, call("fori_loop", "body", body, i, carry))
+        return check_tree("fori_loop", carry, call("fori_loop", "body", body, i, carry))
 
     def run() -> Any:
         if isinstance(lo, int | Dim) and isinstance(hi, int | Dim):
@@ -215,7 +215,7 @@ def _range(lo: Size, length: Size, leaves: list[Any]) -> Any:
     return tensor_of(np.arange(int(length), dtype=np.int64), beside=beside) + lo
 
 
-def _bound(given: Any) -> Any:
+def _as_bound(given: Any) -> Any:
     """A bound of a `fori_loop`: an int, a size, or a tensor of one integer."""
     if not hasattr(given, "__sf_mode__"):
         return as_size(given)

@@ -57,7 +57,7 @@ matmul_op: Op = Op(
 )
 
 
-def _wrapped(array: Any, beside: Any, name: str) -> Any:
+def _wrap(array: Any, beside: Any, name: str) -> Any:
     """An array, the argument ``name``, as a value of the mode of ``beside``."""
     if not hasattr(array, "dtype"):
         raise DTypeError(
@@ -88,8 +88,8 @@ def matmul(input: Any, other: Any) -> Any:
     >>> sf.matmul(sf.ones(2, 3), sf.ones(3)).shape
     (2,)
     """
-    x = input if hasattr(input, "__sf_mode__") else _wrapped(input, other, "input")
-    y = other if hasattr(other, "__sf_mode__") else _wrapped(other, input, "other")
+    x = input if hasattr(input, "__sf_mode__") else _wrap(input, other, "input")
+    y = other if hasattr(other, "__sf_mode__") else _wrap(other, input, "other")
     if x.ndim == 2 and y.ndim == 2:
         return matmul_op(x, y)
     if x.ndim == 0 or y.ndim == 0:

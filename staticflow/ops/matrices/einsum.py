@@ -51,7 +51,7 @@ class Labelled:
         total = sum_op(self.tensor, dims=gone, keepdim=False)
         return Labelled(total, tuple(name for name in self.labels if name in kept))
 
-    def ordered(self, labels: Sequence[str]) -> Any:
+    def permute_to(self, labels: Sequence[str]) -> Any:
         """The tensor with its dims in this order."""
         return permute(self.tensor, [self.labels.index(name) for name in labels])
 
@@ -188,7 +188,7 @@ def contract_all(terms: Sequence[Labelled], out: Sequence[str]) -> Any:
         rest = [t for at, t in enumerate(terms) if at not in (i, j)]
         needed = {*out, *(name for t in rest for name in t.labels)}
         terms = [*rest, _contract(terms[i], terms[j], needed)]
-    return _in_order(terms, out).over(out).ordered(out)
+    return _in_order(terms, out).over(out).permute_to(out)
 
 
 def _from_left(terms: Sequence[Labelled], out: Sequence[str]) -> list[Labelled]:
@@ -266,7 +266,7 @@ def _contract(x: Labelled, y: Labelled, needed: Collection[str]) -> Labelled:
     left = [name for name in x.labels if name not in y.labels]
     right = [name for name in y.labels if name not in x.labels]
     shared, rows, cols = x.sizes(batch), x.sizes(left), y.sizes(right)
-    a, b = x.ordered([*batch, *left, *summed]), y.ordered([*batch, *summed, *right])
+    a, b = x.permute_to([*batch, *left, *summed]), y.permute_to([*batch, *summed, *right])
     if summed:
         inner = size_of(x.sizes(summed))
         a = reshape(a, (*shared, size_of(rows), inner))

@@ -22,10 +22,10 @@ from staticflow.ops.declaring.declare import strict
 from staticflow.ops.declaring.lowering import Host
 from staticflow.ops.matrices.contract import matmul
 from staticflow.ops.matrices.solving import (
-    checked,
     identity,
     solve_op,
     square,
+    with_our_errors,
 )
 from staticflow.ops.matrices.triangle import diag_embed, tril, triu
 
@@ -146,7 +146,7 @@ eigh_op = Op(
     name="eigh",
     doc="The eigenvalues, which ascend, and eigenvectors, the columns, of the lower part of a.",
     infer=_eigh_infer,
-    reference=strict(_eigh_infer, checked(lambda xp, a: tuple(xp.linalg.eigh(a)))),
+    reference=strict(_eigh_infer, with_our_errors(lambda xp, a: tuple(xp.linalg.eigh(a)))),
     vjp=_eigh_vjp,
     lowering=Host(),
     grad_name="LinalgEighBackward0",
@@ -240,7 +240,8 @@ svd_op = Op(
     doc="Orthonormal columns u, the singular values s, which descend, and orthonormal rows vh.",
     infer=_svd_infer,
     reference=strict(
-        _svd_infer, checked(lambda xp, a, *, full: tuple(xp.linalg.svd(a, full_matrices=full)))
+        _svd_infer,
+        with_our_errors(lambda xp, a, *, full: tuple(xp.linalg.svd(a, full_matrices=full))),
     ),
     vjp=_svd_vjp,
     lowering=Host(),

@@ -63,24 +63,24 @@ def _add_reference(xp: Any, c: Any, x: Any, y: Any, *, beta: float, alpha: float
     return out + (c if beta == 1 else c * c.dtype.type(beta))
 
 
-def _scaled(x: Any, factor: float) -> Any:
+def _scale(x: Any, factor: float) -> Any:
     return x if factor == 1 else x * factor
 
 
 def _add_vjp(
     needs: Sequence[bool], ct: Any, out: Any, c: Any, x: Any, y: Any, *, beta: float, alpha: float
 ) -> list[Any]:
-    scaled = _scaled(ct, alpha)
+    scaled = _scale(ct, alpha)
     return [
-        sum_to(_scaled(ct, beta), c.__sf_shape__) if needs[0] else None,
+        sum_to(_scale(ct, beta), c.__sf_shape__) if needs[0] else None,
         sum_to(matmul_op(scaled, mT(y)), x.__sf_shape__) if needs[1] else None,
         sum_to(matmul_op(mT(x), scaled), y.__sf_shape__) if needs[2] else None,
     ]
 
 
 def _add_decompose(c: Any, x: Any, y: Any, *, beta: float, alpha: float) -> Any:
-    product = _scaled(matmul_op(x, y), alpha)
-    return product if beta == 0 else product + _scaled(c, beta)
+    product = _scale(matmul_op(x, y), alpha)
+    return product if beta == 0 else product + _scale(c, beta)
 
 
 def _add_op(name: str) -> Op:
@@ -134,11 +134,11 @@ def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: flo
 
 def _sum_with(input: Any, product: Any, beta: float, alpha: float) -> Any:
     beta, alpha = one_number(beta, "beta"), one_number(alpha, "alpha")
-    scaled = _scaled(product, alpha)
-    return scaled if beta == 0 else add(scaled, _scaled(input, beta))
+    scaled = _scale(product, alpha)
+    return scaled if beta == 0 else add(scaled, _scale(input, beta))
 
 
-def _summed(x: Any, dims: Any, keepdim: bool = False) -> Any:
+def _sum(x: Any, dims: Any, keepdim: bool = False) -> Any:
     """The sums over ``dims`` in the dtype of ``x``, as sums of products are."""
     return x.sum(dims, keepdim=keepdim, dtype=x.dtype)
 
@@ -147,7 +147,7 @@ def _summed(x: Any, dims: Any, keepdim: bool = False) -> Any:
 def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """``beta * input + alpha * sum(batch1[i] @ batch2[i])`` of batches (b, n, k) and (b, k, m)."""
     _of_ndim("addbmm", (batch1, 3), (batch2, 3))
-    return _sum_with(input, _summed(matmul(batch1, batch2), 0), beta, alpha)
+    return _sum_with(input, _sum(matmul(batch1, batch2), 0), beta, alpha)
 
 
 @by_shape
@@ -283,8 +283,8 @@ def tensordot(a: Any, b: Any, dims: int | Sequence[Sequence[int]] = 2) -> Any:
                 raise _refuse(
                     f"tensordot: dims {i} and {j} have the sizes {sizes[0]} and {sizes[1]}"
                 )
-            x = x if sizes[1] != 1 else _summed(x, i, keepdim=True)
-            y = y if sizes[0] != 1 else _summed(y, j, keepdim=True)
+            x = x if sizes[1] != 1 else _sum(x, i, keepdim=True)
+            y = y if sizes[0] != 1 else _sum(y, j, keepdim=True)
     left = [f"x{of_x.index(d)}" if d in of_x else f"left{d}" for d in range(x.ndim)]
     right = [f"x{of_y.index(d)}" if d in of_y else f"right{d}" for d in range(y.ndim)]
     out = [name for name in (*left, *right) if not name.startswith("x")]
@@ -346,5 +346,5 @@ def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     # (..., 1, m) @ (out, m, n) = (..., out, 1, n)
     first = matmul(reshape(input1, (*input1.shape[:-1], 1, 1, input1.shape[-1])), weight)
     second = reshape(input2, (*input2.shape[:-1], 1, 1, input2.shape[-1]))
-    out = _summed(first * second, (-1, -2))
+    out = _sum(first * second, (-1, -2))
     return out if bias is None else out + bias

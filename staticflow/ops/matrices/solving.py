@@ -25,9 +25,22 @@ from staticflow.ops.matrices.contract import matmul
 from staticflow.ops.matrices.triangle import tril, triu
 
 __all__ = [
-    "LogDeterminant", "checked", "cholesky", "cholesky_op", "det", "identity", "inv",
-    "is_of_vectors", "logdet", "matrix_power", "slogdet", "slogdet_op", "solve", "solve_matrices",
-    "solve_op", "square",
+    "LogDeterminant",
+    "cholesky",
+    "cholesky_op",
+    "det",
+    "identity",
+    "inv",
+    "is_of_vectors",
+    "logdet",
+    "matrix_power",
+    "slogdet",
+    "slogdet_op",
+    "solve",
+    "solve_matrices",
+    "solve_op",
+    "square",
+    "with_our_errors",
 ]  # fmt: skip
 
 
@@ -40,7 +53,7 @@ def square(facts: Facts, x: TensorType) -> None:
     facts.equal(x.shape[-2], x.shape[-1], f"the rows and the columns of the matrices of {x}")
 
 
-def checked(compute: Any) -> Any:
+def with_our_errors(compute: Any) -> Any:
     """A reference by NumPy's ``linalg``, whose refusals are ours."""
 
     def reference(xp: Any, *arrays: Any, **attrs: Any) -> Any:
@@ -158,7 +171,7 @@ solve_op: Op = Op(
     name="solve",
     doc="The x with ``a @ x = b``.",
     infer=_solve_infer,
-    reference=strict(_solve_infer, checked(lambda xp, a, b: xp.linalg.solve(a, b))),
+    reference=strict(_solve_infer, with_our_errors(lambda xp, a, b: xp.linalg.solve(a, b))),
     vjp=lambda needs, ct, out, a, b: _solve_vjp(needs, ct, out, a),
     lowering=LoopNest(_solve_emit),
     grad_name="LinalgSolveExBackward0",
@@ -387,7 +400,7 @@ cholesky_op = Op(
     name="cholesky",
     doc="The lower triangular L with ``L @ L.mT = a``, of the lower part of a.",
     infer=_cholesky_infer,
-    reference=strict(_cholesky_infer, checked(lambda xp, a: xp.linalg.cholesky(a))),
+    reference=strict(_cholesky_infer, with_our_errors(lambda xp, a: xp.linalg.cholesky(a))),
     vjp=per_arg(_cholesky_vjp),
     lowering=LoopNest(_cholesky_emit),
     grad_name="LinalgCholeskyExBackward0",

@@ -33,7 +33,7 @@ from staticflow.ops.elementwise.bits import bitwise_and
 from staticflow.ops.elementwise.special import erfinv
 
 __all__ = [
-    "SIGNIFICANT", "centred", "integers_op", "normal_op", "random_bits", "real_dtype", "threefry",
+    "SIGNIFICANT", "centre", "integers_op", "normal_op", "random_bits", "real_dtype", "threefry",
     "uniform_op",
 ]  # fmt: skip
 
@@ -158,7 +158,7 @@ uniform_op = Op(
 )
 
 
-def centred(uniform: Any, dtype: DType) -> Any:
+def centre(uniform: Any, dtype: DType) -> Any:
     """Numbers from [0, 1) as odd multiples of the last place below 1, between -1 and 1: all of
     them are floats."""
     return (uniform * 2 - 1) + 2.0 ** -SIGNIFICANT[dtype]
@@ -166,13 +166,13 @@ def centred(uniform: Any, dtype: DType) -> Any:
 
 def _normal_reference(xp: Any, state: Any, like: Any, *, dtype: DType) -> Any:
     wide = real_dtype(dtype)
-    u = centred(_uniform_reference(xp, state, like, dtype=wide), wide)
+    u = centre(_uniform_reference(xp, state, like, dtype=wide), wide)
     return (erfinv.reference(xp, u) * wide.numpy.type(sqrt(2))).astype(dtype.numpy)
 
 
 def _normal_decompose(state: Any, like: Any, *, dtype: DType) -> Any:
     wide = real_dtype(dtype)
-    u = centred(uniform_op(state, like, dtype=wide), wide)
+    u = centre(uniform_op(state, like, dtype=wide), wide)
     return cast(erfinv(u) * sqrt(2), dtype=dtype)
 
 
@@ -200,18 +200,18 @@ def _integers_infer(
     return _bits_infer(facts, state, like)
 
 
-def _scaled(bits: Any, count: Any) -> Any:
+def _scale(bits: Any, count: Any) -> Any:
     """The upper half of the product of 64 bits and a number of 31, by halves of 32 bits."""
     low, high = bits & _WORD, bits >> 32 & _WORD
     return (low * count >> 32) + high * count >> 32
 
 
 def _integers_reference(xp: Any, state: Any, like: Any, low: Any, count: Any) -> Any:
-    return _scaled(_bits_reference(xp, state, like), count) + low
+    return _scale(_bits_reference(xp, state, like), count) + low
 
 
 def _integers_decompose(state: Any, like: Any, low: Any, count: Any) -> Any:
-    return _scaled(random_bits(state, like), count) + low
+    return _scale(random_bits(state, like), count) + low
 
 
 integers_op = Op(

@@ -26,7 +26,7 @@ from staticflow.ops.elementwise.bits import bitwise_and
 from staticflow.ops.elementwise.maths import abs, isfinite, log
 from staticflow.ops.random.draws import (
     SIGNIFICANT,
-    centred,
+    centre,
     integers_op,
     normal_op,
     random_bits,
@@ -78,7 +78,7 @@ def gives_back(fn: F) -> F:
     """``fn``, which draws, such that a call that fails has drawn nothing."""
 
     @wraps(fn)
-    def called(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
         source: Any = kwargs.get("generator")
         if not hasattr(source, "position"):
             source = default_source[0]
@@ -90,12 +90,12 @@ def gives_back(fn: F) -> F:
             raise
 
     # which is a function as `fn` is, so that its errors are worded as such a one's are
-    called.__signature__ = inspect.signature(fn)  # type: ignore[attr-defined]
-    del called.__wrapped__
-    return cast_type("F", called)
+    call.__signature__ = inspect.signature(fn)  # type: ignore[attr-defined]
+    del call.__wrapped__
+    return cast_type("F", call)
 
 
-def _made(generator: Source | None, shape: Shape, op: Op, *args: Any, **attrs: Any) -> Any:
+def _draw_op(generator: Source | None, shape: Shape, op: Op, *args: Any, **attrs: Any) -> Any:
     shape = as_shape(shape)
     state = _state(generator, *shape, *args)
     like = full.beside(state, shape=shape, value=False, dtype=bool_)
@@ -114,7 +114,7 @@ def _bounds(state: Any, given: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _finished(x: Any, device: Any, requires_grad: bool) -> Any:
+def _finish(x: Any, device: Any, requires_grad: bool) -> Any:
     if device is not None:
         x = x.to(device=device)
     return x.requires_grad_() if requires_grad else x
@@ -131,7 +131,7 @@ def _require(holds: Any, what: str) -> None:
         raise ArgumentError(f"{what}, at {format_locs(here())}")
 
 
-def _wanted(dtype: Any) -> DType:
+def _dtype_or_default(dtype: Any) -> DType:
     return get_default_dtype() if dtype is None else dtype_of(dtype)
 
 
@@ -155,8 +155,8 @@ def rand(
     (2, 3)
     """
     shape = sizes_of(sizes, size)
-    drawn = _made(generator, shape, uniform_op, dtype=_wanted(dtype))
-    return _finished(drawn, device, requires_grad)
+    drawn = _draw_op(generator, shape, uniform_op, dtype=_dtype_or_default(dtype))
+    return _finish(drawn, device, requires_grad)
 
 
 @by_shape
@@ -171,8 +171,8 @@ def randn(
 ) -> Any:
     """Numbers from the standard normal distribution; the arguments are those of `rand`."""
     shape = sizes_of(sizes, size)
-    drawn = _made(generator, shape, normal_op, dtype=_wanted(dtype))
-    return _finished(drawn, device, requires_grad)
+    drawn = _draw_op(generator, shape, normal_op, dtype=_dtype_or_default(dtype))
+    return _finish(drawn, device, requires_grad)
 
 
 @by_shape
@@ -183,7 +183,7 @@ def rand_like(
 ) -> Any:  # fmt: skip
     """`rand` in the shape of ``input`` and, unless given, its dtype and on its device."""
     wanted = input.dtype if dtype is None else dtype_of(dtype)
-    return _finished(_like(generator, input, uniform_op, dtype=wanted), device, requires_grad)
+    return _finish(_like(generator, input, uniform_op, dtype=wanted), device, requires_grad)
 
 
 @by_shape
@@ -194,7 +194,7 @@ def randn_like(
 ) -> Any:  # fmt: skip
     """`randn` in the shape of ``input`` and, unless given, its dtype and on its device."""
     wanted = input.dtype if dtype is None else dtype_of(dtype)
-    return _finished(_like(generator, input, normal_op, dtype=wanted), device, requires_grad)
+    return _finish(_like(generator, input, normal_op, dtype=wanted), device, requires_grad)
 
 
 @by_shape
@@ -215,7 +215,7 @@ def normal(
         _require(std >= 0, f"normal: the deviation must not be negative, not {std}")
     if size is not None:
         drawn = randn(*size, generator=generator, dtype=dtype, device=device) * std + mean
-        return _finished(drawn, None, requires_grad)
+        return _finish(drawn, None, requires_grad)
     like = mean + 0 * std
     if not hasattr(like, "shape"):
         numbers = f"the mean {mean} and the deviation {std} are numbers"
@@ -257,8 +257,8 @@ def randint(
     elif low is None:
         low = 0
     shape = as_sizes(size)
-    drawn = _integers(low, high, dtype_of(dtype), partial(_made, generator, shape))
-    return _finished(drawn, device, False)
+    drawn = _integers(low, high, dtype_of(dtype), partial(_draw_op, generator, shape))
+    return _finish(drawn, device, False)
 
 
 @by_shape
@@ -271,7 +271,7 @@ def randint_like(
     low, high = (0, low) if high is None else (low, high)
     wanted = input.dtype if dtype is None else dtype_of(dtype)
     drawn = _integers(low, high, wanted, partial(_like, generator, input))
-    return _finished(drawn, device, requires_grad)
+    return _finish(drawn, device, requires_grad)
 
 
 def bernoulli(input: Any, p: Any = None, *, generator: Source | None = None) -> Any:
@@ -310,8 +310,8 @@ def randperm(
     n: Any, *, generator: Source | None = None, dtype: Any = int64, device: Any = None
 ) -> Any:
     """The numbers from 0 to before ``n`` in random order."""
-    order = argsort(_made(generator, (as_size(n),), random_bits))
-    return _finished(order.to(dtype_of(dtype)), device, False)
+    order = argsort(_draw_op(generator, (as_size(n),), random_bits))
+    return _finish(order.to(dtype_of(dtype)), device, False)
 
 
 @gives_back
@@ -342,7 +342,7 @@ def multinomial(
         return topk(input / waiting, num_samples)[1]
     below = cumsum(input, -1)
     shape = (*input.shape[:-1], num_samples)
-    chosen = _made(generator, shape, uniform_op, dtype=input.dtype) * below[..., -1:]
+    chosen = _draw_op(generator, shape, uniform_op, dtype=input.dtype) * below[..., -1:]
     return (below.unsqueeze(-2) <= chosen.unsqueeze(-1)).sum(-1)
 
 
@@ -421,7 +421,7 @@ def random_like(
 def _exponential(x: Any, generator: Source | None) -> Any:
     wide = real_dtype(x.dtype)
     # |u| is never 0 or 1
-    u = abs(centred(_like(generator, x, uniform_op, dtype=wide), wide))
+    u = abs(centre(_like(generator, x, uniform_op, dtype=wide), wide))
     return (-log(u)).to(x.dtype)
 
 
@@ -458,12 +458,12 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
             f"dropout: of {input.dtype.name}; cast it to a floating dtype, at {format_locs(here())}"
         )
     state = _state(None, input).to(getattr(input, "place", None))
-    out = _dropped(input, state, float(p))
+    out = _drop(input, state, float(p))
     return input._assign(out) if inplace else out
 
 
 @fused("DropoutBackward0")
-def _dropped(x: Any, state: Any, p: float) -> Any:
+def _drop(x: Any, state: Any, p: float) -> Any:
     """``x`` with each element left out with the probability ``p``, by the draw of ``state``."""
     kept = cast(lt(uniform_op(state, x, dtype=real_dtype(x.dtype)), 1 - p), dtype=x.dtype)
     return x * (kept if p == 1 else kept * (1 / (1 - p)))

@@ -72,7 +72,7 @@ def _var_vjp(ct: Any, x: Any, *, dims: Any, correction: float, keepdim: bool) ->
     return (x - mean_op(x, dims=dims, keepdim=True)) * slope
 
 
-def _spread(name: str, doc: str, root: bool) -> Op:
+def _spread_op(name: str, doc: str, root: bool) -> Op:
     """The variance or, with ``root``, the standard deviation."""
 
     def reference(xp: Any, x: Any, **attrs: Any) -> Any:
@@ -103,16 +103,16 @@ def _spread(name: str, doc: str, root: bool) -> Op:
     )
 
 
-var_op = _spread(
+var_op = _spread_op(
     "var",
     "The sum of squared distances to the mean over ``dims``, divided by the number of elements "
     "less ``correction``.",
     root=False,
 )
-std_op = _spread("std", "The square root of var.", root=True)
+std_op = _spread_op("std", "The square root of var.", root=True)
 
 
-def _spread_of(
+def _call_spread(
     op: Op, x: Any, dim: Dims | bool, unbiased: bool | None, keepdim: bool, correction: Any
 ) -> Any:
     if isinstance(dim, bool):  # PyTorch's form var(x, unbiased)
@@ -153,7 +153,7 @@ def var(
     >>> sf.var(sf.tensor([1.0, 2.0, 3.0]))
     tensor(1.)
     """
-    return _spread_of(var_op, input, dim, unbiased, keepdim, correction)
+    return _call_spread(var_op, input, dim, unbiased, keepdim, correction)
 
 
 @by_shape
@@ -167,7 +167,7 @@ def std(
     correction: float | None = None,
 ) -> Any:
     """The standard deviation, the square root of `var`. Its gradient is 0 where it is 0."""
-    return _spread_of(std_op, input, dim, unbiased, keepdim, correction)
+    return _call_spread(std_op, input, dim, unbiased, keepdim, correction)
 
 
 @by_shape

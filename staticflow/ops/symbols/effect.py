@@ -20,7 +20,7 @@ from staticflow.ops.declaring.thread import thread
 from staticflow.ops.symbols.symbol import STATIC, Symbol, symbolic, tracing_state
 
 __all__ = [
-    "count", "effect", "effect_mark", "leave", "left_since", "read", "read_mark", "settle",
+    "count", "effect", "effect_mark", "leave", "marks_since", "read", "read_mark", "settle",
     "states", "without_effects",
 ]  # fmt: skip
 
@@ -38,7 +38,7 @@ def _effect_infer(
     return y
 
 
-def _unsettled(*_: Any, **__: Any) -> Any:
+def _refuse(*_: Any, **__: Any) -> Any:
     raise AssertionError("a graph is closed without its marks of state")
 
 
@@ -46,7 +46,7 @@ _read_op = Op(
     name="read",
     doc="The value that a variable has at this point of the program.",
     infer=lambda facts, variable, *, order: variable,
-    reference=_unsettled,
+    reference=_refuse,
     vjp=per_arg(lambda ct, out, variable, *, order: ct),
 )
 
@@ -54,7 +54,7 @@ _effect_op = Op(
     name="effect",
     doc="``y``; from here on ``variable`` has the value ``new``.",
     infer=_effect_infer,
-    reference=_unsettled,
+    reference=_refuse,
     vjp=per_arg(lambda ct, out, y, variable, new, *, order: ct, None, None),
     flows=lambda order: ((0,),),
 )
@@ -141,7 +141,7 @@ def without_effects(node: Node) -> Node:
     return node
 
 
-def left_since(began: int) -> list[Node]:
+def marks_since(began: int) -> list[Node]:
     """The marks so left that were made since the serial number ``began``. They are the caller's."""
     left = thread.state.left
     found = [n for n in left if n.serial >= began]

@@ -17,7 +17,7 @@ from staticflow.ops.declaring.thread import recording, thread
 from staticflow.ops.symbols.calls import hand_on
 from staticflow.ops.symbols.flow import flow, is_real, operands, ways_of
 from staticflow.ops.symbols.symbol import Symbol, results_of, to_node
-from staticflow.ops.symbols.watching import hooked
+from staticflow.ops.symbols.watching import run_hooks
 
 __all__ = ["pullback", "pushforward"]
 
@@ -42,13 +42,13 @@ def pullback(
             if (cts := waiting.pop(node, None)) is None:
                 continue
             if 0 in cts:
-                cts[0] = hooked(node, cts[0])
+                cts[0] = run_hooks(node, cts[0])
             if node in wanted:
                 found[node] = cts[0]
             for argument, index, ct in _handed_on(node, cts, reaching):
                 _deposit(waiting, argument, index, ct)
     hand_on([ct.node for ct in found.values()], order)
-    return [_settled(found.get(w.node)) for w in wrt]
+    return [_detach_unrecorded(found.get(w.node)) for w in wrt]
 
 
 def _deposit(waiting: dict[Node, dict[int, Any]], node: Node, index: int, ct: Any) -> None:
@@ -66,7 +66,7 @@ def _handed_on(
         yield node.args[0], node.attrs["index"], cts[0]
         return
     args = operands(node)
-    led = _led(node, cts)
+    led = _arguments_of(node, cts)
     needs = [i in led and a in reaching and is_real(a) for i, a in enumerate(args)]
     if any(needs):
         for a, needed, ct in zip(args, needs, _pull(node, needs, cts), strict=True):
@@ -91,15 +91,15 @@ def pushforward(
                 found[node] = found[node.args[0]][node.attrs["index"]]
             elif is_real(node):
                 found[node] = _push(node, moved)
-    return [_settled(found.get(o.node)) for o in outputs]
+    return [_detach_unrecorded(found.get(o.node)) for o in outputs]
 
 
-def _settled(x: Any) -> Any:
+def _detach_unrecorded(x: Any) -> Any:
     """A derivative, to be differentiated again only if operations are recorded."""
     return x if x is None or thread.state.recording else stop_gradient(x)
 
 
-def _led(node: Node, results: Iterable[int]) -> set[int]:
+def _arguments_of(node: Node, results: Iterable[int]) -> set[int]:
     """The positions of the arguments that a gradient of one of the ``results`` may go to."""
     ways = ways_of(node)
     return {position for i in results for position in ways[i]}

@@ -52,7 +52,7 @@ from staticflow.ops.tensors.aliasing import Alias, Detached, Perhaps, alias, vie
 from staticflow.ops.tensors.methods import Methods
 
 __all__ = [
-    "STATIC", "SYMBOLIC", "StaticMode", "Symbol", "captured", "constant_node", "follow",
+    "STATIC", "SYMBOLIC", "StaticMode", "Symbol", "capture", "constant_node", "follow",
     "results_of", "symbolic", "to_node", "tracing", "tracing_state",
 ]  # fmt: skip
 
@@ -66,7 +66,7 @@ def constant_node(value: Any, dtype: DType) -> Node:
     return make_node(constant, (), attrs, here())
 
 
-def captured(tensor: Any) -> Node:
+def capture(tensor: Any) -> Node:
     """The param that stands for an eager tensor: the same one each time, while anyone holds it.
     The node keeps the tensor alive, so its id is not given to another meanwhile."""
     node = _captured.get(id(tensor))
@@ -98,9 +98,9 @@ def _node_of_tensor(tensor: Any) -> Node:
     state = tracing_state.state
     if getattr(tensor, "grad_fn", None) is None:
         source = _followed.get(id(tensor)) if state.tracing and state.guards is None else None
-        return captured(tensor) if source is None else _without_gradient(source[1])
+        return capture(tensor) if source is None else _without_gradient(source[1])
     if state.types_only or state.guards is not None:
-        return captured(tensor)
+        return capture(tensor)
     node: Node = eager.expression(tensor).node
     return node
 
@@ -275,7 +275,7 @@ class Symbol(SymbolAttributes, Methods):
         """The node that the handle names; of a view, of what it is a view of now."""
         view = self._alias
         if view is not None and view.seen is not None and view.root.node is not view.seen:
-            self._node = view.taken().node
+            self._node = view.read().node
             view.seen = view.root.node
         return self._node
 
@@ -362,7 +362,7 @@ class Symbol(SymbolAttributes, Methods):
             return self
         view.put(new)
         view.seen = getattr(view.root, "node", None)
-        self._node = (new if thread.state.recording else view.taken()).node
+        self._node = (new if thread.state.recording else view.read()).node
         return self
 
     @property
@@ -380,7 +380,7 @@ class Symbol(SymbolAttributes, Methods):
         made = not node.args and node.op is not param
         return view is None and (made or not node.tensor_type.shape)
 
-    def _seen_as(self, shape: Shape) -> Symbol:
+    def _view_as_shape(self, shape: Shape) -> Symbol:
         """The symbol in another shape, on the same memory."""
         out: Symbol = reshape_op(self, shape=shape)
         if type(out._alias) is Perhaps:

@@ -21,7 +21,7 @@ from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType
 from staticflow.ops.symbols.handle import Handle
 
-__all__ = ["hooked", "hooked_leaf", "register_hook", "through", "watch_op", "watched"]
+__all__ = ["register_hook", "run_hooks", "run_leaf_hooks", "through", "watch_nodes", "watch_op"]
 
 _tables: weakref.WeakKeyDictionary[Node, dict[Handle, Any]] = weakref.WeakKeyDictionary()
 
@@ -31,13 +31,13 @@ def register_hook(node: Node, hook: Callable[[Any], Any]) -> Handle:
     return Handle(_tables.setdefault(node, {}), hook)
 
 
-def hooked(node: Node, ct: Any) -> Any:
+def run_hooks(node: Node, ct: Any) -> Any:
     """The cotangent that the hooks of ``node`` make of ``ct``."""
     table = _tables.get(node)
     return ct if table is None or ct is None else through(table.values(), ct)
 
 
-def hooked_leaf(tensor: Any, ct: Any) -> Any:
+def run_leaf_hooks(tensor: Any, ct: Any) -> Any:
     """The gradient that the hooks of ``tensor``, a leaf of the tape that a graph names, make of
     ``ct``. Raises `AutogradError` for what waits for the gradient to be in its ``.grad``."""
     hooks = tensor._hooks
@@ -77,7 +77,7 @@ def through(hooks: Iterable[Any], ct: Any) -> Any:
     return ct
 
 
-def watched(roots: Sequence[Node], values: Mapping[Node, Node]) -> dict[Node, Node]:
+def watch_nodes(roots: Sequence[Node], values: Mapping[Node, Node]) -> dict[Node, Node]:
     """``values``, what to put in the place of nodes, and for each node with hooks that ``roots``
     need a `watch_op` of it."""
     found = dict(values)

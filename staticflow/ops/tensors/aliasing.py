@@ -59,7 +59,7 @@ class Alias:
             view = view.base
         return view is None
 
-    def taken(self) -> Any:
+    def read(self) -> Any:
         """The view of what the root is now."""
         steps = []
         step: Alias | None = self
@@ -84,7 +84,7 @@ class Alias:
                 f"it inside, at {format_locs(here())}"
             )
         while step is not None:
-            whole = step.root if step.base is None else step.base.taken()
+            whole = step.root if step.base is None else step.base.read()
             value = _BACK[step.op](step.op, whole, value, **step.attrs)
             step = step.base
         self.root._assign(value)
@@ -99,7 +99,7 @@ class Detached:
     seen: Node | None
     own: Any
 
-    def taken(self) -> Any:
+    def read(self) -> Any:
         """The elements that the root has now, with the own history."""
         with recording(True):
             return keep_history(self.own, stop_gradient(self.root))
@@ -121,7 +121,7 @@ class Perhaps:
     fn: Callable[..., Any]
     attrs: Mapping[str, Any]
 
-    def taken(self) -> NoReturn:
+    def read(self) -> NoReturn:
         """Refused: the root was changed."""
         raise SymbolicError(
             f"what was made of {self.root.node.type} by reshape, flatten or contiguous is read "
@@ -195,13 +195,13 @@ def view_of(op: Op, base: Any, attrs: Mapping[str, Any]) -> Alias:
 # -- a changed view put back into the whole -------------------------------------------------------
 
 
-def _turned_back(op: Op, whole: Any, value: Any, **attrs: Any) -> Any:
+def _turn_back(op: Op, whole: Any, value: Any, **attrs: Any) -> Any:
     """Views of all elements: the derivative, which only moves elements, goes back."""
     assert op.vjp is not None
     return op.vjp((True,), value, value, whole, **attrs)[0]
 
 
-def _refused(op: Op, whole: Any, value: Any, **_: Any) -> Any:
+def _refuse(op: Op, whole: Any, value: Any, **_: Any) -> Any:
     raise AutogradError(
         f"an in-place operation on the result of {op.name}, of shape {list(value.shape)}: several "
         f"of its elements are one element of what it was made from; change a clone, "
@@ -211,9 +211,9 @@ def _refused(op: Op, whole: Any, value: Any, **_: Any) -> Any:
 
 _BACK: dict[Op, Callable[..., Any]] = {
     **dict.fromkeys(
-        (reshape_op, squeeze_op, unsqueeze_op, permute_op, transpose_op, t_op), _turned_back
+        (reshape_op, squeeze_op, unsqueeze_op, permute_op, transpose_op, t_op), _turn_back
     ),
-    **dict.fromkeys((expand_op, unfold_op), _refused),
+    **dict.fromkeys((expand_op, unfold_op), _refuse),
     slice_op: lambda op, whole, value, *, start, size, step: slice_scatter_op(
         whole, value, start=start, step=step
     ),

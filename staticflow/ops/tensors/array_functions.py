@@ -53,14 +53,14 @@ def array_function(
         return np.ndarray.__array_function__(_ARRAY, func, (), args, kwargs)
     if func in _WRITING or hasattr(kwargs.get("out"), "__sf_mode__"):
         raise DTypeError(
-            f"{called(func)} cannot write to a tensor; use an in-place method of its own, or give "
-            f"its values (x.detach().numpy() of an eager tensor), at {format_locs(here())}"
+            f"{shown_name(func)} cannot write to a tensor; use an in-place method of its own, or "
+            f"give its values (x.detach().numpy() of an eager tensor), at {format_locs(here())}"
         )
     named = {k: _values(v, func) for k, v in kwargs.items()}
     return func(*(_values(a, func) for a in args), **named)
 
 
-def called(func: Function) -> str:
+def shown_name(func: Function) -> str:
     """A function of NumPy as users call it."""
     return f"{func.__module__.replace('numpy', 'np', 1)}.{func.__name__}"
 
@@ -73,8 +73,8 @@ def _values(given: Any, func: Function) -> Any:
         return given
     if given.requires_grad and not given.__sf_mode__.rank:
         raise AutogradError(
-            f"{called(func)} computes with the values of a tensor that requires a gradient, and "
-            f"what it gives would have no history; give it x.detach(), at {format_locs(here())}"
+            f"{shown_name(func)} computes with the values of a tensor that requires a gradient, "
+            f"and what it gives would have no history; give it x.detach(), at {format_locs(here())}"
         )
     return np.asarray(given)
 

@@ -30,7 +30,7 @@ from staticflow.ops.tensors.array_functions import array_function
 from staticflow.ops.tensors.elementwise import ElementwiseMethods, in_place
 from staticflow.ops.tensors.ufuncs import array_ufunc
 
-__all__ = ["REFLECTED", "Methods", "reflected"]
+__all__ = ["REFLECTED", "Methods", "reflect"]
 
 Function = Callable[..., Any]
 
@@ -38,7 +38,7 @@ REFLECTED: dict[Function, Any] = {}
 """What the operators do whose operands stand the other way round, by method."""
 
 
-def reflected(fn: Function) -> Function:
+def reflect(fn: Function) -> Function:
     """``other <op> self``, asked of ``self``."""
 
     def method(self: Any, other: Any) -> Any:
@@ -86,13 +86,13 @@ def _ne(self: Any, other: Any) -> Any:
     return True if other is None else ar.ne(self, other)
 
 
-def _copied(self: Any, other: Any) -> Any:
+def _copy_of(self: Any, other: Any) -> Any:
     """``other`` broadcast and cast to the shape and dtype of ``self``."""
     # a product, since a sum with 0 would lose the sign of -0.0
     return ar.mul(other, ones_like(self)).to(self.dtype)
 
 
-_copied.__name__ = _copied.__qualname__ = "copy_"
+_copy_of.__name__ = _copy_of.__qualname__ = "copy_"
 
 
 class Methods(ElementwiseMethods):
@@ -168,14 +168,14 @@ class Methods(ElementwiseMethods):
 
     # -- operators ----------------------------------------------------------------------------
 
-    __add__, __radd__ = ar.add, reflected(ar.add)
-    __sub__, __rsub__ = ar.sub, reflected(ar.sub)
-    __mul__, __rmul__ = ar.mul, reflected(ar.mul)
-    __truediv__, __rtruediv__ = ar.div, reflected(ar.div)
-    __floordiv__, __rfloordiv__ = ar.floor_divide, reflected(ar.floor_divide)
-    __mod__, __rmod__ = ar.remainder, reflected(ar.remainder)
-    __pow__, __rpow__ = maths.pow, reflected(maths.pow)
-    __matmul__, __rmatmul__ = con.matmul, reflected(con.matmul)
+    __add__, __radd__ = ar.add, reflect(ar.add)
+    __sub__, __rsub__ = ar.sub, reflect(ar.sub)
+    __mul__, __rmul__ = ar.mul, reflect(ar.mul)
+    __truediv__, __rtruediv__ = ar.div, reflect(ar.div)
+    __floordiv__, __rfloordiv__ = ar.floor_divide, reflect(ar.floor_divide)
+    __mod__, __rmod__ = ar.remainder, reflect(ar.remainder)
+    __pow__, __rpow__ = maths.pow, reflect(maths.pow)
+    __matmul__, __rmatmul__ = con.matmul, reflect(con.matmul)
     __neg__, __abs__, __invert__ = ar.neg, maths.abs, bits.bitwise_not
     __lt__, __le__, __gt__, __ge__ = ar.lt, ar.le, ar.gt, ar.ge
     __eq__ = _eq
@@ -184,9 +184,9 @@ class Methods(ElementwiseMethods):
     __or__ = __ror__ = bits.bitwise_or
     __xor__ = __rxor__ = bits.bitwise_xor
     __lshift__ = bits.bitwise_left_shift
-    __rlshift__ = reflected(bits.bitwise_left_shift)
+    __rlshift__ = reflect(bits.bitwise_left_shift)
     __rshift__ = bits.bitwise_right_shift
-    __rrshift__ = reflected(bits.bitwise_right_shift)
+    __rrshift__ = reflect(bits.bitwise_right_shift)
     __getitem__, __setitem__ = subscript.get, subscript.put_in_place
 
     def __delitem__(self, key: Any) -> NoReturn:
@@ -300,7 +300,7 @@ class Methods(ElementwiseMethods):
     __ilshift__ = in_place(bits.bitwise_left_shift)
     __irshift__ = in_place(bits.bitwise_right_shift)
     zero_ = in_place(zeros_like)
-    copy_ = in_place(_copied)
+    copy_ = in_place(_copy_of)
     fill_, fill_diagonal_ = in_place(by_index.fill), _fill_diagonal
     tril_, triu_ = in_place(triangle.tril), in_place(triangle.triu)
     masked_fill_ = in_place(masks.masked_fill)

@@ -303,7 +303,7 @@ def put_in_place(x: Any, key: Any, value: Any) -> None:
     if not found.tensors and type(value) in _NUMBERS and not part.__sf_mode__.rank:
         part.copy_(value)
     elif part is not value and not _is_there(part, found, value):
-        new = _stored(part, found.tensors, value)
+        new = _store(part, found.tensors, value)
         part._assign(new) if found.tensors or part.__sf_mode__.rank else part.copy_(new)
 
 
@@ -314,7 +314,7 @@ def _is_there(part: Any, found: _Reading, value: Any) -> bool:
     return not found.tensors and type(mine) is Alias and mine.is_same(other)
 
 
-def _stored(part: Any, tensors: Sequence[tuple[int, Any]], value: Any) -> Any:
+def _store(part: Any, tensors: Sequence[tuple[int, Any]], value: Any) -> Any:
     """What the view ``part`` becomes where the rest of a key stores ``value`` in it."""
     value = value.to(part.dtype) if _is_tensor(value) else _value_like(part, value)
     if value.ndim == 0:  # is a number, wherever it lies
@@ -322,12 +322,12 @@ def _stored(part: Any, tensors: Sequence[tuple[int, Any]], value: Any) -> Any:
     for dim, k in reversed(tensors):
         if k.ndim == 0:
             rest = [(d - 1 if d > dim else d, t) for d, t in tensors if t is not k]
-            inner = _stored(index_op(part, k, dims=(dim,)), rest, value)
+            inner = _store(index_op(part, k, dims=(dim,)), rest, value)
             return index_put_op(part, inner, k, dims=(dim,), accumulate=False)
     if not tensors:
         return fit(value, part.shape)
     if len(tensors) == 1 and _is_mask(tensors[0][1]):
-        return _masked(part, *tensors[0], value)
+        return _put_masked(part, *tensors[0], value)
     indices, dims = _indices(tensors)
     return put_at(part, indices, dims, value)
 
@@ -351,7 +351,7 @@ def _value_like(x: Any, value: Any) -> Any:
     return new_full(x, (), value)
 
 
-def _masked(x: Any, dim: int, mask: Any, value: Any) -> Any:
+def _put_masked(x: Any, dim: int, mask: Any, value: Any) -> Any:
     """``x`` with ``value`` where ``mask``, which spans dims from ``dim`` on, is true."""
     given, mask = mask, mask if _is_tensor(mask) else cast.beside(x, mask, dtype=bool_)
     behind = x.ndim - dim - mask.ndim

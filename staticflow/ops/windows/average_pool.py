@@ -17,8 +17,8 @@ from staticflow.ops.declaring.declare import per_arg, strict
 from staticflow.ops.declaring.lowering import LoopNest, linear
 from staticflow.ops.elementwise.variants import div
 from staticflow.ops.windows.convolution import convolution_op, convolution_transpose_op
-from staticflow.ops.windows.pooling import pooled_size
-from staticflow.ops.windows.spatial import Steps, spread, window
+from staticflow.ops.windows.pooling import count_windows
+from staticflow.ops.windows.spatial import Steps, space_out, window
 
 __all__ = ["adaptive_avg_pool_op", "adaptive_spread_op", "avg_pool_op"]
 
@@ -35,7 +35,7 @@ def _infer(
     if x.ndim != len(kernel) + 2:
         raise ShapeError(f"takes an input of {len(kernel) + 2} dims, not {x}")
     each = zip(x.shape[2:], kernel, stride, padding, strict=True)
-    counts = (pooled_size(facts, n, k, s, p, 1, ceil) for n, k, s, p in each)
+    counts = (count_windows(facts, n, k, s, p, 1, ceil) for n, k, s, p in each)
     return TensorType(x.dtype, (*x.shape[:2], *counts))
 
 
@@ -45,7 +45,7 @@ def _reference(
 ) -> Any:  # fmt: skip
     sizes = x.shape[2:]
     each = zip(sizes, kernel, stride, padding, strict=True)
-    counts = tuple(pooled_size(Facts(), n, k, s, p, 1, ceil) for n, k, s, p in each)
+    counts = tuple(count_windows(Facts(), n, k, s, p, 1, ceil) for n, k, s, p in each)
     source = x.astype(xp.float32) if x.dtype.itemsize == 2 else x
     out = xp.zeros((*x.shape[:2], *counts), source.dtype)
     for at in xp.ndindex(*counts):
@@ -103,7 +103,7 @@ def _decompose(x: Any, *, kernel: Steps, stride: Steps, padding: Steps, **more: 
     attrs = {"kernel": kernel, "stride": stride, "padding": padding, **more}
     shape = _infer(Facts(), TensorType(float32, x.__sf_shape__), **attrs).shape
     one = (1,) * len(kernel)
-    around = spread(source, _reach(shape[2:], kernel, stride), padding, one)
+    around = space_out(source, _reach(shape[2:], kernel, stride), padding, one)
     total = convolution_op(
         _planes(around), _ones(source, kernel), stride=stride, padding=(0,) * len(kernel),
         dilation=one, groups=1,
@@ -125,7 +125,7 @@ def _vjp(
         padding=(0,) * len(kernel), dilation=one, groups=1,
     )  # fmt: skip
     start = tuple(-p for p in padding)
-    found = spread(reshape(sums, (*ct.shape[:2], *around)), x.shape[2:], start, one)
+    found = space_out(reshape(sums, (*ct.shape[:2], *around)), x.shape[2:], start, one)
     return narrow_as(found, ct)
 
 
@@ -171,7 +171,7 @@ def _elements(at: Any, sizes: Any, counts: Any) -> tuple[slice, ...]:
     return tuple(slice(a, a + n) for a, n in each)
 
 
-def _spread_reference(xp: Any, y: Any, *, size: Any) -> Any:
+def _scatter_reference(xp: Any, y: Any, *, size: Any) -> Any:
     source = _wide_array(xp, y)
     out = xp.zeros((*y.shape[:2], *size), source.dtype)
     for at in xp.ndindex(*y.shape[2:]):
@@ -233,7 +233,7 @@ adaptive_spread_op: Op = Op(
     name="adaptive_spread",
     doc="Its transpose: each element shared among those whose mean it would be.",
     infer=_adaptive_infer,
-    reference=strict(_adaptive_infer, _spread_reference),
+    reference=strict(_adaptive_infer, _scatter_reference),
     vjp=per_arg(lambda ct, out, y, *, size: adaptive_avg_pool_op(ct, size=y.shape[2:])),
     lowering=LoopNest(_spread_emit),
     numpy="slower",

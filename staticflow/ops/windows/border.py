@@ -17,23 +17,23 @@ __all__ = ["border_op", "unborder_op"]
 # Where the element at place ``i`` (from ``-n`` to ``2 n``) comes from, in a dim of ``n``.
 
 
-def _mirrored(i: Size, n: Size) -> Size:
+def _mirror(i: Size, n: Size) -> Size:
     back = dim_max(i, -i)
     return dim_min(back, 2 * (n - 1) - back)
 
 
-def _repeated(i: Size, n: Size) -> Size:
+def _repeat(i: Size, n: Size) -> Size:
     return dim_min(dim_max(i, 0), n - 1)
 
 
-def _wrapped(i: Size, n: Size) -> Size:
+def _wrap(i: Size, n: Size) -> Size:
     return i + n - n * floor_div(i + n, n)
 
 
 _SOURCES: dict[str, tuple[Callable[[Size, Size], Size], str]] = {
-    "reflect": (_mirrored, "reflect"),
-    "replicate": (_repeated, "edge"),
-    "circular": (_wrapped, "wrap"),
+    "reflect": (_mirror, "reflect"),
+    "replicate": (_repeat, "edge"),
+    "circular": (_wrap, "wrap"),
 }
 """The modes, and what NumPy calls them."""
 

@@ -27,7 +27,7 @@ from staticflow.ops.windows.correlate import (
     positions,
     span,
 )
-from staticflow.ops.windows.spatial import Steps, spread
+from staticflow.ops.windows.spatial import Steps, space_out
 
 __all__ = ["convolution_kernel_op", "convolution_op", "convolution_transpose_op"]
 
@@ -39,13 +39,13 @@ def _per_channel(bias: Any, ndim: int) -> Any:
     return reshape(bias, (*bias.shape, *(1,) * (ndim - 2)))
 
 
-def _padded(x: Any, padding: Steps) -> Any:
+def _pad(x: Any, padding: Steps) -> Any:
     """``x`` with zeros around its dims of space."""
     shape = tuple(n + 2 * p for n, p in zip(x.shape[2:], padding, strict=True))
-    return spread(x, shape, padding, (1,) * len(padding))
+    return space_out(x, shape, padding, (1,) * len(padding))
 
 
-def _turned(w: Any, groups: int) -> Any:
+def _turn(w: Any, groups: int) -> Any:
     """A kernel (G * O, C, ...) as (G * C, O, ...), its windows read backwards."""
     own = w.shape[2:]
     w = flip_op(w, dims=tuple(range(2, 2 + len(own))))
@@ -62,7 +62,7 @@ def _is_pointwise(kernel: Shape, stride: Steps) -> bool:
     return all(same(k, 1) for k in kernel) and all(s == 1 for s in stride)
 
 
-def _merged(x: Any) -> Any:
+def _merge(x: Any) -> Any:
     """(N, C, ...) as (N, C, L)."""
     return reshape(x, (*x.shape[:2], prod(x.shape[2:])))
 
@@ -71,12 +71,12 @@ def _correlate(x: Any, w: Any, stride: Steps, dilation: Steps, groups: int) -> A
     """`correlate_op` on as few dims as it takes."""
     if len(stride) > 1 and _is_pointwise(w.shape[2:], stride):
         shape = (x.shape[0], w.shape[0], *x.shape[2:])
-        flat = correlate_op(_merged(x), _merged(w), stride=(1,), dilation=(1,), groups=groups)
+        flat = correlate_op(_merge(x), _merge(w), stride=(1,), dilation=(1,), groups=groups)
         return reshape(flat, shape)
     return correlate_op(x, w, stride=stride, dilation=dilation, groups=groups)
 
 
-def _computed_wide(reference: Callable[..., Any]) -> Callable[..., Any]:
+def _compute_wide(reference: Callable[..., Any]) -> Callable[..., Any]:
     """A reference whose 16-bit floats are summed in 32 bits and rounded once, bias included."""
 
     def wide(xp: Any, x: Any, y: Any, bias: Any = None, **attrs: Any) -> Any:
@@ -169,7 +169,7 @@ def _decompose(
     x: Any, w: Any, *bias: Any, stride: Steps, padding: Steps, dilation: Steps, groups: int
 ) -> Any:
     a, b = widen(x), widen(w)
-    out = _correlate(_padded(a, padding), b, stride, dilation, groups)
+    out = _correlate(_pad(a, padding), b, stride, dilation, groups)
     for each in bias:
         out = out + _per_channel(widen(each), out.ndim)
     return narrow_as(out, x)
@@ -187,7 +187,7 @@ convolution_op: Op = Op(
     doc="``out[n, o, p] = bias[o] + sum_{c, k} x[n, c, p * stride + k * dilation - padding] * "
     "w[o, c, k]``, zero where x ends; channels in ``groups``.",
     infer=_infer,
-    reference=strict(_infer, _computed_wide(_reference)),
+    reference=strict(_infer, _compute_wide(_reference)),
     vjp=_with_bias_vjp(_partials),
     decompose=_decompose,
     numpy="slower",
@@ -237,16 +237,16 @@ def _transpose_reference(
     return out[(..., *(slice(p, p + n) for p, n in zip(padding, size, strict=True)))]
 
 
-def _collected(
+def _collect(
     y: Any, w: Any, size: Shape, stride: Steps, padding: Steps, dilation: Steps, groups: int
 ) -> Any:
     """What a window adds to a place is what a window read backwards collects there, if the elements
     of ``y`` lie ``stride`` apart among zeros."""
     reach = tuple(span(k, d) - 1 for k, d in zip(w.shape[2:], dilation, strict=True))
     start = tuple(r - p for r, p in zip(reach, padding, strict=True))
-    around = spread(y, tuple(n + r for n, r in zip(size, reach, strict=True)), start, stride)
+    around = space_out(y, tuple(n + r for n, r in zip(size, reach, strict=True)), start, stride)
     one = (1,) * len(stride)
-    return _correlate(around, _turned(w, groups), one, dilation, groups)
+    return _correlate(around, _turn(w, groups), one, dilation, groups)
 
 
 _MOST_PHASES = 9
@@ -271,7 +271,7 @@ def _by_phases(y: Any, w: Any, size: Shape, stride: Steps, padding: Steps, group
             continue
         kernel = slice_op(w, start=(0, 0, *first), size=(*w.shape[:2], *taps), step=(1, 1, *stride))
         before = tuple((i + p) // s for i, _, _, s, p in each)
-        parts.append(_collected(y, kernel, count, one, before, one, groups))
+        parts.append(_collect(y, kernel, count, one, before, one, groups))
     return interleave_op(*parts, size=size, stride=stride)
 
 
@@ -284,7 +284,7 @@ def _transpose_decompose(
     if apart and 1 < prod(stride) <= _MOST_PHASES:
         out = _by_phases(a, b, size, stride, padding, groups)
     else:
-        out = _collected(a, b, size, stride, padding, dilation, groups)
+        out = _collect(a, b, size, stride, padding, dilation, groups)
     for each in bias:
         out = out + _per_channel(widen(each), out.ndim)
     return narrow_as(out, y)
@@ -303,7 +303,7 @@ convolution_transpose_op: Op = Op(
     name="convolution_transpose",
     doc="The transpose of ``convolution`` with the same weight, onto an input of ``size``.",
     infer=_transpose_infer,
-    reference=strict(_transpose_infer, _computed_wide(_transpose_reference)),
+    reference=strict(_transpose_infer, _compute_wide(_transpose_reference)),
     vjp=_with_bias_vjp(_transpose_partials),
     decompose=_transpose_decompose,
     numpy="slower",
@@ -345,10 +345,10 @@ def _kernel_decompose(
     x: Any, y: Any, *, kernel: Shape, stride: Steps, padding: Steps, dilation: Steps, groups: int
 ) -> Any:
     a, b = widen(x), widen(y)
-    a = _padded(a, padding)
+    a = _pad(a, padding)
     if len(kernel) > 1 and _is_pointwise(kernel, stride):
         flat = correlate_kernel_op(
-            _merged(a), _merged(b), kernel=(1,), stride=(1,), dilation=(1,), groups=groups
+            _merge(a), _merge(b), kernel=(1,), stride=(1,), dilation=(1,), groups=groups
         )
         return narrow_as(reshape(flat, (*flat.shape[:2], *kernel)), x)
     out = correlate_kernel_op(a, b, kernel=kernel, stride=stride, dilation=dilation, groups=groups)
@@ -369,7 +369,7 @@ convolution_kernel_op: Op = Op(
     doc="The gradient of ``convolution`` by its weight, which has windows of ``kernel``: "
     "``out[o, c, k] = sum_{n, p} y[n, o, p] * x[n, c, p * stride + k * dilation - padding]``.",
     infer=_kernel_infer,
-    reference=strict(_kernel_infer, _computed_wide(_kernel_reference)),
+    reference=strict(_kernel_infer, _compute_wide(_kernel_reference)),
     vjp=_kernel_vjp,
     decompose=_kernel_decompose,
     numpy="slower",

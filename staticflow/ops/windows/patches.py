@@ -56,7 +56,7 @@ patches_op: Op = Op(
 )
 
 
-def _added_infer(
+def _add_infer(
     facts: Facts, y: TensorType, *, size: Shape, stride: Steps, dilation: Steps
 ) -> TensorType:
     if y.dtype.kind == "b":
@@ -69,7 +69,7 @@ def _added_infer(
     return x
 
 
-def _added_reference(xp: Any, y: Any, *, size: Any, stride: Any, dilation: Any) -> Any:
+def _add_reference(xp: Any, y: Any, *, size: Any, stride: Any, dilation: Any) -> Any:
     out, rank = xp.zeros((*y.shape[:2], *size), y.dtype), len(size)
     counts = y.shape[2 + rank :]
     for offset in xp.ndindex(*y.shape[2 : 2 + rank]):
@@ -79,7 +79,7 @@ def _added_reference(xp: Any, y: Any, *, size: Any, stride: Any, dilation: Any) 
     return out
 
 
-def _added_emit(nest: Any) -> None:
+def _add_emit(nest: Any) -> None:
     """Row after row of one element of all windows, which do not overlap."""
     k, out, rank = nest.k, nest.out_shape(0), len(nest.attrs["size"])
     kernel, counts = nest.in_shape(0)[2 : 2 + rank], nest.in_shape(0)[2 + rank :]
@@ -101,14 +101,14 @@ def _added_emit(nest: Any) -> None:
 unpatches_op: Op = Op(
     name="unpatches",
     doc="Zeros (N, C, *size) with windows (N, C, *kernel, *windows) added where they lie.",
-    infer=_added_infer,
-    reference=strict(_added_infer, _added_reference),
+    infer=_add_infer,
+    reference=strict(_add_infer, _add_reference),
     vjp=per_arg(
         lambda ct, out, y, *, size, stride, dilation: patches_op(
             ct, kernel=y.shape[2 : 2 + len(size)], stride=stride, dilation=dilation
         )
     ),
-    lowering=LoopNest(_added_emit),
+    lowering=LoopNest(_add_emit),
     numpy="slower",
     grad_name="Col2ImBackward0",
 )

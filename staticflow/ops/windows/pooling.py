@@ -23,12 +23,16 @@ from staticflow.ops.windows.correlate import span, windows
 from staticflow.ops.windows.spatial import Steps, window
 
 __all__ = [
-    "adaptive_max_index_op", "max_pool_index_op", "max_pool_op", "place_gather_op",
-    "place_scatter_op", "pooled_size",
+    "adaptive_max_index_op",
+    "count_windows",
+    "max_pool_index_op",
+    "max_pool_op",
+    "place_gather_op",
+    "place_scatter_op",
 ]  # fmt: skip
 
 
-def pooled_size(
+def count_windows(
     facts: Facts, size: Size, kernel: int, stride: int, padding: int, dilation: int, ceil: bool
 ) -> Size:
     """How many windows there are along a dim. With ``ceil`` the last may hang over the end, but it
@@ -54,7 +58,7 @@ def _shape(
     if x.ndim != len(kernel) + 2:
         raise ShapeError(f"takes an input of {len(kernel) + 2} dims, not {x}")
     each = zip(x.shape[2:], kernel, stride, padding, dilation, strict=True)
-    return (*x.shape[:2], *(pooled_size(facts, n, k, s, p, d, ceil) for n, k, s, p, d in each))
+    return (*x.shape[:2], *(count_windows(facts, n, k, s, p, d, ceil) for n, k, s, p, d in each))
 
 
 def _max_infer(facts: Facts, x: TensorType, **attrs: Any) -> TensorType:
@@ -69,7 +73,7 @@ def _lowest(dtype: np.dtype[Any]) -> Any:
     return int(np.iinfo(dtype).min) if dtype.kind in "iu" else -np.inf
 
 
-def _found(
+def _find_windows(
     xp: Any, x: Any, *, kernel: Steps, stride: Steps, padding: Steps, dilation: Steps, ceil: bool
 ) -> tuple[Any, Any]:
     """The elements of every window, along one last dim, and where each is in its plane; -1 where
@@ -94,11 +98,11 @@ def _found(
 
 
 def _max_reference(xp: Any, x: Any, **attrs: Any) -> Any:
-    return xp.max(_found(xp, x, **attrs)[0], axis=-1)
+    return xp.max(_find_windows(xp, x, **attrs)[0], axis=-1)
 
 
 def _index_reference(xp: Any, x: Any, **attrs: Any) -> Any:
-    values, places = _found(xp, x, **attrs)
+    values, places = _find_windows(xp, x, **attrs)
     wins = (values == xp.max(values, axis=-1, keepdims=True)) & (places >= 0)
     first = xp.argmax(wins, axis=-1)
     nans = values != values

@@ -60,7 +60,7 @@ def _behind(shape: Shape) -> Shape:
     return () if shape[3] == 1 else shape[3:]
 
 
-def _weighted(k: Any, value: Any, weight: Any) -> Any:
+def _weigh(k: Any, value: Any, weight: Any) -> Any:
     return value if weight is None else k.mul(value, weight)
 
 
@@ -103,7 +103,7 @@ def _emit(nest: Any) -> None:
         with nest.loops(_behind(shape), "parallel") as behind:
             r, total = behind or (0,), None
             for at, weight in places:
-                part = _weighted(k, nest.load(0, (b, c, at, *r)), weight)
+                part = _weigh(k, nest.load(0, (b, c, at, *r)), weight)
                 total = part if total is None else k.add(total, part)
             nest.store(0, (b, c, p, *r), total)
 
@@ -160,7 +160,7 @@ def _back_emit(nest: Any) -> None:
             for at, weight in _places(nest, b, p):
                 with nest.loops(_behind(shape), "parallel") as behind:
                     place = (b, c, at, *(behind or (0,)))
-                    part = _weighted(k, nest.load(0, (b, c, p, *(behind or (0,)))), weight)
+                    part = _weigh(k, nest.load(0, (b, c, p, *(behind or (0,)))), weight)
                     nest.store(0, place, k.add(nest.load_out(0, place), part))
 
 

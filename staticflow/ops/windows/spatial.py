@@ -14,7 +14,7 @@ from staticflow.ops.basics.slicing import embed_op, slice_op
 from staticflow.ops.basics.view import squeeze, unsqueeze
 from staticflow.ops.declaring.lowering import Index
 
-__all__ = ["Steps", "batched", "per_dim", "spread", "unbatched", "window"]
+__all__ = ["Steps", "add_batch", "per_dim", "remove_batch", "space_out", "window"]
 
 Steps = tuple[int, ...]
 """An int for each dim of space."""
@@ -39,7 +39,7 @@ def per_dim(value: Any, rank: int, least: int, what: str) -> Steps:
     return steps
 
 
-def batched(x: Any, rank: int, name: str) -> tuple[Any, bool]:
+def add_batch(x: Any, rank: int, name: str) -> tuple[Any, bool]:
     """``x`` as (N, C, ...), with ``rank`` dims of space, and whether it was (C, ...)."""
     if x.ndim not in (rank + 1, rank + 2):
         raise ShapeError(
@@ -49,12 +49,12 @@ def batched(x: Any, rank: int, name: str) -> tuple[Any, bool]:
     return (x, False) if x.ndim == rank + 2 else (unsqueeze(x, 0), True)
 
 
-def unbatched(out: Any, alone: bool) -> Any:
-    """What was computed of a `batched` tensor, as it would be without the batch."""
+def remove_batch(out: Any, alone: bool) -> Any:
+    """What was computed of a `add_batch` tensor, as it would be without the batch."""
     return squeeze(out, 0) if alone else out
 
 
-def spread(y: Any, shape: Shape, start: tuple[Size, ...], stride: Steps) -> Any:
+def space_out(y: Any, shape: Shape, start: tuple[Size, ...], stride: Steps) -> Any:
     """Zeros (N, C, *shape) with ``y`` (N, C, ...) at every ``stride``-th place from ``start`` on,
     which may be negative; what would lie outside is left out."""
     first = tuple(dim_max(0, ceil_div(-a, s)) for a, s in zip(start, stride, strict=True))
