@@ -14,7 +14,7 @@ import numpy as np
 import staticflow as sf
 from staticflow import nn
 from staticflow.nn import functional as F
-from staticflow.tools.digits import load_digits, shuffled_batches
+from staticflow.tools.digits import load_digits, shuffle_batches
 
 
 class LeNet(nn.Module):
@@ -52,7 +52,7 @@ def main(steps: int = 300) -> list[float]:
     static_step = sf.compile([x, target], loss, updates=optimiser.minimize(loss))
 
     digits = load_digits()
-    batches = shuffled_batches(len(digits.train_labels), 64)
+    batches = shuffle_batches(len(digits.train_labels), 64)
     losses, seconds = [], np.zeros(2)
     for step in range(1, steps + 1):
         rows = next(batches)

@@ -90,7 +90,7 @@ def unflatten(definition: TreeDef, leaves: Iterable[Any]) -> Any:
     {'a': (5, 6)}
     """
     try:
-        return _built(definition, iter(leaves))
+        return _build(definition, iter(leaves))
     except StopIteration:
         needed = len(paths(definition))
         raise ShapeError(
@@ -114,13 +114,13 @@ def _check_structure(what: str, definition: Any) -> None:
         ) from None
 
 
-def _built(d: TreeDef, rest: Iterator[Any]) -> Any:
+def _build(d: TreeDef, rest: Iterator[Any]) -> Any:
     # no function inside of `unflatten`: one that calls itself is a cycle, which held the leaves
     if d.kind is None:
         return next(rest)
     if d.kind is type(None):
         return None
-    parts = [_built(c, rest) for c in d.children]
+    parts = [_build(c, rest) for c in d.children]
     if d.kind is dict:
         return dict(zip(d.keys, parts, strict=True))
     return d.kind(*parts) if hasattr(d.kind, "_fields") else d.kind(parts)

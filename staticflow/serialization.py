@@ -50,7 +50,7 @@ def save(obj: Any, f: str | os.PathLike[str] | IO[bytes]) -> None:
     library = _library("numpy")
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     try:
-        structure = json.dumps(_described(obj, (), arrays))
+        structure = json.dumps(_describe(obj, (), arrays))
         data: bytes = library.save(arrays, metadata={_KEY: structure})
     except (UnicodeError, RecursionError, ValueError, _library().SafetensorError) as error:
         if isinstance(error, CheckpointError):
@@ -109,7 +109,7 @@ def load(f: str | os.PathLike[str] | IO[bytes], map_location: Any = None) -> Any
 # -- the structure --------------------------------------------------------------------------------
 
 
-def _described(obj: Any, path: tuple[str, ...], arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
+def _describe(obj: Any, path: tuple[str, ...], arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
     """``obj`` as JSON: ["tensor", its name in ``arrays``], ["value", it], or the name of a
     container and what is in it."""
     if isinstance(obj, Tensor):
@@ -127,7 +127,7 @@ def _described(obj: Any, path: tuple[str, ...], arrays: dict[str, np.ndarray[Any
     if isinstance(obj, Mapping):
         in_keys: dict[str, np.ndarray[Any, Any]] = {}
         pairs = [
-            [_described(k, path, in_keys), _described(v, (*path, str(k)), arrays)]
+            [_describe(k, path, in_keys), _describe(v, (*path, str(k)), arrays)]
             for k, v in obj.items()
         ]
         if in_keys:
@@ -137,7 +137,7 @@ def _described(obj: Any, path: tuple[str, ...], arrays: dict[str, np.ndarray[Any
             )
         return ["dict", pairs]
     if type(obj) in (list, tuple):
-        items = [_described(v, (*path, str(i)), arrays) for i, v in enumerate(obj)]
+        items = [_describe(v, (*path, str(i)), arrays) for i, v in enumerate(obj)]
         return [type(obj).__name__, items]
     kind = type(obj).__name__
     if isinstance(obj, np.ndarray):
@@ -155,7 +155,7 @@ def _is_tensor(array: np.ndarray[Any, Any]) -> bool:
 
 
 def _rebuilt(described: Any, tensors: Mapping[str, Tensor]) -> Any:
-    """What `_described` made ``described`` of."""
+    """What `_describe` made ``described`` of."""
 
     def of(part: Any) -> Any:
         kind, inside = part

@@ -114,11 +114,13 @@ class FunctionNode:
         self.serial = next_serial()
         given = (outputs,) if self._single else outputs
         self._check_dirty(args, given)
-        results = [self._attached(o, i, args) for i, o in enumerate(given)]
+        results = [self._attach(o, i, args) for i, o in enumerate(given)]
         places = {id(o): -1 - i for i, o in enumerate(given)}
         for i, a in enumerate(args):
             places.setdefault(id(a), i)
-        self._saved = [None if t is None else _kept(t, places.get(id(t))) for t in ctx.to_save]
+        self._saved = [
+            None if t is None else _keep_with_place(t, places.get(id(t))) for t in ctx.to_save
+        ]
         self._results = [Shadow(r) if isinstance(r, Tensor) else None for r in results]
         ctx.to_save = ctx.dirty = ctx.non_differentiable = ()
         ctx._node = weakref.ref(self)
@@ -132,7 +134,7 @@ class FunctionNode:
                     f"place and given back as a result, at {format_locs(here())}"
                 )
 
-    def _attached(self, o: Any, i: int, args: Sequence[Any]) -> Any:
+    def _attach(self, o: Any, i: int, args: Sequence[Any]) -> Any:
         """Output ``i`` as a result."""
         if not isinstance(o, Tensor):
             return o
@@ -160,11 +162,11 @@ class FunctionNode:
         if not keep and self._saved:
             self._saved = None
         return [
-            self._checked(g, i) if e is not None else None
-            for i, (g, e) in enumerate(zip(self._counted(found), edges, strict=True))
+            self._check_gradient(g, i) if e is not None else None
+            for i, (g, e) in enumerate(zip(self._check_count(found), edges, strict=True))
         ]
 
-    def _counted(self, found: Any) -> Sequence[Any]:
+    def _check_count(self, found: Any) -> Sequence[Any]:
         """One gradient for each argument."""
         grads = list(found) if isinstance(found, tuple | list) else [found]
         wanted = len(self._arguments)
@@ -185,7 +187,7 @@ class FunctionNode:
                 )
         return grads
 
-    def _checked(self, g: Any, i: int) -> Any:
+    def _check_gradient(self, g: Any, i: int) -> Any:
         """Gradient ``i`` in the shape and dtype of its argument."""
         if g is None:
             return None
@@ -254,7 +256,7 @@ class FunctionNode:
         return f"<{self.name()}>"
 
 
-def _kept(t: Tensor, place: int | None) -> tuple[Any, int | None, Vertex | None]:
+def _keep_with_place(t: Tensor, place: int | None) -> tuple[Any, int | None, Vertex | None]:
     """A saved tensor with its place, see `FunctionNode._edge_of`. A result does not keep its
     vertex, which would be a reference cycle."""
     return keep(t), place, t._edge() if place is None else None
@@ -322,7 +324,7 @@ class Function:
         there is a ``setup_context``, that gets the defaults of ``forward`` among its inputs."""
         state = thread.state
         if kwargs or cls._is_set_up():
-            args = cls._placed(args, kwargs)
+            args = cls._by_position(args, kwargs)
         if state.tracing or any(isinstance(a, Symbol) for a in args):
             return apply_traced(cls, FunctionCtx(), args)
         ctx = FunctionCtx()
@@ -350,7 +352,7 @@ class Function:
         return cls.setup_context is not Function.setup_context
 
     @classmethod
-    def _placed(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    def _by_position(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """All arguments of ``forward`` but its ``ctx``, by position."""
         ctx = () if cls._is_set_up() else (None,)
         bound = inspect.signature(cls.forward).bind(*ctx, *args, **kwargs)

@@ -38,18 +38,18 @@ Function = Callable[..., Any]
 D = TypeVar("D", bound=Function)
 
 
-def at_once_or_traced(derivative: D) -> D:
+def run_or_trace(derivative: D) -> D:
     """The ``derivative(func, inputs, ...)`` as one that is part of a graph, and runs nothing, where
     an argument is a symbol or ``func`` meets one."""
 
     @functools.wraps(derivative)
-    def called(func: Function, *args: Any, **named: Any) -> Any:
+    def call(func: Function, *args: Any, **named: Any) -> Any:
         return run_or_write(lambda: derivative(func, *args, **named), (args, named), func)
 
-    return cast_type("D", refuses_foreign(called))
+    return cast_type("D", refuses_foreign(call))
 
 
-@at_once_or_traced
+@run_or_trace
 def vjp(
     func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
@@ -67,11 +67,11 @@ def vjp(
     with enable_grad():
         single, ys = _call(func, xs)
         cts = _directions("vjp", v, ys, "output")
-        found = filled(pull(ys, xs, cts, create_graph), xs, strict)
-    return _given(ys, single, create_graph), _given(found, one, create_graph)
+        found = fill_missing(pull(ys, xs, cts, create_graph), xs, strict)
+    return _in_form(ys, single, create_graph), _in_form(found, one, create_graph)
 
 
-@at_once_or_traced
+@run_or_trace
 def jvp(
     func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
@@ -88,11 +88,11 @@ def jvp(
     with enable_grad():
         single, ys = _call(func, xs)
         moves = _directions("jvp", v, xs, "input")
-        found = filled(push(ys, xs, moves, create_graph), ys, strict)
-    return _given(ys, single, create_graph), _given(found, single, create_graph)
+        found = fill_missing(push(ys, xs, moves, create_graph), ys, strict)
+    return _in_form(ys, single, create_graph), _in_form(found, single, create_graph)
 
 
-@at_once_or_traced
+@run_or_trace
 def jacobian(func: Function, inputs: Any, create_graph: bool = False, strict: bool = False) -> Any:
     """The derivatives of every element of ``func(*inputs)`` by every element of the inputs: of
     shape output + input. With several outputs or inputs, a tuple of them (outputs outside).
@@ -105,11 +105,11 @@ def jacobian(func: Function, inputs: Any, create_graph: bool = False, strict: bo
     one, xs = _inputs(inputs, create_graph)
     with enable_grad():
         single, ys = _call(func, xs)
-        rows = tuple(_given(rows_of(y, xs, create_graph, strict), one, create_graph) for y in ys)
+        rows = tuple(_in_form(rows_of(y, xs, create_graph, strict), one, create_graph) for y in ys)
     return rows[0] if single else rows
 
 
-@at_once_or_traced
+@run_or_trace
 def hessian(func: Function, inputs: Any, create_graph: bool = False, strict: bool = False) -> Any:
     """The second derivatives of ``func(*inputs)``, a single number: of shape input + input. With
     several inputs, a tuple of tuples.
@@ -127,13 +127,13 @@ def hessian(func: Function, inputs: Any, create_graph: bool = False, strict: boo
     with enable_grad():
         single, ys = _call(gradient, xs)
         if any(isinstance(y, Symbol) for y in ys):
-            rows = [_given(_columns(ys, x, strict), one, True) for x in xs]
+            rows = [_in_form(_columns(ys, x, strict), one, True) for x in xs]
         else:
-            rows = [_given(rows_of(y, xs, create_graph, strict), one, create_graph) for y in ys]
+            rows = [_in_form(rows_of(y, xs, create_graph, strict), one, create_graph) for y in ys]
     return rows[0] if single else tuple(rows)
 
 
-@at_once_or_traced
+@run_or_trace
 def hvp(
     func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
@@ -144,7 +144,7 @@ def hvp(
     )[1]
 
 
-@at_once_or_traced
+@run_or_trace
 def vhp(
     func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
@@ -164,7 +164,7 @@ def _gradient(what: str, func: Function, inputs: Any) -> Function:
                 f"{what}: the function must give a single number, it gave {shapes}; take the "
                 f"jacobian instead, or reduce it, at {format_locs(here())}"
             )
-        found = filled(pull(ys, xs, [ones_like(ys[0])], create_graph=True), xs, strict=False)
+        found = fill_missing(pull(ys, xs, [ones_like(ys[0])], create_graph=True), xs, strict=False)
         return tuple(found) if isinstance(inputs, tuple | list) else found[0]
 
     return gradient
@@ -242,7 +242,7 @@ def _fit(shapes: Sequence[Shape], wanted: Sequence[Shape]) -> bool:
     )
 
 
-def filled(found: Sequence[Any], like: Sequence[Any], strict: bool) -> list[Any]:
+def fill_missing(found: Sequence[Any], like: Sequence[Any], strict: bool) -> list[Any]:
     """What was found, with zeros for what is None."""
     missing = [i for i, g in enumerate(found) if g is None]
     if strict and missing:
@@ -253,7 +253,7 @@ def filled(found: Sequence[Any], like: Sequence[Any], strict: bool) -> list[Any]
     return [zeros_like(x) if g is None else g for g, x in zip(found, like, strict=True)]
 
 
-def _given(results: Sequence[Any], single: bool, create_graph: bool) -> Any:
+def _in_form(results: Sequence[Any], single: bool, create_graph: bool) -> Any:
     """The results in the form of what they belong to, without a history that nobody asked for."""
     out = tuple(r if create_graph or isinstance(r, Symbol) else r.detach() for r in results)
     return out[0] if single else out
@@ -298,7 +298,7 @@ def rows_of(y: Any, xs: Sequence[Any], create_graph: bool, strict: bool) -> list
     basis = _basis(y)
 
     def row(ct: Any) -> list[Any]:
-        return filled(pull([y], xs, [ct], create_graph), xs, strict)
+        return fill_missing(pull([y], xs, [ct], create_graph), xs, strict)
 
     if isinstance(y, Symbol):
         _, stacked = scan(lambda carry, ct: (carry, tuple(row(ct))), (), basis)
@@ -313,7 +313,7 @@ def _columns(ys: Sequence[Any], x: Any, strict: bool) -> list[Any]:
     """The Jacobians by one input, transposed: of shape input + output."""
 
     def column(move: Any) -> list[Any]:
-        return filled(pushforward(_symbols(ys), _symbols([x]), [move]), ys, strict)
+        return fill_missing(pushforward(_symbols(ys), _symbols([x]), [move]), ys, strict)
 
     _, stacked = scan(lambda carry, move: (carry, tuple(column(move))), (), _basis(x))
     return [s.reshape(*x.shape, *y.shape) for s, y in zip(stacked, ys, strict=True)]

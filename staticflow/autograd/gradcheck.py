@@ -53,7 +53,7 @@ def gradcheck(
     True
     """
     args = tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,)
-    xs = _checked(args)
+    xs = _check_inputs(args)
     try:
         for complaint in _complaints(
             func, args, xs, eps, atol, rtol, nondet_tol, check_undefined_grad, check_grad_dtypes
@@ -128,7 +128,7 @@ def _seed_like(y: Tensor, draw: np.random.Generator, apart: bool) -> Tensor:
     return from_numpy(wide[..., 0] if apart else wide).requires_grad_()
 
 
-def _checked(args: Sequence[Any]) -> list[Tensor]:
+def _check_inputs(args: Sequence[Any]) -> list[Tensor]:
     """The inputs that gradients are wanted of."""
     xs = []
     for i, x in enumerate(args):
@@ -165,7 +165,7 @@ def _complaints(
     with enable_grad():
         outs = _real_outputs(func(*args))
     if check_undefined_grad:
-        yield from _undefined(outs, xs)
+        yield from _try_undefined(outs, xs)
     recorded = any(y.requires_grad for y in outs)
     for k, y in enumerate(outs):
         if recorded and not y.requires_grad:
@@ -231,7 +231,7 @@ def _pull(
     return tape.grad(ys, xs, seeds, create_graph, retain_graph=True)
 
 
-def _undefined(outs: Sequence[Tensor], xs: Sequence[Tensor]) -> Iterator[str]:
+def _try_undefined(outs: Sequence[Tensor], xs: Sequence[Tensor]) -> Iterator[str]:
     """Backward with a gradient for one output alone, zero ones for it."""
     for k, y in enumerate(outs):
         cts = [zeros_like(o).detach() if o is y else None for o in outs]

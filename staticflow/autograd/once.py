@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from staticflow.autograd.traced import once_traced
+from staticflow.autograd.traced import refuse_twice
 from staticflow.eager.grad_mode import no_grad
 from staticflow.eager.tensor import Tensor
 from staticflow.eager.vertex import Vertex, next_serial
@@ -42,7 +42,7 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(fn)
     def wrapper(ctx: Any, *cts: Any) -> Any:
         if any(isinstance(c, Symbol) for c in cts):
-            return once_traced(fn(ctx, *cts))
+            return refuse_twice(fn(ctx, *cts))
         with no_grad():
             found = fn(ctx, *cts)
         edges = tuple(c._edge() for c in cts if isinstance(c, Tensor))

@@ -16,7 +16,7 @@ from staticflow.ops.loops.custom import custom_op, once_op
 from staticflow.ops.loops.region import close_over, trace
 from staticflow.ops.symbols.symbol import Symbol, to_node, tracing
 
-__all__ = ["apply_traced", "once_traced"]
+__all__ = ["apply_traced", "refuse_twice"]
 
 
 def apply_traced(function: Any, ctx: Any, args: tuple[Any, ...]) -> Any:
@@ -71,7 +71,7 @@ def _custom(
                 f"(expected {count}, got {len(grads)}), at {format_locs(here())}"
             )
         names.extend(i for i in real if grads[i] is not None)
-        return [_fitted(grads[i], real[i]) for i in names]
+        return [_fit(grads[i], real[i]) for i in names]
 
     own, grads, began = trace(backward, [y.tensor_type for y in ys], "ct")
     region = close_over(own, [g.node for g in grads], began)
@@ -89,13 +89,13 @@ def _custom(
     )
 
 
-def _fitted(g: Any, x: Symbol) -> Symbol:
+def _fit(g: Any, x: Symbol) -> Symbol:
     """A gradient in the shape and dtype of its argument."""
     fitted: Symbol = sum_to(Symbol(to_node(g)), x.__sf_shape__).to(x.dtype)
     return fitted
 
 
-def once_traced(found: Any) -> Any:
+def refuse_twice(found: Any) -> Any:
     """The gradients that a backward gave of symbols, not to be differentiated again."""
     if not isinstance(found, tuple | list):
         return once_op(found)

@@ -13,12 +13,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from staticflow.autograd.functional import (
-    at_once_or_traced,
-    filled,
+    fill_missing,
     own_input,
     pull,
     push,
     rows_of,
+    run_or_trace,
 )
 from staticflow.eager.grad_mode import enable_grad
 from staticflow.errors import ArgumentError, DTypeError, ShapeError, SymbolicError
@@ -77,29 +77,33 @@ class _Point:
             thread.state.recording and _reach_others(self.outputs, self.inputs)
         )
         beside, form = flatten(aux)
-        settled = unflatten(self.out_form, self.settled(self.outputs))
-        return settled, unflatten(form, self.settled(beside))
+        settled = unflatten(self.out_form, self.cut_history(self.outputs))
+        return settled, unflatten(form, self.cut_history(beside))
 
-    def pulled(self, cts: Sequence[Any]) -> Any:
+    def pull(self, cts: Sequence[Any]) -> Any:
         """The cotangents of the inputs, in their form."""
         with enable_grad():
             found = pull(self.outputs, self.inputs, cts, self.recorded)
-        return unflatten(self.form, self.settled(filled(found, self.inputs, strict=False)))
+        return unflatten(
+            self.form, self.cut_history(fill_missing(found, self.inputs, strict=False))
+        )
 
-    def pushed(self, moves: Sequence[Any]) -> Any:
+    def push(self, moves: Sequence[Any]) -> Any:
         """The tangents of the outputs, in their form."""
         with enable_grad():
             found = push(self.outputs, self.inputs, moves, self.recorded)
-        return unflatten(self.out_form, self.settled(filled(found, self.outputs, strict=False)))
+        return unflatten(
+            self.out_form, self.cut_history(fill_missing(found, self.outputs, strict=False))
+        )
 
     def rows(self) -> Any:
         """The Jacobian of each output by each input, in the form of the outputs."""
         with enable_grad():
             each = [rows_of(y, self.inputs, self.recorded, strict=False) for y in self.outputs]
-        rows = [unflatten(self.form, self.settled(found)) for found in each]
+        rows = [unflatten(self.form, self.cut_history(found)) for found in each]
         return unflatten(self.out_form, rows)
 
-    def settled(self, results: Sequence[Any]) -> list[Any]:
+    def cut_history(self, results: Sequence[Any]) -> list[Any]:
         """The results, without a history that leads to this call's own inputs alone."""
         if self.recorded:
             return list(results)
@@ -112,14 +116,14 @@ class _Point:
         return result.detach() if getattr(result, "requires_grad", False) else result
 
 
-def _transformed(func: Function, derivative: Function) -> Function:
+def _transform(func: Function, derivative: Function) -> Function:
     """``derivative``, of the arguments of ``func``, as one that is part of a graph, and runs
     nothing, where an argument is a symbol or ``func`` meets one."""
 
-    def called(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
         return run_or_write(lambda: derivative(*args, **kwargs), (args, kwargs), func)
 
-    return called
+    return call
 
 
 def _reach_others(outputs: Sequence[Any], inputs: Sequence[Any]) -> bool:
@@ -152,7 +156,7 @@ def grad_and_value(
     (tensor([2., 4.]), tensor(5.))
     """
 
-    @functools.partial(_transformed, func)
+    @functools.partial(_transform, func)
     def both(*args: Any, **kwargs: Any) -> Any:
         point = _Point(args, argnums)
         value, aux = point.call(func, kwargs, has_aux)
@@ -162,7 +166,7 @@ def grad_and_value(
                 f"grad: the function must give a tensor of no dims, not {what}; reduce it, or take "
                 f"jacrev, at {format_locs(here())}"
             )
-        found = point.pulled([ones_like(value)])
+        found = point.pull([ones_like(value)])
         return found, ((value, aux) if has_aux else value)
 
     return both
@@ -185,7 +189,7 @@ def grad(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = Fal
     return gradient
 
 
-@at_once_or_traced
+@run_or_trace
 def vjp(func: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """``func(*primals)``, and a function from cotangents in the form of that to those of the
     primals, a tuple; with ``has_aux`` what ``func`` gives beside its outputs, too.
@@ -199,13 +203,13 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]
     out, aux = point.call(func, {}, has_aux)
 
     def pullback(cotangents: Any) -> Any:
-        return point.pulled(_like("vjp", cotangents, point.outputs))
+        return point.pull(_like("vjp", cotangents, point.outputs))
 
     pullback.__qualname__ = "pullback"  # as Python names it where it is called wrongly
     return (out, pullback, aux) if has_aux else (out, pullback)
 
 
-@at_once_or_traced
+@run_or_trace
 def jvp(func: Function, primals: Any, tangents: Any, *, has_aux: bool = False) -> tuple[Any, ...]:
     """``func(*primals)``, and how it moves where the primals move by ``tangents``, a tuple as they
     are.
@@ -221,7 +225,7 @@ def jvp(func: Function, primals: Any, tangents: Any, *, has_aux: bool = False) -
         )
     point = _Point(primals, tuple(range(len(primals))))
     out, aux = point.call(func, {}, has_aux)
-    moved = point.pushed(_like("jvp", tangents, point.inputs))
+    moved = point.push(_like("jvp", tangents, point.inputs))
     return (out, moved, aux) if has_aux else (out, moved)
 
 
@@ -235,7 +239,7 @@ def jacrev(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = F
             [0., 1.]])
     """
 
-    @functools.partial(_transformed, func)
+    @functools.partial(_transform, func)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         point = _Point(args, argnums)
         _, aux = point.call(func, kwargs, has_aux)

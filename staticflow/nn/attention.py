@@ -183,14 +183,14 @@ class MultiheadAttention(Module):
         if mask is not None:
             if mask.ndim == 3:
                 mask = mask.reshape(-1, self.num_heads, *mask.shape[1:])
-            parts.append(_added(mask, q))
+            parts.append(_as_added(mask, q))
         if padding is not None:
             padding = padding if batched else padding.unsqueeze(0)
-            parts.append(_added(padding.unsqueeze(1).unsqueeze(1), q))
+            parts.append(_as_added(padding.unsqueeze(1).unsqueeze(1), q))
         return sum(parts[1:], parts[0]) if parts else None
 
 
-def _added(mask: Any, like: Any) -> Any:
+def _as_added(mask: Any, like: Any) -> Any:
     """Minus infinity where a bool is true; numbers as they are."""
     if mask.dtype.kind != "b":
         return mask

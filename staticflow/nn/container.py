@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self, overload
 
 from staticflow.errors import DTypeError, IndexRangeError
 from staticflow.graph.locs import format_locs, here
-from staticflow.nn.module import Module, bracketed, indented
+from staticflow.nn.module import Module, bracket, indent
 from staticflow.nn.parameter import Parameter
 from staticflow.ops.symbols.dependents import note_replaced
 
@@ -36,7 +36,7 @@ class _Holder(Module):
     def _entries(self) -> dict[str, Any]:
         return {n: v for n, v in vars(self).items() if isinstance(v, self.kind)}
 
-    def _accepted(self, value: Any, where: str) -> Any:
+    def _accept(self, value: Any, where: str) -> Any:
         """``value`` as an entry."""
         if not isinstance(value, self.kind):
             raise DTypeError(
@@ -104,7 +104,7 @@ class _Numbered(_Holder):
                 f"{type(self).__name__}: one entry is assigned at a time, by an integer, not "
                 f"{index}; assign each, or make another of a list, at {format_locs(here())}"
             )
-        setattr(self, name, self._accepted(value, f"index {index}"))
+        setattr(self, name, self._accept(value, f"index {index}"))
 
     def __delitem__(self, index: int | slice) -> None:
         entries = self._list()
@@ -131,21 +131,21 @@ class _Numbered(_Holder):
 
     def append(self, value: Any) -> Self:
         """Add one entry at the end; returns the container."""
-        self._hold({str(len(self)): self._accepted(value, f"index {len(self)}")})
+        self._hold({str(len(self)): self._accept(value, f"index {len(self)}")})
         return self
 
     def extend(self, values: Iterable[Any]) -> Self:
         """Add entries at the end; returns the container."""
         entries = list(values)
         first = len(self)
-        accepted = [self._accepted(v, f"index {first + i}") for i, v in enumerate(entries)]
+        accepted = [self._accept(v, f"index {first + i}") for i, v in enumerate(entries)]
         self._hold({str(first + i): value for i, value in enumerate(accepted)})
         return self
 
     def insert(self, index: int, value: Any) -> Self:
         """Add one entry before position ``index``; returns the container."""
         entries = self._list()
-        accepted = self._accepted(value, f"index {index}")
+        accepted = self._accept(value, f"index {index}")
         try:
             entries.insert(index, accepted)
         except (TypeError, OverflowError):
@@ -187,7 +187,7 @@ class Sequential(_Numbered):
         super().__init__()
         named = args[0] if len(args) == 1 and isinstance(args[0], Mapping) else None
         pairs = enumerate(args) if named is None else named.items()
-        self._hold({str(name): self._accepted(m, f"argument {name}") for name, m in pairs})
+        self._hold({str(name): self._accept(m, f"argument {name}") for name, m in pairs})
 
     def forward(self, input: Any) -> Any:
         """``input`` through every module in order."""
@@ -222,9 +222,9 @@ class ModuleList(_Numbered):
             last = position + count - 1
             which = f"({position})" if count == 1 else f"({position}-{last})"
             times = "" if count == 1 else f"{count} x "
-            lines.append(f"{which}: {times}{indented(text)}")
+            lines.append(f"{which}: {times}{indent(text)}")
             position = last + 1
-        return bracketed(type(self).__name__, [], lines)
+        return bracket(type(self).__name__, [], lines)
 
 
 class ParameterList(_Numbered):
@@ -233,12 +233,12 @@ class ParameterList(_Numbered):
 
     kind = Parameter
 
-    def _accepted(self, value: Any, where: str) -> Any:
+    def _accept(self, value: Any, where: str) -> Any:
         return value if isinstance(value, Parameter) else Parameter(value)
 
     def extra_repr(self) -> str:
         """A line for each."""
-        return _described(self)
+        return _describe(self)
 
 
 class _Named(_Holder):
@@ -252,7 +252,7 @@ class _Named(_Holder):
         return self._entries()[self._key(key)]
 
     def __setitem__(self, key: str, value: Any) -> None:
-        self._hold({self._name(key): self._accepted(value, f"key {key!r}")})
+        self._hold({self._name(key): self._accept(value, f"key {key!r}")})
 
     def __delitem__(self, key: str) -> None:
         delattr(self, self._key(key))
@@ -294,7 +294,7 @@ class _Named(_Holder):
 
     def update(self, values: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> None:
         """Add entries, in the place of those of the same name."""
-        named = {self._name(k): self._accepted(v, f"key {k!r}") for k, v in dict(values).items()}
+        named = {self._name(k): self._accept(v, f"key {k!r}") for k, v in dict(values).items()}
         self._hold(named)
 
     def pop(self, key: str) -> Any:
@@ -319,15 +319,15 @@ class ParameterDict(_Named):
 
     kind = Parameter
 
-    def _accepted(self, value: Any, where: str) -> Any:
+    def _accept(self, value: Any, where: str) -> Any:
         return value if isinstance(value, Parameter) else Parameter(value)
 
     def extra_repr(self) -> str:
         """A line for each."""
-        return _described(self)
+        return _describe(self)
 
 
-def _described(holder: _Holder) -> str:
+def _describe(holder: _Holder) -> str:
     return "\n".join(
         f"({name}): Parameter containing: "
         f"[{p.dtype.name} of size {'x'.join(map(str, p.shape)) or '()'}]"

@@ -46,7 +46,7 @@ def functional_call(
             f"them, at {format_locs(here())}"
         )
     given = {path: tensor for one in dicts for path, tensor in one.items()}
-    held = list(_held(module))
+    held = list(_all_tensors(module))
     paths = {path for path, *_ in held}
     wrong = [f"{path} is not there" for path in given if path not in paths]
     if sum(map(len, dicts)) > len(given):
@@ -73,7 +73,7 @@ def functional_call(
             attributes[name] = own
 
 
-def _held(module: Module) -> Iterator[tuple[str, Any, str, Any]]:
+def _all_tensors(module: Module) -> Iterator[tuple[str, Any, str, Any]]:
     """Path, holder, name and value of every parameter and buffer, at each place."""
     for path, holder in module.named_modules(remove_duplicate=False):
         for name, tensor in (*holder._own_parameters(), *holder._own_buffers()):

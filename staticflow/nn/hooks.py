@@ -42,7 +42,7 @@ class Hooks:
                 changed = hook.fn(module, args, kwargs)
                 args, kwargs = (args, kwargs) if changed is None else changed
             else:
-                args = _changed(hook.fn(module, args), args)
+                args = _as_tuple(hook.fn(module, args), args)
         watched = bool(self.backward_before or self.backward_after)
         seen: list[Any] = []  # the gradients of the outputs
         reached = any(isinstance(a, Symbol) or getattr(a, "requires_grad", False) for a in args)
@@ -68,7 +68,7 @@ class Hooks:
     def _before(self, module: Any, cts: tuple[Any, ...], seen: list[Any], none: Any) -> Any:
         """The gradients of the outputs have come; no others will if ``none`` stands for them."""
         for hook in list(self.backward_before.values()):
-            cts = _changed(hook.fn(module, cts), cts)
+            cts = _as_tuple(hook.fn(module, cts), cts)
         if none is None:
             seen.append(cts)
         else:
@@ -78,11 +78,11 @@ class Hooks:
     def _after(self, module: Any, cts: tuple[Any, ...], grad_output: Any) -> Any:
         """The gradients of the inputs have come."""
         for hook in list(self.backward_after.values()):
-            cts = _changed(hook.fn(module, cts, grad_output), cts)
+            cts = _as_tuple(hook.fn(module, cts, grad_output), cts)
         return cts
 
 
-def _changed(result: Any, before: tuple[Any, ...]) -> tuple[Any, ...]:
+def _as_tuple(result: Any, before: tuple[Any, ...]) -> tuple[Any, ...]:
     """What a hook makes of a tuple: itself for None, of one value for a value."""
     if result is None:
         return before
@@ -96,7 +96,7 @@ def watch_gradients(values: Sequence[Any], fn: Callable[..., Any]) -> tuple[Any,
     if not at:
         return tuple(values)
 
-    def spread(cts: Sequence[Any]) -> list[Any]:
+    def hook_all(cts: Sequence[Any]) -> list[Any]:
         every = [None] * len(values)
         for i, ct in zip(at, cts, strict=True):
             every[i] = ct
@@ -104,6 +104,6 @@ def watch_gradients(values: Sequence[Any], fn: Callable[..., Any]) -> tuple[Any,
         return [changed[i] for i in at]
 
     out = list(values)
-    for i, v in zip(at, watch_op(*(values[i] for i in at), watcher=spread), strict=True):
+    for i, v in zip(at, watch_op(*(values[i] for i in at), watcher=hook_all), strict=True):
         out[i] = v
     return tuple(out)

@@ -35,11 +35,11 @@ def asks(kind: type, base: type, name: str) -> bool:
 def assigns(kind: type, name: str) -> bool:
     """Whether the ``forward`` of ``kind`` assigns the attribute ``name``, as one that counts."""
     forward = getattr(kind, "forward", None)
-    return any(name in _assigned(f.__code__) for f in _functions(forward))
+    return any(name in _assigned_names(f.__code__) for f in _functions(forward))
 
 
 @lru_cache(1024)
-def _assigned(code: CodeType) -> frozenset[str]:
+def _assigned_names(code: CodeType) -> frozenset[str]:
     return frozenset(i.argval for i in get_instructions(code) if i.opname == "STORE_ATTR")
 
 

@@ -31,7 +31,7 @@ from staticflow.ops.symbols.dependents import (
 from staticflow.ops.symbols.handle import Handle
 from staticflow.ops.symbols.symbol import Symbol
 
-__all__ = ["Module", "bracketed", "indented"]
+__all__ = ["Module", "bracket", "indent"]
 
 
 class Module(Tree):
@@ -65,11 +65,11 @@ class Module(Tree):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run ``forward``: now on tensors, as part of a graph if any argument is a symbol. In that
         case what it computes of the parameters alone belongs to the graph too."""
-        run: Callable[..., Any] = self.forward if self._hooks is None else self._call_hooked
+        run: Callable[..., Any] = self.forward if self._hooks is None else self._call_with_hooks
         try:
             if tracing_state.active:
                 depends_on(self, "training")
-                depends_on(self, "_hooked")
+                depends_on(self, "_hooks_now")
                 note_module(self)
                 return note_calls(partial(run, *args, **kwargs), self)
             elif _any_symbol((*args, *kwargs.values())):
@@ -80,7 +80,7 @@ class Module(Tree):
             refuse_foreign(self.forward, type(self).__name__, error, args, kwargs)
             raise
 
-    def _call_hooked(self, *args: Any, **kwargs: Any) -> Any:
+    def _call_with_hooks(self, *args: Any, **kwargs: Any) -> Any:
         assert self._hooks is not None
         return self._hooks.call(self, args, kwargs)
 
@@ -247,14 +247,14 @@ class Module(Tree):
                 f", at {format_locs(here())}"
             )
 
-        def moved(tensor: Any) -> Any:
+        def move(tensor: Any) -> Any:
             to = tensor.dtype if wanted is None or not tensor.dtype.is_floating else wanted
             return tensor.to(to) if place is None else tensor.to(place, to)
 
         for tensor in (*self.parameters(), *self.buffers()):
-            tensor.data = moved(tensor.detach())
+            tensor.data = move(tensor.detach())
             if tensor.grad is not None:
-                tensor.grad = moved(tensor.grad.detach())
+                tensor.grad = move(tensor.grad.detach())
         return self
 
     def type(self, dst_type: Any) -> Self:
@@ -322,7 +322,7 @@ class Module(Tree):
     # -- hooks --------------------------------------------------------------------------------
 
     @property
-    def _hooked(self) -> tuple[Any, ...]:
+    def _hooks_now(self) -> tuple[Any, ...]:
         """The hooks that there are now, which a trace depends on."""
         return () if self._hooks is None else self._hooks.all()
 
@@ -372,14 +372,14 @@ class Module(Tree):
     def __repr__(self) -> str:
         extra = self.extra_repr()
         children = [
-            f"({name}): " + indented(repr(child))
+            f"({name}): " + indent(repr(child))
             for name, child in vars(self).items()
             if isinstance(child, Module)
         ]
-        return bracketed(type(self).__name__, extra.split("\n") if extra else [], children)
+        return bracket(type(self).__name__, extra.split("\n") if extra else [], children)
 
 
-def bracketed(name: str, extra: list[str], children: list[str]) -> str:
+def bracket(name: str, extra: list[str], children: list[str]) -> str:
     """A module as PyTorch prints it: on one line if that is enough."""
     if not children and len(extra) <= 1:
         return f"{name}({''.join(extra)})"
@@ -387,7 +387,7 @@ def bracketed(name: str, extra: list[str], children: list[str]) -> str:
     return f"{name}(\n  {lines}\n)"
 
 
-def indented(text: str) -> str:
+def indent(text: str) -> str:
     """``text`` for a place between brackets."""
     return text.replace("\n", "\n  ")
 

@@ -150,10 +150,10 @@ class _InstanceNorm(_RunningNorm):
         """``input`` (N, C, ...) or (C, ...) with each channel of each n normalised."""
         self._check(input)
         if input.ndim == self.ndims[0]:
-            return squeeze(self._normalized(unsqueeze(input, 0)), 0)
-        return self._normalized(input)
+            return squeeze(self._normalize(unsqueeze(input, 0)), 0)
+        return self._normalize(input)
 
-    def _normalized(self, x: Any) -> Any:
+    def _normalize(self, x: Any) -> Any:
         return F.instance_norm(
             x, self.running_mean, self.running_var, self.weight, self.bias,
             self.training or not self.track_running_stats, self.momentum or 0.0, self.eps,

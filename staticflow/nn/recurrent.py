@@ -12,7 +12,7 @@ from staticflow.nn.cells import GRU_GATES, LSTM_GATES, RNN_GATES, Gates
 from staticflow.nn.init import uniform_
 from staticflow.nn.module import Module
 from staticflow.nn.parameter import new_parameter
-from staticflow.nn.utils.rnn import PackedSequence, packed, pad_packed_sequence
+from staticflow.nn.utils.rnn import PackedSequence, pack, pad_packed_sequence
 from staticflow.ops.basics.creation import full
 from staticflow.ops.basics.joining import cat, stack
 from staticflow.ops.declaring.declare import same_size
@@ -167,7 +167,7 @@ class _Recurrent(Module):
         outputs, ends = self(rows, hx, lengths.to(rows.device))
         steps = outputs.transpose(0, 1) if self.batch_first else outputs
         order = input.sorted_indices
-        return packed(steps, lengths.numpy(), None if order is None else order.numpy()), ends
+        return pack(steps, lengths.numpy(), None if order is None else order.numpy()), ends
 
     def _run(
         self, input: Any, begin: tuple[Any, ...], lengths: Any, suffix: str

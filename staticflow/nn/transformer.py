@@ -89,16 +89,16 @@ class TransformerEncoderLayer(Module):
         """``src`` (T, N, d_model), with ``batch_first`` (N, T, d_model), or without a batch; the
         masks are those of `MultiheadAttention`."""
 
-        def attended(x: Any) -> Any:
+        def attend(x: Any) -> Any:
             out, _ = self.self_attn(
                 x, x, x, src_key_padding_mask, False, src_mask, is_causal=is_causal
             )
             return self.dropout1(out)
 
         if self.norm_first:
-            src = src + attended(self.norm1(src))
+            src = src + attend(self.norm1(src))
             return src + self._feed(self.norm2(src))
-        src = self.norm1(src + attended(src))
+        src = self.norm1(src + attend(src))
         return self.norm2(src + self._feed(src))
 
     def _feed(self, x: Any) -> Any:

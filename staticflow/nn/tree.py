@@ -56,7 +56,7 @@ class Tree:
     ) -> Iterator[tuple[str, Parameter]]:
         """The parameters of this module and (with ``recurse``) of all below it, with their paths;
         each once, or with ``remove_duplicate=False`` at each place."""
-        return self._named(lambda m: m._own_parameters(), prefix, recurse, remove_duplicate)
+        return self._walk_named(lambda m: m._own_parameters(), prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         """The parameters of this module and (with ``recurse``) of all below it, each once."""
@@ -67,7 +67,7 @@ class Tree:
     ) -> Named:
         """The buffers of this module and (with ``recurse``) of all below it, with their paths; each
         once, or with ``remove_duplicate=False`` at each place."""
-        return self._named(lambda m: m._own_buffers(), prefix, recurse, remove_duplicate)
+        return self._walk_named(lambda m: m._own_buffers(), prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Any]:
         """The buffers of this module and (with ``recurse``) of all below it, each once."""
@@ -80,7 +80,7 @@ class Tree:
         named = ((n, getattr(self, n)) for n in self._persistent)
         return ((n, v) for n, v in named if v is not None)
 
-    def _named(
+    def _walk_named(
         self, own: Callable[[Module], Named], prefix: str, recurse: bool, remove_duplicate: bool
     ) -> Named:
         modules = (
@@ -107,7 +107,7 @@ class Tree:
     def get_parameter(self, target: str) -> Parameter:
         """The parameter at the path ``target``. Raises `AttributeError`."""
         path, _, name = target.rpartition(".")
-        found: Parameter = self._found(
+        found: Parameter = self._look_up(
             dict(self.get_submodule(path)._own_parameters()), name, target
         )
         return found
@@ -115,9 +115,9 @@ class Tree:
     def get_buffer(self, target: str) -> Any:
         """The buffer at the path ``target``. Raises `AttributeError`."""
         path, _, name = target.rpartition(".")
-        return self._found(dict(self.get_submodule(path)._own_buffers()), name, target)
+        return self._look_up(dict(self.get_submodule(path)._own_buffers()), name, target)
 
-    def _found(self, own: Mapping[str, Any], name: str, path: str) -> Any:
+    def _look_up(self, own: Mapping[str, Any], name: str, path: str) -> Any:
         if name not in own:
             raise AttributeError(
                 f"{type(self).__name__} has no {path!r}; what is there: {', '.join(own) or 'none'}"

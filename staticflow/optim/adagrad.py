@@ -7,7 +7,7 @@ from typing import Any
 
 from staticflow.ops.elementwise.maths import sqrt
 from staticflow.optim.optimizer import Optimizer
-from staticflow.optim.rule import counter, decayed, zeros
+from staticflow.optim.rule import counter, decay, zeros
 
 __all__ = ["Adadelta", "Adagrad"]
 
@@ -54,7 +54,7 @@ class Adagrad(Optimizer):
         cls, param: Any, grad: Any, state: Mapping[str, Any], hyper: Mapping[str, Any]
     ) -> tuple[Any, dict[str, Any]]:
         """One step, by the formulas above."""
-        grad = decayed(param, grad, hyper)
+        grad = decay(param, grad, hyper)
         total = state["sum"] + grad * grad
         size = hyper["lr"] / (1 + state["step"] * hyper["lr_decay"])
         after = {"step": state["step"] + 1, "sum": total}
@@ -105,7 +105,7 @@ class Adadelta(Optimizer):
     ) -> tuple[Any, dict[str, Any]]:
         """One step, by the formulas above."""
         rho, eps = hyper["rho"], hyper["eps"]
-        grad = decayed(param, grad, hyper)
+        grad = decay(param, grad, hyper)
         square = rho * state["square_avg"] + (1 - rho) * (grad * grad)
         delta = sqrt(state["acc_delta"] + eps) / sqrt(square + eps) * grad
         moved = rho * state["acc_delta"] + (1 - rho) * (delta * delta)

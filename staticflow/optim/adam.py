@@ -8,7 +8,7 @@ from typing import Any
 from staticflow.ops.basics.arithmetic import maximum
 from staticflow.ops.elementwise.maths import abs, sqrt
 from staticflow.optim.optimizer import Optimizer
-from staticflow.optim.rule import choose, counter, decayed, lerp, zeros
+from staticflow.optim.rule import choose, counter, decay, lerp, zeros
 
 __all__ = ["Adam", "AdamW", "Adamax", "NAdam", "RAdam"]
 
@@ -64,7 +64,7 @@ class Adam(Optimizer):
         cls, param: Any, grad: Any, state: Mapping[str, Any], hyper: Mapping[str, Any]
     ) -> tuple[Any, dict[str, Any]]:
         """One step, by the formulas above."""
-        after = _averages(decayed(param, grad, hyper), state, hyper)
+        after = _averages(decay(param, grad, hyper), state, hyper)
         scale = after["exp_avg_sq"]
         if "amsgrad" in hyper:
             scale = after["max_exp_avg_sq"] = maximum(state["max_exp_avg_sq"], scale)
@@ -142,7 +142,7 @@ class Adamax(Optimizer):
     ) -> tuple[Any, dict[str, Any]]:
         """One step, by the formulas above."""
         beta1, beta2 = hyper["betas"]
-        grad = decayed(param, grad, hyper)
+        grad = decay(param, grad, hyper)
         step = state["step"] + 1
         average = lerp(state["exp_avg"], grad, 1 - beta1)
         norm = maximum(beta2 * state["exp_inf"], abs(grad) + hyper["eps"])
@@ -201,7 +201,7 @@ class NAdam(Optimizer):
         """One step, by the formulas above."""
         if "decoupled_weight_decay" in hyper:
             param, hyper = _shrunk(param, hyper)
-        grad = decayed(param, grad, hyper)
+        grad = decay(param, grad, hyper)
         after = _averages(grad, state, hyper)
         step, beta1 = after["step"], hyper["betas"][0]
         mu = beta1 * (1 - 0.5 * 0.96 ** (step * hyper["momentum_decay"]))
@@ -261,7 +261,7 @@ class RAdam(Optimizer):
         """One step, by the formulas above."""
         if "decoupled_weight_decay" in hyper:
             param, hyper = _shrunk(param, hyper)
-        after = _averages(decayed(param, grad, hyper), state, hyper)
+        after = _averages(decay(param, grad, hyper), state, hyper)
         first, second = _corrections(after, hyper)
         beta2 = hyper["betas"][1]
         longest = 2 / (1 - beta2) - 1

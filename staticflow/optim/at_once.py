@@ -23,7 +23,7 @@ def stepper(
     tensors of its ``state``, the gradient, and the hyperparameters as variables, so that other
     values compile nothing. False, with nothing done, where only operations can."""
 
-    def updated(*tensors: Any) -> Sequence[Any]:
+    def update(*tensors: Any) -> Sequence[Any]:
         own, grad, variables = (
             tensors[: 1 + len(state)],
             tensors[1 + len(state)],
@@ -34,4 +34,4 @@ def stepper(
         value, after = optimizer.on_symbols(own[0], grad, before, values)
         return (value, *(after.get(n, before[n]) for n in state))
 
-    return in_place(updated, 1 + len(state), optimizer.by_element)
+    return in_place(update, 1 + len(state), optimizer.by_element)

@@ -46,13 +46,13 @@ class ParamGroup(Mapping[str, Any]):
         self._built: dict[str, bool] = {}  # switches as programs have them
         self._built_at: Locs = ()
         for name, value in values.items():
-            self._values[name] = self._held(name + suffix, value)
+            self._values[name] = self._as_variable(name + suffix, value)
 
-    def _held(self, name: str, value: Value) -> Any:
+    def _as_variable(self, name: str, value: Value) -> Any:
         if isinstance(value, bool):
             return value
         if isinstance(value, Sequence):
-            return tuple(self._held(f"{name}[{i}]", v) for i, v in enumerate(value))
+            return tuple(self._as_variable(f"{name}[{i}]", v) for i, v in enumerate(value))
         made = full.beside(self.params[0], shape=(), value=float(value), dtype=float64)
         made.name = name
         return made

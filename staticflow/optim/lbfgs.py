@@ -167,9 +167,7 @@ class LBFGS(Optimizer):
                 break
             before = here_now
             if self.line_search_fn is not None:
-                here_now, length, count = self._searched(
-                    closure, here_now, direction, length, slope
-                )
+                here_now, length, count = self._search(closure, here_now, direction, length, slope)
             else:
                 self._move(direction, length)
                 count = 0
@@ -186,7 +184,7 @@ class LBFGS(Optimizer):
                 break
         return loss
 
-    def _searched(
+    def _search(
         self, closure: Closure, begin: Point, direction: Any, length: float, slope: float
     ) -> tuple[Point, float, int]:
         """Go to where the line search leads; what is there, how far it is, how often it asked."""

@@ -51,7 +51,7 @@ def strong_wolfe(
     3.59). ``length`` is tried first; ``slope`` is that at the beginning, ``size`` the largest
     element of the direction."""
 
-    def tried(length: float) -> _Trial:
+    def try_length(length: float) -> _Trial:
         point = at(length)
         return _Trial(length, point, float((point.gradient * direction).sum()))
 
@@ -59,7 +59,7 @@ def strong_wolfe(
         return trial.loss <= begin.loss + DECREASE * trial.length * slope
 
     first = _Trial(0.0, begin, slope)
-    last, now, count = first, tried(length), 1
+    last, now, count = first, try_length(length), 1
     while True:  # go further until a minimum must lie between two
         if not falls_enough(now) or (count > 1 and now.loss >= last.loss):
             low, high = (last, now) if last.loss <= now.loss else (now, last)
@@ -74,7 +74,7 @@ def strong_wolfe(
             return low.point, low.length, count
         nearest = now.length + 0.01 * (now.length - last.length)
         further = _minimum(last, now, nearest, now.length * 10)
-        last, now, count = now, tried(further), count + 1
+        last, now, count = now, try_length(further), count + 1
 
     stuck = False
     while count < MOST and abs(high.length - low.length) * size >= CLOSE:
@@ -89,7 +89,7 @@ def strong_wolfe(
                 stuck = True
         else:
             stuck = False
-        now, count = tried(length), count + 1
+        now, count = try_length(length), count + 1
         if not falls_enough(now) or now.loss >= low.loss:
             high = now
             if high.loss < low.loss:

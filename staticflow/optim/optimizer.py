@@ -62,7 +62,7 @@ class Optimizer:
                 f"{name} takes a list of parameters or of groups, not a single "
                 f"{type(params).__name__}: {name}({which}, ...), at {format_locs(here())}"
             )
-        given = _listed(params, type(self).__name__)
+        given = _list(params, type(self).__name__)
         if not given:
             raise ArgumentError(
                 f"{type(self).__name__} got no parameters; a module has those that are attributes "
@@ -178,12 +178,12 @@ class Optimizer:
     ) -> tuple[Any, dict[str, Any]]:
         """The rule on tensors, with Python's numbers for those of 0 dims."""
         state = {n: t.item() if n in self.counters else t for n, t in tensors.items()}
-        value, after = self.applied(param, grad, state, hyper)
+        value, after = self.apply_rule(param, grad, state, hyper)
         numbers = {n: tensors[n] * 0 + v for n, v in after.items() if n in self.counters}
         return value, after | numbers
 
     @classmethod
-    def applied(
+    def apply_rule(
         cls, param: Any, grad: Any, state: Mapping[str, Any], hyper: Mapping[str, Any]
     ) -> tuple[Any, dict[str, Any]]:
         """`update`, the other way where the loss is to be maximised."""
@@ -195,7 +195,7 @@ class Optimizer:
     ) -> tuple[Any, dict[str, Any]]:
         """The rule on symbols, its results in the dtypes that they are stored in."""
         state = {n: t.to(float64) if n in cls.counters else t for n, t in tensors.items()}
-        value, after = cls.applied(param, grad, state, hyper)
+        value, after = cls.apply_rule(param, grad, state, hyper)
         # a 0-d parameter meets the float64 hyperparameters as an equal: cast back
         return value.to(param.dtype), {n: v.to(tensors[n].dtype) for n, v in after.items()}
 
@@ -270,7 +270,7 @@ class Optimizer:
         """Take more parameters, with hyperparameters of their own where ``param_group`` has
         them."""
         params = param_group["params"]
-        params = [params] if hasattr(params, "grad") else _listed(params, type(self).__name__)
+        params = [params] if hasattr(params, "grad") else _list(params, type(self).__name__)
         # named_parameters() gives pairs
         params = [p[1] if isinstance(p, tuple) and len(p) == 2 else p for p in params]
         known = {id(p) for g in self.param_groups for p in g.params}
@@ -317,11 +317,11 @@ class Optimizer:
             self._parts[tuple(hyper)] = frozenset(first)
             for name, tensor in first.items():
                 if name not in state:
-                    state[name] = self._named(param, name, tensor)
+                    state[name] = self._name_state(param, name, tensor)
         return state
 
     @staticmethod
-    def _named(param: Any, name: str, tensor: Any) -> Any:
+    def _name_state(param: Any, name: str, tensor: Any) -> Any:
         tensor.name = f"{param.name or 'param'}.{name}"
         return tensor
 
@@ -378,7 +378,7 @@ class Optimizer:
                 if name in own:
                     own[name][...] = tensor
                 else:
-                    own[name] = self._named(param, name, tensor)
+                    own[name] = self._name_state(param, name, tensor)
 
     def _fitting(
         self, param: Any, given: Mapping[str, Any], hyper: Mapping[str, Any]
@@ -418,7 +418,7 @@ class Optimizer:
         return "\n".join([f"{type(self).__name__} (", *lines, ")"])
 
 
-def _listed(params: Iterable[Any], optimiser: str) -> list[Any]:
+def _list(params: Iterable[Any], optimiser: str) -> list[Any]:
     """The parameters or groups, in their order; raises `DTypeError` for a set, which has none."""
     if isinstance(params, Set):
         raise DTypeError(

@@ -7,7 +7,7 @@ from typing import Any
 
 from staticflow.ops.elementwise.maths import sqrt
 from staticflow.optim.optimizer import Optimizer
-from staticflow.optim.rule import counter, decayed, lerp, zeros
+from staticflow.optim.rule import counter, decay, lerp, zeros
 
 __all__ = ["RMSprop"]
 
@@ -61,7 +61,7 @@ class RMSprop(Optimizer):
     ) -> tuple[Any, dict[str, Any]]:
         """One step, by the formulas above."""
         alpha = hyper["alpha"]
-        grad = decayed(param, grad, hyper)
+        grad = decay(param, grad, hyper)
         square = alpha * state["square_avg"] + (1 - alpha) * (grad * grad)
         after = {"step": state["step"] + 1, "square_avg": square}
         if "centered" in hyper:

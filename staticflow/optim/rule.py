@@ -9,7 +9,7 @@ from staticflow.graph.dtypes import float32
 from staticflow.ops.basics.arithmetic import where
 from staticflow.ops.basics.creation import full, zeros_like
 
-__all__ = ["choose", "counter", "decayed", "lerp", "zeros"]
+__all__ = ["choose", "counter", "decay", "lerp", "zeros"]
 
 
 def zeros(param: Any, *names: str) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def counter(param: Any, start: float = 0.0) -> Any:
     return full.beside(param, shape=(), value=start, dtype=float32)
 
 
-def decayed(param: Any, grad: Any, hyper: Mapping[str, Any]) -> Any:
+def decay(param: Any, grad: Any, hyper: Mapping[str, Any]) -> Any:
     """The gradient of the loss with the penalty ``weight_decay / 2 * param ** 2``."""
     return grad + hyper["weight_decay"] * param if "weight_decay" in hyper else grad
 

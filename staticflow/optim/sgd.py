@@ -9,7 +9,7 @@ from staticflow.errors import ArgumentError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.basics.creation import zeros_like
 from staticflow.optim.optimizer import Optimizer
-from staticflow.optim.rule import choose, counter, decayed
+from staticflow.optim.rule import choose, counter, decay
 
 __all__ = ["SGD"]
 
@@ -80,7 +80,7 @@ class SGD(Optimizer):
         cls, param: Any, grad: Any, state: Mapping[str, Any], hyper: Mapping[str, Any]
     ) -> tuple[Any, dict[str, Any]]:
         """One step, by the formulas above."""
-        grad = decayed(param, grad, hyper)
+        grad = decay(param, grad, hyper)
         if "momentum" not in hyper:
             return param - hyper["lr"] * grad, {}
         buffer = hyper["momentum"] * state["momentum_buffer"]

@@ -80,7 +80,7 @@ class AveragedModel(Module):
 
     def update_parameters(self, model: Module) -> None:
         """Take the parameters of ``model`` into the averages."""
-        own, new = _kept(self.module, self.use_buffers), _kept(model, self.use_buffers)
+        own, new = _tensors_of(self.module, self.use_buffers), _tensors_of(model, self.use_buffers)
         if self.n_averaged == 0:
             for average, current in zip(own, new, strict=True):
                 average.copy_(current)
@@ -96,7 +96,7 @@ class AveragedModel(Module):
         self.n_averaged.add_(1)
 
 
-def _kept(model: Module, buffers: bool) -> list[Any]:
+def _tensors_of(model: Module, buffers: bool) -> list[Any]:
     """What is averaged, on its own memory and without history."""
     return [t.detach() for t in (*model.parameters(), *(model.buffers() if buffers else ()))]
 
@@ -188,7 +188,7 @@ class SWALR(LRScheduler):
         self.anneal_epochs, self.anneal_strategy = anneal_epochs, anneal_strategy
         super().__init__(optimizer, last_epoch)
 
-    def _left(self, epoch: int) -> float:
+    def _remaining_part(self, epoch: int) -> float:
         """Which part of the way is still to go."""
         part = min(max(epoch, 0) / max(self.anneal_epochs, 1), 1.0)
         return 1 - part if self.anneal_strategy == "linear" else (1 + math.cos(math.pi * part)) / 2
@@ -196,8 +196,8 @@ class SWALR(LRScheduler):
     def get_lr(self) -> list[float]:
         """The rates before, nearer to ``swa_lr``."""
         epoch = self.last_epoch if self.anneal_epochs else max(self.last_epoch, 1)
-        before = self._left(epoch - 1)
-        shrunk = self._left(epoch) / before if before else 0.0
+        before = self._remaining_part(epoch - 1)
+        shrunk = self._remaining_part(epoch) / before if before else 0.0
         pairs = zip(self._rates, self.swa_lrs, strict=True)
         return [end + (rate - end) * shrunk for rate, end in pairs]
 

@@ -20,7 +20,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.ops.loops.budget import Budget, budgets_in
 from staticflow.runtime.executable import Executable
 
-__all__ = ["Held", "held_to_budget"]
+__all__ = ["Held", "hold_to_budget"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Held:
         ) from None
 
 
-def held_to_budget(
+def hold_to_budget(
     graph: Graph,
     executable: Executable,
     portable: Callable[..., Any],

@@ -59,7 +59,7 @@ class Caller:
             self.check_nan(*args)
         results = self.executable.fast(*args)
         if results is None or type(results) is int:
-            results = self._explained(args, results)
+            results = self._explain(args, results)
         for t in self.updated:
             memory = t._memory or t._own_memory()
             memory.version += 1
@@ -82,7 +82,7 @@ class Caller:
         except NanError as error:
             raise NanError(f"{error}; called at {format_locs(here())}") from None
 
-    def _explained(self, args: tuple[Any, ...], status: int | None) -> Any:
+    def _explain(self, args: tuple[Any, ...], status: int | None) -> Any:
         """The results, or the error worded, of a call that the native entry did not take (None), or
         that failed with ``status``."""
         inputs = self._arguments(args)

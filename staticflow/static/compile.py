@@ -27,7 +27,7 @@ from staticflow.passes.pipeline import optimize
 from staticflow.runtime.build import build
 from staticflow.runtime.object_layout import box_type
 from staticflow.runtime.plan import Plan
-from staticflow.static.budget import held_to_budget
+from staticflow.static.budget import hold_to_budget
 from staticflow.static.caller import Caller
 from staticflow.static.current import Facts
 from staticflow.static.inputs import refuse_crowd, refuse_strange_sizes
@@ -86,7 +86,7 @@ class Program:
         began = time.perf_counter()
         self._made: Locs = here()
         self.numerics = numerics
-        self._names, handles = _named_inputs(inputs)
+        self._names, handles = _name_inputs(inputs)
         leaves, structure = pytree.flatten(outputs)
         pairs = _pairs(updates)
         n_out = len(leaves)
@@ -97,7 +97,7 @@ class Program:
         out_nodes, new_nodes = nodes[:n_out], [*nodes[n_out:], *changed.values()]
         equalities = [e for (t, _), n in zip(pairs, new_nodes, strict=True) for e in _fits(t, n)]
         in_nodes = [h.node for h in handles]
-        variables = _captured(in_nodes, [*out_nodes, *new_nodes], [t for t, _ in pairs])
+        variables = _captured_params(in_nodes, [*out_nodes, *new_nodes], [t for t, _ in pairs])
         updated = tuple(t for t, _ in pairs)
         self.graph = close([*in_nodes, *variables], [*out_nodes, *new_nodes], equalities)
         """The graph as it was written, before any pass."""
@@ -117,7 +117,7 @@ class Program:
         )
         single = structure.kind is None and not updated
         call = self._executable.boxing(self._caller, _EXAMPLE) if single else self._caller
-        self._usual = held_to_budget(self.graph, self._executable, call, self._caller.arrays)
+        self._usual = hold_to_budget(self.graph, self._executable, call, self._caller.arrays)
         self.__call__ = self._usual
         sources = [n.attrs["source"] for n in variables]
         calls = calls_of(toposort(written)) if follows else []
@@ -166,7 +166,7 @@ class Program:
     def has_replaced(self) -> bool:
         """Whether a module that was called holds something else now in the place of what the
         program has of it, or a tensor elements of another dtype."""
-        return self._facts.replaced() is not None or self._facts.has_others()
+        return self._facts.find_replaced() is not None or self._facts.has_others()
 
     def _looking(self, *args: Any, **kwargs: Any) -> Any:
         self._facts.check(self._made)
@@ -232,7 +232,7 @@ class Program:
         return f"<program ({ins}), {self.kernel_count} kernels, made at {format_locs(self._made)}>"
 
 
-def _named_inputs(inputs: Any) -> tuple[tuple[str, ...], list[Symbol]]:
+def _name_inputs(inputs: Any) -> tuple[tuple[str, ...], list[Symbol]]:
     if callable(inputs):
         raise SymbolicError(
             "compile: takes symbols, not a function; sf.jit(f) traces one"
@@ -336,7 +336,7 @@ def _fits(t: Tensor, value: Node) -> Iterator[Equality]:
             yield Equality(a, b, what, merge_locs(value.locs, here()))
 
 
-def _captured(
+def _captured_params(
     inputs: Sequence[Node], outputs: Sequence[Node], updated: Sequence[Tensor]
 ) -> list[Node]:
     """The params that stand for eager tensors, those that are only written included."""

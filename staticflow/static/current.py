@@ -59,7 +59,7 @@ class Facts:
             for module, name, before in found
         ) or any(t.dtype is not dtype for t, dtype in self._dtypes)
 
-    def replaced(self) -> tuple[str, Locs] | None:
+    def find_replaced(self) -> tuple[str, Locs] | None:
         """A sentence about the tensor or module that was replaced since the program was written,
         and the lines that used it; None if nothing was replaced."""
         for ref, name, before, locs in self._replaced:
@@ -92,7 +92,7 @@ class Facts:
     def _other_hooks(self) -> tuple[Any, ModuleCall] | None:
         for call in self._calls:
             module = call.module()
-            if module is not None and module._hooked != call.hooks:
+            if module is not None and module._hooks_now != call.hooks:
                 return module, call
         return None
 
@@ -114,7 +114,7 @@ class Facts:
                     f"{called} has other hooks than when this step of training was compiled, at "
                     f"{format_locs(made)}; compile it anew, at {format_locs(here())}"
                 )
-        found = self.replaced()
+        found = self.find_replaced()
         if found is not None:
             raise SymbolicError(
                 f"{found[0]}, at {format_locs(found[1])}, and this program, compiled at "

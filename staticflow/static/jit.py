@@ -140,10 +140,10 @@ class _Traced:
         key = (*needs, *given)
         if key not in self.backward:
             with recording(True):
-                self.backward[key] = self._derived(needs, given)
+                self.backward[key] = self._derive(needs, given)
         return self.backward[key]
 
-    def _derived(
+    def _derive(
         self, needs: Sequence[bool], given: Sequence[bool]
     ) -> tuple[_Traced, list[bool]] | None:
         first = len(self.inputs)  # names that no lower derivative has
@@ -292,7 +292,7 @@ class Jitted:
         with collect_guards() as guards:
 
             def write() -> tuple[list[Symbol], list[Symbol], Any]:
-                return self._written(leaves, tensors, structure)
+                return self._trace_inputs(leaves, tensors, structure)
 
             inputs, handles, result = trace_alike(
                 write, _nodes_of, f"jit: {name}", (self._fn, leaves)
@@ -319,7 +319,7 @@ class Jitted:
         ]
         return _Kind(traced, out_structure, plan, tuple(guards.values()), tuple(changes))
 
-    def _written(
+    def _trace_inputs(
         self, leaves: Sequence[Any], tensors: Sequence[Tensor | None], structure: pytree.TreeDef
     ) -> tuple[list[Symbol], list[Symbol], Any]:
         """The inputs of a trace, their handles, which may name other values by now, and what the
@@ -423,15 +423,15 @@ def _vjp(
     return [next(found) if is_there else None for is_there in has]
 
 
-def _unused(*_: Any, **__: Any) -> Any:
+def _refuse(*_: Any, **__: Any) -> Any:
     raise AssertionError("the tape runs a jitted call through its compiled programs")
 
 
 _JIT_OP = Op(
     name="jit",
     doc="A call of a jitted function, as one node of the tape.",
-    infer=_unused,
-    reference=_unused,
+    infer=_refuse,
+    reference=_refuse,
     vjp=_vjp,
     grad_name="JitBackward",
 )

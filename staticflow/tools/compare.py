@@ -26,7 +26,7 @@ from staticflow.tools.digits import (
     Digits,
     extra,
     load_digits,
-    shuffled_batches,
+    shuffle_batches,
 )
 
 __all__ = ["Classifier", "Report", "Settings", "add_arguments", "compare", "format_report", "run"]
@@ -105,7 +105,7 @@ class Report:
         return self.difference <= self.limit
 
     @property
-    def passed(self) -> bool:
+    def has_passed(self) -> bool:
         """Whether the curves agree and one compilation served every size of batch."""
         return self.agree and self.compilations == 1
 
@@ -125,7 +125,7 @@ def compare(settings: Settings, progress: Callable[[int], Any] = lambda steps: N
     Raises `MissingExtraError` if scikit-learn is not installed.
     """
     digits = load_digits(settings.dtype, settings.seed)
-    source = shuffled_batches(len(digits.train_labels), settings.batch, settings.seed)
+    source = shuffle_batches(len(digits.train_labels), settings.batch, settings.seed)
     batches = []
     for _, rows in zip(range(settings.steps), source, strict=False):
         batches.append((digits.train_images[rows], digits.train_labels[rows]))
@@ -306,6 +306,6 @@ def run(arguments: argparse.Namespace) -> int:
         report = compare(settings, bar.update)
     print(format_report(report))
     if arguments.json is not None:
-        derived = {"break_even": report.break_even, "passed": report.passed}
+        derived = {"break_even": report.break_even, "passed": report.has_passed}
         arguments.json.write_text(json.dumps(asdict(report) | derived, indent=2) + "\n")
-    return 0 if report.passed else 1
+    return 0 if report.has_passed else 1

@@ -24,7 +24,7 @@ __all__ = [
     "MissingExtraError",
     "extra",
     "load_digits",
-    "shuffled_batches",
+    "shuffle_batches",
 ]
 
 Array = np.ndarray[Any, Any]
@@ -75,11 +75,11 @@ def load_digits(dtype: Any = "float32", seed: int = 0) -> Digits:
     return Digits(images[:split], labels[:split], images[split:], labels[split:])
 
 
-def shuffled_batches(count: int, size: int, seed: int = 0) -> Iterator[Array]:
+def shuffle_batches(count: int, size: int, seed: int = 0) -> Iterator[Array]:
     """Indices below ``count`` in batches of ``size``, without end. Every epoch is shuffled anew;
     the last batch of each is as small as what is left.
 
-    >>> batches = shuffled_batches(5, 2)
+    >>> batches = shuffle_batches(5, 2)
     >>> [len(next(batches)) for _ in range(4)]
     [2, 2, 1, 2]
     """

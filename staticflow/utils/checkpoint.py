@@ -41,11 +41,13 @@ def checkpoint(
     >>> checkpoint(lambda t: (t.exp() * t).sin(), x).sum().backward()
     """
     return run_or_write(
-        lambda: _kept(function, args, kwargs, preserve_rng_state), (args, kwargs), function
+        lambda: _recompute_later(function, args, kwargs, preserve_rng_state),
+        (args, kwargs),
+        function,
     )
 
 
-def _kept(
+def _recompute_later(
     function: Callable[..., Any], args: Any, kwargs: dict[str, Any], preserve_rng_state: bool
 ) -> Any:
     state = thread.state

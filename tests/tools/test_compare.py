@@ -15,7 +15,7 @@ import pytest
 from staticflow.tools import compare
 from staticflow.tools.cli import COMMANDS, main
 from staticflow.tools.compare import Mode, Report, Settings
-from staticflow.tools.digits import MissingExtraError, load_digits, shuffled_batches
+from staticflow.tools.digits import MissingExtraError, load_digits, shuffle_batches
 
 INSTALL = 'pip install "staticflow[examples]"'
 
@@ -32,7 +32,7 @@ def reports() -> dict[str, Report]:
 @pytest.mark.parametrize("dtype", compare.LIMITS)
 def test_the_modes_agree(reports: dict[str, Report], dtype: str) -> None:
     report = reports[dtype]
-    assert report.passed and report.checked_steps == 15
+    assert report.has_passed and report.checked_steps == 15
     assert report.difference <= {"float32": 1e-5, "float64": 1e-13}[dtype]
     for mode in (report.eager, report.static):
         assert len(mode.losses) == 15 and mode.losses[-1] < mode.losses[0]
@@ -59,10 +59,10 @@ def test_the_table(reports: dict[str, Report]) -> None:
 def test_disagreement_fails(reports: dict[str, Report]) -> None:
     report = reports["float32"]
     apart = replace(report, difference=2e-4)
-    assert not apart.passed and "FAILED: they do not agree" in compare.format_report(apart)
-    assert not replace(report, difference=float("nan")).passed
+    assert not apart.has_passed and "FAILED: they do not agree" in compare.format_report(apart)
+    assert not replace(report, difference=float("nan")).has_passed
     twice = replace(report, compilations=2)
-    assert not twice.passed and "FAILED: one must do" in compare.format_report(twice)
+    assert not twice.has_passed and "FAILED: one must do" in compare.format_report(twice)
 
 
 def test_differences_are_relative_and_see_a_nan() -> None:
@@ -91,7 +91,7 @@ def test_the_digits_are_split_by_the_seed() -> None:
 
 
 def test_batches_visit_each_row_once_an_epoch() -> None:
-    batches = list(islice(shuffled_batches(10, 4, seed=0), 6))
+    batches = list(islice(shuffle_batches(10, 4, seed=0), 6))
     assert [len(b) for b in batches] == [4, 4, 2] * 2
     first, second = np.concatenate(batches[:3]), np.concatenate(batches[3:])
     assert sorted(first) == sorted(second) == list(range(10)) and list(first) != list(second)

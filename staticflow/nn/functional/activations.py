@@ -36,7 +36,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _chosen(fn: Any, inplace: bool, input: Any, *options: Any) -> Any:
+def _run(fn: Any, inplace: bool, input: Any, *options: Any) -> Any:
     """``fn(input, *options)``, stored in the input if it is ``inplace``."""
     return input._update(fn, options, {}) if inplace else fn(input, *options)
 
@@ -53,58 +53,58 @@ def relu_(input: Any) -> Any:
 
 def relu6(input: Any, inplace: bool = False) -> Any:
     """``x`` held between 0 and 6."""
-    return _chosen(activation.relu6, inplace, input)
+    return _run(activation.relu6, inplace, input)
 
 
 def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
     """``x`` above 0, ``negative_slope * x`` elsewhere."""
-    return _chosen(activation.leaky_relu, inplace, input, negative_slope)
+    return _run(activation.leaky_relu, inplace, input, negative_slope)
 
 
 def threshold(input: Any, threshold: float, value: float, inplace: bool = False) -> Any:
     """``x`` where it is above ``threshold``, else ``value``; NaN stays."""
-    return _chosen(activation.threshold, inplace, input, threshold, value)
+    return _run(activation.threshold, inplace, input, threshold, value)
 
 
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
     """``x`` held between ``min_val`` and ``max_val``; NaN stays. At the bounds the derivative is 0,
     other than that of `clamp`."""
-    return _chosen(activation.hardtanh, inplace, input, min_val, max_val)
+    return _run(activation.hardtanh, inplace, input, min_val, max_val)
 
 
 def hardsigmoid(input: Any, inplace: bool = False) -> Any:
     """``(x + 3) / 6`` held between 0 and 1."""
-    return _chosen(activation.hardsigmoid, inplace, input)
+    return _run(activation.hardsigmoid, inplace, input)
 
 
 def hardswish(input: Any, inplace: bool = False) -> Any:
     """``x * hardsigmoid(x)`` (Howard et al. 2019, arXiv:1905.02244)."""
-    return _chosen(activation.hardswish, inplace, input)
+    return _run(activation.hardswish, inplace, input)
 
 
 def silu(input: Any, inplace: bool = False) -> Any:
     """``x * sigmoid(x)`` (Elfwing et al. 2017, arXiv:1702.03118)."""
-    return _chosen(activation.silu, inplace, input)
+    return _run(activation.silu, inplace, input)
 
 
 def mish(input: Any, inplace: bool = False) -> Any:
     """``x * tanh(log(1 + exp(x)))`` (Misra 2019, arXiv:1908.08681)."""
-    return _chosen(activation.mish, inplace, input)
+    return _run(activation.mish, inplace, input)
 
 
 def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
     """``x`` above 0, ``alpha * (exp(x) - 1)`` elsewhere (Clevert et al. 2015, arXiv:1511.07289)."""
-    return _chosen(activation.elu, inplace, input, alpha)
+    return _run(activation.elu, inplace, input, alpha)
 
 
 def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
     """``x`` above 0, ``alpha * (exp(x / alpha) - 1)`` elsewhere (Barron 2017, arXiv:1704.07483)."""
-    return _chosen(activation.celu, inplace, input, alpha)
+    return _run(activation.celu, inplace, input, alpha)
 
 
 def selu(input: Any, inplace: bool = False) -> Any:
     """`elu` scaled so that mean 0 and variance 1 stay (Klambauer et al. 2017, arXiv:1706.02515)."""
-    return _chosen(activation.selu, inplace, input)
+    return _run(activation.selu, inplace, input)
 
 
 def softmin(input: Any, dim: int | None = None, dtype: Any = None, *, _stacklevel: int = 3) -> Any:
@@ -142,11 +142,11 @@ def glu(input: Any, dim: int = -1) -> Any:
         raise ShapeError(
             f"glu: halves dim {at} of size {size}, which is odd, at {format_locs(here())}"
         )
-    return _gated(input, at)
+    return _gate(input, at)
 
 
 @fused("GluBackward0")
-def _gated(x: Any, at: int) -> Any:
+def _gate(x: Any, at: int) -> Any:
     half = x.shape[at] // 2
     x = of_size(x, at, half * 2)
     return narrow(x, at, 0, half) * sigmoid(narrow(x, at, half, half))

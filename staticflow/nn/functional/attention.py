@@ -48,7 +48,7 @@ def _scores(query: Any, key: Any, scale: float | None) -> Any:
 
 
 @fused("SoftmaxBackward0")
-def _seen(scores: Any, mask: Any, is_causal: bool) -> Any:
+def _softmax_of_seen(scores: Any, mask: Any, is_causal: bool) -> Any:
     """The softmax over the keys of scores (..., L, S) of which some are hidden; zeros for a query
     that may see no key, since a softmax of nothing is NaN."""
     causal = _not_later(scores, scores.shape[-2:]) if is_causal else None
@@ -77,7 +77,7 @@ def attention_weights(
     scores = _scores(query, key, scale)
     if attn_mask is None and not is_causal:
         return softmax(scores, -1)
-    return _seen(scores, attn_mask, is_causal)
+    return _softmax_of_seen(scores, attn_mask, is_causal)
 
 
 def _for_each_head(query: Any, x: Any, name: str) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 from staticflow.errors import ArgumentError, ShapeError
 from staticflow.graph.locs import format_locs, here
-from staticflow.nn.functional.losses import check_reduction, reduced
+from staticflow.nn.functional.losses import check_reduction, reduce
 from staticflow.ops.along.class_losses import cross_entropy_op, nll_op
 from staticflow.ops.along.softmax import log_softmax
 from staticflow.ops.basics.arithmetic import where
@@ -35,7 +35,7 @@ def nll_loss(
     targets. Targets equal to ``ignore_index`` take no part; the mean of none is NaN. Raises
     `IndexRangeError` for any other class outside [0, C).
     """
-    weight = _checked_weight(weight, input)
+    weight = _check_weight(weight, input)
     return _nll_loss(input, target, weight, ignore_index, reduction)
 
 
@@ -58,13 +58,13 @@ def _of_classes(
     if single:
         input, target = input.unsqueeze(0), target.unsqueeze(0)
     each = each_of(input, target, ignore_index=ignore_index)
-    each, counts = _weighted(each, target, weight, ignore_index)
+    each, counts = _weigh(each, target, weight, ignore_index)
     if reduction == "mean":
         return each.sum() / counts.sum()
-    return reduced(each.squeeze(0) if single else each, reduction)
+    return reduce(each.squeeze(0) if single else each, reduction)
 
 
-def _weighted(each: Any, target: Any, weight: Any, ignore_index: int) -> tuple[Any, Any]:
+def _weigh(each: Any, target: Any, weight: Any, ignore_index: int) -> tuple[Any, Any]:
     """The losses times the weights of their classes, and these weights; 0 for what is ignored."""
     keep = target.long() != ignore_index
     counts = keep.to(each.dtype)
@@ -99,7 +99,7 @@ def cross_entropy(
             f"label_smoothing lies in [0, 1], and {label_smoothing} does not"
             f", at {format_locs(here())}"
         )
-    weight = _checked_weight(weight, input)
+    weight = _check_weight(weight, input)
     return _cross_entropy_loss(input, target, weight, ignore_index, reduction, label_smoothing)
 
 
@@ -123,9 +123,9 @@ def _cross_entropy_loss(
     keep = (target.long() != ignore_index).to(smooth.dtype)
     smooth = smooth * keep
     if reduction == "mean":
-        smooth = smooth.sum() / _weighted(keep, target, weight, ignore_index)[1].sum()
+        smooth = smooth.sum() / _weigh(keep, target, weight, ignore_index)[1].sum()
     else:
-        smooth = reduced(smooth, reduction)
+        smooth = reduce(smooth, reduction)
     return (1 - label_smoothing) * loss + label_smoothing * smooth / classes
 
 
@@ -148,10 +148,10 @@ def _of_probabilities(
     each = logs * target
     if weight is not None:
         each = each * _along(weight, logs, dim)
-    return reduced(-each.sum(dim), reduction)
+    return reduce(-each.sum(dim), reduction)
 
 
-def _checked_weight(weight: Any, input: Any) -> Any:
+def _check_weight(weight: Any, input: Any) -> Any:
     if weight is None or not input.ndim:
         return weight
     return require_shape(weight, input.shape[:2][-1:], "the weight of each class")

@@ -19,7 +19,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _checked_groups(groups: int, name: str) -> int:
+def _check_groups(groups: int, name: str) -> int:
     groups = operator.index(groups)
     if groups < 1:
         raise ShapeError(
@@ -63,7 +63,7 @@ def _conv(
     given = (x, w) if bias is None else (x, w, bias)
     out = convolution_op(
         *given, stride=stride, padding=padding, dilation=dilation,
-        groups=_checked_groups(groups, name),
+        groups=_check_groups(groups, name),
     )  # fmt: skip
     return remove_batch(out, alone)
 
@@ -133,7 +133,7 @@ def _conv_transpose(
     given = (x, w) if bias is None else (x, w, bias)
     out = convolution_transpose_op(
         *given, size=size, stride=stride, padding=padding, dilation=dilation,
-        groups=_checked_groups(groups, name),
+        groups=_check_groups(groups, name),
     )  # fmt: skip
     return remove_batch(out, alone)
 

@@ -70,16 +70,16 @@ def _loss(
     width = 2 * count + 1
     place = iota.beside(x, shape=(1, width), dim=1, dtype=int64)
 
-    def moved(rows: Any, by: int, edge: float) -> Any:
+    def shift(rows: Any, by: int, edge: float) -> Any:
         """What is ``by`` states before."""
         return narrow(cat([rows.new_full((n, by), edge), rows], 1), 1, 0, width)
 
-    skips = (states != blank) & (states != moved(states, 2, blank))
+    skips = (states != blank) & (states != shift(states, 2, blank))
 
     def step(carry: Any, row: Any) -> Any:
         alpha, t = carry
-        come = logaddexp(alpha, moved(alpha, 1, _NEVER))
-        come = logaddexp(come, where(skips, moved(alpha, 2, _NEVER), _NEVER))
+        come = logaddexp(alpha, shift(alpha, 1, _NEVER))
+        come = logaddexp(come, where(skips, shift(alpha, 2, _NEVER), _NEVER))
         new = clamp(come + gather(row, 1, states), min=_NEVER)
         return (where(unsqueeze(t < steps, 1), new, alpha), t + 1), None
 

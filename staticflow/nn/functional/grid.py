@@ -70,7 +70,7 @@ def _places(like: Any, space: Sequence[Size], dim: int, align_corners: bool) -> 
     return at * 0.0 if same(n, 1) else at * 2 / (n - 1) - 1
 
 
-def _reflected(x: Any, low: Any, span: Any) -> Any:
+def _reflect(x: Any, low: Any, span: Any) -> Any:
     """``x`` mirrored at ``low`` and ``low + span`` until it lies between."""
     far = abs(x - low)
     rest = fmod(far, span)
@@ -81,9 +81,9 @@ def _inside(x: Any, size: Any, padding_mode: str, align_corners: bool) -> Any:
     """Places along a dim, led back into it as ``padding_mode`` says."""
     if padding_mode == "reflection":
         if align_corners:
-            x = x * 0.0 if same(size, 1) else _reflected(x, 0.0, size - 1)
+            x = x * 0.0 if same(size, 1) else _reflect(x, 0.0, size - 1)
         else:
-            x = _reflected(x, -0.5, size)
+            x = _reflect(x, -0.5, size)
     return x if padding_mode == "zeros" else clamp(x, 0, size - 1)
 
 
@@ -151,11 +151,11 @@ def grid_sample(
     for n in input.shape[2:]:
         sizes = f"grid_sample: the sizes of space {list(input.shape[2:])}, and one of them"
         input = require_at_least(input, n, 1, sizes)
-    return _sampled(input, grid, mode, padding_mode, bool(align_corners))
+    return _sample(input, grid, mode, padding_mode, bool(align_corners))
 
 
 @fused("GridSampler2DBackward0")
-def _sampled(input: Any, grid: Any, mode: str, padding_mode: str, align_corners: bool) -> Any:
+def _sample(input: Any, grid: Any, mode: str, padding_mode: str, align_corners: bool) -> Any:
     n, channels, *space = input.shape
     rank, places = len(space), grid.shape[1:-1]
     taps = []

@@ -45,7 +45,7 @@ def check_reduction(reduction: str) -> str:
     return reduction
 
 
-def reduced(each: Any, reduction: str) -> Any:
+def reduce(each: Any, reduction: str) -> Any:
     """The losses ``each``, reduced to one number or not at all."""
     return _REDUCED[check_reduction(reduction)](each)
 
@@ -92,7 +92,7 @@ def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
 def _mse_loss(input: Any, target: Any, reduction: str) -> Any:
     if check_reduction(reduction) == "mean":
         return mse_loss_op(input, target)
-    return reduced((input - target) ** 2, reduction)
+    return reduce((input - target) ** 2, reduction)
 
 
 def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
@@ -103,7 +103,7 @@ def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
 
 @fused("MeanBackward0")
 def _l1_loss(input: Any, target: Any, reduction: str) -> Any:
-    return reduced(abs(input - target), reduction)
+    return reduce(abs(input - target), reduction)
 
 
 def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Any:
@@ -119,7 +119,7 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
 
 @fused("HuberLossBackward0")
 def _huber_loss(input: Any, target: Any, reduction: str, delta: float) -> Any:
-    return reduced(_huber(input, target, delta), reduction)
+    return reduce(_huber(input, target, delta), reduction)
 
 
 def smooth_l1_loss(input: Any, target: Any, reduction: str = "mean", beta: float = 1.0) -> Any:
@@ -136,7 +136,7 @@ def smooth_l1_loss(input: Any, target: Any, reduction: str = "mean", beta: float
 
 @fused("SmoothL1LossBackward0")
 def _smooth_l1_loss(input: Any, target: Any, reduction: str, beta: float) -> Any:
-    return reduced(_huber(input, target, beta) / beta, reduction)
+    return reduce(_huber(input, target, beta) / beta, reduction)
 
 
 def _huber(input: Any, target: Any, delta: float) -> Any:
@@ -169,7 +169,7 @@ def binary_cross_entropy(
 @fused("BinaryCrossEntropyBackward0")
 def _bce(input: Any, target: Any, weight: Any, reduction: str) -> Any:
     each = bce_op(input, target)
-    return reduced(each if weight is None else each * weight, reduction)
+    return reduce(each if weight is None else each * weight, reduction)
 
 
 def binary_cross_entropy_with_logits(
@@ -192,7 +192,7 @@ def _bce_with_logits(input: Any, target: Any, weight: Any, reduction: str, pos_w
     if pos_weight is not None:
         soft = soft * (1 + (pos_weight - 1) * target)
     each = (1 - target) * input + soft
-    return reduced(each if weight is None else each * weight, reduction)
+    return reduce(each if weight is None else each * weight, reduction)
 
 
 def kl_div(input: Any, target: Any, reduction: str = "mean", log_target: bool = False) -> Any:
@@ -214,7 +214,7 @@ def _kl_div(input: Any, target: Any, reduction: str, log_target: bool) -> Any:
         each = target * log(safe) - target * input
     if reduction == "batchmean":
         return each.sum() / each.shape[0] if each.ndim else each
-    return reduced(each, reduction)
+    return reduce(each, reduction)
 
 
 def poisson_nll_loss(
@@ -239,7 +239,7 @@ def _poisson_nll(
         safe = where(target > 1, target, 1.0)
         stirling = safe * log(safe) - safe + 0.5 * log(2 * math.pi * safe)
         each = each + where(target > 1, stirling, 0.0)
-    return reduced(each, reduction)
+    return reduce(each, reduction)
 
 
 def gaussian_nll_loss(
@@ -271,4 +271,4 @@ def _gaussian_nll(input: Any, target: Any, var: Any, full: bool, eps: float, red
         var = var.unsqueeze(-1)
     var = var + (var.detach().clamp(min=eps) - var.detach())
     each = 0.5 * (log(var) + (input - target) ** 2 / var)
-    return reduced(each + 0.5 * math.log(2 * math.pi) if full else each, reduction)
+    return reduce(each + 0.5 * math.log(2 * math.pi) if full else each, reduction)

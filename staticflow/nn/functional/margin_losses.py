@@ -8,7 +8,7 @@ from typing import Any
 from staticflow.errors import ArgumentError, DTypeError, ShapeError
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
-from staticflow.nn.functional.losses import binary_cross_entropy_with_logits, reduced
+from staticflow.nn.functional.losses import binary_cross_entropy_with_logits, reduce
 from staticflow.ops.along.cumulative import cumprod
 from staticflow.ops.basics.arithmetic import cast, clamp, minimum, where
 from staticflow.ops.basics.creation import iota
@@ -46,7 +46,7 @@ def margin_ranking_loss(
 
 @fused("MeanBackward0")
 def _margin_ranking(input1: Any, input2: Any, target: Any, margin: float, reduction: str) -> Any:
-    return reduced(clamp(-target * (input1 - input2) + margin, min=0), reduction)
+    return reduce(clamp(-target * (input1 - input2) + margin, min=0), reduction)
 
 
 def hinge_embedding_loss(
@@ -60,7 +60,7 @@ def hinge_embedding_loss(
 def _hinge_embedding(input: Any, target: Any, margin: float, reduction: str) -> Any:
     far = where(target == 1, 0.0, clamp(margin - input, min=0))
     near = where(target == -1, 0.0, input)
-    return reduced(far + near, reduction)
+    return reduce(far + near, reduction)
 
 
 def soft_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
@@ -70,7 +70,7 @@ def soft_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
 
 @fused("SoftMarginLossBackward0")
 def _soft_margin(input: Any, target: Any, reduction: str) -> Any:
-    return reduced(-logsigmoid(target * input), reduction)
+    return reduce(-logsigmoid(target * input), reduction)
 
 
 def multilabel_soft_margin_loss(
@@ -78,7 +78,7 @@ def multilabel_soft_margin_loss(
 ) -> Any:
     """The mean over the classes, the last dim, of `binary_cross_entropy_with_logits`."""
     each = binary_cross_entropy_with_logits(input, target, weight, "none")
-    return reduced(each.mean(-1), reduction)
+    return reduce(each.mean(-1), reduction)
 
 
 def multilabel_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
@@ -112,7 +112,7 @@ def _multilabel_margin(input: Any, target: Any, reduction: str) -> Any:
     hit = ((unsqueeze(classes, -1) == each) & unsqueeze(named, -1)).any(-2, keepdim=True)
     counts = unsqueeze(named, -1) & ~hit
     losses = where(counts, relu(1 - right + unsqueeze(input, -2)), 0.0)
-    return reduced(losses.sum((-2, -1)) / count, reduction)
+    return reduce(losses.sum((-2, -1)) / count, reduction)
 
 
 def multi_margin_loss(
@@ -151,7 +151,7 @@ def _multi_margin(
     if weight is not None:
         own = own * gather(weight, 0, target.long())
     each = (gaps.sum(1) - own) / input.shape[1]
-    return reduced(reshape(each, shape), reduction)
+    return reduce(reshape(each, shape), reduction)
 
 
 def cosine_embedding_loss(
@@ -177,7 +177,7 @@ def _cosine_embedding(input1: Any, input2: Any, target: Any, margin: float, redu
     cosine = product / sqrt(sizes)
     near = where(target == 1, 1 - cosine, 0.0)
     far = where(target == -1, clamp(cosine - margin, min=0), 0.0)
-    return reduced(near + far, reduction)
+    return reduce(near + far, reduction)
 
 
 def triplet_margin_loss(
@@ -244,4 +244,4 @@ def triplet_margin_with_distance_loss(
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = minimum(far, distance(positive, negative))
-    return reduced(clamp(near - far + margin, min=0), reduction)
+    return reduce(clamp(near - far + margin, min=0), reduction)

@@ -45,7 +45,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _applied(op: Op, x: Any, weight: Any, bias: Any, layout: Shape, **attrs: Any) -> Any:
+def _apply(op: Op, x: Any, weight: Any, bias: Any, layout: Shape, **attrs: Any) -> Any:
     """``op`` with the weight and the bias that there are; a bias alone is added in ``layout``."""
     if weight is None:
         out = op(x, **attrs)
@@ -123,7 +123,7 @@ def layer_norm(
 
 @fused("NativeLayerNormBackward0")
 def _layer_norm(input: Any, sizes: Shape, weight: Any, bias: Any, eps: float) -> Any:
-    return _applied(layer_norm_op, input, weight, bias, sizes, ndim=len(sizes), eps=eps)
+    return _apply(layer_norm_op, input, weight, bias, sizes, ndim=len(sizes), eps=eps)
 
 
 def group_norm(
@@ -140,7 +140,7 @@ def group_norm(
 @fused("NativeGroupNormBackward0")
 def _group_norm(input: Any, num_groups: int, weight: Any, bias: Any, eps: float) -> Any:
     layout = _per_channel(input, input.shape[1]) if input.ndim > 1 else ()
-    return _applied(group_norm_op, input, weight, bias, layout, groups=num_groups, eps=eps)
+    return _apply(group_norm_op, input, weight, bias, layout, groups=num_groups, eps=eps)
 
 
 def _moving(
@@ -176,11 +176,11 @@ def _mover(count: int) -> Callable[..., bool]:
     """What moves so many statistics in place; it takes these, the values to move to, and the
     momentum."""
 
-    def moved(*tensors: Any) -> Sequence[Any]:
+    def move(*tensors: Any) -> Sequence[Any]:
         pairs = zip(tensors[:count], tensors[count:-1], strict=True)
         return [_nearer(old, value, tensors[-1]).to(old.dtype) for old, value in pairs]
 
-    return in_place(moved, count, by_element=True)
+    return in_place(move, count, by_element=True)
 
 
 def _by_running(
@@ -193,11 +193,11 @@ def _by_running(
             f"use_input_stats=True), at {format_locs(here())}"
         )
     mean, var = (read(v, x) for v in running)
-    return _by_given(x, mean, var, weight, bias, eps)
+    return _by_statistics(x, mean, var, weight, bias, eps)
 
 
 @fused("NativeBatchNormBackward0")
-def _by_given(x: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: float) -> Any:
+def _by_statistics(x: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: float) -> Any:
     mean, var = widen(mean), widen(var)
     layout = _per_channel(x, x.shape[1])
     scale = rsqrt(var + eps)
@@ -240,7 +240,7 @@ def batch_norm(
 def _by_batch(x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, ...]:
     """Normalised by its own statistics; these, the variance as the unbiased one."""
     layout = _per_channel(x, x.shape[1]) if x.ndim > 1 else ()
-    out = _applied(batch_norm_op, x, weight, bias, layout, eps=eps)
+    out = _apply(batch_norm_op, x, weight, bias, layout, eps=eps)
     return out, *batch_statistics(x)
 
 
@@ -274,7 +274,7 @@ def instance_norm(
 @fused("NativeBatchNormBackward0")
 def _by_instance(x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, ...]:
     layout, groups = _per_channel(x, x.shape[1]), x.shape[1]
-    out = _applied(group_norm_op, x, weight, bias, layout, groups=groups, eps=eps)
+    out = _apply(group_norm_op, x, weight, bias, layout, groups=groups, eps=eps)
     return out, *(m.mean(0) for m in instance_statistics(x))
 
 

@@ -53,7 +53,7 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: Any = Non
     lead = input.ndim - len(before)
     x = input
     if mode in ("reflect", "replicate"):  # of what is taken away at one end, too, as in PyTorch
-        return _padded_first(x, before, after, mode)
+        return _pad_first(x, before, after, mode)
     for dim, ends in enumerate(zip(before, after, strict=True), lead):
         x = _without(x, dim, *map(_fewer, ends))
         _check(x, dim, ends, mode)
@@ -70,7 +70,7 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: Any = Non
     return embed_op(x, shape=shape, **where)
 
 
-def _padded_first(x: Any, before: Sequence[Any], after: Sequence[Any], mode: str) -> Any:
+def _pad_first(x: Any, before: Sequence[Any], after: Sequence[Any], mode: str) -> Any:
     lead = x.ndim - len(before)
     for dim, ends in enumerate(zip(before, after, strict=True), lead):
         _check(x, dim, ends, mode)

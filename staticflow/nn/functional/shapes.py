@@ -271,11 +271,11 @@ def interpolate(
         input = require_at_least(input, n, 1, sizes)
     if mode == "area":
         return _AREA[rank - 1](input, wanted)
-    return _interpolated(input, wanted, tuple(scales), mode, bool(align_corners), bool(antialias))
+    return _interpolate(input, wanted, tuple(scales), mode, bool(align_corners), bool(antialias))
 
 
 @fused("UpsampleBilinear2DBackward0")
-def _interpolated(
+def _interpolate(
     x: Any, wanted: Any, scales: Any, mode: str, align_corners: bool, antialias: bool
 ) -> Any:
     """``x`` in the sizes ``wanted``. The last dim comes first, as in PyTorch, so that the larger
@@ -291,10 +291,10 @@ def _interpolated(
             step = _ratio(index, n, new, scales[axis])
             if align_corners:  # 0 for one place, as in PyTorch
                 step = 0.0 if same(new, 1) else _over(index, n - 1, new - 1)
-            x = _filtered(x, 2 + axis, index, step, _FILTERS[mode])
+            x = _filter(x, 2 + axis, index, step, _FILTERS[mode])
             continue
         taps = _MODES[mode][1](index, n, new, scales[axis], align_corners)
-        x = _resized(x, 2 + axis, taps)
+        x = _resize(x, 2 + axis, taps)
     if x.dtype is dtype:
         return x
     if dtype is uint8:  # to the nearest, and what a cubic overshoots at the ends
@@ -341,7 +341,7 @@ def _check(x: Any, rank: int, size: Any, scale: Any, mode: str, align_corners: b
         raise ArgumentError(f"interpolate: {wrong}, at {format_locs(here())}")
 
 
-def _filtered(x: Any, dim: int, index: Any, step: Any, filter: Callable[[Any], Any]) -> Any:
+def _filter(x: Any, dim: int, index: Any, step: Any, filter: Callable[[Any], Any]) -> Any:
     """``x`` with a place of ``dim`` for each ``index``, ``step`` old ones apart: the mean of
     what is near, weighed by ``filter``, which is as wide as a step, or an element if that is
     wider."""
@@ -352,7 +352,7 @@ def _filtered(x: Any, dim: int, index: Any, step: Any, filter: Callable[[Any], A
     return movedim(matmul(movedim(x, dim, -1), mT(weights)), -1, dim)
 
 
-def _resized(x: Any, dim: int, taps: Taps) -> Any:
+def _resize(x: Any, dim: int, taps: Taps) -> Any:
     """``x`` with another size along ``dim``."""
     index, weights = zip(*taps, strict=True)
     given = [stack([cast(places, dtype=int64) for places in index])]

@@ -70,8 +70,8 @@ def pack_padded_sequence(
     Raises `ArgumentError` for other lengths, and with ``enforce_sorted`` for such as grow.
 
     >>> import staticflow as sf
-    >>> packed = pack_padded_sequence(sf.tensor([[1, 2], [3, 0]]), [2, 1], batch_first=True)
-    >>> packed.data, packed.batch_sizes
+    >>> pack = pack_padded_sequence(sf.tensor([[1, 2], [3, 0]]), [2, 1], batch_first=True)
+    >>> pack.data, pack.batch_sizes
     (tensor([1, 3, 2]), tensor([2, 1]))
     """
     steps = input.transpose(0, 1) if batch_first else input
@@ -91,10 +91,10 @@ def pack_padded_sequence(
             f"pack_padded_sequence: the lengths {counts.tolist()} are not sorted downwards; sort "
             f"the batch or give enforce_sorted=False, at {format_locs(here())}"
         )
-    return packed(steps, counts, None if enforce_sorted else np.argsort(-counts, kind="stable"))
+    return pack(steps, counts, None if enforce_sorted else np.argsort(-counts, kind="stable"))
 
 
-def packed(steps: Any, counts: Places, order: Places | None) -> PackedSequence:
+def pack(steps: Any, counts: Places, order: Places | None) -> PackedSequence:
     """The batch ``steps`` (T, N, ...) packed by its lengths; ``order`` has the sequences, longest
     first."""
     ranked = counts if order is None else counts[order]

@@ -40,7 +40,7 @@ class ModuleCall:
     def of(module: Any) -> ModuleCall:
         """A call that happens now."""
         training = bool(module.training) if module._asks_training() else None
-        return ModuleCall(weakref.ref(module), training, module._hooked, here())
+        return ModuleCall(weakref.ref(module), training, module._hooks_now, here())
 
 
 _calls: weakref.WeakKeyDictionary[Node, tuple[ModuleCall, ...]] = weakref.WeakKeyDictionary()

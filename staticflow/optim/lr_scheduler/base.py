@@ -20,7 +20,7 @@ def leaves_rates(init: Callable[..., None]) -> Callable[..., None]:
     and what else it has set in the groups, as they were."""
 
     @wraps(init)
-    def called(self: LRScheduler, optimizer: Any = None, *args: Any, **kwargs: Any) -> None:
+    def call(self: LRScheduler, optimizer: Any = None, *args: Any, **kwargs: Any) -> None:
         groups = getattr(optimizer, "param_groups", ())
         before = [group.settings() for group in groups if isinstance(group, ParamGroup)]
         try:
@@ -30,9 +30,9 @@ def leaves_rates(init: Callable[..., None]) -> Callable[..., None]:
                 group.restore(settings)
             raise
 
-    called.__signature__ = inspect.signature(init)  # type: ignore[attr-defined]
-    del called.__wrapped__
-    return called
+    call.__signature__ = inspect.signature(init)  # type: ignore[attr-defined]
+    del call.__wrapped__
+    return call
 
 
 class LRScheduler:
@@ -50,7 +50,7 @@ class LRScheduler:
     """What every state has, and of which type."""
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
-        self.optimizer = self._checked(optimizer)
+        self.optimizer = self._check_optimizer(optimizer)
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
                 group.setdefault("initial_lr", group["lr"])
@@ -65,7 +65,7 @@ class LRScheduler:
         self._last_lr: list[float] = []
         self.step()
 
-    def _checked(self, optimizer: Any) -> Optimizer:
+    def _check_optimizer(self, optimizer: Any) -> Optimizer:
         """``optimizer``, if it is one."""
         if not isinstance(optimizer, Optimizer):
             raise DTypeError(

@@ -49,7 +49,7 @@ class ReduceLROnPlateau(LRScheduler):
                 f'ReduceLROnPlateau: threshold_mode is "rel" or "abs", not {threshold_mode!r}'
                 f", at {format_locs(here())}"
             )
-        self.optimizer = self._checked(optimizer)
+        self.optimizer = self._check_optimizer(optimizer)
         self.mode, self.factor, self.patience = mode, factor, patience
         self.threshold, self.threshold_mode, self.cooldown = threshold, threshold_mode, cooldown
         self.min_lrs = for_groups(optimizer, min_lr, "min_lr")
