@@ -28,7 +28,7 @@ def replaced(monkeypatch: pytest.MonkeyPatch) -> Any:
             "PyTuple_SetItem": set_item, "PyObject_GC_Track": lambda row: None,
             "PyLong_FromLongLong": world.get, "find_line": lambda at: world.get(),
             "same_shape": lambda a, b: a.shape == b.shape, "dtype_of": lambda array: 0,
-            "PyObject_Vectorcall": world.get,
+            "PyObject_Vectorcall": world.get, "PyTuple_New": world.row,
             "size_of": lambda kind: 0, "offset_of": lambda kind, slot: 0,
             "dtypes": Row([Counted()]),
         }  # fmt: skip
@@ -57,7 +57,8 @@ def a_call(uses: list[int]) -> tuple[Any, Any]:
         uses=Row(uses),
         traced=1 << 2,
     )
-    call = Call(op=op, count=2, operands=Row(operands), attrs=Counted())
+    objects = Row([x, w])
+    call = Call(op=op, objects=objects, count=2, operands=Row(operands), attrs=Counted())
     return call, tensor((2, 3), NONE)
 
 

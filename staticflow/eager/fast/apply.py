@@ -5,9 +5,9 @@ What is not the usual case goes to the general path, which gives the same.
 
 from __future__ import annotations
 
-from staticflow.eager.fast.classes import State, finish, general, no_attrs
+from staticflow.eager.fast.classes import State, finish, general
 from staticflow.eager.fast.compute import compute_call, is_unrecorded
-from staticflow.eager.fast.objects import bit_of, forgiven, has, tensor_of
+from staticflow.eager.fast.objects import bit_of, call_python, forgiven, has, tensor_of
 from staticflow.eager.fast.operands import current_state, is_recording, open_operands
 from staticflow.eager.fast.record import record
 from staticflow.eager.fast.records import FLAGS, MOST, Call, Op, Operand, Step
@@ -18,7 +18,6 @@ from staticflow.native.cpython import (
     PyErr_Occurred,
     PyObject_GC_Track,
     PyObject_GC_UnTrack,
-    PyObject_Vectorcall,
     PyTuple_New,
     PyTuple_SetItem,
     PyTuple_Size,
@@ -32,10 +31,8 @@ from staticflow.native.language import (
     Row,
     drop,
     drop_row,
-    hold,
     inline,
     native,
-    space,
     zeroed,
     zeroed_row,
 )
@@ -56,25 +53,12 @@ def apply(
     """What an op gives of objects and attributes, a dict or null, as ``general(op, objects,
     attrs)`` does; null with an error set. ``step`` is that of a plan that this is, or null."""
     if count <= MOST:
-        out = apply_here(op, objects, count, attrs, step)
+        operands = zeroed_row(Operand, count, MOST)
+        out = apply_to(operands, op, objects, count, attrs, step)
+        drop_row(operands, count)
         if out is not None or PyErr_Occurred() is not None:
             return out
     return call_python(general, op, objects, count, attrs, None)
-
-
-@inline
-def apply_here(
-    op: Op, objects: Row[Object], count: int, attrs: Object | None, step: Step | None
-) -> Owned[Object | None]:
-    """What an op gives in the usual case; null with an error set, or, with none, in any other."""
-    state = current_state()
-    if state is None:
-        return None
-    operands = zeroed_row(Operand, count, MOST)
-    out = apply_to(operands, op, objects, count, attrs, step, state)
-    drop_row(operands, count)
-    drop(state)
-    return out
 
 
 @inline
@@ -85,25 +69,32 @@ def apply_to(
     count: int,
     attrs: Object | None,
     step: Step | None,
-    state: State,
 ) -> Owned[Object | None]:
-    """`apply_here`, with ``operands`` to be opened."""
+    """What an op gives in the usual case, its ``operands`` to be taken up; null with an error set,
+    or, with none, in any other."""
+    state = current_state()
+    if state is None:
+        return None
     call = zeroed(Call)
     call.op = op
+    call.objects = objects
     call.count = count
     call.operands = operands
     call.attrs = attrs
     call.step = step
-    if not open_operands(call, state, objects):
-        return None
+    out = compute_and_wrap(call, state) if open_operands(call, state) else None
+    drop(state)
+    return out
+
+
+@inline
+def compute_and_wrap(call: Call, state: State) -> Owned[Object | None]:
+    """The tensors that a call gives of operands that are taken up; null as `apply_to`."""
     data = compute_call(call, state)
     if data is None:
         forgiven()  # the general path raises it again
         return None
-    if is_tuple(data):
-        out = wrap_several(call, objects, state, data)
-    else:
-        out = wrap_one(call, objects, state, data)
+    out = wrap_several(call, state, data) if is_tuple(data) else wrap_one(call, state, data)
     drop(data)
     return out
 
@@ -112,14 +103,14 @@ def apply_to(
 
 
 @inline
-def wrap_one(call: Call, objects: Row[Object], state: State, data: Object) -> Owned[Object | None]:
+def wrap_one(call: Call, state: State, data: Object) -> Owned[Object | None]:
     """The tensor on an array that was computed, of which the tape knows; null with an error set."""
     if not is_array(data):
         return None
     if has(call.op, VIEW):
         out = wrap_view(call, state, data)
         if out is None and PyErr_Occurred() is None:
-            return finish_by_python(call, objects, data)
+            return finish_call(call, data)
     else:
         out = tensor_of(data)
     if out is not None and may_record(call, state, data) and record(call, out, data):
@@ -135,9 +126,7 @@ def may_record(call: Call, state: State, data: Array) -> bool:
 
 
 @inline
-def wrap_several(
-    call: Call, objects: Row[Object], state: State, data: Tuple
-) -> Owned[Object | None]:
+def wrap_several(call: Call, state: State, data: Tuple) -> Owned[Object | None]:
     """The tensors on several arrays that were computed; null with an error set."""
     if is_unrecorded(call, state):
         tensors = tensors_of(data)
@@ -145,7 +134,7 @@ def wrap_several(
             return tensors
     if not forgiven():  # an error is met again, but for an interrupt
         return None
-    return finish_by_python(call, objects, data)
+    return finish_call(call, data)
 
 
 @native
@@ -168,47 +157,8 @@ def tensors_of(data: Tuple) -> Owned[Tuple | None]:
     return tensors
 
 
-# -- Python --------------------------------------------------------------------------------------
-
-
 @native
-def finish_by_python(call: Call, objects: Row[Object], data: Object) -> Owned[Object | None]:
-    """Tensors on ``data``, the arrays that the op gave, or perhaps a view, made by Python; null
+def finish_call(call: Call, data: Object) -> Owned[Object | None]:
+    """The tensors on ``data``, the arrays that the op gave, or perhaps a view, made by Python; null
     with an error set."""
-    return call_python(finish, call.op, objects, call.count, call.attrs, data)
-
-
-@native
-def call_python(
-    function: Object,
-    op: Op,
-    objects: Row[Object],
-    count: int,
-    attrs: Object | None,
-    data: Object | None,
-) -> Owned[Object | None]:
-    """What a function of Python gives of the op, the objects as a tuple, the attributes, and what
-    was computed, if anything was."""
-    args = PyTuple_New(count)
-    if args is None:
-        return None
-    for i in range(count):
-        PyTuple_SetItem(args, i, hold(objects[i]))
-    result = call_on_tuple(function, op, args, attrs, data)
-    drop(args)
-    return result
-
-
-@inline
-def call_on_tuple(
-    function: Object, op: Op, args: Tuple, attrs: Object | None, data: Object | None
-) -> Owned[Object | None]:
-    """`call_python`, of objects in a tuple."""
-    given = space(Object, 4)
-    given[0] = op.object
-    given[1] = args
-    given[2] = attrs if attrs is not None else no_attrs
-    if data is None:
-        return PyObject_Vectorcall(function, given, 3, None)
-    given[3] = data
-    return PyObject_Vectorcall(function, given, 4, None)
+    return call_python(finish, call.op, call.objects, call.count, call.attrs, data)

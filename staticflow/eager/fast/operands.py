@@ -202,16 +202,16 @@ def remember_number(memo: Memo, number: Object, descr: Object) -> Owned[Object |
 
 
 @native
-def open_operands(call: Call, state: State, objects: Row[Object]) -> bool:
-    """Whether a call on ``objects`` is the usual case; the operands are open then. An error may be
-    set if it is not."""
+def open_operands(call: Call, state: State) -> bool:
+    """Whether a call is the usual case; its operands are open then. An error may be set if it is
+    not."""
     if not is_plain(state):
         return False
     tensor: Operand | None = None
     others = 0
     for i in range(call.count):
         operand = call.operands[i]
-        operand.object = objects[i]
+        operand.object = call.objects[i]
         if open_operand(operand):
             tensor = operand
         else:

@@ -15,7 +15,6 @@ from staticflow.eager.fast.classes import (
     name_edge,
     name_shape,
     name_version,
-    no_attrs,
     serials,
     shadow_example,
     trace,
@@ -23,6 +22,7 @@ from staticflow.eager.fast.classes import (
 )
 from staticflow.eager.fast.line import mark
 from staticflow.eager.fast.objects import (
+    call_python,
     dtype_of,
     has,
     is_memory,
@@ -44,7 +44,6 @@ from staticflow.native.cpython import (
     PyIter_Next,
     PyObject_GC_Track,
     PyObject_GetAttr,
-    PyObject_Vectorcall,
     PyObject_VectorcallMethod,
     PyTuple_SetItem,
     Tuple,
@@ -60,7 +59,6 @@ from staticflow.native.language import (
     native,
     offset_of,
     size_of,
-    space,
     trusted,
 )
 
@@ -224,47 +222,6 @@ def collect_args(call: Call, wanted: int, data: Array) -> Owned[Tuple | None]:
     return args
 
 
-# -- which values a vjp uses ---------------------------------------------------------------------
-
-
-@native
-def collect_objects(call: Call) -> Owned[Tuple | None]:
-    """What a call was given as a row; null with an error set."""
-    objects = row(call.count)
-    if objects is None:
-        return None
-    for i in range(call.count):
-        given = trusted(call.operands[i].object, Object, "an operand that was taken up has one")
-        PyTuple_SetItem(objects, i, hold(given))
-    return objects
-
-
-@native
-def trace_on(call: Call, objects: Tuple) -> bool:
-    """Have Python fill in which values the cotangents of an op use; true if an error was raised."""
-    attrs = call.attrs
-    given = space(Object, 3)
-    given[0] = call.op.object
-    given[1] = objects
-    given[2] = attrs if attrs is not None else no_attrs
-    told = PyObject_Vectorcall(trace, given, 3, None)
-    if told is None:
-        return True
-    drop(told)
-    return False
-
-
-@native
-def trace_vjp(call: Call) -> bool:
-    """`trace_on` what a call was given; true if an error was raised."""
-    objects = collect_objects(call)
-    if objects is None:
-        return True
-    failed = trace_on(call, objects)
-    drop(objects)
-    return failed
-
-
 # -- the entry -----------------------------------------------------------------------------------
 
 
@@ -275,8 +232,11 @@ def record(call: Call, out: Tensor, data: Array) -> bool:
     wanted = find_edges(call)
     if wanted <= 0:
         return wanted != 0
-    if call.op.traced & 1 << call.count == 0 and trace_vjp(call):
-        return True
+    if call.op.traced & 1 << call.count == 0:  # which values its vjp uses is not known yet
+        traced = call_python(trace, call.op, call.objects, call.count, call.attrs, None)
+        if traced is None:
+            return True
+        drop(traced)
     example = call.op.entry[int(not is_even(call, data))]
     entry = like(example, size_of(Entry), offset_of(Entry, "weakref"))
     if entry is None:

@@ -98,9 +98,10 @@ class Step(Record):
 
 
 class Call(Record):
-    """A call of an op."""
+    """A call of an op: what it was given, which is the caller's, and that taken up as operands."""
 
     op: Op
+    objects: Row[Object]
     count: int
     operands: Row[Operand]
     attrs: Object | None
