@@ -180,20 +180,22 @@ def variant(fn: Callable[..., Any], name: str, **numbers: int) -> Callable[..., 
 class Symbol:
     """What an object of a module is to native code: the symbol of its address, its kind, and, of
     memory that the code has itself, how many of it there are and the fields that begin at other
-    than 0."""
+    than 0. ``thing`` is the object of Python that a constant stands for, if that is known."""
 
     name: str
     kind: Any
     count: int = 0
     values: Mapping[str, int] | None = None
+    thing: Any = None
 
 
-def constant(kind: type[T], symbol: str) -> T:
-    """An object, a record or a ``Row`` whose address the code is given by a symbol."""
-    thing: Any = object.__new__(getattr(kind, "__origin__", kind))
-    thing.__dict__["__symbol__"] = Symbol(symbol, kind)
-    made: T = thing
-    return made
+def constant(kind: type[T], symbol: str, thing: Any = None) -> T:
+    """An object, a record or a ``Row`` whose address the code is given by a symbol: that of an
+    object of Python, if it is known already."""
+    made: Any = object.__new__(getattr(kind, "__origin__", kind))
+    made.__dict__["__symbol__"] = Symbol(symbol, kind, thing=thing)
+    stands: T = made
+    return stands
 
 
 def variable(kind: type[T], symbol: str, **values: int) -> T:

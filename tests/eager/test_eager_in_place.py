@@ -14,7 +14,7 @@ import staticflow as sf
 from staticflow.eager import in_place
 from staticflow.eager.bind import inherited
 from staticflow.eager.costs import SPREAD
-from staticflow.eager.fast.in_place_forms import InPlace, in_place_methods
+from staticflow.eager.fast.in_place_forms import InPlaceMethod, in_place_methods
 from staticflow.errors import AutogradError, DTypeError, ShapeError, StaticflowError
 from staticflow.graph.dtypes import DTYPES
 
@@ -56,7 +56,7 @@ def test_the_methods_are_native() -> None:
     assert {"zero_", "fill_", "copy_", "add_", "__iadd__", "sqrt_"} <= METHODS.keys()
     for name, method in METHODS.items():
         assert type(vars(sf.Tensor)[name]).__name__ == "method_descriptor"
-        assert isinstance(method, InPlace)
+        assert isinstance(method, InPlaceMethod)
     x = sf.ones(3)
     x.add_(1).zero_().fill_(2).copy_(sf.ones(3))
     assert x.tolist() == [1, 1, 1] and x._version == 4

@@ -14,8 +14,7 @@ import pytest
 
 import staticflow as sf
 from staticflow.eager.fast import plans
-from staticflow.eager.fast.recall import OFTEN
-from staticflow.eager.fast.slots import SLOTS
+from staticflow.eager.fast.recall import OFTEN, SLOTS
 from staticflow.errors import IndexRangeError, StaticflowError
 
 F = sf.nn.functional

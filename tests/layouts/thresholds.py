@@ -97,7 +97,7 @@ NO_SIZES: Mapping[str, str] = {
         "so many calls or kinds of calls are remembered, which tests/eager/test_eager_recall.py varies": (
             "eager.programs.MOST_CALLS", "eager.programs.MOST_KINDS",
             "eager.fast.records.MEMO", "eager.fast.records.CODES", "eager.fast.recall.OFTEN",
-            "eager.fast.slots.SLOTS", "runtime.free_objects.MOST", "runtime.block_cache._BLOCKS",
+            "eager.fast.recall.SLOTS", "runtime.free_objects.MOST", "runtime.block_cache._BLOCKS",
         ),
         "a row of `topk` or of `isin`, whose samples have fewer and more": (
             "ops.along.order.FEW", "ops.along.sets._FEW",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from staticflow.eager.fast import apply, compute, entries, objects, operands
+from staticflow.eager.fast import apply, calls, compute, objects, operands
 from staticflow.eager.fast.classes import general, op_call, tensor_type
 from staticflow.eager.fast.records import FLAGS, MEMO, Cell, Memo, Op, Step
 from staticflow.native.cpython import TRUE, array_type, float_type, tuple_type
@@ -99,7 +99,7 @@ def replaced(monkeypatch: pytest.MonkeyPatch) -> Any:
             "part_of": lambda view, array: world.make(an_array(3)),
             "memos": Row([zeroed(Memo) for _ in range(MEMO)]), "address": lambda thing: 0,
         }  # fmt: skip
-        for module in (apply, compute, entries, objects, operands):
+        for module in (apply, calls, compute, objects, operands):
             for name, fn in outside.items():
                 if hasattr(module, name):
                     monkeypatch.setattr(module, name, fn)
@@ -259,12 +259,12 @@ def test_objects_stand_before_the_arguments(
     replaced: Any, monkeypatch: pytest.MonkeyPatch, count: int, first: Any, second: Any
 ) -> None:
     replaced(Calls())
-    monkeypatch.setattr(entries, "PyMem_Malloc", lambda size: Row([None] * (size // 8)))
-    monkeypatch.setattr(entries, "PyMem_Free", lambda memory: None)
+    monkeypatch.setattr(calls, "PyMem_Malloc", lambda size: Row([None] * (size // 8)))
+    monkeypatch.setattr(calls, "PyMem_Free", lambda memory: None)
     seen: list[Any] = []
     function = Function(answer=lambda world, *given: seen.extend(given))
     args = [Object() for _ in range(count)]
-    entries.forward(function, first, second, Row(args), count, None)
+    calls.forward(function, first, second, Row(args), count, None)
     assert seen == [thing for thing in (first, second) if thing is not None] + args
 
 
@@ -272,12 +272,12 @@ def test_a_wrong_number_of_arguments_is_for_the_op_itself(replaced: Any) -> None
     world = Calls()
     replaced(world)
     op, x, y = an_op(gives()), a_tensor(3), a_tensor(3)
-    entries.call_op(op, Row([x]), 1, None)
-    entries.call_op_on(op, x, Row([y, y]), 2, None)
+    apply.call_op(op, Row([x]), 1, None)
+    apply.call_op_on(op, x, Row([y, y]), 2, None)
     assert world.said == [op_call, op_call]
     world.said.clear()
     seen: list[Any] = []
     op.compute[0] = Function(answer=lambda world, *given: seen.extend(given))
-    entries.call_op_on(op, x, Row([y]), 1, None)
-    entries.call_reflected(op, x, Row([y]), 1, None)
+    apply.call_op_on(op, x, Row([y]), 1, None)
+    apply.call_reflected(op, x, Row([y]), 1, None)
     assert seen == [x.data, y.data, y.data, x.data]

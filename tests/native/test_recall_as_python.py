@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from staticflow.eager.fast import change, key, objects, recall, slots
+from staticflow.eager.fast import calls, change, key, objects, recall
 from staticflow.eager.fast.classes import tensor_type
 from staticflow.eager.fast.records import Function, Key, Op, Plan, Slot, Step
 from staticflow.native.cpython import (
@@ -79,7 +79,7 @@ def replaced(monkeypatch: pytest.MonkeyPatch) -> Any:
         }  # fmt: skip
         for thing in CONSTANTS:
             monkeypatch.setitem(thing.__dict__, "type", None)
-        for module in (objects, change, key, recall, slots):
+        for module in (objects, calls, change, key, recall):
             for name, fn in outside.items():
                 if hasattr(module, name):
                     monkeypatch.setattr(module, name, fn)
@@ -164,14 +164,14 @@ def test_a_group_of_slots_has_the_newest_plans(replaced: Any) -> None:
     for word, owner in enumerate(owners):
         group = rng.choice((0, 8))
         plan = Plan(key=Row([word]), words=1, owner=owner)
-        slots.install(word << 32 | group << 1 | 1, plan, owner)
-        newest[group] = [word, *newest[group]][: slots.PLACES]
+        recall.install(word << 32 | group << 1 | 1, plan, owner)
+        newest[group] = [word, *newest[group]][: recall.PLACES]
     there = {word for group in newest.values() for word in group}
     for word, owner in enumerate(owners):
         assert owner.references == 1 + (word in there)
         written = Key(words=Row([word]), count=1)
-        places = [slots.find(written, word << 32 | group << 1 | 1) for group in newest]
-        found = [slots.slots[place].owner for place in places if place >= 0]
+        places = [recall.find(written, word << 32 | group << 1 | 1) for group in newest]
+        found = [recall.slots[place].owner for place in places if place >= 0]
         assert found == ([owner] if word in there else [])
 
 
@@ -181,8 +181,8 @@ def test_a_key_is_second_while_it_is_one_of_the_last(replaced: Any) -> None:
     rng = random.Random(1)
     for _ in range(200):
         hash = rng.randrange(7) << 32 | 1
-        assert slots.is_second(hash) == (hash in last)
-        last = [hash, *(h for h in last if h != hash)][: slots.PLACES]
+        assert recall.is_second(hash) == (hash in last)
+        last = [hash, *(h for h in last if h != hash)][: recall.PLACES]
 
 
 # -- calls ---------------------------------------------------------------------------------------
@@ -232,7 +232,7 @@ def test_nothing_is_lost_where_a_call_fails(replaced: Any, fails: int) -> None:
     written.words, written.tensors = space(int, key.WORDS + 1), space(Object, 32)
     assert key.describe_call(written, function, x, Row([y]), 1, None)
     plan, owner = a_plan(written.words, written.count), Counted()
-    slots.install(key.hash_of(written), plan, owner)
+    recall.install(key.hash_of(written), plan, owner)
     world.calls, world.fails = 0, fails
     result = call()
     assert (plan.runs == recall.OFTEN) == (fails not in range(7))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from staticflow.eager.fast import line, objects, record, view
+from staticflow.eager.fast import calls, line, objects, record, view
 from staticflow.eager.fast.classes import leaf, memory_example, view_example
 from staticflow.eager.fast.records import Call, Op, Operand
 from staticflow.native.cpython import NONE
@@ -32,7 +32,7 @@ def replaced(monkeypatch: pytest.MonkeyPatch) -> Any:
             "size_of": lambda kind: 0, "offset_of": lambda kind, slot: 0,
             "dtypes": Row([Counted()]),
         }  # fmt: skip
-        for module in (objects, line, record, view):
+        for module in (objects, calls, line, record, view):
             for name, fn in outside.items():
                 if hasattr(module, name):
                     monkeypatch.setattr(module, name, fn)

@@ -5,9 +5,10 @@ What is not the usual case goes to the general path, which gives the same.
 
 from __future__ import annotations
 
-from staticflow.eager.fast.classes import State, finish, general
+from staticflow.eager.fast.calls import call_python, forgiven, forward
+from staticflow.eager.fast.classes import State, finish, general, op_call
 from staticflow.eager.fast.compute import compute_call, is_unrecorded
-from staticflow.eager.fast.objects import bit_of, call_python, forgiven, has, tensor_of
+from staticflow.eager.fast.objects import bit_of, has, tensor_of
 from staticflow.eager.fast.operands import current_state, is_recording, open_operands
 from staticflow.eager.fast.record import record
 from staticflow.eager.fast.records import FLAGS, MOST, Call, Op, Operand, Step
@@ -15,7 +16,9 @@ from staticflow.eager.fast.view import wrap_view
 from staticflow.graph.dtypes import DTYPES
 from staticflow.native.cpython import (
     Array,
+    PyDict_Size,
     PyErr_Occurred,
+    PyLong_AsVoidPtr,
     PyObject_GC_Track,
     PyObject_GC_UnTrack,
     PyTuple_New,
@@ -23,24 +26,99 @@ from staticflow.native.cpython import (
     PyTuple_Size,
     Tuple,
     is_array,
+    is_dict,
     is_tuple,
 )
 from staticflow.native.language import (
+    Inside,
     Object,
     Owned,
     Row,
+    copy,
     drop,
     drop_row,
+    export,
     inline,
     native,
+    space,
+    trusted,
     zeroed,
     zeroed_row,
 )
 
-__all__ = ["apply"]
+__all__ = ["ENTRIES", "apply", "call_op", "call_op_on", "call_reflected"]
 
 RECORDABLE, VIEW = FLAGS["RECORDABLE"], FLAGS["VIEW"]
 FLOATS = sum(1 << i for i, dtype in enumerate(DTYPES) if dtype.is_floating)
+
+
+# -- what Python calls --------------------------------------------------------------------------
+
+
+@inline
+def op_at(address: Object) -> Inside[Op]:
+    """The op whose record lies at an address, an int."""
+    return trusted(PyLong_AsVoidPtr(address), Op, "it was made with this address")
+
+
+@export
+def function(
+    self: Object, given: Row[Object], count: int, names: Tuple | None
+) -> Owned[Object | None]:
+    """The function of the op at an address, called with its arguments and its attributes: a tuple
+    and a dict; other sequences and mappings, and wrong calls, are for the general path."""
+    op = op_at(self)
+    if count == 2 and names is None:
+        args = given[0]
+        attrs = given[1]
+        if is_tuple(args) and is_dict(attrs):
+            named = attrs if PyDict_Size(attrs) != 0 else None
+            return apply(op, args.items, PyTuple_Size(args), named, None)
+    return forward(general, op.object, None, given, count, names)
+
+
+@export
+def direct(
+    self: Object, objects: Row[Object], count: int, names: Tuple | None
+) -> Owned[Object | None]:
+    """`call_op` of the op at an address."""
+    return call_op(op_at(self), objects, count, names)
+
+
+@export
+def call_op(op: Op, objects: Row[Object], count: int, names: Tuple | None) -> Owned[Object | None]:
+    """What an op gives of what a call gives; names, and a wrong number of arguments, are for the op
+    itself."""
+    if names is None and count == op.arity:
+        return apply(op, objects, count, None, None)
+    return forward(op_call, op.object, None, objects, count, names)
+
+
+@export
+def call_op_on(
+    op: Op, self: Object, args: Row[Object], count: int, names: Tuple | None
+) -> Owned[Object | None]:
+    """`call_op` of an object and the arguments of its method."""
+    if names is None and count + 1 == op.arity and count < MOST:
+        objects = space(Object, MOST)
+        objects[0] = self
+        copy(objects[1:], args, count)
+        return apply(op, objects, count + 1, None, None)
+    return forward(op_call, op.object, self, args, count, names)
+
+
+@export
+def call_reflected(
+    op: Op, self: Object, args: Row[Object], count: int, names: Tuple | None
+) -> Owned[Object | None]:
+    """`call_op` of the operand of an operator's method and then its object."""
+    objects = space(Object, 2)
+    if count != 1:
+        objects[0] = self
+        return call_op(op, objects, 1, None)
+    objects[0] = args[0]
+    objects[1] = self
+    return call_op(op, objects, 2, None)
 
 
 # -- the op --------------------------------------------------------------------------------------
@@ -162,3 +240,6 @@ def finish_call(call: Call, data: Object) -> Owned[Object | None]:
     """The tensors on ``data``, the arrays that the op gave, or perhaps a view, made by Python; null
     with an error set."""
     return call_python(finish, call.op, call.objects, call.count, call.attrs, data)
+
+
+ENTRIES = (function, direct, call_op, call_op_on, call_reflected)

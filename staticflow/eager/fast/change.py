@@ -10,12 +10,7 @@ from staticflow.eager.costs import BEYOND, LARGE, NEAR, SHORT, SPREAD
 from staticflow.eager.fast.classes import Memory, State, Tensor, bfloat16, multiply, one
 from staticflow.eager.fast.compute import call_in_context, kernel_at, try_kernel
 from staticflow.eager.fast.line import user_line
-from staticflow.eager.fast.objects import (
-    bit_of,
-    operand_array,
-    operand_tensor,
-    same_shape,
-)
+from staticflow.eager.fast.objects import bit_of, operand_array, operand_tensor, same_shape
 from staticflow.eager.fast.operands import open_number, open_operand
 from staticflow.eager.fast.record import has_no_edge
 from staticflow.eager.fast.records import InPlace, Op, Operand

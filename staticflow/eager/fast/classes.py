@@ -6,14 +6,20 @@ until a function has looked what it is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import Any
 
+import numpy as np
+
+from staticflow.eager import memory, numbers, saved, vertex
+from staticflow.graph import dtypes
+from staticflow.graph.dtypes import BY_PYTHON, DType
+from staticflow.graph.op import Op
 from staticflow.native.language import Object, Type, constant
-from staticflow.native.types import Layout, slots_of
+from staticflow.ops.declaring import thread as threads
 
 __all__ = [
-    "CLASSES", "Entry", "Memory", "Shadow", "State", "Tensor", "View", "asarray", "bfloat16",
-    "default_dtypes", "dtype_type", "finish", "general", "layout_of", "leaf", "memory_example",
+    "Entry", "Memory", "Shadow", "State", "Tensor", "View", "asarray", "bfloat16",
+    "default_dtypes", "dtype_type", "example_of", "finish", "general", "leaf", "memory_example",
     "multiply", "name_alpha", "name_edge", "name_hasten", "name_shape", "name_state",
     "name_version", "no_attrs", "no_state", "number_beside", "one", "op_call", "serials",
     "shadow_example", "state_type", "tensor_example", "tensor_type", "thread", "trace", "users",
@@ -74,50 +80,49 @@ class State(Object):
     recording: Object | None
 
 
-CLASSES = {
-    "tensor": Tensor, "memory": Memory, "view": View, "shadow": Shadow, "entry": Entry,
-    "state": State,
-}  # fmt: skip
-"""The classes by what their slots are called among numbers: ``tensor_view``."""
+# -- objects -------------------------------------------------------------------------------------
 
 
-def layout_of(numbers: Mapping[str, int]) -> Layout:
-    """The layout of the classes, by the numbers that stand for slots."""
-    own = {cls: [*slots_of(cls).keys() - slots_of(Object).keys()] for cls in CLASSES.values()}
-    offsets: dict[type, Mapping[str, int]] = {
-        cls: {slot: numbers[f"{name}_{slot}"] for slot in (*own[cls], "weakref")}
-        for name, cls in CLASSES.items()
-    }
-    return Layout(offsets, {cls: numbers[f"{name}_size"] for name, cls in CLASSES.items()})
+def example_of(cls: type, *empty: str) -> Any:
+    """An instance of a class that native code makes others like: None is in the slots ``empty``."""
+    example: Any = object.__new__(cls)
+    for slot in empty:
+        setattr(example, slot, None)
+    return example
 
 
-tensor_example = constant(Tensor, "tensor_example")
-memory_example = constant(Memory, "memory_example")
-shadow_example = constant(Shadow, "shadow_example")
-view_example = constant(View, "view_example")
+# what is known when the class of tensors is
 tensor_type = constant(Type, "tensor_type")
-dtype_type = constant(Type, "dtype_type")
-default_dtypes = constant(Object, "default_dtypes")
-asarray = constant(Object, "asarray")
+tensor_example = constant(Tensor, "tensor_example")
 finish = constant(Object, "finish")
 general = constant(Object, "general")
-leaf = constant(Object, "leaf")
-no_attrs = constant(Object, "no_attrs")
 trace = constant(Object, "trace")
-no_state = constant(Object, "no_state")
-number_beside = constant(Object, "number_beside")
-op_call = constant(Object, "op_call")
-serials = constant(Object, "serials")
-state_type = constant(Type, "state_type")
-thread = constant(Object, "thread")
 users = constant(Object, "users")
-zero = constant(Object, "zero")
-one = constant(Object, "one")
-bfloat16 = constant(Object, "bfloat16")
-multiply = constant(Object, "multiply")
-name_alpha = constant(Object, "name_alpha")
-name_hasten = constant(Object, "name_hasten")
-name_edge = constant(Object, "name_edge")
-name_shape = constant(Object, "name_shape")
-name_state = constant(Object, "name_state")
-name_version = constant(Object, "name_version")
+
+memory_example = constant(Memory, "memory_example", memory.Memory())
+shadow_example = constant(Shadow, "shadow_example", example_of(saved.Shadow, "place"))
+view_example = constant(View, "view_example", example_of(memory.View))
+leaf = constant(Object, "leaf", vertex.LEAF)
+serials = constant(Object, "serials", vertex.serials)
+
+dtype_type = constant(Type, "dtype_type", DType)
+default_dtypes = constant(Object, "default_dtypes", BY_PYTHON)
+bfloat16 = constant(Object, "bfloat16", dtypes.bfloat16.numpy)
+number_beside = constant(Object, "number_beside", numbers.number_beside)
+asarray = constant(Object, "asarray", np.asarray)
+multiply = constant(Object, "multiply", np.multiply)
+op_call = constant(Object, "op_call", Op.call)
+no_attrs = constant(Object, "no_attrs", {})
+zero = constant(Object, "zero", 0)
+one = constant(Object, "one", 1)
+
+thread = constant(Object, "thread", threads.thread)
+state_type = constant(Type, "state_type", threads.State)
+no_state = constant(Object, "no_state", "thread.state is to be a State")
+
+name_alpha = constant(Object, "name_alpha", "alpha")
+name_edge = constant(Object, "name_edge", "_edge")
+name_hasten = constant(Object, "name_hasten", "hasten")
+name_shape = constant(Object, "name_shape", "shape")
+name_state = constant(Object, "name_state", "state")
+name_version = constant(Object, "name_version", "version")

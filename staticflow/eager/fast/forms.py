@@ -6,46 +6,29 @@ import ctypes
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from types import CodeType
 from typing import Any
 
 import numpy as np
 
 from staticflow.eager.choose import compute_of, latest_kernel
-from staticflow.eager.fast.core import FUNCTIONS, render_core
-from staticflow.eager.fast.in_place_forms import InPlace, in_place_table
+from staticflow.eager.fast.core import NAMES, can_be_read, compile_core, render_core
+from staticflow.eager.fast.in_place_forms import InPlaceMethod, in_place_table
 from staticflow.eager.fast.methods import render_methods
 from staticflow.eager.fast.plans import Plans, parameters_of
-from staticflow.eager.fast.records import (
-    CODES,
-    FLAGS,
-    MEMO,
-    MOST,
-    NO_DTYPE,
-    KnownRecord,
-    MemoRecord,
-    OpRecord,
-)
-from staticflow.eager.memory import Memory, View
-from staticflow.eager.numbers import number_beside
-from staticflow.eager.saved import Shadow
-from staticflow.eager.vertex import LEAF, EvenEntry, Output, TapeEntry, serials
-from staticflow.graph.dtypes import BY_PYTHON, DTYPES, DType, bfloat16
-from staticflow.graph.locs import is_inside, warn
+from staticflow.eager.fast.records import FLAGS, MOST, OpRecord
+from staticflow.eager.vertex import EvenEntry, TapeEntry
+from staticflow.graph.dtypes import DTYPES
+from staticflow.graph.locs import warn
 from staticflow.graph.op import Op, takes
 from staticflow.native.source import has_source
 from staticflow.ops.declaring import lowering
 from staticflow.ops.declaring.by_shape import BY_SHAPE
 from staticflow.ops.declaring.declare import PerElement
 from staticflow.ops.declaring.promote import usual_dtypes
-from staticflow.ops.declaring.thread import State, thread
 from staticflow.ops.symbols.saves import saves_of
 from staticflow.runtime.fastcall import builtin_function, method_descriptor
-from staticflow.runtime.free_lists import recycle
 from staticflow.runtime.native import compile_native
-from staticflow.runtime.object_layout import box_type, c_symbols, has_known_layout
 from staticflow.runtime.once import compiling
-from staticflow.runtime.threads import wanted_address
 
 __all__ = ["FastForms", "fast_forms", "has_fast_form"]
 
@@ -73,7 +56,7 @@ def fast_forms(
     general: Function,
     finish: Function,
     remembered: Mapping[Function, int],
-    in_place: Mapping[str, InPlace],
+    in_place: Mapping[str, InPlaceMethod],
 ) -> FastForms:
     """The forms of those of ``ops`` that have a fast path, for the class of tensors.
 
@@ -82,8 +65,7 @@ def fast_forms(
     they may take. There are no forms if this Python does not let native code read its objects, or,
     with a warning, if the sources that they are made from are not there.
     """
-    classes = (State, tensor, Memory, View, Shadow, TapeEntry)
-    if not has_known_layout() or not all(box_type(c, s) for c in classes for s in _slots(c)):
+    if not can_be_read(tensor):
         return FastForms({}, {}, {}, {}, {}, {}, {})
     if not has_source(render_core):
         warn(
@@ -99,13 +81,9 @@ def fast_forms(
     kept = [_fill(record, op) for record, op in zip(records, ops, strict=True)]
     of_ops = {op: ctypes.addressof(record) for op, record in zip(ops, records, strict=True)}
     plans = Plans(table, of_ops)
-    core_text = render_core(_numbers(tensor))
     trace = partial(_trace, dict(zip(ops, records, strict=True)))
-    objects, symbols = _symbols(tensor, general, finish, trace)
-    symbols |= c_symbols(core_text)
-    symbols |= recycle((TapeEntry, EvenEntry, Output, View), hidden=(Memory, Shadow))
-    symbols["slots"] = ctypes.addressof(plans.slots)
-    core = compile_native(core_text, _CALLS, symbols)
+    python = {"general": general, "finish": finish, "trace": trace}
+    core, objects = compile_core(tensor, ctypes.addressof(plans.slots), python)
     install = ctypes.PYFUNCTYPE(None, ctypes.c_uint64, ctypes.c_void_p, ctypes.py_object)
     plans.install = install(core.address("install"))
     numbers = {op: i for i, op in enumerate(ops)}
@@ -117,7 +95,7 @@ def fast_forms(
     }
     text = render_methods({kind: group.values() for kind, group in groups.items()})
     names = [f"{kind}_{i}" for kind, group in groups.items() for i in group.values()]
-    known = {name: core.address(name) for name in _CALLS}
+    known = {name: core.address(name) for name in NAMES}
     known["ops"] = ctypes.addressof(records)
     known["functions"] = ctypes.addressof(plans.table)
 
@@ -149,9 +127,6 @@ def fast_forms(
         remembered_methods={fn: as_methods[fn] for fn in remembered},
         in_place={name: method("changed", name, m.general) for name, m in in_place.items()},
     )
-
-
-_CALLS = [fn.__name__ for fn in FUNCTIONS]
 
 
 def _named(fn: Function) -> tuple[str, str]:
@@ -214,10 +189,6 @@ def _flags(op: Op) -> dict[str, bool]:
     }
 
 
-def _slots(cls: type) -> Sequence[str]:
-    return [s for s in vars(cls)["__slots__"] if s != "__weakref__"]
-
-
 def _compute(op: Op, is_large: bool) -> Callable[..., Any]:
     return partial(compute_of(op, is_large), np)
 
@@ -230,7 +201,7 @@ def _entry(kind: type[TapeEntry], op: Op) -> TapeEntry:
 
 
 def _trace(
-    records: Mapping[Op, OpRecord], op: Op, args: Sequence[Any], attrs: Mapping[str, Any]
+    records: Mapping[Op, Any], op: Op, args: Sequence[Any], attrs: Mapping[str, Any]
 ) -> None:
     """Fill in which values the cotangents of an op use that is recorded with so many arguments for
     the first time."""
@@ -240,59 +211,3 @@ def _trace(
             for value in used:
                 record.uses[value + 1] |= 1 << i  # first that of `OUT`
         record.traced |= 1 << len(args)
-
-
-def _numbers(tensor: type) -> Mapping[str, int]:
-    """Where slots lie, and how large objects are."""
-    classes = {
-        "tensor": tensor, "memory": Memory, "view": View, "shadow": Shadow, "entry": TapeEntry,
-        "state": State,
-    }  # fmt: skip
-    numbers = {f"{name}_size": cls.__basicsize__ for name, cls in classes.items()}
-    numbers |= {f"{name}_weakref": cls.__weakrefoffset__ for name, cls in classes.items()}
-    for name, cls in classes.items():
-        for slot in _slots(cls):
-            place = box_type(cls, slot)
-            assert place is not None
-            numbers[f"{name}_{slot.strip('_')}"] = place.slot_offset
-    return numbers
-
-
-def _symbols(
-    tensor: Any, general: Function, finish: Function, trace: Function
-) -> tuple[Any, dict[str, int]]:
-    """The objects that the native code names, which are to live as long as it does, and their
-    addresses."""
-    shadow = object.__new__(Shadow)
-    shadow.place = None
-    example = object.__new__(tensor)
-    example._memory = example._view = example._vertex = None
-    example._grad = example.name = example._hooks = None
-    objects = {
-        "tensor_type": tensor, "tensor_example": example, "memory_example": Memory(),
-        "shadow_example": shadow, "view_example": object.__new__(View), "leaf": LEAF,
-        "thread": thread, "serials": serials, "bfloat16": bfloat16.numpy,
-        "name_state": "state", "name_hasten": "hasten", "name_alpha": "alpha",
-        "multiply": np.multiply,
-        "name_edge": "_edge", "name_shape": "shape", "name_version": "version",
-        "asarray": np.asarray, "number_beside": number_beside, "general": general,
-        "users": _is_users, "finish": finish, "trace": trace,
-        "no_attrs": {}, "default_dtypes": BY_PYTHON,
-        "dtype_type": DType, "op_call": Op.call, "state_type": State, "zero": 0, "one": 1,
-        "no_state": "thread.state is to be a State",
-    }  # fmt: skip
-    nothing = [None] * (NO_DTYPE + 1 - len(DTYPES))
-    tables: dict[str, Any] = {
-        "descrs": (ctypes.c_void_p * len(DTYPES))(*(id(d.numpy) for d in DTYPES)),
-        "dtypes": (ctypes.c_void_p * (NO_DTYPE + 1))(*map(id, (*DTYPES, *nothing))),
-        "memo": (MemoRecord * MEMO)(),
-        "codes": (KnownRecord * CODES)(),
-    }
-    addresses = {name: id(o) for name, o in objects.items()}
-    addresses |= {name: ctypes.addressof(t) for name, t in tables.items()}
-    addresses["wanted"] = wanted_address()
-    return (objects, tables), addresses
-
-
-def _is_users(code: CodeType) -> bool:
-    return not is_inside(code.co_filename)

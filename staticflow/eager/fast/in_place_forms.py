@@ -24,11 +24,11 @@ from staticflow.ops.declaring.promote import usual_dtypes
 from staticflow.ops.elementwise import variants
 from staticflow.ops.tensors.elementwise import STORED_BY
 
-__all__ = ["InPlace", "in_place_methods", "in_place_table"]
+__all__ = ["InPlaceMethod", "in_place_methods", "in_place_table"]
 
 
 @dataclass(frozen=True, slots=True)
-class InPlace:
+class InPlaceMethod:
     """A method: what does what is not usual, and the ufunc, if any, of ``count`` operands beside
     the tensor, 0 or 1, that are of one of ``dtypes``. It stores what the function ``stored`` gives,
     of any arguments; that of an op ``by_element`` is a program on large arrays. None: it copies,
@@ -55,13 +55,13 @@ _USUAL = [(count, count, frozenset[str]()) for count in (1, 2)]
 """What ops take that are such methods: one argument or two, and no attributes."""
 
 
-def in_place_methods(inherited: Mapping[str, Any]) -> dict[str, InPlace]:
+def in_place_methods(inherited: Mapping[str, Any]) -> dict[str, InPlaceMethod]:
     """The methods by name, of those that the class of tensors inherits and of its own."""
     every = [d.numpy for d in DTYPES]
     found = {
-        "zero_": InPlace(in_place.zero_, None, 0, every, constant=False),
-        "fill_": InPlace(in_place.fill_, None, 1, every, number=True),
-        "copy_": InPlace(in_place.copy_, None, 1, every),
+        "zero_": InPlaceMethod(in_place.zero_, None, 0, every, constant=False),
+        "fill_": InPlaceMethod(in_place.fill_, None, 1, every, number=True),
+        "copy_": InPlaceMethod(in_place.copy_, None, 1, every),
     }
     for name, method in inherited.items():
         # A draw stands behind the function that words what is wrong with its arguments.
@@ -75,14 +75,14 @@ def in_place_methods(inherited: Mapping[str, Any]) -> dict[str, InPlace]:
             scaled = stored in (variants.add, variants.sub)
             dtypes = [*usual_dtypes(op)]
             count = takes(op)[0] - 1
-            found[name] = InPlace(method, ufunc, count, dtypes, stored, True, scaled=scaled)
+            found[name] = InPlaceMethod(method, ufunc, count, dtypes, stored, True, scaled=scaled)
         else:
-            found[name] = InPlace(method, None, 0, every, stored)
+            found[name] = InPlaceMethod(method, None, 0, every, stored)
     return found
 
 
 def in_place_table(
-    methods: Sequence[InPlace], forms: Mapping[Callable[..., Any], Callable[..., Any]]
+    methods: Sequence[InPlaceMethod], forms: Mapping[Callable[..., Any], Callable[..., Any]]
 ) -> Any:
     """What native code knows of the methods. ``forms`` are those of functions that are native."""
     table = (InPlaceRecord * len(methods))()

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
+from staticflow.eager.fast.calls import given_count
 from staticflow.eager.fast.classes import Tensor, default_dtypes, dtype_type, tensor_type
-from staticflow.eager.fast.objects import dtype_of, given_count, is_tensor, pair
+from staticflow.eager.fast.objects import dtype_of, is_tensor, pair
 from staticflow.eager.fast.records import MOST, NO_DTYPE, Function, Key
 from staticflow.native.cpython import (
     ELLIPSIS,

@@ -9,27 +9,13 @@ from staticflow.eager.fast.classes import (
     Tensor,
     View,
     memory_example,
-    no_attrs,
     tensor_example,
     tensor_type,
     view_example,
 )
 from staticflow.eager.fast.records import NO_DTYPE, Op, Operand
 from staticflow.graph.dtypes import DTYPES
-from staticflow.native.cpython import (
-    NONE,
-    Array,
-    Exception_,
-    PyErr_Clear,
-    PyErr_ExceptionMatches,
-    PyErr_Occurred,
-    PyObject_Vectorcall,
-    PyTuple_New,
-    PyTuple_SetItem,
-    PyTuple_Size,
-    PyType_IsSubtype,
-    Tuple,
-)
+from staticflow.native.cpython import NONE, Array, PyTuple_SetItem, PyType_IsSubtype, Tuple
 from staticflow.native.language import (
     Inside,
     Object,
@@ -43,12 +29,11 @@ from staticflow.native.language import (
     native,
     offset_of,
     size_of,
-    space,
     trusted,
 )
 
 __all__ = [
-    "bit_of", "call_python", "count_elements", "dtype_of", "forgiven", "given_count", "has",
+    "bit_of", "count_elements", "dtype_of", "has",
     "is_memory", "is_tensor", "is_there", "is_view", "joint_size", "like", "operand_array",
     "operand_tensor", "pair", "row", "same_shape", "tensor_of", "triple",
 ]  # fmt: skip
@@ -146,59 +131,6 @@ def tensor_of(array: Array) -> Owned[Tensor | None]:
 
 
 # -- calls and errors ----------------------------------------------------------------------------
-
-
-@inline
-def given_count(count: int, names: Tuple | None) -> int:
-    """How many arguments a call gives: by position, and by names."""
-    return count if names is None else count + PyTuple_Size(names)
-
-
-@native
-def forgiven() -> bool:
-    """Whether another way may be tried: nothing was raised, or an error that it will word, which is
-    cleared; what is no `Exception`, as an interrupt, stays."""
-    if PyErr_Occurred() is None:
-        return True
-    if PyErr_ExceptionMatches(Exception_) == 0:
-        return False
-    PyErr_Clear()
-    return True
-
-
-@native
-def call_python(
-    function: Object,
-    op: Op,
-    objects: Row[Object],
-    count: int,
-    attrs: Object | None,
-    data: Object | None,
-) -> Owned[Object | None]:
-    """What a function of Python gives of an op, the objects as a tuple, the attributes, and what
-    was computed, if anything was; null with an error set."""
-    args = PyTuple_New(count)
-    if args is None:
-        return None
-    for i in range(count):
-        PyTuple_SetItem(args, i, hold(objects[i]))
-    result = call_on_tuple(function, op, args, attrs, data)
-    drop(args)
-    return result
-
-
-@inline
-def call_on_tuple(
-    function: Object, op: Op, args: Tuple, attrs: Object | None, data: Object | None
-) -> Owned[Object | None]:
-    """`call_python`, of objects in a tuple."""
-    given = space(Object, 4)
-    given[0] = op.object
-    given[1] = args
-    given[2] = attrs if attrs is not None else no_attrs
-    if data is not None:
-        given[3] = data
-    return PyObject_Vectorcall(function, given, 3 if data is None else 4, None)
 
 
 # -- operands ------------------------------------------------------------------------------------

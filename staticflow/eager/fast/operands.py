@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
+from staticflow.eager.fast.calls import forgiven
 from staticflow.eager.fast.classes import (
     State,
     bfloat16,
@@ -21,7 +22,6 @@ from staticflow.eager.fast.objects import (
     bit_of,
     count_elements,
     dtype_of,
-    forgiven,
     has,
     is_tensor,
     operand_array,

@@ -20,7 +20,7 @@ from numpy.lib.array_utils import byte_bounds
 
 from staticflow.eager.choose import bound, by_numpy, kernel_of, pays_often
 from staticflow.eager.costs import SMALL
-from staticflow.eager.fast.recall import MOST_VALUES
+from staticflow.eager.fast.recall import MOST_VALUES, SLOTS
 from staticflow.eager.fast.records import (
     FunctionRecord,
     PlanRecord,
@@ -28,7 +28,6 @@ from staticflow.eager.fast.records import (
     StepRecord,
     StridedRecord,
 )
-from staticflow.eager.fast.slots import SLOTS
 from staticflow.eager.memory import exchanged
 from staticflow.eager.vertex import LEAF
 from staticflow.graph.dtypes import BY_PYTHON

@@ -5,6 +5,7 @@ Function by function the same as `TapeEntry.__init__`, of operands that are open
 
 from __future__ import annotations
 
+from staticflow.eager.fast.calls import call_python
 from staticflow.eager.fast.classes import (
     Entry,
     Memory,
@@ -22,7 +23,6 @@ from staticflow.eager.fast.classes import (
 )
 from staticflow.eager.fast.line import mark
 from staticflow.eager.fast.objects import (
-    call_python,
     dtype_of,
     has,
     is_memory,

@@ -23,12 +23,7 @@ from staticflow.eager.fast.objects import (
     tensor_of,
 )
 from staticflow.eager.fast.records import Call, Strided
-from staticflow.native.cpython import (
-    Array,
-    PyArray_NewFromDescr,
-    PyArray_SetBaseObject,
-    array_type,
-)
+from staticflow.native.cpython import Array, PyArray_NewFromDescr, PyArray_SetBaseObject, array_type
 from staticflow.native.language import Object, Owned, drop, hold, inline, native, size_of
 from staticflow.runtime.object_layout import WRITEABLE
 

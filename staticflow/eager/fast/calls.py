@@ -1,0 +1,129 @@
+"""Native code that calls functions of Python, and hands calls on to them."""
+
+from __future__ import annotations
+
+from staticflow.eager.fast.classes import no_attrs
+from staticflow.eager.fast.records import MOST, Op
+from staticflow.native.cpython import (
+    Exception_,
+    PyErr_Clear,
+    PyErr_ExceptionMatches,
+    PyErr_NoMemory,
+    PyErr_Occurred,
+    PyMem_Free,
+    PyMem_Malloc,
+    PyObject_Vectorcall,
+    PyTuple_New,
+    PyTuple_SetItem,
+    PyTuple_Size,
+    Tuple,
+)
+from staticflow.native.language import Object, Owned, Row, copy, drop, hold, inline, native, space
+
+__all__ = ["call_python", "forgiven", "forward", "given_count"]
+
+
+# -- the general path ----------------------------------------------------------------------------
+
+
+@native
+def call_python(
+    function: Object,
+    op: Op,
+    objects: Row[Object],
+    count: int,
+    attrs: Object | None,
+    data: Object | None,
+) -> Owned[Object | None]:
+    """What a function of Python gives of an op, the objects as a tuple, the attributes, and what
+    was computed, if anything was; null with an error set."""
+    args = PyTuple_New(count)
+    if args is None:
+        return None
+    for i in range(count):
+        PyTuple_SetItem(args, i, hold(objects[i]))
+    result = call_on_tuple(function, op, args, attrs, data)
+    drop(args)
+    return result
+
+
+@inline
+def call_on_tuple(
+    function: Object, op: Op, args: Tuple, attrs: Object | None, data: Object | None
+) -> Owned[Object | None]:
+    """`call_python`, of objects in a tuple."""
+    given = space(Object, 4)
+    given[0] = op.object
+    given[1] = args
+    given[2] = attrs if attrs is not None else no_attrs
+    if data is not None:
+        given[3] = data
+    return PyObject_Vectorcall(function, given, 3 if data is None else 4, None)
+
+
+@native
+def forgiven() -> bool:
+    """Whether another way may be tried: nothing was raised, or an error that it will word, which is
+    cleared; what is no `Exception`, as an interrupt, stays."""
+    if PyErr_Occurred() is None:
+        return True
+    if PyErr_ExceptionMatches(Exception_) == 0:
+        return False
+    PyErr_Clear()
+    return True
+
+
+# -- calls that are handed on --------------------------------------------------------------------
+
+
+@inline
+def given_count(count: int, names: Tuple | None) -> int:
+    """How many arguments a call gives: by position, and by names."""
+    return count if names is None else count + PyTuple_Size(names)
+
+
+@native
+def forward(
+    callable: Object,
+    first: Object | None,
+    second: Object | None,
+    args: Row[Object],
+    count: int,
+    names: Tuple | None,
+) -> Owned[Object | None]:
+    """What a function of Python gives of one or two objects, which may be null, before the
+    arguments of a call. Few of these are on the stack, of which there is not much: a caller may
+    give millions."""
+    given = given_count(count, names)
+    if given <= MOST:
+        objects = space(Object, MOST + 2)
+        return forward_in(objects, callable, first, second, args, count, given, names)
+    memory = PyMem_Malloc((given + 2) * 8)
+    if memory is None:
+        return PyErr_NoMemory()
+    result = forward_in(memory, callable, first, second, args, count, given, names)
+    PyMem_Free(memory)
+    return result
+
+
+@native
+def forward_in(
+    objects: Row[Object],
+    callable: Object,
+    first: Object | None,
+    second: Object | None,
+    args: Row[Object],
+    count: int,
+    given: int,
+    names: Tuple | None,
+) -> Owned[Object | None]:
+    """`forward`, in a row with room for the ``given`` arguments and two more."""
+    before = 0
+    if first is not None:
+        objects[0] = first
+        before = 1
+    if second is not None:
+        objects[before] = second
+        before += 1
+    copy(objects[before:], args, given)
+    return PyObject_Vectorcall(callable, objects, count + before, names)
