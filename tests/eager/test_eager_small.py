@@ -60,7 +60,7 @@ CALLS: dict[str, Callable[[dict[str, Any]], Any]] = {
 
 
 WRAPPERS = {
-    "by_shape.<locals>.called", "refuses_foreign.<locals>.called", "Op.__call__",
+    "by_shape.<locals>.call", "refuses_foreign.<locals>.called", "Op.__call__",
     "<lambda>",  # what makes a named tuple
     "kernel_of.<locals>.<lambda>", "kernel_of.<locals>.<lambda>.<locals>.<listcomp>",  # of numbers
 }  # fmt: skip
