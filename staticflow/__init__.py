@@ -120,9 +120,9 @@ from staticflow.ops.along.differences import gradient
 from staticflow.ops.along.extremes import amax, amin, aminmax, argmax, argmin, max, min
 from staticflow.ops.along.order import argsort, sort, topk
 from staticflow.ops.along.ranks import kthvalue, median, nanmedian
-from staticflow.ops.along.search import bucketize, searchsorted
 from staticflow.ops.along.sets import isin, unique, unique_consecutive
 from staticflow.ops.along.softmax import log_softmax, logsumexp, softmax
+from staticflow.ops.along.sorted_search import bucketize, searchsorted
 from staticflow.ops.basics.arithmetic import (
     clamp,
     clone,
@@ -201,29 +201,6 @@ from staticflow.ops.elementwise.activation import (
     selu,
     threshold,
 )
-from staticflow.ops.elementwise.aliases import (
-    absolute,
-    arccos,
-    arccosh,
-    arcsin,
-    arcsinh,
-    arctan,
-    arctan2,
-    arctanh,
-    clip,
-    divide,
-    fix,
-    greater,
-    greater_equal,
-    less,
-    less_equal,
-    multiply,
-    negative,
-    not_equal,
-    sgn,
-    subtract,
-    true_divide,
-)
 from staticflow.ops.elementwise.bessel import i0
 from staticflow.ops.elementwise.bits import (
     bitwise_and,
@@ -288,6 +265,29 @@ from staticflow.ops.elementwise.pairs import (
     xlogy,
 )
 from staticflow.ops.elementwise.special import erf, erfc, erfinv, sinc
+from staticflow.ops.elementwise.synonyms import (
+    absolute,
+    arccos,
+    arccosh,
+    arcsin,
+    arcsinh,
+    arctan,
+    arctan2,
+    arctanh,
+    clip,
+    divide,
+    fix,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    multiply,
+    negative,
+    not_equal,
+    sgn,
+    subtract,
+    true_divide,
+)
 from staticflow.ops.elementwise.trig import (
     acos,
     acosh,
@@ -306,7 +306,9 @@ from staticflow.ops.elementwise.trig import (
     tanh,
 )
 from staticflow.ops.elementwise.variants import add, div, round, rsub, sub
-from staticflow.ops.indexing.by_index import (
+from staticflow.ops.indexing.data_dependent import argwhere, masked_select, nonzero, where
+from staticflow.ops.indexing.gather_ops import gather, scatter_add, take_along_dim
+from staticflow.ops.indexing.index_functions import (
     embedding,
     index_add,
     index_copy,
@@ -314,13 +316,11 @@ from staticflow.ops.indexing.by_index import (
     index_select,
     take,
 )
-from staticflow.ops.indexing.elements import gather, scatter_add, take_along_dim
-from staticflow.ops.indexing.masked_put import index_put
-from staticflow.ops.indexing.masks import masked_fill, masked_scatter
-from staticflow.ops.indexing.moves import repeat_interleave, roll
-from staticflow.ops.indexing.scatter import index_reduce, one_hot, put, scatter, scatter_reduce
-from staticflow.ops.indexing.selection import argwhere, masked_select, nonzero, where
-from staticflow.ops.indexing.strided import as_strided
+from staticflow.ops.indexing.mask_ops import masked_fill, masked_scatter
+from staticflow.ops.indexing.mask_put import index_put
+from staticflow.ops.indexing.memory_views import as_strided
+from staticflow.ops.indexing.roll_repeat import repeat_interleave, roll
+from staticflow.ops.indexing.scatter_ops import index_reduce, one_hot, put, scatter, scatter_reduce
 from staticflow.ops.loops.associative import associative_scan
 from staticflow.ops.loops.cond import cond
 from staticflow.ops.loops.printing import print

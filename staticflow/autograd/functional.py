@@ -27,7 +27,7 @@ from staticflow.ops.basics.joining import stack
 from staticflow.ops.declaring.declare import same_size
 from staticflow.ops.declaring.foreign import refuses_foreign
 from staticflow.ops.declaring.thread import recording
-from staticflow.ops.loops.reach import in_graph, run_or_write
+from staticflow.ops.loops.meets_symbol import in_graph, run_or_write
 from staticflow.ops.loops.scan import scan
 from staticflow.ops.symbols.gradient import pullback, pushforward
 from staticflow.ops.symbols.symbol import Symbol, to_node

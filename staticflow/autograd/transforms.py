@@ -26,7 +26,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.ops.basics.creation import ones_like
 from staticflow.ops.declaring.switch import as_bool
 from staticflow.ops.declaring.thread import thread
-from staticflow.ops.loops.reach import run_or_write
+from staticflow.ops.loops.meets_symbol import run_or_write
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.pytree import flatten, unflatten
 

@@ -15,7 +15,7 @@ from staticflow.graph.device import device_of
 from staticflow.graph.dims import Dim, Size
 from staticflow.graph.dtypes import dtype_of, dtype_of_number, get_default_dtype, int64
 from staticflow.graph.locs import format_locs, here
-from staticflow.graph.masked import refuse_masked
+from staticflow.graph.masked_arrays import refuse_masked
 from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
 from staticflow.ops.basics.creation import full as full_op

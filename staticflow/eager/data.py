@@ -10,7 +10,7 @@ import numpy as np
 from staticflow.errors import DTypeError, ShapeError, SymbolicError
 from staticflow.graph.dtypes import BY_PYTHON, DType, dtype_of, get_default_dtype, promote
 from staticflow.graph.locs import format_locs, here
-from staticflow.graph.masked import refuse_masked
+from staticflow.graph.masked_arrays import refuse_masked
 from staticflow.ops.declaring.eager_side import eager
 from staticflow.ops.declaring.thread import thread
 from staticflow.ops.symbols.symbol import Symbol

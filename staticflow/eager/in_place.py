@@ -26,7 +26,7 @@ from staticflow.ops.declaring.declare import per_arg
 from staticflow.ops.declaring.foreign import refuses_foreign
 from staticflow.ops.declaring.promote import is_number
 from staticflow.ops.declaring.thread import thread
-from staticflow.ops.indexing.by_index import fill
+from staticflow.ops.indexing.index_functions import fill
 from staticflow.ops.symbols.symbol import Symbol
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from staticflow.eager.saved import Shadow
 from staticflow.eager.vertex import TapeEntry, entered
 from staticflow.eager.views import viewed
 from staticflow.graph.dtypes import BY_PYTHON
-from staticflow.graph.places import places_of
+from staticflow.graph.mask_indices import places_of
 from staticflow.ops.basics.slicing import select_op, slice_op
 from staticflow.ops.declaring.thread import thread
-from staticflow.ops.indexing.whole_slices import index_op
+from staticflow.ops.indexing.index_ops import index_op
 from staticflow.ops.tensors import subscript
 
 __all__ = ["get", "put"]

@@ -18,7 +18,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.ops.declaring.foreign import refuses_foreign
 from staticflow.ops.declaring.sizes import as_shape, sizes_of
 from staticflow.ops.declaring.thread import thread
-from staticflow.ops.indexing.strided import bitcast_op
+from staticflow.ops.indexing.memory_views import bitcast_op
 
 __all__ = [
     "apply_", "bits_as", "data_ptr", "element_size", "is_contiguous", "map_", "nbytes", "own",

@@ -17,7 +17,7 @@ from staticflow.eager.vertex import Vertex
 from staticflow.errors import AutogradError, DTypeError, ShapeError, StaticflowError
 from staticflow.graph.dtypes import dtype_of
 from staticflow.graph.locs import format_locs, here
-from staticflow.graph.masked import refuse_masked
+from staticflow.graph.masked_arrays import refuse_masked
 from staticflow.ops.basics.arithmetic import add, cast
 from staticflow.ops.declaring.thread import thread
 from staticflow.ops.tensors.methods import Methods

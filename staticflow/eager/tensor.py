@@ -21,7 +21,7 @@ from staticflow.errors import AutogradError, DTypeError, ShapeError
 from staticflow.graph.device import device
 from staticflow.graph.dtypes import BY_NUMPY, DType, dtype_of, dtype_of_number, get_default_dtype
 from staticflow.graph.locs import format_locs, here
-from staticflow.graph.masked import refuse_masked
+from staticflow.graph.masked_arrays import refuse_masked
 from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
 from staticflow.ops.basics.arithmetic import clone

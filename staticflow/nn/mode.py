@@ -9,7 +9,7 @@ from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Any
 
-from staticflow.ops.loops.reached import functions_reached
+from staticflow.ops.loops.reachable import functions_reached
 
 __all__ = ["asks", "assigns"]
 

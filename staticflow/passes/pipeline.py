@@ -18,14 +18,14 @@ from staticflow.passes.decompose import decompose
 from staticflow.passes.fold import fold_constants
 from staticflow.passes.fuse import fuse
 from staticflow.passes.join import join
+from staticflow.passes.loops.batch_products import batch_products
 from staticflow.passes.loops.first_rows import first_rows
 from staticflow.passes.loops.hoist import hoist
 from staticflow.passes.loops.last_rows import last_rows
-from staticflow.passes.loops.lift import lift
 from staticflow.passes.loops.merge import merge
 from staticflow.passes.loops.prune import prune_loops
 from staticflow.passes.loops.scalar import scalar_loops
-from staticflow.passes.loops.share_trips import share_trips
+from staticflow.passes.loops.share_products import share_products
 from staticflow.passes.order_products import order_products
 from staticflow.passes.rewrite import Counts, Pass, each_region, rewrite
 from staticflow.passes.rules import CANONICAL, FAST, STABILIZE
@@ -61,8 +61,8 @@ SIMPLIFY: tuple[tuple[str, Pass], ...] = (
     ("first_rows", first_rows),
     ("prune_loops", prune_loops),
     ("hoist", hoist),
-    ("share_trips", share_trips),
-    ("lift", lift),
+    ("share_products", share_products),
+    ("batch_products", batch_products),
     ("prune_more", prune_loops),
     ("transpose_products", transpose_products),
     ("simplify", canonicalize),

@@ -22,7 +22,7 @@ from staticflow.graph.dtypes import DType, weak_dtype
 from staticflow.graph.graph import Graph
 from staticflow.graph.interpret import interpret_graph
 from staticflow.graph.locs import Locs, format_locs, here
-from staticflow.graph.masked import refuse_masked
+from staticflow.graph.masked_arrays import refuse_masked
 from staticflow.ops.loops.printing import quiet
 from staticflow.runtime.executable import Executable
 from staticflow.static.nan import find_nan

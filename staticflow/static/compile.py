@@ -29,8 +29,8 @@ from staticflow.runtime.object_layout import box_type
 from staticflow.runtime.plan import Plan
 from staticflow.static.budget import hold_to_budget
 from staticflow.static.caller import Caller
-from staticflow.static.current import Facts
 from staticflow.static.inputs import refuse_crowd, refuse_strange_sizes
+from staticflow.static.staleness import Facts
 
 __all__ = ["Program", "compile"]
 

@@ -24,14 +24,14 @@ from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType
 from staticflow.ops.declaring.thread import recording, thread
 from staticflow.ops.declaring.tracing import Guard, collect_guards, depends_on, tracing_state
-from staticflow.ops.loops.kept import trace_alike
-from staticflow.ops.loops.reached import modules_asked
+from staticflow.ops.loops.python_state import trace_alike
+from staticflow.ops.loops.reachable import modules_asked
 from staticflow.ops.loops.region import trace_at_once
 from staticflow.ops.symbols.effect import marks_since, settle, states
 from staticflow.ops.symbols.flow import reached_from
 from staticflow.ops.symbols.gradient import pullback
 from staticflow.ops.symbols.symbol import Symbol, capture, to_node
-from staticflow.static.changed import (
+from staticflow.static.changed_arguments import (
     Change,
     apply_changes,
     find_changes,
@@ -40,7 +40,7 @@ from staticflow.static.changed import (
 )
 from staticflow.static.compile import Program
 from staticflow.static.inputs import refuse_crowd
-from staticflow.static.sharing import Shared, plan_results, put_together
+from staticflow.static.shared_results import Shared, plan_results, put_together
 
 __all__ = ["Jitted", "jit"]
 

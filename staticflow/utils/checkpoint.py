@@ -16,7 +16,7 @@ from staticflow.errors import ArgumentError, AutogradError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.declaring.foreign import refuses_foreign_in
 from staticflow.ops.declaring.thread import thread
-from staticflow.ops.loops.reach import run_or_write
+from staticflow.ops.loops.meets_symbol import run_or_write
 from staticflow.pytree import flatten
 
 __all__ = ["checkpoint", "checkpoint_sequential"]

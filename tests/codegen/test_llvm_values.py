@@ -16,7 +16,7 @@ from native_kernels import assert_same, by_lanes, elementwise, ranged, run, samp
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import LANE, Buffer
-from staticflow.codegen.llvm.parts import PARTS
+from staticflow.codegen.llvm.float_parts import PARTS
 from staticflow.codegen.primitives import COMBINES, PRIMITIVES
 from staticflow.graph.dtypes import (
     DTYPES,

@@ -41,9 +41,9 @@ SIZES: Mapping[str, str] = {
     "codegen.lower.contract._LARGE": "elements",
     "codegen.lower.loops._LANES_PART": "length",
     "codegen.lower.loops._PART": "length",
-    "graph.places._LARGE": "elements",
+    "graph.mask_indices._LARGE": "elements",
     "graph.rowmajor._LARGE": "elements",
-    "ops.indexing.elements._SMALL": "elements",
+    "ops.indexing.gather_ops._SMALL": "elements",
     "ops.along.stable._FEW": "elements",
 }
 """Constants from which on something else computes an operation, and what they count."""
@@ -68,7 +68,7 @@ NO_SIZES: Mapping[str, str] = {
             "runtime.pool._SPINS",
         ),
         "a width of vectors or of a tile, to whose multiples no other size is even": (
-            "codegen.lower.blocks._EVEN", "codegen.gemm.tile._CHAINS", "codegen.llvm.root._LANES",
+            "codegen.lower.blocks._EVEN", "codegen.gemm.tile._CHAINS", "codegen.llvm.sqrt._LANES",
             "codegen.lower.correlate._UNROLLED", "codegen.lower.loops._ROWS_PART", "codegen.schedule.cpu._ALONG_COLUMNS",
             "codegen.schedule.cpu._STRIP", "graph.rowmajor._SOME", "graph.rowmajor._WIDTH",
             "eager.ranges._PIECE", "runtime.fastcall_checks.LANES",
@@ -77,22 +77,22 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.lower.correlate._DEEP", "codegen.lower.correlate._PART",
         ),
         "counts statements, terms or nodes of a program": (
-            "codegen.lower.keep._COSTLY", "codegen.schedule.cpu._SHORT", "codegen.maths.division._MOST_SHIFTS",
+            "codegen.lower.saved_row._COSTLY", "codegen.schedule.cpu._SHORT", "codegen.maths.division._MOST_SHIFTS",
             "codegen.program.traffic._GUESS", "codegen.program.traffic._A_CALL", "codegen.work._MEMORY",
             "codegen.work._SLOW.quotient", "codegen.work._SLOW.remainder", "codegen.work._VECTOR",
             "passes.access.MOST_REPEATED", "passes.contraction.MOST_SEARCHED",
             "passes.fold.MOST_ELEMENTS", "passes.fuse.MOST_MEMBERS", "passes.rewrite._MOST_ROUNDS",
             "passes.loops.scalar.MOST_STATE", "ops.loops.branch_kinds._MOST", "ops.loops.branch_kinds._DEEPEST",
             "ops.windows.convolution._MOST_PHASES", "ops.matrices.einsum._MOST_COMPARED", "ops.matrices.einsum._MOST_PAIRED", "graph.types.MOST_DIMS", "ops.matrices.einsum._UNKNOWN",
-            "ops.loops.reached._MOST", "ops.loops.inner_sizes._MOST", "ops.along.cumulative._MOST_DIFFERENCES", "eager.fast.plans.MOST_STEPS", "eager.fast.recall.MOST_VALUES",
+            "ops.loops.reachable._MOST", "ops.loops.inner_sizes._MOST", "ops.along.cumulative._MOST_DIFFERENCES", "eager.fast.plans.MOST_STEPS", "eager.fast.recall.MOST_VALUES",
             "eager.fast.records.MOST", "eager.fast.key.WORDS", "ops.along.order._PASSES",
-            "ops.along.search._HALVINGS",
+            "ops.along.sorted_search._HALVINGS",
         ),
         "the trips of a loop, which tests/ops/loops/test_loop_memory.py and tests/arguments/test_long.py vary": (
             "codegen.lower.state._STRETCH.0", "codegen.lower.state._STRETCH.1",
             "codegen.lower.state._STRETCH.2", "codegen.lower.state._ROOM", "codegen.llvm.arena._LITTLE",
             "codegen.llvm.routine._BETWEEN_LOOKS", "codegen.llvm.routine._MOST_TRIPS",
-            "passes.loops.lift._LARGE",
+            "passes.loops.batch_products._LARGE",
         ),
         "so many calls or kinds of calls are remembered, which tests/eager/test_eager_recall.py varies": (
             "eager.programs.MOST_CALLS", "eager.programs.MOST_KINDS",
@@ -126,7 +126,7 @@ NO_SIZES: Mapping[str, str] = {
         ),
         "a code, a mask, a constant of an algorithm": (
             "codegen.kernel.INTERRUPTED", "codegen.kernel.NO_ROOM",
-            "codegen.llvm.parts._BALANCED", "codegen.llvm.root._ZEROS_AND_INFINITY",
+            "codegen.llvm.float_parts._BALANCED", "codegen.llvm.sqrt._ZEROS_AND_INFINITY",
             "codegen.llvm.routine.SIZES_DIFFER", "codegen.maths.bits.PARITY",
             "codegen.maths.bits.ROUNDS", "codegen.maths.erf.SPARE", "codegen.maths.far._AHEAD",
             "codegen.maths.far._LOW", "codegen.maths.normal.SPARE", "codegen.target.PORTABLE",

@@ -18,7 +18,7 @@ import staticflow as sf
 from staticflow.errors import ArgumentError, DTypeError
 from staticflow.graph.dtypes import DTYPES, dtype_of, promote
 from staticflow.ops.declaring.promote import result_type
-from staticflow.ops.elementwise import aliases
+from staticflow.ops.elementwise import synonyms
 from staticflow.ops.tensors.elementwise import ElementwiseMethods
 
 ROOT = Path(__file__).parents[2]
@@ -104,8 +104,8 @@ def test_every_method_is_a_function_too() -> None:
 
 
 def test_aliases_are_the_functions_themselves() -> None:
-    for name in aliases.__all__:
-        public, own = (getattr(room, name) for room in (sf, aliases))
+    for name in synonyms.__all__:
+        public, own = (getattr(room, name) for room in (sf, synonyms))
         assert public is own or inspect.unwrap(public) is inspect.unwrap(own)
     assert sf.clip is sf.clamp and sf.swapaxes is sf.transpose
 

@@ -123,7 +123,7 @@ def test_rules_have_names_of_their_own() -> None:
 
 # -- what the passes may change ------------------------------------------------------------------
 
-ROUNDS = {"stabilize", "decompose", "relax", "order_products", "lift"}
+ROUNDS = {"stabilize", "decompose", "relax", "order_products", "batch_products"}
 """Passes after which results differ in their last bits."""
 FINITE = {"log_of_softmax", "decompose convolution_transpose"}
 """Rules for finite numbers: the second multiplies the weight with zeros between the elements."""

@@ -21,8 +21,8 @@ from staticflow.codegen.gemm.pack import (
     emit_by_columns,
     emit_by_rows,
 )
-from staticflow.codegen.gemm.plain import emit_plain
 from staticflow.codegen.gemm.plan import main_rows
+from staticflow.codegen.gemm.three_loops import emit_plain
 from staticflow.codegen.gemm.tile import Epilogue, Matrix, Product, Workspace, emit_tiles
 from staticflow.codegen.kernel import Operand
 from staticflow.codegen.target import Target

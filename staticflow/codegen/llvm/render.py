@@ -50,6 +50,7 @@ from staticflow.codegen.kernel import (
     walk,
 )
 from staticflow.codegen.llvm.arena import make_room
+from staticflow.codegen.llvm.float_parts import PARTS, float_part
 from staticflow.codegen.llvm.index import IndexWriter
 from staticflow.codegen.llvm.memory import load, store
 from staticflow.codegen.llvm.parallel import (
@@ -61,8 +62,7 @@ from staticflow.codegen.llvm.parallel import (
     work_to_share,
     write_record,
 )
-from staticflow.codegen.llvm.parts import PARTS, float_part
-from staticflow.codegen.llvm.root import has_fast_root, square_root
+from staticflow.codegen.llvm.sqrt import has_fast_root, square_root
 from staticflow.codegen.llvm.text import I64, BasicBlock, FunctionText, local, phi
 from staticflow.codegen.llvm.values import (
     Value,

@@ -21,9 +21,9 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from staticflow.codegen.kernel import INTERRUPTED, NO_ROOM
+from staticflow.codegen.llvm.addresses import Places, Reached
 from staticflow.codegen.llvm.arena import CELL, arena_text, header_bytes, make_room
 from staticflow.codegen.llvm.index import IndexWriter
-from staticflow.codegen.llvm.places import Places, Reached
 from staticflow.codegen.llvm.render import LOOK, looks, render_module
 from staticflow.codegen.llvm.text import I64, BasicBlock, FunctionText, Type, phi
 from staticflow.codegen.program.routine import (

@@ -16,8 +16,8 @@ from functools import partial
 
 from staticflow.codegen.kernel import Kernel, Operand, Reg
 from staticflow.codegen.lower.blocks import cut_blocks
-from staticflow.codegen.lower.keep import Kept, find_kept
 from staticflow.codegen.lower.nest import Scratch
+from staticflow.codegen.lower.saved_row import Kept, find_kept
 from staticflow.codegen.lower.values import Values
 from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.primitives import identity

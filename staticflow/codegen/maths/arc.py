@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import Operand
-from staticflow.codegen.maths.parts import polynomial, sign_bit
+from staticflow.codegen.maths.formats import polynomial, sign_bit
 from staticflow.graph.dtypes import DType, float32, float64
 
 __all__ = ["acos", "asin", "atan", "atan2"]

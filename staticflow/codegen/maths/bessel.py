@@ -11,7 +11,7 @@ from math import inf
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import Operand
 from staticflow.codegen.maths.exp import exp
-from staticflow.codegen.maths.parts import at_least, at_most, polynomial
+from staticflow.codegen.maths.formats import at_least, at_most, polynomial
 from staticflow.graph.dtypes import DType, float32, float64
 
 __all__ = ["bessel_i", "bessel_ie"]

@@ -8,7 +8,7 @@ from math import inf, nan
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import Const, Operand
-from staticflow.codegen.maths.parts import FORMATS, at_least, at_most, scale
+from staticflow.codegen.maths.formats import FORMATS, at_least, at_most, scale
 
 __all__ = [
     "floor_divide",

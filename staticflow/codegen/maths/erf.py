@@ -12,8 +12,7 @@ from math import inf, pi, prod, sqrt
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import Operand
 from staticflow.codegen.maths.exp import EXP, exp, exp2_fraction, reduce_by_ln2
-from staticflow.codegen.maths.log import log
-from staticflow.codegen.maths.parts import (
+from staticflow.codegen.maths.formats import (
     FORMATS,
     at_least,
     at_most,
@@ -21,6 +20,7 @@ from staticflow.codegen.maths.parts import (
     polynomial,
     power_of_two,
 )
+from staticflow.codegen.maths.log import log
 from staticflow.graph.dtypes import DType, float32, float64
 
 __all__ = ["ERFC_HIGHEST", "erf", "erfc", "erfc_of_positive", "erfcx", "erfinv"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import Operand
-from staticflow.codegen.maths.parts import (
+from staticflow.codegen.maths.formats import (
     FORMATS,
     at_least,
     at_most,

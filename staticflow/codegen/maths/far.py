@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import Operand
-from staticflow.codegen.maths.parts import FORMATS
+from staticflow.codegen.maths.formats import FORMATS
 from staticflow.graph.dtypes import float32, float64, int64
 
 __all__ = ["Angle", "reduce_far"]

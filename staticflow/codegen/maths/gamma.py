@@ -12,8 +12,8 @@ from math import log as log_of
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import Operand
+from staticflow.codegen.maths.formats import at_most, polynomial
 from staticflow.codegen.maths.log import log
-from staticflow.codegen.maths.parts import at_most, polynomial
 from staticflow.codegen.maths.trig import sin, tan
 from staticflow.graph.dtypes import DType, float32, float64
 

@@ -12,7 +12,7 @@ from math import inf, nan
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import Operand
-from staticflow.codegen.maths.parts import (
+from staticflow.codegen.maths.formats import (
     FORMATS,
     polynomial,
     power_of_two,

@@ -8,8 +8,7 @@ from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import Operand
 from staticflow.codegen.maths.erf import ERFC_HIGHEST, erfc_of_positive, erfcx
 from staticflow.codegen.maths.exp import EXP, LOG2_E
-from staticflow.codegen.maths.log import log, log1p
-from staticflow.codegen.maths.parts import (
+from staticflow.codegen.maths.formats import (
     FORMATS,
     at_least,
     at_most,
@@ -17,6 +16,7 @@ from staticflow.codegen.maths.parts import (
     polynomial,
     power_of_two,
 )
+from staticflow.codegen.maths.log import log, log1p
 from staticflow.graph.dtypes import float32
 
 __all__ = ["gelu", "log_ndtr", "ndtr"]

@@ -14,7 +14,7 @@ from math import inf, nan, sqrt
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import Operand
 from staticflow.codegen.maths.exp import EXP2_RANGE, exp2_fraction
-from staticflow.codegen.maths.parts import (
+from staticflow.codegen.maths.formats import (
     FORMATS,
     at_least,
     at_most,

@@ -14,7 +14,7 @@ from math import inf, pi
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import Operand
 from staticflow.codegen.maths.far import Angle, reduce_far
-from staticflow.codegen.maths.parts import FORMATS, nearest_integer, polynomial
+from staticflow.codegen.maths.formats import FORMATS, nearest_integer, polynomial
 from staticflow.graph.dtypes import DType, float32, float64
 
 __all__ = ["LIMIT", "cos", "sin", "tan"]

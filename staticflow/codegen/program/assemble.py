@@ -34,7 +34,7 @@ from staticflow.codegen.program.routine import (
     Step,
     Table,
 )
-from staticflow.codegen.program.sharing import order_updates, root_of
+from staticflow.codegen.program.update_order import order_updates, root_of
 from staticflow.codegen.schedule.cpu import schedule_cpu
 from staticflow.codegen.target import Target
 from staticflow.errors import CompileError

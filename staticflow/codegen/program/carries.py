@@ -31,7 +31,7 @@ from staticflow.codegen.program.routine import (
     Turn,
     trip_count,
 )
-from staticflow.codegen.program.sharing import root_of
+from staticflow.codegen.program.update_order import root_of
 from staticflow.graph.dims import Size, dim_max, dim_min
 from staticflow.graph.node import Node
 from staticflow.graph.types import TensorType

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from staticflow.codegen.program.routine import Place
-from staticflow.codegen.program.sharing import root_of
+from staticflow.codegen.program.update_order import root_of
 from staticflow.graph.graph import bound_symbols
 from staticflow.graph.node import Node, maker_of
 from staticflow.graph.types import types_of

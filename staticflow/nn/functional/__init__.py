@@ -15,7 +15,7 @@ from staticflow.nn.functional.pad import *  # noqa: F403
 from staticflow.nn.functional.pooling import *  # noqa: F403
 from staticflow.nn.functional.shapes import *  # noqa: F403
 from staticflow.ops.declaring.foreign import refuses_foreign_in
-from staticflow.ops.indexing.scatter import one_hot as one_hot
+from staticflow.ops.indexing.scatter_ops import one_hot as one_hot
 from staticflow.ops.matrices.contract import linear as linear
 from staticflow.ops.matrices.products import bilinear as bilinear
 from staticflow.ops.statistics.distances import cosine_similarity as cosine_similarity

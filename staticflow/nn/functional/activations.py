@@ -25,7 +25,7 @@ from staticflow.ops.elementwise.activation import (
 )
 from staticflow.ops.elementwise.maths import log, sigmoid
 from staticflow.ops.elementwise.trig import tanh
-from staticflow.ops.indexing.scatter import scatter
+from staticflow.ops.indexing.scatter_ops import scatter
 from staticflow.ops.random.sampling import gives_back, rand_like
 
 __all__ = [

@@ -20,7 +20,7 @@ from staticflow.ops.basics.reduce import widen
 from staticflow.ops.basics.view import of_size
 from staticflow.ops.declaring.fused import fused
 from staticflow.ops.declaring.promote import result_type
-from staticflow.ops.indexing.moves import repeat_interleave
+from staticflow.ops.indexing.roll_repeat import repeat_interleave
 from staticflow.ops.matrices.contract import matmul
 
 __all__ = ["attention_weights", "causal_mask", "scaled_dot_product_attention"]

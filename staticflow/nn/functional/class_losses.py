@@ -14,7 +14,7 @@ from staticflow.ops.basics.arithmetic import where
 from staticflow.ops.declaring.declare import same_size
 from staticflow.ops.declaring.fused import fused
 from staticflow.ops.declaring.required import require_shape
-from staticflow.ops.indexing.elements import gather
+from staticflow.ops.indexing.gather_ops import gather
 
 __all__ = [
     "cross_entropy", "nll_loss",

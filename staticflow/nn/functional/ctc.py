@@ -15,7 +15,7 @@ from staticflow.ops.basics.splitting import narrow
 from staticflow.ops.basics.view import reshape, squeeze, unsqueeze
 from staticflow.ops.declaring.fused import fused
 from staticflow.ops.elementwise.pairs import logaddexp
-from staticflow.ops.indexing.elements import gather
+from staticflow.ops.indexing.gather_ops import gather
 from staticflow.ops.loops.scan import scan
 from staticflow.ops.symbols.symbol import symbolic
 

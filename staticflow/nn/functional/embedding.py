@@ -9,15 +9,15 @@ from typing import Any
 from staticflow.errors import ArgumentError
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.along.search import searchsorted
 from staticflow.ops.along.sets import unique
+from staticflow.ops.along.sorted_search import searchsorted
 from staticflow.ops.basics.arithmetic import clamp, where
 from staticflow.ops.basics.creation import iota, ones_like
 from staticflow.ops.basics.joining import cat
 from staticflow.ops.basics.view import unsqueeze
-from staticflow.ops.indexing import by_index
-from staticflow.ops.indexing.by_index import index_add
-from staticflow.ops.indexing.scatter import scatter_reduce
+from staticflow.ops.indexing import index_functions
+from staticflow.ops.indexing.index_functions import index_add
+from staticflow.ops.indexing.scatter_ops import scatter_reduce
 from staticflow.ops.symbols.symbol import symbolic, tracing_state
 from staticflow.ops.tensors.shortcuts import renorm
 
@@ -50,7 +50,7 @@ def embedding(
             )
         rows, table = unique(input), weight.detach()
         table[rows] = renorm(table[rows], norm_type, 0, max_norm)
-    return by_index.embedding(weight, input, padding_idx)
+    return index_functions.embedding(weight, input, padding_idx)
 
 
 def embedding_bag(

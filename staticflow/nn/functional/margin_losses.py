@@ -17,7 +17,7 @@ from staticflow.ops.declaring.fused import fused
 from staticflow.ops.declaring.required import require_shape
 from staticflow.ops.elementwise.activation import logsigmoid
 from staticflow.ops.elementwise.maths import abs, relu, sqrt
-from staticflow.ops.indexing.elements import gather
+from staticflow.ops.indexing.gather_ops import gather
 from staticflow.ops.statistics.distances import pairwise_distance
 
 __all__ = [

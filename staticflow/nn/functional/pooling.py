@@ -14,7 +14,7 @@ from staticflow.ops.basics.view import reshape, unsqueeze
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.sizes import as_shape, as_size
 from staticflow.ops.elementwise.maths import pow
-from staticflow.ops.indexing.scatter import scatter
+from staticflow.ops.indexing.scatter_ops import scatter
 from staticflow.ops.windows.average_pool import adaptive_avg_pool_op, avg_pool_op
 from staticflow.ops.windows.pooling import (
     adaptive_max_index_op,

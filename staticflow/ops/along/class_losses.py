@@ -18,7 +18,7 @@ from staticflow.ops.basics.view import reshape, squeeze, unsqueeze
 from staticflow.ops.declaring.declare import per_arg, strict
 from staticflow.ops.declaring.lowering import LoopNest
 from staticflow.ops.elementwise.maths import exp
-from staticflow.ops.indexing.elements import check_range, gather_op, take_along
+from staticflow.ops.indexing.gather_ops import check_range, gather_op, take_along
 
 __all__ = ["cross_entropy_op", "nll_op"]
 

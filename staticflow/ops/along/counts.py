@@ -16,7 +16,7 @@ from staticflow.ops.basics.view import reshape
 from staticflow.ops.declaring.fused import fused
 from staticflow.ops.declaring.sizes import as_size
 from staticflow.ops.elementwise.maths import floor
-from staticflow.ops.indexing.elements import scatter_add_op
+from staticflow.ops.indexing.gather_ops import scatter_add_op
 
 __all__ = ["bincount", "histc"]
 

@@ -30,7 +30,7 @@ from staticflow.ops.declaring.declare import per_arg
 from staticflow.ops.declaring.fused import fused
 from staticflow.ops.declaring.lowering import LoopNest, Reduce
 from staticflow.ops.declaring.numpy_names import numpy_names
-from staticflow.ops.indexing.elements import scatter_add_op, take_along
+from staticflow.ops.indexing.gather_ops import scatter_add_op, take_along
 
 __all__ = ["Chosen", "Extremes", "amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
 

@@ -27,7 +27,7 @@ from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import normalize_dim, strict
 from staticflow.ops.declaring.numpy_names import numpy_names
 from staticflow.ops.declaring.sizes import as_size
-from staticflow.ops.indexing.elements import gather_op
+from staticflow.ops.indexing.gather_ops import gather_op
 
 __all__ = ["kthvalue", "median", "nanmedian"]
 

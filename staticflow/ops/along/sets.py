@@ -9,7 +9,7 @@ from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.along.cumulative import cumsum
 from staticflow.ops.along.order import argsort, sort
-from staticflow.ops.along.search import searchsorted
+from staticflow.ops.along.sorted_search import searchsorted
 from staticflow.ops.basics.arithmetic import cast, clamp, eq, logical_not, ne
 from staticflow.ops.basics.axes import movedim
 from staticflow.ops.basics.creation import iota
@@ -18,9 +18,9 @@ from staticflow.ops.basics.reduce import any
 from staticflow.ops.basics.view import atleast_1d, ravel, reshape, unsqueeze
 from staticflow.ops.declaring.declare import normalize_dim
 from staticflow.ops.declaring.promote import result_type
-from staticflow.ops.indexing.by_index import index_select
-from staticflow.ops.indexing.scatter import scatter
-from staticflow.ops.indexing.selection import nonzero
+from staticflow.ops.indexing.data_dependent import nonzero
+from staticflow.ops.indexing.index_functions import index_select
+from staticflow.ops.indexing.scatter_ops import scatter
 
 __all__ = ["isin", "unique", "unique_consecutive"]
 

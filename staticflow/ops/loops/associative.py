@@ -19,7 +19,7 @@ from staticflow.ops.declaring.eager_side import eager
 from staticflow.ops.loops.carry import call, check_tree
 from staticflow.ops.loops.cond import cond
 from staticflow.ops.loops.leaves import tensors_of
-from staticflow.ops.loops.reach import in_graph, refuse_late, run_or_write
+from staticflow.ops.loops.meets_symbol import in_graph, refuse_late, run_or_write
 from staticflow.ops.loops.scan import scan
 from staticflow.ops.symbols.symbol import symbolic
 

@@ -23,7 +23,7 @@ from staticflow.ops.loops.cond_op import cond_op
 from staticflow.ops.loops.inner_sizes import refuse_inner_sizes
 from staticflow.ops.loops.leaves import tensor_of, tensors_of
 from staticflow.ops.loops.loop import same_type
-from staticflow.ops.loops.reach import in_graph, refuse_late, write_first
+from staticflow.ops.loops.meets_symbol import in_graph, refuse_late, write_first
 from staticflow.ops.loops.region import (
     Region,
     affect,

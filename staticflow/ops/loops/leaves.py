@@ -17,7 +17,7 @@ from staticflow.errors import DTypeError
 from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import BY_PYTHON, DType, dtype_of
 from staticflow.graph.locs import format_locs, here
-from staticflow.graph.masked import refuse_masked
+from staticflow.graph.masked_arrays import refuse_masked
 from staticflow.graph.numbers import fitting
 from staticflow.ops.declaring.eager_side import eager
 from staticflow.ops.declaring.thread import thread

@@ -19,7 +19,7 @@ from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.declaring.eager_side import eager
 from staticflow.ops.declaring.lowering import Host
 from staticflow.ops.declaring.thread import thread
-from staticflow.ops.loops.reach import in_graph
+from staticflow.ops.loops.meets_symbol import in_graph
 from staticflow.ops.symbols.effect import effect, read
 from staticflow.ops.symbols.symbol import Symbol, to_node
 

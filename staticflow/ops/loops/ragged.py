@@ -18,10 +18,10 @@ from staticflow.ops.basics.expand import expand_op
 from staticflow.ops.basics.joining import cat
 from staticflow.ops.basics.view import reshape
 from staticflow.ops.declaring.late import measure_op, prefix_op, tied_op, unprefix_op
-from staticflow.ops.indexing.by_index import index_select
+from staticflow.ops.indexing.index_functions import index_select
 from staticflow.ops.loops.carry import call, check_pair, check_tree
 from staticflow.ops.loops.leaves import tensors_of
-from staticflow.ops.loops.reach import in_graph
+from staticflow.ops.loops.meets_symbol import in_graph
 from staticflow.ops.symbols.symbol import STATIC
 
 __all__ = ["Ragged", "RaggedUntil", "check_lengths", "measure"]

@@ -15,7 +15,7 @@ from staticflow.graph.node import Node, constant, item, param, toposort
 from staticflow.graph.types import TensorType
 from staticflow.ops.declaring.thread import thread
 from staticflow.ops.declaring.tracing import tracing, tracing_region
-from staticflow.ops.loops.kept import trace_alike
+from staticflow.ops.loops.python_state import trace_alike
 from staticflow.ops.symbols.calls import note_calls
 from staticflow.ops.symbols.effect import effect_mark, leave, marks_since, read_mark, settle, states
 from staticflow.ops.symbols.symbol import Symbol, to_node

@@ -20,7 +20,6 @@ from staticflow.ops.basics.joining import stack
 from staticflow.ops.declaring.eager_side import eager
 from staticflow.ops.declaring.sizes import as_size
 from staticflow.ops.declaring.thread import thread
-from staticflow.ops.loops.apart import Apart
 from staticflow.ops.loops.budget import bytes_of_trip, with_budget
 from staticflow.ops.loops.carry import (
     call,
@@ -39,11 +38,12 @@ from staticflow.ops.loops.checkpoint import (
     segment_trips,
 )
 from staticflow.ops.loops.inner_sizes import refuse_inner_sizes
+from staticflow.ops.loops.isolation import Apart
+from staticflow.ops.loops.lags import Lagged
 from staticflow.ops.loops.leaves import tensor_of, tensors_of
+from staticflow.ops.loops.meets_symbol import in_graph, refuse_late, run_or_write, write_first
 from staticflow.ops.loops.ragged import Ragged, RaggedUntil
-from staticflow.ops.loops.reach import in_graph, refuse_late, run_or_write, write_first
 from staticflow.ops.loops.region import trace, trace_at_once, types_of_result
-from staticflow.ops.loops.taps import Lagged
 from staticflow.ops.symbols.symbol import Symbol, constant_node, to_node
 
 __all__ = ["map", "scan"]

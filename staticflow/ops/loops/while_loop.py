@@ -18,7 +18,6 @@ from staticflow.ops.basics.creation import full, iota
 from staticflow.ops.declaring.eager_side import eager
 from staticflow.ops.declaring.sizes import as_size
 from staticflow.ops.declaring.thread import thread
-from staticflow.ops.loops.apart import Apart
 from staticflow.ops.loops.budget import with_budget
 from staticflow.ops.loops.carry import (
     call,
@@ -31,8 +30,9 @@ from staticflow.ops.loops.carry import (
 )
 from staticflow.ops.loops.checkpoint import Checkpoint, check_choice, while_in_segments
 from staticflow.ops.loops.inner_sizes import refuse_inner_sizes
+from staticflow.ops.loops.isolation import Apart
 from staticflow.ops.loops.leaves import tensor_of, tensors_of
-from staticflow.ops.loops.reach import in_graph, refuse_late, run_or_write, write_first
+from staticflow.ops.loops.meets_symbol import in_graph, refuse_late, run_or_write, write_first
 from staticflow.ops.loops.region import trace, trace_at_once
 from staticflow.ops.loops.scan import scan
 from staticflow.ops.symbols.symbol import STATIC, Symbol, to_node

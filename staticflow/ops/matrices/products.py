@@ -19,7 +19,7 @@ from staticflow.ops.declaring.declare import normalize_dim, strict, sum_to
 from staticflow.ops.declaring.fused import fused
 from staticflow.ops.declaring.promote import one_number
 from staticflow.ops.declaring.required import require_equal, require_other
-from staticflow.ops.indexing.moves import roll
+from staticflow.ops.indexing.roll_repeat import roll
 from staticflow.ops.matrices.contract import matmul, matmul_op
 from staticflow.ops.matrices.einsum import Labelled, contract_all
 

@@ -20,8 +20,8 @@ from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import normalize_dim, per_arg, strict
 from staticflow.ops.declaring.lowering import Index, LoopNest, View
 from staticflow.ops.declaring.sizes import as_size
-from staticflow.ops.indexing.by_index import filling
-from staticflow.ops.indexing.masks import masked_fill
+from staticflow.ops.indexing.index_functions import filling
+from staticflow.ops.indexing.mask_ops import masked_fill
 
 __all__ = [
     "diag", "diag_embed", "diag_embed_op", "diagonal", "diagonal_op", "diagonal_scatter",

@@ -22,8 +22,8 @@ from staticflow.ops.declaring.numpy_names import numpy_names
 from staticflow.ops.declaring.required import require_at_least
 from staticflow.ops.elementwise.maths import ceil, floor, round, sqrt
 from staticflow.ops.elementwise.pairs import lerp
-from staticflow.ops.indexing.elements import gather
-from staticflow.ops.indexing.moves import roll
+from staticflow.ops.indexing.gather_ops import gather
+from staticflow.ops.indexing.roll_repeat import roll
 from staticflow.ops.matrices.contract import matmul
 from staticflow.ops.matrices.triangle import diagonal
 

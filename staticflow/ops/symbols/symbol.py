@@ -19,7 +19,7 @@ from staticflow.graph.dims import Dim, plain
 from staticflow.graph.dtypes import DType, dtype_of, float64, weak_dtype
 from staticflow.graph.graph import new_param
 from staticflow.graph.locs import format_locs, here, is_rewriting
-from staticflow.graph.masked import refuse_masked
+from staticflow.graph.masked_arrays import refuse_masked
 from staticflow.graph.node import Literal, Node, constant, item, make_node, param
 from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
@@ -42,14 +42,14 @@ from staticflow.ops.declaring.promote import (
 )
 from staticflow.ops.declaring.thread import recording, thread
 from staticflow.ops.declaring.tracing import tracing, tracing_state
-from staticflow.ops.indexing.strided import bitcast_op
+from staticflow.ops.indexing.memory_views import bitcast_op
 from staticflow.ops.random.frozen import note_draws, warn_of_draw
 from staticflow.ops.symbols.attributes import SymbolAttributes
 from staticflow.ops.symbols.flow import is_real, operands
 from staticflow.ops.symbols.handle import Handle
 from staticflow.ops.symbols.watching import register_hook
-from staticflow.ops.tensors.aliasing import Alias, Detached, Perhaps, alias, view_of
 from staticflow.ops.tensors.methods import Methods
+from staticflow.ops.tensors.symbol_views import Alias, Detached, Perhaps, alias, view_of
 
 __all__ = [
     "STATIC", "SYMBOLIC", "StaticMode", "Symbol", "capture", "constant_node", "follow",

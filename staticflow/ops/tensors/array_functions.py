@@ -20,8 +20,8 @@ from staticflow.ops.along.extremes import amax, amin
 from staticflow.ops.basics import creation, expand, joining, view
 from staticflow.ops.basics.arithmetic import cast
 from staticflow.ops.basics.axes import fliplr, flipud, movedim, permute
-from staticflow.ops.indexing import moves, selection
-from staticflow.ops.indexing.elements import take_along_dim
+from staticflow.ops.indexing import data_dependent, roll_repeat
+from staticflow.ops.indexing.gather_ops import take_along_dim
 from staticflow.ops.matrices.contract import dot, matmul
 from staticflow.ops.matrices.einsum import einsum
 from staticflow.ops.matrices.products import inner, kron, outer, tensordot
@@ -187,7 +187,7 @@ _COUNTERPARTS: dict[Any, Function] = {
     np.flip: lambda m, axis=None: m.flip(tuple(range(m.ndim)) if axis is None else axis),
     np.flipud: lambda m: flipud(m),
     np.fliplr: lambda m: fliplr(m),
-    np.roll: lambda a, shift, axis=None: moves.roll(a, shift, axis),
+    np.roll: lambda a, shift, axis=None: roll_repeat.roll(a, shift, axis),
     np.size: lambda a: prod(a.shape),
     # several
     np.concatenate: _concatenate,
@@ -197,7 +197,7 @@ _COUNTERPARTS: dict[Any, Function] = {
     np.dstack: lambda tup: joining.dstack(_rows(tup)),
     np.column_stack: lambda tup: joining.column_stack(_rows(tup)),
     np.tile: lambda A, reps: joining.tile(A, reps if isinstance(reps, list | tuple) else (reps,)),
-    np.repeat: lambda a, repeats, axis=None: moves.repeat_interleave(a, repeats, axis),
+    np.repeat: lambda a, repeats, axis=None: roll_repeat.repeat_interleave(a, repeats, axis),
     # products
     np.dot: _dot,
     np.inner: lambda a, b: inner(a, b),
@@ -217,7 +217,7 @@ _COUNTERPARTS: dict[Any, Function] = {
     np.triu: lambda m, k=0: triu(m, k),
     np.take: _take,
     np.take_along_axis: lambda arr, indices, axis=-1: take_along_dim(arr, indices, axis),
-    np.where: lambda condition, x, y, /: selection.where(condition, x, y),
+    np.where: lambda condition, x, y, /: data_dependent.where(condition, x, y),
     # order and sums
     np.max: _extreme(amax),
     np.amax: _extreme(amax),

@@ -20,8 +20,16 @@ from staticflow.ops.basics import view as views
 from staticflow.ops.basics.creation import ones_like, zeros_like
 from staticflow.ops.declaring.foreign import refuses_foreign, refuses_foreign_of
 from staticflow.ops.elementwise import bits, maths
-from staticflow.ops.indexing import by_index, elements, masked_put, masks, moves, selection, strided
-from staticflow.ops.indexing import scatter as scattering
+from staticflow.ops.indexing import (
+    data_dependent,
+    gather_ops,
+    index_functions,
+    mask_ops,
+    mask_put,
+    memory_views,
+    roll_repeat,
+    scatter_ops,
+)
 from staticflow.ops.matrices import contract as con
 from staticflow.ops.matrices import factors, least_squares, products, solving, triangle, triangular
 from staticflow.ops.statistics import distances, moments, samples
@@ -227,7 +235,7 @@ class Methods(ElementwiseMethods):
     # shape
     view, view_as, reshape, reshape_as = views.view, views.view_as, views.reshape, views.reshape_as
     flatten, unflatten, ravel = views.flatten, views.unflatten, views.ravel
-    squeeze, unsqueeze, as_strided = views.squeeze, views.unsqueeze, strided.as_strided
+    squeeze, unsqueeze, as_strided = views.squeeze, views.unsqueeze, memory_views.as_strided
     expand, expand_as = expanding.expand, expanding.expand_as
     broadcast_to = expanding.broadcast_to
     permute, movedim, moveaxis = axes.permute, axes.movedim, axes.moveaxis
@@ -237,8 +245,8 @@ class Methods(ElementwiseMethods):
     narrow, split, chunk = splitting.narrow, splitting.split_method, splitting.chunk
     tensor_split, unbind = splitting.tensor_split, splitting.unbind
     hsplit, vsplit, dsplit = splitting.hsplit, splitting.vsplit, splitting.dsplit
-    repeat, tile, roll = joining.repeat, joining.tile, moves.roll
-    repeat_interleave, contiguous = moves.repeat_interleave, views.contiguous
+    repeat, tile, roll = joining.repeat, joining.tile, roll_repeat.roll
+    repeat_interleave, contiguous = roll_repeat.repeat_interleave, views.contiguous
     diagonal, diag, trace = triangle.diagonal, triangle.diag, triangle.trace
     diag_embed, diagonal_scatter = triangle.diag_embed, triangle.diagonal_scatter
     tril, triu, unfold = triangle.tril, triangle.triu, triangle.unfold
@@ -264,15 +272,15 @@ class Methods(ElementwiseMethods):
     kthvalue, median, nanmedian = ranks.kthvalue, ranks.median, ranks.nanmedian
     softmax, log_softmax, logsumexp = sm.softmax, sm.log_softmax, sm.logsumexp
     # selection
-    gather, scatter_add = elements.gather, elements.scatter_add
-    scatter, scatter_reduce = scattering.scatter, scattering.scatter_reduce
-    index_reduce, put = scattering.index_reduce, scattering.put
-    take, take_along_dim = by_index.take, elements.take_along_dim
-    index_select, index_add = by_index.index_select, by_index.index_add
-    index_copy, index_fill = by_index.index_copy, by_index.index_fill
-    index_put, masked_fill = masked_put.index_put, masks.masked_fill
-    masked_scatter, masked_select = masks.masked_scatter, selection.masked_select
-    nonzero, argwhere = selection.nonzero, selection.argwhere
+    gather, scatter_add = gather_ops.gather, gather_ops.scatter_add
+    scatter, scatter_reduce = scatter_ops.scatter, scatter_ops.scatter_reduce
+    index_reduce, put = scatter_ops.index_reduce, scatter_ops.put
+    take, take_along_dim = index_functions.take, gather_ops.take_along_dim
+    index_select, index_add = index_functions.index_select, index_functions.index_add
+    index_copy, index_fill = index_functions.index_copy, index_functions.index_fill
+    index_put, masked_fill = mask_put.index_put, mask_ops.masked_fill
+    masked_scatter, masked_select = mask_ops.masked_scatter, data_dependent.masked_select
+    nonzero, argwhere = data_dependent.nonzero, data_dependent.argwhere
 
     T, mT, H, mH = map(property, (axes.reverse_dims, axes.mT, axes.H, axes.mT))
 
@@ -301,15 +309,18 @@ class Methods(ElementwiseMethods):
     __irshift__ = in_place(bits.bitwise_right_shift)
     zero_ = in_place(zeros_like)
     copy_ = in_place(_copy_of)
-    fill_, fill_diagonal_ = in_place(by_index.fill), _fill_diagonal
+    fill_, fill_diagonal_ = in_place(index_functions.fill), _fill_diagonal
     tril_, triu_ = in_place(triangle.tril), in_place(triangle.triu)
-    masked_fill_ = in_place(masks.masked_fill)
-    masked_scatter_ = in_place(masks.masked_scatter)
-    index_add_, index_copy_ = in_place(by_index.index_add), in_place(by_index.index_copy)
-    index_fill_, index_put_ = in_place(by_index.index_fill), in_place(masked_put.index_put)
-    scatter_, scatter_add_ = in_place(scattering.scatter), in_place(elements.scatter_add)
-    scatter_reduce_ = in_place(scattering.scatter_reduce)
-    index_reduce_, put_ = in_place(scattering.index_reduce), in_place(scattering.put)
+    masked_fill_ = in_place(mask_ops.masked_fill)
+    masked_scatter_ = in_place(mask_ops.masked_scatter)
+    index_add_, index_copy_ = (
+        in_place(index_functions.index_add),
+        in_place(index_functions.index_copy),
+    )
+    index_fill_, index_put_ = in_place(index_functions.index_fill), in_place(mask_put.index_put)
+    scatter_, scatter_add_ = in_place(scatter_ops.scatter), in_place(gather_ops.scatter_add)
+    scatter_reduce_ = in_place(scatter_ops.scatter_reduce)
+    index_reduce_, put_ = in_place(scatter_ops.index_reduce), in_place(scatter_ops.put)
     renorm_, cumsum_ = in_place(shortcuts.renorm), in_place(cumulative.cumsum)
     cumprod_, addmm_ = in_place(cumulative.cumprod), in_place(products.addmm)
     addbmm_, baddbmm_ = in_place(products.addbmm), in_place(products.baddbmm)

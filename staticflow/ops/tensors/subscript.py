@@ -18,7 +18,7 @@ from staticflow.errors import DimRangeError, DTypeError, IndexRangeError, ShapeE
 from staticflow.graph.dims import Dim, Size, same
 from staticflow.graph.dtypes import bool_, dtype_of
 from staticflow.graph.locs import format_locs, here
-from staticflow.graph.masked import refuse_masked
+from staticflow.graph.masked_arrays import refuse_masked
 from staticflow.graph.types import MOST_DIMS, Shape
 from staticflow.ops.basics.arithmetic import cast, where
 from staticflow.ops.basics.creation import new_full
@@ -37,11 +37,11 @@ from staticflow.ops.declaring.declare import normalize_dim
 from staticflow.ops.declaring.foreign import how_to_wrap, is_of_library, kind_of
 from staticflow.ops.declaring.sizes import as_size
 from staticflow.ops.declaring.tracing import tracing_state
-from staticflow.ops.indexing.by_index import fit, put_at, trim
-from staticflow.ops.indexing.masks import masked_scatter
-from staticflow.ops.indexing.selection import nonzero
-from staticflow.ops.indexing.whole_slices import index_op, index_put_op
-from staticflow.ops.tensors.aliasing import Alias
+from staticflow.ops.indexing.data_dependent import nonzero
+from staticflow.ops.indexing.index_functions import fit, put_at, trim
+from staticflow.ops.indexing.index_ops import index_op, index_put_op
+from staticflow.ops.indexing.mask_ops import masked_scatter
+from staticflow.ops.tensors.symbol_views import Alias
 
 __all__ = ["get", "put_in_place", "select"]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from staticflow.errors import DTypeError
 from staticflow.graph.locs import format_locs, here
-from staticflow.graph.masked import refuse_masked
+from staticflow.graph.masked_arrays import refuse_masked
 
 __all__ = ["array_ufunc"]
 

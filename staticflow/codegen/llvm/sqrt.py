@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from staticflow.codegen.llvm.parts import in_pieces
+from staticflow.codegen.llvm.float_parts import in_pieces
 from staticflow.codegen.llvm.text import FunctionText
 from staticflow.codegen.llvm.values import Value, apply, constant
 from staticflow.graph.dtypes import bool_, float64

@@ -15,7 +15,7 @@ from staticflow.ops.basics.view import ravel
 from staticflow.ops.declaring.declare import elementwise, per_arg, strict
 from staticflow.ops.declaring.lowering import Index, View
 from staticflow.ops.declaring.sizes import as_sizes
-from staticflow.ops.indexing.by_index import index_add
+from staticflow.ops.indexing.index_functions import index_add
 
 __all__ = ["as_strided", "as_strided_op", "bitcast_op", "places"]
 

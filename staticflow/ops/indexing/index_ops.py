@@ -20,7 +20,7 @@ from staticflow.ops.basics.reduce import add_wide
 from staticflow.ops.basics.view import reshape, unsqueeze
 from staticflow.ops.declaring.declare import strict
 from staticflow.ops.declaring.lowering import Index, LoopNest
-from staticflow.ops.indexing.elements import added_by, check_dtype, check_range, load_index
+from staticflow.ops.indexing.gather_ops import added_by, check_dtype, check_range, load_index
 
 __all__ = [
     "Frame", "embedding_op", "index_add_op", "index_copy_op", "index_op", "index_put_op",

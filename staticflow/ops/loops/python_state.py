@@ -16,7 +16,7 @@ from staticflow.graph.graph import new_param
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.node import Node, toposort
 from staticflow.graph.types import TensorType
-from staticflow.ops.loops.reached import nodes_since
+from staticflow.ops.loops.reachable import nodes_since
 from staticflow.ops.symbols.effect import marks_since
 
 __all__ = ["trace_alike"]

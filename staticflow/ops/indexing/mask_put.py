@@ -9,8 +9,8 @@ from staticflow.errors import IndexRangeError
 from staticflow.graph.dtypes import bool_
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.declaring.declare import same_size
-from staticflow.ops.indexing import by_index
-from staticflow.ops.indexing.selection import nonzero
+from staticflow.ops.indexing import index_functions
+from staticflow.ops.indexing.data_dependent import nonzero
 
 __all__ = ["index_put"]
 
@@ -33,7 +33,7 @@ def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool 
     """
     if any(getattr(i, "dtype", None) is bool_ for i in indices):
         indices = _without_masks(input, indices)
-    return by_index.index_put(input, indices, values, accumulate)
+    return index_functions.index_put(input, indices, values, accumulate)
 
 
 def _without_masks(x: Any, indices: Sequence[Any]) -> tuple[Any, ...]:

@@ -16,7 +16,7 @@ from staticflow.ops.basics.view import ravel
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import elementwise, per_arg, strict
 from staticflow.ops.declaring.lowering import LoopNest
-from staticflow.ops.indexing.by_index import filling
+from staticflow.ops.indexing.index_functions import filling
 
 __all__ = [
     "masked_fill", "masked_fill_op", "masked_scatter", "masked_scatter_op", "masked_take_op",

@@ -22,8 +22,8 @@ from staticflow.ops.basics.expand import expand_op
 from staticflow.ops.basics.slicing import select_op, select_scatter, slice_op, slice_scatter_op
 from staticflow.ops.basics.view import ravel, reshape_op, squeeze_op, unsqueeze_op
 from staticflow.ops.declaring.thread import recording, thread
-from staticflow.ops.indexing.by_index import index_copy
-from staticflow.ops.indexing.strided import as_strided_op, places
+from staticflow.ops.indexing.index_functions import index_copy
+from staticflow.ops.indexing.memory_views import as_strided_op, places
 from staticflow.ops.matrices.triangle import diagonal_op, diagonal_scatter, unfold_op
 
 __all__ = ["Alias", "Detached", "Lost", "Perhaps", "alias", "view_of"]

@@ -18,7 +18,7 @@ from staticflow.graph.dims import Dim
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.node import Node, param, toposort
 from staticflow.graph.types import types_of
-from staticflow.ops.loops.reached import names_symbol
+from staticflow.ops.loops.reachable import names_symbol
 from staticflow.ops.loops.region import trace_at_once
 from staticflow.ops.symbols.symbol import Symbol, symbolic, tracing_state
 

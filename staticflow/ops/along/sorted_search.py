@@ -16,7 +16,7 @@ from staticflow.ops.basics.arithmetic import cast
 from staticflow.ops.declaring.declare import same_size, strict
 from staticflow.ops.declaring.lowering import LoopNest
 from staticflow.ops.declaring.promote import is_number, result_type
-from staticflow.ops.indexing.elements import gather
+from staticflow.ops.indexing.gather_ops import gather
 
 __all__ = ["bucketize", "searchsorted"]
 

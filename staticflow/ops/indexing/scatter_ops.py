@@ -21,8 +21,7 @@ from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import normalize_dim, per_arg, strict
 from staticflow.ops.declaring.lowering import LoopNest
 from staticflow.ops.declaring.sizes import as_size
-from staticflow.ops.indexing.by_index import filling, index_put
-from staticflow.ops.indexing.elements import (
+from staticflow.ops.indexing.gather_ops import (
     gather_op,
     in_order,
     pad_cotangent,
@@ -34,6 +33,7 @@ from staticflow.ops.indexing.elements import (
     scatter_add_op,
     scatter_infer,
 )
+from staticflow.ops.indexing.index_functions import filling, index_put
 
 __all__ = [
     "index_reduce", "one_hot", "put", "scatter", "scatter_op", "scatter_reduce",

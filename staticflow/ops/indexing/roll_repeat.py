@@ -27,7 +27,7 @@ from staticflow.ops.declaring.declare import normalize_dim, per_arg, strict
 from staticflow.ops.declaring.lowering import LoopNest
 from staticflow.ops.declaring.required import require_equal
 from staticflow.ops.declaring.sizes import as_size, as_sizes, is_symbolic, several_of
-from staticflow.ops.indexing.by_index import index_select
+from staticflow.ops.indexing.index_functions import index_select
 
 __all__ = ["repeat_interleave", "repeated_index_op", "roll", "roll_op"]
 

@@ -23,10 +23,10 @@ from staticflow.ops.declaring.lowering import Contract
 from staticflow.ops.loops.loop import Loop, loop_ops, scan_op
 from staticflow.passes.rewrite import Counts, with_args
 
-__all__ = ["share_trips"]
+__all__ = ["share_products"]
 
 
-def share_trips(graph: Graph, counts: Counts) -> Graph:
+def share_products(graph: Graph, counts: Counts) -> Graph:
     """Stack products of one scan for the scans that read its stacks and make them again."""
     plans = _plans(graph)
     kept = sum(len(p.read) for p in plans.values())

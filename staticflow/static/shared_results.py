@@ -20,9 +20,9 @@ from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, is_provably_ge
 from staticflow.ops.basics.slicing import select_op, slice_op
 from staticflow.ops.declaring.thread import recording, thread
-from staticflow.ops.loops.reached import can_reach
+from staticflow.ops.loops.reachable import can_reach
 from staticflow.ops.symbols.symbol import Symbol
-from staticflow.ops.tensors.aliasing import Alias, Detached, Perhaps
+from staticflow.ops.tensors.symbol_views import Alias, Detached, Perhaps
 
 __all__ = ["Shared", "plan_results", "put_together"]
 

@@ -26,13 +26,13 @@ from staticflow.ops.matrices.contract import matmul_op
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes.rewrite import Counts, with_args
 
-__all__ = ["lift"]
+__all__ = ["batch_products"]
 
 _LARGE = 128
 """Rows from which a product of one trip is as fast as it gets."""
 
 
-def lift(graph: Graph, counts: Counts) -> Graph:
+def batch_products(graph: Graph, counts: Counts) -> Graph:
     """Take products out of the scans of ``graph``."""
     for one in (_rows_first, _products_last, _transpose_first):
         graph = _each_scan(graph, one, counts)

@@ -9,8 +9,8 @@ from staticflow.errors import DTypeError, SymbolicError
 from staticflow.graph.dims import fresh_sym, prod
 from staticflow.graph.dtypes import bool_, int64
 from staticflow.graph.locs import format_locs, here
+from staticflow.graph.mask_indices import index_rows, select
 from staticflow.graph.op import Op
-from staticflow.graph.places import index_rows, select
 from staticflow.ops.basics.arithmetic import where as where_op
 from staticflow.ops.basics.creation import iota, zeros_like
 from staticflow.ops.basics.expand import common_shape, expand
@@ -21,7 +21,7 @@ from staticflow.ops.declaring.declare import per_arg
 from staticflow.ops.declaring.late import measure_op, prefix_op
 from staticflow.ops.declaring.thread import thread
 from staticflow.ops.declaring.tracing import tracing_state
-from staticflow.ops.indexing.masks import masked_scatter_op, masked_take_op
+from staticflow.ops.indexing.mask_ops import masked_scatter_op, masked_take_op
 
 __all__ = ["argwhere", "masked_select", "nonzero", "where"]
 

@@ -16,7 +16,7 @@ from staticflow.ops.basics.slicing import from_front
 from staticflow.ops.basics.view import atleast_1d, ravel, reshape
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import normalize_dim
-from staticflow.ops.indexing.whole_slices import (
+from staticflow.ops.indexing.index_ops import (
     Frame,
     embedding_op,
     index_add_op,
@@ -82,7 +82,7 @@ def embedding(weight: Any, indices: Any, padding_idx: int | None = None) -> Any:
 
 @by_shape
 def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
-    """`staticflow.ops.indexing.masked_put.index_put` without masks."""
+    """`staticflow.ops.indexing.mask_put.index_put` without masks."""
     dims = tuple(range(len(indices)))
     if not 0 < len(dims) <= input.ndim:
         raise DimRangeError(
