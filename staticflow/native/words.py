@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from staticflow.codegen.llvm.text import Type as LLVMType
 from staticflow.codegen.llvm.text import phi
 from staticflow.native import language
-from staticflow.native.expressions import element_of, field_of
+from staticflow.native.expressions import element_of, field_of, lend
 from staticflow.native.ownership import Value
 from staticflow.native.scope import Scope
 from staticflow.native.source import Shown
@@ -246,9 +247,11 @@ def _copy(scope: Scope, node: ast.Call) -> Value:
     source, source_type = scope.pointer(second)
     if target_type != source_type or not isinstance(target_type.target, RowOf):
         raise scope.error(node, f"{target_type} and {source_type} are no rows of one kind")
+    element = target_type.target.element
+    if isinstance(element.type, PointerType) and not _is_record(element):
+        lend(scope, second, replace(source, local=False), target)  # as each of its elements
     count = scope.integer(number)
-    size = stride_of(target_type.target.element)
-    bytes_ = scope.text.op(f"mul i64 {count}, {size}")
+    bytes_ = scope.text.op(f"mul i64 {count}, {stride_of(element)}")
     scope.text.do(
         f"call void @llvm.memcpy.p0.p0.i64(ptr {target.text}, ptr {source.text}, i64 {bytes_}, "
         "i1 false)"

@@ -441,3 +441,12 @@ def wide_negative_number() -> int:
 @export
 def several(*n: int) -> int:  #! several: arguments are given by position, and one value each
     return n
+
+
+class Several(Object):
+    items: Row[Object]
+
+
+@export
+def copied_out(several: Several, row: Row[Object]) -> None:
+    copy(row, several.items, 1)  #! several.items is read from where Python may change it, and the record would hold it longer: hold it, and write the variable into the record

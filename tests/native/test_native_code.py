@@ -24,7 +24,12 @@ from tests.native.constructs import Pair
 
 HERE = Path(__file__).parent
 LAYOUT = Layout(
-    {Object: {"type": 8}, constructs.Box: {"item": 16}, faults.Tensor: {"memory": 16}},
+    {
+        Object: {"type": 8},
+        constructs.Box: {"item": 16},
+        faults.Tensor: {"memory": 16},
+        faults.Several: {"items": 16},
+    },
     {constructs.Box: 24},
 )
 
