@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -34,9 +34,6 @@ from staticflow.ops.declaring.promote import (
 )
 from staticflow.ops.declaring.thread import thread
 from staticflow.ops.symbols.symbol import STATIC, Symbol
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["EAGER", "EagerMode"]
 

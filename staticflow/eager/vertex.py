@@ -12,7 +12,7 @@ import itertools
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -30,9 +30,6 @@ from staticflow.graph.op import OUT, Op
 from staticflow.ops.declaring.eager_side import eager
 from staticflow.ops.declaring.thread import thread
 from staticflow.ops.symbols.saves import Saves, saves_of
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = [
     "LEAF", "WALKED_AGAIN", "EvenEntry", "Output", "TapeEntry", "Vertex", "attach", "entered",

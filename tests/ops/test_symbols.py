@@ -90,3 +90,12 @@ def test_copy_keeps_the_sign_of_zero() -> None:
     x = sf.placeholder((1,), name="x")
     y = (x + 1).copy_(x)
     assert value_of(1 / y, x=[-0.0]) == [-np.inf]
+
+
+def test_an_in_place_method_is_called_by_a_name_that_it_has() -> None:
+    for cls in (Symbol, sf.Tensor):
+        for name in (n for n in dir(cls) if n.endswith("_") and not n.startswith("_")):
+            method = getattr(cls, name)
+            assert not callable(method) or hasattr(cls, method.__name__), (cls, name)
+    with pytest.raises(TypeError, match=r"^copy_\(\) missing 1 required"):
+        sf.placeholder((2,)).copy_()

@@ -31,10 +31,11 @@ STORED_BY: dict[Function, Function] = {}
 """What gives the value that an in-place method stores, by method."""
 
 
-def in_place(fn: Function) -> Function:
-    """The form that stores what ``fn`` gives in the tensor itself."""
+def in_place(fn: Function, name: str = "") -> Function:
+    """The form that stores what ``fn`` gives in the tensor itself; errors call it ``name``, or as
+    ``fn`` is called, with an underscore."""
 
-    name = getattr(fn, "__name__", None) or getattr(fn, "name", "")
+    name = name or getattr(fn, "__name__", "") or getattr(fn, "name", "")
 
     @wraps(fn, (), ())  # of which it has the signature
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -137,7 +138,8 @@ class ElementwiseMethods:
     rad2deg_, erf_, erfc_ = in_place(trig.rad2deg), in_place(special.erf), in_place(special.erfc)
     erfinv_, sinc_ = in_place(special.erfinv), in_place(special.sinc)
     lgamma_, digamma_ = in_place(gamma.lgamma), in_place(gamma.digamma)
-    polygamma_, mvlgamma_ = in_place(gamma.polygamma_method), in_place(gamma.mvlgamma)
+    polygamma_ = in_place(gamma.polygamma_method, "polygamma")
+    mvlgamma_ = in_place(gamma.mvlgamma)
     i0_ = in_place(bessel.i0)
     sigmoid_, relu_, abs_ = in_place(maths.sigmoid), in_place(maths.relu), in_place(maths.abs)
     sign_, floor_, ceil_ = in_place(maths.sign), in_place(maths.floor), in_place(maths.ceil)

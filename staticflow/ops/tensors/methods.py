@@ -100,9 +100,6 @@ def _copy_of(self: Any, other: Any) -> Any:
     return ar.mul(other, ones_like(self)).to(self.dtype)
 
 
-_copy_of.__name__ = _copy_of.__qualname__ = "copy_"
-
-
 class Methods(ElementwiseMethods):
     """What `Tensor` and `Symbol` share: everything that is an op of their class's mode."""
 
@@ -307,8 +304,8 @@ class Methods(ElementwiseMethods):
     __ior__, __ixor__ = in_place(bits.bitwise_or), in_place(bits.bitwise_xor)
     __ilshift__ = in_place(bits.bitwise_left_shift)
     __irshift__ = in_place(bits.bitwise_right_shift)
-    zero_ = in_place(zeros_like)
-    copy_ = in_place(_copy_of)
+    zero_ = in_place(zeros_like, "zero")
+    copy_ = in_place(_copy_of, "copy")
     fill_, fill_diagonal_ = in_place(index_functions.fill), _fill_diagonal
     tril_, triu_ = in_place(triangle.tril), in_place(triangle.triu)
     masked_fill_ = in_place(mask_ops.masked_fill)
