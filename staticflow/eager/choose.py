@@ -18,7 +18,7 @@ import numpy as np
 from staticflow.eager.costs import LARGE, SMALL, SPREAD, kernel_from, often_below
 from staticflow.eager.kernels import arrays_of, kernels_of
 from staticflow.eager.numbers import as_array, numbers_among, with_operands
-from staticflow.eager.overwrite import copied, put
+from staticflow.eager.overwrite import copy_into, make_copy
 from staticflow.eager.products import large_linear, large_matmul
 from staticflow.eager.rows import in_lines, in_order, order_of
 from staticflow.graph.dtypes import BY_PYTHON, bfloat16, float16, float32, float64
@@ -161,23 +161,23 @@ def _full(xp: Any, *, shape: Any, value: Any, dtype: Any) -> Any:
     if xp is not np or at_once or math.prod(shape) < SPREAD:
         return full.reference(xp, shape=shape, value=value, dtype=dtype)
     out = aligned_empty(shape, dtype.numpy)
-    put(out, np.asarray(value, dtype.numpy))
+    copy_into(out, np.asarray(value, dtype.numpy))
     return out
 
 
 def _clone(xp: Any, x: Any) -> Any:
     if type(x) is np.ndarray and (x.flags.c_contiguous or 0 in x.strides):
-        return copied(x)
+        return make_copy(x)
     if _spreads(x):
         order = order_of([x])
         if order is not None:  # which it keeps
-            return copied(x.transpose(order)).transpose(np.argsort(order))
+            return make_copy(x.transpose(order)).transpose(np.argsort(order))
     return clone.reference(xp, x)
 
 
 def _contiguous(xp: Any, x: Any) -> Any:
     at_once = (type(x) is np.ndarray and 0 in x.strides) or _spreads(x)
-    return copied(x) if at_once else contiguous_op.reference(xp, x)
+    return make_copy(x) if at_once else contiguous_op.reference(xp, x)
 
 
 def _spreads(x: Any) -> bool:
@@ -210,11 +210,11 @@ def _embed(xp: Any, x: Any, *, shape: Any, start: Any, step: Any) -> Any:
     ends = [a + (n - 1) * s + 1 for a, n, s in zip(start, x.shape, step, strict=True)]
     inside = tuple(map(slice, start, ends, step))
     if any(s != 1 for s in step):
-        put(out, np.zeros((), x.dtype))
+        copy_into(out, np.zeros((), x.dtype))
     for d, (a, b) in enumerate(zip(start, ends, strict=True)):
         for part in (slice(0, a), slice(b, None)):  # what lies outside, each element once
             out[(*inside[:d], part)] = 0
-    put(out[inside], x)
+    copy_into(out[inside], x)
     return out
 
 

@@ -112,14 +112,14 @@ def _express(vertex: Vertex, tensor: Any) -> Any:
         _refuse(tensor, f"{vertex.name()} is no operation of graphs")
     if vertex.args is None:
         _refuse(tensor, "a backward has freed what the tape had saved of it")
-    op, kind = vertex.op, vertex.attrs.get("kind")
-    if not (kind or op in _EXPRESSED or op.lowering or op.decompose):
+    op, fused = vertex.op, vertex.attrs.get("fused")
+    if not (fused or op in _EXPRESSED or op.lowering or op.decompose):
         _refuse(tensor, f"{vertex.name()} is no operation of graphs")
-    count = len(vertex.args) if kind is None else len(kind.params)
+    count = len(vertex.args) if fused is None else fused.operands
     operands = [_operand(vertex, i, tensor) for i in range(count)]
     with using(vertex.locs):
-        if kind is not None:  # of a fused function
-            return kind.express(operands)
+        if fused is not None:
+            return fused.express(operands)
         express: Callable[..., Any] = _EXPRESSED.get(op, STATIC.apply)
         return express(op, operands, vertex.attrs)
 

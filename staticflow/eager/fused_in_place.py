@@ -1,27 +1,18 @@
-"""New values of tensors put in their place, all by one program: a step of an optimiser.
-
-The function is traced on symbols and compiled as an update of its first arguments, for a kind of
-operands: dtypes, ranks and which sizes are 1; other sizes stay unknown.
-"""
+"""New values of tensors put in their place, all by one program: a step of an optimiser."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from staticflow.eager.in_place import is_open
-from staticflow.eager.programs import UNMET, ArrayKind, Programs, compiled, kind_of
+from staticflow.eager.programs import UNMET, Programs, compile_function, kind_of
 from staticflow.eager.vertex import users
-from staticflow.errors import StaticflowError
-from staticflow.graph.equalities import Equality
-from staticflow.graph.graph import close
-from staticflow.ops.declaring.thread import recording, thread
-from staticflow.ops.declaring.tracing import tracing
-from staticflow.ops.symbols.symbol import Symbol, to_node
+from staticflow.ops.declaring.thread import thread
 from staticflow.runtime.executable import Executable
 
 __all__ = ["in_place_form"]
@@ -34,6 +25,7 @@ def in_place_form(fn: Callable[..., Any], count: int, by_element: bool) -> Calla
     """A function that puts what ``fn`` gives of its tensors into the first ``count`` of them by one
     program, and says whether it did; ``by_element``: those of one shape may be taken as vectors."""
     programs: Programs[Executable] = Programs()
+    make = partial(compile_function, fn, updated=count)
 
     def store(*tensors: Any) -> bool:
         if not thread.state.plain:
@@ -49,12 +41,11 @@ def in_place_form(fn: Callable[..., Any], count: int, by_element: bool) -> Calla
         shape = arrays[0].shape
         if by_element and shape:
             arrays = [a.reshape(-1) if a.shape == shape else a for a in arrays]
-        place = tuple(key)
-        program = programs.by_call.get(place, UNMET)
+        call = tuple(key)
+        program = programs.by_call.get(call, UNMET)
         if program is UNMET:
-            kinds = tuple(map(kind_of, arrays))
-            program = programs.find((kinds, partial(_compiled, fn, count, kinds)))
-            programs.remember(place, program)
+            program = programs.find((), make, tuple(map(kind_of, arrays)))
+            programs.remember(call, program)
         if program is None or program.fast(*arrays) != ():
             return False
         code, frame = users(_getframe(1))
@@ -65,22 +56,3 @@ def in_place_form(fn: Callable[..., Any], count: int, by_element: bool) -> Calla
         return True
 
     return store
-
-
-def _compiled(fn: Callable[..., Any], count: int, kinds: Sequence[ArrayKind]) -> Executable | None:
-    """The program for operands of these kinds; None if there is none."""
-    sources = [object() for _ in range(count)]
-    params = [
-        kind.param(f"x{i}", sources[i] if i < count else None) for i, kind in enumerate(kinds)
-    ]
-    try:
-        with tracing(), recording(True):
-            values = [to_node(v) for v in fn(*map(Symbol, params))]
-        equalities = [
-            Equality(a, b, "a new value is of the shape of the old", ())
-            for p, v in zip(params, values, strict=False)
-            for a, b in zip(v.tensor_type.shape, p.tensor_type.shape, strict=True)
-        ]
-        return compiled(close(params, values, equalities), sources)
-    except StaticflowError:
-        return None

@@ -11,7 +11,7 @@ from staticflow.eager.costs import LARGE, SPREAD
 from staticflow.eager.gpu import is_writeable
 from staticflow.eager.memory import Memory, Step, View, exchanged
 from staticflow.eager.numbers import number_beside
-from staticflow.eager.overwrite import overwritten, put
+from staticflow.eager.overwrite import copy_into, overwrite
 from staticflow.eager.vertex import LEAF, TapeEntry, Vertex, next_serial
 from staticflow.errors import AutogradError, DTypeError, ShapeError, SymbolicError
 from staticflow.graph.dtypes import BY_NUMPY
@@ -101,7 +101,7 @@ def update(x: Tensor, fn: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
 
 
 def _overwritten_at_once(x: Tensor, fn: Callable[..., Any], args: Any, kwargs: Any) -> bool:
-    """Let one program do it, where nothing is recorded and nothing is wrong; see `overwritten`."""
+    """`overwrite`, where nothing is recorded and nothing is wrong."""
     state = thread.state
     others = [a for a in _flat((*args, *kwargs.values())) if hasattr(a, "__sf_mode__")]
     if (
@@ -114,7 +114,7 @@ def _overwritten_at_once(x: Tensor, fn: Callable[..., Any], args: Any, kwargs: A
     arrays = list(map(_array_of, args))
     named = {name: _array_of(a) for name, a in kwargs.items()}
     x._bump()
-    return overwritten(fn, x._data, arrays, named) or _unchanged(x)
+    return overwrite(fn, x._data, arrays, named) or _unchanged(x)
 
 
 def _flat(given: Iterable[Any]) -> Iterator[Any]:
@@ -198,7 +198,7 @@ def assign(
     x._bump()  # before anything is done, so that an interrupt leaves no change that is not counted
     if recorded:
         _take_history(x, value, edge, since, replaces)
-    put(x._data, value._data)
+    copy_into(x._data, value._data)
     return x
 
 
@@ -215,7 +215,7 @@ def _copied_at_once(x: Tensor, value: Any, spread: bool = False) -> bool:
     ):
         return False
     x._bump()
-    put(a, b)
+    copy_into(a, b)
     return True
 
 
@@ -278,7 +278,7 @@ def stored_at(x: Tensor, places: Any, value: Any) -> bool:
     x._bump()
     try:
         if places is ...:
-            put(a, b)
+            copy_into(a, b)
         else:
             a[places] = b
     except (IndexError, TypeError, ValueError):

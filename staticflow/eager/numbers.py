@@ -8,6 +8,7 @@ operand beside them there, as numbers do.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -22,7 +23,10 @@ from staticflow.ops.declaring.lowering import Elementwise
 from staticflow.ops.declaring.thread import thread
 from staticflow.ops.symbols.symbol import Symbol
 
-__all__ = ["as_array", "number_beside", "number_dtype", "numbers_among", "taken", "with_operands"]
+__all__ = [
+    "as_array", "is_apart", "number_beside", "number_dtype", "numbers_among", "rewrite_numbers",
+    "with_operands",
+]  # fmt: skip
 
 
 def _number(value: Any, dtype: Any) -> Any:
@@ -57,6 +61,15 @@ def number_dtype(dtype: Any) -> DType:
     return float64 if BY_NUMPY[dtype] is float64 else float32
 
 
+_APART = frozenset((0.0, 1.0, 2.0, 3.0))
+
+
+def is_apart(number: float) -> bool:
+    """Whether a function may treat the number apart from others, as in ``x ** 2``. Then it is a
+    constant of the program; others are operands, so that one program serves all."""
+    return number in _APART and math.copysign(1, number) > 0  # not -0.0
+
+
 def as_array(number: float, dtype: Any) -> np.ndarray[Any, Any]:
     """A number beside operands of NumPy's ``dtype``."""
     return np.asarray(number, number_dtype(dtype).numpy)
@@ -86,8 +99,9 @@ def with_operands(op: Op, names: tuple[str, ...]) -> Op:
     return replace(op, infer=infer, reference=reference, vjp=None, lowering=Elementwise(emit))
 
 
-def taken(outputs: Sequence[Node]) -> list[Node]:
-    """``outputs`` of a graph that was traced with symbols in the place of such numbers."""
+def rewrite_numbers(outputs: Sequence[Node]) -> list[Node]:
+    """``outputs`` of a trace that had symbols in the place of numbers among attributes, with these
+    symbols as operands (`with_operands`)."""
     new: dict[Node, Node] = {}
     for node in toposort(outputs):
         args = tuple(new[a] for a in node.args)

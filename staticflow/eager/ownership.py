@@ -8,7 +8,7 @@ import numpy as np
 
 from staticflow.eager.costs import LARGE
 from staticflow.eager.gpu import is_writeable
-from staticflow.eager.overwrite import copied
+from staticflow.eager.overwrite import make_copy
 from staticflow.graph.rowmajor import row_major
 
 __all__ = ["Owned", "owned_copy"]
@@ -55,7 +55,7 @@ class Owned:
 def owned_copy(array: Any) -> Any:
     """A copy in row-major order, as the ``.grad`` of most leaves lies."""
     if type(array) is np.ndarray and (array.flags.c_contiguous or 0 in array.strides):
-        return copied(array)
+        return make_copy(array)
     return row_major(array)
 
 

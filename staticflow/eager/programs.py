@@ -1,45 +1,77 @@
-"""Programs that the eager mode computes by: one for each kind of operands.
+"""Programs that the eager mode computes by: how they are made, kept and found.
 
-A function is traced on symbols and compiled for a *kind* of call: the dtypes of the arrays, their
-ranks, which sizes are 1 and how they lie in memory. Other sizes stay unknown, so that the next
-batch compiles nothing, unless the function asks for them. A call that was met before is found by
-the very shapes that it has, in one step.
+A *program* is a function of ops that was traced on symbols and compiled for operands of a *kind*:
+the dtypes of the arrays, their ranks, which sizes are 1, and how they lie in memory. Other sizes
+stay unknown, so that the next batch compiles nothing. Where the function asks for them there is a
+program for every set of sizes. `Programs` keeps those of one function; six modules are its clients:
+
+=================  ================================  ==============  ============  ===============
+module             traces                            writes over     fixed sizes   takes
+=================  ================================  ==============  ============  ===============
+`kernels`          an op                             nothing         if asked for  lines, any order
+`products`         a product of matrices             nothing         never         rows or columns
+`pullback`         what is fused of a vjp            nothing         if asked for  row-major arrays
+`fused`            a function, and its derivative    nothing         if asked for  row-major arrays
+`overwrite`        a function of an array            the array       never         rows and lines
+`fused_in_place`   a step of an optimiser            several         never         row-major arrays
+=================  ================================  ==============  ============  ===============
+
+Arguments that are no arrays are constants of a program and part of what it is found by, but for
+numbers that change from call to call: these are operands of no dims (`staticflow.eager.numbers`).
+A call whose shapes and constants were met before finds its program by one look into
+`Programs.by_call`, or without Python by `Programs.latest`. A program that does not take a call's
+arrays says so, and the client computes op by op: so do calls for which there is no program.
 """
 
 from __future__ import annotations
 
+import ctypes
 import functools
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from staticflow.eager.numbers import rewrite_numbers
 from staticflow.eager.rows import Steps, steps_of
-from staticflow.graph.dims import Size, fresh_sym
+from staticflow.errors import StaticflowError
+from staticflow.graph.dims import Size, fresh_sym, same
 from staticflow.graph.dtypes import BY_NUMPY
-from staticflow.graph.graph import Graph, new_param
+from staticflow.graph.equalities import Equality
+from staticflow.graph.graph import Graph, close, new_param
 from staticflow.graph.node import Node
+from staticflow.graph.rowmajor import row_major
 from staticflow.graph.types import TensorType
+from staticflow.ops.declaring.thread import recording
+from staticflow.ops.declaring.tracing import tracing
+from staticflow.ops.symbols.symbol import Symbol, to_node
 from staticflow.passes.pipeline import PASSES, optimize
 from staticflow.runtime.build import build
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.object_layout import BoxType, box_type
 from staticflow.runtime.once import compiling
 
-__all__ = ["MOST_CALLS", "UNMET", "ArrayKind", "Programs", "compiled", "kind_of"]
+__all__ = [
+    "MOST_CALLS", "UNMET", "ArrayKind", "Kinds", "Place", "Programs", "close_over",
+    "compile_function", "compile_graph", "fill", "kind_of", "params_of", "run", "sized", "trace",
+]  # fmt: skip
 
 P = TypeVar("P")
+K = TypeVar("K", bound=Hashable)
 
 MOST_KINDS = 256
-"""So many programs are kept; then it begins anew. A number that is an attribute and changes at
-every step would otherwise fill the memory with code."""
+"""Programs of a function that are kept; then it begins anew. A number that is an attribute and
+changes at every step would otherwise fill the memory with code."""
 
 MOST_CALLS = 1024
-"""So many shapes find their program in one step; then it begins anew."""
+"""Shapes that find their program of a function in one step; then it begins anew."""
 
 UNMET: Any = object()
 """What stands for a call that was not met before."""
+
+
+# -- kinds ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +83,9 @@ class ArrayKind:
     sizes: tuple[int, ...]
     steps: Steps = None
 
-    def param(self, name: str, source: object = None) -> Node:
-        """A param that such an array is given for."""
+    def type(self, name: str) -> TensorType:
+        """The type of such an array, with fresh symbols that begin with ``name`` for what is
+        unknown."""
         shape: tuple[Size, ...] = tuple(
             n or fresh_sym(f"{name}_{d}") for d, n in enumerate(self.sizes)
         )
@@ -61,7 +94,10 @@ class ArrayKind:
             strides = tuple(
                 fresh_sym(f"{name}_s{d}") if s is None else s for d, s in enumerate(self.steps)
             )
-        return new_param(TensorType(BY_NUMPY[self.dtype], shape, strides), name, source)
+        return TensorType(BY_NUMPY[self.dtype], shape, strides)
+
+
+Kinds = tuple[ArrayKind, ...]
 
 
 def kind_of(array: np.ndarray[Any, Any]) -> ArrayKind:
@@ -69,56 +105,134 @@ def kind_of(array: np.ndarray[Any, Any]) -> ArrayKind:
     return ArrayKind(array.dtype, tuple([int(n == 1) for n in array.shape]), steps_of(array))
 
 
-class Programs(Generic[P]):
-    """Programs by kind, and by the calls that they serve; None stands where there can be none.
+def sized(kinds: Kinds, arrays: Sequence[np.ndarray[Any, Any]]) -> Kinds:
+    """The kinds of arrays of which a program knows all sizes: where it is asked for them."""
+    return tuple([replace(kind, sizes=a.shape) for kind, a in zip(kinds, arrays, strict=True)])
 
-    ``programs.by_call.get(call, UNMET)`` is all that a call takes that was met before.
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Stands for array number ``index`` among the arguments of a call."""
+
+    index: int
+
+
+def fill(arguments: tuple[Any, ...], operands: Sequence[Any]) -> tuple[Any, ...]:
+    """``arguments``, and the tuples among them, with ``operands`` in their places."""
+    return tuple(
+        operands[a.index] if type(a) is Place else fill(a, operands) if type(a) is tuple else a
+        for a in arguments
+    )
+
+
+# -- programs that are kept ----------------------------------------------------------------------
+
+
+class Programs(Generic[P]):
+    """The programs of one function: by kind, and by the calls that they serve.
+
+    None stands where there can be none. ``programs.by_call.get(call, UNMET)`` is all that a call
+    takes that was met before. Native code finds in the cell ``latest`` the entry of the program
+    that computed last, if a client put it there.
     """
 
-    __slots__ = ("by_call", "by_kind")
+    __slots__ = ("by_call", "by_kind", "latest")
 
     def __init__(self) -> None:
         self.by_call: dict[Hashable, P | None] = {}
         self.by_kind: dict[Hashable, P | None] = {}
+        self.latest = ctypes.py_object()
 
-    def remember(self, call: Hashable, program: P | None) -> None:
-        """Find ``program`` by ``call`` from now on."""
+    def remember(self, call: Hashable, program: P | None) -> P | None:
+        """``program``, which ``call`` finds from now on."""
         if len(self.by_call) >= MOST_CALLS:
             self.by_call.clear()
         self.by_call[call] = program
+        return program
 
-    def find(self, *kinds: tuple[Hashable, Callable[[], P | None]]) -> P | None:
-        """The program of the first of ``kinds`` that has one: those come first that serve the most
-        calls. Each comes with what makes its program, once, whichever threads ask."""
-        for kind, make in kinds:
-            program: P | None = self.by_kind.get(kind, UNMET)
+    def find(self, known: Hashable, make: Callable[[K], P | None], *ways: K) -> P | None:
+        """The program of the first of ``ways`` to describe the operands that has one, for what is
+        ``known`` beside them; None if there is none. Those ways come first that serve most calls:
+        kinds of unknown sizes, and then of known ones.
+
+        ``make(way)`` gives a program, once, whichever threads ask. Where it raises an error of
+        the package, or one of a function that has no symbol in mind, there is none.
+        """
+        for way in ways:
+            program: P | None = self.by_kind.get((known, way), UNMET)
             if program is UNMET:
-                program = self._make(kind, make)
+                program = self._make((known, way), make, way)
             if program is not None:
                 return program
         return None
 
-    def _make(self, kind: Hashable, make: Callable[[], P | None]) -> P | None:
+    def _make(self, key: Hashable, make: Callable[[K], P | None], way: K) -> P | None:
         with compiling:
-            program: P | None = self.by_kind.get(kind, UNMET)
+            program: P | None = self.by_kind.get(key, UNMET)
             if program is UNMET:
-                program = make()
+                try:
+                    program = make(way)
+                except (StaticflowError, TypeError, AttributeError):
+                    program = None
                 if len(self.by_kind) >= MOST_KINDS:
                     self.by_kind.clear()
                     self.by_call.clear()
-                self.by_kind[kind] = program
+                self.by_kind[key] = program
             return program
 
 
-def compiled(
-    graph: Graph, updated: Sequence[object] = (), passes: Sequence[Any] = PASSES
-) -> Executable:
-    """The program of a graph without variables. Its last outputs are the new values of the params
-    whose sources are ``updated``."""
+# -- a program is made ---------------------------------------------------------------------------
+
+
+def params_of(kinds: Kinds, updated: int = 0) -> list[Node]:
+    """Params for arrays of ``kinds``; a program overwrites the first ``updated`` of them."""
+    return [
+        new_param(kind.type(f"x{i}"), f"x{i}", object() if i < updated else None)
+        for i, kind in enumerate(kinds)
+    ]
+
+
+def trace(fn: Callable[..., Any], params: Sequence[Node]) -> tuple[list[Node], bool]:
+    """What ``fn`` gives of symbols of ``params``, and whether that is several results."""
+    with tracing(), recording(True):
+        results = fn(*map(Symbol, params))
+    several = type(results) in (tuple, list)
+    return rewrite_numbers([to_node(r) for r in (results if several else (results,))]), several
+
+
+def compile_function(fn: Callable[..., Any], kinds: Kinds, updated: int = 0) -> Executable:
+    """The program of ``fn`` for arrays of ``kinds``. It puts the first ``updated`` results in the
+    place of as many arrays."""
+    params = params_of(kinds, updated)
+    return compile_graph(close_over(params, trace(fn, params)[0]))
+
+
+def close_over(params: Sequence[Node], outputs: Sequence[Node]) -> Graph:
+    """The graph of ``outputs``, of which the first are the new values of those ``params`` that are
+    overwritten, each of its shape."""
+    pairs = zip(_sources(params), params, outputs, strict=False)
+    equalities = [
+        Equality(a, b, "a new value is of the shape of the old", ())
+        for source, p, o in pairs
+        if source is not None
+        for a, b in zip(p.tensor_type.shape, o.tensor_type.shape, strict=True)
+        if not same(a, b)
+    ]
+    return close(params, outputs, equalities)
+
+
+def compile_graph(graph: Graph, passes: Sequence[Any] = PASSES) -> Executable:
+    """The program of a graph without variables. It overwrites the params that have a source with
+    the outputs, as many as there are."""
     names = [p.attrs["name"] for p in graph.params]
+    updated = [source for source in _sources(graph.params) if source is not None]
     optimized, _ = optimize(graph, passes=passes)
     given = len(graph.outputs) - len(updated)
     return build(optimized, names, updated, given, _box(), keeps_arena=False)
+
+
+def _sources(params: Sequence[Node]) -> list[object]:
+    return [p.attrs["source"] for p in params]
 
 
 class _Box:
@@ -130,3 +244,24 @@ class _Box:
 @functools.cache
 def _box() -> BoxType | None:
     return box_type(_Box, "array")
+
+
+# -- a program is run ----------------------------------------------------------------------------
+
+
+def run(program: Executable, arrays: Sequence[np.ndarray[Any, Any]]) -> Any:
+    """What a program gives of ``arrays``, one array or a tuple of them. What does not lie as the
+    program takes it is copied. None if the program failed or does not take them: its words would be
+    of the line of another call, and the operations say what is wrong of this one."""
+    result = program.fast(*arrays)
+    if result is None and not all(a.flags.c_contiguous for a in arrays):
+        params = zip(program.signature.params, arrays, strict=True)
+        arrays = [a if p.type.strides or a.flags.c_contiguous else row_major(a) for p, a in params]
+        result = program.fast(*arrays)
+    if result is None:  # not as the native entry takes them
+        try:
+            results = program(arrays)
+        except StaticflowError:
+            return None
+        return results[0] if len(results) == 1 else tuple(results)
+    return None if type(result) is int else result

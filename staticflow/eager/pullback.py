@@ -2,10 +2,9 @@
 
 A vjp is declared once, in ops, and op by op it is a pass over memory for each of them. On large
 arrays it is traced on symbols of unknown sizes, as the static gradient traces it, and the
-cotangents that take more than one computation become a program, kept by the kind of the operands
-as the kernels of `staticflow.eager.kernels` are. The others (a product, a view) are left as they
-are, and so is whatever is made of matrix products or loops, which are worth an operation of their
-own.
+cotangents that take more than one computation become a program (`staticflow.eager.programs`). The
+others (a product, a view) are left as they are, and so is whatever is made of matrix products or
+loops, which are worth an operation of their own.
 """
 
 from __future__ import annotations
@@ -14,18 +13,21 @@ import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 
 from staticflow.eager.costs import LARGE
-from staticflow.eager.kernels import pattern, run
-from staticflow.eager.numbers import as_array, number_dtype, numbers_among, taken
-from staticflow.eager.programs import MOST_CALLS, UNMET, Programs, compiled
-from staticflow.errors import DTypeError, ShapeError, VerifyError
-from staticflow.graph.dims import fresh_sym
-from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, float32
+from staticflow.eager.kernels import sizes_known
+from staticflow.eager.numbers import (
+    as_array,
+    is_apart,
+    number_dtype,
+    numbers_among,
+    rewrite_numbers,
+)
+from staticflow.eager.programs import MOST_CALLS, UNMET, ArrayKind, Programs, compile_graph, run
+from staticflow.graph.dtypes import BY_PYTHON, float32
 from staticflow.graph.equalities import Equality, unify
 from staticflow.graph.graph import attrs_key, close, new_param
 from staticflow.graph.node import Node, constant, item, param, toposort
@@ -37,24 +39,24 @@ from staticflow.ops.declaring.lowering import Elementwise, Generate, LoopNest, R
 from staticflow.ops.declaring.thread import recording
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.runtime.executable import Executable
+from staticflow.runtime.once import once
 
-__all__ = ["may_compile", "pull"]
+__all__ = ["may_compile", "programs_of", "pull"]
 
 Array = np.ndarray[Any, Any]
 
 _FUSED = (Elementwise, Generate, LoopNest, Reduce, View, type(None))
 """The lowerings of what such a program may compute; None: said in other ops."""
 
-_UNKNOWN = -1
-_NUMBERS = (0, 1, 2, 3)
-"""Numbers that a vjp may treat apart, as in ``x ** 2``. Others reach the program as 0-d arrays, so
-that one program serves all."""
+
+# -- a call --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """What the program knows of a value that the vjp takes: a number; or an array of ``sizes``,
-    which holds one element where it is ``stretched``, and none if only its ``shape`` is used."""
+    """What the program knows of a value that the vjp takes: a number; or an array of ``sizes`` (0:
+    unknown), which holds one element where it is ``stretched``, and none if only its ``shape`` is
+    used."""
 
     dtype: Any
     sizes: tuple[int, ...] = ()
@@ -65,18 +67,18 @@ class _Value:
 
 @dataclass(frozen=True, slots=True)
 class _Program:
-    """What gives the cotangents of the arguments ``native``; the vjp gives ``rest`` op by op."""
+    """What gives the cotangents of the arguments ``native``, if any; the vjp gives ``rest`` op by
+    op."""
 
-    executable: Executable | None
-    native: tuple[int, ...]
-    rest: tuple[bool, ...] | None
+    executable: Executable | None = None
+    native: tuple[int, ...] = ()
+    rest: tuple[bool, ...] | None = None
 
 
-_PLAIN = _Program(None, (), None)
-"""In the place of a program where there is nothing to compile."""
-
-_programs: Programs[_Program] = Programs()
-"""Found by shapes, if the operands lie in order."""
+@once
+def programs_of(op: Op) -> Programs[_Program]:
+    """The programs of the vjp of an op."""
+    return Programs()
 
 
 def pull(
@@ -94,30 +96,25 @@ def pull(
     is_native = op.numpy == "slower" and not op.shapeless
     if not (several or is_native or _any_large(cts) or _any_large(args)):
         return None
-    outs = [getattr(o, "_data", None) for o in (out if several else (out,))]
-    given = [*(None if c is None else c._data for c in cts), *outs]
-    kind, arrays = _in_order(given, args)
     first = next(c._data for c in cts if c is not None)
+    arrays: list[Array] = []
+    values = _hand_over((*cts, *(out if several else (out,))), args, first.dtype, arrays)
+    if values is None:
+        return None
     # beside operands of no dims a 0-d operand would raise their dtype, as a number does not
     names = numbers_among(op, attrs, first.dtype) if first.ndim else ()
     known = {name: None if name in names else value for name, value in attrs.items()}
-    if kind is not None:
-        kind = op, len(cts), *needs, attrs_key(known), names, *kind
-    program = UNMET if kind is None else _programs.by_call.get(kind, UNMET)
+    call = (len(cts), *needs, attrs_key(known), names, *values)
+    programs = programs_of(op)
+    program = programs.by_call.get(call, UNMET)
     if program is UNMET:
-        arrays.clear()
-        values = [None if a is None else _taken(a, arrays) for a in given]
-        values += [_argument(a, first.dtype, arrays) for a in args]
-        if not all(type(a) is np.ndarray for a in arrays):
-            return None
-        program = _program_of(op, len(cts), tuple(needs), values, known, names)
-        if kind is not None:
-            _programs.remember(kind, program)
+        vjp = _Vjp(op, len(cts), tuple(needs), known, names)
+        program = programs.remember(call, _find(vjp, values))
     if program is None or program.executable is None:
         return None
     arrays += [as_array(attrs[name], first.dtype) for name in names]
     results = run(program.executable, arrays)
-    if results is None:  # the operations say what is wrong
+    if results is None:
         return None
     pulled: list[Any] = [None] * len(args)
     if program.rest is not None:
@@ -127,42 +124,6 @@ def pull(
     for i, result in zip(program.native, results, strict=True):
         pulled[i] = result
     return pulled
-
-
-def _in_order(given: Sequence[Array | None], args: Sequence[Any]) -> tuple[Any, list[Array]]:
-    """What operands are that all lie in order, and what is handed over of them; else None."""
-    kind: list[Any] = []
-    arrays: list[Array] = []
-    for a in given:
-        if a is None:
-            kind.append(None)
-        elif _is_in_order(a):
-            kind.append((a.dtype, a.shape))
-            arrays.append(a)
-        else:
-            return None, arrays
-    for a in args:
-        data = getattr(a, "_data", None)
-        if _is_in_order(data):
-            kind.append((data.dtype, data.shape))
-            arrays.append(data)
-        elif data is None and type(a) not in BY_PYTHON:  # its shape only
-            array = _shape_of(a.shape, a.dtype.numpy)
-            kind.append((array.dtype, array.shape, "a shape"))
-            arrays.append(array)
-        else:
-            return None, arrays
-    return kind, arrays
-
-
-def _is_in_order(a: Any) -> TypeGuard[Array]:
-    return type(a) is np.ndarray and a.flags.c_contiguous
-
-
-@functools.lru_cache(MOST_CALLS)
-def _shape_of(shape: tuple[int, ...], dtype: Any) -> Array:
-    """An array of no elements that tells a program the shape of one that was not kept."""
-    return np.empty((*shape, 0), dtype)
 
 
 def _any_large(values: Sequence[Any]) -> bool:
@@ -176,114 +137,124 @@ def _any_large(values: Sequence[Any]) -> bool:
     return False
 
 
-@functools.cache
-def may_compile(op: Op) -> bool:
-    """Whether the vjp of an elementwise op, whose partials could run on arrays as they stand, is
-    more than one computation for some argument."""
-    value = _Value(float32.numpy, (_UNKNOWN,))
-    assert isinstance(op.vjp, PerElement)
-    arguments = [value] * len(op.vjp.partials)
-    _, pulled, _ = _traced(op, 1, (True,) * len(arguments), [value, value, *arguments], {})
-    return any(y is not None and _is_worth_it(y.node) for y in pulled)
+def _hand_over(
+    results: Sequence[Any], args: Sequence[Any], dtype: Any, arrays: list[Array]
+) -> list[Any] | None:
+    """What a program is to know of the cotangents and results, and of the arguments: the fields of
+    a `_Value` of each, or None; ``arrays`` takes what is handed over of them. None if some are no
+    arrays of NumPy."""
+    values: list[Any] = []
+    count = len(results)
+    for i, v in enumerate((*results, *args)):
+        data = getattr(v, "_data", None)
+        if data is None:
+            values.append(None if i < count else _describe(v, dtype, arrays))
+        elif type(data) is not np.ndarray:
+            return None
+        elif data.flags.c_contiguous:
+            values.append((data.dtype, data.shape))
+            arrays.append(data)
+        else:
+            values.append(_without_repeats(data, arrays))
+    return values
 
 
-def _is_large(a: Any) -> Any:
-    return type(a) not in BY_PYTHON and a.numel() >= LARGE
+def _describe(a: Any, dtype: Any, arrays: list[Array]) -> Any:
+    """Hand over an argument that was not kept as what tells its shape, and a number, unless it is a
+    constant of the program, as an array of no dims."""
+    if type(a) not in BY_PYTHON:
+        array = _shape_of(a.shape, a.dtype.numpy)
+        arrays.append(array)
+        return array.dtype, a.shape, (), True
+    if is_apart(a):
+        return dtype, (), (), False, a
+    arrays.append(np.asarray(a, dtype))
+    return dtype, ()
 
 
-def _taken(array: Array, arrays: list[Array]) -> _Value:
+def _without_repeats(array: Array, arrays: list[Array]) -> Any:
     """Hand an array over, without what repeats in it, and then what tells its shape."""
     # (an array of no elements may have any strides)
     steps = zip(array.shape, array.strides, strict=True) if array.size else ()
     stretched = tuple(d for d, (n, s) in enumerate(steps) if s == 0 and n > 1)
-    value = _Value(array.dtype, array.shape, stretched)
     if stretched:
         part = tuple(slice(1) if d in stretched else slice(None) for d in range(array.ndim))
         arrays.append(array[part])
-        array = _shape_of(array.shape, array.dtype)
-    arrays.append(array)
-    return value
+        arrays.append(_shape_of(array.shape, array.dtype))
+    else:
+        arrays.append(array)
+    return array.dtype, array.shape, stretched
 
 
-def _argument(a: Any, dtype: Any, arrays: list[Array]) -> _Value:
-    """Hand an argument over: an array; what tells the shape of one that was not kept; a number."""
-    if type(a) in BY_PYTHON:
-        if a in _NUMBERS and math.copysign(1, a) > 0:  # not -0.0
-            return _Value(dtype, number=a)
-        return _taken(np.asarray(a, dtype), arrays)
-    if hasattr(a, "_data"):
-        return _taken(a._data, arrays)
-    arrays.append(_shape_of(a.shape, a.dtype.numpy))
-    return _Value(a.dtype.numpy, a.shape, is_shape=True)
+@functools.lru_cache(MOST_CALLS)
+def _shape_of(shape: tuple[int, ...], dtype: Any) -> Array:
+    """An array of no elements that tells a program the shape of one that was not kept."""
+    return np.empty((*shape, 0), dtype)
 
 
-def _program_of(
-    op: Op,
-    results: int,
-    needs: tuple[bool, ...],
-    values: Sequence[_Value | None],
-    attrs: Mapping[str, Any],
-    numbers: Sequence[str] = (),
-) -> _Program | None:
-    """The program for such operands, made if there is none yet."""
-    first = 2 * results  # of the arguments
-    unsized = tuple(_unsized(op, i - first, v) for i, v in enumerate(values))
-    known = op, results, needs, attrs_key(attrs), numbers
-    return _programs.find(
-        *(
-            ((*known, given), partial(_compiled, op, results, needs, given, attrs, numbers))
-            for given in (unsized, tuple(values))
-        )
+# -- its program ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Vjp:
+    """The vjp of an op as calls want it: with so many ``results``, for the arguments that
+    ``needs`` marks, with ``attrs``, of which ``numbers`` are operands."""
+
+    op: Op
+    results: int
+    needs: tuple[bool, ...]
+    attrs: Mapping[str, Any]
+    numbers: tuple[str, ...] = ()
+
+
+@functools.cache
+def may_compile(op: Op) -> bool:
+    """Whether the vjp of an elementwise op, whose partials could run on arrays as they stand, is
+    more than one computation for some argument."""
+    value = _Value(float32.numpy, (0,))
+    assert isinstance(op.vjp, PerElement)
+    count = len(op.vjp.partials)
+    _, pulled, _ = _trace(_Vjp(op, 1, (True,) * count, {}), [value] * (2 + count))
+    return any(y is not None and _is_worth_it(y.node) for y in pulled)
+
+
+def _find(vjp: _Vjp, fields: Sequence[Any]) -> _Program | None:
+    """The program for values of these fields; None if there is none."""
+    values = tuple([None if f is None else _Value(*f) for f in fields])
+    arguments = 2 * vjp.results
+    unsized = tuple(
+        [
+            v and replace(v, sizes=sizes_known(vjp.op, i - arguments, v.sizes))
+            for i, v in enumerate(values)
+        ]
     )
+    known = vjp.results, vjp.needs, attrs_key(vjp.attrs), vjp.numbers
+    return programs_of(vjp.op).find(known, functools.partial(_compile, vjp), unsized, values)
 
 
-def _unsized(op: Op, i: int, v: _Value | None) -> _Value | None:
-    """The value without the sizes that a program for argument ``i`` need not know."""
-    if v is None or not v.sizes:
-        return v
-    known = pattern(op, i, v.sizes)
-    return replace(v, sizes=tuple(n or _UNKNOWN for n in known))
-
-
-def _compiled(
-    op: Op,
-    results: int,
-    needs: tuple[bool, ...],
-    values: Sequence[_Value | None],
-    attrs: Mapping[str, Any],
-    numbers: Sequence[str] = (),
-) -> _Program | None:
-    """The program; None if the op wants to know the sizes."""
-    try:
-        params, pulled, equalities = _traced(op, results, needs, values, attrs, numbers)
-        fused = [i for i, y in enumerate(pulled) if y is not None and _is_worth_it(y.node)]
-        if not fused:
-            return _PLAIN
-        graph = close(params, taken([pulled[i].node for i in fused]), equalities)
-        executable = compiled(graph)
-    except VerifyError:  # the vjp uses a value that was not kept, which the operations refuse
-        return None
-    except (ShapeError, DTypeError):
-        return None
-    rest = tuple(need and i not in fused for i, need in enumerate(needs))
+def _compile(vjp: _Vjp, values: Sequence[_Value | None]) -> _Program:
+    params, pulled, equalities = _trace(vjp, values)
+    fused = [i for i, y in enumerate(pulled) if y is not None and _is_worth_it(y.node)]
+    if not fused:
+        return _Program()
+    # (closing refuses what uses a value that was not kept, which the operations refuse too)
+    outputs = rewrite_numbers([pulled[i].node for i in fused])
+    executable = compile_graph(close(params, outputs, equalities))
+    rest = tuple(need and i not in fused for i, need in enumerate(vjp.needs))
     return _Program(executable, tuple(fused), rest if any(rest) else None)
 
 
 @recording(True)
-def _traced(
-    op: Op,
-    results: int,
-    needs: tuple[bool, ...],
-    values: Sequence[_Value | None],
-    attrs: Mapping[str, Any],
-    numbers: Sequence[str] = (),
+def _trace(
+    vjp: _Vjp, values: Sequence[_Value | None]
 ) -> tuple[list[Node], Sequence[Any], list[Equality]]:
-    """The params, one for each array and then for each of the ``numbers`` among the attributes; the
+    """The params, one for each array and then for each of the numbers among the attributes; the
     cotangents as symbols; and what is assumed of sizes."""
+    op, results, attrs = vjp.op, vjp.results, dict(vjp.attrs)
     outs, args = values[results : 2 * results], values[2 * results :]
     facts = Facts()
-    types = [_type(a) for a in args]
-    any_numbers = {**attrs, **dict.fromkeys(numbers, 1.0)}
+    types = [ArrayKind(a.dtype, a.sizes).type("n") for a in args if a]
+    any_numbers = {**attrs, **dict.fromkeys(vjp.numbers, 1.0)}
     op.infer(facts, *types, **any_numbers)
     assumed = [Equality(f.a, f.b, f.reason, ()) for f in facts.assumptions]
     equal, equalities = unify(assumed)
@@ -291,36 +262,31 @@ def _traced(
     given = types_of(op.infer(Facts(), *types, **any_numbers))
     params: list[Node] = []
 
+    def add_param(type: TensorType) -> Symbol:
+        params.append(new_param(type, f"x{len(params)}"))
+        return Symbol(params[-1])
+
     def symbol(value: _Value | None, type: TensorType) -> Any:
-        if value is None:  # not kept: only its type may be used
-            return Symbol(new_param(type, "unkept"))
+        if value is None or value.is_shape:
+            if value is not None:
+                add_param(TensorType(type.dtype, (*type.shape, 0)))
+            return Symbol(new_param(type, "unkept"))  # whose type alone may be used
         if value.number is not None:
             return value.number
-        array: Any = None
-        if not value.is_shape:
-            shape = [1 if d in value.stretched else n for d, n in enumerate(type.shape)]
-            array = new_param(TensorType(type.dtype, tuple(shape)), f"x{len(params)}")
-            params.append(array)
-        if value.is_shape or value.stretched:
-            params.append(new_param(TensorType(type.dtype, (*type.shape, 0)), f"x{len(params)}"))
-        return expand(Symbol(array), type.shape) if array else Symbol(new_param(type, "unkept"))
+        shape = [1 if d in value.stretched else n for d, n in enumerate(type.shape)]
+        array = add_param(TensorType(type.dtype, tuple(shape)))
+        if value.stretched:
+            add_param(TensorType(type.dtype, (*type.shape, 0)))
+        return expand(array, type.shape)
 
     cts = [v and symbol(v, t) for v, t in zip(values[:results], given, strict=True)]
     out = tuple(map(symbol, outs, given))
     operands = list(map(symbol, args, types))
-    for name in numbers:
-        number = TensorType(number_dtype(types[-1].dtype.numpy), ())
-        params.append(new_param(number, f"x{len(params)}"))
-        attrs = {**attrs, name: Symbol(params[-1])}
+    for name in vjp.numbers:
+        attrs[name] = add_param(TensorType(number_dtype(types[-1].dtype.numpy), ()))
     assert op.vjp is not None
-    if results > 1:
-        return params, op.vjp(needs, cts, out, *operands, **attrs), equalities
-    return params, op.vjp(needs, cts[0], out[0], *operands, **attrs), equalities
-
-
-def _type(v: Any) -> TensorType:
-    shape = tuple(fresh_sym(f"n{d}") if n == _UNKNOWN else n for d, n in enumerate(v.sizes))
-    return TensorType(BY_NUMPY[v.dtype], shape)
+    ct, result = (cts, out) if results > 1 else (cts[0], out[0])
+    return params, op.vjp(vjp.needs, ct, result, *operands, **attrs), equalities
 
 
 def _is_worth_it(y: Node) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from staticflow.eager.anomaly import check_nan
 from staticflow.eager.costs import SPREAD
 from staticflow.eager.gpu import is_writeable
-from staticflow.eager.overwrite import overwritten
+from staticflow.eager.overwrite import overwrite
 from staticflow.eager.ownership import Owned, owned_copy
 from staticflow.eager.vertex import Vertex
 from staticflow.errors import AutogradError, DTypeError, ShapeError, StaticflowError
@@ -120,7 +120,7 @@ def _sum(before: Any, ct: Any, sums: set[int]) -> Any:
 
 def _add_to(total: Any, more: Any) -> None:
     """Add arrays in place."""
-    if total.size < SPREAD or not overwritten(add, total, (more,)):
+    if total.size < SPREAD or not overwrite(add, total, (more,)):
         thread.state.run(np.add, total, more, total)
 
 

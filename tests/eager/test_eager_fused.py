@@ -19,13 +19,13 @@ from staticflow.testing import assert_close
 def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Grows by one for each program that is compiled."""
     found: list[Any] = []
-    compiled = calls.compiled
+    compiled = calls.compile_graph
 
     def counted(graph: Any, **named: Any) -> Any:
         found.append(graph)
         return compiled(graph, **named)
 
-    monkeypatch.setattr(calls, "compiled", counted)
+    monkeypatch.setattr(calls, "compile_graph", counted)
     return found
 
 

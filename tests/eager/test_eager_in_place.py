@@ -104,7 +104,7 @@ def test_large_ones_are_not_changed_by_numpy(monkeypatch: pytest.MonkeyPatch) ->
     x = sf.zeros(SPREAD)
     seen: list[Any] = []
     monkeypatch.setattr(
-        in_place, "overwritten", lambda fn, *_: seen.append(getattr(fn, "__name__", fn)) or False
+        in_place, "overwrite", lambda fn, *_: seen.append(getattr(fn, "__name__", fn)) or False
     )
     x.add_(x)
     assert len(seen) == 1

@@ -15,7 +15,6 @@ from staticflow.eager import choose, costs, indexed, kernels, overwrite, program
 from staticflow.eager.choose import compute_of
 from staticflow.eager.costs import LARGE
 from staticflow.graph.dtypes import DTYPES
-from staticflow.graph.node import item
 from staticflow.graph.rowmajor import row_major
 from staticflow.ops import OPS
 from staticflow.ops.along.order import FEW
@@ -30,12 +29,11 @@ LARGE_OPS = sorted(
 def compilations(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     made: list[Any] = []
 
-    def counted(graph: Any) -> Any:
-        (node, *_) = graph.outputs
-        made.append(node.args[0].op.name if node.op is item else node.op.name)
-        return programs.compiled(graph)
+    def counted(fn: Any, kinds: Any) -> Any:
+        made.append(fn.args[0].name)
+        return programs.compile_function(fn, kinds)
 
-    monkeypatch.setattr(kernels, "compiled", counted)
+    monkeypatch.setattr(kernels, "compile_function", counted)
     anew = functools.cache(kernels._Kernels)
     for module in (kernels, choose):
         monkeypatch.setattr(module, "kernels_of", anew)
@@ -111,8 +109,10 @@ def test_one_kernel_for_all_numbers(name: str, dtype: Any, compilations: list[An
 @pytest.mark.parametrize("name", WITH_NUMBERS)
 def test_one_derivative_for_all_numbers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
-    monkeypatch.setattr(pullback, "compiled", lambda g: made.append(g) or programs.compiled(g))
-    monkeypatch.setattr(pullback, "_programs", programs.Programs())
+    monkeypatch.setattr(
+        pullback, "compile_graph", lambda g: made.append(g) or programs.compile_graph(g)
+    )
+    monkeypatch.setattr(pullback, "programs_of", functools.cache(lambda op: programs.Programs()))
     fn = WITH_NUMBERS[name]
     drawn = np.random.default_rng(0).standard_normal(LARGE)
     for v in (0.3, 0.47, 0.1):
@@ -284,10 +284,10 @@ def test_derivatives_of_one_computation_are_kernels(
 
 def test_filling_has_one_program_for_all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
-    monkeypatch.setattr(overwrite, "_programs", programs.Programs())
+    monkeypatch.setattr(overwrite, "programs_of", functools.cache(lambda fn: programs.Programs()))
     monkeypatch.setattr(overwrite, "get_num_threads", lambda: 2)
     monkeypatch.setattr(
-        overwrite, "compiled", lambda *args: made.append(args) or programs.compiled(*args)
+        overwrite, "compile_graph", lambda g: made.append(g) or programs.compile_graph(g)
     )
     n = costs.SPREAD
     for shape, value in (((n,), 1.0), ((n // 8, 8), 0.25), ((2, n, 1), -0.0)):

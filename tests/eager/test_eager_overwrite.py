@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,13 +23,13 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     """The programs that are compiled, every array being large."""
     found: list[Any] = []
 
-    def counted(graph: Any, updated: Any) -> Any:
-        program = programs.compiled(graph, updated)
+    def counted(graph: Any) -> Any:
+        program = programs.compile_graph(graph)
         found.append(program)
         return program
 
-    monkeypatch.setattr(overwrite, "compiled", counted)
-    monkeypatch.setattr(overwrite, "_programs", programs.Programs())
+    monkeypatch.setattr(overwrite, "compile_graph", counted)
+    monkeypatch.setattr(overwrite, "programs_of", functools.cache(lambda fn: programs.Programs()))
     monkeypatch.setattr(overwrite, "SPREAD", 1)
     for module in (in_place, overwrite):
         monkeypatch.setattr(module, "LARGE", 1)

@@ -19,7 +19,7 @@ M, K, N = 190, 350, 200
 def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[Programs[Any]]:
     """The kernels that a test makes."""
     kernels: Programs[Any] = Programs()
-    monkeypatch.setattr(products, "_kernels", kernels)
+    monkeypatch.setattr(products, "_programs", kernels)
     yield kernels
 
 
@@ -91,7 +91,7 @@ def test_linear_adds_the_bias_in_the_same_pass(made: Programs[Any], lead: tuple[
         np.concatenate([rows, np.ones((len(rows), 1), np.float32)], 1),
         np.concatenate([w.T, bias[None]], 0),
     )
-    ((op, *_),) = made.by_kind
+    ((op, *_),) = made.by_call
     assert op.name == "linear"
 
 
@@ -102,7 +102,7 @@ def test_gradients_are_products_of_the_same_kind(made: Programs[Any]) -> None:
     assert x.grad is not None and y.grad is not None
     assert_product(x.grad.numpy(), ct, b.T)
     assert_product(y.grad.numpy(), a.T, ct)
-    assert {key[-2:] for key in made.by_kind} == {(False, False), (False, True), (True, False)}
+    assert {key[-2:] for key in made.by_call} == {(False, False), (False, True), (True, False)}
 
 
 def test_nan_and_infinity_stay_in_their_rows(made: Programs[Any]) -> None:

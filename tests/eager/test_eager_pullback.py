@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +14,7 @@ from opinfo.modes import arrays_of, call, weights
 
 import staticflow as sf
 from staticflow.eager import pullback, vertex
-from staticflow.eager.programs import Programs, compiled
+from staticflow.eager.programs import Programs, compile_graph
 from staticflow.graph.dtypes import float64
 from staticflow.ops import OPS
 from staticflow.ops.along.class_losses import cross_entropy_op
@@ -29,12 +30,12 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
     def counted(graph: Any) -> Any:
         found.append("program")
-        return compiled(graph)
+        return compile_graph(graph)
 
-    monkeypatch.setattr(pullback, "compiled", counted)
+    monkeypatch.setattr(pullback, "compile_graph", counted)
     for module in (pullback, vertex):
         monkeypatch.setattr(module, "LARGE", 1)
-    monkeypatch.setattr(pullback, "_programs", Programs())
+    monkeypatch.setattr(pullback, "programs_of", functools.cache(lambda op: Programs()))
     yield found
 
 
@@ -162,7 +163,8 @@ def test_an_index_that_does_not_fit_is_refused_in_the_users_words(made: list[str
 
 def test_memory_of_intermediate_values_is_not_kept(made: list[str]) -> None:
     back(lambda x: x.softmax(0), drawn(16, 16))
-    programs = [p for p in pullback._programs.by_kind.values() if p and p.executable]
+    made_of = pullback.programs_of(OPS["softmax"]).by_kind
+    programs = [p for p in made_of.values() if p and p.executable]
     assert programs
     for p in programs:
         assert p.executable._state.cell.value is None

@@ -14,7 +14,7 @@ from staticflow.eager import kernels, overwrite
 from staticflow.eager.costs import SPREAD
 from staticflow.eager.programs import ArrayKind
 from staticflow.eager.rows import in_rows, lies_apart, steps_of
-from staticflow.graph.graph import close
+from staticflow.graph.graph import close, new_param
 from staticflow.graph.printer import print_graph
 
 SIDE = 1 << 10
@@ -142,7 +142,7 @@ def test_what_lies_in_rows() -> None:
 
 def test_strides_are_in_the_text_of_a_graph() -> None:
     part = np.zeros((8, 64), np.float32)[:, 1:]
-    x = ArrayKind(part.dtype, (0, 63), steps_of(part)).param("x")
+    x = new_param(ArrayKind(part.dtype, (0, 63), steps_of(part)).type("x"), "x")
     graph = close([x], [node("neg", x)])
     text = print_graph(graph)
     assert "%x: f32[x_0, 63] strides [x_s0, 1]" in text and "f32[x_0, 63] = neg" in text

@@ -74,13 +74,13 @@ def stepwise(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
 def compilations(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Grows by one for each program of a fused function that is compiled."""
     made: list[Any] = []
-    compiled = fused_calls.compiled
+    compiled = fused_calls.compile_graph
 
     def counted(graph: Any, **named: Any) -> Any:
         made.append(graph)
         return compiled(graph, **named)
 
-    monkeypatch.setattr(fused_calls, "compiled", counted)
+    monkeypatch.setattr(fused_calls, "compile_graph", counted)
     return made
 
 

@@ -118,12 +118,12 @@ def test_one_program_for_images_of_every_size() -> None:
 def test_a_convolution_is_compiled_once_for_every_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = []
 
-    def counted(op: Any, *rest: Any) -> Any:
-        compiled.append(op.name)
-        return original(op, *rest)
+    def counted(apply: Any, *rest: Any) -> Any:
+        compiled.append(apply.args[0].name)
+        return original(apply, *rest)
 
-    original = kernels._compiled
-    monkeypatch.setattr(kernels, "_compiled", counted)
+    original = kernels.compile_function
+    monkeypatch.setattr(kernels, "compile_function", counted)
     w = sf.tensor(array(3, 2, 4, 5), requires_grad=True)
     for rows in (2, 3, 0, 700):
         F.conv2d(sf.from_numpy(array(rows, 2, 9, 11)).requires_grad_(), w).sum().backward()

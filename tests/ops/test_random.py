@@ -369,7 +369,7 @@ def test_a_new_shape_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: Any) -> Any:
         raise AssertionError("compiled")
 
-    monkeypatch.setattr(kernels, "_compiled", refused)
+    monkeypatch.setattr(kernels, "compile_function", refused)
     for shape in ((3,), (2, 3), (4, 1, 2), (0, 5)):
         drawn = sf.randn(shape, generator=sf.Generator().manual_seed(1))
         whole = sf.randn(drawn.numel(), generator=sf.Generator().manual_seed(1))

@@ -15,7 +15,7 @@ import numpy as np
 
 from staticflow.eager import in_place
 from staticflow.eager.fast.records import InPlaceRecord
-from staticflow.eager.overwrite import latest_program
+from staticflow.eager.overwrite import programs_of
 from staticflow.graph.dtypes import DTYPES
 from staticflow.graph.op import Op, takes
 from staticflow.ops.basics import arithmetic
@@ -91,7 +91,7 @@ def in_place_table(
         row.ufunc = None if m.ufunc is None else id(m.ufunc)
         row.count, row.scaled, row.number = m.count, m.scaled, m.number
         row.constant = None if m.constant is None else id(m.constant)
-        row.program = ctypes.addressof(latest_program(m.stored)) if m.by_element else None
+        row.program = ctypes.addressof(programs_of(m.stored).latest) if m.by_element else None
         if m.ufunc is None and m.stored is not None:
             row.value = id(forms.get(m.stored, m.stored))
         row.dtypes = sum(1 << i for i, d in enumerate(DTYPES) if d.numpy in m.dtypes)
