@@ -204,7 +204,7 @@ def _spread_emit(nest: Any) -> None:
             k.store(sums, linear((*plane, *at), shape), k.const(0.0, dtype))
         with nest.loops(counts, "serial") as at:  # in order: windows may overlap
             found = window(at, shape[2:], counts)
-            first, extent = (tuple(map(nest.named, sizes)) for sizes in found)
+            first, extent = (tuple(map(nest.name_size, sizes)) for sizes in found)
             count = k.cast(k.index_value(prod(extent)), dtype)
             share = k.div(k.cast(nest.load(0, (*plane, *at)), dtype), count)
             with nest.loops(extent, "serial") as inside:
