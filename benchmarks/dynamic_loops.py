@@ -1,6 +1,6 @@
-"""Loops whose number of trips depends on the data: Newton's method and Collatz's sequence on one
-number, about 1,000 trips; the gradient through a loop of 50 and of 10,000 trips, with no bound
-given; and the rows of a recurrence until it has come close to its limit, some 9,000."""
+"""Loops whose number of iterations depends on the data: Newton's method and Collatz's sequence on
+one number, about 1,000 iterations; the gradient through a loop of 50 and of 10,000 iterations, with
+no bound given; and the rows of a recurrence until it has come close to its limit, some 9,000."""
 
 from __future__ import annotations
 
@@ -135,12 +135,12 @@ def jax_collatz() -> Contestant:
 # -- the gradient through a loop ------------------------------------------------------------------
 
 
-def numpy_gradient(trips: int = FEW) -> Contestant:
-    """By hand: the slopes of all trips multiplied."""
+def numpy_gradient(iterations: int = FEW) -> Contestant:
+    """By hand: the slopes of all iterations multiplied."""
 
     def gradient() -> Any:
         h, slope = 0.5, 1.0
-        for _ in range(trips):
+        for _ in range(iterations):
             slope = slope * SLOPE * np.cos(h * SLOPE) + 1.0
             h = np.sin(h * SLOPE) + 0.5
         return np.float64(slope)
@@ -148,14 +148,14 @@ def numpy_gradient(trips: int = FEW) -> Contestant:
     return repeated(gradient)
 
 
-def _by_steps(x: Any, trips: int, sin: Callable[[Any], Any]) -> Any:
+def _by_steps(x: Any, iterations: int, sin: Callable[[Any], Any]) -> Any:
     h, i = x, 0
-    while i < trips:
+    while i < iterations:
         h, i = sin(h * SLOPE) + x, i + 1
     return h
 
 
-def staticflow_gradient(trips: int = FEW) -> Contestant:
+def staticflow_gradient(iterations: int = FEW) -> Contestant:
     """``grad`` of a ``while_loop``."""
     import staticflow as sf
 
@@ -163,19 +163,19 @@ def staticflow_gradient(trips: int = FEW) -> Contestant:
     n = sf.placeholder((), "int64", name="n")
     _, h = sf.while_loop(lambda i, h: i < n, lambda i, h: (i + 1, (h * SLOPE).sin() + x), (0, x))
     program = sf.compile([x, n], sf.grad(h, x))
-    given = np.asarray(0.5), np.asarray(trips)
+    given = np.asarray(0.5), np.asarray(iterations)
     return repeated(lambda: program(*given))
 
 
-def numba_gradient(trips: int = FEW) -> Contestant:
+def numba_gradient(iterations: int = FEW) -> Contestant:
     """``njit``, by hand: the values are kept in an array that is grown."""
     import numba
 
     @numba.njit
-    def gradient(x: float, trips: int) -> float:
+    def gradient(x: float, iterations: int) -> float:
         kept = np.empty(64)
         h, i = x, 0
-        while i < trips:
+        while i < iterations:
             if i == len(kept):
                 grown = np.empty(2 * i)
                 grown[:i] = kept
@@ -188,22 +188,22 @@ def numba_gradient(trips: int = FEW) -> Contestant:
             slope *= SLOPE * np.cos(kept[j] * SLOPE)
         return total + slope
 
-    return repeated(lambda: gradient(0.5, trips))
+    return repeated(lambda: gradient(0.5, iterations))
 
 
-def staticflow_eager_gradient(trips: int = FEW) -> Contestant:
+def staticflow_eager_gradient(iterations: int = FEW) -> Contestant:
     """A Python loop on eager tensors."""
     import staticflow as sf
 
     def gradient() -> Any:
         x = sf.tensor(0.5, dtype="float64", requires_grad=True)
-        _by_steps(x, trips, sf.sin).backward()
+        _by_steps(x, iterations, sf.sin).backward()
         return x.grad
 
     return repeated(gradient)
 
 
-def pytorch_gradient(trips: int = FEW) -> Contestant:
+def pytorch_gradient(iterations: int = FEW) -> Contestant:
     """A Python loop on eager tensors."""
     import torch
 
@@ -211,23 +211,23 @@ def pytorch_gradient(trips: int = FEW) -> Contestant:
 
     def gradient() -> Any:
         x = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
-        _by_steps(x, trips, torch.sin).backward()
+        _by_steps(x, iterations, torch.sin).backward()
         return x.grad
 
     return repeated(gradient)
 
 
 def jax_gradient() -> Contestant:
-    """JAX has no reverse mode through a ``while_loop``; this is told the largest number of trips,
-    64, and masks those behind the last."""
+    """JAX has no reverse mode through a ``while_loop``; this is told the largest number of
+    iterations, 64, and masks those behind the last."""
     import jax
     import jax.numpy as jnp
 
     jax.config.update("jax_enable_x64", True)
 
-    def last(x: Any, trips: Any) -> Any:
+    def last(x: Any, iterations: Any) -> Any:
         def step(h: Any, i: Any) -> Any:
-            return jnp.where(i < trips, jnp.sin(h * SLOPE) + x, h), None
+            return jnp.where(i < iterations, jnp.sin(h * SLOPE) + x, h), None
 
         return jax.lax.scan(step, x, jnp.arange(64))[0]
 
@@ -288,19 +288,19 @@ if __name__ == "__main__":
     main(
         __doc__,
         {
-            "Newton, 1,250 trips": {
+            "Newton, 1,250 iterations": {
                 "Python": numpy_newton,
                 "staticflow static": staticflow_newton,
                 "numba": numba_newton,
                 "JAX jit": jax_newton,
             },
-            "Collatz, 1,350 trips": {
+            "Collatz, 1,350 iterations": {
                 "Python": numpy_collatz,
                 "staticflow static": staticflow_collatz,
                 "numba": numba_collatz,
                 "JAX jit": jax_collatz,
             },
-            "gradient through 50 trips": {
+            "gradient through 50 iterations": {
                 "NumPy": numpy_gradient,
                 "staticflow static": staticflow_gradient,
                 "staticflow eager": staticflow_eager_gradient,
@@ -308,12 +308,12 @@ if __name__ == "__main__":
                 "PyTorch eager": pytorch_gradient,
                 "JAX jit, bound 64": jax_gradient,
             },
-            "gradient through 10,000 trips": {
+            "gradient through 10,000 iterations": {
                 "NumPy": partial(numpy_gradient, MANY),
                 "staticflow static": partial(staticflow_gradient, MANY),
                 "numba, by hand": partial(numba_gradient, MANY),
             },
-            "rows up to an end, 9,205 trips": {
+            "rows up to an end, 9,205 iterations": {
                 "Python": numpy_rows,
                 "staticflow static": staticflow_rows,
                 "numba": numba_rows,

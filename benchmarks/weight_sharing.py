@@ -60,7 +60,7 @@ def numpy_by_hand() -> Contestant:
 
 
 def staticflow_static() -> Contestant:
-    """One program: a loop whose number of trips is an input."""
+    """One program: a loop whose number of iterations is an input."""
     import staticflow as sf
 
     x, y, *arrays = data()

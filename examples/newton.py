@@ -1,8 +1,8 @@
 """A loop of unknown length with a derivative: Newton's method for a root.
 
-The number of trips shows only as the program runs; no bound is given. The derivative of the root by
-the coefficients goes back through all trips, and can be checked: for ``f(x, a) = 0`` it is
-``-f_a / f_x``.
+The number of iterations shows only as the program runs; no bound is given. The derivative of the
+root by the coefficients goes back through all iterations, and can be checked: for ``f(x, a) = 0``
+it is ``-f_a / f_x``.
 """
 
 import staticflow as sf
@@ -22,7 +22,7 @@ def cube_root(a):
     return root
 
 
-def trips(a):
+def iterations(a):
     """How many of them it takes."""
 
     def more(n, x, step):
@@ -40,10 +40,12 @@ def main() -> None:
     root = cube_root(a)
     slope = sf.grad(root, a)
     bend = sf.grad(slope, a)  # a derivative of a derivative of a loop
-    program = sf.compile([a], [root, slope, bend, trips(a)])
+    program = sf.compile([a], [root, slope, bend, iterations(a)])
     for value in (8.0, 1e-3, 1e9):
         x, dx, ddx, count = (v.item() for v in program(value))
-        print(f"a = {value:g}: root {x:.12g} after {count} trips, slope {dx:.6g}, bend {ddx:.6g}")
+        print(
+            f"a = {value:g}: root {x:.12g} after {count} iterations, slope {dx:.6g}, bend {ddx:.6g}"
+        )
         assert abs(dx - 1 / (3 * x**2)) <= 1e-9 * dx
     print(f"compiled {program.compile_count} time")
 

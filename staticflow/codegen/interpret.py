@@ -161,12 +161,15 @@ class _Run:
         return 0
 
     def loop(self, stmt: Loop) -> int:
-        trips = range(self.size(stmt.lo), self.size(stmt.hi), stmt.step)
+        iterations = range(self.size(stmt.lo), self.size(stmt.hi), stmt.step)
         around = self.worker
-        for trip in trips if stmt.kind in IN_ORDER else reversed(trips):
+        for iteration in iterations if stmt.kind in IN_ORDER else reversed(iterations):
             if stmt.going is not None and not self.operand(stmt.going)[0]:
                 break
-            self.symbols[stmt.var], self.worker = trip, (trip - trips.start) // stmt.step
+            self.symbols[stmt.var], self.worker = (
+                iteration,
+                (iteration - iterations.start) // stmt.step,
+            )
             code = self.block(stmt.body)
             if code:
                 return code

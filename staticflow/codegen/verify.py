@@ -261,7 +261,9 @@ class _Verifier:
         _require(stmt.kind in KINDS, f"{stmt.kind!r} is none of {', '.join(KINDS)}")
         if stmt.going is not None:
             self.scalar_bool(stmt.going)
-            _require(stmt.kind in IN_ORDER, "only a loop in order asks a register before each trip")
+            _require(
+                stmt.kind in IN_ORDER, "only a loop in order asks a register before each iteration"
+            )
         if stmt.kind == "grid":
             _require(self.depth == 0, "a grid loop must be at the kernel's top level")
             _require(not self.has_grid, "a kernel has only one grid loop")

@@ -70,8 +70,8 @@ def _without(work: Size, sym: Sym, value: Size) -> Size:
 
 
 def _loop(loop: Loop) -> Size:
-    trips = dim_max(ceil_div(loop.hi - loop.lo, loop.step), 0)
-    return trips * _without(_block(loop.body), loop.var, (loop.lo + loop.hi) // 2)
+    iterations = dim_max(ceil_div(loop.hi - loop.lo, loop.step), 0)
+    return iterations * _without(_block(loop.body), loop.var, (loop.lo + loop.hi) // 2)
 
 
 def _let(stmt: Let) -> Size:

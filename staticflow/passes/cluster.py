@@ -42,7 +42,7 @@ def _reference(xp: Any, *args: Any, body: Any, kind: str, binds: Any = ()) -> An
 
 cluster = Op(
     name="cluster",
-    doc="A fused group of ops that runs as one kernel. A loop whose number of trips is a size "
+    doc="A fused group of ops that runs as one kernel. A loop whose number of iterations is a size "
     "``binds`` it and counts them in its last result.",
     infer=_infer,
     reference=_reference,

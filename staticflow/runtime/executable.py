@@ -124,7 +124,7 @@ class Executable(Sealed):
         symbols = host_symbols() | answers | (pool_symbols() if DECLARATIONS in self.llvm else {})
         exports = ["run"]
         exports += ["release"] if program.buffers else []
-        exports += ["trips"] if program.loops else []
+        exports += ["iterations"] if program.loops else []
         exports += ["room"] if program.growing else []
         self.module: NativeModule = compile_native(self.llvm, exports, symbols)
         self._state = _State(self.module, bool(program.buffers), *functions)
@@ -248,12 +248,14 @@ class Executable(Sealed):
         return ready, write_back
 
     def _in_loops(self, failure: Failure) -> str:
-        """The trips that it failed in, the innermost first."""
+        """The iterations that it failed in, the innermost first."""
         if not failure.loops:
             return ""
-        trips = (ctypes.c_int64 * self.program.loops).from_address(self.module.address("trips"))
+        iterations = (ctypes.c_int64 * self.program.loops).from_address(
+            self.module.address("iterations")
+        )
         return "".join(
-            f", in trip {trips[number]} of the {op} at {format_locs(locs)}"
+            f", in iteration {iterations[number]} of the {op} at {format_locs(locs)}"
             for number, op, locs in reversed(failure.loops)
         )
 

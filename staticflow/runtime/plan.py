@@ -4,9 +4,9 @@ Buffers that are never needed at the same time share a *slot*. Sizes may be unkn
 takes over a free slot only where one of the two provably holds the other; the slot has the larger
 size. Offsets follow from the slots' sizes and are computed as the program starts.
 
-Buffers that grow are no part of the arena. Their sizes name what an op binds, as the trips of a
-loop, and they are part of the peak, unless the caller is given them: what a program returns is not
-its own memory.
+Buffers that grow are no part of the arena. Their sizes name what an op binds, as the iterations of
+a loop, and they are part of the peak, unless the caller is given them: what a program returns is
+not its own memory.
 """
 
 from __future__ import annotations
@@ -50,8 +50,9 @@ class Plan:
     or 64 KiB.
 
     The peak names the sizes that only the run can tell, each by a name of its own; where such a
-    size differs from time to time, as the trips of a loop in a loop, it stands for the largest.
-    ``meanings`` are the names in the peak and what they stand for, which the text says, too.
+    size differs from time to time, as the iterations of a loop in a loop, it stands for the
+    largest. ``meanings`` are the names in the peak and what they stand for, which the text says,
+    too.
 
     >>> import staticflow as sf
     >>> x = sf.placeholder((None, 4), name="x")
@@ -59,7 +60,7 @@ class Plan:
     64*((16*x_0 + 63)//64)
     >>> n, z = sf.placeholder((), "int64", name="n"), sf.placeholder((), name="z")
     >>> last = sf.fori_loop(0, n, lambda i, z: (z + 1).sin(), z)
-    >>> sf.compile([n, z], sf.grad(last, z)).plan.peak_bytes(trips=100_000) // 100_000
+    >>> sf.compile([n, z], sf.grad(last, z)).plan.peak_bytes(iterations=100_000) // 100_000
     4
     """
 
@@ -145,7 +146,7 @@ def _meanings(program: Routine, peak: Size, given: Mapping[Sym, str]) -> Iterato
     found = {str(s): where for s, where in given.items()}
     for symbol, step, inside in _binding_steps(program.steps, inside=False):
         most = "the largest" if inside else "the"
-        what = "number of trips of the loop" if isinstance(step, Repeat) else "size found"
+        what = "number of iterations of the loop" if isinstance(step, Repeat) else "size found"
         found[str(names[symbol])] = f"{most} {what} at {format_locs(step.locs)}"
     for symbol in sorted(symbols_of(peak), key=Sym.sort_key):
         yield symbol.name, found.get(symbol.name, "a size that only the run can tell")
@@ -236,7 +237,8 @@ def _live_ranges(program: Routine) -> list[tuple[int, int]]:
     """The first and last step that touch each buffer, steps counted in the order they are written.
 
     A buffer that was made before a loop and is used in it is needed until the loop ends; so is what
-    lasts from trip to trip. What is made and used within one iteration is needed only there.
+    lasts from iteration to iteration. What is made and used within one iteration is needed only
+    there.
     """
     first: dict[int, int] = {}
     last: dict[int, int] = {}

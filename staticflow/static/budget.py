@@ -2,7 +2,7 @@
 
 What counts is what a program allocates: its plan's peak (the arena, and what grows beside it) and
 its outputs, not what it is given. Known sizes are held to the budget as the program is compiled,
-unknown ones at each call before it runs, and what only the run can tell (the trips of a loop
+unknown ones at each call before it runs, and what only the run can tell (the iterations of a loop
 without end) as its memory grows, before that is more than the budget leaves.
 """
 
@@ -49,7 +49,7 @@ class Held:
                 raise
             self._refuse(
                 f"the run needs more, how much only its end would tell ({error}); give more, or "
-                "bound the number of trips"
+                "bound the number of iterations"
             )
 
     def check(self, values: Mapping[Sym, int]) -> None:

@@ -177,8 +177,8 @@ class Program:
     def check_nan(self, *args: Any) -> None:
         """Run the graph as it was written, op by op with NumPy, and update nothing.
 
-        Raises `NanError` at the first NaN: which op made it of which operands, in which trip of
-        which loop, at which line. ``STATICFLOW_CHECK_NAN=1`` does this before every call.
+        Raises `NanError` at the first NaN: which op made it of which operands, in which iteration
+        of which loop, at which line. ``STATICFLOW_CHECK_NAN=1`` does this before every call.
         """
         self._caller.check_nan(*args)
 

@@ -22,7 +22,8 @@ def find_nan(graph: Graph, arrays: Sequence[Any]) -> None:
     """Run ``graph`` on ``arrays``, one for each param, with NumPy.
 
     Raises `NanError` at a param that has a NaN, or at the first operation that gives one: the op,
-    the element and the operands there, the trips of the loops that it was in, and the user's lines.
+    the element and the operands there, the iterations of the loops that it was in, and the user's
+    lines.
     """
     for p, array in zip(graph.params, arrays, strict=True):
         at = _first_nan(array)
@@ -42,8 +43,8 @@ def _stop_at_nan(
             there = [v for o in operands if (v := _value(o, at, result.shape)) is not None]
             of = f" of {', '.join(there)}" if there and len(there) == len(operands) else ""
             loops = "".join(
-                f", in trip {trip} of the {loop.op.name} at {format_locs(loop.locs)}"
-                for loop, trip in reversed(within)
+                f", in iteration {iteration} of the {loop.op.name} at {format_locs(loop.locs)}"
+                for loop, iteration in reversed(within)
             )
             raise NanError(
                 f"{node.op.name}({types}) makes the first NaN{_place(at)}{of}, at "

@@ -1,5 +1,5 @@
-"""Loops whose state is a few numbers and that stack rows: one kernel each, whatever ends them, which
-gives its stacks room as it runs."""
+"""Loops whose state is a few numbers and that stack rows: one kernel each, whatever ends them,
+which gives its stacks room as it runs."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def test_rows_up_to_an_end_that_the_run_finds(call_path: bool) -> None:
     program = sf.compile([n, x], [k, c, ys, flags])
     assert is_kernels_alone(program)
     assert sum(isinstance(s, Measure) for s in steps_of(program)) == 1
-    for trips in (1, *TRIPS[1:]):
+    for iterations in (1, *TRIPS[1:]):
         rows, last = [], 1.0
-        for _ in range(trips):
+        for _ in range(iterations):
             rows.append(last)
             last = last * 0.5 + 1.0
-        got = [v.numpy() for v in program(trips, 1.0)]
-        assert got[0] == trips
+        got = [v.numpy() for v in program(iterations, 1.0)]
+        assert got[0] == iterations
         np.testing.assert_allclose(got[1], last, 1e-12)
         np.testing.assert_allclose(got[2], rows, 1e-12)
         assert np.array_equal(got[3], np.array(rows) > 1.5)
@@ -83,15 +83,17 @@ def test_gradients_of_a_while_loop() -> None:
     first = sf.grad(h, x)
     program = sf.compile([n, x], [h, first, sf.grad(first, x)])
     assert is_kernels_alone(program)
-    assert program.plan.peak_bytes(trips=10**6) // 10**6 == 24
+    assert program.plan.peak_bytes(iterations=10**6) // 10**6 == 24
     alone = sf.compile([n, x], first)  # forward, backward, and the sum of what comes back
     assert sum(isinstance(s, Launch) for s in steps_of(alone)) == 3
-    for trips in TRIPS:
+    for iterations in TRIPS:
         value, d, dd = 0.5, 1.0, 0.0
-        for _ in range(trips):
+        for _ in range(iterations):
             s, c = np.sin(value * 0.9), np.cos(value * 0.9)
             value, d, dd = s + 0.5, 0.9 * c * d + 1.0, 0.9 * c * dd - 0.81 * s * d * d
-        np.testing.assert_allclose([v.item() for v in program(trips, 0.5)], [value, d, dd], 1e-9)
+        np.testing.assert_allclose(
+            [v.item() for v in program(iterations, 0.5)], [value, d, dd], 1e-9
+        )
 
 
 def test_what_a_branch_gives_is_stacked() -> None:
@@ -112,15 +114,15 @@ def test_what_a_branch_gives_is_stacked() -> None:
 
 
 def test_a_stack_of_numbers_in_a_loop_over_arrays() -> None:
-    """The number of its rows is another one on every trip."""
+    """The number of its rows is another one on every iteration."""
     x = sf.placeholder((3,), "float64", name="x")
 
-    def trip(i: Any, c: Any) -> Any:
+    def iteration(i: Any, c: Any) -> Any:
         s = c.sum()
         _, h = sf.while_loop(lambda k, h: k < i * 200, lambda k, h: (k + 1, h.sin() + s), (0, s))
         return c * 0.5 + h
 
-    total = sf.fori_loop(0, 3, trip, x).sum()
+    total = sf.fori_loop(0, 3, iteration, x).sum()
     program = sf.compile([x], [total, sf.grad(total, x)])
     eager = sf.tensor([0.1, 0.2, 0.3], dtype="float64", requires_grad=True)
     c = eager
@@ -203,47 +205,47 @@ def test_roots_and_their_derivatives(form: str, checkpoint: Any) -> None:
 
 
 def in_turn(x: Any, n: Any) -> Any:
-    """Inner loops of a known number of trips."""
+    """Inner loops of a known number of iterations."""
     return sf.fori_loop(
         0, n, lambda i, c: sf.fori_loop(0, 3, lambda j, s: (s * 0.9).sin() + x, c), x
     )
 
 
 def as_the_run_tells(x: Any, n: Any) -> Any:
-    """Inner loops of 0 to 3 trips."""
+    """Inner loops of 0 to 3 iterations."""
 
-    def trip(i: Any, c: Any) -> Any:
+    def iteration(i: Any, c: Any) -> Any:
         return sf.while_loop(
             lambda j, s: j < i % 4, lambda j, s: (j + 1, (s * 0.9).sin() + x), (i * 0, c)
         )[1]
 
-    return sf.fori_loop(0, n, trip, x)
+    return sf.fori_loop(0, n, iteration, x)
 
 
 def in_branches(x: Any, n: Any) -> Any:
     """Loops that only one branch has."""
 
-    def trip(i: Any, c: Any) -> Any:
+    def iteration(i: Any, c: Any) -> Any:
         return sf.cond(
             c > 1.0,
             lambda: sf.fori_loop(0, i % 3, lambda j, s: (s * 0.9).sin() + x, c),
             lambda: c * 1.5,
         )
 
-    return sf.fori_loop(0, n, trip, x)
+    return sf.fori_loop(0, n, iteration, x)
 
 
 def read_twice(x: Any, n: Any) -> Any:
     """What an inner loop stacks is read by two others, the other way round, and by its place. The
     derivative adds what comes back from them, which are arrays."""
 
-    def trip(i: Any, c: Any) -> Any:
+    def iteration(i: Any, c: Any) -> Any:
         _, ys = sf.scan(lambda s, _: (s.sin() + x, s * 2), c, length=4)
         a, _ = sf.scan(lambda s, y: (s * 0.5 + y, None), c, ys)
         b, _ = sf.scan(lambda s, y: (s - y * 0.3, None), c, ys, reverse=True)
         return (a + b) * 0.1 + ys[1] - ys[3] * 0.5
 
-    return sf.fori_loop(0, n, trip, x)
+    return sf.fori_loop(0, n, iteration, x)
 
 
 def three_deep(x: Any, n: Any) -> Any:
@@ -253,26 +255,26 @@ def three_deep(x: Any, n: Any) -> Any:
     return sf.fori_loop(0, n, lambda i, c: sf.fori_loop(0, i % 3, inner, c), x)
 
 
-def of_no_trip(x: Any, n: Any) -> Any:
+def of_no_iteration(x: Any, n: Any) -> Any:
     """Inner loops that never run, on rows that are none."""
 
-    def trip(i: Any, c: Any) -> Any:
+    def iteration(i: Any, c: Any) -> Any:
         a, ys = sf.scan(lambda s, _: (s + x, s), c, length=0)
         b, _ = sf.scan(lambda s, y: (s + y, None), a, ys)
         return sf.fori_loop(0, 0, lambda j, s: s + j, b) * 0.5 + x
 
-    return sf.fori_loop(0, n, trip, x)
+    return sf.fori_loop(0, n, iteration, x)
 
 
 def up_to_an_end(x: Any, n: Any) -> Any:
-    """An inner loop that ends early, of few trips at most."""
+    """An inner loop that ends early, of few iterations at most."""
 
-    def trip(i: Any, c: Any) -> Any:
+    def iteration(i: Any, c: Any) -> Any:
         a, ys = sf.scan(lambda s, _: (s * 1.2 + x, s), c, length=3, until=lambda s, y: s > 2)
         b, _ = sf.scan(lambda s, y: (s * 0.5 + y, None), a, ys)
         return b * 0.3
 
-    return sf.fori_loop(0, n, trip, x)
+    return sf.fori_loop(0, n, iteration, x)
 
 
 def in_segments(x: Any, n: Any) -> Any:
@@ -284,7 +286,7 @@ def in_segments(x: Any, n: Any) -> Any:
 @pytest.mark.parametrize(
     "form",
     [
-        in_turn, as_the_run_tells, in_branches, read_twice, three_deep, of_no_trip, up_to_an_end,
+        in_turn, as_the_run_tells, in_branches, read_twice, three_deep, of_no_iteration, up_to_an_end,
         in_segments,
     ],
 )  # fmt: skip
@@ -296,11 +298,11 @@ def test_loops_in_loops_of_numbers(form: Any) -> None:
     program = sf.compile([x, n], [value, first, *([] if second is None else [second])])
     by_numbers = form not in (read_twice, up_to_an_end)  # the others add arrays on the way back
     assert is_kernels_alone(program if by_numbers else sf.compile([x, n], value))
-    for trips in (0, 1, 2, 7, 30):
-        given = [np.asarray(0.5), np.asarray(trips)]
+    for iterations in (0, 1, 2, 7, 30):
+        given = [np.asarray(0.5), np.asarray(iterations)]
         got = [v.numpy() for v in program(*given)]
         at = sf.tensor(0.5, dtype="float64", requires_grad=True)
-        eager = form(at, sf.tensor(trips, dtype="int64"))
+        eager = form(at, sf.tensor(iterations, dtype="int64"))
         (slope,) = sf.autograd.grad(eager, at, create_graph=True)
         wanted = [eager.item(), slope.item()]
         if slope.requires_grad:

@@ -1,5 +1,5 @@
 # raises ShapeError
-# says add: the sizes at dim -1: trips and z_0 must be equal
+# says add: the sizes at dim -1: iterations and z_0 must be equal
 import staticflow as sf
 
 x = sf.placeholder((), name="x")

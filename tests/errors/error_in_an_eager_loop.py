@@ -1,7 +1,7 @@
 # raises ShapeError
 # says matmul
-# says in trip 2 of the scan at
-# says in trip 1 of the while_loop at
+# says in iteration 2 of the scan at
+# says in iteration 1 of the while_loop at
 import staticflow as sf
 
 

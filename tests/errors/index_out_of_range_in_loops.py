@@ -1,7 +1,7 @@
 # raises IndexRangeError
 # says index_select
-# says in trip 1 of the scan at
-# says in trip 2 of the while at
+# says in iteration 1 of the scan at
+# says in iteration 2 of the while at
 # says the index 4, at [0], is outside dim 0 of size 4
 import staticflow as sf
 

@@ -1,6 +1,6 @@
 # raises ShapeError
 # says a size is not in 0..
-# says in trip 2 of the while at
+# says in iteration 2 of the while at
 # says (a size is -1, where it must be in 0..
 import staticflow as sf
 

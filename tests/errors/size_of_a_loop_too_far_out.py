@@ -1,5 +1,5 @@
 # raises ShapeError
-# says a result is f32[trips], of a size that only the inside can tell
+# says a result is f32[iterations], of a size that only the inside can tell
 import staticflow as sf
 
 x = sf.placeholder((3,), name="x")

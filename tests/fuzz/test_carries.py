@@ -1,6 +1,6 @@
-"""Random loops whose carries take over each other, rows and what is the same on every trip, and that
-stack them in every way: the native program, and the slow machine that watches its memory, against
-the graph as it was written.
+"""Random loops whose carries take over each other, rows and what is the same on every iteration,
+and that stack them in every way: the native program, and the slow machine that watches its memory,
+against the graph as it was written.
 
 ``STATICFLOW_FUZZ=500 pytest tests/fuzz`` runs that many other ones.
 """
@@ -104,8 +104,8 @@ def program_of(rng: np.random.Generator) -> tuple[Any, list[Any]]:
 def test_random_carries(seed: int) -> None:
     rng = np.random.default_rng(seed)
     program, changed = program_of(rng)
-    for trips, batch, k in ((1, 2, 0), (3, 2, 2), (0, 2, 1), (5, 2, 4)):
-        shapes = [(trips, batch, 3), (3, 3), (batch, 3)]
+    for iterations, batch, k in ((1, 2, 0), (3, 2, 2), (0, 2, 1), (5, 2, 4)):
+        shapes = [(iterations, batch, 3), (3, 3), (batch, 3)]
         given = [*(rng.normal(size=s) for s in shapes), np.asarray(k)]
         before = [v.detach().numpy().copy() for v in program._caller.variables]
         try:
@@ -116,7 +116,7 @@ def test_random_carries(seed: int) -> None:
         assert code == 0
         got = [o.numpy() for o in program(*given)]
         got += [v.detach().numpy() for v in changed]
-        what = f"{trips=} {batch=} {k=}"
+        what = f"{iterations=} {batch=} {k=}"
         for a, b in zip(got, expected, strict=True):
             np.testing.assert_allclose(a, b, 1e-8, 1e-10, err_msg=what)
         for a, b in zip(slow, expected, strict=False):

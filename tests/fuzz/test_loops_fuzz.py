@@ -145,12 +145,16 @@ def test_random_loops(seed: int) -> None:
     inputs, outs = [x, w, k, p, q], [loss, *grads, tangent]
     graph = close([v.node for v in inputs], [v.node for v in outs])
     native = sf.compile(inputs, outs)
-    for size, trips in ((0, 1), (1, 0), (3, 1), (3, 3)):
-        given = [*rng.uniform(-1, 1, (2, size)), np.asarray(trips), *rng.normal(size=(2, size))]
-        what = f"{size=} {trips=}"
+    for size, iterations in ((0, 1), (1, 0), (3, 1), (3, 3)):
+        given = [
+            *rng.uniform(-1, 1, (2, size)),
+            np.asarray(iterations),
+            *rng.normal(size=(2, size)),
+        ]
+        what = f"{size=} {iterations=}"
         got = interpret_graph(graph, given)
         ex, ew = (sf.tensor(v, requires_grad=True) for v in given[:2])
-        value, (gx, gw) = outcomes(program, ex, ew, sf.tensor(trips))
+        value, (gx, gw) = outcomes(program, ex, ew, sf.tensor(iterations))
         wanted = [value.item(), gx.detach().numpy(), gw.detach().numpy()]
         for a, b in zip(got, wanted, strict=False):
             np.testing.assert_allclose(a, b, 1e-8, 1e-10, err_msg=what)

@@ -72,7 +72,7 @@ def test_sizes_zero_and_one_are_sizes_like_any_other(size: int) -> None:
     assert y.shape == (size, 3) and t == -3 * size
 
 
-def test_a_loop_without_trips_gives_what_it_was_given() -> None:
+def test_a_loop_without_iterations_gives_what_it_was_given() -> None:
     graph = parsed("""
         graph (%x: f32[N]) {
           %0: (f32[N]) = repeat(%x) {times=N, body=graph (%c: f32[N]) {

@@ -38,7 +38,11 @@ SHOWS = {  # what an example that trains nothing prints
         "the same gradient: True",
         "refused: cross_entropy: the index 3, at [1]",
     ],
-    "newton": ["root 1000 after 40 trips", "compiled 1 time", "define-by-run: slope 0.0833333"],
+    "newton": [
+        "root 1000 after 40 iterations",
+        "compiled 1 time",
+        "define-by-run: slope 0.0833333",
+    ],
     "operations": [
         "points of each centre: [25, 25, 25, 25]",
         "compiled, the same: True",

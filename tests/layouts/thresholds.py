@@ -1,5 +1,5 @@
-"""The sizes at which other code takes over: every constant of the framework that is one, by name, and
-sizes on both sides of each.
+"""The sizes at which other code takes over: every constant of the framework that is one, by name,
+and sizes on both sides of each.
 
 `SIZES` and `NO_SIZES` together name every integer constant of the packages that compute. A new one
 is in neither, and `test_thresholds` says so.
@@ -88,10 +88,10 @@ NO_SIZES: Mapping[str, str] = {
             "eager.fast.records.MOST", "eager.fast.key.WORDS", "ops.along.order._PASSES",
             "ops.along.sorted_search._HALVINGS",
         ),
-        "the trips of a loop, which tests/ops/loops/test_loop_memory.py and tests/arguments/test_long.py vary": (
+        "the iterations of a loop, which tests/ops/loops/test_loop_memory.py and tests/arguments/test_long.py vary": (
             "codegen.lower.state._STRETCH.0", "codegen.lower.state._STRETCH.1",
             "codegen.lower.state._STRETCH.2", "codegen.lower.state._ROOM", "codegen.llvm.arena._LITTLE",
-            "codegen.llvm.routine._BETWEEN_LOOKS", "codegen.llvm.routine._MOST_TRIPS",
+            "codegen.llvm.routine._BETWEEN_LOOKS", "codegen.llvm.routine._MOST_ITERATIONS",
             "passes.loops.batch_products._LARGE",
         ),
         "so many calls or kinds of calls are remembered, which tests/eager/test_eager_recall.py varies": (
@@ -141,8 +141,8 @@ NO_SIZES: Mapping[str, str] = {
     }.items()
     for name in names
 }  # fmt: skip
-"""The other constants, or whole tables and modules of them, and why no size of an array is compared with
-them."""
+"""The other constants, or whole tables and modules of them, and why no size of an array is compared
+with them."""
 
 
 def unknown_constants() -> set[str]:

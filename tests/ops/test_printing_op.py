@@ -24,7 +24,7 @@ Capture = pytest.CaptureFixture[str]
 
 def in_loop(x: Any) -> Any:
     def body(i: Any, c: Any) -> Any:
-        sf.print("trip {i}: {c:.2f}", i=i, c=c)
+        sf.print("iteration {i}: {c:.2f}", i=i, c=c)
         return c * 2 + x
 
     return sf.fori_loop(0, 3, body, x)

@@ -128,7 +128,7 @@ def test_a_jitted_function_draws_anew() -> None:
     assert calls == [sf.rand(3).tolist() for _ in range(2)]
 
 
-def test_each_trip_of_a_loop_draws_anew() -> None:
+def test_each_iteration_of_a_loop_draws_anew() -> None:
     def walk(xs: Any, g: sf.Generator) -> Any:
         def step(c: Any, x: Any) -> Any:
             new = c + sf.rand(2, generator=g) * x

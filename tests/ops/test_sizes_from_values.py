@@ -136,13 +136,13 @@ def test_a_branch_that_is_not_taken_asks_for_no_size() -> None:
 
 
 def in_a_loop(k: Any, w: Any) -> Any:
-    """Sizes that differ from trip to trip."""
+    """Sizes that differ from iteration to iteration."""
 
-    def trip(i: Any, c: Any) -> Any:
+    def iteration(i: Any, c: Any) -> Any:
         ramp = sf.arange(i + 1).to(sf.float64)
         return c * 0.5 + (ramp * c + w[0]).sum() + w[:i].sum() * c
 
-    return sf.fori_loop(0, k, trip, w[1])
+    return sf.fori_loop(0, k, iteration, w[1])
 
 
 def in_a_branch(k: Any, w: Any) -> Any:
@@ -158,7 +158,7 @@ def in_a_scan(k: Any, w: Any) -> Any:
     return last * ys.sum()
 
 
-def trips(k: Any, w: Any) -> Any:
+def iterations(k: Any, w: Any) -> Any:
     last, ys = sf.scan(lambda c, _: ((c * w[0]).sin(), c * w[1]), w[2], length=k)
     return last + (ys * ys).sum() + w.expand(k, 3).sum()
 
@@ -179,7 +179,7 @@ def inside_and_after(k: Any, w: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "of", [in_a_loop, in_a_branch, in_a_scan, trips, inside_and_outside, inside_and_after]
+    "of", [in_a_loop, in_a_branch, in_a_scan, iterations, inside_and_outside, inside_and_after]
 )
 @pytest.mark.parametrize("value", [0, 1, 3])
 def test_gradients(of: Callable[..., Any], value: int) -> None:

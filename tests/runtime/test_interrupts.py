@@ -57,7 +57,7 @@ def number(name: str = "n", dtype: str = "int64") -> Any:
 
 
 MANY = 10**10
-"""Trips that nobody waits for, and that a test can have none of."""
+"""Iterations that nobody waits for, and that a test can have none of."""
 
 
 def numbers_while(n: Any) -> Any:
@@ -69,7 +69,7 @@ def numbers_scan(n: Any) -> Any:
 
 
 def numbers_nested(n: Any) -> Any:
-    """Inner loops of few trips."""
+    """Inner loops of few iterations."""
 
     def outer(k: Any) -> Any:
         return sf.fori_loop(0, k % 5 + 1, lambda i, c: c + i, k) % 7
@@ -126,7 +126,7 @@ def test_a_loop_without_end_stops(call_path: bool, loop: Callable[[Any], Any]) -
 
 
 @pytest.mark.parametrize("loop", [numbers_scan, arrays_scan])
-def test_a_scan_of_many_trips_stops(call_path: bool, loop: Callable[[Any], Any]) -> None:
+def test_a_scan_of_many_iterations_stops(call_path: bool, loop: Callable[[Any], Any]) -> None:
     n = number()
     program = sf.compile([n], loop(n))
     stops(lambda: program(np.int64(8)))

@@ -121,7 +121,7 @@ def check_least(loop: str, wrt: str, length: Any) -> None:
 
 
 @pytest.mark.parametrize("loop", ["tanh", "elementwise"])
-def test_a_loop_of_few_trips_keeps_all_which_is_less(loop: str) -> None:
+def test_a_loop_of_few_iterations_keeps_all_which_is_less(loop: str) -> None:
     plain, kept, segments = (
         program(loop, "start", 5, **how).plan.peak_bytes()
         for how in ({}, {"memory_budget": 20_000}, {"checkpoint": "sqrt"})
@@ -153,7 +153,7 @@ def test_what_only_the_run_can_tell(budget: int) -> None:
 
 
 def loop_of(**how: Any) -> sf.Program:
-    """The derivative of a loop of ``n`` trips that carries 1000 numbers."""
+    """The derivative of a loop of ``n`` iterations that carries 1000 numbers."""
     n, h = sf.placeholder((), "int64", name="n"), sf.placeholder((1000,), name="h")
     last = sf.while_loop(
         lambda i, h: i < n, lambda i, h: (i + 1, (h * 0.9 + 0.1).sin()), (0, h), **how
@@ -166,11 +166,13 @@ def test_a_loop_without_end_stops_before_its_budget_is_spent() -> None:
     refused = []
     for budget in (2**17, 2**20):
         kept = loop_of(memory_budget=budget)
-        for trips in (0, 5, 100, 1000, 3):
+        for iterations in (0, 5, 100, 1000, 3):
             try:
-                np.testing.assert_allclose(kept(trips, h).numpy(), plain(trips, h).numpy(), 1e-6)
+                np.testing.assert_allclose(
+                    kept(iterations, h).numpy(), plain(iterations, h).numpy(), 1e-6
+                )
             except ArgumentError as error:
-                refused.append((budget, trips))
+                refused.append((budget, iterations))
                 assert "only its end would tell" in str(error)
             assert kept.held_bytes + 4000 <= budget
     assert (2**20, 1000) not in refused and (2**17, 1000) in refused
@@ -207,12 +209,14 @@ def test_under_jit_both_ways() -> None:
 
 def test_a_plan_explains_what_its_peak_names() -> None:
     plan = loop_of(memory_budget=2**20).plan
-    assert dict(plan.meanings).keys() == {"trips", "trips_2"}
+    assert dict(plan.meanings).keys() == {"iterations", "iterations_2"}
     text = str(plan)
-    assert "where trips is the number of trips of the loop at" in text
-    assert "where trips_2 is the largest number of trips of the loop at" in text
-    with pytest.raises(sf.ShapeError, match=r"trips_2 is the largest number of trips .*call it as"):
-        plan.peak_bytes(trips=3)
+    assert "where iterations is the number of iterations of the loop at" in text
+    assert "where iterations_2 is the largest number of iterations of the loop at" in text
+    with pytest.raises(
+        sf.ShapeError, match=r"iterations_2 is the largest number of iterations .*call it as"
+    ):
+        plan.peak_bytes(iterations=3)
     plan = program("tanh", "start", None, memory_budget=10**6).plan
     assert dict(plan.meanings) == {"x_0": "the size of dim 0 of x"}
 

@@ -10,7 +10,8 @@ import staticflow as sf
 from staticflow import nn
 from staticflow.nn import functional as F
 
-# -- layers -----------------------------------------------------------------------------------------
+# -- layers
+# -----------------------------------------------------------------------------------------
 
 __all__ = ["PROGRAMS"]
 
@@ -79,7 +80,8 @@ def bag_of_words(tokens):
     return WORDS(tokens).sum(1) / (tokens != 0).sum(1, keepdim=True).clamp(min=1)
 
 
-# -- in place ---------------------------------------------------------------------------------------
+# -- in place
+# ---------------------------------------------------------------------------------------
 
 
 @program((B, T, D))
@@ -129,7 +131,8 @@ def filled_buffer(x):
     return buffer[2:] - buffer[:-2]
 
 
-# -- indices ----------------------------------------------------------------------------------------
+# -- indices
+# ----------------------------------------------------------------------------------------
 
 
 @program((B, T), integers(5, B, T))
@@ -193,7 +196,8 @@ def runs(x):
     return up.cumsum(1) * up, sf.cummax(x, 1).values, x.logcumsumexp(1), x.cumprod(1)
 
 
-# -- statistics -------------------------------------------------------------------------------------
+# -- statistics
+# -------------------------------------------------------------------------------------
 
 
 @program((6, D))
@@ -237,7 +241,8 @@ def expected_error(scores):
     return (scores.sort().values - (sf.arange(n) + 0.5) / n).abs().mean() * math.pi / n**0.5
 
 
-# -- losses and functions of functional -------------------------------------------------------------
+# -- losses and functions of functional
+# -------------------------------------------------------------
 
 
 @program((T, B, 5), LENGTHS)
@@ -306,10 +311,12 @@ def ragged_scan(x, lengths):
 
 @program((T, D))
 def newton(x):
-    def trip(y):
+    def iteration(y):
         return y - (y * y - x.abs() - 1) / (2 * y)
 
-    return sf.while_loop(lambda y: ((y * y - x.abs() - 1).abs() > 1e-4).any(), trip, x.abs() + 1)
+    return sf.while_loop(
+        lambda y: ((y * y - x.abs() - 1).abs() > 1e-4).any(), iteration, x.abs() + 1
+    )
 
 
 @program((T, D), (D,))

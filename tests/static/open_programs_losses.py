@@ -9,7 +9,8 @@ from staticflow.nn import functional as F
 
 __all__ = ["PROGRAMS"]
 
-# -- losses -----------------------------------------------------------------------------------------
+# -- losses
+# -----------------------------------------------------------------------------------------
 
 
 @program((B, T, 7), integers(7, B, T))
@@ -110,7 +111,8 @@ def pairwise_ranking(x):
     return (F.softplus(-d).mean(-1) * upper).sum() / upper.sum()
 
 
-# -- distances --------------------------------------------------------------------------------------
+# -- distances
+# --------------------------------------------------------------------------------------
 
 
 @program((6, D), (4, D))
@@ -154,7 +156,8 @@ def covariance(x):
     return c.T @ c / (x.shape[0] - 1), sf.cov(x.T), sf.corrcoef(x.T)
 
 
-# -- norms ------------------------------------------------------------------------------------------
+# -- norms
+# ------------------------------------------------------------------------------------------
 
 
 @program((B, T, D), (D,))
@@ -192,7 +195,8 @@ def spectral_norm_step(w):
     return w / (u @ w @ v)
 
 
-# -- recurrences ------------------------------------------------------------------------------------
+# -- recurrences
+# ------------------------------------------------------------------------------------
 
 
 @program((T, B, 4), (B, 6), (4, 6), (6, 6))
@@ -265,7 +269,8 @@ def viterbi(emissions, transitions):
     return score.max(), path
 
 
-# -- searches and draws by values -------------------------------------------------------------------
+# -- searches and draws by values
+# -------------------------------------------------------------------
 
 
 @program((B, 2, 7), (B, 2))
@@ -316,7 +321,8 @@ def vector_quantised(x):
     return x + (q - x).detach()
 
 
-# -- images -----------------------------------------------------------------------------------------
+# -- images
+# -----------------------------------------------------------------------------------------
 
 
 @program((B, 3, 8, 8))
@@ -357,7 +363,8 @@ def total_variation(x):
     return (x[:, :, 1:] - x[:, :, :-1]).abs().mean() + (x[..., 1:] - x[..., :-1]).pow(2).mean()
 
 
-# -- steps of optimisers, numbers -------------------------------------------------------------------
+# -- steps of optimisers, numbers
+# -------------------------------------------------------------------
 
 
 @program((6, 4), (4, 2), (6, 2))
@@ -392,11 +399,11 @@ def power_iteration(a):
 
 @program((T, T))
 def sinkhorn(scores):
-    def trip(i, x):
+    def iteration(i, x):
         x = x - x.logsumexp(1, keepdim=True)
         return x - x.logsumexp(0, keepdim=True)
 
-    return sf.fori_loop(0, 5, trip, scores).exp()
+    return sf.fori_loop(0, 5, iteration, scores).exp()
 
 
 @program((6, 4))

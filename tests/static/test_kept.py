@@ -1,4 +1,4 @@
-"""What a traced function keeps in Python for its next call or trip: refused, or not used."""
+"""What a traced function keeps in Python for its next call or iteration: refused, or not used."""
 
 from __future__ import annotations
 

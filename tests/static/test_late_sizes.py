@@ -82,13 +82,13 @@ def of_a_size_from_outside(x: Any, c: Any) -> Any:
     return sf.scan(lambda a, row: (a + (c * a).expand(n).sum() * row.sum(), None), c, x)[0]
 
 
-def trips(x: Any, c: Any) -> Any:
+def iterations(x: Any, c: Any) -> Any:
     _, ys = sf.scan(lambda a, r: (a * c + r.sum(), a), c, x, until=lambda a, y: a > 4)
     return (c * c).expand(ys.shape[0]).sum() + (sf.zeros_like(ys) + c).prod()
 
 
 @pytest.mark.parametrize(
-    "of", [in_a_loop, in_a_branch, in_a_branch_of_a_loop, of_a_size_from_outside, trips]
+    "of", [in_a_loop, in_a_branch, in_a_branch_of_a_loop, of_a_size_from_outside, iterations]
 )
 @pytest.mark.parametrize("sign", [1, -1])
 def test_gradients_stay_behind_it(of: Callable[..., Any], sign: int) -> None:

@@ -1,4 +1,4 @@
-"""The first NaN of a program is found: op, element, trip, line."""
+"""The first NaN of a program is found: op, element, iteration, line."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def test_the_op_and_its_operands_are_named() -> None:
         f.check_nan(np.array([2.0, 0.5], np.float32))
 
 
-def test_the_trip_of_the_loop_is_named() -> None:
+def test_the_iteration_of_the_loop_is_named() -> None:
     x = sf.placeholder((None,), name="x")
     last, roots = sf.scan(lambda c, row: (c - row, c.sqrt()), x[0], x)
     f = sf.compile([x], (last, roots))
     f.check_nan(np.array([3.0, 1.0], np.float32))
     with pytest.raises(
-        sf.NanError, match=r"sqrt\(f32\[\]\) .* of -1.0, .*, in trip 2 of the scan at"
+        sf.NanError, match=r"sqrt\(f32\[\]\) .* of -1.0, .*, in iteration 2 of the scan at"
     ):
         f.check_nan(np.array([3.0, 1.0, 5.0, 1.0], np.float32))
 

@@ -104,7 +104,8 @@ def test_gradients_go_through_what_is_handed_back():
     assert x.grad.tolist() == [[2.0, 4.0], [7.0, 9.0]]
 
 
-# -- a reshape, which is a view or a copy -----------------------------------------------------------
+# -- a reshape, which is a view or a copy
+# -----------------------------------------------------------
 
 RESHAPES = {
     "reshape": lambda a: a.t().reshape(-1),
@@ -171,11 +172,11 @@ def test_a_reshape_from_outside_of_a_loop_is_not_changed_inside():
     def program(a):
         flat = a.t()
 
-        def trip(i, c):
+        def iteration(i, c):
             flat.reshape(-1).add_(1)
             return c + flat.sum()
 
-        return sf.fori_loop(0, 2, trip, a.sum())
+        return sf.fori_loop(0, 2, iteration, a.sum())
 
     with pytest.raises(sf.SymbolicError, match="outside of the function"):
         sf.jit(program)(array(2, 3)())

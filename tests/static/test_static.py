@@ -347,7 +347,7 @@ def test_one_new_value_for_two_variables() -> None:
     assert (a.tolist(), b.tolist()) == ([2, 4], [2, 4])
 
 
-def test_a_loop_of_no_trips_gives_what_it_began_with_not_what_replaces_it() -> None:
+def test_a_loop_of_no_iterations_gives_what_it_began_with_not_what_replaces_it() -> None:
     (w,) = variables([1, 2])
     xs = sf.placeholder((None, 2), name="xs")
     last, _ = sf.scan(lambda c, x: (c + x, None), sf.symbol(w), xs)

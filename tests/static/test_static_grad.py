@@ -1,5 +1,5 @@
 """Symbolic gradients against finite differences in float64, above all through loops: of no, one and
-many trips, of first and second order."""
+many iterations, of first and second order."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Derivatives:
 
 @pytest.mark.parametrize("name", LOOPS)
 def test_gradients_through_loops(name: str) -> None:
-    """Trips 0, 1 and many; rows of 0, 1 and more."""
+    """Iterations 0, 1 and many; rows of 0, 1 and more."""
     loop = Derivatives(LOOPS[name], ["m", "nm", "mm"])
     for n, m in ((4, 3), (1, 2), (0, 3), (2, 1), (3, 0), (9, 1)):
         loop.check({"n": n, "m": m})

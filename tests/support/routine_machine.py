@@ -31,7 +31,7 @@ from staticflow.codegen.program.routine import (
     Step,
     Table,
     Turn,
-    trip_count,
+    iteration_count,
 )
 from staticflow.graph.dim_queries import evaluate_dim, symbols_of
 from staticflow.graph.dims import Size, Sym
@@ -44,7 +44,8 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Region:
-    """Some bytes of a table array or of the arena; ``buffer`` is the arena buffer they belong to."""
+    """Some bytes of a table array or of the arena; ``buffer`` is the arena buffer they belong
+    to."""
 
     memory: Array
     start: int
@@ -67,7 +68,7 @@ class Machine:
         self.table = [np.ascontiguousarray(a).reshape(-1).view(np.uint8) for a in table]
         self.arena = np.full(self.number(plan.arena), 0xAB, np.uint8)
         self.owner = np.full(len(self.arena), -1)
-        self.trips: dict[int, int] = {}  # how many each loop has made
+        self.iterations: dict[int, int] = {}  # how many each loop has made
         self.last: dict[int, int] = {}  # the last row of each that runs backwards
         self.lengths: dict[int, int | None] = {}
         self.grown = {b: np.zeros(0, np.uint8) for b in plan.routine.growing}
@@ -102,26 +103,26 @@ class Machine:
         if isinstance(place, Part):
             array, start = self.place(place.array), self.number(place.start)
             return array.part(start, array.stop - array.start - start)
-        trip = self.trips[place.loop]
+        iteration = self.iterations[place.loop]
         if isinstance(place, Row):
             size = self.number(place.bytes)
-            row = self.last[place.loop] - trip if place.loop in self.last else trip
+            row = self.last[place.loop] - iteration if place.loop in self.last else iteration
             return self.place(place.array).part(row * size, size)
         if isinstance(place, Turn):
-            return self.place(place.arrays[trip % len(place.arrays)])
+            return self.place(place.arrays[iteration % len(place.arrays)])
         if isinstance(place, Ahead):
-            if trip + 1 == self.lengths[place.loop]:
+            if iteration + 1 == self.lengths[place.loop]:
                 return self.place(place.last)
-            return self.at_trip(place.loop, trip + 1, place.place)
-        if trip < len(place.starts):
-            return self.place(place.starts[trip])
-        return self.at_trip(place.loop, trip - len(place.starts), place.made)
+            return self.at_iteration(place.loop, iteration + 1, place.place)
+        if iteration < len(place.starts):
+            return self.place(place.starts[iteration])
+        return self.at_iteration(place.loop, iteration - len(place.starts), place.made)
 
-    def at_trip(self, loop: int, trip: int, place: Place) -> Region:
-        """A place, as it is in another trip."""
-        now, self.trips[loop] = self.trips[loop], trip
+    def at_iteration(self, loop: int, iteration: int, place: Place) -> Region:
+        """A place, as it is in another iteration."""
+        now, self.iterations[loop] = self.iterations[loop], iteration
         found = self.place(place)
-        self.trips[loop] = now
+        self.iterations[loop] = now
         return found
 
     def read(self, region: Region) -> Array:
@@ -212,17 +213,17 @@ class Machine:
             assert length is not None
             self.last[step.loop] = length - 1
         self.lengths[step.loop] = length
-        (counter,) = symbols_of(trip_count(step.loop))
-        trip = self.trips[step.loop] = 0
-        while trip != length and (step.flag is None or self.flag(self.place(step.flag))):
-            self.sizes[counter] = trip
+        (counter,) = symbols_of(iteration_count(step.loop))
+        iteration = self.iterations[step.loop] = 0
+        while iteration != length and (step.flag is None or self.flag(self.place(step.flag))):
+            self.sizes[counter] = iteration
             code = self.steps(step.body)
             if code:
                 return code
-            trip += 1
-            self.trips[step.loop] = trip
+            iteration += 1
+            self.iterations[step.loop] = iteration
         if step.binds is not None:
-            self.sizes[step.binds] = trip
+            self.sizes[step.binds] = iteration
         return 0
 
 

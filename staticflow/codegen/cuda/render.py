@@ -64,7 +64,7 @@ from staticflow.codegen.kernel import (
     operands_of,
     walk,
 )
-from staticflow.codegen.schedule.loops import trip_count
+from staticflow.codegen.schedule.loops import iteration_count
 from staticflow.codegen.text import format_statement
 from staticflow.errors import CompileError
 from staticflow.graph.dim_queries import evaluate_dim, symbols_of
@@ -113,15 +113,15 @@ def launch_geometry(
     """The grid and the block to launch ``kernel`` with, each as (x, y, z).
 
     One thread for each iteration of its grid loop, or one in all if it has none. There is always a
-    block, for the checks beside the loop. A trip count that the kernel itself loads gets a launch
-    that fills a large GPU, whose threads share the iterations.
+    block, for the checks beside the loop. A iteration count that the kernel itself loads gets a
+    launch that fills a large GPU, whose threads share the iterations.
     """
     loop = _grid_loop(kernel)
     if loop is None:
         return (1, 1, 1), (1, 1, 1)
-    trips = trip_count(loop)
-    if symbols_of(trips) <= set(sizes):
-        blocks = evaluate_dim(ceil_div(trips, _BLOCK_THREADS), sizes)
+    iterations = iteration_count(loop)
+    if symbols_of(iterations) <= set(sizes):
+        blocks = evaluate_dim(ceil_div(iterations, _BLOCK_THREADS), sizes)
     else:
         blocks = _FILLING_BLOCKS
     return (min(max(blocks, 1), _MAX_BLOCKS), 1, 1), (_BLOCK_THREADS, 1, 1)

@@ -15,10 +15,10 @@ __all__ = ["Places", "Reached"]
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """Where a loop is: how many trips it has made, of how many if that is known, and its last row
-    if it runs backwards."""
+    """Where a loop is: how many iterations it has made, of how many if that is known, and its last
+    row if it runs backwards."""
 
-    trip: str
+    iteration: str
     length: str | None
     last: str | None
 
@@ -53,32 +53,36 @@ class Places:
 
     def _row(self, place: Row) -> str:
         base, at = self.address(place.array), self.reached[place.loop]
-        row = at.trip if at.last is None else self.text.op(f"sub i64 {at.last}, {at.trip}")
+        row = (
+            at.iteration if at.last is None else self.text.op(f"sub i64 {at.last}, {at.iteration}")
+        )
         offset = self.text.op(f"mul i64 {row}, {self.indices.value(place.bytes)}")
         return self.text.op(f"getelementptr i8, ptr {base}, i64 {offset}")
 
     def _turn(self, place: Turn) -> str:
         *arrays, last = map(self.address, place.arrays)
-        turn = self.text.op(f"urem i64 {self.reached[place.loop].trip}, {len(place.arrays)}")
+        turn = self.text.op(f"urem i64 {self.reached[place.loop].iteration}, {len(place.arrays)}")
         return self._among(turn, arrays, last)
 
     def _carry(self, place: Carry) -> str:
         text, at = self.text, self.reached[place.loop]
         starts = [self.address(p) for p in place.starts]
-        earlier = text.op(f"sub i64 {at.trip}, {len(starts)}")
-        return self._among(at.trip, starts, self._at_trip(place.loop, earlier, place.made))
+        earlier = text.op(f"sub i64 {at.iteration}, {len(starts)}")
+        return self._among(
+            at.iteration, starts, self._at_iteration(place.loop, earlier, place.made)
+        )
 
     def _ahead(self, place: Ahead) -> str:
         text, at = self.text, self.reached[place.loop]
-        trip, last = text.op(f"add i64 {at.trip}, 1"), self.address(place.last)
-        following = self._at_trip(place.loop, trip, place.place)
-        ends = text.op(f"icmp eq i64 {trip}, {at.length}")
+        iteration, last = text.op(f"add i64 {at.iteration}, 1"), self.address(place.last)
+        following = self._at_iteration(place.loop, iteration, place.place)
+        ends = text.op(f"icmp eq i64 {iteration}, {at.length}")
         return text.op(f"select i1 {ends}, ptr {last}, ptr {following}")
 
-    def _at_trip(self, loop: int, trip: str, place: Place) -> str:
-        """A place, as it is in another trip."""
+    def _at_iteration(self, loop: int, iteration: str, place: Place) -> str:
+        """A place, as it is in another iteration."""
         at = self.reached[loop]
-        self.reached[loop] = replace(at, trip=trip)
+        self.reached[loop] = replace(at, iteration=iteration)
         found = self.address(place)
         self.reached[loop] = at
         return found

@@ -74,7 +74,7 @@ from staticflow.codegen.llvm.values import (
     splat,
     zip_lanes,
 )
-from staticflow.codegen.schedule.loops import trip_count
+from staticflow.codegen.schedule.loops import iteration_count
 from staticflow.codegen.target import PORTABLE, Target
 from staticflow.graph.dims import Dim, Size, Sym, is_provably_ge
 from staticflow.graph.dtypes import bool_, int64
@@ -244,7 +244,7 @@ class _Writer:
         self.parts.append(part.function(name, parameters))
 
         given = f"ptr @{name}, ptr {write_record(text, record)}"
-        amounts = f"i64 {value(trip_count(stmt))}, i64 {value(work)}"
+        amounts = f"i64 {value(iteration_count(stmt))}, i64 {value(work)}"
         code = text.op(f"call i32 @parallel({given}, {amounts})")
         if any(isinstance(s, Check) for s in walk(stmt.body)):
             self._return_unless(text.op(f"icmp eq i32 {code}, 0"), code)

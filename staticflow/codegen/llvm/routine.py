@@ -4,14 +4,14 @@
 the unknown sizes, a cell that holds an arena between calls, and what ``look`` wants to know of this
 one. It borrows the arena (a second caller at the same time gets one of its own), runs the steps,
 and gives it back. The result is 0, -1 if there was no memory, `INTERRUPTED` if the user wanted to
-stop, or ``256 * site + code`` of the kernel that failed. Then ``trips`` has the number of trips
-done by then of each loop around it.
+stop, or ``256 * site + code`` of the kernel that failed. Then ``iterations`` has the number of
+iterations done by then of each loop around it.
 
-``i1 @look(ptr call)`` says whether the user wants to stop. Loops call it after so many trips that
-it costs them nothing, and programs that take long between their kernels, up to the first one that
-overwrites a variable.
+``i1 @look(ptr call)`` says whether the user wants to stop. Loops call it after so many iterations
+that it costs them nothing, and programs that take long between their kernels, up to the first one
+that overwrites a variable.
 
-Buffers that grow stay from call to call, so that a loop that makes as many trips as before
+Buffers that grow stay from call to call, so that a loop that makes as many iterations as before
 allocates nothing; see `arena`.
 """
 
@@ -40,7 +40,7 @@ from staticflow.codegen.program.routine import (
     Routine,
     Step,
     Table,
-    trip_count,
+    iteration_count,
     walk_steps,
 )
 from staticflow.codegen.program.traffic import moved_bytes
@@ -61,11 +61,11 @@ SIZES_DIFFER = 255
 _HUGE = 2.0**62
 
 _BETWEEN_LOOKS = (1 << 18) - 1
-"""Bytes that the trips of a loop move from one look to the next, about: some ten microseconds'
+"""Bytes that the iterations of a loop move from one look to the next, about: some ten microseconds'
 work, against some ten nanoseconds for a look."""
 
-_MOST_TRIPS = (1 << 6) - 1
-"""Trips between two looks where each moves next to nothing. Those of nested loops multiply."""
+_MOST_ITERATIONS = (1 << 6) - 1
+"""Iterations between two looks where each moves next to nothing. Those of nested loops multiply."""
 
 
 def render_routine(
@@ -87,8 +87,10 @@ def render_routine(
     asks = sum(isinstance(s, Ask) for s in walk_steps(program.steps))
     answers = "".join(f"@answer{i} = external global i8\n" for i in range(asks))
     ask = f"{answers}declare i1 @ask(ptr, ptr, ptr)\n" if asks else ""
-    trips = f"@trips = global [{program.loops} x i64] zeroinitializer\n" if program.loops else ""
-    return f"{arena}\n{LOOK}{ask}{trips}\n{kernels}\n{run}"
+    iterations = (
+        f"@iterations = global [{program.loops} x i64] zeroinitializer\n" if program.loops else ""
+    )
+    return f"{arena}\n{LOOK}{ask}{iterations}\n{kernels}\n{run}"
 
 
 class _Writer:
@@ -239,8 +241,8 @@ class _Writer:
         text.branch(condition, good, bad)
         text.start(bad)
         for loop in self.open:
-            at = text.op(f"getelementptr i64, ptr @trips, i64 {loop}")
-            text.do(f"store i64 {self.places.reached[loop].trip}, ptr {at}")
+            at = text.op(f"getelementptr i64, ptr @iterations, i64 {loop}")
+            text.do(f"store i64 {self.places.reached[loop].iteration}, ptr {at}")
         self.failures.append((reason, bad))
         text.jump(self.failed)
         text.start(good)
@@ -320,13 +322,13 @@ class _Writer:
         )
 
     def repeat(self, step: Repeat) -> None:
-        """A loop that counts its trips; all places that move follow from their number."""
+        """A loop that counts its iterations; all places that move follow from their number."""
         text = self.text
         length = last = None
         if step.length is not None:
             length = self.indices.value(step.length)  # here, where all that follows can use it
             last = self.indices.value(step.length - 1) if step.reverse else None
-        mask = self._trips_between_looks(step)
+        mask = self._iterations_between_looks(step)
         before, head, done = text.block, text.new_block("loop"), text.new_block("looped")
         self.places.reached[step.loop] = Reached("0", length, last)
         once = step.flag is None and step.length is not None and is_provably_ge(step.length, 1)
@@ -337,7 +339,7 @@ class _Writer:
         text.start(head)
         count = text.fresh("count")
         with self.indices.scope(before, is_loop=True):
-            (counter,) = symbols_of(trip_count(step.loop))
+            (counter,) = symbols_of(iteration_count(step.loop))
             self.indices.define(counter, count)
             if mask is not None:
                 rest = text.op(f"and i64 {count}, {mask}")
@@ -353,34 +355,36 @@ class _Writer:
         text.branch(again, head, done)
         head.phis.append(phi(count, I64, [("0", before), (stepped, latch)]))
         text.start(done)
-        total = text.fresh("trips")
+        total = text.fresh("iterations")
         done.phis.append(phi(total, I64, [(stepped, latch), *([] if once else [("0", before)])]))
         self.places.reached[step.loop] = Reached(total, length, last)
         if step.binds is not None:
             self.indices.define(step.binds, total)
 
-    def _trips_between_looks(self, step: Repeat) -> str | None:
-        """A mask: where it covers the bits of the number of trips that are done, the loop looks
-        whether the user wants to stop. The more a trip moves, the fewer they are. None if there are
-        never so many."""
+    def _iterations_between_looks(self, step: Repeat) -> str | None:
+        """A mask: where it covers the bits of the number of iterations that are done, the loop
+        looks whether the user wants to stop. The more a iteration moves, the fewer they are. None
+        if there are never so many."""
         moved = moved_bytes(self.program, self.table, step.body)
         if isinstance(moved, int):
-            mask = min(_MOST_TRIPS, _BETWEEN_LOOKS >> moved.bit_length())
+            mask = min(_MOST_ITERATIONS, _BETWEEN_LOOKS >> moved.bit_length())
             short = step.length is not None and is_provably_ge(mask, step.length)
             return None if short else str(mask)
         text = self.text
         zeros = text.call("ctlz.i64", I64, (I64, self.indices.value(moved)), ("i1", "false"))
         bits = text.op(f"sub i64 64, {zeros}")
         many = text.op(f"lshr i64 {_BETWEEN_LOOKS}, {bits}")
-        return text.call("umin.i64", I64, (I64, many), (I64, str(_MOST_TRIPS)))
+        return text.call("umin.i64", I64, (I64, many), (I64, str(_MOST_ITERATIONS)))
 
     def _again(self, step: Repeat) -> str:
-        """Whether there is another trip."""
+        """Whether there is another iteration."""
         text = self.text
         flags = [] if step.flag is None else [self._flag(step.flag)]
         if step.length is not None:
             length = self.indices.value(step.length)
-            flags.append(text.op(f"icmp slt i64 {self.places.reached[step.loop].trip}, {length}"))
+            flags.append(
+                text.op(f"icmp slt i64 {self.places.reached[step.loop].iteration}, {length}")
+            )
         return flags[0] if len(flags) == 1 else text.op(f"and i1 {flags[0]}, {flags[1]}")
 
 

@@ -31,9 +31,9 @@ _EVEN = 64
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """The iterations of a loop over ``trips`` in ``count`` blocks of ``size``."""
+    """The iterations of a loop over ``iterations`` in ``count`` blocks of ``size``."""
 
-    trips: Size
+    iterations: Size
     size: Size
     count: Size
 
@@ -42,7 +42,7 @@ class Blocks:
         """A loop over the blocks: the number, the first iteration and how many there are."""
         with k.loop("block", self.count, kind="parallel") as number:
             start = number * self.size
-            length = k.index_value(dim_min(self.size, self.trips - start))
+            length = k.index_value(dim_min(self.size, self.iterations - start))
             yield number, start, k.bind(length, "length", upper=self.size + 1)
 
     def partial(self, k: Scalars, dtype: DType) -> Scratch:

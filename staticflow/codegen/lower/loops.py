@@ -44,7 +44,7 @@ class _Axes:
 
     @property
     def loops(self) -> Shape:
-        """The trip counts."""
+        """The iteration counts."""
         return (prod(self.sizes),) if self.collapsed else self.sizes
 
     def index(self, at: Sequence[Size]) -> Index:
@@ -193,7 +193,7 @@ _LANES_PART = 32 * _PART
 sums up about `_PART` of them."""
 
 _ROWS_PART = 8
-"""Trips of the first of several loops, within which there are more additions."""
+"""Iterations of the first of several loops, within which there are more additions."""
 
 
 def _rounds(reduction: Node) -> bool:

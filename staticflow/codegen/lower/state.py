@@ -22,12 +22,12 @@ from staticflow.ops.loops.loop import Loop, loop_ops
 __all__ = ["lower_state"]
 
 _STRETCH = (1 << 14, 1 << 6, 1 << 3)
-"""Trips between two looks whether the user wants to stop: of a loop without loops in it, of one
-around such loops, and farther out. A look takes some ten nanoseconds, a trip one to a thousand;
-those of nested loops multiply."""
+"""Iterations between two looks whether the user wants to stop: of a loop without loops in it, of
+one around such loops, and farther out. A look takes some ten nanoseconds, a iteration one to a
+thousand; those of nested loops multiply."""
 
 _ROOM = 1 << 8
-"""Rows for which there is room at least when a stretch of trips begins that stacks them."""
+"""Rows for which there is room at least when a stretch of iterations begins that stacks them."""
 
 
 def lower_state(
@@ -87,8 +87,10 @@ class _Lowering:
         state = [k.var(start) for start in starts]
         end = ENDLESS if loop.length is None else loop.length
         growing = [name for name in stacks.values() if k.buffers[name].access == "grows"]
-        with _trips(k, end, state[0] if loop.binds else None, _depth(loop.body), growing) as trip:
-            row: Size = end - 1 - trip if loop.reverse else trip
+        with _iterations(
+            k, end, state[0] if loop.binds else None, _depth(loop.body), growing
+        ) as iteration:
+            row: Size = end - 1 - iteration if loop.reverse else iteration
             known = fixed | {p: ((), v) for (p, _), v in zip(carries, state, strict=True)}
             known |= {p: ((), k.load(around.buffers[a], row)) for p, a in xs if _is_number(p)}
             values = Values(k, buffers, known)
@@ -122,8 +124,8 @@ class _Lowering:
         last = self.run(node, values, {n.attrs["index"]: name for n, name in stacks.items()})
         values.know({n: ((), last[n.attrs["index"]]) for n in results if n not in stacked})
         if loop.binds and stacked:  # which the last carry counts
-            (trips,) = symbols_of(loop.trips)
-            k.define(trips, last[-1])
+            (iterations,) = symbols_of(loop.iterations)
+            k.define(iterations, last[-1])
         for n, name in stacks.items():
             if k.buffers[name].access == "grows":
                 k.reserve(name, n.tensor_type.size)
@@ -161,24 +163,25 @@ class _Lowering:
 
 
 @contextmanager
-def _trips(
+def _iterations(
     k: Scalars, end: Size, going: Reg | None, depth: int, growing: Sequence[str]
 ) -> Iterator[Dim]:
     """A loop, in stretches between which it looks whether the user wants to stop, and makes room
-    for rows of what is ``growing``: that costs a trip nothing. ``depth`` loops are nested in it."""
+    for rows of what is ``growing``: that costs a iteration nothing. ``depth`` loops are nested in
+    it."""
     stretch = _STRETCH[min(depth, len(_STRETCH) - 1)]
     if growing:
         stretch = min(stretch, _ROOM)
     if is_provably_ge(stretch, end):
         _reserve(k, growing, end)
-        with k.loop("t", end, going=going) as trip:
-            yield trip
+        with k.loop("t", end, going=going) as iteration:
+            yield iteration
         return
     with k.loop("s", end, step=stretch, kind="long", going=going) as begin:
         stop = begin + stretch if end == ENDLESS else dim_min(begin + stretch, end)
         _reserve(k, growing, stop)
-        with k.loop("t", stop, lo=begin, going=going) as trip:
-            yield trip
+        with k.loop("t", stop, lo=begin, going=going) as iteration:
+            yield iteration
 
 
 def _reserve(k: Scalars, growing: Sequence[str], rows: Size) -> None:

@@ -1,14 +1,14 @@
-"""Where a loop keeps what it carries and what it stacks, so that no trip copies either.
+"""Where a loop keeps what it carries and what it stacks, so that no iteration copies either.
 
-What a trip makes is written once, where all who want it read it:
+What a iteration makes is written once, where all who want it read it:
 
-- A carry that is stacked as trips begin is the stack, which has a row more: a trip reads one row
-  and writes the next, and the start is copied to the first row before the loop. From its second
-  row on, the same stack has the carry as trips end.
-  (Where that stack is wanted in a place of just as many rows, the last trip writes elsewhere.)
-- A carry that is stacked as trips end only is read from the row of the trip before.
+- A carry that is stacked as iterations begin is the stack, which has a row more: a iteration reads
+  one row and writes the next, and the start is copied to the first row before the loop. From its
+  second row on, the same stack has the carry as iterations end. (Where that stack is wanted in a
+  place of just as many rows, the last iteration writes elsewhere.)
+- A carry that is stacked as iterations end only is read from the row of the iteration before.
 - Any other carry lies in buffers that it uses by turns.
-- A carry that takes over another (``a, b = f(a, b), a``) is that other one, a trip earlier. It
+- A carry that takes over another (``a, b = f(a, b), a``) is that other one, a iteration earlier. It
   needs one row more, or one buffer.
 """
 
@@ -29,7 +29,7 @@ from staticflow.codegen.program.routine import (
     Row,
     Step,
     Turn,
-    trip_count,
+    iteration_count,
 )
 from staticflow.codegen.program.update_order import root_of
 from staticflow.graph.dims import Size, dim_max, dim_min
@@ -46,8 +46,9 @@ The last says whether the loop itself makes room for it."""
 
 @dataclass(slots=True)
 class Layout:
-    """Where the carries lie that a trip begins with, where it writes what it makes (``ends``), and
-    where the results are after the loop. ``before`` runs before it, ``room`` as each trip begins.
+    """Where the carries lie that a iteration begins with, where it writes what it makes (``ends``),
+    and where the results are after the loop. ``before`` runs before it, ``room`` as each iteration
+    begins.
     """
 
     carries: dict[int, Place] = field(default_factory=dict)
@@ -66,7 +67,7 @@ def lay_out(
     place_for: PlaceFor,
 ) -> Layout:
     """Lay out the loop that has this ``number`` in its routine. ``given`` has the places of values
-    in its body that no trip makes and that stay as they are. ``wanted`` has the results that
+    in its body that no iteration makes and that stay as they are. ``wanted`` has the results that
     anybody reads, each with the place where the loop should write it, if there is one."""
     work = _Builder(loop, number, starts, wanted, place_for, dict(given))
     chains = _chains(loop)
@@ -113,7 +114,7 @@ class _Builder:
     starts: Sequence[Place]
     wanted: Mapping[int, Place | None]
     place_for: PlaceFor
-    homes: dict[Node, Place]  # where a trip has values, at its end
+    homes: dict[Node, Place]  # where a iteration has values, at its end
     layout: Layout = field(default_factory=Layout)
     stacked: dict[Node, list[int]] = field(default_factory=dict)  # results, by what is stacked
     stacks: dict[Node, Place] = field(default_factory=dict)
@@ -127,18 +128,20 @@ class _Builder:
         return Row(stack, size, self.number)
 
     def in_a_stack(self, chain: Sequence[int]) -> None:
-        """A chain of carries of which one is stacked as trips begin: one stack for all, which has
-        their starts before what the trips make (behind it, if the loop runs backwards)."""
+        """A chain of carries of which one is stacked as iterations begin: one stack for all, which
+        has their starts before what the iterations make (behind it, if the loop runs backwards)."""
         loop, count = self.loop, len(chain)
         value = loop.body.outputs[chain[0]]
         t, size = value.tensor_type, nbytes(value.tensor_type)
-        whole = TensorType(t.dtype, (loop.trips + count, *t.shape))
+        whole = TensorType(t.dtype, (loop.iterations + count, *t.shape))
         stack = self.place_for(whole, None, "stacked carry of ", bool(loop.binds))
         self.make_room(stack, size, count)
-        # forward: the starts, the last of the chain first, then what trips 0, 1, ... make
+        # forward: the starts, the last of the chain first, then what iterations 0, 1, ... make
         for back, i in enumerate(chain):
             at = 1 + back if loop.reverse else count - 1 - back
-            first, last = (loop.trips - 1 + at, at - 1) if loop.reverse else (at, loop.trips + at)
+            first, last = (
+                (loop.iterations - 1 + at, at - 1) if loop.reverse else (at, loop.iterations + at)
+            )
             begun, param = _from(stack, at * size), loop.body.params[i]
             self.layout.before.append(Copy(_from(stack, first * size), self.starts[i], size))
             self.layout.carries[i] = self.homes[param] = self.row(begun, size)
@@ -150,8 +153,8 @@ class _Builder:
         self.layout.ends.append((value, self.row(made, size)))
 
     def place_of_starts(self, chain: Sequence[int]) -> Place | None:
-        """Where the stack of a carry as trips begin is wanted, if it is wanted alone; that has no
-        row for what the last trip makes."""
+        """Where the stack of a carry as iterations begin is wanted, if it is wanted alone; that has
+        no row for what the last iteration makes."""
         (first, *others), loop = chain, self.loop
         if others or loop.binds or root_of(loop.body.outputs[first]) in self.stacked:
             return None
@@ -159,15 +162,15 @@ class _Builder:
         return next((p for p in places if p is not None), None)
 
     def in_a_wanted_stack(self, i: int, place: Place) -> None:
-        """A carry that is stacked as trips begin, in the place where the stack is wanted."""
+        """A carry that is stacked as iterations begin, in the place where the stack is wanted."""
         loop, param, value = self.loop, self.loop.body.params[i], self.loop.body.outputs[i]
         t, size = param.tensor_type, nbytes(param.tensor_type)
-        whole = TensorType(t.dtype, (loop.trips, *t.shape))
+        whole = TensorType(t.dtype, (loop.iterations, *t.shape))
         stack = self.place_for(whole, place, "", False)
         last = self.place_for(t, None, "last carry of ", False)
         row = self.row(stack, size)
-        first = dim_max(loop.trips - 1, 0) * size if loop.reverse else 0
-        begins = Copy(_from(stack, first), self.starts[i], dim_min(loop.trips, 1) * size)
+        first = dim_max(loop.iterations - 1, 0) * size if loop.reverse else 0
+        begins = Copy(_from(stack, first), self.starts[i], dim_min(loop.iterations, 1) * size)
         self.layout.before.append(begins)
         self.stacks[param] = stack
         self.layout.carries[i] = self.homes[param] = row
@@ -177,7 +180,7 @@ class _Builder:
         self.layout.results[i] = Carry(self.number, (self.starts[i],), last)
 
     def elsewhere(self, chain: Sequence[int]) -> None:
-        """A chain of carries of which none is stacked as trips begin."""
+        """A chain of carries of which none is stacked as iterations begin."""
         value = root_of(self.loop.body.outputs[chain[0]])
         if value not in self.homes:
             home = self.stack(value) if value in self.stacked else self.by_turns(chain)
@@ -190,20 +193,27 @@ class _Builder:
             self.layout.results.setdefault(i, self.layout.carries[i])
 
     def by_turns(self, chain: Sequence[int]) -> Turn:
-        """Buffers for a chain of carries. If it is known which of them the last trip writes, that
-        is the place where the result is wanted."""
-        first, count, trips = chain[0], len(chain) + 1, self.loop.trips
+        """Buffers for a chain of carries. If it is known which of them the last iteration writes,
+        that is the place where the result is wanted."""
+        first, count, iterations = chain[0], len(chain) + 1, self.loop.iterations
         there: dict[int, Place] = {}
-        if isinstance(trips, int) and trips > 0 and (place := self.wanted.get(first)) is not None:
-            there[(trips - 1) % count] = self.layout.results[first] = place
+        if (
+            isinstance(iterations, int)
+            and iterations > 0
+            and (place := self.wanted.get(first)) is not None
+        ):
+            there[(iterations - 1) % count] = self.layout.results[first] = place
         t = self.loop.body.params[first].tensor_type
         places = (self.place_for(t, there.get(i), "carry of ", False) for i in range(count))
         return Turn(tuple(places), self.number)
 
     def stack(self, value: Node) -> Row:
-        """A stack of what trips make, where it is wanted if it is; gives the row of this trip."""
+        """A stack of what iterations make, where it is wanted if it is; gives the row of this
+        iteration."""
         size = nbytes(value.tensor_type)
-        whole = TensorType(value.tensor_type.dtype, (self.loop.trips, *value.tensor_type.shape))
+        whole = TensorType(
+            value.tensor_type.dtype, (self.loop.iterations, *value.tensor_type.shape)
+        )
         places = (self.wanted[i] for i in self.stacked[value])
         place = next((p for p in places if p is not None), None)
         self.stacks[value] = self.place_for(whole, place, "stack of ", bool(self.loop.binds))
@@ -215,7 +225,7 @@ class _Builder:
         if self.loop.binds:
             assert isinstance(stack, Arena)
             self.layout.before += [Ensure(stack.buffer, more * size)] if more else []
-            rows = trip_count(self.number) + 1 + more
+            rows = iteration_count(self.number) + 1 + more
             self.layout.room.append(Ensure(stack.buffer, rows * size))
 
     def find_results(self) -> None:
@@ -227,7 +237,7 @@ class _Builder:
         for i, place in self.wanted.items():
             if i not in self.layout.results:  # it has no bytes
                 t = self.loop.body.outputs[i].tensor_type
-                whole = TensorType(t.dtype, (self.loop.trips, *t.shape))
+                whole = TensorType(t.dtype, (self.loop.iterations, *t.shape))
                 self.layout.results[i] = self.place_for(whole, place, "stack of ", True)
 
 

@@ -4,12 +4,12 @@ Data only, for either back end.
 A *place* is where an array lies: a slot of the table that the caller fills (inputs, variables,
 constants, outputs), a buffer of the program's own, or a part of one of them. Some places move as a
 loop goes on: the row of an array that it has reached, buffers that are used by turns, and what a
-carry was given in the trip before. After the loop they are where it left them. Steps run in order;
-buffers and sizes are named, offsets are the memory plan's matter.
+carry was given in the iteration before. After the loop they are where it left them. Steps run in
+order; buffers and sizes are named, offsets are the memory plan's matter.
 
 Buffers lie in an arena whose size follows from the sizes of the call. A buffer that *grows* has
 memory of its own instead: its size names one that is known only as the program runs, such as the
-trips of a loop.
+iterations of a loop.
 """
 
 from __future__ import annotations
@@ -26,9 +26,32 @@ from staticflow.graph.op import Op
 from staticflow.graph.types import Shape, TensorType
 
 __all__ = [
-    "Ahead", "Arena", "ArenaBuffer", "Ask", "Carry", "Choose", "Copy", "Ensure", "Failure", "Give",
-    "Launch", "Measure", "Part", "Place", "Repeat", "Require", "Routine", "Row", "Step", "Table",
-    "Turn", "blocks_of", "parts_of", "places_of", "trip_count", "walk_steps",
+    "Ahead",
+    "Arena",
+    "ArenaBuffer",
+    "Ask",
+    "Carry",
+    "Choose",
+    "Copy",
+    "Ensure",
+    "Failure",
+    "Give",
+    "Launch",
+    "Measure",
+    "Part",
+    "Place",
+    "Repeat",
+    "Require",
+    "Routine",
+    "Row",
+    "Step",
+    "Table",
+    "Turn",
+    "blocks_of",
+    "iteration_count",
+    "parts_of",
+    "places_of",
+    "walk_steps",
 ]  # fmt: skip
 
 
@@ -65,7 +88,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One of several arrays, by turns from trip to trip of a loop."""
+    """One of several arrays, by turns from iteration to iteration of a loop."""
 
     arrays: tuple[Place, ...]
     loop: int
@@ -73,9 +96,9 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Carry:
-    """What a trip of a loop begins with: in the first trips one of the ``starts`` after the other,
-    then what has been left in ``made`` as many trips before. After the loop it is what another trip
-    would begin with."""
+    """What a iteration of a loop begins with: in the first iterations one of the ``starts`` after
+    the other, then what has been left in ``made`` as many iterations before. After the loop it is
+    what another iteration would begin with."""
 
     loop: int
     starts: tuple[Place, ...]
@@ -84,8 +107,8 @@ class Carry:
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """Where ``place`` will be in the next trip of a loop of known length; ``last`` if there will be
-    none."""
+    """Where ``place`` will be in the next iteration of a loop of known length; ``last`` if there
+    will be none."""
 
     loop: int
     place: Place
@@ -118,8 +141,8 @@ class Copy:
 class Repeat:
     """Run ``body`` ``length`` times, backwards through rows if ``reverse``.
 
-    A guarded loop ends earlier where the ``flag``, a bool, is false before a trip (its ``length``
-    may be None: there is no other end), and ``binds`` a size to the trips it made.
+    A guarded loop ends earlier where the ``flag``, a bool, is false before a iteration (its
+    ``length`` may be None: there is no other end), and ``binds`` a size to the iterations it made.
     """
 
     loop: int
@@ -201,8 +224,8 @@ class Ask:
 Step = Launch | Copy | Repeat | Choose | Ensure | Require | Measure | Give | Ask
 
 
-def trip_count(loop: int) -> Dim:
-    """How many trips of a loop are done, as its body may name it."""
+def iteration_count(loop: int) -> Dim:
+    """How many iterations of a loop are done, as its body may name it."""
     return Dim.of(Sym("count", -1 - loop))
 
 

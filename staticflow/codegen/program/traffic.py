@@ -25,7 +25,7 @@ from staticflow.codegen.program.routine import (
     Step,
     Table,
     Turn,
-    trip_count,
+    iteration_count,
 )
 from staticflow.graph.dim_queries import substitute_dim, symbols_of
 from staticflow.graph.dims import Size
@@ -70,7 +70,7 @@ class _Traffic:
     def repeat(self, step: Repeat) -> Size:
         one = self.of(step.body)
         length: Size = _GUESS if step.length is None else step.length
-        (count,) = symbols_of(trip_count(step.loop))
+        (count,) = symbols_of(iteration_count(step.loop))
         return length * substitute_dim(one, {count: length})
 
 

@@ -27,11 +27,17 @@ from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, ceil_div, dim_max, floor_div, prod
 
 __all__ = [
-    "bind_grid", "is_vectorizable", "parallel", "split", "trip_count", "unroll", "vectorize",
+    "bind_grid",
+    "is_vectorizable",
+    "iteration_count",
+    "parallel",
+    "split",
+    "unroll",
+    "vectorize",
 ]  # fmt: skip
 
 
-def trip_count(loop: Loop) -> Size:
+def iteration_count(loop: Loop) -> Size:
     """How often the body of a loop runs."""
     return ceil_div(dim_max(loop.hi - loop.lo, 0), loop.step)
 
@@ -56,7 +62,7 @@ def unroll(kernel: Kernel, var: Sym, factor: int) -> Kernel:
 
 
 def _unroll_loop(loop: Loop, factor: int, names: Names) -> Block:
-    count = trip_count(loop)
+    count = iteration_count(loop)
     if isinstance(count, int) and count <= factor:
         return _copies(loop, loop.lo, count, names)
     full = floor_div(count, factor) * factor
@@ -95,7 +101,7 @@ def split(kernel: Kernel, var: Sym, count: int) -> tuple[Kernel, Sym | None]:
     loop = find_loop(kernel, var)
     if loop.kind == "grid" or loop.going is not None or loop.step != 1:
         raise VerifyError(f"kernel {kernel.name}: the loop over {var} cannot be split")
-    full = floor_div(trip_count(loop), count) * count
+    full = floor_div(iteration_count(loop), count) * count
     if full == 0:
         return kernel, None
     middle = loop.lo + full
@@ -143,7 +149,7 @@ def bind_grid(kernel: Kernel) -> Kernel:
     nest = [loop]
     while (inner := _only_loop(nest[-1].body)) is not None and _is_rectangular(nest, inner):
         nest.append(inner)
-    counts = [trip_count(loop) for loop in nest]
+    counts = [iteration_count(loop) for loop in nest]
     total = prod(counts)
     thread = Sym(Names(kernel).fresh("thread"), 0, total)
     values: dict[Sym, Size] = {}

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from staticflow.codegen.kernel import Block, Kernel, Let, Load, Loop, Stmt, Store, walk
 from staticflow.codegen.rewrite import Names, copy_block, replace_loop, rewrite
-from staticflow.codegen.schedule.loops import trip_count
+from staticflow.codegen.schedule.loops import iteration_count
 from staticflow.graph.dim_queries import coefficient, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, floor_div
 
@@ -42,7 +42,7 @@ def strips(kernel: Kernel, var: Sym, width: int) -> tuple[Kernel, list[Sym]]:
         assert isinstance(whole, Loop)
         return whole
 
-    full = floor_div(trip_count(inner), width)
+    full = floor_div(iteration_count(inner), width)
     rest = replace(inner, lo=inner.lo + full * width)
     if full == 0:
         return replace_loop(kernel, first.var, (exchange(rest),)), [var]
@@ -51,7 +51,7 @@ def strips(kernel: Kernel, var: Sym, width: int) -> tuple[Kernel, list[Sym]]:
     place = inner.lo + Dim.of(strip) * width + Dim.of(within)
     part = Loop(within, 0, width, rewrite(inner.body, {var: place}), 1, "parallel")
     whole = exchange(part, Loop(strip, 0, full, (), 1, "parallel"))
-    if trip_count(rest) == 0:
+    if iteration_count(rest) == 0:
         return replace_loop(kernel, first.var, (whole,)), [within]
     (main,) = copy_block((whole,), {}, Names(kernel))
     loops = (s for s in walk((main,)) if isinstance(s, Loop) and s.kind == "parallel")

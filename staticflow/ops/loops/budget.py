@@ -23,7 +23,7 @@ from staticflow.ops.declaring.declare import per_arg
 from staticflow.ops.loops.region import types_of_result
 from staticflow.ops.symbols.symbol import Symbol, to_node
 
-__all__ = ["Budget", "budget_op", "budgets_in", "bytes_of_trip", "with_budget"]
+__all__ = ["Budget", "budget_op", "budgets_in", "bytes_of_iteration", "with_budget"]
 
 budget_op = Op(
     name="budget",
@@ -52,8 +52,9 @@ def with_budget(what: str, bytes: int, leaves: Sequence[Any]) -> list[Any]:
     return [budget_op(Symbol(to_node(first)), bytes=bytes, what=what), *rest]
 
 
-def bytes_of_trip(fn: Callable[[list[Symbol]], Any], types: Sequence[TensorType]) -> Size:
-    """The bytes of all values that ``fn``, the trip of a loop, computes of symbols of ``types``."""
+def bytes_of_iteration(fn: Callable[[list[Symbol]], Any], types: Sequence[TensorType]) -> Size:
+    """The bytes of all values that ``fn``, the iteration of a loop, computes of symbols of
+    ``types``."""
     began = new_param(TensorType(bool_, ()), "").serial
     results = pytree.flatten(types_of_result(fn, types))[0]
     made = (

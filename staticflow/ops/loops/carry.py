@@ -1,4 +1,5 @@
-"""What is carried from trip to trip: a tree of tensors that every trip gives back as it was."""
+"""What is carried from iteration to iteration: a tree of tensors that every iteration gives back as
+it was."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ __all__ = [
     "check_tree",
     "detach_unrecorded",
     "loop_over",
-    "note_trip",
+    "note_iteration",
 ]  # fmt: skip
 
 
@@ -95,13 +96,13 @@ def detach_unrecorded(tree: Any) -> Any:
     return pytree.map_tree(apart, tree)
 
 
-def note_trip(error: Exception, trip: int, what: str) -> None:
-    """Note in which trip of a loop that runs now an error was raised."""
-    error.add_note(f"in trip {trip} of the {what} at {format_locs(here())}")
+def note_iteration(error: Exception, iteration: int, what: str) -> None:
+    """Note in which iteration of a loop that runs now an error was raised."""
+    error.add_note(f"in iteration {iteration} of the {what} at {format_locs(here())}")
 
 
 def check_tree(what: str, before: Any, after: Any, name: str = "carry") -> Any:
-    """``after`` as tensors, if it is as a trip got it: where a loop carries more than its user
+    """``after`` as tensors, if it is as a iteration got it: where a loop carries more than its user
     gives, this is what its user may get wrong."""
     leaves, tree = pytree.flatten(before)
     return pytree.unflatten(tree, check_leaves(what, tree, leaves, after, name))
@@ -110,7 +111,7 @@ def check_tree(what: str, before: Any, after: Any, name: str = "carry") -> Any:
 def check_leaves(
     what: str, tree: pytree.TreeDef, before: Sequence[Any], after: Any, name: str = "carry"
 ) -> list[Any]:
-    """The leaves of what a trip gives back as tensors, held to the leaves ``before`` it."""
+    """The leaves of what a iteration gives back as tensors, held to the leaves ``before`` it."""
     leaves, own = pytree.flatten(after)
     if own != tree:
         raise ShapeError(
@@ -139,7 +140,8 @@ def _check_carry(
     after: Sequence[Any],
     name: str,
 ) -> None:
-    """Hold the leaves ``after`` a trip to those ``before``, of the ``name`` that the user knows.
+    """Hold the leaves ``after`` a iteration to those ``before``, of the ``name`` that the user
+    knows.
 
     Sizes unknown on either side are left to the graph's assumptions.
     """
@@ -207,8 +209,8 @@ def loop_over(
     binds: tuple[Dim, ...] = (),
 ) -> tuple[list[Any], list[Any]]:
     """The loop whose body computes ``outputs`` (carries, then ys) from its ``own`` params, traced
-    from the serial number ``began`` on; guarded if it ``binds`` its number of trips. Gives the last
-    carries and the stacked ys.
+    from the serial number ``began`` on; guarded if it ``binds`` its number of iterations. Gives the
+    last carries and the stacked ys.
 
     Variables whose state the body changes are carried, too.
     """

@@ -1,11 +1,11 @@
 """Loops that keep less for their derivative and compute more.
 
-A loop keeps the carries of all its trips. One that runs in *segments*, a loop of loops, keeps those
-with which a segment began, and on the way back the carries of one segment at a time, which it runs
-again. With segments of k trips out of T that is T / k + k carries instead of T; k near the square
-root of T is least (Chen et al. 2016, "Training deep nets with sublinear memory cost"). Where the
-number of trips shows only as the loop runs, each segment is a trip longer than the one before: S
-segments cover S * (S + 1) / 2 trips.
+A loop keeps the carries of all its iterations. One that runs in *segments*, a loop of loops, keeps
+those with which a segment began, and on the way back the carries of one segment at a time, which it
+runs again. With segments of k iterations out of T that is T / k + k carries instead of T; k near
+the square root of T is least (Chen et al. 2016, "Training deep nets with sublinear memory cost").
+Where the number of iterations shows only as the loop runs, each segment is a iteration longer than
+the one before: S segments cover S * (S + 1) / 2 iterations.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ from staticflow.ops.loops.carry import call, check_flag, check_pair, check_tree
 from staticflow.ops.loops.ragged import measure
 
 __all__ = [
-    "Checkpoint", "check_choice", "scan_in_segments", "scan_until_in_segments", "segment_trips",
-    "while_in_segments",
+    "Checkpoint", "check_choice", "scan_in_segments", "scan_until_in_segments",
+    "segment_iterations", "while_in_segments",
 ]  # fmt: skip
 
 Checkpoint = str | int | Callable[[Size], Size] | None
 
 
-def segment_trips(what: str, checkpoint: Checkpoint, length: Size) -> Size | None:
-    """The trips of a segment of a loop of ``length`` trips; None for a loop that keeps all."""
+def segment_iterations(what: str, checkpoint: Checkpoint, length: Size) -> Size | None:
+    """The iterations of a segment of a loop of ``length`` iterations; None for a loop that keeps
+    all."""
     if callable(checkpoint):
         return dim_max(_check(what, checkpoint(length)), 1)
     if checkpoint in (None, "all"):
@@ -61,12 +62,12 @@ def check_choice(what: str, checkpoint: Checkpoint, memory_budget: int | None) -
 
 
 def _check(what: str, checkpoint: Any) -> Size:
-    trips = position(checkpoint)
-    if isinstance(trips, Dim) or (trips is not None and trips >= 1):
-        return trips
+    iterations = position(checkpoint)
+    if isinstance(iterations, Dim) or (iterations is not None and iterations >= 1):
+        return iterations
     raise ArgumentError(
-        f'{what}: checkpoint is "all", "sqrt", a number of trips from 1 on, or a function that '
-        f"gives one for the length, not {checkpoint!r}, at {format_locs(here())}"
+        f'{what}: checkpoint is "all", "sqrt", a number of iterations from 1 on, or a function '
+        f"that gives one for the length, not {checkpoint!r}, at {format_locs(here())}"
     )
 
 
@@ -77,20 +78,20 @@ def scan_in_segments(
     xs: Any,
     length: Size,
     reverse: bool,
-    trips: Size,
+    iterations: Size,
 ) -> tuple[Any, Any]:
-    """``scan(fn, init, xs, length, reverse)`` as a scan of scans of ``trips`` rows, and one over
-    the rows that are left at the end."""
-    segments = floor_div(length, trips)
-    head = segments * trips
+    """``scan(fn, init, xs, length, reverse)`` as a scan of scans of ``iterations`` rows, and one
+    over the rows that are left at the end."""
+    segments = floor_div(length, iterations)
+    head = segments * iterations
     tail = length - head
 
     def whole(carry: Any) -> tuple[Any, Any]:
         rows = pytree.map_tree(
-            lambda x: narrow(x, 0, 0, head).reshape(segments, trips, *x.shape[1:]), xs
+            lambda x: narrow(x, 0, 0, head).reshape(segments, iterations, *x.shape[1:]), xs
         )
         carry, ys = scan(
-            lambda c, x: scan(fn, c, x, trips, reverse), carry, rows, segments, reverse
+            lambda c, x: scan(fn, c, x, iterations, reverse), carry, rows, segments, reverse
         )
         return carry, pytree.map_tree(lambda y: y.reshape(head, *y.shape[2:]), ys)
 
@@ -117,20 +118,20 @@ def scan_until_in_segments(
     length: Size,
     reverse: bool,
     until: Callable[[Any, Any], Any],
-    trips: Size,
+    iterations: Size,
 ) -> tuple[Any, Any]:
-    """``scan(fn, init, xs, length, reverse, until)`` as a scan of scans of ``trips`` rows.
+    """``scan(fn, init, xs, length, reverse, until)`` as a scan of scans of ``iterations`` rows.
 
     Either ends where ``until`` says so or all rows are through: the last segment is filled up with
     zeros, which no step gets to see, and so are the ys of the segment that ends early.
     """
-    segments = ceil_div(length, trips)
+    segments = ceil_div(length, iterations)
 
     def blocks(x: Any) -> Any:
         x = flip(x, 0) if reverse else x
-        missing = plain(segments * trips - length)
+        missing = plain(segments * iterations - length)
         padded = x if same(missing, 0) else cat([x, new_zeros(x, missing, *x.shape[1:])])
-        return padded.reshape(segments, trips, *x.shape[1:])
+        return padded.reshape(segments, iterations, *x.shape[1:])
 
     def step(state: Any, x: Any) -> tuple[Any, Any]:
         carry, made, _ = state
@@ -141,8 +142,8 @@ def scan_until_in_segments(
         return (after, made + 1, (made + 1 >= length) | ends), y
 
     def segment(state: Any, rows: Any) -> tuple[Any, Any]:
-        state, ys = scan(step, state, rows, trips, until=lambda state, y: state[2])
-        return state, pytree.map_tree(lambda y: unprefix_op(y, y, size=trips), ys)
+        state, ys = scan(step, state, rows, iterations, until=lambda state, y: state[2])
+        return state, pytree.map_tree(lambda y: unprefix_op(y, y, size=iterations), ys)
 
     (carry, made, _), ys = scan(
         segment, (init, 0, False), pytree.map_tree(blocks, xs), segments,
@@ -151,7 +152,7 @@ def scan_until_in_segments(
     rows = measure(made, length)
 
     def flat(y: Any) -> Any:
-        y = prefix_op(y.reshape(y.shape[0] * trips, *y.shape[2:]), rows)
+        y = prefix_op(y.reshape(y.shape[0] * iterations, *y.shape[2:]), rows)
         return flip(y, 0) if reverse else y
 
     return carry, pytree.map_tree(flat, ys)
@@ -164,15 +165,15 @@ def while_in_segments(
     init: Any,
     checkpoint: Checkpoint,
 ) -> Any:
-    """``while_loop(condition, body, init)`` in segments of ``checkpoint`` trips, or, for "sqrt", of
-    one more each."""
+    """``while_loop(condition, body, init)`` in segments of ``checkpoint`` iterations, or, for
+    "sqrt", of one more each."""
     if checkpoint != "sqrt":
         _check("while_loop", checkpoint)
 
     def segment(number: Any, carry: Any) -> tuple[Any, Any]:
-        trips = number if checkpoint == "sqrt" else checkpoint
+        iterations = number if checkpoint == "sqrt" else checkpoint
         _, carry = while_loop(
-            lambda i, c: (i < trips) & condition(c),
+            lambda i, c: (i < iterations) & condition(c),
             lambda i, c: (i + 1, check_tree("while_loop", c, body(c))),
             (number * 0, carry),
         )

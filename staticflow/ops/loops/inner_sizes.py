@@ -1,9 +1,9 @@
 """Sizes that only the inside of a loop or branch can tell, refused on tensors as in a graph.
 
 In a graph what leaves a region has a size that the outside knows. On tensors a selection of the
-size that the other branch gives, or the trip before, would pass by chance. So a function by which a
-size followed from elements (``thread.state.sizes`` counts these) is traced, once for each kind of
-arguments, and what it gives is looked at.
+size that the other branch gives, or the iteration before, would pass by chance. So a function by
+which a size followed from elements (``thread.state.sizes`` counts these) is traced, once for each
+kind of arguments, and what it gives is looked at.
 """
 
 from __future__ import annotations

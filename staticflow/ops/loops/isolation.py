@@ -1,9 +1,10 @@
-"""What keeps the trips of a loop that runs on tensors apart.
+"""What keeps the iterations of a loop that runs on tensors apart.
 
-In a graph each trip has a carry and a y of its own, and a change in place reaches nothing else. On
-tensors it reaches whoever has the same memory: what the loop began with, another part of the carry,
-a y of an earlier trip, what the body took from outside. To copy all of that would be slow, and few
-bodies change their carry in place; whether one does is seen in its first trip.
+In a graph each iteration has a carry and a y of its own, and a change in place reaches nothing
+else. On tensors it reaches whoever has the same memory: what the loop began with, another part of
+the carry, a y of an earlier iteration, what the body took from outside. To copy all of that would
+be slow, and few bodies change their carry in place; whether one does is seen in its first
+iteration.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ __all__ = ["Apart"]
 
 
 class Apart:
-    """The leaves of a ``carry``, a trip's own, from copies of ``init`` on; ``what`` is the loop."""
+    """The leaves of a ``carry``, a iteration's own, from copies of ``init`` on; ``what`` is the
+    loop."""
 
     def __init__(self, what: str, init: Sequence[Any]) -> None:
         self.what = what
@@ -38,14 +40,14 @@ class Apart:
             )
 
     def follow(self, after: list[Any], y: list[Any]) -> list[Any]:
-        """The leaves ``after`` a trip are the carry of the next one. Gives the leaves ``y``, or
-        copies of them where the next one may change them."""
+        """The leaves ``after`` a iteration are the carry of the next one. Gives the leaves ``y``,
+        or copies of them where the next one may change them."""
         count = len(after)
         versions = eager.versions([*self.carry, *after, *y])
         if not self._changes:
             changed = versions[:count] != self._versions
             if changed and self._changes is False:
-                self._refuse_late("changes its carry in place in a later trip")
+                self._refuse_late("changes its carry in place in a later iteration")
             self._changes = changed
         if self._changes:
             own = {id(x): x for x in self.carry}
@@ -56,9 +58,9 @@ class Apart:
         return [x.clone() for x in y] if any(versions[2 * count :]) else y
 
     def refuse_changed_ys(self, ys: Sequence[Any]) -> None:
-        """Refuse a body of which a trip changed one of the ``ys`` that were given before."""
+        """Refuse a body of which a iteration changed one of the ``ys`` that were given before."""
         if any(eager.versions(ys)):
-            self._refuse_late("changes in place, in a later trip, what it gave as y before")
+            self._refuse_late("changes in place, in a later iteration, what it gave as y before")
 
     def _refuse_late(self, does: str) -> NoReturn:
         raise SymbolicError(

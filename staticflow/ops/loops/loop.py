@@ -1,8 +1,8 @@
 """The ops that loop: a body is run again and again on what it carries.
 
-Their operands are laid out as carries, xs (of which each trip gets a row) and captured values, and
-so are the params of the body; the results, and the outputs of the body, are carries and ys (of
-which each trip gives a row).
+Their operands are laid out as carries, xs (of which each iteration gets a row) and captured values,
+and so are the params of the body; the results, and the outputs of the body, are carries and ys (of
+which each iteration gives a row).
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ Pair = tuple[Node, Node]
 class Loop:
     """What the attributes of a loop say.
 
-    ``length`` is the number of trips; a *guarded* loop, which asks its first carry before each
-    trip, makes at most that many if it is not None. ``binds`` is the number of trips that a guarded
-    loop turns out to make. The xs have as many rows as there are trips, or more.
+    ``length`` is the number of iterations; a *guarded* loop, which asks its first carry before each
+    iteration, makes at most that many if it is not None. ``binds`` is the number of iterations that
+    a guarded loop turns out to make. The xs have as many rows as there are iterations, or more.
     """
 
     body: Graph
@@ -62,8 +62,8 @@ class Loop:
         return while_op if self.binds else scan_op
 
     @property
-    def trips(self) -> Size:
-        """The number of trips, known before the loop or only after it."""
+    def iterations(self) -> Size:
+        """The number of iterations, known before the loop or only after it."""
         if self.binds:
             return self.binds[0]
         assert self.length is not None
@@ -139,12 +139,12 @@ def _infer(facts: Facts, *args: TensorType, **attrs: Any) -> tuple[TensorType, .
         same_type(facts, out, given, f"carry {position}")
     if loop.binds and (not carries or carries[0] != TensorType(bool_, ())):
         raise DTypeError("the first carry of a guarded loop, its flag, is a bool of no dims")
-    return (*carries, *(TensorType(y.dtype, (loop.trips, *y.shape)) for y in ys))
+    return (*carries, *(TensorType(y.dtype, (loop.iterations, *y.shape)) for y in ys))
 
 
 def _rows(x: TensorType, loop: Loop) -> Size:
-    """How many rows an operand among the xs must have: enough for the trips."""
-    needed = loop.trips if loop.length is None else loop.length
+    """How many rows an operand among the xs must have: enough for the iterations."""
+    needed = loop.iterations if loop.length is None else loop.length
     return x.shape[0] if x.shape and is_provably_ge(x.shape[0], needed) else needed
 
 
@@ -207,8 +207,8 @@ def _while_reference(
 
 
 def _flows(**attrs: Any) -> list[set[int]]:
-    """A carry leads back to what it began with, and to all that a trip makes it of, in as many
-    trips as it takes."""
+    """A carry leads back to what it began with, and to all that a iteration makes it of, in as many
+    iterations as it takes."""
     loop = Loop(**attrs)
     through = flow_through(loop.body)
     runs = isinstance(loop.length, int) and loop.length > 0 and not loop.binds
@@ -233,17 +233,19 @@ def _flows(**attrs: Any) -> list[set[int]]:
 def _vjp(
     needs: Sequence[bool], cts: Sequence[Any], out: Any, *args: Any, **attrs: Any
 ) -> list[Any]:
-    """A scan the other way round, of as many trips.
+    """A scan the other way round, of as many iterations.
 
-    It reads the carries that each trip began with, which a first loop stacks (the pass
-    ``merge`` makes that one with the loop that is differentiated), computes the trip again
+    It reads the carries that each iteration began with, which a first loop stacks (the pass
+    ``merge`` makes that one with the loop that is differentiated), computes the iteration again
     and pulls the cotangents through it. Cotangents of captured values are summed in the carry.
     """
     loop = Loop(**attrs)
     params = loop.body.params
     args = tuple(Symbol(to_node(a, p.tensor_type.dtype)) for a, p in zip(args, params, strict=True))
     begun, tie = _stack_starts(loop, args)
-    always = [Symbol(constant_node(True, bool_))] if loop.binds else []  # the flag, as trips begin
+    always = (
+        [Symbol(constant_node(True, bool_))] if loop.binds else []
+    )  # the flag, as iterations begin
     _, xs, captured = loop.operands(args)
     real = [i for i, p in enumerate(params) if p.tensor_type.dtype.is_floating]
     carry_at = [i for i in real if i < loop.carries]
@@ -296,8 +298,9 @@ def _among_rows(ct: Any, x: Any) -> Any:
 
 
 def _stack_starts(loop: Loop, args: Sequence[Symbol]) -> tuple[list[Any], list[Any]]:
-    """The carries that each trip began with, stacked, but for the flag of a guarded loop. That has
-    a *tie* instead, a stack of nothing: it has the number of trips for a size, and no memory."""
+    """The carries that each iteration began with, stacked, but for the flag of a guarded loop. That
+    has a *tie* instead, a stack of nothing: it has the number of iterations for a size, and no
+    memory."""
     params = loop.body.params
     began: list[Node] = list(params[: loop.carries])
     if loop.binds:
@@ -321,7 +324,7 @@ def _reverse_scan(
     region = close_over(own, [to_node(v) for v in (*carries, *ys)], began)
     values = scan_op(
         *start, *rows, *tie, *map(Symbol, region.captured),
-        body=region.graph(), carries=split, xs=len(inner), length=loop.trips,
+        body=region.graph(), carries=split, xs=len(inner), length=loop.iterations,
         reverse=not loop.reverse,
     )  # fmt: skip
     return list(values[:split]), list(values[split:])
@@ -333,7 +336,7 @@ def _reverse_scan(
 def _jvp(tangents: Sequence[Any], out: Any, *args: Any, **attrs: Any) -> list[Any]:
     """A loop of the same kind that carries tangents beside the values, and keeps nothing.
 
-    A carry has a tangent if it starts with one or if a trip gives it one from those of others.
+    A carry has a tangent if it starts with one or if a iteration gives it one from those of others.
     Values and tangents are computed together; the pass ``merge`` makes the loop that was
     there one with this.
     """
@@ -397,8 +400,8 @@ scan_op = Op(
 
 while_op = Op(
     name="while",
-    doc="A loop that goes on while its first carry is true, for ``length`` trips at most if there "
-    "is one. Arguments and results as those of scan; ``binds`` is the number of trips.",
+    doc="A loop that goes on while its first carry is true, for ``length`` iterations at most if "
+    "there is one. Arguments and results as those of scan; ``binds`` is the number of iterations.",
     infer=_infer,
     reference=_while_reference,
     vjp=_vjp,

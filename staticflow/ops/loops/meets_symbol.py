@@ -1,8 +1,8 @@
 """Whether a function that is about to run on tensors would meet a symbol.
 
 A loop over tensors whose body uses a symbol is part of a graph, and what is part of a graph must
-not run: a draw, a print or running statistics would change something before any call. So the
-symbol is looked for before the first trip, among what the function can name: closures, defaults,
+not run: a draw, a print or running statistics would change something before any call. So the symbol
+is looked for before the first iteration, among what the function can name: closures, defaults,
 globals, attributes. What is so found may not be used after all, which the graph then tells.
 """
 
@@ -64,8 +64,9 @@ def refuse_late(what: str, fn: str) -> NoReturn:
     """Refuse a function that met a symbol as it ran on tensors."""
     raise SymbolicError(
         f"{what}: {fn} met a symbol as it ran on tensors; what is part of a graph is traced and "
-        "does not run, so a symbol must be known before the first trip: give it to the loop (in "
-        f"the carry, the xs or the operands), or name it in {fn} itself, at {format_locs(here())}"
+        "does not run, so a symbol must be known before the first iteration: give it to the loop "
+        f"(in the carry, the xs or the operands), or name it in {fn} itself, "
+        f"at {format_locs(here())}"
     )
 
 

@@ -74,8 +74,8 @@ def print(template: str, /, *values: Any, **named: Any) -> None:
     """Print ``template.format(*values, **named)`` when the values are there.
 
     On tensors that is now. In a graph it is whenever the program gets here: in a loop on every
-    trip, in a branch if that is taken, once also where the graph is differentiated. Nothing that is
-    computed changes. Values are tensors, symbols, arrays and numbers; those of no dims are
+    iteration, in a branch if that is taken, once also where the graph is differentiated. Nothing
+    that is computed changes. Values are tensors, symbols, arrays and numbers; those of no dims are
     formatted as numbers, so ``{loss:.3f}`` works. What the output stream raises ends the program,
     with nothing updated.
 

@@ -55,7 +55,7 @@ def trace_alike(
 def _refuse(what: str, stale: Node) -> NoReturn:
     raise SymbolicError(
         f"{what} uses what it kept in Python ({stale.type}, made at {format_locs(stale.locs)}); a "
-        "line of Python runs once, when it is traced, so every call or trip would begin with the "
-        "same: give it as an argument (a carry) and return what it becomes, "
+        "line of Python runs once, when it is traced, so every call or iteration would begin with "
+        "the same: give it as an argument (a carry) and return what it becomes, "
         f"at {format_locs(here())}"
     )

@@ -20,7 +20,7 @@ from staticflow.ops.basics.joining import stack
 from staticflow.ops.declaring.eager_side import eager
 from staticflow.ops.declaring.sizes import as_size
 from staticflow.ops.declaring.thread import thread
-from staticflow.ops.loops.budget import bytes_of_trip, with_budget
+from staticflow.ops.loops.budget import bytes_of_iteration, with_budget
 from staticflow.ops.loops.carry import (
     call,
     check_flag,
@@ -28,14 +28,14 @@ from staticflow.ops.loops.carry import (
     check_pair,
     detach_unrecorded,
     loop_over,
-    note_trip,
+    note_iteration,
 )
 from staticflow.ops.loops.checkpoint import (
     Checkpoint,
     check_choice,
     scan_in_segments,
     scan_until_in_segments,
-    segment_trips,
+    segment_iterations,
 )
 from staticflow.ops.loops.inner_sizes import refuse_inner_sizes
 from staticflow.ops.loops.isolation import Apart
@@ -88,14 +88,14 @@ def scan(
     with the last row. The lengths are those of ``xs``: a row of ``taps`` makes as many steps fewer
     as the longest lag into the xs.
 
-    A graph that differentiates the loop keeps the carries of every trip, unless ``checkpoint`` says
-    how many trips are computed again instead: a number of them, ``"sqrt"`` for the square root of
-    the length, which keeps least, or a function of the length (which is that of ``xs``, wherever
-    the loop ends). The values and gradients are the same. A ``memory_budget`` is the bytes that a
-    program with this loop, or its derivative, may take: those of its arena and of its outputs. The
-    loop keeps all where that surely fits, and least otherwise; where that is too much, compiling
-    the program, or the call that tells the sizes, raises `ArgumentError` with what it takes. Eager
-    tensors that require gradients are kept as they always are.
+    A graph that differentiates the loop keeps the carries of every iteration, unless ``checkpoint``
+    says how many iterations are computed again instead: a number of them, ``"sqrt"`` for the square
+    root of the length, which keeps least, or a function of the length (which is that of ``xs``,
+    wherever the loop ends). The values and gradients are the same. A ``memory_budget`` is the bytes
+    that a program with this loop, or its derivative, may take: those of its arena and of its
+    outputs. The loop keeps all where that surely fits, and least otherwise; where that is too much,
+    compiling the program, or the call that tells the sizes, raises `ArgumentError` with what it
+    takes. Eager tensors that require gradients are kept as they always are.
 
     >>> import staticflow as sf
     >>> xs = sf.tensor([1.0, 2.0, 3.0])
@@ -138,18 +138,18 @@ def scan(
     xs_leaves = tensors_of("scan", "xs", xs_tree, xs_leaves)
     length = _common_length("scan", xs_leaves, pytree.paths(xs_tree, "xs"), length)
     check_choice("scan", checkpoint, memory_budget)
-    trips = segment_trips("scan", checkpoint, length)
+    iterations = segment_iterations("scan", checkpoint, length)
     loop = _Scan(fn, init_leaves, carry_tree, xs_leaves, xs_tree, length, reverse, until)
 
     def write() -> tuple[Any, Any]:
         if memory_budget is not None:
             return _within(memory_budget, loop)
-        if trips is None:
+        if iterations is None:
             return loop.in_graph()
         carry, rows = loop.init_as_given(), loop.xs_as_given()
         if until is not None:
-            return scan_until_in_segments(scan, fn, carry, rows, length, reverse, until, trips)
-        return scan_in_segments(scan, fn, carry, rows, length, reverse, trips)
+            return scan_until_in_segments(scan, fn, carry, rows, length, reverse, until, iterations)
+        return scan_in_segments(scan, fn, carry, rows, length, reverse, iterations)
 
     if in_graph(*init_leaves, *xs_leaves, length):
         return trace_at_once(write)
@@ -158,21 +158,21 @@ def scan(
 
 
 _SURE = 2
-"""Times the bytes that a trip computes: more than a loop and its derivative keep of it."""
+"""Times the bytes that a iteration computes: more than a loop and its derivative keep of it."""
 
 
 _FEW = 6
-"""Trips up to which a loop that keeps all takes less than one in segments, with its derivative:
-5,120 bytes against 6,144 for 4 trips of a small RNN, 9,216 against 7,168 for 8."""
+"""Iterations up to which a loop that keeps all takes less than one in segments, with its
+derivative: 5,120 bytes against 6,144 for 4 iterations of a small RNN, 9,216 against 7,168 for 8."""
 
 
 def _within(budget: int, loop: _Scan) -> tuple[Any, Any]:
-    """``loop``, in segments unless it has few trips, or all that it may keep is far less than the
-    ``budget``; either way the program that it becomes part of is held to that."""
+    """``loop``, in segments unless it has few iterations, or all that it may keep is far less than
+    the ``budget``; either way the program that it becomes part of is held to that."""
     marked = with_budget("scan", budget, [*loop.init, *loop.xs]) if loop.init or loop.xs else []
     loop.init, loop.xs = marked[: len(loop.init)], marked[len(loop.init) :]
     length = loop.length
-    kept = loop.bytes_of_trip() * length * _SURE
+    kept = loop.bytes_of_iteration() * length * _SURE
     is_short = isinstance(length, int) and length <= _FEW
     keeps_all = is_short or (isinstance(kept, int) and kept <= budget)
     return scan(
@@ -256,10 +256,10 @@ class _Scan:
                 if self.until is not None and self._stops_now(apart, y_tree, rows):
                     break
             except Exception as error:
-                note_trip(error, len(rows), "scan")
+                note_iteration(error, len(rows), "scan")
                 raise
         if self.until is not None:
-            state.sizes += 1  # the number of the trips
+            state.sizes += 1  # the number of the iterations
         columns = list(zip(*rows, strict=True))
         for name, column in zip(pytree.paths(y_tree or pytree.NONE, "y"), columns, strict=True):
             apart.refuse_changed_ys(column)
@@ -267,7 +267,7 @@ class _Scan:
         return apart, y_tree, columns
 
     def _stops_now(self, apart: Apart, y_tree: pytree.TreeDef, rows: list[list[Any]]) -> bool:
-        """Whether the loop ends after the trip that gave the last of the ``rows``."""
+        """Whether the loop ends after the iteration that gave the last of the ``rows``."""
         y = pytree.unflatten(y_tree, rows[-1])
         stops = self._stops(pytree.unflatten(self.carry_tree, apart.carry), y)
         if type(stops) is Symbol:
@@ -284,9 +284,9 @@ class _Scan:
             lambda v: tensor_of(np.zeros((0, *v.shape), v.dtype.numpy), beside=beside), y
         )
 
-    def bytes_of_trip(self) -> Size:
-        """The bytes of all that a trip computes."""
-        return bytes_of_trip(self._trace_step, self._types())
+    def bytes_of_iteration(self) -> Size:
+        """The bytes of all that a iteration computes."""
+        return bytes_of_iteration(self._trace_step, self._types())
 
     def _types(self) -> list[TensorType]:
         types = [TensorType(leaf.dtype, leaf.__sf_shape__) for leaf in self.init]
@@ -337,7 +337,7 @@ class _Scan:
         )
         y_leaves, y_tree = pytree.flatten(y)
         flags = [to_node(go_on)] if flag else []
-        binds = (fresh_sym("trips", self.length + 1, late=True),) if flag else ()
+        binds = (fresh_sym("iterations", self.length + 1, late=True),) if flag else ()
         outs = [to_node(v) for v in (*pytree.flatten(carry)[0], *y_leaves)]
         last, ys = loop_over(
             carries, rows, own, [*flags, *outs], began, self.length, self.reverse, binds

@@ -26,7 +26,7 @@ from staticflow.ops.loops.carry import (
     check_tree,
     detach_unrecorded,
     loop_over,
-    note_trip,
+    note_iteration,
 )
 from staticflow.ops.loops.checkpoint import Checkpoint, check_choice, while_in_segments
 from staticflow.ops.loops.inner_sizes import refuse_inner_sizes
@@ -53,15 +53,15 @@ def while_loop(
     ``init`` is a tree of tensors; if it is a tuple the functions get its elements as arguments of
     their own, ``cond_fn(*init)``. ``cond_fn`` gives one bool, ``body_fn`` what it was given, in the
     same structure, shapes and dtypes. Returns the last carry. On symbols this is one loop of the
-    graph; it can be differentiated any number of times without a bound on its trips, whose number
-    is known only as the program runs. A loop that changes nothing that is asked for is taken to
-    end, and left out. On tensors it runs now.
+    graph; it can be differentiated any number of times without a bound on its iterations, whose
+    number is known only as the program runs. A loop that changes nothing that is asked for is taken
+    to end, and left out. On tensors it runs now.
 
-    A graph that differentiates the loop keeps the carry of every trip, unless ``checkpoint`` says
-    how many trips are computed again instead: a number of them, or ``"sqrt"`` for as many as the
-    square root of twice the trips, whatever their number turns out to be. A ``memory_budget``, the
-    bytes that a program with this loop or its derivative may take, makes it ``"sqrt"``; a call that
-    would take more ends with `ArgumentError` before it does.
+    A graph that differentiates the loop keeps the carry of every iteration, unless ``checkpoint``
+    says how many iterations are computed again instead: a number of them, or ``"sqrt"`` for as many
+    as the square root of twice the iterations, whatever their number turns out to be. A
+    ``memory_budget``, the bytes that a program with this loop or its derivative may take, makes it
+    ``"sqrt"``; a call that would take more ends with `ArgumentError` before it does.
 
     >>> import staticflow as sf
     >>> sf.while_loop(lambda n, x: x < 100, lambda n, x: (n + 1, x * 2), (0, sf.tensor(3.0)))
@@ -76,13 +76,13 @@ def while_loop(
         answer = call("while_loop", "cond_fn", cond_fn, *args)
         return check_flag("while_loop: what cond_fn gives", answer)
 
-    def trip(carry: Any) -> list[Any]:
+    def iteration(carry: Any) -> list[Any]:
         args = carry if type(carry) is tuple else (carry,)
         result = call("while_loop", "body_fn", body_fn, *args)
         return check_leaves("while_loop", tree, leaves, result)
 
     def body(carry: Any) -> Any:
-        return pytree.unflatten(tree, trip(carry))
+        return pytree.unflatten(tree, iteration(carry))
 
     check_choice("while_loop", checkpoint, memory_budget)
 
@@ -97,7 +97,7 @@ def while_loop(
     if in_graph(*leaves):
         return trace_at_once(write)
     written = write_first(write, cond_fn, body_fn)
-    return _now(condition, trip, leaves, tree, body_fn) if written is None else written[0]
+    return _now(condition, iteration, leaves, tree, body_fn) if written is None else written[0]
 
 
 def _now(
@@ -111,12 +111,12 @@ def _now(
     apart = Apart("while_loop", leaves)
     state = thread.state
     sizes: int | None = state.sizes
-    for trip in itertools.count():
+    for iteration in itertools.count():
         carry = pytree.unflatten(tree, apart.carry)
         going = condition(carry)
         if isinstance(going, Symbol):
             refuse_late("while_loop", "cond_fn")
-        if not trip:
+        if not iteration:
             apart.refuse_changed_carry("cond_fn")
         if not going:
             del carry
@@ -130,7 +130,7 @@ def _now(
                 _refuse_inner_sizes(body, leaves, tree, code)
             apart.follow(after, [])
         except Exception as error:
-            note_trip(error, trip, "while_loop")
+            note_iteration(error, iteration, "while_loop")
             raise
 
 
@@ -150,12 +150,12 @@ def _in_graph(
     nodes = [to_node(v) for v in leaves]
     going = to_node(trace_at_once(lambda: condition(pytree.unflatten(tree, map(Symbol, nodes)))))
 
-    def trip(values: list[Symbol]) -> tuple[Any, Any]:
+    def iteration(values: list[Symbol]) -> tuple[Any, Any]:
         carry = body(pytree.unflatten(tree, values[1:]))
         return condition(carry), carry
 
     own, (again, carry), began = trace(
-        trip,
+        iteration,
         [going.tensor_type, *(n.tensor_type for n in nodes)],
         what="while_loop: body",
         users=(condition, body),
@@ -168,7 +168,7 @@ def _in_graph(
         [to_node(again), *after],
         began,
         None,
-        binds=(fresh_sym("trips", late=True),),
+        binds=(fresh_sym("iterations", late=True),),
     )
     return pytree.unflatten(tree, last[1:])
 
@@ -189,18 +189,18 @@ def fori_loop(lo: Any, hi: Any, body: Callable[[Any, Any], Any], init: Any) -> A
     leaves = tensors_of("fori_loop", "init", tree, given)
     init = pytree.unflatten(tree, leaves)
 
-    def trip(i: Any, carry: Any) -> Any:
+    def iteration(i: Any, carry: Any) -> Any:
         return check_tree("fori_loop", carry, call("fori_loop", "body", body, i, carry))
 
     def run() -> Any:
         if isinstance(lo, int | Dim) and isinstance(hi, int | Dim):
             numbers = _range(lo, dim_max(hi - lo, 0), leaves)
-            return scan(lambda carry, i: (trip(i, carry), None), init, numbers)[0]
+            return scan(lambda carry, i: (iteration(i, carry), None), init, numbers)[0]
         beside = hi if isinstance(lo, int | Dim) else lo
         zero = full.beside(beside, shape=(), value=0, dtype=int64)
         start, end = zero + lo, zero + hi
         _, last = while_loop(
-            lambda i, carry: i < end, lambda i, carry: (i + 1, trip(i, carry)), (start, init)
+            lambda i, carry: i < end, lambda i, carry: (i + 1, iteration(i, carry)), (start, init)
         )
         return last
 

@@ -2,7 +2,7 @@
 
 `read` and `effect` act at once on tensors. In a graph they are marks, in the order in which they
 were made, and `settle` takes them out before the graph is closed: a program stores the last value
-of each variable as an update, a loop hands it from trip to trip.
+of each variable as an update, a loop hands it from iteration to iteration.
 """
 
 from __future__ import annotations

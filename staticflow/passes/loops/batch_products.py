@@ -1,10 +1,10 @@
-"""Products leave a loop where all trips together can do them at once.
+"""Products leave a loop where all iterations together can do them at once.
 
-A row times a matrix that no trip changes is one product of all rows before the loop. A carry that
-only sums products is one product after it, of the factors stacked; so is a y that is nothing but a
-product with such a matrix. Many small products become a large one, which runs at full speed, and
-the sum is not read and written at every trip. What is left in the loop takes its matrices as they
-are multiplied: one that would be transposed at every trip is transposed once.
+A row times a matrix that no iteration changes is one product of all rows before the loop. A carry
+that only sums products is one product after it, of the factors stacked; so is a y that is nothing
+but a product with such a matrix. Many small products become a large one, which runs at full speed,
+and the sum is not read and written at every iteration. What is left in the loop takes its matrices
+as they are multiplied: one that would be transposed at every iteration is transposed once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from staticflow.passes.rewrite import Counts, with_args
 __all__ = ["batch_products"]
 
 _LARGE = 128
-"""Rows from which a product of one trip is as fast as it gets."""
+"""Rows from which a product of one iteration is as fast as it gets."""
 
 
 def batch_products(graph: Graph, counts: Counts) -> Graph:
@@ -62,8 +62,8 @@ def _each_scan(graph: Graph, one: Callable[[Node, Counts], Lifted | None], count
 
 
 def _may_lift(loop: Loop) -> bool:
-    """Whether work of a loop may be done for all its trips at once: its rows are of one size. A
-    loop of loops has work enough in a trip, and may be one so that less memory is taken."""
+    """Whether work of a loop may be done for all its iterations at once: its rows are of one size.
+    A loop of loops has work enough in a iteration, and may be one so that less memory is taken."""
     return not loop.body.bound_sizes and not any(n.op in loop_ops() for n in loop.body.nodes)
 
 
@@ -75,20 +75,21 @@ class _Outside:
     loop: Loop
 
     def rows(self, n: Node) -> Any:
-        """The values that ``n`` has in all trips, as one symbol; None if only the loop knows, or if
-        there are more of them, since the loop that this one is the way back of ended early."""
+        """The values that ``n`` has in all iterations, as one symbol; None if only the loop knows,
+        or if there are more of them, since the loop that this one is the way back of ended
+        early."""
         loop = self.loop
         view = _VIEWS.get(n.op)
         if view is not None:
             below = self.rows(n.args[0])
-            return None if below is None else view(below, n, loop.trips)
+            return None if below is None else view(below, n, loop.iterations)
         _, xs, _ = loop.operands(loop.body.params)
         _, given, _ = loop.operands(self.node.args)
         x = given[xs.index(n)] if n in xs else None
-        return None if x is None or x.tensor_type.shape[0] != loop.trips else Symbol(x)
+        return None if x is None or x.tensor_type.shape[0] != loop.iterations else Symbol(x)
 
     def fixed_value(self, n: Node) -> Any:
-        """The value that ``n`` has in every trip, as a symbol; None if trips differ."""
+        """The value that ``n`` has in every iteration, as a symbol; None if iterations differ."""
         if n.op is constant:
             return Symbol(n)
         if n.op in _VIEWS:
@@ -99,25 +100,26 @@ class _Outside:
         return Symbol(given[captured.index(n)]) if n in captured else None
 
     def product(self, n: Node, left: Any) -> Any:
-        """``left @ w`` for the rows ``left`` of all trips, where ``n`` is a product with a matrix
-        ``w`` that is the same in every trip; None if it is not, or too large to gain by it."""
+        """``left @ w`` for the rows ``left`` of all iterations, where ``n`` is a product with a
+        matrix ``w`` that is the same in every iteration; None if it is not, or too large to gain by
+        it."""
         if not _is_matrix_product(n) or _is_large(n.tensor_type.shape[0]):
             return None
         right = self.fixed_value(n.args[1])
         if right is None or left is None:
             return None
         rows, (inner, columns) = n.tensor_type.shape[0], right.shape
-        flat = reshape(left, (self.loop.trips * rows, inner))
-        return reshape(matmul_op(flat, right), (self.loop.trips, rows, columns))
+        flat = reshape(left, (self.loop.iterations * rows, inner))
+        return reshape(matmul_op(flat, right), (self.loop.iterations, rows, columns))
 
 
 _VIEWS: Mapping[Any, Callable[[Any, Node, Size], Any]] = {
-    reshape_op: lambda rows, n, trips: reshape(rows, (trips, *n.attrs["shape"])),
-    permute_op: lambda rows, n, trips: permute_op(
+    reshape_op: lambda rows, n, iterations: reshape(rows, (iterations, *n.attrs["shape"])),
+    permute_op: lambda rows, n, iterations: permute_op(
         rows, dims=(0, *(d + 1 for d in n.attrs["dims"]))
     ),
 }
-"""Views that may be taken of all trips at once."""
+"""Views that may be taken of all iterations at once."""
 
 
 def _is_matrix_product(n: Node) -> bool:
@@ -142,9 +144,9 @@ def _rows_first(node: Node, counts: Counts) -> Lifted | None:
     found: dict[Node, Any] = {}
     for n in loop.body.nodes:
         if _is_matrix_product(n):
-            all_trips = outside.product(n, outside.rows(n.args[0]))
-            if all_trips is not None:
-                found[n] = all_trips.node
+            all_iterations = outside.product(n, outside.rows(n.args[0]))
+            if all_iterations is not None:
+                found[n] = all_iterations.node
     if not found:
         return None
     counts["product of all rows"] += len(found)
@@ -152,8 +154,8 @@ def _rows_first(node: Node, counts: Counts) -> Lifted | None:
 
 
 def _transpose_first(node: Node, counts: Counts) -> Lifted | None:
-    """Matrices that are the same in every trip and multiplied from the right are transposed before
-    the loop."""
+    """Matrices that are the same in every iteration and multiplied from the right are transposed
+    before the loop."""
     loop = Loop.of(node)
     outside = _Outside(node, loop)
     found: dict[Node, Node] = {}
@@ -172,7 +174,7 @@ def _with_rows(
     node: Node, loop: Loop, rows: Mapping[Node, Node], fixed: Mapping[Node, Node]
 ) -> Lifted:
     """The loop that is given some values of its body: ``rows`` from arrays that have one for each
-    trip, ``fixed`` as they are."""
+    iteration, ``fixed`` as they are."""
     inner = {n: new_param(n.tensor_type, "given", locs=n.locs) for n in (*rows, *fixed)}
     outputs = substitute_nodes(loop.body.outputs, inner)
     carries, xs, captured = loop.pairs(node.args)
@@ -222,7 +224,7 @@ class _Later:
         self.stacks: dict[Node, Node] = {}  # of these, once the loop is made
 
     def _addend(self, i: int, o: Node) -> Node | None:
-        """What is added to carry ``i`` at every trip, if nothing else happens to it."""
+        """What is added to carry ``i`` at every iteration, if nothing else happens to it."""
         carry = self.loop.body.params[i]
         if o.op is not add or self.loop.body.users[carry] != (o,):
             return None
@@ -232,7 +234,7 @@ class _Later:
         return other if other.type == carry.type else None
 
     def _stack(self, n: Node) -> Callable[[], Any]:
-        """What ``n`` was in all trips."""
+        """What ``n`` was in all iterations."""
         rows = self.outside.rows(n)
         if rows is not None:
             return lambda: rows
@@ -241,8 +243,8 @@ class _Later:
         return lambda: Symbol(self.stacks[n])
 
     def sum_products(self, i: int, o: Node) -> Callable[[], Any] | None:
-        """The last value of a carry to which every trip adds a product: over the trips and the
-        inner dim at once."""
+        """The last value of a carry to which every iteration adds a product: over the iterations
+        and the inner dim at once."""
         addend = self._addend(i, o)
         if addend is None:
             return None
@@ -261,15 +263,15 @@ class _Later:
 
         def total() -> Any:
             a = first() if flipped else permute_op(first(), dims=(0, 2, 1))
-            tall = reshape(a, (self.loop.trips * inner, rows))
-            b = reshape(second(), (self.loop.trips * inner, columns))
+            tall = reshape(a, (self.loop.iterations * inner, rows))
+            b = reshape(second(), (self.loop.iterations * inner, columns))
             sum_of_all = matmul_op(permute_op(tall, dims=(1, 0)), b)
             return add(start, permute_op(sum_of_all, dims=(1, 0)) if turned else sum_of_all)
 
         return total
 
     def sum_rows(self, i: int, o: Node) -> Callable[[], Any] | None:
-        """The same where every trip adds a sum over what is stacked anyway."""
+        """The same where every iteration adds a sum over what is stacked anyway."""
         part = self._addend(i, o)
         if part is None or part.op is not sum_op or part.args[0] not in self.stacked:
             return None

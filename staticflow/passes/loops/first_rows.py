@@ -1,5 +1,6 @@
-"""A stack of zeros but for the row of the first trip is no stack: that row starts a carry, which is
-zeros from then on. Such a stack is the derivative of the last row that another loop stacks.
+"""A stack of zeros but for the row of the first iteration is no stack: that row starts a carry,
+which is zeros from then on. Such a stack is the derivative of the last row that another loop
+stacks.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ __all__ = ["first_rows"]
 
 
 def first_rows(graph: Graph, counts: Counts) -> Graph:
-    """Carry the row of the first trip into that, and zeros into the others.
+    """Carry the row of the first iteration into that, and zeros into the others.
 
-    That there is a first trip is among the assumptions of the graph.
+    That there is a first iteration is among the assumptions of the graph.
     """
     more: dict[Node, int] = {}  # how many carries a loop has more
 
     def visit(node: Node, args: tuple[Node, ...]) -> Node:
         made = with_args(node, args)
         if made.op is scan_op and (found := _first_rows(made)):
-            counts["row of the first trip"] += len(found)
+            counts["row of the first iteration"] += len(found)
             made = _start_from(made, found)
             more[made] = len(found)
             return made
@@ -43,10 +44,10 @@ def first_rows(graph: Graph, counts: Counts) -> Graph:
 
 
 def _first_rows(node: Node) -> dict[Node, Node]:
-    """The params of a loop's body that get rows of which only the first trip's is not zero; each
-    with that row."""
+    """The params of a loop's body that get rows of which only the first iteration's is not zero;
+    each with that row."""
     loop = Loop.of(node)
-    first = loop.trips - 1 if loop.reverse else 0
+    first = loop.iterations - 1 if loop.reverse else 0
     found = {}
     for p, x in loop.pairs(node.args)[1]:
         t = p.tensor_type

@@ -1,4 +1,4 @@
-"""What is the same on every trip of a loop is computed once, before it."""
+"""What is the same on every iteration of a loop is computed once, before it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def hoist(graph: Graph, counts: Counts) -> Graph:
     """Move invariant work out of the bodies of loops.
 
     Views and other values that kernels work out where they read them stay, and so does what may
-    fail: a loop without trips must not.
+    fail: a loop without iterations must not.
     """
 
     def visit(node: Node, args: tuple[Node, ...]) -> Node:

@@ -49,8 +49,8 @@ def _is_last(node: Node, loop: Loop) -> bool:
 
 
 def _last(loop: Loop) -> Size:
-    """The row that the last trip writes."""
-    return 0 if loop.reverse else loop.trips - 1
+    """The row that the last iteration writes."""
+    return 0 if loop.reverse else loop.iterations - 1
 
 
 def _last_row(

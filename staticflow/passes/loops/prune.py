@@ -1,6 +1,6 @@
 """Loops keep only what somebody needs: carries, ys, operands and results that nobody does are
-dropped, and what is the same on every trip is captured instead of carried or read row by row. Nor
-does a loop stack what it is given.
+dropped, and what is the same on every iteration is captured instead of carried or read row by row.
+Nor does a loop stack what it is given.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _prune(node: Node, used: set[int], counts: Counts) -> _Pruned:
 
 
 def _live_carries(loop: Loop, used: set[int], fixed: set[int]) -> set[int]:
-    """The carries that a used result depends on, or whether there is another trip."""
+    """The carries that a used result depends on, or whether there is another iteration."""
     place = {p: i for i, p in enumerate(loop.body.params[: loop.carries])}
     live: set[int] = set()
     waiting = [*used, *([0] if loop.binds else [])]
@@ -116,11 +116,11 @@ def _live_carries(loop: Loop, used: set[int], fixed: set[int]) -> set[int]:
 
 
 def _known_ys(loop: Loop, node: Node, fixed: set[int], used: set[int]) -> dict[int, Node]:
-    """The ys that no trip makes, each with what it is: rows as they are read, or one value again
-    and again. (A size that only the run can tell needs an operand that has it.)"""
-    late = bool(loop.binds) or any(s.late for s in symbols_of(loop.trips))
+    """The ys that no iteration makes, each with what it is: rows as they are read, or one value
+    again and again. (A size that only the run can tell needs an operand that has it.)"""
+    late = bool(loop.binds) or any(s.late for s in symbols_of(loop.iterations))
     carries, xs, captured = loop.pairs(node.args)
-    read = {p: x for p, x in xs if x.tensor_type.shape[0] == loop.trips}
+    read = {p: x for p, x in xs if x.tensor_type.shape[0] == loop.iterations}
     same = dict(captured) | {carries[i][0]: carries[i][1] for i in fixed}
     found = {}
     for i in used - set(range(loop.carries)):
@@ -129,7 +129,7 @@ def _known_ys(loop: Loop, node: Node, fixed: set[int], used: set[int]) -> dict[i
             found[i] = read[y]
         elif y in same and not late:
             with using(node.locs):
-                rows = (loop.trips, *y.tensor_type.shape)
+                rows = (loop.iterations, *y.tensor_type.shape)
                 found[i] = expand(Symbol(same[y]), rows).node
     return found
 

@@ -130,7 +130,7 @@ def _as_cluster(node: Node, used: list[int], own: Sequence[bool]) -> Node:
     )
     binds: dict[str, Any] = {}
     if loop.binds and used[-1] >= loop.carries:
-        plain = _count_trips(loop, args, node.locs)
+        plain = _count_iterations(loop, args, node.locs)
         used = [*(i + (i >= loop.carries) for i in used), loop.carries]
         binds["binds"] = loop.binds
     else:
@@ -141,8 +141,8 @@ def _as_cluster(node: Node, used: list[int], own: Sequence[bool]) -> Node:
     return make_node(cluster, tuple(param_of), attrs, node.locs)
 
 
-def _count_trips(loop: Loop, args: Sequence[Node], locs: Locs) -> Node:
-    """A loop on ``args`` with one more carry, the number of trips until then."""
+def _count_iterations(loop: Loop, args: Sequence[Node], locs: Locs) -> Node:
+    """A loop on ``args`` with one more carry, the number of iterations until then."""
     count = new_param(TensorType(int64, ()), "count")
     ends, ys = loop.results(loop.body.outputs)
     carries, xs, captured = loop.pairs(args)

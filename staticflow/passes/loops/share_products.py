@@ -1,7 +1,8 @@
-"""A product that two loops make in the same trips is made by the first and stacked for the second.
+"""A product that two loops make in the same iterations is made by the first and stacked for the
+second.
 
-The derivative of a scan computes each trip again from the carries that it began with. Elementwise
-work is cheaper done twice than stored; a product is not.
+The derivative of a scan computes each iteration again from the carries that it began with.
+Elementwise work is cheaper done twice than stored; a product is not.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def _plans(graph: Graph) -> dict[Node, _Plan]:
         if second.op is not scan_op:
             continue
         for first in dict.fromkeys(a.args[0] for a in second.args if a.op is item):
-            if first not in plans or Loop.of(first).trips != Loop.of(second).trips:
+            if first not in plans or Loop.of(first).iterations != Loop.of(second).iterations:
                 continue
             same = _equal_nodes(first, second)
             own = _of_carries(first)
@@ -82,7 +83,8 @@ def _may_stand(n: Node, loop: Node) -> bool:
 
 
 def _equal_nodes(first: Node, second: Node) -> Mapping[Node, Node]:
-    """Nodes of the body of ``second`` that in every trip have the value of one of ``first``."""
+    """Nodes of the body of ``second`` that in every iteration have the value of one of
+    ``first``."""
     a, b = Loop.of(first), Loop.of(second)
     _, a_rows, a_captured = a.pairs(first.args)
     _, b_rows, b_captured = b.pairs(second.args)
@@ -121,7 +123,7 @@ def _key(n: Node, args: tuple[Node, ...]) -> object:
 
 
 def _of_carries(loop: Node) -> set[Node]:
-    """What the body of a loop computes of its carries: the rest can be had for all trips at
+    """What the body of a loop computes of its carries: the rest can be had for all iterations at
     once."""
     body = Loop.of(loop).body
     found = set(body.params[: Loop.of(loop).carries])

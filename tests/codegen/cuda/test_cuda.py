@@ -45,10 +45,10 @@ def two_checks() -> Kernel:
     return verify_kernel(k.kernel("two_checks"))
 
 
-def faulty(name: str, trips: int, index: Callable[[Dim], Size]) -> Kernel:
-    """Iteration i of n + ``trips`` stores i at an index that is wrong in some way."""
+def faulty(name: str, iterations: int, index: Callable[[Dim], Size]) -> Kernel:
+    """Iteration i of n + ``iterations`` stores i at an index that is wrong in some way."""
     k = Builder([Buffer("y", int64, "out")], [N])
-    with k.loop("i", Dim.of(N) + trips, kind="grid") as i:
+    with k.loop("i", Dim.of(N) + iterations, kind="grid") as i:
         k.store("y", index(i), k.index_value(i))
     return verify_kernel(k.kernel(name))
 

@@ -21,5 +21,5 @@ def carries_of(loop: Repeat) -> set[Carry]:
 
 
 def copies_in(loop: Repeat) -> list[Copy]:
-    """The copies that each trip makes."""
+    """The copies that each iteration makes."""
     return [s for s in loop.body if isinstance(s, Copy)]

@@ -62,7 +62,7 @@ def peak(length: Any, sizes: dict[str, int], **how: Any) -> int:
     return sf.compile([x, c], sf.grad(last.sum(), [c])).plan.peak_bytes(**sizes)
 
 
-def test_the_root_of_the_trips_is_kept() -> None:
+def test_the_root_of_the_iterations_is_kept() -> None:
     carry = 8000
     assert peak(400, {}) > 400 * carry
     assert peak(400, {}, checkpoint="sqrt") < 50 * carry
@@ -80,7 +80,7 @@ def test_a_budget_is_kept() -> None:
 
 
 def collatz_like(checkpoint: Any) -> sf.Program:
-    """A loop whose trips follow from the data: x grows by itself until it is large."""
+    """A loop whose iterations follow from the data: x grows by itself until it is large."""
     x = sf.placeholder((), "float64", name="x")
     w = sf.placeholder((), "float64", name="w")
     last = sf.while_loop(
@@ -99,7 +99,8 @@ def test_a_while_loop_gives_the_same_numbers(how: Any) -> None:
 
 
 def ending(reverse: bool = False, checkpoint: Any = None) -> sf.Program:
-    """A loop over rows of 1000 that ends when their sum so far is large; ys, and gradients twice."""
+    """A loop over rows of 1000 that ends when their sum so far is large; ys, and gradients
+    twice."""
     x = sf.placeholder(("n",), "float64", name="x")
     c = sf.placeholder((1000,), "float64", name="c")
     (last, _), ys = sf.scan(

@@ -1,5 +1,6 @@
-"""Where loops keep what they carry and stack: no trip copies it, whatever else wants it, and it is
-right for no trip, one and many, by the machine code and by the slow machine that watches memory."""
+"""Where loops keep what they carry and stack: no iteration copies it, whatever else wants it, and
+it is right for no iteration, one and many, by the machine code and by the slow machine that watches
+memory."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ def _backwards(x: Any, w: Any, h: Any) -> Any:
 
 
 def _two_that_are_one(x: Any, w: Any, h: Any) -> Any:
-    """Two carries that differ in the first trip only."""
+    """Two carries that differ in the first iteration only."""
 
     def step(c: Any, r: Any) -> Any:
         new = (c[0] @ w + c[1] * r).tanh()
@@ -63,8 +64,8 @@ def _one_behind_another(x: Any, w: Any, h: Any) -> Any:
     return sf.scan(step, (h, h * 2, h + 1), x)
 
 
-def _what_no_trip_makes(x: Any, w: Any, h: Any) -> Any:
-    """The row of the trip before, and what is first one thing, then another."""
+def _what_no_iteration_makes(x: Any, w: Any, h: Any) -> Any:
+    """The row of the iteration before, and what is first one thing, then another."""
 
     def step(c: Any, r: Any) -> Any:
         row, other, own = c
@@ -90,7 +91,7 @@ def _lags_backwards(x: Any, w: Any, h: Any) -> Any:
 
 
 def _until(x: Any, w: Any, h: Any) -> Any:
-    """As many trips as the values have it."""
+    """As many iterations as the values have it."""
 
     def step(h: Any, r: Any) -> Any:
         new = (h @ w + r).tanh()
@@ -107,7 +108,7 @@ def _while(x: Any, w: Any, h: Any) -> Any:
     )[1:]
 
 
-def _a_known_number_of_trips(x: Any, w: Any, h: Any) -> Any:
+def _a_known_number_of_iterations(x: Any, w: Any, h: Any) -> Any:
     return sf.fori_loop(0, 5, lambda i, h: (h @ w + x.sum(0)).tanh(), h)
 
 
@@ -124,7 +125,7 @@ CASES: dict[str, Callable[..., Any]] = {
     f.__name__.strip("_"): f
     for f in (
         _as_they_begin, _as_they_end, _both_ways_and_in_two_shapes, _backwards, _two_that_are_one,
-        _one_behind_another, _what_no_trip_makes, _lags, _lags_backwards, _until, _while, _a_known_number_of_trips,
+        _one_behind_another, _what_no_iteration_makes, _lags, _lags_backwards, _until, _while, _a_known_number_of_iterations,
         _loop_in_loop,
     )
 }  # fmt: skip
@@ -156,27 +157,27 @@ LEFT = {
 
 @what
 @every_case
-def test_no_trip_copies_anything(name: str, wanted: str) -> None:
+def test_no_iteration_copies_anything(name: str, wanted: str) -> None:
     copies = [c for loop in loops_of(program_of(name, wanted)) for c in copies_in(loop)]
     assert len(copies) == (LEFT.get(name, 0) if "gradients" in wanted else 0)
 
 
 @what
 @every_case
-def test_every_number_of_trips(name: str, wanted: str) -> None:
+def test_every_number_of_iterations(name: str, wanted: str) -> None:
     program = program_of(name, wanted)
-    for trips, batch in [(0, 2), (1, 1), (2, 0), (3, 2), (6, 2)]:
-        given = [rng.normal(size=s) for s in [(trips, batch, 3), (3, 3), (batch, 3)]]
+    for iterations, batch in [(0, 2), (1, 1), (2, 0), (3, 2), (6, 2)]:
+        given = [rng.normal(size=s) for s in [(iterations, batch, 3), (3, 3), (batch, 3)]]
         expected = interpret_graph(program.graph, given)
         code, slow = run_slowly(program, given)
         assert code == 0
         for got in ([o.numpy() for o in program(*given)], slow):
             for a, b in zip(got, expected, strict=True):
-                np.testing.assert_allclose(a, b, 1e-9, 1e-12, err_msg=f"{trips=} {batch=}")
+                np.testing.assert_allclose(a, b, 1e-9, 1e-12, err_msg=f"{iterations=} {batch=}")
 
 
 def test_values_lie_in_one_stack_however_they_are_read() -> None:
-    """As trips begin, as they end, reshaped, and the last of them."""
+    """As iterations begin, as they end, reshaped, and the last of them."""
     program = program_of("both_ways_and_in_two_shapes", "gradients")
     first, *_ = loops_of(program)
     stacks = [b for b in program.plan.routine.buffers if b.shape[:1] == (first.length + 1,)]
@@ -185,13 +186,13 @@ def test_values_lie_in_one_stack_however_they_are_read() -> None:
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_a_stack_of_what_trips_begin_with_is_made_where_it_is_wanted(reverse: bool) -> None:
+def test_a_stack_of_what_iterations_begin_with_is_made_where_it_is_wanted(reverse: bool) -> None:
     x, w, h = operands()
     last, ys = sf.scan(lambda h, r: ((h @ w + r).tanh(), h), h, x, reverse=reverse)
     program = sf.compile([x, w, h], [last, ys])
     assert not any(same_shape(b.shape[:1], x.shape[:1]) for b in program.plan.routine.buffers)
-    for trips in (0, 1, 4):
-        given = [rng.normal(size=s) for s in [(trips, 2, 3), (3, 3), (2, 3)]]
+    for iterations in (0, 1, 4):
+        given = [rng.normal(size=s) for s in [(iterations, 2, 3), (3, 3), (2, 3)]]
         for got, expected in zip(
             program(*given), interpret_graph(program.graph, given), strict=True
         ):
@@ -213,16 +214,16 @@ def test_the_last_value_is_written_where_it_is_wanted() -> None:
     assert len(program.plan.routine.buffers) == 1
 
 
-def test_a_variable_that_changes_is_still_what_a_loop_without_trips_began_with() -> None:
+def test_a_variable_that_changes_is_still_what_a_loop_without_iterations_began_with() -> None:
     """Its memory has the new value before what the loop gave is read."""
     v, u = sf.variable(np.ones(3), name="v"), sf.variable(np.zeros(3), name="u")
     n = sf.placeholder((), "int64", name="n")
     last = sf.fori_loop(0, n, lambda i, h: h * 2 + sf.symbol(v), sf.symbol(v))
     out = last + sf.symbol(u)
     program = sf.compile([n], [out, last], updates={v: sf.symbol(v) + 10, u: last})
-    for trips, got in [(0, 1), (1, 33), (0, 21)]:
+    for iterations, got in [(0, 1), (1, 33), (0, 21)]:
         start = float(v[0])
-        out, last = program(trips)
+        out, last = program(iterations)
         assert last.tolist() == [got] * 3
         assert u.tolist() == [got] * 3 and v.tolist() == [start + 10] * 3
 
@@ -237,7 +238,7 @@ def test_rows_of_a_variable_that_changes() -> None:
         assert u.tolist() == [call] * 2
 
 
-def test_variables_exchanged_by_a_loop_without_trips() -> None:
+def test_variables_exchanged_by_a_loop_without_iterations() -> None:
     v, u = sf.variable(np.ones(3), name="v"), sf.variable(np.zeros(3), name="u")
     n = sf.placeholder((), "int64", name="n")
     a, b = sf.fori_loop(0, n, lambda i, c: (c[0] + 1, c[1] * c[0]), (sf.symbol(u), sf.symbol(v)))
@@ -280,8 +281,8 @@ def test_the_derivative_of_the_last_row_is_no_stack_of_zeros(
     program = sf.compile([x, w, h], sf.grad((last**3).sum(), [x, w, h]))
     assert not any("nest" in k.name for k in program.plan.routine.kernels)  # such as writes zeros
     assert not any(copies_in(loop) for loop in loops_of(program))
-    for trips in (1, 2, 4):
-        given = [rng.normal(size=s) for s in [(trips, 2, 3), (3, 3), (2, 3)]]
+    for iterations in (1, 2, 4):
+        given = [rng.normal(size=s) for s in [(iterations, 2, 3), (3, 3), (2, 3)]]
         for got, expected in zip(
             program(*given), interpret_graph(program.graph, given), strict=True
         ):

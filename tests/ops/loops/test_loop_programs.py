@@ -133,12 +133,12 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         lambda w, x, i: sf.scan(lambda c, k: (c * x[k] + w, c), w, i)[1].sum(),
         (W, X, np.array([3, 0, 0])),
     ),
-    "the mean over the trips": (lambda w, x: early(w, x)[1].mean(), (W, X)),
-    "a number of trips": (lambda w, x: w.sum() * early(w, x)[1].shape[0], (W, X)),
-    "a scan over the trips": (
+    "the mean over the iterations": (lambda w, x: early(w, x)[1].mean(), (W, X)),
+    "a number of iterations": (lambda w, x: w.sum() * early(w, x)[1].shape[0], (W, X)),
+    "a scan over the iterations": (
         lambda w, x: sf.scan(lambda c, y: (c * y + w, c), w, early(w, x)[1])[1].sum(), (W, X),
     ),
-    "a row for each trip": (
+    "a row for each iteration": (
         lambda w, x: (lambda ys: (ys.sum(1) * sf.arange(ys.shape[0])).sum())(early(w, x)[1]),
         (W, X),
     ),

@@ -1,5 +1,5 @@
-"""Loops and branches, differentiated: trips 0, 1, many, sizes 0, 1, 3, first and second order, all by
-one compilation, against finite differences and against the eager run."""
+"""Loops and branches, differentiated: iterations 0, 1, many, sizes 0, 1, 3, first and second order,
+all by one compilation, against finite differences and against the eager run."""
 
 from __future__ import annotations
 
@@ -169,13 +169,13 @@ def second_of(grads: Any) -> Any:
     return sum(((g * g).sum() for g in grads), start=0.0)
 
 
-def arguments(size: int, trips: int) -> tuple[Array, Array, Array]:
+def arguments(size: int, iterations: int) -> tuple[Array, Array, Array]:
     rng = np.random.default_rng(size)
     x, w = rng.uniform(0.3, 1.2, (2, size))
-    return x, w, np.asarray(trips)
+    return x, w, np.asarray(iterations)
 
 
-GRID = [(size, trips) for size in (0, 1, 3) for trips in (0, 1, 4)]
+GRID = [(size, iterations) for size in (0, 1, 3) for iterations in (0, 1, 4)]
 
 
 @cache
@@ -191,8 +191,8 @@ def program_of(name: str) -> Any:
     return sf.compile([x, w, k], outs), len(first), [g is not None for g in second]
 
 
-def eager_of(name: str, size: int, trips: int) -> list[Array]:
-    x, w, k = map(sf.tensor, arguments(size, trips))
+def eager_of(name: str, size: int, iterations: int) -> list[Array]:
+    x, w, k = map(sf.tensor, arguments(size, iterations))
     x.requires_grad_(), w.requires_grad_()
     loss = loss_of(CASES[name](x, w, k))
     _, count, given = program_of(name)
@@ -216,11 +216,11 @@ def eager_of(name: str, size: int, trips: int) -> list[Array]:
 @every_case
 def test_compiled_as_eager(name: str) -> None:
     program, _, _ = program_of(name)
-    for size, trips in GRID:
-        outs = [o.numpy() for o in program(*arguments(size, trips))]
-        wanted = eager_of(name, size, trips)
+    for size, iterations in GRID:
+        outs = [o.numpy() for o in program(*arguments(size, iterations))]
+        wanted = eager_of(name, size, iterations)
         for got, want in zip(outs, wanted, strict=True):
-            np.testing.assert_allclose(got, want, 1e-9, 1e-12, err_msg=f"{size=} {trips=}")
+            np.testing.assert_allclose(got, want, 1e-9, 1e-12, err_msg=f"{size=} {iterations=}")
     assert program.compile_count == 1
 
 
@@ -229,25 +229,25 @@ def test_interpreted_as_compiled(name: str) -> None:
     program, _, _ = program_of(name)
     verify_graph(program.graph)
     verify_graph(program.optimized)
-    for size, trips in GRID:
-        given = arguments(size, trips)
+    for size, iterations in GRID:
+        given = arguments(size, iterations)
         wanted = [o.numpy() for o in program(*given)]
         variables = [v.detach().numpy() for v in program._caller.variables]
         for graph in (program.graph, program.optimized):
             for got, want in zip(interpret_graph(graph, [*given, *variables]), wanted, strict=True):
-                np.testing.assert_allclose(got, want, 1e-9, 1e-12, err_msg=f"{size=} {trips=}")
+                np.testing.assert_allclose(got, want, 1e-9, 1e-12, err_msg=f"{size=} {iterations=}")
 
 
 @every_case
 def test_steps_keep_to_their_memory(name: str) -> None:
     program, _, _ = program_of(name)
-    for size, trips in GRID:
-        given = arguments(size, trips)
+    for size, iterations in GRID:
+        given = arguments(size, iterations)
         wanted = [o.numpy() for o in program(*given)]
         code, outs = run_slowly(program, given)
         assert code == 0
         for got, want in zip(outs, wanted, strict=True):
-            np.testing.assert_allclose(got, want, 1e-9, 1e-12, err_msg=f"{size=} {trips=}")
+            np.testing.assert_allclose(got, want, 1e-9, 1e-12, err_msg=f"{size=} {iterations=}")
 
 
 def slope(f: Callable[[Array, Array], Any], x: Array, w: Array, step: float = 1e-6) -> list[Array]:
@@ -269,12 +269,12 @@ def slope(f: Callable[[Array, Array], Any], x: Array, w: Array, step: float = 1e
 @every_case
 def test_derivatives_are_what_differences_give(name: str) -> None:
     program, count, given = program_of(name)
-    for size, trips in GRID:
-        x, w, k = arguments(size, trips)
+    for size, iterations in GRID:
+        x, w, k = arguments(size, iterations)
         outs = [o.numpy() for o in program(x, w, k)]
         first = slope(lambda a, b, k=k: program(a, b, k)[0].item(), x, w)
         for got, want in zip(outs[1 : 1 + min(count, 2)], first, strict=False):
-            np.testing.assert_allclose(got, want, 1e-6, 1e-7, err_msg=f"{size=} {trips=}")
+            np.testing.assert_allclose(got, want, 1e-6, 1e-7, err_msg=f"{size=} {iterations=}")
 
         def total(a: Array, b: Array, k: Array = k) -> float:
             return sum(float((g.numpy() ** 2).sum()) for g in program(a, b, k)[1 : 1 + count])
@@ -282,7 +282,7 @@ def test_derivatives_are_what_differences_give(name: str) -> None:
         second = slope(total, x, w)
         wanted = [s for s, is_there in zip(second, given, strict=True) if is_there]
         for got, want in zip(outs[1 + count :], wanted, strict=True):
-            np.testing.assert_allclose(got, want, 1e-5, 1e-6, err_msg=f"{size=} {trips=}")
+            np.testing.assert_allclose(got, want, 1e-5, 1e-6, err_msg=f"{size=} {iterations=}")
 
 
 def test_a_graph_with_bound_sizes_closes_twice() -> None:

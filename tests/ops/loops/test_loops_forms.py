@@ -1,4 +1,5 @@
-"""What loops give besides their derivatives: lags, lengths, ends, state, messages; and how they run."""
+"""What loops give besides their derivatives: lags, lengths, ends, state, messages; and how they
+run."""
 
 from __future__ import annotations
 
@@ -173,11 +174,11 @@ def test_one_compilation_for_a_hundred_shapes() -> None:
     weights = rng.normal(size=(3, 3))
     for steps, batch in shapes:
         given = rng.normal(size=(steps, batch, 3))
-        trips = (steps + batch) % 3
-        got = [v.numpy() for v in program(given, weights, trips)]
+        iterations = (steps + batch) % 3
+        got = [v.numpy() for v in program(given, weights, iterations)]
         if steps < 3 and batch < 3:
             ex, ew = (sf.tensor(a, requires_grad=True) for a in (given, weights))
-            value = loss_of(ex, ew, sf.tensor(trips))
+            value = loss_of(ex, ew, sf.tensor(iterations))
             np.testing.assert_allclose(got[0], value.item(), 1e-9, 1e-12)
             if value.requires_grad:
                 value.backward()
@@ -252,7 +253,7 @@ def test_outputs_of_a_size_that_the_run_tells() -> None:
 
 
 def test_gradients_of_products_of_rows_of_which_only_some_are_read() -> None:
-    """Of all trips at once they would have to be of those alone that were made."""
+    """Of all iterations at once they would have to be of those alone that were made."""
 
     def results(xs: Any, w: Any, h: Any) -> Any:
         last, ys = sf.scan(lambda c, r: ((c + r @ w).tanh(), r @ w), h, xs,
@@ -346,7 +347,7 @@ def test_no_copy_of_what_is_carried_or_invariant() -> None:
     assert len(carries_of(loop)) == 3
 
 
-def test_what_is_the_same_on_every_trip_is_done_once() -> None:
+def test_what_is_the_same_on_every_iteration_is_done_once() -> None:
     x, w = sf.placeholder((8, 8), name="x"), sf.placeholder((8, 8), name="w")
     n = sf.placeholder((), "int64", name="n")
     h = sf.while_loop(lambda i, h: i < n, lambda i, h: (i + 1, (h + (w @ w).exp()).sin()), (0, x))[
@@ -470,8 +471,8 @@ def test_of_the_last_row_no_stack_is_kept(form: str, reverse: bool) -> None:
     program = sf.compile([xs, c], last(xs, c))
     assert program.plan.peak_bytes(T=1) == program.plan.peak_bytes(T=10_000)
     start = sf.tensor(rng.normal(size=4), dtype=sf.float32)
-    for trips in (1, 2, 7):
-        rows = sf.tensor(rng.normal(size=(trips, 4)), dtype=sf.float32)
+    for iterations in (1, 2, 7):
+        rows = sf.tensor(rng.normal(size=(iterations, 4)), dtype=sf.float32)
         sf.testing.assert_close(program(rows, start), last(rows, start))
     with pytest.raises(ShapeError, match="T is 0"):
         program(sf.zeros(0, 4), start)

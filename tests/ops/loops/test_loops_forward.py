@@ -67,8 +67,8 @@ def program_of(name: str) -> Any:
 @every_case
 def test_tangents_are_what_differences_give(name: str) -> None:
     program = program_of(name)
-    for size, trips in GRID:
-        x, w, k = arguments(size, trips)
+    for size, iterations in GRID:
+        x, w, k = arguments(size, iterations)
         v = directions(size)
 
         def at(step: float, of: str, x: Any = x, w: Any = w, k: Any = k, v: Any = v) -> float:
@@ -83,7 +83,7 @@ def test_tangents_are_what_differences_give(name: str) -> None:
             ("reverse over forward", slope("forward")), ("forward over reverse", slope("squares")),
         ):  # fmt: skip
             np.testing.assert_allclose(
-                got[of], wanted, 1e-5, 1e-6, err_msg=f"{of} {size=} {trips=}"
+                got[of], wanted, 1e-5, 1e-6, err_msg=f"{of} {size=} {iterations=}"
             )
     assert program.compile_count == 1
 
@@ -91,14 +91,14 @@ def test_tangents_are_what_differences_give(name: str) -> None:
 @every_case
 def test_compiled_tangents_as_eager(name: str) -> None:
     program = program_of(name)
-    for size, trips in GRID:
-        given = (*arguments(size, trips), *directions(size))
+    for size, iterations in GRID:
+        given = (*arguments(size, iterations), *directions(size))
         x, w, k, *v = map(sf.tensor, given)
         x.requires_grad_(), w.requires_grad_()
         wanted = parts_of(name, x, w, k, tuple(v))
         for of, value in program(*given).items():
             np.testing.assert_allclose(
-                value.item(), wanted[of].item(), 1e-9, 1e-12, err_msg=f"{of} {size=} {trips=}"
+                value.item(), wanted[of].item(), 1e-9, 1e-12, err_msg=f"{of} {size=} {iterations=}"
             )
 
 
@@ -121,7 +121,7 @@ def _scan(x: Any, v: Any, n: Any) -> Any:
 
 
 @pytest.mark.parametrize("form", [_while, _scan])
-def test_nothing_is_kept_of_the_trips(form: Any) -> None:
+def test_nothing_is_kept_of_the_iterations(form: Any) -> None:
     x, v = (sf.placeholder((100,), "float64", name=s) for s in ("x", "v"))
     n = sf.placeholder((), "int64", name="n")
     if form is _scan:
@@ -156,8 +156,8 @@ def test_only_what_moves_is_carried() -> None:
     np.testing.assert_allclose(b.numpy(), 2 * moving.numpy())
 
 
-def test_a_tangent_that_a_trip_ends() -> None:
-    """The carry moves as it begins, and not any more after a trip."""
+def test_a_tangent_that_a_iteration_ends() -> None:
+    """The carry moves as it begins, and not any more after a iteration."""
     x, v = (sf.placeholder((), "float64", name=s) for s in ("x", "v"))
     n = sf.placeholder((), "int64", name="n")
     _, tangent = jvp(lambda x: sf.fori_loop(0, n, lambda i, h: i.double(), x * x), x, v)
@@ -190,15 +190,15 @@ def test_hessians_through_a_loop() -> None:
         return sf.fori_loop(0, k, lambda i, h: (h * x.sum()).sin() + x, x).sum()
 
     program = sf.compile([x, v, k], (hessian(loss, x), hvp(loss, x, v)[1], sf.grad(loss(x), x)))
-    for size, trips in GRID:
-        given, along = arguments(size, trips)[0], directions(size)[0]
-        whole, product, _ = (t.numpy() for t in program(given, along, trips))
+    for size, iterations in GRID:
+        given, along = arguments(size, iterations)[0], directions(size)[0]
+        whole, product, _ = (t.numpy() for t in program(given, along, iterations))
         np.testing.assert_allclose(product, whole @ along, 1e-9, 1e-12)
         for i in range(size):
             moved = [given.copy(), given.copy()]
             moved[0][i] += 1e-6
             moved[1][i] -= 1e-6
-            a, b = (program(m, along, trips)[2].numpy() for m in moved)
+            a, b = (program(m, along, iterations)[2].numpy() for m in moved)
             np.testing.assert_allclose(whole[i], (a - b) / 2e-6, 1e-5, 1e-6)
 
 
@@ -219,7 +219,7 @@ def test_derivatives_by_several_inputs_of_known_sizes() -> None:
 
 
 def test_a_branch_and_its_tangents_are_one_branch() -> None:
-    """Side by side, and with the trips of a loop around them; but not where one waits for the
+    """Side by side, and with the iterations of a loop around them; but not where one waits for the
     other."""
     x, t = (sf.placeholder((3,), "float64", name=s) for s in ("x", "t"))
     k = sf.placeholder((), "int64", name="k")

@@ -1,5 +1,5 @@
-"""What loops and branches give is apart from what they got, and trips are from each other: in both
-modes a change in place of one reaches no other."""
+"""What loops and branches give is apart from what they got, and iterations are from each other: in
+both modes a change in place of one reaches no other."""
 
 import numpy as np
 import pytest
@@ -86,7 +86,7 @@ def values(tree):
 
 
 @pytest.mark.parametrize("name", LOOPS)
-def test_in_place_changes_reach_one_trip(name):
+def test_in_place_changes_reach_one_iteration(name):
     loop, start = LOOPS[name], sf.zeros(2)
     expected = values(sf.jit(loop)(sf.zeros(2)))
     for have, want in zip(values(loop(start)), expected, strict=True):
@@ -123,7 +123,7 @@ def test_a_change_that_begins_late_is_refused():
         return c, c
 
     with pytest.raises(
-        sf.SymbolicError, match=r"changes its carry in place in a later trip.*test_"
+        sf.SymbolicError, match=r"changes its carry in place in a later iteration.*test_"
     ):
         sf.scan(body, sf.zeros(2), XS)
 
@@ -149,9 +149,9 @@ HANDED_ON = {
     "scan": lambda a, p: sf.scan(lambda c, x: (a, None), a * 0, XS)[0],
     "scan, a row": lambda a, p: sf.scan(lambda c, x: (x, None), a * 0, a[None])[0],
     "scan, its init": lambda a, p: sf.scan(lambda c, x: (c, None), a, XS)[0],
-    "scan, no trip": lambda a, p: sf.scan(lambda c, x: (c, x), a, XS[:0])[0],
+    "scan, no iteration": lambda a, p: sf.scan(lambda c, x: (c, x), a, XS[:0])[0],
     "while_loop": lambda a, p: sf.while_loop(lambda c: c.sum() < 1, lambda c: a, a * 0),
-    "while_loop, no trip": lambda a, p: sf.while_loop(lambda c: c.sum() < 0, lambda c: c, a),
+    "while_loop, no iteration": lambda a, p: sf.while_loop(lambda c: c.sum() < 0, lambda c: c, a),
     "map": lambda a, p: sf.map(lambda row: a, XS)[0],
 }
 
