@@ -23,11 +23,11 @@ from staticflow.native.language import (
 )
 
 __all__ = [
-    "ELLIPSIS", "NONE", "TRUE", "Array", "Code", "Dict", "Exception_", "Frame", "List",
-    "PyArray_CopyInto", "PyArray_NewCopy", "PyArray_NewFromDescr", "PyArray_SetBaseObject",
-    "PyBytes_FromStringAndSize", "PyContext_Enter", "PyContext_Exit", "PyDict_GetItem",
-    "PyDict_Size", "PyErr_Clear", "PyErr_ExceptionMatches", "PyErr_NoMemory", "PyErr_Occurred",
-    "PyErr_SetObject", "PyEval_GetFrame", "PyFloat_AsDouble", "PyFrame_GetBack",
+    "ELLIPSIS", "FALSE", "NONE", "TRUE", "Array", "Code", "Dict", "Exception_", "Frame", "List",
+    "PyArray_CopyInto", "PyArray_Empty", "PyArray_NewCopy", "PyArray_NewFromDescr",
+    "PyArray_SetBaseObject", "PyBytes_FromStringAndSize", "PyContext_Enter", "PyContext_Exit",
+    "PyDict_GetItem", "PyDict_Size", "PyErr_Clear", "PyErr_ExceptionMatches", "PyErr_NoMemory",
+    "PyErr_Occurred", "PyErr_SetObject", "PyEval_GetFrame", "PyFloat_AsDouble", "PyFrame_GetBack",
     "PyFrame_GetCode", "PyFrame_GetLasti", "PyIter_Next", "PyList_GetItem", "PyList_Size",
     "PyLong_AsLongLongAndOverflow", "PyLong_AsVoidPtr", "PyLong_FromLongLong", "PyMem_Free",
     "PyMem_Malloc", "PyNumber_Add", "PyObject_CallObject", "PyObject_GC_Track",
@@ -35,8 +35,8 @@ __all__ = [
     "PyObject_VectorcallMethod", "PyThreadState_Get", "PyThreadState_GetID", "PyTuple_GetItem",
     "PyTuple_New", "PyTuple_SetItem", "PyTuple_Size", "PyType_IsSubtype", "Slice", "Thread",
     "Tuple", "TypeError_", "array_type", "bool_type", "dict_type", "float_type", "int_type",
-    "is_array", "is_dict", "is_list", "is_tuple", "list_type", "memcmp", "slice_type",
-    "str_type", "tuple_type",
+    "is_array", "is_dict", "is_list", "is_tuple", "list_type", "memcmp", "slice_type", "str_type",
+    "tuple_type",
 ]  # fmt: skip
 
 
@@ -50,6 +50,7 @@ class Array(Object):
     base: Object | None
     descr: Object
     flags: Int32
+    mem_handler: Object | None
 
 
 class Tuple(Object):
@@ -88,6 +89,7 @@ class Frame(Object):
 
 NONE = constant(Object, "_Py_NoneStruct")
 TRUE = constant(Object, "_Py_TrueStruct")
+FALSE = constant(Object, "_Py_FalseStruct")
 ELLIPSIS = constant(Object, "_Py_EllipsisObject")
 Exception_ = constant(Object, "Exception")
 TypeError_ = constant(Object, "TypeError")
@@ -394,6 +396,14 @@ def PyArray_CopyInto(array: Array, source: Array) -> Int32:
 
 
 @external()
+def PyArray_Empty(
+    ndim: Int32, sizes: Row[int], descr: Owned[Object], is_fortran: Int32
+) -> Owned[Array | None]:
+    """A new array, which holds anything; null with an error set."""
+    raise NotImplementedError
+
+
+@external()
 def PyArray_NewCopy(array: Array, order: Int32) -> Owned[Array | None]:
     """A copy in C order, 0; null with an error set."""
     raise NotImplementedError
@@ -405,7 +415,7 @@ def PyArray_NewFromDescr(
     descr: Owned[Object],
     ndim: Int32,
     dims: Row[int],
-    strides: Row[int],
+    strides: Row[int] | None,
     data: Row[Byte],
     flags: Int32,
     like: Object | None,

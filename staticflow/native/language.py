@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Generic, Literal, TypeVar, get_type_hints, overload
 
 __all__ = [
-    "Bits", "Byte", "Fixed", "Inside", "Int32", "Object", "Owned", "Owner", "Record", "Role",
-    "Row", "Symbol", "Type", "Within", "address", "bits_of", "constant", "copy", "drop",
-    "drop_row", "export", "external", "hold", "inline", "logical_shift", "native", "offset_of",
+    "Bits", "Byte", "Fixed", "Inside", "Int32", "Object", "Owned", "Owner", "Record", "Role", "Row",
+    "Symbol", "Type", "Within", "address", "bits_of", "constant", "copy", "drop", "drop_row",
+    "elsewhere", "export", "external", "hold", "inline", "logical_shift", "native", "offset_of",
     "role_of", "size_of", "space", "symbol_of", "take", "trusted", "unsigned_less", "variable",
     "variables", "variant", "wrapping_mul", "zeroed", "zeroed_row",
 ]  # fmt: skip
@@ -160,6 +160,14 @@ def external(*, runs: bool = True, symbol: str = "") -> Callable[[F], F]:
         return fn
 
     return decorate
+
+
+def elsewhere(fn: F) -> F:
+    """An exported function as code that is compiled apart from it calls it."""
+    there: Any = variant(fn, fn.__name__)
+    there.__dict__["__native__"] = Role("external", symbol=fn.__name__)
+    called: F = there
+    return called
 
 
 def role_of(thing: object) -> Role | None:

@@ -24,7 +24,7 @@ from staticflow.native.types import (
     structure,
 )
 
-__all__ = ["render_native"]
+__all__ = ["declarations", "render_native"]
 
 Function = Callable[..., Any]
 
@@ -45,6 +45,11 @@ def render_native(functions: Iterable[Function], layout: Layout, around: str = "
             known = {fn: t.runs for fn, t in program.done.items()}
             if not program.assumed.items() - known.items():
                 return program.text(around)
+
+
+def declarations(functions: Iterable[Function]) -> str:
+    """The LLVM declarations of functions, for text that calls them and is compiled apart."""
+    return "".join(_declare(fn.__name__, fn) for fn in functions)
 
 
 @contextmanager

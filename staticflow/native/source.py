@@ -11,7 +11,7 @@ from typing import Any
 
 from staticflow.errors import StaticflowError
 
-__all__ = ["NativeError", "Shown", "Source", "has_source", "source_of"]
+__all__ = ["NativeError", "Shown", "Source", "source_of"]
 
 
 class NativeError(StaticflowError):
@@ -55,14 +55,12 @@ def source_of(fn: Callable[..., Any]) -> Source:
     file, name = fn.__code__.co_filename, fn.__code__.co_name
     tree = _functions(file, fn.__module__, fn.__globals__.get("__loader__")).get(name)
     if tree is None:
-        raise NativeError(f"{file}: the source of {fn.__name__} is not there")
+        raise NativeError(
+            f"{file}: the source of {fn.__name__} is not there, from which native code is "
+            "translated when it is first used: where an application ships compiled files, ship "
+            "the .py files of staticflow, too"
+        )
     return Source(file, tree)
-
-
-def has_source(fn: Callable[..., Any]) -> bool:
-    """Whether the module of a function has a source: an application may be shipped without."""
-    loader = fn.__globals__.get("__loader__")
-    return bool(_functions(fn.__code__.co_filename, fn.__module__, loader))
 
 
 @functools.lru_cache

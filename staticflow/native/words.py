@@ -146,7 +146,11 @@ def _trusted(scope: Scope, node: ast.Call) -> Value:
     shown, line, origin = Shown(argument), node.lineno, value.origin
     known = Value(value.text, place.type, name=shown, line=line, origin=origin)
     is_row = isinstance(place.type, PointerType) and isinstance(place.type.target, RowOf)
-    return scope.own(node, known, shown) if place.owned and not is_row else known
+    if is_row or not place.owned:
+        return known
+    if scope.state.owns(value):
+        scope.consume(argument, value, "trusted as another kind")
+    return scope.own(node, known, shown)
 
 
 def _kind(scope: Scope, node: ast.expr) -> Declared:

@@ -13,18 +13,34 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
 
 import numpy as np
 
+from staticflow.native.cpython import Array, PyArray_Empty, PyArray_NewFromDescr, array_type
+from staticflow.native.language import (
+    Byte,
+    Fixed,
+    Int32,
+    Object,
+    Owned,
+    Record,
+    Row,
+    constant,
+    export,
+    external,
+    hold,
+    trusted,
+)
+from staticflow.native.module import render_native
+from staticflow.native.types import Layout, structure
 from staticflow.runtime.block_cache import kept_functions
 from staticflow.runtime.native import NativeModule, compile_native
 from staticflow.runtime.object_layout import (
     ALIGNED,
+    ARRAYS,
     CONTIGUOUS,
-    FLAGS,
-    MEM_HANDLER,
     OWNDATA,
     WRITEABLE,
     c_symbols,
@@ -40,21 +56,50 @@ ALIGNED_FROM = 1 << 16
 
 _NAME = b"mem_handler"
 _DEFAULT_HANDLER = 306  # in NumPy's table
-_TRACED = 389047  # numpy.lib.tracemalloc_domain
+TRACED = 389047  # numpy.lib.tracemalloc_domain
+OF_NEW_ARRAYS = CONTIGUOUS | ALIGNED | WRITEABLE
 
 
-class _Handler(ctypes.Structure):
+class Handler(Record):
     """NumPy's ``PyDataMem_Handler``. Each function is given ``context`` first."""
 
-    _fields_ = (
-        ("name", ctypes.c_char * 127),
-        ("version", ctypes.c_uint8),
-        ("context", ctypes.c_void_p),
-        ("malloc", ctypes.c_void_p),
-        ("calloc", ctypes.c_void_p),
-        ("realloc", ctypes.c_void_p),
-        ("free", ctypes.c_void_p),
+    name: Annotated[Row[Byte], Fixed(127)]
+    version: Byte
+    context: object
+    malloc: Callable[[object, int], Row[Byte] | None]
+    calloc: Callable[[object, int, int], Row[Byte] | None]
+    realloc: Callable[[object, Row[Byte], int], Row[Byte] | None]
+    free: Callable[[object, Row[Byte], int], None]
+
+
+handler = constant(Handler, "handler")
+capsule = constant(Object, "capsule")
+
+
+@external(runs=False)
+def PyTraceMalloc_Track(domain: Int32, memory: Row[Byte], size: int) -> Int32:
+    """Let `tracemalloc` know of memory."""
+    raise NotImplementedError
+
+
+@export
+def aligned_array(ndim: Int32, sizes: Row[int], descr: Object, size: int) -> Owned[Array | None]:
+    """An array of so many dims and bytes in memory of the handler; null with an error set."""
+    context = handler.context
+    given = handler.malloc(context, size)
+    if given is None:  # NumPy says what it has no memory for
+        return PyArray_Empty(ndim, sizes, hold(descr), 0)
+    memory = trusted(given, Row[Byte], "nobody else knows it")
+    made = PyArray_NewFromDescr(
+        array_type, hold(descr), ndim, sizes, None, memory, OF_NEW_ARRAYS, None
     )
+    if made is None:
+        handler.free(context, memory, size)
+        return None
+    made.mem_handler = hold(capsule)
+    made.flags |= OWNDATA
+    PyTraceMalloc_Track(TRACED, memory, size)
+    return made
 
 
 def aligned_empty(shape: Sequence[int], dtype: Any) -> np.ndarray[Any, Any]:
@@ -89,68 +134,19 @@ def _module() -> NativeModule:
     pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
         ("PyCapsule_GetPointer", python)
     )
-    capsule = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
-        ("PyCapsule_New", python)
-    )
+    kinds = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
+    new_capsule = ctypes.PYFUNCTYPE(ctypes.c_void_p, *kinds)(("PyCapsule_New", python))
     libc = ctypes.CDLL(None)
     libc.malloc.restype = ctypes.c_void_p
     default = ctypes.c_void_p.from_address(numpy_table()[_DEFAULT_HANDLER]).value
-    own = libc.malloc(ctypes.c_size_t(ctypes.sizeof(_Handler)))
-    ctypes.memmove(own, pointer(default, _NAME), ctypes.sizeof(_Handler))
-    handler = _Handler.from_address(own)
-    handler.name = b"lines of the cache"
+    size = ctypes.sizeof(structure(Handler))
+    own = libc.malloc(ctypes.c_size_t(size))
+    ctypes.memmove(own, pointer(default, _NAME), size)
+    record = structure(Handler).from_address(own)
+    record.name[:] = b"lines of the cache".ljust(len(record.name), b"\0")
     if hasattr(libc, "memalign"):
-        handler.context = None
-        handler.malloc, handler.calloc, handler.realloc, handler.free = kept_functions()
-    symbols = {"handler": own, "capsule": capsule(own, _NAME, None), **c_symbols(_TEXT)}
-    return compile_native(_TEXT, ["aligned_array"], symbols)
-
-
-_TEXT = f"""
-@PyArray_Type = external global i8
-@handler = external global i8
-@capsule = external global i8
-declare void @Py_IncRef(ptr)
-declare ptr @PyArray_Empty(i32, ptr, ptr, i32)
-declare ptr @PyArray_NewFromDescr(ptr, ptr, i32, ptr, ptr, ptr, i32, ptr)
-declare i32 @PyTraceMalloc_Track(i32, ptr, i64)
-
-define internal ptr @of_handler(i64 %offset) alwaysinline {{
-  %at = getelementptr i8, ptr @handler, i64 %offset
-  %value = load ptr, ptr %at
-  ret ptr %value
-}}
-
-define ptr @aligned_array(i32 %ndim, ptr %sizes, ptr %descr, i64 %bytes) {{
-entry:
-  call void @Py_IncRef(ptr %descr)  ; which either takes over
-  %context = call ptr @of_handler(i64 {_Handler.context.offset})
-  %malloc = call ptr @of_handler(i64 {_Handler.malloc.offset})
-  %memory = call ptr %malloc(ptr %context, i64 %bytes)
-  %none = icmp eq ptr %memory, null
-  br i1 %none, label %plain, label %wrap
-plain:  ; NumPy says what it has no memory for
-  %other = call ptr @PyArray_Empty(i32 %ndim, ptr %sizes, ptr %descr, i32 0)
-  ret ptr %other
-wrap:
-  %new = call ptr @PyArray_NewFromDescr(ptr @PyArray_Type, ptr %descr, i32 %ndim, ptr %sizes,
-                                        ptr null, ptr %memory,
-                                        i32 {CONTIGUOUS | ALIGNED | WRITEABLE}, ptr null)
-  %failed = icmp eq ptr %new, null
-  br i1 %failed, label %free, label %own
-free:
-  %release = call ptr @of_handler(i64 {_Handler.free.offset})
-  call void %release(ptr %context, ptr %memory, i64 %bytes)
-  ret ptr null
-own:
-  call void @Py_IncRef(ptr @capsule)
-  %handler.at = getelementptr i8, ptr %new, i64 {MEM_HANDLER}
-  store ptr @capsule, ptr %handler.at
-  %flags.at = getelementptr i8, ptr %new, i64 {FLAGS}
-  %flags = load i32, ptr %flags.at
-  %owned = or i32 %flags, {OWNDATA}
-  store i32 %owned, ptr %flags.at
-  call i32 @PyTraceMalloc_Track(i32 {_TRACED}, ptr %memory, i64 %bytes)
-  ret ptr %new
-}}
-"""
+        record.context = None
+        record.malloc, record.calloc, record.realloc, record.free = kept_functions()
+    text = render_native([aligned_array], Layout(ARRAYS))
+    symbols = {"handler": own, "capsule": new_capsule(own, _NAME, None), **c_symbols(text)}
+    return compile_native(text, [aligned_array.__name__], symbols)

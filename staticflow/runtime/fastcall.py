@@ -13,12 +13,15 @@ from typing import Any
 import numpy as np
 
 from staticflow.config import Config, config
+from staticflow.native.module import render_native
+from staticflow.native.types import Layout, fields_of
 from staticflow.runtime.aligned import aligned_symbols
-from staticflow.runtime.fastcall_helpers import HELPERS, TEXT
+from staticflow.runtime.fastcall_helpers import HELPERS, Box
 from staticflow.runtime.fastcall_text import Entry, descr_symbol, render_entry
 from staticflow.runtime.host import host
 from staticflow.runtime.native import NativeModule, compile_native
 from staticflow.runtime.object_layout import (
+    ARRAYS,
     METH_FASTCALL,
     METH_KEYWORDS,
     BoxType,
@@ -77,7 +80,7 @@ class NativeEntry(Sealed):
         return _function(self._module.address("boxed"), flags, self.fast, portable, example)
 
 
-_BOX = 4  # words of what ``boxed`` needs
+_BOX = len(fields_of(Box))  # words
 
 
 def _compiled(entry: Entry, box: BoxType, program: NativeModule, bound: Any) -> NativeModule:
@@ -85,7 +88,7 @@ def _compiled(entry: Entry, box: BoxType, program: NativeModule, bound: Any) -> 
     text = render_entry(entry)
     symbols = {
         **c_symbols(text),
-        **{name: _helpers().address(name) for name in HELPERS},
+        **{fn.__name__: _helpers().address(fn.__name__) for fn in HELPERS},
         **{descr_symbol(d): id(d.numpy) for d in dtypes},
         "box_type": box.type_address,
         "bound": ctypes.addressof(bound),
@@ -99,8 +102,10 @@ def _compiled(entry: Entry, box: BoxType, program: NativeModule, bound: Any) -> 
 def _helpers() -> NativeModule:
     switch = box_type(Config, "check_nan")
     assert switch is not None  # as whoever has a box knows
-    symbols = {"check_nan": id(config) + switch.slot_offset}
-    return compile_native(TEXT, HELPERS, {**c_symbols(TEXT), **aligned_symbols(), **symbols})
+    text = render_native(HELPERS, Layout(ARRAYS))
+    symbols = {"check_nan": id(config) + switch.slot_offset, **aligned_symbols()}
+    names = [fn.__name__ for fn in HELPERS]
+    return compile_native(text, names, {**c_symbols(text), **symbols})
 
 
 def builtin_function(address: int, name: str, data: int) -> Callable[..., Any]:

@@ -17,6 +17,7 @@ time, and costs a call nothing that could be measured. What does not depend on t
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -29,9 +30,11 @@ from staticflow.graph.dims import Dim, Size, Sym, is_provably_ge, prod
 from staticflow.graph.dtypes import DType
 from staticflow.graph.equalities import Equality
 from staticflow.graph.types import TensorType
-from staticflow.runtime.fastcall_checks import LANES, UNKNOWN
-from staticflow.runtime.fastcall_helpers import DECLARATIONS
+from staticflow.native.module import declarations
+from staticflow.runtime.fastcall_checks import UNKNOWN
+from staticflow.runtime.fastcall_helpers import HELPERS
 from staticflow.runtime.fastcall_sizes import size_limit
+from staticflow.runtime.interpreter_lock import go
 from staticflow.runtime.object_layout import ALIGNED, CONTIGUOUS, WRITEABLE
 
 __all__ = ["MOST_ARRAYS", "Entry", "descr_symbol", "render_entry"]
@@ -48,6 +51,7 @@ _MOST_APART = 1 << 31
 """The most that a size is where a stride is unknown, too, so that bits are left for this."""
 
 _EXTERNALS = """
+%spec = type { ptr, ptr, i64, i64, i32, i32 }  ; a `Spec`
 @_Py_NoneStruct = external global i8
 @box_type = external global i8
 @bound = external global ptr
@@ -88,7 +92,13 @@ def render_entry(entry: Entry) -> str:
     """The text of ``call``, a module of its own."""
     dtypes = dict.fromkeys(t.dtype for t in (*entry.params, *entry.outputs))
     externals = "".join(f"@{descr_symbol(d)} = external global i8\n" for d in dtypes)
-    return f"{DECLARATIONS}{_EXTERNALS}{externals}{_specs(entry)}\n{_Writer(entry).write()}"
+    return f"{_declared()}{_EXTERNALS}{externals}{_specs(entry)}\n{_Writer(entry).write()}"
+
+
+@functools.cache
+def _declared() -> str:
+    """The native functions that entries call."""
+    return declarations((*HELPERS, go))
 
 
 def _specs(entry: Entry) -> str:
@@ -162,12 +172,12 @@ class _Writer:
         self.table = self.room(_POINTER, entry.routine.slots)
         self.sizes = self.room(I64, len(entry.routine.sizes) + len(entry.routine.told))
         self.shape = self.room(I64, max((t.ndim for t in entry.outputs), default=0))
-        self.starts, self.ends = (self.room(I64, count + LANES) for _ in range(2))
+        self.starts, self.ends = (self.room(I64, count) for _ in range(2))
         self.take()
         self.check_sizes()
         if entry.updated:
             self.check_overlap()
-        text.do(f"call void @hold(ptr {self.arrays}, i64 {count})")
+        text.do(f"call void @hold_each(ptr {self.arrays}, i64 {count})")
         self.fill()
         result = self.make_outputs()
         self.run(result)
@@ -175,7 +185,7 @@ class _Writer:
         text.start(self.finish)
         name = text.fresh("result")
         self.finish.phis.append(phi(name, _POINTER, self.results))
-        text.do(f"call void @drop(ptr {self.arrays}, i64 {count})")
+        text.do(f"call void @drop_each(ptr {self.arrays}, i64 {count})")
         text.block.end = f"ret ptr {name}"
         text.start(self.declined)
         text.do("call void @Py_IncRef(ptr @_Py_NoneStruct)")
@@ -230,7 +240,7 @@ class _Writer:
             specs = self.at("@specs", first, Type("%spec"))
             arrays, table = (self.at(b, first, _POINTER) for b in (self.arrays, self.table))
             taken = text.op(
-                f"call i1 @take(ptr {objects}, i64 {count}, ptr {specs}, ptr @box_type, "
+                f"call i1 @take_arrays(ptr {objects}, i64 {count}, ptr {specs}, ptr @box_type, "
                 f"i64 {entry.slot_offset}, ptr {arrays}, ptr {table})"
             )
             self.go_on_if(taken)
@@ -275,11 +285,11 @@ class _Writer:
         has."""
         for axis, size in enumerate(t.shape):
             if not isinstance(size, int):
-                yield size, self.text.op(f"call i64 @size_of(ptr {array}, i64 {axis})")
+                yield size, self.text.op(f"call i64 @size_along(ptr {array}, i64 {axis})")
         for axis, stride in enumerate(t.strides or ()):
             if t.shape[axis] != 1:
                 asked = f"ptr {array}, i64 {axis}, i64 {t.dtype.itemsize}"
-                yield stride, self.text.op(f"call i64 @stride_of({asked})")
+                yield stride, self.text.op(f"call i64 @stride_along({asked})")
 
     def check_overlap(self) -> None:
         """No updated param shares memory with another param."""
@@ -317,7 +327,7 @@ class _Writer:
             data = "null"
             if not self.is_late(t):
                 bytes_ = self.indices.value(_bytes(t))
-                array = self.made(f"call ptr @made({self.type_of(t)}, i64 {bytes_})", result)
+                array = self.made(f"call ptr @new_array({self.type_of(t)}, i64 {bytes_})", result)
                 data = self.data(array)
                 result = array if single else self.put(result, i, array)
             self.store(self.table, self.slot(i), _POINTER, data)
@@ -333,7 +343,9 @@ class _Writer:
             if self.is_late(t):
                 given = self.load(self.table, self.slot(i), _POINTER)
                 bytes_ = self.indices.value(_bytes(t))
-                array = text.op(f"call ptr @taken({self.type_of(t)}, ptr {given}, i64 {bytes_})")
+                array = text.op(
+                    f"call ptr @array_from({self.type_of(t)}, ptr {given}, i64 {bytes_})"
+                )
                 every = text.op(f"and i1 {every}, {text.op(f'icmp ne ptr {array}, null')}")
                 result = array if len(entry.outputs) == 1 else self.put(result, i, array)
         block = text.new_block("taken")

@@ -19,6 +19,7 @@ import numpy as np
 
 from staticflow.native.cpython import Array, Slice, Tuple
 from staticflow.native.language import Object
+from staticflow.native.language import Type as NativeType
 from staticflow.runtime.host import python_symbols
 
 __all__ = [
@@ -31,23 +32,23 @@ __all__ = [
 TYPE = 8  # PyObject.ob_type
 HEAD = 16  # sizeof(PyObject); there a slice has start, stop and step
 DATA, NDIM, DIMS, STRIDES, BASE, DESCR, FLAGS = 16, 24, 32, 40, 48, 56, 64  # PyArrayObject_fields
+MEM_HANDLER = 88  # the last of these
+DEALLOC, ALLOC, FREE = 48, 304, 320  # PyTypeObject.tp_dealloc, tp_alloc, tp_free
 ARRAYS: Mapping[type, Mapping[str, int]] = {
     Object: {"type": TYPE},
+    NativeType: {"alloc": ALLOC},
     Array: {
         "data": DATA, "ndim": NDIM, "dims": DIMS, "strides": STRIDES, "base": BASE, "descr": DESCR,
-        "flags": FLAGS,
+        "flags": FLAGS, "mem_handler": MEM_HANDLER,
     },
     Slice: {"start": HEAD, "stop": HEAD + 8, "step": HEAD + 16},
     Tuple: {"items": tuple.__basicsize__},
 }  # fmt: skip
 """Where the fields of these classes lie, in bytes, for the functions of `staticflow.native`."""
 
-MEM_HANDLER = 88  # the last of these
 CONTIGUOUS, OWNDATA = 0x1, 0x4  # NPY_ARRAY_*; contiguous in C order
 ALIGNED, WRITEABLE = 0x100, 0x400
 METH_FASTCALL, METH_KEYWORDS = 0x80, 0x2
-
-DEALLOC, ALLOC, FREE = 48, 304, 320  # PyTypeObject.tp_dealloc, tp_alloc, tp_free
 _NUMPY = {
     "PyArray_CopyInto": 50, "PyArray_NewCopy": 85, "PyArray_NewFromDescr": 94,
     "PyArray_Empty": 184, "PyArray_SetBaseObject": 282,

@@ -71,7 +71,7 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.lower.blocks._EVEN", "codegen.gemm.tile._CHAINS", "codegen.llvm.sqrt._LANES",
             "codegen.lower.correlate._UNROLLED", "codegen.lower.loops._ROWS_PART", "codegen.schedule.cpu._ALONG_COLUMNS",
             "codegen.schedule.cpu._STRIP", "graph.rowmajor._SOME", "graph.rowmajor._WIDTH",
-            "eager.ranges._PIECE", "runtime.fastcall_checks.LANES",
+            "eager.ranges._PIECE",
         ),
         "products that make an element of a convolution, of which tests/codegen/test_long_sums.py has many": (
             "codegen.lower.correlate._DEEP", "codegen.lower.correlate._PART",
@@ -111,7 +111,7 @@ NO_SIZES: Mapping[str, str] = {
         ),
         "a size in memory, or a distance in it, at which nothing else computes": (
             "codegen.llvm.arena._ALIGNMENT", "codegen.llvm.arena.CELL", "runtime.block_cache._LINE",
-            "runtime.aligned._DEFAULT_HANDLER", "runtime.aligned._TRACED", "runtime.plan.ALIGNMENT", "runtime.object_layout",
+            "runtime.aligned._DEFAULT_HANDLER", "runtime.aligned.TRACED", "runtime.aligned.OF_NEW_ARRAYS", "runtime.plan.ALIGNMENT", "runtime.object_layout",
             "eager.fast.plans._WORD", "eager.costs.NEAR",
         ),
         "elements up to which what was read is compared by value, which tests/static/test_traced_values.py tells": (
@@ -122,7 +122,7 @@ NO_SIZES: Mapping[str, str] = {
             "ops.tensors.shortcuts._MOST_CHOSEN", "ops.declaring.sizes.MOST_TENSORS",
             "runtime.executable._LARGEST", "runtime.fastcall_sizes._BITS",
             "runtime.fastcall_text.MOST_ARRAYS", "runtime.fastcall_text._LONG",
-            "runtime.fastcall_text._MOST_APART", "runtime.host._PATIENCE",
+            "runtime.fastcall_text._MOST_APART", "runtime.interpreter_lock.PATIENCE",
         ),
         "a code, a mask, a constant of an algorithm": (
             "codegen.kernel.INTERRUPTED", "codegen.kernel.NO_ROOM",

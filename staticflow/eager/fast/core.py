@@ -21,7 +21,6 @@ from staticflow.native.language import Object, symbol_of
 from staticflow.native.module import render_native
 from staticflow.native.types import Layout, slots_of
 from staticflow.ops.declaring.thread import State
-from staticflow.runtime.fastcall_helpers import LIKE
 from staticflow.runtime.free_lists import recycle
 from staticflow.runtime.native import NativeModule, compile_native
 from staticflow.runtime.object_layout import ARRAYS, box_type, c_symbols, has_known_layout
@@ -67,7 +66,7 @@ def render_core(tensor: type) -> str:
         assert known.keys() >= slots_of(native).keys() - slots_of(Object).keys(), native
         offsets[native] = {**known, "weakref": cls.__weakrefoffset__}
         sizes[native] = cls.__basicsize__
-    return LIKE + render_native(FUNCTIONS, Layout(offsets, sizes), LIKE)
+    return render_native(FUNCTIONS, Layout(offsets, sizes))
 
 
 def _slots(cls: type) -> list[str]:

@@ -11,16 +11,14 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager.choose import compute_of, latest_kernel
-from staticflow.eager.fast.core import NAMES, can_be_read, compile_core, render_core
+from staticflow.eager.fast.core import NAMES, can_be_read, compile_core
 from staticflow.eager.fast.in_place_forms import InPlaceMethod, in_place_table
 from staticflow.eager.fast.methods import render_methods
 from staticflow.eager.fast.plans import Plans, parameters_of
 from staticflow.eager.fast.records import FLAGS, MOST, OpRecord
 from staticflow.eager.vertex import EvenEntry, TapeEntry
 from staticflow.graph.dtypes import DTYPES
-from staticflow.graph.locs import warn
 from staticflow.graph.op import Op, takes
-from staticflow.native.source import has_source
 from staticflow.ops.declaring import lowering
 from staticflow.ops.declaring.by_shape import BY_SHAPE
 from staticflow.ops.declaring.declare import PerElement
@@ -62,17 +60,9 @@ def fast_forms(
 
     ``general(op, args, attrs)`` does what is not usual, ``finish(op, args, attrs, results)`` makes
     tensors of several results. The functions ``remembered`` come with the number of tensors that
-    they may take. There are no forms if this Python does not let native code read its objects, or,
-    with a warning, if the sources that they are made from are not there.
+    they may take. There are no forms if this Python does not let native code read its objects.
     """
     if not can_be_read(tensor):
-        return FastForms({}, {}, {}, {}, {}, {}, {})
-    if not has_source(render_core):
-        warn(
-            "the sources of staticflow are not there, as where an application ships compiled files "
-            "alone: eager operations take the general path, which is some times slower for small "
-            "tensors; ship the .py files of staticflow, too"
-        )
         return FastForms({}, {}, {}, {}, {}, {}, {})
     ops = [op for op in ops if has_fast_form(op)]
     kernels = [op for op in ops if _is_kernel(op)]  # found by the kind of call

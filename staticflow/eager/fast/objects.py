@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeGuard, TypeVar
+from typing import TypeGuard
 
 from staticflow.eager.fast.classes import (
     Memory,
@@ -31,14 +31,13 @@ from staticflow.native.language import (
     size_of,
     trusted,
 )
+from staticflow.runtime.new_objects import like
 
 __all__ = [
     "bit_of", "count_elements", "dtype_of", "has",
-    "is_memory", "is_tensor", "is_there", "is_view", "joint_size", "like", "operand_array",
+    "is_memory", "is_tensor", "is_there", "is_view", "joint_size", "operand_array",
     "operand_tensor", "pair", "row", "same_shape", "tensor_of", "triple",
 ]  # fmt: skip
-
-K = TypeVar("K", bound=Object)
 
 COUNT = len(DTYPES)
 
@@ -73,13 +72,6 @@ def is_view(thing: Object) -> TypeGuard[View]:
 
 
 # -- new objects ---------------------------------------------------------------------------------
-
-
-@external()
-def like(example: K, size: int, without: int) -> Owned[K | None]:
-    """A new object of the class of another, with what its slots hold but one; null with an error
-    set."""
-    raise NotImplementedError
 
 
 @external()

@@ -28,7 +28,6 @@ from staticflow.eager.fast.objects import (
     is_memory,
     is_there,
     is_view,
-    like,
     operand_array,
     operand_tensor,
     row,
@@ -61,6 +60,7 @@ from staticflow.native.language import (
     size_of,
     trusted,
 )
+from staticflow.runtime.new_objects import like
 
 __all__ = ["alike", "find_edges", "has_no_edge", "record"]
 

@@ -16,7 +16,6 @@ from staticflow.eager.fast.objects import (
     is_tensor,
     is_there,
     is_view,
-    like,
     operand_array,
     operand_tensor,
     pair,
@@ -25,6 +24,7 @@ from staticflow.eager.fast.objects import (
 from staticflow.eager.fast.records import Call, Strided
 from staticflow.native.cpython import Array, PyArray_NewFromDescr, PyArray_SetBaseObject, array_type
 from staticflow.native.language import Object, Owned, drop, hold, inline, native, size_of
+from staticflow.runtime.new_objects import like
 from staticflow.runtime.object_layout import WRITEABLE
 
 __all__ = ["base_of", "memory_of", "own_memory", "part_of", "wrap_view"]
