@@ -38,7 +38,7 @@ from staticflow.eager.programs import (
 from staticflow.eager.residuals import Derivative, derivative
 from staticflow.eager.saved import check, keep
 from staticflow.eager.saved_hooks import Packed
-from staticflow.eager.vertex import TapeEntry, Vertex, attach, entered
+from staticflow.eager.vertex import TapeEntry, Vertex, attach, make_entry
 from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import get_default_dtype
 from staticflow.graph.graph import attrs_key, close, substitute_nodes
@@ -222,7 +222,7 @@ def fused_form(fn: Function, grad_name: str, only_large: bool) -> Function:
             for array in results[count:]:
                 held.append(keep(tensor._wrap(array)) if state.saved_hooks else (array, _FIXED, 0))
             ways = (*edges, *(None,) * (len(held) - len(edges)))
-            entry = entered(FusedEntry, op, {"fused": program}, ways, held, None, _getframe(1))
+            entry = make_entry(FusedEntry, op, {"fused": program}, ways, held, None, _getframe(1))
             attach(entry, out)
         return unrecordable(out) if state.inference else out
 

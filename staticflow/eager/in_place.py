@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -12,7 +13,7 @@ from staticflow.eager.gpu import is_writeable
 from staticflow.eager.memory import Memory, Step, View, exchanged
 from staticflow.eager.numbers import number_beside
 from staticflow.eager.overwrite import copy_into, overwrite
-from staticflow.eager.vertex import LEAF, TapeEntry, Vertex, next_serial
+from staticflow.eager.vertex import LEAF, TapeEntry, Vertex, keep_values, make_entry, next_serial
 from staticflow.errors import AutogradError, DTypeError, ShapeError, SymbolicError
 from staticflow.graph.dtypes import BY_NUMPY
 from staticflow.graph.locs import format_locs, here
@@ -374,7 +375,8 @@ def _take_history(
         return
     op, attrs = (whole_op, {}) if view is None else (part_op, {"steps": view.steps})
     edges = target._edge(), edge
-    target._vertex = TapeEntry(op, (target, value), attrs, edges, target)
+    kept = keep_values(op, (target, value), attrs, edges, target)
+    target._vertex = make_entry(TapeEntry, op, attrs, edges, *kept, sys._getframe(1))
 
 
 def _keep_before_change(vertex: Vertex, memory: Memory, since: int) -> None:

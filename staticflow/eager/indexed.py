@@ -14,7 +14,7 @@ from staticflow.eager.costs import SPREAD
 from staticflow.eager.in_place import stored_at
 from staticflow.eager.memory import Memory
 from staticflow.eager.saved import Shadow
-from staticflow.eager.vertex import TapeEntry, entered
+from staticflow.eager.vertex import TapeEntry, make_entry
 from staticflow.eager.views import viewed
 from staticflow.graph.dtypes import BY_PYTHON
 from staticflow.graph.mask_indices import places_of
@@ -87,7 +87,7 @@ def _selected(x: Any, a: Any, key: Any, places: tuple[Any, ...]) -> Any:
         attrs = {"dims": tuple(range(len(places)))}
         edges = (edge, *(None for _ in places))
         args = [Shadow(x), *kept]
-        out._vertex = entered(TapeEntry, index_op, attrs, edges, args, None, _getframe(2))
+        out._vertex = make_entry(TapeEntry, index_op, attrs, edges, args, None, _getframe(2))
     return out
 
 

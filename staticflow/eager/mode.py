@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from staticflow.eager import gpu
 from staticflow.eager.choose import compute_of
 from staticflow.eager.costs import LARGE
 from staticflow.eager.explain import called, explain
+from staticflow.eager.fast.objects import joint_size
 from staticflow.eager.inference import unrecordable
 from staticflow.eager.vertex import record
 from staticflow.eager.views import is_view, viewed
@@ -182,10 +182,8 @@ def _is_wide(arrays: Sequence[Any]) -> bool:
     """Whether an array and another of another shape make a large one."""
     if len(arrays) != 2 or arrays[0].size * arrays[1].size < LARGE:
         return False
-    try:
-        return math.prod(np.broadcast_shapes(*(a.shape for a in arrays))) >= LARGE
-    except ValueError:  # which the op words
-        return False
+    a, b = arrays
+    return joint_size(a.shape, a.ndim, b.shape, b.ndim) >= LARGE
 
 
 def _agree(op: Op, arrays: Sequence[Any]) -> bool:

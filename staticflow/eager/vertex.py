@@ -29,11 +29,11 @@ from staticflow.graph.locs import Loc, Locs, format_locs, is_inside
 from staticflow.graph.op import OUT, Op
 from staticflow.ops.declaring.eager_side import eager
 from staticflow.ops.declaring.thread import thread
-from staticflow.ops.symbols.saves import Saves, saves_of
+from staticflow.ops.symbols.saves import saves_of
 
 __all__ = [
-    "LEAF", "WALKED_AGAIN", "EvenEntry", "Output", "TapeEntry", "Vertex", "attach", "entered",
-    "next_serial", "record", "users",
+    "LEAF", "WALKED_AGAIN", "EvenEntry", "Output", "TapeEntry", "Vertex", "attach",
+    "keep_values", "make_entry", "next_serial", "record", "users",
 ]  # fmt: skip
 
 Vertex = Any
@@ -82,37 +82,6 @@ class TapeEntry:
     serial: int
     code: Any
     at: int
-
-    def __init__(
-        self,
-        op: Op,
-        args: Sequence[Any],
-        attrs: Mapping[str, Any],
-        edges: tuple[Vertex | None, ...],
-        result: Any,
-        saves: Collection[int] | None = None,
-    ) -> None:
-        self.op, self.attrs, self.edges, self.hooks = op, attrs, edges, None
-        self.serial = next_serial()
-        kept = saves or _values_to_keep(saves_of(op, args, attrs, result), edges)
-        several = type(result) is tuple
-        like = None if several else result._data
-        self.args = held = []
-        for i, a in enumerate(args):
-            if type(a) in BY_PYTHON:
-                held.append(a)
-            elif i in kept:
-                held.append(keep(a))
-            elif like is not None and a._data.shape == like.shape and a._data.dtype is like.dtype:
-                held.append(None)
-            else:
-                held.append(Shadow(a))
-        if several:
-            self.result = [keep(r) if OUT in kept else Shadow(r) for r in result]
-        else:
-            self.result = keep(result) if OUT in kept else None
-        self.code, frame = users(_getframe(2))
-        self.at = frame.f_lasti
 
     def keep_before_change(self, memory: Memory) -> None:
         """Copy what is kept of a memory that is about to be overwritten with this very result."""
@@ -171,7 +140,7 @@ class TapeEntry:
     def _straight(self, ct: Any) -> Any:
         """The cotangent of the first argument, which is on the tape as a function of that, too."""
         edges = ct._edge(), self.edges[0]
-        entry = entered(TapeEntry, straight_op, {}, edges, (None, None), None, _getframe(1))
+        entry = make_entry(TapeEntry, straight_op, {}, edges, (None, None), None, _getframe(1))
         return eager.tensor._on_tape(ct._data, ct._own_memory(), entry)
 
     def _results(self, ct: Any, like: Like) -> tuple[Any, Any]:
@@ -250,7 +219,7 @@ class EvenEntry(TapeEntry):
         return pulled
 
 
-def entered(
+def make_entry(
     kind: type[TapeEntry],
     op: Op,
     attrs: Mapping[str, Any],
@@ -259,7 +228,8 @@ def entered(
     result: Any,
     frame: FrameType,
 ) -> TapeEntry:
-    """An entry of what is kept already; the user's line is in ``frame`` or what called it."""
+    """An entry that keeps ``args`` and ``result``; the user's line is in ``frame`` or what called
+    it."""
     entry = _new(kind)
     entry.op = op
     entry.attrs = attrs
@@ -276,12 +246,35 @@ def entered(
     return entry
 
 
-def _values_to_keep(saves: Saves, edges: Sequence[Vertex | None]) -> Collection[int]:
-    """The positions of the arguments, with `OUT` for the result, whose values are used by the
-    cotangents that have an edge to go to."""
-    if len(edges) == 1:
-        return saves[0]
-    return {i for e, used in zip(edges, saves, strict=True) if e is not None for i in used}
+def keep_values(
+    op: Op,
+    args: Sequence[Any],
+    attrs: Mapping[str, Any],
+    edges: Sequence[Vertex | None],
+    result: Any,
+    saves: Collection[int] | None = None,
+) -> tuple[Sequence[Any], Any]:
+    """What an entry keeps of the arguments, and of the result or results: the values that are used
+    by the cotangents that have an edge to go to, or of the arguments ``saves``."""
+    if not saves:
+        every = saves_of(op, args, attrs, result)
+        pairs = zip(edges, every, strict=True)
+        saves = every[0] if len(edges) == 1 else {i for e, v in pairs if e is not None for i in v}
+    several = type(result) is tuple
+    like = None if several else result._data
+    kept: list[Any] = []
+    for i, a in enumerate(args):
+        if type(a) in BY_PYTHON:
+            kept.append(a)
+        elif i in saves:
+            kept.append(keep(a))
+        elif like is not None and a._data.shape == like.shape and a._data.dtype is like.dtype:
+            kept.append(None)
+        else:
+            kept.append(Shadow(a))
+    if several:
+        return kept, [keep(r) if OUT in saves else Shadow(r) for r in result]
+    return kept, keep(result) if OUT in saves else None
 
 
 class _Recent:
@@ -369,4 +362,5 @@ def record(
     else:
         return
     if type(result) is tuple or result.dtype.is_floating:
-        attach(TapeEntry(op, args, attrs, edges, result, saves), result)
+        kept = keep_values(op, args, attrs, edges, result, saves)
+        attach(make_entry(TapeEntry, op, attrs, edges, *kept, _getframe(1)), result)

@@ -11,7 +11,7 @@ import numpy as np
 from staticflow.eager.gpu import shares_memory
 from staticflow.eager.memory import Memory, View
 from staticflow.eager.saved import Shadow
-from staticflow.eager.vertex import LEAF, TapeEntry, entered
+from staticflow.eager.vertex import LEAF, TapeEntry, make_entry
 from staticflow.graph.op import Op
 from staticflow.ops.declaring.eager_side import eager
 from staticflow.ops.declaring.thread import thread
@@ -23,10 +23,11 @@ _array = np.ndarray
 _getframe = sys._getframe
 
 
-def viewed(x: Any, data: Any, op: Op, attrs: Mapping[str, Any], args: Any = None) -> Any:
+def viewed(x: Any, data: Any, op: Op, attrs: Mapping[str, Any]) -> Any:
     """The tensor on ``data``, which is part of the memory of ``x``, that the view ``op`` gave.
 
-    ``args`` is what its entry keeps, if it is recorded and that is known."""
+    `staticflow.eager.fast.view.wrap_view` is its twin of native code, which holds and drops each
+    reference, and leaves to this whatever a user has put into slots."""
     memory = x._memory or x._own_memory()
     out = _new(eager.tensor)
     out._data = data
@@ -43,8 +44,7 @@ def viewed(x: Any, data: Any, op: Op, attrs: Mapping[str, Any], args: Any = None
     u = x._vertex if before is None or before.seen == version else x._edge()
     if u is not None:
         edges = (x if u is LEAF else u,)
-        args = args or (Shadow(x),)
-        out._vertex = entered(TapeEntry, op, attrs, edges, args, None, _getframe(2))
+        out._vertex = make_entry(TapeEntry, op, attrs, edges, (Shadow(x),), None, _getframe(2))
     return out
 
 

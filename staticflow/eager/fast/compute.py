@@ -152,7 +152,9 @@ def is_wide(call: Call) -> bool:
     y = call.operands[1]
     if x.size * y.size < LARGE:  # 0 of a number
         return False
-    return joint_size(operand_array(x), operand_array(y)) >= LARGE
+    a = operand_array(x)
+    b = operand_array(y)
+    return joint_size(a.dims, a.ndim, b.dims, b.ndim) >= LARGE
 
 
 @inline

@@ -179,19 +179,16 @@ def count_elements(array: Array) -> int:
 
 
 @native
-def joint_size(a: Array, b: Array) -> int:
-    """How many elements two arrays have that are broadcast together."""
+def joint_size(sizes: Row[int], ndim: int, others: Row[int], other_ndim: int) -> int:
+    """How many elements two arrays have that are broadcast together, by their sizes, ``ndim`` and
+    ``other_ndim`` many. The general path runs it as Python, on shapes."""
     count = 1
-    for k in range(max(a.ndim, b.ndim)):
-        size = size_from_last(a, k)
-        count *= size if size != 1 else size_from_last(b, k)
+    for k in range(1, max(ndim, other_ndim) + 1):
+        size = sizes[ndim - k] if k <= ndim else 1
+        if size == 1 and k <= other_ndim:
+            size = others[other_ndim - k]
+        count *= size
     return count
-
-
-@native
-def size_from_last(array: Array, k: int) -> int:
-    """The size of a dim counted from the last; 1 where there is none."""
-    return array.dims[array.ndim - 1 - k] if k < array.ndim else 1
 
 
 @native
