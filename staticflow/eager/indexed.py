@@ -15,7 +15,7 @@ from staticflow.eager.in_place import stored_at
 from staticflow.eager.memory import Memory
 from staticflow.eager.saved import Shadow
 from staticflow.eager.vertex import TapeEntry, make_entry
-from staticflow.eager.views import viewed
+from staticflow.eager.views import wrap_view
 from staticflow.graph.dtypes import BY_PYTHON
 from staticflow.graph.mask_indices import places_of
 from staticflow.ops.basics.slicing import select_op, slice_op
@@ -43,7 +43,7 @@ def get(x: Any, key: Any) -> Any:
         n = len(a)
         if kind is int and -n <= key < n:
             at = key if key >= 0 else key + n
-            return viewed(x, a[at, ...], select_op, {"dim": 0, "index": at})
+            return wrap_view(x, a[at, ...], select_op, {"dim": 0, "index": at})
         if kind is slice and _BOUNDS.issuperset((type(key.start), type(key.stop), type(key.step))):
             start, stop, step = key.indices(n) if key.step != 0 else (0, 0, 0)
             size = len(range(start, stop, step)) if step > 0 else -1
@@ -55,7 +55,7 @@ def get(x: Any, key: Any) -> Any:
                     "size": part.shape,
                     "step": (step, *(1,) * others),
                 }
-                return viewed(x, part, slice_op, attrs)
+                return wrap_view(x, part, slice_op, attrs)
         places = _places(key, a) if hasattr(key, "_vertex") else None
         if places is not None:
             try:

@@ -14,7 +14,7 @@ from staticflow.eager.explain import called, explain
 from staticflow.eager.fast.objects import joint_size
 from staticflow.eager.inference import unrecordable
 from staticflow.eager.vertex import record
-from staticflow.eager.views import is_view, viewed
+from staticflow.eager.views import is_view, wrap_view
 from staticflow.errors import DTypeError, StaticflowError, SymbolicError
 from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DType, bfloat16
@@ -112,7 +112,7 @@ class EagerMode:
     def finish(self, op: Op, operands: Sequence[Any], attrs: Mapping[str, Any], data: Any) -> Any:
         """What ``op`` computed, an array or several, as tensors, recorded."""
         if type(op.lowering) is View and is_view(data, operands[0]._data):
-            return viewed(operands[0], data, op, attrs)
+            return wrap_view(operands[0], data, op, attrs)
         wrap = eager.tensor._wrap
         out = tuple(map(wrap, data)) if type(data) is tuple else wrap(data)
         if op.vjp is not None and thread.state.recording:

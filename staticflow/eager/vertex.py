@@ -32,7 +32,7 @@ from staticflow.ops.declaring.thread import thread
 from staticflow.ops.symbols.saves import saves_of
 
 __all__ = [
-    "LEAF", "WALKED_AGAIN", "EvenEntry", "Output", "TapeEntry", "Vertex", "attach",
+    "LEAF", "WALKED_AGAIN", "Output", "PerElementEntry", "TapeEntry", "Vertex", "attach",
     "keep_values", "make_entry", "next_serial", "record", "users",
 ]  # fmt: skip
 
@@ -173,7 +173,7 @@ class TapeEntry:
         return f"<{self.name()}>"
 
 
-class EvenEntry(TapeEntry):
+class PerElementEntry(TapeEntry):
     """A recorded elementwise operation without attributes whose operands are numbers or of the
     shape and dtype of the result. Its partials run on the arrays if they can."""
 

@@ -16,14 +16,14 @@ from staticflow.graph.op import Op
 from staticflow.ops.declaring.eager_side import eager
 from staticflow.ops.declaring.thread import thread
 
-__all__ = ["is_view", "viewed"]
+__all__ = ["is_view", "wrap_view"]
 
 _new = object.__new__
 _array = np.ndarray
 _getframe = sys._getframe
 
 
-def viewed(x: Any, data: Any, op: Op, attrs: Mapping[str, Any]) -> Any:
+def wrap_view(x: Any, data: Any, op: Op, attrs: Mapping[str, Any]) -> Any:
     """The tensor on ``data``, which is part of the memory of ``x``, that the view ``op`` gave.
 
     `staticflow.eager.fast.view.wrap_view` is its twin of native code, which holds and drops each

@@ -31,7 +31,7 @@ from staticflow.eager.fast.records import MEMO
 from staticflow.eager.mode import EAGER
 from staticflow.eager.numbers import number_beside
 from staticflow.eager.saved import Shadow
-from staticflow.eager.vertex import EvenEntry
+from staticflow.eager.vertex import PerElementEntry
 from staticflow.errors import AutogradError, DTypeError, ShapeError
 from staticflow.graph.dtypes import BY_PYTHON, DTYPES
 from staticflow.graph.op import Op
@@ -177,7 +177,7 @@ def test_gradients_of_products_of_matrices() -> None:
 def test_one_entry_for_one_operation() -> None:
     x = sf.ones(3, requires_grad=True)
     entry = (x * 2).grad_fn
-    assert type(entry) is EvenEntry and entry.name() == "MulBackward0" and entry.attrs == {}
+    assert type(entry) is PerElementEntry and entry.name() == "MulBackward0" and entry.attrs == {}
     assert "test_eager_fast.py" in str(entry.locs[0])
     assert entry.locs[0].line == test_one_entry_for_one_operation.__code__.co_firstlineno + 2
     called = sf.nn.functional.relu(x).grad_fn

@@ -9,7 +9,7 @@ import pytest
 
 from staticflow.eager.fast import apply, calls, compute, objects, operands
 from staticflow.eager.fast.classes import general, op_call, tensor_type
-from staticflow.eager.fast.records import FLAGS, MEMO, Cell, Memo, Op, Step
+from staticflow.eager.fast.records import FLAGS, MEMO, Cell, NumberMemo, Op, Step
 from staticflow.native.cpython import TRUE, array_type, float_type, tuple_type
 from staticflow.native.language import Object, Row, drop, zeroed
 from tests.native.mocks import Counted, Items, World, set_item
@@ -41,7 +41,7 @@ class Calls(World):
         return True
 
 
-class Function(Object):
+class Remembered(Object):
     """A function of Python, whose answer is made by what it holds."""
 
 
@@ -65,7 +65,7 @@ def gives(*results: Any) -> Any:
                 result.references += 1
         return both
 
-    return Function(answer=answer)
+    return Remembered(answer=answer)
 
 
 @pytest.fixture
@@ -91,13 +91,13 @@ def replaced(monkeypatch: pytest.MonkeyPatch) -> Any:
             "like": world.like, "size_of": lambda kind: 0, "offset_of": lambda kind, slot: 0,
             "PyObject_Vectorcall": world.call, "PyObject_VectorcallDict": world.call,
             "PyContext_Enter": lambda context: 0, "PyContext_Exit": lambda context: 0,
-            "PyErr_Occurred": lambda: world.error, "forgiven": world.forgive,
+            "PyErr_Occurred": lambda: world.error, "forgive": world.forgive,
             "PyTuple_New": lambda n: world.make(Items(items=[None] * n)),
             "PyTuple_SetItem": set_item, "PyTuple_Size": lambda row: len(row.items),
             "PyObject_GC_Track": lambda row: None, "PyObject_GC_UnTrack": lambda row: None,
             "record": record, "find_edges": lambda call: 0,
             "part_of": lambda view, array: world.make(an_array(3)),
-            "memos": Row([zeroed(Memo) for _ in range(MEMO)]), "address": lambda thing: 0,
+            "memos": Row([zeroed(NumberMemo) for _ in range(MEMO)]), "address": lambda thing: 0,
         }  # fmt: skip
         for module in (apply, calls, compute, objects, operands):
             for name, fn in outside.items():
@@ -161,7 +161,7 @@ def test_a_number_is_remembered_as_an_array(replaced: Any, by_number: bool) -> N
         return world.make(an_array(3))
 
     x, number = a_tensor(3), Counted(type=float_type)
-    op = an_op(Function(answer=answer), flags="NUMBERS" + " BY_NUMBER" * by_number)
+    op = an_op(Remembered(answer=answer), flags="NUMBERS" + " BY_NUMBER" * by_number)
     other = Counted(type=float_type)
     drop(applied(op, x, other))  # whose place is taken
     for _ in range(3):
@@ -179,7 +179,7 @@ def test_a_step_is_computed_as_is_known(replaced: Any) -> None:
     world = Calls()
     replaced(world)
     x, vector = a_tensor(3), Object()
-    kernel, numpy, declines = gives(), gives(), Function(answer=lambda *_: Counted(type=None))
+    kernel, numpy, declines = gives(), gives(), Remembered(answer=lambda *_: Counted(type=None))
     known = {"compute": None, "view": None, "vector": None, "by_numpy": None}
     for given, said in [
         ({"compute": kernel}, [kernel]), ({"view": Object()}, []), ({}, ["op"]),
@@ -262,7 +262,7 @@ def test_objects_stand_before_the_arguments(
     monkeypatch.setattr(calls, "PyMem_Malloc", lambda size: Row([None] * (size // 8)))
     monkeypatch.setattr(calls, "PyMem_Free", lambda memory: None)
     seen: list[Any] = []
-    function = Function(answer=lambda world, *given: seen.extend(given))
+    function = Remembered(answer=lambda world, *given: seen.extend(given))
     args = [Object() for _ in range(count)]
     calls.forward(function, first, second, Row(args), count, None)
     assert seen == [thing for thing in (first, second) if thing is not None] + args
@@ -277,7 +277,7 @@ def test_a_wrong_number_of_arguments_is_for_the_op_itself(replaced: Any) -> None
     assert world.said == [op_call, op_call]
     world.said.clear()
     seen: list[Any] = []
-    op.compute[0] = Function(answer=lambda world, *given: seen.extend(given))
+    op.compute[0] = Remembered(answer=lambda world, *given: seen.extend(given))
     apply.call_op_on(op, x, Row([y]), 1, None)
     apply.call_reflected(op, x, Row([y]), 1, None)
     assert seen == [x.data, y.data, y.data, x.data]

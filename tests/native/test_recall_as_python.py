@@ -10,7 +10,7 @@ import pytest
 
 from staticflow.eager.fast import calls, change, key, objects, recall
 from staticflow.eager.fast.classes import tensor_type
-from staticflow.eager.fast.records import Function, Key, Op, Plan, Slot, Step
+from staticflow.eager.fast.records import Key, Op, Plan, Remembered, Slot, Step
 from staticflow.native.cpython import (
     ELLIPSIS,
     NONE,
@@ -63,7 +63,7 @@ def replaced(monkeypatch: pytest.MonkeyPatch) -> Any:
     def replace(world: World) -> None:
         table = Row(defaultdict(lambda: zeroed(Slot)))  # type: ignore[arg-type]
         outside: dict[str, Any] = {
-            "slots": table, "dtype_of": lambda array: 3, "default_dtypes": Object(),
+            "plan_slots": table, "dtype_of": lambda array: 3, "default_dtypes": Object(),
             "given_count": lambda count, names: count, "is_tensor": lambda thing: False,
             "address": lambda thing: CONSTANTS.index(thing) if thing in CONSTANTS else -1,
             "PyDict_GetItem": lambda table, cls: FLOAT, "PyFloat_AsDouble": lambda f: f.value,
@@ -74,7 +74,7 @@ def replaced(monkeypatch: pytest.MonkeyPatch) -> Any:
             "PyTuple_New": world.row, "pair": lambda x, y: world.triple(x, y),
             "PyBytes_FromStringAndSize": world.get, "PyObject_CallObject": world.get,
             "PyObject_VectorcallMethod": world.get, "forward": world.get, "current_state": world.get,
-            "is_plain": lambda state: True, "forgiven": lambda: True, "memcmp": compare,
+            "is_plain": lambda state: True, "forgive": lambda: True, "memcmp": compare,
             "apply": lambda op, *of: op.object(world),
         }  # fmt: skip
         for thing in CONSTANTS:
@@ -102,7 +102,7 @@ def described(*args: Any) -> list[int] | None:
     """The words that arguments are told by."""
     written: Any = zeroed(Key)
     written.words, written.tensors = space(int, key.WORDS + 1), space(Object, 32)
-    function = Function(tensors=2)
+    function = Remembered(tensors=2)
     row = Row([as_object(a) for a in args])
     if not key.describe_call(written, function, None, row, len(args), None):
         return None
@@ -164,14 +164,14 @@ def test_a_group_of_slots_has_the_newest_plans(replaced: Any) -> None:
     for word, owner in enumerate(owners):
         group = rng.choice((0, 8))
         plan = Plan(key=Row([word]), words=1, owner=owner)
-        recall.install(word << 32 | group << 1 | 1, plan, owner)
+        recall.install_plan(word << 32 | group << 1 | 1, plan, owner)
         newest[group] = [word, *newest[group]][: recall.PLACES]
     there = {word for group in newest.values() for word in group}
     for word, owner in enumerate(owners):
         assert owner.references == 1 + (word in there)
         written = Key(words=Row([word]), count=1)
-        places = [recall.find(written, word << 32 | group << 1 | 1) for group in newest]
-        found = [recall.slots[place].owner for place in places if place >= 0]
+        places = [recall.find_plan(written, word << 32 | group << 1 | 1) for group in newest]
+        found = [recall.plan_slots[place].owner for place in places if place >= 0]
         assert found == ([owner] if word in there else [])
 
 
@@ -181,7 +181,7 @@ def test_a_key_is_second_while_it_is_one_of_the_last(replaced: Any) -> None:
     rng = random.Random(1)
     for _ in range(200):
         hash = rng.randrange(7) << 32 | 1
-        assert recall.is_second(hash) == (hash in last)
+        assert recall.is_second_miss(hash) == (hash in last)
         last = [hash, *(h for h in last if h != hash)][: recall.PLACES]
 
 
@@ -220,7 +220,7 @@ def test_nothing_is_lost_where_a_call_fails(replaced: Any, fails: int) -> None:
     world = World()
     replaced(world)
     x, y = a_tensor(3), a_tensor(3)
-    function = Function(plain=Object(), learner=Object(), tensors=2)
+    function = Remembered(plain=Object(), learner=Object(), tensors=2)
 
     def call() -> Any:
         return recall.recall(function, x, Row([y]), 1, None)
@@ -232,7 +232,7 @@ def test_nothing_is_lost_where_a_call_fails(replaced: Any, fails: int) -> None:
     written.words, written.tensors = space(int, key.WORDS + 1), space(Object, 32)
     assert key.describe_call(written, function, x, Row([y]), 1, None)
     plan, owner = a_plan(written.words, written.count), Counted()
-    recall.install(key.hash_of(written), plan, owner)
+    recall.install_plan(key.hash_of(written), plan, owner)
     world.calls, world.fails = 0, fails
     result = call()
     assert (plan.runs == recall.OFTEN) == (fails not in range(7))

@@ -23,7 +23,7 @@ def replaced(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def replace(world: World) -> None:
         outside = {
-            "like": world.like, "row": world.row, "triple": world.triple,
+            "like": world.like, "new_row": world.row, "triple": world.triple,
             "PyObject_GetAttr": world.get, "PyIter_Next": world.get, "PyArray_NewCopy": world.get,
             "PyTuple_SetItem": set_item, "PyObject_GC_Track": lambda row: None,
             "PyLong_FromLongLong": world.get, "find_line": lambda at: world.get(),

@@ -16,7 +16,7 @@ from staticflow.eager.fast.forms import fast_forms
 from staticflow.eager.memory import Memory
 from staticflow.eager.mode import EAGER
 from staticflow.eager.saved import Shadow
-from staticflow.eager.vertex import EvenEntry, Output, TapeEntry
+from staticflow.eager.vertex import Output, PerElementEntry, TapeEntry
 from staticflow.runtime.free_lists import Row
 from staticflow.runtime.free_objects import MOST
 
@@ -130,7 +130,7 @@ def test_nothing_of_the_one_before_is_left() -> None:
 
 
 def test_the_classes_are_not_held() -> None:
-    classes = (TapeEntry, EvenEntry, Output, Memory, Shadow, Row)
+    classes = (TapeEntry, PerElementEntry, Output, Memory, Shadow, Row)
     for step in CHAINS.values():
         recorded(step, 100)
     before = [sys.getrefcount(c) for c in classes]

@@ -19,7 +19,7 @@ from stress_pool import SLOT_VALUES, Derived, Empty, Pool, arrays, slots_of
 import staticflow as sf
 from staticflow.eager.inference import InferenceMemory
 from staticflow.eager.memory import Memory, View
-from staticflow.eager.vertex import EvenEntry, Output, TapeEntry
+from staticflow.eager.vertex import Output, PerElementEntry, TapeEntry
 
 __all__ = ["Mischief", "sets_context"]
 
@@ -37,7 +37,7 @@ def sets_context(frame: Any) -> bool:
     return too_old and frame is not None and frame.f_code.co_filename in _SET_CONTEXT
 
 
-_HOLDERS = frozenset((Memory, InferenceMemory, View, TapeEntry, EvenEntry, Output))
+_HOLDERS = frozenset((Memory, InferenceMemory, View, TapeEntry, PerElementEntry, Output))
 """Classes of what a tensor holds."""
 
 

@@ -34,7 +34,7 @@ PROGRAMS: Mapping[str, Callable[[Any, Any], Any]] = {
     "layer": lambda x, w: sf.layer_norm(w, (3,)), "part": lambda x, w: change_part(w * 1.0),
 }  # fmt: skip
 
-STRUCK = ("Tensor", "View", "TapeEntry", "EvenEntry", "Output")
+STRUCK = ("Tensor", "View", "TapeEntry", "PerElementEntry", "Output")
 """The classes whose instances are changed, and with a tensor what its slots hold."""
 
 

@@ -5,10 +5,10 @@ What is not the usual case goes to the general path, which gives the same.
 
 from __future__ import annotations
 
-from staticflow.eager.fast.calls import call_python, forgiven, forward
+from staticflow.eager.fast.calls import call_python, forgive, forward
 from staticflow.eager.fast.classes import State, finish, general, op_call
 from staticflow.eager.fast.compute import compute_call, is_unrecorded
-from staticflow.eager.fast.objects import bit_of, has, tensor_of
+from staticflow.eager.fast.objects import bit_of, has_flag, tensor_of
 from staticflow.eager.fast.operands import current_state, is_recording, open_operands
 from staticflow.eager.fast.record import record
 from staticflow.eager.fast.records import FLAGS, MOST, Call, Op, Operand, Step
@@ -62,7 +62,7 @@ def op_at(address: Object) -> Inside[Op]:
 
 
 @export
-def function(
+def call_with_attrs(
     self: Object, given: Row[Object], count: int, names: Tuple | None
 ) -> Owned[Object | None]:
     """The function of the op at an address, called with its arguments and its attributes: a tuple
@@ -78,7 +78,7 @@ def function(
 
 
 @export
-def direct(
+def call_op_at(
     self: Object, objects: Row[Object], count: int, names: Tuple | None
 ) -> Owned[Object | None]:
     """`call_op` of the op at an address."""
@@ -170,7 +170,7 @@ def compute_and_wrap(call: Call, state: State) -> Owned[Object | None]:
     """The tensors that a call gives of operands that are taken up; null as `apply_to`."""
     data = compute_call(call, state)
     if data is None:
-        forgiven()  # the general path raises it again
+        forgive()  # the general path raises it again
         return None
     out = wrap_several(call, state, data) if is_tuple(data) else wrap_one(call, state, data)
     drop(data)
@@ -185,7 +185,7 @@ def wrap_one(call: Call, state: State, data: Object) -> Owned[Object | None]:
     """The tensor on an array that was computed, of which the tape knows; null with an error set."""
     if not is_array(data):
         return None
-    if has(call.op, VIEW):
+    if has_flag(call.op, VIEW):
         out = wrap_view(call, state, data)
         if out is None and PyErr_Occurred() is None:
             return finish_call(call, data)
@@ -200,7 +200,7 @@ def wrap_one(call: Call, state: State, data: Object) -> Owned[Object | None]:
 @inline
 def may_record(call: Call, state: State, data: Array) -> bool:
     """Whether the tape is to know of what was computed, if a gradient is wanted."""
-    return is_recording(state) and has(call.op, RECORDABLE) and bit_of(data) & FLOATS != 0
+    return is_recording(state) and has_flag(call.op, RECORDABLE) and bit_of(data) & FLOATS != 0
 
 
 @inline
@@ -210,7 +210,7 @@ def wrap_several(call: Call, state: State, data: Tuple) -> Owned[Object | None]:
         tensors = tensors_of(data)
         if tensors is not None:
             return tensors
-    if not forgiven():  # an error is met again, but for an interrupt
+    if not forgive():  # an error is met again, but for an interrupt
         return None
     return finish_call(call, data)
 
@@ -242,4 +242,4 @@ def finish_call(call: Call, data: Object) -> Owned[Object | None]:
     return call_python(finish, call.op, call.objects, call.count, call.attrs, data)
 
 
-ENTRIES = (function, direct, call_op, call_op_on, call_reflected)
+ENTRIES = (call_with_attrs, call_op_at, call_op, call_op_on, call_reflected)

@@ -33,8 +33,8 @@ from staticflow.native.language import (
 from staticflow.runtime.object_layout import CONTIGUOUS, WRITEABLE
 
 __all__ = [
-    "bump", "changeable", "copy_array", "count_change", "has_vertex", "is_free", "is_in_rows",
-    "is_known", "no_op", "overwrite", "put_by", "scale", "suits",
+    "bump", "call_ufunc_into", "changeable", "copy_array", "count_change", "has_vertex",
+    "is_done_here", "is_free", "is_in_rows", "no_op", "open_source", "run_program", "scale",
 ]  # fmt: skip
 
 
@@ -102,7 +102,7 @@ def has_vertex(tensor: Tensor) -> bool:
 
 
 @native
-def suits(method: InPlace, operand: Operand, target: Operand, recording: bool) -> bool:
+def open_source(method: InPlace, operand: Operand, target: Operand, recording: bool) -> bool:
     """Whether an operand is an array of the target's dtype that nothing is recorded of, or becomes
     one. An error may be set if it is not."""
     if method.number != 0 or not open_operand(operand):
@@ -113,7 +113,7 @@ def suits(method: InPlace, operand: Operand, target: Operand, recording: bool) -
 
 
 @native
-def is_known(method: InPlace, array: Array, size: int, scaled: bool) -> bool:
+def is_done_here(method: InPlace, array: Array, size: int, scaled: bool) -> bool:
     """Whether a method can be done here.
 
     NumPy does a ufunc, or a copy, of a small array, and a ufunc of a large one that does not lie in
@@ -150,7 +150,7 @@ def is_in_rows(array: Array) -> bool:
 
 
 @native
-def put_by(ufunc: Object, arrays: Row[Object], count: int, state: State) -> bool:
+def call_ufunc_into(ufunc: Object, arrays: Row[Object], count: int, state: State) -> bool:
     """Let a ufunc write into the last of some arrays; true if it failed."""
     out = call_in_context(ufunc, arrays, count, None, state)
     failed = out is None
@@ -182,7 +182,7 @@ def scale(operand: Operand, factor: Operand, state: State) -> bool:
 
 
 @native
-def overwrite(method: InPlace, arrays: Row[Object], count: int) -> bool:
+def run_program(method: InPlace, arrays: Row[Object], count: int) -> bool:
     """Whether the program that overwrote a large array last overwrites this one. An error may be
     set if not."""
     program = hold(kernel_at(method.program))

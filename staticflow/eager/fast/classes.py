@@ -18,12 +18,12 @@ from staticflow.native.language import Object, Type, constant
 from staticflow.ops.declaring import thread as threads
 
 __all__ = [
-    "Entry", "Memory", "Shadow", "State", "Tensor", "View", "asarray", "bfloat16",
-    "default_dtypes", "dtype_type", "example_of", "finish", "general", "leaf", "memory_example",
-    "multiply", "name_alpha", "name_edge", "name_hasten", "name_shape", "name_state",
-    "name_version", "no_attrs", "no_state", "number_beside", "one", "op_call", "serials",
-    "shadow_example", "state_type", "tensor_example", "tensor_type", "thread", "trace", "users",
-    "view_example", "zero",
+    "Entry", "Memory", "Shadow", "State", "Tensor", "View", "asarray", "bfloat16", "default_dtypes",
+    "dtype_type", "example_of", "finish", "general", "leaf", "memory_example", "multiply",
+    "name_alpha", "name_edge", "name_hasten", "name_shape", "name_state", "name_version",
+    "no_attrs", "no_state", "number_beside", "one", "op_call", "serials", "shadow_example",
+    "state_type", "tensor_example", "tensor_type", "thread", "trace", "users", "view_example",
+    "zero",
 ]  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from staticflow.eager.costs import LARGE
 from staticflow.eager.fast.classes import State, asarray
-from staticflow.eager.fast.objects import has, joint_size, operand_array
+from staticflow.eager.fast.objects import has_flag, joint_size, operand_array
 from staticflow.eager.fast.operands import is_recording
 from staticflow.eager.fast.record import find_edges
 from staticflow.eager.fast.records import FLAGS, MOST, Call, Cell, Op, Step
@@ -192,6 +192,6 @@ def array_of(scalar: Object) -> Owned[Object | None]:
 @native
 def is_unrecorded(call: Call, state: State) -> bool:
     """Whether nothing is recorded of an op. An error may be set if it is not."""
-    if not (has(call.op, RECORDABLE) and is_recording(state)):
+    if not (has_flag(call.op, RECORDABLE) and is_recording(state)):
         return True
     return find_edges(call) == 0

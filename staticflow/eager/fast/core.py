@@ -11,10 +11,10 @@ from staticflow.eager.fast import classes
 from staticflow.eager.fast.apply import ENTRIES
 from staticflow.eager.fast.in_place import IN_PLACE
 from staticflow.eager.fast.recall import RECALL
-from staticflow.eager.fast.records import CODES, MEMO, NO_DTYPE, KnownRecord, MemoRecord
+from staticflow.eager.fast.records import CODES, MEMO, NO_DTYPE, KnownCodeRecord, NumberMemoRecord
 from staticflow.eager.memory import Memory, View
 from staticflow.eager.saved import Shadow
-from staticflow.eager.vertex import EvenEntry, Output, TapeEntry
+from staticflow.eager.vertex import Output, PerElementEntry, TapeEntry
 from staticflow.graph.dtypes import DTYPES
 from staticflow.graph.locs import is_inside
 from staticflow.native.language import Object, symbol_of
@@ -51,8 +51,8 @@ def compile_core(tensor: Any, slots: int, python: Mapping[str, Any]) -> tuple[Na
     text = render_core(tensor)
     symbols, held = _symbols(tensor, python)
     symbols |= c_symbols(text)
-    symbols |= recycle((TapeEntry, EvenEntry, Output, View), hidden=(Memory, Shadow))
-    symbols |= {"slots": slots, "wanted": wanted_address()}
+    symbols |= recycle((TapeEntry, PerElementEntry, Output, View), hidden=(Memory, Shadow))
+    symbols |= {"plan_slots": slots, "wanted": wanted_address()}
     return compile_native(text, NAMES, symbols), held
 
 
@@ -83,8 +83,8 @@ def _symbols(tensor: type, python: Mapping[str, Callable[..., Any]]) -> tuple[di
     tables: dict[str, Any] = {
         "descrs": (ctypes.c_void_p * len(DTYPES))(*(id(d.numpy) for d in DTYPES)),
         "dtypes": (ctypes.c_void_p * (NO_DTYPE + 1))(*map(id, (*DTYPES, *nothing))),
-        "memo": (MemoRecord * MEMO)(),
-        "codes": (KnownRecord * CODES)(),
+        "memo": (NumberMemoRecord * MEMO)(),
+        "codes": (KnownCodeRecord * CODES)(),
     }
     addresses = {name: id(thing) for name, thing in objects.items()}
     addresses |= {name: ctypes.addressof(table) for name, table in tables.items()}

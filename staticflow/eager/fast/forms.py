@@ -16,7 +16,7 @@ from staticflow.eager.fast.in_place_forms import InPlaceMethod, in_place_table
 from staticflow.eager.fast.methods import render_methods
 from staticflow.eager.fast.plans import Plans, parameters_of
 from staticflow.eager.fast.records import FLAGS, MOST, OpRecord
-from staticflow.eager.vertex import EvenEntry, TapeEntry
+from staticflow.eager.vertex import PerElementEntry, TapeEntry
 from staticflow.graph.dtypes import DTYPES
 from staticflow.graph.op import Op, takes
 from staticflow.ops.declaring import lowering
@@ -75,7 +75,7 @@ def fast_forms(
     python = {"general": general, "finish": finish, "trace": trace}
     core, objects = compile_core(tensor, ctypes.addressof(plans.slots), python)
     install = ctypes.PYFUNCTYPE(None, ctypes.c_uint64, ctypes.c_void_p, ctypes.py_object)
-    plans.install = install(core.address("install"))
+    plans.install = install(core.address("install_plan"))
     numbers = {op: i for i, op in enumerate(ops)}
     groups: dict[str, Mapping[Any, int]] = {
         "method": {op: numbers[op] for op in methods if op in numbers},
@@ -94,8 +94,8 @@ def fast_forms(
         return {fn: builtin_function(at, _named(fn)[0], a) for fn, a in addresses.items()}
 
     rows = dict(zip(table, map(ctypes.addressof, plans.table), strict=True))
-    of_table = functions("recalled", rows)
-    direct = {**functions("direct", of_ops), **{op: of_table[op] for op in kernels}}
+    of_table = functions("recall_at", rows)
+    direct = {**functions("call_op_at", of_ops), **{op: of_table[op] for op in kernels}}
     by_shape = {fn: of_table[m.plain] for fn, m in BY_SHAPE.items() if m.plain in of_table}
     changes = in_place_table([*in_place.values()], {**direct, **by_shape})
     known["in_place"] = ctypes.addressof(changes)
@@ -109,7 +109,7 @@ def fast_forms(
 
     as_methods = {fn: method("remembered", fn, fn) for fn in table}
     return FastForms(
-        functions=functions("function", of_ops),
+        functions=functions("call_with_attrs", of_ops),
         direct=direct,
         methods={op: as_methods.get(op) or method("method", op, op) for op in groups["method"]},
         reflected={op: method("reflected", op, op) for op in groups["reflected"]},
@@ -151,7 +151,7 @@ def _fill(record: Any, op: Op) -> Any:
     generates = type(op.lowering) is lowering.Generate  # of sizes alone, at which it looks itself
     small = getattr(np, op.ufunc) if op.ufunc else _compute(op, generates)
     compute = [small, _compute(op, True)]
-    entries = [_entry(EvenEntry, op), _entry(TapeEntry, op)]
+    entries = [_entry(PerElementEntry, op), _entry(TapeEntry, op)]
     record.object = id(op)
     record.compute[:] = [*map(id, compute)]
     record.entry[:] = [*map(id, entries)]
@@ -170,7 +170,7 @@ def _flags(op: Op) -> dict[str, bool]:
     bare = least == most and not attrs
     return {
         "RECORDABLE": op.vjp is not None,
-        "EVEN": elementwise and promoted and bare and isinstance(op.vjp, PerElement),
+        "PER_ELEMENT": elementwise and promoted and bare and isinstance(op.vjp, PerElement),
         "NUMBERS": elementwise and promoted,
         "BY_NUMBER": op.ufunc is None,
         "ANY_DTYPES": not promoted,

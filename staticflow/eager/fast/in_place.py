@@ -2,26 +2,26 @@
 
 If nothing of it is recorded, NumPy puts the result where it belongs, or, of large arrays, the
 program that did so last (`staticflow.eager.overwrite`); or what a function gives is copied
-(`renew`). All else goes to `staticflow.eager.in_place`.
+(`copy_value_of`). All else goes to `staticflow.eager.in_place`.
 """
 
 from __future__ import annotations
 
 from staticflow.eager.costs import LARGE, SPREAD
-from staticflow.eager.fast.calls import forgiven, forward, given_count
+from staticflow.eager.fast.calls import forgive, forward, given_count
 from staticflow.eager.fast.change import (
     bump,
+    call_ufunc_into,
     changeable,
     copy_array,
     has_vertex,
+    is_done_here,
     is_free,
     is_in_rows,
-    is_known,
     no_op,
-    overwrite,
-    put_by,
+    open_source,
+    run_program,
     scale,
-    suits,
 )
 from staticflow.eager.fast.classes import Memory, State, Tensor, name_alpha
 from staticflow.eager.fast.objects import operand_array, operand_tensor
@@ -32,7 +32,7 @@ from staticflow.eager.fast.operands import (
     open_number,
     open_operand,
 )
-from staticflow.eager.fast.record import alike, has_no_edge
+from staticflow.eager.fast.record import has_no_edge, is_like
 from staticflow.eager.fast.records import InPlace, Operand
 from staticflow.native.cpython import PyErr_Occurred, PyTuple_GetItem, PyTuple_Size, Tuple
 from staticflow.native.language import (
@@ -51,11 +51,11 @@ from staticflow.native.language import (
     zeroed_row,
 )
 
-__all__ = ["IN_PLACE", "change"]
+__all__ = ["IN_PLACE", "call_in_place"]
 
 
 @export
-def change(
+def call_in_place(
     method: InPlace, tensor: Tensor, args: Row[Object], count: int, names: Tuple | None
 ) -> Owned[Object | None]:
     """What a call of an in-place method gives: the tensor; null with an error set."""
@@ -64,8 +64,8 @@ def change(
         return None
     operands = zeroed_row(Operand, 3)  # the tensor, the operand, and what that is scaled by
     operands[0].object = tensor
-    done = is_plain(state) and try_change(method, operands, tensor, args, count, names, state)
-    left = not done and forgiven()
+    done = is_plain(state) and try_in_place(method, operands, tensor, args, count, names, state)
+    left = not done and forgive()
     good = done and PyErr_Occurred() is None
     drop_row(operands, 3)
     drop(state)
@@ -75,7 +75,7 @@ def change(
 
 
 @inline
-def try_change(
+def try_in_place(
     method: InPlace,
     operands: Row[Operand],
     tensor: Tensor,
@@ -87,7 +87,7 @@ def try_change(
     """Do it in the usual case; false with nothing done, and perhaps an error set, in any other. An
     error may be set after it was done, too."""
     if method.value is not None:
-        if renew(method, tensor, args, count, names, state):
+        if copy_value_of(method, tensor, args, count, names, state):
             return True
         if PyErr_Occurred() is not None or method.program is None:
             return False
@@ -100,7 +100,7 @@ def try_change(
     memory = changeable(method, operands[0], recording)
     if memory is None:
         return False
-    done = compute(method, operands, recording, state)
+    done = compute_in_place(method, operands, recording, state)
     if done:
         bump(memory)
     drop(memory)
@@ -118,7 +118,9 @@ def factor_of(
 
 
 @native
-def compute(method: InPlace, operands: Row[Operand], recording: bool, state: State) -> bool:
+def compute_in_place(
+    method: InPlace, operands: Row[Operand], recording: bool, state: State
+) -> bool:
     """Compute new elements where they belong; false with nothing done, and perhaps an error set,
     where this is not the usual case."""
     target = operands[0]
@@ -126,12 +128,12 @@ def compute(method: InPlace, operands: Row[Operand], recording: bool, state: Sta
     factor = operands[2]
     array = operand_array(target)
     scaled = factor.object is not None
-    if not is_known(method, array, target.size, scaled):
+    if not is_done_here(method, array, target.size, scaled):
         return False
     few = target.size < (LARGE if scaled else SPREAD)  # a program saves a pass over memory
     by_numpy = method.ufunc is not None and (few or not is_in_rows(array))
     if other.object is not None:
-        if not suits(method, other, target, recording):
+        if not open_source(method, other, target, recording):
             return False
         if scaled and not open_number(no_op, factor, target):
             return False
@@ -142,36 +144,36 @@ def compute(method: InPlace, operands: Row[Operand], recording: bool, state: Sta
         return (few or is_in_rows(source)) and not copy_array(array, source)
     ufunc = method.ufunc
     if by_numpy and ufunc is not None:
-        return write_by(ufunc, array, other, state)
+        return compute_by_ufunc(ufunc, array, other, state)
     arrays = space(Object, 3)
     arrays[0] = array
     if other.object is None:
-        return overwrite(method, arrays, 1)
+        return run_program(method, arrays, 1)
     arrays[1] = operand_array(other)
     if not scaled:
-        return overwrite(method, arrays, 2)
+        return run_program(method, arrays, 2)
     arrays[2] = operand_array(factor)
-    return overwrite(method, arrays, 3)
+    return run_program(method, arrays, 3)
 
 
 @inline
-def write_by(ufunc: Object, array: Object, other: Operand, state: State) -> bool:
+def compute_by_ufunc(ufunc: Object, array: Object, other: Operand, state: State) -> bool:
     """Let a ufunc of an array, and of an operand if there is one, write into the array."""
     arrays = space(Object, 3)
     arrays[0] = array
     if other.object is None:
         arrays[1] = array
-        return not put_by(ufunc, arrays, 2, state)
+        return not call_ufunc_into(ufunc, arrays, 2, state)
     arrays[1] = operand_array(other)
     arrays[2] = array
-    return not put_by(ufunc, arrays, 3, state)
+    return not call_ufunc_into(ufunc, arrays, 3, state)
 
 
 # -- what copies the value of a function --------------------------------------------------------
 
 
 @native
-def renew(
+def copy_value_of(
     method: InPlace,
     tensor: Tensor,
     args: Row[Object],
@@ -192,7 +194,7 @@ def renew(
             function = trusted(method.value, Object, "only methods that have one come here")
             value = forward(function, tensor, None, args, count, names)
             if value is not None:
-                done = store(value, target, memory, recording)
+                done = store_value(value, target, memory, recording)
                 drop(value)
         drop(memory)
     drop_row(operands, 1)
@@ -220,7 +222,7 @@ def is_recorded(thing: Object) -> bool:
 
 
 @native
-def store(value: Object, target: Operand, memory: Memory, recording: bool) -> bool:
+def store_value(value: Object, target: Operand, memory: Memory, recording: bool) -> bool:
     """Copy a value of the usual kind to a tensor, and count that; false with nothing done, and
     perhaps an error set."""
     operands = zeroed_row(Operand, 1)
@@ -229,7 +231,7 @@ def store(value: Object, target: Operand, memory: Memory, recording: bool) -> bo
     done = (
         open_operand(source)
         and is_still(target, memory, recording)
-        and alike(operand_array(target), operand_array(source))
+        and is_like(operand_array(target), operand_array(source))
         and not has_vertex(operand_tensor(source))
         and not copy_array(operand_array(target), operand_array(source))
     )
@@ -248,4 +250,4 @@ def is_still(target: Operand, memory: Memory, recording: bool) -> bool:
     return same and (not recording or is_free(tensor))
 
 
-IN_PLACE = (change,)
+IN_PLACE = (call_in_place,)

@@ -13,7 +13,7 @@ from typing import TypeGuard
 from staticflow.eager.fast.calls import given_count
 from staticflow.eager.fast.classes import Tensor, default_dtypes, dtype_type, tensor_type
 from staticflow.eager.fast.objects import dtype_of, is_tensor, pair
-from staticflow.eager.fast.records import MOST, NO_DTYPE, Function, Key
+from staticflow.eager.fast.records import MOST, NO_DTYPE, Key, Remembered
 from staticflow.native.cpython import (
     ELLIPSIS,
     NONE,
@@ -57,7 +57,7 @@ from staticflow.native.language import (
     wrapping_mul,
 )
 
-__all__ = ["WORDS", "describe_call", "hash_of", "kind_of"]
+__all__ = ["WORDS", "describe_call", "hash_of", "pack_key"]
 
 WORDS = 96
 """So long is the key of a call that is remembered at most."""
@@ -72,7 +72,7 @@ _GOLDEN = 11400714819323198485  # 2**64 over the golden ratio
 
 
 @inline
-def write(key: Key, word: int) -> bool:
+def write_word(key: Key, word: int) -> bool:
     """Write a word; false if there is no room."""
     count = key.count
     if count >= WORDS:
@@ -83,7 +83,7 @@ def write(key: Key, word: int) -> bool:
 
 
 @inline
-def write_two(key: Key, first: int, second: int) -> bool:
+def write_two_words(key: Key, first: int, second: int) -> bool:
     """Write two words; false if there is no room."""
     count = key.count
     if count >= WORDS - 1:
@@ -112,7 +112,7 @@ def hash_of(key: Key) -> int:
 @native
 def describe_call(
     key: Key,
-    function: Function,
+    function: Remembered,
     first: Object | None,
     args: Row[Object],
     count: int,
@@ -120,7 +120,7 @@ def describe_call(
 ) -> bool:
     """Write the key of a call; false if there is none."""
     default = PyDict_GetItem(default_dtypes, float_type)
-    if default is None or not write_two(key, address(function), address(default)):
+    if default is None or not write_two_words(key, address(function), address(default)):
         return False
     if first is not None and not describe(key, first):
         return False
@@ -140,7 +140,7 @@ def describe(key: Key, thing: Object) -> bool:
     if thing.type is int_type:
         return describe_int(key, thing)
     if is_itself(thing):
-        return write(key, address(thing))
+        return write_word(key, address(thing))
     if is_tuple(thing):
         return describe_tuple(key, thing)
     if is_list(thing):
@@ -148,7 +148,7 @@ def describe(key: Key, thing: Object) -> bool:
     if is_slice(thing):
         return describe_slice(key, thing)
     if thing.type is float_type:
-        return write_two(key, A_FLOAT, bits_of(PyFloat_AsDouble(thing)))
+        return write_two_words(key, A_FLOAT, bits_of(PyFloat_AsDouble(thing)))
     return is_tensor(thing) and describe_tensor(key, thing)
 
 
@@ -173,14 +173,14 @@ def describe_int(key: Key, number: Object) -> bool:
     """Write the value of an int; false if it has more than 64 bits."""
     overflow = space(Int32, 1)
     value = PyLong_AsLongLongAndOverflow(number, overflow)
-    return overflow[0] == 0 and write_two(key, AN_INT, value)
+    return overflow[0] == 0 and write_two_words(key, AN_INT, value)
 
 
 @inline
 def describe_tuple(key: Key, things: Tuple) -> bool:
     """Write what is in a tuple."""
     count = PyTuple_Size(things)
-    if not write_two(key, A_TUPLE, count):
+    if not write_two_words(key, A_TUPLE, count):
         return False
     for i in range(count):
         if not describe(key, PyTuple_GetItem(things, i)):
@@ -192,7 +192,7 @@ def describe_tuple(key: Key, things: Tuple) -> bool:
 def describe_list(key: Key, things: List) -> bool:
     """Write what is in a list."""
     count = PyList_Size(things)
-    if not write_two(key, A_LIST, count):
+    if not write_two_words(key, A_LIST, count):
         return False
     for i in range(count):
         if not describe(key, PyList_GetItem(things, i)):
@@ -204,7 +204,7 @@ def describe_list(key: Key, things: List) -> bool:
 def describe_slice(key: Key, bounds: Slice) -> bool:
     """Write what is in a slice; there may be slices in slices without end."""
     return (
-        write(key, A_SLICE)
+        write_word(key, A_SLICE)
         and describe(key, bounds.start)
         and describe(key, bounds.stop)
         and describe(key, bounds.step)
@@ -234,7 +234,7 @@ def describe_tensor(key: Key, tensor: Tensor) -> bool:
     tensors = key.tensors
     for i in range(count):
         if tensors[i] is tensor:
-            return write(key, i << 8 | THE_SAME)
+            return write_word(key, i << 8 | THE_SAME)
     if count >= MOST:
         return False
     tensors[count] = tensor
@@ -248,10 +248,10 @@ def describe_array(key: Key, array: Array, dtype: int) -> bool:
     ndim = array.ndim
     sizes = array.dims
     strides = array.strides
-    if not write(key, ndim << 16 | dtype << 8 | A_TENSOR):
+    if not write_word(key, ndim << 16 | dtype << 8 | A_TENSOR):
         return False
     for i in range(ndim):
-        if not write_two(key, sizes[i], strides[i]):
+        if not write_two_words(key, sizes[i], strides[i]):
             return False
     return True
 
@@ -266,7 +266,7 @@ def is_tensor_itself(thing: Object) -> TypeGuard[Tensor]:
 
 
 @native
-def kind_of(key: Key, hash: int) -> Owned[Tuple | None]:
+def pack_key(key: Key, hash: int) -> Owned[Tuple | None]:
     """A key and its hash as bytes, and the arrays of the tensors that it describes, as a tuple;
     null with an error set if that cannot be had."""
     count = key.count

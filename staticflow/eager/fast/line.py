@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from staticflow.eager.fast.classes import Entry, users
 from staticflow.eager.fast.objects import pair
-from staticflow.eager.fast.records import CODES, Known
+from staticflow.eager.fast.records import CODES, KnownCode
 from staticflow.native.cpython import (
     NONE,
     TRUE,
@@ -32,13 +32,13 @@ from staticflow.native.language import (
     take,
 )
 
-__all__ = ["find_line", "mark", "user_line"]
+__all__ = ["find_line", "user_line", "write_line"]
 
-codes = constant(Row[Known], "codes")
+codes = constant(Row[KnownCode], "codes")
 
 
 @native
-def is_users(code: Code) -> int:
+def is_users_code(code: Code) -> int:
     """Whether code is the user's, and not staticflow's own, 1 or 0; -1 if an error was raised.
 
     Python is asked once for each code, as long as no other takes its place.
@@ -67,7 +67,7 @@ def find_line(instruction: Row[int]) -> Owned[Object | None]:
     frame = hold(PyEval_GetFrame())
     while frame is not None:
         code = PyFrame_GetCode(frame)
-        answer = is_users(code)
+        answer = is_users_code(code)
         if answer == 1:
             instruction[0] = PyFrame_GetLasti(frame)
             drop(frame)
@@ -100,7 +100,7 @@ def user_line() -> Owned[Tuple | None]:
 
 
 @native
-def mark(entry: Entry) -> bool:
+def write_line(entry: Entry) -> bool:
     """Write the user's line into an entry; true if it could not be told."""
     instruction = space(int, 1)
     code = find_line(instruction)

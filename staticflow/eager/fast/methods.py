@@ -10,15 +10,15 @@ from collections.abc import Iterable, Mapping
 from string import Template
 from typing import Any
 
-from staticflow.eager.fast.records import FunctionRecord, InPlaceRecord, OpRecord
+from staticflow.eager.fast.records import InPlaceRecord, OpRecord, RememberedRecord
 
 __all__ = ["TARGETS", "render_methods"]
 
 TARGETS: Mapping[str, tuple[str, str, Any]] = {
     "method": ("call_op_on", "ops", OpRecord),
     "reflected": ("call_reflected", "ops", OpRecord),
-    "remembered": ("recall", "functions", FunctionRecord),
-    "changed": ("change", "in_place", InPlaceRecord),
+    "remembered": ("recall", "functions", RememberedRecord),
+    "changed": ("call_in_place", "in_place", InPlaceRecord),
 }
 """The kinds of methods: those of ops, with the operands in order and the other way round, those
 that are remembered, and those in place. Of each the function it leads to, whose first argument is

@@ -34,9 +34,9 @@ from staticflow.native.language import (
 from staticflow.runtime.new_objects import like
 
 __all__ = [
-    "bit_of", "count_elements", "dtype_of", "has",
-    "is_memory", "is_tensor", "is_there", "is_view", "joint_size", "operand_array",
-    "operand_tensor", "pair", "row", "same_shape", "tensor_of", "triple",
+    "bit_of", "count_elements", "dtype_of", "has_flag", "is_memory", "is_tensor", "is_there",
+    "is_view", "joint_size", "new_row", "operand_array", "operand_tensor", "pair", "same_shape",
+    "tensor_of", "triple",
 ]  # fmt: skip
 
 COUNT = len(DTYPES)
@@ -74,8 +74,8 @@ def is_view(thing: Object) -> TypeGuard[View]:
 # -- new objects ---------------------------------------------------------------------------------
 
 
-@external()
-def row(length: int) -> Owned[Tuple | None]:
+@external(symbol="row")
+def new_row(length: int) -> Owned[Tuple | None]:
     """A tuple of nothing yet that the garbage collector does not know; null with an error set."""
     raise NotImplementedError
 
@@ -84,7 +84,7 @@ def row(length: int) -> Owned[Tuple | None]:
 def pair(x: Owned[Object], y: Owned[Object]) -> Owned[Tuple | None]:
     """A row of two objects; null with an error set. Nothing in it leads to a tensor, so that the
     garbage collector need not know of it."""
-    things = row(2)
+    things = new_row(2)
     if things is None:
         drop(x)
         drop(y)
@@ -101,7 +101,7 @@ def triple(
     """A row of three objects, as `pair` makes it of two; null if one of them is null, or with an
     error set."""
     if x is not None and y is not None and z is not None:
-        things = row(3)
+        things = new_row(3)
         if things is not None:
             PyTuple_SetItem(things, 0, x)
             PyTuple_SetItem(things, 1, y)
@@ -129,7 +129,7 @@ def tensor_of(array: Array) -> Owned[Tensor | None]:
 
 
 @inline
-def has(op: Op, flag: int) -> bool:
+def has_flag(op: Op, flag: int) -> bool:
     """Whether a flag of an op is set."""
     return op.flags & flag != 0
 

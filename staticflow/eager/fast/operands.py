@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
-from staticflow.eager.fast.calls import forgiven
+from staticflow.eager.fast.calls import forgive
 from staticflow.eager.fast.classes import (
     State,
     bfloat16,
@@ -22,11 +22,11 @@ from staticflow.eager.fast.objects import (
     bit_of,
     count_elements,
     dtype_of,
-    has,
+    has_flag,
     is_tensor,
     operand_array,
 )
-from staticflow.eager.fast.records import FLAGS, MEMO, NO_DTYPE, Call, Memo, Op, Operand
+from staticflow.eager.fast.records import FLAGS, MEMO, NO_DTYPE, Call, NumberMemo, Op, Operand
 from staticflow.native.cpython import (
     TRUE,
     PyErr_SetObject,
@@ -59,8 +59,7 @@ from staticflow.native.language import (
 )
 
 __all__ = [
-    "current_state", "is_plain", "is_recording", "open_number", "open_operand",
-    "open_operands",
+    "current_state", "is_plain", "is_recording", "open_number", "open_operand", "open_operands",
 ]  # fmt: skip
 
 ANY_DTYPES, BY_NUMBER = FLAGS["ANY_DTYPES"], FLAGS["BY_NUMBER"]
@@ -137,7 +136,7 @@ def open_operand(operand: Operand) -> bool:
     return True
 
 
-memos = constant(Row[Memo], "memo")
+memos = constant(Row[NumberMemo], "memo")
 
 
 @native
@@ -149,7 +148,7 @@ def open_number(op: Op, operand: Operand, beside: Operand) -> bool:
     if not is_number(number):
         return False
     descr = operand_array(beside).descr
-    bare = has(op, BY_NUMBER) and descr is not bfloat16
+    bare = has_flag(op, BY_NUMBER) and descr is not bfloat16
     memo = memos[logical_shift(address(number) ^ address(descr), 4) & MEMO - 1]
     if memo.number is number and memo.descr is descr:
         operand.array = hold(memo.array)
@@ -176,7 +175,7 @@ def is_number(thing: Object) -> bool:
 
 
 @native
-def remember_number(memo: Memo, number: Object, descr: Object) -> Owned[Object | None]:
+def remember_number(memo: NumberMemo, number: Object, descr: Object) -> Owned[Object | None]:
     """A number as an array of a dtype, which is remembered; null if that is none of its category.
     An error is set only if the user interrupted it."""
     given = space(Object, 2)
@@ -184,7 +183,7 @@ def remember_number(memo: Memo, number: Object, descr: Object) -> Owned[Object |
     given[1] = descr
     array = PyObject_Vectorcall(number_beside, given, 2, None)
     if array is None:
-        forgiven()
+        forgive()
         return None
     number_before = take(memo.number)  # another thread may have been here meanwhile
     descr_before = take(memo.descr)
@@ -218,9 +217,9 @@ def open_operands(call: Call, state: State) -> bool:
             others += 1
     if tensor is None:
         return call.count == 0  # what is made of attributes alone, and not of numbers
-    if others != 0 and not has(call.op, NUMBERS):
+    if others != 0 and not has_flag(call.op, NUMBERS):
         return False
-    return has(call.op, ANY_DTYPES) or agree(call, tensor)
+    return has_flag(call.op, ANY_DTYPES) or agree(call, tensor)
 
 
 @inline
@@ -230,7 +229,7 @@ def agree(call: Call, tensor: Operand) -> bool:
     if call.op.dtypes & bit_of(operand_array(tensor)) == 0:
         return False
     first = 0
-    if has(call.op, TAIL):
+    if has_flag(call.op, TAIL):
         if call.operands[0].array is None:
             return False
         first = 1

@@ -22,11 +22,11 @@ from staticflow.eager.choose import bound, by_numpy, kernel_of, pays_often
 from staticflow.eager.costs import SMALL
 from staticflow.eager.fast.recall import MOST_VALUES, SLOTS
 from staticflow.eager.fast.records import (
-    FunctionRecord,
+    PlannedViewRecord,
     PlanRecord,
+    RememberedRecord,
     SlotRecord,
     StepRecord,
-    StridedRecord,
 )
 from staticflow.eager.memory import exchanged
 from staticflow.eager.vertex import LEAF
@@ -105,7 +105,7 @@ class Plans:
     ) -> None:
         self.slots = (SlotRecord * SLOTS)()
         self.install: Callable[[int, int, Plan], None] | None = None
-        self.table = (FunctionRecord * len(functions))()
+        self.table = (RememberedRecord * len(functions))()
         self._records = records
         self._held: list[Any] = []
         for row, (fn, tensors) in zip(self.table, functions.items(), strict=True):
@@ -271,7 +271,7 @@ def _see(plan: Plan, step: Any, array: _Array, offset: int, part: _Array) -> boo
     if part.size > 0 and not low <= first <= last <= high:
         return False
     lies = [(a.ndim, plan.words(a.shape), plan.words(a.strides)) for a in (part, array)]
-    view = StridedRecord(offset, *lies[0], *lies[1])
+    view = PlannedViewRecord(offset, *lies[0], *lies[1])
     step.view = plan.hold(view)
     return True
 

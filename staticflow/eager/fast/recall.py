@@ -1,16 +1,16 @@
 """Native code by which a call of a kind that was met before runs the ops that it came to.
 
 What follows from the key of a call (`staticflow.eager.fast.key`) is a *plan*, which
-`staticflow.eager.fast.plans` makes, and `slots` finds.
+`staticflow.eager.fast.plans` makes, and `plan_slots` finds.
 """
 
 from __future__ import annotations
 
 from staticflow.eager.fast.apply import apply
-from staticflow.eager.fast.calls import forgiven, forward
+from staticflow.eager.fast.calls import forgive, forward
 from staticflow.eager.fast.change import count_change
 from staticflow.eager.fast.classes import Memory, Tensor, name_hasten
-from staticflow.eager.fast.key import WORDS, describe_call, hash_of, kind_of
+from staticflow.eager.fast.key import WORDS, describe_call, hash_of, pack_key
 from staticflow.eager.fast.objects import (
     count_elements,
     dtype_of,
@@ -19,7 +19,7 @@ from staticflow.eager.fast.objects import (
     tensor_of,
 )
 from staticflow.eager.fast.operands import current_state, is_plain, open_operand
-from staticflow.eager.fast.records import MOST, Function, Key, Operand, Plan, Slot, Step
+from staticflow.eager.fast.records import MOST, Key, Operand, Plan, Remembered, Slot, Step
 from staticflow.eager.fast.view import memory_of
 from staticflow.graph.dtypes import DTYPES, int64
 from staticflow.native.cpython import (
@@ -55,7 +55,7 @@ from staticflow.native.language import (
 )
 from staticflow.runtime.object_layout import CONTIGUOUS, WRITEABLE
 
-__all__ = ["MOST_VALUES", "OFTEN", "RECALL", "recall", "recalled"]
+__all__ = ["MOST_VALUES", "OFTEN", "RECALL", "recall", "recall_at"]
 
 OFTEN = 100
 """So many calls of a kind are worth the 30 ms that a kernel takes to compile."""
@@ -72,7 +72,7 @@ _OPEN = CONTIGUOUS | WRITEABLE
 
 @export
 def recall(
-    function: Function, first: Object | None, args: Row[Object], count: int, names: Tuple | None
+    function: Remembered, first: Object | None, args: Row[Object], count: int, names: Tuple | None
 ) -> Owned[Object | None]:
     """What a call of a function gives, of its kind if that is known; null with an error set."""
     state = current_state()
@@ -85,23 +85,23 @@ def recall(
     key.tensors = space(Tensor, MOST)
     if plain and describe_call(key, function, first, args, count, names):
         hash = hash_of(key)
-        place = find(key, hash)
+        place = find_plan(key, hash)
         if place < 0:
-            if is_second(hash):
+            if is_second_miss(hash):
                 return learn(key, hash, function, first, args, count, names)
-        elif is_remembered(slots[place]):
-            result = run(slots[place], key)
-            if result is not None or not forgiven():
+        elif is_remembered(plan_slots[place]):
+            result = run_plan(plan_slots[place], key)
+            if result is not None or not forgive():
                 return result
     return forward(function.plain, first, None, args, count, names)
 
 
 @export
-def recalled(
+def recall_at(
     address: Object, args: Row[Object], count: int, names: Tuple | None
 ) -> Owned[Object | None]:
     """What a call gives of the function whose record lies at an address."""
-    function = trusted(PyLong_AsVoidPtr(address), Function, "it was made with this address")
+    function = trusted(PyLong_AsVoidPtr(address), Remembered, "it was made with this address")
     return recall(function, None, args, count, names)
 
 
@@ -109,14 +109,14 @@ def recalled(
 def learn(
     key: Key,
     hash: int,
-    function: Function,
+    function: Remembered,
     first: Object | None,
     args: Row[Object],
     count: int,
     names: Tuple | None,
 ) -> Owned[Object | None]:
     """What a call gives, of which Python is to make a plan; null with an error set."""
-    kind = kind_of(key, hash)
+    kind = pack_key(key, hash)
     if kind is None:
         return None
     result = forward(function.learner, kind, first, args, count, names)
@@ -135,11 +135,11 @@ def is_remembered(slot: Slot) -> bool:
 
 
 @native
-def run(slot: Slot, key: Key) -> Owned[Object | None]:
+def run_plan(slot: Slot, key: Key) -> Owned[Object | None]:
     """What the plan in a slot gives of the tensors of a key; null if something failed."""
     owner = hold(trusted(slot.owner, Object, "what a plan lies in belongs to somebody"))
     plan = trusted(slot.plan, Plan, "its owner is held: another may take its place meanwhile")
-    result = follow(plan, key)
+    result = follow_plan(plan, key)
     if result is not None:
         plan.runs += 1
         if plan.runs == OFTEN and hasten(owner):
@@ -162,28 +162,28 @@ def hasten(owner: Object) -> bool:
 
 
 @native
-def follow(plan: Plan, key: Key) -> Owned[Object | None]:
+def follow_plan(plan: Plan, key: Key) -> Owned[Object | None]:
     """What the steps of a plan give of the tensors of a key; null if something failed."""
     steps = plan.steps
     if steps is None:
         return None
     values = space(Owned[Object], plan.values, MOST_VALUES)
-    known = enter(values, plan, key)
+    known = begin_values(values, plan, key)
     for i in range(plan.step_count):
         step = steps[i]
         out = run_step(step, values)
-        after = keep(out, step.results, values, known)
+        after = keep_results(out, step.results, values, known)
         if after < 0:
             drop_row(values, known)
             return None
         known = after
-    result = give(values, plan)
+    result = give_results(values, plan)
     drop_row(values, known)
     return result
 
 
 @inline
-def enter(values: Row[Owned[Object]], plan: Plan, key: Key) -> int:
+def begin_values(values: Row[Owned[Object]], plan: Plan, key: Key) -> int:
     """Begin the values with the tensors of a key and the numbers of a plan; how many these are."""
     count = key.tensor_count
     tensors = key.tensors
@@ -202,7 +202,7 @@ def run_step(step: Step, values: Row[Owned[Object]]) -> Owned[Object | None]:
     generator, whose state stands in the place of what computes an op."""
     op = step.op
     if op is None:
-        return draw(step.compute)
+        return draw_state(step.compute)
     count = step.count
     places = step.places
     operands = space(Object, count, MOST_VALUES)
@@ -212,7 +212,9 @@ def run_step(step: Step, values: Row[Owned[Object]]) -> Owned[Object | None]:
 
 
 @native
-def keep(out: Owned[Object | None], results: int, values: Row[Owned[Object]], known: int) -> int:
+def keep_results(
+    out: Owned[Object | None], results: int, values: Row[Owned[Object]], known: int
+) -> int:
     """Take what a step gave to the values that are known so far; how many there are then, -1 if
     it failed or did not give ``results`` in a tuple, or one alone if that is 0."""
     if out is None:
@@ -231,7 +233,7 @@ def keep(out: Owned[Object | None], results: int, values: Row[Owned[Object]], kn
 
 
 @native
-def give(values: Row[Owned[Object]], plan: Plan) -> Owned[Object | None]:
+def give_results(values: Row[Owned[Object]], plan: Plan) -> Owned[Object | None]:
     """What a call gives, of the values; null with an error set."""
     places = plan.results
     count = plan.result_count
@@ -254,26 +256,26 @@ def give(values: Row[Owned[Object]], plan: Plan) -> Owned[Object | None]:
 
 
 @native
-def draw(source: Object | None) -> Owned[Tensor | None]:
+def draw_state(source: Object | None) -> Owned[Tensor | None]:
     """The state of a generator, which is counted on, as a new tensor; null if it is not as it
     should be, or with an error set."""
     operand = zeroed(Operand)
     operand.object = source
-    drawn = draw_from(operand) if open_operand(operand) else None
+    drawn = draw_from_opened(operand) if open_operand(operand) else None
     drop(operand)
     return drawn
 
 
 @inline
-def draw_from(operand: Operand) -> Owned[Tensor | None]:
-    """What `draw` gives of a tensor that is opened."""
+def draw_from_opened(operand: Operand) -> Owned[Tensor | None]:
+    """What `draw_state` gives of a tensor that is opened."""
     array = operand_array(operand)
     memory = memory_of(operand_tensor(operand), array)
     if memory is None:
         return None
     state = PyArray_NewCopy(array, 0)
     drawn = tensor_of(state) if state is not None else None
-    if state is not None and drawn is not None and not count_on(memory, array, state):
+    if state is not None and drawn is not None and not count_draw(memory, array, state):
         drop(drawn)
         drawn = None
     drop(state)
@@ -282,10 +284,10 @@ def draw_from(operand: Operand) -> Owned[Tensor | None]:
 
 
 @native
-def count_on(memory: Memory, array: Array, drawn: Array) -> bool:
+def count_draw(memory: Memory, array: Array, drawn: Array) -> bool:
     """Count on the state of a generator, and copy it to an array; false if either is none, or with
     an error set, with nothing done but that a change is counted."""
-    if count_change(memory) or not is_source(array) or not is_source(drawn):
+    if count_change(memory) or not is_generator_state(array) or not is_generator_state(drawn):
         return False
     numbers = trusted(array.data, Row[int], "a seed and a count")
     copied = trusted(drawn.data, Row[int], "a seed and a count")
@@ -297,7 +299,7 @@ def count_on(memory: Memory, array: Array, drawn: Array) -> bool:
 
 
 @native
-def is_source(array: Array) -> bool:
+def is_generator_state(array: Array) -> bool:
     """Whether an array is the state of a generator, a seed and a count that may be written."""
     return array.flags & _OPEN == _OPEN and dtype_of(array) == _INT64 and count_elements(array) == 2
 
@@ -310,22 +312,22 @@ SLOTS = 4096
 PLACES = 4
 """In so many slots, the newest first, the plan of one may lie."""
 
-slots = constant(Row[Slot], "slots")
+plan_slots = constant(Row[Slot], "plan_slots")
 
 
 @inline
-def first_place(hash: int) -> int:
+def first_slot(hash: int) -> int:
     """The first slot in which the plan of a key of a hash may lie."""
     return logical_shift(hash, 1) & (SLOTS - PLACES)
 
 
 @native
-def find(key: Key, hash: int) -> int:
+def find_plan(key: Key, hash: int) -> int:
     """The place of the slot in which the plan of a key lies; -1 if it has none."""
     count = key.count
-    first = first_place(hash)
+    first = first_slot(hash)
     for place in range(first, first + PLACES):
-        slot = slots[place]
+        slot = plan_slots[place]
         if slot.hash == hash:
             plan = slot.plan
             if plan is None or plan.words != count:
@@ -336,13 +338,13 @@ def find(key: Key, hash: int) -> int:
 
 
 @native
-def is_second(hash: int) -> bool:
+def is_second_miss(hash: int) -> bool:
     """Whether a key is looked for in vain a second time. Its slots remember the last ones that
     were."""
-    first = first_place(hash)
+    first = first_slot(hash)
     newer = hash
     for place in range(first, first + PLACES):
-        slot = slots[place]
+        slot = plan_slots[place]
         before = slot.missed
         slot.missed = newer
         if before == hash:
@@ -352,14 +354,14 @@ def is_second(hash: int) -> bool:
 
 
 @export
-def install(hash: int, plan: Plan, owner: Object) -> None:
+def install_plan(hash: int, plan: Plan, owner: Object) -> None:
     """Put a plan, which ``owner`` holds, where keys of a hash look first; what lay there, and
     behind it, moves on, and what lay last is dropped. A slot holds its owner."""
-    first = first_place(hash)
-    last = take(slots[first + PLACES - 1].owner)
+    first = first_slot(hash)
+    last = take(plan_slots[first + PLACES - 1].owner)
     for place in range(first + PLACES - 1, first, -1):
-        move(slots[place - 1], slots[place])
-    slot = slots[first]
+        move_plan(plan_slots[place - 1], plan_slots[place])
+    slot = plan_slots[first]
     slot.hash = hash
     slot.plan = plan
     slot.owner = hold(owner)
@@ -367,11 +369,11 @@ def install(hash: int, plan: Plan, owner: Object) -> None:
 
 
 @inline
-def move(source: Slot, target: Slot) -> None:
+def move_plan(source: Slot, target: Slot) -> None:
     """Move a plan to another slot, in which there is no owner."""
     target.hash = source.hash
     target.plan = source.plan
     target.owner = take(source.owner)
 
 
-RECALL = (install, recall, recalled)
+RECALL = (install_plan, recall, recall_at)

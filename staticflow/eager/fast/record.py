@@ -21,16 +21,16 @@ from staticflow.eager.fast.classes import (
     trace,
     zero,
 )
-from staticflow.eager.fast.line import mark
+from staticflow.eager.fast.line import write_line
 from staticflow.eager.fast.objects import (
     dtype_of,
-    has,
+    has_flag,
     is_memory,
     is_there,
     is_view,
+    new_row,
     operand_array,
     operand_tensor,
-    row,
     same_shape,
     triple,
 )
@@ -62,9 +62,9 @@ from staticflow.native.language import (
 )
 from staticflow.runtime.new_objects import like
 
-__all__ = ["alike", "find_edges", "has_no_edge", "record"]
+__all__ = ["find_edges", "has_no_edge", "is_like", "record"]
 
-EVEN = FLAGS["EVEN"]
+PER_ELEMENT = FLAGS["PER_ELEMENT"]
 
 dtypes = constant(Row[Object], "dtypes")
 
@@ -161,19 +161,19 @@ def make_shadow(array: Array) -> Owned[Shadow | None]:
 
 
 @native
-def alike(a: Array, b: Array) -> bool:
+def is_like(a: Array, b: Array) -> bool:
     """Whether an array is of the shape and dtype of another."""
     return a.descr is b.descr and same_shape(a, b)
 
 
 @native
-def is_even(call: Call, data: Array) -> bool:
+def is_per_element(call: Call, data: Array) -> bool:
     """Whether the operands are numbers, or like the result."""
-    if not has(call.op, EVEN):
+    if not has_flag(call.op, PER_ELEMENT):
         return False
     for i in range(call.count):
         operand = call.operands[i]
-        if not operand.is_number and not alike(operand_array(operand), data):
+        if not operand.is_number and not is_like(operand_array(operand), data):
             return False
     return True
 
@@ -188,7 +188,7 @@ def keep_argument(operand: Operand, uses: int, wanted: int, data: Array) -> Owne
     array = operand_array(operand)
     if uses & wanted:
         return keep_value(operand_tensor(operand), array)
-    if alike(array, data):
+    if is_like(array, data):
         return hold(NONE)
     return make_shadow(array)
 
@@ -196,7 +196,7 @@ def keep_argument(operand: Operand, uses: int, wanted: int, data: Array) -> Owne
 @native
 def collect_edges(call: Call) -> Owned[Tuple | None]:
     """The edges of an entry as a row; null with an error set."""
-    edges = row(call.count)
+    edges = new_row(call.count)
     if edges is None:
         return None
     for i in range(call.count):
@@ -210,7 +210,7 @@ def collect_edges(call: Call) -> Owned[Tuple | None]:
 def collect_args(call: Call, wanted: int, data: Array) -> Owned[Tuple | None]:
     """What an entry keeps of the arguments as a row; null with an error set. The garbage collector
     need not look at arrays, numbers and shadows."""
-    args = row(call.count)
+    args = new_row(call.count)
     if args is None:
         return None
     for i in range(call.count):
@@ -237,11 +237,11 @@ def record(call: Call, out: Tensor, data: Array) -> bool:
         if traced is None:
             return True
         drop(traced)
-    example = call.op.entry[int(not is_even(call, data))]
+    example = call.op.entry[int(not is_per_element(call, data))]
     entry = like(example, size_of(Entry), offset_of(Entry, "weakref"))
     if entry is None:
         return True
-    if fill(entry, call, out, data, wanted):
+    if fill_entry(entry, call, out, data, wanted):
         drop(entry)
         return True
     out.vertex = entry
@@ -249,7 +249,7 @@ def record(call: Call, out: Tensor, data: Array) -> bool:
 
 
 @inline
-def fill(entry: Entry, call: Call, out: Tensor, data: Array, wanted: int) -> bool:
+def fill_entry(entry: Entry, call: Call, out: Tensor, data: Array, wanted: int) -> bool:
     """Write into an entry what it is to know; true if an error was raised."""
     edges = collect_edges(call)
     if edges is None:
@@ -273,4 +273,4 @@ def fill(entry: Entry, call: Call, out: Tensor, data: Array, wanted: int) -> boo
     if serial is None:
         return True
     entry.serial = serial
-    return mark(entry)
+    return write_line(entry)

@@ -13,10 +13,10 @@ from staticflow.native.language import Byte, Fixed, Int32, Object, Owned, Record
 from staticflow.native.types import structure
 
 __all__ = [
-    "CODES", "FLAGS", "MEMO", "MOST", "NO_DTYPE", "Call", "Cell", "Function",
-    "FunctionRecord", "InPlace", "InPlaceRecord", "Key", "Known", "KnownRecord", "Memo",
-    "MemoRecord", "Op", "OpRecord", "Operand", "OperandRecord", "Plan", "PlanRecord", "Slot",
-    "SlotRecord", "Step", "StepRecord", "Strided", "StridedRecord",
+    "CODES", "FLAGS", "MEMO", "MOST", "NO_DTYPE", "Call", "Cell", "InPlace", "InPlaceRecord", "Key",
+    "KnownCode", "KnownCodeRecord", "NumberMemo", "NumberMemoRecord", "Op", "OpRecord", "Operand",
+    "OperandRecord", "Plan", "PlanRecord", "PlannedView", "PlannedViewRecord", "Remembered",
+    "RememberedRecord", "Slot", "SlotRecord", "Step", "StepRecord",
 ]  # fmt: skip
 
 MOST = 32
@@ -24,11 +24,11 @@ MOST = 32
 
 
 FLAGS = {name: 1 << i for i, name in enumerate(
-    ("RECORDABLE", "EVEN", "NUMBERS", "BY_NUMBER", "ANY_DTYPES", "TAIL", "VIEW")
+    ("RECORDABLE", "PER_ELEMENT", "NUMBERS", "BY_NUMBER", "ANY_DTYPES", "TAIL", "VIEW")
 )}  # fmt: skip
-"""What an op's flags say: it has a vjp; its vjp is one of `EvenEntry`; numbers may stand beside its
-tensors, and reach what computes it as they are and not as arrays; its tensors are of any dtypes, or
-the first is; it gives a view."""
+"""What an op's flags say: it has a vjp; its vjp is one of `PerElementEntry`; numbers may stand
+beside its tensors, and reach what computes it as they are and not as arrays; its tensors are of any
+dtypes, or the first is; it gives a view."""
 
 CODES = 256
 """Of so many code objects it is remembered whether they are the user's."""
@@ -52,7 +52,7 @@ class Op(Record):
 
     object: Object
     compute: Annotated[Row[Object], Fixed(2)]  # what computes it, on small and on large arrays
-    entry: Annotated[Row[Entry], Fixed(2)]  # an `EvenEntry`, a `TapeEntry`, as all of the op are
+    entry: Annotated[Row[Entry], Fixed(2)]  # a `PerElementEntry` and a `TapeEntry` to copy
     dtypes: int  # a bit for each
     flags: int
     uses: Annotated[Row[int], Fixed(MOST + 1)]  # cotangents that need the result, each argument
@@ -71,7 +71,7 @@ class Operand(Record):
     size: int  # of its array
 
 
-class Strided(Record):
+class PlannedView(Record):
     """A view of an array of known sizes and strides."""
 
     offset: int  # in bytes
@@ -92,7 +92,7 @@ class Step(Record):
     places: Row[int]  # of these among the values
     results: int  # 0 for one that is no tuple
     compute: Object | None  # what computes it of arrays alone
-    view: Strided | None  # that it gives
+    view: PlannedView | None  # that it gives
     vector: Object | None  # that `compute` takes for the second operand
     by_numpy: Object | None  # the function that computes it else, of arrays alone
 
@@ -108,7 +108,7 @@ class Call(Record):
     step: Step | None  # that it is
 
 
-class Function(Record):
+class Remembered(Record):
     """A function whose calls are remembered."""
 
     plain: Object  # itself
@@ -165,7 +165,7 @@ class InPlace(Record):
     value: Object | None  # the function whose value is copied to a small array
 
 
-class Memo(Record, shared=True):
+class NumberMemo(Record, shared=True):
     """A number that was taken up as an array."""
 
     number: Owned[Object | None]
@@ -173,14 +173,14 @@ class Memo(Record, shared=True):
     array: Owned[Object | None]
 
 
-class Known(Record, shared=True):
+class KnownCode(Record, shared=True):
     """A code object, and whether it is the user's."""
 
     code: Owned[Object | None]
     users: int
 
 
-OpRecord, OperandRecord, FunctionRecord = structure(Op), structure(Operand), structure(Function)
+OpRecord, OperandRecord, RememberedRecord = structure(Op), structure(Operand), structure(Remembered)
 SlotRecord, PlanRecord, StepRecord = structure(Slot), structure(Plan), structure(Step)
-StridedRecord, InPlaceRecord = structure(Strided), structure(InPlace)
-MemoRecord, KnownRecord = structure(Memo), structure(Known)
+PlannedViewRecord, InPlaceRecord = structure(PlannedView), structure(InPlace)
+NumberMemoRecord, KnownCodeRecord = structure(NumberMemo), structure(KnownCode)

@@ -1,4 +1,4 @@
-"""Native code that makes what a view op gives: the same as `staticflow.eager.views.viewed`."""
+"""Native code that makes what a view op gives: the same as `staticflow.eager.views.wrap_view`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from staticflow.eager.fast.objects import (
     pair,
     tensor_of,
 )
-from staticflow.eager.fast.records import Call, Strided
+from staticflow.eager.fast.records import Call, PlannedView
 from staticflow.native.cpython import Array, PyArray_NewFromDescr, PyArray_SetBaseObject, array_type
 from staticflow.native.language import Object, Owned, drop, hold, inline, native, size_of
 from staticflow.runtime.new_objects import like
@@ -34,13 +34,13 @@ __all__ = ["base_of", "memory_of", "own_memory", "part_of", "wrap_view"]
 
 
 @native
-def part_of(view: Strided, array: Array) -> Owned[Array | None]:
+def part_of(view: PlannedView, array: Array) -> Owned[Array | None]:
     """The view of an array; null if it was planned of another, or with an error set."""
     return make_part(view, array) if is_planned(view, array) else None
 
 
 @native
-def is_planned(view: Strided, array: Array) -> bool:
+def is_planned(view: PlannedView, array: Array) -> bool:
     """Whether an array has the sizes and strides of which a view was planned: since then its tensor
     may have been given another, or it another shape."""
     ndim = array.ndim
@@ -57,7 +57,7 @@ def is_planned(view: Strided, array: Array) -> bool:
 
 
 @native
-def make_part(view: Strided, array: Array) -> Owned[Array | None]:
+def make_part(view: PlannedView, array: Array) -> Owned[Array | None]:
     """The view of an array that it was planned of; null with an error set."""
     first = array.data[view.offset :]
     flags = array.flags & WRITEABLE
