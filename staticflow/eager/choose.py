@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.eager.costs import LARGE, SMALL, SPREAD, kernel_from, often_below
+from staticflow.codegen.gemm.block import LEAST_ROWS
+from staticflow.eager.costs import LARGE, PRODUCT, SMALL, SPREAD, kernel_from, often_below
 from staticflow.eager.kernels import arrays_of, kernels_of
-from staticflow.eager.numbers import as_array, numbers_among, with_operands
+from staticflow.eager.numbers import as_array, numbers_among
 from staticflow.eager.overwrite import copy_into, make_copy
-from staticflow.eager.products import large_linear, large_matmul
 from staticflow.eager.rows import in_lines, in_order, order_of
 from staticflow.graph.dtypes import BY_PYTHON, bfloat16, float16, float32, float64
 from staticflow.graph.op import NumPy, Op
@@ -193,13 +193,32 @@ def _topk(xp: Any, x: Any, *, k: int, **attrs: Any) -> Any:
 def _matmul(xp: Any, x: Any, y: Any) -> Any:
     if xp is np and x.shape[-1] == 1 == y.shape[-2] and x.dtype.kind == "f":
         return compute_of(mul, True)(xp, x, y)  # each element is one product, and there is no sum
-    product = large_matmul(x, y) if xp is np else None
-    return matmul_op.reference(xp, x, y) if product is None else product
+    if xp is np and x.ndim == y.ndim and x.shape[:-2] == y.shape[:-2]:
+        lie_well = _pays(x.dtype, x.shape, y.shape[-1]) and _is_dense(x) and _is_dense(y)
+        if lie_well:
+            return kernels_of(matmul_op)(np, x, y)
+    return matmul_op.reference(xp, x, y)
 
 
 def _linear(xp: Any, x: Any, weight: Any, bias: Any) -> Any:
-    result = large_linear(x, weight, bias) if xp is np else None
-    return linear_op.reference(xp, x, weight, bias) if result is None else result
+    rows, columns = (math.prod(x.shape[:-1]), x.shape[-1]), weight.shape[0]
+    whole = xp is np and in_order(x) and in_order(weight) and in_order(bias)
+    if whole and weight.dtype is x.dtype is bias.dtype and _pays(x.dtype, rows, columns):
+        out = kernels_of(linear_op)(np, x.reshape(rows), weight, bias)  # adds in the same pass
+        return out.reshape(*x.shape[:-1], columns)
+    return linear_op.reference(xp, x, weight, bias)
+
+
+def _pays(dtype: Any, shape: Sequence[int], columns: int) -> bool:
+    """Whether the kernel that graphs run computes a product of matrices faster than NumPy's
+    library: a large one of several rows and columns."""
+    few = min(shape[-2], columns) < LEAST_ROWS
+    return dtype in _WIDE and not few and math.prod(shape) * columns >= PRODUCT
+
+
+def _is_dense(a: Array) -> bool:
+    """Whether matrices lie by rows or by columns, one element behind the other."""
+    return a.flags.c_contiguous or a.swapaxes(-1, -2).flags.c_contiguous
 
 
 def _embed(xp: Any, x: Any, *, shape: Any, start: Any, step: Any) -> Any:
@@ -271,11 +290,11 @@ def kernel_of(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any]) -> Call
     """The kernel for arrays and numbers like these, called as `Op.reference` is, without attributes
     and the module."""
     arrays = arrays_of(operands, 1 if op.promote == "tail" else 0)
-    names = numbers_among(op, attrs, arrays[-1].dtype)
-    further = [as_array(attrs[name], arrays[-1].dtype) for name in names]
+    dtype = arrays[-1].dtype
+    names = numbers_among(op, attrs, dtype)
+    further = [as_array(attrs[name], dtype) for name in names]
     rest = {name: value for name, value in attrs.items() if name not in names}
-    native = kernels_of(with_operands(op, names)) if names else kernels_of(op)
-    fast = native.kernel([*arrays, *further], rest).fast
+    fast = kernels_of(op).kernel([*arrays, *further], rest, names).fast
     if op.ufunc is None:  # whose numbers arrive as they are
         numbers = {i: a for i, a in enumerate(arrays) if a is not operands[i]}
         if numbers:

@@ -1,7 +1,8 @@
 """The kernels of the compiler as what computes an op eagerly.
 
 A kernel is compiled when an op first meets operands of a kind (`staticflow.eager.programs`) with
-its attributes. A kernel of an op that is `Op.batched` knows all sizes but the batch's.
+its attributes. A kernel of an op that is `Op.batched` knows all sizes but the batch's, and one of a
+product of matrices knows none.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from staticflow.graph.graph import attrs_key
 from staticflow.graph.node import make_node
 from staticflow.graph.op import Op
 from staticflow.graph.rowmajor import row_major
+from staticflow.ops.basics.axes import permute_op
 from staticflow.ops.declaring.lowering import Elementwise
+from staticflow.ops.matrices.contract import linear_op, matmul_op
 from staticflow.ops.symbols.symbol import Symbol, results_of
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.once import once
@@ -27,30 +30,32 @@ from staticflow.runtime.once import once
 __all__ = ["arrays_of", "kernels_of", "sizes_known"]
 
 Array = np.ndarray[Any, Any]
+Order = tuple[int, ...] | None
+
+_PRODUCTS = frozenset((matmul_op, linear_op))
 
 
 class _Permuted:
-    """A kernel for operands that lie in another ``order`` of dims: it is given them in that order,
-    and its results, whose dims go ``back``, lie as they do."""
+    """A kernel that is given each operand with its dims in another order, in which it lies in
+    rows, and whose result has its dims put ``back``."""
 
-    __slots__ = ("_back", "_kernel", "_order")
+    __slots__ = ("_back", "_kernel", "_orders")
 
-    def __init__(self, kernel: Executable, order: tuple[int, ...], back: tuple[int, ...]) -> None:
-        self._kernel, self._order, self._back = kernel, order, back
+    def __init__(self, kernel: Executable, orders: Sequence[Order], back: Order) -> None:
+        self._kernel, self._orders, self._back = kernel, orders, back
 
     def fast(self, *operands: Array) -> Any:
         """What the native entry of the kernel gives."""
-        return self._put_back(self._kernel.fast(*self._permute(operands)))
+        return self._put_back(self._kernel.fast(*_permute(operands, self._orders)))
 
     def run(self, operands: Sequence[Array]) -> Any:
         """What the kernel gives; None if it failed."""
-        return self._put_back(run(self._kernel, self._permute(operands)))
-
-    def _permute(self, operands: Sequence[Array]) -> list[Array]:
-        return [a.transpose(self._order) if a.ndim else a for a in operands]
+        return self._put_back(run(self._kernel, _permute(operands, self._orders)))
 
     def _put_back(self, result: Any) -> Any:
-        return result.transpose(self._back) if type(result) is np.ndarray else result
+        if self._back is None or type(result) is not np.ndarray:
+            return result
+        return result.transpose(self._back)
 
 
 class _Kernels:
@@ -66,99 +71,120 @@ class _Kernels:
         op = self._op
         if xp is not np:
             return op.reference(xp, *operands, **attrs)
+        arrays = operands
+        if not all([type(a) is np.ndarray for a in arrays]):
+            arrays = arrays_of(arrays, 1 if op.promote == "tail" else 0)
+        names: tuple[str, ...] = ()
+        rest: Mapping[str, Any] = attrs
         if attrs:
-            names = numbers_among(op, attrs, operands[-1].dtype)
+            dtype = arrays[-1].dtype
+            names = numbers_among(op, attrs, dtype)
             if names:
                 rest = {name: value for name, value in attrs.items() if name not in names}
-                numbers = (as_array(attrs[name], operands[-1].dtype) for name in names)
-                return kernels_of(with_operands(op, names))(np, *operands, *numbers, **rest)
-        if not all([type(a) is np.ndarray for a in operands]):
-            operands = arrays_of(operands, 1 if op.promote == "tail" else 0)
-        given = [(a.dtype, a.shape, a.strides) for a in operands]
-        call = (*given, attrs_key(attrs)) if attrs else tuple(given)
+                arrays = (*arrays, *[as_array(attrs[name], dtype) for name in names])
+        given = [(a.dtype, a.shape, a.strides) for a in arrays]
+        call = (*given, names, attrs_key(rest)) if attrs else tuple(given)
         kernel = self._programs.by_call.get(call)
-        results = None if kernel is None else kernel.fast(*operands)
+        results = None if kernel is None else kernel.fast(*arrays)
         if results is None or type(results) is int:
-            return self._compute_any(operands, attrs, call)
+            kernel, results = self._compute_any(arrays, names, rest, call)
+            if results is None:
+                return op.reference(np, *operands, **attrs)
         if not attrs and type(kernel) is Executable:
             self.latest.value = kernel.fast
         return results
 
-    def _compute_any(self, operands: Sequence[Array], attrs: Mapping[str, Any], call: Any) -> Any:
-        """What the op gives of operands that were not met before, or that the kernel which they
-        found declines."""
+    def _compute_any(
+        self, arrays: Sequence[Array], names: tuple[str, ...], attrs: Mapping[str, Any], call: Any
+    ) -> tuple[Any, Any]:
+        """A kernel for a call that was not met before, or whose kernel declines, and what it gives
+        of the arrays; None if it fails."""
+        kernel = self._as_they_lie(arrays, names, attrs)
+        if kernel is None:
+            arrays = [a if in_order(a) else row_major(a) for a in arrays]
+            return None, run(self.kernel(arrays, attrs, names), arrays)
+        self._programs.remember(call, kernel)
+        if isinstance(kernel, _Permuted):
+            return kernel, kernel.run(arrays)
+        return kernel, run(kernel, arrays)
+
+    def _as_they_lie(
+        self, arrays: Sequence[Array], names: tuple[str, ...], attrs: Mapping[str, Any]
+    ) -> Executable | _Permuted | None:
+        """The kernel that takes arrays without a copy; None if none does."""
         op = self._op
-        order = self._order(operands, attrs)
-        if order is not None:
-            permuted = self._permuted(operands, attrs, order)
-            self._programs.remember(call, permuted)
-            results = permuted.fast(*operands)
-            if results is None or type(results) is int:
-                results = permuted.run(operands)
-        elif all(map(in_lines if type(op.lowering) is Elementwise else in_rows, operands)):
-            kernel = self.kernel(operands, attrs)
-            self._programs.remember(call, kernel)
-            if not attrs:
-                self.latest.value = kernel.fast
-            results = run(kernel, operands)
-        else:
-            arrays = [a if in_order(a) else row_major(a) for a in operands]
-            results = run(self.kernel(arrays, attrs), arrays)
-        if results is None:
-            # a run that failed says at which line of the first call; the reference says it of this
-            return op.reference(np, *operands, **attrs)
-        return results
+        if op in _PRODUCTS:  # each operand by rows or by columns
+            orders = tuple([None if in_order(a) else _by_columns(a.ndim) for a in arrays])
+            kernel = self.kernel(_permute(arrays, orders), attrs, names, orders)
+            return _Permuted(kernel, orders, None) if any(orders) else kernel
+        by_element = type(op.lowering) is Elementwise
+        reduces = "dims" in attrs and "keepdim" in attrs
+        order = order_of(arrays) if by_element or reduces else None
+        if order is not None:  # all of them in one
+            back = order
+            if reduces:
+                dims = attrs["dims"]
+                attrs = {**attrs, "dims": tuple([i for i, d in enumerate(order) if d in dims])}
+                if not attrs["keepdim"]:
+                    back = [d for d in order if d not in dims]
+            orders = tuple([tuple(order) if a.ndim else None for a in arrays])
+            kernel = self.kernel(_permute(arrays, orders), attrs, names)
+            return _Permuted(kernel, orders, tuple(np.argsort(back).tolist()))
+        if all(map(in_lines if by_element else in_rows, arrays)):
+            return self.kernel(arrays, attrs, names)
+        return None
 
-    def _order(self, operands: Sequence[Array], attrs: Mapping[str, Any]) -> Sequence[int] | None:
-        """The one other order that the operands lie in. Work by element, and reductions over
-        ``dims``, take them in that order, which needs no copies."""
-        suits = _reduces(attrs) or type(self._op.lowering) is Elementwise
-        return order_of(operands) if suits else None
-
-    def _permuted(
-        self, operands: Sequence[Array], attrs: Mapping[str, Any], order: Sequence[int]
-    ) -> _Permuted:
-        """The kernel that takes such operands in that order."""
-        arrays = [a.transpose(order) if a.ndim else a for a in operands]
-        back = order
-        if _reduces(attrs):
-            dims = attrs["dims"]
-            attrs = {**attrs, "dims": tuple([i for i, d in enumerate(order) if d in dims])}
-            if not attrs["keepdim"]:
-                back = [d for d in order if d not in dims]
-        return _Permuted(self.kernel(arrays, attrs), tuple(order), tuple(np.argsort(back).tolist()))
-
-    def kernel(self, arrays: Sequence[Array], attrs: Mapping[str, Any]) -> Executable:
-        """The kernel for arrays of these kinds, compiled if there is none yet. Raises what the op
-        has against them."""
+    def kernel(
+        self,
+        arrays: Sequence[Array],
+        attrs: Mapping[str, Any],
+        names: tuple[str, ...] = (),
+        orders: tuple[Order, ...] = (),
+    ) -> Executable:
+        """The kernel for arrays of these kinds, compiled if there is none yet. The last arrays are
+        the numbers ``names`` of the attributes. With ``orders`` it is the op of the arrays permuted
+        so. Raises what the op has against them."""
         op = self._op
-        kinds = tuple(
-            [
-                ArrayKind(a.dtype, sizes_known(op, i, a.shape), steps_of(a))
-                for i, a in enumerate(arrays)
-            ]
-        )
-        make = partial(compile_function, partial(_apply, op, attrs))
+        known = [sizes_known(op, i, a.shape) for i, a in enumerate(arrays)]
+        pairs = zip(arrays, known, strict=True)
+        kinds = tuple([ArrayKind(a.dtype, sizes, steps_of(a)) for a, sizes in pairs])
         ways = kinds, sized(kinds, arrays)
-        kernel: Executable | None = self._programs.find(attrs_key(attrs), make, *ways)
+        traced = with_operands(op, names) if names else op
+        make = partial(compile_function, partial(_apply, traced, attrs, orders))
+        kernel: Executable | None = self._programs.find(
+            (names, attrs_key(attrs), orders), make, *ways
+        )
         return make(ways[-1]) if kernel is None else kernel
 
 
 kernels_of = once(_Kernels)
 
 
-def _apply(op: Op, attrs: Mapping[str, Any], *operands: Symbol) -> Any:
-    node = make_node(op, tuple([x.node for x in operands]), attrs, ())
+def _apply(op: Op, attrs: Mapping[str, Any], orders: Sequence[Order], *operands: Symbol) -> Any:
+    """The results of an op, without a line of their own."""
+    nodes = [x.node for x in operands]
+    if orders:
+        pairs = zip(nodes, orders, strict=True)
+        nodes = [make_node(permute_op, (n,), {"dims": o}, ()) if o else n for n, o in pairs]
+    node = make_node(op, tuple(nodes), attrs, ())
     return results_of(node) if isinstance(node.type, tuple) else Symbol(node)
 
 
-def _reduces(attrs: Mapping[str, Any]) -> bool:
-    return "dims" in attrs and "keepdim" in attrs
+def _permute(arrays: Sequence[Array], orders: Sequence[Order]) -> list[Array]:
+    return [a if o is None else a.transpose(o) for a, o in zip(arrays, orders, strict=True)]
+
+
+def _by_columns(ndim: int) -> tuple[int, ...]:
+    """The dims of matrices with rows as columns."""
+    return (*range(ndim - 2), ndim - 1, ndim - 2)
 
 
 def sizes_known(op: Op, i: int, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The sizes of argument ``i`` (of a result, if it is below 0) that a program knows: those of 1,
-    which broadcast, and of an argument of a batched op all but the batch. 0 stands for others."""
+    which broadcast; of an argument of a batched op all but the batch; of a product none. 0 stands
+    for the others."""
+    if op in _PRODUCTS:
+        return (0,) * len(shape)
     if not op.batched or i < 0:
         return tuple([int(n == 1) for n in shape])
     return (int(shape[0] == 1), *shape[1:]) if i in op.batched else shape

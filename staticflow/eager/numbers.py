@@ -78,23 +78,18 @@ def as_array(number: float, dtype: Any) -> np.ndarray[Any, Any]:
 @functools.cache
 def with_operands(op: Op, names: tuple[str, ...]) -> Op:
     """``op`` with the attributes ``names`` as its last operands, each 0-d."""
-
-    def apart(args: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
-        return args[: -len(names)], args[-len(names) :]
+    count = len(names)
 
     def infer(facts: Any, *types: Any, **attrs: Any) -> Any:
-        given, _ = apart(types)
-        return op.infer(facts, *given, **attrs, **dict.fromkeys(names, 1.0))
+        return op.infer(facts, *types[:-count], **attrs, **dict.fromkeys(names, 1.0))
 
     def reference(xp: Any, *arrays: Any, **attrs: Any) -> Any:
-        given, numbers = apart(arrays)
-        values = [number.item() for number in numbers]
-        return op.reference(xp, *given, **attrs, **dict(zip(names, values, strict=True)))
+        numbers = zip(names, [a.item() for a in arrays[-count:]], strict=True)
+        return op.reference(xp, *arrays[:-count], **attrs, **dict(numbers))
 
     def emit(k: Any, *operands: Any, **attrs: Any) -> Any:
-        given, numbers = apart(operands)
-        loose = map(Loose, numbers)
-        return op.lowering.emit(k, *given, **attrs, **dict(zip(names, loose, strict=True)))
+        numbers = zip(names, map(Loose, operands[-count:]), strict=True)
+        return op.lowering.emit(k, *operands[:-count], **attrs, **dict(numbers))
 
     return replace(op, infer=infer, reference=reference, vjp=None, lowering=Elementwise(emit))
 

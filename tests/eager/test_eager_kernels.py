@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ LARGE_OPS = sorted(
 
 
 @pytest.fixture
-def compilations(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+def compilations(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     made: list[Any] = []
 
     def counted(fn: Any, kinds: Any) -> Any:
@@ -34,12 +33,9 @@ def compilations(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
         return programs.compile_function(fn, kinds)
 
     monkeypatch.setattr(kernels, "compile_function", counted)
-    anew = functools.cache(kernels._Kernels)
-    for module in (kernels, choose):
-        monkeypatch.setattr(module, "kernels_of", anew)
-    compute_of.cache_clear()
-    yield made
-    compute_of.cache_clear()
+    for op in OPS.values():
+        monkeypatch.setattr(kernels.kernels_of(op), "_programs", programs.Programs())
+    return made
 
 
 def native(name: str) -> Any:
