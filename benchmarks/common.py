@@ -21,6 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+os.environ.setdefault(
+    "STATICFLOW_CACHE_DIR", ""
+)  # what a first run takes is compiling, not reading
+
 __all__ = ["Contestant", "brief", "eager_libraries", "main", "repeated", "threads"]
 
 BOOTSTRAP_DRAWS = 2000

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 __all__ = ["Config", "config"]
@@ -21,6 +23,8 @@ class Config:
     stop at the first NaN, with nothing updated; slow (``STATICFLOW_CHECK_NAN=1``).
     ``num_threads``: how many threads compiled kernels may run on, 0 for as many as there are
     processors (``STATICFLOW_NUM_THREADS=1``).
+    ``cache_dir``: the folder of machine code that is kept from process to process, None for the
+    usual one of the system, "" for none (``STATICFLOW_CACHE_DIR=/home/me/codes``).
     """
 
     verify: bool
@@ -28,6 +32,7 @@ class Config:
     fast_call: bool
     check_nan: bool
     num_threads: int
+    cache_dir: str | None
 
     @staticmethod
     def from_environment() -> Config:
@@ -39,7 +44,20 @@ class Config:
             fast_call=get("STATICFLOW_FAST_CALL", "1") not in ("", "0"),
             check_nan=get("STATICFLOW_CHECK_NAN", "0") not in ("", "0"),
             num_threads=max(0, int(get("STATICFLOW_NUM_THREADS", "0") or 0)),
+            cache_dir=get("STATICFLOW_CACHE_DIR"),
         )
+
+    @contextmanager
+    def changed(self, **settings: object) -> Iterator[None]:
+        """Other settings, for all threads, in a ``with`` block."""
+        before = {name: getattr(self, name) for name in settings}
+        try:
+            for name, value in settings.items():
+                setattr(self, name, value)
+            yield
+        finally:
+            for name, value in before.items():
+                setattr(self, name, value)
 
 
 config = Config.from_environment()

@@ -1,17 +1,23 @@
 """Hooks of the whole test suite."""
 
 import os
+import shutil
 import sys
+import tempfile
 
 import pytest
 from calling import call_path
 from filetests import pytest_addoption, pytest_collect_file
 from slices import DAY, today
 
+from staticflow.config import config as settings
+
 __all__ = ["call_path", "pytest_addoption", "pytest_collect_file"]
 
 GUARDED = "STATICFLOW_TEST_GUARDED"
 """The environment variable by which all memory is guarded in a run, see `guarded_memory`."""
+
+CACHE = "STATICFLOW_CACHE_DIR"
 
 _STATUS = pytest.StashKey[int]()
 
@@ -20,6 +26,10 @@ def pytest_configure(config: pytest.Config) -> None:
     """The day is one for the whole run: workers inherit it, also those that start after midnight.
     Processes that tests start find staticflow from any folder, be it installed or not."""
     os.environ[DAY] = today()
+    if not hasattr(config, "workerinput"):  # the machine code that all processes of a run share
+        os.environ[CACHE] = tempfile.mkdtemp(prefix="staticflow-tests-")
+        config.add_cleanup(lambda folder=os.environ[CACHE]: shutil.rmtree(folder, True))
+    settings.cache_dir = os.environ[CACHE]
     paths = os.environ.get("PYTHONPATH")
     own = (str(config.rootpath), str(config.rootpath / "tests" / "support"))
     os.environ["PYTHONPATH"] = os.pathsep.join((*own, *filter(None, [paths])))

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+from collections.abc import Callable
 from typing import Any, final
 
-from staticflow.native.module import render_native
 from staticflow.native.types import Layout, structure
 from staticflow.runtime.free_objects import Pool, class_functions, drop_elements, row
 from staticflow.runtime.host import python_symbols
-from staticflow.runtime.native import NativeModule, compile_native
+from staticflow.runtime.native import NativeModule, compile_native, native_text
 from staticflow.runtime.object_layout import ALLOC, ARRAYS, DEALLOC, FREE
 from staticflow.runtime.once import once
 
@@ -46,8 +46,9 @@ def recycle(classes: tuple[type, ...], hidden: tuple[type, ...]) -> dict[str, in
     every = (*classes, *hidden)
     functions = class_functions([*(True for _ in classes), *(False for _ in hidden)])
     pools = (structure(Pool) * len(every))()
-    text = render_native([row, drop_elements, *itertools.chain(*functions)], Layout(ARRAYS))
-    names = [fn.__name__ for fn in (row, drop_elements, *itertools.chain(*functions))]
+    native: list[Callable[..., Any]] = [row, drop_elements, *itertools.chain(*functions)]
+    names = [fn.__name__ for fn in native]
+    text = native_text(native, Layout(ARRAYS))
     symbols = {"row_type": id(Row), "class_pools": ctypes.addressof(pools)}
     module = compile_native(text, names, {**symbols, **python_symbols(text)})
     _KEPT.append((module, pools))

@@ -6,7 +6,7 @@ import ctypes
 import functools
 import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +15,20 @@ import llvmlite.binding as llvm
 from staticflow.codegen.target import Target
 from staticflow.errors import CompileError
 from staticflow.graph.lazy import lazy
+from staticflow.native.module import render_native
+from staticflow.native.types import Layout
+from staticflow.runtime.code_cache import code_cache, package_state
 from staticflow.runtime.once import compiling, once
 from staticflow.runtime.sealed import Sealed
 
-__all__ = ["NativeModule", "compile_native", "host_target", "load_native", "vector_bits"]
+__all__ = [
+    "NativeModule",
+    "compile_native",
+    "host_target",
+    "load_native",
+    "native_text",
+    "vector_bits",
+]
 
 _serials = itertools.count()
 
@@ -56,6 +66,14 @@ def _target_machine(opt: int = 3) -> Any:
 @functools.lru_cache(maxsize=1)
 def _host_features() -> Any:
     return llvm.get_host_cpu_features()
+
+
+@functools.lru_cache(maxsize=1)
+def _machine_parts() -> tuple[str, ...]:
+    """What decides the code of a text: LLVM, and the processor."""
+    version = ".".join(map(str, llvm.llvm_version_info))
+    triple, cpu = llvm.get_default_triple(), llvm.get_host_cpu_name()
+    return "object", version, triple, cpu, _host_features().flatten()
 
 
 @functools.lru_cache(maxsize=1)
@@ -114,16 +132,22 @@ def compile_native(
     symbols: Mapping[str, int] | None = None,
     quick: bool = False,
 ) -> NativeModule:
-    """Compile LLVM text and load it.
+    """Compile LLVM text, or take from the `code_cache` what it was compiled to, and load it.
 
     ``exports`` are the functions whose addresses are wanted, ``symbols`` the addresses of those
     that the text declares and the process does not export. ``quick`` is for code that hardly runs:
     it compiles several times faster and is not optimised. Raises `CompileError` with LLVM's message
     and the lines at fault.
     """
-    with compiling:
-        machine = _engine().quick if quick else _engine().machine
-        object_bytes = bytes(machine.emit_object(_parse(text)))
+
+    def emit() -> bytes:
+        with compiling:
+            machine = _engine().quick if quick else _engine().machine
+            return bytes(machine.emit_object(_parse(text)))
+
+    parts = (*_machine_parts(), str(quick), text)
+    cache = code_cache()
+    object_bytes = emit() if cache is None else cache.fetch(emit, *parts)
     return load_native(object_bytes, exports, symbols, text)
 
 
@@ -145,6 +169,20 @@ def load_native(
         except RuntimeError as error:
             raise CompileError(f"native code cannot be loaded: {error}") from error
     return NativeModule(object_bytes, text, tracker)
+
+
+def native_text(functions: Iterable[Callable[..., Any]], layout: Layout, around: str = "") -> str:
+    """What `render_native` makes of functions of staticflow, from the `code_cache` if it is there."""
+    functions = list(functions)
+    cache, state = code_cache(), package_state()
+    if cache is None or state is None:
+        return render_native(functions, layout, around)
+    names = "\n".join(f"{fn.__module__}.{fn.__name__}" for fn in functions)
+
+    def render() -> bytes:
+        return render_native(functions, layout, around).encode()
+
+    return cache.fetch(render, "text", state, names, repr(layout), around).decode()
 
 
 def _parse(text: str) -> Any:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from staticflow.errors import StaticflowError
-from staticflow.tools import compare, info
+from staticflow.tools import cache, compare, info
 
 __all__ = ["COMMANDS", "Command", "main"]
 
@@ -23,6 +23,7 @@ class Command:
 
 
 COMMANDS = {
+    "cache": Command("machine code that is kept on disk", cache.add_arguments, cache.run),
     "compare": Command(
         "train a classifier of handwritten digits in both modes and compare them",
         compare.add_arguments,

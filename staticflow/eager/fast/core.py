@@ -18,11 +18,10 @@ from staticflow.eager.vertex import Output, PerElementEntry, TapeEntry
 from staticflow.graph.dtypes import DTYPES
 from staticflow.graph.locs import is_inside
 from staticflow.native.language import Object, symbol_of
-from staticflow.native.module import render_native
 from staticflow.native.types import Layout, slots_of
 from staticflow.ops.declaring.thread import State
 from staticflow.runtime.free_lists import recycle
-from staticflow.runtime.native import NativeModule, compile_native
+from staticflow.runtime.native import NativeModule, compile_native, native_text
 from staticflow.runtime.object_layout import ARRAYS, box_type, c_symbols, has_known_layout
 from staticflow.runtime.threads import wanted_address
 
@@ -66,7 +65,7 @@ def render_core(tensor: type) -> str:
         assert known.keys() >= slots_of(native).keys() - slots_of(Object).keys(), native
         offsets[native] = {**known, "weakref": cls.__weakrefoffset__}
         sizes[native] = cls.__basicsize__
-    return render_native(FUNCTIONS, Layout(offsets, sizes))
+    return native_text(FUNCTIONS, Layout(offsets, sizes))
 
 
 def _slots(cls: type) -> list[str]:

@@ -1,0 +1,227 @@
+"""What the compiler made, kept for the next process: a private folder, with a file for each entry.
+
+An entry is found by the digest of all that decides what it is, so none is ever changed and two
+processes that make one at the same time write the same. It is written under another name and then
+renamed; it says of what it is the entry, and has a checksum of it. A file that is damaged, cut or
+another's is never used: it is made anew, with a warning. So is nothing of a folder that others may
+write into. What has not been asked for longest goes first when the folder grows too large.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import itertools
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from staticflow.config import config
+from staticflow.graph.locs import warn
+from staticflow.runtime.once import once
+
+__all__ = ["LIMIT", "CodeCache", "Held", "code_cache", "package_state"]
+
+LIMIT = 256 * 2**20
+"""Bytes of all entries together."""
+
+_FORMAT = b"staticflow 1\n"
+"""How an entry begins; another number where entries of before are no longer to be found."""
+
+_DIGEST = hashlib.sha256().digest_size
+_LOOKED_AT = 3600.0
+"""Seconds after which it is noted again that an entry was asked for, and files count as left over
+that were never renamed."""
+
+_STORES = 64
+"""So many entries are stored until the size of the folder is looked at again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What is in a folder: the number of entries and their bytes."""
+
+    entries: int
+    bytes: int
+
+
+class CodeCache:
+    """The entries in ``folder``, which is made when something is first stored."""
+
+    def __init__(self, folder: Path, limit: int = LIMIT) -> None:
+        self.folder = folder
+        self.limit = limit
+        self._stores = itertools.count()
+
+    def fetch(self, make: Callable[[], bytes], *parts: str | bytes) -> bytes:
+        """The entry of ``parts``, which say all that decides what ``make`` makes; made and stored
+        if there is none yet. What cannot be stored is made all the same, with a warning."""
+        key = _digest(*parts)
+        found = self._load(key)
+        if found is None:
+            found = make()
+            self._store(key, found)
+        return found
+
+    def held(self) -> Held:
+        """What is in the folder."""
+        sizes = [entry.stat().st_size for entry in self._files()]
+        return Held(len(sizes), sum(sizes))
+
+    def clear(self) -> None:
+        """Take every entry away; programs that run have what they need in memory."""
+        for entry in self._files():
+            _remove(entry)
+
+    # -- entries ---------------------------------------------------------------------------------
+
+    def _load(self, key: bytes) -> bytes | None:
+        path = self._path(key)
+        try:
+            with path.open("rb") as file:
+                content, status = file.read(), os.fstat(file.fileno())
+        except OSError:
+            return None
+        head = len(_FORMAT) + 2 * _DIGEST
+        data = content[head:]
+        if content[:head] != _FORMAT + key + _digest(data) or not _is_own(status):
+            warn(f"{path} is damaged, or another's: what it held is made anew")
+            return None
+        if time.time() - status.st_mtime > _LOOKED_AT:
+            with contextlib.suppress(OSError):
+                os.utime(path)
+        return data
+
+    def _store(self, key: bytes, data: bytes) -> None:
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(suffix=".part", dir=self.folder)
+            try:
+                with open(handle, "wb") as file:
+                    file.write(_FORMAT + key + _digest(data) + data)
+                os.replace(name, self._path(key))
+            except BaseException:
+                _remove(Path(name))
+                raise
+        except OSError as error:
+            _warn_once(
+                f"machine code is not kept for the next process, in {self.folder}: {error}; "
+                "STATICFLOW_CACHE_DIR may name another folder, or none"
+            )
+            return
+        if next(self._stores) % _STORES == 0:
+            self._shrink()
+
+    def _path(self, key: bytes) -> Path:
+        return self.folder / key.hex()
+
+    def _files(self) -> Iterator[os.DirEntry[str]]:
+        with contextlib.suppress(OSError), os.scandir(self.folder) as entries:
+            for entry in entries:
+                if len(entry.name) == 2 * _DIGEST or entry.name.endswith(".part"):
+                    yield entry
+
+    def _shrink(self) -> None:
+        """Take away what was asked for longest ago, until a quarter is free, where all is too much;
+        and what was begun and never became an entry."""
+        known = []
+        for entry in self._files():
+            with contextlib.suppress(OSError):  # another process takes away, too
+                known.append((entry.stat().st_mtime, entry.stat().st_size, entry))
+        total = sum(size for _, size, _ in known)
+        room = total if total <= self.limit else self.limit * 3 // 4
+        for asked, size, entry in sorted(known, key=lambda k: k[0]):
+            is_left_over = entry.name.endswith(".part") and time.time() - asked > _LOOKED_AT
+            if is_left_over or total > room:
+                _remove(entry)
+                total -= size
+
+
+def code_cache() -> CodeCache | None:
+    """The cache in the folder that the settings say; None if there is to be none, or, with a
+    warning, if the folder is another user's or others may write into it."""
+    return _cache_in(config.cache_dir)
+
+
+@once
+def _cache_in(named: str | None) -> CodeCache | None:
+    folder = _usual_folder() if named is None else Path(named)
+    if folder is None or named == "":
+        return None
+    if _is_private(folder):
+        return CodeCache(folder)
+    warn(
+        f"{folder} is another user's, or others may write into it, so no machine code is kept "
+        "there: take that right away (chmod go-w), or name a folder by STATICFLOW_CACHE_DIR"
+    )
+    return None
+
+
+def _usual_folder() -> Path | None:
+    """Where the system wants such files; None for a user without a home."""
+    try:
+        home = Path.home()
+    except RuntimeError:
+        return None
+    if sys.platform == "darwin":
+        return home / "Library" / "Caches" / "staticflow"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", home / "AppData" / "Local")) / "staticflow"
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(named) if os.path.isabs(named) else home / ".cache") / "staticflow"
+
+
+def _is_private(folder: Path) -> bool:
+    """Whether nobody else may write into a folder, or it is not there yet."""
+    try:
+        return _is_own(folder.stat())
+    except OSError:
+        return True
+
+
+def _is_own(status: os.stat_result) -> bool:
+    """Whether a file or a folder is this user's, and nobody else may write into it."""
+    if not hasattr(os, "geteuid"):  # Windows keeps the folders of users apart
+        return True
+    return status.st_uid == os.geteuid() and not status.st_mode & 0o022
+
+
+@functools.cache
+def package_state() -> bytes | None:
+    """A digest of every source of staticflow, and of the versions of what says where Python's
+    objects lie; None where the sources are no files."""
+    root = Path(__file__).parents[1]
+    try:
+        sources = [p.read_bytes() for p in sorted(root.rglob("*.py"))]
+    except OSError:
+        return None
+    if not sources:
+        return None
+    versions = (sys.version, sys.platform, platform.machine(), np.__version__)
+    return _digest(*versions, *sources)
+
+
+def _digest(*parts: str | bytes) -> bytes:
+    """The digest of parts, each with its length: no two lists of parts have one."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.digest()
+
+
+def _remove(path: Path | os.DirEntry[str]) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+
+
+_warn_once = functools.cache(warn)
