@@ -172,7 +172,7 @@ def load_native(
 
 
 def native_text(functions: Iterable[Callable[..., Any]], layout: Layout, around: str = "") -> str:
-    """What `render_native` makes of functions of staticflow, from the `code_cache` if it is there."""
+    """What `render_native` makes of functions of staticflow, from the `code_cache` if there."""
     functions = list(functions)
     cache, state = code_cache(), package_state()
     if cache is None or state is None:

@@ -76,10 +76,9 @@ def fast_forms(
     core, objects = compile_core(tensor, ctypes.addressof(plans.slots), python)
     install = ctypes.PYFUNCTYPE(None, ctypes.c_uint64, ctypes.c_void_p, ctypes.py_object)
     plans.install = install(core.address("install_plan"))
-    numbers = {op: i for i, op in enumerate(ops)}
     groups: dict[str, Mapping[Any, int]] = {
-        "method": {op: numbers[op] for op in methods if op in numbers},
-        "reflected": {op: numbers[op] for op in reflected if op in numbers},
+        "method": {op: i for i, op in enumerate(ops) if op in methods},
+        "reflected": {op: i for i, op in enumerate(ops) if op in reflected},
         "remembered": {fn: i for i, fn in enumerate(table)},
         "changed": {name: i for i, name in enumerate(in_place)},
     }
