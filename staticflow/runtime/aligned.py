@@ -33,10 +33,9 @@ from staticflow.native.language import (
     hold,
     trusted,
 )
-from staticflow.native.module import render_native
 from staticflow.native.types import Layout, structure
 from staticflow.runtime.block_cache import kept_functions
-from staticflow.runtime.native import NativeModule, compile_native
+from staticflow.runtime.native import NativeModule, compile_native, native_text
 from staticflow.runtime.object_layout import (
     ALIGNED,
     ARRAYS,
@@ -147,6 +146,6 @@ def _module() -> NativeModule:
     if hasattr(libc, "memalign"):
         record.context = None
         record.malloc, record.calloc, record.realloc, record.free = kept_functions()
-    text = render_native([aligned_array], Layout(ARRAYS))
+    text = native_text([aligned_array], Layout(ARRAYS))
     symbols = {"handler": own, "capsule": new_capsule(own, _NAME, None), **c_symbols(text)}
     return compile_native(text, [aligned_array.__name__], symbols)

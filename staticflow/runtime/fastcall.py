@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 
 from staticflow.config import Config, config
-from staticflow.native.module import render_native
 from staticflow.native.types import Layout, fields_of
 from staticflow.runtime.aligned import aligned_symbols
 from staticflow.runtime.fastcall_helpers import HELPERS, Box
 from staticflow.runtime.fastcall_text import Entry, descr_symbol, render_entry
 from staticflow.runtime.host import host
-from staticflow.runtime.native import NativeModule, compile_native
+from staticflow.runtime.native import NativeModule, compile_native, native_text
 from staticflow.runtime.object_layout import (
     ARRAYS,
     METH_FASTCALL,
@@ -102,7 +101,7 @@ def _compiled(entry: Entry, box: BoxType, program: NativeModule, bound: Any) -> 
 def _helpers() -> NativeModule:
     switch = box_type(Config, "check_nan")
     assert switch is not None  # as whoever has a box knows
-    text = render_native(HELPERS, Layout(ARRAYS))
+    text = native_text(HELPERS, Layout(ARRAYS))
     symbols = {"check_nan": id(config) + switch.slot_offset, **aligned_symbols()}
     names = [fn.__name__ for fn in HELPERS]
     return compile_native(text, names, {**c_symbols(text), **symbols})

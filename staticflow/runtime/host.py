@@ -9,10 +9,9 @@ import re
 import threading
 from typing import Any
 
-from staticflow.native.module import render_native
 from staticflow.native.types import Layout
 from staticflow.runtime.interpreter_lock import ask, go, look
-from staticflow.runtime.native import NativeModule, compile_native
+from staticflow.runtime.native import NativeModule, compile_native, native_text
 from staticflow.runtime.once import once
 from staticflow.runtime.turn import updating
 
@@ -30,7 +29,7 @@ def host() -> NativeModule:
     """The code, with the addresses of ``go``, ``look`` and ``ask``."""
     _note_main_thread()
     os.register_at_fork(after_in_child=_note_main_thread)
-    text = render_native([go, look, ask], Layout())
+    text = native_text([go, look, ask], Layout())
     symbols = {
         **python_symbols(text),
         **updating.symbols(),
