@@ -7,6 +7,7 @@ import contextlib
 import gc
 import inspect
 import itertools
+import os
 import pickle
 import signal
 import subprocess
@@ -427,7 +428,8 @@ except sf.errors.StaticflowError as error:
 def test_without_its_sources_it_says_what_to_ship() -> None:
     """As in an application that is shipped as compiled files."""
     command = [sys.executable, "-c", _WITHOUT_SOURCES]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    alone = os.environ | {"STATICFLOW_CACHE_DIR": ""}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=alone)
     assert done.returncode == 0, done.stderr
     assert "is not there, from which native code is translated" in done.stdout
     assert "ship the .py files of staticflow, too" in done.stdout
