@@ -13,7 +13,6 @@ from staticflow.eager import indexed, layout
 from staticflow.eager.expression import copy_of, expression_of
 from staticflow.eager.fast.forms import fast_forms
 from staticflow.eager.fast.in_place_forms import in_place_methods
-from staticflow.eager.fast.records import MOST
 from staticflow.eager.fused import fused_form
 from staticflow.eager.fused_in_place import in_place_form
 from staticflow.eager.memory import versions
@@ -62,7 +61,7 @@ def _prepared(tensor: Any) -> Mapping[Op, Any]:
     getters = {name: m.fget for name, m in own.items() if isinstance(m, property)}
     known = {**own, **getters, "to": devices.to, "cpu": devices.cpu}
     marked = {name: BY_SHAPE[m] for name, m in known.items() if m in BY_SHAPE}
-    remembered = dict.fromkeys([*(m.plain for m in BY_SHAPE.values()), indexed.get], MOST)
+    remembered = [*(m.plain for m in BY_SHAPE.values()), indexed.get]
     fast = fast_forms(
         [*OPS.values()], {*methods.values()}, {*reflected.values()},
         tensor, EAGER.general, EAGER.finish, remembered, in_place_methods(own),

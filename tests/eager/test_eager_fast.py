@@ -410,7 +410,7 @@ def test_finalizers_of_a_thread_that_ends_may_compute() -> None:
 
 def test_elsewhere_the_general_path_does_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("staticflow.eager.fast.core.has_known_layout", lambda: False)
-    fast = fast_forms(FAST, FAST, FAST, sf.Tensor, EAGER.general, EAGER.finish, {len: 1}, {})
+    fast = fast_forms(FAST, FAST, FAST, sf.Tensor, EAGER.general, EAGER.finish, [len], {})
     assert fast.functions == fast.methods == fast.reflected == {}
 
 

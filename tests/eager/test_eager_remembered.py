@@ -12,7 +12,6 @@ import pytest
 import staticflow as sf
 from staticflow import pytree
 from staticflow.eager.fast.forms import fast_forms
-from staticflow.eager.fast.records import MOST
 from staticflow.eager.mode import EAGER
 from staticflow.errors import IndexRangeError, ShapeError, StaticflowError
 from staticflow.ops import OPS
@@ -60,7 +59,7 @@ PLAIN = {m.plain.__name__: m.plain for m in BY_SHAPE.values()}
 def remembered(fn: Any) -> Any:
     """The form of ``fn`` whose calls are remembered."""
     forms = fast_forms(
-        [*OPS.values()], (), (), sf.Tensor, EAGER.general, EAGER.finish, {fn: MOST}, {}
+        [*OPS.values()], (), (), sf.Tensor, EAGER.general, EAGER.finish, [fn], {}
     )  # fmt: skip
     return forms.remembered[fn]
 

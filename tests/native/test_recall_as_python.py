@@ -10,7 +10,7 @@ import pytest
 
 from staticflow.eager.fast import calls, change, key, objects, recall
 from staticflow.eager.fast.classes import tensor_type
-from staticflow.eager.fast.records import Key, Op, Plan, Remembered, Slot, Step
+from staticflow.eager.fast.records import MOST, Key, Op, Plan, Remembered, Slot, Step
 from staticflow.native.cpython import (
     ELLIPSIS,
     NONE,
@@ -102,7 +102,7 @@ def described(*args: Any) -> list[int] | None:
     """The words that arguments are told by."""
     written: Any = zeroed(Key)
     written.words, written.tensors = space(int, key.WORDS + 1), space(Object, 32)
-    function = Remembered(tensors=2)
+    function = Remembered()
     row = Row([as_object(a) for a in args])
     if not key.describe_call(written, function, None, row, len(args), None):
         return None
@@ -130,7 +130,8 @@ def test_a_tensor_is_told_by_its_array_and_again_by_its_place(replaced: Any) -> 
     told = [2 << 16 | 3 << 8 | 1, 4, 8, 5, 16]
     assert described(x, [y], x) == [*told, 6, 1, *told, 0 << 8 | 2]
     assert described(x, x, y, y) == [*told, 2, *told, 1 << 8 | 2]
-    assert described(x, y, a_tensor(1)) is None  # more than the function takes
+    assert described([a_tensor() for _ in range(MOST)]) is not None
+    assert described([a_tensor() for _ in range(MOST + 1)]) is None
     assert x.references == y.references == 1
 
 
@@ -220,7 +221,7 @@ def test_nothing_is_lost_where_a_call_fails(replaced: Any, fails: int) -> None:
     world = World()
     replaced(world)
     x, y = a_tensor(3), a_tensor(3)
-    function = Remembered(plain=Object(), learner=Object(), tensors=2)
+    function = Remembered(plain=Object(), learner=Object())
 
     def call() -> Any:
         return recall.recall(function, x, Row([y]), 1, None)

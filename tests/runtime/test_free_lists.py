@@ -75,7 +75,7 @@ def test_what_is_recorded_again_costs_no_pass(name: str, walked: bool, passes: l
 
 def test_native_code_that_is_made_again_takes_none_away(passes: list[int]) -> None:
     recorded(CHAINS["products"], 2)  # by what was made first
-    fast_forms([], (), (), sf.Tensor, EAGER.general, EAGER.finish, {}, {})
+    fast_forms([], (), (), sf.Tensor, EAGER.general, EAGER.finish, [], {})
     for _ in range(3):
         count_from_zero(passes)
         last = recorded(CHAINS["products"])

@@ -21,9 +21,9 @@ __all__ = [
     "Entry", "Memory", "Shadow", "State", "Tensor", "View", "asarray", "bfloat16", "default_dtypes",
     "dtype_type", "example_of", "finish", "general", "leaf", "memory_example", "multiply",
     "name_alpha", "name_edge", "name_hasten", "name_shape", "name_state", "name_version",
-    "no_attrs", "no_state", "number_beside", "one", "op_call", "serials", "shadow_example",
-    "state_type", "tensor_example", "tensor_type", "thread", "trace", "users", "view_example",
-    "zero",
+    "no_attrs", "no_state", "note_saves", "number_beside", "one", "op_call", "serials",
+    "shadow_example", "state_type", "tensor_example", "tensor_type", "thread", "users",
+    "view_example", "zero",
 ]  # fmt: skip
 
 
@@ -96,7 +96,7 @@ tensor_type = constant(Type, "tensor_type")
 tensor_example = constant(Tensor, "tensor_example")
 finish = constant(Object, "finish")
 general = constant(Object, "general")
-trace = constant(Object, "trace")
+note_saves = constant(Object, "note_saves")
 users = constant(Object, "users")
 
 memory_example = constant(Memory, "memory_example", memory.Memory())

@@ -1,4 +1,8 @@
-"""Native forms of ops, methods and operators, and of functions that are remembered."""
+"""What stands for ops and methods where native code can be: builtin functions and descriptors.
+
+`fast_forms` writes down what native code is to know of each op (`records.Op`), has the functions of
+`core` compiled, and makes of their addresses what Python calls.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from staticflow.eager.fast.core import NAMES, can_be_read, compile_core
 from staticflow.eager.fast.in_place_forms import InPlaceMethod, in_place_table
 from staticflow.eager.fast.methods import render_methods
 from staticflow.eager.fast.plans import Plans, parameters_of
-from staticflow.eager.fast.records import FLAGS, MOST, OpRecord
+from staticflow.eager.fast.records import FLAGS, OpRecord
 from staticflow.eager.vertex import PerElementEntry, TapeEntry
 from staticflow.graph.dtypes import DTYPES
 from staticflow.graph.op import Op, takes
@@ -35,11 +39,11 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class FastForms:
-    """The native forms of ops, of functions that are remembered, and of in-place methods."""
+    """By what Python calls native code: builtin functions, and methods for the class of tensors."""
 
     functions: Mapping[Op, Function]  # called with a tuple and a dict, ``(args, attrs)``
     direct: Mapping[Op, Function]  # called as the op is
-    methods: Mapping[Op, Any]  # of tensors
+    methods: Mapping[Op, Any]
     reflected: Mapping[Op, Any]  # of operators whose operands stand the other way round
     remembered: Mapping[Function, Function]
     remembered_methods: Mapping[Function, Any]
@@ -53,77 +57,74 @@ def fast_forms(
     tensor: type,
     general: Function,
     finish: Function,
-    remembered: Mapping[Function, int],
+    remembered: Sequence[Function],
     in_place: Mapping[str, InPlaceMethod],
 ) -> FastForms:
-    """The forms of those of ``ops`` that have a fast path, for the class of tensors.
+    """The forms of those of ``ops`` that have a fast path, of functions whose calls are
+    ``remembered`` and of in-place methods, for the class of tensors.
 
     ``general(op, args, attrs)`` does what is not usual, ``finish(op, args, attrs, results)`` makes
-    tensors of several results. The functions ``remembered`` come with the number of tensors that
-    they may take. There are no forms if this Python does not let native code read its objects.
+    tensors of several results. There are no forms if this Python does not let native code read its
+    objects.
     """
     if not can_be_read(tensor):
         return FastForms({}, {}, {}, {}, {}, {}, {})
     ops = [op for op in ops if has_fast_form(op)]
-    kernels = [op for op in ops if _is_kernel(op)]  # found by the kind of call
-    table: dict[Any, int] = {**remembered, **dict.fromkeys(kernels, MOST)}
+    kernels = [op for op in ops if _is_kernel(op)]  # which are remembered, too
     records = (OpRecord * len(ops))()
-    kept = [_fill(record, op) for record, op in zip(records, ops, strict=True)]
-    of_ops = {op: ctypes.addressof(record) for op, record in zip(ops, records, strict=True)}
-    plans = Plans(table, of_ops)
-    trace = partial(_trace, dict(zip(ops, records, strict=True)))
-    python = {"general": general, "finish": finish, "trace": trace}
+    known = [_fill_record(record, op) for record, op in zip(records, ops, strict=True)]
+    addresses = {op: ctypes.addressof(record) for op, record in zip(ops, records, strict=True)}
+    plans = Plans([*remembered, *kernels], addresses)
+    note_saves = partial(_note_saves, dict(zip(ops, records, strict=True)))
+    python = {"general": general, "finish": finish, "note_saves": note_saves}
     core, objects = compile_core(tensor, ctypes.addressof(plans.slots), python)
-    install = ctypes.PYFUNCTYPE(None, ctypes.c_uint64, ctypes.c_void_p, ctypes.py_object)
-    plans.install = install(core.address("install_plan"))
-    groups: dict[str, Mapping[Any, int]] = {
-        "method": {op: i for i, op in enumerate(ops) if op in methods},
-        "reflected": {op: i for i, op in enumerate(ops) if op in reflected},
-        "remembered": {fn: i for i, fn in enumerate(table)},
-        "changed": {name: i for i, name in enumerate(in_place)},
-    }
-    text = render_methods({kind: group.values() for kind, group in groups.items()})
-    names = [f"{kind}_{i}" for kind, group in groups.items() for i in group.values()]
-    known = {name: core.address(name) for name in NAMES}
-    known["ops"] = ctypes.addressof(records)
-    known["functions"] = ctypes.addressof(plans.table)
+    plans.install_by(core.address("install_plan"))
 
-    def functions(entry: str, addresses: Mapping[Any, int]) -> dict[Any, Function]:
-        at = core.address(entry)
-        return {fn: builtin_function(at, _named(fn)[0], a) for fn, a in addresses.items()}
+    def builtins(entry: str, of: Mapping[Any, int]) -> dict[Any, Function]:
+        code = core.address(entry)
+        return {fn: builtin_function(code, _name_and_text(fn)[0], at) for fn, at in of.items()}
 
-    rows = dict(zip(table, map(ctypes.addressof, plans.table), strict=True))
-    of_table = functions("recall_at", rows)
-    direct = {**functions("call_op_at", of_ops), **{op: of_table[op] for op in kernels}}
-    by_shape = {fn: of_table[m.plain] for fn, m in BY_SHAPE.items() if m.plain in of_table}
+    recalled = builtins("recall_at", plans.addresses)
+    direct = {**builtins("call_op_at", addresses), **{op: recalled[op] for op in kernels}}
+    by_shape = {fn: recalled[m.plain] for fn, m in BY_SHAPE.items() if m.plain in recalled}
     changes = in_place_table([*in_place.values()], {**direct, **by_shape})
-    known["in_place"] = ctypes.addressof(changes)
-    entries = compile_native(text, names, known, quick=True)
-    held = (core, entries, records, kept, objects, plans, changes, in_place, direct, by_shape)
+
+    places: dict[str, Mapping[Any, int]] = {
+        "method": {op: number for number, op in enumerate(ops) if op in methods},
+        "reflected": {op: number for number, op in enumerate(ops) if op in reflected},
+        "remembered": {fn: number for number, fn in enumerate(plans.addresses)},
+        "changed": {name: number for number, name in enumerate(in_place)},
+    }
+    tables = {"ops": records, "functions": plans.table, "in_place": changes}
+    symbols = {name: core.address(name) for name in NAMES}
+    symbols |= {name: ctypes.addressof(table) for name, table in tables.items()}
+    text = render_methods({kind: of.values() for kind, of in places.items()})
+    names = [f"{kind}_{number}" for kind, of in places.items() for number in of.values()]
+    entries = compile_native(text, names, symbols, quick=True)
+    held = (core, entries, known, objects, plans, tables, in_place, direct, by_shape)
 
     def method(kind: str, key: Any, fn: Any) -> Any:
-        name, doc = _named(fn)
-        address = entries.address(f"{kind}_{groups[kind][key]}")
-        return method_descriptor(tensor, address, name, ("$self", *_further(fn)), doc, *held)
+        name, doc = _name_and_text(fn)
+        code = entries.address(f"{kind}_{places[kind][key]}")
+        return method_descriptor(tensor, code, name, ("$self", *_parameters(fn)), doc, *held)
 
-    as_methods = {fn: method("remembered", fn, fn) for fn in table}
+    remembering = {fn: method("remembered", fn, fn) for fn in plans.addresses}
     return FastForms(
-        functions=functions("call_with_attrs", of_ops),
+        functions=builtins("call_with_attrs", addresses),
         direct=direct,
-        methods={op: as_methods.get(op) or method("method", op, op) for op in groups["method"]},
-        reflected={op: method("reflected", op, op) for op in groups["reflected"]},
-        remembered={fn: of_table[fn] for fn in remembered},
-        remembered_methods={fn: as_methods[fn] for fn in remembered},
+        methods={op: remembering.get(op) or method("method", op, op) for op in places["method"]},
+        reflected={op: method("reflected", op, op) for op in places["reflected"]},
+        remembered={fn: recalled[fn] for fn in remembered},
+        remembered_methods={fn: remembering[fn] for fn in remembered},
         in_place={name: method("changed", name, m.general) for name, m in in_place.items()},
     )
 
 
-def _named(fn: Function) -> tuple[str, str]:
-    """The name and the text of an op or of a function."""
+def _name_and_text(fn: Function) -> tuple[str, str]:
     return (fn.name, fn.doc) if isinstance(fn, Op) else (fn.__name__, fn.__doc__ or "")
 
 
-def _further(fn: Function) -> Sequence[str]:
+def _parameters(fn: Function) -> Sequence[str]:
     """What a method of an op or of a function takes beside its object."""
     return fn.names[1 : takes(fn)[0]] if isinstance(fn, Op) else parameters_of(fn)
 
@@ -144,13 +145,13 @@ _FORMS = frozenset((
 ))  # fmt: skip
 
 
-def _fill(record: Any, op: Op) -> Any:
+def _fill_record(record: Any, op: Op) -> Any:
     """Fill in what the native code is to know of an op; gives the objects whose addresses are in
     it."""
     generates = type(op.lowering) is lowering.Generate  # of sizes alone, at which it looks itself
     small = getattr(np, op.ufunc) if op.ufunc else _compute(op, generates)
     compute = [small, _compute(op, True)]
-    entries = [_entry(PerElementEntry, op), _entry(TapeEntry, op)]
+    entries = [_example_entry(PerElementEntry, op), _example_entry(TapeEntry, op)]
     record.object = id(op)
     record.compute[:] = [*map(id, compute)]
     record.entry[:] = [*map(id, entries)]
@@ -182,14 +183,14 @@ def _compute(op: Op, is_large: bool) -> Callable[..., Any]:
     return partial(compute_of(op, is_large), np)
 
 
-def _entry(kind: type[TapeEntry], op: Op) -> TapeEntry:
+def _example_entry(kind: type[TapeEntry], op: Op) -> TapeEntry:
     """An entry of which that is set which all of the op have."""
     entry = object.__new__(kind)
     entry.op, entry.attrs, entry.hooks = op, {}, None
     return entry
 
 
-def _trace(
+def _note_saves(
     records: Mapping[Op, Any], op: Op, args: Sequence[Any], attrs: Mapping[str, Any]
 ) -> None:
     """Fill in which values the cotangents of an op use that is recorded with so many arguments for

@@ -95,24 +95,27 @@ class Plan:
 class Plans:
     """The functions whose calls are remembered, and the plans of these.
 
-    ``functions`` are ops and functions as they are to be called otherwise, with the number of
-    tensors that they may take to be remembered, ``records`` the addresses of what native code knows
-    of ops.
+    ``functions`` are ops and functions as they are to be called otherwise, ``records`` the
+    addresses of what native code knows of ops. ``addresses`` are those of what it knows of the
+    functions.
     """
 
-    def __init__(
-        self, functions: Mapping[Callable[..., Any], int], records: Mapping[Op, int]
-    ) -> None:
+    def __init__(self, functions: Sequence[Callable[..., Any]], records: Mapping[Op, int]) -> None:
         self.slots = (SlotRecord * SLOTS)()
-        self.install: Callable[[int, int, Plan], None] | None = None
         self.table = (RememberedRecord * len(functions))()
+        self.addresses = dict(zip(functions, map(ctypes.addressof, self.table), strict=True))
         self._records = records
         self._held: list[Any] = []
-        for row, (fn, tensors) in zip(self.table, functions.items(), strict=True):
+        for row, fn in zip(self.table, functions, strict=True):
             plain = fn.call if isinstance(fn, Op) else refuses_foreign(fn)
             learner = partial(self._learn, plain)
             self._held += (plain, learner)
-            row.plain, row.learner, row.tensors = id(plain), id(learner), tensors
+            row.plain, row.learner = id(plain), id(learner)
+
+    def install_by(self, address: int) -> None:
+        """Let native code at an address, `recall.install_plan`, take plans from now on."""
+        function = ctypes.PYFUNCTYPE(None, ctypes.c_uint64, ctypes.c_void_p, ctypes.py_object)
+        self._install = function(address)
 
     def _learn(self, fn: Callable[..., Any], kind: _Kind, /, *args: Any, **kwargs: Any) -> Any:
         """Call the function, and remember what it came to for calls of a ``kind``. What came of
@@ -140,8 +143,7 @@ class Plans:
                 self._write(plan, tensors, noted, out)
             else:
                 self._write_copy(plan, out._data)
-        assert self.install is not None
-        self.install(code, ctypes.addressof(plan.record), plan)
+        self._install(code, ctypes.addressof(plan.record), plan)
         return out
 
     def _write(self, plan: Plan, tensors: Sequence[Any], noted: Noted, out: Any) -> None:

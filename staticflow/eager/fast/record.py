@@ -16,9 +16,9 @@ from staticflow.eager.fast.classes import (
     name_edge,
     name_shape,
     name_version,
+    note_saves,
     serials,
     shadow_example,
-    trace,
     zero,
 )
 from staticflow.eager.fast.line import write_line
@@ -233,7 +233,7 @@ def record(call: Call, out: Tensor, data: Array) -> bool:
     if wanted <= 0:
         return wanted != 0
     if call.op.traced & 1 << call.count == 0:  # which values its vjp uses is not known yet
-        traced = call_python(trace, call.op, call.objects, call.count, call.attrs, None)
+        traced = call_python(note_saves, call.op, call.objects, call.count, call.attrs, None)
         if traced is None:
             return True
         drop(traced)

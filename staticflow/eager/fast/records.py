@@ -113,7 +113,6 @@ class Remembered(Record):
 
     plain: Object  # itself
     learner: Object  # which takes the key and its hash as bytes before the arguments
-    tensors: int  # that it may take
 
 
 class Key(Record, shared=True):
