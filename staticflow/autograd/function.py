@@ -15,7 +15,7 @@ from staticflow.eager.functions import functions_of
 from staticflow.eager.grad_mode import no_grad
 from staticflow.eager.hooks import lent, show
 from staticflow.eager.in_place import stand_for
-from staticflow.eager.saved import Shadow, keep, unpack
+from staticflow.eager.saved import SavedType, load_value, save_value
 from staticflow.eager.tensor import Tensor
 from staticflow.eager.vertex import WALKED_AGAIN, Output, Vertex, next_serial
 from staticflow.errors import AutogradError, DTypeError, ShapeError
@@ -100,8 +100,8 @@ class FunctionNode:
         self.hooks: Any = None
         self.locs = here()
         self.serial = 0
-        self._arguments = [Shadow(a) if isinstance(a, Tensor) else None for a in args]
-        self._results: list[Shadow | None] = []
+        self._arguments = [SavedType(a) if isinstance(a, Tensor) else None for a in args]
+        self._results: list[SavedType | None] = []
         self._saved: list[Any] | None = []
         self._single = True
 
@@ -121,7 +121,7 @@ class FunctionNode:
         self._saved = [
             None if t is None else _keep_with_place(t, places.get(id(t))) for t in ctx.to_save
         ]
-        self._results = [Shadow(r) if isinstance(r, Tensor) else None for r in results]
+        self._results = [SavedType(r) if isinstance(r, Tensor) else None for r in results]
         ctx.to_save = ctx.dirty = ctx.non_differentiable = ()
         ctx._node = weakref.ref(self)
         return results[0] if self._single else tuple(results)
@@ -149,7 +149,7 @@ class FunctionNode:
             o._vertex = vertex
         return o
 
-    def pull(self, ct: Any, edges: Sequence[Vertex | None], keep: bool) -> Sequence[Any]:
+    def pull(self, ct: Any, edges: Sequence[Vertex | None], retain: bool) -> Sequence[Any]:
         """The cotangents of the arguments, from ``backward``."""
         cts = [ct] if self._single else [ct.get(i) for i in range(len(self._results))]
         if self.ctx.materialize_grads:
@@ -159,7 +159,7 @@ class FunctionNode:
             ]
         show(cts)
         found = self.function.backward(self.ctx, *cts)
-        if not keep and self._saved:
+        if not retain and self._saved:
             self._saved = None
         return [
             self._check_gradient(g, i) if e is not None else None
@@ -219,7 +219,7 @@ class FunctionNode:
         """The name that ``grad_fn`` prints."""
         return f"{self.what}Backward"
 
-    def kept_name(self, place: int) -> str:
+    def saved_name(self, place: int) -> str:
         """What errors call saved tensor ``place``."""
         return f"{self.what}: saved tensor {place}"
 
@@ -236,7 +236,7 @@ class FunctionNode:
                 f"time, but its saved values were freed by the first; {WALKED_AGAIN}"
             )
         return tuple(
-            None if s is None else unpack(s[0], self._edge_of(*s[1:]), self, i)
+            None if s is None else load_value(s[0], self._edge_of(*s[1:]), self, i)
             for i, s in enumerate(self._saved)
         )
 
@@ -257,9 +257,9 @@ class FunctionNode:
 
 
 def _keep_with_place(t: Tensor, place: int | None) -> tuple[Any, int | None, Vertex | None]:
-    """A saved tensor with its place, see `FunctionNode._edge_of`. A result does not keep its
+    """A saved tensor with its place, see `FunctionNode._edge_of`. A result does not retain its
     vertex, which would be a reference cycle."""
-    return keep(t), place, t._edge() if place is None else None
+    return save_value(t), place, t._edge() if place is None else None
 
 
 def _among(t: Any, group: Sequence[Any]) -> bool:

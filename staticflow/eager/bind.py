@@ -33,7 +33,7 @@ def bind(tensor: Any) -> None:
     install(EagerSide(
         tensor=tensor,
         mode=EAGER,
-        prepare=partial(_prepared, tensor),
+        prepare=partial(_install_forms, tensor),
         wrap=tensor._wrap,
         copy=copy_of,
         protect=layout.protect,
@@ -52,7 +52,7 @@ def inherited() -> dict[str, Any]:
 
 
 @once
-def _prepared(tensor: Any) -> Mapping[Op, Any]:
+def _install_forms(tensor: Any) -> Mapping[Op, Any]:
     """Give the class the native methods and operators of `staticflow.eager.fast`; gives the
     functions."""
     own = inherited()

@@ -16,7 +16,7 @@ import numpy as np
 
 from staticflow.eager.in_place import part_op, replay, whole_op
 from staticflow.eager.memory import Memory
-from staticflow.eager.saved import Kept, check
+from staticflow.eager.saved import SavedValue, check_unchanged
 from staticflow.eager.saved_hooks import Packed
 from staticflow.eager.straight import straight_op
 from staticflow.eager.vertex import Output, TapeEntry, Vertex
@@ -83,7 +83,7 @@ def copy_of(tensor: Any) -> Any:
     return copy
 
 
-def _source(kept: Kept) -> Any:
+def _source(kept: SavedValue) -> Any:
     """The tensor of which a saved constant is a copy, if it is there and unchanged, else None."""
     _, source, version = _sources.get(id(kept[0]), (None, lambda: None, 0))
     tensor = source()
@@ -136,7 +136,7 @@ def _operand(entry: TapeEntry, place: int, tensor: Any) -> Any:
         if not _is_held(held):
             what = f"argument {place + 1} of {entry.op.name}"
             _refuse(tensor, f"{what} was computed at once, too, and is held by nobody else")
-        array = check(held, entry, place)
+        array = check_unchanged(held, entry, place)
         array = array.array() if type(array) is Packed else array
         return Symbol(capture(eager.tensor._on_tape(array, held[1], None)))
     if isinstance(held, bool | int | float):
@@ -148,7 +148,7 @@ def _operand(entry: TapeEntry, place: int, tensor: Any) -> Any:
     )
 
 
-def _is_held(kept: Kept) -> bool:
+def _is_held(kept: SavedValue) -> bool:
     """Whether anybody else has the memory of a saved constant: a tensor of the user's is captured
     by reference, what was computed on the way would be in the graph as it was now."""
     return any(getrefcount(kept[i]) > _ALONE[i] for i in (0, 1))

@@ -36,7 +36,7 @@ from staticflow.eager.programs import (
     trace,
 )
 from staticflow.eager.residuals import Derivative, derivative
-from staticflow.eager.saved import check, keep
+from staticflow.eager.saved import check_unchanged, save_value
 from staticflow.eager.saved_hooks import Packed
 from staticflow.eager.vertex import TapeEntry, Vertex, attach, make_entry
 from staticflow.graph.dims import Dim
@@ -129,27 +129,28 @@ class FusedEntry(TapeEntry):
 
     __slots__ = ()
 
-    def pull(self, ct: Any, edges: Sequence[Vertex | None], keep: bool) -> Sequence[Any]:
+    def pull(self, ct: Any, edges: Sequence[Vertex | None], retain: bool) -> Sequence[Any]:
         """See `TapeEntry.pull`."""
         if thread.state.recording:
-            return super().pull(ct, edges, keep)
+            return super().pull(ct, edges, retain)
         if self.args is None:
             self._refuse()
         fused = self.attrs["fused"]
         unread = fused.unread
         arrays = [
-            kept[0] if i in unread else check(kept, self, i) for i, kept in enumerate(self.args)
+            kept[0] if i in unread else check_unchanged(kept, self, i)
+            for i, kept in enumerate(self.args)
         ]
         arrays = [a.array() if type(a) is Packed else a for a in arrays]
         cts = fused.cotangents(ct)
         needs = tuple([e is not None for e in edges[: fused.operands]])
         program = fused.backward(needs, tuple([c is not None for c in cts]))
         if program is None:
-            return super().pull(ct, edges, keep)
+            return super().pull(ct, edges, retain)
         found = run(program, [*arrays, *(c._data for c in cts if c is not None)])
         if found is None:
-            return super().pull(ct, edges, keep)
-        if not keep:
+            return super().pull(ct, edges, retain)
+        if not retain:
             self._free()
         pulled = map(eager.wrap, found if type(found) is tuple else (found,))
         return [next(pulled) if e is not None else None for e in edges]
@@ -218,9 +219,11 @@ def fused_form(fn: Function, grad_name: str, only_large: bool) -> Function:
         made = tuple(map(tensor._wrap, results[:count]))
         out = made if program.several else made[0]
         if program.derivative is not None:
-            held = list(map(keep, tensors))
+            held = list(map(save_value, tensors))
             for array in results[count:]:
-                held.append(keep(tensor._wrap(array)) if state.saved_hooks else (array, _FIXED, 0))
+                held.append(
+                    save_value(tensor._wrap(array)) if state.saved_hooks else (array, _FIXED, 0)
+                )
             ways = (*edges, *(None,) * (len(held) - len(edges)))
             entry = make_entry(FusedEntry, op, {"fused": program}, ways, held, None, _getframe(1))
             attach(entry, out)

@@ -11,7 +11,7 @@ import numpy as np
 
 from staticflow.eager.in_place import is_open
 from staticflow.eager.programs import UNMET, Programs, compile_function, kind_of
-from staticflow.eager.vertex import users
+from staticflow.eager.vertex import user_frame
 from staticflow.ops.declaring.thread import thread
 from staticflow.runtime.executable import Executable
 
@@ -48,7 +48,7 @@ def in_place_form(fn: Callable[..., Any], count: int, by_element: bool) -> Calla
             programs.remember(call, program)
         if program is None or program.fast(*arrays) != ():
             return False
-        code, frame = users(_getframe(1))
+        code, frame = user_frame(_getframe(1))
         for t in tensors[:count]:
             memory = t._memory or t._own_memory()
             memory.version += 1

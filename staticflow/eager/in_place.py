@@ -10,10 +10,10 @@ import numpy as np
 
 from staticflow.eager.costs import LARGE, SPREAD
 from staticflow.eager.gpu import is_writeable
-from staticflow.eager.memory import Memory, Step, View, exchanged
+from staticflow.eager.memory import Memory, View, ViewStep, note_exchange
 from staticflow.eager.numbers import number_beside
 from staticflow.eager.overwrite import copy_into, overwrite
-from staticflow.eager.vertex import LEAF, TapeEntry, Vertex, keep_values, make_entry, next_serial
+from staticflow.eager.vertex import LEAF, TapeEntry, Vertex, make_entry, next_serial, save_values
 from staticflow.errors import AutogradError, DTypeError, ShapeError, SymbolicError
 from staticflow.graph.dtypes import BY_NUMPY
 from staticflow.graph.locs import format_locs, here
@@ -43,7 +43,7 @@ __all__ = [
 # -- views ----------------------------------------------------------------------------------------
 
 
-def replay(x: Any, steps: Sequence[Step]) -> Any:
+def replay(x: Any, steps: Sequence[ViewStep]) -> Any:
     """``x`` after the view ops."""
     for op, attrs in steps:
         x = op(x, **attrs)
@@ -76,7 +76,7 @@ def take_shape(x: Tensor, fn: Callable[..., Any], args: Any, kwargs: Any) -> Ten
     leaf = x._vertex is LEAF
     if x._view is x._vertex is None:  # nothing that it is a view of, and no history to go on with
         x._data = out._data
-        exchanged()
+        note_exchange()
         x._bump()
         return x
     if x._view is None:
@@ -84,7 +84,7 @@ def take_shape(x: Tensor, fn: Callable[..., Any], args: Any, kwargs: Any) -> Ten
         old._memory, old._vertex = x._own_memory(), None if leaf else x._vertex
         out = fn(old, *args, **kwargs)
     x._data, x._view, x._vertex = out._data, out._view, LEAF if leaf else out._vertex
-    exchanged()
+    note_exchange()
     x._bump()
     return x
 
@@ -375,7 +375,7 @@ def _take_history(
         return
     op, attrs = (whole_op, {}) if view is None else (part_op, {"steps": view.steps})
     edges = target._edge(), edge
-    kept = keep_values(op, (target, value), attrs, edges, target)
+    kept = save_values(op, (target, value), attrs, edges, target)
     target._vertex = make_entry(TapeEntry, op, attrs, edges, *kept, sys._getframe(1))
 
 
@@ -386,10 +386,10 @@ def _keep_before_change(vertex: Vertex, memory: Memory, since: int) -> None:
         if v is not None and v.serial and v.serial >= since:
             stack.extend(v.edges)
             if isinstance(v, TapeEntry):
-                v.keep_before_change(memory)
+                v.copy_before_change(memory)
 
 
-def _hole(x: Any, steps: Sequence[Step]) -> Any:
+def _hole(x: Any, steps: Sequence[ViewStep]) -> Any:
     """Where in ``x`` the elements are that the view steps lead to, as bools beside it."""
     shape = x.shape
     places = np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape)

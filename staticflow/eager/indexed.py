@@ -13,7 +13,7 @@ import numpy as np
 from staticflow.eager.costs import SPREAD
 from staticflow.eager.in_place import stored_at
 from staticflow.eager.memory import Memory
-from staticflow.eager.saved import Shadow
+from staticflow.eager.saved import SavedType
 from staticflow.eager.vertex import TapeEntry, make_entry
 from staticflow.eager.views import wrap_view
 from staticflow.graph.dtypes import BY_PYTHON
@@ -86,7 +86,7 @@ def _selected(x: Any, a: Any, key: Any, places: tuple[Any, ...]) -> Any:
         kept = [(p, memory, memory.version) for p in places]
         attrs = {"dims": tuple(range(len(places)))}
         edges = (edge, *(None for _ in places))
-        args = [Shadow(x), *kept]
+        args = [SavedType(x), *kept]
         out._vertex = make_entry(TapeEntry, index_op, attrs, edges, args, None, _getframe(2))
     return out
 

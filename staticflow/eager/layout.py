@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager.in_place import refuse_in_trace
-from staticflow.eager.memory import exchanged
+from staticflow.eager.memory import note_exchange
 from staticflow.errors import AutogradError, ShapeError
 from staticflow.graph.dtypes import DType
 from staticflow.graph.locs import format_locs, here
@@ -138,7 +138,7 @@ def resize_(x: Any, *sizes: Any) -> Any:
         grown[: flat.size] = flat
         flat = grown
     x._data = flat[:count].reshape(shape)
-    exchanged()
+    note_exchange()
     x._bump()
     return x
 

@@ -13,9 +13,9 @@ from staticflow.graph.op import Op
 if TYPE_CHECKING:
     from staticflow.eager.tensor import Tensor
 
-__all__ = ["Memory", "Step", "View", "exchanged", "versions"]
+__all__ = ["Memory", "View", "ViewStep", "note_exchange", "versions"]
 
-exchanged = count().__next__
+note_exchange = count().__next__
 """Called when a tensor was given another array, and by who looks whether one was: then the number
 that it gives is not the next."""
 
@@ -46,7 +46,7 @@ def versions(tensors: Sequence[Tensor]) -> list[int]:
     return [0 if (memory := t._memory) is None else memory.version for t in tensors]
 
 
-Step = tuple[Op, Mapping[str, Any]]
+ViewStep = tuple[Op, Mapping[str, Any]]
 """A view op with its attributes."""
 
 
@@ -62,7 +62,7 @@ class View:
     __slots__ = ("_base", "before", "recorded", "seen", "step")
 
     def __init__(
-        self, base: Tensor, before: View | None, step: Step, seen: int, recorded: bool
+        self, base: Tensor, before: View | None, step: ViewStep, seen: int, recorded: bool
     ) -> None:
         self._base = base
         self.before = before
@@ -85,7 +85,7 @@ class View:
         return view is None
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[ViewStep, ...]:
         """All steps from the base on."""
         steps = []
         view: View | None = self

@@ -11,10 +11,10 @@ from staticflow.eager.gpu import is_writeable
 from staticflow.eager.overwrite import make_copy
 from staticflow.graph.rowmajor import row_major
 
-__all__ = ["Owned", "owned_copy"]
+__all__ = ["OwnedArrays", "owned_copy"]
 
 
-class Owned:
+class OwnedArrays:
     """What somebody has of the arrays of a walk: who asked for it, hooks and functions of the
     user's, and every ``.grad`` that it has filled. A change of one ``.grad`` must not show there.
     """

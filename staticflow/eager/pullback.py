@@ -85,7 +85,7 @@ def pull(
     op: Op, needs: Sequence[bool], ct: Any, out: Any, args: Sequence[Any], attrs: Mapping[str, Any]
 ) -> Sequence[Any] | None:
     """What ``op.vjp`` gives of these: arrays where it was compiled, else tensors. None if nothing
-    is large or to be compiled. An argument or result may be a shadow, whose type alone is known."""
+    is large or to be compiled. Of an argument or result a `SavedType` may be all that is known."""
     if type(op.lowering) is View or type(op.lowering) not in _FUSED:
         return None
     if op.lowering is None and (op.decompose is None or any(map(callable, attrs.values()))):

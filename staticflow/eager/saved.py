@@ -19,13 +19,16 @@ if TYPE_CHECKING:
     from staticflow.eager.tensor import Tensor
     from staticflow.eager.vertex import TapeEntry, Vertex
 
-__all__ = ["Kept", "Like", "Shadow", "Unkept", "apart", "check", "keep", "refuse_unkept", "unpack"]
+__all__ = [
+    "ResultType", "SavedType", "SavedValue", "Unsaved", "check_unchanged", "copy_if_on",
+    "load_value", "refuse_unsaved", "save_value",
+]  # fmt: skip
 
-Kept = tuple[Any, Memory, int]
+SavedValue = tuple[Any, Memory, int]
 """The array of a saved tensor, its memory, and the version that it had."""
 
 
-class Unkept(Methods):
+class Unsaved(Methods):
     """What stands for a tensor whose value the vjp does not need: its shape and dtype."""
 
     __slots__ = ()
@@ -36,7 +39,7 @@ class Unkept(Methods):
         return eager.mode
 
 
-class Shadow(Unkept):
+class SavedType(Unsaved):
     """The shape and dtype of a tensor, kept for backward."""
 
     __slots__ = ("_dtype", "_shape", "place")
@@ -60,7 +63,7 @@ class Shadow(Unkept):
         return self._dtype
 
 
-class Like(Unkept):
+class ResultType(Unsaved):
     """The shape and dtype of the cotangent ``ct``."""
 
     __slots__ = ("ct",)
@@ -85,11 +88,11 @@ class Like(Unkept):
         return self.ct.place
 
 
-def refuse_unkept(error: Exception, entry: TapeEntry) -> None:
+def refuse_unsaved(error: Exception, entry: TapeEntry) -> None:
     """Raise `AutogradError` if ``error`` tells that the vjp of ``entry`` asked for the value of
     what is not kept."""
     asked = getattr(error, "value", getattr(error, "obj", None))
-    if isinstance(asked, Unkept):
+    if isinstance(asked, Unsaved):
         raise AutogradError(
             f"{entry.op.name}: the vjp uses the value of an argument or result, "
             f"{asked.dtype.name}{list(asked.shape)}, which was not kept, since it did not when "
@@ -98,7 +101,7 @@ def refuse_unkept(error: Exception, entry: TapeEntry) -> None:
         ) from error
 
 
-def keep(tensor: Tensor) -> Kept:
+def save_value(tensor: Tensor) -> SavedValue:
     """What is kept of a tensor that a vjp needs: not the tensor itself, since an in-place operation
     can give it a vertex that leads to who keeps it."""
     hooks = thread.state.saved_hooks
@@ -108,13 +111,13 @@ def keep(tensor: Tensor) -> Kept:
     return tensor._data, memory, memory.version
 
 
-def check(kept: Kept, entry: TapeEntry, place: int) -> Any:
+def check_unchanged(kept: SavedValue, entry: TapeEntry, place: int) -> Any:
     """The array that was kept: argument ``place`` of ``entry``, or a result if that is negative.
     Raises `AutogradError` if it was changed."""
     array, memory, version = kept
     if memory.version != version:
         raise AutogradError(
-            f"{entry.kept_name(place)}, {BY_NUMPY[array.dtype].name}{list(array.shape)}, needed "
+            f"{entry.saved_name(place)}, {BY_NUMPY[array.dtype].name}{list(array.shape)}, needed "
             f"for the gradient was changed in place after it was used: it is at version "
             f"{memory.version}, version {version} is needed; changed at "
             f"{format_locs(memory.locs)}, used at {format_locs(entry.locs)}. Change a clone "
@@ -123,9 +126,9 @@ def check(kept: Kept, entry: TapeEntry, place: int) -> Any:
     return array
 
 
-def unpack(kept: Kept, edge: Vertex, entry: Vertex, place: int) -> Tensor:
-    """The tensor that was kept, as in `check`, on the tape where it was."""
-    array = check(kept, entry, place)
+def load_value(kept: SavedValue, edge: Vertex, entry: Vertex, place: int) -> Tensor:
+    """The tensor that was kept, as in `check_unchanged`, on the tape where it was."""
+    array = check_unchanged(kept, entry, place)
     if type(array) is Packed:
         array = array.array()
     if edge is not None and not edge.serial and edge._data is array:
@@ -136,7 +139,7 @@ def unpack(kept: Kept, edge: Vertex, entry: Vertex, place: int) -> Tensor:
     return out
 
 
-def apart(kept: Any, memory: Memory) -> Any:
+def copy_if_on(kept: Any, memory: Memory) -> Any:
     """What is kept, as a copy if it is of this memory."""
     if isinstance(kept, tuple) and kept[1] is memory:
         return kept[0].copy(), Memory(), 0

@@ -12,7 +12,7 @@ from staticflow.eager.anomaly import check_nan
 from staticflow.eager.costs import SPREAD
 from staticflow.eager.gpu import is_writeable
 from staticflow.eager.overwrite import overwrite
-from staticflow.eager.ownership import Owned, owned_copy
+from staticflow.eager.ownership import OwnedArrays, owned_copy
 from staticflow.eager.vertex import Vertex
 from staticflow.errors import AutogradError, DTypeError, ShapeError, StaticflowError
 from staticflow.graph.dtypes import dtype_of
@@ -27,7 +27,7 @@ __all__ = ["backward", "grad"]
 
 def _walk(
     roots: Sequence[tuple[Vertex, Any]],
-    keep: bool,
+    retain: bool,
     wanted: dict[Vertex, Any] | None = None,
     edges_of: Callable[[Vertex], Sequence[Vertex | None]] | None = None,
 ) -> dict[Vertex, Any]:
@@ -89,7 +89,7 @@ def _walk(
             pulled = ()
             continue
         try:
-            pulled = vertex.pull(ct, edges, keep)
+            pulled = vertex.pull(ct, edges, retain)
         except StaticflowError:
             raise
         except Exception as error:
@@ -189,8 +189,8 @@ def backward(
     if inputs is not None:
         _check_inputs(targets)
     roots = _roots(outputs, gradients)
-    keep = create_graph if retain_graph is None else retain_graph
-    owned = Owned()
+    retain = create_graph if retain_graph is None else retain_graph
+    owned = OwnedArrays()
     for _, ct in roots:
         owned.hold(ct._data)
     state = thread.state
@@ -200,9 +200,9 @@ def backward(
         state.walked = here()
         found: Iterable[tuple[Any, Any]]
         if inputs is None:
-            found = _walk(roots, keep).items()
+            found = _walk(roots, retain).items()
         else:
-            found = zip(targets, _reached(roots, targets, keep), strict=True)
+            found = zip(targets, _cotangents_of(roots, targets, retain), strict=True)
         for t, ct in found:
             if ct is None:
                 continue
@@ -229,7 +229,7 @@ def _check_inputs(inputs: Sequence[Any]) -> None:
             )
 
 
-def _accumulate(leaf: Any, ct: Any, owned: Owned) -> None:
+def _accumulate(leaf: Any, ct: Any, owned: OwnedArrays) -> None:
     """Add ``ct`` to the gradient of ``leaf``: in place, so that who holds it sees it, unless the
     addition is to be recorded."""
     state = thread.state
@@ -260,33 +260,35 @@ def grad(
     """The gradients of ``outputs`` with respect to ``wrt``; None for what is not reached. Nobody's
     ``.grad`` is touched, and only what ``wrt`` needs is computed."""
     roots = _roots(outputs, cotangents)
-    keep = create_graph if retain_graph is None else retain_graph
+    retain = create_graph if retain_graph is None else retain_graph
     state = thread.state
     before = state.recording
     try:
         state.recording = create_graph
         state.walked = here()
-        return _reached(roots, wrt, keep)
+        return _cotangents_of(roots, wrt, retain)
     finally:
         state.recording = before
 
 
-def _reached(roots: Sequence[tuple[Vertex, Any]], wrt: Sequence[Any], keep: bool) -> list[Any]:
+def _cotangents_of(
+    roots: Sequence[tuple[Vertex, Any]], wrt: Sequence[Any], retain: bool
+) -> list[Any]:
     """The cotangents of ``wrt`` by a walk to them alone; None for what is not reached."""
     targets = [_edge(w) for w in wrt]
     wanted: dict[Vertex, Any] = dict.fromkeys(targets)
     wanted.pop(None, None)
-    leading = _leading([v for v, _ in roots], wanted)
+    leading = _leading_to([v for v, _ in roots], wanted)
 
     def edges_of(vertex: Vertex) -> Sequence[Vertex | None]:
         return [e if e in leading else None for e in vertex.edges]
 
     starts = [(v, ct) for v, ct in roots if v in leading]
-    leaves = _walk(starts, keep, wanted, edges_of)
+    leaves = _walk(starts, retain, wanted, edges_of)
     return [None if t is None else leaves.get(t, wanted[t]) for t in targets]
 
 
-def _leading(roots: Sequence[Vertex], wanted: dict[Vertex, Any]) -> set[Vertex]:
+def _leading_to(roots: Sequence[Vertex], wanted: dict[Vertex, Any]) -> set[Vertex]:
     """The vertices from which one of ``wanted`` can be reached."""
     found = dict.fromkeys(roots)
     stack = list(found)

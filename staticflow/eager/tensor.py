@@ -14,9 +14,9 @@ from staticflow.eager.bind import bind
 from staticflow.eager.data import array_from
 from staticflow.eager.gpu import as_array
 from staticflow.eager.inference import is_inference
-from staticflow.eager.memory import Memory, View, exchanged
+from staticflow.eager.memory import Memory, View, note_exchange
 from staticflow.eager.mode import EAGER
-from staticflow.eager.vertex import LEAF, Output, users
+from staticflow.eager.vertex import LEAF, Output, user_frame
 from staticflow.errors import AutogradError, DTypeError, ShapeError
 from staticflow.graph.device import device
 from staticflow.graph.dtypes import BY_NUMPY, DType, dtype_of, dtype_of_number, get_default_dtype
@@ -162,7 +162,7 @@ class Tensor(Methods):
         """Note that the elements were changed in place."""
         memory = self._memory or self._own_memory()
         memory.version += 1
-        code, frame = users(_getframe(1))
+        code, frame = user_frame(_getframe(1))
         memory.changed = code, frame.f_lasti
 
     @property
@@ -334,7 +334,7 @@ class Tensor(Methods):
         self._data = value._data
         self._memory = value._own_memory()
         self._view = None
-        exchanged()
+        note_exchange()
         if is_other:
             note_retyped(self)
 

@@ -21,7 +21,15 @@ from staticflow.eager.functions import functions_of
 from staticflow.eager.gpu import as_array
 from staticflow.eager.memory import Memory
 from staticflow.eager.pullback import may_compile, pull
-from staticflow.eager.saved import Like, Shadow, apart, check, keep, refuse_unkept, unpack
+from staticflow.eager.saved import (
+    ResultType,
+    SavedType,
+    check_unchanged,
+    copy_if_on,
+    load_value,
+    refuse_unsaved,
+    save_value,
+)
 from staticflow.eager.straight import straight_op
 from staticflow.errors import AutogradError
 from staticflow.graph.dtypes import BY_PYTHON, bfloat16
@@ -33,12 +41,12 @@ from staticflow.ops.symbols.saves import saves_of
 
 __all__ = [
     "LEAF", "WALKED_AGAIN", "Output", "PerElementEntry", "TapeEntry", "Vertex", "attach",
-    "keep_values", "make_entry", "next_serial", "record", "users",
+    "make_entry", "next_serial", "record", "save_values", "user_frame",
 ]  # fmt: skip
 
 Vertex = Any
 """A `TapeEntry`, `Output` or `Tensor`, or whatever else has ``serial``, ``edges``, ``hooks``,
-``locs``, ``name`` and ``pull(ct, edges, keep)``."""
+``locs``, ``name`` and ``pull(ct, edges, retain)``."""
 
 LEAF: Any = "leaf"
 """In the place of a tensor's vertex: it is a leaf that wants a gradient, and so its own vertex. It
@@ -63,10 +71,10 @@ next_serial = serials.__next__
 class TapeEntry:
     """One recorded operation.
 
-    Of each argument and result it keeps `Kept` where the vjp needs the value, else a `Shadow`; None
-    stands for a shadow that would be of the shape and dtype of the one result. Numbers are kept as
-    they are. Where the op gives ``several`` results (a tuple), its vjp takes a list of cotangents
-    and a tuple of results.
+    Of each argument and result it keeps a `SavedValue` where the vjp needs the value, else a
+    `SavedType`; None stands for the shape and dtype of the one result. Numbers are kept as they
+    are. Where the op gives ``several`` results (a tuple), its vjp takes a list of cotangents and a
+    tuple of results.
     """
 
     __slots__ = (
@@ -83,9 +91,9 @@ class TapeEntry:
     code: Any
     at: int
 
-    def keep_before_change(self, memory: Memory) -> None:
+    def copy_before_change(self, memory: Memory) -> None:
         """Copy what is kept of a memory that is about to be overwritten with this very result."""
-        self.args = [apart(a, memory) for a in self.args or ()]
+        self.args = [copy_if_on(a, memory) for a in self.args or ()]
 
     @property
     def locs(self) -> Locs:
@@ -101,25 +109,25 @@ class TapeEntry:
         """What the arguments came from, as in PyTorch."""
         return functions_of(self.edges)
 
-    def kept_name(self, place: int) -> str:
+    def saved_name(self, place: int) -> str:
         """What errors call argument ``place``, or a result if that is negative."""
         return f"{self.op.name}: " + (f"argument {place}" if place >= 0 else "its output")
 
-    def pull(self, ct: Any, edges: Sequence[Vertex | None], keep: bool) -> Sequence[Any]:
+    def pull(self, ct: Any, edges: Sequence[Vertex | None], retain: bool) -> Sequence[Any]:
         """The cotangents of the arguments whose entry of ``edges`` is not None. Frees what the
-        entry keeps unless ``keep``."""
+        entry keeps unless ``retain``."""
         if self.args is None:
             self._refuse()
-        like = _new(Like)
+        like = _new(ResultType)
         like.ct = ct
         args = [
             like if a is None
-            else unpack(a, self.edges[i], self, i) if isinstance(a, tuple)
+            else load_value(a, self.edges[i], self, i) if isinstance(a, tuple)
             else a
             for i, a in enumerate(self.args)
         ]  # fmt: skip
         result, cts = self._results(ct, like)
-        if not keep:
+        if not retain:
             self._free()
         needs = [e is not None for e in edges]
         if not thread.state.recording:
@@ -131,7 +139,7 @@ class TapeEntry:
         try:
             pulled = self.op.vjp(needs, cts, result, *args, **self.attrs)
         except Exception as error:
-            refuse_unkept(error, self)
+            refuse_unsaved(error, self)
             raise
         if self.op.piecewise_linear and thread.state.recording and needs[0]:
             return [self._straight(pulled[0]), *pulled[1:]]
@@ -143,15 +151,15 @@ class TapeEntry:
         entry = make_entry(TapeEntry, straight_op, {}, edges, (None, None), None, _getframe(1))
         return eager.tensor._on_tape(ct._data, ct._own_memory(), entry)
 
-    def _results(self, ct: Any, like: Like) -> tuple[Any, Any]:
+    def _results(self, ct: Any, like: ResultType) -> tuple[Any, Any]:
         """The result or results, or what stands for them, and their cotangents."""
         kept = self.result
         if kept is None:
             return like, ct
         if isinstance(kept, tuple):
-            return unpack(kept, self, self, OUT), ct
+            return load_value(kept, self, self, OUT), ct
         results = tuple(
-            unpack(k, Output(self, i), self, OUT) if isinstance(k, tuple) else k
+            load_value(k, Output(self, i), self, OUT) if isinstance(k, tuple) else k
             for i, k in enumerate(kept)
         )
         return results, [ct.get(i) for i in range(len(kept))]
@@ -179,26 +187,26 @@ class PerElementEntry(TapeEntry):
 
     __slots__ = ()
 
-    def pull(self, ct: Any, edges: Sequence[Vertex | None], keep: bool) -> Sequence[Any]:
+    def pull(self, ct: Any, edges: Sequence[Vertex | None], retain: bool) -> Sequence[Any]:
         """See `TapeEntry.pull`."""
         state = thread.state
         vjp: Any = self.op.vjp
         data = ct._data
         if not vjp.plain or state.recording or data.dtype is _BFLOAT16:
-            return super().pull(ct, edges, keep)
+            return super().pull(ct, edges, retain)
         if data.size >= LARGE and (data.size >= SPREAD or may_compile(self.op)):
-            return super().pull(ct, edges, keep)
+            return super().pull(ct, edges, retain)
         kept, result = self.args, self.result
         if kept is None:
             self._refuse()
-        freed = not keep and result is not None
-        operands = [data, None if result is None else check(result, self, OUT)]
+        freed = not retain and result is not None
+        operands = [data, None if result is None else check_unchanged(result, self, OUT)]
         for a in kept:
             if a is None:
                 operands.append(None)
             elif isinstance(a, tuple):
-                operands.append(check(a, self, len(operands) - 2))
-                freed = not keep
+                operands.append(check_unchanged(a, self, len(operands) - 2))
+                freed = not retain
             else:
                 operands.append(a)
         pulled: list[Any] = []
@@ -239,14 +247,14 @@ def make_entry(
     entry.hooks = None
     entry.serial = next_serial()
     code: CodeType | None = frame.f_code
-    if code is not recent.code:
-        code, frame = users(frame)
+    if code is not latest_user.code:
+        code, frame = user_frame(frame)
     entry.code = code
     entry.at = frame.f_lasti
     return entry
 
 
-def keep_values(
+def save_values(
     op: Op,
     args: Sequence[Any],
     attrs: Mapping[str, Any],
@@ -267,17 +275,17 @@ def keep_values(
         if type(a) in BY_PYTHON:
             kept.append(a)
         elif i in saves:
-            kept.append(keep(a))
+            kept.append(save_value(a))
         elif like is not None and a._data.shape == like.shape and a._data.dtype is like.dtype:
             kept.append(None)
         else:
-            kept.append(Shadow(a))
+            kept.append(SavedType(a))
     if several:
-        return kept, [keep(r) if OUT in saves else Shadow(r) for r in result]
-    return kept, keep(result) if OUT in saves else None
+        return kept, [save_value(r) if OUT in saves else SavedType(r) for r in result]
+    return kept, save_value(result) if OUT in saves else None
 
 
-class _Recent:
+class _LatestUser:
     """The code of the user that recorded last: what is recorded next is mostly of the same."""
 
     __slots__ = ("code",)
@@ -286,19 +294,19 @@ class _Recent:
         self.code: CodeType | None = None
 
 
-recent = _Recent()
+latest_user = _LatestUser()
 
 
-def users(frame: FrameType) -> tuple[CodeType | None, FrameType]:
+def user_frame(frame: FrameType) -> tuple[CodeType | None, FrameType]:
     """The user's frame, from ``frame`` on, and its code."""
-    last = recent.code
+    last = latest_user.code
     at: FrameType | None = frame
     while at is not None:
         code = at.f_code
         if code is last:
             return code, at
         if not is_inside(code.co_filename):
-            recent.code = code
+            latest_user.code = code
             return code, at
         at = at.f_back
     return None, frame
@@ -329,7 +337,7 @@ class Output:
         name: str = self.entry.name()
         return name
 
-    def pull(self, ct: Any, edges: Sequence[Vertex | None], keep: bool) -> Sequence[Any]:
+    def pull(self, ct: Any, edges: Sequence[Vertex | None], retain: bool) -> Sequence[Any]:
         """The cotangent with its number."""
         return ({self.index: ct},)
 
@@ -362,5 +370,5 @@ def record(
     else:
         return
     if type(result) is tuple or result.dtype.is_floating:
-        kept = keep_values(op, args, attrs, edges, result, saves)
+        kept = save_values(op, args, attrs, edges, result, saves)
         attach(make_entry(TapeEntry, op, attrs, edges, *kept, _getframe(1)), result)

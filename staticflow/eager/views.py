@@ -10,7 +10,7 @@ import numpy as np
 
 from staticflow.eager.gpu import shares_memory
 from staticflow.eager.memory import Memory, View
-from staticflow.eager.saved import Shadow
+from staticflow.eager.saved import SavedType
 from staticflow.eager.vertex import LEAF, TapeEntry, make_entry
 from staticflow.graph.op import Op
 from staticflow.ops.declaring.eager_side import eager
@@ -44,7 +44,7 @@ def wrap_view(x: Any, data: Any, op: Op, attrs: Mapping[str, Any]) -> Any:
     u = x._vertex if before is None or before.seen == version else x._edge()
     if u is not None:
         edges = (x if u is LEAF else u,)
-        out._vertex = make_entry(TapeEntry, op, attrs, edges, (Shadow(x),), None, _getframe(2))
+        out._vertex = make_entry(TapeEntry, op, attrs, edges, (SavedType(x),), None, _getframe(2))
     return out
 
 

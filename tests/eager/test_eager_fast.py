@@ -31,7 +31,7 @@ from staticflow.eager.fast.forms import fast_forms, has_fast_form
 from staticflow.eager.fast.records import MEMO
 from staticflow.eager.mode import EAGER
 from staticflow.eager.numbers import number_beside
-from staticflow.eager.saved import Shadow
+from staticflow.eager.saved import SavedType
 from staticflow.eager.vertex import PerElementEntry
 from staticflow.errors import AutogradError, DTypeError, ShapeError
 from staticflow.graph.dtypes import BY_PYTHON, DTYPES
@@ -101,7 +101,7 @@ def recorded(out: Any) -> Any:
     entry = out.grad_fn
     if entry is None:
         return out._base is None
-    shadows = [(a.shape, a.dtype) if isinstance(a, Shadow) else None for a in entry.args]
+    shadows = [(a.shape, a.dtype) if isinstance(a, SavedType) else None for a in entry.args]
     like = out.shape, out.dtype  # for which None stands as well
     held = [
         a if type(a) in BY_PYTHON else tuple if isinstance(a, tuple) else s if s != like else None

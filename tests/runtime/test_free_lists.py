@@ -15,7 +15,7 @@ import staticflow as sf
 from staticflow.eager.fast.forms import fast_forms
 from staticflow.eager.memory import Memory
 from staticflow.eager.mode import EAGER
-from staticflow.eager.saved import Shadow
+from staticflow.eager.saved import SavedType
 from staticflow.eager.vertex import Output, PerElementEntry, TapeEntry
 from staticflow.runtime.free_lists import Row
 from staticflow.runtime.free_objects import MOST
@@ -130,7 +130,7 @@ def test_nothing_of_the_one_before_is_left() -> None:
 
 
 def test_the_classes_are_not_held() -> None:
-    classes = (TapeEntry, PerElementEntry, Output, Memory, Shadow, Row)
+    classes = (TapeEntry, PerElementEntry, Output, Memory, SavedType, Row)
     for step in CHAINS.values():
         recorded(step, 100)
     before = [sys.getrefcount(c) for c in classes]

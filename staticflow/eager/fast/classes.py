@@ -18,12 +18,12 @@ from staticflow.native.language import Object, Type, constant
 from staticflow.ops.declaring import thread as threads
 
 __all__ = [
-    "Entry", "Memory", "Shadow", "State", "Tensor", "View", "asarray", "bfloat16", "default_dtypes",
-    "dtype_type", "example_of", "finish", "general", "leaf", "memory_example", "multiply",
-    "name_alpha", "name_edge", "name_hasten", "name_shape", "name_state", "name_version",
-    "no_attrs", "no_state", "note_saves", "number_beside", "one", "op_call", "serials",
-    "shadow_example", "state_type", "tensor_example", "tensor_type", "thread", "users",
-    "view_example", "zero",
+    "Entry", "Memory", "SavedType", "State", "Tensor", "View", "asarray", "bfloat16",
+    "default_dtypes", "dtype_type", "example_of", "finish", "general", "leaf", "memory_example",
+    "multiply", "name_alpha", "name_edge", "name_hasten", "name_shape", "name_state",
+    "name_version", "no_attrs", "no_state", "note_saves", "number_beside", "one", "op_call",
+    "saved_type_example", "serials", "state_type", "tensor_example", "tensor_type", "thread",
+    "users", "view_example", "zero",
 ]  # fmt: skip
 
 
@@ -53,8 +53,8 @@ class View(Object):
     step: Object | None
 
 
-class Shadow(Object):
-    """`staticflow.eager.saved.Shadow`."""
+class SavedType(Object):
+    """`staticflow.eager.saved.SavedType`."""
 
     dtype: Object | None
     shape: Object | None
@@ -100,7 +100,7 @@ note_saves = constant(Object, "note_saves")
 users = constant(Object, "users")
 
 memory_example = constant(Memory, "memory_example", memory.Memory())
-shadow_example = constant(Shadow, "shadow_example", example_of(saved.Shadow, "place"))
+saved_type_example = constant(SavedType, "saved_type_example", example_of(saved.SavedType, "place"))
 view_example = constant(View, "view_example", example_of(memory.View))
 leaf = constant(Object, "leaf", vertex.LEAF)
 serials = constant(Object, "serials", vertex.serials)

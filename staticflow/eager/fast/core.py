@@ -13,7 +13,7 @@ from staticflow.eager.fast.in_place import IN_PLACE
 from staticflow.eager.fast.recall import RECALL
 from staticflow.eager.fast.records import CODES, MEMO, NO_DTYPE, KnownCodeRecord, NumberMemoRecord
 from staticflow.eager.memory import Memory, View
-from staticflow.eager.saved import Shadow
+from staticflow.eager.saved import SavedType
 from staticflow.eager.vertex import Output, PerElementEntry, TapeEntry
 from staticflow.graph.dtypes import DTYPES
 from staticflow.graph.locs import is_inside
@@ -32,8 +32,8 @@ NAMES = [fn.__name__ for fn in FUNCTIONS]
 """The functions whose addresses Python asks for."""
 
 _CLASSES: Mapping[type[Object], type] = {
-    classes.Memory: Memory, classes.View: View, classes.Shadow: Shadow, classes.Entry: TapeEntry,
-    classes.State: State,
+    classes.Memory: Memory, classes.View: View, classes.SavedType: SavedType,
+    classes.Entry: TapeEntry, classes.State: State,
 }  # fmt: skip
 """What the classes are whose slots are read, beside that of tensors."""
 
@@ -50,7 +50,7 @@ def compile_core(tensor: Any, slots: int, python: Mapping[str, Any]) -> tuple[Na
     text = render_core(tensor)
     symbols, held = _symbols(tensor, python)
     symbols |= c_symbols(text)
-    symbols |= recycle((TapeEntry, PerElementEntry, Output, View), hidden=(Memory, Shadow))
+    symbols |= recycle((TapeEntry, PerElementEntry, Output, View), hidden=(Memory, SavedType))
     symbols |= {"plan_slots": slots, "wanted": wanted_address()}
     return compile_native(text, NAMES, symbols), held
 

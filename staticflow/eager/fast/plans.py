@@ -28,7 +28,7 @@ from staticflow.eager.fast.records import (
     SlotRecord,
     StepRecord,
 )
-from staticflow.eager.memory import exchanged
+from staticflow.eager.memory import note_exchange
 from staticflow.eager.vertex import LEAF
 from staticflow.graph.dtypes import BY_PYTHON
 from staticflow.graph.op import Op
@@ -125,7 +125,7 @@ class Plans:
         objects = [*_objects(args), *_objects(kwargs.values())]
         tensors = [*{id(a): a for a in objects if hasattr(a, "_vertex")}.values()]
         others = [a for a in objects if not hasattr(a, "_vertex")]
-        state, looked = thread.state, exchanged()
+        state, looked = thread.state, note_exchange()
         as_described = _are_on(arrays, tensors)
         noted: list[Any] = []
         plain = state.plain
@@ -134,7 +134,7 @@ class Plans:
             out = fn(*args, **kwargs)
         finally:
             state.noted, state.plain = None, plain
-        if not (as_described and _are_on(arrays, tensors) and exchanged() == looked + 1):
+        if not (as_described and _are_on(arrays, tensors) and note_exchange() == looked + 1):
             return out
         plan = Plan(key, others, list(kwargs))
         if None not in noted and len(noted) <= MOST_STEPS:

@@ -9,7 +9,7 @@ from staticflow.eager.fast.calls import call_python
 from staticflow.eager.fast.classes import (
     Entry,
     Memory,
-    Shadow,
+    SavedType,
     Tensor,
     leaf,
     memory_example,
@@ -17,8 +17,8 @@ from staticflow.eager.fast.classes import (
     name_shape,
     name_version,
     note_saves,
+    saved_type_example,
     serials,
-    shadow_example,
     zero,
 )
 from staticflow.eager.fast.line import write_line
@@ -130,7 +130,7 @@ def find_edges(call: Call) -> int:
 
 
 @native
-def keep_value(tensor: Tensor, array: Array) -> Owned[Tuple | None]:
+def save_value(tensor: Tensor, array: Array) -> Owned[Tuple | None]:
     """A value as an entry keeps it: the array, its memory, and the version of that. Of a tensor
     that is on another array meanwhile nobody knows the memory of this one, and a copy is kept."""
     memory = own_memory(tensor)
@@ -146,18 +146,18 @@ def keep_value(tensor: Tensor, array: Array) -> Owned[Tuple | None]:
 
 
 @native
-def make_shadow(array: Array) -> Owned[Shadow | None]:
+def make_saved_type(array: Array) -> Owned[SavedType | None]:
     """What stands for a tensor whose value is not kept; null with an error set."""
-    shadow = like(shadow_example, size_of(Shadow), 0)
-    if shadow is None:
+    new = like(saved_type_example, size_of(SavedType), 0)
+    if new is None:
         return None
-    shadow.dtype = hold(dtypes[dtype_of(array)])
+    new.dtype = hold(dtypes[dtype_of(array)])
     shape = PyObject_GetAttr(array, name_shape)
     if shape is None:
-        drop(shadow)
+        drop(new)
         return None
-    shadow.shape = shape
-    return shadow
+    new.shape = shape
+    return new
 
 
 @native
@@ -179,18 +179,18 @@ def is_per_element(call: Call, data: Array) -> bool:
 
 
 @native
-def keep_argument(operand: Operand, uses: int, wanted: int, data: Array) -> Owned[Object | None]:
+def save_argument(operand: Operand, uses: int, wanted: int, data: Array) -> Owned[Object | None]:
     """An argument as an entry keeps it that is needed for the cotangents of ``uses``, of which
-    ``wanted`` are wanted: a number, `keep_value`, None for what is like the result, or a shadow;
-    null with an error set."""
+    ``wanted`` are wanted: a number, `save_value`, None for what is like the result, or a
+    `SavedType`; null with an error set."""
     if operand.is_number:
         return hold(trusted(operand.object, Object, "an operand that was taken up has one"))
     array = operand_array(operand)
     if uses & wanted:
-        return keep_value(operand_tensor(operand), array)
+        return save_value(operand_tensor(operand), array)
     if is_like(array, data):
         return hold(NONE)
-    return make_shadow(array)
+    return make_saved_type(array)
 
 
 @native
@@ -207,14 +207,14 @@ def collect_edges(call: Call) -> Owned[Tuple | None]:
 
 
 @native
-def collect_args(call: Call, wanted: int, data: Array) -> Owned[Tuple | None]:
+def save_arguments(call: Call, wanted: int, data: Array) -> Owned[Tuple | None]:
     """What an entry keeps of the arguments as a row; null with an error set. The garbage collector
-    need not look at arrays, numbers and shadows."""
+    need not look at arrays, numbers and types."""
     args = new_row(call.count)
     if args is None:
         return None
     for i in range(call.count):
-        arg = keep_argument(call.operands[i], call.op.uses[i + 1], wanted, data)
+        arg = save_argument(call.operands[i], call.op.uses[i + 1], wanted, data)
         if arg is None:
             drop(args)
             return None
@@ -255,7 +255,7 @@ def fill_entry(entry: Entry, call: Call, out: Tensor, data: Array, wanted: int) 
     if edges is None:
         return True
     entry.edges = edges
-    args = collect_args(call, wanted, data)
+    args = save_arguments(call, wanted, data)
     if args is None:
         return True
     entry.args = args
@@ -263,7 +263,7 @@ def fill_entry(entry: Entry, call: Call, out: Tensor, data: Array, wanted: int) 
     if attrs is not None:
         entry.attrs = hold(attrs)
     if call.op.uses[0] & wanted:
-        result = keep_value(out, data)
+        result = save_value(out, data)
         if result is None:
             return True
         entry.result = result
