@@ -15,8 +15,10 @@ A native function stands at the top of a module and is decorated by `native`, `i
                 | value and value | value or value | not value | value if value else value
                 | (name := value) | call
     call        = function(value, ...) | value.field(value, ...) | word(value, ...)
+                | atomic.step(value, ..., order)
     T           = int | Int32 | Byte | bool | float | None | Row[T] | T | None | Owned[T]
-                | Inside[T] | TypeGuard[T] | Callable[[T, ...], T] | class of `Object` or `Record`
+                | Inside[T] | Atomic[T] | TypeGuard[T] | Callable[[T, ...], T]
+                | class of `Object` or `Record`
 
 The words are in `language`: `hold`, `drop`, `drop_row`, `take` and `trusted` of references;
 `zeroed`, `zeroed_row`, `space`, `copy`, `address`, `size_of` and `offset_of` of memory;
@@ -28,7 +30,7 @@ Arithmetic is Python's as long as results have 64 bits; dividing by 0 and shifti
 are not defined.
 
 `source` finds a function, `types` reads its annotations, `translate` writes its text by the rules
-in `statements`, `expressions`, `conditions`, `calls` and `words`. What these know on the way is a
-`scope`; `ownership` follows each value, and joins what is known where control flow meets. `module`
-puts functions together. `cpython` declares what CPython and NumPy lend.
+in `statements`, `expressions`, `conditions`, `calls`, `words` and `atomics`. What these know on the
+way is a `scope`; `ownership` follows each value, and joins what is known where control flow meets.
+`module` puts functions together. `cpython` declares what CPython and NumPy lend.
 """

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
+from staticflow.native.atomics import STEPS
 from staticflow.native.expressions import lend
 from staticflow.native.language import role_of
 from staticflow.native.ownership import Value
@@ -33,6 +34,8 @@ def _call(scope: Scope, node: ast.Call) -> Value:
         raise scope.error(node, "arguments are given by position")
     if isinstance(node.func, ast.Name) and node.func.id not in scope.state.names:
         return _named_call(scope, node, node.func.id)
+    if isinstance(node.func, ast.Attribute) and node.func.attr in STEPS:
+        return STEPS[node.func.attr](scope, node, node.func.value)
     value, type_ = scope.pointer(node.func)
     if not isinstance(type_.target, Code):
         raise scope.error(node, f"{ast.unparse(node.func)} is {type_}, which is not called")
@@ -68,6 +71,11 @@ def _emit(
     runs: bool,
     keeps: Collection[Keeping] = (),
 ) -> Value:
+    kinds = ", ".join([*(place.type.llvm for _, place in signature.params), "..."])
+    if signature.rest is not None:
+        more = range(len(signature.params), len(node.args))
+        further = tuple((f"argument {i + 1}", signature.rest) for i in more)
+        signature = replace(signature, params=signature.params + further)
     values = _arguments(scope, node, name, signature, runs)
     _keep(scope, node, name, signature, values, keeps)
     result = _result(signature, values)
@@ -77,10 +85,11 @@ def _emit(
     )
     if runs:
         scope.note_run(node, name)
+    type_ = result.llvm if signature.rest is None else f"{result.llvm} ({kinds})"
     if result is VOID:
-        scope.text.do(f"call void {callee}({written})")
+        scope.text.do(f"call {type_} {callee}({written})")
         return Value("", VOID)
-    text = scope.text.op(f"call {result.llvm} {callee}({written})", name.rpartition(".")[2])
+    text = scope.text.op(f"call {type_} {callee}({written})", name.rpartition(".")[2])
     if isinstance(result, IntType):
         return Value(scope.widened(result, text), INT)
     shown = Shown(node)

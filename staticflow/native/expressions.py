@@ -6,8 +6,9 @@ import ast
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
-from staticflow.native.language import symbol_of
+from staticflow.native.language import role_of, symbol_of
 from staticflow.native.ownership import Value
 from staticflow.native.scope import Rules, Scope
 from staticflow.native.source import Shown
@@ -16,6 +17,7 @@ from staticflow.native.types import (
     FLOAT,
     INT,
     NULL,
+    AtomicOf,
     Declared,
     ObjectOf,
     PointerType,
@@ -24,6 +26,7 @@ from staticflow.native.types import (
     Type,
     declared,
     fields_of,
+    signature_of,
     slots_of,
     stride_of,
 )
@@ -41,6 +44,8 @@ def _name(scope: Scope, node: ast.Name) -> Value:
     thing = scope.globals[node.id]
     if isinstance(thing, bool | int):
         return _number(scope, node, thing)
+    if role_of(thing) is not None:
+        return _function(scope, node, thing)
     symbol = symbol_of(thing)
     if symbol is None:
         what = type(thing).__name__
@@ -48,6 +53,12 @@ def _name(scope: Scope, node: ast.Name) -> Value:
                           "and what `constant` makes")  # fmt: skip
     text = scope.program.symbol(symbol.name, symbol)
     return Value(text, declared(symbol.kind).type, name=node.id)
+
+
+def _function(scope: Scope, node: ast.Name, fn: Callable[..., Any]) -> Value:
+    """The address of a native function, or of one of C."""
+    scope.program.runs(fn)  # notes that it has to be there
+    return Value(f"@{scope.program.name(fn)}", PointerType(signature_of(fn).code), name=node.id)
 
 
 def _constant(scope: Scope, node: ast.Constant) -> Value:
@@ -102,7 +113,7 @@ def _attribute(scope: Scope, node: ast.Attribute) -> Value:
     """What a field holds."""
     base, place, address = field_of(scope, node)
     shown = Shown(node)
-    if place.length is not None:
+    if place.length is not None or place.atomic is not None:
         return replace(base.lent(), text=address, type=place.type, name=shown)
     text = scope.load(place, address, node.attr)
     if not isinstance(place.type, PointerType):
@@ -134,6 +145,8 @@ def assign_field(scope: Scope, node: ast.Attribute, value: Value, source: ast.ex
     """Write a field. A slot of an object of Python takes a reference and drops what it had; an
     owned field of a record takes one; others hold what somebody else owns."""
     base, place, address = field_of(scope, node)
+    if place.atomic is not None:
+        raise scope.error(node, f"{ast.unparse(node)} is atomic: write it by its store")
     scope.check(source, value)
     scope.fit(source, value, place.type)
     if place.length is not None:
@@ -232,15 +245,17 @@ def _subscript(scope: Scope, node: ast.Subscript) -> Value:
 
 
 def _lies_inside(element: Declared) -> bool:
-    """Whether elements are records, which lie in the row themselves."""
-    return isinstance(element.type, PointerType) and isinstance(element.type.target, RecordOf)
+    """Whether elements are records or atomic, and lie in the row themselves."""
+    target = element.type.target if isinstance(element.type, PointerType) else None
+    return isinstance(target, RecordOf | AtomicOf)
 
 
 def assign_element(scope: Scope, node: ast.Subscript, value: Value, source: ast.expr) -> None:
     """Write an element."""
     base, element, address = element_of(scope, node)
     if isinstance(node.slice, ast.Slice) or _lies_inside(element):
-        raise scope.error(node, "only numbers and pointers are written: write the fields")
+        what = "by its store" if element.atomic else "by its fields"
+        raise scope.error(node, f"only numbers and pointers are written: write this {what}")
     scope.check(source, value)
     scope.fit(source, value, element.type)
     if element.owned:

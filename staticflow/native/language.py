@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Generic, Literal, TypeVar, get_type_hints, overload
 
 __all__ = [
-    "Bits", "Byte", "Fixed", "Inside", "Int32", "Object", "Owned", "Owner", "Record", "Role", "Row",
-    "Symbol", "Type", "Within", "address", "bits_of", "constant", "copy", "drop", "drop_row",
-    "elsewhere", "export", "external", "hold", "inline", "logical_shift", "native", "offset_of",
-    "role_of", "size_of", "space", "symbol_of", "take", "trusted", "unsigned_less", "variable",
-    "variables", "variant", "wrapping_mul", "zeroed", "zeroed_row",
+    "Atomic", "Bits", "Byte", "Fixed", "Inside", "Int32", "Object", "Order", "Owned", "Owner",
+    "Record", "Role", "Row", "Symbol", "Type", "Within", "address", "bits_of", "constant", "copy",
+    "drop", "drop_row", "elsewhere", "export", "external", "hold", "inline", "logical_shift",
+    "native", "offset_of", "role_of", "size_of", "space", "symbol_of", "take", "trusted",
+    "unsigned_less", "variable", "variables", "variant", "wrapping_mul", "zeroed", "zeroed_row",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -90,12 +90,14 @@ class Type(Object):
 class Record(_Fields):
     """A struct in memory, of annotated fields in order as C lays them out. What a field points to
     lives as long as the record, unless the record is ``shared``: then other code writes in it
-    while Python runs. Python fills records in by `staticflow.native.types.structure`."""
+    while Python runs. It begins and ends at multiples of an ``alignment`` that it is given. Python
+    fills records in by `staticflow.native.types.structure`."""
 
     shared = False
+    alignment = 0
 
-    def __init_subclass__(cls, shared: bool = False) -> None:
-        cls.shared = shared
+    def __init_subclass__(cls, shared: bool = False, alignment: int = 0) -> None:
+        cls.shared, cls.alignment = shared, alignment
 
 
 class Row(Generic[T]):
@@ -118,6 +120,38 @@ class Row(Generic[T]):
 
     def __setitem__(self, place: int, value: T) -> None:
         self.items[self.first + place] = value
+
+
+Order = Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"]
+
+
+class Atomic(Generic[T]):
+    """An int in memory that several threads change at a time, in one step each: the field of a
+    record, or an element. The ``order`` of a step says what else other threads have written that is
+    seen behind it, and what of one's own they see, as in C."""
+
+    def __init__(self, value: int = 0) -> None:
+        self.value = value
+
+    def load(self, order: Order = "seq_cst") -> int:
+        """The number."""
+        return self.value
+
+    def store(self, value: int, order: Order = "seq_cst") -> None:
+        """Let it be another."""
+        self.value = value
+
+    def fetch_add(self, more: int, order: Order = "seq_cst") -> int:
+        """Add to the number; gives what it was before."""
+        self.value += more
+        return self.value - more
+
+    def compare_exchange(self, expected: int, value: int, order: Order = "seq_cst") -> bool:
+        """Let it be another if it is as expected; whether it was."""
+        if self.value != expected:
+            return False
+        self.value = value
+        return True
 
 
 # -- functions and constants ---------------------------------------------------------------------
@@ -363,6 +397,8 @@ _ZEROS: Mapping[Any, Any] = {int: 0, bool: False, float: 0.0, Int32: 0, Byte: 0}
 
 def _zero(hint: Any) -> Any:
     """What a field of a kind holds at first, as Python."""
+    if getattr(hint, "__origin__", None) is Atomic:
+        return Atomic()
     for mark in getattr(hint, "__metadata__", ()):
         if isinstance(mark, Fixed):
             (element,) = hint.__origin__.__args__

@@ -18,6 +18,7 @@ from staticflow.native.types import (
     PointerType,
     RecordOf,
     RowOf,
+    alignment_of,
     declared,
     signature_of,
     stride_of,
@@ -144,11 +145,14 @@ def _symbol(name: str, thing: Symbol | None) -> str:
         return f"@{name} = external global i8\n"
     kind = declared(thing.kind)
     if isinstance(kind.type, PointerType) and isinstance(kind.type.target, RowOf):
-        size = thing.count * stride_of(kind.type.target.element)
-        return f"@{name} = internal global [{size} x i8] zeroinitializer, align 8\n"
+        element = kind.type.target.element
+        unit = f"[{thing.count * stride_of(element)} x i8]"
+        return f"@{name} = internal global {unit} zeroinitializer, align {alignment_of(element)}\n"
     memory = bytes(structure(thing.kind)(**(thing.values or {})))
     text = "".join(f"\\{byte:02X}" for byte in memory)
-    return f'@{name} = internal global [{len(memory)} x i8] c"{text}", align 8\n'
+    first = f'c"{text}"' if any(memory) else "zeroinitializer"
+    unit, aligned = f"[{len(memory)} x i8]", alignment_of(kind)
+    return f"@{name} = internal global {unit} {first}, align {aligned}\n"
 
 
 _DEFINED = re.compile(r"^(?:(?:define|declare)[^@\n]*)?@([\w.$]+)", re.MULTILINE)
@@ -156,5 +160,6 @@ _DEFINED = re.compile(r"^(?:(?:define|declare)[^@\n]*)?@([\w.$]+)", re.MULTILINE
 
 def _declare(name: str, fn: Function) -> str:
     signature = signature_of(fn)
-    params = ", ".join(place.type.llvm for _, place in signature.params)
+    kinds = [place.type.llvm for _, place in signature.params]
+    params = ", ".join([*kinds, "..."] if signature.rest else kinds)
     return f"declare {signature.result.type.llvm} @{name}({params})\n"

@@ -12,13 +12,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from staticflow.native.language import Bits, Fixed, Object, Owner, Record, Row, Within, role_of
+from staticflow.native.language import (
+    Atomic,
+    Bits,
+    Fixed,
+    Object,
+    Owner,
+    Record,
+    Row,
+    Within,
+    role_of,
+)
 
 __all__ = [
-    "BOOL", "FLOAT", "INT", "NULL", "VOID", "Anything", "Code", "Declared", "IntType", "Layout",
-    "ObjectOf", "PlainType", "PointerType", "RecordOf", "RowOf", "Signature", "Type",
-    "declared", "fields_of", "join_types", "signature_of", "slots_of", "stride_of", "structure",
-    "suits",
+    "BOOL", "FLOAT", "INT", "NULL", "VOID", "Anything", "AtomicOf", "Code", "Declared", "IntType",
+    "Layout", "ObjectOf", "PlainType", "PointerType", "RecordOf", "RowOf", "Signature", "Type",
+    "alignment_of", "declared", "fields_of", "join_types", "signature_of", "slots_of", "stride_of",
+    "structure", "suits",
 ]  # fmt: skip
 
 
@@ -73,6 +83,12 @@ class RecordOf:
         shared: bool = self.cls.__dict__["shared"]
         return shared
 
+    @property
+    def alignment(self) -> int:
+        """What its address and its size are multiples of; 0 if its fields say."""
+        alignment: int = self.cls.__dict__["alignment"]
+        return alignment
+
 
 @dataclass(frozen=True, slots=True)
 class RowOf:
@@ -82,6 +98,16 @@ class RowOf:
 
     def __str__(self) -> str:
         return f"Row[{self.element}]"
+
+
+@dataclass(frozen=True, slots=True)
+class AtomicOf:
+    """An int that several threads change at a time."""
+
+    number: IntType
+
+    def __str__(self) -> str:
+        return f"Atomic[{self.number}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +132,7 @@ class Anything:
 class PointerType:
     """A pointer, which may be null or not."""
 
-    target: ObjectOf | RecordOf | RowOf | Code | Anything
+    target: ObjectOf | RecordOf | RowOf | AtomicOf | Code | Anything
     nullable: bool = False
 
     @property
@@ -135,6 +161,12 @@ class Declared:
     length: int | None = None
     within: bool = False
 
+    @property
+    def atomic(self) -> AtomicOf | None:
+        """The number that lies there itself, if several threads change it."""
+        target = self.type.target if isinstance(self.type, PointerType) else None
+        return target if isinstance(target, AtomicOf) else None
+
     def __str__(self) -> str:
         return f"Owned[{self.type}]" if self.owned else str(self.type)
 
@@ -142,14 +174,22 @@ class Declared:
 @dataclass(frozen=True, slots=True)
 class Signature:
     """What a function takes and gives; whether it may run Python, where that is declared; the type
-    of its first argument where it returns true, if it is a guard; and whether its result is of the
-    class of the first argument, as its annotation says by a type variable."""
+    of its first argument where it returns true, if it is a guard; whether its result is of the
+    class of the first argument, as its annotation says by a type variable; and what further
+    arguments of a function of C are, if it takes any number of them."""
 
     params: tuple[tuple[str, Declared], ...]
     result: Declared
     runs: bool = True
     guards: PointerType | None = None
     follows: bool = False
+    rest: Declared | None = None
+
+    @property
+    def code(self) -> Code:
+        """The function behind a pointer, which has no names of parameters."""
+        params = tuple((f"argument {i}", place) for i, (_, place) in enumerate(self.params, 1))
+        return Code(Signature(params, self.result))
 
 
 # -- annotations ---------------------------------------------------------------------------------
@@ -208,14 +248,23 @@ def _row(hint: Any) -> Declared:
     return Declared(PointerType(RowOf(inner)), owned=_has_owned(inner))
 
 
+def _atomic(hint: Any) -> Declared:
+    (number,) = typing.get_args(hint)
+    kind = declared(number).type
+    if not isinstance(kind, IntType) or kind.bits < 32:
+        raise TypeError(f"native code knows no {hint}: only int and Int32 are atomic")
+    return Declared(PointerType(AtomicOf(kind)))
+
+
 def _code(hint: Any) -> Declared:
     params, result = typing.get_args(hint)
-    takes = tuple((f"argument {i}", declared(p)) for i, p in enumerate(params, 1))
-    return Declared(PointerType(Code(Signature(takes, declared(result)))))
+    takes = tuple(("", declared(param)) for param in params)
+    return Declared(PointerType(Signature(takes, declared(result)).code))
 
 
 _GENERIC: Mapping[Any, Callable[[Any], Declared]] = {
     typing.Annotated: _marked, typing.Union: _perhaps, types.UnionType: _perhaps, Row: _row,
+    Atomic: _atomic,
     Callable: _code, typing.TypeGuard: lambda _: Declared(BOOL),
 }  # fmt: skip
 
@@ -228,21 +277,26 @@ def _has_owned(element: Declared) -> bool:
 def signature_of(fn: Callable[..., Any]) -> Signature:
     """The signature of a function; TypeError for what native code does not know."""
     hints = _hints(fn.__annotations__, fn.__globals__)
+    role = role_of(fn)
     names = [*inspect.signature(fn).parameters]
-    if len(names) > fn.__code__.co_argcount:
+    of_any_number = fn.__code__.co_flags & inspect.CO_VARARGS
+    more = names[-1] if of_any_number and role is not None and role.kind == "external" else None
+    if len(names) - (more is not None) > fn.__code__.co_argcount:
         raise TypeError(f"{fn.__name__}: arguments are given by position, and one value each")
     missing = [name for name in (*names, "return") if name not in hints]
     if missing:
         raise TypeError(f"{fn.__name__} has no annotation of {', '.join(missing)}")
-    params = tuple((name, _as_lent(declared(hints[name]), hints[name])) for name in names)
+    places = {name: _as_lent(declared(hints[name]), hints[name]) for name in names}
+    rest = places.pop(more) if more else None
+    params = tuple(places.items())
     result, guards = hints["return"], None
     if typing.get_origin(result) is typing.TypeGuard:
         kind = declared(typing.get_args(result)[0]).type
         assert isinstance(kind, PointerType)
         guards = kind
-    role = role_of(fn)
     follows = bool(_variables(result)) and _variables(result) == _variables(hints[names[0]])
-    return Signature(params, declared(result), role is None or role.runs, guards, follows)
+    runs = role is None or role.runs
+    return Signature(params, declared(result), runs, guards, follows, rest)
 
 
 def _hints(annotations: Mapping[str, Any], module: dict[str, Any]) -> dict[str, Any]:
@@ -314,7 +368,13 @@ def structure(cls: type) -> Any:
     addresses are of what they point to."""
     hints = _hints_of_class(cls)
     fields = [(name, _in_memory(declared(hint))) for name, hint in hints.items()]
-    return type(f"{cls.__name__}Record", (ctypes.Structure,), {"_fields_": fields})
+    plain = type(f"{cls.__name__}Record", (ctypes.Structure,), {"_fields_": fields})
+    alignment = RecordOf(cls).alignment
+    rest = -ctypes.sizeof(plain) % alignment if alignment else 0
+    if rest == 0:
+        return plain
+    fields.append(("", ctypes.c_int8 * rest))
+    return type(plain.__name__, (ctypes.Structure,), {"_fields_": fields})
 
 
 _C: Mapping[str, Any] = {
@@ -324,6 +384,8 @@ _C: Mapping[str, Any] = {
 
 
 def _in_memory(place: Declared) -> Any:
+    if place.atomic is not None:
+        return _C[place.atomic.number.llvm]
     if place.length is None:
         return _C[place.type.llvm]
     assert isinstance(place.type, PointerType)
@@ -336,7 +398,15 @@ def stride_of(element: Declared) -> int:
     kind = element.type
     if isinstance(kind, PointerType) and isinstance(kind.target, RecordOf):
         return ctypes.sizeof(structure(kind.target.cls))
-    return ctypes.sizeof(_C[kind.llvm])
+    return ctypes.sizeof(_in_memory(element))
+
+
+def alignment_of(element: Declared) -> int:
+    """What memory for elements begins at a multiple of."""
+    kind = element.type
+    if isinstance(kind, PointerType) and isinstance(kind.target, RecordOf):
+        return max(8, kind.target.alignment)
+    return 8
 
 
 # -- which is which ------------------------------------------------------------------------------

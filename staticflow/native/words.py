@@ -25,6 +25,7 @@ from staticflow.native.types import (
     PointerType,
     RecordOf,
     RowOf,
+    alignment_of,
     declared,
     fields_of,
     stride_of,
@@ -169,7 +170,7 @@ def _zeroed(scope: Scope, node: ast.Call) -> Value:
     element = _kind(scope, _one(scope, node))
     if not _is_record(element):
         raise scope.error(node, f"{element} is no record")
-    at = _alloca(scope, f"[{stride_of(element)} x i8]")
+    at = _alloca(scope, f"[{stride_of(element)} x i8]", element)
     _clear(scope, at, str(stride_of(element)))
     value = Value(at, element.type, local=True, name=Shown(node), line=node.lineno)
     return scope.own(node, value, value.name) if _owns(element) else value
@@ -200,7 +201,7 @@ def _row(scope: Scope, node: ast.Call) -> tuple[Value, Declared, str]:
     count = scope.integer(number)
     unit = f"[{stride_of(element)} x i8]"
     if count.isdigit():
-        at = _alloca(scope, f"[{count} x {unit}]")
+        at = _alloca(scope, f"[{count} x {unit}]", element)
     else:
         most = scope.integer(bound[0]) if bound else ""
         if not most.isdigit():
@@ -209,7 +210,7 @@ def _row(scope: Scope, node: ast.Call) -> tuple[Value, Declared, str]:
         if scope.loops:
             raise scope.error(node, "memory of the call would grow with a loop: make it before")
         _require(scope, count, most)
-        at = scope.text.op(f"alloca {unit}, i64 {count}, align 8")
+        at = scope.text.op(f"alloca {unit}, i64 {count}, align {alignment_of(element)}")
     type_ = PointerType(RowOf(element))
     shown = Shown(node)
     return Value(at, type_, local=True, name=shown, line=node.lineno), element, count
@@ -225,9 +226,9 @@ def _require(scope: Scope, count: str, most: str) -> None:
     scope.text.start(few)
 
 
-def _alloca(scope: Scope, unit: str) -> str:
+def _alloca(scope: Scope, unit: str, element: Declared) -> str:
     with scope.text.at(scope.text.entry):
-        return scope.text.op(f"alloca {unit}, align 8")
+        return scope.text.op(f"alloca {unit}, align {alignment_of(element)}")
 
 
 def _clear(scope: Scope, at: str, bytes_: str) -> None:

@@ -11,16 +11,16 @@ import atexit
 import ctypes
 import math
 import os
-import platform
 import sys
 from pathlib import Path
 
 from staticflow.config import config
 from staticflow.errors import ThreadsError
 from staticflow.graph.locs import format_locs, here
-from staticflow.runtime.native import NativeModule, compile_native
+from staticflow.native.types import Layout
+from staticflow.runtime.native import NativeModule, compile_native, native_text
 from staticflow.runtime.once import once
-from staticflow.runtime.pool import EXPORTS, pool_text
+from staticflow.runtime.pool import EXPORTS, POOL
 
 __all__ = ["get_num_threads", "pool_jobs", "pool_symbols", "set_num_threads", "wanted_address"]
 
@@ -83,8 +83,8 @@ def wanted_address() -> int:
 
 
 def pool_symbols() -> dict[str, int]:
-    """The addresses of ``parallel`` (see `pool`) and of the number of threads, for programs that
-    declare them."""
+    """The addresses of `pool.parallel` and of the number of threads, for programs that declare
+    them."""
     return {"parallel": _pool().address("parallel"), "wanted": wanted_address()}
 
 
@@ -95,7 +95,7 @@ def pool_jobs() -> int:
 
 @once
 def _pool() -> NativeModule:
-    text = pool_text(platform.system(), platform.machine())
+    text = native_text(POOL, Layout())
     symbols = {"wanted": wanted_address()}
     module = compile_native(text, EXPORTS, symbols, quick=True)
     addresses = module.address("stop"), module.address("resume")

@@ -64,8 +64,8 @@ NO_SIZES: Mapping[str, str] = {
     for reason, names in {
         "counts blocks, tasks or threads, which follow from sizes": (
             "codegen.lower.blocks._MOST", "codegen.gemm.block._BY_ROWS.tasks", "codegen.gemm.block._GROUPS",
-            "codegen.lower.contract._GROUPS", "runtime.pool._MOST", "runtime.pool._PIECES",
-            "runtime.pool._SPINS",
+            "codegen.lower.contract._GROUPS", "runtime.pool.MOST", "runtime.pool.PIECES",
+            "runtime.pool.SPINS",
         ),
         "a width of vectors or of a tile, to whose multiples no other size is even": (
             "codegen.lower.blocks._EVEN", "codegen.gemm.tile._CHAINS", "codegen.llvm.sqrt._LANES",
@@ -97,7 +97,7 @@ NO_SIZES: Mapping[str, str] = {
         "so many calls or kinds of calls are remembered, which tests/eager/test_eager_recall.py varies": (
             "eager.programs.MOST_CALLS", "eager.programs.MOST_KINDS",
             "eager.fast.records.MEMO", "eager.fast.records.CODES", "eager.fast.recall.OFTEN",
-            "eager.fast.recall.SLOTS", "runtime.free_objects.MOST", "runtime.block_cache._BLOCKS",
+            "eager.fast.recall.SLOTS", "runtime.free_objects.MOST", "runtime.block_cache.BLOCKS",
         ),
         "a row of `topk` or of `isin`, whose samples have fewer and more": (
             "ops.along.order.FEW", "ops.along.sets._FEW",
@@ -110,7 +110,7 @@ NO_SIZES: Mapping[str, str] = {
             "runtime.block_cache.HUGE_FROM",
         ),
         "a size in memory, or a distance in it, at which nothing else computes": (
-            "codegen.llvm.arena._ALIGNMENT", "codegen.llvm.arena.CELL", "runtime.block_cache._LINE",
+            "codegen.llvm.arena._ALIGNMENT", "codegen.llvm.arena.CELL", "runtime.block_cache.LINE", "runtime.pool.LINE",
             "runtime.aligned._DEFAULT_HANDLER", "runtime.aligned.TRACED", "runtime.aligned.OF_NEW_ARRAYS", "runtime.plan.ALIGNMENT", "runtime.object_layout",
             "eager.fast.plans._WORD", "eager.costs.NEAR",
         ),
@@ -132,7 +132,8 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.maths.far._LOW", "codegen.maths.normal.SPARE", "codegen.target.PORTABLE",
             "eager.fast.records.FLAGS", "eager.fast.records.NO_DTYPE", "eager.fast.apply.FLOATS",
             "eager.fast.key._GOLDEN", "eager.fast.recall._OPEN",
-            "eager.fast.objects.COUNT", "runtime.pool._FUTEX", "runtime.pool._FAULTS",
+            "eager.fast.objects.COUNT", "runtime.pool.FUTEX", "runtime.pool.FAULTS",
+            "runtime.pool.EVERYBODY", "runtime.pool.MASK_WORDS",
             "graph.printer._MAX_LINE", "ops.random.draws._PARITY", "ops.random.draws._WORD",
         ),
         "of GPUs": (

@@ -1,5 +1,6 @@
 declare ptr @PyObject_Str(ptr)
 declare ptr @PyTuple_GetItem(ptr, i64)
+declare i32 @snprintf(ptr, i64, ptr, ...)
 declare void @Py_DecRef(ptr)
 declare void @Py_IncRef(ptr)
 @_Py_NoneStruct = external global i8
@@ -7,6 +8,7 @@ declare void @Py_IncRef(ptr)
 @cell = external global i8
 @counter = internal global [24 x i8] c"\00\00\00\00\00\00\00\00\FD\FF\FF\FF\00\00\00\00\00\00\00\00\00\00\00\00", align 8
 @table = internal global [192 x i8] zeroinitializer, align 8
+@tickets = internal global [192 x i8] zeroinitializer, align 64
 
 define i64 @arithmetic(i64 %a, i64 %b) {
 entry:
@@ -540,6 +542,67 @@ entry:
   %apply.2 = call i64 @apply(ptr %fn, i64 %t.1)
   %t.3 = add i64 %apply.0, %apply.2
   ret i64 %t.3
+}
+
+define internal i64 @draw(ptr %state, i64 %more) {
+entry:
+  %t.0 = trunc i64 %more to i32
+  %t.1 = atomicrmw add ptr %state, i32 %t.0 acq_rel
+  %t.2 = sext i32 %t.1 to i64
+  %t.3 = mul i64 %t.2, 100
+  %t.4 = load atomic i32, ptr %state acquire, align 4
+  %t.5 = sext i32 %t.4 to i64
+  %t.6 = add i64 %t.3, %t.5
+  ret i64 %t.6
+}
+
+define i64 @atomic(ptr %ticket, i64 %n) {
+entry:
+  store atomic i64 %n, ptr %ticket seq_cst, align 8
+  %t.0 = atomicrmw add ptr %ticket, i64 -2 monotonic
+  %t.1 = getelementptr i8, ptr %ticket, i64 8
+  %t.2 = trunc i64 %n to i32
+  %t.3 = cmpxchg ptr %t.1, i32 %t.2, i32 7 acquire acquire
+  %t.4 = extractvalue { i32, i1 } %t.3, 1
+  %t.5 = getelementptr i8, ptr %ticket, i64 8
+  store atomic i32 3, ptr %t.5 release, align 4
+  %t.6 = getelementptr [64 x i8], ptr @tickets, i64 2
+  %t.7 = load atomic i64, ptr %t.6 monotonic, align 8
+  %t.8 = add i64 %t.7, %n
+  store atomic i64 %t.8, ptr %t.6 seq_cst, align 8
+  %t.9 = load atomic i64, ptr %ticket seq_cst, align 8
+  %t.10 = add i64 %t.0, %t.9
+  %t.11 = getelementptr i8, ptr %ticket, i64 8
+  %draw.12 = call i64 @draw(ptr %t.11, i64 %n)
+  %t.13 = add i64 %t.10, %draw.12
+  %t.14 = zext i1 %t.4 to i64
+  %t.15 = add i64 %t.13, %t.14
+  %t.16 = load atomic i64, ptr %t.6 seq_cst, align 8
+  %t.17 = add i64 %t.15, %t.16
+  ret i64 %t.17
+}
+
+define i64 @printed(ptr %text, ptr %how, i64 %n) {
+entry:
+  %t.0 = mul i64 %n, %n
+  %snprintf.1 = call i32 (ptr, i64, ptr, ...) @snprintf(ptr %text, i64 32, ptr %how, i64 %n, i64 %t.0)
+  %t.2 = sext i32 %snprintf.1 to i64
+  %snprintf.3 = call i32 (ptr, i64, ptr, ...) @snprintf(ptr %text, i64 0, ptr %how, i64 %n, i64 %n)
+  %t.4 = sext i32 %snprintf.3 to i64
+  %t.5 = add i64 %t.2, %t.4
+  ret i64 %t.5
+}
+
+define internal i64 @times(i64 %a, i64 %b) {
+entry:
+  %t.0 = mul i64 %a, %b
+  ret i64 %t.0
+}
+
+define i64 @by_name(i64 %a) {
+entry:
+  %apply.0 = call i64 @apply(ptr @times, i64 %a)
+  ret i64 %apply.0
 }
 
 define internal i1 @is_box(ptr %thing) {

@@ -7,6 +7,7 @@ from typing import Annotated, TypeGuard
 
 from staticflow.native.cpython import NONE, Tuple
 from staticflow.native.language import (
+    Atomic,
     Byte,
     Fixed,
     Inside,
@@ -297,6 +298,54 @@ def apply(fn: Callable[[int, int], int], a: int) -> int:
 @export
 def indirect(fn: Callable[[int, int], int], a: int) -> int:
     return apply(fn, a) + apply(fn, a + 1)
+
+
+# -- threads
+
+
+class Ticket(Record, alignment=64):
+    number: Atomic[int]
+    state: Atomic[Int32]
+
+
+tickets = variables(Ticket, "tickets", 3)
+
+
+@native
+def draw(state: Atomic[Int32], more: int) -> int:
+    return state.fetch_add(more, "acq_rel") * 100 + state.load("acquire")
+
+
+@export
+def atomic(ticket: Ticket, n: int) -> int:
+    ticket.number.store(n)
+    before = ticket.number.fetch_add(-2, "relaxed")
+    entered = ticket.state.compare_exchange(n, 7, "acquire")
+    ticket.state.store(3, "release")
+    second = tickets[2].number
+    second.store(second.load("relaxed") + n)
+    return before + ticket.number.load() + draw(ticket.state, n) + int(entered) + second.load()
+
+
+@external(runs=False)
+def snprintf(text: Row[Byte], size: int, how: Row[Byte], *numbers: int) -> Int32:
+    """Takes any number of numbers."""
+    raise NotImplementedError
+
+
+@export
+def printed(text: Row[Byte], how: Row[Byte], n: int) -> int:
+    return snprintf(text, 32, how, n, n * n) + snprintf(text, 0, how, n, n)
+
+
+@native
+def times(a: int, b: int) -> int:
+    return a * b
+
+
+@export
+def by_name(a: int) -> int:
+    return apply(times, a)
 
 
 # -- objects

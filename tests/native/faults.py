@@ -450,3 +450,38 @@ class Several(Object):
 @export
 def copied_out(several: Several, row: Row[Object]) -> None:
     copy(row, several.items, 1)  #! several.items is read from where Python may change it, and the record would hold it longer: hold it, and write the variable into the record
+
+
+class Ticket(Record):
+    number: Atomic[int]
+    plain: int
+
+
+@export
+def atomic_by_assignment(ticket: Ticket) -> None:
+    ticket.number = 3  #! ticket.number is atomic: write it by its store
+
+
+@export
+def step_of_a_plain_number(ticket: Ticket) -> int:
+    return ticket.plain.load()  #! ticket.plain is int, which is not atomic
+
+
+@export
+def order_that_stores_cannot_have(ticket: Ticket) -> None:
+    ticket.number.store(3, "acquire")  #! store takes 1 int, and one of relaxed, release, seq_cst
+
+
+@export
+def step_of_too_little(ticket: Ticket) -> bool:
+    return ticket.number.compare_exchange(3)  #! compare_exchange takes 2 ints, not 1
+
+
+@native
+def any_number(*numbers: int) -> int:
+    return 0
+
+
+@export
+def of_any_number() -> int:
+    return any_number(1, 2)  #! any_number: arguments are given by position, and one value each

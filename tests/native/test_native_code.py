@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from staticflow.native.language import Object, Row, constant, export, role_of
+from staticflow.native.language import Atomic, Object, Row, constant, export, role_of
 from staticflow.native.module import render_native
 from staticflow.native.source import NativeError
 from staticflow.native.types import Layout, declared, fields_of, signature_of, structure
@@ -233,6 +233,30 @@ def test_a_function_is_called_through_a_pointer(code: Any) -> None:
     at = ctypes.cast(times, ctypes.c_void_p).value
     native = code(constructs.indirect, ctypes.c_void_p, ctypes.c_int64)
     assert native(at, 5) == constructs.indirect(lambda a, b: a * b, 5) == 22
+
+
+def test_steps_of_atomic_numbers(code: Any) -> None:
+    memory = (structure(constructs.Ticket) * 2)()
+    assert ctypes.sizeof(memory) == 128
+    native = code(constructs.atomic, ctypes.c_void_p, ctypes.c_int64)
+    as_python = constructs.Ticket(number=Atomic(), state=Atomic())
+    for n in (5, 3, -4):
+        given = native(ctypes.addressof(memory) + 64, n)
+        assert given == constructs.atomic(as_python, n)
+        assert memory[1].number == as_python.number.load() == n - 2
+        assert memory[1].state == as_python.state.load() == 3 + n
+
+
+def test_a_function_of_c_takes_any_number_of_arguments(code: Any) -> None:
+    native = code(constructs.printed, *[ctypes.c_char_p] * 2, ctypes.c_int64)
+    text = ctypes.create_string_buffer(32)
+    assert native(text, b"%ld and %ld", 12) == len("12 and 144") + len("12 and 12")
+    assert text.value == b"12 and 144"
+
+
+def test_a_function_stands_for_its_address(code: Any) -> None:
+    native = code(constructs.by_name, ctypes.c_int64)
+    assert native(5) == constructs.by_name(5) == 10
 
 
 def test_the_layout_is_that_of_c() -> None:

@@ -20,7 +20,7 @@ from stress_pool import slots_of
 import staticflow as sf
 from staticflow.runtime import object_layout
 from staticflow.runtime.aligned import ALIGNED_FROM, aligned_empty
-from staticflow.runtime.block_cache import HUGE_FROM, KEPT_FROM, MOST_KEPT, kept_bytes
+from staticflow.runtime.block_cache import HUGE_FROM, KEPT_FROM, MOST_KEPT, read_kept_bytes
 from staticflow.runtime.object_layout import box_type, has_known_layout
 
 # -- what a call leaves behind ---------------------------------------------------------------
@@ -143,9 +143,9 @@ def test_large_outputs_take_the_memory_of_those_before() -> None:
     assert len(places) <= 2
     for n in range(40):  # each of another size: the oldest go
         program(f32(KEPT_FROM // 4 + (n % 5 + 1) * MOST_KEPT // 64))
-        assert 0 <= kept_bytes() <= MOST_KEPT
+        assert 0 <= read_kept_bytes() <= MOST_KEPT
     program(f32(MOST_KEPT // 4 + 1))
-    assert kept_bytes() <= MOST_KEPT
+    assert read_kept_bytes() <= MOST_KEPT
 
 
 def test_empty_arrays_of_such_memory() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
@@ -23,7 +25,10 @@ from staticflow.codegen.llvm.render import render_module
 from staticflow.codegen.verify import verify_kernel
 from staticflow.graph.dims import Dim, Sym
 from staticflow.graph.dtypes import int64
-from staticflow.runtime import threads
+from staticflow.native.language import variant
+from staticflow.native.module import render_native
+from staticflow.native.types import Layout
+from staticflow.runtime import pool, threads
 from staticflow.runtime.native import compile_native
 from staticflow.runtime.threads import pool_jobs, pool_symbols
 
@@ -451,3 +456,35 @@ def test_the_share_of_a_container(
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
     assert threads.container_processors(tmp_path) == expected
+
+
+# -- other machines ------------------------------------------------------------------------------
+
+
+def test_the_pool_of_another_machine_is_understood(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "IS_X86", False)
+    monkeypatch.setattr(pool, "FUTEX", 98)
+    text = render_native([pool.parallel, pool.stop], Layout())
+    assert "call void @llvm.aarch64.hint(i32 1)" in text
+    assert "x86" not in text
+    llvm.parse_assembly(text).verify()
+
+
+def test_without_threads_the_caller_runs_alone() -> None:
+    alone = [variant(pool.run_alone, "parallel"), variant(pool.do_nothing, "stop")]
+    text = render_native([*alone, pool.jobs, pool.resume], Layout())
+    assert not re.findall(r"declare .*@(?!Py_)\w+", text)
+    module = compile_native(text, pool.EXPORTS)
+    ranges: list[tuple[int, int, int]] = []
+    kinds = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64
+
+    @ctypes.PYFUNCTYPE(ctypes.c_int32, *kinds)
+    def task(argument: int, *numbers: int) -> int:
+        ranges.append(numbers)  # type: ignore[arg-type]
+        return 5
+
+    at = ctypes.cast(task, ctypes.c_void_p).value
+    kinds = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
+    parallel = ctypes.PYFUNCTYPE(ctypes.c_int32, *kinds)(module.address("parallel"))
+    assert parallel(at, None, 1 << 20, 1 << 40) == pool.run_alone(task, None, 1 << 20, 1 << 40) == 5
+    assert ranges == [(0, 1 << 20, 0)] * 2
