@@ -1,4 +1,4 @@
-"""``python -m staticflow``: see `staticflow.tools.cli`."""
+"""``python -m staticflow`` runs the command line, `staticflow.tools.cli`."""
 
 import sys
 

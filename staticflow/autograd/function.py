@@ -229,7 +229,8 @@ class FunctionNode:
         return functions_of(self.edges)
 
     def saved_values(self) -> tuple[Any, ...]:
-        """See `FunctionCtx.saved_tensors`."""
+        """The tensors that ``save_for_backward`` was given; one that was changed since is
+        refused."""
         if self._saved is None:
             raise AutogradError(
                 f"backward goes through {self.what} (made at {format_locs(self.locs)}) a second "
@@ -257,8 +258,8 @@ class FunctionNode:
 
 
 def _keep_with_place(t: Tensor, place: int | None) -> tuple[Any, int | None, Vertex | None]:
-    """A saved tensor with its place, see `FunctionNode._edge_of`. A result does not retain its
-    vertex, which would be a reference cycle."""
+    """A saved tensor with its position among the arguments, or else its edge. A result does not
+    retain its vertex, which would be a reference cycle."""
     return save_value(t), place, t._edge() if place is None else None
 
 

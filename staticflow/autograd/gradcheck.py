@@ -211,7 +211,7 @@ def _differences(func: Function, args: Sequence[Any], x: Tensor, k: int, eps: fl
 
 
 def _backward(y: Tensor, x: Tensor) -> Array:
-    """The same by backward: a column for each element of ``y``."""
+    """The Jacobian by backward: a column for each element of ``y``."""
     columns = []
     for i in range(y.numel()):
         ct = np.zeros(y.shape, y.dtype.numpy)

@@ -173,8 +173,8 @@ def grad_and_value(
 
 
 def grad(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Function:
-    """A function that gives the gradient alone, see `grad_and_value`; with ``has_aux`` what
-    ``func`` gives beside its value, too.
+    """A function that gives the gradient of ``func``, which gives a number; with ``has_aux`` also
+    what ``func`` gives beside its value.
 
     >>> import staticflow as sf
     >>> grad(grad(sf.sin))(sf.tensor(0.0)), grad(sf.cos)(sf.tensor(0.0))

@@ -189,7 +189,7 @@ class Cast:
 
 @dataclass(frozen=True, slots=True)
 class Bitcast:
-    """The same bits as another dtype of the same width."""
+    """An operand's bits as another dtype of the same width."""
 
     arg: Operand
 
@@ -370,11 +370,11 @@ class Kernel:
         return next(b for b in self.buffers if b.name == name)
 
     def with_body(self, body: Block) -> Kernel:
-        """The same kernel doing something else."""
+        """The kernel with another body."""
         return replace(self, body=body)
 
     def with_name(self, name: str) -> Kernel:
-        """The same kernel under another name."""
+        """The kernel under another name."""
         return replace(self, name=name)
 
 

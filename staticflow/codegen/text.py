@@ -70,7 +70,7 @@ def print_kernel(kernel: Kernel) -> str:
 
 
 def _with_names_apart(kernel: Kernel) -> Kernel:
-    """The same kernel with symbols that are told apart by their names alone."""
+    """The kernel with symbols that are told apart by their names alone."""
     bound = (symbol_of(stmt) for stmt in walk(kernel.body))
     symbols = dict.fromkeys([*kernel.sizes, *(s for s in bound if s is not None)])
     if len({s.name for s in symbols}) == len(symbols) and not any(s.serial for s in symbols):

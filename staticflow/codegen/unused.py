@@ -30,8 +30,8 @@ def without_unused(block: Block) -> Block:
 
 
 def _drop_unread(block: Block, read: set[str | Sym]) -> Block:
-    """The same where ``read``, names of registers and symbols, are read behind it; those that the
-    block reads join them."""
+    """The block without what nothing reads, where ``read``, names of registers and symbols, are
+    read behind it; those that the block reads join them."""
     kept: list[Stmt] = []
     for stmt in reversed(block):
         if isinstance(stmt, Loop):

@@ -59,14 +59,14 @@ class Op:
       None: all of them.
     - ``lowering`` says how kernels compute it, a form of `staticflow.ops.declaring.lowering`;
       ``decompose(*args, **attrs)`` says it in other ops instead. Exactly one of them is given.
-    - ``promote`` says what happens to operands of several dtypes, see `Promotion`.
+    - ``promote`` says what happens to operands of several dtypes: a `Promotion`.
     - ``kinds`` are the dtype kinds that promoted operands may have.
-    - ``numbers`` says what a Python integer is that does not fit, see `Numbers`.
+    - ``numbers`` says what a Python integer is that does not fit: one of `Numbers`.
     - ``piecewise_linear``: of the first argument its vjp knows only on which of straight pieces it
       lies. Differentiated again on the tape that gives zeros, as in PyTorch, and not None.
     - ``ufunc`` names the NumPy ufunc that the op is on operands of one dtype, if it is one.
-    - ``numpy`` says where NumPy is as fast at it as the kernel of it, see `NumPy`; ``exact`` that
-      both give the same bits, so that either may compute it.
+    - ``numpy`` says where NumPy is as fast at it as the kernel of it: one of `NumPy`; ``exact``
+      that both give the same bits, so that either may compute it.
     - ``shapeless``: of the second argument the kernel reads no values, and takes it as a vector, so
       that one serves all shapes.
     - ``batched`` are the arguments (by position) that begin with a batch. The kernels that run
@@ -107,7 +107,7 @@ class Op:
         return self.call(*args, **attrs)
 
     def call(self, *args: Any, **attrs: Any) -> Any:
-        """The same by the mode of the arguments, which are sorted and counted before."""
+        """The op applied by the mode of the arguments, which are sorted and counted before."""
         if attrs:
             if "out" in attrs:
                 return into(self.name, self, args, attrs)

@@ -213,7 +213,7 @@ class _Parser:
             return Literal(wide.astype(type.dtype.numpy).reshape(type.shape))
 
     def elements(self, dtype: DType, shape: Shape, into: list[bool | int | float]) -> None:
-        """As many elements, nested as deeply, as ``shape`` says."""
+        """The elements of an array of ``shape``, nested as deeply as it has dims."""
         if not shape:
             into.append(self.element(dtype))
             return

@@ -17,8 +17,8 @@ def row_major(array: Any) -> Any:
     """A copy of ``array``, of NumPy or cupy, in row-major order.
 
     NumPy copies a transposed matrix row by row, and reads a line of cache for each element. In
-    strips of some columns the lines are still there for the next rows. Likewise it is slow where
-    each element is repeated a few times.
+    strips of some columns the lines are still there for the next rows. It is slow, too, where each
+    element is repeated a few times.
     """
     if _repeats(array):
         out = np.empty(array.shape, array.dtype)

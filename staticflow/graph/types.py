@@ -45,7 +45,7 @@ class TensorType:
 
     @property
     def dense(self) -> TensorType:
-        """The same, row-major."""
+        """The type of an array in row-major order, of this dtype and shape."""
         return self if self.strides is None else TensorType(self.dtype, self.shape)
 
     @property

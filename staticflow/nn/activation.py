@@ -82,7 +82,7 @@ class LeakyReLU(_Elementwise):
 
 
 class RReLU(_Elementwise):
-    """``x``, or where it is negative ``x`` times a slope that training draws; see `rrelu`."""
+    """``x``, or where it is negative ``x`` times a slope that training draws (`rrelu`)."""
 
     shown = ("lower", "upper")
 

@@ -141,7 +141,8 @@ class Conv1d(_Conv):
 
 
 class Conv2d(_Conv):
-    """As `Conv1d`, of (N, in_channels, H, W); what is given for each dim is an int or a pair.
+    """`F.conv2d` of (N, in_channels, H, W), with the options of `Conv1d`; what is given for each
+    dim is an int or a pair.
 
     >>> Conv2d(1, 6, 5, padding="same")
     Conv2d(1, 6, kernel_size=(5, 5), stride=(1, 1), padding=same)
@@ -152,8 +153,8 @@ class Conv2d(_Conv):
 
 
 class Conv3d(_Conv):
-    """As `Conv1d`, of (N, in_channels, D, H, W); what is given for each dim is an int or a
-    triple."""
+    """`F.conv3d` of (N, in_channels, D, H, W), with the options of `Conv1d`; what is given for each
+    dim is an int or a triple."""
 
     rank = 3
     _convolve = staticmethod(F.conv3d)
@@ -197,14 +198,14 @@ class ConvTranspose1d(_ConvTranspose):
 
 
 class ConvTranspose2d(_ConvTranspose):
-    """As `ConvTranspose1d`, of (N, in_channels, H, W)."""
+    """`F.conv_transpose2d` of (N, in_channels, H, W), with the options of `ConvTranspose1d`."""
 
     rank = 2
     _convolve = staticmethod(F.conv_transpose2d)
 
 
 class ConvTranspose3d(_ConvTranspose):
-    """As `ConvTranspose1d`, of (N, in_channels, D, H, W)."""
+    """`F.conv_transpose3d` of (N, in_channels, D, H, W), with the options of `ConvTranspose1d`."""
 
     rank = 3
     _convolve = staticmethod(F.conv_transpose3d)

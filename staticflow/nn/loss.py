@@ -36,7 +36,7 @@ class _WeightedLoss(_Loss):
 
 
 class MSELoss(_Loss):
-    """``(input - target) ** 2``; see `mse_loss`."""
+    """The squared difference ``(input - target) ** 2``, by `mse_loss`."""
 
     def forward(self, input: Any, target: Any) -> Any:
         """The loss of ``input`` against ``target``, of one shape."""
@@ -44,7 +44,7 @@ class MSELoss(_Loss):
 
 
 class L1Loss(_Loss):
-    """``|input - target|``; see `l1_loss`."""
+    """The absolute difference ``|input - target|``, by `l1_loss`."""
 
     def forward(self, input: Any, target: Any) -> Any:
         """The loss of ``input`` against ``target``, of one shape."""
@@ -52,7 +52,7 @@ class L1Loss(_Loss):
 
 
 class SmoothL1Loss(_Loss):
-    """Quadratic up to ``beta``, then linear; see `smooth_l1_loss`."""
+    """A loss quadratic up to ``beta``, then linear, by `smooth_l1_loss`."""
 
     def __init__(self, reduction: str = "mean", beta: float = 1.0) -> None:
         super().__init__(reduction)
@@ -64,7 +64,7 @@ class SmoothL1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
-    """Quadratic up to ``delta``, then linear; see `huber_loss`."""
+    """A loss quadratic up to ``delta``, then linear, by `huber_loss`."""
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction)
@@ -76,7 +76,7 @@ class HuberLoss(_Loss):
 
 
 class NLLLoss(_WeightedLoss):
-    """Minus the log-probability of the right classes; see `nll_loss`."""
+    """Minus the log-probability of the right classes, by `nll_loss`."""
 
     def __init__(
         self, weight: Any = None, ignore_index: int = -100, reduction: str = "mean"
@@ -111,7 +111,7 @@ class CrossEntropyLoss(_WeightedLoss):
 
 
 class BCELoss(_WeightedLoss):
-    """Of probabilities against targets from 0 to 1; see `binary_cross_entropy`."""
+    """The loss of probabilities against targets from 0 to 1, by `binary_cross_entropy`."""
 
     def forward(self, input: Any, target: Any) -> Any:
         """The loss of ``input`` against ``target``, of one shape."""
@@ -119,7 +119,7 @@ class BCELoss(_WeightedLoss):
 
 
 class BCEWithLogitsLoss(_WeightedLoss):
-    """Of scores against targets from 0 to 1; see `binary_cross_entropy_with_logits`."""
+    """The loss of scores against targets from 0 to 1, by `binary_cross_entropy_with_logits`."""
 
     pos_weight: Any
 
@@ -135,7 +135,8 @@ class BCEWithLogitsLoss(_WeightedLoss):
 
 
 class KLDivLoss(_Loss):
-    """Of log-probabilities against probabilities; see `kl_div`, which has "batchmean", too."""
+    """The loss of log-probabilities against probabilities, by `kl_div`; ``reduction`` may also be
+    "batchmean"."""
 
     def __init__(self, reduction: str = "mean", log_target: bool = False) -> None:
         super().__init__("mean" if reduction == "batchmean" else reduction)
@@ -147,7 +148,7 @@ class KLDivLoss(_Loss):
 
 
 class PoissonNLLLoss(_Loss):
-    """Of rates, or their logarithms, against counts; see `poisson_nll_loss`."""
+    """The loss of rates, or their logarithms, against counts, by `poisson_nll_loss`."""
 
     def __init__(
         self,
@@ -167,7 +168,7 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """Of means and variances against values; see `gaussian_nll_loss`."""
+    """The loss of means and variances against values, by `gaussian_nll_loss`."""
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(reduction)
@@ -179,7 +180,7 @@ class GaussianNLLLoss(_Loss):
 
 
 class MarginRankingLoss(_Loss):
-    """Of which of two inputs is to be larger; see `margin_ranking_loss`."""
+    """The loss of two inputs of which one is to be larger, by `margin_ranking_loss`."""
 
     def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
         super().__init__(reduction)
@@ -191,7 +192,7 @@ class MarginRankingLoss(_Loss):
 
 
 class HingeEmbeddingLoss(_Loss):
-    """Of distances against 1 (near) and -1 (far); see `hinge_embedding_loss`."""
+    """The loss of distances against 1 (near) and -1 (far), by `hinge_embedding_loss`."""
 
     def __init__(self, margin: float = 1.0, reduction: str = "mean") -> None:
         super().__init__(reduction)
@@ -203,7 +204,8 @@ class HingeEmbeddingLoss(_Loss):
 
 
 class CosineEmbeddingLoss(_Loss):
-    """Of the angle of two vectors against 1 (near) and -1 (far); see `cosine_embedding_loss`."""
+    """The loss of the angle of two vectors against 1 (near) and -1 (far), by
+    `cosine_embedding_loss`."""
 
     def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
         super().__init__(reduction)
@@ -215,7 +217,7 @@ class CosineEmbeddingLoss(_Loss):
 
 
 class SoftMarginLoss(_Loss):
-    """Of scores against 1 and -1; see `soft_margin_loss`."""
+    """The loss of scores against 1 and -1, by `soft_margin_loss`."""
 
     def forward(self, input: Any, target: Any) -> Any:
         """The loss of ``input`` against ``target``, of one shape."""
@@ -223,7 +225,7 @@ class SoftMarginLoss(_Loss):
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
-    """Of scores of labels that may be right together; see `multilabel_soft_margin_loss`."""
+    """The loss of scores of labels that may be right together, by `multilabel_soft_margin_loss`."""
 
     def forward(self, input: Any, target: Any) -> Any:
         """The loss of scores (N, C) against zeros and ones (N, C)."""
@@ -231,7 +233,7 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """Of scores against classes, by their margin; see `multi_margin_loss`."""
+    """The loss of scores against classes by their margin, by `multi_margin_loss`."""
 
     def __init__(
         self, p: int = 1, margin: float = 1.0, weight: Any = None, reduction: str = "mean"
@@ -245,7 +247,7 @@ class MultiMarginLoss(_WeightedLoss):
 
 
 class TripletMarginLoss(_Loss):
-    """Of what is to be near an anchor and what far from it; see `triplet_margin_loss`."""
+    """The loss of what is to be near an anchor and what far from it, by `triplet_margin_loss`."""
 
     def __init__(
         self,
@@ -293,7 +295,8 @@ class TripletMarginWithDistanceLoss(_Loss):
 
 
 class MultiLabelMarginLoss(_Loss):
-    """See `multilabel_margin_loss`."""
+    """The loss of scores against the list of right classes of each row, by
+    `multilabel_margin_loss`."""
 
     def forward(self, input: Any, target: Any) -> Any:
         """The loss of scores (N, C) against classes (N, C) up to the first -1."""
@@ -301,7 +304,7 @@ class MultiLabelMarginLoss(_Loss):
 
 
 class CTCLoss(_Loss):
-    """Minus the log-probability that sequences spell their targets; see `ctc_loss`."""
+    """Minus the log-probability that sequences spell their targets, by `ctc_loss`."""
 
     def __init__(
         self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False

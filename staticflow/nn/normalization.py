@@ -125,13 +125,13 @@ class BatchNorm1d(_BatchNorm):
 
 
 class BatchNorm2d(_BatchNorm):
-    """As `BatchNorm1d`, of (N, C, H, W)."""
+    """`F.batch_norm` of (N, C, H, W), with the options of `BatchNorm1d`."""
 
     ndims = (4,)
 
 
 class BatchNorm3d(_BatchNorm):
-    """As `BatchNorm1d`, of (N, C, D, H, W)."""
+    """`F.batch_norm` of (N, C, D, H, W), with the options of `BatchNorm1d`."""
 
     ndims = (5,)
 
@@ -168,13 +168,14 @@ class InstanceNorm1d(_InstanceNorm):
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """As `InstanceNorm1d`, of (N, C, H, W) or (C, H, W)."""
+    """`F.instance_norm` of (N, C, H, W) or (C, H, W), with the options of `InstanceNorm1d`."""
 
     ndims = (3, 4)
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """As `InstanceNorm1d`, of (N, C, D, H, W) or (C, D, H, W)."""
+    """`F.instance_norm` of (N, C, D, H, W) or (C, D, H, W), with the options of
+    `InstanceNorm1d`."""
 
     ndims = (4, 5)
 

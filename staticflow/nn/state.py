@@ -70,7 +70,7 @@ def _value(given: Any) -> Any:
 
 
 def load_state(module: Any, state: Mapping[str, Any], strict: bool, assign: bool) -> LoadResult:
-    """See `Module.load_state_dict`."""
+    """Load ``state_dict`` into a module; what `Module.load_state_dict` gives and refuses."""
     if not isinstance(state, Mapping):
         raise CheckpointError(
             f"load_state_dict of {type(module).__name__}: the state must be a dict of tensors by "

@@ -106,8 +106,8 @@ class TransformerEncoderLayer(Module):
 
 
 class TransformerDecoderLayer(Module):
-    """As `TransformerEncoderLayer`, with attention to the output of an encoder, ``memory``, between
-    the two."""
+    """Attention to itself, attention to the output of an encoder, ``memory``, and two linear
+    layers, with the options of `TransformerEncoderLayer`."""
 
     def __init__(
         self,

@@ -170,7 +170,7 @@ class Optimizer:
         return Handle(self._before_step, hook)
 
     def register_step_post_hook(self, hook: StepHook) -> Handle:
-        """The same after each eager step."""
+        """Call ``hook(optimizer, args, kwargs)`` after each eager step."""
         return Handle(self._after_step, hook)
 
     def _now(

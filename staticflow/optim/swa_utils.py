@@ -102,17 +102,17 @@ def _tensors_of(model: Module, buffers: bool) -> list[Any]:
 
 
 def get_swa_avg_fn() -> Average:
-    """The mean of all so far."""
+    """The function that makes the mean of all so far."""
     return lambda average, current, count: average + (current - average) / (count + 1)
 
 
 def get_swa_multi_avg_fn() -> Averages:
-    """The same for all parameters."""
+    """The function that makes the means of all so far, for all parameters at once."""
     return _for_all(get_swa_avg_fn())
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Average:
-    """``decay`` of the average and the rest of the parameter."""
+    """The function that mixes ``decay`` of the average with the rest of the parameter."""
     if not 0 <= decay <= 1:
         raise ArgumentError(
             f"get_ema_avg_fn: decay must be from 0 to 1, not {decay}, at {format_locs(here())}"
@@ -121,7 +121,8 @@ def get_ema_avg_fn(decay: float = 0.999) -> Average:
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> Averages:
-    """The same for all parameters."""
+    """The function that mixes ``decay`` of each average with the rest of its parameter, for all
+    parameters at once."""
     return _for_all(get_ema_avg_fn(decay))
 
 

@@ -75,7 +75,8 @@ class Caller:
         return [*given, *(v._data for v in self.variables)]
 
     def check_nan(self, *args: Any) -> None:
-        """See `Program.check_nan`."""
+        """Look for the node of a run on ``args`` that makes the first NaN, as `Program.check_nan`
+        says."""
         given = self.arrays(*args)
         try:
             find_nan(self.graph, given)

@@ -95,7 +95,7 @@ _OPERATORS = (
     "__iadd__", "__or__", "__call__",
 )  # fmt: skip
 _AMONG_OURS = {
-    "init_state", "update", "applied", "on_symbols", "forward", "restore", "numbers", "check",
+    "init_state", "update", "apply_rule", "on_symbols", "forward", "restore", "numbers", "check",
     "of", "pull", "kept_name", "saved_values", "ufunc", "serial", "edges", "counters",
 }  # fmt: skip
 """What the library calls, without a frame that words errors."""

@@ -152,8 +152,8 @@ def column_panels(n: Size, lanes: int, target: Target, rows: int) -> list[tuple[
 def chunk_panels(
     n: Size, left: Size, width: Size, lanes: int, target: Target
 ) -> list[tuple[Span, Panel]]:
-    """``width`` columns from ``left`` on, likewise, for tiles of `main_rows`: all of ``n``, or a
-    multiple of full panels, or what is left of ``n``."""
+    """The panels of ``width`` columns from ``left`` on, for tiles of `main_rows`: all of ``n``, or
+    a multiple of full panels, or what is left of ``n``."""
     if not isinstance(n, int):
         return _unknown_panels(left, left + width, lanes, main_width(target), target.masks)
     if width == n:

@@ -54,7 +54,7 @@ class Matrix:
 
     @property
     def transpose(self) -> Matrix:
-        """The same elements, rows and columns exchanged."""
+        """The matrix with rows and columns exchanged."""
         return replace(self, row=self.col, col=self.row)
 
 

@@ -214,7 +214,8 @@ class _Writer:
             self.spread_loop(stmt, work)
 
     def spread_loop(self, stmt: Loop, work: Size) -> None:
-        """A call of a part, which is written to ``parts``; see `parallel`."""
+        """Write a parallel loop as a call of a function of its own, a part, which goes to
+        ``parts``."""
         text, value = self.text, self.indices.value
         uses = uses_of(stmt)
         buffers = [Field("ptr", name := local(f"b.{b}"), name) for b in uses.buffers]

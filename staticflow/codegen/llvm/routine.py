@@ -12,7 +12,7 @@ that it costs them nothing, and programs that take long between their kernels, u
 that overwrites a variable.
 
 Buffers that grow stay from call to call, so that a loop that makes as many iterations as before
-allocates nothing; see `arena`.
+allocates nothing (`staticflow.codegen.llvm.arena`).
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class Type:
         return own if self.lanes == 1 else f"v{self.lanes}{own}"
 
     def of(self, scalar: str) -> Type:
-        """As many lanes of another scalar."""
+        """The type of as many lanes of another scalar."""
         return Type(scalar, self.lanes)
 
     def wide(self, lanes: int) -> Type:

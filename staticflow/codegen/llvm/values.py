@@ -373,7 +373,7 @@ _CASTS: dict[tuple[int, int], Callable[[FunctionText, Value, DType], str]] = {
 
 
 def bitcast(text: FunctionText, a: Value, dtype: DType) -> Value:
-    """The same bits as another dtype of the same width."""
+    """The bits of a value as another dtype of the same width."""
     to = register_type(dtype).scalar
     same = a.type.scalar == to
     name = a.name if same else text.convert("bitcast", a.name, a.type, to)

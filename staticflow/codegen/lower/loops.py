@@ -97,7 +97,7 @@ def lower_loops(
 def _choose(
     body: Graph, types: Sequence[TensorType], domain: Shape, dims: tuple[int, ...]
 ) -> _Nest:
-    """As few loops as keep every index free of divisions."""
+    """The fewest loops that keep every index free of divisions."""
     kept = tuple(i for i in range(len(domain)) if i not in dims)
     for outer_one, inner_one in ((True, True), (True, False), (False, True)):
         nest = _Nest(domain, _axes(kept, domain, outer_one), _axes(dims, domain, inner_one))

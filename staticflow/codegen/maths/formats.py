@@ -73,7 +73,7 @@ def polynomial(k: Builder, x: Operand, coefficients: Sequence[float]) -> Operand
 
 
 def _in_chains(k: Builder, x: Operand, coefficients: Sequence[float]) -> Operand:
-    """The same by even and odd powers apart, and by those again."""
+    """The polynomial by even and odd powers apart, and by those again."""
     if len(coefficients) <= _SHORT:
         return polynomial(k, x, coefficients)
     square = k.mul(x, x)

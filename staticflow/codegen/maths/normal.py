@@ -69,7 +69,7 @@ def _tail(k: Builder, x: Operand) -> Operand:
 
 
 def _tail_scaled(k: Builder, x: Operand, times_a: bool = False) -> Operand:
-    """The same times ``2**SPARE``, and times ``a = |x|`` if that is asked for. The quotient and the
+    """The tail times ``2**SPARE``, and times ``a = |x|`` if that is asked for. The quotient and the
     power do not wait for each other."""
     f = FORMATS[float32]
     a = at_most(k, k.apply("abs", x), HIGHEST)
@@ -86,7 +86,7 @@ def _tail_scaled(k: Builder, x: Operand, times_a: bool = False) -> Operand:
 
 
 def _tail_by_erfc(k: Builder, a: Operand) -> Operand:
-    """The same for float64: half of ``erfc(h)`` for ``h = a sqrt(1/2)``, and what ``h`` lost to
+    """The tail in float64: half of ``erfc(h)`` for ``h = a sqrt(1/2)``, and what ``h`` lost to
     rounding times the derivative, which is next to ``-2 h erfc(h)`` where that matters."""
     h = k.mul(a, ROOT_HALF_HIGH)
     lost = k.fma(a, ROOT_HALF_LOW, k.fma(a, ROOT_HALF_HIGH, k.neg(h)))

@@ -91,8 +91,8 @@ def conv2d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
     dilation: Any = 1, groups: int = 1,
 ) -> Any:  # fmt: skip
-    """As `conv1d`, of ``input`` (N, C, H, W) or (C, H, W) with ``weight`` (O, C / groups, KH, KW).
-    What is given for each dim is an int or a pair."""
+    """The convolution of ``input`` (N, C, H, W) or (C, H, W) with ``weight`` (O, C / groups, KH,
+    KW), with the options of `conv1d`. What is given for each dim is an int or a pair."""
     return _conv(2, input, weight, bias, stride, padding, dilation, groups)
 
 
@@ -100,8 +100,8 @@ def conv3d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
     dilation: Any = 1, groups: int = 1,
 ) -> Any:  # fmt: skip
-    """As `conv1d`, of ``input`` (N, C, D, H, W) or (C, D, H, W) with ``weight`` (O, C / groups, KD,
-    KH, KW). What is given for each dim is an int or a triple."""
+    """The convolution of ``input`` (N, C, D, H, W) or (C, D, H, W) with ``weight`` (O, C / groups,
+    KD, KH, KW), with the options of `conv1d`. What is given for each dim is an int or a triple."""
     return _conv(3, input, weight, bias, stride, padding, dilation, groups)
 
 
@@ -167,8 +167,9 @@ def conv_transpose2d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
     output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
 ) -> Any:  # fmt: skip
-    """As `conv_transpose1d`, of ``input`` (N, C, H, W) or (C, H, W) with ``weight`` (C, O / groups,
-    KH, KW). What is given for each dim is an int or a pair."""
+    """The transpose of a convolution, of ``input`` (N, C, H, W) or (C, H, W) with ``weight`` (C, O
+    / groups, KH, KW) and the options of `conv_transpose1d`. What is given for each dim is an int or
+    a pair."""
     return _conv_transpose(
         2, input, weight, bias, stride, padding, output_padding, groups, dilation
     )
@@ -178,8 +179,9 @@ def conv_transpose3d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
     output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
 ) -> Any:  # fmt: skip
-    """As `conv_transpose1d`, of ``input`` (N, C, D, H, W) or (C, D, H, W) with ``weight`` (C, O /
-    groups, KD, KH, KW). What is given for each dim is an int or a triple."""
+    """The transpose of a convolution, of ``input`` (N, C, D, H, W) or (C, D, H, W) with ``weight``
+    (C, O / groups, KD, KH, KW) and the options of `conv_transpose1d`. What is given for each dim is
+    an int or a triple."""
     return _conv_transpose(
         3, input, weight, bias, stride, padding, output_padding, groups, dilation
     )

@@ -30,18 +30,20 @@ def _ones(x: Any, shape: Any) -> Any:
 
 
 def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    """As `dropout`, of whole channels of ``input`` (N, C, L) or (C, L) (Tompson et al. 2015,
-    arXiv:1411.4280)."""
+    """``input`` (N, C, L) or (C, L) with whole channels left out, as `dropout` does elements
+    (Tompson et al. 2015, arXiv:1411.4280)."""
     return _feature_dropout(1, input, p, training, inplace)
 
 
 def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    """As `dropout`, of whole channels of ``input`` (N, C, H, W) or (C, H, W)."""
+    """``input`` (N, C, H, W) or (C, H, W) with whole channels left out, as `dropout` does
+    elements."""
     return _feature_dropout(2, input, p, training, inplace)
 
 
 def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    """As `dropout`, of whole channels of ``input`` (N, C, D, H, W) or (C, D, H, W)."""
+    """``input`` (N, C, D, H, W) or (C, D, H, W) with whole channels left out, as `dropout` does
+    elements."""
     return _feature_dropout(3, input, p, training, inplace)
 
 

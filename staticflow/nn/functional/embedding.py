@@ -125,11 +125,11 @@ class _Parts:
     bag: Any
 
     def total(self, x: Any) -> Any:
-        """See `_Rows`."""
+        """The sums of what each bag has."""
         return index_add(self._none(x, 0), 0, self.bag, x)
 
     def most(self, rows: Any) -> Any:
-        """See `_Rows`."""
+        """The largest numbers, -inf of an empty bag."""
         at = unsqueeze(self.bag, 1).expand(rows.shape)
         return scatter_reduce(self._none(rows, -inf), 0, at, rows, "amax")
 

@@ -82,8 +82,9 @@ def max_pool2d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> Any:  # fmt: skip
-    """As `max_pool1d`, of ``input`` (N, C, H, W) or (C, H, W). What is given for each dim is an int
-    or a pair; places are counted along the rows of an image."""
+    """The largest element of each window of ``input`` (N, C, H, W) or (C, H, W), with the options
+    of `max_pool1d`. What is given for each dim is an int or a pair; indices are counted along the
+    rows of an image."""
     return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
@@ -91,7 +92,8 @@ def max_pool3d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> Any:  # fmt: skip
-    """As `max_pool1d`, of ``input`` (N, C, D, H, W) or (C, D, H, W)."""
+    """The largest element of each window of ``input`` (N, C, D, H, W) or (C, D, H, W), with the
+    options of `max_pool1d`."""
     return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
@@ -138,8 +140,9 @@ def avg_pool2d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Any:  # fmt: skip
-    """As `avg_pool1d`, of ``input`` (N, C, H, W) or (C, H, W). ``divisor_override`` is what sums
-    are divided by in place of the number of elements."""
+    """The mean of each window of ``input`` (N, C, H, W) or (C, H, W), with the options of
+    `avg_pool1d`. ``divisor_override`` is what sums are divided by in place of the number of
+    elements."""
     return _avg_pool(
         2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
     )
@@ -150,7 +153,8 @@ def avg_pool3d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Any:  # fmt: skip
-    """As `avg_pool2d`, of ``input`` (N, C, D, H, W) or (C, D, H, W)."""
+    """The mean of each window of ``input`` (N, C, D, H, W) or (C, D, H, W), with the options of
+    `avg_pool2d`."""
     return _avg_pool(
         3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
     )
@@ -194,14 +198,16 @@ def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
 
 @by_shape
 def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
-    """As `adaptive_avg_pool1d`, of ``input`` (N, C, H, W) or (C, H, W); ``output_size`` is a size
+    """The means of as many windows of ``input`` (N, C, H, W) or (C, H, W) as the result is to have;
+    ``output_size`` is a size
     or a pair, of which None leaves a dim as it is."""
     return _adaptive_avg_pool(2, input, output_size)
 
 
 @by_shape
 def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
-    """As `adaptive_avg_pool2d`, of ``input`` (N, C, D, H, W) or (C, D, H, W)."""
+    """The means of as many windows of ``input`` (N, C, D, H, W) or (C, D, H, W) as ``output_size``
+    says, a size or a triple, of which None leaves a dim as it is."""
     return _adaptive_avg_pool(3, input, output_size)
 
 
@@ -227,12 +233,14 @@ def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = Fal
 
 
 def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
-    """As `adaptive_max_pool1d`, of ``input`` (N, C, H, W) or (C, H, W)."""
+    """The largest elements of as many windows of ``input`` (N, C, H, W) or (C, H, W) as
+    ``output_size`` says, a size or a pair, of which None leaves a dim as it is."""
     return _adaptive_max_pool(2, input, output_size, return_indices)
 
 
 def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
-    """As `adaptive_max_pool1d`, of ``input`` (N, C, D, H, W) or (C, D, H, W)."""
+    """The largest elements of as many windows of ``input`` (N, C, D, H, W) or (C, D, H, W) as
+    ``output_size`` says, a size or a triple, of which None leaves a dim as it is."""
     return _adaptive_max_pool(3, input, output_size, return_indices)
 
 
@@ -263,14 +271,16 @@ def lp_pool1d(
 def lp_pool2d(
     input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Any:
-    """As `lp_pool1d`, of ``input`` (N, C, H, W) or (C, H, W)."""
+    """The ``norm_type`` norm of each window of ``input`` (N, C, H, W) or (C, H, W), with the
+    options of `lp_pool1d`."""
     return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 def lp_pool3d(
     input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Any:
-    """As `lp_pool1d`, of ``input`` (N, C, D, H, W) or (C, D, H, W)."""
+    """The ``norm_type`` norm of each window of ``input`` (N, C, D, H, W) or (C, D, H, W), with the
+    options of `lp_pool1d`."""
     return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)
 
 
@@ -314,7 +324,8 @@ def max_unpool2d(
     input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
     output_size: Any = None,
 ) -> Any:  # fmt: skip
-    """As `max_unpool1d`, of ``input`` (N, C, H, W) or (C, H, W)."""
+    """Zeros with the elements of ``input`` (N, C, H, W) or (C, H, W) where `max_pool2d` found them,
+    with the options of `max_unpool1d`."""
     return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
 
 
@@ -322,5 +333,6 @@ def max_unpool3d(
     input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
     output_size: Any = None,
 ) -> Any:  # fmt: skip
-    """As `max_unpool1d`, of ``input`` (N, C, D, H, W) or (C, D, H, W)."""
+    """Zeros with the elements of ``input`` (N, C, D, H, W) or (C, D, H, W) where `max_pool3d` found
+    them, with the options of `max_unpool1d`."""
     return _max_unpool(3, input, indices, kernel_size, stride, padding, output_size)

@@ -141,7 +141,7 @@ def pad_packed_sequence(
 
 
 def pack_sequence(sequences: Sequence[Any], enforce_sorted: bool = True) -> PackedSequence:
-    """The sequences (length, ...) packed: see `pack_padded_sequence`."""
+    """The sequences (length, ...) as a `PackedSequence`, one behind the other step by step."""
     lengths = [x.shape[0] for x in sequences]
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
 

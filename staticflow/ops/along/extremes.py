@@ -36,7 +36,7 @@ __all__ = ["Chosen", "Extremes", "amax", "amin", "aminmax", "argmax", "argmin", 
 
 
 def something(facts: Facts, x: TensorType, dims: Sequence[int]) -> None:
-    """That there is an element; a size known only as the program runs is checked then."""
+    """State that there is an element; a size known only as the program runs is checked then."""
     for d in dims:
         n = x.shape[d]
         if n == 0:
@@ -195,7 +195,8 @@ def choose_vjp(
 def scatter_vjp(
     needs: Sequence[bool], cts: Sequence[Any], out: Any, x: Any, *, dim: int, **_: Any
 ) -> list[Any]:
-    """Likewise, where several of a row may be chosen, or one several times."""
+    """The vjp of ops that choose several elements of a row, or one several times: to where each
+    was."""
     return [scatter_add_op(zeros_like(x), out[1], cts[0], dim=dim)]
 
 

@@ -195,7 +195,7 @@ def batch_statistics(x: Any) -> tuple[Any, Any]:
 
 
 def instance_statistics(x: Any) -> tuple[Any, Any]:
-    """The same (N, C) of each channel of each n."""
+    """Mean and variance (N, C) of each channel of each n."""
     return _statistics(x, _by_group(x.shape, groups=x.shape[1]))
 
 

@@ -155,7 +155,7 @@ def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = 
 
 
 def reaches(facts: Facts, x: TensorType, k: Size, dim: int) -> None:
-    """That a row has ``k`` elements."""
+    """State that a row has ``k`` elements."""
     n = x.shape[dim]
     facts.at_least(k, 0, "k")
     facts.at_least(n, k, f"dim {dim} of {x}, where k is {k}")

@@ -277,6 +277,7 @@ def repeat(x: Any, *sizes: Any, repeats: Sequence[Size] | None = None) -> Any:
 
 @by_shape
 def tile(input: Any, *sizes: Any, dims: Sequence[Size] | None = None) -> Any:
-    """As `repeat`; fewer numbers than dims count from the last dim."""
+    """``input`` repeated along its dims, as by `repeat`; fewer numbers than dims count from the
+    last dim."""
     wanted = sizes_of(sizes, dims)
     return repeat_op(input, sizes=(1,) * (input.ndim - len(wanted)) + wanted)

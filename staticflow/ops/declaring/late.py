@@ -233,7 +233,8 @@ def ties_of(operands: Sequence[Node], attrs: Mapping[str, Any]) -> list[Node]:
 def ties_among(
     nodes: Sequence[Node], operands: Sequence[Node], attrs: Mapping[str, Any]
 ) -> list[Node]:
-    """The same of ``nodes``, which have the sizes; such without elements if there are any."""
+    """Ties for late sizes among ``nodes``, which have the sizes; those without elements if there
+    are any."""
     bare_first = sorted(nodes, key=lambda n: n.tensor_type.size != 0)
     return [
         next(n for n in bare_first if _has(n.tensor_type, s)) for s in _missing(operands, attrs)

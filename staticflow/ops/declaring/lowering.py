@@ -83,9 +83,10 @@ class CorrelateKernel(Contract):
 
 @dataclass(frozen=True, slots=True)
 class LoopNest:
-    """``emit(nest)`` writes the whole loop nest; see `staticflow.codegen.lower.nest.Nest`. One that
-    ``updates`` begins with a copy of argument 0, reads no more of that, and stores to some places:
-    where the result lies over the argument it is written twice, first for its checks alone."""
+    """``emit(nest)`` writes the whole loop nest into a `staticflow.codegen.lower.nest.Nest`. One
+    that ``updates`` begins with a copy of argument 0, reads no more of that, and stores to some
+    places: where the result lies over the argument it is written twice, first for its checks
+    alone."""
 
     emit: Callable[..., None]
     updates: bool = False

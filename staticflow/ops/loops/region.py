@@ -142,7 +142,7 @@ class Region:
     """What a traced function became.
 
     ``captured`` are the outer values that it uses, each with the param that stands for it inside,
-    and ``states`` the variables, captured likewise, whose state it reads or changes.
+    and ``states`` the variables, captured too, whose state it reads or changes.
     """
 
     own: tuple[Node, ...]

@@ -122,7 +122,7 @@ def effect_mark(y: Any, variable: Any, new: Any) -> Any:
 
 
 def count(y: Any, variable: Any) -> Any:
-    """``y``, and the integer ``variable`` is one more from here on; see `effect`."""
+    """``y``, behind an effect by which the integer ``variable`` is one more from here on."""
     if tracing_state.active or symbolic(y):
         return effect(y, variable, read(variable, y) + 1)
     variable.add_(1)

@@ -204,7 +204,7 @@ class StaticMode:
         return out
 
     def beside(self, op: Op, other: Any, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-        """The same, for ops without tensor arguments."""
+        """A node of an op without tensor arguments, beside the symbol ``other``."""
         return self.apply(op, args, attrs)
 
 
@@ -409,7 +409,7 @@ class Symbol(SymbolAttributes, Methods):
         return bitcast_op(self, dtype=dtype)
 
     def clone(self) -> Symbol:
-        """The same value under a handle of its own: in-place forms of one leave the other."""
+        """The value under a handle of its own: in-place forms of one leave the other."""
         return Symbol(self.node)
 
     def detach(self) -> Any:

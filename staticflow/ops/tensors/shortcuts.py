@@ -46,7 +46,7 @@ def positive(input: Any) -> Any:
 
 
 def detach(input: Any) -> Any:
-    """The same values without history."""
+    """The values of ``input`` without history."""
     return input.detach()
 
 

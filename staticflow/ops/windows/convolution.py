@@ -254,8 +254,9 @@ _MOST_PHASES = 9
 
 
 def _by_phases(y: Any, w: Any, size: Shape, stride: Steps, padding: Steps, groups: int) -> Any:
-    """The same without zeros to multiply by: places that are alike modulo ``stride`` meet the same
-    elements of a window, every ``stride``-th, and form a transpose of stride 1."""
+    """The transpose of a convolution without zeros to multiply by: indices that are equal modulo
+    ``stride`` meet the same elements of a window, every ``stride``-th, and form a transpose of
+    stride 1."""
     one = (1,) * len(stride)
     parts = []
     for phase in phases(stride):

@@ -271,7 +271,8 @@ class _Later:
         return total
 
     def sum_rows(self, i: int, o: Node) -> Callable[[], Any] | None:
-        """The same where every iteration adds a sum over what is stacked anyway."""
+        """The last value of a carry to which every iteration adds a sum over what is stacked
+        anyway."""
         part = self._addend(i, o)
         if part is None or part.op is not sum_op or part.args[0] not in self.stacked:
             return None
