@@ -48,7 +48,7 @@ class Config:
         )
 
     @contextmanager
-    def changed(self, **settings: object) -> Iterator[None]:
+    def change(self, **settings: object) -> Iterator[None]:
         """Other settings, for all threads, in a ``with`` block."""
         before = {name: getattr(self, name) for name in settings}
         try:

@@ -40,7 +40,9 @@ LEFT_NAMES: dict[str, set[str]] = {
         "_trusted", "_zeroed", "declared", "lent", "narrowed", "shared", "trusted", "widened",
         "zeroed",
     },
-    "runtime": {"_compiled", "_explained", "_grown", "_prepared", "_taken", "boxed", "given", "made"},
+    "runtime": {
+        "_compiled", "_declared", "_explained", "_grown", "_prepared", "_taken", "boxed", "given", "held", "made",
+    },
 }  # fmt: skip
 
 # How a docstring leans on its neighbours.

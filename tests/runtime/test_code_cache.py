@@ -240,7 +240,7 @@ def test_other_sources_make_other_text(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 def test_without_a_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(config, "cache_dir", str(tmp_path))
-    with config.changed(cache_dir=""):
+    with config.change(cache_dir=""):
         x = sf.placeholder((3,))
         assert code_cache() is None and sf.compile([x], x * 41)(sf.ones(3)).tolist() == [41.0] * 3
     assert not list(tmp_path.iterdir()) and code_cache() is not None
