@@ -174,7 +174,7 @@ class EagerMode:
 
 def _compute(op: Op, arrays: Sequence[Any]) -> Any:
     hosted = [a for a in arrays if type(a) is np.ndarray]
-    large = any(a.size >= LARGE for a in hosted) or _is_wide(hosted)
+    large = max([a.size for a in hosted], default=0) >= LARGE or _is_wide(hosted)
     return compute_of(op, large or not arrays)  # which looks at the size of what is filled
 
 

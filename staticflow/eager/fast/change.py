@@ -33,8 +33,8 @@ from staticflow.native.language import (
 from staticflow.runtime.object_layout import CONTIGUOUS, WRITEABLE
 
 __all__ = [
-    "bump", "call_ufunc_into", "changeable", "copy_array", "count_change", "has_vertex",
-    "is_done_here", "is_free", "is_in_rows", "no_op", "open_source", "run_program", "scale",
+    "bump", "call_ufunc_into", "copy_array", "count_change", "has_vertex", "is_done_here",
+    "is_free", "is_in_rows", "no_op", "open_source", "open_target", "run_program", "scale",
 ]  # fmt: skip
 
 
@@ -52,7 +52,7 @@ no_op = variable(Op, "no_op")
 
 
 @native
-def changeable(method: InPlace, operand: Operand, recording: bool) -> Owned[Memory | None]:
+def open_target(method: InPlace, operand: Operand, recording: bool) -> Owned[Memory | None]:
     """The memory of the tensor that a method is called on, if its elements may be changed and
     nothing of that is recorded; null if not. Its operand is opened."""
     if not open_operand(operand):

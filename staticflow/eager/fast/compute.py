@@ -1,4 +1,5 @@
-"""Native code that calls what computes an op on arrays."""
+"""Native code that computes an op on arrays: by what the step of a plan knows of it, by the kernel
+that did so last on large arrays, or by NumPy."""
 
 from __future__ import annotations
 

@@ -12,7 +12,6 @@ from staticflow.eager.fast.calls import forgive, forward, given_count
 from staticflow.eager.fast.change import (
     bump,
     call_ufunc_into,
-    changeable,
     copy_array,
     has_vertex,
     is_done_here,
@@ -20,6 +19,7 @@ from staticflow.eager.fast.change import (
     is_in_rows,
     no_op,
     open_source,
+    open_target,
     run_program,
     scale,
 )
@@ -97,7 +97,7 @@ def try_in_place(
     operands[1].object = args[0] if count != 0 else method.constant
     operands[2].object = factor
     recording = is_recording(state)
-    memory = changeable(method, operands[0], recording)
+    memory = open_target(method, operands[0], recording)
     if memory is None:
         return False
     done = compute_in_place(method, operands, recording, state)
@@ -187,7 +187,7 @@ def copy_value_of(
     target = operands[0]
     target.object = tensor
     recording = is_recording(state)
-    memory = changeable(method, target, recording)
+    memory = open_target(method, target, recording)
     done = False
     if memory is not None:
         if target.size < LARGE and not (recording and has_history(args, count, names)):

@@ -1,8 +1,4 @@
-"""In-place methods of tensors that are native code (`staticflow.eager.fast.in_place`).
-
-Those that store what a function gives, and copies. What does them otherwise is
-`staticflow.eager.in_place`.
-"""
+"""Which in-place methods of tensors are native code, and what that is to know of each."""
 
 from __future__ import annotations
 

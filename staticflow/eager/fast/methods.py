@@ -1,6 +1,7 @@
-"""Methods of tensors that are native code, each of which leads to a function of `core`.
+"""The code of native methods of tensors: each calls a function of `core` with the record of its op.
 
-Their module is compiled without being optimised.
+CPython hands a method nothing but the object and the arguments, so that each has code of its own.
+The module of these is compiled without being optimised.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Native code by which a call of a kind that was met before runs the ops that it came to.
 
 What follows from the key of a call (`staticflow.eager.fast.key`) is a *plan*, which
-`staticflow.eager.fast.plans` makes, and `plan_slots` finds.
+`staticflow.eager.fast.plans` makes. It lies in one of a few slots that the hash of the key says.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Native code that leaves on the tape what an operation was: `staticflow.eager.vertex`'s entries.
-
-Function by function the same as `TapeEntry.__init__`, of operands that are opened.
-"""
+"""Native code that leaves a `TapeEntry` of `staticflow.eager.vertex` for an operation."""
 
 from __future__ import annotations
 

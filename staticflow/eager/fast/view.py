@@ -1,4 +1,4 @@
-"""Native code that makes what a view op gives: the same as `staticflow.eager.views.wrap_view`."""
+"""Native code of views: the part of an array that one is, its memory, and its way to the base."""
 
 from __future__ import annotations
 
