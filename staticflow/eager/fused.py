@@ -24,13 +24,13 @@ from staticflow.eager.memory import Memory
 from staticflow.eager.programs import (
     UNMET,
     Kinds,
-    Place,
     Programs,
     close_over,
     compile_graph,
     fill,
     kind_of,
     params_of,
+    place,
     run,
     sized,
     trace,
@@ -241,7 +241,7 @@ def _find(
 ) -> _Program | None:
     """The program of a call; None if it is to run op by op."""
     numbers = count()
-    marked = tuple([Place(next(numbers)) if hasattr(a, "_data") else a for a in args])
+    marked = tuple([place(next(numbers)) if hasattr(a, "_data") else a for a in args])
     known = get_default_dtype(), attrs_key({str(i): a for i, a in enumerate(marked)}), needs
     # (what does not lie in order is copied)
     kinds = tuple([replace(kind_of(a), steps=None) for a in arrays])

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -20,18 +19,18 @@ from staticflow.eager.numbers import as_array, is_apart
 from staticflow.eager.programs import (
     UNMET,
     Kinds,
-    Place,
     Programs,
     close_over,
     compile_graph,
     fill,
     kind_of,
     params_of,
+    place,
     trace,
 )
 from staticflow.eager.rows import in_lines, in_order, in_rows, lies_apart
 from staticflow.graph.dtypes import BY_NUMPY, bfloat16
-from staticflow.graph.graph import Graph, attrs_key
+from staticflow.graph.graph import Graph
 from staticflow.graph.node import constant, param, toposort
 from staticflow.ops.basics.arithmetic import cast, clone, maximum, minimum, mul
 from staticflow.ops.basics.expand import expand
@@ -52,6 +51,9 @@ Function = Callable[..., Any]
 _FUSED = (Elementwise, Generate, View)
 _EVEN = frozenset((variants.add, variants.sub, variants.div, mul, maximum, minimum))
 """Functions that treat no number apart from others."""
+
+_BESIDE = ((), ("alpha",))
+"""The arguments by name of calls that native code repeats (`staticflow.eager.fast.change`)."""
 
 
 # -- by a function -------------------------------------------------------------------------------
@@ -75,68 +77,56 @@ def overwrite(
     dtype = x.dtype
     floating = BY_NUMPY[dtype].is_floating
     even = fn in _EVEN
+    names = tuple(kwargs) if kwargs else ()
     arrays = [x]
-    given: dict[str | int, Any] = dict(enumerate(args))
-    if kwargs:
-        given.update(kwargs)
-    key: list[Hashable] = [dtype, x.shape, x.strides]
-    for name, a in given.items():
+    marked: list[Any] = []  # the arguments with places for arrays
+    known: list[Hashable] = [names]
+    for a in (*args, *kwargs.values()) if kwargs else args:
         if floating and (even or not is_apart(a) if type(a) is float else even and type(a) is int):
-            a = given[name] = as_array(a, dtype)
+            a = as_array(a, dtype)
         if a is x:
-            key.append(name)
+            a = place(0)
         elif type(a) is np.ndarray:
-            key.append((name, a.dtype, a.shape, a.strides))
             arrays.append(a)
-        elif type(a) is tuple and a and all(type(part) is np.ndarray for part in a):
-            key.append((name, *((part.dtype, part.shape, part.strides) for part in a)))
+            a = place(len(arrays) - 1)
+        elif type(a) is tuple and a and all([type(part) is np.ndarray for part in a]):
             arrays += a
-        else:
-            key.append((name, type(a), repr(a) if type(a) is float else a))
-    programs, call = programs_of(fn), tuple(key)
+            a = tuple([place(i) for i in range(len(arrays) - len(a), len(arrays))])
+        marked.append(a)
+        known.append((type(a), repr(a) if type(a) is float else a))
+    programs = programs_of(fn)
+    call = (*known, *[(a.dtype, a.shape, a.strides) for a in arrays])
     try:
         program = programs.by_call.get(call, UNMET)
     except TypeError:  # an operand that has no hash
         return False
     if program is UNMET:
-        program = programs.remember(call, _find(fn, arrays, given))
+        program = None
+        if not any(isinstance(a, np.generic) for a in marked) and _lie_well(*arrays):
+            make = partial(_compile, fn, tuple(marked), names)
+            program = programs.find(tuple(known), make, tuple(map(kind_of, arrays)))
+        programs.remember(call, program)
     if program is None or program.fast(*arrays) != ():
         return False
-    if len(arrays) == 1 + len(given) and (not kwargs or [*kwargs] == ["alpha"]):
+    if len(arrays) == 1 + len(marked) and names in _BESIDE:
         programs.latest.value = program.fast
     return True
 
 
-def _find(
-    fn: Function, arrays: Sequence[Array], given: Mapping[str | int, Any]
+def _lie_well(x: Array, *others: Array) -> bool:
+    """Whether a program may write where ``x`` lies, and read where the others do."""
+    return lies_apart(x) and in_rows(x) and all(map(in_lines, others))
+
+
+def _compile(
+    fn: Function, marked: tuple[Any, ...], names: tuple[str, ...], kinds: Kinds
 ) -> Executable | None:
-    """The program for such arguments; None if there can be none."""
-    x, *others = arrays
-    if not (lies_apart(x) and in_rows(x) and all(map(in_lines, others))):
-        return None
-    numbers = count(1)
-
-    def mark(a: Any) -> Any:
-        if type(a) is tuple:
-            return tuple(map(mark, a))
-        if a is x:
-            return Place(0)
-        return Place(next(numbers)) if type(a) is np.ndarray else a
-
-    marked = {name: mark(a) for name, a in given.items()}
-    if any(isinstance(a, np.generic) for a in marked.values()):
-        return None
-    known = attrs_key({str(name): a for name, a in marked.items()})
-    return programs_of(fn).find(known, partial(_compile, fn, marked), tuple(map(kind_of, arrays)))
-
-
-def _compile(fn: Function, marked: Mapping[str | int, Any], kinds: Kinds) -> Executable | None:
-    named = [name for name in marked if type(name) is str]
+    first = len(marked) - len(names)  # of those by name
 
     def call(*operands: Symbol) -> Any:
-        values = fill(tuple(marked.values()), operands)
-        args, rest = values[: len(values) - len(named)], values[len(values) - len(named) :]
-        return fn(operands[0], *args, **dict(zip(named, rest, strict=True)))
+        values = fill(marked, operands)
+        named = dict(zip(names, values[first:], strict=True))
+        return fn(operands[0], *values[:first], **named)
 
     params = params_of(kinds, updated=1)
     (node,), _ = trace(call, params)

@@ -53,8 +53,8 @@ from staticflow.runtime.object_layout import BoxType, box_type
 from staticflow.runtime.once import compiling
 
 __all__ = [
-    "MOST_CALLS", "UNMET", "ArrayKind", "Kinds", "Place", "Programs", "close_over",
-    "compile_function", "compile_graph", "fill", "kind_of", "params_of", "run", "sized", "trace",
+    "MOST_CALLS", "UNMET", "ArrayKind", "Kinds", "Programs", "close_over", "compile_function",
+    "compile_graph", "fill", "kind_of", "params_of", "place", "run", "sized", "trace",
 ]  # fmt: skip
 
 P = TypeVar("P")
@@ -110,11 +110,16 @@ def sized(kinds: Kinds, arrays: Sequence[np.ndarray[Any, Any]]) -> Kinds:
     return tuple([replace(kind, sizes=a.shape) for kind, a in zip(kinds, arrays, strict=True)])
 
 
-@dataclass(frozen=True, slots=True)
 class Place:
     """Stands for array number ``index`` among the arguments of a call."""
 
-    index: int
+    __slots__ = ("index",)
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+
+place = functools.cache(Place)
 
 
 def fill(arguments: tuple[Any, ...], operands: Sequence[Any]) -> tuple[Any, ...]:
