@@ -8,7 +8,7 @@ work alone is left to the operations, and so are operands that overlap, or that 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -52,6 +52,7 @@ _FUSED = (Elementwise, Generate, View)
 _EVEN = frozenset((variants.add, variants.sub, variants.div, mul, maximum, minimum))
 """Functions that treat no number apart from others."""
 
+_ITSELF = place(0)
 _BESIDE = ((), ("alpha",))
 """The arguments by name of calls that native code repeats (`staticflow.eager.fast.change`)."""
 
@@ -80,12 +81,11 @@ def overwrite(
     names = tuple(kwargs) if kwargs else ()
     arrays = [x]
     marked: list[Any] = []  # the arguments with places for arrays
-    known: list[Hashable] = [names]
     for a in (*args, *kwargs.values()) if kwargs else args:
         if floating and (even or not is_apart(a) if type(a) is float else even and type(a) is int):
             a = as_array(a, dtype)
         if a is x:
-            a = place(0)
+            a = _ITSELF
         elif type(a) is np.ndarray:
             arrays.append(a)
             a = place(len(arrays) - 1)
@@ -93,8 +93,8 @@ def overwrite(
             arrays += a
             a = tuple([place(i) for i in range(len(arrays) - len(a), len(arrays))])
         marked.append(a)
-        known.append((type(a), repr(a) if type(a) is float else a))
     programs = programs_of(fn)
+    known = (names, *marked, *map(type, marked))  # (no constant beside floats is -0.0)
     call = (*known, *[(a.dtype, a.shape, a.strides) for a in arrays])
     try:
         program = programs.by_call.get(call, UNMET)
@@ -104,7 +104,7 @@ def overwrite(
         program = None
         if not any(isinstance(a, np.generic) for a in marked) and _lie_well(*arrays):
             make = partial(_compile, fn, tuple(marked), names)
-            program = programs.find(tuple(known), make, tuple(map(kind_of, arrays)))
+            program = programs.find(known, make, tuple(map(kind_of, arrays)))
         programs.remember(call, program)
     if program is None or program.fast(*arrays) != ():
         return False

@@ -2,25 +2,26 @@
 
 A *program* is a function of ops that was traced on symbols and compiled for operands of a *kind*:
 the dtypes of the arrays, their ranks, which sizes are 1, and how they lie in memory. Other sizes
-stay unknown, so that the next batch compiles nothing. Where the function asks for them there is a
-program for every set of sizes. `Programs` keeps those of one function; six modules are its clients:
+stay unknown, so that the next batch compiles nothing. Where the function asks for them, there is a
+program for each set of sizes. `Programs` keeps those of one function; five modules are its clients:
 
-=================  ================================  ==============  ============  ===============
-module             traces                            writes over     fixed sizes   takes
-=================  ================================  ==============  ============  ===============
-`kernels`          an op                             nothing         if asked for  lines, any order
-`products`         a product of matrices             nothing         never         rows or columns
-`pullback`         what is fused of a vjp            nothing         if asked for  row-major arrays
-`fused`            a function, and its derivative    nothing         if asked for  row-major arrays
-`overwrite`        a function of an array            the array       never         rows and lines
-`fused_in_place`   a step of an optimiser            several         never         row-major arrays
-=================  ================================  ==============  ============  ===============
+================  =============================  =============  ============  =====================
+module            traces                         writes over    fixed sizes   arrays that lie
+================  =============================  =============  ============  =====================
+`kernels`         an op                          nothing        if asked for  in rows, in any order
+`pullback`        what is worth it of a vjp      nothing        if asked for  row-major
+`fused`           a function, its derivative     nothing        if asked for  row-major
+`overwrite`       a function of an array         that array     never         in rows
+`fused_in_place`  a step of an optimiser         several        never         row-major
+================  =============================  =============  ============  =====================
 
-Arguments that are no arrays are constants of a program and part of what it is found by, but for
-numbers that change from call to call: these are operands of no dims (`staticflow.eager.numbers`).
-A call whose shapes and constants were met before finds its program by one look into
-`Programs.by_call`, or without Python by `Programs.latest`. A program that does not take a call's
-arrays says so, and the client computes op by op: so do calls for which there is no program.
+A program depends on what is *known*: the arguments that are no arrays. They are constants of it,
+but for numbers that change from call to call, which become operands of no dims: those among the
+attributes of elementwise ops, and arguments that no function treats apart from others
+(`staticflow.eager.numbers`). A *call* is what is known with the shapes of the arrays and how they
+lie. One that was met before finds its program by one look into `Programs.by_call`; some are found
+by native code in `Programs.latest`. Arrays that a program does not take, it declines. Then, and
+where there is no program, the client leaves the call to the operations, one by one.
 """
 
 from __future__ import annotations
@@ -156,12 +157,13 @@ class Programs(Generic[P]):
         return program
 
     def find(self, known: Hashable, make: Callable[[K], P | None], *ways: K) -> P | None:
-        """The program of the first of ``ways`` to describe the operands that has one, for what is
-        ``known`` beside them; None if there is none. Those ways come first that serve most calls:
-        kinds of unknown sizes, and then of known ones.
+        """The program for what is ``known`` and the first of ``ways`` that has one; None if none
+        has. A way is the kinds of the operands: those of unknown sizes come first, which serve most
+        calls, and then, if there are such programs, those of known ones.
 
-        ``make(way)`` gives a program, once, whichever threads ask. Where it raises an error of
-        the package, or one of a function that has no symbol in mind, there is none.
+        ``make(way)`` gives the program, once, whichever threads ask. Where it raises an error of
+        the package, or one of a function that has no symbols in mind, there is none: the operations
+        say what is wrong.
         """
         for way in ways:
             program: P | None = self.by_kind.get((known, way), UNMET)
