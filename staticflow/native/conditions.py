@@ -159,9 +159,7 @@ def _not(scope: Scope, node: ast.UnaryOp) -> Value:
                 raise scope.error(node, f"{ast.unparse(operand)} is {value.type}, no bool")
             return Value(scope.text.op(f"xor i1 {value.text}, true"), BOOL)
         case ast.UnaryOp(ast.USub(), ast.Constant(int(number))):
-            if number > 1 << 63:
-                raise scope.error(node, f"-{number} has more than 64 bits")
-            return Value(str(-number), INT)
+            return scope.value(ast.copy_location(ast.Constant(-number), node))
         case ast.UnaryOp(ast.USub(), operand):
             return Value(scope.text.op(f"sub i64 0, {scope.integer(operand)}"), INT)
         case ast.UnaryOp(ast.Invert(), operand):

@@ -72,9 +72,9 @@ def _constant(scope: Scope, node: ast.Constant) -> Value:
 def _number(scope: Scope, node: ast.expr, number: int) -> Value:
     if isinstance(number, bool):
         return Value(str(number).lower(), BOOL)
-    if not -(1 << 63) <= number < 1 << 64:
-        raise scope.error(node, f"{number} has more than 64 bits")
-    return Value(str(number - (1 << 64) if number >= 1 << 63 else number), INT)
+    if not -(1 << 63) <= number < 1 << 63:
+        raise scope.error(node, f"{number} has more than 64 bits, one of which is the sign")
+    return Value(str(number), INT)
 
 
 def _named(scope: Scope, node: ast.NamedExpr) -> Value:

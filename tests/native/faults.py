@@ -485,3 +485,8 @@ def any_number(*numbers: int) -> int:
 @export
 def of_any_number() -> int:
     return any_number(1, 2)  #! any_number: arguments are given by position, and one value each
+
+
+@export
+def of_no_sign(n: int) -> bool:
+    return n < 0xFFFFFFFFFFFFFFFF  #! 18446744073709551615 has more than 64 bits, one of which is the sign

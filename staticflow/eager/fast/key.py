@@ -65,7 +65,7 @@ WORDS = 96
 A_TENSOR, THE_SAME, AN_INT, A_FLOAT, A_TUPLE, A_LIST, A_SLICE = range(1, 8)
 """What words of a key begin with; no object has so low an address."""
 
-_GOLDEN = 11400714819323198485  # 2**64 over the golden ratio
+_GOLDEN = 11400714819323198485 - (1 << 64)  # 2**64 over the golden ratio, as a signed int
 
 
 # -- words ---------------------------------------------------------------------------------------
