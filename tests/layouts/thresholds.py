@@ -131,10 +131,13 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.maths.bits.ROUNDS", "codegen.maths.erf.SPARE", "codegen.maths.far._AHEAD",
             "codegen.maths.far._LOW", "codegen.maths.normal.SPARE", "codegen.target.PORTABLE",
             "eager.fast.records.FLAGS", "eager.fast.records.NO_DTYPE", "eager.fast.apply.FLOATS",
-            "eager.fast.key._GOLDEN", "eager.fast.recall._OPEN",
+            "eager.fast.recall._OPEN",
             "eager.fast.objects.COUNT", "runtime.pool.FUTEX", "runtime.pool.FAULTS",
             "runtime.pool.EVERYBODY", "runtime.pool.MASK_WORDS",
             "graph.printer._MAX_LINE", "ops.random.draws._PARITY", "ops.random.draws._WORD",
+        ),
+        "of the cache of machine code on disk, which tests/runtime/test_code_cache.py varies": (
+            "runtime.code_cache",
         ),
         "of GPUs": (
             "codegen.cuda.render._BLOCK_THREADS", "codegen.cuda.render._FILLING_BLOCKS", "codegen.cuda.render._MAX_BLOCKS",
