@@ -90,7 +90,7 @@ class NestingError(StaticflowError, RecursionError):
 
 
 class CheckpointError(StaticflowError, ValueError):
-    """A checkpoint that cannot be written or read, or a state that a module does not fit."""
+    """A state file that cannot be written or read, or a state that a module does not fit."""
 
 
 class CompileError(StaticflowError):

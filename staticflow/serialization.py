@@ -1,4 +1,4 @@
-"""Checkpoints: nested dicts, lists and tuples of tensors and plain values in one file.
+"""State files: nested dicts, lists and tuples of tensors and plain values in one file.
 
 The file is a safetensors file, which other frameworks read, too: the tensors by their paths, and
 the structure as JSON beside them. Reading one runs no code of the file.
@@ -133,7 +133,7 @@ def _describe(obj: Any, path: tuple[str, ...], arrays: dict[str, np.ndarray[Any,
         if in_keys:
             raise CheckpointError(
                 f"save: a tensor is a key of {'.'.join(path) or 'the object'}; the keys of a "
-                f"checkpoint are numbers, strings and tuples of them, at {format_locs(here())}"
+                f"state file are numbers, strings and tuples of them, at {format_locs(here())}"
             )
         return ["dict", pairs]
     if type(obj) in (list, tuple):
@@ -143,7 +143,7 @@ def _describe(obj: Any, path: tuple[str, ...], arrays: dict[str, np.ndarray[Any,
     if isinstance(obj, np.ndarray):
         kind += f" of {obj.dtype}"
     raise CheckpointError(
-        f"save: {'.'.join(path) or 'the object'} is a {kind}; a checkpoint holds "
+        f"save: {'.'.join(path) or 'the object'} is a {kind}; a state file holds "
         "tensors, numbers, strings and None in dicts, lists and tuples: save its state_dict(), "
         f"at {format_locs(here())}"
     )
@@ -219,7 +219,7 @@ def _library(part: str = "") -> Any:
         import safetensors.numpy
     except ImportError:
         raise ImportError(
-            'checkpoints are safetensors files; pip install "staticflow[checkpoint]"'
+            'state files are safetensors files; pip install "staticflow[checkpoint]"'
         ) from None
     return safetensors.numpy if part else safetensors
 

@@ -53,11 +53,12 @@ def run_or_trace(derivative: D) -> D:
 def vjp(
     func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """The outputs of ``func(*inputs)``, and ``v`` times its Jacobian, in the form of ``inputs``.
+    """The outputs of ``func(*inputs)``, and ``v`` times its Jacobian, in the structure of
+    ``inputs``.
 
-    ``v`` has the form of the outputs; it may be left out for a single number. With ``create_graph``
-    the results are recorded. With ``strict`` an input that the outputs do not depend on is an
-    `AutogradError` instead of zeros.
+    ``v`` has the structure of the outputs; it may be left out for a single number. With
+    ``create_graph`` the results are recorded. With ``strict`` an input that the outputs do not
+    depend on is an `AutogradError` instead of zeros.
 
     >>> import staticflow as sf
     >>> vjp(lambda x: x * x, sf.tensor([1.0, 2.0]), sf.ones(2))
@@ -68,16 +69,17 @@ def vjp(
         single, ys = _call(func, xs)
         cts = _directions("vjp", v, ys, "output")
         found = fill_missing(pull(ys, xs, cts, create_graph), xs, strict)
-    return _in_form(ys, single, create_graph), _in_form(found, one, create_graph)
+    return _as_given(ys, single, create_graph), _as_given(found, one, create_graph)
 
 
 @run_or_trace
 def jvp(
     func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """The outputs of ``func(*inputs)``, and its Jacobian times ``v``, in the form of the outputs.
+    """The outputs of ``func(*inputs)``, and its Jacobian times ``v``, in the structure of the
+    outputs.
 
-    ``v`` has the form of ``inputs``; it may be left out for a single number. The rest is as in
+    ``v`` has the structure of ``inputs``; it may be left out for a single number. The rest is as in
     `vjp`.
 
     >>> import staticflow as sf
@@ -89,7 +91,7 @@ def jvp(
         single, ys = _call(func, xs)
         moves = _directions("jvp", v, xs, "input")
         found = fill_missing(push(ys, xs, moves, create_graph), ys, strict)
-    return _in_form(ys, single, create_graph), _in_form(found, single, create_graph)
+    return _as_given(ys, single, create_graph), _as_given(found, single, create_graph)
 
 
 @run_or_trace
@@ -105,7 +107,7 @@ def jacobian(func: Function, inputs: Any, create_graph: bool = False, strict: bo
     one, xs = _inputs(inputs, create_graph)
     with enable_grad():
         single, ys = _call(func, xs)
-        rows = tuple(_in_form(rows_of(y, xs, create_graph, strict), one, create_graph) for y in ys)
+        rows = tuple(_as_given(rows_of(y, xs, create_graph, strict), one, create_graph) for y in ys)
     return rows[0] if single else rows
 
 
@@ -127,9 +129,9 @@ def hessian(func: Function, inputs: Any, create_graph: bool = False, strict: boo
     with enable_grad():
         single, ys = _call(gradient, xs)
         if any(isinstance(y, Symbol) for y in ys):
-            rows = [_in_form(_columns(ys, x, strict), one, True) for x in xs]
+            rows = [_as_given(_columns(ys, x, strict), one, True) for x in xs]
         else:
-            rows = [_in_form(rows_of(y, xs, create_graph, strict), one, create_graph) for y in ys]
+            rows = [_as_given(rows_of(y, xs, create_graph, strict), one, create_graph) for y in ys]
     return rows[0] if single else tuple(rows)
 
 
@@ -138,7 +140,7 @@ def hvp(
     func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
     """The value of ``func(*inputs)``, a single number, and its Hessian times ``v``, which has the
-    form of ``inputs``."""
+    structure of ``inputs``."""
     return func(*_tuple(inputs)), jvp(
         _gradient("hvp", func, inputs), inputs, v, create_graph, strict
     )[1]
@@ -253,8 +255,9 @@ def fill_missing(found: Sequence[Any], like: Sequence[Any], strict: bool) -> lis
     return [zeros_like(x) if g is None else g for g, x in zip(found, like, strict=True)]
 
 
-def _in_form(results: Sequence[Any], single: bool, create_graph: bool) -> Any:
-    """The results in the form of what they belong to, without a history that nobody asked for."""
+def _as_given(results: Sequence[Any], single: bool, create_graph: bool) -> Any:
+    """The results in the structure of what they belong to, without a history that nobody asked
+    for."""
     out = tuple(r if create_graph or isinstance(r, Symbol) else r.detach() for r in results)
     return out[0] if single else out
 

@@ -51,12 +51,12 @@ class _Point:
                 f"argnums={argnums} names none of {len(args)} arguments, at {format_locs(here())}"
             )
         chosen = args[argnums] if isinstance(argnums, int) else tuple(args[n] for n in numbers)
-        given, self.form = flatten(chosen)
+        given, self.structure = flatten(chosen)
         self.inputs = [own_input(x, thread.state.recording) for x in given]
         self.recorded = thread.state.recording and any(
             isinstance(x, Symbol) or x.requires_grad for x in given
         )
-        own = unflatten(self.form, self.inputs)
+        own = unflatten(self.structure, self.inputs)
         self.args = list(args)
         for n, x in zip(numbers, (own,) if isinstance(argnums, int) else own, strict=True):
             self.args[n] = x
@@ -72,36 +72,36 @@ class _Point:
         with enable_grad():
             out = func(*self.args, **kwargs)
         out, aux = out if has_aux else (out, None)
-        self.outputs, self.out_form = flatten(out)
+        self.outputs, self.out_structure = flatten(out)
         self.recorded = self.recorded or (
             thread.state.recording and _reach_others(self.outputs, self.inputs)
         )
-        beside, form = flatten(aux)
-        settled = unflatten(self.out_form, self.cut_history(self.outputs))
-        return settled, unflatten(form, self.cut_history(beside))
+        beside, structure = flatten(aux)
+        settled = unflatten(self.out_structure, self.cut_history(self.outputs))
+        return settled, unflatten(structure, self.cut_history(beside))
 
     def pull(self, cts: Sequence[Any]) -> Any:
-        """The cotangents of the inputs, in their form."""
+        """The cotangents of the inputs, in their structure."""
         with enable_grad():
             found = pull(self.outputs, self.inputs, cts, self.recorded)
         return unflatten(
-            self.form, self.cut_history(fill_missing(found, self.inputs, strict=False))
+            self.structure, self.cut_history(fill_missing(found, self.inputs, strict=False))
         )
 
     def push(self, moves: Sequence[Any]) -> Any:
-        """The tangents of the outputs, in their form."""
+        """The tangents of the outputs, in their structure."""
         with enable_grad():
             found = push(self.outputs, self.inputs, moves, self.recorded)
         return unflatten(
-            self.out_form, self.cut_history(fill_missing(found, self.outputs, strict=False))
+            self.out_structure, self.cut_history(fill_missing(found, self.outputs, strict=False))
         )
 
     def rows(self) -> Any:
-        """The Jacobian of each output by each input, in the form of the outputs."""
+        """The Jacobian of each output by each input, in the structure of the outputs."""
         with enable_grad():
             each = [rows_of(y, self.inputs, self.recorded, strict=False) for y in self.outputs]
-        rows = [unflatten(self.form, self.cut_history(found)) for found in each]
-        return unflatten(self.out_form, rows)
+        rows = [unflatten(self.structure, self.cut_history(found)) for found in each]
+        return unflatten(self.out_structure, rows)
 
     def cut_history(self, results: Sequence[Any]) -> list[Any]:
         """The results, without a history that leads to this call's own inputs alone."""
@@ -191,7 +191,7 @@ def grad(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = Fal
 
 @run_or_trace
 def vjp(func: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
-    """``func(*primals)``, and a function from cotangents in the form of that to those of the
+    """``func(*primals)``, and a function from cotangents in the structure of that to those of the
     primals, a tuple; with ``has_aux`` what ``func`` gives beside its outputs, too.
 
     >>> import staticflow as sf

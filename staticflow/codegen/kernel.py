@@ -1,6 +1,6 @@
 """Kernel IR: what a kernel does, for either back end, with no word of LLVM or CUDA in it.
 
-The grammar, in the text form that `print_kernel` writes::
+The grammar, in the text that `print_kernel` writes::
 
     kernel  := "kernel" NAME "(" [NAME ("," NAME)*] ")" "{" buffer* stmt* "}"    names of sizes
     buffer  := "buffer" NAME ":" DTYPE ("in" | "out" | "inout" | "grows")

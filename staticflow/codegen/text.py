@@ -1,4 +1,4 @@
-"""The text form of Kernel IR; its grammar is in `staticflow.codegen.kernel`.
+"""The text of Kernel IR; its grammar is in `staticflow.codegen.kernel`.
 
 `parse_kernel` gives back exactly what `print_kernel` was given, as long as symbols of one kernel
 have different names; others are renamed apart before they are printed.

@@ -61,7 +61,7 @@ def _install_forms(tensor: Any) -> Mapping[Op, Any]:
     getters = {name: m.fget for name, m in own.items() if isinstance(m, property)}
     known = {**own, **getters, "to": devices.to, "cpu": devices.cpu}
     marked = {name: BY_SHAPE[m] for name, m in known.items() if m in BY_SHAPE}
-    remembered = [*(m.plain for m in BY_SHAPE.values()), indexed.get]
+    remembered = [*(m.written for m in BY_SHAPE.values()), indexed.get]
     fast = fast_forms(
         [*OPS.values()], {*methods.values()}, {*reflected.values()},
         tensor, EAGER.general, EAGER.finish, remembered, in_place_methods(own),
@@ -74,9 +74,9 @@ def _install_forms(tensor: Any) -> Mapping[Op, Any]:
                 setattr(tensor, name, made[op])
     tensor.__sf_forms__ = fast.direct
     for m in BY_SHAPE.values():
-        m.form = fast.remembered.get(m.plain, m.plain)
+        m.form = fast.remembered.get(m.written, m.written)
     for name, m in marked.items():
-        method = fast.remembered_methods.get(m.plain, m.plain)
+        method = fast.remembered_methods.get(m.written, m.written)
         setattr(tensor, name, property(method) if name in getters else method)
     tensor.__getitem__ = fast.remembered_methods.get(indexed.get, indexed.get)
     return fast.functions

@@ -192,7 +192,7 @@ class PerElementEntry(TapeEntry):
         state = thread.state
         vjp: Any = self.op.vjp
         data = ct._data
-        if not vjp.plain or state.recording or data.dtype is _BFLOAT16:
+        if not vjp.self_contained or state.recording or data.dtype is _BFLOAT16:
             return super().pull(ct, edges, retain)
         if data.size >= LARGE and (data.size >= SPREAD or may_compile(self.op)):
             return super().pull(ct, edges, retain)

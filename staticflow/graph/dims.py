@@ -41,12 +41,12 @@ __all__ = [
     "Size",
     "Sym",
     "ceil_div",
+    "closed_size",
     "dim_max",
     "dim_min",
     "floor_div",
     "fresh_sym",
     "is_provably_ge",
-    "plain",
     "prod",
     "root",
     "same",
@@ -63,7 +63,7 @@ _serials = itertools.count(1)
 def fresh_sym(name: str, upper: Size | None = None, late: bool = False) -> Dim:
     """A size equal to no other, printed as ``name``; below ``upper`` if that is given; for an op to
     bind if it is ``late``."""
-    return Dim.of(Sym(name, next(_serials), plain(upper), late))
+    return Dim.of(Sym(name, next(_serials), closed_size(upper), late))
 
 
 class Dim(Real):
@@ -212,7 +212,7 @@ def same_shape(a: Sequence[Size], b: Sequence[Size]) -> bool:
     return len(a) == len(b) and all(map(same, a, b))
 
 
-def plain(size: Any) -> Any:
+def closed_size(size: Any) -> Any:
     """A size as the framework compares it, not as a user does; anything else as it is."""
     return size.dim if isinstance(size, Dim) else size
 
@@ -259,7 +259,7 @@ def floor_div(a: Size, b: Size) -> Size:
 
     Terms that ``b`` divides leave the division, and a rest that is provably in ``[0, b)`` gives 0.
     """
-    a, b = plain(a), plain(b)
+    a, b = closed_size(a), closed_size(b)
     if isinstance(b, int) and b == 0:
         raise ShapeError(f"the size {a} is divided by zero")
     if isinstance(a, int) and isinstance(b, int):
@@ -311,7 +311,7 @@ def ceil_div(a: Size, b: Size) -> Size:
 
 
 def _choose(fn: str, a: Size, b: Size, a_wins: bool, b_wins: bool) -> Size:
-    a, b = plain(a), plain(b)
+    a, b = closed_size(a), closed_size(b)
     if a_wins:
         return a
     if b_wins:
@@ -336,7 +336,7 @@ def root(a: Size, b: Size = 1) -> Size:
     >>> root(17)
     4
     """
-    a, b = plain(a), plain(b)
+    a, b = closed_size(a), closed_size(b)
     if isinstance(a, int) and isinstance(b, int):
         return math.isqrt(a * b)
     first, second = sorted((a, b), key=key_of)

@@ -47,7 +47,7 @@ __all__ = [
 class DType:
     """An element type: ``sf.float32`` and its siblings. Compared by identity.
 
-    ``name`` is the long name, ``short`` the one of the text form, ``kind`` one of ``b`` (bool),
+    ``name`` is the long name, ``short`` the one of the text, ``kind`` one of ``b`` (bool),
     ``i`` (signed), ``u`` (unsigned) and ``f`` (floating), ``bits`` the size in memory.
     """
 

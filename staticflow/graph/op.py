@@ -1,6 +1,6 @@
-"""The record of an operation: all that both modes and both back ends know of it.
+"""The declaration of an operation: all that both modes and both back ends know of it.
 
-Ops are declared in `staticflow.ops`; this layer only knows their form.
+Ops are declared in `staticflow.ops`; this layer only knows what they declare.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Op:
       follows from the vjp, which is linear in its cotangent, by transposing that.
     - ``flows(**attrs)`` says of each result which arguments (by position) its gradient may go to.
       None: all of them.
-    - ``lowering`` says how kernels compute it, a form of `staticflow.ops.declaring.lowering`;
+    - ``lowering`` says how kernels compute it, a kind of `staticflow.ops.declaring.lowering`;
       ``decompose(*args, **attrs)`` says it in other ops instead. Exactly one of them is given.
     - ``promote`` says what happens to operands of several dtypes: a `Promotion`.
     - ``kinds`` are the dtype kinds that promoted operands may have.

@@ -4,8 +4,8 @@ The framework compares two sizes as expressions: ``N`` and ``1`` are two, and a 
 broadcasts. A user who asks whether ``x.shape[0] == 1`` asks for the number, which picks a branch of
 Python. So ``shape`` of a symbol gives each unknown size as an `OpenSize`, which answers what holds
 for every value of its symbols and refuses the rest. What the framework makes of it, types and
-attributes, has the plain `Dim` again (`plain`), and the framework's own lines ask by `same`, which
-never refuses.
+attributes, has the closed `Dim` again (`closed_size`), and the framework's own lines ask by `same`,
+which never refuses.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from staticflow.errors import ShapeError, SymbolicError
-from staticflow.graph.dims import Dim, Size, is_provably_ge, plain, same
+from staticflow.graph.dims import Dim, Size, closed_size, is_provably_ge, same
 from staticflow.graph.locs import format_locs, here
 
 __all__ = ["OpenSize", "equals", "open_shape", "plain_attrs"]
@@ -86,7 +86,7 @@ def _open_operator(compute: Callable[[Any, Any], Any]) -> Callable[[Any, Any], A
 
     def method(self: OpenSize, other: Any) -> Any:
         try:
-            result = compute(self.dim, plain(other))
+            result = compute(self.dim, closed_size(other))
         except ShapeError as error:  # a division by zero
             raise ShapeError(f"{error}; give 1 or more, at {format_locs(here())}") from None
         return OpenSize(result) if type(result) is Dim else result
@@ -145,7 +145,7 @@ def open_shape(shape: tuple[Size, ...]) -> tuple[Size, ...]:
 
 
 def plain_attrs(attrs: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The attributes of an op with every size plain, also in tuples."""
+    """The attributes of an op with every size closed, also in tuples."""
     for value in attrs.values():
         if type(value) is OpenSize or isinstance(value, tuple):
             return {name: _plain_value(v) for name, v in attrs.items()}

@@ -1,4 +1,4 @@
-"""Reads the text form of graphs; the grammar is in `staticflow.graph.printer`."""
+"""Reads the text of graphs; the grammar is in `staticflow.graph.printer`."""
 
 from __future__ import annotations
 

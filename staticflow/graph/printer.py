@@ -1,4 +1,4 @@
-"""The text form of graphs. `staticflow.graph.parser` reads it back.
+"""The text of graphs. `staticflow.graph.parser` reads it back.
 
 The grammar::
 
@@ -47,7 +47,7 @@ from staticflow.graph.types import TensorType, Type
 __all__ = ["ATTR_CLASSES", "WORDS", "excerpt", "print_graph"]
 
 WORDS = frozenset(d.short for d in DTYPES) | {"true", "false", "none", "inf", "nan", "graph"}
-"""What the text form gives a meaning of its own, so that no dim symbol is called that."""
+"""What the text gives a meaning of its own, so that no dim symbol is called that."""
 
 _MAX_LINE = 160
 
@@ -129,7 +129,7 @@ class _Printer:
 
     def _node(self, node: Node, names: dict[Node, str], indent: str) -> None:
         self.write(f"{names[node]}: {self.type(node.type)} = {node.op.name}")
-        if _is_plain_constant(node):
+        if _is_bare_constant(node):
             self.write(" " + _elements(node.attrs["value"]))
         else:
             self.write(f"({', '.join(names[a] for a in node.args)})")
@@ -250,7 +250,7 @@ def _value_names(graph: Graph) -> dict[Node, str]:
     return names
 
 
-def _is_plain_constant(node: Node) -> bool:
+def _is_bare_constant(node: Node) -> bool:
     """Whether the type on its line says all but the elements."""
     value = node.attrs.get("value")
     plain = node.op is constant and isinstance(value, Literal) and value.type == node.type

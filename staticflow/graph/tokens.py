@@ -1,4 +1,4 @@
-"""The scanner that staticflow's text forms are read with.
+"""The scanner that the texts of graphs and kernels are read with.
 
 Tokens are names, numbers, strings and punctuation; white space and line ends only separate them,
 and ``#`` starts a comment.

@@ -35,7 +35,7 @@ def by_name(ops: Iterable[Op]) -> dict[str, Op]:
 
 
 _APART = frozenset((
-    "param", "constant", "item",  # which the text form writes in a way of their own
+    "param", "constant", "item",  # which the text writes in a way of their own
     "read", "effect", "watch",  # marks in a trace, which no closed graph has
     "nonzero", "masked_select",  # whose results have no type before they run
 ))  # fmt: skip
@@ -43,7 +43,7 @@ _APART = frozenset((
 _ALL = by_name((param, constant, item, *_all_ops()))
 
 OPS = {name: op for name, op in _ALL.items() if name not in _APART}
-"""Every op that stands in programs, by name: what the parser of the text form and the tests go
+"""Every op that stands in programs, by name: what the parser of the text and the tests go
 through."""
 
 

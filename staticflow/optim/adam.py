@@ -97,8 +97,8 @@ class AdamW(Adam):
         cls, param: Any, grad: Any, state: Mapping[str, Any], hyper: Mapping[str, Any]
     ) -> tuple[Any, dict[str, Any]]:
         """One step of Adam from the scaled parameter."""
-        shrunk, plain = _shrunk(param, hyper)
-        return super().update(shrunk, grad, state, plain)
+        shrunk, rest = _shrunk(param, hyper)
+        return super().update(shrunk, grad, state, rest)
 
 
 class Adamax(Optimizer):
@@ -290,7 +290,7 @@ def _corrections(after: Mapping[str, Any], hyper: Mapping[str, Any]) -> tuple[An
 
 def _shrunk(param: Any, hyper: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     """The parameter after the weight decay, and what is left of the hyperparameters."""
-    plain = dict(hyper)
+    rest = dict(hyper)
     if "weight_decay" not in hyper:
-        return param, plain
-    return param * (1 - hyper["lr"] * plain.pop("weight_decay")), plain
+        return param, rest
+    return param * (1 - hyper["lr"] * rest.pop("weight_decay")), rest

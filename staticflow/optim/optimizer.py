@@ -22,7 +22,7 @@ from staticflow.optim.loading import groups_and_state
 
 __all__ = ["Optimizer"]
 
-# In the groups of PyTorch's checkpoints: how it runs a step, which means nothing here.
+# In the groups of PyTorch's state files: how it runs a step, which means nothing here.
 _FOREIGN = ("foreach", "capturable", "differentiable", "fused", "decoupled_weight_decay")
 
 
@@ -93,7 +93,7 @@ class Optimizer:
         self, param: Any, hyper: Mapping[str, Any], known: Mapping[str, Any]
     ) -> dict[str, Any]:
         """The first state of a parameter, by name. What is ``known`` already stays: it came from
-        steps without one of the ``hyper``, or from a checkpoint of PyTorch."""
+        steps without one of the ``hyper``, or from a state file of PyTorch."""
         raise NotImplementedError
 
     @classmethod
@@ -383,7 +383,7 @@ class Optimizer:
     def _fitting(
         self, param: Any, given: Mapping[str, Any], hyper: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """The state of ``param`` that a checkpoint has as ``given``, in tensors of its own; the
+        """The state of ``param`` that a state file has as ``given``, in tensors of its own; the
         first state if that is nothing. Raises `ShapeError` for what does not fit."""
         given = {n: t for n, t in given.items() if t is not None}  # as PyTorch's SGD may have it
         every = self.init_state(param.detach(), self.defaults, {})  # whatever the switches say

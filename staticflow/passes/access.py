@@ -19,7 +19,7 @@ from staticflow.ops.basics.view import reshape_op
 from staticflow.ops.declaring.lowering import Elementwise, Generate, Index, Reduce, View
 
 __all__ = [
-    "broadcast_index", "canonical_index", "is_inline", "is_plain", "member_index", "reads",
+    "broadcast_index", "canonical_index", "is_inline", "is_polynomial", "member_index", "reads",
     "root_of", "row_index", "rows_start", "shows_memory", "source_of",
 ]  # fmt: skip
 
@@ -57,7 +57,7 @@ def _is_scalar_arithmetic(node: Node) -> bool:
     return True
 
 
-def is_plain(index: Size) -> bool:
+def is_polynomial(index: Size) -> bool:
     """Whether a place is worked out without divisions, maxima and minima."""
     return not any(isinstance(atom, Call) for m, _ in terms_of(index) for atom in m)
 

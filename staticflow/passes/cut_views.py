@@ -6,7 +6,7 @@ from staticflow.graph.graph import Graph, rebuild
 from staticflow.graph.node import Node, make_node
 from staticflow.ops.basics.view import contiguous_op, reshape_op
 from staticflow.ops.declaring.lowering import View
-from staticflow.passes.access import canonical_index, is_plain, source_of
+from staticflow.passes.access import canonical_index, is_polynomial, source_of
 from staticflow.passes.fuse import AXES
 from staticflow.passes.rewrite import Counts, with_args
 
@@ -42,4 +42,4 @@ def _is_strided(node: Node) -> bool:
         return True
     shape = node.tensor_type.shape
     source, index = source_of(node, canonical_index(shape, AXES[: len(shape)]))
-    return is_plain(source.tensor_type.place(index))
+    return is_polynomial(source.tensor_type.place(index))

@@ -32,7 +32,7 @@ from staticflow.ops.declaring.lowering import (
 from staticflow.passes.access import (
     canonical_index,
     is_inline,
-    is_plain,
+    is_polynomial,
     member_index,
     reads,
     root_of,
@@ -187,7 +187,7 @@ def _reads_plainly(node: Node) -> bool:
         return False
     shape = node.tensor_type.shape
     _, index = source_of(node, canonical_index(shape, AXES[: len(shape)]))
-    return all(map(is_plain, index))
+    return all(map(is_polynomial, index))
 
 
 def _arrays(node: Node, kept: set[Node]) -> list[Node]:

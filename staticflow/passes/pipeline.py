@@ -1,4 +1,4 @@
-"""The passes in their order, and the record of what each did."""
+"""The passes in their order, and the report of what each did."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from staticflow.passes.rewrite import Counts, Pass, each_region, rewrite
 from staticflow.passes.rules import CANONICAL, FAST, STABILIZE
 from staticflow.passes.transpose import transpose_products
 
-__all__ = ["INTO_KERNELS", "PASSES", "SIMPLIFY", "PassRecord", "optimize"]
+__all__ = ["INTO_KERNELS", "PASSES", "SIMPLIFY", "PassReport", "optimize"]
 
 
 def stabilize(graph: Graph, counts: Counts) -> Graph:
@@ -86,7 +86,7 @@ _FAST_ONLY = ("relax", "order_products")
 
 
 @dataclass(frozen=True, slots=True)
-class PassRecord:
+class PassReport:
     """What one pass did: the graphs before and after, and how often each of its rules fired."""
 
     name: str
@@ -97,8 +97,8 @@ class PassRecord:
 
 def optimize(
     graph: Graph, numerics: str = "strict", passes: Sequence[tuple[str, Pass]] = PASSES
-) -> tuple[Graph, list[PassRecord]]:
-    """The graph through all ``passes``, each also on every nested graph, and their records.
+) -> tuple[Graph, list[PassReport]]:
+    """The graph through all ``passes``, each also on every nested graph, and their reports.
 
     ``numerics`` is ``"strict"`` (IEEE results kept, sums may be reordered) or ``"fast"``.
     """
@@ -106,7 +106,7 @@ def optimize(
         raise ArgumentError(
             f'numerics is "strict" or "fast", not {numerics!r}, at {format_locs(here())}'
         )
-    records = []
+    reports = []
     for name, run in passes:
         if name in _FAST_ONLY and numerics == "strict":
             continue
@@ -117,6 +117,6 @@ def optimize(
             verify_graph(after)
         if config.debug:
             print(f"-- after {name} {dict(counts)}\n{after}")
-        records.append(PassRecord(name, graph, after, counts))
+        reports.append(PassReport(name, graph, after, counts))
         graph = after
-    return graph, records
+    return graph, reports

@@ -28,8 +28,8 @@ def grad(
 ) -> Any:
     """The gradients of ``outputs`` with respect to ``wrt``.
 
-    Either may be one value or a list; the result has the form of ``wrt``. For symbolic outputs the
-    result is symbolic, a `Parameter` in ``wrt`` means the variable that it is captured as, and
+    Either may be one value or a list; the result has the structure of ``wrt``. For symbolic outputs
+    the result is symbolic, a `Parameter` in ``wrt`` means the variable that it is captured as, and
     nobody's ``.grad`` is touched. ``cotangents`` (ones for a single number) has one entry for each
     output. What is not reached is an error, or None with ``allow_unused``. Of eager tensors the
     saved values are freed unless ``retain_graph`` (by default ``create_graph``).

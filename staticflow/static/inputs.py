@@ -11,7 +11,7 @@ import numpy as np
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import ArgumentError, ShapeError
 from staticflow.graph.dim_queries import symbols_of
-from staticflow.graph.dims import Dim, Size, Sym, fresh_sym, plain
+from staticflow.graph.dims import Dim, Size, Sym, closed_size, fresh_sym
 from staticflow.graph.dtypes import dtype_of
 from staticflow.graph.graph import Graph, free_symbols, named_symbols, new_param, regions_of
 from staticflow.graph.locs import format_locs, here
@@ -90,7 +90,7 @@ def placeholder(
                 )
             sizes.append(Dim.of(Sym(size)))
         elif isinstance(size, int | Dim) and (isinstance(size, Dim) or size >= 0):
-            sizes.append(plain(size))
+            sizes.append(closed_size(size))
         else:
             raise ShapeError(
                 f"placeholder {name}: a size is an int, a name or None, not {size!r}, "

@@ -298,7 +298,7 @@ def _symbols(value: Any) -> Any:
 
 def _parameters(fn: Any) -> tuple[inspect.Parameter, ...]:
     fn = inspect.unwrap(fn) if not isinstance(fn, Op) else fn
-    fn = BY_SHAPE[fn].plain if fn in BY_SHAPE else fn
+    fn = BY_SHAPE[fn].written if fn in BY_SHAPE else fn
     if not isinstance(fn, Op):
         return tuple(inspect.signature(fn).parameters.values())
     taken = list(inspect.signature(fn.reference).parameters.values())[1:]

@@ -1,4 +1,5 @@
-"""The fast path of eager operations gives what the general path gives, to the bit and to the edge."""
+"""The fast path of eager operations gives what the general path gives, to the bit and to the
+edge."""
 
 from __future__ import annotations
 
@@ -236,7 +237,8 @@ def test_loops_have_no_fast_form() -> None:
         assert not has_fast_form(OPS[name]) and OPS[name] not in EAGER.fast
 
 
-# -- native code ------------------------------------------------------------------------------------
+# -- native code
+# ------------------------------------------------------------------------------------
 
 
 def test_methods_are_native_and_say_what_they_take() -> None:
@@ -442,7 +444,7 @@ def test_without_its_sources_it_says_what_to_ship() -> None:
 def test_a_partial_that_names_only_its_arguments_runs_on_arrays() -> None:
     plain = elementwise("a", "", "add", lambda k, x, y: x, (lambda ct, o, x, y: ct * x, None))
     naming = elementwise("b", "", "add", lambda k, x, y: x, (lambda ct, o, x, y: abs(ct), None))
-    assert plain.vjp.plain and not naming.vjp.plain
+    assert plain.vjp.self_contained and not naming.vjp.self_contained
 
 
 # -- threads --------------------------------------------------------------------------------------

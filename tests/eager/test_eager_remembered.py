@@ -53,7 +53,7 @@ CALLS: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "unbind": [((), {}), ((1,), {}), ((), {"dim": -1}), ((3,), {})],
 }
 METHODS = {"split_method": "split"}
-PLAIN = {m.plain.__name__: m.plain for m in BY_SHAPE.values()}
+PLAIN = {m.written.__name__: m.written for m in BY_SHAPE.values()}
 
 
 def remembered(fn: Any) -> Any:
@@ -273,7 +273,7 @@ def without_memory() -> Iterator[None]:
     """All functions as they were written."""
     forms = {fn: marked.form for fn, marked in BY_SHAPE.items()}
     for marked in BY_SHAPE.values():
-        marked.form = marked.plain
+        marked.form = marked.written
     try:
         yield
     finally:
@@ -347,7 +347,8 @@ def test_dtypes_that_a_setting_completes(dtype: Any) -> None:
 
 
 def test_a_kernel_is_found_by_the_kind_of_the_call() -> None:
-    """Ops that run as kernels, by their methods and functions; what the kernel refuses is worded."""
+    """Ops that run as kernels, by their methods and functions; what the kernel refuses is
+    worded."""
     x = sf.tensor([[0.5, -1.0, 2.0]], requires_grad=True)
     for make in (x.erf, lambda: sf.erf(x), lambda: F.gelu(x), lambda: x.softmax(1), x.lgamma):
         natively = [make() for _ in range(4)]

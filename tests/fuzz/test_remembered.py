@@ -17,7 +17,7 @@ from staticflow.errors import StaticflowError
 from staticflow.ops.declaring.by_shape import BY_SHAPE
 from staticflow.ops.declaring.foreign import refuses_foreign
 
-FORMS = {m.plain.__name__: (fn, refuses_foreign(m.plain)) for fn, m in BY_SHAPE.items()}
+FORMS = {m.written.__name__: (fn, refuses_foreign(m.written)) for fn, m in BY_SHAPE.items()}
 SHAPES = ((2, 3), (3, 2), (3,), (), (0, 3), (2, 3, 4), (1, 3, 1), (4, 4), (1,))
 DTYPES = (*[sf.float32] * 4, sf.float64, sf.float16, sf.bfloat16, sf.int64, sf.int32, sf.bool)
 

@@ -226,7 +226,7 @@ def test_a_partial_of_arrays_is_given_no_value_that_is_not_kept() -> None:
     a, b = two()
     product = a * b
     entry = product._vertex
-    assert isinstance(entry.op.vjp, PerElement) and entry.op.vjp.plain
+    assert isinstance(entry.op.vjp, PerElement) and entry.op.vjp.self_contained
     entry.args = (None, None)  # as if the vjp used neither
     with pytest.raises(TypeError, match="NoneType"):
         product.sum().backward()

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from staticflow.graph.dims import Dim, Size, plain, terms_of
+from staticflow.graph.dims import Dim, Size, closed_size, terms_of
 from staticflow.graph.terms import Atom, Call, Sym
 
 __all__ = ["is_provably_ge"]
@@ -11,7 +11,7 @@ __all__ = ["is_provably_ge"]
 
 def is_provably_ge(a: Size, b: Size) -> bool:
     """Whether ``a >= b`` for every value that the symbols can take. False means "not proved"."""
-    difference = plain(a) - plain(b)
+    difference = closed_size(a) - closed_size(b)
     if isinstance(difference, int):
         return difference >= 0
     if all(c >= 0 and all(map(_nonnegative, m)) for m, c in difference.terms):

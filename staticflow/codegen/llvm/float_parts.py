@@ -131,18 +131,18 @@ def _is_regular(text: FunctionText, a: Value) -> Value:
 
 def _split(text: FunctionText, a: Value) -> tuple[Value, Value]:
     """Mantissa and exponent of positive finite numbers; of others they mean nothing."""
-    form = _FORMATS[a.dtype]
+    layout = _FORMATS[a.dtype]
 
     def integer(value: int) -> Value:
-        return constant(value, form.integer, a.lanes)
+        return constant(value, layout.integer, a.lanes)
 
-    denormal = apply(text, "lt", a, _like(a, form.smallest_normal))
-    up = _choose(text, denormal, _like(a, 2.0**form.fraction), _like(a, 1.0))
-    bits = bitcast(text, apply(text, "mul", a, up), form.integer)
-    above = apply(text, "sub", bits, integer(form.lowest))
-    whole = apply(text, "and", above, integer(-1 << form.fraction))
+    denormal = apply(text, "lt", a, _like(a, layout.smallest_normal))
+    up = _choose(text, denormal, _like(a, 2.0**layout.fraction), _like(a, 1.0))
+    bits = bitcast(text, apply(text, "mul", a, up), layout.integer)
+    above = apply(text, "sub", bits, integer(layout.lowest))
+    whole = apply(text, "and", above, integer(-1 << layout.fraction))
     m = bitcast(text, apply(text, "sub", bits, whole), a.dtype)
     # few machines turn vectors of int64 into floats
-    low = cast(text, apply(text, "shr", above, integer(form.fraction)), int32)
-    back = _choose(text, denormal, _like(a, float(form.fraction)), _like(a, 0.0))
+    low = cast(text, apply(text, "shr", above, integer(layout.fraction)), int32)
+    back = _choose(text, denormal, _like(a, float(layout.fraction)), _like(a, 0.0))
     return m, apply(text, "sub", cast(text, low, a.dtype), back)

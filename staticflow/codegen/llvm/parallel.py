@@ -1,7 +1,7 @@
 """Loops whose iterations may be spread over threads, in LLVM text.
 
-Such a loop is a function of its own, a *part*: ``i32 part(ptr record, i64 first, i64 last, i64
-worker)`` runs those iterations, with what it uses of its surroundings in a record, on the thread of
+Such a loop is a function of its own, a *part*: ``i32 part(ptr struct, i64 first, i64 last, i64
+worker)`` runs those iterations, with what it uses of its surroundings in a struct, on the thread of
 that number. ``@parallel`` calls it: once if
 there is little work, or for ranges of the iterations on several threads (see the pool, in
 `runtime`). Each iteration does the same either way, so that no result depends on the number of
@@ -36,10 +36,10 @@ __all__ = [
     "WANTED",
     "Field",
     "Uses",
-    "read_record",
+    "load_fields",
+    "store_fields",
     "uses_of",
     "work_to_share",
-    "write_record",
 ]
 
 WANTED = "@wanted"
@@ -59,8 +59,8 @@ class Uses:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a record: its type, its value where the record is written, and the name of the
-    register that holds it where the record is read."""
+    """A field of a struct: its type, its value where the struct is written, and the name of the
+    register that holds it where the struct is read."""
 
     type: str
     value: str
@@ -114,20 +114,20 @@ def uses_of(loop: Loop) -> Uses:
     )
 
 
-def write_record(text: FunctionText, fields: Sequence[Field]) -> str:
+def store_fields(text: FunctionText, fields: Sequence[Field]) -> str:
     """Put values in memory that lasts as long as the function runs; gives its address."""
-    record = text.fresh("record")
-    text.entry.phis.append(f"{record} = alloca {_struct(fields)}, align 64")
+    struct = text.fresh("struct")
+    text.entry.phis.append(f"{struct} = alloca {_struct(fields)}, align 64")
     for i, field in enumerate(fields):
-        at = text.op(f"getelementptr {_struct(fields)}, ptr {record}, i64 0, i32 {i}")
+        at = text.op(f"getelementptr {_struct(fields)}, ptr {struct}, i64 0, i32 {i}")
         text.do(f"store {field.type} {field.value}, ptr {at}")
-    return record
+    return struct
 
 
-def read_record(text: FunctionText, record: str, fields: Sequence[Field]) -> None:
-    """Load the values of a record into registers of the fields' names."""
+def load_fields(text: FunctionText, struct: str, fields: Sequence[Field]) -> None:
+    """Load the values of a struct into registers of the fields' names."""
     for i, field in enumerate(fields):
-        at = text.op(f"getelementptr {_struct(fields)}, ptr {record}, i64 0, i32 {i}")
+        at = text.op(f"getelementptr {_struct(fields)}, ptr {struct}, i64 0, i32 {i}")
         text.do(f"{field.name} = load {field.type}, ptr {at}")
 
 

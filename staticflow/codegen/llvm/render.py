@@ -57,10 +57,10 @@ from staticflow.codegen.llvm.parallel import (
     DECLARATIONS,
     WANTED,
     Field,
-    read_record,
+    load_fields,
+    store_fields,
     uses_of,
     work_to_share,
-    write_record,
 )
 from staticflow.codegen.llvm.sqrt import has_fast_root, square_root
 from staticflow.codegen.llvm.text import I64, BasicBlock, FunctionText, local, phi
@@ -225,13 +225,13 @@ class _Writer:
         kept = {r: self.registers[r] for r in uses.registers}
         registers = [Field(str(v.type), v.name, local(f"r.{r}")) for r, v in kept.items()]
         ends = [Field("i64", value(stmt.lo), "%lo"), Field("i64", value(stmt.hi), "%hi")]
-        record = [*buffers, *symbols, *registers, *ends]
+        struct = [*buffers, *symbols, *registers, *ends]
 
         known = {s: field.name for s, field in zip(uses.symbols, symbols, strict=True)}
         known |= {_FROM: "%from", _TO: "%to"}
         part = _Writer(self.kernel, self.target, known, self.parts, inside=True)
         part.worker = "%worker"
-        read_record(part.text, "%record", record)
+        load_fields(part.text, "%struct", struct)
         for (r, v), field in zip(kept.items(), registers, strict=True):
             part.registers[r] = Value(field.name, v.dtype, v.lanes)
         part.text.do(f"%start = mul i64 %first, {stmt.step}")
@@ -241,10 +241,10 @@ class _Writer:
         part.text.do("%to = call i64 @llvm.smin.i64(i64 %far, i64 %hi)")
         part.loop_in_order(replace(stmt, lo=Dim.of(_FROM), hi=Dim.of(_TO)))
         name = f"{self.kernel.name}.{len(self.parts)}"
-        parameters = ["ptr %record", "i64 %first", "i64 %last", "i64 %worker"]
+        parameters = ["ptr %struct", "i64 %first", "i64 %last", "i64 %worker"]
         self.parts.append(part.function(name, parameters))
 
-        given = f"ptr @{name}, ptr {write_record(text, record)}"
+        given = f"ptr @{name}, ptr {store_fields(text, struct)}"
         amounts = f"i64 {value(iteration_count(stmt))}, i64 {value(work)}"
         code = text.op(f"call i32 @parallel({given}, {amounts})")
         if any(isinstance(s, Check) for s in walk(stmt.body)):

@@ -28,7 +28,7 @@ from staticflow.graph.graph import Graph
 from staticflow.graph.node import Node, param
 from staticflow.graph.types import Shape, TensorType
 from staticflow.ops.declaring.lowering import Generate, Index, Reduce, View, delinear
-from staticflow.passes.access import broadcast_index, is_plain, member_index
+from staticflow.passes.access import broadcast_index, is_polynomial, member_index
 
 __all__ = ["lower_loops"]
 
@@ -102,7 +102,7 @@ def _choose(
     for outer_one, inner_one in ((True, True), (True, False), (False, True)):
         nest = _Nest(domain, _axes(kept, domain, outer_one), _axes(dims, domain, inner_one))
         outer, inner = _symbols(nest)
-        if all(is_plain(i) for i in _places(body, types, nest, dims, outer, inner)):
+        if all(is_polynomial(i) for i in _places(body, types, nest, dims, outer, inner)):
             return nest
     return _Nest(domain, _axes(kept, domain, False), _axes(dims, domain, False))
 

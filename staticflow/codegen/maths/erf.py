@@ -152,12 +152,12 @@ def erfc_of_positive(k: Builder, a: Operand) -> Operand:
     """`erfc` from 0 to `ERFC_HIGHEST`, within 3 ulp."""
     dtype = a.dtype
     square = k.mul(a, a)
-    form = FORMATS[dtype]
-    r, _, bits = reduce_by_ln2(k, k.neg(square), form.bias + SPARE)
+    layout = FORMATS[dtype]
+    r, _, bits = reduce_by_ln2(k, k.neg(square), layout.bias + SPARE)
     r = k.sub(r, k.fma(a, a, k.neg(square)))
     power_less_1 = k.fma(k.mul(r, r), polynomial(k, r, EXP[dtype]), r)
     ratio = _scaled_erfc(k, a)
-    y = k.mul(k.fma(ratio, power_less_1, ratio), power_of_two(k, bits, form))
+    y = k.mul(k.fma(ratio, power_less_1, ratio), power_of_two(k, bits, layout))
     return k.mul(y, 2.0**-SPARE)
 
 

@@ -115,16 +115,16 @@ def _log1p(k: Builder, x: Operand, low: Operand | None) -> Operand:
 
     The exponent comes from the rounded ``1 + x``, f from x itself: ``x * 2**-e + (2**-e - 1)``.
     """
-    form = FORMATS[x.dtype]
+    layout = FORMATS[x.dtype]
     e = k.apply("exponent", k.add(x, 1.0))
     # 4 * 2**-e, because 2**-e alone is denormal for the largest x.
-    bits = k.bitcast(k.sub(form.magic + form.bias + 2, e), form.integer)
-    power = power_of_two(k, bits, form)
+    bits = k.bitcast(k.sub(layout.magic + layout.bias + 2, e), layout.integer)
+    power = power_of_two(k, bits, layout)
     f = k.fma(k.mul(x, 0.25), power, k.fma(power, 0.25, -1.0))
     if low is not None:
         f = k.fma(k.mul(low, 0.25), power, f)
     y = _assemble(k, f, e, NATURAL[x.dtype])
-    small = k.compare("lt", k.apply("abs", x), 2.0 ** -(form.fraction + 2))
+    small = k.compare("lt", k.apply("abs", x), 2.0 ** -(layout.fraction + 2))
     return k.select(small, x, _at_the_ends(k, x, -1.0, y))
 
 

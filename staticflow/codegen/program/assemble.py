@@ -111,12 +111,12 @@ class _Assembler:
         overs = [w.over for w in wanted if w.over is not None]
         self.updated = {places[p] for p in overs}
         self.strided = {places[p]: p.tensor_type for p in overs if p.tensor_type.strides}
-        plain = [w for w in wanted if w.over is None or w.over in in_place]
+        first = [w for w in wanted if w.over is None or w.over in in_place]
         given: list[Step] = []
         self._settle_sizes(graph)
         targets = {w.slot: self._target(w, given) for w in wanted}
-        direct, copied = split_direct([(w.node, targets[w.slot]) for w in plain])
-        copied += [(w.node, targets[w.slot]) for w in wanted if w not in plain]
+        direct, copied = split_direct([(w.node, targets[w.slot]) for w in first])
+        copied += [(w.node, targets[w.slot]) for w in wanted if w not in first]
         for node, place in copied:
             if place in self.strided:
                 raise CompileError(

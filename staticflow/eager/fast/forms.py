@@ -86,7 +86,7 @@ def fast_forms(
 
     recalled = builtins("recall_at", plans.addresses)
     direct = {**builtins("call_op_at", addresses), **{op: recalled[op] for op in kernels}}
-    by_shape = {fn: recalled[m.plain] for fn, m in BY_SHAPE.items() if m.plain in recalled}
+    by_shape = {fn: recalled[m.written] for fn, m in BY_SHAPE.items() if m.written in recalled}
     changes = in_place_table([*in_place.values()], {**direct, **by_shape})
 
     places: dict[str, Mapping[Any, int]] = {

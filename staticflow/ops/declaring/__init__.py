@@ -1,1 +1,1 @@
-"""What ops are declared with: type rules, forms of lowering, dtypes that meet, sizes."""
+"""What ops are declared with: type rules, kinds of lowering, dtypes that meet, sizes."""

@@ -23,7 +23,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Marked:
     """A function as it was written, and the ``form`` in which it is called."""
 
-    plain: Callable[..., Any]
+    written: Callable[..., Any]
     form: Callable[..., Any]
 
 

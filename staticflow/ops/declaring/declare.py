@@ -215,17 +215,17 @@ class PerElement:
     """The vjp of an elementwise op: one partial for each argument, in the shape of the result, and
     summed down to the argument's.
 
-    It is ``plain`` if the partials name nothing but their arguments: they are then made of Python's
-    operators alone, which mean the same on arrays.
+    It is ``self_contained`` if the partials name nothing but their arguments: they are then made of
+    Python's operators alone, which mean the same on arrays.
     """
 
     partials: tuple[Partial, ...]
-    plain: bool = field(init=False)
+    self_contained: bool = field(init=False)
 
     def __post_init__(self) -> None:
         codes = [p.__code__ for p in self.partials if p is not None]
-        plain = not any(c.co_names or c.co_freevars for c in codes)
-        object.__setattr__(self, "plain", plain)
+        alone = not any(c.co_names or c.co_freevars for c in codes)
+        object.__setattr__(self, "self_contained", alone)
 
     def __call__(
         self, needs: Sequence[bool], ct: Any, out: Any, *args: Any, **attrs: Any

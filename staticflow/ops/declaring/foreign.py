@@ -301,7 +301,7 @@ _ROOMS = tuple(
 )
 
 
-def _is_plain(fn: Any) -> bool:
+def _is_function(fn: Any) -> bool:
     """Whether ``fn`` is a function of ops without one of the wrappers that have that error."""
     is_function = type(fn) is FunctionType and fn.__module__.startswith(_ROOMS)
     return is_function and not hasattr(fn, "__wrapped__")
@@ -311,7 +311,7 @@ def refuses_foreign_in(names: dict[str, Any], around: Callable[[Any], Any] = lam
     """Give the public functions of ops among the ``names`` of a package that error, and what
     ``around`` puts around them. Pickle finds them there by their own names."""
     for name in names.get("__all__", list(names)):
-        if _is_plain(names[name]):
+        if _is_function(names[name]):
             names[name] = worded = refuses_foreign(around(names[name]))
             if worded.__name__ == name:
                 worded.__module__ = names["__name__"]
@@ -321,7 +321,7 @@ def refuses_foreign_of(methods: type, but: Collection[str] = ()) -> None:
     """Give the methods that take further arguments that error, ``but`` those that say themselves
     what is wrong, without a frame more."""
     for name, fn in list(vars(methods).items()):
-        if _is_plain(fn) and not name.startswith("_") and name not in but:
+        if _is_function(fn) and not name.startswith("_") and name not in but:
             further = list(inspect.signature(fn).parameters.values())[1:]
             if any(p.kind in _NAMED for p in further):
                 setattr(methods, name, refuses_foreign(fn))

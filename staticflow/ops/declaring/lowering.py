@@ -1,6 +1,6 @@
-"""The forms in which an op says how kernels compute it.
+"""The kinds of lowering by which an op says how kernels compute it.
 
-The forms hold functions over ``k``, the builder of a kernel that is passed in (a
+They hold functions over ``k``, the builder of a kernel that is passed in (a
 `staticflow.codegen.maths.scalars.Scalars`); operands are registers or constants of it, of one lane
 or many.
 """

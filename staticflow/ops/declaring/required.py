@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from staticflow.errors import ArgumentError, DTypeError, ShapeError
-from staticflow.graph.dims import Size, plain, same_shape
+from staticflow.graph.dims import Size, closed_size, same_shape
 from staticflow.graph.dtypes import bool_
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
@@ -99,7 +99,7 @@ def require_equal(x: Any, a: Size, b: Size, what: str) -> Any:
 
     Raises `ShapeError` if they differ; where only a call can tell, the program does.
     """
-    return _behind(x, what, lambda facts: facts.equal(plain(a), plain(b), what))
+    return _behind(x, what, lambda facts: facts.equal(closed_size(a), closed_size(b), what))
 
 
 def require_shape(x: Any, wanted: Shape, what: str) -> Any:
@@ -123,7 +123,9 @@ def require_at_least(x: Any, size: Size, least: Size, what: str) -> Any:
 
     Raises `ShapeError` if it is less; where only a call can tell, the program does.
     """
-    return _behind(x, what, lambda facts: facts.at_least(plain(size), plain(least), what))
+    return _behind(
+        x, what, lambda facts: facts.at_least(closed_size(size), closed_size(least), what)
+    )
 
 
 def require_other(x: Any, size: Size, number: int, what: str) -> Any:
@@ -131,7 +133,7 @@ def require_other(x: Any, size: Size, number: int, what: str) -> Any:
 
     Raises `ShapeError` if it is; where only a call can tell, the program does.
     """
-    off, is_so = plain(size) - number, f"{what} is {number}"
+    off, is_so = closed_size(size) - number, f"{what} is {number}"
     if isinstance(off, int) and off == 0:
         raise ShapeError(f"{is_so}, at {format_locs(here())}")
     return _behind(x, is_so, lambda facts: facts.at_least(off * off, 1, is_so))

@@ -15,7 +15,7 @@ from typing import Any
 
 from staticflow import pytree
 from staticflow.errors import ArgumentError
-from staticflow.graph.dims import Dim, Size, ceil_div, dim_max, floor_div, plain, root, same
+from staticflow.graph.dims import Dim, Size, ceil_div, closed_size, dim_max, floor_div, root, same
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.basics.axes import flip
 from staticflow.ops.basics.creation import new_zeros
@@ -129,7 +129,7 @@ def scan_until_in_segments(
 
     def blocks(x: Any) -> Any:
         x = flip(x, 0) if reverse else x
-        missing = plain(segments * iterations - length)
+        missing = closed_size(segments * iterations - length)
         padded = x if same(missing, 0) else cat([x, new_zeros(x, missing, *x.shape[1:])])
         return padded.reshape(segments, iterations, *x.shape[1:])
 

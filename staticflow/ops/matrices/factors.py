@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from staticflow.errors import ArgumentError, AutogradError, DTypeError, ShapeError
-from staticflow.graph.dims import Size, dim_min, plain, same
+from staticflow.graph.dims import Size, closed_size, dim_min, same
 from staticflow.graph.dtypes import float32, float64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
@@ -106,7 +106,7 @@ def qr(A: Any, mode: str = "reduced") -> QR:
             f'qr: mode is "reduced", "complete" or "r", not {mode!r}, at {format_locs(here())}'
         )
     complete = mode == "complete"
-    first = dim_min(*map(plain, A.shape[-2:])) if A.ndim > 1 else 0
+    first = dim_min(*map(closed_size, A.shape[-2:])) if A.ndim > 1 else 0
     if A.ndim > 1 and not same(first, A.shape[-1]):  # of as many columns as there may be in Q, and
         q, r = qr_op(A[..., :first], complete=complete)  # what the others are in these
         r = cat([r, matmul(mT(q), A[..., first:])], -1)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from staticflow.errors import ArgumentError
-from staticflow.graph.dims import dim_max, fresh_sym, is_provably_ge, plain
+from staticflow.graph.dims import closed_size, dim_max, fresh_sym, is_provably_ge
 from staticflow.graph.dtypes import float32, float64, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.along.extremes import amax
@@ -155,7 +155,7 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
 def _residuals(A: Any, rank: Any, squares: Any) -> Any:
     """The ``squares`` that are left, or nothing unless there are more rows than columns and each
     rank is full. In a graph, only whose run can tell, the run ends in an error instead."""
-    rows, columns = map(plain, A.shape[-2:])
+    rows, columns = map(closed_size, A.shape[-2:])
     if is_provably_ge(columns, rows):
         return squares.new_empty(0)
     full = (rank == columns).all()

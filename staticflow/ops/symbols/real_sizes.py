@@ -36,14 +36,14 @@ def number_of_size(size: Any) -> Symbol:
 def ufunc_of_sizes(ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
     """What NumPy asks when one of its functions meets a size: a size where it is an operator of
     sizes and numbers, an array of objects beside one, else a symbol."""
-    plain = [_number(x) for x in inputs]
-    if any(isinstance(x, np.ndarray) and x.dtype == object for x in plain):
-        boxed = [np.array(x, object) if isinstance(x, Dim) else x for x in plain]
+    given = [_number(x) for x in inputs]
+    if any(isinstance(x, np.ndarray) and x.dtype == object for x in given):
+        boxed = [np.array(x, object) if isinstance(x, Dim) else x for x in given]
         return getattr(ufunc, method)(*boxed, **options)
     exact = _EXACT.get(ufunc.__name__)
-    if exact and method == "__call__" and all(isinstance(x, int | float | Dim) for x in plain):
-        return exact(*plain)
-    numbers = [number_of_size(x) if isinstance(x, Dim) else x for x in plain]
+    if exact and method == "__call__" and all(isinstance(x, int | float | Dim) for x in given):
+        return exact(*given)
+    numbers = [number_of_size(x) if isinstance(x, Dim) else x for x in given]
     first = next(x for x in numbers if isinstance(x, Symbol))
     return array_ufunc(first, ufunc, method, *numbers, **options)
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from staticflow.errors import AutogradError, DTypeError, ShapeError, StaticflowError, SymbolicError
 from staticflow.graph.dim_queries import symbols_of
-from staticflow.graph.dims import Dim, plain
+from staticflow.graph.dims import Dim, closed_size
 from staticflow.graph.dtypes import DType, dtype_of, float64, weak_dtype
 from staticflow.graph.graph import new_param
 from staticflow.graph.locs import format_locs, here, is_rewriting
@@ -120,7 +120,7 @@ def to_node(x: Any, dtype: DType | None = None, op: Op | None = None) -> Node:
     if hasattr(x, "__sf_mode__"):
         return _node_of_tensor(x)
     if isinstance(x, Dim):
-        attrs = {"size": plain(x), "dtype": dtype or dtype_of(int)}
+        attrs = {"size": closed_size(x), "dtype": dtype or dtype_of(int)}
         return make_node(size_value, tuple(add_ties((), attrs)), attrs, here())
     if isinstance(x, np.ndarray | np.generic):  # first: np.float64 is a Python float, too
         refuse_masked(x)

@@ -130,12 +130,12 @@ def _as_cluster(node: Node, used: list[int], own: Sequence[bool]) -> Node:
     )
     binds: dict[str, Any] = {}
     if loop.binds and used[-1] >= loop.carries:
-        plain = _count_iterations(loop, args, node.locs)
+        new = _count_iterations(loop, args, node.locs)
         used = [*(i + (i >= loop.carries) for i in used), loop.carries]
         binds["binds"] = loop.binds
     else:
-        plain = make_node(node.op, args, loop.attrs, node.locs)
-    outputs = [make_node(item, (plain,), {"index": i}, node.locs) for i in used]
+        new = make_node(node.op, args, loop.attrs, node.locs)
+    outputs = [make_node(item, (new,), {"index": i}, node.locs) for i in used]
     body = close(list(param_of.values()), outputs)
     attrs = {"body": body, "kind": "loop", **binds}
     return make_node(cluster, tuple(param_of), attrs, node.locs)
