@@ -197,7 +197,7 @@ def _tensor(path: str, name: str, view: Mapping[str, Any], place: Any) -> Tensor
         ) from None
     if dtype is bool_:
         array = array != 0  # a byte of a file may be any
-    out = Tensor._copied(array)  # a copy, since what a file is read into is read-only
+    out = Tensor._copy_of(array)  # a copy, since what a file is read into is read-only
     return out if place is None else out.to(place)
 
 

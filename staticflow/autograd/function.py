@@ -13,7 +13,7 @@ from staticflow.autograd.once import once_differentiable
 from staticflow.autograd.traced import apply_traced
 from staticflow.eager.functions import functions_of
 from staticflow.eager.grad_mode import no_grad
-from staticflow.eager.hooks import lent, show
+from staticflow.eager.hooks import lend, show
 from staticflow.eager.in_place import stand_for
 from staticflow.eager.saved import SavedType, load_value, save_value
 from staticflow.eager.tensor import Tensor
@@ -206,7 +206,7 @@ class FunctionNode:
                     f"applied at {format_locs(self.locs)}"
                 )
             g = sum_to(g, like.__sf_shape__)
-        return lent(g if g.dtype is like.dtype else cast(g, dtype=like.dtype))
+        return lend(g if g.dtype is like.dtype else cast(g, dtype=like.dtype))
 
     # -- what one asks of it ------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from staticflow.ops.declaring.eager_side import EagerSide, install
 from staticflow.ops.tensors.methods import REFLECTED, Methods
 from staticflow.runtime.once import once
 
-__all__ = ["bind", "inherited"]
+__all__ = ["bind", "inherited_members"]
 
 
 def bind(tensor: Any) -> None:
@@ -46,7 +46,7 @@ def bind(tensor: Any) -> None:
     ))  # fmt: skip
 
 
-def inherited() -> dict[str, Any]:
+def inherited_members() -> dict[str, Any]:
     """What the class has from `Methods`, by name."""
     return {name: m for c in reversed(Methods.__mro__) for name, m in vars(c).items()}
 
@@ -55,7 +55,7 @@ def inherited() -> dict[str, Any]:
 def _install_forms(tensor: Any) -> Mapping[Op, Any]:
     """Give the class the native methods and operators of `staticflow.eager.fast`; gives the
     functions."""
-    own = inherited()
+    own = inherited_members()
     methods = {name: m for name, m in own.items() if isinstance(m, Op)}
     reflected = {name: REFLECTED[m] for name, m in own.items() if m in REFLECTED}
     getters = {name: m.fget for name, m in own.items() if isinstance(m, property)}

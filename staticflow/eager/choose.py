@@ -36,14 +36,7 @@ from staticflow.ops.matrices.contract import linear_op, matmul_op
 from staticflow.runtime.aligned import aligned_empty
 from staticflow.runtime.threads import get_num_threads
 
-__all__ = [
-    "bound",
-    "by_numpy",
-    "compute_of",
-    "kernel_of",
-    "latest_kernel",
-    "pays_often",
-]
+__all__ = ["bound", "by_numpy", "compute_of", "kernel_of", "latest_kernel", "pays_often"]
 
 Array = np.ndarray[Any, Any]
 
@@ -99,7 +92,7 @@ _NARROW = frozenset(d.numpy for d in (float16, bfloat16))
 _WIDE = frozenset(d.numpy for d in (float32, float64))
 
 
-def _strided(op: Op) -> Callable[..., Any]:
+def _kernel_unless_last(op: Op) -> Callable[..., Any]:
     """An op along a dim, which NumPy is slow at where that is not the last."""
     native = kernels_of(op)
 
@@ -110,7 +103,7 @@ def _strided(op: Op) -> Callable[..., Any]:
 
 
 _ON_LARGE: Mapping[NumPy, Callable[[Op], Callable[..., Any]]] = {
-    "alone": _spread, "rows": _strided,
+    "alone": _spread, "rows": _kernel_unless_last,
 }  # fmt: skip
 
 

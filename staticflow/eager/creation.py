@@ -27,8 +27,8 @@ from staticflow.ops.declaring.thread import thread
 from staticflow.ops.symbols.symbol import STATIC, Symbol, tracing_state
 
 __all__ = [
-    "as_tensor", "asarray", "empty", "from_dlpack", "from_numpy", "full", "generated", "made",
-    "ones", "scalar_tensor", "tensor", "zeros",
+    "as_tensor", "asarray", "empty", "finish_tensor", "from_dlpack", "from_numpy", "full",
+    "generate", "ones", "scalar_tensor", "tensor", "zeros",
 ]  # fmt: skip
 
 
@@ -44,7 +44,7 @@ def tensor(
     if isinstance(data, Dim):
         number: Tensor = full((), data, dtype=dtype)
         return number
-    return made(Tensor._copied(data, dtype), device, requires_grad)
+    return finish_tensor(Tensor._copy_of(data, dtype), device, requires_grad)
 
 
 def from_numpy(ndarray: np.ndarray[Any, Any]) -> Tensor:
@@ -70,7 +70,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     elif isinstance(data, Symbol):  # of a scalar, which is a number beside tensors, a tensor
         data = Symbol(data.node) if data.weak else data
     elif not isinstance(data, Tensor):
-        data = Tensor._copied(data, wanted)
+        data = Tensor._copy_of(data, wanted)
     out: Tensor = data if wanted is None else data.to(wanted)
     return out if device is None else out.to(device=device)
 
@@ -110,7 +110,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
             f"first, bfloat16 to float32 for one, at {format_locs(here())}"
         ) from error
     dtype_of(array.dtype)
-    out = made(Tensor._wrap(array), device, requires_grad=False)
+    out = finish_tensor(Tensor._wrap(array), device, requires_grad=False)
     return out.clone() if copy and out._data is array else out
 
 
@@ -152,7 +152,7 @@ def scalar_tensor(
     return tensor(s, dtype=dtype or get_default_dtype(), device=device, requires_grad=requires_grad)
 
 
-def made(out: Tensor, device: Any, requires_grad: bool) -> Tensor:
+def finish_tensor(out: Tensor, device: Any, requires_grad: bool) -> Tensor:
     """A new tensor as the options of every function that makes one say."""
     if device is not None:
         out = out.to(device=device)
@@ -163,14 +163,12 @@ def made(out: Tensor, device: Any, requires_grad: bool) -> Tensor:
     return out
 
 
-def generated(
-    op: Op, attrs: dict[str, Any], device: Any = None, requires_grad: bool = False
-) -> Any:
+def generate(op: Op, attrs: dict[str, Any], device: Any = None, requires_grad: bool = False) -> Any:
     """What ``op`` makes of sizes alone: a tensor, or part of a graph where one is written."""
     shape = as_shape(attrs["shape"])
     if not requires_grad and (tracing_state.active or any(isinstance(n, Dim) for n in shape)):
         return STATIC.apply(op, (), attrs)
-    return made(EAGER.apply(op, (), attrs), device, requires_grad)
+    return finish_tensor(EAGER.apply(op, (), attrs), device, requires_grad)
 
 
 @by_shape
@@ -197,7 +195,7 @@ def full(
     wanted = dtype_of_number(fill_value) if dtype is None else dtype_of(dtype)
     shape = as_sizes(size)
     attrs = {"shape": shape, "value": fitting(fill_value, wanted, "full"), "dtype": wanted}
-    return generated(full_op, attrs, device, requires_grad)
+    return generate(full_op, attrs, device, requires_grad)
 
 
 @by_shape

@@ -12,7 +12,7 @@ from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.declaring.promote import is_number, operand_dtype
 
-__all__ = ["called", "explain"]
+__all__ = ["explain", "format_call"]
 
 
 def _types(op: Op, operands: Sequence[Any]) -> list[TensorType]:
@@ -26,7 +26,7 @@ def _types(op: Op, operands: Sequence[Any]) -> list[TensorType]:
     ]
 
 
-def called(op: Op, operands: Sequence[Any]) -> str:
+def format_call(op: Op, operands: Sequence[Any]) -> str:
     """The op with the types of its operands: ``add(f32[2], f32[3])``."""
     return f"{op.name}({', '.join(map(str, _types(op, operands)))})"
 
@@ -37,7 +37,7 @@ def explain(op: Op, args: Sequence[Any], attrs: Mapping[str, Any], error: Except
     at = f"at {format_locs(here())}"
     if type(error) is IndexRangeError:  # of an element, which the types do not tell
         raise IndexRangeError(f"{error}, {at}") from None
-    what = called(op, args)
+    what = format_call(op, args)
     try:
         op.infer(Facts(), *_types(op, args), **attrs)
     except (ShapeError, DTypeError) as rule:

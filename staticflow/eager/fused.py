@@ -32,8 +32,8 @@ from staticflow.eager.programs import (
     params_of,
     place,
     run,
-    sized,
     trace,
+    with_sizes,
 )
 from staticflow.eager.residuals import Derivative, derivative
 from staticflow.eager.saved import check_unchanged, save_value
@@ -130,7 +130,7 @@ class FusedEntry(TapeEntry):
     __slots__ = ()
 
     def pull(self, ct: Any, edges: Sequence[Vertex | None], retain: bool) -> Sequence[Any]:
-        """See `TapeEntry.pull`."""
+        """The cotangents of the arguments, by one program where `TapeEntry.pull` takes several."""
         if thread.state.recording:
             return super().pull(ct, edges, retain)
         if self.args is None:
@@ -176,7 +176,7 @@ def _vjp(needs: Sequence[bool], cts: Any, out: Any, *args: Any, fused: _Program)
 def fused_form(fn: Function, grad_name: str, only_large: bool) -> Function:
     """What a fused function is called as."""
     programs: Programs[_Program] = Programs()
-    op = Op(fn.__name__, fn.__doc__ or "", _unused, _unused, _vjp, grad_name=grad_name)
+    op = Op(fn.__name__, fn.__doc__ or "", _never_run, _never_run, _vjp, grad_name=grad_name)
 
     def call(*args: Any) -> Any:
         state, tensor = thread.state, eager.tensor
@@ -246,8 +246,8 @@ def _find(
     # (what does not lie in order is copied)
     kinds = tuple([replace(kind_of(a), steps=None) for a in arrays])
     make = partial(_Program, fn, marked, needs)
-    return programs.find(known, make, kinds, sized(kinds, arrays))
+    return programs.find(known, make, kinds, with_sizes(kinds, arrays))
 
 
-def _unused(*_: Any, **__: Any) -> Any:
+def _never_run(*_: Any, **__: Any) -> Any:
     raise AssertionError("a fused function runs as its programs")

@@ -12,7 +12,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.ops.declaring.switch import as_bool
 from staticflow.ops.declaring.thread import thread
 
-__all__ = ["decorated", "enable_grad", "is_grad_enabled", "no_grad", "set_grad_enabled"]
+__all__ = ["decorate", "enable_grad", "is_grad_enabled", "no_grad", "set_grad_enabled"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -42,10 +42,10 @@ class _Block:
         thread.state.recording, self._before = self._before
 
     def __call__(self, fn: F) -> F:
-        return decorated(fn, lambda: _Block(self._wanted))
+        return decorate(fn, lambda: _Block(self._wanted))
 
 
-def decorated(fn: F, block: Callable[[], Any]) -> F:
+def decorate(fn: F, block: Callable[[], Any]) -> F:
     """``fn``, a function or a generator, run in a ``with`` block that ``block()`` makes."""
     if not callable(fn):
         raise DTypeError(

@@ -18,7 +18,7 @@ from staticflow.ops.declaring.thread import thread
 from staticflow.ops.symbols.dependents import note_change
 
 __all__ = [
-    "Hooks", "RemovableHandle", "lent", "register_hook", "register_post_accumulate_grad_hook",
+    "Hooks", "RemovableHandle", "lend", "register_hook", "register_post_accumulate_grad_hook",
     "retain_grad", "retains_grad", "show", "warn_of_inner",
 ]  # fmt: skip
 
@@ -70,19 +70,19 @@ class Hooks:
         """The gradient that the hooks make of ``ct``."""
         for hook in tuple(self.before.values()):
             new = hook(ct)
-            ct = lent(ct if new is None else _checked(new, ct, hook))
+            ct = lend(ct if new is None else _check_new(new, ct, hook))
         tensor = None if self.retained is None else self.retained()
         if tensor is not None:
             tensor.grad = ct.clone() if tensor.grad is None else tensor.grad + ct
         return ct
 
-    def accumulated(self, leaf: Any) -> None:
+    def call_after(self, leaf: Any) -> None:
         """Call what waits for the gradient to be in ``leaf.grad``."""
         for hook in tuple(self.after.values()):
             hook(leaf)
 
 
-def lent(ct: Any) -> Any:
+def lend(ct: Any) -> Any:
     """``ct`` as the walk goes on with it, which may not take its memory for a ``.grad``, since the
     user's code may hold it."""
     show([ct])
@@ -98,7 +98,7 @@ def show(cts: Iterable[Any]) -> None:
                 owned.hold(ct._data)
 
 
-def _checked(new: Any, ct: Any, hook: Hook) -> Any:
+def _check_new(new: Any, ct: Any, hook: Hook) -> Any:
     name = getattr(hook, "__qualname__", repr(hook))
     if not hasattr(new, "__sf_mode__"):
         raise DTypeError(
@@ -130,9 +130,7 @@ def _hooks_of(self: Any, wanted: str) -> Hooks:
     return hooks
 
 
-def _registered(
-    self: Any, fn: str, table: Callable[[Hooks], _Table], hook: Hook
-) -> RemovableHandle:
+def _register(self: Any, fn: str, table: Callable[[Hooks], _Table], hook: Hook) -> RemovableHandle:
     refuse_in_trace(fn, "register the hook before the trace")
     handle = RemovableHandle(table(_hooks_of(self, fn)), hook, weakref.ref(self))
     note_change(self)
@@ -152,7 +150,7 @@ def register_hook(self: Any, hook: Hook) -> RemovableHandle:
     >>> x.grad
     tensor([10., 10.])
     """
-    return _registered(self, "register_hook", lambda h: h.before, hook)
+    return _register(self, "register_hook", lambda h: h.before, hook)
 
 
 def register_post_accumulate_grad_hook(self: Any, hook: Hook) -> RemovableHandle:
@@ -162,7 +160,7 @@ def register_post_accumulate_grad_hook(self: Any, hook: Hook) -> RemovableHandle
             "post accumulate grad hooks cannot be registered on non-leaf tensors, which have no "
             f"grad to add to; use register_hook, at {format_locs(here())}"
         )
-    return _registered(self, "register_post_accumulate_grad_hook", lambda h: h.after, hook)
+    return _register(self, "register_post_accumulate_grad_hook", lambda h: h.after, hook)
 
 
 def retain_grad(self: Any) -> None:

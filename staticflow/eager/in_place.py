@@ -115,7 +115,7 @@ def _overwritten_at_once(x: Tensor, fn: Callable[..., Any], args: Any, kwargs: A
     arrays = list(map(_array_of, args))
     named = {name: _array_of(a) for name, a in kwargs.items()}
     x._bump()
-    return overwrite(fn, x._data, arrays, named) or _unchanged(x)
+    return overwrite(fn, x._data, arrays, named) or _take_back_count(x)
 
 
 def _flat(given: Iterable[Any]) -> Iterator[Any]:
@@ -129,7 +129,7 @@ def _array_of(a: Any) -> Any:
     return tuple(map(_array_of, a)) if type(a) in (list, tuple) else getattr(a, "_data", a)
 
 
-def _unchanged(x: Tensor) -> bool:
+def _take_back_count(x: Tensor) -> bool:
     """False: what was counted is not done. Changes are counted before they are made, so that an
     interrupt leaves none that is not."""
     x._own_memory().version -= 1
@@ -283,7 +283,7 @@ def stored_at(x: Tensor, places: Any, value: Any) -> bool:
         else:
             a[places] = b
     except (IndexError, TypeError, ValueError):
-        return _unchanged(x)
+        return _take_back_count(x)
     return True
 
 

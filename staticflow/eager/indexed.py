@@ -59,7 +59,7 @@ def get(x: Any, key: Any) -> Any:
         places = _places(key, a) if hasattr(key, "_vertex") else None
         if places is not None:
             try:
-                return _selected(x, a, key, places)
+                return _select(x, a, key, places)
             except IndexError:  # which the other way words
                 pass
     return subscript.get(x, key)
@@ -77,7 +77,7 @@ def _places(key: Any, a: Any) -> tuple[Any, ...] | None:
     return (k,) if k.dtype.kind in "iu" and a.size < SPREAD else None
 
 
-def _selected(x: Any, a: Any, key: Any, places: tuple[Any, ...]) -> Any:
+def _select(x: Any, a: Any, key: Any, places: tuple[Any, ...]) -> Any:
     """What `index_op` gives of ``x``."""
     out = x._wrap(a[places])
     edge = x._edge() if thread.state.recording else None
@@ -92,7 +92,7 @@ def _selected(x: Any, a: Any, key: Any, places: tuple[Any, ...]) -> Any:
 
 
 def put(x: Any, key: Any, value: Any) -> None:
-    """``x[key] = value``; see `staticflow.ops.tensors.subscript.put_in_place`."""
+    """``x[key] = value``, by `staticflow.ops.tensors.subscript.put_in_place` but in usual cases."""
     plain = thread.state.plain
     if plain and type(value) in BY_PYTHON and _is_large_mask(key, x._data):
         x.masked_fill_(key, value)
@@ -138,7 +138,7 @@ def _basic(key: Any, a: Any) -> Any:
 
 
 def _by_tensors(keys: Sequence[Any], tensors: Sequence[Any]) -> Any:
-    """The same for index tensors alone, together with nothing that NumPy takes for one."""
+    """What NumPy puts by for index tensors alone; None beside what it takes for an index."""
     arrays = tuple([k._data for k in tensors])
     alone = len(arrays) == len(keys)
     usual = all([type(k) is _array and k.ndim and k.dtype.kind in "iu" for k in arrays])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from staticflow.eager.grad_mode import decorated
+from staticflow.eager.grad_mode import decorate
 from staticflow.eager.memory import Memory
 from staticflow.errors import AutogradError
 from staticflow.graph.locs import Locs, format_locs, here
@@ -96,4 +96,4 @@ class inference_mode:
 
     def __call__(self, fn: F) -> F:
         """The function in inference mode."""
-        return decorated(fn, lambda: type(self)(self._mode))
+        return decorate(fn, lambda: type(self)(self._mode))

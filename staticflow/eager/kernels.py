@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager.numbers import as_array, numbers_among, with_operands
-from staticflow.eager.programs import ArrayKind, Programs, compile_function, run, sized
+from staticflow.eager.programs import ArrayKind, Programs, compile_function, run, with_sizes
 from staticflow.eager.rows import in_lines, in_order, in_rows, order_of, steps_of
 from staticflow.graph.graph import attrs_key
 from staticflow.graph.node import make_node
@@ -148,7 +148,7 @@ class _Kernels:
         known = [sizes_known(op, i, a.shape) for i, a in enumerate(arrays)]
         pairs = zip(arrays, known, strict=True)
         kinds = tuple([ArrayKind(a.dtype, sizes, steps_of(a)) for a, sizes in pairs])
-        ways = kinds, sized(kinds, arrays)
+        ways = kinds, with_sizes(kinds, arrays)
         traced = with_operands(op, names) if names else op
         make = partial(compile_function, partial(_apply, traced, attrs, orders))
         kernel: Executable | None = self._programs.find(

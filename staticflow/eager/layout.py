@@ -70,7 +70,7 @@ def is_contiguous(x: Any) -> bool:
 
 
 def bits_as(x: Any, dtype: DType) -> Any:
-    """The same memory as another dtype, without history."""
+    """A tensor without history that reads the memory of ``x`` as another dtype."""
     if thread.state.tracing:
         return bitcast_op(x, dtype=dtype)
     ratio, rest = divmod(x.dtype.bits, dtype.bits)

@@ -49,7 +49,7 @@ class TensorKind:
                 f"sf.tensor and sf.empty take more, at {format_locs(here())}"
             )
         if len(args) == 1 and isinstance(args[0], list | tuple | np.ndarray | Tensor):
-            made: Tensor = Tensor._copied(args[0], self.dtype).to(self.device)
+            made: Tensor = Tensor._copy_of(args[0], self.dtype).to(self.device)
         else:
             made = empty(*args or (0,), dtype=self.dtype, device=self.device)
         return made

@@ -10,7 +10,7 @@ import numpy as np
 from staticflow.eager import gpu
 from staticflow.eager.choose import compute_of
 from staticflow.eager.costs import LARGE
-from staticflow.eager.explain import called, explain
+from staticflow.eager.explain import explain, format_call
 from staticflow.eager.fast.objects import joint_size
 from staticflow.eager.inference import unrecordable
 from staticflow.eager.vertex import record
@@ -70,7 +70,7 @@ class EagerMode:
         return self.general(op, args, attrs) if fast is None else fast(args, attrs)
 
     def general(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any] = _NO_ATTRS) -> Any:
-        """The same, not by the fast path."""
+        """The result of ``op`` by the general path, which takes any operands and words errors."""
         state = thread.state
         tensor = eager.tensor
         operands = args
@@ -144,7 +144,8 @@ class EagerMode:
         dtype = operand_dtype(op, operands)
         if dtype is not None and dtype.kind not in op.kinds:
             raise DTypeError(
-                f"{called(op, operands)}: not defined for {dtype.name}, at {format_locs(here())}"
+                f"{format_call(op, operands)}: not defined for {dtype.name}, "
+                f"at {format_locs(here())}"
             )
         own = any(not is_number(a) and a.dtype is dtype for a in operands[first:])
         for i in range(first, len(operands)):

@@ -90,7 +90,7 @@ def printoptions(**options: Any) -> Iterator[None]:
         _Current.options = before
 
 
-def _shown(array: Array, edge: int) -> Array:
+def _take_ends(array: Array, edge: int) -> Array:
     """The elements that a summary shows."""
     for axis, size in enumerate(array.shape):
         if size > 2 * edge:
@@ -125,7 +125,7 @@ def _whole(value: float) -> str:
 def _contents(array: Array, indent: int) -> str:
     options = _Current.options
     summary = array.size > options.threshold
-    form, width = _formatter(_shown(array, options.edgeitems) if summary else array, options)
+    form, width = _formatter(_take_ends(array, options.edgeitems) if summary else array, options)
     return _Writer(options, summary, form, width).write(array, indent)
 
 

@@ -55,7 +55,8 @@ from staticflow.runtime.once import compiling
 
 __all__ = [
     "MOST_CALLS", "UNMET", "ArrayKind", "Kinds", "Programs", "close_over", "compile_function",
-    "compile_graph", "fill", "kind_of", "params_of", "place", "run", "sized", "trace",
+    "compile_graph", "fill", "kind_of", "params_of", "place", "run", "trace",
+    "with_sizes",
 ]  # fmt: skip
 
 P = TypeVar("P")
@@ -106,7 +107,7 @@ def kind_of(array: np.ndarray[Any, Any]) -> ArrayKind:
     return ArrayKind(array.dtype, tuple([int(n == 1) for n in array.shape]), steps_of(array))
 
 
-def sized(kinds: Kinds, arrays: Sequence[np.ndarray[Any, Any]]) -> Kinds:
+def with_sizes(kinds: Kinds, arrays: Sequence[np.ndarray[Any, Any]]) -> Kinds:
     """The kinds of arrays of which a program knows all sizes: where it is asked for them."""
     return tuple([replace(kind, sizes=a.shape) for kind, a in zip(kinds, arrays, strict=True)])
 

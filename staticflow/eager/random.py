@@ -65,13 +65,13 @@ class Generator:
             if tracing_state.active or symbolic(*beside):
                 state = read(self.state, *beside) + _NEXT
                 return effect(state, self.state, state)
-        state = self._drawn()
+        state = self._draw_now()
         noted = thread.state.noted
         if noted is not None:
             noted.append((None, (), (), self.state, state))  # which native code draws from
         return state
 
-    def _drawn(self) -> Tensor:
+    def _draw_now(self) -> Tensor:
         """`draw` of an eager tensor."""
         with _drawing:
             data = self.state._data

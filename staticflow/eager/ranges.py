@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.eager.creation import full, generated, made
+from staticflow.eager.creation import finish_tensor, full, generate
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import ShapeError
 from staticflow.graph.dims import Dim, Size, dim_max
@@ -31,7 +31,7 @@ _PIECE = 1 << 14
 
 
 def _ramp(shape: Sequence[Size], dim: int) -> Any:
-    return generated(iota, {"shape": tuple(shape), "dim": dim, "dtype": int64})
+    return generate(iota, {"shape": tuple(shape), "dim": dim, "dtype": int64})
 
 
 @by_shape
@@ -47,9 +47,9 @@ def eye(
     shape = as_sizes((n, n if m is None else m))
     if not tracing_state.active and all(type(size) is int and size >= 0 for size in shape):
         data = np.eye(*shape, dtype=dtype_of(dtype or get_default_dtype()).numpy)
-        return made(Tensor._wrap(data), device, requires_grad)
+        return finish_tensor(Tensor._wrap(data), device, requires_grad)
     unit = (_ramp(shape, 0) == _ramp(shape, 1)).to(dtype or get_default_dtype())
-    return unit if isinstance(unit, Symbol) else made(unit, device, requires_grad)
+    return unit if isinstance(unit, Symbol) else finish_tensor(unit, device, requires_grad)
 
 
 @by_shape
@@ -95,11 +95,11 @@ def arange(
         values = (np.arange(count) * step + lo).astype(wanted.numpy)
     else:
         first, step = (lo, step) if wanted.is_floating else (int(lo), int(step))
-        values = _spaced(count, float(first), float(step), wanted.numpy)
-    return made(Tensor._wrap(values), device, requires_grad)
+        values = _space_evenly(count, float(first), float(step), wanted.numpy)
+    return finish_tensor(Tensor._wrap(values), device, requires_grad)
 
 
-def _spaced(count: int, start: float, step: float, dtype: Any) -> np.ndarray[Any, Any]:
+def _space_evenly(count: int, start: float, step: float, dtype: Any) -> np.ndarray[Any, Any]:
     """``start + step * i`` for each ``i`` below ``count``, computed in float64, in pieces that stay
     in the cache."""
     out = aligned_empty((count,), dtype)
@@ -158,11 +158,11 @@ def linspace(
     lo, hi = _ends(start, end, wanted)
     step = (hi - lo) / (steps - 1) if _count(steps) > 1 else 0.0
     if step:
-        values = _spaced(steps, lo, step, wanted.numpy)
+        values = _space_evenly(steps, lo, step, wanted.numpy)
         values[-1] = hi
     else:
         values = np.linspace(lo, hi, steps).astype(wanted.numpy)
-    return made(Tensor._wrap(values), device, requires_grad)
+    return finish_tensor(Tensor._wrap(values), device, requires_grad)
 
 
 @by_shape
@@ -182,7 +182,7 @@ def logspace(
     if any(isinstance(v, Dim | Symbol) for v in (start, end, steps)):
         return (float(base) ** _symbolic_spaces(start, end, steps, wanted)).to(wanted)
     values = np.float64(base) ** np.linspace(*_ends(start, end, wanted), _count(steps))
-    return made(Tensor._wrap(values.astype(wanted.numpy)), device, requires_grad)
+    return finish_tensor(Tensor._wrap(values.astype(wanted.numpy)), device, requires_grad)
 
 
 def _symbolic_spaces(start: Any, end: Any, steps: Any, dtype: DType) -> Any:
@@ -242,4 +242,4 @@ def _triangle(
             )
     offset = min(max(offset, -row), col)  # NumPy counts with 64 bits
     indices = np.stack(find(row, offset, col)).astype(dtype_of(dtype).numpy)
-    return made(Tensor._wrap(indices), device, requires_grad=False)
+    return finish_tensor(Tensor._wrap(indices), device, requires_grad=False)

@@ -16,7 +16,7 @@ from staticflow.ops.declaring.declare import per_arg
 __all__ = ["straight_op"]
 
 
-def _unused(*_: Any, **__: Any) -> Any:
+def _never_run(*_: Any, **__: Any) -> Any:
     raise AssertionError("what the tape alone has is not computed")
 
 
@@ -24,7 +24,7 @@ straight_op = Op(
     name="straight",
     doc="``ct``, with a derivative of 0 by ``x``, which has its shape.",
     infer=lambda facts, ct, x: ct,
-    reference=_unused,
+    reference=_never_run,
     vjp=per_arg(lambda ct, out, given, x: ct, lambda ct, out, given, x: zeros_like(ct)),
     grad_name="StraightBackward0",
 )

@@ -208,7 +208,7 @@ def backward(
                 continue
             _accumulate(t, ct, owned)
             if t._hooks is not None:
-                t._hooks.accumulated(t)
+                t._hooks.call_after(t)
     finally:
         state.recording, state.owned = before
 

@@ -102,7 +102,7 @@ class Tensor(Methods):
             self._data = devices.move(self._data, devices.place(device))
 
     @staticmethod
-    def _copied(data: Any, dtype: Any = None) -> Tensor:
+    def _copy_of(data: Any, dtype: Any = None) -> Tensor:
         """A tensor with a copy of ``data``: numbers, nested lists, an array or a tensor. Python
         floats become float32, ints int64."""
         return Tensor._wrap(array_from(data, dtype))
@@ -319,7 +319,7 @@ class Tensor(Methods):
 
     @property
     def data(self) -> Tensor:
-        """The same memory without history."""
+        """A tensor on this memory, without history."""
         return self.detach()
 
     @data.setter
@@ -339,7 +339,7 @@ class Tensor(Methods):
             note_retyped(self)
 
     def detach(self) -> Tensor:
-        """The same memory without history."""
+        """A tensor on this memory, without history: a change of one shows in the other."""
         out = Tensor._wrap(self._data)
         out._memory = self._own_memory()
         if thread.state.tracing:  # the graph has this memory, x.data = y gives another
@@ -359,7 +359,7 @@ class Tensor(Methods):
         self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
     ) -> Tensor:
         """A tensor with a copy of ``data``, by default in the dtype and on the device of this."""
-        out: Tensor = Tensor._copied(data, dtype or self.dtype).to(device or self.device)
+        out: Tensor = Tensor._copy_of(data, dtype or self.dtype).to(device or self.device)
         return out.requires_grad_(requires_grad)
 
     def item(self) -> Any:

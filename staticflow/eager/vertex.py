@@ -188,7 +188,7 @@ class PerElementEntry(TapeEntry):
     __slots__ = ()
 
     def pull(self, ct: Any, edges: Sequence[Vertex | None], retain: bool) -> Sequence[Any]:
-        """See `TapeEntry.pull`."""
+        """The cotangents of the arguments, of small arrays without a frame for each op."""
         state = thread.state
         vjp: Any = self.op.vjp
         data = ct._data

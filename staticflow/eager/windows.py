@@ -17,7 +17,7 @@ def _angles(length: int, periodic: bool) -> Any:
     return arange(length, dtype=float64) * (2 * math.pi / max(whole, 1))
 
 
-def _finished(x: Any, length: int, dtype: Any, device: Any, requires_grad: bool) -> Any:
+def _finish(x: Any, length: int, dtype: Any, device: Any, requires_grad: bool) -> Any:
     wanted = get_default_dtype() if dtype is None else dtype_of(dtype)
     x = x.new_ones(1) if length == 1 else x
     out = x.to(wanted) if device is None else x.to(wanted).to(device)
@@ -39,7 +39,7 @@ def hann_window(
     tensor([0.0000, 0.5000, 1.0000, 0.5000])
     """
     x = 0.5 - _angles(window_length, periodic).cos() * 0.5
-    return _finished(x, window_length, dtype, device, requires_grad)
+    return _finish(x, window_length, dtype, device, requires_grad)
 
 
 def hamming_window(
@@ -54,7 +54,7 @@ def hamming_window(
 ) -> Any:
     """``alpha - beta cos(2 pi k / n)``, as `hann_window`."""
     x = alpha - _angles(window_length, periodic).cos() * beta
-    return _finished(x, window_length, dtype, device, requires_grad)
+    return _finish(x, window_length, dtype, device, requires_grad)
 
 
 def blackman_window(
@@ -68,7 +68,7 @@ def blackman_window(
     """``0.42 - 0.5 cos(2 pi k / n) + 0.08 cos(4 pi k / n)``, as `hann_window`."""
     angle = _angles(window_length, periodic)
     x = 0.42 - angle.cos() * 0.5 + (angle * 2).cos() * 0.08
-    return _finished(x, window_length, dtype, device, requires_grad)
+    return _finish(x, window_length, dtype, device, requires_grad)
 
 
 def bartlett_window(
@@ -81,4 +81,4 @@ def bartlett_window(
 ) -> Any:
     """``1 - |2 k / n - 1|``, as `hann_window`."""
     x = 1 - (_angles(window_length, periodic) / math.pi - 1).abs()
-    return _finished(x, window_length, dtype, device, requires_grad)
+    return _finish(x, window_length, dtype, device, requires_grad)

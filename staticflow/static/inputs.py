@@ -102,7 +102,7 @@ def placeholder(
 
 def variable(init: Any, dtype: Any = None, name: str | None = None) -> Tensor:
     """A tensor that compiled programs read and update in place: a copy of ``init``."""
-    made = Tensor._copied(init, dtype)
+    made = Tensor._copy_of(init, dtype)
     made.name = name
     return made
 

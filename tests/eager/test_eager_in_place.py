@@ -12,13 +12,13 @@ import pytest
 
 import staticflow as sf
 from staticflow.eager import in_place
-from staticflow.eager.bind import inherited
+from staticflow.eager.bind import inherited_members
 from staticflow.eager.costs import SPREAD
 from staticflow.eager.fast.in_place_forms import InPlaceMethod, in_place_methods
 from staticflow.errors import AutogradError, DTypeError, ShapeError, StaticflowError
 from staticflow.graph.dtypes import DTYPES
 
-METHODS = in_place_methods(inherited())
+METHODS = in_place_methods(inherited_members())
 sf.ones(1).neg()  # from then on they are native
 
 

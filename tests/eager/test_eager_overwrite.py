@@ -11,7 +11,7 @@ import pytest
 
 import staticflow as sf
 from staticflow.eager import in_place, overwrite, programs
-from staticflow.eager.bind import inherited
+from staticflow.eager.bind import inherited_members
 from staticflow.eager.fast.in_place_forms import in_place_methods
 from staticflow.errors import IndexRangeError
 
@@ -34,7 +34,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     for module in (in_place, overwrite):
         monkeypatch.setattr(module, "LARGE", 1)
     sf.ones(1).neg()  # by which the methods have become native; those leave large arrays to these
-    for name, method in in_place_methods(inherited()).items():
+    for name, method in in_place_methods(inherited_members()).items():
         monkeypatch.setattr(sf.Tensor, name, method.general)
     monkeypatch.setattr(overwrite, "get_num_threads", lambda: 2)
     yield found

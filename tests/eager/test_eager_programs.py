@@ -9,7 +9,7 @@ import pytest
 
 import staticflow as sf
 from staticflow.eager import programs, pullback
-from staticflow.eager.programs import Programs, compile_function, fill, kind_of, place, sized
+from staticflow.eager.programs import Programs, compile_function, fill, kind_of, place, with_sizes
 from staticflow.ops import OPS
 
 
@@ -29,7 +29,7 @@ def test_unknown_sizes_come_first_and_each_program_is_made_once() -> None:
     found: Programs[str] = Programs()
     for shape in ((2, 3), (4, 3), (2, 3), (1, 1)):
         array = np.zeros(shape, np.float32)
-        ways = kinds(shape), sized(kinds(shape), [array])
+        ways = kinds(shape), with_sizes(kinds(shape), [array])
         assert found.find("known", make, *ways) == f"of {shape}"
     assert [way[0].sizes for way in made] == [(0, 0), (2, 3), (4, 3), (1, 1)]
     assert found.find("known", make, kinds((5, 5))) is None
@@ -74,7 +74,7 @@ def test_several_arrays_are_overwritten_by_one_program() -> None:
         assert program.fast(x, y, np.asarray(0.5, np.float32)) == ()
         assert np.all(x == 2) and np.all(y == 5)
     row, rows = np.zeros((1, 3), np.float32), np.zeros((2, 3), np.float32)
-    for wrong in (kinds((1, 3), (2, 3)), sized(kinds((1, 3), (2, 3)), [row, rows])):
+    for wrong in (kinds((1, 3), (2, 3)), with_sizes(kinds((1, 3), (2, 3)), [row, rows])):
         with pytest.raises(sf.ShapeError, match="shape of the old"):
             compile_function(lambda x, y: x + y, wrong, updated=1)([row, rows])
 

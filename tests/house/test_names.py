@@ -29,12 +29,6 @@ VERBS = {"embed", "exceed", "feed", "need", "proceed", "seed", "shed", "succeed"
 THEIRS = {"__reversed__", "searchsorted", "fused", "detached", "sorted"}
 # What is still to be renamed, by layer: it shrinks.
 LEFT_NAMES: dict[str, set[str]] = {
-    "eager": {
-        "_checked", "_copied", "_drawn", "_finished", "_named", "_permuted", "_prepared",
-        "_reached", "_registered", "_selected", "_shown", "_spaced", "_strided", "_unchanged",
-        "_unused", "accumulated", "called", "decorated", "entered", "generated", "inherited",
-        "lent", "made", "recalled", "sized", "viewed",
-    },
     "native": {
         "_annotated", "_assigned", "_augmented", "_marked", "_named", "_owned", "_signed",
         "_trusted", "_zeroed", "declared", "lent", "narrowed", "shared", "trusted", "widened",
@@ -54,7 +48,6 @@ LEANING = {
     "no subject": re.compile(r"\A(As|Like|The same|That|So|And|Also|Such|Likewise)\b"),
 }
 LEFT_PROSE: dict[str, set[str]] = {
-    "eager": {"_by_tensors", "bits_as", "data", "detach", "general", "pull", "put"},
     "native": {"PyBytes_FromStringAndSize"},
     "runtime": {"boxing", "recycle"},
 }
