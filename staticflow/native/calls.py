@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from staticflow.native.atomics import STEPS
 from staticflow.native.expressions import lend
 from staticflow.native.language import role_of
 from staticflow.native.ownership import Value
-from staticflow.native.scope import Keeping, Rules, Scope
+from staticflow.native.scope import Effects, Rules, Scope
 from staticflow.native.source import Shown
 from staticflow.native.types import (
     INT,
@@ -55,10 +55,11 @@ def _named_call(scope: Scope, node: ast.Call, name: str) -> Value:
     except TypeError as error:
         raise scope.error(node, f"{name}: {error}") from error
     runs = scope.program.runs(function)
-    callee, keeps = f"@{scope.program.name(function)}", scope.program.keeps(function)
-    return _emit(scope, node, name, callee, signature, runs, keeps)
+    callee, effects = f"@{scope.program.name(function)}", scope.program.effects(function)
+    return _emit(scope, node, name, callee, signature, runs, effects)
 
 
+_NO_EFFECTS = Effects()
 _BUILTINS = {"int": int, "min": min, "max": max}
 
 
@@ -69,7 +70,7 @@ def _emit(
     callee: str,
     signature: Signature,
     runs: bool,
-    keeps: Collection[Keeping] = (),
+    effects: Effects = _NO_EFFECTS,
 ) -> Value:
     kinds = ", ".join([*(place.type.llvm for _, place in signature.params), "..."])
     if signature.rest is not None:
@@ -77,7 +78,8 @@ def _emit(
         further = tuple((f"argument {i + 1}", signature.rest) for i in more)
         signature = replace(signature, params=signature.params + further)
     values = _arguments(scope, node, name, signature, runs)
-    _keep(scope, node, name, signature, values, keeps)
+    _keep(scope, node, name, signature, values, effects)
+    _take(scope, node, name, signature, values, effects)
     result = _result(signature, values)
     written = ", ".join(
         f"{place.type.llvm} {scope.narrowed(place.type, value.text)}"
@@ -98,7 +100,11 @@ def _emit(
         return scope.own(node, value, shown)
     if signature.result.within:
         first = values[0]
-        return replace(value, inside=first.depends, run=first.run, origin=first.origin)
+        places = first.places | {scope.state.seen(place) for place in effects.gives}
+        return replace(
+            value, inside=first.depends, run=first.run, origin=first.origin, places=places,
+            lasting=first.lasting,
+        )  # fmt: skip
     if isinstance(result, PointerType):
         return replace(value, run=scope.state.run)
     return value
@@ -148,13 +154,35 @@ def _keep(
     name: str,
     signature: Signature,
     values: Sequence[Value],
-    keeps: Collection[Keeping],
+    effects: Effects,
 ) -> None:
     """What a function leaves of one argument in another has to live as long as that."""
     places = {param: i for i, (param, _) in enumerate(signature.params)}
-    for kept, keeper in sorted(keeps):
+    for kept, keeper in sorted(effects.keeps):
         i = places[kept]
         lend(scope, node.args[i], values[i], values[places[keeper]], name)
+
+
+def _take(
+    scope: Scope,
+    node: ast.Call,
+    name: str,
+    signature: Signature,
+    values: Sequence[Value],
+    effects: Effects,
+) -> None:
+    """What a function takes from owned fields is there no more behind it, nor in the midst of it:
+    it is not lent to it."""
+    for argument, value, (_, place) in zip(node.args, values, signature.params, strict=True):
+        for taken, _ in value.places:
+            if taken in effects.takes and not place.owned:
+                raise scope.error(
+                    argument, f"{Shown(argument)} is lent to {name}, which takes it from where it "
+                    f"was read, {value.name}: hold it before, and drop it behind"
+                )  # fmt: skip
+    for taken in effects.takes:
+        scope.state.note_taking(taken, None, name, node.lineno)
+    scope.effects.takes.update(effects.takes)
 
 
 def _has_name(scope: Scope, value: Value) -> bool:

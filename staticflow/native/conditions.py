@@ -214,7 +214,10 @@ def _select(scope: Scope, node: ast.IfExp, test: str) -> Value:
     run = scope.state.run if a.run is not None or b.run is not None else None
     shown, local = Shown(node), a.local or b.local
     inside = a.depends | b.depends
-    return Value(text, type_, None, inside, run, shown, node.lineno, local, a.origin | b.origin)
+    return Value(
+        text, type_, None, inside, run, shown, node.lineno, local, a.origin | b.origin,
+        a.lasting or b.lasting, a.places | b.places,
+    )  # fmt: skip
 
 
 def _is_simple(node: ast.expr) -> bool:

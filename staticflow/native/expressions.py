@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from staticflow.native.language import role_of, symbol_of
-from staticflow.native.ownership import Value
+from staticflow.native.ownership import Place, Value
 from staticflow.native.scope import Rules, Scope
 from staticflow.native.source import Shown
 from staticflow.native.types import (
@@ -31,7 +31,10 @@ from staticflow.native.types import (
     stride_of,
 )
 
-__all__ = ["EXPRESSIONS", "assign_element", "assign_field", "element_of", "field_of", "lend"]
+__all__ = [
+    "EXPRESSIONS", "assign_element", "assign_field", "base_of", "element_of", "field_of", "lend",
+    "row_place",
+]  # fmt: skip
 
 
 def _name(scope: Scope, node: ast.Name) -> Value:
@@ -52,7 +55,8 @@ def _name(scope: Scope, node: ast.Name) -> Value:
         raise scope.error(node, f"{node.id} is a {what} of Python: native code has only numbers, "
                           "and what `constant` makes")  # fmt: skip
     text = scope.program.symbol(symbol.name, symbol)
-    return Value(text, declared(symbol.kind).type, name=node.id)
+    type_ = declared(symbol.kind).type
+    return Value(text, type_, name=node.id, lasting=not _is_object(type_))
 
 
 def _function(scope: Scope, node: ast.Name, fn: Callable[..., Any]) -> Value:
@@ -118,13 +122,24 @@ def _attribute(scope: Scope, node: ast.Attribute) -> Value:
     text = scope.load(place, address, node.attr)
     if not isinstance(place.type, PointerType):
         return Value(text, _register(place.type))
-    return _read(scope, base, place.type, text, shown)
+    return _read(scope, base, place, text, shown, (base_of(base), node.attr))
 
 
-def _read(scope: Scope, base: Value, type_: PointerType, text: str, name: Shown) -> Value:
+def base_of(base: Value) -> object:
+    """The class of what has a field."""
+    target = base.type.target if isinstance(base.type, PointerType) else None
+    return target.cls if isinstance(target, ObjectOf | RecordOf) else target
+
+
+def _read(
+    scope: Scope, base: Value, declared: Declared, text: str, name: Shown, place: Place
+) -> Value:
     """A pointer that was read out of what ``base`` points to: it is fleeting if that is an object
-    of Python or shared, and lives as long as a record of the call."""
+    of Python or shared, and lives as long as a record of the call, or until what the ``place`` owns
+    is taken."""
+    type_ = declared.type
     assert isinstance(base.type, PointerType)
+    assert isinstance(type_, PointerType)
     run = base.run
     match base.type.target:
         case ObjectOf():
@@ -132,9 +147,11 @@ def _read(scope: Scope, base: Value, type_: PointerType, text: str, name: Shown)
         case RecordOf() as record if record.shared:
             run = scope.state.run
     origin = scope.parameters if base.local else base.origin  # whatever was written there
+    places = base.places | {scope.state.seen(place)} if declared.owned else base.places
     return Value(
-        text, type_, inside=base.depends, run=run, name=name, line=name.line, origin=origin
-    )
+        text, type_, inside=base.depends, run=run, name=name, line=name.line, origin=origin,
+        lasting=base.lasting, places=places,
+    )  # fmt: skip
 
 
 def _register(type_: Type) -> Type:
@@ -162,19 +179,20 @@ def assign_field(scope: Scope, node: ast.Attribute, value: Value, source: ast.ex
         return
     if place.owned:
         scope.consume(source, value, Shown(node, "put into {}"))
-        _rebind(scope, source, base)
+        _rebind(scope, source, base, (base_of(base), node.attr))
     elif isinstance(place.type, PointerType):
         lend(scope, source, value, base)
     scope.store(place, address, value.text)
 
 
-def _rebind(scope: Scope, source: ast.expr, base: Value) -> None:
+def _rebind(scope: Scope, source: ast.expr, base: Value, place: Place) -> None:
     """A variable whose reference a record took is from then on what the record holds."""
     if isinstance(source, ast.Name):
         before = scope.state.names[source.id]
         run = scope.state.run if _is_shared(base) else base.run
+        places = base.places | {scope.state.seen(place)}
         scope.state.names[source.id] = replace(
-            before, own=None, inside=base.depends, run=run, origin=base.origin
+            before, own=None, inside=base.depends, run=run, origin=base.origin, places=places
         )
 
 
@@ -196,7 +214,16 @@ def lend(scope: Scope, source: ast.expr, value: Value, base: Value, by: str = ""
         raise scope.error(
             source, f"{value.name} is memory of the call, and the record{by} may be there longer"
         )
-    scope.keeps |= {(a, b) for a in value.origin for b in base.origin if a != b}
+    if value.origin and base.lasting and not _is_shared(base):
+        raise scope.error(
+            source, f"{value.name} is an argument, or comes from one, and {base.name}{by} stays "
+            "when the call has ended: let it own the value, or let its record be shared"
+        )  # fmt: skip
+    scope.effects.keeps.update((a, b) for a in value.origin for b in base.origin if a != b)
+
+
+def _is_object(type_: Type) -> bool:
+    return isinstance(type_, PointerType) and isinstance(type_.target, ObjectOf)
 
 
 def _is_shared(base: Value) -> bool:
@@ -241,7 +268,12 @@ def _subscript(scope: Scope, node: ast.Subscript) -> Value:
     text = scope.load(element, address, "element")
     if not isinstance(element.type, PointerType):
         return Value(text, _register(element.type))
-    return _read(scope, base, element.type, text, shown)
+    return _read(scope, base, element, text, shown, row_place(element))
+
+
+def row_place(element: Declared) -> Place:
+    """All rows of what is owned."""
+    return element.type, "[]"
 
 
 def _lies_inside(element: Declared) -> bool:
@@ -260,7 +292,7 @@ def assign_element(scope: Scope, node: ast.Subscript, value: Value, source: ast.
     scope.fit(source, value, element.type)
     if element.owned:
         scope.consume(source, value, Shown(node, "put into {}"))
-        _rebind(scope, source, base)
+        _rebind(scope, source, base, row_place(element))
     elif isinstance(element.type, PointerType):
         lend(scope, source, value, base)
     scope.store(element, address, value.text)

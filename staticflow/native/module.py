@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from staticflow.native.language import Symbol, role_of
-from staticflow.native.scope import Keeping
+from staticflow.native.scope import Effects
 from staticflow.native.source import NativeError
 from staticflow.native.translate import Translation, translate
 from staticflow.native.types import (
@@ -99,16 +99,16 @@ class _Program:
         self.done[fn] = translate(fn, self)
         return self.done[fn].runs
 
-    def keeps(self, fn: Function) -> Collection[Keeping]:
-        """What a function, which is known, leaves of its arguments in others: of one that calls
-        itself it is not known yet, and may be anything."""
+    def effects(self, fn: Function) -> Effects:
+        """What a function does with its arguments. Of one that calls itself it is not known yet:
+        it may keep anything, and of what it takes it says itself, where it does."""
         if fn in self.done:
-            return self.done[fn].keeps
+            return self.done[fn].effects
         role = role_of(fn)
         if role is not None and role.kind == "external":
-            return ()
+            return Effects()
         kinds = {n: p.type for n, p in signature_of(fn).params if isinstance(p.type, PointerType)}
-        return [(a, b) for a in kinds for b in kinds if a != b and _is_written(kinds[b])]
+        return Effects({(a, b) for a in kinds for b in kinds if a != b and _is_written(kinds[b])})
 
     def name(self, fn: Function) -> str:
         """By which symbol a function goes."""

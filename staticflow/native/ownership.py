@@ -11,15 +11,20 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from staticflow.codegen.llvm.text import BasicBlock, FunctionText, phi
 from staticflow.codegen.llvm.text import Type as LLVMType
 from staticflow.native.source import Shown
 from staticflow.native.types import NULL, Type, join_types
 
-__all__ = ["Debt", "Edge", "State", "Target", "Value", "join_values"]
+__all__ = ["Debt", "Edge", "Place", "State", "Target", "Value", "join_values"]
 
 _serials = itertools.count(1)
+
+
+Place = tuple[Any, str]
+"""An owned field of all records of a class, by its name, or all rows of what is owned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +34,9 @@ class Value:
     ``own`` is the number of the reference that it is itself, if it is owned; ``inside`` are those
     that it lives in; ``run`` is, of a fleeting value, the number of the last call before it that
     may have run Python. ``name`` and ``line`` say where it came from, ``local`` that it is memory
-    of the call; ``origin`` are the parameters through which it may have been reached.
+    of the call; ``origin`` are the parameters through which it may have been reached, ``lasting``
+    says that it is memory of the code, or was read there. ``places`` are the owned fields that it
+    was read from, with the number of the last time before it that what they own was taken.
     """
 
     text: str
@@ -41,6 +48,8 @@ class Value:
     line: int = 0
     local: bool = False
     origin: frozenset[str] = frozenset()
+    lasting: bool = False
+    places: frozenset[tuple[Place, int]] = frozenset()
 
     @property
     def depends(self) -> frozenset[int]:
@@ -60,20 +69,44 @@ class Debt:
     line: int
 
 
+@dataclass(frozen=True, slots=True)
+class Taking:
+    """The last time that a function took what an owned field has: its number and that of the time
+    before, the reference that was taken (None if it is gone), how, and in which line."""
+
+    number: int
+    before: int
+    own: int | None
+    how: str | Shown
+    line: int
+
+
 @dataclass(slots=True)
 class State:
     """State of a translation at one place of a function: its variables, the references it owns and
-    what became of earlier ones, and the last call that may have run Python (number, line, name)."""
+    what became of earlier ones, the last call that may have run Python (number, line, name), and
+    what was last taken of which owned field."""
 
     names: dict[str, Value] = field(default_factory=dict)
     owned: dict[int, Debt] = field(default_factory=dict)
     gone: dict[int, tuple[str | Shown, int]] = field(default_factory=dict)
     run: int = 0
     ran: tuple[int, str | Shown] = (0, "")
+    takings: dict[Place, Taking] = field(default_factory=dict)
 
     def fork(self) -> State:
         """Another state that starts as this one."""
-        return State(dict(self.names), dict(self.owned), dict(self.gone), self.run, self.ran)
+        names, owned, gone = dict(self.names), dict(self.owned), dict(self.gone)
+        return State(names, owned, gone, self.run, self.ran, dict(self.takings))
+
+    def seen(self, place: Place) -> tuple[Place, int]:
+        """An owned field as something is read from it."""
+        return place, self.takings[place].number if place in self.takings else 0
+
+    def note_taking(self, place: Place, own: int | None, how: str | Shown, line: int) -> None:
+        """What an owned field had is taken: what was read from it lives as long as ``own``."""
+        _, before = self.seen(place)
+        self.takings[place] = Taking(next(_serials), before, own, how, line)
 
     def note_run(self, line: int, name: str | Shown) -> None:
         """Python may have run, by the call of ``name``."""
@@ -83,7 +116,15 @@ class State:
         """The value as an owned reference."""
         number = next(_serials)
         self.owned[number] = Debt(name, line)
-        return replace(value, own=number, inside=frozenset(), run=None, name=name, line=line)
+        return replace(
+            value,
+            own=number,
+            inside=frozenset(),
+            run=None,
+            name=name,
+            line=line,
+            places=frozenset(),
+        )
 
     def end(self, number: int, how: str | Shown, line: int) -> None:
         """A reference was consumed."""
@@ -111,6 +152,16 @@ class State:
                 f"run Python; write hold({value.name}) where it is read, and drop it, or read it "
                 "again"
             )
+        for place, number in value.places:
+            taking = self.takings.get(place)
+            if taking is None or taking.number == number:
+                continue
+            if taking.before != number or taking.own not in self.owned:
+                return (
+                    f"{value.name}, read in line {value.line}, may be gone: {taking.how} in line "
+                    f"{taking.line} takes what it was read from; write hold({value.name}) where it "
+                    "is read, and drop it, or read it again"
+                )
         return None
 
     def owns(self, value: Value) -> bool:
@@ -138,7 +189,7 @@ class Target:
         states = [state for _, state in self.edges]
         last = max(states, key=lambda s: s.run)
         gone = {number: how for s in states for number, how in s.gone.items()}
-        joined = State({}, {}, gone, last.run, last.ran)
+        joined = State({}, {}, gone, last.run, last.ran, _join_takings(states))
         taken: list[set[int]] = [set() for _ in states]
         for name in states[0].names:
             if all(name in s.names for s in states):
@@ -157,6 +208,17 @@ class Target:
                 )
         joined.owned |= {number: states[0].owned[number] for number in every}
         return joined
+
+
+def _join_takings(states: list[State]) -> dict[Place, Taking]:
+    """The last takings, where ways meet. What was read before either is to be there behind both:
+    a field of which something was taken on one way alone counts as if that were gone."""
+    joined: dict[Place, Taking] = {}
+    for place in {place for state in states for place in state.takings}:
+        known = [state.takings.get(place) for state in states]
+        last = max((taking for taking in known if taking is not None), key=lambda t: t.number)
+        joined[place] = last if all(taking is last for taking in known) else replace(last, own=None)
+    return joined
 
 
 def join_values(
@@ -180,8 +242,14 @@ def join_values(
     owning = [v.own if s.owns(v) else None for v, s in zip(values, states, strict=True)]
     null = [v.type is NULL for v in values]
     origin = frozenset[str]().union(*(v.origin for v in values))
-    merged = replace(_merge(target, text, values, type_, name), origin=origin)
+    read = frozenset[tuple[Place, int]]().union(*(v.places for v in values))
+    lasting = any(v.lasting for v in values)
+    merged = replace(
+        _merge(target, text, values, type_, name), origin=origin, places=read, lasting=lasting
+    )
     fresh = all(s.fault(v) is None for v, s in zip(values, states, strict=True))
+    if fresh:
+        merged = replace(merged, places=frozenset(joined.seen(place) for place, _ in read))
     if any(number is not None for number in owning):
         if not all(n is not None or z for n, z in zip(owning, null, strict=True)):
             if all(v.own == values[0].own for v in values):
@@ -196,10 +264,12 @@ def join_values(
         numbers = {n for n in owning if n is not None}
         number = numbers.pop() if len(numbers) == 1 else next(_serials)
         joined.owned[number] = debt
-        return replace(merged, own=number, run=None, inside=frozenset())
+        return replace(merged, own=number, run=None, inside=frozenset(), places=frozenset())
     if not fresh:
         faulty = next(v for v, s in zip(values, states, strict=True) if s.fault(v) is not None)
-        return replace(merged, own=faulty.own, inside=faulty.inside, run=faulty.run)
+        return replace(
+            merged, own=faulty.own, inside=faulty.inside, run=faulty.run, places=faulty.places
+        )
     fleeting = any(v.run is not None for v in values)
     inside = frozenset[int]().union(*(v.inside for v in values))
     return replace(merged, own=None, inside=inside, run=joined.run if fleeting else None)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from staticflow.codegen.llvm.text import BasicBlock, FunctionText
 from staticflow.native.language import Symbol
-from staticflow.native.ownership import State, Target, Value
+from staticflow.native.ownership import Place, State, Target, Value
 from staticflow.native.source import NativeError, Shown, Source
 from staticflow.native.types import (
     BOOL,
@@ -24,7 +24,7 @@ from staticflow.native.types import (
     suits,
 )
 
-__all__ = ["Again", "Keeping", "Learnt", "Loop", "Program", "Rules", "Scope"]
+__all__ = ["Again", "Effects", "Learnt", "Loop", "Program", "Rules", "Scope"]
 
 
 class Program(Protocol):
@@ -35,8 +35,8 @@ class Program(Protocol):
     def runs(self, fn: Callable[..., Any]) -> bool:
         """Whether a native or external function may run Python; notes that it is called."""
 
-    def keeps(self, fn: Callable[..., Any]) -> Collection[Keeping]:
-        """What a function leaves of its arguments in others."""
+    def effects(self, fn: Callable[..., Any]) -> Effects:
+        """What a function does with what its arguments lead to."""
 
     def name(self, fn: Callable[..., Any]) -> str:
         """By which symbol a function goes."""
@@ -53,6 +53,17 @@ Keeping = tuple[str, str]
 """A parameter of which something is written, as it is, into a record that another one leads to."""
 
 
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """What a function does with what its arguments lead to: what it ``keeps`` of one in another,
+    the owned fields of which it ``takes`` what they have, and those that its result is read from,
+    which it ``gives``."""
+
+    keeps: set[Keeping] = field(default_factory=set)
+    takes: set[Place] = field(default_factory=set)
+    gives: set[Place] = field(default_factory=set)
+
+
 @dataclass(slots=True)
 class Loop:
     """A loop: where ``continue`` and ``break`` go."""
@@ -61,7 +72,7 @@ class Loop:
     done: Target
 
 
-Learnt = int | tuple[int, str]
+Learnt = int | tuple[int, str] | tuple[int, Place] | tuple[int, str, Place]
 
 Rules = Mapping[type[ast.AST], Callable[["Scope", Any], Any]]
 """How each kind of expression gives a `Value`, and whether control comes behind a statement."""
@@ -76,16 +87,17 @@ class Scope:
     globals: Mapping[str, Any]
     signature: Signature
     rules: Rules
-    running: set[Learnt]
-    """The lines of loops in which Python may run, and of loops with the name of a variable that is
-    fleeting at their heads, of which that was learnt on the way."""
+    learnt: set[Learnt]
+    """What was learnt on the way of loops, by their lines: those in which Python may run; with the
+    names of variables that are fleeting at their heads, or, with an owned field, that they read
+    from it; with owned fields of which they take what these have."""
     text: FunctionText = field(default_factory=FunctionText)
     state: State = field(default_factory=State)
     kinds: dict[str, Type] = field(default_factory=dict)
     """What each variable may hold, as its annotation or its first value says."""
     loops: list[Loop] = field(default_factory=list)
     ran: bool = False
-    keeps: set[Keeping] = field(default_factory=set)
+    effects: Effects = field(default_factory=Effects)
 
     # -- errors ------------------------------------------------------------------------------
 

@@ -247,25 +247,31 @@ def _begin(scope: Scope, node: ast.While | ast.For, head: Target) -> dict[str, V
     _, before = head.edges[0]
     scope.text.start(head.block)
     state = scope.state = before.fork()
-    if node.lineno in scope.running or _may_run(scope, node):
+    if node.lineno in scope.learnt or _may_run(scope, node):
         scope.note_run(node, "the loop")
+    for place in {place for value in state.names.values() for place, _ in value.places}:
+        if (node.lineno, place) in scope.learnt:
+            state.note_taking(place, None, "the loop", node.lineno)
     carried = {}
     for name in sorted(_assigned(node) & state.names.keys()):
-        carried[name] = value = _carry(scope, state, name, (node.lineno, name) in scope.running)
+        carried[name] = value = _carry(scope, state, name, node.lineno)
         state.names[name] = value
     return carried
 
 
-def _carry(scope: Scope, state: State, name: str, fleeting: bool) -> Value:
-    """What a variable is at the head of a loop that assigns it: ``fleeting`` if the loop does."""
-    before = state.names[name]
+def _carry(scope: Scope, state: State, name: str, line: int) -> Value:
+    """What a variable is at the head of a loop that assigns it: fleeting if the loop does, and read
+    from the owned fields that the loop reads it from."""
+    before, fleeting = state.names[name], (line, name) in scope.learnt
     value = replace(before, text=scope.text.fresh(name), type=scope.kinds[name])
     if before.own is not None and before.own in state.owned:
         debt = state.owned.pop(before.own)
         return state.own(value, debt.name, debt.line)
     origin = scope.parameters if isinstance(value.type, PointerType) else frozenset[str]()
     run = state.run if fleeting and before.run is None else before.run
-    return replace(value, run=run, origin=origin)
+    keys = [key for key in scope.learnt if isinstance(key, tuple) and len(key) == 3]
+    read = {state.seen(place) for at, variable, place in keys if (at, variable) == (line, name)}
+    return replace(value, run=run, origin=origin, places=before.places | read)
 
 
 def _close(scope: Scope, node: ast.stmt, head: Target, carried: dict[str, Value]) -> None:
@@ -274,8 +280,9 @@ def _close(scope: Scope, node: ast.stmt, head: Target, carried: dict[str, Value]
     (_, first), *back = head.edges
     for block_, state in back:
         if state.run != first.run and not _ran_at_head(scope, node):
-            scope.running.add(getattr(node, "lineno", 0))
+            scope.learnt.add(getattr(node, "lineno", 0))
             raise Again
+        _compare_takings(scope, node, state, first)
         _compare_debts(scope, node, state, carried, first)
         for name, value in carried.items():
             _compare(scope, node, name, value, state)
@@ -286,7 +293,18 @@ def _close(scope: Scope, node: ast.stmt, head: Target, carried: dict[str, Value]
 
 
 def _ran_at_head(scope: Scope, node: ast.stmt) -> bool:
-    return getattr(node, "lineno", 0) in scope.running or _may_run(scope, node)
+    return getattr(node, "lineno", 0) in scope.learnt or _may_run(scope, node)
+
+
+def _compare_takings(scope: Scope, node: ast.stmt, state: State, first: State) -> None:
+    """What a loop takes of owned fields is gone when it begins again."""
+    line = getattr(node, "lineno", 0)
+    read = {place for value in first.names.values() for place, _ in value.places}
+    for place in read & state.takings.keys():
+        key = line, place
+        if state.takings[place] is not first.takings.get(place) and key not in scope.learnt:
+            scope.learnt.add(key)
+            raise Again
 
 
 def _compare_debts(
@@ -323,7 +341,7 @@ def _compare(scope: Scope, node: ast.stmt, name: str, value: Value, state: State
     if fault is None and now.run is not None and value.run is None:
         line = getattr(node, "lineno", 0)
         if not _ran_at_head(scope, node):
-            scope.running.add((line, name))
+            scope.learnt.add((line, name))
             raise Again
     if fault is not None or (now.run is not None and value.run is None):
         raise scope.error(
@@ -333,6 +351,10 @@ def _compare(scope: Scope, node: ast.stmt, name: str, value: Value, state: State
         )
     if not now.inside <= value.inside:
         raise scope.error(behind, f"{name} may be gone when the loop begins again")
+    places = {place for place, _ in now.places} - {place for place, _ in value.places}
+    if places:
+        scope.learnt.update((getattr(node, "lineno", 0), name, place) for place in places)
+        raise Again
 
 
 def _assigned(node: ast.While | ast.For) -> set[str]:
@@ -388,6 +410,8 @@ def _return(scope: Scope, node: ast.Return) -> bool:
         )
     elif value.local:
         raise scope.error(node, f"{ast.unparse(node.value)} is memory of the call, which ends here")
+    if result.within:
+        scope.effects.gives.update(place for place, _ in value.places)
     leave(scope, node, value)
     return False
 

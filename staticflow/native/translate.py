@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from staticflow.native.conditions import CONDITIONS
 from staticflow.native.expressions import EXPRESSIONS
 from staticflow.native.language import role_of
 from staticflow.native.ownership import Value
-from staticflow.native.scope import Again, Keeping, Learnt, Program, Rules, Scope
+from staticflow.native.scope import Again, Effects, Learnt, Program, Rules, Scope
 from staticflow.native.source import source_of
 from staticflow.native.statements import STATEMENTS, block, leave
 from staticflow.native.types import BOOL, VOID, IntType, signature_of
@@ -24,27 +24,24 @@ _RULES: Rules = {**EXPRESSIONS, **CONDITIONS, **CALLS, **STATEMENTS}
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """A function as LLVM text; whether it may run Python, and what it leaves of its arguments in
-    others."""
+    """A function as LLVM text; whether it may run Python, and what it does with its arguments."""
 
     text: str
     runs: bool
-    keeps: Collection[Keeping]
+    effects: Effects
 
 
 def translate(fn: Callable[..., Any], program: Program) -> Translation:
     """The LLVM text of a native function. Raises `NativeError` at the line that is at fault."""
-    running: set[Learnt] = set()
+    learnt: set[Learnt] = set()
     while True:
         try:
-            return _translate(fn, program, running)
+            return _translate(fn, program, learnt)
         except Again:
             continue
 
 
-def _translate(
-    fn: Callable[..., Any], program: Program, running: set[int | tuple[int, str]]
-) -> Translation:
+def _translate(fn: Callable[..., Any], program: Program, learnt: set[Learnt]) -> Translation:
     source = source_of(fn)
     try:
         signature = signature_of(fn)
@@ -52,7 +49,7 @@ def _translate(
         raise source.error(source.tree, str(error)) from error
     own = {*fn.__code__.co_varnames}  # which are variables in all of the function
     known = {name: thing for name, thing in fn.__globals__.items() if name not in own}
-    scope = Scope(program, source, known, signature, _RULES, running)
+    scope = Scope(program, source, known, signature, _RULES, learnt)
     _begin(scope)
     if block(scope, source.tree.body):
         end = ast.Pass(lineno=source.tree.end_lineno or source.tree.lineno)
@@ -60,7 +57,7 @@ def _translate(
             raise scope.error(end, f"{signature.result} is to be returned on every way")
         leave(scope, end)
     params = ", ".join(f"{place.type.llvm} {_register(n)}" for n, place in signature.params)
-    return Translation(f"{_head(fn, scope, params)} {{\n{scope.text}}}\n", scope.ran, scope.keeps)
+    return Translation(f"{_head(fn, scope, params)} {{\n{scope.text}}}\n", scope.ran, scope.effects)
 
 
 def _head(fn: Callable[..., Any], scope: Scope, params: str) -> str:

@@ -224,7 +224,7 @@ def _marked(hint: Any) -> Declared:
             case Owner():
                 result = replace(result, owned=True)
             case Within():
-                result = replace(result, within=True)
+                result = replace(result, within=True, owned=False)
             case Bits(bits):
                 result = replace(result, type=IntType(bits))
             case Fixed(length):

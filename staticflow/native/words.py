@@ -10,8 +10,8 @@ from typing import Any
 from staticflow.codegen.llvm.text import Type as LLVMType
 from staticflow.codegen.llvm.text import phi
 from staticflow.native import language
-from staticflow.native.expressions import element_of, field_of, lend
-from staticflow.native.ownership import Value
+from staticflow.native.expressions import base_of, element_of, field_of, lend, row_place
+from staticflow.native.ownership import Place, Value
 from staticflow.native.scope import Scope
 from staticflow.native.source import Shown
 from staticflow.native.types import (
@@ -120,17 +120,23 @@ def _drop_element(scope: Scope, element: Declared, at: str) -> None:
 def _take(scope: Scope, node: ast.Call) -> Value:
     argument = _one(scope, node)
     if isinstance(argument, ast.Attribute):
-        base, place, address = field_of(scope, argument)
+        base, declared, address = field_of(scope, argument)
+        place: Place = (base_of(base), argument.attr)
     elif isinstance(argument, ast.Subscript):
-        base, place, address = element_of(scope, argument)
+        base, declared, address = element_of(scope, argument)
+        place = row_place(declared)
     else:
         raise scope.error(node, "only the field of a record, or an element, is taken")
     scope.check(argument, base)
-    if not place.owned or not isinstance(place.type, PointerType):
+    if not declared.owned or not isinstance(declared.type, PointerType):
         raise scope.error(node, f"{ast.unparse(argument)} is not owned where it lies")
-    text = scope.load(place, address, "taken")
+    text = scope.load(declared, address, "taken")
     scope.text.do(f"store ptr null, ptr {address}")
-    return scope.own(node, Value(text, place.type), Shown(argument))
+    taken = scope.own(node, Value(text, declared.type), Shown(argument))
+    scope.state.note_taking(place, taken.own, Shown(node), node.lineno)
+    if not base.local:
+        scope.effects.takes.add(place)
+    return taken
 
 
 def _trusted(scope: Scope, node: ast.Call) -> Value:
@@ -145,7 +151,10 @@ def _trusted(scope: Scope, node: ast.Call) -> Value:
         raise scope.error(node, f"{ast.unparse(argument)} is {value.type}, no pointer")
     place = _kind(scope, kind)
     shown, line, origin = Shown(argument), node.lineno, value.origin
-    known = Value(value.text, place.type, name=shown, line=line, origin=origin)
+    known = Value(
+        value.text, place.type, name=shown, line=line, origin=origin, lasting=value.lasting,
+        places=value.places,
+    )  # fmt: skip
     is_row = isinstance(place.type, PointerType) and isinstance(place.type.target, RowOf)
     if is_row or not place.owned:
         return known

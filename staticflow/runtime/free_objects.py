@@ -46,7 +46,7 @@ FIRST_ELEMENT = tuple.__basicsize__ >> 3
 class Pool(Record):
     """Free objects of one kind: the first, and how many there are."""
 
-    first: Object | None
+    first: Owned[Object | None]
     count: int
 
 
@@ -65,19 +65,19 @@ def PyType_GenericAlloc(cls: Type, length: int) -> Owned[Object | None]:
 
 
 @external(runs=False)
-def PyObject_Init(memory: Object, cls: Type) -> Owned[Object]:
+def PyObject_Init(memory: Owned[Object], cls: Type) -> Owned[Object]:
     """Memory as a new object of a class."""
     raise NotImplementedError
 
 
 @external(runs=False)
-def PyObject_InitVar(memory: Object, cls: Type, length: int) -> Owned[Object]:
+def PyObject_InitVar(memory: Owned[Object], cls: Type, length: int) -> Owned[Object]:
     """Memory as a new object of a class, of a length."""
     raise NotImplementedError
 
 
 @external(runs=False)
-def PyObject_GC_Del(memory: Object) -> None:
+def PyObject_GC_Del(memory: Owned[Object]) -> None:
     """Give memory back."""
     raise NotImplementedError
 
@@ -86,32 +86,30 @@ def PyObject_GC_Del(memory: Object) -> None:
 
 
 @inline
-def words_of(memory: Object) -> Inside[Row[Object | None]]:
+def words_of(memory: Object) -> Inside[Row[Owned[Object | None]]]:
     """The words of an object."""
-    return trusted(memory, Row[Object | None], "an object is its words")
+    return trusted(memory, Row[Owned[Object | None]], "an object is its words")
 
 
 @inline
-def pop(pool: Pool, link: int) -> Inside[Object | None]:
+def pop(pool: Pool, link: int) -> Owned[Object | None]:
     """A free object, with where the next is in its word ``link``; null if there is none."""
-    first = pool.first
+    first = take(pool.first)
     if first is not None:
-        words = words_of(first)
-        pool.first = words[link]
-        words[link] = None
+        pool.first = take(words_of(first)[link])
         pool.count -= 1
     return first
 
 
 @native
-def push(pool: Pool, link: int, memory: Object) -> None:
+def push(pool: Pool, link: int, memory: Owned[Object]) -> None:
     """Let an object, which holds nothing any more, be used again, or give its memory back."""
     if not unsigned_less(pool.count, MOST):
         PyObject_GC_Del(memory)
         return
     pool.count += 1
-    words_of(memory)[link] = pool.first
-    pool.first = trusted(memory, Object, "nobody else has it")
+    words_of(memory)[link] = take(pool.first)
+    pool.first = memory
 
 
 # -- classes -------------------------------------------------------------------------------------
@@ -136,7 +134,7 @@ def alloc(cls: Type, length: int) -> Owned[Object | None]:
 
 
 @native
-def free(memory: Object) -> None:
+def free(memory: Owned[Object]) -> None:
     """The ``tp_free`` of a class, for an object whose slots are cleared."""
     push(class_pools[NUMBER], FIRST_SLOT, memory)
 
@@ -170,7 +168,7 @@ def row(length: int) -> Owned[Object | None]:
 
 
 @export
-def drop_elements(memory: Object) -> None:
+def drop_elements(memory: Owned[Object]) -> None:
     """The ``tp_dealloc`` of rows. Long chains of them have other objects in between, which see to
     it that this does not call itself too often."""
     PyObject_GC_UnTrack(memory)

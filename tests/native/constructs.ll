@@ -677,6 +677,26 @@ entry:
   ret i64 16
 }
 
+define i64 @exchanged(ptr %holder, ptr %thing) {
+entry:
+  %thing.0 = load ptr, ptr %holder
+  %taken.1 = load ptr, ptr %holder
+  store ptr null, ptr %holder
+  call void @Py_IncRef(ptr %thing)
+  store ptr %thing, ptr %holder
+  %t.5 = icmp eq ptr %thing.0, null
+  br i1 %t.5, label %then.2, label %else.3
+then.2:
+  br label %chosen.4
+else.3:
+  %t.6 = ptrtoint ptr %thing.0 to i64
+  br label %chosen.4
+chosen.4:
+  %if.7 = phi i64 [ 0, %then.2 ], [ %t.6, %else.3 ]
+  call void @Py_DecRef(ptr %taken.1)
+  ret i64 %if.7
+}
+
 define internal ptr @held_by(ptr %holder) {
 entry:
   %thing.0 = load ptr, ptr %holder

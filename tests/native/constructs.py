@@ -393,6 +393,16 @@ def held_by(holder: Holder) -> Inside[Object]:
 
 
 @export
+def exchanged(holder: Holder, thing: Object) -> int:
+    inside = holder.thing
+    before = take(holder.thing)
+    holder.thing = hold(thing)
+    place = 0 if inside is None else address(inside)
+    drop(before)
+    return place
+
+
+@export
 def briefly(thing: Object, other: Object) -> int:
     holder = zeroed(Holder)
     holder.thing = hold(thing)

@@ -490,3 +490,96 @@ def of_any_number() -> int:
 @export
 def of_no_sign(n: int) -> bool:
     return n < 0xFFFFFFFFFFFFFFFF  #! 18446744073709551615 has more than 64 bits, one of which is the sign
+
+
+class Plain(Record):
+    thing: Owned[Object | None]
+    lent: Object | None
+
+
+plain = variable(Plain, "plain")
+
+
+@native
+def empty(holder: Holder) -> None:
+    before = take(holder.thing)
+    drop(before)
+
+
+@native
+def thing_of(holder: Holder) -> Inside[Object | None]:
+    return holder.thing
+
+
+@native
+def look_at(holder: Holder, thing: Object | None) -> bool:
+    empty(holder)
+    return thing is None
+
+
+@export
+def used_behind_what_was_taken(holder: Holder) -> int:
+    inside = holder.thing
+    before = take(holder.thing)
+    drop(before)
+    return 0 if inside is None else address(inside)  #! inside, read in line -3, may be gone: take(holder.thing) in line -2 takes what it was read from; write hold(inside) where it is read, and drop it, or read it again
+
+
+@export
+def used_behind_what_a_function_took(holder: Holder) -> int:
+    inside = thing_of(holder)
+    empty(holder)
+    return 0 if inside is None else address(inside)  #! inside, read in line -2, may be gone: empty in line -1 takes what it was read from; write hold(inside) where it is read, and drop it, or read it again
+
+
+@export
+def lent_to_what_takes_it(holder: Holder) -> bool:
+    return look_at(holder, holder.thing)  #! holder.thing is lent to look_at, which takes it from where it was read, holder.thing: hold it before, and drop it behind
+
+
+@export
+def taken_on_one_way(holder: Holder, flag: bool) -> int:
+    inside = holder.thing
+    if flag:
+        before = take(holder.thing)
+        drop(before)
+    return 0 if inside is None else address(inside)  #! inside, read in line -4, may be gone: take(holder.thing) in line -2 takes what it was read from; write hold(inside) where it is read, and drop it, or read it again
+
+
+@export
+def taken_when_the_loop_begins_again(holder: Holder, n: int) -> int:
+    inside = holder.thing
+    total = 0
+    for i in range(n):
+        total += 0 if inside is None else address(inside)  #! inside, read in line -3, may be gone: the loop in line -1 takes what it was read from; write hold(inside) where it is read, and drop it, or read it again
+        before = take(holder.thing)
+        drop(before)
+    return total
+
+
+@export
+def put_where_it_stays(thing: Object) -> None:
+    plain.lent = thing  #! thing is an argument, or comes from one, and plain stays when the call has ended: let it own the value, or let its record be shared
+
+
+@native
+def keep_in(record: Plain, thing: Object) -> None:
+    record.lent = thing
+
+
+@export
+def put_where_it_stays_by_a_function(thing: Object) -> None:
+    keep_in(plain, thing)  #! thing is an argument, or comes from one, and plain, into which keep_in writes it, stays when the call has ended: let it own the value, or let its record be shared
+
+
+@export
+def taken_in_the_next_turn(holder: Holder, things: Row[Object], n: int) -> int:
+    total = 0
+    inside: Object | None = None
+    for i in range(n):
+        before = take(holder.thing)
+        drop(before)
+        total += 0 if inside is None else address(inside)  #! inside, read in line -4, may be gone: take(holder.thing) in line -2 takes what it was read from; write hold(inside) where it is read, and drop it, or read it again
+        holder.thing = hold(things[i])
+        inside = holder.thing
+    return total

@@ -139,6 +139,7 @@ def compute_in_place(
             return False
         if scaled and by_numpy and scale(other, factor, state):
             return False
+    array = operand_array(target)  # as `scale` may exchange that of an operand
     if method.program is None:  # NumPy is slow at copies of transposed arrays
         source = operand_array(other)
         return (few or is_in_rows(source)) and not copy_array(array, source)
