@@ -65,8 +65,8 @@ def op_at(address: Object) -> Inside[Op]:
 def call_with_attrs(
     self: Object, given: Row[Object], count: int, names: Tuple | None
 ) -> Owned[Object | None]:
-    """The function of the op at an address, called with its arguments and its attributes: a tuple
-    and a dict; other sequences and mappings, and wrong calls, are for the general path."""
+    """What the op at an address gives of a tuple of arguments and a dict of attributes. Other
+    sequences and mappings, and wrong calls, go to the general path."""
     op = op_at(self)
     if count == 2 and names is None:
         args = given[0]
@@ -81,14 +81,14 @@ def call_with_attrs(
 def call_op_at(
     self: Object, objects: Row[Object], count: int, names: Tuple | None
 ) -> Owned[Object | None]:
-    """`call_op` of the op at an address."""
+    """`call_op` of the op whose record lies at an address."""
     return call_op(op_at(self), objects, count, names)
 
 
 @export
 def call_op(op: Op, objects: Row[Object], count: int, names: Tuple | None) -> Owned[Object | None]:
-    """What an op gives of what a call gives; names, and a wrong number of arguments, are for the op
-    itself."""
+    """What an op gives of arguments without attributes. Names, and a wrong number of arguments, go
+    to `Op.call`."""
     if names is None and count == op.arity:
         return apply(op, objects, count, None, None)
     return forward(op_call, op.object, None, objects, count, names)
@@ -98,7 +98,7 @@ def call_op(op: Op, objects: Row[Object], count: int, names: Tuple | None) -> Ow
 def call_op_on(
     op: Op, self: Object, args: Row[Object], count: int, names: Tuple | None
 ) -> Owned[Object | None]:
-    """`call_op` of an object and the arguments of its method."""
+    """`call_op` of an object and the arguments of its method: ``x.mul(y)`` of ``x`` and ``y``."""
     if names is None and count + 1 == op.arity and count < MOST:
         objects = space(Object, MOST)
         objects[0] = self
@@ -111,7 +111,8 @@ def call_op_on(
 def call_reflected(
     op: Op, self: Object, args: Row[Object], count: int, names: Tuple | None
 ) -> Owned[Object | None]:
-    """`call_op` of the operand of an operator's method and then its object."""
+    """`call_op` of an operator's operands the other way round: ``x.__rsub__(y)`` of ``y`` and
+    ``x``."""
     objects = space(Object, 2)
     if count != 1:
         objects[0] = self
@@ -129,7 +130,8 @@ def apply(
     op: Op, objects: Row[Object], count: int, attrs: Object | None, step: Step | None
 ) -> Owned[Object | None]:
     """What an op gives of objects and attributes, a dict or null, as ``general(op, objects,
-    attrs)`` does; null with an error set. ``step`` is that of a plan that this is, or null."""
+    attrs)`` does; null with an error set. ``step`` is the step of a plan by which it is called, or
+    null."""
     if count <= MOST:
         operands = zeroed_row(Operand, count, MOST)
         out = apply_to(operands, op, objects, count, attrs, step)

@@ -58,10 +58,10 @@ from staticflow.runtime.object_layout import CONTIGUOUS, WRITEABLE
 __all__ = ["MOST_VALUES", "OFTEN", "RECALL", "recall", "recall_at"]
 
 OFTEN = 100
-"""So many calls of a kind are worth the 30 ms that a kernel takes to compile."""
+"""After so many calls of a kind a kernel is compiled for it, which takes 30 ms."""
 
 MOST_VALUES = 1024
-"""Calls with more values on the way than that, which are on the stack, are not remembered."""
+"""A call of more values than that, which lie on the stack, is not remembered."""
 
 _INT64 = DTYPES.index(int64)
 _OPEN = CONTIGUOUS | WRITEABLE
@@ -74,7 +74,8 @@ _OPEN = CONTIGUOUS | WRITEABLE
 def recall(
     function: Remembered, first: Object | None, args: Row[Object], count: int, names: Tuple | None
 ) -> Owned[Object | None]:
-    """What a call of a function gives, of its kind if that is known; null with an error set."""
+    """What a call of a function gives, by the plan of its kind if there is one; null with an error
+    set."""
     state = current_state()
     if state is None:
         return None
@@ -115,7 +116,7 @@ def learn(
     count: int,
     names: Tuple | None,
 ) -> Owned[Object | None]:
-    """What a call gives, of which Python is to make a plan; null with an error set."""
+    """What a call gives that Python runs and makes a plan of; null with an error set."""
     kind = pack_key(key, hash)
     if kind is None:
         return None
@@ -129,7 +130,7 @@ def learn(
 
 @inline
 def is_remembered(slot: Slot) -> bool:
-    """Whether calls of the kind whose plan is in a slot are remembered."""
+    """Whether the plan in a slot has steps, or says that calls of the kind are not remembered."""
     plan = slot.plan
     return plan is not None and plan.steps is not None
 
@@ -234,7 +235,8 @@ def keep_results(
 
 @native
 def give_results(values: Row[Owned[Object]], plan: Plan) -> Owned[Object | None]:
-    """What a call gives, of the values; null with an error set."""
+    """The results of a call among the values: one, a tuple or a named tuple; null with an error
+    set."""
     places = plan.results
     count = plan.result_count
     if count < 0:
@@ -339,7 +341,7 @@ def find_plan(key: Key, hash: int) -> int:
 
 @native
 def is_second_miss(hash: int) -> bool:
-    """Whether a key is looked for in vain a second time. Its slots remember the last ones that
+    """Whether a key is looked for in vain a second time: its slots remember the last few that
     were."""
     first = first_slot(hash)
     newer = hash

@@ -48,21 +48,22 @@ class Cell(Record, shared=True):
 
 
 class Op(Record):
-    """An op."""
+    """What native code knows of an op."""
 
     object: Object
     compute: Annotated[Row[Object], Fixed(2)]  # what computes it, on small and on large arrays
     entry: Annotated[Row[Entry], Fixed(2)]  # a `PerElementEntry` and a `TapeEntry` to copy
     dtypes: int  # a bit for each
     flags: int
-    uses: Annotated[Row[int], Fixed(MOST + 1)]  # cotangents that need the result, each argument
-    traced: int  # for which numbers of arguments that is known, a bit for each
+    uses: Annotated[Row[int], Fixed(MOST + 1)]  # by the result, and each argument: a bit for each
+    # cotangent that needs its value
+    traced: int  # a bit for each number of arguments for which that is known
     arity: int
     kernel: Cell | None  # which computed it of large arrays last
 
 
 class Operand(Record):
-    """An argument of a call."""
+    """An argument of a call. It is *opened* when its array is found, or it is a number."""
 
     object: Object | None  # first, so that an operand is a row of arguments, too
     array: Owned[Object | None]  # its array, or what stands for that
@@ -84,7 +85,8 @@ class PlannedView(Record):
 
 
 class Step(Record):
-    """A step of a plan: an op, or a draw from a generator, which stands as what computes it."""
+    """A step of a plan: an op, with what is known of this very call; or a draw from a generator,
+    which is in ``compute``."""
 
     op: Op | None  # null for a draw
     attrs: Object | None
@@ -116,8 +118,8 @@ class Remembered(Record):
 
 
 class Key(Record, shared=True):
-    """The key of a call, as it is written. It does not hold the tensors that it tells of, nor do
-    the lists that they may be in, as soon as Python runs."""
+    """The key of a call, as it is written. It borrows the tensors that it describes, which nobody
+    may hold as soon as Python runs."""
 
     words: Row[int]
     count: int
@@ -126,7 +128,8 @@ class Key(Record, shared=True):
 
 
 class Plan(Record):
-    """What a kind of call comes to. Its *values* are the tensors, numbers, and what steps give."""
+    """The steps that calls of a kind come to. Its *values* are the tensors of the call, numbers,
+    and what steps give, in order."""
 
     key: Row[int]
     words: int  # of the key
@@ -151,7 +154,7 @@ class Slot(Record, shared=True):
 
 
 class InPlace(Record):
-    """An in-place method."""
+    """What native code knows of an in-place method."""
 
     general: Object  # what does what is not usual
     ufunc: Object | None
