@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -29,8 +28,8 @@ from staticflow.eager.programs import (
     compile_graph,
     fill,
     kind_of,
+    mark,
     params_of,
-    place,
     run,
     trace,
     with_sizes,
@@ -41,7 +40,7 @@ from staticflow.eager.saved_hooks import Packed
 from staticflow.eager.vertex import TapeEntry, Vertex, attach, make_entry
 from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import get_default_dtype
-from staticflow.graph.graph import attrs_key, close, substitute_nodes
+from staticflow.graph.graph import close, exactly, substitute_nodes
 from staticflow.graph.node import toposort
 from staticflow.graph.op import Op
 from staticflow.graph.open_size import OpenSize
@@ -240,9 +239,8 @@ def _find(
     needs: tuple[bool, ...],
 ) -> _Program | None:
     """The program of a call; None if it is to run op by op."""
-    numbers = count()
-    marked = tuple([place(next(numbers)) if hasattr(a, "_data") else a for a in args])
-    known = get_default_dtype(), attrs_key({str(i): a for i, a in enumerate(marked)}), needs
+    marked = mark(args, lambda a: hasattr(a, "_data"))
+    known = get_default_dtype(), exactly(marked), needs
     # (what does not lie in order is copied)
     kinds = tuple([replace(kind_of(a), steps=None) for a in arrays])
     make = partial(_Program, fn, marked, needs)

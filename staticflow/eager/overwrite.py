@@ -24,13 +24,14 @@ from staticflow.eager.programs import (
     compile_graph,
     fill,
     kind_of,
+    mark,
     params_of,
     place,
     trace,
 )
 from staticflow.eager.rows import in_lines, in_order, in_rows, lies_apart
 from staticflow.graph.dtypes import BY_NUMPY, bfloat16
-from staticflow.graph.graph import Graph
+from staticflow.graph.graph import Graph, exactly
 from staticflow.graph.node import constant, param, toposort
 from staticflow.ops.basics.arithmetic import cast, clone, maximum, minimum, mul
 from staticflow.ops.basics.expand import expand
@@ -79,43 +80,49 @@ def overwrite(
     floating = BY_NUMPY[dtype].is_floating
     even = fn in _EVEN
     names = tuple(kwargs) if kwargs else ()
+    values: list[Any] = [*args, *kwargs.values()] if kwargs else [*args]
     arrays = [x]
-    marked: list[Any] = []  # the arguments with places for arrays
-    for a in (*args, *kwargs.values()) if kwargs else args:
+    key: list[Any] = [names, dtype, x.shape, x.strides]
+    for i, a in enumerate(values):
         if floating and (even or not is_apart(a) if type(a) is float else even and type(a) is int):
-            a = as_array(a, dtype)
+            a = values[i] = as_array(a, dtype)
         if a is x:
-            a = _ITSELF
+            values[i] = _ITSELF
+            key.append(_ITSELF)
         elif type(a) is np.ndarray:
+            key += a.dtype, a.shape, a.strides
             arrays.append(a)
-            a = place(len(arrays) - 1)
         elif type(a) is tuple and a and all([type(part) is np.ndarray for part in a]):
+            key.append(tuple([(part.dtype, part.shape, part.strides) for part in a]))
             arrays += a
-            a = tuple([place(i) for i in range(len(arrays) - len(a), len(arrays))])
-        marked.append(a)
-    programs = programs_of(fn)
-    known = (names, *marked, *map(type, marked))  # (no constant beside floats is -0.0)
-    call = (*known, *[(a.dtype, a.shape, a.strides) for a in arrays])
+        else:
+            key += type(a), repr(a) if type(a) is float else a
+    programs, call = programs_of(fn), tuple(key)
     try:
         program = programs.by_call.get(call, UNMET)
     except TypeError:  # an operand that has no hash
         return False
     if program is UNMET:
-        program = None
-        if not any(isinstance(a, np.generic) for a in marked) and _lie_well(*arrays):
-            make = partial(_compile, fn, tuple(marked), names)
-            program = programs.find(known, make, tuple(map(kind_of, arrays)))
-        programs.remember(call, program)
+        program = programs.remember(call, _find(fn, arrays, values, names))
     if program is None or program.fast(*arrays) != ():
         return False
-    if len(arrays) == 1 + len(marked) and names in _BESIDE:
+    if len(arrays) == 1 + len(values) and names in _BESIDE:
         programs.latest.value = program.fast
     return True
 
 
-def _lie_well(x: Array, *others: Array) -> bool:
-    """Whether a program may write where ``x`` lies, and read where the others do."""
-    return lies_apart(x) and in_rows(x) and all(map(in_lines, others))
+def _find(
+    fn: Function, arrays: Sequence[Array], values: Sequence[Any], names: tuple[str, ...]
+) -> Executable | None:
+    """The program for arguments of these ``values``, the last by ``names``; None if there is none,
+    as where arrays do not lie so that it may write there, or read."""
+    x, *others = arrays
+    lie_well = lies_apart(x) and in_rows(x) and all(map(in_lines, others))
+    if not lie_well or any(isinstance(a, np.generic) for a in values):
+        return None
+    marked = mark(values, lambda a: type(a) is np.ndarray, first=1)
+    make = partial(_compile, fn, marked, names)
+    return programs_of(fn).find((names, exactly(marked)), make, tuple(map(kind_of, arrays)))
 
 
 def _compile(

@@ -28,7 +28,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Hashable, Sequence
+import itertools
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -55,7 +56,7 @@ from staticflow.runtime.once import compiling
 
 __all__ = [
     "MOST_CALLS", "UNMET", "ArrayKind", "Kinds", "Programs", "close_over", "compile_function",
-    "compile_graph", "fill", "kind_of", "params_of", "place", "run", "trace",
+    "compile_graph", "fill", "kind_of", "mark", "params_of", "place", "run", "trace",
     "with_sizes",
 ]  # fmt: skip
 
@@ -122,6 +123,20 @@ class Place:
 
 
 place = functools.cache(Place)
+
+
+def mark(
+    arguments: Iterable[Any], is_array: Callable[[Any], bool], first: int = 0
+) -> tuple[Any, ...]:
+    """``arguments``, and the tuples among them, with places, counted from ``first``, for arrays."""
+    numbers = itertools.count(first)
+
+    def marked(a: Any) -> Any:
+        if is_array(a):
+            return place(next(numbers))
+        return tuple(map(marked, a)) if type(a) is tuple else a
+
+    return tuple(map(marked, arguments))
 
 
 def fill(arguments: tuple[Any, ...], operands: Sequence[Any]) -> tuple[Any, ...]:

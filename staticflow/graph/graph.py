@@ -26,6 +26,7 @@ __all__ = [
     "binders_of",
     "bound_symbols",
     "close",
+    "exactly",
     "free_symbols",
     "map_attrs",
     "named_symbols",
@@ -236,12 +237,14 @@ def _with_sizes(
 def attrs_key(attrs: Mapping[str, Any]) -> tuple[Any, ...]:
     """Attributes as something that equal ones share, and only they: Python holds 0.0 == -0.0 and
     1 == 1.0 == True, which are different attributes."""
-    return tuple((name, _exactly(attrs[name])) for name in sorted(attrs))
+    return tuple((name, exactly(attrs[name])) for name in sorted(attrs))
 
 
-def _exactly(value: Any) -> Any:
+def exactly(value: Any) -> Any:
+    """A value, or a tuple of values, as something that only an equal one of the same type equals,
+    and that tells -0.0 from 0.0."""
     if isinstance(value, tuple):
-        return tuple(map(_exactly, value))
+        return tuple(map(exactly, value))
     return type(value), repr(value) if isinstance(value, float) else value
 
 
