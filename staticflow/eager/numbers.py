@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.codegen.builder import Loose
+from staticflow.errors import SymbolicError
 from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DType, float32, float64
 from staticflow.graph.node import Node, make_node, toposort
 from staticflow.graph.op import Op
@@ -24,8 +25,8 @@ from staticflow.ops.declaring.thread import thread
 from staticflow.ops.symbols.symbol import Symbol
 
 __all__ = [
-    "as_array", "is_apart", "number_beside", "number_dtype", "numbers_among", "rewrite_numbers",
-    "with_operands",
+    "NumberSymbol", "as_array", "is_apart", "number_beside", "number_dtype", "numbers_among",
+    "rewrite_numbers", "with_operands",
 ]  # fmt: skip
 
 
@@ -94,14 +95,23 @@ def with_operands(op: Op, names: tuple[str, ...]) -> Op:
     return replace(op, infer=infer, reference=reference, vjp=None, lowering=Elementwise(emit))
 
 
+class NumberSymbol(Symbol):
+    """A number that is an operand of a program. It may stand among the attributes of elementwise
+    ops, which refuse other symbols, until `rewrite_numbers` has them as operands."""
+
+    __slots__ = ()
+
+
 def rewrite_numbers(outputs: Sequence[Node]) -> list[Node]:
-    """``outputs`` of a trace that had symbols in the place of numbers among attributes, with these
-    symbols as operands (`with_operands`)."""
+    """``outputs`` of a trace with the numbers among attributes as operands (`with_operands`).
+    Raises `SymbolicError` for an op that is not elementwise."""
     new: dict[Node, Node] = {}
     for node in toposort(outputs):
         args = tuple(new[a] for a in node.args)
-        names = tuple(name for name, value in node.attrs.items() if type(value) is Symbol)
+        names = tuple(name for name, value in node.attrs.items() if type(value) is NumberSymbol)
         if names:
+            if type(node.op.lowering) is not Elementwise:
+                raise SymbolicError(f"{node.op.name}: {names[0]} must be a Python number")
             attrs = {n: v for n, v in node.attrs.items() if n not in names}
             numbers = [node.attrs[name].node for name in names]
             new[node] = make_node(

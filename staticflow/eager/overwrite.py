@@ -17,6 +17,7 @@ import numpy as np
 from staticflow.eager.costs import BEYOND, LARGE, SPREAD
 from staticflow.eager.numbers import as_array, is_apart
 from staticflow.eager.programs import (
+    NUMBER,
     UNMET,
     Kinds,
     Programs,
@@ -85,8 +86,10 @@ def overwrite(
     key: list[Any] = [names, dtype, x.shape, x.strides]
     for i, a in enumerate(values):
         if floating and (even or not is_apart(a) if type(a) is float else even and type(a) is int):
-            a = values[i] = as_array(a, dtype)
-        if a is x:
+            arrays.append(as_array(a, dtype))
+            values[i] = NUMBER
+            key.append(NUMBER)
+        elif a is x:
             values[i] = _ITSELF
             key.append(_ITSELF)
         elif type(a) is np.ndarray:

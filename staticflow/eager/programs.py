@@ -35,7 +35,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from staticflow.eager.numbers import rewrite_numbers
+from staticflow.eager.numbers import NumberSymbol, rewrite_numbers
 from staticflow.eager.rows import Steps, steps_of
 from staticflow.errors import StaticflowError
 from staticflow.graph.dims import Size, fresh_sym, same
@@ -55,9 +55,9 @@ from staticflow.runtime.object_layout import BoxType, box_type
 from staticflow.runtime.once import compiling
 
 __all__ = [
-    "MOST_CALLS", "UNMET", "ArrayKind", "Kinds", "Programs", "close_over", "compile_function",
-    "compile_graph", "fill", "kind_of", "mark", "params_of", "place", "run", "trace",
-    "with_sizes",
+    "MOST_CALLS", "NUMBER", "UNMET", "ArrayKind", "Kinds", "Programs", "close_over",
+    "compile_function", "compile_graph", "fill", "kind_of", "mark", "params_of", "place", "run",
+    "trace", "with_sizes",
 ]  # fmt: skip
 
 P = TypeVar("P")
@@ -113,13 +113,17 @@ def with_sizes(kinds: Kinds, arrays: Sequence[np.ndarray[Any, Any]]) -> Kinds:
     return tuple([replace(kind, sizes=a.shape) for kind, a in zip(kinds, arrays, strict=True)])
 
 
+NUMBER: Any = object()
+"""Stands for a number that is an operand, until `mark` gives it a place."""
+
+
 class Place:
-    """Stands for array number ``index`` among the arguments of a call."""
+    """Stands for operand ``index`` among the arguments of a call, an array or a number."""
 
-    __slots__ = ("index",)
+    __slots__ = ("index", "is_number")
 
-    def __init__(self, index: int) -> None:
-        self.index = index
+    def __init__(self, index: int, is_number: bool = False) -> None:
+        self.index, self.is_number = index, is_number
 
 
 place = functools.cache(Place)
@@ -128,12 +132,13 @@ place = functools.cache(Place)
 def mark(
     arguments: Iterable[Any], is_array: Callable[[Any], bool], first: int = 0
 ) -> tuple[Any, ...]:
-    """``arguments``, and the tuples among them, with places, counted from ``first``, for arrays."""
+    """``arguments``, and the tuples among them, with places, counted from ``first``, for arrays
+    and for `NUMBER`."""
     numbers = itertools.count(first)
 
     def marked(a: Any) -> Any:
-        if is_array(a):
-            return place(next(numbers))
+        if a is NUMBER or is_array(a):
+            return place(next(numbers), a is NUMBER)
         return tuple(map(marked, a)) if type(a) is tuple else a
 
     return tuple(map(marked, arguments))
@@ -141,10 +146,14 @@ def mark(
 
 def fill(arguments: tuple[Any, ...], operands: Sequence[Any]) -> tuple[Any, ...]:
     """``arguments``, and the tuples among them, with ``operands`` in their places."""
-    return tuple(
-        operands[a.index] if type(a) is Place else fill(a, operands) if type(a) is tuple else a
-        for a in arguments
-    )
+
+    def filled(a: Any) -> Any:
+        if type(a) is not Place:
+            return fill(a, operands) if type(a) is tuple else a
+        operand = operands[a.index]
+        return NumberSymbol(operand.node) if a.is_number else operand
+
+    return tuple(map(filled, arguments))
 
 
 # -- programs that are kept ----------------------------------------------------------------------

@@ -19,13 +19,7 @@ import numpy as np
 
 from staticflow.eager.costs import LARGE
 from staticflow.eager.kernels import sizes_known
-from staticflow.eager.numbers import (
-    as_array,
-    is_apart,
-    number_dtype,
-    numbers_among,
-    rewrite_numbers,
-)
+from staticflow.eager.numbers import as_array, is_apart, number_dtype, numbers_among
 from staticflow.eager.programs import MOST_CALLS, UNMET, ArrayKind, Programs, compile_graph, run
 from staticflow.graph.dtypes import BY_PYTHON, float32
 from staticflow.graph.equalities import Equality, unify
@@ -238,8 +232,8 @@ def _compile(vjp: _Vjp, values: Sequence[_Value | None]) -> _Program:
     if not fused:
         return _Program()
     # (closing refuses what uses a value that was not kept, which the operations refuse too)
-    outputs = rewrite_numbers([pulled[i].node for i in fused])
-    executable = compile_graph(close(params, outputs, equalities))
+    graph = close(params, [pulled[i].node for i in fused], equalities)
+    executable = compile_graph(graph)
     rest = tuple(need and i not in fused for i, need in enumerate(vjp.needs))
     return _Program(executable, tuple(fused), rest if any(rest) else None)
 

@@ -106,6 +106,8 @@ def test_in_the_same_memory(name: str, made: list[Any]) -> None:
         np.testing.assert_array_equal(y.numpy(), b)
     programs = [p for p in made if p is not None]
     assert len(programs) == (name != "copy of a transposed")
+    by_copy = name.startswith(("copy", "fill", "zero")) and name != "copy of a transposed"
+    assert bool(overwrite.programs_of(overwrite._spread).by_kind) == by_copy
     for program in programs:
         assert all(buffer.shape == () for buffer in program.program.buffers)
 
@@ -132,7 +134,9 @@ def test_numbers_share_a_program(made: list[Any]) -> None:
         x.clamp_(-v - 1, v + 1)
         x.mul_(v)
         x.addcdiv_(y, y * y + 1, value=v)
-    assert len(made) == 4
+        x.nan_to_num_(v)
+    assert len(made) == 5
+    assert not overwrite.programs_of(overwrite._spread).by_kind  # none copies what others computed
 
 
 def test_a_very_large_array_is_filled_by_a_program(
