@@ -136,24 +136,24 @@ def mark(
     and for `NUMBER`."""
     numbers = itertools.count(first)
 
-    def marked(a: Any) -> Any:
+    def visit(a: Any) -> Any:
         if a is NUMBER or is_array(a):
             return place(next(numbers), a is NUMBER)
-        return tuple(map(marked, a)) if type(a) is tuple else a
+        return tuple(map(visit, a)) if type(a) is tuple else a
 
-    return tuple(map(marked, arguments))
+    return tuple(map(visit, arguments))
 
 
 def fill(arguments: tuple[Any, ...], operands: Sequence[Any]) -> tuple[Any, ...]:
     """``arguments``, and the tuples among them, with ``operands`` in their places."""
 
-    def filled(a: Any) -> Any:
+    def visit(a: Any) -> Any:
         if type(a) is not Place:
             return fill(a, operands) if type(a) is tuple else a
         operand = operands[a.index]
         return NumberSymbol(operand.node) if a.is_number else operand
 
-    return tuple(map(filled, arguments))
+    return tuple(map(visit, arguments))
 
 
 # -- programs that are kept ----------------------------------------------------------------------
