@@ -17,8 +17,7 @@ import numpy as np
 
 from staticflow.codegen.gemm.block import LEAST_ROWS
 from staticflow.eager.costs import LARGE, PRODUCT, SMALL, SPREAD, kernel_from, often_below
-from staticflow.eager.kernels import arrays_of, kernels_of
-from staticflow.eager.numbers import as_array, numbers_among
+from staticflow.eager.kernels import kernels_of, prepare
 from staticflow.eager.overwrite import copy_into, make_copy
 from staticflow.eager.rows import in_lines, in_order, order_of
 from staticflow.graph.dtypes import BY_PYTHON, bfloat16, float16, float32, float64
@@ -282,14 +281,11 @@ def pays_often(op: Op, arrays: Sequence[Any]) -> bool:
 def kernel_of(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any]) -> Callable[..., Any]:
     """The kernel for arrays and numbers like these, called as `Op.reference` is, without attributes
     and the module."""
-    arrays = arrays_of(operands, 1 if op.promote == "tail" else 0)
-    dtype = arrays[-1].dtype
-    names = numbers_among(op, attrs, dtype)
-    further = [as_array(attrs[name], dtype) for name in names]
-    rest = {name: value for name, value in attrs.items() if name not in names}
-    fast = kernels_of(op).kernel([*arrays, *further], rest, names).fast
+    arrays, names, rest = prepare(op, operands, attrs)
+    fast = kernels_of(op).kernel(arrays, rest, names).fast
+    further = arrays[len(operands) :]
     if op.ufunc is None:  # whose numbers arrive as they are
-        numbers = {i: a for i, a in enumerate(arrays) if a is not operands[i]}
+        numbers = {i: arrays[i] for i, a in enumerate(operands) if arrays[i] is not a}
         if numbers:
             return lambda *given: fast(*[numbers.get(i, a) for i, a in enumerate(given)], *further)
     return (lambda *arrays: fast(*arrays, *further)) if further else fast

@@ -27,12 +27,13 @@ from staticflow.ops.symbols.symbol import Symbol, results_of
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.once import once
 
-__all__ = ["arrays_of", "kernels_of", "sizes_known"]
+__all__ = ["kernels_of", "prepare", "sizes_known"]
 
 Array = np.ndarray[Any, Any]
 Order = tuple[int, ...] | None
 
 _PRODUCTS = frozenset((matmul_op, linear_op))
+_NO_NAMES: tuple[str, ...] = ()
 
 
 class _Permuted:
@@ -69,19 +70,12 @@ class _Kernels:
     def __call__(self, xp: Any, *operands: Any, **attrs: Any) -> Any:
         """The op, as its reference is called."""
         op = self._op
+        rest: Mapping[str, Any]
         if xp is not np:
             return op.reference(xp, *operands, **attrs)
-        arrays = operands
-        if not all([type(a) is np.ndarray for a in arrays]):
-            arrays = arrays_of(arrays, 1 if op.promote == "tail" else 0)
-        names: tuple[str, ...] = ()
-        rest: Mapping[str, Any] = attrs
-        if attrs:
-            dtype = arrays[-1].dtype
-            names = numbers_among(op, attrs, dtype)
-            if names:
-                rest = {name: value for name, value in attrs.items() if name not in names}
-                arrays = (*arrays, *[as_array(attrs[name], dtype) for name in names])
+        arrays, names, rest = operands, _NO_NAMES, attrs
+        if attrs or not all([type(a) is np.ndarray for a in operands]):
+            arrays, names, rest = prepare(op, operands, attrs)
         given = [(a.dtype, a.shape, a.strides) for a in arrays]
         call = (*given, names, attrs_key(rest)) if attrs else tuple(given)
         kernel = self._programs.by_call.get(call)
@@ -190,11 +184,20 @@ def sizes_known(op: Op, i: int, shape: tuple[int, ...]) -> tuple[int, ...]:
     return (int(shape[0] == 1), *shape[1:]) if i in op.batched else shape
 
 
-def arrays_of(operands: Sequence[Any], first: int) -> tuple[Array, ...]:
-    """The operands with numbers as 0-d arrays; those from ``first`` on are all of one dtype."""
-    arrays = (a for a in operands[first:] if isinstance(a, np.ndarray))
-    dtype = next((a.dtype for a in arrays), None)
-    return tuple(
-        a if isinstance(a, np.ndarray) else np.asarray(a, dtype if i >= first else None)
-        for i, a in enumerate(operands)
-    )
+def prepare(
+    op: Op, operands: Sequence[Any], attrs: Mapping[str, Any]
+) -> tuple[tuple[Array, ...], tuple[str, ...], Mapping[str, Any]]:
+    """What the kernel of an op is given: arrays, with numbers beside the others as arrays of no
+    dims, and behind them those among the attributes; the names of the latter; and the attributes
+    that are left."""
+    first = 1 if op.promote == "tail" else 0  # of those that are of one dtype
+    if not all([type(a) is np.ndarray for a in operands]):
+        dtype = next((a.dtype for a in operands[first:] if isinstance(a, np.ndarray)), None)
+        pairs = [(a, dtype if i >= first else None) for i, a in enumerate(operands)]
+        operands = [a if isinstance(a, np.ndarray) else np.asarray(a, d) for a, d in pairs]
+    names = numbers_among(op, attrs, operands[-1].dtype)
+    if not names:
+        return tuple(operands), names, attrs
+    numbers = [as_array(attrs[name], operands[-1].dtype) for name in names]
+    rest = {name: value for name, value in attrs.items() if name not in names}
+    return (*operands, *numbers), names, rest
