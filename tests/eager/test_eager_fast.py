@@ -6,12 +6,10 @@ from __future__ import annotations
 import _thread
 import contextlib
 import gc
-import importlib
 import inspect
 import itertools
 import os
 import pickle
-import re
 import signal
 import subprocess
 import sys
@@ -30,7 +28,6 @@ from opinfo.modes import arrays_of, call
 
 import staticflow as sf
 from staticflow import pytree
-from staticflow.eager import fast as fast_path
 from staticflow.eager.fast.forms import fast_forms, has_fast_form
 from staticflow.eager.fast.records import MEMO
 from staticflow.eager.mode import EAGER
@@ -40,7 +37,6 @@ from staticflow.eager.vertex import PerElementEntry
 from staticflow.errors import AutogradError, DTypeError, ShapeError
 from staticflow.graph.dtypes import BY_PYTHON, DTYPES
 from staticflow.graph.op import Op
-from staticflow.native.language import role_of
 from staticflow.ops import OPS
 from staticflow.ops.declaring.declare import elementwise
 from staticflow.ops.declaring.lowering import Elementwise
@@ -575,16 +571,3 @@ def test_relu_leaves_nan_and_the_sign_of_zero(dtype: str) -> None:
     y = x.relu().numpy().astype(np.float64)
     np.testing.assert_array_equal(y, [-0.0, 0.0, np.nan, 0.0, 2.0] * 5)
     np.testing.assert_array_equal(np.signbit(y[[0, 1, 3]]), [True, False, False])
-
-
-def test_what_stands_twice_is_there() -> None:
-    pairs = re.findall(
-        r"^    (\w+)\.(\w+) +(\w+)\.([\w.]+)$", fast_path.__doc__ or "", re.MULTILINE
-    )
-    assert len(pairs) > 20
-    for room, native, module, general in pairs:
-        function = getattr(importlib.import_module(f"staticflow.eager.fast.{room}"), native)
-        assert role_of(function) is not None, native
-        thing: Any = importlib.import_module(f"staticflow.eager.{module}")
-        for name in general.split("."):
-            thing = getattr(thing, name)
