@@ -48,8 +48,8 @@ class FunctionCtx:
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Keep tensors (or None) for backward, where `saved_tensors` has them. Called once, in
-        ``forward`` or ``setup_context``; arguments and results of the function keep their place on
-        the tape, so that backward can be differentiated again.
+        ``forward`` or ``setup_context``; arguments and results of the function keep their position
+        on the tape, so that backward can be differentiated again.
         """
         for i, t in enumerate(tensors):
             if t is not None and not hasattr(t, "__sf_mode__"):
@@ -115,11 +115,11 @@ class FunctionNode:
         given = (outputs,) if self._single else outputs
         self._check_dirty(args, given)
         results = [self._attach(o, i, args) for i, o in enumerate(given)]
-        places = {id(o): -1 - i for i, o in enumerate(given)}
+        positions = {id(o): -1 - i for i, o in enumerate(given)}
         for i, a in enumerate(args):
-            places.setdefault(id(a), i)
+            positions.setdefault(id(a), i)
         self._saved = [
-            None if t is None else _keep_with_place(t, places.get(id(t))) for t in ctx.to_save
+            None if t is None else _keep_with_position(t, positions.get(id(t))) for t in ctx.to_save
         ]
         self._results = [SavedType(r) if isinstance(r, Tensor) else None for r in results]
         ctx.to_save = ctx.dirty = ctx.non_differentiable = ()
@@ -219,9 +219,9 @@ class FunctionNode:
         """The name that ``grad_fn`` prints."""
         return f"{self.what}Backward"
 
-    def saved_name(self, place: int) -> str:
-        """What errors call saved tensor ``place``."""
-        return f"{self.what}: saved tensor {place}"
+    def saved_name(self, position: int) -> str:
+        """What errors call saved tensor ``position``."""
+        return f"{self.what}: saved tensor {position}"
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
@@ -241,14 +241,14 @@ class FunctionNode:
             for i, s in enumerate(self._saved)
         )
 
-    def _edge_of(self, place: int | None, edge: Vertex | None) -> Vertex | None:
-        """The vertex of a saved tensor: argument ``place``, a result if that is negative, or
+    def _edge_of(self, position: int | None, edge: Vertex | None) -> Vertex | None:
+        """The vertex of a saved tensor: argument ``position``, a result if that is negative, or
         another tensor, which has the ``edge``."""
-        if place is None:
+        if position is None:
             return edge
-        if place >= 0:
-            return self.edges[place]
-        return self if self._single else Output(self, -1 - place)
+        if position >= 0:
+            return self.edges[position]
+        return self if self._single else Output(self, -1 - position)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.ctx, name)
@@ -257,10 +257,10 @@ class FunctionNode:
         return f"<{self.name()}>"
 
 
-def _keep_with_place(t: Tensor, place: int | None) -> tuple[Any, int | None, Vertex | None]:
+def _keep_with_position(t: Tensor, position: int | None) -> tuple[Any, int | None, Vertex | None]:
     """A saved tensor with its position among the arguments, or else its edge. A result does not
     retain its vertex, which would be a reference cycle."""
-    return save_value(t), place, t._edge() if place is None else None
+    return save_value(t), position, t._edge() if position is None else None
 
 
 def _among(t: Any, group: Sequence[Any]) -> bool:
@@ -321,8 +321,9 @@ class Function:
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """Call the function. Keywords are put in the places that ``forward`` gives them, and where
-        there is a ``setup_context``, that gets the defaults of ``forward`` among its inputs."""
+        """Call the function. Keywords are put in the positions that ``forward`` gives them, and
+        where there is a ``setup_context``, that gets the defaults of ``forward`` among its
+        inputs."""
         state = thread.state
         if kwargs or cls._is_set_up():
             args = cls._by_position(args, kwargs)

@@ -64,7 +64,7 @@ class TensorType:
         if most > sys.maxsize:
             raise ShapeError(f"{self} is no type of arrays, which have at most {sys.maxsize} bytes")
 
-    def place(self, index: Shape) -> Size:
+    def offset(self, index: Shape) -> Size:
         """Where in memory the element at ``index`` lies, counted from the first."""
         at: Size = 0
         if self.strides is None:

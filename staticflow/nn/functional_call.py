@@ -25,10 +25,10 @@ def functional_call(
     parameters and buffers whose paths are its keys; gradients go to these tensors, and buffers that
     a forward changes are theirs.
 
-    What the module holds in two places is replaced in both, unless not ``tie_weights``. ``args``
-    may be one argument. Raises `ArgumentError` for a key that is no such path, for one that is
-    given twice, and, if it is ``strict``, for a parameter or buffer that is not given. While the
-    call lasts, other threads see the other tensors, too.
+    What the module holds under two names is replaced under both, unless not ``tie_weights``.
+    ``args`` may be one argument. Raises `ArgumentError` for a key that is no such path, for one
+    that is given twice, and, if it is ``strict``, for a parameter or buffer that is not given.
+    While the call lasts, other threads see the other tensors, too.
 
     >>> import staticflow as sf
     >>> layer = sf.nn.Linear(2, 1, bias=False)
@@ -74,7 +74,7 @@ def functional_call(
 
 
 def _all_tensors(module: Module) -> Iterator[tuple[str, Any, str, Any]]:
-    """Path, holder, name and value of every parameter and buffer, at each place."""
+    """Path, holder, name and value of every parameter and buffer, under each name."""
     for path, holder in module.named_modules(remove_duplicate=False):
         for name, tensor in (*holder._own_parameters(), *holder._own_buffers()):
             yield (f"{path}.{name}" if path else name), holder, name, tensor

@@ -212,7 +212,7 @@ class Module(Tree):
         keep_vars: bool = False,
     ) -> dict[str, Any]:
         """Parameters and persistent buffers by path, on their own memory and without history
-        (``keep_vars``: the tensors themselves). What is held in two places is there under both
+        (``keep_vars``: the tensors themselves). What is held under two names is there under both
         names."""
         state = {} if destination is None else destination
         for name, tensor in state_of(self):

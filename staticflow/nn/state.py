@@ -29,12 +29,12 @@ class LoadResult(NamedTuple):
 
 
 def state_of(module: Any) -> Iterator[tuple[str, Any]]:
-    """Parameters and persistent buffers by path, module by module; what is held in several places
+    """Parameters and persistent buffers by path, module by module; what is held under several names
     comes for each."""
-    return ((path, tensor) for path, _, _, tensor in _places(module))
+    return ((path, tensor) for path, _, _, tensor in _positions(module))
 
 
-def _places(module: Any) -> Iterator[tuple[str, Any, str, Any]]:
+def _positions(module: Any) -> Iterator[tuple[str, Any, str, Any]]:
     """Path, holder, name and value of each entry of the state."""
     for path, holder in module.named_modules(remove_duplicate=False):
         kept = ((n, v) for n, v in holder._own_buffers() if holder._persistent[n])
@@ -77,13 +77,13 @@ def load_state(module: Any, state: Mapping[str, Any], strict: bool, assign: bool
             f"their paths, as state_dict() gives it, not {type(state).__name__}"
             f", at {format_locs(here())}"
         )
-    places = {path: (holder, name, own) for path, holder, name, own in _places(module)}
+    positions = {path: (holder, name, own) for path, holder, name, own in _positions(module)}
     result = LoadResult(
-        [n for n in places if n not in state], [n for n in state if n not in places]
+        [n for n in positions if n not in state], [n for n in state if n not in positions]
     )
-    common = [n for n in places if n in state]
+    common = [n for n in positions if n in state]
     state = {n: _value(state[n]) for n in common}
-    faults = [text for n in common if (text := _fault(n, state[n], places[n][2]))]
+    faults = [text for n in common if (text := _fault(n, state[n], positions[n][2]))]
     if strict and any(result):
         faults += [f"{name} is missing" for name in result.missing_keys]
         faults += [f"{name} is not known" for name in result.unexpected_keys]
@@ -94,7 +94,7 @@ def load_state(module: Any, state: Mapping[str, Any], strict: bool, assign: bool
             f", at {format_locs(here())}"
         )
     for path in common:
-        holder, name, own = places[path]
+        holder, name, own = positions[path]
         value = state[path].detach() if hasattr(state[path], "detach") else state[path]
         if not assign:
             own.detach()[...] = value

@@ -43,7 +43,7 @@ def _activation(given: str | Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 class TransformerEncoderLayer(Module):
     """Attention of a sequence to itself, and a network with one hidden layer of
-    ``dim_feedforward`` at each place; both are added to their input, which is normalised after
+    ``dim_feedforward`` at each position; both are added to their input, which is normalised after
     that, or before with ``norm_first``.
 
     >>> import staticflow as sf
@@ -285,7 +285,7 @@ class Transformer(Module):
     @staticmethod
     @refuses_foreign
     def generate_square_subsequent_mask(sz: int, *, device: Any = None, dtype: Any = None) -> Any:
-        """The mask (sz, sz) under which each place attends to those up to itself: -inf above the
+        """The mask (sz, sz) under which each position attends to those up to itself: -inf above the
         diagonal, 0 elsewhere."""
-        places = empty(sz, sz, device=device, dtype=dtype)
-        return triu(full_like(places, -inf), 1)
+        positions = empty(sz, sz, device=device, dtype=dtype)
+        return triu(full_like(positions, -inf), 1)

@@ -33,7 +33,7 @@ class Tree:
         self, memo: set[int] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Module]]:
         """This module and all below it with their paths, a parent before its children. What is held
-        in several places comes once, or with ``remove_duplicate=False`` at each place.
+        under several names comes once, or with ``remove_duplicate=False`` under each name.
 
         ``memo`` holds the ids of what has come already."""
         seen = set() if memo is None else memo
@@ -55,7 +55,7 @@ class Tree:
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
         """The parameters of this module and (with ``recurse``) of all below it, with their paths;
-        each once, or with ``remove_duplicate=False`` at each place."""
+        each once, or with ``remove_duplicate=False`` under each name."""
         return self._walk_named(lambda m: m._own_parameters(), prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
@@ -66,7 +66,7 @@ class Tree:
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Named:
         """The buffers of this module and (with ``recurse``) of all below it, with their paths; each
-        once, or with ``remove_duplicate=False`` at each place."""
+        once, or with ``remove_duplicate=False`` under each name."""
         return self._walk_named(lambda m: m._own_buffers(), prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Any]:

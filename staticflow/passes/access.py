@@ -58,7 +58,7 @@ def _is_scalar_arithmetic(node: Node) -> bool:
 
 
 def is_polynomial(index: Size) -> bool:
-    """Whether a place is worked out without divisions, maxima and minima."""
+    """Whether a position is worked out without divisions, maxima and minima."""
     return not any(isinstance(atom, Call) for m, _ in terms_of(index) for atom in m)
 
 

@@ -38,10 +38,10 @@ class Contraction(Generic[V]):
         above = self._between_ends(b, a, self._before, lambda rank: rank > low)
         if below is None or above is None:
             return False
-        places = sorted(self._rank[v] for v in (*above, a, *below, b))
+        positions = sorted(self._rank[v] for v in (*above, a, *below, b))
         in_order = [*sorted(above, key=self._rank_of), into, *sorted(below, key=self._rank_of)]
         self._replace((a, b), into)
-        self._rank.update(zip(in_order, places, strict=False))  # one place is left over
+        self._rank.update(zip(in_order, positions, strict=False))  # one position is left over
         return True
 
     def contract_any(self, a: V, b: V, into: V) -> bool:

@@ -11,7 +11,7 @@ from staticflow.passes.rewrite import Counts, with_args
 __all__ = ["copy_strided"]
 
 _READS_BY_INDEX = (Contract, Elementwise, LoopNest, Reduce, View)
-"""Lowerings that read an element of an argument where `TensorType.place` says."""
+"""Lowerings that read an element of an argument where `TensorType.offset` says."""
 
 
 def copy_strided(graph: Graph, counts: Counts) -> Graph:

@@ -42,4 +42,4 @@ def _is_strided(node: Node) -> bool:
         return True
     shape = node.tensor_type.shape
     source, index = source_of(node, canonical_index(shape, AXES[: len(shape)]))
-    return is_polynomial(source.tensor_type.place(index))
+    return is_polynomial(source.tensor_type.offset(index))

@@ -215,7 +215,7 @@ def operand_strides(node: Node, which: int) -> tuple[Node, Index] | None:
     source, index = source_of(arg, canonical_index(shape, AXES[: len(shape)]))
     if is_inline(source):
         return None
-    at = source.tensor_type.place(index)
+    at = source.tensor_type.offset(index)
     names = set(AXES[: len(shape)])
     for sym in names:
         stride = coefficient(at, sym)

@@ -94,8 +94,8 @@ def _runs_along(n: Node, dim: int) -> bool:
 
 
 def _chain(parts: Sequence[Node], dim: int) -> Iterator[Node]:
-    """The parts from the first place on, each where the one before ends. Of several at one place,
-    one of which may be without elements, the others stay among the terms or come next."""
+    """The parts from the first position on, each where the one before ends. Of several at one
+    position, one of which may be without elements, the others stay among the terms or come next."""
     at: object = 0
     waiting = [*parts]
     while following := [p for p in waiting if p.attrs["start"][dim] == at]:

@@ -70,7 +70,7 @@ def _as_type_of(found: Node, node: Node, r: Rule) -> Node:
 
 def each_region(graph: Graph, run: Pass, counts: Counts) -> Graph:
     """A pass applied to every nested graph, inner before outer, and to the graph itself. What is
-    one graph in several places stays one."""
+    one graph in several positions stays one."""
     return _each_region(graph, run, counts, {})
 
 

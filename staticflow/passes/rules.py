@@ -57,10 +57,10 @@ def _compose(inner: tuple[Any, ...], outer: tuple[int, ...]) -> tuple[Any, ...]:
     return tuple(inner[d] for d in outer)
 
 
-def _without(dims: tuple[int, ...], place: int) -> tuple[int, ...]:
+def _without(dims: tuple[int, ...], position: int) -> tuple[int, ...]:
     """The permutation of the other dims, where one of them is taken out."""
-    rest = (*dims[:place], *dims[place + 1 :])
-    return tuple(d - (d > dims[place]) for d in rest)
+    rest = (*dims[:position], *dims[position + 1 :])
+    return tuple(d - (d > dims[position]) for d in rest)
 
 
 def _whole(x: Any, start: Any, size: Any, step: Any) -> Any:

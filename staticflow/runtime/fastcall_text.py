@@ -129,7 +129,7 @@ def _bytes(t: TensorType) -> Size:
 
 def _extent(t: TensorType) -> Size:
     """Bytes that no element lies behind, counted from the first."""
-    return t.place(t.shape) * t.dtype.itemsize
+    return t.offset(t.shape) * t.dtype.itemsize
 
 
 def _limits(entry: Entry, outputs: Sequence[TensorType]) -> dict[Sym, int]:

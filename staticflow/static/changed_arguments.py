@@ -27,11 +27,11 @@ _PATIENCE: Any = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The array argument at ``place``, which errors call ``name``, takes the value of the result
+    """The array argument at ``position``, which errors call ``name``, takes the value of the result
     ``result`` of the call, which a derivative reaches from the operands ``behind``; and its
     history, where the change is ``recorded``."""
 
-    place: int
+    position: int
     name: str
     result: int
     behind: frozenset[int]
@@ -41,12 +41,12 @@ class Change:
 def find_changes(
     inputs: Sequence[Symbol], handles: Sequence[Symbol], names: Sequence[str]
 ) -> Iterator[tuple[int, str, Node]]:
-    """The places, names and new values of the arguments ``inputs`` that their ``handles`` name no
-    more after the trace.
+    """The positions, names and new values of the arguments ``inputs`` that their ``handles`` name
+    no more after the trace.
 
     Raises `ShapeError` where such a value has another shape.
     """
-    for place, (given, handle, name) in enumerate(zip(inputs, handles, names, strict=True)):
+    for position, (given, handle, name) in enumerate(zip(inputs, handles, names, strict=True)):
         node = without_effects(handle.node)
         if node is given.node:
             continue
@@ -56,7 +56,7 @@ def find_changes(
                 f"in place (at {format_locs(node.locs)}); a change in place keeps the shape of the "
                 f"caller's tensor: return the new one instead, at {format_locs(here())}"
             )
-        yield place, name, handle.node
+        yield position, name, handle.node
 
 
 def is_recorded(node: Node, operands: Sequence[Node]) -> bool:
@@ -72,13 +72,13 @@ def refuse_changes(changes: Sequence[Change], arguments: int, operands: Sequence
     gradient, memory that is read-only or was expanded), and a change that would show in another of
     the ``operands``, of which the first so many are ``arguments``."""
     for change in changes:
-        x = operands[change.place]
+        x = operands[change.position]
         what = f"a change of argument {change.name} of a jitted function in place"
         behind = any(operands[i].requires_grad for i in change.behind)
         with recording(thread.state.recording and change.recorded):
             refuse_change(x, behind, what)
         for i, other in enumerate(operands):
-            if i != change.place and _share(x._data, other._data):
+            if i != change.position and _share(x._data, other._data):
                 who = "another argument" if i < arguments else "a tensor that it closes over"
                 raise SymbolicError(
                     f"{what} would show in {who}, {other.dtype.name}{list(other.shape)}, on the "
@@ -101,7 +101,7 @@ def apply_changes(
 ) -> None:
     """Put the new values, among the ``results`` of a call that was recorded ``since``, in place."""
     for change in changes:
-        x, value = operands[change.place], results[change.result]
+        x, value = operands[change.position], results[change.result]
         if x.shape != value.shape:
             raise ShapeError(
                 f"jit: an in-place operation cannot change the shape {list(x.shape)} of argument "
@@ -110,7 +110,7 @@ def apply_changes(
     recorded = [c.recorded and any(operands[i].requires_grad for i in c.behind) for c in changes]
     entry = next((r._vertex.entry for r in results if type(r._vertex) is Output), None)
     for change, with_history in zip(changes, recorded, strict=True):
-        x, value = operands[change.place], results[change.result]
+        x, value = operands[change.position], results[change.result]
         if entry is not None:  # the call keeps its operands for its derivative
             entry.keep_before_change(x._own_memory())
         with recording(thread.state.recording and change.recorded):

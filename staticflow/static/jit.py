@@ -314,8 +314,8 @@ class Jitted:
         traced = _Traced.of(inputs, outputs, self._numerics, marks_since(0))
         given = [i.node for i in inputs]
         changes = [
-            Change(place, name, result, traced.reached[result], is_recorded(new, given))
-            for result, (place, name, new) in enumerate(found, first)
+            Change(position, name, result, traced.reached[result], is_recorded(new, given))
+            for result, (position, name, new) in enumerate(found, first)
         ]
         return _Kind(traced, out_structure, plan, tuple(guards.values()), tuple(changes))
 

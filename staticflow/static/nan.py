@@ -28,7 +28,7 @@ def find_nan(graph: Graph, arrays: Sequence[Any]) -> None:
     for p, array in zip(graph.params, arrays, strict=True):
         at = _first_nan(array)
         if at is not None:
-            raise NanError(f"{p.attrs['name']} ({p.type}) has a NaN{_place(at)} to begin with")
+            raise NanError(f"{p.attrs['name']} ({p.type}) has a NaN{_position(at)} to begin with")
     with quiet():
         interpret_graph(graph, arrays, watch=_stop_at_nan)
 
@@ -47,7 +47,7 @@ def _stop_at_nan(
                 for loop, iteration in reversed(within)
             )
             raise NanError(
-                f"{node.op.name}({types}) makes the first NaN{_place(at)}{of}, at "
+                f"{node.op.name}({types}) makes the first NaN{_position(at)}{of}, at "
                 f"{format_locs(node.locs)}{loops}"
             )
 
@@ -61,7 +61,7 @@ def _first_nan(array: Any) -> tuple[int, ...] | None:
     return tuple(map(int, found[0])) if len(found) else None
 
 
-def _place(at: tuple[int, ...]) -> str:
+def _position(at: tuple[int, ...]) -> str:
     return f" at {list(at)}" if at else ""
 
 

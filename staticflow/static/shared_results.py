@@ -57,11 +57,11 @@ def _with_numbers(value: Any, sizes: Sizes) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """A result that is what ``steps`` take of the argument at ``place``; or of the result there,
+    """A result that is what ``steps`` take of the argument at ``position``; or of the result there,
     where ``of_result``, which is behind the last one if nobody else sees it; or of ``tensor``, if
     that is one."""
 
-    place: int
+    position: int
     of_result: bool
     steps: tuple[_Step, ...]
     tensor: Any = None
@@ -98,7 +98,7 @@ def plan_results(
     A view of which the sizes do not follow from those of the ``arguments`` is computed.
     """
     known = frozenset(s for a in arguments for n in a.__sf_shape__ for s in symbols_of(n))
-    places = {id(a): i for i, a in enumerate(arguments)}
+    positions = {id(a): i for i, a in enumerate(arguments)}
     results: dict[int, int] = {}
     for i, v in enumerate(leaves):
         results.setdefault(id(v), i)
@@ -110,8 +110,8 @@ def plan_results(
         shared = None
         if id(root) in held:
             shared = Shared(0, False, tuple(steps), root)
-        elif id(root) in places:
-            shared = Shared(places[id(root)], False, tuple(steps))
+        elif id(root) in positions:
+            shared = Shared(positions[id(root)], False, tuple(steps))
         elif isinstance(v, Symbol) and results[id(v)] < i:
             shared = Shared(results[id(v)], True, ())
         elif results.get(id(root), i) != i:
@@ -136,11 +136,11 @@ def _share_wholes(
         if found[i] is None and steps and isinstance(root, Symbol) and _is_known(steps, known):
             parts.setdefault(id(root), []).append(i)
     wholes: list[Symbol] = []
-    for places in parts.values():
-        if _may_overlap([_ranges(roots[i][1][0]) for i in places]):
-            for i in places:
+    for positions in parts.values():
+        if _may_overlap([_ranges(roots[i][1][0]) for i in positions]):
+            for i in positions:
                 found[i] = Shared(len(found) + len(wholes), True, tuple(roots[i][1]))
-            wholes.append(roots[places[0]][0])
+            wholes.append(roots[positions[0]][0])
     return wholes
 
 
@@ -160,7 +160,8 @@ def _may_overlap(views: Sequence[_Ranges]) -> bool:
 
 
 def _follow_each_other(views: Sequence[_Ranges], dim: int) -> bool:
-    """Whether each of the ``views`` ends along ``dim``, at a known place, before another begins."""
+    """Whether each of the ``views`` ends along ``dim``, at a known position, before another
+    begins."""
     ranges = [v[dim] for v in views if dim in v]
     if len(ranges) < len(views) or any(isinstance(n, Dim) for r in ranges for n in r):
         return False
@@ -198,13 +199,13 @@ def put_together(
     for symbol, x in zip(arguments, given, strict=True):
         sizes.bind(symbol.node.tensor_type, x, "an argument")
     results = [next(computed) if shared is None else None for shared in plan]
-    last = max((shared.place for shared in plan if shared and shared.of_result), default=0)
+    last = max((shared.position for shared in plan if shared and shared.of_result), default=0)
     results += [next(computed) for _ in range(len(plan), last + 1)]
     for of_result in (False, True):
         for i, shared in enumerate(plan):
             if shared is not None and shared.of_result is of_result:
-                x = results[shared.place] if of_result else shared.tensor
-                x = given[shared.place] if x is None else x
+                x = results[shared.position] if of_result else shared.tensor
+                x = given[shared.position] if x is None else x
                 for step in shared.steps:
                     x = step(x, sizes)
                 results[i] = x

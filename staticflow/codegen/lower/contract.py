@@ -124,7 +124,7 @@ def _strides(
     matrix = canonical_index(shape[-2:], (ROW, COL))
     index = (*broadcast_index(batch, shape[:-2]), *matrix)
     source, place = source_of(operand, index)
-    at = source.tensor_type.place(place)
+    at = source.tensor_type.offset(place)
     row, col = coefficient(at, ROW), coefficient(at, COL)
     if source not in names or row is None or col is None:
         raise CompileError(f"an operand of matmul, {operand.type}, is no strided view of an array")

@@ -63,7 +63,7 @@ class _Array:
     def load(self, k: Builder, index: Index, lanes: int = 1, bound: Size | None = None) -> Operand:
         """The element at ``index``, or those of several lanes."""
         source, place = source_of(self.node, index)
-        at = source.tensor_type.place(place)
+        at = source.tensor_type.offset(place)
         if LANE_SYM not in symbols_of(at):
             return k.splat(k.load(self.names[source], at), lanes)
         return k.load(self.names[source], at, lanes, bound)

@@ -131,7 +131,7 @@ def _places(
     seen: set[tuple[Node, Index]] = set()
     stack = [(o, member_index(o, full, nest.domain, dims)) for o in body.outputs]
     for (_, index), type in zip(stack, types, strict=True):
-        yield type.place(index)
+        yield type.offset(index)
     while stack:
         node, index = stack.pop()
         if (node, index) in seen:
@@ -139,7 +139,7 @@ def _places(
         seen.add((node, index))
         lowering = node.op.lowering
         if node.op is param:
-            yield node.tensor_type.place(index)
+            yield node.tensor_type.offset(index)
         elif isinstance(lowering, Generate):
             yield from index
         elif isinstance(lowering, View):
@@ -391,7 +391,7 @@ class _Writer:
 
     def _store(self, name: str, node: Node, index: Index, value: Operand) -> None:
         t = self.types[name]
-        self.k.store(name, t.place(index), self.k.cast(value, t.dtype))
+        self.k.store(name, t.offset(index), self.k.cast(value, t.dtype))
 
     @contextmanager
     def _loops(

@@ -116,13 +116,13 @@ class Nest:
 
     def load_out(self, i: int, index: Index) -> Operand:
         """An element of a result that was stored before."""
-        return self.k.load(self._out_names[i], self._out_types[i].place(index))
+        return self.k.load(self._out_names[i], self._out_types[i].offset(index))
 
     def store(self, i: int, index: Index, value: Operand) -> None:
         """Write an element of a result, in its dtype."""
         out = self._out_types[i]
         if self._inside is None:
-            self.k.store(self._out_names[i], out.place(index), self.k.cast(value, out.dtype))
+            self.k.store(self._out_names[i], out.offset(index), self.k.cast(value, out.dtype))
 
     def copy(self, i: int) -> None:
         """All of an argument to the first result, which has its shape, unless that is there."""

@@ -97,7 +97,7 @@ class Values:
         return self.k.cast(operand, node.tensor_type.dtype)
 
     def _load(self, node: Node, index: Index) -> Operand:
-        at = node.tensor_type.place(index)
+        at = node.tensor_type.offset(index)
         lanes = self.lanes if LANE_SYM in symbols_of(at) else 1
         return self._wide(
             self.k.load(self.buffers[node], at, lanes, self.bound if lanes > 1 else None)

@@ -1,4 +1,4 @@
-"""Connectionist temporal classification: sequences against labels whose places are unknown."""
+"""Connectionist temporal classification: sequences against labels whose positions are unknown."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _loss(
     pairs = reshape(stack([gaps, labels], 2), (n, 2 * count))
     states = cat([pairs, gaps.new_full((n, 1), blank)], 1)
     width = 2 * count + 1
-    place = iota.beside(x, shape=(1, width), dim=1, dtype=int64)
+    position = iota.beside(x, shape=(1, width), dim=1, dtype=int64)
 
     def shift(rows: Any, by: int, edge: float) -> Any:
         """What is ``by`` states before."""
@@ -84,8 +84,8 @@ def _loss(
         return (where(unsqueeze(t < steps, 1), new, alpha), t + 1), None
 
     # before the first time only the state before the first blank can be
-    begin = where(place + states * 0 == 0, 0.0, _NEVER).to(x.dtype)
-    first = where(place <= 1, gather(x[0], 1, states), _NEVER) + begin * 0
+    begin = where(position + states * 0 == 0, 0.0, _NEVER).to(x.dtype)
+    first = where(position <= 1, gather(x[0], 1, states), _NEVER) + begin * 0
     first = where(unsqueeze(steps > 0, 1), first, begin)
     (alpha, _), _ = scan(step, (first, steps * 0 + 1), x[1:])
     ends = [unsqueeze(clamp(2 * spoken - back, min=0), 1) for back in (0, 1)]

@@ -82,8 +82,8 @@ def embedding_bag(
     if offsets is None:
         bags: Any = _Rows()
     else:
-        count, place = offsets.shape[0] - int(include_last_offset), _places(input)
-        bag = searchsorted(offsets[:count].long(), place, right=True) - 1
+        count, position = offsets.shape[0] - int(include_last_offset), _positions(input)
+        bag = searchsorted(offsets[:count].long(), position, right=True) - 1
         bags = _Parts(count, bag)
     if mode == "max":
         if left_out is not None:
@@ -100,7 +100,7 @@ def embedding_bag(
     return total / unsqueeze(clamp(bags.total(ones), min=1.0), 1)
 
 
-def _places(x: Any) -> Any:
+def _positions(x: Any) -> Any:
     return iota.beside(x, shape=x.shape, dim=0, dtype=int64)
 
 

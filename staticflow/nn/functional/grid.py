@@ -1,4 +1,4 @@
-"""Images read at places that a grid names, and grids that affine maps make."""
+"""Images read at positions that a grid names, and grids that affine maps make."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ __all__ = ["affine_grid", "grid_sample"]
 
 
 def affine_grid(theta: Any, size: Sequence[Size], align_corners: bool | None = None) -> Any:
-    """The places (N, H, W, 2) that the affine maps ``theta`` (N, 2, 3) send the places of images of
-    ``size`` (N, C, H, W) to, as `grid_sample` reads them: (x, y) from -1 to 1; or (N, D, H, W, 3)
-    for ``theta`` (N, 3, 4). With ``align_corners`` -1 and 1 are the middles of the outermost
-    elements, else their outer edges.
+    """The positions (N, H, W, 2) that the affine maps ``theta`` (N, 2, 3) send the positions of
+    images of ``size`` (N, C, H, W) to, as `grid_sample` reads them: (x, y) from -1 to 1; or (N, D,
+    H, W, 3) for ``theta`` (N, 3, 4). With ``align_corners`` -1 and 1 are the middles of the
+    outermost elements, else their outer edges.
 
     >>> import staticflow as sf
     >>> same = sf.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
@@ -55,14 +55,14 @@ def affine_grid(theta: Any, size: Sequence[Size], align_corners: bool | None = N
         )
     theta = of_size(of_size(theta, 1, rank), 2, rank + 1)
     space = sizes[2:]
-    columns = [_places(theta, space, d, bool(align_corners)) for d in reversed(range(rank))]
+    columns = [_positions(theta, space, d, bool(align_corners)) for d in reversed(range(rank))]
     base = stack([*columns, ones_like(columns[0])], -1)
     turned = matmul(reshape(base, (1, prod(space), rank + 1)), mT(theta))
     return reshape(turned, (sizes[0], *space, rank))
 
 
-def _places(like: Any, space: Sequence[Size], dim: int, align_corners: bool) -> Any:
-    """The places along ``dim`` of each element of ``space``, from -1 to 1."""
+def _positions(like: Any, space: Sequence[Size], dim: int, align_corners: bool) -> Any:
+    """The positions along ``dim`` of each element of ``space``, from -1 to 1."""
     n = space[dim]
     at = iota.beside(like, shape=tuple(space), dim=dim, dtype=like.dtype)
     if not align_corners:
@@ -88,7 +88,7 @@ def _inside(x: Any, size: Any, padding_mode: str, align_corners: bool) -> Any:
 
 
 def _cubic(t: Any) -> list[Any]:
-    """The weights of the four elements around a place that lies ``t`` behind the second (Keys
+    """The weights of the four elements around a position that lies ``t`` behind the second (Keys
     1981, with a = -0.75)."""
     a = -0.75
 
@@ -102,9 +102,9 @@ def _cubic(t: Any) -> list[Any]:
 
 
 def _taps(x: Any, mode: str) -> list[tuple[Any, Any]]:
-    """The elements that are read for a place along a dim, each with its weight."""
+    """The elements that are read for a position along a dim, each with its weight."""
     if mode == "nearest":
-        # 1, with a way back to the places along which the derivative is 0
+        # 1, with a way back to the positions along which the derivative is 0
         return [(round(x), floor(nan_to_num(x) * 0.0) + 1.0)]
     first = floor(x)
     t = x - first
@@ -123,7 +123,7 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool | None = None,
 ) -> Any:
-    """``input`` (N, C, H, W) at the places ``grid`` (N, I, J, 2), (x, y) from -1 to 1 as
+    """``input`` (N, C, H, W) at the positions ``grid`` (N, I, J, 2), (x, y) from -1 to 1 as
     `affine_grid` makes them, to (N, C, I, J); or (N, C, D, H, W) at (N, I, J, K, 3).
 
     ``mode`` is "bilinear" (of three dims trilinear), "nearest" or, of two, "bicubic"; what lies
@@ -157,10 +157,10 @@ def grid_sample(
 @fused("GridSampler2DBackward0")
 def _sample(input: Any, grid: Any, mode: str, padding_mode: str, align_corners: bool) -> Any:
     n, channels, *space = input.shape
-    rank, places = len(space), grid.shape[1:-1]
+    rank, positions = len(space), grid.shape[1:-1]
     taps = []
     for d, size in enumerate(space):
-        g = reshape(grid[..., rank - 1 - d], (n, prod(places)))
+        g = reshape(grid[..., rank - 1 - d], (n, prod(positions)))
         x = (g + 1) / 2 * (size - 1) if align_corners else ((g + 1) * size - 1) / 2
         if mode != "bicubic":  # whose elements are led back one by one
             x = _inside(x, size, padding_mode, align_corners)
@@ -169,11 +169,11 @@ def _sample(input: Any, grid: Any, mode: str, padding_mode: str, align_corners: 
     read = [_read(space, corner, padding_mode, align_corners) for corner in corners]
     index, weight = (stack(part, 1) for part in zip(*read, strict=True))
     flat = reshape(input, (n, channels, prod(tuple(space)), 1))
-    return reshape(resample_op(flat, index, weight, count=len(read)), (n, channels, *places))
+    return reshape(resample_op(flat, index, weight, count=len(read)), (n, channels, *positions))
 
 
 def _read(space: Any, corner: Any, padding_mode: str, align_corners: bool) -> tuple[Any, Any]:
-    """Where one of the elements for each place is, and its weight."""
+    """Where one of the elements for each position is, and its weight."""
     index: Any = 0
     weight: Any = 1.0
     for size, (at, own) in zip(space, corner, strict=True):

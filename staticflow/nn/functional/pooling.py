@@ -228,7 +228,7 @@ def _adaptive_max_pool(rank: int, x: Any, output_size: Any, return_indices: bool
 
 def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
     """The largest element of each window of `adaptive_avg_pool1d`, and with ``return_indices`` its
-    place, int64, in its row."""
+    position, int64, in its row."""
     return _adaptive_max_pool(1, input, output_size, return_indices)
 
 
@@ -289,7 +289,7 @@ def _max_unpool(
 ) -> Any:
     name = f"max_unpool{rank}d"
     x, alone = add_batch(x, rank, name)
-    places = unsqueeze(indices, 0) if alone else indices
+    positions = unsqueeze(indices, 0) if alone else indices
     kernel = per_dim(kernel_size, rank, 1, f"{name}: kernel_size")
     step = _stride(stride, kernel, name)
     edge = per_dim(padding, rank, 0, f"{name}: padding")
@@ -300,7 +300,7 @@ def _max_unpool(
         space = as_shape(output_size)[-rank:]
     lead, count = x.shape[:2], prod(x.shape[2:])
     flat = x.new_zeros((*lead, prod(space)))
-    rows = (reshape(v, (*lead, count)) for v in (places, x))
+    rows = (reshape(v, (*lead, count)) for v in (positions, x))
     return remove_batch(reshape(scatter(flat, 2, *rows), (*lead, *space)), alone)
 
 
@@ -308,7 +308,7 @@ def max_unpool1d(
     input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
     output_size: Any = None,
 ) -> Any:  # fmt: skip
-    """``input`` (N, C, L) or (C, L) at the places ``indices`` that `max_pool1d` gives with
+    """``input`` (N, C, L) or (C, L) at the positions ``indices`` that `max_pool1d` gives with
     ``return_indices``, zeros elsewhere. ``output_size`` says which of the sizes that pool to that
     of the input it is.
 

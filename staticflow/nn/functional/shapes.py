@@ -54,8 +54,8 @@ def unfold(
     kernel, steps, more, apart = _geometry("unfold", kernel_size, stride, padding, dilation)
     x = pad(x, (more[1], more[1], more[0], more[0]))
     columns = patches_op(x, kernel=kernel, stride=steps, dilation=apart)
-    n, c, _, _, rows, places = columns.shape
-    return remove_batch(reshape(columns, (n, c * prod(kernel), rows * places)), alone)
+    n, c, _, _, rows, positions = columns.shape
+    return remove_batch(reshape(columns, (n, c * prod(kernel), rows * positions)), alone)
 
 
 @by_shape
@@ -152,7 +152,7 @@ def channel_shuffle(input: Any, groups: int) -> Any:
 # -- sizes --------------------------------------------------------------------------------------
 
 Taps = list[tuple[Any, Any]]
-"""The places that a new row is made of, int64, and their weights (None: 1)."""
+"""The positions that a new row is made of, int64, and their weights (None: 1)."""
 
 
 def _over(index: Any, above: Any, below: Any) -> Any:
@@ -167,8 +167,8 @@ def _ratio(index: Any, size: Any, new: Any, scale: float | None) -> Any:
     return 1 / scale if scale else _over(index, size, new)
 
 
-def _places(index: Any, size: Any, new: Any, scale: float | None, corners: bool) -> Any:
-    """Where each new place lies among the old ones."""
+def _positions(index: Any, size: Any, new: Any, scale: float | None, corners: bool) -> Any:
+    """Where each new position lies among the old ones."""
     if corners:
         return index * _over(index, size - 1, new - 1)
     return (index + 0.5) * _ratio(index, size, new, scale) - 0.5
@@ -183,7 +183,7 @@ def _nearest_exact(index: Any, size: Any, new: Any, scale: float | None, corners
 
 
 def _linear(index: Any, size: Any, new: Any, scale: float | None, corners: bool) -> Taps:
-    at = clamp(_places(index, size, new, scale, corners), min=0.0)
+    at = clamp(_positions(index, size, new, scale, corners), min=0.0)
     low = minimum(floor(at), size - 1)
     part = at - low
     return [(low, 1 - part), (minimum(low + 1, size - 1), part)]
@@ -191,7 +191,7 @@ def _linear(index: Any, size: Any, new: Any, scale: float | None, corners: bool)
 
 def _cubic(index: Any, size: Any, new: Any, scale: float | None, corners: bool) -> Taps:
     """Keys' kernel with a = -3/4 (R. Keys 1981, "Cubic convolution interpolation")."""
-    at = _places(index, size, new, scale, corners)
+    at = _positions(index, size, new, scale, corners)
     low = floor(at)
     t, a = at - low, -0.75
 
@@ -238,11 +238,11 @@ def interpolate(
     ``scale_factor`` times as large: a number or one for each dim.
 
     ``mode`` is "nearest", "nearest-exact", "linear", "bilinear", "trilinear" (of one, two, three
-    dims), "bicubic" or "area". With ``align_corners`` the places of the corners stay; unless
-    ``recompute_scale_factor`` places are computed by the factor that was given.
+    dims), "bicubic" or "area". With ``align_corners`` the positions of the corners stay; unless
+    ``recompute_scale_factor`` positions are computed by the factor that was given.
 
     With ``antialias``, for "bilinear" and "bicubic", an image is made smaller by a filter as wide
-    as the step from one new place to the next, so that every element counts.
+    as the step from one new position to the next, so that every element counts.
 
     ``input`` is floating or, but for "area", uint8, which is rounded to the nearest; "nearest" and
     "nearest-exact" take any dtype.
@@ -289,7 +289,7 @@ def _interpolate(
         index = iota.beside(x, shape=(new,), dim=0, dtype=wide)
         if antialias:
             step = _ratio(index, n, new, scales[axis])
-            if align_corners:  # 0 for one place, as in PyTorch
+            if align_corners:  # 0 for one position, as in PyTorch
                 step = 0.0 if same(new, 1) else _over(index, n - 1, new - 1)
             x = _filter(x, 2 + axis, index, step, _FILTERS[mode])
             continue
@@ -345,9 +345,9 @@ def _filter(x: Any, dim: int, index: Any, step: Any, filter: Callable[[Any], Any
     """``x`` with a place of ``dim`` for each ``index``, ``step`` old ones apart: the mean of
     what is near, weighed by ``filter``, which is as wide as a step, or an element if that is
     wider."""
-    places = iota.beside(x, shape=(x.shape[dim],), dim=0, dtype=x.dtype) + 0.5
+    positions = iota.beside(x, shape=(x.shape[dim],), dim=0, dtype=x.dtype) + 0.5
     widest = max(step, 1.0) if isinstance(step, float) else clamp(step, min=1.0)
-    weights = filter((places - ((index + 0.5) * step).unsqueeze(1)) / widest)
+    weights = filter((positions - ((index + 0.5) * step).unsqueeze(1)) / widest)
     weights = weights / weights.sum(1, keepdim=True)
     return movedim(matmul(movedim(x, dim, -1), mT(weights)), -1, dim)
 
@@ -355,7 +355,7 @@ def _filter(x: Any, dim: int, index: Any, step: Any, filter: Callable[[Any], Any
 def _resize(x: Any, dim: int, taps: Taps) -> Any:
     """``x`` with another size along ``dim``."""
     index, weights = zip(*taps, strict=True)
-    given = [stack([cast(places, dtype=int64) for places in index])]
+    given = [stack([cast(positions, dtype=int64) for positions in index])]
     if weights[0] is not None:
         given.append(stack(weights))
     shape = x.shape

@@ -99,12 +99,12 @@ def pack(steps: Any, counts: Places, order: Places | None) -> PackedSequence:
     first."""
     ranked = counts if order is None else counts[order]
     sizes = (np.arange(ranked.max(initial=0))[:, None] < ranked).sum(1)
-    places = [
+    positions = [
         t * len(counts) + (np.arange(n) if order is None else order[:n])
         for t, n in enumerate(sizes)
     ]
     flat = steps.reshape(steps.shape[0] * steps.shape[1], *steps.shape[2:])
-    data = flat[tensor(np.concatenate(places))]
+    data = flat[tensor(np.concatenate(positions))]
     if order is None:
         return PackedSequence(data, tensor(sizes))
     return PackedSequence(data, tensor(sizes), tensor(order), tensor(np.argsort(order)))
@@ -127,16 +127,16 @@ def pad_packed_sequence(
             f"{len(sizes)}, at {format_locs(here())}"
         )
     data = sequence.data
-    places = np.full((length, sizes[0]), data.shape[0])  # where there is none: behind the last
+    positions = np.full((length, sizes[0]), data.shape[0])  # where there is none: behind the last
     begins = np.cumsum(sizes) - sizes
     for t, n in enumerate(sizes):
-        places[t, :n] = begins[t] + np.arange(n)
+        positions[t, :n] = begins[t] + np.arange(n)
     lengths = (sizes[:, None] > np.arange(sizes[0])).sum(0)
     if sequence.unsorted_indices is not None:
         back = _numbers(sequence.unsorted_indices)
-        places, lengths = places[:, back], lengths[back]
+        positions, lengths = positions[:, back], lengths[back]
     blank = full.beside(data, shape=(1, *data.shape[1:]), value=padding_value, dtype=data.dtype)
-    rows = cat([data, blank])[tensor(places.T if batch_first else places)]
+    rows = cat([data, blank])[tensor(positions.T if batch_first else positions)]
     return rows, tensor(lengths)
 
 
@@ -153,7 +153,7 @@ def unpack_sequence(packed_sequences: PackedSequence) -> list[Any]:
 
 
 def _numbers(lengths: Any) -> list[int]:
-    """Lengths or places as Python numbers."""
+    """Lengths or positions as Python numbers."""
     return list(lengths.tolist() if hasattr(lengths, "tolist") else lengths)
 
 

@@ -21,11 +21,11 @@ from staticflow.ops.indexing.gather_ops import scatter_add_op
 __all__ = ["bincount", "histc"]
 
 
-def _sum_at(places: Any, weights: Any, size: Any) -> Any:
-    """The sums of ``weights`` (n,) at each of ``size`` ``places`` (n,)."""
+def _sum_at(positions: Any, weights: Any, size: Any) -> Any:
+    """The sums of ``weights`` (n,) at each of ``size`` ``positions`` (n,)."""
     value = 0.0 if weights.dtype.is_floating else 0
     zeros = full.beside(weights, shape=(size,), value=value, dtype=weights.dtype)
-    return scatter_add_op(zeros, places, weights, dim=0)
+    return scatter_add_op(zeros, positions, weights, dim=0)
 
 
 @fused("")
@@ -83,7 +83,7 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     if min == max:  # of one value, a range around it
         same = cast(low == high, dtype=input.dtype) if own else 1
         low, high = low - same, high + same
-    place = clamp(floor((flat - low) * bins / (high - low)), 0, bins - 1)
+    position = clamp(floor((flat - low) * bins / (high - low)), 0, bins - 1)
     inside = (flat >= low) & (flat <= high)
     counts = where(inside, ones_like(flat), zeros_like(flat))
-    return _sum_at(cast(where(inside, place, 0.0), dtype=int64), counts, bins)
+    return _sum_at(cast(where(inside, position, 0.0), dtype=int64), counts, bins)

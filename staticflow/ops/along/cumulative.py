@@ -243,16 +243,16 @@ def _extreme_emit(wins: str) -> Callable[[Any], None]:
         shape, dtype = nest.in_shape(0), nest.out_type(0).dtype
         zero = k.const(0, int64)
         with nest.rows(shape, dim) as at:
-            best, place = k.var(k.cast(zero, dtype)), k.var(zero)
+            best, position = k.var(k.cast(zero, dtype)), k.var(zero)
             with k.loop("j", shape[dim]) as j:
                 here, value = k.index_value(j), nest.load(0, at(j))
                 better = k.apply("or", k.compare(wins, value, best), k.compare("eq", here, 0))
                 if dtype.is_floating:
                     better = k.apply("or", better, k.isnan(value))
                 k.set(best, k.select(better, value, best))
-                k.set(place, k.select(better, here, place))
+                k.set(position, k.select(better, here, position))
                 nest.store(0, at(j), best)
-                nest.store(1, at(j), place)
+                nest.store(1, at(j), position)
 
     return emit
 
@@ -260,12 +260,12 @@ def _extreme_emit(wins: str) -> Callable[[Any], None]:
 def _extreme_reference(wins: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     def reference(xp: Any, x: Any, *, dim: int) -> tuple[Any, Any]:
         rows = xp.moveaxis(x, dim, 0)
-        values, places = rows.copy(), xp.zeros(rows.shape, xp.int64)
+        values, positions = rows.copy(), xp.zeros(rows.shape, xp.int64)
         for j in range(1, len(rows)):
             better = wins(rows[j], values[j - 1]) | (rows[j] != rows[j])
             values[j] = xp.where(better, rows[j], values[j - 1])
-            places[j] = xp.where(better, j, places[j - 1])
-        return xp.moveaxis(values, 0, dim), xp.moveaxis(places, 0, dim)
+            positions[j] = xp.where(better, j, positions[j - 1])
+        return xp.moveaxis(values, 0, dim), xp.moveaxis(positions, 0, dim)
 
     return reference
 

@@ -108,16 +108,16 @@ def _first_extreme(nest: Any, wins: str, at: Callable[[Size], Any], n: Size) -> 
     """The first extreme of a row of the argument and its index; a NaN beats every number, as in
     NumPy and PyTorch."""
     k = nest.k
-    best, place = k.var(nest.load(0, at(0))), k.var(k.const(0, int64))
+    best, position = k.var(nest.load(0, at(0))), k.var(k.const(0, int64))
     with k.loop("j", n, lo=1) as j:
         value = nest.load(0, at(j))
         better = k.compare(wins, value, best)
         if value.dtype.is_floating:
             first_nan = k.apply("and", k.isnan(value), k.compare("eq", best, best))
             better = k.apply("or", better, first_nan)
-        k.set(place, k.select(better, k.index_value(j), place))
+        k.set(position, k.select(better, k.index_value(j), position))
         k.set(best, k.select(better, value, best))
-    return best, place
+    return best, position
 
 
 def _emit(wins: str, results: Callable[[Any, Any], tuple[Any, ...]]) -> Callable[[Any], None]:
@@ -126,9 +126,9 @@ def _emit(wins: str, results: Callable[[Any, Any], tuple[Any, ...]]) -> Callable
     def emit(nest: Any) -> None:
         dim, shape = nest.attrs["dim"], nest.in_shape(0)
         with nest.rows(shape, dim) as at:
-            place = reduced_index(at, dim, nest.attrs["keepdim"])
+            position = reduced_index(at, dim, nest.attrs["keepdim"])
             for i, value in enumerate(results(*_first_extreme(nest, wins, at, shape[dim]))):
-                nest.store(i, place, value)
+                nest.store(i, position, value)
 
     return emit
 
@@ -159,7 +159,7 @@ def _arg_op(name: str, wins: str, which: str) -> Op:
         infer=_arg_infer,
         reference=_arg_reference(name),
         vjp=None,
-        lowering=LoopNest(_emit(wins, lambda best, place: (place,))),
+        lowering=LoopNest(_emit(wins, lambda best, position: (position,))),
         numpy="rows",
         exact=True,
     )
@@ -218,7 +218,7 @@ def _dim_op(name: str, which: str, arg: Op, wins: str) -> Op:
         infer=choose_infer,
         reference=choose_reference(arg.reference),
         vjp=choose_vjp,
-        lowering=LoopNest(_emit(wins, lambda best, place: (best, place))),
+        lowering=LoopNest(_emit(wins, lambda best, position: (best, position))),
         numpy="rows",
         exact=True,
         grad_name=f"{name.title()}Backward0",

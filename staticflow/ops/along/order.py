@@ -54,20 +54,20 @@ def before(k: Any, a: Any, b: Any, descending: bool) -> Any:
 
 
 class _Rows:
-    """A buffer of keys and one of their places, both of the shape of ``x``."""
+    """A buffer of keys and one of their positions, both of the shape of ``x``."""
 
-    def __init__(self, k: Any, keys: str, places: str, index: Callable[[Size], Size]) -> None:
-        self.k, self.keys, self.places, self.index = k, keys, places, index
+    def __init__(self, k: Any, keys: str, positions: str, index: Callable[[Size], Size]) -> None:
+        self.k, self.keys, self.positions, self.index = k, keys, positions, index
 
-    def store(self, at: Size, key: Any, place: Any) -> None:
+    def store(self, at: Size, key: Any, position: Any) -> None:
         self.k.store(self.keys, self.index(at), key)
-        self.k.store(self.places, self.index(at), place)
+        self.k.store(self.positions, self.index(at), position)
 
     def key(self, at: Size) -> Any:
         return self.k.load(self.keys, self.index(at))
 
-    def place(self, at: Size) -> Any:
-        return self.k.load(self.places, self.index(at))
+    def position(self, at: Size) -> Any:
+        return self.k.load(self.positions, self.index(at))
 
 
 def _merge(k: Any, source: _Rows, into: _Rows, width: Any, n: Size, descending: bool) -> None:
@@ -89,7 +89,7 @@ def _merge(k: Any, source: _Rows, into: _Rows, width: Any, n: Size, descending: 
             wins = k.apply("or", wins, k.compare("ge", left, middle))
             wins = k.apply("and", wins, k.compare("lt", right, last))
             key = k.select(wins, source.key(b), source.key(a))
-            into.store(begin + t, key, k.select(wins, source.place(b), source.place(a)))
+            into.store(begin + t, key, k.select(wins, source.position(b), source.position(a)))
             step = k.cast(wins, int64)
             k.set(right, k.add(right, step))
             k.set(left, k.add(left, k.sub(1, step)))
@@ -179,8 +179,8 @@ def _topk_reference(xp: Any, x: Any, *, k: int, dim: int, largest: bool) -> tupl
 
 
 def _candidates(xp: Any, rows: Any, k: int, largest: bool) -> Any:
-    """The places of the ``k`` largest or smallest elements of each row, as they lie in it; None if
-    that leaves a choice, among equal ones or where there is a NaN."""
+    """The positions of the ``k`` largest or smallest elements of each row, as they lie in it; None
+    if that leaves a choice, among equal ones or where there is a NaN."""
     seen = sortable(xp, rows)
     at = seen.shape[-1] - k if largest else k - 1
     last = xp.partition(seen, at, axis=-1)[..., at : at + 1]
@@ -205,19 +205,19 @@ def _few_emit(nest: Any) -> None:
         kept = _Rows(k, nest.out_name(0), nest.out_name(1), lambda j: linear(at(j), out.shape))
         worst = k.var(k.const(0, out.dtype))  # of those kept
         with k.loop("j", x[dim]) as j:
-            key, place = nest.load(0, at(j)), k.index_value(j)
+            key, position = nest.load(0, at(j)), k.index_value(j)
 
             def compare_at(i: int) -> tuple[Any, Any, Any]:
                 """What is kept at ``i``, and whether the element comes before it."""
-                free = k.compare("le", place, i)  # nothing is kept there yet
+                free = k.compare("le", position, i)  # nothing is kept there yet
                 here = kept.key(i)
-                return here, kept.place(i), k.apply("or", free, before(k, key, here, largest))
+                return here, kept.position(i), k.apply("or", free, before(k, key, here, largest))
 
-            begins = k.compare("lt", place, count)
+            begins = k.compare("lt", position, count)
             with k.when(k.apply("or", begins, before(k, key, worst, largest))):
                 here = compare_at(count - 1)
                 for i in reversed(range(count)):
-                    own = k.select(here[2], key, here[0]), k.select(here[2], place, here[1])
+                    own = k.select(here[2], key, here[0]), k.select(here[2], position, here[1])
                     if i:
                         here = compare_at(i - 1)
                         own = k.select(here[2], here[0], own[0]), k.select(here[2], here[1], own[1])
@@ -240,8 +240,8 @@ def _topk_decompose(x: Any, *, k: Size, dim: int, largest: bool) -> tuple[Any, A
     if isinstance(k, int) and 0 < k <= FEW:
         found: tuple[Any, Any] = few_op(x, k=k, dim=dim, largest=largest)
         return found
-    values, places = sort_op(x, dim=dim, descending=largest)
-    return narrow(values, dim, 0, k), narrow(places, dim, 0, k)
+    values, positions = sort_op(x, dim=dim, descending=largest)
+    return narrow(values, dim, 0, k), narrow(positions, dim, 0, k)
 
 
 topk_op = Op(

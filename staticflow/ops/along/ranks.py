@@ -45,7 +45,7 @@ def _one(rows: Any, at: Size, dim: int, keepdim: bool) -> Any:
     return out if keepdim else reshape(out, (*out.shape[:dim], *out.shape[dim + 1 :]))
 
 
-def _kth_places(xp: Any, x: Any, *, k: int, dim: int, keepdim: bool) -> Any:
+def _kth_positions(xp: Any, x: Any, *, k: int, dim: int, keepdim: bool) -> Any:
     seen = sortable(xp, x)
     value = xp.take(xp.partition(seen, k - 1, axis=dim), xp.asarray([k - 1]), axis=dim)
     is_nan = value != value
@@ -58,15 +58,15 @@ def _kth_places(xp: Any, x: Any, *, k: int, dim: int, keepdim: bool) -> Any:
 
 
 def _kth_decompose(x: Any, *, k: Size, dim: int, keepdim: bool) -> tuple[Any, Any]:
-    values, places = sort_op(x, dim=dim, descending=False)
-    return _one(values, k - 1, dim, keepdim), _one(places, k - 1, dim, keepdim)
+    values, positions = sort_op(x, dim=dim, descending=False)
+    return _one(values, k - 1, dim, keepdim), _one(positions, k - 1, dim, keepdim)
 
 
 kthvalue_op = Op(
     name="kthvalue",
     doc="The ``k``-th smallest element along ``dim``, from 1 on, and its index.",
     infer=_kth_infer,
-    reference=strict(_kth_infer, choose_reference(_kth_places)),
+    reference=strict(_kth_infer, choose_reference(_kth_positions)),
     vjp=choose_vjp,
     decompose=_kth_decompose,
     exact=True,
@@ -87,9 +87,9 @@ def kthvalue(input: Any, k: Size, dim: int = -1, keepdim: bool = False) -> Chose
     return Chosen(*along(kthvalue_op, input, dim, k=as_size(k), keepdim=keepdim))
 
 
-def _median_places(xp: Any, x: Any, *, dim: int, keepdim: bool) -> Any:
+def _median_positions(xp: Any, x: Any, *, dim: int, keepdim: bool) -> Any:
     """Where the median is; the first NaN if there is one, which argmax finds."""
-    middle = _kth_places(xp, x, k=(x.shape[dim] + 1) // 2, dim=dim, keepdim=True)
+    middle = _kth_positions(xp, x, k=(x.shape[dim] + 1) // 2, dim=dim, keepdim=True)
     nan = xp.any(x != x, axis=dim, keepdims=True)
     return xp.where(nan, xp.argmax(x, axis=dim, keepdims=True), middle)
 
@@ -107,7 +107,7 @@ median_dim_op = Op(
     name="median_dim",
     doc="The median along ``dim``, of two the lower one, and its index; a NaN if there is one.",
     infer=choose_infer,
-    reference=strict(choose_infer, choose_reference(_median_places)),
+    reference=strict(choose_infer, choose_reference(_median_positions)),
     vjp=choose_vjp,
     decompose=_median_decompose,
     exact=True,
@@ -171,10 +171,10 @@ def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
             f"nanmedian: of nothing, dim {dim} of shape {list(input.shape)}, "
             f"at {format_locs(here())}"
         )
-    values, places = sort(input, dim)
+    values, positions = sort(input, dim)
     if input.ndim == 0:
-        return Chosen(values, places)
+        return Chosen(values, positions)
     at = normalize_dim(dim, input.ndim, "nanmedian")
     middle = clamp((sum(input == input, at, keepdim=True) + 1) // 2 - 1, 0)
-    found = (gather_op(v, middle, dim=at) for v in (values, places))
+    found = (gather_op(v, middle, dim=at) for v in (values, positions))
     return Chosen(*(v if keepdim else squeeze(v, at) for v in found))

@@ -36,13 +36,13 @@ def running(
         with nest.rows(nest.out_shape(0), dim) as at:
             state = k.var(k.const(first if dtype.is_floating else int(first), dtype))
             with k.loop("j", n) as j:
-                place = at(n - 1 - j if nest.attrs.get("reverse") else j)
-                elements = [k.cast(nest.load(i, place), dtype) for i in range(nest.n_in)]
+                position = at(n - 1 - j if nest.attrs.get("reverse") else j)
+                elements = [k.cast(nest.load(i, position), dtype) for i in range(nest.n_in)]
                 if before:
-                    nest.store(0, place, state)
+                    nest.store(0, position, state)
                 k.set(state, step(k, state, *elements))
                 if not before:
-                    nest.store(0, place, state)
+                    nest.store(0, position, state)
 
     return LoopNest(emit)
 
@@ -63,7 +63,7 @@ def walk(
 
 shift_op: Op = Op(
     name="shift",
-    doc="Each element one place on along ``dim``, back with ``reverse``; ``fill`` at the start.",
+    doc="Each element one position on along ``dim``, back with ``reverse``; ``fill`` at the start.",
     infer=same_type,
     reference=lambda xp, x, *, dim, fill, reverse: walk(
         xp, lambda x: xp.concatenate([xp.full_like(x[:1], fill), x[:-1]]), dim, reverse, x

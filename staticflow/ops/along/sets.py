@@ -56,8 +56,8 @@ def _among(elements: Any, tests: Any) -> Any:
     dtype = result_type([elements, tests])
     values, ordered = (v if v.dtype is dtype else cast(v, dtype=dtype) for v in (elements, tests))
     ordered = sort(ordered)[0]
-    places = clamp(searchsorted(ordered, values), max=count - 1)
-    return eq(reshape(index_select(ordered, 0, ravel(places)), values.shape), values)
+    positions = clamp(searchsorted(ordered, values), max=count - 1)
+    return eq(reshape(index_select(ordered, 0, ravel(positions)), values.shape), values)
 
 
 def unique(
@@ -121,8 +121,8 @@ def _distinct(
     differs = any(ne(rows[1:], rows[:-1]), 1)
     first = iota.beside(rows, shape=rows[:1].shape[:1], dim=0, dtype=int64)
     new = cat([first == 0, differs])
-    places = reshape(nonzero(new), (-1,))
-    values = index_select(rows, 0, places)
+    positions = reshape(nonzero(new), (-1,))
+    values = index_select(rows, 0, positions)
     values = reshape(values, (-1,)) if at is None else movedim(values.reshape(-1, *shape), 0, at)
     found = [values]
     if inverse:
@@ -130,5 +130,5 @@ def _distinct(
         group = group if order is None else scatter(group, 0, order, group)
         found.append(reshape(group, x.shape) if at is None else group)
     if counts:
-        found.append(cat([places[1:], first + rows.shape[0]]) - places)
+        found.append(cat([positions[1:], first + rows.shape[0]]) - positions)
     return found[0] if len(found) == 1 else tuple(found)

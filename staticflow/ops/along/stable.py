@@ -1,9 +1,9 @@
 """The stable order of elements, by sorts that need not be stable.
 
 NumPy sorts numbers several at a time, but not where it must keep the order of equal ones. Where an
-element and its place fit into one integer of 64 bits, no two are equal, and the places come out in
-the order that is wanted. Of wider elements the leading bits stand there; the few that differ in the
-others alone are put in order afterwards.
+element and its position fit into one integer of 64 bits, no two are equal, and the positions come
+out in the order that is wanted. Of wider elements the leading bits stand there; the few that differ
+in the others alone are put in order afterwards.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _FEW = 1 << 12
 
 
 def stable_order(xp: Any, x: Any, dim: int, descending: bool) -> Any:
-    """The places (int64) of the elements of ``x`` along ``dim`` in order, equal ones as they lie;
-    NaN is the largest."""
+    """The positions (int64) of the elements of ``x`` along ``dim`` in order, equal ones as they
+    lie; NaN is the largest."""
     if xp is np and x.size >= _FEW:
         order = _by_keys(x, dim, descending)
         if order is not None:
@@ -32,8 +32,8 @@ def stable_order(xp: Any, x: Any, dim: int, descending: bool) -> Any:
 
 
 def _by_keys(x: Any, dim: int, descending: bool) -> Any:
-    """By one sort of integers, each an element with its place behind it; None if too many elements
-    begin with the same bits."""
+    """By one sort of integers, each an element with its position behind it; None if too many
+    elements begin with the same bits."""
     count = x.shape[dim]
     bits = max(count - 1, 0).bit_length()
     keys = _integers(x)

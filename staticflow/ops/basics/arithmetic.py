@@ -295,7 +295,7 @@ stop_gradient = elementwise(
 
 keep_history = elementwise(
     "keep_history", "``value``, whose gradient goes to ``x``, of the same shape: what a change in "
-    "place leaves that is not recorded.",
+    "position leaves that is not recorded.",
     lambda xp, x, value: xp.asarray(value),
     lambda k, x, value: value,
     (lambda ct, out, x, value: ct, None),

@@ -82,7 +82,7 @@ def narrow_as(y: Any, like: Any) -> Any:
 
 
 def add_wide(put: Callable[[Any, Any], Any], x: Any, source: Any) -> Any:
-    """``put(x, source)``, which adds the source in places that may repeat, in the dtype in which
+    """``put(x, source)``, which adds the source in positions that may repeat, in the dtype in which
     values are accumulated; ``put`` itself refuses a source of another dtype than ``x``."""
     if x.dtype is not source.dtype:
         return put(x, source)

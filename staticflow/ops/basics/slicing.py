@@ -1,4 +1,4 @@
-"""Slices: the elements at regular places, and how they are put back."""
+"""Slices: the elements at regular positions, and how they are put back."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from staticflow.ops.declaring.sizes import is_symbolic
 
 __all__ = [
     "Bounds",
+    "as_position",
     "bounds",
     "clamp_bound",
     "embed_op",
     "from_front",
-    "position",
     "select_op",
     "select_scatter",
     "slice_op",
@@ -48,7 +48,7 @@ def _inside(facts: Facts, x: TensorType, start: Index, size: Shape, step: tuple[
     """Whether ``size`` elements from ``start`` on lie in ``x``."""
     for axis, (n, a, s, by) in enumerate(zip(x.shape, start, size, step, strict=True)):
         facts.at_least(s, 0, f"the number of elements taken from dim {axis} of {x}")
-        facts.at_least(a, 0, f"the first place in dim {axis} of {x}")
+        facts.at_least(a, 0, f"the first position in dim {axis} of {x}")
         end = a + (s - 1) * by + 1 if s != 0 else a
         facts.at_least(n, end, f"dim {axis} of {x}, read up to {end}")
 
@@ -105,8 +105,8 @@ def _embed_emit(nest: Any) -> None:
 
 embed_op: Op = Op(
     name="embed",
-    doc="Zeros of ``shape`` with ``x`` from ``start`` on at every ``step``-th place; the transpose "
-    "of slice.",
+    doc="Zeros of ``shape`` with ``x`` from ``start`` on at every ``step``-th position; the "
+    "transpose of slice.",
     infer=_embed_infer,
     reference=strict(_embed_infer, _embed_reference),
     vjp=per_arg(
@@ -124,14 +124,14 @@ embed_op: Op = Op(
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a slice of a dim selects: ``size`` places from ``start`` on, every ``step``-th."""
+    """What a slice of a dim selects: ``size`` positions from ``start`` on, every ``step``-th."""
 
     start: Size
     size: Size
     step: int
 
 
-def position(k: Any) -> Size | None:
+def as_position(k: Any) -> Size | None:
     """An index as an int or a size, None if it is something else."""
     if isinstance(k, Dim):
         return k
@@ -150,7 +150,7 @@ def _clip(i: Any, n: Size, default: Size) -> Size:
     """A slice's bound as Python reads it, held in [0, n]."""
     if i is None:
         return default
-    at = clamp_bound(i, n) if is_symbolic(i) else position(i)
+    at = clamp_bound(i, n) if is_symbolic(i) else as_position(i)
     if at is None or (isinstance(at, Dim) and is_provably_ge(0, at)):
         raise ShapeError(
             f"indexing: a slice's bound is {i!r}; it must be an int or a size that is not "
@@ -175,8 +175,8 @@ def bounds(key: slice, n: Size) -> Bounds:
             f"at {format_locs(here())}"
         )
     if isinstance(n, int) and type(key.start) in _KNOWN and type(key.stop) in _KNOWN:
-        places = range(*key.indices(n))
-        return Bounds(places.start, len(places), by)
+        positions = range(*key.indices(n))
+        return Bounds(positions.start, len(positions), by)
     lo = _clip(key.start, n, 0)
     hi = dim_max(_clip(key.stop, n, n), lo)
     return Bounds(lo, ceil_div(hi - lo, by), by)
@@ -194,7 +194,8 @@ def from_front(at: Size, n: Size, axis: int) -> Size:
     return at
 
 
-# -- one place of a dim ---------------------------------------------------------------------------
+# -- one position of a dim
+# ---------------------------------------------------------------------------
 
 
 def _select_infer(facts: Facts, x: TensorType, *, dim: int, index: Size) -> TensorType:
@@ -291,5 +292,5 @@ def slice_scatter(
 def select_scatter(input: Any, src: Any, dim: int, index: Size) -> Any:
     """``input`` with ``src`` in place of ``input.select(dim, index)``; ``input`` is not changed."""
     at = normalize_dim(dim, input.ndim, "select_scatter")
-    place = from_front(index, input.shape[at], at)
-    return slice_scatter(input, unsqueeze(src, at), at, place, place + 1)
+    position = from_front(index, input.shape[at], at)
+    return slice_scatter(input, unsqueeze(src, at), at, position, position + 1)

@@ -20,7 +20,7 @@ from staticflow.graph.dims import (
 )
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.basics.arithmetic import where
-from staticflow.ops.basics.slicing import bounds, position, select_op, slice_op
+from staticflow.ops.basics.slicing import as_position, bounds, select_op, slice_op
 from staticflow.ops.basics.view import of_size
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import normalize_dim
@@ -46,7 +46,7 @@ def narrow(input: Any, dim: int, start: Size, length: Size) -> Any:
     """``length`` elements along ``dim`` from ``start`` on; a negative start counts from the end."""
     at = normalize_dim(dim, input.ndim, "narrow")
     _has_dims(input, "narrow")
-    first = _from_front(start, input.shape[at]) if is_symbolic(start) else position(start)
+    first = _from_front(start, input.shape[at]) if is_symbolic(start) else as_position(start)
     if first is None:
         raise ShapeError(
             f"narrow: the start is {start!r}; it must be an int or a size, at {format_locs(here())}"

@@ -80,16 +80,16 @@ def _reshape_infer(facts: Facts, x: TensorType, *, shape: Shape) -> TensorType:
 
 def _regroup(index: Index, src: Shape, dst: Shape) -> Index:
     """Where the element of ``dst`` at ``index`` lies in ``src``. Dims that hold the same elements
-    in both are taken by themselves, so that their places need no division by unknown sizes."""
+    in both are taken by themselves, so that their positions need no division by unknown sizes."""
     ends = {prod(dst[:b]): b for b in range(len(dst))}
-    place: list[Size] = []
+    position: list[Size] = []
     a0 = b0 = 0
     for a in range(1, len(src) + 1):
         b = len(dst) if a == len(src) else ends.get(prod(src[:a]), -1)
         if b >= b0:
-            place += delinear(linear(index[b0:b], dst[b0:b]), src[a0:a])
+            position += delinear(linear(index[b0:b], dst[b0:b]), src[a0:a])
             a0, b0 = a, b
-    return tuple(place)
+    return tuple(position)
 
 
 def _reshape_array(xp: Any, x: Any, *, shape: tuple[int, ...]) -> Any:

@@ -91,8 +91,8 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     if not mask.ndim:
         return nonzero(reshape(mask, (1,)))[:, :0]
     axes = [iota.beside(mask, shape=mask.shape, dim=d, dtype=int64) for d in range(mask.ndim)]
-    places = _compact(axes, mask)
-    return places if as_tuple else stack(places, 1)
+    positions = _compact(axes, mask)
+    return positions if as_tuple else stack(positions, 1)
 
 
 argwhere = nonzero

@@ -33,8 +33,8 @@ __all__ = [
     "in_order",
     "load_index",
     "pad_cotangent",
-    "place_at",
-    "places_of",
+    "position_at",
+    "positions_of",
     "put_as_vectors",
     "read_part",
     "scatter_add",
@@ -84,8 +84,8 @@ def check_range(
 
 
 def load_index(nest: Any, which: int, at: Index, size: Size, wrap: bool = False) -> Size:
-    """In a loop nest: the place in a dim of ``size`` that argument ``which``, broadcast, names at
-    ``at``, checked."""
+    """In a loop nest: the position in a dim of ``size`` that argument ``which``, broadcast, names
+    at ``at``, checked."""
     k = nest.k
     shape = nest.in_shape(which)
     own = at[len(at) - len(shape) :]
@@ -95,27 +95,29 @@ def load_index(nest: Any, which: int, at: Index, size: Size, wrap: bool = False)
     if wrap:
         value = k.select(k.compare("lt", value, 0), k.add(value, k.index_value(size)), value)
     nest.check_index(value, size)
-    place: Size = k.bind(value, "at", size)
-    return place
+    position: Size = k.bind(value, "at", size)
+    return position
 
 
-def _places(xp: Any, shape: tuple[int, ...], dim: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+def _positions(
+    xp: Any, shape: tuple[int, ...], dim: int
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """What the index of each element of an array of ``shape`` is before and behind ``dim``."""
-    places = [
+    positions = [
         xp.arange(n).reshape([n if axis == i else 1 for i in range(len(shape))])
         for axis, n in enumerate(shape)
     ]
-    return tuple(places[:dim]), tuple(places[dim + 1 :])
+    return tuple(positions[:dim]), tuple(positions[dim + 1 :])
 
 
-_known_places = lru_cache(256)(_places)
+_known_positions = lru_cache(256)(_positions)
 _SMALL = 1 << 12
 
 
 def take_along(xp: Any, x: Any, index: Any, dim: int) -> Any:
     """The elements of the array ``x`` at ``index`` along ``dim``; the other sizes are those of
     ``index``."""
-    before, behind = (_known_places if index.size < _SMALL else _places)(xp, index.shape, dim)
+    before, behind = (_known_positions if index.size < _SMALL else _positions)(xp, index.shape, dim)
     return x[(*before, index, *behind)]
 
 
@@ -124,8 +126,8 @@ def _gather_reference(xp: Any, x: Any, index: Any, *, dim: int) -> Any:
     return take_along(xp, x, index.astype(xp.int64, copy=False), dim)
 
 
-def place_at(nest: Any, at: Index, size: Size) -> Index:
-    """The place that the index at ``at`` selects, checked."""
+def position_at(nest: Any, at: Index, size: Size) -> Index:
+    """The position that the index at ``at`` selects, checked."""
     dim = nest.attrs["dim"]
     return (*at[:dim], load_index(nest, 1, at, size), *at[dim + 1 :])
 
@@ -133,7 +135,7 @@ def place_at(nest: Any, at: Index, size: Size) -> Index:
 def _gather_emit(nest: Any) -> None:
     size = nest.in_shape(0)[nest.attrs["dim"]]
     with nest.loops(nest.in_shape(1), "parallel") as at:
-        nest.store(0, at, nest.load(0, place_at(nest, at, size)))
+        nest.store(0, at, nest.load(0, position_at(nest, at, size)))
 
 
 gather_op = Op(
@@ -189,10 +191,10 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     def stretch(t: Any) -> Any:
         return expand(t, tuple(t.shape[i] if i == at else d for i, d in enumerate(rest)))
 
-    places = stretch(indices)
-    if places.dtype.kind == "i":  # from the end
-        places = where(places < 0, places + input.shape[at], places)
-    return gather(stretch(input), at, places)
+    positions = stretch(indices)
+    if positions.dtype.kind == "i":  # from the end
+        positions = where(positions < 0, positions + input.shape[at], positions)
+    return gather(stretch(input), at, positions)
 
 
 def scatter_infer(
@@ -209,12 +211,12 @@ def scatter_infer(
     return x
 
 
-def places_of(xp: Any, x: Any, index: Any, dim: int, op: str) -> tuple[Any, ...]:
-    """The key under which NumPy finds the places of a scatter; the index is checked."""
+def positions_of(xp: Any, x: Any, index: Any, dim: int, op: str) -> tuple[Any, ...]:
+    """The key under which NumPy finds the positions of a scatter; the index is checked."""
     check_range(xp, index, x.shape[dim], op, dim)
-    place = list(xp.indices(index.shape, sparse=True))
-    place[dim] = index
-    return tuple(place)
+    position = list(xp.indices(index.shape, sparse=True))
+    position[dim] = index
+    return tuple(position)
 
 
 def read_part(src: Any, index: Any) -> Any:
@@ -224,7 +226,7 @@ def read_part(src: Any, index: Any) -> Any:
 
 def _scatter_reference(xp: Any, x: Any, index: Any, src: Any, *, dim: int) -> Any:
     out = x.copy()
-    xp.add.at(out, places_of(xp, x, index, dim, "scatter_add"), read_part(src, index))
+    xp.add.at(out, positions_of(xp, x, index, dim, "scatter_add"), read_part(src, index))
     return out
 
 
@@ -235,7 +237,7 @@ def added_by(value: Any) -> str:
 
 @contextmanager
 def in_order(nest: Any) -> Iterator[Index]:
-    """Loops over the index, in order along the dim in which places may repeat."""
+    """Loops over the index, in order along the dim in which positions may repeat."""
     shape, dim = nest.in_shape(1), nest.attrs["dim"]
     with nest.loops(shape[:dim], "parallel") as rows, nest.loops(shape[dim:], "serial") as at:
         yield (*rows, *at)
@@ -246,9 +248,9 @@ def _scatter_emit(nest: Any) -> None:
     size = nest.in_shape(0)[nest.attrs["dim"]]
     nest.copy(0)
     with in_order(nest) as at:
-        place = place_at(nest, at, size)
+        position = position_at(nest, at, size)
         value = nest.load(2, at)
-        nest.store(0, place, k.apply(added_by(value), nest.load_out(0, place), value))
+        nest.store(0, position, k.apply(added_by(value), nest.load_out(0, position), value))
 
 
 def pad_cotangent(used: Any, src: Any) -> Any:
@@ -261,7 +263,7 @@ def pad_cotangent(used: Any, src: Any) -> Any:
 
 scatter_add_op: Op = Op(
     name="scatter_add",
-    doc="``x`` with ``src`` added where ``index`` says, places that repeat in order.",
+    doc="``x`` with ``src`` added where ``index`` says, positions that repeat in order.",
     infer=scatter_infer,
     reference=strict(scatter_infer, _scatter_reference),
     vjp=per_arg(

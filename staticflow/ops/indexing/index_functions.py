@@ -136,7 +136,7 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: float = 1
 @by_shape
 def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     """``input`` with ``source`` in place of the slices along ``dim`` that the vector ``index``
-    names; ``input`` is not changed. Of places that repeat the last one counts.
+    names; ``input`` is not changed. Of positions that repeat the last one counts.
 
     Raises `IndexRangeError` for an index outside ``[0, input.shape[dim])``.
     """
@@ -170,7 +170,7 @@ def fill(x: Any, value: Any) -> Any:
 
 
 def filling(value: Any, x: Any, what: str) -> Any:
-    """A number or 0-d tensor to fill places of ``x`` with, in its dtype."""
+    """A number or 0-d tensor to fill positions of ``x`` with, in its dtype."""
     if not hasattr(value, "__sf_mode__"):
         return new_full(x, (), value)
     if value.ndim:

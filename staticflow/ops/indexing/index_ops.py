@@ -50,7 +50,7 @@ class Frame:
         """The shape of the result."""
         return (*self.head, *self.batch, *self.tail)
 
-    def place(self, chosen: Sequence[Size], head: Index, tail: Index) -> Index:
+    def position(self, chosen: Sequence[Size], head: Index, tail: Index) -> Index:
         """The index in ``x`` where the indices name ``chosen``."""
         named = dict(zip(self.dims, chosen, strict=True))
         rest = iter((*head, *tail))
@@ -104,14 +104,14 @@ def _chosen_rows(nest: Any, first: int, wrap: bool, kind: str) -> Iterator[Any]:
     argument 0."""
     frame = _frame_in(nest, first)
     with nest.loops((*frame.head, *frame.batch), kind) as at:
-        head, place = at[: len(frame.head)], at[len(frame.head) :]
+        head, position = at[: len(frame.head)], at[len(frame.head) :]
         named = [
-            load_index(nest, first + i, place, nest.in_shape(0)[d], wrap)
+            load_index(nest, first + i, position, nest.in_shape(0)[d], wrap)
             for i, d in enumerate(frame.dims)
         ]
         ends = frame.at == frame.dims[0]  # a slice is what lies at the end of argument 0
         rest = nest.loops(frame.tail, "parallel", merged=ends and nest.in_memory(first - 1))
-        yield at, rest, lambda tail: frame.place(named, head, tail)
+        yield at, rest, lambda tail: frame.position(named, head, tail)
 
 
 # -- selection ------------------------------------------------------------------------------------
@@ -147,10 +147,10 @@ def _pick(name: str, doc: str, grad_name: str, wrap: bool, vjp: Any = _pick_vjp)
 
     def emit(nest: Any) -> None:
         with (
-            _chosen_rows(nest, 1, wrap, "parallel") as (at, rest, place),
+            _chosen_rows(nest, 1, wrap, "parallel") as (at, rest, position),
             rest as tail,
         ):
-            nest.store(0, (*at, *tail), nest.load(0, place(tail)))
+            nest.store(0, (*at, *tail), nest.load(0, position(tail)))
 
     return Op(
         name=name,
@@ -255,17 +255,17 @@ def _put_vjp(
 
 
 def _stays(x: Any, values: Any, indices: Sequence[Any], dims: tuple[int, ...]) -> Any:
-    """Which slices of ``values`` stay where places repeat, broadcast to them: the last of each
-    place. None if no place can repeat."""
+    """Which slices of ``values`` stay where positions repeat, broadcast to them: the last of each
+    position. None if no position can repeat."""
     frame = Frame(x.shape, dims, common_shape([i.shape for i in indices], "index_put"))
     count = prod(frame.batch)
     if isinstance(count, int) and count <= 1:
         return None
     number = reshape(iota.beside(x, shape=(count,), dim=0, dtype=int64), frame.batch)
     own = tuple(range(len(dims)))
-    places = new_full(number, tuple(x.shape[d] for d in dims), 0)
+    positions = new_full(number, tuple(x.shape[d] for d in dims), 0)
     last = index_op(
-        index_put_op(places, number, *indices, dims=own, accumulate=False), *indices, dims=own
+        index_put_op(positions, number, *indices, dims=own, accumulate=False), *indices, dims=own
     )
     return reshape(last == number, (*frame.batch, *(1 for _ in frame.tail)))
 
@@ -293,21 +293,21 @@ def _put_emit(wrap: bool) -> Callable[[Any], None]:
     def emit(nest: Any) -> None:
         k = nest.k
         nest.copy(0)
-        with (  # in order: places may repeat, but not within a slice
-            _chosen_rows(nest, 2, wrap, "serial") as (at, rest, place),
+        with (  # in order: positions may repeat, but not within a slice
+            _chosen_rows(nest, 2, wrap, "serial") as (at, rest, position),
             rest as tail,
         ):
             value = nest.load(1, (*at, *tail))
             if nest.attrs["accumulate"]:
-                value = k.apply(added_by(value), nest.load_out(0, place(tail)), value)
-            nest.store(0, place(tail), value)
+                value = k.apply(added_by(value), nest.load_out(0, position(tail)), value)
+            nest.store(0, position(tail), value)
 
     return emit
 
 
 def _put(name: str, doc: str, grad_name: str, wrap: bool, saves: Sequence[int] | None = None) -> Op:
-    """An op ``(x, values, *indices, dims, accumulate)`` that puts values in, places that repeat in
-    order; ``wrap`` if an index may count from the end."""
+    """An op ``(x, values, *indices, dims, accumulate)`` that puts values in, positions that repeat
+    in order; ``wrap`` if an index may count from the end."""
     return Op(
         name=name,
         doc=doc,

@@ -81,7 +81,7 @@ def _scatter_infer(facts: Facts, x: TensorType, mask: TensorType, src: TensorTyp
 def _enough(count: int, size: int) -> None:
     if count > size:
         raise IndexRangeError(
-            f"masked_scatter: the mask is true in {count} places, the source has {size} elements"
+            f"masked_scatter: the mask is true in {count} positions, the source has {size} elements"
         )
 
 
@@ -165,7 +165,7 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     """``input`` with the elements of ``source``, in row-major order, where ``mask`` (broadcast) is
     true; ``input`` is not changed.
 
-    Raises `IndexRangeError` if ``source`` has fewer elements than places.
+    Raises `IndexRangeError` if ``source`` has fewer elements than positions.
 
     >>> import staticflow as sf
     >>> sf.masked_scatter(sf.zeros(3), sf.tensor([True, False, True]), sf.tensor([1.0, 2.0]))

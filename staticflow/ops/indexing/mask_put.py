@@ -18,8 +18,8 @@ __all__ = ["index_put"]
 def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
     """``input`` with ``values`` (broadcast) where the tensors ``indices`` name elements or slices
     along the first dims; with ``accumulate`` added to what is there. A mask among ``indices`` names
-    its true elements along as many dims as it has. ``input`` is not changed; of values in one place
-    the last stays.
+    its true elements along as many dims as it has. ``input`` is not changed; of values in one
+    position the last stays.
 
     Raises `IndexRangeError` for an index outside its dim and for a mask of other sizes than the
     dims that it speaks of.

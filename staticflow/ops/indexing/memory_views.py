@@ -17,7 +17,7 @@ from staticflow.ops.declaring.lowering import Index, View
 from staticflow.ops.declaring.sizes import as_sizes
 from staticflow.ops.indexing.index_functions import index_add
 
-__all__ = ["as_strided", "as_strided_op", "bitcast_op", "places"]
+__all__ = ["as_strided", "as_strided_op", "bitcast_op", "view_positions"]
 
 Strides = tuple[int, ...]
 
@@ -48,7 +48,7 @@ def _source(
     return (sum((at * s for at, s in zip(i, stride, strict=True)), offset),)
 
 
-def places(x: Any, *, shape: Shape, stride: Strides, offset: int) -> Any:
+def view_positions(x: Any, *, shape: Shape, stride: Strides, offset: int) -> Any:
     """Which elements of memory an as_strided view has, in a vector of int64."""
     total: Any = iota.beside(x, shape=(1,), dim=0, dtype=int64) + offset
     for dim, step in enumerate(stride):
@@ -61,7 +61,9 @@ as_strided_op = Op(
     doc="The elements of a vector, ``shape`` of them, ``stride`` apart from ``offset`` on.",
     infer=_infer,
     reference=strict(_infer, _reference),
-    vjp=per_arg(lambda ct, out, x, **at: index_add(zeros_like(x), 0, places(ct, **at), ravel(ct))),
+    vjp=per_arg(
+        lambda ct, out, x, **at: index_add(zeros_like(x), 0, view_positions(ct, **at), ravel(ct))
+    ),
     lowering=View(_source),
     grad_name="AsStridedBackward0",
 )

@@ -44,7 +44,8 @@ def _decompose_roll(x: Any, *, shift: Size, dim: int) -> Any:
 
 roll_op: Op = Op(
     name="roll",
-    doc="The elements moved on by ``shift`` places along ``dim``; those that leave come in again.",
+    doc="The elements moved on by ``shift`` positions along ``dim``; those that leave come in "
+    "again.",
     infer=lambda facts, x, *, shift, dim: x,
     reference=lambda xp, x, *, shift, dim: xp.roll(x, shift, dim),
     vjp=per_arg(lambda ct, out, x, *, shift, dim: roll_op(ct, shift=-shift, dim=dim)),
@@ -82,8 +83,8 @@ def _shift(x: Any, shift: Any, dim: int) -> Any:
     if not is_symbolic(shift):
         return roll_op(x, shift=as_size(shift), dim=dim)
     n = x.shape[dim]  # a shift that only the run can tell may be negative, which no size is
-    places = iota.beside(x, shape=(n,), dim=0, dtype=int64) - shift
-    return index_select(x, dim, remainder(places, n))
+    positions = iota.beside(x, shape=(n,), dim=0, dtype=int64) - shift
+    return index_select(x, dim, remainder(positions, n))
 
 
 # -- repeat_interleave ----------------------------------------------------------------------------

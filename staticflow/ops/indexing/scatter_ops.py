@@ -25,8 +25,8 @@ from staticflow.ops.indexing.gather_ops import (
     gather_op,
     in_order,
     pad_cotangent,
-    place_at,
-    places_of,
+    position_at,
+    positions_of,
     put_as_vectors,
     read_part,
     scatter_add,
@@ -46,7 +46,7 @@ __all__ = [
 
 def _put_reference(xp: Any, x: Any, index: Any, src: Any, *, dim: int) -> Any:
     out = x.copy()
-    out[places_of(xp, x, index, dim, "scatter")] = read_part(src, index)
+    out[positions_of(xp, x, index, dim, "scatter")] = read_part(src, index)
     return out
 
 
@@ -54,22 +54,23 @@ def _put_emit(nest: Any) -> None:
     nest.copy(0)
     size = nest.in_shape(0)[nest.attrs["dim"]]
     with in_order(nest) as at:
-        nest.store(0, place_at(nest, at, size), nest.load(2, at))
+        nest.store(0, position_at(nest, at, size), nest.load(2, at))
 
 
 def _put_source_vjp(ct: Any, out: Any, x: Any, index: Any, src: Any, *, dim: int) -> Any:
-    """Of places that repeat, all along ``dim``, only the last element stays and gets a gradient."""
+    """Of positions that repeat, all along ``dim``, only the last element stays and gets a
+    gradient."""
     number = iota.beside(x, shape=index.shape, dim=dim, dtype=int64)
-    places = new_full(number, x.shape, 0)
-    last = gather_op(scatter_op(places, index, number, dim=dim), index, dim=dim)
+    positions = new_full(number, x.shape, 0)
+    last = gather_op(scatter_op(positions, index, number, dim=dim), index, dim=dim)
     used = where(last == number, gather_op(ct, index, dim=dim), 0)
     return pad_cotangent(used, src)
 
 
 scatter_op: Op = Op(
     name="scatter",
-    doc="``x`` with elements of ``src`` put where ``index`` says; of places that repeat the last "
-    "one stays.",
+    doc="``x`` with elements of ``src`` put where ``index`` says; of positions that repeat the "
+    "last one stays.",
     infer=scatter_infer,
     reference=strict(scatter_infer, _put_reference),
     vjp=per_arg(
@@ -161,8 +162,8 @@ def _reduce_infer(facts: Facts, *types: TensorType, dim: int, reduce: str) -> Te
 
 def _reduce_reference(xp: Any, x: Any, index: Any, src: Any, *, dim: int, reduce: str) -> Any:
     out = x.copy()
-    place = places_of(xp, x, index, dim, "scatter_reduce")
-    getattr(xp, _COMBINE[reduce][0]).at(out, place, read_part(src, index))
+    position = positions_of(xp, x, index, dim, "scatter_reduce")
+    getattr(xp, _COMBINE[reduce][0]).at(out, position, read_part(src, index))
     return out
 
 
@@ -171,8 +172,8 @@ def _reduce_emit(nest: Any) -> None:
     size = nest.in_shape(0)[nest.attrs["dim"]]
     combine = _COMBINE[nest.attrs["reduce"]][1]
     with in_order(nest) as at:
-        place = place_at(nest, at, size)
-        nest.store(0, place, nest.k.apply(combine, nest.load_out(0, place), nest.load(2, at)))
+        position = position_at(nest, at, size)
+        nest.store(0, position, nest.k.apply(combine, nest.load_out(0, position), nest.load(2, at)))
 
 
 def _reduce_vjp(
@@ -189,7 +190,7 @@ def _reduce_vjp(
 
 
 def _extreme_vjp(ct: Any, out: Any, x: Any, index: Any, src: Any, dim: int) -> tuple[Any, Any]:
-    """Shared evenly by all that are the extreme of a place, as in PyTorch."""
+    """Shared evenly by all that are the extreme of a position, as in PyTorch."""
     own = (x == out).to(ct.dtype)
     theirs = (src == gather_op(out, index, dim=dim)).to(ct.dtype)
     share = ct / scatter_add_op(own, index, theirs, dim=dim)
@@ -239,7 +240,7 @@ def _neutral(reduce: str, dtype: DType) -> Any:
 def scatter_reduce(
     input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True
 ) -> Any:
-    """``input`` where each place is combined with the elements of ``src`` that ``index`` sends
+    """``input`` where each position is combined with the elements of ``src`` that ``index`` sends
     there, as in `scatter_add`; ``reduce`` is ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or
     ``"amin"``. Without ``include_self`` what was in ``input`` does not count where anything comes.
     ``input`` is not changed.
@@ -299,7 +300,7 @@ def index_reduce(
 
 @by_shape
 def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
-    """``input`` with the elements of ``source`` at the places ``index`` of its elements in
+    """``input`` with the elements of ``source`` at the positions ``index`` of its elements in
     row-major order, or with ``accumulate`` added to them; negative ones count from the end.
 
     >>> import staticflow as sf

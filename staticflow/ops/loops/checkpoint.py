@@ -20,7 +20,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.ops.basics.axes import flip
 from staticflow.ops.basics.creation import new_zeros
 from staticflow.ops.basics.joining import cat
-from staticflow.ops.basics.slicing import position
+from staticflow.ops.basics.slicing import as_position
 from staticflow.ops.basics.splitting import narrow
 from staticflow.ops.declaring.late import prefix_op, unprefix_op
 from staticflow.ops.loops.carry import call, check_flag, check_pair, check_tree
@@ -62,7 +62,7 @@ def check_choice(what: str, checkpoint: Checkpoint, memory_budget: int | None) -
 
 
 def _check(what: str, checkpoint: Any) -> Size:
-    iterations = position(checkpoint)
+    iterations = as_position(checkpoint)
     if isinstance(iterations, Dim) or (iterations is not None and iterations >= 1):
         return iterations
     raise ArgumentError(

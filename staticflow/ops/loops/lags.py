@@ -8,7 +8,7 @@ from typing import Any
 from staticflow import pytree
 from staticflow.errors import ShapeError
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.basics.slicing import position
+from staticflow.ops.basics.slicing import as_position
 from staticflow.ops.basics.splitting import narrow
 from staticflow.ops.basics.view import of_size
 from staticflow.ops.loops.carry import call, check_pair, check_tree
@@ -92,7 +92,7 @@ class Lagged:
 
 def _lags(taps: Mapping[str, Sequence[int]], which: str, least: int) -> tuple[int, ...]:
     given = list(taps.get(which, ()))
-    lags = [position(lag) for lag in given]
+    lags = [as_position(lag) for lag in given]
     if any(not isinstance(lag, int) or lag < least for lag in lags):
         _refuse(f"taps of {which!r} are ints from {least} on, not {given}")
     return tuple(lag for lag in lags if isinstance(lag, int))

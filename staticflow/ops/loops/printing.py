@@ -1,7 +1,8 @@
 """Printing while a program runs.
 
-A print is an effect on a count that one eager tensor holds: that gives it its place in the program,
-carries it through loops and branches, and keeps every pass from dropping, doubling or moving it.
+A print is an effect on a count that one eager tensor holds: that gives it its position in the
+program, carries it through loops and branches, and keeps every pass from dropping, doubling or
+moving it.
 """
 
 from __future__ import annotations

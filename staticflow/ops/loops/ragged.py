@@ -48,7 +48,7 @@ class Ragged:
         self.fn = self.__wrapped__ = fn
         self.lengths, self.steps, self.rows = check_lengths(lengths, xs)
         self.order = argsort(self.lengths, descending=True, stable=True)
-        self.places = argsort(self.order)
+        self.positions = argsort(self.order)
 
     def xs(self, xs: Any) -> Any:
         """The rows in falling order of length; for each step how many take part, and which."""
@@ -75,8 +75,8 @@ class Ragged:
     def finish(self, carry: Any, ys: Any) -> tuple[Any, Any]:
         """Carry and ys in the order in which the batch was given."""
         return (
-            pytree.map_tree(lambda c: index_select(c, 0, self.places), carry),
-            pytree.map_tree(lambda y: index_select(y, 1, self.places), ys),
+            pytree.map_tree(lambda c: index_select(c, 0, self.positions), carry),
+            pytree.map_tree(lambda y: index_select(y, 1, self.positions), ys),
         )
 
 
@@ -115,12 +115,12 @@ class RaggedUntil:
         row, reached, last = x
         going = reached & ~over
         order = argsort(cast(going, dtype=int64), descending=True, stable=True)
-        places = argsort(order)
+        positions = argsort(order)
         count = cast(going, dtype=int64).sum()
         active = measure(count, self.rows)
 
         def put(v: Any) -> Any:
-            return index_select(unprefix_op(v, active, size=self.rows), 0, places)
+            return index_select(unprefix_op(v, active, size=self.rows), 0, positions)
 
         answers = []
 

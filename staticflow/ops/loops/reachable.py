@@ -64,7 +64,7 @@ def can_reach(fn: Any, tensors: Iterable[Any]) -> list[Any]:
     """Those of ``tensors`` that ``fn`` can reach by what it names, and so were there before."""
     wanted = {id(t): t for t in tensors}
     found = {id(part) for part in _reach(fn) if id(part) in wanted} if wanted else ()
-    return [wanted[place] for place in found]
+    return [wanted[position] for position in found]
 
 
 def functions_reached(fns: Iterable[FunctionType]) -> list[FunctionType]:

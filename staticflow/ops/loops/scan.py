@@ -230,9 +230,9 @@ class _Scan:
         return detach_unrecorded(pytree.unflatten(self.carry_tree, eager.own(apart.carry))), ys
 
     def _run(self) -> tuple[Apart, pytree.TreeDef | None, list[tuple[Any, ...]]]:
-        """The carry after all steps, and the leaves of their ys, those of one place together. The
-        functions get a carry of their own, and rows that cannot be changed: a change in place would
-        reach the tensors that the loop was given."""
+        """The carry after all steps, and the leaves of their ys, those of one position together.
+        The functions get a carry of their own, and rows that cannot be changed: a change in place
+        would reach the tensors that the loop was given."""
         apart = Apart("scan", self.init)
         xs = [eager.protect(leaf[:]) for leaf in self.xs]
         rows: list[list[Any]] = []

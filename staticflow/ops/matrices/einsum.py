@@ -98,7 +98,7 @@ def _refuse(equation: str, what: str) -> ShapeError:
 
 def _parse(equation: str, operands: Sequence[Any]) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
     """The labels of each operand and of the result; the dims of ``...`` are labelled by their
-    place from the right."""
+    position from the right."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     if len(terms) != len(operands):

@@ -86,17 +86,17 @@ class _Elimination:
         """The row from ``c`` on with the largest element in column ``c``: as a size, as a number.
         Its part from that column on changes places with that of row ``c``."""
         k = self.k
-        best, place = k.var(k.abs(self.at(c, c))), k.var(k.index_value(c))
+        best, position = k.var(k.abs(self.at(c, c))), k.var(k.index_value(c))
         with k.loop("r", self.n, lo=c + 1) as r:
             size = k.abs(self.at(r, c))
             unknown = k.compare("ne", size, size)  # a NaN, lest it is lost
             larger = k.apply("or", k.compare("gt", size, best), unknown)
-            k.set(place, k.select(larger, k.index_value(r), place))
+            k.set(position, k.select(larger, k.index_value(r), position))
             k.set(best, k.select(larger, size, best))
-        p = k.bind(place, "p", self.n)
+        p = k.bind(position, "p", self.n)
         with k.loop("j", self.n, lo=c) as j:
             self.swap(lambda row: self.at(row, j), lambda row, v: self.put(row, j, v), c, p)
-        return p, place
+        return p, position
 
     def swap(self, load: Any, store: Any, a: Size, b: Size) -> None:
         """Let two elements change places."""
@@ -294,8 +294,8 @@ def _slogdet_emit(nest: Any) -> None:
     with _each_matrix(nest) as (b, work):
         sign, total = k.var(k.const(1.0, dtype)), k.var(k.const(0.0, dtype))
         with k.loop("c", work.n) as c:
-            _, place = work.pivot(c)
-            stays = k.compare("eq", place, k.index_value(c))
+            _, position = work.pivot(c)
+            stays = k.compare("eq", position, k.index_value(c))
             k.set(sign, k.select(stays, sign, k.neg(sign)))
             value = work.at(c, c)
             k.set(sign, k.mul(sign, k.select(k.compare("eq", value, value), k.sign(value), 1.0)))

@@ -331,8 +331,8 @@ def _fold_emit(nest: Any) -> None:
         nest.loops(shape[dim + 1 :], "parallel") as inside,
     ):
         index = (*outer, *window, *inside)
-        place = _in_window(index, dim, step)
-        nest.store(0, place, nest.k.add(nest.load_out(0, place), nest.load(0, index)))
+        position = _in_window(index, dim, step)
+        nest.store(0, position, nest.k.add(nest.load_out(0, position), nest.load(0, index)))
 
 
 fold_op: Op = Op(

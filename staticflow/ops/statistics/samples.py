@@ -196,10 +196,10 @@ def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Chosen:
     tensor(1)
     """
     at = normalize_dim(dim, input.ndim, "mode")
-    ordered, places = sort(atleast_1d(input), at)
+    ordered, positions = sort(atleast_1d(input), at)
     begins = ordered != roll(ordered, 1, at)
-    place = iota.beside(ordered, shape=ordered.shape, dim=at, dtype=int64)
-    start = cummax(where(begins, place, 0), at).values
-    longest = argmax(place - start, at, keepdim=True)
-    chosen = [gather(x, at, longest) for x in (ordered, places)]
+    position = iota.beside(ordered, shape=ordered.shape, dim=at, dtype=int64)
+    start = cummax(where(begins, position, 0), at).values
+    longest = argmax(position - start, at, keepdim=True)
+    chosen = [gather(x, at, longest) for x in (ordered, positions)]
     return Chosen(*(x if keepdim and input.ndim else squeeze(x, at) for x in chosen))

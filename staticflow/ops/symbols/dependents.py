@@ -25,11 +25,11 @@ def depend(dependent: Any, thing: Any) -> None:
     """Let ``dependent``, made of a graph that has ``thing``, a tensor or a module, hear of its
     changes: `note_change` calls its ``look_again()``, and `note_replaced`, `note_other` and
     `note_retyped` what it has by their names."""
-    place = id(thing)
-    if place not in _dependents:
-        _dependents[place] = weakref.WeakSet()
-        weakref.finalize(thing, _dependents.pop, place, None).atexit = False
-    _dependents[place].add(dependent)
+    address = id(thing)
+    if address not in _dependents:
+        _dependents[address] = weakref.WeakSet()
+        weakref.finalize(thing, _dependents.pop, address, None).atexit = False
+    _dependents[address].add(dependent)
 
 
 def note_change(thing: Any) -> None:

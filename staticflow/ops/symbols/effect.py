@@ -61,7 +61,8 @@ _effect_op = Op(
 
 
 def _mark(op: Op, *args: Any) -> Any:
-    """A mark. ``order`` is its place in the program, whatever later becomes of the nodes around."""
+    """A mark. ``order`` is its position in the program, whatever later becomes of the nodes
+    around."""
     return STATIC.make(op, args, {"order": next(_order)})
 
 

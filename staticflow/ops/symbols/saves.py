@@ -105,19 +105,19 @@ def _used_by(
 
 
 class _Watched(Symbol):
-    """A symbol that puts its ``place`` into ``used`` as soon as anything but its shape and dtype
+    """A symbol that puts its ``position`` into ``used`` as soon as anything but its shape and dtype
     is asked for."""
 
-    __slots__ = ("_place", "_used")
+    __slots__ = ("_position", "_used")
 
-    def __init__(self, node: Node, used: set[int], place: int) -> None:
+    def __init__(self, node: Node, used: set[int], position: int) -> None:
         super().__init__(node)
-        self._used, self._place = used, place
+        self._used, self._position = used, position
 
     @property
     def node(self) -> Node:
         """The node, which an operation on the symbol takes."""
-        self._used.add(self._place)
+        self._used.add(self._position)
         return super().node
 
     @node.setter

@@ -87,8 +87,8 @@ _followed: dict[int, tuple[Any, Any]] = {}
 def follow(detached: Any, source: Any) -> None:
     """Let a graph that is being traced have ``source`` itself, without a gradient, for what
     `detach` gives of it: the next run of this line would give its memory of then."""
-    place = id(detached)
-    _followed[place] = weakref.ref(detached, lambda _: _followed.pop(place, None)), source
+    address = id(detached)
+    _followed[address] = weakref.ref(detached, lambda _: _followed.pop(address, None)), source
 
 
 def _node_of_tensor(tensor: Any) -> Node:

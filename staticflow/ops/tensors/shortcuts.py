@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate, combinations_with_replacement
-from itertools import combinations as places_of
+from itertools import combinations as positions_of
 from typing import Any
 
 import numpy as np
@@ -171,7 +171,7 @@ def _trapezoids(name: str, y: Any, x: Any, dx: Any, dim: int) -> tuple[Any, int]
 
 
 def trapezoid(y: Any, x: Any = None, *, dx: Any = 1, dim: int = -1) -> Any:
-    """The integral along ``dim`` by the trapezoidal rule, of values ``y`` at places ``x``, or
+    """The integral along ``dim`` by the trapezoidal rule, of values ``y`` at positions ``x``, or
     ``dx`` apart.
 
     >>> import staticflow as sf
@@ -188,7 +188,7 @@ def _integral(y: Any, x: Any, dx: Any, dim: int) -> Any:
 
 
 def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = 1, dim: int = -1) -> Any:
-    """The integrals up to each place but the first, as `trapezoid`."""
+    """The integrals up to each position but the first, as `trapezoid`."""
     parts, at = _trapezoids("cumulative_trapezoid", y, x, dx, dim)
     return cumsum(parts, at)
 
@@ -295,7 +295,7 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
             f"combinations: r is {r}; it must not be negative, at {format_locs(here())}"
         )
     _refuse_many_rows(size, r, with_replacement)
-    choose = combinations_with_replacement if with_replacement else places_of
+    choose = combinations_with_replacement if with_replacement else positions_of
     rows = list(choose(range(size), r))
     return input[np.array(rows, np.int64).reshape(len(rows), r)]
 

@@ -25,9 +25,9 @@ from staticflow.ops.basics.creation import new_full
 from staticflow.ops.basics.expand import expand
 from staticflow.ops.basics.slicing import (
     Bounds,
+    as_position,
     bounds,
     from_front,
-    position,
     select_op,
     slice_op,
 )
@@ -100,9 +100,9 @@ def _as_key(x: Any, k: Any) -> Any:
         return _there(x, k)
     if _is_tensor(k) and k.dtype.kind in "iub":
         if k.ndim == 0 and k.dtype.kind != "b" and _is_now(x, k):
-            return position(k)
+            return as_position(k)
         return _there(x, k)
-    at = None if _is_tensor(k) else position(k)
+    at = None if _is_tensor(k) else as_position(k)
     if at is None:
         what = f"a tensor of {k.dtype.name}" if _is_tensor(k) else kind_of(k)
         help = f"; {how_to_wrap(k)}" if is_of_library(k) else ""

@@ -23,7 +23,7 @@ from staticflow.ops.basics.slicing import select_op, select_scatter, slice_op, s
 from staticflow.ops.basics.view import ravel, reshape_op, squeeze_op, unsqueeze_op
 from staticflow.ops.declaring.thread import recording, thread
 from staticflow.ops.indexing.index_functions import index_copy
-from staticflow.ops.indexing.memory_views import as_strided_op, places
+from staticflow.ops.indexing.memory_views import as_strided_op, view_positions
 from staticflow.ops.matrices.triangle import diagonal_op, diagonal_scatter, unfold_op
 
 __all__ = ["Alias", "Detached", "Lost", "Perhaps", "alias", "view_of"]
@@ -220,6 +220,6 @@ _BACK: dict[Op, Callable[..., Any]] = {
     select_op: lambda op, whole, value, *, dim, index: select_scatter(whole, value, dim, index),
     diagonal_op: lambda op, whole, value, **at: diagonal_scatter(whole, value, **at),
     as_strided_op: lambda op, whole, value, **at: index_copy(
-        whole, 0, places(value, **at), ravel(value)
+        whole, 0, view_positions(value, **at), ravel(value)
     ),
 }

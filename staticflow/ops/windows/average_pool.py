@@ -188,8 +188,8 @@ def _adaptive_emit(nest: Any) -> None:
         first, extent = window(at, nest.in_shape(0)[2:], nest.out_shape(0)[2:])
         total = k.var(k.const(0.0, dtype))
         with nest.loops(extent, "serial") as inside:
-            place = tuple(a + i for a, i in zip(first, inside, strict=True))
-            k.accumulate(total, "add", k.cast(nest.load(0, (n, c, *place)), dtype))
+            position = tuple(a + i for a, i in zip(first, inside, strict=True))
+            k.accumulate(total, "add", k.cast(nest.load(0, (n, c, *position)), dtype))
         count = k.cast(k.index_value(prod(extent)), dtype)
         nest.store(0, (n, c, *at), k.div(total, count))
 
@@ -208,10 +208,10 @@ def _spread_emit(nest: Any) -> None:
             count = k.cast(k.index_value(prod(extent)), dtype)
             share = k.div(k.cast(nest.load(0, (*plane, *at)), dtype), count)
             with nest.loops(extent, "serial") as inside:
-                place = linear(
+                position = linear(
                     (*plane, *(a + i for a, i in zip(first, inside, strict=True))), shape
                 )
-                k.store(sums, place, k.add(k.load(sums, place), share))
+                k.store(sums, position, k.add(k.load(sums, position), share))
         if sums != nest.out_name(0):
             with nest.loops(shape[2:], "parallel") as at:
                 index = (*plane, *at)

@@ -14,7 +14,7 @@ from staticflow.ops.declaring.lowering import Index, LoopNest
 
 __all__ = ["border_op", "unborder_op"]
 
-# Where the element at place ``i`` (from ``-n`` to ``2 n``) comes from, in a dim of ``n``.
+# Where the element at position ``i`` (from ``-n`` to ``2 n``) comes from, in a dim of ``n``.
 
 
 def _mirror(i: Size, n: Size) -> Size:
@@ -86,8 +86,8 @@ def _emit(nest: Any) -> None:
             nest.store(0, (*at, before + j), nest.load(0, (*row, j)))
         for start, count in _ends(nest, n):
             with nest.loops((count,), "serial") as (j,):
-                place = source(start + j - before, n)
-                nest.store(0, (*at, start + j), nest.load(0, (*row, place)))
+                position = source(start + j - before, n)
+                nest.store(0, (*at, start + j), nest.load(0, (*row, position)))
 
 
 border_op: Op = Op(
@@ -127,10 +127,10 @@ def _back_reference(xp: Any, y: Any, *, before: Any, after: Any, mode: str) -> A
     shape = _smaller(y, before, after)
     lead = y.ndim - len(before)
     own = shape[lead:]
-    places = xp.arange(prod(own)).reshape(own)
-    places = xp.pad(places, _pairs(len(own), before, after), mode=_SOURCES[mode][1])
+    positions = xp.arange(prod(own)).reshape(own)
+    positions = xp.pad(positions, _pairs(len(own), before, after), mode=_SOURCES[mode][1])
     out = xp.zeros((prod(shape[:lead]), prod(own)), y.dtype)
-    xp.add.at(out, (slice(None), places.reshape(-1)), y.reshape(out.shape[0], places.size))
+    xp.add.at(out, (slice(None), positions.reshape(-1)), y.reshape(out.shape[0], positions.size))
     return out.reshape(shape)
 
 
@@ -141,21 +141,21 @@ def _back_emit(nest: Any) -> None:
     n, source = out[-1], _SOURCES[nest.attrs["mode"]][0]
     zero = k.const(0, nest.out_type(0).dtype)
 
-    def add(place: Index, value: Any) -> None:
-        nest.store(0, place, k.add(nest.load_out(0, place), value))
+    def add(position: Index, value: Any) -> None:
+        nest.store(0, position, k.add(nest.load_out(0, position), value))
 
     with nest.loops(sizes[:lead], "parallel") as outer:
         with nest.loops(out[lead:], "parallel") as at:
             nest.store(0, (*outer, *at), zero)
-        with nest.loops(sizes[lead:-1], "serial") as inner:  # in order: places repeat
+        with nest.loops(sizes[lead:-1], "serial") as inner:  # in order: positions repeat
             at = (*outer, *inner)
             row = _rows(nest, at, out)
             with nest.loops((n,), "parallel") as (j,):
                 add((*row, j), nest.load(0, (*at, before[-1] + j)))
             for start, count in _ends(nest, n):
                 with nest.loops((count,), "serial") as (j,):
-                    place = source(start + j - before[-1], n)
-                    add((*row, place), nest.load(0, (*at, start + j)))
+                    position = source(start + j - before[-1], n)
+                    add((*row, position), nest.load(0, (*at, start + j)))
 
 
 unborder_op: Op = Op(

@@ -22,9 +22,9 @@ from staticflow.ops.declaring.declare import strict, sum_to
 from staticflow.ops.windows.correlate import (
     correlate_kernel_op,
     correlate_op,
+    count_positions,
     interleave_op,
     phases,
-    positions,
     span,
 )
 from staticflow.ops.windows.spatial import Steps, space_out
@@ -151,7 +151,7 @@ def _infer(
     facts.equal(x.shape[1], w.shape[1] * groups, f"the channels of {x} and {taken}")
     _check_bias(facts, bias, w.shape[0], x)
     counts = (
-        positions(facts, n + 2 * p, k, s, d, f"{x}, padded by {list(padding)}")
+        count_positions(facts, n + 2 * p, k, s, d, f"{x}, padded by {list(padding)}")
         for n, k, s, p, d in zip(x.shape[2:], w.shape[2:], stride, padding, dilation, strict=True)
     )
     return TensorType(x.dtype, (x.shape[0], w.shape[0], *counts))
@@ -212,7 +212,7 @@ def _transpose_infer(
         size, y.shape[2:], w.shape[2:], stride, padding, dilation, strict=True
     ):
         what = f"a result of {list(size)}, padded by {list(padding)}"
-        count = positions(facts, n + 2 * p, k, s, d, what)
+        count = count_positions(facts, n + 2 * p, k, s, d, what)
         facts.equal(count, m, f"the windows in {what} and the elements of {y}")
     return TensorType(y.dtype, (y.shape[0], channels, *size))
 
@@ -228,20 +228,20 @@ def _transpose_reference(
         part = out[:, g * own : (g + 1) * own]
         rows, kernel = y[:, g * per : (g + 1) * per], w[g * per : (g + 1) * per]
         for offset in xp.ndindex(*w.shape[2:]):
-            place = tuple(
+            position = tuple(
                 slice(k * d, k * d + (n - 1) * s + 1, s)
                 for k, d, n, s in zip(offset, dilation, y.shape[2:], stride, strict=True)
             )
             product = xp.tensordot(kernel[(..., *offset)], rows, axes=((0,), (1,)))
-            part[(..., *place)] += xp.moveaxis(product, 0, 1)
+            part[(..., *position)] += xp.moveaxis(product, 0, 1)
     return out[(..., *(slice(p, p + n) for p, n in zip(padding, size, strict=True)))]
 
 
 def _collect(
     y: Any, w: Any, size: Shape, stride: Steps, padding: Steps, dilation: Steps, groups: int
 ) -> Any:
-    """What a window adds to a place is what a window read backwards collects there, if the elements
-    of ``y`` lie ``stride`` apart among zeros."""
+    """What a window adds to a position is what a window read backwards collects there, if the
+    elements of ``y`` lie ``stride`` apart among zeros."""
     reach = tuple(span(k, d) - 1 for k, d in zip(w.shape[2:], dilation, strict=True))
     start = tuple(r - p for r, p in zip(reach, padding, strict=True))
     around = space_out(y, tuple(n + r for n, r in zip(size, reach, strict=True)), start, stride)
@@ -327,7 +327,7 @@ def _kernel_infer(
     for n, m, k, s, p, d in zip(
         x.shape[2:], y.shape[2:], kernel, stride, padding, dilation, strict=True
     ):
-        count = positions(facts, n + 2 * p, k, s, d, f"{x}, padded by {list(padding)}")
+        count = count_positions(facts, n + 2 * p, k, s, d, f"{x}, padded by {list(padding)}")
         facts.equal(count, m, f"the windows and the elements of {y}")
     return TensorType(x.dtype, (y.shape[1], per, *kernel))
 

@@ -15,7 +15,12 @@ from staticflow.graph.types import Facts, Shape, TensorType
 from staticflow.ops.declaring.lowering import Correlate, CorrelateKernel, LoopNest
 
 __all__ = [
-    "correlate_kernel_op", "correlate_op", "interleave_op", "phases", "positions", "span",
+    "correlate_kernel_op",
+    "correlate_op",
+    "count_positions",
+    "interleave_op",
+    "phases",
+    "span",
     "windows",
 ]  # fmt: skip
 
@@ -27,7 +32,7 @@ def span(kernel: Size, dilation: int) -> Size:
     return (kernel - 1) * dilation + 1
 
 
-def positions(
+def count_positions(
     facts: Facts, size: Size, kernel: Size, step: int, dilation: int, what: str, least: int = 1
 ) -> Size:
     """How many windows fit along a dim; ``least`` at least must."""
@@ -67,7 +72,7 @@ def _infer(
     taken = f"those that the weight {w} takes in {groups} groups"
     facts.equal(x.shape[1], w.shape[1] * groups, f"the channels of {x} and {taken}")
     counts = (
-        positions(facts, n, k, s, d, str(x), least=0)
+        count_positions(facts, n, k, s, d, str(x), least=0)
         for n, k, s, d in zip(x.shape[2:], w.shape[2:], stride, dilation, strict=True)
     )
     return TensorType(x.dtype, (x.shape[0], w.shape[0], *counts))
@@ -106,7 +111,7 @@ def _kernel_infer(
         facts.equal(size // groups * groups, size, alike)
     facts.equal(x.shape[0], y.shape[0], f"the rows of {x} and of {y}")
     for n, p, k, s, d in zip(x.shape[2:], y.shape[2:], kernel, stride, dilation, strict=True):
-        count = positions(facts, n, k, s, d, str(x))
+        count = count_positions(facts, n, k, s, d, str(x))
         facts.equal(count, p, f"the windows in {x} and the elements of {y}")
     return TensorType(x.dtype, (y.shape[1], x.shape[1] // groups, *kernel))
 
@@ -147,7 +152,7 @@ def _interleave_infer(facts: Facts, *parts: TensorType, size: Shape, stride: Ste
 
 
 def phases(stride: Steps) -> list[Steps]:
-    """The places below ``stride``, in order."""
+    """The positions below ``stride``, in order."""
     return list(itertools.product(*map(range, stride)))
 
 
@@ -162,8 +167,8 @@ def _interleave_emit(nest: Any) -> None:
     stride: Steps = nest.attrs["stride"]
     for i, phase in enumerate(phases(stride)):
         with nest.loops(nest.in_shape(i), "parallel") as (n, c, *at):
-            place = tuple(a * s + p for a, s, p in zip(at, stride, phase, strict=True))
-            nest.store(0, (n, c, *place), nest.load(i, (n, c, *at)))
+            position = tuple(a * s + p for a, s, p in zip(at, stride, phase, strict=True))
+            nest.store(0, (n, c, *position), nest.load(i, (n, c, *at)))
 
 
 interleave_op = Op(

@@ -10,13 +10,13 @@ from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
 from staticflow.ops.declaring.declare import per_arg, strict
 from staticflow.ops.declaring.lowering import Index, LoopNest, View
-from staticflow.ops.windows.correlate import positions, windows
+from staticflow.ops.windows.correlate import count_positions, windows
 from staticflow.ops.windows.spatial import Steps
 
 __all__ = ["patches_op", "unpatches_op"]
 
 
-def _place(offset: Index, at: Index, stride: Steps, dilation: Steps) -> Index:
+def _position(offset: Index, at: Index, stride: Steps, dilation: Steps) -> Index:
     """Where the element at ``offset`` of the window ``at`` is."""
     each = zip(offset, at, stride, dilation, strict=True)
     return tuple(i * s + o * d for o, i, s, d in each)
@@ -26,7 +26,7 @@ def _infer(
     facts: Facts, x: TensorType, *, kernel: Shape, stride: Steps, dilation: Steps
 ) -> TensorType:
     each = zip(x.shape[2:], kernel, stride, dilation, strict=True)
-    counts = (positions(facts, n, k, s, d, str(x)) for n, k, s, d in each)
+    counts = (count_positions(facts, n, k, s, d, str(x)) for n, k, s, d in each)
     return TensorType(x.dtype, (*x.shape[:2], *kernel, *counts))
 
 
@@ -38,7 +38,7 @@ def _reference(xp: Any, x: Any, *, kernel: Any, stride: Any, dilation: Any) -> A
 
 def _source(i: Index, src: Shape, dst: Shape, *, kernel: Any, stride: Any, dilation: Any) -> Index:
     rank = len(kernel)
-    return (*i[:2], *_place(i[2 : 2 + rank], i[2 + rank :], stride, dilation))
+    return (*i[:2], *_position(i[2 : 2 + rank], i[2 + rank :], stride, dilation))
 
 
 patches_op: Op = Op(
@@ -74,8 +74,8 @@ def _add_reference(xp: Any, y: Any, *, size: Any, stride: Any, dilation: Any) ->
     counts = y.shape[2 + rank :]
     for offset in xp.ndindex(*y.shape[2 : 2 + rank]):
         each = zip(offset, counts, stride, dilation, strict=True)
-        places = (slice(o * d, o * d + n * s, s) for o, n, s, d in each)
-        out[(..., *places)] += y[(slice(None), slice(None), *offset)]
+        positions = (slice(o * d, o * d + n * s, s) for o, n, s, d in each)
+        out[(..., *positions)] += y[(slice(None), slice(None), *offset)]
     return out
 
 
@@ -93,9 +93,9 @@ def _add_emit(nest: Any) -> None:
             nest.loops(counts[-1:], "parallel") as last,
         ):
             offset, at = outer[:rank], (*outer[rank:], *last)
-            place = (*plane, *_place(offset, at, stride, dilation))
+            position = (*plane, *_position(offset, at, stride, dilation))
             value = nest.load(0, (*plane, *offset, *at))
-            nest.store(0, place, k.add(nest.load_out(0, place), value))
+            nest.store(0, position, k.add(nest.load_out(0, position), value))
 
 
 unpatches_op: Op = Op(

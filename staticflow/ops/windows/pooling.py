@@ -1,7 +1,7 @@
-"""Maxima over windows, and what picks and spreads elements by their place in a plane.
+"""Maxima over windows, and what picks and spreads elements by their position in a plane.
 
-A *plane* is what (N, C, ...) has for each n and c; places in it are numbered in row-major order, as
-PyTorch's ``return_indices`` does.
+A *plane* is what (N, C, ...) has for each n and c; positions in it are numbered in row-major order,
+as PyTorch's ``return_indices`` does.
 """
 
 from __future__ import annotations
@@ -90,11 +90,11 @@ def _find_windows(
     around = tuple(zip(padding, ends, strict=True))
     values = xp.pad(x, ((0, 0), (0, 0), *around), constant_values=_lowest(x.dtype))
     numbers = xp.arange(prod(sizes)).reshape((1, 1, *sizes))
-    places = xp.pad(numbers, ((0, 0), (0, 0), *around), constant_values=-1)
+    positions = xp.pad(numbers, ((0, 0), (0, 0), *around), constant_values=-1)
     cut = (slice(None), slice(None), *map(slice, counts))
-    found = [windows(xp, a, kernel, stride, dilation)[cut] for a in (values, places)]
-    values, places = (f.reshape((*f.shape[: 2 + rank], prod(kernel))) for f in found)
-    return values, places
+    found = [windows(xp, a, kernel, stride, dilation)[cut] for a in (values, positions)]
+    values, positions = (f.reshape((*f.shape[: 2 + rank], prod(kernel))) for f in found)
+    return values, positions
 
 
 def _max_reference(xp: Any, x: Any, **attrs: Any) -> Any:
@@ -102,14 +102,14 @@ def _max_reference(xp: Any, x: Any, **attrs: Any) -> Any:
 
 
 def _index_reference(xp: Any, x: Any, **attrs: Any) -> Any:
-    values, places = _find_windows(xp, x, **attrs)
-    wins = (values == xp.max(values, axis=-1, keepdims=True)) & (places >= 0)
+    values, positions = _find_windows(xp, x, **attrs)
+    wins = (values == xp.max(values, axis=-1, keepdims=True)) & (positions >= 0)
     first = xp.argmax(wins, axis=-1)
     nans = values != values
     last = values.shape[-1] - 1 - xp.argmax(nans[..., ::-1], axis=-1)
     chosen = xp.where(xp.any(nans, axis=-1), last, first)[..., None]
-    places = xp.broadcast_to(places, values.shape)
-    return xp.take_along_axis(places, chosen, axis=-1)[..., 0].astype(xp.int64)
+    positions = xp.broadcast_to(positions, values.shape)
+    return xp.take_along_axis(positions, chosen, axis=-1)[..., 0].astype(xp.int64)
 
 
 def _source(nest: Any) -> Callable[[Index], Any]:
@@ -129,8 +129,8 @@ def _source(nest: Any) -> Callable[[Index], Any]:
     with nest.loops(around, "parallel") as index:
         k.store(copy, linear(index, around), k.const(_lowest(dtype.numpy), dtype))
     with nest.loops((*shape[:2], *inside), "parallel") as (n, c, *at):
-        place = (a + p for a, p in zip(at, attrs["padding"], strict=True))
-        k.store(copy, linear((n, c, *place), around), nest.load(0, (n, c, *at)))
+        position = (a + p for a, p in zip(at, attrs["padding"], strict=True))
+        k.store(copy, linear((n, c, *position), around), nest.load(0, (n, c, *at)))
     return lambda index: k.load(copy, linear(index, around))
 
 
@@ -142,14 +142,14 @@ def _offsets(nest: Any, at: Index) -> Iterator[Index]:
         yield tuple(p * s + o * d for p, o, s, d in each)
 
 
-def _number(nest: Any, place: Index) -> Any:
-    """The number in the plane of a place in the padded plane. In the padding before it, that of the
-    first element that the window has inside, so that the lowest of numbers is found there."""
+def _number(nest: Any, position: Index) -> Any:
+    """The number in the plane of a position in the padded plane. In the padding before it, that of
+    the first element that the window has inside, so that the lowest of numbers is found there."""
     k, total = nest.k, None
     attrs, sizes = nest.attrs, nest.in_shape(0)[2:]
     if not any(attrs["padding"]):
-        return k.index_value(linear(place, sizes))
-    for i, n, p, d in zip(place, sizes, attrs["padding"], attrs["dilation"], strict=True):
+        return k.index_value(linear(position, sizes))
+    for i, n, p, d in zip(position, sizes, attrs["padding"], attrs["dilation"], strict=True):
         at = i - p
         value = k.index_value(at if d == 1 else dim_max(at, at % d))
         value = k.apply("max", value, 0) if p > 0 and d == 1 else value
@@ -161,8 +161,8 @@ def _max_emit(nest: Any) -> None:
     load = _source(nest)
     with nest.loops(nest.out_shape(0), "parallel") as (n, c, *at):
         best = None
-        for place in _offsets(nest, at):
-            value = load((n, c, *place))
+        for position in _offsets(nest, at):
+            value = load((n, c, *position))
             best = value if best is None else nest.k.apply("max", best, value)
         nest.store(0, (n, c, *at), best)
 
@@ -172,8 +172,8 @@ def _index_emit(nest: Any) -> None:
     k, load = nest.k, _source(nest)
     with nest.loops(nest.out_shape(0), "parallel") as (n, c, *at):
         best = where = None
-        for place in _offsets(nest, at):
-            value, number = load((n, c, *place)), _number(nest, place)
+        for position in _offsets(nest, at):
+            value, number = load((n, c, *position)), _number(nest, position)
             if best is None:
                 best, where = value, number
                 continue
@@ -250,10 +250,10 @@ def _adaptive_emit(nest: Any) -> None:
         best = k.var(nest.load(0, (n, c, *first)))
         where = k.var(k.index_value(linear(first, sizes)))
         with nest.loops(extent, "serial") as inside:
-            place = tuple(a + i for a, i in zip(first, inside, strict=True))
-            value = nest.load(0, (n, c, *place))
+            position = tuple(a + i for a, i in zip(first, inside, strict=True))
+            value = nest.load(0, (n, c, *position))
             better = _beats(k, value, best)
-            k.set(where, k.select(better, k.index_value(linear(place, sizes)), where))
+            k.set(where, k.select(better, k.index_value(linear(position, sizes)), where))
             k.set(best, k.select(better, value, best))
         nest.store(0, (n, c, *at), where)
 
@@ -270,20 +270,20 @@ adaptive_max_index_op: Op = Op(
 )
 
 
-# -- elements by their place --------------------------------------------------------------------
+# -- elements by their position --------------------------------------------------------------------
 
 
-def _places_fit(facts: Facts, x: TensorType, index: TensorType) -> None:
+def _positions_fit(facts: Facts, x: TensorType, index: TensorType) -> None:
     if index.dtype is not int64:
-        raise DTypeError(f"the places are {index.dtype}; they must be int64")
+        raise DTypeError(f"the positions are {index.dtype}; they must be int64")
     if x.ndim != index.ndim:
-        raise ShapeError(f"{x} and the places {index} must have as many dims")
+        raise ShapeError(f"{x} and the positions {index} must have as many dims")
     for a, b in zip(x.shape[:2], index.shape[:2], strict=True):
-        facts.equal(a, b, f"the first two sizes of {x} and of the places {index}")
+        facts.equal(a, b, f"the first two sizes of {x} and of the positions {index}")
 
 
 def _gather_infer(facts: Facts, x: TensorType, index: TensorType) -> TensorType:
-    _places_fit(facts, x, index)
+    _positions_fit(facts, x, index)
     return TensorType(x.dtype, index.shape)
 
 
@@ -295,7 +295,7 @@ def _gather_reference(xp: Any, x: Any, index: Any) -> Any:
     return xp.take_along_axis(_flat(x), _flat(index), axis=2).reshape(index.shape)
 
 
-def _place(nest: Any, at: Index, rank: int) -> Index:
+def _position(nest: Any, at: Index, rank: int) -> Index:
     """The index that is named at ``at``: of the plane, and the number in it as a last index."""
     return (*at[:2], *(0,) * (rank - 1), nest.k.bind(nest.load(1, at), "at"))
 
@@ -303,13 +303,13 @@ def _place(nest: Any, at: Index, rank: int) -> Index:
 def _gather_emit(nest: Any) -> None:
     rank = len(nest.in_shape(0)) - 2
     with nest.loops(nest.out_shape(0), "parallel") as at:
-        nest.store(0, at, nest.load(0, _place(nest, at, rank)))
+        nest.store(0, at, nest.load(0, _position(nest, at, rank)))
 
 
 place_gather_op: Op = Op(
     name="place_gather",
-    doc="The elements of ``x`` (N, C, ...) at the places ``index`` (N, C, ...) of each plane; they "
-    "are not checked.",
+    doc="The elements of ``x`` (N, C, ...) at the positions ``index`` (N, C, ...) of each plane; "
+    "they are not checked.",
     infer=_gather_infer,
     reference=strict(_gather_infer, _gather_reference),
     vjp=per_arg(lambda ct, out, x, index: place_scatter_op(ct, index, size=x.shape[2:]), None),
@@ -321,9 +321,9 @@ place_gather_op: Op = Op(
 
 
 def _scatter_infer(facts: Facts, y: TensorType, index: TensorType, *, size: Shape) -> TensorType:
-    _places_fit(facts, y, index)
+    _positions_fit(facts, y, index)
     for a, b in zip(y.shape[2:], index.shape[2:], strict=True):
-        facts.equal(a, b, f"the sizes of {y} and of the places {index}")
+        facts.equal(a, b, f"the sizes of {y} and of the positions {index}")
     return TensorType(y.dtype, (*y.shape[:2], *size))
 
 
@@ -340,16 +340,16 @@ def _scatter_emit(nest: Any) -> None:
     with nest.loops(shape[:2], "parallel") as plane:
         with nest.loops(shape[2:], "parallel") as at:
             nest.store(0, (*plane, *at), zero)
-        with nest.loops(nest.in_shape(0)[2:], "serial") as at:  # in order: places may repeat
-            place = _place(nest, (*plane, *at), len(shape) - 2)
-            added = k.add(nest.load_out(0, place), nest.load(0, (*plane, *at)))
-            nest.store(0, place, added)
+        with nest.loops(nest.in_shape(0)[2:], "serial") as at:  # in order: positions may repeat
+            position = _position(nest, (*plane, *at), len(shape) - 2)
+            added = k.add(nest.load_out(0, position), nest.load(0, (*plane, *at)))
+            nest.store(0, position, added)
 
 
 place_scatter_op: Op = Op(
     name="place_scatter",
-    doc="Zeros (N, C, *size) with ``y`` added at the places ``index`` of each plane; they are not "
-    "checked.",
+    doc="Zeros (N, C, *size) with ``y`` added at the positions ``index`` of each plane; they are "
+    "not checked.",
     infer=_scatter_infer,
     reference=strict(_scatter_infer, _scatter_reference),
     vjp=per_arg(lambda ct, out, y, index, *, size: place_gather_op(ct, index), None),

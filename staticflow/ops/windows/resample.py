@@ -1,5 +1,5 @@
 """Sums of a few elements, each with a weight, along a dim: what resizing images and reading them at
-given places come to."""
+given positions come to."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def _fit(
 ) -> None:
     if x.ndim != 4 or index.ndim != 3 or index.dtype is not int64 or x.dtype.kind == "b":
         raise ShapeError(f"takes numbers of 4 dims and int64 of 3, not {x} and {index}")
-    if not same(index.shape[2], 0):  # then there is no place
-        facts.at_least(size, 1, "the size of the dim in which the places are")
+    if not same(index.shape[2], 0):  # then there is no position
+        facts.at_least(size, 1, "the size of the dim in which the positions are")
     if index.shape[0] != 1:
         facts.equal(x.shape[0], index.shape[0], f"the batches of {x} and of {index}")
     facts.equal(
@@ -43,8 +43,8 @@ def _fit(
             facts.equal(n, m, f"the sizes of {index} and of its weights {weight}")
 
 
-def _places(nest: Any, b: Size, p: Size) -> list[tuple[Size, Any]]:
-    """Where the elements of place ``p`` are, and their weights, None if there are none."""
+def _positions(nest: Any, b: Size, p: Size) -> list[tuple[Size, Any]]:
+    """Where the elements of position ``p`` are, and their weights, None if there are none."""
     first = 0 if nest.in_shape(1)[0] == 1 else b
     return [
         (
@@ -66,9 +66,9 @@ def _weigh(k: Any, value: Any, weight: Any) -> Any:
 
 def _weight_ct(y: Any, x: Any, index: Any, count: int) -> Any:
     """The cotangent of the weights between ``x`` (B, C, S, R) and ``y`` (B, C, P, R)."""
-    batch, _, places = index.shape
-    found = resample_op(x, reshape(index, (batch, 1, count * places)), count=1)
-    found = reshape(found, (*x.shape[:2], count, places, x.shape[3]))
+    batch, _, positions = index.shape
+    found = resample_op(x, reshape(index, (batch, 1, count * positions)), count=1)
+    found = reshape(found, (*x.shape[:2], count, positions, x.shape[3]))
     total = total_of(found * unsqueeze(y, 2), (1, 4))
     return total_of(total, 0, keepdim=True) if same(batch, 1) else total
 
@@ -99,10 +99,10 @@ def _key(xp: Any, x: Any, index: Any, i: int) -> Any:
 def _emit(nest: Any) -> None:
     k, shape = nest.k, nest.out_shape(0)
     with nest.loops(shape[:3], "parallel") as (b, c, p):
-        places = _places(nest, b, p)
+        positions = _positions(nest, b, p)
         with nest.loops(_behind(shape), "parallel") as behind:
             r, total = behind or (0,), None
-            for at, weight in places:
+            for at, weight in positions:
                 part = _weigh(k, nest.load(0, (b, c, at, *r)), weight)
                 total = part if total is None else k.add(total, part)
             nest.store(0, (b, c, p, *r), total)
@@ -119,8 +119,8 @@ def _vjp(
 resample_op: Op = Op(
     name="resample",
     doc="``out[b, c, p, r] = sum_k weight[b, k, p] * x[b, c, index[b, k, p], r]``; the batch of "
-    "``index`` may be 1. There are ``count`` k, and weights unless it is one. The places are not "
-    "checked.",
+    "``index`` may be 1. There are ``count`` k, and weights unless it is one. The positions are "
+    "not checked.",
     infer=_infer,
     reference=strict(_infer, _reference),
     vjp=_vjp,
@@ -137,7 +137,7 @@ def _back_infer(
     facts: Facts, y: TensorType, index: TensorType, *weights: TensorType, count: int, size: Size
 ) -> TensorType:
     _fit(facts, y, index, weights, count, size)
-    facts.equal(y.shape[2], index.shape[2], f"the elements of {y} and the places {index}")
+    facts.equal(y.shape[2], index.shape[2], f"the elements of {y} and the positions {index}")
     return TensorType(y.dtype, (*y.shape[:2], size, y.shape[3]))
 
 
@@ -156,12 +156,12 @@ def _back_emit(nest: Any) -> None:
     with nest.loops(shape[:2], "parallel") as (b, c):
         with nest.loops(shape[2:], "parallel") as at:
             nest.store(0, (b, c, *at), zero)
-        with nest.loops(nest.in_shape(1)[2:], "serial") as (p,):  # in order: places may repeat
-            for at, weight in _places(nest, b, p):
+        with nest.loops(nest.in_shape(1)[2:], "serial") as (p,):  # in order: positions may repeat
+            for at, weight in _positions(nest, b, p):
                 with nest.loops(_behind(shape), "parallel") as behind:
-                    place = (b, c, at, *(behind or (0,)))
+                    position = (b, c, at, *(behind or (0,)))
                     part = _weigh(k, nest.load(0, (b, c, p, *(behind or (0,)))), weight)
-                    nest.store(0, place, k.add(nest.load_out(0, place), part))
+                    nest.store(0, position, k.add(nest.load_out(0, position), part))
 
 
 def _back_vjp(
@@ -180,8 +180,8 @@ def _back_vjp(
 
 unresample_op: Op = Op(
     name="unresample",
-    doc="The transpose of resample: zeros of ``size`` places with each element added where it was "
-    "read, times its weight.",
+    doc="The transpose of resample: zeros of ``size`` positions with each element added where it "
+    "was read, times its weight.",
     infer=_back_infer,
     reference=strict(_back_infer, _back_reference),
     vjp=_back_vjp,

@@ -55,8 +55,8 @@ def remove_batch(out: Any, alone: bool) -> Any:
 
 
 def space_out(y: Any, shape: Shape, start: tuple[Size, ...], stride: Steps) -> Any:
-    """Zeros (N, C, *shape) with ``y`` (N, C, ...) at every ``stride``-th place from ``start`` on,
-    which may be negative; what would lie outside is left out."""
+    """Zeros (N, C, *shape) with ``y`` (N, C, ...) at every ``stride``-th position from ``start``
+    on, which may be negative; what would lie outside is left out."""
     first = tuple(dim_max(0, ceil_div(-a, s)) for a, s in zip(start, stride, strict=True))
     begin = tuple(a + i * s for a, i, s in zip(start, first, stride, strict=True))
     sizes = zip(y.shape[2:], first, begin, stride, shape, strict=True)

@@ -40,16 +40,16 @@ def _find_pair(graph: Graph, inside: Callable[[Graph], Graph]) -> dict[Node, Nod
             if a in toposort(b.args) or b in toposort(a.args):
                 continue
             if (joined := _join(a, b, inside)) is not None:
-                both, places = joined
-                return _results(graph, a, both, places) | _results(
-                    graph, b, both, places[len(a.attrs["true"].outputs) :]
+                both, positions = joined
+                return _results(graph, a, both, positions) | _results(
+                    graph, b, both, positions[len(a.attrs["true"].outputs) :]
                 )
     return None
 
 
-def _results(graph: Graph, one: Node, both: Node, places: Sequence[int]) -> dict[Node, Node]:
+def _results(graph: Graph, one: Node, both: Node, positions: Sequence[int]) -> dict[Node, Node]:
     return {
-        n: make_node(item, (both,), {"index": places[n.attrs["index"]]}, n.locs)
+        n: make_node(item, (both,), {"index": positions[n.attrs["index"]]}, n.locs)
         for n in graph.users[one]
     }
 

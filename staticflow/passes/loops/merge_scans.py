@@ -42,23 +42,23 @@ def _find_pairs(graph: Graph, counts: Counts, inside: Callable[[Graph], Graph]) 
             pair = (b, a) if len(b.args) > len(a.args) else (a, b)
             joined = None if needed & {a, b} else _join(*pair, inside)
             if joined is not None:
-                both, places = joined
+                both, positions = joined
                 both = with_args(both, tuple(substitute_nodes(both.args, found)))
-                found |= _results(graph, *pair, both, places)
+                found |= _results(graph, *pair, both, positions)
                 needed |= {a, b, *toposort((*a.args, *b.args), known=needed)}
                 counts["merge scans"] += 1
     return found
 
 
 def _results(
-    graph: Graph, wide: Node, narrow: Node, loop: Node, places: Sequence[int]
+    graph: Graph, wide: Node, narrow: Node, loop: Node, positions: Sequence[int]
 ) -> dict[Node, Node]:
     found = {}
     for node in graph.nodes:
         if node.op is item and node.args[0] in (wide, narrow):
             index = node.attrs["index"]
-            place = places[index] if node.args[0] is narrow else index
-            found[node] = make_node(item, (loop,), {"index": place}, node.locs)
+            position = positions[index] if node.args[0] is narrow else index
+            found[node] = make_node(item, (loop,), {"index": position}, node.locs)
     return found
 
 
@@ -79,14 +79,14 @@ def _join(
     if outs_a[: b.carries] != outs_b[: b.carries] or narrow in toposort(wide.args):
         return None
     outputs = list(outs_a)
-    places = list(range(b.carries))
+    positions = list(range(b.carries))
     for out in outs_b[b.carries :]:
         if out not in outputs[a.carries :]:
             outputs.append(out)
-        places.append(outputs.index(out, a.carries))
+        positions.append(outputs.index(out, a.carries))
     body = close(both.params, outputs, both.equalities)
     locs = merge_locs(wide.locs, narrow.locs)
-    return make_node(wide.op, wide.args, {**wide.attrs, "body": body}, locs), places
+    return make_node(wide.op, wide.args, {**wide.attrs, "body": body}, locs), positions
 
 
 def _params_for(narrow: Node, wide: Node) -> list[Node] | None:

@@ -96,13 +96,13 @@ def _prune(node: Node, used: set[int], counts: Counts) -> _Pruned:
     counts["prune loop"] += 1
     results: dict[int, int | Node] = {i: node.args[i] for i in fixed}
     results |= given
-    results |= {i: place for place, i in enumerate((*kept, *ys))}
+    results |= {i: position for position, i in enumerate((*kept, *ys))}
     return _Pruned(new, results)
 
 
 def _live_carries(loop: Loop, used: set[int], fixed: set[int]) -> set[int]:
     """The carries that a used result depends on, or whether there is another iteration."""
-    place = {p: i for i, p in enumerate(loop.body.params[: loop.carries])}
+    position = {p: i for i, p in enumerate(loop.body.params[: loop.carries])}
     live: set[int] = set()
     waiting = [*used, *([0] if loop.binds else [])]
     while waiting:
@@ -111,7 +111,7 @@ def _live_carries(loop: Loop, used: set[int], fixed: set[int]) -> set[int]:
             continue
         live.add(i)
         reached = toposort([loop.body.outputs[i]])
-        waiting += [place[n] for n in reached if n in place and place[n] not in fixed]
+        waiting += [position[n] for n in reached if n in position and position[n] not in fixed]
     return {i for i in live if i < loop.carries}
 
 
