@@ -193,7 +193,9 @@ def test_lengths_that_there_are_no_steps_for(wrong: int, taps: Any, until: Any) 
     said = rf"test_loops_rows.*one of the lengths is {wrong}, where it must be in 0\.\.3"
     with pytest.raises(ShapeError, match=said):
         f(rows, given)
-    with pytest.raises(ShapeError, match=rf"one of the lengths is {wrong}, where .* 3 steps.*at "):
+    with pytest.raises(
+        ShapeError, match=rf"one of the lengths is {wrong}, where .* 3 iterations.*at "
+    ):
         scanned(rows, given)
     good = sf.tensor([2, 3])
     assert f(rows, good.to(sf.int32)).tolist() == scanned(rows, good).tolist()

@@ -363,7 +363,7 @@ class _Writer:
 
     def _iterations_between_looks(self, step: Repeat) -> str | None:
         """A mask: where it covers the bits of the number of iterations that are done, the loop
-        looks whether the user wants to stop. The more a iteration moves, the fewer they are. None
+        looks whether the user wants to stop. The more an iteration moves, the fewer they are. None
         if there are never so many."""
         moved = moved_bytes(self.program, self.table, step.body)
         if isinstance(moved, int):

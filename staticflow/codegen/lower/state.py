@@ -23,7 +23,7 @@ __all__ = ["lower_state"]
 
 _STRETCH = (1 << 14, 1 << 6, 1 << 3)
 """Iterations between two looks whether the user wants to stop: of a loop without loops in it, of
-one around such loops, and farther out. A look takes some ten nanoseconds, a iteration one to a
+one around such loops, and farther out. A look takes some ten nanoseconds, an iteration one to a
 thousand; those of nested loops multiply."""
 
 _ROOM = 1 << 8
@@ -167,7 +167,7 @@ def _iterations(
     k: Scalars, end: Size, going: Reg | None, depth: int, growing: Sequence[str]
 ) -> Iterator[Dim]:
     """A loop, in stretches between which it looks whether the user wants to stop, and makes room
-    for rows of what is ``growing``: that costs a iteration nothing. ``depth`` loops are nested in
+    for rows of what is ``growing``: that costs an iteration nothing. ``depth`` loops are nested in
     it."""
     stretch = _STRETCH[min(depth, len(_STRETCH) - 1)]
     if growing:

@@ -1,15 +1,15 @@
 """Where a loop keeps what it carries and what it stacks, so that no iteration copies either.
 
-What a iteration makes is written once, where all who want it read it:
+What an iteration makes is written once, where all who want it read it:
 
-- A carry that is stacked as iterations begin is the stack, which has a row more: a iteration reads
+- A carry that is stacked as iterations begin is the stack, which has a row more: an iteration reads
   one row and writes the next, and the start is copied to the first row before the loop. From its
   second row on, the same stack has the carry as iterations end. (Where that stack is wanted in a
   place of just as many rows, the last iteration writes elsewhere.)
 - A carry that is stacked as iterations end only is read from the row of the iteration before.
 - Any other carry lies in buffers that it uses by turns.
-- A carry that takes over another (``a, b = f(a, b), a``) is that other one, a iteration earlier. It
-  needs one row more, or one buffer.
+- A carry that takes over another (``a, b = f(a, b), a``) is that other one, an iteration earlier.
+  It needs one row more, or one buffer.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ The last says whether the loop itself makes room for it."""
 
 @dataclass(slots=True)
 class Layout:
-    """Where the carries lie that a iteration begins with, where it writes what it makes (``ends``),
-    and where the results are after the loop. ``before`` runs before it, ``room`` as each iteration
-    begins.
+    """Where the carries lie that an iteration begins with, where it writes what it makes
+    (``ends``), and where the results are after the loop. ``before`` runs before it, ``room`` as
+    each iteration begins.
     """
 
     carries: dict[int, Place] = field(default_factory=dict)
@@ -114,7 +114,7 @@ class _Builder:
     starts: Sequence[Place]
     wanted: Mapping[int, Place | None]
     place_for: PlaceFor
-    homes: dict[Node, Place]  # where a iteration has values, at its end
+    homes: dict[Node, Place]  # where an iteration has values, at its end
     layout: Layout = field(default_factory=Layout)
     stacked: dict[Node, list[int]] = field(default_factory=dict)  # results, by what is stacked
     stacks: dict[Node, Place] = field(default_factory=dict)

@@ -96,7 +96,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Carry:
-    """What a iteration of a loop begins with: in the first iterations one of the ``starts`` after
+    """What an iteration of a loop begins with: in the first iterations one of the ``starts`` after
     the other, then what has been left in ``made`` as many iterations before. After the loop it is
     what another iteration would begin with."""
 
@@ -141,7 +141,7 @@ class Copy:
 class Repeat:
     """Run ``body`` ``length`` times, backwards through rows if ``reverse``.
 
-    A guarded loop ends earlier where the ``flag``, a bool, is false before a iteration (its
+    A guarded loop ends earlier where the ``flag``, a bool, is false before an iteration (its
     ``length`` may be None: there is no other end), and ``binds`` a size to the iterations it made.
     """
 

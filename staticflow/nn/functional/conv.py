@@ -12,7 +12,7 @@ from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.sizes import as_size
 from staticflow.ops.windows.convolution import convolution_op, convolution_transpose_op
 from staticflow.ops.windows.correlate import span
-from staticflow.ops.windows.spatial import Steps, add_batch, per_dim, remove_batch, space_out
+from staticflow.ops.windows.spatial import PerDim, add_batch, per_dim, remove_batch, space_out
 
 __all__ = [
     "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
@@ -28,14 +28,16 @@ def _check_groups(groups: int, name: str) -> int:
     return groups
 
 
-def _same_padding(x: Any, w: Any, stride: Steps, dilation: Steps, name: str) -> tuple[Any, Steps]:
+def _same_padding(
+    x: Any, w: Any, stride: PerDim, dilation: PerDim, name: str
+) -> tuple[Any, PerDim]:
     """The padding that keeps sizes, and ``x`` with a zero more at the end where that is uneven, or
     with all zeros where the kernel has an unknown size."""
     if any(s != 1 for s in stride):
         raise ShapeError(f"{name}: padding='same' needs a stride of 1, at {format_locs(here())}")
     _check_kernel(w, len(stride), name)
-    reach: Steps = tuple(d * (k - 1) for k, d in zip(w.shape[2:], dilation, strict=True))
-    half: Steps = tuple(r // 2 for r in reach)
+    reach: PerDim = tuple(d * (k - 1) for k, d in zip(w.shape[2:], dilation, strict=True))
+    half: PerDim = tuple(r // 2 for r in reach)
     nothing, once = (0,) * len(reach), (1,) * len(reach)
     if not all(isinstance(r, int) for r in reach):
         shape = tuple(n + r for n, r in zip(x.shape[2:], reach, strict=True))

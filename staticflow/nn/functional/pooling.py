@@ -22,7 +22,7 @@ from staticflow.ops.windows.pooling import (
     max_pool_op,
     place_gather_op,
 )
-from staticflow.ops.windows.spatial import Steps, add_batch, per_dim, remove_batch
+from staticflow.ops.windows.spatial import PerDim, add_batch, per_dim, remove_batch
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
@@ -32,7 +32,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _stride(stride: Any, kernel: Steps, name: str) -> Steps:
+def _stride(stride: Any, kernel: PerDim, name: str) -> PerDim:
     """The strides of windows, by default as wide as the windows; an empty tuple asks for that."""
     is_given = stride is not None and not (isinstance(stride, tuple | list) and not stride)
     return per_dim(stride, len(kernel), 1, f"{name}: stride") if is_given else kernel

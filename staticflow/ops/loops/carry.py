@@ -102,8 +102,8 @@ def note_iteration(error: Exception, iteration: int, what: str) -> None:
 
 
 def check_tree(what: str, before: Any, after: Any, name: str = "carry") -> Any:
-    """``after`` as tensors, if it is as a iteration got it: where a loop carries more than its user
-    gives, this is what its user may get wrong."""
+    """``after`` as tensors, if it is as an iteration got it: where a loop carries more than its
+    user gives, this is what its user may get wrong."""
     leaves, tree = pytree.flatten(before)
     return pytree.unflatten(tree, check_leaves(what, tree, leaves, after, name))
 
@@ -111,12 +111,12 @@ def check_tree(what: str, before: Any, after: Any, name: str = "carry") -> Any:
 def check_leaves(
     what: str, tree: pytree.TreeDef, before: Sequence[Any], after: Any, name: str = "carry"
 ) -> list[Any]:
-    """The leaves of what a iteration gives back as tensors, held to the leaves ``before`` it."""
+    """The leaves of what an iteration gives back as tensors, held to the leaves ``before`` it."""
     leaves, own = pytree.flatten(after)
     if own != tree:
         raise ShapeError(
-            f"{what}: the {name} came in as {tree} and went out as {own}; every step must give it "
-            f"back in the structure in which it came in{_containers(tree, own)}, at "
+            f"{what}: the {name} came in as {tree} and went out as {own}; every iteration must "
+            f"give it back in the structure in which it came in{_containers(tree, own)}, at "
             f"{format_locs(here())}"
         )
     if not all(map(is_like, leaves, before)):
@@ -140,7 +140,7 @@ def _check_carry(
     after: Sequence[Any],
     name: str,
 ) -> None:
-    """Hold the leaves ``after`` a iteration to those ``before``, of the ``name`` that the user
+    """Hold the leaves ``after`` an iteration to those ``before``, of the ``name`` that the user
     knows.
 
     Sizes unknown on either side are left to the graph's assumptions.
@@ -155,8 +155,8 @@ def _check_carry(
         wrong.append(f"{path} came in as {_kind(a)} and went out as {_kind(b)}")
     if wrong:
         raise error(
-            f"{what}: {', '.join(wrong)}; every step must give it back as it was: begin with a "
-            f"value of that type, or convert the result, at {format_locs(here())}"
+            f"{what}: {', '.join(wrong)}; every iteration must give it back as it was: "
+            f"begin with a value of that type, or convert the result, at {format_locs(here())}"
         )
 
 

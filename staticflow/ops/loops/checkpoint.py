@@ -4,7 +4,7 @@ A loop keeps the carries of all its iterations. One that runs in *segments*, a l
 those with which a segment began, and on the way back the carries of one segment at a time, which it
 runs again. With segments of k iterations out of T that is T / k + k carries instead of T; k near
 the square root of T is least (Chen et al. 2016, "Training deep nets with sublinear memory cost").
-Where the number of iterations shows only as the loop runs, each segment is a iteration longer than
+Where the number of iterations shows only as the loop runs, each segment is an iteration longer than
 the one before: S segments cover S * (S + 1) / 2 iterations.
 """
 
@@ -123,7 +123,7 @@ def scan_until_in_segments(
     """``scan(fn, init, xs, length, reverse, until)`` as a scan of scans of ``iterations`` rows.
 
     Either ends where ``until`` says so or all rows are through: the last segment is filled up with
-    zeros, which no step gets to see, and so are the ys of the segment that ends early.
+    zeros, which no iteration gets to see, and so are the ys of the segment that ends early.
     """
     segments = ceil_div(length, iterations)
 

@@ -20,7 +20,7 @@ __all__ = ["Apart"]
 
 
 class Apart:
-    """The leaves of a ``carry``, a iteration's own, from copies of ``init`` on; ``what`` is the
+    """The leaves of a ``carry``, an iteration's own, from copies of ``init`` on; ``what`` is the
     loop."""
 
     def __init__(self, what: str, init: Sequence[Any]) -> None:
@@ -40,7 +40,7 @@ class Apart:
             )
 
     def follow(self, after: list[Any], y: list[Any]) -> list[Any]:
-        """The leaves ``after`` a iteration are the carry of the next one. Gives the leaves ``y``,
+        """The leaves ``after`` an iteration are the carry of the next one. Gives the leaves ``y``,
         or copies of them where the next one may change them."""
         count = len(after)
         versions = eager.versions([*self.carry, *after, *y])
@@ -58,7 +58,7 @@ class Apart:
         return [x.clone() for x in y] if any(versions[2 * count :]) else y
 
     def refuse_changed_ys(self, ys: Sequence[Any]) -> None:
-        """Refuse a body of which a iteration changed one of the ``ys`` that were given before."""
+        """Refuse a body of which an iteration changed one of the ``ys`` that were given before."""
         if any(eager.versions(ys)):
             self._refuse_late("changes in place, in a later iteration, what it gave as y before")
 

@@ -1,4 +1,4 @@
-"""Lags of a scan: steps that see earlier rows of the xs, and ys of earlier steps."""
+"""Lags of a scan: iterations that see earlier rows of the xs, and ys of earlier iterations."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ class Lagged:
         return tuple(map(behind, self.on_xs))
 
     def lengths(self, lengths: Any, xs: Any) -> Any:
-        """How many steps a row of a batch makes, given how many rows of the xs it has."""
+        """How many iterations a row of a batch makes, given how many rows of the xs it has."""
         if lengths is None:
             return None
         return (check_lengths(lengths, xs)[0] - self.longest).clamp(min=0)
 
     def init(self, init: Any) -> Any:
-        """The carry, and the ys before the first step, the last one first."""
+        """The carry, and the ys before the first iteration, the last one first."""
         if not self.on_ys:
             return init, ()
         count = max(self.on_ys)
@@ -72,7 +72,7 @@ class Lagged:
             """``y`` with ``count`` rows, which an unknown size is assumed to be."""
             if not y.shape or (isinstance(y.shape[0], int) and y.shape[0] != count):
                 _refuse(f"ys_init has the shape {list(y.shape)}; it needs {count} rows, the last "
-                        "being the y before the first step")  # fmt: skip
+                        "being the y before the first iteration")  # fmt: skip
             return of_size(y, 0, count)
 
         whole = pytree.map_tree(with_count, self.ys_init)

@@ -1,7 +1,7 @@
 """The leaves of what loops and branches take and give: tensors, and what becomes one.
 
 A Python number, a scalar or an array of NumPy among them is a tensor of no dims, or of the array's,
-in both modes: in the default dtype of its kind, or beside a tensor (what a iteration gives back
+in both modes: in the default dtype of its kind, or beside a tensor (what an iteration gives back
 beside the carry, one branch beside the other) in the dtype of that, unless it is of a lower
 category.
 """

@@ -207,8 +207,8 @@ def _while_reference(
 
 
 def _flows(**attrs: Any) -> list[set[int]]:
-    """A carry leads back to what it began with, and to all that a iteration makes it of, in as many
-    iterations as it takes."""
+    """A carry leads back to what it began with, and to all that an iteration makes it of, in as
+    many iterations as it takes."""
     loop = Loop(**attrs)
     through = flow_through(loop.body)
     runs = isinstance(loop.length, int) and loop.length > 0 and not loop.binds
@@ -336,8 +336,8 @@ def _reverse_scan(
 def _jvp(tangents: Sequence[Any], out: Any, *args: Any, **attrs: Any) -> list[Any]:
     """A loop of the same kind that carries tangents beside the values, and keeps nothing.
 
-    A carry has a tangent if it starts with one or if a iteration gives it one from those of others.
-    Values and tangents are computed together; the pass ``merge`` makes the loop that was
+    A carry has a tangent if it starts with one or if an iteration gives it one from those of
+    others. Values and tangents are computed together; the pass ``merge`` makes the loop that was
     there one with this.
     """
     loop = Loop(**attrs)
@@ -387,8 +387,8 @@ def _interleave(values: Sequence[Sequence[T]], tangents: Sequence[Sequence[T]]) 
 
 scan_op = Op(
     name="scan",
-    doc="A loop of ``length`` steps over a body. Arguments: carries, xs, captured values; results: "
-    "the last carries, then the stacked ys.",
+    doc="A loop of ``length`` iterations over a body. Arguments: carries, xs, captured values; "
+    "results: the last carries, then the stacked ys.",
     infer=_infer,
     reference=_scan_reference,
     vjp=_vjp,

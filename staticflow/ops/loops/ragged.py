@@ -1,4 +1,5 @@
-"""Scans over rows of different lengths: each step computes only the rows that are not over yet."""
+"""Scans over rows of different lengths: each iteration computes only the rows that are not over
+yet."""
 
 from __future__ import annotations
 
@@ -38,8 +39,8 @@ def measure(count: Any, most: Size) -> Any:
 class Ragged:
     """A scan over a batch whose rows have ``lengths``, as one over rows in falling order of length.
 
-    So the rows that go on are the first ones at every step: the step computes those, the carry of
-    the others stays, and their ys are zero.
+    So the rows that go on are the first ones at every iteration: the iteration computes those, the
+    carry of the others stays, and their ys are zero.
     """
 
     until = None
@@ -51,7 +52,7 @@ class Ragged:
         self.positions = argsort(self.order)
 
     def xs(self, xs: Any) -> Any:
-        """The rows in falling order of length; for each step how many take part, and which."""
+        """The rows in falling order of length; for each iteration how many take part, and which."""
         xs = _batch(xs, 1, self.rows, "xs")
         mine = pytree.map_tree(lambda x: index_select(x, 1, self.order), xs)
         going = _times(self.lengths, self.steps) < index_select(self.lengths, 0, self.order)
@@ -63,7 +64,7 @@ class Ragged:
         return pytree.map_tree(lambda c: index_select(c, 0, self.order), init)
 
     def step(self, carry: Any, x: Any) -> Any:
-        """One step of the rows that go on."""
+        """One iteration of the rows that go on."""
         row, count, going = x
         active = measure(count, self.rows)
         return _step(
@@ -83,7 +84,7 @@ class Ragged:
 class RaggedUntil:
     """A scan over a batch whose rows have ``lengths`` and may end earlier, where ``until`` says so.
 
-    Which rows go on only the run can tell, so every step brings those to the front. The loop
+    Which rows go on only the run can tell, so every iteration brings those to the front. The loop
     carries which rows are over, and whether all of them are.
     """
 
@@ -100,7 +101,8 @@ class RaggedUntil:
         self.lengths, self.steps, self.rows = check_lengths(lengths, xs)
 
     def xs(self, xs: Any) -> Any:
-        """The rows as they are; for each step which lengths reach it, and which go no further."""
+        """The rows as they are; for each iteration which lengths reach it, and which go no
+        further."""
         times = _times(self.lengths, self.steps)
         xs = _batch(xs, 1, self.rows, "xs")
         return xs, times < self.lengths, self.lengths <= (times * 0 if self.reverse else times + 1)
@@ -110,7 +112,7 @@ class RaggedUntil:
         return _batch(init, 0, self.rows, "carry"), self.lengths < 0, False
 
     def step(self, state: Any, x: Any) -> Any:
-        """One step of the rows that go on, and what it ends."""
+        """One iteration of the rows that go on, and what it ends."""
         carry, over, _ = state
         row, reached, last = x
         going = reached & ~over
@@ -153,7 +155,7 @@ class RaggedUntil:
 
 
 def check_lengths(lengths: Any, xs: Any) -> tuple[Any, Size, Size]:
-    """The lengths as i64, which are held to the number of steps; steps and rows.
+    """The lengths as i64, which are held to the number of iterations; iterations and rows.
 
     Raises `ShapeError` for a length that is negative or larger; in a graph, as it runs.
     """
@@ -172,7 +174,7 @@ def check_lengths(lengths: Any, xs: Any) -> tuple[Any, Size, Size]:
         held = measure_op(worst, most=steps, what="one of the lengths", binds=binds)
         lengths = tied_op(lengths, held)
     elif not 0 <= int(worst) <= steps:
-        _refuse(f"one of the lengths is {int(worst)}, where there are {steps} steps")
+        _refuse(f"one of the lengths is {int(worst)}, where there are {steps} iterations")
     return lengths, steps, lengths.shape[0]
 
 

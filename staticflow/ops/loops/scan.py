@@ -66,27 +66,28 @@ def scan(
 
     ``init``, ``xs`` and the ys are trees (tuples, lists, dicts) of tensors; ``fn`` gives the carry
     back in the structure, shapes and dtypes that it got. With ``xs`` None, ``length`` says how many
-    steps there are. Returns the last carry and the ys stacked along a new first dim, in the order
-    of ``xs`` also where ``reverse`` runs it from the end. On symbols this is one loop of the graph,
-    whatever the length; on tensors it runs now.
+    iterations there are. Returns the last carry and the ys stacked along a new first dim, in the
+    order of ``xs`` also where ``reverse`` runs it from the end. On symbols this is one loop of the
+    graph, whatever the length; on tensors it runs now.
 
-    ``until(carry, y)``, a bool of no dims, is asked after each step: where it is true the loop
-    ends, and the ys are those of the steps that were made, that one included. How many they are is
-    known only as the program runs, and so is the size of their first dim; gradients need no bound.
+    ``until(carry, y)``, a bool of no dims, is asked after each iteration: where it is true the loop
+    ends, and the ys are those of the iterations that were made, that one included. How many they
+    are is known only as the program runs, and so is the size of their first dim; gradients need no
+    bound.
 
-    ``taps={"xs": lags}`` gives ``fn`` a tuple in place of x, its rows that many steps back, and
-    leaves out the first steps, which have no such rows. ``taps={"ys": lags}`` calls
-    ``fn(carry, x, past)`` with a tuple of the ys that many steps back; the rows of ``ys_init`` are
-    those before the first step, the last one last. Steps are counted as the loop runs: with
-    ``reverse`` the row a step back is the next one of ``xs``.
+    ``taps={"xs": lags}`` gives ``fn`` a tuple in place of x, its rows that many iterations back,
+    and leaves out the first iterations, which have no such rows. ``taps={"ys": lags}`` calls
+    ``fn(carry, x, past)`` with a tuple of the ys that many iterations back; the rows of ``ys_init``
+    are those before the first iteration, the last one last. Iterations are counted as the loop
+    runs: with ``reverse`` the row an iteration back is the next one of ``xs``.
 
     ``lengths``, one integer for each row of a batch, is for xs with time as their first dim and the
     batch as the second, and carries and ys with the batch as their first: past its length the carry
     of a row stays as it is and its ys are zero. ``fn`` is called on the rows that go on, so the
     cost follows the lengths. So is ``until``, which answers for each of these rows, or with one
     bool for all: where it is true the row is over, as if that were its length, and the loop ends
-    with the last row. The lengths are those of ``xs``: a row of ``taps`` makes as many steps fewer
-    as the longest lag into the xs.
+    with the last row. The lengths are those of ``xs``: a row of ``taps`` makes as many iterations
+    fewer as the longest lag into the xs.
 
     A graph that differentiates the loop keeps the carries of every iteration, unless ``checkpoint``
     says how many iterations are computed again instead: a number of them, ``"sqrt"`` for the square
@@ -158,7 +159,7 @@ def scan(
 
 
 _SURE = 2
-"""Times the bytes that a iteration computes: more than a loop and its derivative keep of it."""
+"""Times the bytes that an iteration computes: more than a loop and its derivative keep of it."""
 
 
 _FEW = 6
@@ -230,9 +231,9 @@ class _Scan:
         return detach_unrecorded(pytree.unflatten(self.carry_tree, eager.own(apart.carry))), ys
 
     def _run(self) -> tuple[Apart, pytree.TreeDef | None, list[tuple[Any, ...]]]:
-        """The carry after all steps, and the leaves of their ys, those of one position together.
-        The functions get a carry of their own, and rows that cannot be changed: a change in place
-        would reach the tensors that the loop was given."""
+        """The carry after all iterations, and the leaves of their ys, those of one position
+        together. The functions get a carry of their own, and rows that cannot be changed: a change
+        in place would reach the tensors that the loop was given."""
         apart = Apart("scan", self.init)
         xs = [eager.protect(leaf[:]) for leaf in self.xs]
         rows: list[list[Any]] = []
@@ -277,7 +278,7 @@ class _Scan:
         return bool(stops)
 
     def _nothing(self) -> Any:
-        """The ys of no step: a trace tells what they would be."""
+        """The ys of no iteration: a trace tells what they would be."""
         _, y = types_of_result(self._trace_step, self._types())
         beside = next(iter((*self.init, *self.xs)), None)
         return pytree.map_tree(
@@ -285,7 +286,7 @@ class _Scan:
         )
 
     def bytes_of_iteration(self) -> Size:
-        """The bytes of all that a iteration computes."""
+        """The bytes of all that an iteration computes."""
         return bytes_of_iteration(self._trace_step, self._types())
 
     def _types(self) -> list[TensorType]:
@@ -293,7 +294,7 @@ class _Scan:
         return [*types, *(TensorType(x.dtype, x.__sf_shape__[1:]) for x in self.xs)]
 
     def _step(self, carry: Any, x: Any) -> tuple[list[Any], list[Any], pytree.TreeDef]:
-        """What a step gives: the tensors of the carry, those of y, and the tree of y."""
+        """What an iteration gives: the tensors of the carry, those of y, and the tree of y."""
         result = check_pair(call("scan", "fn", self.fn, carry, x))
         after = check_leaves("scan", self.carry_tree, self.init, result[0])
         y_leaves, y_tree = pytree.flatten(result[1])
@@ -354,7 +355,8 @@ _type_of = attrgetter("dtype", "__sf_shape__")
 
 
 def _check_column(name: str, column: Sequence[Any]) -> None:
-    """Hold the ``column`` of what the steps give for one leaf of y to the type of the first."""
+    """Hold the ``column`` of what the iterations give for one leaf of y to the type of the
+    first."""
     types = [*builtins.map(_type_of, column)]
     if types.count(types[0]) < len(types):
         first, other = types[0], next(t for t in types if t != types[0])
@@ -365,10 +367,11 @@ def _check_column(name: str, column: Sequence[Any]) -> None:
 def _refuse_another(
     first: object, later: object, error: type[DTypeError | ShapeError] = ShapeError
 ) -> NoReturn:
-    """Refuse the y of a ``later`` step that is not as that of the ``first``."""
+    """Refuse the y of a ``later`` iteration that is not as that of the ``first``."""
     raise error(
-        f"scan: y is {first} in the first step, and {later} in a later one; every step must give "
-        f"the same structure, shapes and dtypes, as they are stacked, at {format_locs(here())}"
+        f"scan: y is {first} in the first iteration, and {later} in a later one; every iteration "
+        f"must give the same structure, shapes and dtypes, as they are stacked, "
+        f"at {format_locs(here())}"
     )
 
 

@@ -18,7 +18,7 @@ from staticflow.ops.declaring.lowering import LoopNest, linear
 from staticflow.ops.elementwise.variants import div
 from staticflow.ops.windows.convolution import convolution_op, convolution_transpose_op
 from staticflow.ops.windows.pooling import count_windows
-from staticflow.ops.windows.spatial import Steps, space_out, window
+from staticflow.ops.windows.spatial import PerDim, space_out, window
 
 __all__ = ["adaptive_avg_pool_op", "adaptive_spread_op", "avg_pool_op"]
 
@@ -27,7 +27,7 @@ __all__ = ["adaptive_avg_pool_op", "adaptive_spread_op", "avg_pool_op"]
 
 
 def _infer(
-    facts: Facts, x: TensorType, *, kernel: Steps, stride: Steps, padding: Steps, ceil: bool,
+    facts: Facts, x: TensorType, *, kernel: PerDim, stride: PerDim, padding: PerDim, ceil: bool,
     include_pad: bool, divisor: int | None,
 ) -> TensorType:  # fmt: skip
     if x.dtype.kind == "b":
@@ -40,7 +40,7 @@ def _infer(
 
 
 def _reference(
-    xp: Any, x: Any, *, kernel: Steps, stride: Steps, padding: Steps, ceil: bool,
+    xp: Any, x: Any, *, kernel: PerDim, stride: PerDim, padding: PerDim, ceil: bool,
     include_pad: bool, divisor: int | None,
 ) -> Any:  # fmt: skip
     sizes = x.shape[2:]
@@ -61,18 +61,18 @@ def _reference(
     return out.astype(x.dtype, copy=False)
 
 
-def _ones(beside: Any, kernel: Steps) -> Any:
+def _ones(beside: Any, kernel: PerDim) -> Any:
     value = 1.0 if beside.dtype.is_floating else 1
     return full.beside(beside, shape=(1, 1, *kernel), value=value, dtype=beside.dtype)
 
 
-def _reach(counts: Shape, kernel: Steps, stride: Steps) -> Shape:
+def _reach(counts: Shape, kernel: PerDim, stride: PerDim) -> Shape:
     """The elements from the first to the last that windows touch."""
     return tuple((m - 1) * s + k for m, k, s in zip(counts, kernel, stride, strict=True))
 
 
 def _divisors(
-    beside: Any, sizes: Shape, counts: Shape, *, kernel: Steps, stride: Steps, padding: Steps,
+    beside: Any, sizes: Shape, counts: Shape, *, kernel: PerDim, stride: PerDim, padding: PerDim,
     ceil: bool, include_pad: bool, divisor: int | None,
 ) -> Any:  # fmt: skip
     """What the sum of each window is divided by, as it broadcasts with the result."""
@@ -98,7 +98,7 @@ def _planes(x: Any) -> Any:
     return reshape(x, (x.shape[0] * x.shape[1], 1, *x.shape[2:]))
 
 
-def _decompose(x: Any, *, kernel: Steps, stride: Steps, padding: Steps, **more: Any) -> Any:
+def _decompose(x: Any, *, kernel: PerDim, stride: PerDim, padding: PerDim, **more: Any) -> Any:
     source = widen(x)
     attrs = {"kernel": kernel, "stride": stride, "padding": padding, **more}
     shape = _infer(Facts(), TensorType(float32, x.__sf_shape__), **attrs).shape
@@ -114,7 +114,7 @@ def _decompose(x: Any, *, kernel: Steps, stride: Steps, padding: Steps, **more: 
 
 
 def _vjp(
-    ct: Any, out: Any, x: Any, *, kernel: Steps, stride: Steps, padding: Steps, **more: Any
+    ct: Any, out: Any, x: Any, *, kernel: PerDim, stride: PerDim, padding: PerDim, **more: Any
 ) -> Any:
     source = widen(ct)
     attrs = {"kernel": kernel, "stride": stride, "padding": padding, **more}

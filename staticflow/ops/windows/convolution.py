@@ -27,7 +27,7 @@ from staticflow.ops.windows.correlate import (
     phases,
     span,
 )
-from staticflow.ops.windows.spatial import Steps, space_out
+from staticflow.ops.windows.spatial import PerDim, space_out
 
 __all__ = ["convolution_kernel_op", "convolution_op", "convolution_transpose_op"]
 
@@ -39,7 +39,7 @@ def _per_channel(bias: Any, ndim: int) -> Any:
     return reshape(bias, (*bias.shape, *(1,) * (ndim - 2)))
 
 
-def _pad(x: Any, padding: Steps) -> Any:
+def _pad(x: Any, padding: PerDim) -> Any:
     """``x`` with zeros around its dims of space."""
     shape = tuple(n + 2 * p for n, p in zip(x.shape[2:], padding, strict=True))
     return space_out(x, shape, padding, (1,) * len(padding))
@@ -57,7 +57,7 @@ def _turn(w: Any, groups: int) -> Any:
     return reshape(permute_op(split, dims=(0, 2, 1, *rest)), (groups * per, out, *own))
 
 
-def _is_pointwise(kernel: Shape, stride: Steps) -> bool:
+def _is_pointwise(kernel: Shape, stride: PerDim) -> bool:
     """Whether windows are single elements and all of them are used: then dims can be merged."""
     return all(same(k, 1) for k in kernel) and all(s == 1 for s in stride)
 
@@ -67,7 +67,7 @@ def _merge(x: Any) -> Any:
     return reshape(x, (*x.shape[:2], prod(x.shape[2:])))
 
 
-def _correlate(x: Any, w: Any, stride: Steps, dilation: Steps, groups: int) -> Any:
+def _correlate(x: Any, w: Any, stride: PerDim, dilation: PerDim, groups: int) -> Any:
     """`correlate_op` on as few dims as it takes."""
     if len(stride) > 1 and _is_pointwise(w.shape[2:], stride):
         shape = (x.shape[0], w.shape[0], *x.shape[2:])
@@ -91,7 +91,7 @@ def _compute_wide(reference: Callable[..., Any]) -> Callable[..., Any]:
     return wide
 
 
-def _pad_array(xp: Any, x: Any, padding: Steps) -> Any:
+def _pad_array(xp: Any, x: Any, padding: PerDim) -> Any:
     return xp.pad(x, ((0, 0), (0, 0), *((p, p) for p in padding))) if any(padding) else x
 
 
@@ -142,8 +142,8 @@ def _with_bias_vjp(partials: Callable[..., Sequence[Any]]) -> Callable[..., Sequ
 
 
 def _infer(
-    facts: Facts, x: TensorType, w: TensorType, *bias: TensorType, stride: Steps, padding: Steps,
-    dilation: Steps, groups: int,
+    facts: Facts, x: TensorType, w: TensorType, *bias: TensorType, stride: PerDim, padding: PerDim,
+    dilation: PerDim, groups: int,
 ) -> TensorType:  # fmt: skip
     _check(x, w, len(stride), ("an input", "a weight"))
     _per_group(facts, w.shape[0], groups, f"the output channels of {w}")
@@ -158,7 +158,7 @@ def _infer(
 
 
 def _reference(
-    xp: Any, x: Any, w: Any, *, stride: Steps, padding: Steps, dilation: Steps, groups: int
+    xp: Any, x: Any, w: Any, *, stride: PerDim, padding: PerDim, dilation: PerDim, groups: int
 ) -> Any:
     return correlate_op.reference(
         xp, _pad_array(xp, x, padding), w, stride=stride, dilation=dilation, groups=groups
@@ -166,7 +166,7 @@ def _reference(
 
 
 def _decompose(
-    x: Any, w: Any, *bias: Any, stride: Steps, padding: Steps, dilation: Steps, groups: int
+    x: Any, w: Any, *bias: Any, stride: PerDim, padding: PerDim, dilation: PerDim, groups: int
 ) -> Any:
     a, b = widen(x), widen(w)
     out = _correlate(_pad(a, padding), b, stride, dilation, groups)
@@ -200,8 +200,8 @@ convolution_op: Op = Op(
 
 
 def _transpose_infer(
-    facts: Facts, y: TensorType, w: TensorType, *bias: TensorType, size: Shape, stride: Steps,
-    padding: Steps, dilation: Steps, groups: int,
+    facts: Facts, y: TensorType, w: TensorType, *bias: TensorType, size: Shape, stride: PerDim,
+    padding: PerDim, dilation: PerDim, groups: int,
 ) -> TensorType:  # fmt: skip
     _check(y, w, len(stride), ("an input", "a weight"))
     _per_group(facts, w.shape[0], groups, f"the input channels of {w}")
@@ -218,7 +218,7 @@ def _transpose_infer(
 
 
 def _transpose_reference(
-    xp: Any, y: Any, w: Any, *, size: Any, stride: Steps, padding: Steps, dilation: Steps,
+    xp: Any, y: Any, w: Any, *, size: Any, stride: PerDim, padding: PerDim, dilation: PerDim,
     groups: int,
 ) -> Any:  # fmt: skip
     per, own = w.shape[0] // groups, w.shape[1]
@@ -238,7 +238,7 @@ def _transpose_reference(
 
 
 def _collect(
-    y: Any, w: Any, size: Shape, stride: Steps, padding: Steps, dilation: Steps, groups: int
+    y: Any, w: Any, size: Shape, stride: PerDim, padding: PerDim, dilation: PerDim, groups: int
 ) -> Any:
     """What a window adds to a position is what a window read backwards collects there, if the
     elements of ``y`` lie ``stride`` apart among zeros."""
@@ -253,7 +253,7 @@ _MOST_PHASES = 9
 """Parts in which a transpose is computed: each is a kernel of its own."""
 
 
-def _by_phases(y: Any, w: Any, size: Shape, stride: Steps, padding: Steps, groups: int) -> Any:
+def _by_phases(y: Any, w: Any, size: Shape, stride: PerDim, padding: PerDim, groups: int) -> Any:
     """The transpose of a convolution without zeros to multiply by: indices that are equal modulo
     ``stride`` meet the same elements of a window, every ``stride``-th, and form a transpose of
     stride 1."""
@@ -277,7 +277,7 @@ def _by_phases(y: Any, w: Any, size: Shape, stride: Steps, padding: Steps, group
 
 
 def _transpose_decompose(
-    y: Any, w: Any, *bias: Any, size: Shape, stride: Steps, padding: Steps, dilation: Steps,
+    y: Any, w: Any, *bias: Any, size: Shape, stride: PerDim, padding: PerDim, dilation: PerDim,
     groups: int,
 ) -> Any:  # fmt: skip
     a, b = widen(y), widen(w)
@@ -317,8 +317,8 @@ convolution_transpose_op: Op = Op(
 
 
 def _kernel_infer(
-    facts: Facts, x: TensorType, y: TensorType, *, kernel: Shape, stride: Steps, padding: Steps,
-    dilation: Steps, groups: int,
+    facts: Facts, x: TensorType, y: TensorType, *, kernel: Shape, stride: PerDim, padding: PerDim,
+    dilation: PerDim, groups: int,
 ) -> TensorType:  # fmt: skip
     _check(x, y, len(stride), ("an input", "an output"))
     _per_group(facts, y.shape[1], groups, f"the channels of {y}")
@@ -333,7 +333,7 @@ def _kernel_infer(
 
 
 def _kernel_reference(
-    xp: Any, x: Any, y: Any, *, kernel: Any, stride: Steps, padding: Steps, dilation: Steps,
+    xp: Any, x: Any, y: Any, *, kernel: Any, stride: PerDim, padding: PerDim, dilation: PerDim,
     groups: int,
 ) -> Any:  # fmt: skip
     return correlate_kernel_op.reference(
@@ -343,7 +343,7 @@ def _kernel_reference(
 
 
 def _kernel_decompose(
-    x: Any, y: Any, *, kernel: Shape, stride: Steps, padding: Steps, dilation: Steps, groups: int
+    x: Any, y: Any, *, kernel: Shape, stride: PerDim, padding: PerDim, dilation: PerDim, groups: int
 ) -> Any:
     a, b = widen(x), widen(y)
     a = _pad(a, padding)

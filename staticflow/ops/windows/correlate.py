@@ -24,7 +24,7 @@ __all__ = [
     "windows",
 ]  # fmt: skip
 
-Steps = tuple[int, ...]
+PerDim = tuple[int, ...]
 
 
 def span(kernel: Size, dilation: int) -> Size:
@@ -42,7 +42,7 @@ def count_positions(
     return (size - reach) // step + 1
 
 
-def windows(xp: Any, x: Any, kernel: Shape, stride: Steps, dilation: Steps) -> Any:
+def windows(xp: Any, x: Any, kernel: Shape, stride: PerDim, dilation: PerDim) -> Any:
     """The view ``[n, c, *position, *offset]`` of ``x`` (n, c, *sizes)."""
     rank = len(kernel)
     sizes = x.shape[-rank:]
@@ -66,7 +66,7 @@ def _same_dtype(a: TensorType, b: TensorType) -> None:
 
 
 def _infer(
-    facts: Facts, x: TensorType, w: TensorType, *, stride: Steps, dilation: Steps, groups: int
+    facts: Facts, x: TensorType, w: TensorType, *, stride: PerDim, dilation: PerDim, groups: int
 ) -> TensorType:  # fmt: skip
     _same_dtype(x, w)
     taken = f"those that the weight {w} takes in {groups} groups"
@@ -102,7 +102,7 @@ correlate_op = Op(
 
 
 def _kernel_infer(
-    facts: Facts, x: TensorType, y: TensorType, *, kernel: Shape, stride: Steps, dilation: Steps,
+    facts: Facts, x: TensorType, y: TensorType, *, kernel: Shape, stride: PerDim, dilation: PerDim,
     groups: int,
 ) -> TensorType:  # fmt: skip
     _same_dtype(x, y)
@@ -143,7 +143,7 @@ correlate_kernel_op = Op(
 )
 
 
-def _interleave_infer(facts: Facts, *parts: TensorType, size: Shape, stride: Steps) -> TensorType:
+def _interleave_infer(facts: Facts, *parts: TensorType, size: Shape, stride: PerDim) -> TensorType:
     for at, part in zip(phases(stride), parts, strict=True):
         for n, m, s, i in zip(size, part.shape[2:], stride, at, strict=True):
             behind = f"those that lie {list(at)} behind"
@@ -151,7 +151,7 @@ def _interleave_infer(facts: Facts, *parts: TensorType, size: Shape, stride: Ste
     return TensorType(parts[0].dtype, (*parts[0].shape[:2], *size))
 
 
-def phases(stride: Steps) -> list[Steps]:
+def phases(stride: PerDim) -> list[PerDim]:
     """The positions below ``stride``, in order."""
     return list(itertools.product(*map(range, stride)))
 
@@ -164,7 +164,7 @@ def _interleave_reference(xp: Any, *parts: Any, size: Any, stride: Any) -> Any:
 
 
 def _interleave_emit(nest: Any) -> None:
-    stride: Steps = nest.attrs["stride"]
+    stride: PerDim = nest.attrs["stride"]
     for i, phase in enumerate(phases(stride)):
         with nest.loops(nest.in_shape(i), "parallel") as (n, c, *at):
             position = tuple(a * s + p for a, s, p in zip(at, stride, phase, strict=True))

@@ -11,19 +11,19 @@ from staticflow.graph.types import Facts, Shape, TensorType
 from staticflow.ops.declaring.declare import per_arg, strict
 from staticflow.ops.declaring.lowering import Index, LoopNest, View
 from staticflow.ops.windows.correlate import count_positions, windows
-from staticflow.ops.windows.spatial import Steps
+from staticflow.ops.windows.spatial import PerDim
 
 __all__ = ["patches_op", "unpatches_op"]
 
 
-def _position(offset: Index, at: Index, stride: Steps, dilation: Steps) -> Index:
+def _position(offset: Index, at: Index, stride: PerDim, dilation: PerDim) -> Index:
     """Where the element at ``offset`` of the window ``at`` is."""
     each = zip(offset, at, stride, dilation, strict=True)
     return tuple(i * s + o * d for o, i, s, d in each)
 
 
 def _infer(
-    facts: Facts, x: TensorType, *, kernel: Shape, stride: Steps, dilation: Steps
+    facts: Facts, x: TensorType, *, kernel: Shape, stride: PerDim, dilation: PerDim
 ) -> TensorType:
     each = zip(x.shape[2:], kernel, stride, dilation, strict=True)
     counts = (count_positions(facts, n, k, s, d, str(x)) for n, k, s, d in each)
@@ -57,7 +57,7 @@ patches_op: Op = Op(
 
 
 def _add_infer(
-    facts: Facts, y: TensorType, *, size: Shape, stride: Steps, dilation: Steps
+    facts: Facts, y: TensorType, *, size: Shape, stride: PerDim, dilation: PerDim
 ) -> TensorType:
     if y.dtype.kind == "b":
         raise DTypeError("not defined for bool")

@@ -20,7 +20,7 @@ from staticflow.graph.types import Facts, Shape, TensorType
 from staticflow.ops.declaring.declare import per_arg, strict
 from staticflow.ops.declaring.lowering import Index, LoopNest, linear
 from staticflow.ops.windows.correlate import span, windows
-from staticflow.ops.windows.spatial import Steps, window
+from staticflow.ops.windows.spatial import PerDim, window
 
 __all__ = [
     "adaptive_max_index_op",
@@ -50,8 +50,8 @@ def count_windows(
 
 
 def _shape(
-    facts: Facts, x: TensorType, *, kernel: Steps, stride: Steps, padding: Steps, dilation: Steps,
-    ceil: bool,
+    facts: Facts, x: TensorType, *, kernel: PerDim, stride: PerDim, padding: PerDim,
+    dilation: PerDim, ceil: bool,
 ) -> Shape:  # fmt: skip
     if x.dtype.kind == "b":
         raise DTypeError("not defined for bool")
@@ -74,7 +74,14 @@ def _lowest(dtype: np.dtype[Any]) -> Any:
 
 
 def _find_windows(
-    xp: Any, x: Any, *, kernel: Steps, stride: Steps, padding: Steps, dilation: Steps, ceil: bool
+    xp: Any,
+    x: Any,
+    *,
+    kernel: PerDim,
+    stride: PerDim,
+    padding: PerDim,
+    dilation: PerDim,
+    ceil: bool,
 ) -> tuple[Any, Any]:
     """The elements of every window, along one last dim, and where each is in its plane; -1 where
     the window is outside."""

@@ -14,13 +14,13 @@ from staticflow.ops.basics.slicing import embed_op, slice_op
 from staticflow.ops.basics.view import squeeze, unsqueeze
 from staticflow.ops.declaring.lowering import Index
 
-__all__ = ["Steps", "add_batch", "per_dim", "remove_batch", "space_out", "window"]
+__all__ = ["PerDim", "add_batch", "per_dim", "remove_batch", "space_out", "window"]
 
-Steps = tuple[int, ...]
+PerDim = tuple[int, ...]
 """An int for each dim of space."""
 
 
-def per_dim(value: Any, rank: int, least: int, what: str) -> Steps:
+def per_dim(value: Any, rank: int, least: int, what: str) -> PerDim:
     """``value``, an int or one for each of ``rank`` dims, as a tuple of ints from ``least`` on.
 
     Raises `ShapeError` that begins with ``what``.
@@ -54,7 +54,7 @@ def remove_batch(out: Any, alone: bool) -> Any:
     return squeeze(out, 0) if alone else out
 
 
-def space_out(y: Any, shape: Shape, start: tuple[Size, ...], stride: Steps) -> Any:
+def space_out(y: Any, shape: Shape, start: tuple[Size, ...], stride: PerDim) -> Any:
     """Zeros (N, C, *shape) with ``y`` (N, C, ...) at every ``stride``-th position from ``start``
     on, which may be negative; what would lie outside is left out."""
     first = tuple(dim_max(0, ceil_div(-a, s)) for a, s in zip(start, stride, strict=True))

@@ -63,7 +63,7 @@ def _each_scan(graph: Graph, one: Callable[[Node, Counts], Lifted | None], count
 
 def _may_lift(loop: Loop) -> bool:
     """Whether work of a loop may be done for all its iterations at once: its rows are of one size.
-    A loop of loops has work enough in a iteration, and may be one so that less memory is taken."""
+    A loop of loops has work enough in an iteration, and may be one so that less memory is taken."""
     return not loop.body.bound_sizes and not any(n.op in loop_ops() for n in loop.body.nodes)
 
 

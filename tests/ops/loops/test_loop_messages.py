@@ -232,7 +232,9 @@ def test_a_mistake_is_named_alike_in_both_modes(mistake: str) -> None:
 
 def test_ys_of_two_kinds() -> None:
     kinds = iter((1.0, 2))
-    with pytest.raises(DTypeError, match=r"y f32\[\] in the first step, and y i64\[\] in a later"):
+    with pytest.raises(
+        DTypeError, match=r"y f32\[\] in the first iteration, and y i64\[\] in a later"
+    ):
         sf.scan(lambda c, x: (c, next(kinds)), 0, sf.ones(2))
 
 

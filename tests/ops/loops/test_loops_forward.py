@@ -157,7 +157,7 @@ def test_only_what_moves_is_carried() -> None:
 
 
 def test_a_tangent_that_a_iteration_ends() -> None:
-    """The carry moves as it begins, and not any more after a iteration."""
+    """The carry moves as it begins, and not any more after an iteration."""
     x, v = (sf.placeholder((), "float64", name=s) for s in ("x", "v"))
     n = sf.placeholder((), "int64", name="n")
     _, tangent = jvp(lambda x: sf.fori_loop(0, n, lambda i, h: i.double(), x * x), x, v)
