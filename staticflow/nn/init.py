@@ -142,8 +142,8 @@ _GAINS: dict[str, Callable[[float], float]] = {
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """By how much a layer before this nonlinearity is scaled, so that activations keep their
-    variance; ``param`` is the slope of "leaky_relu", 0.01 by default.
+    """The factor by which a layer before this nonlinearity is scaled, so that activations keep
+    their variance; ``param`` is the slope of "leaky_relu", 0.01 by default.
 
     >>> calculate_gain("tanh")
     1.6666666666666667

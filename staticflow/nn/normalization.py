@@ -65,8 +65,8 @@ class _RunningNorm(Module):
             )
 
     def _momentum(self, x: Any) -> Any:
-        """With which this input is taken in: what is given, or else 1 / its number, so that the
-        statistics are plain means."""
+        """The weight of this input in the running statistics: what is given, or else 1 / its
+        number, so that the statistics are plain means."""
         if self.momentum is not None or not self._counts():
             return self.momentum or 0.0
         number = read(self.num_batches_tracked, x) + 1

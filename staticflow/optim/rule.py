@@ -28,7 +28,7 @@ def decay(param: Any, grad: Any, hyper: Mapping[str, Any]) -> Any:
 
 
 def lerp(old: Any, new: Any, weight: Any) -> Any:
-    """From ``old`` by ``weight`` of the way to ``new``: a running average."""
+    """A running average: ``old``, moved by ``weight`` of the way to ``new``."""
     return old + weight * (new - old)
 
 

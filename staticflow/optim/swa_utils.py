@@ -169,8 +169,8 @@ def _restore_modes(
 
 
 class SWALR(LRScheduler):
-    """From the rates that the groups have to ``swa_lr`` (or one for each) in ``anneal_epochs``
-    epochs, along a cosine (``"cos"``) or evenly (``"linear"``)."""
+    """A rate that goes from what the groups have to ``swa_lr`` (or one for each) in
+    ``anneal_epochs`` epochs, along a cosine (``"cos"``) or evenly (``"linear"``)."""
 
     def __init__(
         self,

@@ -134,9 +134,9 @@ class _Traced:
     def derivative(
         self, needs: Sequence[bool], given: Sequence[bool]
     ) -> tuple[_Traced, list[bool]] | None:
-        """From the inputs, the states as the call saw them and the ``given`` cotangents of the
-        outputs to the needed cotangents of the operands, and which operands have one; None if none
-        has."""
+        """The graph from the inputs, the states as the call saw them and the ``given`` cotangents
+        of the outputs to the needed cotangents of the operands, and which operands have one; None
+        if none has."""
         key = (*needs, *given)
         if key not in self.backward:
             with recording(True):

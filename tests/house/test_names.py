@@ -1,5 +1,5 @@
-"""Names and prose of the package: functions are verbs or say what they give, a docstring stands alone,
-and the glossary has each word once.
+"""Names and prose of the package: functions are verbs or say what they give, a docstring stands
+alone, and the glossary has each word once.
 """
 
 from __future__ import annotations
@@ -45,10 +45,13 @@ LEANING = {
     "as above": re.compile(r"\bas above\b", re.IGNORECASE),
     "the same way": re.compile(r"\bthe same way\b", re.IGNORECASE),
     "see": re.compile(r"[;:,] see `|\A(See|Cf)\b"),
-    "no subject": re.compile(r"\A(As|Like|The same|That|So|And|Also|Such|Likewise)\b"),
+    "no subject": re.compile(
+        r"\A(As|Like|The same|That|So|And|Also|Such|Likewise|Of|By|With|To)\b"
+    ),
 }
 LEFT_PROSE: dict[str, set[str]] = {
-    "native": {"PyBytes_FromStringAndSize"},
+    "eager": {"FastForms"},
+    "native": {"PyBytes_FromStringAndSize", "_arithmetic", "name"},
     "runtime": {"boxing", "recycle"},
 }
 

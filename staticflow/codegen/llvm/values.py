@@ -229,8 +229,8 @@ def fold(text: FunctionText, op: str, a: Value) -> Value:
 
 
 def _fold_halves(text: FunctionText, op: str, a: Value) -> Value:
-    """For max and min, which LLVM's reductions give without NaN or slowly with it. The halves of
-    an odd number of lanes share one."""
+    """The max or min of all lanes, which LLVM's reductions give without NaN or slowly with it. The
+    halves of an odd number of lanes share one."""
     while a.lanes > 1:
         half = (a.lanes + 1) // 2
         low, high = (
@@ -335,8 +335,8 @@ def _bfloat16_to_float32(text: FunctionText, a: Value, dtype: DType) -> str:
 
 
 def _float32_to_bfloat16(text: FunctionText, a: Value, dtype: DType) -> str:
-    """To nearest, ties to even, by adding just under half of the last place that is kept; a NaN
-    keeps its upper bits and is made quiet."""
+    """A float32 rounded to nearest, ties to even, by adding just under half of the last place that
+    is kept; a NaN keeps its upper bits and is made quiet."""
     word = a.type.of("i32")
     bits = text.convert("bitcast", a.name, a.type, "i32")
     high = text.op(f"lshr {word} {bits}, {word.splat('16')}")

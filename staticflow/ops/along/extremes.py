@@ -186,7 +186,7 @@ def choose_vjp(
     keepdim: bool,
     **_: Any,
 ) -> list[Any]:
-    """To the elements that were chosen along ``dim``; ``out`` holds their indices."""
+    """The cotangent at the elements that were chosen along ``dim``; ``out`` holds their indices."""
     at = iota.beside(x, shape=x.shape, dim=dim, dtype=int64)
     chosen = at == expand_back(out[1], x.shape, (dim,), keepdim)
     return [where(chosen, expand_back(cts[0], x.shape, (dim,), keepdim), 0.0)]

@@ -90,7 +90,7 @@ def _decompose(layout_of: LayoutOf) -> Callable[..., Any]:
 
 
 def _vjp(layout_of: LayoutOf) -> Callable[..., Sequence[Any]]:
-    """With z the standardised x and s its scale, ``dz = w ct`` and
+    """The vjp of a normalisation: with z the standardised x and s its scale, ``dz = w ct`` and
     ``dx = s (dz - mean(dz) - z mean(dz z))``."""
 
     def vjp(

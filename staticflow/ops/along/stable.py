@@ -32,8 +32,8 @@ def stable_order(xp: Any, x: Any, dim: int, descending: bool) -> Any:
 
 
 def _by_keys(x: Any, dim: int, descending: bool) -> Any:
-    """By one sort of integers, each an element with its position behind it; None if too many
-    elements begin with the same bits."""
+    """The order by one sort of integers, each an element with its position behind it; None if too
+    many elements begin with the same bits."""
     count = x.shape[dim]
     bits = max(count - 1, 0).bit_length()
     keys = _integers(x)

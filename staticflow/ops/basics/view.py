@@ -328,7 +328,7 @@ def squeeze(input: Any, dim: int | Sequence[int] | None = None) -> Any:
 @by_shape
 @numpy_names
 def unsqueeze(input: Any, dim: int) -> Any:
-    """With a new dim of size 1 at ``dim``."""
+    """``input`` with a new dim of size 1 at ``dim``."""
     return unsqueeze_op(input, dims=(normalize_dim(dim, input.ndim + 1, "unsqueeze"),))
 
 

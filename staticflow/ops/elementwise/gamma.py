@@ -24,8 +24,8 @@ def _lgamma(x: float) -> float:
 
 
 def _digamma(x: float) -> float:
-    """By the recurrence ``digamma(x + 1) = digamma(x) + 1 / x`` up to where its asymptotic series
-    serves (Abramowitz and Stegun, 6.3.18)."""
+    """The digamma function by the recurrence ``digamma(x + 1) = digamma(x) + 1 / x`` up to where
+    its asymptotic series serves (Abramowitz and Stegun, 6.3.18)."""
     if x == 0 or math.isnan(x):
         return math.copysign(math.inf, -x) if x == 0 else x
     if x < 0:

@@ -167,7 +167,8 @@ isfinite = _test("isfinite", "Whether ``x`` is neither infinite nor NaN, a bool.
 
 
 def _integer_pow_reference(xp: Any, x: Any, y: Any) -> Any:
-    """With negative exponents, which give 0, but 1 or -1 for such an x."""
+    """The power of integers, also with negative exponents, which give 0, but 1 or -1 for such an
+    x."""
     unit = xp.where(xp.equal(x, -1) & (y % 2 != 0), -1, xp.equal(xp.abs(x), 1))
     power = xp.power(x, xp.maximum(y, 0))
     return xp.where(xp.less(y, 0), unit.astype(power.dtype), power)

@@ -26,7 +26,8 @@ _NORMAL = NormalDist()
 
 
 def _erfinv(x: float) -> float:
-    """By the quantiles of the normal distribution and, for a small x, a step of Newton's method."""
+    """The inverse of erf by the quantiles of the normal distribution and, for a small x, a step of
+    Newton's method."""
     a = abs(x)
     if not a < 1:
         return math.copysign(math.inf, x) if a == 1 else math.nan
@@ -37,7 +38,8 @@ def _erfinv(x: float) -> float:
 
 
 def _erfcx(x: float) -> float:
-    """With the square exactly up to 25, from there on by the continued fraction."""
+    """The scaled complement of erf, with the square exactly up to 25, from there on by the
+    continued fraction."""
     if x >= 25:
         fraction = x
         for n in range(30, 0, -1):

@@ -58,8 +58,8 @@ def _put_emit(nest: Any) -> None:
 
 
 def _put_source_vjp(ct: Any, out: Any, x: Any, index: Any, src: Any, *, dim: int) -> Any:
-    """Of positions that repeat, all along ``dim``, only the last element stays and gets a
-    gradient."""
+    """The gradient of a source: of positions that repeat, all along ``dim``, only the last element
+    stays and gets a gradient."""
     number = iota.beside(x, shape=index.shape, dim=dim, dtype=int64)
     positions = new_full(number, x.shape, 0)
     last = gather_op(scatter_op(positions, index, number, dim=dim), index, dim=dim)

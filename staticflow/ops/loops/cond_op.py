@@ -69,8 +69,8 @@ def _vjp(
 
 
 def _pull(branch: Graph, given: Sequence[int], wanted: Sequence[int]) -> Graph:
-    """From the operands of ``branch`` and the cotangents of the ``given`` outputs to those of the
-    ``wanted`` operands."""
+    """The graph from the operands of ``branch`` and the cotangents of the ``given`` outputs to
+    those of the ``wanted`` operands."""
     params = [new_param(p.tensor_type, p.attrs["name"], locs=p.locs) for p in branch.params]
     outs = substitute_nodes(branch.outputs, dict(zip(branch.params, params, strict=True)))
     cts = [new_param(outs[i].tensor_type, "ct") for i in given]
@@ -120,7 +120,7 @@ class _Pushed:
     tangents: Sequence[Any]
 
     def graph(self, wanted: Sequence[int]) -> Graph:
-        """From operands and tangents to the tangents of the ``wanted`` outputs."""
+        """The graph from operands and tangents to the tangents of the ``wanted`` outputs."""
         outs = [
             zeros_like(Symbol(self.branch.outputs[i])) if self.tangents[i] is None
             else self.tangents[i]

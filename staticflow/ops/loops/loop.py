@@ -381,7 +381,7 @@ def _jvp(tangents: Sequence[Any], out: Any, *args: Any, **attrs: Any) -> list[An
 
 
 def _interleave(values: Sequence[Sequence[T]], tangents: Sequence[Sequence[T]]) -> list[T]:
-    """Of each kind first the values, then the tangents."""
+    """Values and tangents in one list: of each kind first the values, then the tangents."""
     return [v for kind in zip(values, tangents, strict=True) for part in kind for v in part]
 
 

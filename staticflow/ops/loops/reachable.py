@@ -161,7 +161,8 @@ def _parts_of_container(container: Iterable[Any], names: frozenset[str]) -> _Fou
 
 
 def _parts_of_instance(value: Any, names: frozenset[str]) -> list[Any]:
-    """Of an object with attributes: these, and what the class has by the names that are used."""
+    """The parts of an object with attributes: these, and what the class has by the names that are
+    used."""
     mine = getattr(value, "__dict__", {})
     if "__wrapped__" in mine:  # such as a jitted function, which keeps its traces
         return [mine["__wrapped__"]]

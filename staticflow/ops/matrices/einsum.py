@@ -152,7 +152,7 @@ def _sizes(
 
 
 def _diagonal(x: Any, labels: tuple[str, ...]) -> Labelled:
-    """With every label once: a diagonal where there were two."""
+    """The tensor with every label once: a diagonal where there were two."""
     while len(set(labels)) < len(labels):
         name = next(name for name, count in Counter(labels).items() if count > 1)
         first = labels.index(name)

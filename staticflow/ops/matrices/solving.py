@@ -326,7 +326,7 @@ slogdet_op = Op(
 
 
 class LogDeterminant(NamedTuple):
-    """Of determinants the sign and the logarithm of the absolute value."""
+    """The sign of determinants, and the logarithm of the absolute value."""
 
     sign: Any
     logabsdet: Any

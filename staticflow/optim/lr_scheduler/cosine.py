@@ -13,12 +13,13 @@ __all__ = ["CosineAnnealingLR", "CosineAnnealingWarmRestarts"]
 
 
 def _falling(part: float) -> float:
-    """From 1 at 0 to 0 at 1, along half a cosine; up again after that."""
+    """A factor from 1 at 0 to 0 at 1, along half a cosine; up again after that."""
     return (1 + math.cos(math.pi * part)) / 2
 
 
 class CosineAnnealingLR(LRScheduler):
-    """From the initial rate to ``eta_min`` in ``T_max`` epochs, and back again in the next."""
+    """A rate that goes from the initial one to ``eta_min`` in ``T_max`` epochs, and back again in
+    the next."""
 
     def __init__(
         self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1
@@ -46,7 +47,7 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """From the initial rate towards ``eta_min`` in ``T_0`` epochs, then anew from the initial rate,
+    """A rate that goes from the initial one towards ``eta_min`` in ``T_0`` epochs, then anew,
     each time in ``T_mult`` times as many epochs.
 
     ``step(epoch)`` goes to an epoch, which may be a fraction: ``epoch + i / batches``.

@@ -31,8 +31,8 @@ def _set_momentum(group: ParamGroup, name: str, value: float) -> None:
 
 
 class CyclicLR(LRScheduler):
-    """From ``base_lr`` to ``max_lr`` in ``step_size_up`` steps, back in ``step_size_down``, and so
-    on (Smith 2015, "Cyclical learning rates").
+    """A rate that goes from ``base_lr`` to ``max_lr`` in ``step_size_up`` steps, back in
+    ``step_size_down``, and so on (Smith 2015, "Cyclical learning rates").
 
     ``mode`` scales the cycles: ``"triangular"`` not at all, ``"triangular2"`` each by half of the
     one before, ``"exp_range"`` each step by ``gamma ** step``; or ``scale_fn`` does, a function of

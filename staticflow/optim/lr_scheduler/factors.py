@@ -140,8 +140,8 @@ class ConstantLR(_Factor):
 
 
 class LinearLR(_Factor):
-    """From ``start_factor`` to ``end_factor`` times the initial rate, evenly in ``total_iters``
-    epochs."""
+    """A rate that goes from ``start_factor`` to ``end_factor`` times the initial rate, evenly in
+    ``total_iters`` epochs."""
 
     def __init__(
         self,

@@ -39,11 +39,13 @@ def batch_products(graph: Graph, counts: Counts) -> Graph:
     return graph
 
 
-Lifted = tuple[Node, Sequence[Node]]
+Batched = tuple[Node, Sequence[Node]]
 """A loop that stands for another, and what stands for each of that one's results."""
 
 
-def _each_scan(graph: Graph, one: Callable[[Node, Counts], Lifted | None], counts: Counts) -> Graph:
+def _each_scan(
+    graph: Graph, one: Callable[[Node, Counts], Batched | None], counts: Counts
+) -> Graph:
     results: dict[Node, Sequence[Node]] = {}
 
     def visit(node: Node, args: tuple[Node, ...]) -> Node:
@@ -53,9 +55,9 @@ def _each_scan(graph: Graph, one: Callable[[Node, Counts], Lifted | None], count
         node = with_args(node, args)
         if node.op is scan_op and _may_lift(Loop.of(node)):
             with using(node.locs):
-                lifted = one(node, counts)
-            if lifted is not None:
-                node, results[lifted[0]] = lifted
+                batched = one(node, counts)
+            if batched is not None:
+                node, results[batched[0]] = batched
         return node
 
     return rebuild(graph, visit)
@@ -137,7 +139,7 @@ def _is_large(size: Size) -> bool:
 # -- before the loop -------------------------------------------------------------------------------
 
 
-def _rows_first(node: Node, counts: Counts) -> Lifted | None:
+def _rows_first(node: Node, counts: Counts) -> Batched | None:
     """Products of rows become rows themselves."""
     loop = Loop.of(node)
     outside = _Outside(node, loop)
@@ -153,7 +155,7 @@ def _rows_first(node: Node, counts: Counts) -> Lifted | None:
     return _with_rows(node, loop, found, {})
 
 
-def _transpose_first(node: Node, counts: Counts) -> Lifted | None:
+def _transpose_first(node: Node, counts: Counts) -> Batched | None:
     """Matrices that are the same in every iteration and multiplied from the right are transposed
     before the loop."""
     loop = Loop.of(node)
@@ -172,7 +174,7 @@ def _transpose_first(node: Node, counts: Counts) -> Lifted | None:
 
 def _with_rows(
     node: Node, loop: Loop, rows: Mapping[Node, Node], fixed: Mapping[Node, Node]
-) -> Lifted:
+) -> Batched:
     """The loop that is given some values of its body: ``rows`` from arrays that have one for each
     iteration, ``fixed`` as they are."""
     inner = {n: new_param(n.tensor_type, "given", locs=n.locs) for n in (*rows, *fixed)}
@@ -192,7 +194,7 @@ def _items(node: Node) -> list[Node]:
 # -- after the loop --------------------------------------------------------------------------------
 
 
-def _products_last(node: Node, counts: Counts) -> Lifted | None:
+def _products_last(node: Node, counts: Counts) -> Batched | None:
     """Sums of products, and products that are only given out, are done when all factors are
     there."""
     loop = Loop.of(node)
@@ -290,7 +292,7 @@ class _Later:
         left = self._stack(o.args[0])
         return lambda: self.outside.product(o, left())
 
-    def finish(self, late: Mapping[int, Callable[[], Any]]) -> Lifted:
+    def finish(self, late: Mapping[int, Callable[[], Any]]) -> Batched:
         """The loop without that work, and its results with it done."""
         node, loop = self.outside.node, self.loop
         keep = [i for i in range(len(loop.body.outputs)) if i not in late]

@@ -1,4 +1,4 @@
-"""Of a stack of which only the last row is read, only that row is kept."""
+"""A stack of which only the last row is read becomes that row alone."""
 
 from __future__ import annotations
 
