@@ -1,6 +1,6 @@
 # raises DTypeError
 # says while_loop: carry[0] came in as i64[] and went out as f32[], carry[1]['h'] came in as f32[2]
-# says went out as f32[3]; every step must give it back as it was
+# says went out as f32[3]; every iteration must give it back as it was
 import staticflow as sf
 
 x = sf.placeholder((2,), name="x")

@@ -125,7 +125,7 @@ MISTAKES: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
     ),
     "a list that comes back as a tuple": (
         lambda x: sf.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1]), [0, x]), ShapeError,
-        "while_loop: the carry came in as [*, *] and went out as (*, *); every step must give it "
+        "while_loop: the carry came in as [*, *] and went out as (*, *); every iteration must give it "
         "back in the structure in which it came in: return a list, or begin with a tuple",
     ),
     "a tuple that comes back as a list": (
@@ -134,7 +134,7 @@ MISTAKES: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
     ),
     "a key is missing": (
         lambda x: sf.scan(lambda c, r: ({"a": c["a"]}, r), {"a": x[0], "b": x[1]}, x), ShapeError,
-        "scan: the carry came in as {'a': *, 'b': *} and went out as {'a': *}; every step must",
+        "scan: the carry came in as {'a': *, 'b': *} and went out as {'a': *}; every iteration must",
     ),
     "a condition of one": (
         lambda x: sf.while_loop(lambda i: i < 3, lambda i, c: (i + 1, c), (0, x)), DTypeError,
@@ -209,7 +209,7 @@ MISTAKES: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
     ),
     "a float into an int": (
         lambda x: sf.scan(lambda c, r: (2.5, r), 1, x), DTypeError,
-        "scan: carry came in as i64[] and went out as f32[]; every step must give it back as it",
+        "scan: carry came in as i64[] and went out as f32[]; every iteration must give it back as it",
     ),
     "rows of two lengths": (
         lambda x: sf.associative_scan(lambda a, b: a, (x, x[:2])), ShapeError,
