@@ -18,7 +18,7 @@ from staticflow.eager.choose import compute_of, latest_kernel
 from staticflow.eager.fast.core import NAMES, can_be_read, compile_core
 from staticflow.eager.fast.in_place_forms import InPlaceMethod, in_place_table
 from staticflow.eager.fast.methods import render_methods
-from staticflow.eager.fast.plans import Plans, parameters_of
+from staticflow.eager.fast.plans import Planner, parameters_of
 from staticflow.eager.fast.records import FLAGS, OpRecord
 from staticflow.eager.vertex import PerElementEntry, TapeEntry
 from staticflow.graph.dtypes import DTYPES
@@ -74,7 +74,7 @@ def fast_forms(
     records = (OpRecord * len(ops))()
     known = [_fill_record(record, op) for record, op in zip(records, ops, strict=True)]
     addresses = {op: ctypes.addressof(record) for op, record in zip(ops, records, strict=True)}
-    plans = Plans([*remembered, *kernels], addresses)
+    plans = Planner([*remembered, *kernels], addresses)
     note_saves = partial(_note_saves, dict(zip(ops, records, strict=True)))
     python = {"general": general, "finish": finish, "note_saves": note_saves}
     core, objects = compile_core(tensor, ctypes.addressof(plans.slots), python)

@@ -36,7 +36,7 @@ from staticflow.ops.basics.creation import full
 from staticflow.ops.declaring.foreign import refuses_foreign
 from staticflow.ops.declaring.thread import thread
 
-__all__ = ["Plans", "parameters_of"]
+__all__ = ["Planner", "parameters_of"]
 
 MOST_STEPS = 64
 """Calls of more ops than that are not remembered, nor are such that ask for the values of a tensor,
@@ -54,8 +54,8 @@ Noted = Sequence[tuple[Op | None, Sequence[Any], Sequence[Any], Any, Any]]
 None, with the state of the generator in the place of attributes."""
 
 
-class Plan:
-    """What calls of one kind come to, as native code reads it, with all that this points to."""
+class PlanOwner:
+    """The `records.Plan` of a kind of calls, with all that it points to."""
 
     __slots__ = ("held", "record", "waiting")
 
@@ -77,8 +77,8 @@ class Plan:
         for bind in waiting:
             bind()
 
-    def compute(self, step: Any, compute: Callable[..., Any]) -> None:
-        """Let a step be computed so, of arrays alone."""
+    def compute_by(self, step: Any, compute: Callable[..., Any]) -> None:
+        """Let a function of arrays alone compute a step."""
         self.held.append(compute)
         step.compute = id(compute)
 
@@ -92,8 +92,8 @@ class Plan:
         return self.hold((ctypes.c_void_p * len(objects))(*map(id, objects)))
 
 
-class Plans:
-    """The functions whose calls are remembered, and the plans of these.
+class Planner:
+    """What makes the plans of functions whose calls are remembered.
 
     ``functions`` are ops and functions as they are to be called otherwise, ``records`` the
     addresses of what native code knows of ops. ``addresses`` are those of what it knows of the
@@ -122,11 +122,11 @@ class Plans:
         other arrays, where a tensor was given one meanwhile, is not remembered."""
         words, arrays = kind
         key, code = words[:-_WORD], int.from_bytes(words[-_WORD:], "little")
-        objects = [*_objects(args), *_objects(kwargs.values())]
+        objects = [*_flatten(args), *_flatten(kwargs.values())]
         tensors = [*{id(a): a for a in objects if hasattr(a, "_vertex")}.values()]
         others = [a for a in objects if not hasattr(a, "_vertex")]
         state, looked = thread.state, note_exchange()
-        as_described = _are_on(arrays, tensors)
+        as_described = _are_still_on(arrays, tensors)
         noted: list[Any] = []
         plain = state.plain
         state.noted, state.plain = noted, False
@@ -134,9 +134,9 @@ class Plans:
             out = fn(*args, **kwargs)
         finally:
             state.noted, state.plain = None, plain
-        if not (as_described and _are_on(arrays, tensors) and note_exchange() == looked + 1):
+        if not (as_described and _are_still_on(arrays, tensors) and note_exchange() == looked + 1):
             return out
-        plan = Plan(key, others, list(kwargs))
+        plan = PlanOwner(key, others, list(kwargs))
         if None not in noted and len(noted) <= MOST_STEPS:
             draws = any(op is None for op, *_ in noted)
             if tensors or draws or not _is_small_and_new(out):
@@ -146,7 +146,7 @@ class Plans:
         self._install(code, ctypes.addressof(plan.record), plan)
         return out
 
-    def _write(self, plan: Plan, tensors: Sequence[Any], noted: Noted, out: Any) -> None:
+    def _write(self, plan: PlanOwner, tensors: Sequence[Any], noted: Noted, out: Any) -> None:
         """Write the ops that lead from ``tensors`` to ``out``, if all that they take is known."""
         numbers = [a for _, operands, *_ in noted for a in operands if type(a) in BY_PYTHON]
         places = {id(v): i for i, v in enumerate([*tensors, *numbers])}
@@ -167,7 +167,7 @@ class Plans:
             step.op, step.attrs = self._records[op], id(attrs) if attrs else None
             step.count, step.places = len(operands), plan.words([places[id(a)] for a in operands])
             step.results = len(result) if type(result) is tuple else 0
-            _foresee(plan, step, op, operands, arrays, attrs, result)
+            _plan_step(plan, step, op, operands, arrays, attrs, result)
             for r in results:
                 places[id(r)] = count
                 count += 1
@@ -189,28 +189,28 @@ class Plans:
             record.made = id(type(out))
         record.steps, record.step_count = plan.hold(steps), len(steps)
 
-    def _write_copy(self, plan: Plan, array: np.ndarray[Any, Any]) -> None:
+    def _write_copy(self, plan: PlanOwner, array: np.ndarray[Any, Any]) -> None:
         """Write that each call gives such an array, since there are no tensors among its
         arguments."""
         steps = (StepRecord * 1)(StepRecord(op=self._records[full]))
-        plan.compute(steps[0], array.copy().copy)
+        plan.compute_by(steps[0], array.copy().copy)
         record = plan.record
         record.steps, record.step_count = plan.hold(steps), 1
         record.values, record.result_count, record.results = 1, -1, plan.words([0])
 
 
-def _objects(arguments: Any) -> Iterator[Any]:
+def _flatten(arguments: Any) -> Iterator[Any]:
     """The arguments, and what is in those that are lists, tuples or slices, in order."""
     for a in arguments:
         if type(a) is list or type(a) is tuple:
-            yield from _objects(a)
+            yield from _flatten(a)
         elif type(a) is slice:
             yield from (a.start, a.stop, a.step)
         else:
             yield a
 
 
-def _are_on(arrays: Sequence[Any], tensors: Sequence[Any]) -> bool:
+def _are_still_on(arrays: Sequence[Any], tensors: Sequence[Any]) -> bool:
     """Whether the tensors are on these arrays."""
     return list(map(id, arrays)) == [id(t._data) for t in tensors]
 
@@ -225,8 +225,8 @@ def _is_small_and_new(out: Any) -> bool:
     )
 
 
-def _foresee(
-    plan: Plan,
+def _plan_step(
+    plan: PlanOwner,
     step: Any,
     op: Op,
     operands: Sequence[Any],
@@ -239,18 +239,18 @@ def _foresee(
     arrays = [a if hasattr(o, "_vertex") else o for o, a in zip(operands, on, strict=True)]
     if type(result) is not tuple and result._view is not None:
         array, part = arrays[0], result._data
-        _see(plan, step, array, _address(part) - _address(array), part)
+        _plan_view(plan, step, array, _address(part) - _address(array), part)
         return
     if op.shapeless:
         arrays[1] = np.empty(arrays[1].size, np.bool_)  # whose values do not matter
         row = np.empty(arrays[1].size, result._data.dtype)
-        if not _see(plan, step, row, 0, result._data):
+        if not _plan_view(plan, step, row, 0, result._data):
             return
         plan.held.append(arrays[1])
         step.vector = id(arrays[1])
     compute = bound(op, arrays, attrs)
     if compute is not None:
-        plan.compute(step, compute)
+        plan.compute_by(step, compute)
     function = by_numpy(op, arrays, attrs)
     if function is not None:
         plan.held.append(function)
@@ -260,12 +260,12 @@ def _foresee(
 
         def bind() -> None:
             alike = [np.empty(*k) if type(k) is tuple else k for k in kinds]
-            plan.compute(step, kernel_of(op, alike, attrs))
+            plan.compute_by(step, kernel_of(op, alike, attrs))
 
         plan.waiting.append(bind)
 
 
-def _see(plan: Plan, step: Any, array: _Array, offset: int, part: _Array) -> bool:
+def _plan_view(plan: PlanOwner, step: Any, array: _Array, offset: int, part: _Array) -> bool:
     """Write where in arrays like this one a view begins, and what it is like; False where it does
     not lie between the first and the last element of such an array, all whose memory is there."""
     low, high = (end - _address(array) for end in byte_bounds(array))
