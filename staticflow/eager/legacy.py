@@ -10,7 +10,7 @@ import numpy as np
 
 from staticflow.eager.creation import empty
 from staticflow.eager.tensor import Tensor
-from staticflow.errors import ArgumentError, DTypeError
+from staticflow.errors import DTypeError
 from staticflow.graph.device import device, kind_name
 from staticflow.graph.dtypes import (
     DType,
@@ -44,7 +44,7 @@ class TensorKind:
     def __call__(self, *args: Any, **named: Any) -> Tensor:
         """A tensor with the data of a list, array or tensor; or one of the given sizes."""
         if named:
-            raise ArgumentError(
+            raise DTypeError(
                 f"{self}: takes data or sizes, and no argument {', '.join(map(repr, named))}; "
                 f"sf.tensor and sf.empty take more, at {format_locs(here())}"
             )

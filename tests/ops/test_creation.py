@@ -197,6 +197,8 @@ def test_kinds_of_tensors() -> None:
     assert sf.FloatTensor([1, 2]).tolist() == [1, 2] and sf.FloatTensor(2, 3).shape == (2, 3)
     assert sf.LongTensor().shape == (0,) and sf.IntTensor([1.5]).tolist() == [1]
     assert sf.placeholder((2,)).type() == "staticflow.FloatTensor"
+    with pytest.raises(TypeError, match=r"takes data or sizes, and no argument 'dtype'; .*, at "):
+        sf.FloatTensor(2, dtype=sf.float64)
 
 
 def test_casts() -> None:
