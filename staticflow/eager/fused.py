@@ -34,17 +34,15 @@ from staticflow.eager.programs import (
     trace,
     with_sizes,
 )
-from staticflow.eager.residuals import Derivative, derivative
+from staticflow.eager.residuals import Derivative, differentiate
 from staticflow.eager.saved import check_unchanged, save_value
 from staticflow.eager.saved_hooks import Packed
 from staticflow.eager.vertex import TapeEntry, Vertex, attach, make_entry
 from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import get_default_dtype
-from staticflow.graph.graph import close, exactly, substitute_nodes
-from staticflow.graph.node import toposort
+from staticflow.graph.graph import exactly
 from staticflow.graph.op import Op
 from staticflow.graph.open_size import OpenSize
-from staticflow.ops.basics.creation import zeros_like
 from staticflow.ops.declaring.eager_side import eager
 from staticflow.ops.declaring.thread import thread
 from staticflow.ops.declaring.tracing import tracing
@@ -67,8 +65,7 @@ class _Program:
     empty, need a gradient.
 
     ``args`` are the arguments, with places for tensors. The program ``forward`` gives the outputs
-    and behind them, where a gradient is needed, the residuals of the ``derivative``. Of the
-    operands ``unread`` the backward uses the shapes only: they may have changed.
+    and behind them, where a gradient is needed, the residuals of the ``derivative``.
     """
 
     def __init__(
@@ -82,11 +79,9 @@ class _Program:
         if not needs or not any(o.tensor_type.dtype.is_floating for o in outputs):
             self.forward = compile_graph(close_over(params, outputs))
             return
-        parts = self.derivative = derivative(params, outputs, needs)
-        read = set(toposort(c for c in parts.cotangents if c))
-        self.unread = frozenset(i for i, p in enumerate(parts.params) if p not in read)
-        graph = close(parts.params, [*parts.outputs, *parts.residuals], parts.equalities)
-        self.forward = compile_graph(graph, passes=INTO_KERNELS)
+        self.derivative = differentiate(params, outputs, needs)
+        self.unread = self.derivative.unread()
+        self.forward = compile_graph(self.derivative.forward(), passes=INTO_KERNELS)
         self._backward: Programs[Executable] = Programs()
 
     def of(self, *tensors: Any) -> Any:
@@ -108,19 +103,12 @@ class _Program:
         way = needs, given
         program: Executable | None = self._backward.by_call.get(way, UNMET)
         if program is UNMET:
-            found = self._backward.find(way, lambda _: self._compile_backward(needs, given), ())
-            program = self._backward.remember(way, found)
+            program = self._backward.remember(way, self._backward.find((), self._go_back, way))
         return program
 
-    def _compile_backward(self, needs: Sequence[bool], given: Sequence[bool]) -> Executable:
-        parts = self.derivative
-        assert parts is not None
-        seeds = [s for s, is_given in zip(parts.seeds, given, strict=True) if is_given]
-        wanted = [c for c, need in zip(parts.cotangents, needs, strict=True) if c and need]
-        missing = {s: zeros_like(Symbol(s)).node for s in parts.seeds if s not in seeds}
-        params = [*parts.params, *parts.kept, *seeds]
-        graph = close(params, substitute_nodes(wanted, missing), parts.equalities)
-        return compile_graph(graph, passes=INTO_KERNELS)
+    def _go_back(self, way: tuple[tuple[bool, ...], tuple[bool, ...]]) -> Executable:
+        assert self.derivative is not None
+        return compile_graph(self.derivative.backward(*way), passes=INTO_KERNELS)
 
 
 class FusedEntry(TapeEntry):

@@ -1,4 +1,4 @@
-"""A derivative in two programs: what runs first keeps for the second what is dear to compute again.
+"""A derivative in two programs: the first keeps for the second what is costly to compute again.
 
 The *residuals* are those results of reductions, products and loops that the cotangents need. What
 elementwise operations and views make of these and of the operands is computed again.
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from staticflow.graph.equalities import Equality
-from staticflow.graph.graph import close, new_param, substitute_nodes
+from staticflow.graph.graph import Graph, close, new_param, substitute_nodes
 from staticflow.graph.node import Node, constant, param, toposort
 from staticflow.ops.basics.creation import zeros_like
 from staticflow.ops.declaring.lowering import Elementwise, Generate, View
@@ -19,7 +19,7 @@ from staticflow.ops.symbols.gradient import pullback
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes.pipeline import SIMPLIFY, optimize
 
-__all__ = ["Derivative", "derivative"]
+__all__ = ["Derivative", "differentiate"]
 
 _CHEAP = (Elementwise, Generate, View)
 
@@ -38,9 +38,27 @@ class Derivative:
     cotangents: Sequence[Node | None]
     equalities: Sequence[Equality]
 
+    def forward(self) -> Graph:
+        """The graph from the params to the outputs and the residuals."""
+        return close(self.params, [*self.outputs, *self.residuals], self.equalities)
+
+    def backward(self, needs: Sequence[bool], given: Sequence[bool]) -> Graph:
+        """The graph from the params, what was kept and the seeds of those outputs whose cotangents
+        are ``given`` to the cotangents of those params that are needed."""
+        seeds = [s for s, is_given in zip(self.seeds, given, strict=True) if is_given]
+        wanted = [c for c, need in zip(self.cotangents, needs, strict=True) if c and need]
+        missing = {s: zeros_like(Symbol(s)).node for s in self.seeds if s not in seeds}
+        params = [*self.params, *self.kept, *seeds]
+        return close(params, substitute_nodes(wanted, missing), self.equalities)
+
+    def unread(self) -> frozenset[int]:
+        """The params of which the backward uses the shapes only: they may change before it."""
+        read = set(toposort(c for c in self.cotangents if c))
+        return frozenset(i for i, p in enumerate(self.params) if p not in read)
+
 
 @recording(True)
-def derivative(
+def differentiate(
     params: Sequence[Node], outputs: Sequence[Node], needs: Sequence[bool]
 ) -> Derivative:
     """The derivative of ``outputs`` by those of ``params`` that are needed."""
@@ -61,7 +79,7 @@ def derivative(
 
 
 def _residuals(own: Sequence[Node], seeds: Sequence[Node], roots: Sequence[Node]) -> list[Node]:
-    """The dear nodes of which ``roots`` are made and which no seed leads to."""
+    """The costly nodes of which ``roots`` are made and which no seed leads to."""
     late = set(seeds)
     order = toposort(roots)
     for node in order:
