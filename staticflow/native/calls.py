@@ -100,7 +100,7 @@ def _emit(
         return scope.own(node, value, shown)
     if signature.result.within:
         first = values[0]
-        places = first.places | {scope.state.seen(place) for place in effects.gives}
+        places = first.places | {scope.state.reading_of(place) for place in effects.gives}
         return replace(
             value, inside=first.depends, run=first.run, origin=first.origin, places=places,
             lasting=first.lasting,

@@ -147,7 +147,7 @@ def _read(
         case RecordOf() as record if record.shared:
             run = scope.state.run
     origin = scope.parameters if base.local else base.origin  # whatever was written there
-    places = base.places | {scope.state.seen(place)} if declared.owned else base.places
+    places = base.places | {scope.state.reading_of(place)} if declared.owned else base.places
     return Value(
         text, type_, inside=base.depends, run=run, name=name, line=name.line, origin=origin,
         lasting=base.lasting, places=places,
@@ -190,7 +190,7 @@ def _rebind(scope: Scope, source: ast.expr, base: Value, place: Place) -> None:
     if isinstance(source, ast.Name):
         before = scope.state.names[source.id]
         run = scope.state.run if _is_shared(base) else base.run
-        places = base.places | {scope.state.seen(place)}
+        places = base.places | {scope.state.reading_of(place)}
         scope.state.names[source.id] = replace(
             before, own=None, inside=base.depends, run=run, origin=base.origin, places=places
         )

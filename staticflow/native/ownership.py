@@ -99,13 +99,13 @@ class State:
         names, owned, gone = dict(self.names), dict(self.owned), dict(self.gone)
         return State(names, owned, gone, self.run, self.ran, dict(self.takings))
 
-    def seen(self, place: Place) -> tuple[Place, int]:
+    def reading_of(self, place: Place) -> tuple[Place, int]:
         """An owned field as something is read from it."""
         return place, self.takings[place].number if place in self.takings else 0
 
     def note_taking(self, place: Place, own: int | None, how: str | Shown, line: int) -> None:
         """What an owned field had is taken: what was read from it lives as long as ``own``."""
-        _, before = self.seen(place)
+        _, before = self.reading_of(place)
         self.takings[place] = Taking(next(_serials), before, own, how, line)
 
     def note_run(self, line: int, name: str | Shown) -> None:
@@ -249,7 +249,7 @@ def join_values(
     )
     fresh = all(s.fault(v) is None for v, s in zip(values, states, strict=True))
     if fresh:
-        merged = replace(merged, places=frozenset(joined.seen(place) for place, _ in read))
+        merged = replace(merged, places=frozenset(joined.reading_of(place) for place, _ in read))
     if any(number is not None for number in owning):
         if not all(n is not None or z for n, z in zip(owning, null, strict=True)):
             if all(v.own == values[0].own for v in values):

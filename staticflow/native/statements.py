@@ -270,7 +270,9 @@ def _carry(scope: Scope, state: State, name: str, line: int) -> Value:
     origin = scope.parameters if isinstance(value.type, PointerType) else frozenset[str]()
     run = state.run if fleeting and before.run is None else before.run
     keys = [key for key in scope.learnt if isinstance(key, tuple) and len(key) == 3]
-    read = {state.seen(place) for at, variable, place in keys if (at, variable) == (line, name)}
+    read = {
+        state.reading_of(place) for at, variable, place in keys if (at, variable) == (line, name)
+    }
     return replace(value, run=run, origin=origin, places=before.places | read)
 
 

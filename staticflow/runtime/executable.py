@@ -27,8 +27,8 @@ from staticflow.graph.equalities import Equality
 from staticflow.graph.locs import format_locs
 from staticflow.graph.rowmajor import row_major
 from staticflow.graph.types import TensorType
-from staticflow.runtime.fastcall import NativeEntry, decline
-from staticflow.runtime.fastcall_text import MOST_ARRAYS, Entry
+from staticflow.runtime.fastcall import NativeEntry, decline, fits
+from staticflow.runtime.fastcall_text import Entry
 from staticflow.runtime.host import host, host_symbols
 from staticflow.runtime.native import NativeModule, compile_native, host_target
 from staticflow.runtime.object_layout import BoxType
@@ -129,8 +129,7 @@ class Executable(Sealed):
         self.module: NativeModule = compile_native(self.llvm, exports, symbols)
         self._state = _State(self.module, bool(program.buffers), *functions)
         self._turn: AbstractContextManager[None] = updating if updated else nullcontext()
-        is_native = config.fast_call and len(arrays) <= MOST_ARRAYS
-        self._entry = self._native_entry(variables, box) if box and is_native else None
+        self._entry = self._native_entry(variables, box) if box and config.fast_call else None
         self.fast: Callable[..., Any] = self._entry.fast if self._entry else decline
         """The native entry. Takes the inputs, each an array or a box; gives the output, or a tuple
         where there is not one; an int for `fail`; or None if the call is one for `__call__`."""
@@ -140,7 +139,7 @@ class Executable(Sealed):
         and leaves to it what is not so usual; see `NativeEntry`."""
         return self._entry.boxing(portable, example) if self._entry else portable
 
-    def _native_entry(self, variables: Sequence[object], box: BoxType) -> NativeEntry:
+    def _native_entry(self, variables: Sequence[object], box: BoxType) -> NativeEntry | None:
         signature, plan = self.signature, self.plan
         entry = Entry(
             self.program,
@@ -151,8 +150,9 @@ class Executable(Sealed):
             signature.outputs,
             tuple(e for e in signature.equalities if _is_known(e, signature)),
             (plan.arena, *plan.offsets),
-            box.slot_offset,
         )
+        if not fits(entry):
+            return None
         return NativeEntry(entry, box, self.module, self._state, signature.constants, variables)
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:

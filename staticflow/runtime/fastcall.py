@@ -7,22 +7,34 @@ where `has_known_layout` says that arrays can be read so; elsewhere `decline` st
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from staticflow.config import Config, config
-from staticflow.native.types import Layout, fields_of
+from staticflow.native.types import Layout, structure
 from staticflow.runtime.aligned import aligned_symbols
-from staticflow.runtime.fastcall_helpers import HELPERS, Box
-from staticflow.runtime.fastcall_text import Entry, descr_symbol, render_entry
+from staticflow.runtime.fastcall_call import (
+    MOST_ARRAYS,
+    MOST_NUMBERS,
+    Output,
+    Program,
+    call_boxed,
+    call_program,
+)
+from staticflow.runtime.fastcall_checks import UNKNOWN, Spec
+from staticflow.runtime.fastcall_helpers import MEASURING
+from staticflow.runtime.fastcall_text import Entry, numbers_of, render_entry
 from staticflow.runtime.host import host
 from staticflow.runtime.native import NativeModule, compile_native, native_text
 from staticflow.runtime.object_layout import (
+    ALIGNED,
     ARRAYS,
+    CONTIGUOUS,
     METH_FASTCALL,
     METH_KEYWORDS,
+    WRITEABLE,
     BoxType,
     MethodDef,
     box_type,
@@ -31,7 +43,7 @@ from staticflow.runtime.object_layout import (
 from staticflow.runtime.once import once
 from staticflow.runtime.sealed import Sealed
 
-__all__ = ["NativeEntry", "builtin_function", "decline", "method_descriptor"]
+__all__ = ["NativeEntry", "builtin_function", "decline", "fits", "method_descriptor"]
 
 
 def decline(*args: object) -> None:
@@ -62,49 +74,104 @@ class NativeEntry(Sealed):
         """``program`` exports ``run``; ``arena`` is the cell that keeps the arena between calls,
         and has its ``address``. ``constants`` are contiguous arrays, ``variables`` objects of the
         class that ``box`` describes."""
-        addresses = [arena.address, *(c.ctypes.data for c in constants), *map(id, variables)]
-        self._bound = (ctypes.c_void_p * (len(addresses) + _BOX))(*addresses)
-        self._slot = box.slot_offset
-        self._module = _compiled(entry, box, program, self._bound)
-        kept = (self._bound, self._module, program, arena, tuple(constants), tuple(variables))
-        self.fast = _function(self._module.address("call"), METH_FASTCALL, *kept)
-        """Gives arrays; see `render_entry`."""
+        tables = (
+            *_specs(entry),
+            _outputs(entry),
+            _words(c.ctypes.data for c in constants),
+            _words(map(id, variables)),
+        )
+        specs, _, outputs, places, boxes = map(ctypes.addressof, tables)
+        numbers = numbers_of(entry)
+        self._record = structure(Program)(
+            run=program.address("run"), state=arena.address, specs=specs,
+            inputs=len(entry.params) - len(variables), params=len(entry.params),
+            updated=len(entry.updated), variables=boxes, box_class=box.type_address,
+            slot=box.slot_offset, constants=places, constant_count=len(constants),
+            outputs=outputs, output_count=len(entry.outputs),
+            has_late=any(map(entry.is_late, entry.outputs)), numbers=numbers.count,
+            traffic=numbers.traffic,
+        )  # fmt: skip
+        self._module = _compiled(entry, self._record)
+        self._record.measure = self._module.address("measure")
+        self._record.measure_late = self._module.address("measure_late")
+        kept = (self._record, tables, self._module, program, arena, tuple(constants))
+        self.fast = _function(self._module.address("call"), METH_FASTCALL, *kept, tuple(variables))
+        """Gives arrays; see `fastcall_call`."""
 
     def boxing(self, portable: Callable[..., Any], example: object) -> Callable[..., Any]:
         """The entry of a program of one output that gives it in an object like ``example``, which
         is one of the class of boxes, and leaves to ``portable`` what it does not do."""
-        size = type(example).__basicsize__
-        self._bound[-_BOX:] = [id(portable), id(example), size, self._slot]
+        self._record.portable, self._record.example = id(portable), id(example)
+        self._record.box_size = type(example).__basicsize__
         flags = METH_FASTCALL | METH_KEYWORDS
         return _function(self._module.address("boxed"), flags, self.fast, portable, example)
 
 
-_BOX = len(fields_of(Box))  # words
+def fits(entry: Entry) -> bool:
+    """Whether a program is small enough for a native entry, which has its arrays and the sizes of
+    a call on the stack."""
+    arrays = len(entry.params) + len(entry.constants) + len(entry.outputs)
+    return arrays <= MOST_ARRAYS and numbers_of(entry).count <= MOST_NUMBERS
 
 
-def _compiled(entry: Entry, box: BoxType, program: NativeModule, bound: Any) -> NativeModule:
-    dtypes = {t.dtype for t in (*entry.params, *entry.outputs)}
-    text = render_entry(entry)
+def _words(addresses: Iterable[int]) -> Any:
+    words = [*addresses]
+    return (ctypes.c_void_p * len(words))(*words)
+
+
+def _specs(entry: Entry) -> tuple[Any, Any]:
+    """What the params have to be, and behind it the sizes that it points to."""
+    order = sorted(range(len(entry.params)), key=lambda i: (i not in entry.updated, i))
+    places = {i: place for place, i in enumerate(order)}
+    known = [s if isinstance(s, int) else UNKNOWN for t in entry.params for s in t.shape]
+    sizes = (ctypes.c_int64 * len(known))(*known)
+    specs = (structure(Spec) * len(entry.params))()
+    at = ctypes.addressof(sizes)
+    for i, t in enumerate(entry.params):
+        flags = ALIGNED | (CONTIGUOUS if t.strides is None else 0)
+        flags |= WRITEABLE if i in entry.updated else 0
+        specs[i] = structure(Spec)(
+            descr=id(t.dtype.numpy), sizes=at, item_size=t.dtype.itemsize, place=places[i],
+            ndim=t.ndim, flags=flags,
+        )  # fmt: skip
+        at += t.ndim * ctypes.sizeof(ctypes.c_int64)
+    return specs, sizes
+
+
+def _outputs(entry: Entry) -> Any:
+    rows = [
+        structure(Output)(id(t.dtype.numpy), at, t.ndim, entry.is_late(t))
+        for t, at in zip(entry.outputs, numbers_of(entry).outputs, strict=True)
+    ]
+    return (structure(Output) * len(rows))(*rows)
+
+
+def _compiled(entry: Entry, record: Any) -> NativeModule:
     symbols = {
-        **c_symbols(text),
-        **{fn.__name__: _helpers().address(fn.__name__) for fn in HELPERS},
-        **{descr_symbol(d): id(d.numpy) for d in dtypes},
-        "box_type": box.type_address,
-        "bound": ctypes.addressof(bound),
-        "go": host().address("go"),
-        "run": program.address("run"),
+        **{fn.__name__: _shared_code().address(fn.__name__) for fn in _SHARED},
+        "program": ctypes.addressof(record),
     }
-    return compile_native(text, ["call", "boxed"], symbols, quick=True)
+    names = ["call", "boxed", "measure", "measure_late"]
+    return compile_native(render_entry(entry), names, symbols, quick=True)
+
+
+_SHARED = (call_program, call_boxed, *MEASURING)
 
 
 @once
-def _helpers() -> NativeModule:
+def _shared_code() -> NativeModule:
+    """What the entries of all programs call."""
     switch = box_type(Config, "check_nan")
     assert switch is not None  # as whoever has a box knows
-    text = native_text(HELPERS, Layout(ARRAYS))
-    symbols = {"check_nan": id(config) + switch.slot_offset, **aligned_symbols()}
-    names = [fn.__name__ for fn in HELPERS]
-    return compile_native(text, names, {**c_symbols(text), **symbols})
+    text = native_text(_SHARED, Layout(ARRAYS))
+    names = [fn.__name__ for fn in _SHARED]
+    symbols = {
+        **c_symbols(text),
+        **aligned_symbols(),
+        "check_nan": id(config) + switch.slot_offset,
+        "go": host().address("go"),
+    }
+    return compile_native(text, names, symbols)
 
 
 def builtin_function(address: int, name: str, data: int) -> Callable[..., Any]:

@@ -8,17 +8,19 @@ from staticflow.native.language import (
     Byte,
     Int32,
     Object,
+    Owned,
     Record,
     Row,
     Type,
     address,
     export,
+    hold,
     inline,
     native,
     trusted,
 )
 
-__all__ = ["CHECKS", "UNKNOWN", "Spec", "overlap", "take_arrays"]
+__all__ = ["UNKNOWN", "Spec", "overlap", "take_arrays"]
 
 UNKNOWN = -1
 """What stands in a `Spec` for a size that is not known before the call."""
@@ -39,25 +41,26 @@ class Spec(Record):
 # -- what arrays are -----------------------------------------------------------------------------
 
 
-@export
+@native
 def take_arrays(
     objects: Row[Object],
     count: int,
     specs: Row[Spec],
     cls: Type,
     slot: int,
-    arrays: Row[Array],
-    table: Row[Row[Byte]],
-) -> bool:
-    """Write down the arrays of ``count`` objects, each an array or a box of class ``cls`` with one
-    at the offset ``slot``, and where their elements lie. False if one is not as its spec says."""
+    arrays: Row[Owned[Array]],
+    table: Row[Row[Byte] | None],
+) -> int:
+    """Hold the arrays of ``count`` objects, each an array or a box of class ``cls`` with one at the
+    offset ``slot``, and write down where their elements lie. Gives how many there are before one
+    that is not as its spec says."""
     for i in range(count):
         array = array_in(objects[i], cls, slot)
         if array is None or not suits(array, specs[i]):
-            return False
-        table[i] = trusted(array.data, Row[Byte], "the call holds the array before Python may run")
-        arrays[i] = trusted(array, Array, "the call holds it before Python may run")
-    return True
+            return i
+        table[i] = trusted(array.data, Row[Byte], "the row holds the array")
+        arrays[i] = hold(array)
+    return count
 
 
 @inline
@@ -166,6 +169,3 @@ def first_after(starts: Row[int], count: int, start: int) -> int:
         else:
             low = middle + 1
     return low
-
-
-CHECKS = (take_arrays, overlap)

@@ -121,7 +121,8 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.kernel.ENDLESS", "ops.elementwise.gamma._MOST_DERIVATIVES", "ops.elementwise.gamma._MOST_DIMS", "ops.declaring.late.MOST", "runtime.block_cache.MOST_KEPT",
             "ops.tensors.shortcuts._MOST_CHOSEN", "ops.declaring.sizes.MOST_TENSORS",
             "runtime.executable._LARGEST", "runtime.fastcall_sizes._BITS",
-            "runtime.fastcall_text.MOST_ARRAYS", "runtime.fastcall_text._LONG",
+            "runtime.fastcall_call.MOST_ARRAYS", "runtime.fastcall_call.MOST_NUMBERS",
+            "runtime.fastcall_call.LONG",
             "runtime.fastcall_text._MOST_APART", "runtime.interpreter_lock.PATIENCE",
         ),
         "a code, a mask, a constant of an algorithm": (

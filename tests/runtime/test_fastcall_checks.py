@@ -12,9 +12,12 @@ import pytest
 
 from staticflow.native.cpython import Array
 from staticflow.native.language import Row, zeroed_row
-from staticflow.native.types import structure
-from staticflow.runtime import fastcall, fastcall_checks
+from staticflow.native.module import render_native
+from staticflow.native.types import Layout, structure
+from staticflow.runtime import fastcall_checks
 from staticflow.runtime.fastcall_checks import Spec, overlap
+from staticflow.runtime.native import compile_native
+from staticflow.runtime.object_layout import ARRAYS
 from tests.support.calling import needs_entry
 
 MEMORY = np.zeros(400, np.int32)
@@ -62,8 +65,8 @@ def cases() -> list[tuple[list[Any], int]]:
 @needs_entry
 def test_native_code_finds_what_meets() -> None:
     kinds = (*[ctypes.c_void_p] * 2, ctypes.c_int64, ctypes.c_int64, *[ctypes.c_void_p] * 2)
-    address = fastcall._helpers().address("overlap")
-    native = ctypes.PYFUNCTYPE(ctypes.c_bool, *kinds)(address)
+    module = compile_native(render_native([overlap], Layout(ARRAYS)), ["overlap"])
+    native = ctypes.PYFUNCTYPE(ctypes.c_bool, *kinds)(module.address("overlap"))
     answers = []
     for listed, updated in cases():
         count = len(listed)
