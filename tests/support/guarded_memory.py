@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from staticflow.native.types import structure
 from staticflow.ops.declaring.thread import State, thread
 from staticflow.runtime import aligned, native
 from staticflow.runtime.object_layout import numpy_table
@@ -50,7 +51,8 @@ def _guard_arrays(loaded: ctypes.CDLL) -> None:
     """What NumPy makes arrays of, in every context, and what large arrays of ours are made of."""
     functions = {n: _address(loaded, f"numpy_{n}") for n in ("malloc", "calloc", "realloc", "free")}
     aligned.kept_functions = lambda: tuple(functions.values())
-    handler = aligned._Handler(b"guarded", 1, None, *functions.values())
+    handler = structure(aligned.Handler)(version=1, **functions)
+    handler.name[:7] = b"guarded"
     python = ctypes.pythonapi
     make = ctypes.PYFUNCTYPE(
         ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
