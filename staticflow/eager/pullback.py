@@ -35,7 +35,7 @@ from staticflow.ops.symbols.symbol import Symbol
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.once import once
 
-__all__ = ["may_compile", "programs_of", "pull"]
+__all__ = ["may_compile", "programs_of", "pull_by_program"]
 
 Array = np.ndarray[Any, Any]
 
@@ -75,7 +75,7 @@ def programs_of(op: Op) -> Programs[_Program]:
     return Programs()
 
 
-def pull(
+def pull_by_program(
     op: Op, needs: Sequence[bool], ct: Any, out: Any, args: Sequence[Any], attrs: Mapping[str, Any]
 ) -> Sequence[Any] | None:
     """What ``op.vjp`` gives of these: arrays where it was compiled, else tensors. None if nothing

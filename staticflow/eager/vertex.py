@@ -20,7 +20,7 @@ from staticflow.eager.costs import LARGE, SPREAD
 from staticflow.eager.functions import functions_of
 from staticflow.eager.gpu import as_array
 from staticflow.eager.memory import Memory
-from staticflow.eager.pullback import may_compile, pull
+from staticflow.eager.pullback import may_compile, pull_by_program
 from staticflow.eager.saved import (
     ResultType,
     SavedType,
@@ -131,7 +131,7 @@ class TapeEntry:
             self._free()
         needs = [e is not None for e in edges]
         if not thread.state.recording:
-            pulled = pull(self.op, needs, cts, result, args, self.attrs)
+            pulled = pull_by_program(self.op, needs, cts, result, args, self.attrs)
             if pulled is not None:
                 wrap = eager.tensor._wrap
                 return [wrap(p) if type(p) is _array else p for p in pulled]
