@@ -382,7 +382,7 @@ from staticflow.ops.statistics.distances import (
 )
 from staticflow.ops.statistics.moments import norm, std, std_mean, var, var_mean, vector_norm
 from staticflow.ops.statistics.samples import corrcoef, cov, mode, nanquantile, quantile
-from staticflow.ops.tensors.questions import (
+from staticflow.ops.tensors.queries import (
     broadcast_shapes,
     can_cast,
     finfo,

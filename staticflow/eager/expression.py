@@ -29,7 +29,7 @@ from staticflow.graph.op import Op
 from staticflow.ops.declaring.eager_side import eager
 from staticflow.ops.declaring.thread import thread
 from staticflow.ops.symbols.symbol import STATIC, Symbol, capture
-from staticflow.ops.tensors.questions import finfo
+from staticflow.ops.tensors.queries import finfo
 
 __all__ = ["copy_of", "expression_of"]
 

@@ -11,7 +11,7 @@ import pytest
 
 import staticflow as sf
 from staticflow.graph.op import Op
-from staticflow.ops.tensors.elementwise import ElementwiseMethods
+from staticflow.ops.tensors.elementwise_methods import ElementwiseMethods
 
 X, Y = [[0.5, 2.0], [3.0, 1.0]], [[2.0, 0.25], [1.0, 4.0]]
 

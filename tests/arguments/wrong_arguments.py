@@ -17,7 +17,7 @@ from staticflow.eager.legacy import TensorKind
 from staticflow.graph.op import Op
 from staticflow.ops.declaring.by_shape import BY_SHAPE
 from staticflow.ops.symbols.symbol import Symbol
-from staticflow.ops.tensors.elementwise import STORED_BY
+from staticflow.ops.tensors.elementwise_methods import STORED_BY
 from staticflow.ops.tensors.methods import Methods
 
 __all__ = ["CALLS", "KINDS", "SYMBOLIC", "Call"]

@@ -88,7 +88,10 @@ WIRED = {
     # errors for arguments of a wrong kind, around methods of classes
     ("nn", "nn.module.Module.refuses_foreign_to_make()"),
     ("nn", "nn.tree.Tree.refuses_foreign_in_classes()"),
-    ("ops.tensors.methods", "ops.tensors.elementwise.ElementwiseMethods.refuses_foreign_of()"),
+    (
+        "ops.tensors.methods",
+        "ops.tensors.elementwise_methods.ElementwiseMethods.refuses_foreign_of()",
+    ),
     ("optim", "optim.lr_scheduler.LRScheduler.refuses_foreign_in_classes()"),
     ("optim", "optim.lr_scheduler.LRScheduler.refuses_foreign_to_make()"),
     ("optim", "optim.optimizer.Optimizer.refuses_foreign_in_classes()"),

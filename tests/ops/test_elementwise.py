@@ -19,7 +19,7 @@ from staticflow.errors import ArgumentError, DTypeError
 from staticflow.graph.dtypes import DTYPES, dtype_of, promote
 from staticflow.ops.declaring.promote import result_type
 from staticflow.ops.elementwise import synonyms
-from staticflow.ops.tensors.elementwise import ElementwiseMethods
+from staticflow.ops.tensors.elementwise_methods import ElementwiseMethods
 
 ROOT = Path(__file__).parents[2]
 TORCH = json.loads((ROOT / "tests" / "reference" / "elementwise.json").read_text())

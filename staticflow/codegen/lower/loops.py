@@ -17,7 +17,7 @@ from functools import partial
 from staticflow.codegen.kernel import Kernel, Operand, Reg
 from staticflow.codegen.lower.blocks import cut_blocks
 from staticflow.codegen.lower.nest import Scratch
-from staticflow.codegen.lower.saved_row import Kept, find_kept
+from staticflow.codegen.lower.saved_row import SavedRow, find_saved_row
 from staticflow.codegen.lower.values import Values
 from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.primitives import identity
@@ -224,7 +224,7 @@ class _Writer:
         self.nest, self.reductions = nest, reductions
         self.dims = nest.inner.dims
         self.phase = self._phases()
-        self.kept = self._find_kept()
+        self.saved = self._find_saved_row()
         self.inner_vars: list[Sym] = []
         self.outer_vars: list[Sym] = []
         self.scratch: list[Scratch] = []
@@ -237,7 +237,7 @@ class _Writer:
             phase[node] = after + isinstance(node.op.lowering, Reduce)
         return phase
 
-    def _find_kept(self) -> Kept | None:
+    def _find_saved_row(self) -> SavedRow | None:
         """The value that waits in the memory of an output, which is then read, too."""
         elements = [
             (name, o)
@@ -251,11 +251,11 @@ class _Writer:
             + [o for _, o in elements if self.phase[o] == phase]
             for phase in range(self._passes())
         ]
-        kept = find_kept(self.body.nodes, passes, free, self.nest.domain)
-        if kept is not None:
-            buffer = self.k.buffers[kept.buffer]
-            self.k.buffers[kept.buffer] = replace(buffer, access="inout")
-        return kept
+        saved = find_saved_row(self.body.nodes, passes, free, self.nest.domain)
+        if saved is not None:
+            buffer = self.k.buffers[saved.buffer]
+            self.k.buffers[saved.buffer] = replace(buffer, access="inout")
+        return saved
 
     def write(self) -> None:
         """The whole nest."""
@@ -364,15 +364,15 @@ class _Writer:
         with self._loops("r", loops, "serial", self.inner_vars) as inner:
             at = [start + inner[0], *inner[1:]] if inner else []
             full = self.nest.index(outer, at)
-            kept = self.kept
-            waits = {kept.node: kept.buffer} if kept is not None and phase > kept.first else {}
+            saved = self.saved
+            waits = {saved.node: saved.buffer} if saved is not None and phase > saved.first else {}
             values = Values(k, {**self.names, **waits}, rows)
             for r, total in zip(due, sums, strict=True):
                 element = k.cast(values.at(r.args[0], full), total.dtype)
                 k.accumulate(total, r.op.lowering.combine, element)
             results = [(name, o, values.at(o, full)) for name, o in stored]
-            if kept is not None and phase == kept.first:
-                results.append((kept.buffer, kept.node, values.at(kept.node, full)))
+            if saved is not None and phase == saved.first:
+                results.append((saved.buffer, saved.node, values.at(saved.node, full)))
             for name, o, value in results:
                 self._store(name, o, full, value)
         return sums, full

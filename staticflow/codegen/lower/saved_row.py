@@ -1,4 +1,4 @@
-"""A costly value that several passes over a row need is worked out once and kept.
+"""A costly value that several passes over a row need is worked out once and saved.
 
 The exponentials of a softmax are summed in one pass and divided in the next. Where the kernel
 writes a tensor of that shape in a later pass anyway, they wait in its memory until then.
@@ -15,14 +15,14 @@ from staticflow.graph.node import Node
 from staticflow.graph.types import Shape
 from staticflow.ops.declaring.lowering import Elementwise, Reduce
 
-__all__ = ["Kept", "find_kept"]
+__all__ = ["SavedRow", "find_saved_row"]
 
 _COSTLY = 8
 """Statements of Kernel IR; a value of fewer is computed again sooner than it is loaded."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class SavedRow:
     """``node`` is stored in ``buffer`` in the pass ``first`` and loaded in those after it."""
 
     node: Node
@@ -30,10 +30,10 @@ class Kept:
     first: int
 
 
-def find_kept(
+def find_saved_row(
     nodes: Sequence[Node], passes: Sequence[Sequence[Node]], free: Mapping[str, Node], domain: Shape
-) -> Kept | None:
-    """What to keep, if anything. ``passes`` are the values that each pass needs, ``free`` the
+) -> SavedRow | None:
+    """The value to save, if any. ``passes`` are the values that each pass needs, ``free`` the
     outputs with an element for each of ``domain`` whose memory nothing else is in."""
     worked_out = [_nodes_to_compute(roots) for roots in passes]
     for node in reversed(nodes):
@@ -44,7 +44,7 @@ def find_kept(
             written = next(i for i, roots in enumerate(passes) if out in roots)
             # not before the last pass that needs it, since writing the output overwrites it
             if written >= needing[-1] and out.tensor_type.dtype is node.tensor_type.dtype:
-                return Kept(node, buffer, needing[0])
+                return SavedRow(node, buffer, needing[0])
     return None
 
 

@@ -18,7 +18,7 @@ from staticflow.ops.basics import arithmetic
 from staticflow.ops.declaring.lowering import Elementwise
 from staticflow.ops.declaring.promote import usual_dtypes
 from staticflow.ops.elementwise import variants
-from staticflow.ops.tensors.elementwise import STORED_BY
+from staticflow.ops.tensors.elementwise_methods import STORED_BY
 
 __all__ = ["InPlaceMethod", "in_place_methods", "in_place_table"]
 

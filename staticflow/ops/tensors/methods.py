@@ -33,9 +33,9 @@ from staticflow.ops.indexing import (
 from staticflow.ops.matrices import contract as con
 from staticflow.ops.matrices import factors, least_squares, products, solving, triangle, triangular
 from staticflow.ops.statistics import distances, moments, samples
-from staticflow.ops.tensors import questions, shortcuts, subscript
+from staticflow.ops.tensors import queries, shortcuts, subscript
 from staticflow.ops.tensors.array_functions import array_function
-from staticflow.ops.tensors.elementwise import ElementwiseMethods, in_place
+from staticflow.ops.tensors.elementwise_methods import ElementwiseMethods, in_place
 from staticflow.ops.tensors.ufuncs import array_ufunc
 
 __all__ = ["REFLECTED", "Methods", "reflect"]
@@ -158,7 +158,7 @@ class Methods(ElementwiseMethods):
         return prod(self.shape)
 
     nelement, ndimension = numel, dim
-    is_same_size, is_nonzero = questions.is_same_size, questions.is_nonzero
+    is_same_size, is_nonzero = queries.is_same_size, queries.is_nonzero
 
     def __len__(self) -> int:
         if not self.shape:
