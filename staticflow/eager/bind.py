@@ -13,8 +13,7 @@ from staticflow.eager import indexed, layout
 from staticflow.eager.expression import copy_of, expression_of
 from staticflow.eager.fast.forms import fast_forms
 from staticflow.eager.fast.in_place_forms import in_place_methods
-from staticflow.eager.fused import fused_form
-from staticflow.eager.fused_in_place import in_place_form
+from staticflow.eager.fused import fused_form, in_place_form
 from staticflow.eager.memory import versions
 from staticflow.eager.mode import EAGER
 from staticflow.graph.op import Op

@@ -4,12 +4,15 @@ A call that needs no gradient is one program. Where a gradient is needed, the pr
 residuals that the backward is to know of the forward (`staticflow.eager.residuals`), and another
 program, made when it is first needed, goes back. What such programs do not take runs op by op:
 other devices, a backward that is itself recorded, and errors, which are worded so.
+
+A function that gives new values of its tensors, as a step of an optimiser, is a program that puts
+them in their place, apart from the tape.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -18,6 +21,7 @@ import numpy as np
 
 from staticflow.eager import tape
 from staticflow.eager.costs import LARGE
+from staticflow.eager.in_place import is_open
 from staticflow.eager.inference import unrecordable
 from staticflow.eager.memory import Memory
 from staticflow.eager.programs import (
@@ -25,6 +29,7 @@ from staticflow.eager.programs import (
     Kinds,
     Programs,
     close_over,
+    compile_function,
     compile_graph,
     fill,
     kind_of,
@@ -37,7 +42,7 @@ from staticflow.eager.programs import (
 from staticflow.eager.residuals import Derivative, differentiate
 from staticflow.eager.saved import check_unchanged, save_value
 from staticflow.eager.saved_hooks import Packed
-from staticflow.eager.vertex import TapeEntry, Vertex, attach, make_entry
+from staticflow.eager.vertex import TapeEntry, Vertex, attach, make_entry, user_frame
 from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import get_default_dtype
 from staticflow.graph.graph import exactly
@@ -50,7 +55,7 @@ from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes.pipeline import INTO_KERNELS
 from staticflow.runtime.executable import Executable
 
-__all__ = ["fused_form"]
+__all__ = ["fused_form", "in_place_form"]
 
 _array = np.ndarray
 _getframe = sys._getframe
@@ -237,3 +242,43 @@ def _find(
 
 def _never_run(*_: Any, **__: Any) -> Any:
     raise AssertionError("a fused function runs as its programs")
+
+
+# -- new values put in their place ----------------------------------------------------------------
+
+
+def in_place_form(fn: Function, count: int, by_element: bool) -> Callable[..., bool]:
+    """A function that puts what ``fn`` gives of its tensors into the first ``count`` of them by one
+    program, and says whether it did; ``by_element``: those of one shape may be taken as vectors."""
+    programs: Programs[Executable] = Programs()
+    make = partial(compile_function, fn, updated=count)
+
+    def store(*tensors: Any) -> bool:
+        if not thread.state.plain:
+            return False
+        arrays: list[Any] = [getattr(t, "_data", None) for t in tensors]
+        key: list[Hashable] = []
+        for a in arrays:
+            if type(a) is not _array or not a.flags.c_contiguous:
+                return False
+            key += a.dtype, a.shape
+        if not all(map(is_open, tensors[:count])):
+            return False
+        shape = arrays[0].shape
+        if by_element and shape:
+            arrays = [a.reshape(-1) if a.shape == shape else a for a in arrays]
+        call = tuple(key)
+        program = programs.by_call.get(call, UNMET)
+        if program is UNMET:
+            program = programs.find((), make, tuple(map(kind_of, arrays)))
+            programs.remember(call, program)
+        if program is None or program.fast(*arrays) != ():
+            return False
+        code, frame = user_frame(_getframe(1))
+        for t in tensors[:count]:
+            memory = t._memory or t._own_memory()
+            memory.version += 1
+            memory.changed = code, frame.f_lasti
+        return True
+
+    return store

@@ -2,8 +2,7 @@
 
 In a graph such a function is the ops that it comes to. On tensors it is one program, and one
 vertex of the tape whose backward is another, where each op would be a pass over the memory and a
-vertex of its own (`staticflow.eager.fused`); or a program that writes where it reads
-(`staticflow.eager.fused_in_place`).
+vertex of its own; or a program that writes where it reads (`staticflow.eager.fused`).
 """
 
 from __future__ import annotations
