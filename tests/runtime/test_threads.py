@@ -25,7 +25,7 @@ from staticflow.codegen.llvm.render import render_module
 from staticflow.codegen.verify import verify_kernel
 from staticflow.graph.dims import Dim, Sym
 from staticflow.graph.dtypes import int64
-from staticflow.native.language import variant
+from staticflow.native.language import Atomic, variant
 from staticflow.native.module import render_native
 from staticflow.native.types import Layout
 from staticflow.runtime import pool, threads
@@ -488,3 +488,31 @@ def test_without_threads_the_caller_runs_alone() -> None:
     parallel = ctypes.PYFUNCTYPE(ctypes.c_int32, *kinds)(module.address("parallel"))
     assert parallel(at, None, 1 << 20, 1 << 40) == pool.run_alone(task, None, 1 << 20, 1 << 40) == 5
     assert ranges == [(0, 1 << 20, 0)] * 2
+
+
+# -- as Python -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 2000])
+def test_pieces_of_all_shares_make_the_whole(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With no worker there, as the system gives none, the caller takes the pieces of all shares."""
+    monkeypatch.setattr(pool, "pthread_create", lambda *of: 11)
+    monkeypatch.setattr(pool, "pthread_sigmask", lambda *of: 0)
+    monkeypatch.setattr(pool.wanted, "value", Atomic(n), raising=False)
+    for count in (0, 1, 2, 7, 100, 1025):
+        ranges: list[tuple[int, int]] = []
+
+        def task(argument: object, first: int, last: int, worker: int, to: Any = ranges) -> int:
+            to.append((first, last))
+            return int(argument == "fails" and len(to) == 3)
+
+        before = pool.jobs()
+        assert pool.parallel(task, None, count, 1 << 30) == 0
+        assert pool.jobs() - before == (min(n, count) > 1)
+        assert [i for a, b in sorted(ranges) for i in range(a, b)] == [*range(count)]
+        assert len(ranges) == 1 or max(b - a for a, b in ranges) <= max(
+            count // min(n, count) // 8, 1
+        )
+        ranges.clear()
+        assert pool.parallel(task, "fails", count, 1 << 30) == (len(ranges) == 3)
+        assert pool.busy.value.load() == pool.opened.value.load() == 0
