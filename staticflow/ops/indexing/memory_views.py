@@ -76,7 +76,7 @@ def as_strided(
     ``stride`` elements apart, from ``storage_offset`` on (by default where ``input`` begins).
 
     Raises `ShapeError` where that leaves the memory, `SymbolicError` of a symbol of which it is not
-    known that it lies in rows, as it is of ``x.contiguous()``.
+    known that it is row-major, as it is of ``x.contiguous()``.
 
     >>> import staticflow as sf
     >>> sf.arange(4).as_strided((3, 2), (1, 1))
@@ -105,13 +105,13 @@ def as_strided(
         inside = offset >= begin and (0 in shape or last < input.numel())
         if not (inside and input.is_contiguous()):
             whole, begin = base, base.storage_offset()
-    if graph and not input._is_view and not input._in_rows:
+    if graph and not input._is_view and not input._is_row_major:
         raise SymbolicError(
             f"as_strided of a symbolic value ({input.node.type}): how it lies in memory is known "
             "only when the program runs; take it of x.contiguous(), which copies only what does "
             f"not lie in rows, at {format_locs(here())}"
         )
-    if not (input._in_rows if graph else whole.is_contiguous()):
+    if not (input._is_row_major if graph else whole.is_contiguous()):
         raise ShapeError(
             f"as_strided: of a view whose memory is not known to lie in one row; take it of the "
             f"whole, or of a .contiguous() copy, at {format_locs(here())}"

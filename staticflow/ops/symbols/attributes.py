@@ -95,7 +95,7 @@ class SymbolAttributes:
         what is computed of it.
         """
         mine: Any = self
-        self._lies_in_rows("stride")
+        self._need_row_major("stride")
         strides: list[Size] = [1] * mine.ndim
         for i in range(mine.ndim - 1, 0, -1):
             strides[i - 1] = strides[i] * mine.shape[i]
@@ -103,18 +103,18 @@ class SymbolAttributes:
 
     def storage_offset(self) -> int:
         """Where in its memory the value begins, in elements."""
-        self._lies_in_rows("storage_offset")
+        self._need_row_major("storage_offset")
         return 0
 
     def is_contiguous(self) -> bool:
         """Whether the elements lie in memory one behind the other, in row-major order."""
-        self._lies_in_rows("is_contiguous")
+        self._need_row_major("is_contiguous")
         return True
 
-    def _lies_in_rows(self, what: str) -> None:
+    def _need_row_major(self, what: str) -> None:
         """Raise `SymbolicError` unless the elements lie in row-major order for sure."""
         mine: Any = self
-        if not mine._in_rows:
+        if not mine._is_row_major:
             raise SymbolicError(
                 f"{what} of a symbolic value ({mine.node.type}): how it lies in memory is known "
                 "only when the program runs; ask it of x.contiguous(), which copies only what "

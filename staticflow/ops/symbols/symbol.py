@@ -372,7 +372,7 @@ class Symbol(SymbolAttributes, Methods):
         return type(self._alias) in (Alias, Perhaps)
 
     @property
-    def _in_rows(self) -> bool:
+    def _is_row_major(self) -> bool:
         """Whether the elements lie in row-major order for sure, eagerly too."""
         view, node = self._alias, self.node
         if isinstance(view, Perhaps):
