@@ -287,7 +287,7 @@ def _close(scope: Scope, node: ast.stmt, head: Target, carried: dict[str, Value]
         _compare_takings(scope, node, state, first)
         _compare_debts(scope, node, state, carried, first)
         for name, value in carried.items():
-            _compare(scope, node, name, value, state)
+            _compare(scope, node, name, value, state, first.owns(first.names[name]))
         del block_
     for name, value in carried.items():
         incoming = [(state.names[name].text, block_) for block_, state in head.edges]
@@ -326,14 +326,16 @@ def _compare_debts(
         )
 
 
-def _compare(scope: Scope, node: ast.stmt, name: str, value: Value, state: State) -> None:
+def _compare(
+    scope: Scope, node: ast.stmt, name: str, value: Value, state: State, was_owned: bool
+) -> None:
     behind = _behind(node)
     if name not in state.names:
         raise scope.error(behind, f"{name} is not known on every way to the loop's next turn")
     now = state.names[name]
     owned = state.owns(now)
-    if (value.own is not None) != owned and now.type is not NULL:
-        what = ("owned", "borrowed") if value.own is not None else ("borrowed", "owned")
+    if was_owned != owned and now.type is not NULL:
+        what = ("owned", "borrowed") if was_owned else ("borrowed", "owned")
         raise scope.error(
             behind, f"{name} is {what[0]} when the loop begins, and {what[1]} when it begins again"
         )

@@ -583,3 +583,11 @@ def taken_in_the_next_turn(holder: Holder, things: Row[Object], n: int) -> int:
         holder.thing = hold(things[i])
         inside = holder.thing
     return total
+
+
+@export
+def owned_from_the_second_turn_on(tensor: Tensor, n: int) -> None:
+    held = hold(tensor)
+    drop(held)
+    for i in range(n):
+        held = hold(tensor)  #! held is borrowed when the loop begins, and owned when it begins again
