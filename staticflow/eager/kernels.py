@@ -30,9 +30,10 @@ from staticflow.runtime.once import once
 __all__ = ["kernels_of", "prepare", "sizes_known"]
 
 Array = np.ndarray[Any, Any]
-Order = tuple[int, ...] | None
+Order = tuple[int, ...]
 
 _PRODUCTS = frozenset((matmul_op, linear_op))
+_transpose = np.ndarray.transpose
 _NO_NAMES: tuple[str, ...] = ()
 
 
@@ -42,7 +43,7 @@ class _Permuted:
 
     __slots__ = ("_back", "_kernel", "_orders")
 
-    def __init__(self, kernel: Executable, orders: Sequence[Order], back: Order) -> None:
+    def __init__(self, kernel: Executable, orders: Sequence[Order], back: Order | None) -> None:
         self._kernel, self._orders, self._back = kernel, orders, back
 
     def fast(self, *operands: Array) -> Any:
@@ -64,17 +65,19 @@ class _Kernels:
 
     def __init__(self, op: Op) -> None:
         self._op = op
+        self._by_element = type(op.lowering) is Elementwise
         self._programs: Programs[Any] = Programs()
         self.latest = self._programs.latest  # the last that needed no attributes
 
     def __call__(self, xp: Any, *operands: Any, **attrs: Any) -> Any:
         """The op, as its reference is called."""
         op = self._op
+        arrays: Sequence[Any]
         rest: Mapping[str, Any]
         if xp is not np:
             return op.reference(xp, *operands, **attrs)
         arrays, names, rest = operands, _NO_NAMES, attrs
-        if attrs or not all([type(a) is np.ndarray for a in operands]):
+        if (attrs and self._by_element) or not all([type(a) is np.ndarray for a in operands]):
             arrays, names, rest = prepare(op, operands, attrs)
         given = [(a.dtype, a.shape, a.strides) for a in arrays]
         call = (*given, names, attrs_key(rest)) if attrs else tuple(given)
@@ -108,10 +111,12 @@ class _Kernels:
         """The kernel that takes arrays without a copy; None if none does."""
         op = self._op
         if op in _PRODUCTS:  # each operand by rows or by columns
-            orders = tuple([None if in_order(a) else _by_columns(a.ndim) for a in arrays])
+            if all(map(in_order, arrays)):
+                return self.kernel(arrays, attrs, names)
+            orders = tuple([_in_memory(a) for a in arrays])
             kernel = self.kernel(_permute(arrays, orders), attrs, names, orders)
-            return _Permuted(kernel, orders, None) if any(orders) else kernel
-        by_element = type(op.lowering) is Elementwise
+            return _Permuted(kernel, orders, None)
+        by_element = self._by_element
         reduces = "dims" in attrs and "keepdim" in attrs
         order = order_of(arrays) if by_element or reduces else None
         if order is not None:  # all of them in one
@@ -121,7 +126,7 @@ class _Kernels:
                 attrs = {**attrs, "dims": tuple([i for i, d in enumerate(order) if d in dims])}
                 if not attrs["keepdim"]:
                     back = [d for d in order if d not in dims]
-            orders = tuple([tuple(order) if a.ndim else None for a in arrays])
+            orders = tuple([tuple(order) if a.ndim else () for a in arrays])
             kernel = self.kernel(_permute(arrays, orders), attrs, names)
             return _Permuted(kernel, orders, tuple(np.argsort(back).tolist()))
         if all(map(in_lines if by_element else in_rows, arrays)):
@@ -159,18 +164,19 @@ def _apply(op: Op, attrs: Mapping[str, Any], orders: Sequence[Order], *operands:
     nodes = [x.node for x in operands]
     if orders:
         pairs = zip(nodes, orders, strict=True)
-        nodes = [make_node(permute_op, (n,), {"dims": o}, ()) if o else n for n, o in pairs]
+        nodes = [make_node(permute_op, (n,), {"dims": o}, ()) for n, o in pairs]
     node = make_node(op, tuple(nodes), attrs, ())
     return results_of(node) if isinstance(node.type, tuple) else Symbol(node)
 
 
 def _permute(arrays: Sequence[Array], orders: Sequence[Order]) -> list[Array]:
-    return [a if o is None else a.transpose(o) for a, o in zip(arrays, orders, strict=True)]
+    return [*map(_transpose, arrays, orders)]
 
 
-def _by_columns(ndim: int) -> tuple[int, ...]:
-    """The dims of matrices with rows as columns."""
-    return (*range(ndim - 2), ndim - 1, ndim - 2)
+def _in_memory(a: Array) -> Order:
+    """The dims of matrices as they lie, by rows or by columns; its own inverse."""
+    dims = range(a.ndim)
+    return tuple(dims) if in_order(a) else (*dims[:-2], dims[-1], dims[-2])
 
 
 def sizes_known(op: Op, i: int, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -186,7 +192,7 @@ def sizes_known(op: Op, i: int, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def prepare(
     op: Op, operands: Sequence[Any], attrs: Mapping[str, Any]
-) -> tuple[tuple[Array, ...], tuple[str, ...], Mapping[str, Any]]:
+) -> tuple[Sequence[Array], tuple[str, ...], Mapping[str, Any]]:
     """What the kernel of an op is given: arrays, with numbers beside the others as arrays of no
     dims, and behind them those among the attributes; the names of the latter; and the attributes
     that are left."""
@@ -197,7 +203,7 @@ def prepare(
         operands = [a if isinstance(a, np.ndarray) else np.asarray(a, d) for a, d in pairs]
     names = numbers_among(op, attrs, operands[-1].dtype)
     if not names:
-        return tuple(operands), names, attrs
+        return operands, names, attrs
     numbers = [as_array(attrs[name], operands[-1].dtype) for name in names]
     rest = {name: value for name, value in attrs.items() if name not in names}
     return (*operands, *numbers), names, rest
