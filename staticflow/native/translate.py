@@ -11,6 +11,7 @@ from staticflow.native.calls import CALLS
 from staticflow.native.conditions import CONDITIONS
 from staticflow.native.expressions import EXPRESSIONS
 from staticflow.native.language import role_of
+from staticflow.native.loops import LOOPS
 from staticflow.native.ownership import Value
 from staticflow.native.scope import Again, Effects, Learnt, Program, Rules, Scope
 from staticflow.native.source import source_of
@@ -19,7 +20,7 @@ from staticflow.native.types import BOOL, VOID, IntType, signature_of
 
 __all__ = ["Translation", "translate"]
 
-_RULES: Rules = {**EXPRESSIONS, **CONDITIONS, **CALLS, **STATEMENTS}
+_RULES: Rules = {**EXPRESSIONS, **CONDITIONS, **CALLS, **STATEMENTS, **LOOPS}
 
 
 @dataclass(frozen=True, slots=True)
