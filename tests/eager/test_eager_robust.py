@@ -301,9 +301,9 @@ def test_an_interrupt_leaves_the_thread_as_it_was(name: str) -> None:
 
 
 CHANGES: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "cast": ("put", lambda x: x.copy_(sf.ones(x.shape, dtype="float64"))),
-    "recorded": ("put", lambda x: x.copy_(sf.ones(x.shape, requires_grad=True))),
-    "large": ("overwritten", lambda x: x.add_(1, alpha=2)),
+    "cast": ("copy_into", lambda x: x.copy_(sf.ones(x.shape, dtype="float64"))),
+    "recorded": ("copy_into", lambda x: x.copy_(sf.ones(x.shape, requires_grad=True))),
+    "large": ("overwrite", lambda x: x.add_(1, alpha=2)),
 }
 
 
