@@ -161,6 +161,13 @@ def _compare_debts(
         debt = state.owned[number]
         raise scope.error(behind(node), f"{debt.name}, owned since line {debt.line}, is lost when "
                           "the loop begins again: drop it before")  # fmt: skip
+    for number in kept & own & state.owned.keys():
+        debt = first.owned[number]
+        raise scope.error(
+            behind(node),
+            f"{debt.name}, owned since line {debt.line}, is {state.owned[number].name}'s when the "
+            f"loop begins again: write hold({debt.name})",
+        )
     for number in kept - state.owned.keys():
         debt = first.owned[number]
         raise scope.error(

@@ -591,3 +591,14 @@ def owned_from_the_second_turn_on(tensor: Tensor, n: int) -> None:
     drop(held)
     for i in range(n):
         held = hold(tensor)  #! held is borrowed when the loop begins, and owned when it begins again
+
+
+@export
+def owned_by_another_from_the_second_turn_on(tensor: Tensor, n: int) -> None:
+    old = hold(tensor)
+    new = hold(tensor)
+    for i in range(n):
+        drop(new)
+        new = old  #! old, owned since line -4, is new's when the loop begins again: write hold(old)
+    drop(new)
+    drop(old)
