@@ -189,7 +189,7 @@ def start(program: Program, table: Row[Row[Byte] | None], numbers: Row[int]) -> 
     return go(program.run, table, numbers, program.state, long, program.updated != 0)
 
 
-@native
+@inline
 def run_for_one(
     program: Program, table: Row[Row[Byte] | None], numbers: Row[int]
 ) -> Owned[Object | None]:
@@ -230,7 +230,7 @@ def run_for_tuple(
     return result
 
 
-@native
+@inline
 def run_into(
     program: Program, result: Tuple, table: Row[Row[Byte] | None], numbers: Row[int]
 ) -> int:
@@ -272,7 +272,7 @@ def put_late(
     return status
 
 
-@native
+@inline
 def early_array(output: Output, numbers: Row[int]) -> Owned[Array | None]:
     """The array of an output; null with an error set."""
     return new_array(output.ndim, numbers[output.at + 1 :], output.descr, numbers[output.at])

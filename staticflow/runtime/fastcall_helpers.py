@@ -1,5 +1,5 @@
-"""What calls of all programs share, as native code: arrays and tuples are made, the sizes of arrays
-are read, and it is said what a call gives."""
+"""What calls of all programs share, as native code: arrays and tuples are made, it is looked at how
+arrays lie, and said what a call gives."""
 
 from __future__ import annotations
 
@@ -45,12 +45,6 @@ def free(memory: object) -> None:
 
 
 # -- arrays --------------------------------------------------------------------------------------
-
-
-@export
-def size_along(array: Array, axis: int) -> int:
-    """The size of an array along an axis."""
-    return array.dims[axis]
 
 
 @export
@@ -122,5 +116,5 @@ def outcome(status: int) -> Owned[Object | None]:
     return PyLong_FromLongLong(status)
 
 
-MEASURING = (size_along, stride_along, is_apart)
+MEASURING = (stride_along, is_apart)
 """The functions that the code of each program calls."""

@@ -25,6 +25,7 @@ from staticflow.native.module import declarations
 from staticflow.runtime.fastcall_call import call_boxed, call_program
 from staticflow.runtime.fastcall_helpers import MEASURING
 from staticflow.runtime.fastcall_sizes import size_limit
+from staticflow.runtime.object_layout import DIMS
 
 __all__ = ["Entry", "Numbers", "numbers_of", "render_entry"]
 
@@ -232,7 +233,8 @@ class _Measure(_Writer):
         has."""
         for axis, size in enumerate(t.shape):
             if not isinstance(size, int):
-                yield size, self.text.op(f"call i64 @size_along(ptr {array}, i64 {axis})")
+                at = self.text.op(f"getelementptr i8, ptr {array}, i64 {DIMS}")
+                yield size, self.load(self.text.op(f"load ptr, ptr {at}"), axis, I64)
         for axis, stride in enumerate(t.strides or ()):
             if t.shape[axis] != 1:
                 asked = f"ptr {array}, i64 {axis}, i64 {t.dtype.itemsize}"
