@@ -112,6 +112,6 @@ def apply_changes(
     for change, with_history in zip(changes, recorded, strict=True):
         x, value = operands[change.position], results[change.result]
         if entry is not None:  # the call keeps its operands for its derivative
-            entry.keep_before_change(x._own_memory())
+            entry.copy_before_change(x._own_memory())
         with recording(thread.state.recording and change.recorded):
             assign(x, value if with_history else value.detach(), since)
