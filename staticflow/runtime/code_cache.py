@@ -28,7 +28,7 @@ from staticflow.config import config
 from staticflow.graph.locs import warn
 from staticflow.runtime.once import once
 
-__all__ = ["LIMIT", "CodeCache", "Held", "code_cache", "package_state"]
+__all__ = ["LIMIT", "CodeCache", "Held", "code_cache", "own_source", "package_state"]
 
 LIMIT = 256 * 2**20
 """Bytes of all entries together."""
@@ -194,6 +194,15 @@ def _is_own(status: os.stat_result) -> bool:
     return status.st_uid == os.geteuid() and not status.st_mode & 0o022
 
 
+def own_source(file: str) -> str:
+    """The source of a module that decides what entries are; nothing if it has none, as in a zip
+    file, which holds one release."""
+    try:
+        return Path(file).read_text()
+    except OSError:
+        return ""
+
+
 @functools.cache
 def package_state() -> bytes | None:
     """A digest of every source of staticflow, and of the versions of what says where Python's
@@ -205,7 +214,13 @@ def package_state() -> bytes | None:
         return None
     if not sources:
         return None
-    versions = (sys.version, sys.platform, platform.machine(), np.__version__)
+    versions = (
+        sys.version,
+        getattr(sys, "abiflags", ""),
+        sys.platform,
+        platform.machine(),
+        np.__version__,
+    )
     return _digest(*versions, *sources)
 
 

@@ -17,7 +17,7 @@ from staticflow.errors import CompileError
 from staticflow.graph.lazy import lazy
 from staticflow.native.module import render_native
 from staticflow.native.types import Layout
-from staticflow.runtime.code_cache import code_cache, package_state
+from staticflow.runtime.code_cache import code_cache, own_source, package_state
 from staticflow.runtime.once import compiling, once
 from staticflow.runtime.sealed import Sealed
 
@@ -70,10 +70,10 @@ def _host_features() -> Any:
 
 @functools.lru_cache(maxsize=1)
 def _machine_parts() -> tuple[str, ...]:
-    """What decides the code of a text: LLVM, and the processor."""
+    """What decides the code of a text: LLVM, the processor, and what this module asks of them."""
     version = ".".join(map(str, llvm.llvm_version_info))
     triple, cpu = llvm.get_default_triple(), llvm.get_host_cpu_name()
-    return "object", version, triple, cpu, _host_features().flatten()
+    return "object", version, triple, cpu, _host_features().flatten(), own_source(__file__)
 
 
 @functools.lru_cache(maxsize=1)

@@ -238,6 +238,11 @@ def test_other_sources_make_other_text(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert len(made) == 7
 
 
+def test_the_code_of_a_text_depends_on_what_is_asked_of_llvm(tmp_path: Path) -> None:
+    assert native._machine_parts()[-1] == Path(native.__file__).read_text()
+    assert module.own_source(str(tmp_path / "archive.zip" / "native.py")) == ""
+
+
 def test_without_a_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(config, "cache_dir", str(tmp_path))
     with config.change(cache_dir=""):
