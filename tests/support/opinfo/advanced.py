@@ -384,7 +384,7 @@ _MASKED_SCATTER = OpInfo(
     OPS["masked_scatter"], sf.masked_scatter, _mask_scattered, _masked_scatter_samples, ALL, grad=True, exact=True,
     sized=lambda dtype, n: Sample((values((n, 2), dtype), _masks((n, 2)), values((n, 3), dtype, seed=1))),
     failures=(
-        Failure(Sample((_X, np.ones((3, 4), "?"), np.zeros(3, "f4"))), IndexRangeError, "12 places", eager=True),
+        Failure(Sample((_X, np.ones((3, 4), "?"), np.zeros(3, "f4"))), IndexRangeError, "12 positions", eager=True),
         Failure(Sample((_X, np.ones((3, 4), "f4"), _X)), DTypeError, "must be bool"),
         Failure(Sample((_X, np.ones((3, 4), "?"), _X.astype("f8"))), DTypeError, "source"),
     ),

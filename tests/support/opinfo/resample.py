@@ -76,7 +76,7 @@ ROWS = (
         grad=True, ulps=32,
         sized=lambda dtype, n: Sample(_operands((n, 2, 5, 3), (1, 2, 5), 4, dtype).args),
         failures=(
-            Failure(Sample((_X, _INDEX, np.zeros((1, 2, 4), "f4"))), ShapeError, "and the places"),
+            Failure(Sample((_X, _INDEX, np.zeros((1, 2, 4), "f4"))), ShapeError, "and the positions"),
         ),
     ),
 )  # fmt: skip
