@@ -31,7 +31,8 @@ THEIRS = {"__reversed__", "searchsorted", "fused", "detached", "sorted"}
 LEFT_NAMES: dict[str, set[str]] = {
     "native": {
         "_annotated", "_assigned", "_augmented", "_marked", "_named", "_owned", "_signed",
-        "_trusted", "_zeroed", "declared", "lent", "narrowed", "seen", "shared", "trusted", "widened",
+        "_trusted", "_zeroed", "declared", "lent", "narrowed", "seen", "shared", "trusted",
+        "widened",
         "zeroed",
     },
     "runtime": {
