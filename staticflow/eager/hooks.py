@@ -95,7 +95,7 @@ def show(cts: Iterable[Any]) -> None:
     if owned is not None:
         for ct in cts:
             if ct is not None:
-                owned.hold(ct._data)
+                owned.mark(ct._data)
 
 
 def _check_new(new: Any, ct: Any, hook: Hook) -> Any:

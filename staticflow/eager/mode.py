@@ -61,7 +61,8 @@ class EagerMode:
 
     @lazy
     def fast(self) -> Mapping[Op, Any]:
-        """The functions of `staticflow.eager.fast`, compiled when they are first asked for."""
+        """The functions of `staticflow.eager.fast`. Who first asks for them has them compiled, and
+        gives the class `Tensor` its native methods: from then on these are called, and not ops."""
         return eager.prepare()
 
     def apply(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:

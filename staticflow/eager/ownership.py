@@ -25,11 +25,11 @@ class OwnedArrays:
         self._owners: set[int] = set()  # the ids of arrays that are somebody's whole
         self._parts: dict[int, list[Any]] = {}  # by the ids of such of which parts are
 
-    def hold(self, array: Any) -> None:
+    def mark(self, array: Any) -> None:
         """The memory that ``array`` is a part of is somebody's."""
         self._owners.add(id(_owner(array)))
 
-    def take(self, array: Any, like: Any, whole: bool) -> bool:
+    def claim(self, array: Any, like: Any, whole: bool) -> bool:
         """Whether ``array`` may be the ``.grad`` of a leaf on the array ``like``; then it is one
         from now on. A part of an array (the cotangents of `cat` and `reshape` are such) may be if
         it meets no other, it is large, and not only a ``whole`` one is wanted.

@@ -192,7 +192,7 @@ def backward(
     retain = create_graph if retain_graph is None else retain_graph
     owned = OwnedArrays()
     for _, ct in roots:
-        owned.hold(ct._data)
+        owned.mark(ct._data)
     state = thread.state
     before = state.recording, state.owned
     try:
@@ -236,7 +236,7 @@ def _accumulate(leaf: Any, ct: Any, owned: OwnedArrays) -> None:
     grad = leaf._grad
     if grad is None:
         data = ct._data
-        if not owned.take(data, leaf._data, whole=state.recording):
+        if not owned.claim(data, leaf._data, whole=state.recording):
             ct = ct.clone() if state.recording else ct._wrap(owned_copy(data))
         elif data.base is not None:
             ct = ct._wrap(data)  # no view of what the walk computed

@@ -71,10 +71,11 @@ next_serial = serials.__next__
 class TapeEntry:
     """One recorded operation.
 
-    Of each argument and result it keeps a `SavedValue` where the vjp needs the value, else a
-    `SavedType`; None stands for the shape and dtype of the one result. Numbers are kept as they
-    are. Where the op gives ``several`` results (a tuple), its vjp takes a list of cotangents and a
-    tuple of results.
+    Of each argument ``args`` has: a number as it is; a `SavedValue` where the vjp needs the value;
+    else a `SavedType`, or None where that is the shape and dtype of the one result. ``result`` is a
+    `SavedValue`, or None where the vjp does not need it; of an op of several results, whose vjp
+    takes a list of cotangents and a tuple of results, it is a list of saved values and types. Once
+    a backward has freed the values, ``args`` is None and ``result`` the line of that backward.
     """
 
     __slots__ = (
@@ -84,8 +85,8 @@ class TapeEntry:
     op: Op
     attrs: Mapping[str, Any]
     edges: tuple[Vertex | None, ...]
-    args: Sequence[Any] | None  # None once they are freed
-    result: Any  # then the line that freed them
+    args: Sequence[Any] | None
+    result: Any
     hooks: Any
     serial: int
     code: Any
@@ -183,7 +184,8 @@ class TapeEntry:
 
 class PerElementEntry(TapeEntry):
     """A recorded elementwise operation without attributes whose operands are numbers or of the
-    shape and dtype of the result. Its partials run on the arrays if they can."""
+    shape and dtype of the result. Its partials run on the arrays if they can. The fast path alone
+    makes it; a `TapeEntry` of the same operation gives the same gradients."""
 
     __slots__ = ()
 

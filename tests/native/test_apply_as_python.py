@@ -36,7 +36,7 @@ class Calls(World):
         given = [args[i] for i in range(count)]
         return function.answer(self, *given) if hasattr(function, "answer") else self.get()
 
-    def forgive(self) -> bool:
+    def clear_error(self) -> bool:
         self.error = None
         return True
 
@@ -91,7 +91,7 @@ def replaced(monkeypatch: pytest.MonkeyPatch) -> Any:
             "like": world.like, "size_of": lambda kind: 0, "offset_of": lambda kind, slot: 0,
             "PyObject_Vectorcall": world.call, "PyObject_VectorcallDict": world.call,
             "PyContext_Enter": lambda context: 0, "PyContext_Exit": lambda context: 0,
-            "PyErr_Occurred": lambda: world.error, "forgive": world.forgive,
+            "PyErr_Occurred": lambda: world.error, "clear_error": world.clear_error,
             "PyTuple_New": lambda n: world.make(Items(items=[None] * n)),
             "PyTuple_SetItem": set_item, "PyTuple_Size": lambda row: len(row.items),
             "PyObject_GC_Track": lambda row: None, "PyObject_GC_UnTrack": lambda row: None,

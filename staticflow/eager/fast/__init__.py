@@ -8,7 +8,8 @@ it does, where native code cannot read the objects of this Python.
 The way of ``z = x * w``, where a gradient of ``w`` is wanted:
 
 1. `Tensor.__mul__` is a method descriptor. Its code, one of those that `methods` writes, leads to
-   `apply.call_op_on` with what is known of the op, a `records.Op`.
+   `apply.call_op_on` with what is known of the op, a `records.Op`. (Before the first operation of a
+   process it is the op itself, which asks `EagerMode.fast` for all this.)
 2. `apply.apply` makes a `records.Call` of it. `operands.open_operands` looks whether it is the
    usual case, and takes the arrays up; `compute.compute_call` calls NumPy or a kernel.
 3. `apply.wrap_one` makes a tensor of the array that came, or `view.wrap_view` a view.
@@ -17,8 +18,9 @@ The way of ``z = x * w``, where a gradient of ``w`` is wanted:
 5. Where one of these declines, by null without an error, `apply` calls the general path instead.
 
 The way of ``z.sum()``, which asks of ``z`` only its shape: `recall.recall` writes what the call is
-told by (`key`), finds the plan of such calls, and runs its steps, each by `apply.apply`. A call of
-a kind that comes a second time is run by Python, and `plans` writes its plan.
+told by (`key`), finds the plan of such calls, and runs its steps, each by `apply.apply`. The first
+call of a kind has no plan: it is the function of Python, whose ops are native. The second is run by
+the general path, which notes the ops, and `plans` writes the plan that serves from the third on.
 
 The way of ``x.add_(y)``: `in_place.call_in_place` computes the elements where they belong, in steps
 that `change` has.
@@ -30,9 +32,9 @@ once in a process; `forms` makes of it what Python calls, with `in_place_forms` 
 
 These say in native code what a function of the general path says in Python. They are two, since
 native code holds and drops each reference, reads fields and fills tuples, each of which is a call
-where it runs as Python: for a product `apply` and `record` take about 110 and 60 frames there, and
-`EagerMode.general` and `vertex.record` about 15 each. `tests/eager/test_eager_fast.py` holds them
-together on samples of all ops. What is of numbers alone is one function: the general path calls
+where it runs as Python: of a product `apply` and `record` would take about 110 and 60 frames so,
+and `EagerMode.general` and `vertex.record` take about 15 each. `tests/eager/test_eager_fast.py` holds
+them together on samples of all ops. What is of numbers alone is one function: the general path calls
 `objects.joint_size` on shapes::
 
     apply.apply               mode.EagerMode.general

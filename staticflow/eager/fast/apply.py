@@ -5,7 +5,7 @@ What is not the usual case goes to the general path, which gives the same.
 
 from __future__ import annotations
 
-from staticflow.eager.fast.calls import call_python, forgive, forward
+from staticflow.eager.fast.calls import call_python, clear_error, forward
 from staticflow.eager.fast.classes import State, finish, general, op_call
 from staticflow.eager.fast.compute import compute_call, is_unrecorded
 from staticflow.eager.fast.objects import bit_of, has_flag, tensor_of
@@ -172,7 +172,7 @@ def compute_and_wrap(call: Call, state: State) -> Owned[Object | None]:
     """The tensors that a call gives of operands that are taken up; null as `apply_to`."""
     data = compute_call(call, state)
     if data is None:
-        forgive()  # the general path raises it again
+        clear_error()  # the general path raises it again
         return None
     out = wrap_several(call, state, data) if is_tuple(data) else wrap_one(call, state, data)
     drop(data)
@@ -212,7 +212,7 @@ def wrap_several(call: Call, state: State, data: Tuple) -> Owned[Object | None]:
         tensors = tensors_of(data)
         if tensors is not None:
             return tensors
-    if not forgive():  # an error is met again, but for an interrupt
+    if not clear_error():  # an error is met again, but for an interrupt
         return None
     return finish_call(call, data)
 

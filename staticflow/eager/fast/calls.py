@@ -20,7 +20,7 @@ from staticflow.native.cpython import (
 )
 from staticflow.native.language import Object, Owned, Row, copy, drop, hold, inline, native, space
 
-__all__ = ["call_python", "forgive", "forward", "given_count"]
+__all__ = ["call_python", "clear_error", "forward", "given_count"]
 
 
 # -- the general path ----------------------------------------------------------------------------
@@ -62,7 +62,7 @@ def call_on_tuple(
 
 
 @native
-def forgive() -> bool:
+def clear_error() -> bool:
     """Whether another way may be tried: nothing was raised, or an error that it will word, which is
     cleared; what is no `Exception`, as an interrupt, stays."""
     if PyErr_Occurred() is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from staticflow.eager.costs import BEYOND, LARGE, NEAR, SHORT, SPREAD
 from staticflow.eager.fast.classes import Memory, State, Tensor, bfloat16, multiply, one
-from staticflow.eager.fast.compute import call_in_context, kernel_at, try_kernel
+from staticflow.eager.fast.compute import call_in_context, kernel_at, try_compute
 from staticflow.eager.fast.line import user_line
 from staticflow.eager.fast.objects import bit_of, operand_array, operand_tensor, same_shape
 from staticflow.eager.fast.operands import open_number, open_operand
@@ -188,7 +188,7 @@ def run_program(method: InPlace, arrays: Row[Object], count: int) -> bool:
     program = hold(kernel_at(method.program))
     if program is None:
         return False
-    nothing = try_kernel(program, arrays, count)
+    nothing = try_compute(program, arrays, count)
     done = nothing is not None
     drop(nothing)
     drop(program)

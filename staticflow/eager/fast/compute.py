@@ -31,7 +31,7 @@ from staticflow.native.language import (
     trusted,
 )
 
-__all__ = ["call_in_context", "compute_call", "is_unrecorded", "kernel_at", "try_kernel"]
+__all__ = ["call_in_context", "compute_call", "is_unrecorded", "kernel_at", "try_compute"]
 
 RECORDABLE = FLAGS["RECORDABLE"]
 
@@ -46,7 +46,7 @@ def is_whole(data: Object) -> bool:
 
 
 @native
-def try_kernel(kernel: Object, arrays: Row[Object], count: int) -> Owned[Object | None]:
+def try_compute(kernel: Object, arrays: Row[Object], count: int) -> Owned[Object | None]:
     """What a kernel gives of arrays; null if it declines, since they are not as it takes them or by
     the number of an error, or with an error set if it fails."""
     data = PyObject_Vectorcall(kernel, arrays, count, None)
@@ -76,10 +76,10 @@ def compute_step(step: Step, arrays: Row[Object], count: int) -> Owned[Object | 
         return part_of(view, first) if view is not None and is_array(first) else None
     vector = step.vector
     if vector is None or view is None:
-        return try_kernel(kernel, arrays, count)
+        return try_compute(kernel, arrays, count)
     second = arrays[1]  # for which the vector stands, and in whose shape the result is seen
     arrays[1] = vector
-    row = try_kernel(kernel, arrays, count)
+    row = try_compute(kernel, arrays, count)
     arrays[1] = second
     if row is None:
         return None
@@ -103,7 +103,7 @@ def compute_as_known(
     kernel = hold(kernel_at(op.kernel))
     if kernel is None:
         return None
-    again = try_kernel(kernel, arrays, count)
+    again = try_compute(kernel, arrays, count)
     drop(kernel)
     return again
 

@@ -70,7 +70,7 @@ def fast_forms(
     if not can_be_read(tensor):
         return FastForms({}, {}, {}, {}, {}, {}, {})
     ops = [op for op in ops if has_fast_form(op)]
-    kernels = [op for op in ops if _is_kernel(op)]  # which are remembered, too
+    kernels = [op for op in ops if _has_own_plan(op)]  # which are remembered, too
     records = (OpRecord * len(ops))()
     known = [_fill_record(record, op) for record, op in zip(records, ops, strict=True)]
     addresses = {op: ctypes.addressof(record) for op, record in zip(ops, records, strict=True)}
@@ -129,8 +129,9 @@ def _parameters(fn: Function) -> Sequence[str]:
     return fn.names[1 : takes(fn)[0]] if isinstance(fn, Op) else parameters_of(fn)
 
 
-def _is_kernel(op: Op) -> bool:
-    """Whether an op is a kernel at every size, or as well as NumPy."""
+def _has_own_plan(op: Op) -> bool:
+    """Whether an op is remembered by itself, as functions of ops are: it is a kernel at every size,
+    or as well as NumPy."""
     return not op.shapeless and (op.numpy == "slower" or (op.numpy == "small" and op.exact))
 
 

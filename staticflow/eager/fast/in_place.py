@@ -8,7 +8,7 @@ program that did so last (`staticflow.eager.overwrite`); or what a function give
 from __future__ import annotations
 
 from staticflow.eager.costs import LARGE, SPREAD
-from staticflow.eager.fast.calls import forgive, forward, given_count
+from staticflow.eager.fast.calls import clear_error, forward, given_count
 from staticflow.eager.fast.change import (
     bump,
     call_ufunc_into,
@@ -65,7 +65,7 @@ def call_in_place(
     operands = zeroed_row(Operand, 3)  # the tensor, the operand, and what that is scaled by
     operands[0].object = tensor
     done = is_plain(state) and try_in_place(method, operands, tensor, args, count, names, state)
-    left = not done and forgive()
+    left = not done and clear_error()
     good = done and PyErr_Occurred() is None
     drop_row(operands, 3)
     drop(state)

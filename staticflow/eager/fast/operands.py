@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
-from staticflow.eager.fast.calls import forgive
+from staticflow.eager.fast.calls import clear_error
 from staticflow.eager.fast.classes import (
     State,
     bfloat16,
@@ -183,7 +183,7 @@ def remember_number(memo: NumberMemo, number: Object, descr: Object) -> Owned[Ob
     given[1] = descr
     array = PyObject_Vectorcall(number_beside, given, 2, None)
     if array is None:
-        forgive()
+        clear_error()
         return None
     number_before = take(memo.number)  # another thread may have been here meanwhile
     descr_before = take(memo.descr)

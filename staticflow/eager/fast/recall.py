@@ -7,7 +7,7 @@ What follows from the key of a call (`staticflow.eager.fast.key`) is a *plan*, w
 from __future__ import annotations
 
 from staticflow.eager.fast.apply import apply
-from staticflow.eager.fast.calls import forgive, forward
+from staticflow.eager.fast.calls import clear_error, forward
 from staticflow.eager.fast.change import count_change
 from staticflow.eager.fast.classes import Memory, Tensor, name_hasten
 from staticflow.eager.fast.key import WORDS, describe_call, hash_of, pack_key
@@ -92,7 +92,7 @@ def recall(
                 return learn(key, hash, function, first, args, count, names)
         elif is_remembered(plan_slots[place]):
             result = run_plan(plan_slots[place], key)
-            if result is not None or not forgive():
+            if result is not None or not clear_error():
                 return result
     return forward(function.plain, first, None, args, count, names)
 
