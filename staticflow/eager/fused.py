@@ -43,6 +43,7 @@ from staticflow.eager.residuals import Derivative, differentiate
 from staticflow.eager.saved import check_unchanged, save_value
 from staticflow.eager.saved_hooks import Packed
 from staticflow.eager.vertex import TapeEntry, Vertex, attach, make_entry, user_frame
+from staticflow.errors import StaticflowError
 from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import get_default_dtype
 from staticflow.graph.graph import exactly
@@ -116,6 +117,14 @@ class _Program:
         return compile_graph(self.derivative.backward(*way), passes=INTO_KERNELS)
 
 
+def _run(program: Executable, arrays: Sequence[Any]) -> Any:
+    """What a program gives; None if these are no operands for it: the operations say why."""
+    try:
+        return run(program, arrays)
+    except StaticflowError:
+        return None
+
+
 class FusedEntry(TapeEntry):
     """A recorded call. It keeps the operands, and behind them what the backward is to know."""
 
@@ -139,7 +148,7 @@ class FusedEntry(TapeEntry):
         program = fused.backward(needs, tuple([c is not None for c in cts]))
         if program is None:
             return super().pull(ct, edges, retain)
-        found = run(program, [*arrays, *(c._data for c in cts if c is not None)])
+        found = _run(program, [*arrays, *(c._data for c in cts if c is not None)])
         if found is None:
             return super().pull(ct, edges, retain)
         if not retain:
@@ -202,7 +211,7 @@ def fused_form(fn: Function, grad_name: str, only_large: bool) -> Function:
             return fn(*args)
         if program is UNMET:
             program = programs.remember(place, _find(fn, programs, args, arrays, needs))
-        results = None if program is None else run(program.forward, arrays)
+        results = None if program is None else _run(program.forward, arrays)
         if results is None:
             return fn(*args)
         if type(results) is not tuple:

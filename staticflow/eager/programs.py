@@ -37,7 +37,7 @@ import numpy as np
 
 from staticflow.eager.numbers import NumberSymbol, rewrite_numbers
 from staticflow.eager.rows import Steps, steps_of
-from staticflow.errors import StaticflowError
+from staticflow.errors import IndexRangeError, StaticflowError
 from staticflow.graph.dims import Size, fresh_sym, same
 from staticflow.graph.dtypes import BY_NUMPY
 from staticflow.graph.equalities import Equality
@@ -283,8 +283,9 @@ def _box() -> BoxType | None:
 
 def run(program: Executable, arrays: Sequence[np.ndarray[Any, Any]]) -> Any:
     """What a program gives of ``arrays``, one array or a tuple of them. What does not lie as the
-    program takes it is copied. None if the program failed or does not take them: its words would be
-    of the line of another call, and the operations say what is wrong of this one."""
+    program takes it is copied. None where an index is out of range: the words would be of the line
+    of another call, and the operations say what is wrong of this one. Raises what else a call of a
+    program refuses, such as sizes that are to be equal: a reference may take them."""
     result = program.fast(*arrays)
     if result is None and not all(a.flags.c_contiguous for a in arrays):
         params = zip(program.signature.params, arrays, strict=True)
@@ -293,7 +294,7 @@ def run(program: Executable, arrays: Sequence[np.ndarray[Any, Any]]) -> Any:
     if result is None:  # not as the native entry takes them
         try:
             results = program(arrays)
-        except StaticflowError:
+        except IndexRangeError:
             return None
         return results[0] if len(results) == 1 else tuple(results)
     return None if type(result) is int else result

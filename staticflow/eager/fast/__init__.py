@@ -33,9 +33,9 @@ once in a process; `forms` makes of it what Python calls, with `in_place_forms` 
 These say in native code what a function of the general path says in Python. They are two, since
 native code holds and drops each reference, reads fields and fills tuples, each of which is a call
 where it runs as Python: of a product `apply` and `record` would take about 110 and 60 frames so,
-and `EagerMode.general` and `vertex.record` take about 15 each. `tests/eager/test_eager_fast.py` holds
-them together on samples of all ops. What is of numbers alone is one function: the general path calls
-`objects.joint_size` on shapes::
+and `EagerMode.general` and `vertex.record` take about 15 each. `tests/eager/test_eager_fast.py`
+holds them together on samples of all ops. What is of numbers alone is one function: the general
+path calls `objects.joint_size` on shapes::
 
     apply.apply               mode.EagerMode.general
     apply.wrap_one            mode.EagerMode.finish
