@@ -47,19 +47,23 @@ def _is_about_to_leave(frame: Any, called: Any) -> bool:
     raised there leaves the block without it, and no code in Python can prevent that (CPython's
     issue 29988)."""
     code = frame.f_code
-    if frame.f_lineno in _lines_of_finally(code.co_filename):
+    if frame.f_lineno in _FINALLY.get(code.co_filename, ()):
         return True
     if code.co_name == "__exit__" and frame.f_lineno == code.co_firstlineno:
         return True
     return getattr(called, "__name__", "") == "__exit__" or frame.f_lasti in _exits_in(code)
 
 
-@functools.cache
-def _lines_of_finally(file: str) -> frozenset[int]:
-    """The lines of a file that stand behind a ``finally``."""
-    blocks = [n for n in ast.walk(ast.parse(Path(file).read_text())) if isinstance(n, ast.Try)]
+def _lines_of_finally(text: str) -> frozenset[int]:
+    """The lines of a source that stand behind a ``finally``."""
+    blocks = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Try)]
     ends = [statement for block in blocks for statement in block.finalbody]
     return frozenset(at for s in ends for at in range(s.lineno, (s.end_lineno or s.lineno) + 1))
+
+
+# Of all files, since one parser of a process cannot interrupt another: it may not be a handler's.
+_SOURCES = {str(path): path.read_text() for path in Path(sf.__file__).parent.rglob("*.py")}
+_FINALLY = {f: _lines_of_finally(text) for f, text in _SOURCES.items() if "finally:" in text}
 
 
 @functools.cache
