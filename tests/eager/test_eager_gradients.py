@@ -58,7 +58,7 @@ def test_layout_does_not_matter_in_second_order(name: str, monkeypatch: Any) -> 
     for sample in list(info.samples(float64, True))[:3]:
         arrays = arrays_of(sample)
         expected = second_gradients(info, sample, arrays)
-        monkeypatch.setattr("test_ops_gradients.leaves_at", shared_leaves)
+        monkeypatch.setattr("op_derivatives.leaves_at", shared_leaves)
         found = second_gradients(info, sample, [scattered(a) for a in arrays])
         monkeypatch.undo()
         real = [a for a in arrays if is_real(a)]
