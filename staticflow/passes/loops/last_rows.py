@@ -21,7 +21,9 @@ def last_rows(graph: Graph, counts: Counts) -> Graph:
     """``ys[-1]``, where nothing else is read of ``ys``, is one more carry, unless it is one; and if
     no carry is needed for a row, it is made of the last rows of the xs alone.
 
-    That there is a last row is among the assumptions of the graph.
+    That there is a last row is among the assumptions of the graph, which are checked as the sizes
+    are known. The number of iterations that a loop itself `binds` is known by its stacks alone, so
+    these stay: a loop of none has no last row, and nobody would tell.
     """
     while (found := _find(graph)) is not None:
         outputs = substitute_nodes(graph.outputs, found)
@@ -37,7 +39,9 @@ def _find(graph: Graph) -> dict[Node, Node] | None:
             (node,), index = stack.args, stack.attrs["index"]
             loop = Loop.of(node)
             reads = graph.users[stack]
-            if index >= loop.carries and all(_is_last(n, loop) for n in reads):
+            if index < loop.carries or loop.binds:
+                continue
+            if all(_is_last(n, loop) for n in reads):
                 row, others = _last_row(node, loop, index, graph.users[node])
                 return dict.fromkeys(reads, row) | others
     return None
@@ -62,7 +66,7 @@ def _last_row(
     if y in ends:
         return make_node(item, (node,), {"index": ends.index(y)}, y.locs), {}
     needs_carry = not set(loop.body.params[: loop.carries]).isdisjoint(toposort([y]))
-    if not needs_carry and not loop.binds and not loop.body.bound_sizes:
+    if not needs_carry and not loop.body.bound_sizes:
         return _alone(node, loop, y), {}
     first = loop.carries
     carries, xs, captured = loop.pairs(node.args)

@@ -11,7 +11,7 @@ from loop_steps import carries_of, loops_of
 
 import staticflow as sf
 from staticflow.codegen.program.routine import Arena, Choose, Copy, Launch, Repeat, Row, walk_steps
-from staticflow.errors import ShapeError
+from staticflow.errors import IndexRangeError, ShapeError
 
 rng = np.random.default_rng(3)
 
@@ -476,3 +476,24 @@ def test_of_the_last_row_no_stack_is_kept(form: str, reverse: bool) -> None:
         sf.testing.assert_close(program(rows, start), last(rows, start))
     with pytest.raises(ShapeError, match="T is 0"):
         program(sf.zeros(0, 4), start)
+
+
+@pytest.mark.parametrize("form", ["a carry", "of a carry", "of a row"])
+def test_a_loop_of_no_iterations_has_no_last_row(form: str) -> None:
+    """Also where it is the loop that tells how many there are."""
+
+    def last(xs: Any) -> Any:
+        def step(c: Any, x: Any) -> Any:
+            end = c + x
+            return end, {"a carry": end, "of a carry": end.sin(), "of a row": x.exp()}[form]
+
+        return sf.scan(step, sf.tensor(0.0), xs, until=lambda c, y: c >= 3)[1][-1]
+
+    xs = sf.placeholder((None,), name="xs")
+    program, jitted = sf.compile([xs], last(xs)), sf.jit(last)
+    for fn in (program, jitted):
+        sf.testing.assert_close(fn(sf.ones(5)), last(sf.ones(5)))
+        with pytest.raises(ShapeError, match="iterations is 0"):
+            fn(sf.ones(0))
+    with pytest.raises(IndexRangeError, match="size 0"):
+        last(sf.ones(0))
