@@ -22,8 +22,8 @@ def all_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
 def copies(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
     """The shapes of the gradients that are copied."""
     made: list[tuple[int, ...]] = []
-    copied = ownership.copied
-    monkeypatch.setattr(ownership, "copied", lambda a: made.append(a.shape) or copied(a))
+    make_copy = ownership.make_copy
+    monkeypatch.setattr(ownership, "make_copy", lambda a: made.append(a.shape) or make_copy(a))
     turned = ownership.row_major
     monkeypatch.setattr(ownership, "row_major", lambda a: made.append(a.shape) or turned(a))
     return made
