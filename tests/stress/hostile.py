@@ -103,8 +103,11 @@ class Mischief:
         self.pool.pick()._data = self.chance.choice(arrays())
 
     def write_slot(self) -> None:
-        """Anything into any slot of a tensor, or of what it holds."""
+        """Anything into any slot of a tensor, or of what it holds; but not of such a value itself,
+        of which views could be made that are views of themselves, without an end."""
         thing = self._inside()
+        if any(thing is value for value in SLOT_VALUES):
+            return
         setattr(thing, self.chance.choice(slots_of(thing)), self.chance.choice(SLOT_VALUES))
 
     def delete_slot(self) -> None:
