@@ -84,4 +84,4 @@ def _compare_exchange(scope: Scope, node: ast.Call, place: ast.expr) -> Value:
 STEPS: Mapping[str, Callable[[Scope, ast.Call, ast.expr], Value]] = {
     "load": _load, "store": _store, "fetch_add": _fetch_add, "compare_exchange": _compare_exchange,
 }  # fmt: skip
-"""What is done in one step, by its name."""
+"""The methods of an atomic number: by the name of each, the function that translates its call."""

@@ -88,9 +88,10 @@ class Scope:
     signature: Signature
     rules: Rules
     learnt: set[Learnt]
-    """What was learnt on the way of loops, by their lines: those in which Python may run; with the
-    names of variables that are fleeting at their heads, or, with an owned field, that they read
-    from it; with owned fields of which they take what these have."""
+    """Facts about loops that show only at their ends, for which the function is translated again. A
+    loop goes by its line. The line alone: Python may run in it. With the name of a variable: that
+    is fleeting at its head, or, with an owned field too, was read from that field. With an owned
+    field: the loop takes what the field has."""
     text: FunctionText = field(default_factory=FunctionText)
     state: State = field(default_factory=State)
     kinds: dict[str, Type] = field(default_factory=dict)

@@ -28,7 +28,7 @@ from staticflow.config import config
 from staticflow.graph.locs import warn
 from staticflow.runtime.once import once
 
-__all__ = ["LIMIT", "CodeCache", "Held", "code_cache", "own_source", "package_state"]
+__all__ = ["LIMIT", "CodeCache", "Usage", "code_cache", "own_source", "package_state"]
 
 LIMIT = 256 * 2**20
 """Bytes of all entries together."""
@@ -46,8 +46,8 @@ _STORES = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """What is in a folder: the number of entries and their bytes."""
+class Usage:
+    """The number of entries of a cache, and their bytes together."""
 
     entries: int
     bytes: int
@@ -71,10 +71,10 @@ class CodeCache:
             self._store(key, found)
         return found
 
-    def held(self) -> Held:
-        """What is in the folder."""
+    def usage(self) -> Usage:
+        """The entries in the folder, counted now."""
         sizes = [entry.stat().st_size for entry in self._files()]
-        return Held(len(sizes), sum(sizes))
+        return Usage(len(sizes), sum(sizes))
 
     def clear(self) -> None:
         """Take every entry away; programs that run have what they need in memory."""

@@ -22,6 +22,6 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.clear:
         cache.clear()
-    held, most = cache.held(), cache.limit >> 20
-    print(f"{cache.folder}: {held.entries} entries, {held.bytes / 2**20:.1f} of {most} MiB")
+    usage, most = cache.usage(), cache.limit >> 20
+    print(f"{cache.folder}: {usage.entries} entries, {usage.bytes / 2**20:.1f} of {most} MiB")
     return 0

@@ -51,9 +51,9 @@ def test_what_was_made_is_found_by_all_its_parts(cache: CodeCache) -> None:
     ):
         assert cache.fetch(lambda: b"other", *other) == b"other"
     assert cache.fetch(never, *PARTS) == DATA
-    assert cache.held().entries == 5
+    assert cache.usage().entries == 5
     cache.clear()
-    assert cache.held() == module.Held(0, 0)
+    assert cache.usage() == module.Usage(0, 0)
 
 
 def test_nobody_else_may_read_or_write(cache: CodeCache) -> None:
@@ -122,7 +122,7 @@ def test_where_nothing_can_be_stored_all_works_and_says_so_once(tmp_path: Path) 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert cache.fetch(lambda: DATA, "others") == DATA
-    assert cache.held().entries == 0
+    assert cache.usage().entries == 0
 
 
 def test_a_failed_write_leaves_no_file(cache: CodeCache, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +152,7 @@ def test_what_was_not_asked_for_longest_goes_first(
     cache.fetch(never, "0")  # asked for again
     cache.fetch(lambda: bytes(2000), "large")
     assert not left_over.exists() and (tmp_path / "notes").exists()
-    assert cache.held().bytes <= 7500
+    assert cache.usage().bytes <= 7500
     assert cache.fetch(never, "0") == bytes(1000) and cache.fetch(never, "large") == bytes(2000)
     with pytest.raises(AssertionError, match="made again"):
         cache.fetch(never, "1")

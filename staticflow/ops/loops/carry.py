@@ -1,5 +1,5 @@
-"""What is carried from iteration to iteration: a tree of tensors that every iteration gives back as
-it was."""
+"""The carry of a loop: a tree of tensors that each iteration takes and gives back in the same
+structure, shapes and dtypes."""
 
 from __future__ import annotations
 

@@ -50,7 +50,8 @@ def add_batch(x: Any, rank: int, name: str) -> tuple[Any, bool]:
 
 
 def remove_batch(out: Any, alone: bool) -> Any:
-    """What was computed of a `add_batch` tensor, as it would be without the batch."""
+    """``out``, computed of a tensor to which `add_batch` gave a batch of 1, without that batch if
+    ``alone``; else ``out`` as it is."""
     return squeeze(out, 0) if alone else out
 
 

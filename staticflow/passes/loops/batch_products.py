@@ -226,7 +226,8 @@ class _Later:
         self.stacks: dict[Node, Node] = {}  # of these, once the loop is made
 
     def _addend(self, i: int, o: Node) -> Node | None:
-        """What is added to carry ``i`` at every iteration, if nothing else happens to it."""
+        """The value that output ``o`` of the body adds to carry ``i`` at every iteration; None if
+        the carry is read elsewhere, or is computed otherwise."""
         carry = self.loop.body.params[i]
         if o.op is not add or self.loop.body.users[carry] != (o,):
             return None

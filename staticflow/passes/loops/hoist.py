@@ -1,4 +1,4 @@
-"""What is the same on every iteration of a loop is computed once, before it."""
+"""A pass that moves out of a loop the values that every iteration would compute alike."""
 
 from __future__ import annotations
 
