@@ -50,15 +50,6 @@ def decline(*args: object) -> None:
     """The entry of a program that has no native one: leaves every call to the portable path."""
 
 
-class _Owner(Sealed):
-    """The ``__self__`` of an entry. What the code points to lives as long as the function does."""
-
-    __slots__ = ("__weakref__", "method", "others")
-
-    def __init__(self, method: MethodDef, *others: Any) -> None:
-        self.method, self.others = method, others
-
-
 class NativeEntry(Sealed):
     """The entry of a program as Python functions: ``fast``, and those that `boxing` makes."""
 
@@ -177,9 +168,9 @@ def _shared_code() -> NativeModule:
 def builtin_function(address: int, name: str, data: int) -> Callable[..., Any]:
     """A function of Python that is native code, of a module that lives as long as the process, and
     is given a number."""
-    method = _method(address, METH_FASTCALL | METH_KEYWORDS, name)
-    _for_ever.append(_Owner(method))
-    return _new_function(ctypes.byref(method), data, None)
+    method = _Method(address, METH_FASTCALL | METH_KEYWORDS, name)
+    _keep_for_ever(method.kept)
+    return _new_function(method.address, data, None)
 
 
 def method_descriptor(
@@ -187,33 +178,46 @@ def method_descriptor(
 ) -> Any:
     """A method of a class that is native code, with what its ``arguments`` are called; it lives for
     ever, and so do ``kept``."""
-    method = _method(address, METH_FASTCALL | METH_KEYWORDS, name, arguments, doc)
-    prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.POINTER(MethodDef))
-    descriptor = prototype(("PyDescr_NewMethod", ctypes.pythonapi))(cls, ctypes.byref(method))
-    _for_ever.append(_Owner(method, *kept))
+    method = _Method(address, METH_FASTCALL | METH_KEYWORDS, name, arguments, doc)
+    prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p)
+    descriptor = prototype(("PyDescr_NewMethod", ctypes.pythonapi))(cls, method.address)
+    _keep_for_ever((*method.kept, *kept))
     return descriptor
 
 
-_for_ever: list[_Owner] = []
+def _keep_for_ever(things: tuple[Any, ...]) -> None:
+    """Keep what functions and methods point to that are freed after every module."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(things))
 
 
-def _method(
-    address: int, flags: int, name: str = "program", arguments: Sequence[str] = (), doc: str = ""
-) -> MethodDef:
-    """CPython's record of a function; it reads the signature from the first line of the text."""
-    text = f"{name}({', '.join(arguments)})\n--\n\n{doc}" if doc else ""
-    return MethodDef(name.encode(), address, flags, text.encode() or None)
+class _Method:
+    """CPython's record of a function; it reads the signature from the first line of the text.
+
+    ``kept`` is what must live as long as the function, for which a tuple does: CPython reads the
+    record as it frees the function, and the collector, which clears what is in a cycle in any
+    order, clears no tuple and knows of no array (of ctypes' structures it frees the memory)."""
+
+    def __init__(
+        self, address: int, flags: int, name: str, arguments: Sequence[str] = (), doc: str = ""
+    ) -> None:
+        text = f"{name}({', '.join(arguments)})\n--\n\n{doc}" if doc else ""
+        texts = name.encode(), text.encode() or None
+        record = bytes(MethodDef(texts[0], address, flags, texts[1]))
+        array = np.frombuffer(record, np.uint8).copy()
+        self.address = array.ctypes.data
+        self.kept = (array, *texts)
 
 
 def _function(address: int, flags: int, *kept: Any) -> Callable[..., Any]:
-    method = _method(address, flags)
-    return _new_function(ctypes.byref(method), _Owner(method, *kept), None)
+    """A function whose ``__self__`` is what its code points to, which lives as long as it does."""
+    method = _Method(address, flags, "program")
+    return _new_function(method.address, (*method.kept, *kept), None)
 
 
 def _new_function(*args: Any) -> Callable[..., Any]:
     """CPython's ``PyCFunction_NewEx``."""
     prototype = ctypes.PYFUNCTYPE(
-        ctypes.py_object, ctypes.POINTER(MethodDef), ctypes.py_object, ctypes.c_void_p
+        ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p
     )
     made: Callable[..., Any] = prototype(("PyCFunction_NewEx", ctypes.pythonapi))(*args)
     return made
