@@ -1,0 +1,1 @@
+"""One model in both modes: whether they agree, what each costs, from when on compiling pays."""

@@ -1,0 +1,272 @@
+"""What a comparison finds, as data: all that is printed, drawn or written as JSON is in here.
+
+Times are in seconds, sizes in bytes, fractions between 0 and 1. What was not measured is None or
+empty, and never a guess. The names of the fields are those of the JSON.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = [
+    "SCHEMA", "Ablation", "Agreement", "BreakEven", "Buffer", "Comparison", "Curve", "Difference",
+    "Graphs", "Kernel", "Machine", "Memory", "ModeCosts", "Model", "Peer", "Roofline", "Spread",
+    "Sweep", "SweepPoint", "WinModel",
+]  # fmt: skip
+
+SCHEMA = "staticflow.compare/1"
+"""The form of the JSON. Its number grows where a field changes its meaning or goes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A median of ``count`` samples, with the ends of its 95 % interval."""
+
+    median: float
+    low: float
+    high: float
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Where it was measured. The rates are the largest that this machine reached in a test of its
+    own, on the threads that were used."""
+
+    processor: str
+    threads: int
+    system: str
+    versions: dict[str, str]
+    flops_per_second: float | None = None
+    bytes_per_second: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What was compared. ``inputs`` are written as ``x: f32[32, 784]``."""
+
+    name: str
+    source: str
+    parameters: int
+    inputs: tuple[str, ...]
+    loss: str
+    optimizer: str
+    steps: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The largest differences of one kind of number, relative to the largest magnitude of its
+    array. ``where`` names the array that is furthest apart. ``limit`` is how far static and eager
+    may be; ``float64`` is the eager mode run in double precision."""
+
+    static_eager: float
+    static_float64: float | None
+    eager_float64: float | None
+    limit: float
+    where: str
+    has_nan: tuple[str, ...] = ()
+    """The modes, of ``"static"``, ``"eager"`` and ``"float64"``, in which a number is a NaN."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Whether both modes compute the same. ``deterministic`` says whether two runs, and
+    ``same_on_threads`` whether one thread and all of them, gave the same bits, by mode."""
+
+    agree: bool
+    verdict: str
+    values: Difference
+    gradients: Difference
+    state: Difference
+    losses: Difference
+    gradcheck: str
+    deterministic: dict[str, bool]
+    same_on_threads: dict[str, bool]
+    on_purpose: tuple[str, ...] = ()
+    """What differs on purpose: a loss that is infinite eagerly and stabilised in a graph."""
+
+
+@dataclass(frozen=True, slots=True)
+class Roofline:
+    """What a step does, and how near to the machine's limits: the time that its bytes and
+    operations need at the machine's rates, as a fraction of the time that it takes."""
+
+    kernels: int
+    launches: int
+    bytes: int
+    flops: int
+    fraction: float | None
+    outside_kernels: float | None
+    """The share of a step that is spent in no kernel (of the eager mode, in no operation)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModeCosts:
+    """What one mode costs. ``cold`` and ``warm`` say how long each phase takes in a fresh process,
+    without and with what earlier ones left on disk, in the order in which they happen: of static
+    ``import``, ``trace``, ``optimise``, ``generate``, ``load``, ``first_step``; of eager
+    ``import``, ``first_step`` and ``warm_up``, what later steps take above the steady one."""
+
+    cold: dict[str, float]
+    warm: dict[str, float]
+    step: Spread
+    losses: tuple[float, ...]
+    roofline: Roofline | None = None
+    passes: dict[str, float] | None = None
+    """Of ``optimise``, the seconds of each pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class BreakEven:
+    """The step from which on the static mode has taken less time, all costs of both counted; None
+    where that never comes. ``low`` and ``high`` are the ends of its 95 % interval."""
+
+    step: int | None
+    low: int | None
+    high: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Seconds since the start of the process after so many steps, in either mode."""
+
+    steps: tuple[int, ...]
+    eager: tuple[float, ...]
+    static: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A large piece of memory: ``first`` and ``last`` are the steps of the program, or the
+    operations of the eager step, between which it is live; ``lines`` the user's."""
+
+    label: str
+    type: str
+    bytes: int
+    first: int
+    last: int
+    lines: str
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The memory of one step. ``predicted`` is the plan's peak, ``measured`` the high-water mark of
+    the allocator above what was there before; ``timeline`` the bytes in use after each step of the
+    program, or each operation."""
+
+    predicted: int | None
+    measured: int
+    timeline: tuple[int, ...]
+    largest: tuple[Buffer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One kernel of the compiled step: how often it runs, what it touches and computes in all, its
+    share of the step's time, and the user's lines that it comes from."""
+
+    name: str
+    launches: int
+    bytes: int
+    flops: int
+    seconds: float | None
+    lines: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ablation:
+    """The compiled step without one pass."""
+
+    without: str
+    step: Spread
+    ratio: float
+    """Its time over the time with all passes."""
+    peak: int
+    kernels: int
+    agrees: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SweepPoint:
+    """Both modes at one setting of the swept sizes."""
+
+    sizes: dict[str, int]
+    eager: float
+    static: float
+    operations: int
+    flops: int
+
+
+@dataclass(frozen=True, slots=True)
+class WinModel:
+    """A fit of a step's time: ``per_step + per_operation * operations + per_flop * flops`` for each
+    mode, with the median of its relative error over the points."""
+
+    eager: dict[str, float]
+    static: dict[str, float]
+    error: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """Which mode wins where, and the model that explains it."""
+
+    points: tuple[SweepPoint, ...]
+    fit: WinModel | None
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A contestant: the same model under another library, its results checked before it was timed. ``difference``
+    is relative to staticflow's eager mode after one step."""
+
+    name: str
+    version: str
+    step: Spread
+    first_step: float
+    difference: float
+
+
+@dataclass(frozen=True, slots=True)
+class Graphs:
+    """The two graphs side by side, each as `staticflow.drawing` writes it in JSON: the tape of one
+    eager step, and the optimised graph."""
+
+    eager: dict[str, Any] | None
+    static: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Everything that `sf.compare` found. Where the model cannot be a graph, ``refused``
+    says why, with the line and what to write instead, and what concerns the static mode is None."""
+
+    model: Model
+    machine: Machine
+    eager: ModeCosts
+    static: ModeCosts | None
+    refused: str | None
+    agreement: Agreement | None
+    break_even: dict[str, BreakEven]
+    """By ``"cold"`` and ``"warm"``."""
+    curve: dict[str, Curve]
+    """By ``"cold"`` and ``"warm"``."""
+    memory: dict[str, Memory]
+    """By ``"eager"`` and ``"static"``."""
+    kernels: tuple[Kernel, ...]
+    compilations: dict[str, int]
+    """How many compilations each mode needed so far, by the sizes in the order of a sweep."""
+    ablation: tuple[Ablation, ...] = ()
+    sweep: Sweep | None = None
+    peers: tuple[Peer, ...] = ()
+    graphs: Graphs = Graphs(None, None)
+    notes: tuple[str, ...] = ()
+    """What a reader has to know of how this was measured."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The record in types that JSON has."""
+        return {"schema": SCHEMA, **dataclasses.asdict(self)}

@@ -1,0 +1,1 @@
+"""Graphs and tapes as text, pictures and pages."""

@@ -1,0 +1,1 @@
+"""What programs do and cost: explanations, profiles, bytes and operations, the machine's limits."""
