@@ -221,8 +221,8 @@ class Sweep:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A contestant: the same model under another library, its results checked before it was timed. ``difference``
-    is relative to staticflow's eager mode after one step."""
+    """A contestant: the same model under another library, its results checked before it was timed.
+    ``difference`` is relative to staticflow's eager mode after one step."""
 
     name: str
     version: str
