@@ -187,7 +187,12 @@ def memory(trial: Trial) -> Iterator[None]:
     for x in trial.pool.tensors[:6]:
         call = trial.chance.choice(_WITHOUT_MEMORY)
         try:
-            if x.numel() > FEW or not x.is_contiguous() or x.dtype is not sf.float32 or x.numel() == 1:
+            if (
+                x.numel() > FEW
+                or not x.is_contiguous()
+                or x.dtype is not sf.float32
+                or x.numel() == 1
+            ):
                 continue  # the sum of a single element is its copy, too
             y = sf.ones(x.shape)
             for _ in range(3):
