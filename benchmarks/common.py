@@ -1,9 +1,9 @@
 """How the benchmarks measure: all contestants in one process, in turns, checked against each other.
 
 Every round times each contestant once, in another order each time, so that what else the machine
-does meets all alike. Of the rounds the median counts. The ratio to the best peer comes with the
-lower end of its 95 % bootstrap interval, rounds being drawn with what all contestants did in them.
-A peer that is not installed is left out of the table and named below it.
+does meets all alike. Of the rounds the median counts; it and the ratio to the best peer come with
+their 95 % intervals (`staticflow.measure.statistics`). A peer that is not
+installed is left out of the table and named below it.
 """
 
 from __future__ import annotations
@@ -11,13 +11,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
 import re
-import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +24,6 @@ os.environ.setdefault(
 )  # what a first run takes is compiling, not reading
 
 __all__ = ["Contestant", "brief", "eager_libraries", "main", "repeated", "threads"]
-
-BOOTSTRAP_DRAWS = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +83,15 @@ def brief(description: str, tables: Mapping[str, Mapping[str, Maker]]) -> None:
     matches, with the medians and our time as a part of the peer's."""
     options = _options(description)
     _settle_threads(options.threads)
+    from staticflow.measure.statistics import spread
+
     print(f"{'':<36}{'staticflow':>12}{'peer':>12}   part of the peer's time")
     for title, makers in tables.items():
         if re.search(options.only, title) is None:
             continue
         entered, _ = _enter(makers, 1, 1e-3)  # PyTorch's norm of 16 M numbers errs by 6.5e-4
         measured = _measure(entered, options.rounds, options.seconds)
-        medians = [statistics.median(m) for m in measured.values()]
+        medians = [spread(m).median for m in measured.values()]
         times = "".join(f"{_time(m):>12}" for m in medians)
         print(f"{title:<36}{times}   {medians[0] / medians[-1]:.2f}", flush=True)
 
@@ -179,29 +177,9 @@ def _measure(
     entered: Mapping[str, Contestant], rounds: int, seconds: float
 ) -> dict[str, list[float]]:
     """Seconds a run, for each contestant and round."""
-    counts = {name: _count(c, seconds) for name, c in entered.items()}
-    measured: dict[str, list[float]] = {name: [] for name in entered}
-    order = list(entered)
-    shuffle = random.Random(0).shuffle
-    for _ in range(rounds):
-        shuffle(order)
-        for name in order:
-            began = time.perf_counter()
-            entered[name].run(counts[name])
-            measured[name].append((time.perf_counter() - began) / counts[name])
-    return measured
+    from staticflow.measure.statistics import time_in_turns
 
-
-def _count(contestant: Contestant, seconds: float) -> int:
-    """How many runs take that long, found by doubling, which also warms up."""
-    count = 1
-    while True:
-        began = time.perf_counter()
-        contestant.run(count)
-        taken = time.perf_counter() - began
-        if taken >= seconds / 4:
-            return max(1, round(count * seconds / taken))
-        count *= 2
+    return time_in_turns({name: c.run for name, c in entered.items()}, rounds, seconds)
 
 
 def _is_ours(name: str) -> bool:
@@ -209,33 +187,24 @@ def _is_ours(name: str) -> bool:
 
 
 def _summary(measured: Mapping[str, list[float]], set_up: Mapping[str, float]) -> dict[str, Any]:
-    medians = {name: statistics.median(times) for name, times in measured.items()}
-    peers = {name: m for name, m in medians.items() if not _is_ours(name)}
-    best = min(peers or medians, key=lambda name: medians[name])
-    return {
-        name: {
-            "median": medians[name],
+    from staticflow.measure.statistics import spread, spread_of_ratio
+
+    spreads = {name: spread(times) for name, times in measured.items()}
+    peers = [name for name in spreads if not _is_ours(name)]
+    best = min(peers or spreads, key=lambda name: spreads[name].median)
+    rows = {}
+    for name, times in measured.items():
+        ratio = spread_of_ratio(measured[best], times)
+        rows[name] = {
+            **asdict(spreads[name]),
             "least": min(times),
             "most": max(times),
             "first": set_up[name],
             "best_peer": best,
-            "ratio": medians[best] / medians[name],
-            "ratio_low": _lower_end(measured[best], times),
+            "ratio": ratio.median,
+            "ratio_low": ratio.low,
         }
-        for name, times in measured.items()
-    }
-
-
-def _lower_end(peer: Sequence[float], own: Sequence[float]) -> float:
-    """The 2.5 % quantile of the ratio of medians over redrawn rounds (Efron 1979)."""
-    draw = random.Random(0)
-    ratios = []
-    for _ in range(BOOTSTRAP_DRAWS):
-        rounds = draw.choices(range(len(own)), k=len(own))
-        ratios.append(
-            statistics.median(peer[r] for r in rounds) / statistics.median(own[r] for r in rounds)
-        )
-    return sorted(ratios)[round(0.025 * BOOTSTRAP_DRAWS)]
+    return rows
 
 
 def _table(rows: Mapping[str, Mapping[str, Any]]) -> str:

@@ -10,6 +10,8 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
+from staticflow.measure.statistics import Spread
+
 __all__ = [
     "SCHEMA", "Ablation", "Agreement", "BreakEven", "Buffer", "Comparison", "Curve", "Difference",
     "Graphs", "Kernel", "Machine", "Memory", "ModeCosts", "Model", "Peer", "Roofline", "Spread",
@@ -18,16 +20,6 @@ __all__ = [
 
 SCHEMA = "staticflow.compare/1"
 """The form of the JSON. Its number grows where a field changes its meaning or goes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """A median of ``count`` samples, with the ends of its 95 % interval."""
-
-    median: float
-    low: float
-    high: float
-    count: int
 
 
 @dataclass(frozen=True, slots=True)
