@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 from statistics import mean
@@ -61,6 +62,7 @@ SHOWS = {  # what an example that trains nothing prints
     "tape": ["twice: [4.0, 8.0]", "3 tensors as float16", "gradient [5.4366, 22.1672]"],
     "views": ["gives the same: True", "base [-1.0, 5.0, 5.0, -1.0]", "refused: mul: argument 0"],
 }
+IN_BOTH_MODES = {"weight_sharing", "truncated_bptt"}  # twins, trained beside each other
 SLOW = {"lstm_classifier": (400, 0.7)}  # it has only begun to learn after as many steps as others
 EXAMPLES = sorted(FOLDER.glob("*.py"))
 TRAINING = [path for path in EXAMPLES if path.stem not in SHOWS]
@@ -72,7 +74,11 @@ def test_the_loss_falls(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     losses = runpy.run_path(str(path))["main"](steps)
     assert len(losses) == steps
     assert mean(losses[-10:]) < part * mean(losses[:10])
-    assert "step 100" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "step 100" in printed
+    if path.stem in IN_BOTH_MODES:
+        (difference,) = re.findall(r"100 steps of both modes differ by (\S+)", printed)
+        assert float(difference) < 1e-4
 
 
 @pytest.mark.parametrize("name", SHOWS)
