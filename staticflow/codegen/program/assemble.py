@@ -245,7 +245,8 @@ class _Assembler:
             arrays[s.name] = self.buffers.new(t, node, "scratch of ", made=bool(own))
         placed = tuple(arrays[b.name] for b in kernel.buffers)
         site = self._site(kernel, body, node)
-        launch = Launch(kernel.name, placed, tuple(map(Dim.of, kernel.sizes)), site)
+        sizes = tuple(map(Dim.of, kernel.sizes))
+        launch = Launch(kernel.name, placed, sizes, site, node.locs)
         return launch, *(
             Measure(size, place, locs=node.locs) for size in bound
         )  # the last result counts it

@@ -120,12 +120,14 @@ Place = Table | Arena | Part | Row | Turn | Carry | Ahead
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Run a kernel on arrays and sizes. ``site`` says who fails if it fails."""
+    """Run a kernel on arrays and sizes. ``site`` says who fails if it fails, ``locs`` which lines
+    asked for what it computes: a kernel may stand for several clusters."""
 
     kernel: str
     places: tuple[Place, ...]
     sizes: tuple[Size, ...]
     site: int
+    locs: Locs = ()
 
 
 @dataclass(frozen=True, slots=True)
