@@ -7,6 +7,7 @@ empty, and never a guess. The names of the fields are those of the JSON.
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,18 +45,22 @@ class Model:
     parameters: int
     inputs: tuple[str, ...]
     loss: str
+    """Its name, or ``"none"``: then the model is only run forward."""
     optimizer: str
+    """Its name with what it was given, or ``"none"``: then a step ends with the gradients."""
     steps: int
     seed: int
+    dtype: str
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
     """The largest differences of one kind of number, relative to the largest magnitude of its
-    array. ``where`` names the array that is furthest apart. ``limit`` is how far static and eager
-    may be; ``float64`` is the eager mode run in double precision."""
+    array; None where there is nothing to compare. ``where`` names the array that is furthest apart.
+    ``limit`` is how far static and eager may be; ``float64`` is the eager mode run in double
+    precision."""
 
-    static_eager: float
+    static_eager: float | None
     static_float64: float | None
     eager_float64: float | None
     limit: float
@@ -99,13 +104,14 @@ class Roofline:
 @dataclass(frozen=True, slots=True)
 class ModeCosts:
     """What one mode costs. ``cold`` and ``warm`` say how long each phase takes in a fresh process,
-    without and with what earlier ones left on disk, in the order in which they happen: of static
-    ``import``, ``trace``, ``optimise``, ``generate``, ``load``, ``first_step``; of eager
-    ``import``, ``first_step`` and ``warm_up``, what later steps take above the steady one."""
+    without and with what earlier ones left on disk, in the order in which they happen: ``import``
+    (with the start of Python), ``model`` (making it), of static ``trace``, ``optimise``,
+    ``generate`` and ``load``; then of both ``first_step``, and ``warm_up``, what later steps take
+    above the steady one. ``step`` is the steady one, None if it was not reached."""
 
     cold: dict[str, float]
     warm: dict[str, float]
-    step: Spread
+    step: Spread | None
     losses: tuple[float, ...]
     roofline: Roofline | None = None
     passes: dict[str, float] | None = None
@@ -250,15 +256,34 @@ class Comparison:
     memory: dict[str, Memory]
     """By ``"eager"`` and ``"static"``."""
     kernels: tuple[Kernel, ...]
-    compilations: dict[str, int]
-    """How many compilations each mode needed so far, by the sizes in the order of a sweep."""
+    compilations: dict[str, dict[str, int]]
+    """By ``"eager"`` and ``"static"``: how many compilations the mode has needed so far, after one
+    step with each of some sizes, by these sizes (``"batch=16"``) in the order of the steps."""
     ablation: tuple[Ablation, ...] = ()
     sweep: Sweep | None = None
     peers: tuple[Peer, ...] = ()
     graphs: Graphs = Graphs(None, None)
     notes: tuple[str, ...] = ()
     """What a reader has to know of how this was measured."""
+    unfinished: str | None = None
+    """What it was interrupted in; None if it came to its end."""
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether there are two modes and they agree."""
+        return self.agreement is not None and self.agreement.agree
 
     def as_dict(self) -> dict[str, Any]:
-        """The record in types that JSON has."""
-        return {"schema": SCHEMA, **dataclasses.asdict(self)}
+        """The record in types that JSON has. A number that JSON has no word for is a string:
+        ``"NaN"``, ``"Infinity"`` or ``"-Infinity"``."""
+        return {"schema": SCHEMA, **_plain(dataclasses.asdict(self))}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
